@@ -1,0 +1,199 @@
+//! What the engine knows of the application's tables.
+//!
+//! Read through PRAGMAs, judged by SQLite, never changed: the schema decides what is replicated, how
+//! rows are identified (R-ID-AUTO) and which columns are written as one unit (R-GROUP).
+
+mod groups;
+mod read;
+mod sql;
+
+pub use synqlite_wire::key::Collation;
+
+/// All tables of a database, those to be replicated and those that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schema {
+    /// Replicated tables: parents before the tables that refer to them, then by name.
+    pub tables: Vec<Table>,
+    /// What is not replicated, and why.
+    pub skipped: Vec<Skipped>,
+}
+
+/// Something that is not replicated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// Name of the table, view or virtual table.
+    pub name: String,
+    /// Why, for people.
+    pub why: String,
+}
+
+/// How rows of a table are addressed in the local file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableKind {
+    /// By a rowid that no column shows.
+    Rowid,
+    /// By an `INTEGER PRIMARY KEY`, whose position in [`Table::columns`] this is.
+    RowidAlias(usize),
+    /// `WITHOUT ROWID`: by the primary key.
+    WithoutRowid,
+}
+
+/// What makes two rows of two sites the same row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// Equal primary keys at birth (R-ID-KEY).
+    Key,
+    /// Never: every insert makes a row of its own (R-ID-BIRTH).
+    Birth,
+}
+
+/// One replicated table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// Its name, as declared.
+    pub name: String,
+    /// Stored columns in table order. Generated columns are not among them (R-GEN).
+    pub columns: Vec<Column>,
+    /// How rows are addressed locally.
+    pub kind: TableKind,
+    /// A name by which SQL reaches the rowid: `rowid`, `_rowid_` or `oid`, whichever no column
+    /// hides, or else the alias column. `None` for tables without one.
+    pub rowid_name: Option<String>,
+    /// Positions of the primary key's columns, in key order; empty without a primary key.
+    pub primary_key: Vec<usize>,
+    /// Collation of each primary key column as the key's index compares it.
+    pub key_collations: Vec<Collation>,
+    /// Declared foreign keys, and logical references declared by policy `T.refs`.
+    pub foreign_keys: Vec<ForeignKey>,
+    /// All UNIQUE indexes, the primary key's among them unless it is the rowid.
+    pub uniques: Vec<UniqueIndex>,
+    /// Partition of the columns into units that are written as one (R-GROUP).
+    pub groups: Vec<Group>,
+    /// What identifies a row.
+    pub identity: Identity,
+    /// Whether it is declared AUTOINCREMENT.
+    pub autoincrement: bool,
+    /// Whether it has any index, of any kind. VACUUM renumbers the rowids of a table without one.
+    pub indexed: bool,
+}
+
+/// A stored column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Its name, as declared.
+    pub name: String,
+    /// Declared type, empty if none.
+    pub declared_type: String,
+    /// How SQLite converts what is stored.
+    pub affinity: Affinity,
+    /// Declared NOT NULL.
+    pub not_null: bool,
+    /// SQL text of the DEFAULT clause.
+    pub default: Option<String>,
+    /// Position of its group in [`Table::groups`].
+    pub group: usize,
+}
+
+/// Column affinity, by SQLite's rules on the declared type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Affinity {
+    /// Stores values as they come.
+    Blob,
+    /// Prefers text.
+    Text,
+    /// Prefers numbers.
+    Numeric,
+    /// Prefers integers.
+    Integer,
+    /// Prefers doubles.
+    Real,
+}
+
+/// Columns that are written as one unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Positions of its columns, ascending.
+    pub columns: Vec<usize>,
+    /// Positions in [`Table::foreign_keys`] of those whose columns lie in it, ascending.
+    pub foreign_keys: Vec<usize>,
+    /// Whether what was shown before a write must be kept: some UNIQUE index or primary key reads
+    /// a column of this group, or another table refers to one.
+    pub keeps_previous: bool,
+}
+
+/// A reference to rows of another table or of the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForeignKey {
+    /// Name that does not depend on declaration order: `column,column>parent`.
+    pub name: String,
+    /// Positions of its columns.
+    pub columns: Vec<usize>,
+    /// Name of the parent table; always one of [`Schema::tables`].
+    pub parent: String,
+    /// Positions of the referenced columns in the parent table.
+    pub parent_columns: Vec<usize>,
+    /// What a delete of the parent does.
+    pub on_delete: Action,
+    /// What a change of the parent's key does.
+    pub on_update: Action,
+    /// False for a logical reference (R-LREF): it follows the parent's key and is not enforced.
+    pub enforced: bool,
+}
+
+/// A foreign key action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Action {
+    NoAction,
+    Restrict,
+    SetNull,
+    SetDefault,
+    Cascade,
+}
+
+/// A UNIQUE index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UniqueIndex {
+    /// Its name in `sqlite_master`.
+    pub name: String,
+    /// Whether it is the primary key's.
+    pub primary: bool,
+    /// Positions of the columns it depends on: indexed ones, those that its expressions and its
+    /// WHERE clause read, and the bases of generated columns; ascending.
+    pub columns: Vec<usize>,
+    /// Its terms, in order.
+    pub terms: Vec<IndexTerm>,
+    /// Its WHERE clause.
+    pub predicate: Option<String>,
+}
+
+/// One term of an index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexTerm {
+    /// SQL of the term: a quoted column name or an expression, without COLLATE, ASC or DESC.
+    pub sql: String,
+    /// How its values compare.
+    pub collation: Collation,
+}
+
+impl Schema {
+    /// The replicated table of this name, compared as SQLite compares names.
+    pub fn table(&self, name: &str) -> Option<&Table> {
+        self.tables.iter().find(|t| t.name.eq_ignore_ascii_case(name))
+    }
+}
+
+impl Table {
+    /// Position of the `INTEGER PRIMARY KEY` column, if the table has one.
+    pub fn rowid_alias(&self) -> Option<usize> {
+        match self.kind {
+            TableKind::RowidAlias(column) => Some(column),
+            _ => None,
+        }
+    }
+}
+
+/// `name` as an SQL identifier.
+pub fn quote(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}

@@ -1,0 +1,1 @@
+//! Where SynQLite changes go: another replica, a shared folder.

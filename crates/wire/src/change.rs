@@ -1,0 +1,172 @@
+//! The replicated state of one row and its join (SEMANTICS R-JOIN, R-EXIST).
+//!
+//! Every field only moves up in its order, so joining is commutative, associative and idempotent:
+//! sites that have seen the same changes hold the same state, whatever the order of arrival.
+
+use crate::clock::{Stamp, VersionVector};
+use crate::ids::Rid;
+use crate::value::Value;
+
+/// Existence of a row: causal length and the times that decide it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// Causal length: odd while inserted, even once deleted.
+    pub cl: u64,
+    /// Stamp of the write that set `cl`; says who still lacks it.
+    pub cl_stamp: Stamp,
+    /// Latest insert.
+    pub inserted: Stamp,
+    /// Latest delete.
+    pub deleted: Stamp,
+    /// Latest insert of a row that had existed before.
+    pub reinserted: Stamp,
+    /// Latest demotion: claims of the row count from here (R-COMP).
+    pub demoted: Stamp,
+}
+
+impl Header {
+    /// A row that nobody has inserted yet.
+    pub const NONE: Header = Header {
+        cl: 0,
+        cl_stamp: Stamp::ZERO,
+        inserted: Stamp::ZERO,
+        deleted: Stamp::ZERO,
+        reinserted: Stamp::ZERO,
+        demoted: Stamp::ZERO,
+    };
+
+    /// A row inserted once and never deleted.
+    pub fn born(stamp: Stamp) -> Header {
+        Header { cl: 1, cl_stamp: stamp, inserted: stamp, ..Header::NONE }
+    }
+
+    /// R-EXIST: inserted, or inserted later than every delete.
+    pub fn alive(&self) -> bool {
+        self.cl % 2 == 1 || self.inserted > self.deleted
+    }
+
+    /// Records an insert: the next odd causal length.
+    pub fn insert(&mut self, stamp: Stamp) {
+        if self.cl > 0 {
+            self.reinserted = self.reinserted.max(stamp);
+        }
+        self.cl += if self.cl.is_multiple_of(2) { 1 } else { 2 };
+        self.cl_stamp = stamp;
+        self.inserted = self.inserted.max(stamp);
+    }
+
+    /// Records a delete: the next even causal length.
+    pub fn delete(&mut self, stamp: Stamp) {
+        self.cl += if self.cl.is_multiple_of(2) { 2 } else { 1 };
+        self.cl_stamp = stamp;
+        self.deleted = self.deleted.max(stamp);
+    }
+
+    /// Least upper bound of two headers.
+    pub fn join(&self, other: &Header) -> Header {
+        let (cl, cl_stamp) = (self.cl, self.cl_stamp).max((other.cl, other.cl_stamp));
+        Header {
+            cl,
+            cl_stamp,
+            inserted: self.inserted.max(other.inserted),
+            deleted: self.deleted.max(other.deleted),
+            reinserted: self.reinserted.max(other.reinserted),
+            demoted: self.demoted.max(other.demoted),
+        }
+    }
+
+    /// Whether `vector` contains every write that this header shows.
+    pub fn covered_by(&self, vector: &VersionVector) -> bool {
+        [self.cl_stamp, self.inserted, self.deleted, self.reinserted, self.demoted]
+            .iter()
+            .all(|&stamp| vector.covers(stamp))
+    }
+}
+
+/// What a group of columns holds: values, and the rows that its foreign keys refer to (R-REF).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Cell {
+    /// One value for each column of the group.
+    pub values: Vec<Value>,
+    /// One entry for each foreign key of the group; `None` where it refers to no row.
+    pub refs: Vec<Option<Rid>>,
+}
+
+/// Last-writer-wins register of one group of columns (R-GROUP, R-LWW).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Register {
+    /// Position of the group in [`TableShape::groups`].
+    pub group: u32,
+    /// When and where it was written.
+    pub stamp: Stamp,
+    /// What was written.
+    pub cell: Cell,
+    /// What was shown just before, for groups that a UNIQUE index or a reference needs it of.
+    pub previous: Option<Cell>,
+    /// A renumbering made permanent (R-PIN), not a change of key by a user.
+    pub pinned: bool,
+}
+
+/// What one site tells another about one row: its whole header and the registers it may lack.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RowChange {
+    /// Position of the table in [`Delta::tables`].
+    pub table: u32,
+    /// The row.
+    pub rid: Rid,
+    /// Its existence.
+    pub header: Header,
+    /// Registers in ascending order of group; never two of one group.
+    pub registers: Vec<Register>,
+}
+
+/// Columns of one group and the foreign keys among them, by their canonical names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupShape {
+    /// Column names, in table order.
+    pub columns: Vec<String>,
+    /// Names of the foreign keys whose columns lie in this group, in the order of [`Cell::refs`].
+    pub refs: Vec<String>,
+}
+
+/// The table as the sender sees it, so that positions in a delta have a meaning elsewhere.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TableShape {
+    /// Canonical table name.
+    pub name: String,
+    /// All groups of the table.
+    pub groups: Vec<GroupShape>,
+}
+
+/// A replicated setting and when it was set (policies, later aliases of renamed columns).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Setting {
+    /// Name of the setting, as in `synqlite policy DB KEY=VALUE`.
+    pub key: String,
+    /// Its value.
+    pub value: String,
+    /// Last writer wins.
+    pub stamp: Stamp,
+}
+
+/// All that a site which has seen `base` needs in order to have seen `upto`.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Delta {
+    /// What the receiver must already contain.
+    pub base: VersionVector,
+    /// What it contains afterwards.
+    pub upto: VersionVector,
+    /// The tables that `rows` names.
+    pub tables: Vec<TableShape>,
+    /// Changed rows.
+    pub rows: Vec<RowChange>,
+    /// Changed settings.
+    pub settings: Vec<Setting>,
+}
+
+impl Delta {
+    /// Whether a receiver that has seen `base` would learn nothing.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.settings.is_empty() && self.base.dominates(&self.upto)
+    }
+}

@@ -1,0 +1,155 @@
+//! Canonical bytes of a primary key: equal exactly when SQLite holds two keys for equal (R-ID-KEY).
+//!
+//! A part covered by a foreign key is the identity of the row it refers to, not its number, so that
+//! children of two rows with one number stay apart. Other parts are values, normalised as the key's
+//! collation compares them.
+
+use crate::ids::{Id, Rid};
+use crate::value::Value;
+
+/// How SQLite compares the text of a column.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Collation {
+    /// Byte by byte.
+    Binary,
+    /// ASCII letters of either case are equal.
+    NoCase,
+    /// Trailing spaces do not count.
+    Rtrim,
+    /// One the application defines, by name: compared byte by byte here.
+    Other(String),
+}
+
+/// One component of a primary key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum KeyPart {
+    /// A value, normalised by [`normalise`].
+    Value(Value),
+    /// The row that the component's foreign key refers to.
+    Row(Rid),
+}
+
+/// The representative of all values that SQLite holds for equal to `value` under `collation`.
+pub fn normalise(value: &Value, collation: &Collation) -> Value {
+    match (value, collation) {
+        (Value::Real(r), _) if r.fract() == 0.0 && r.abs() < 9_007_199_254_740_992.0 => {
+            Value::Integer(*r as i64)
+        }
+        (Value::Text(t), Collation::NoCase) => Value::Text(t.to_ascii_lowercase()),
+        (Value::Text(t), Collation::Rtrim) => {
+            let end = t.iter().rposition(|&b| b != b' ').map_or(0, |i| i + 1);
+            Value::Text(t[..end].to_vec())
+        }
+        _ => value.clone(),
+    }
+}
+
+/// Encodes the parts of a key. Injective: [`decode`] gives the parts back.
+pub fn encode(parts: &[KeyPart]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for part in parts {
+        match part {
+            KeyPart::Value(Value::Null) => out.push(0),
+            KeyPart::Value(Value::Integer(i)) => {
+                out.push(1);
+                out.extend(i.to_be_bytes());
+            }
+            KeyPart::Value(Value::Real(r)) => {
+                out.push(2);
+                out.extend(r.to_bits().to_be_bytes());
+            }
+            KeyPart::Value(Value::Text(t)) => put_bytes(&mut out, 3, t),
+            KeyPart::Value(Value::Blob(b)) => put_bytes(&mut out, 4, b),
+            KeyPart::Row(Rid::Birth { site, n }) => {
+                out.push(5);
+                out.extend(site.0);
+                out.extend(n.to_be_bytes());
+            }
+            KeyPart::Row(Rid::Key { key, generation }) => {
+                put_bytes(&mut out, 6, key);
+                out.extend(generation.to_be_bytes());
+            }
+        }
+    }
+    out
+}
+
+fn put_bytes(out: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
+    out.push(tag);
+    out.extend((bytes.len() as u64).to_be_bytes());
+    out.extend(bytes);
+}
+
+/// The parts of an encoded key, or `None` if the bytes are no such encoding.
+pub fn decode(mut bytes: &[u8]) -> Option<Vec<KeyPart>> {
+    let mut parts = Vec::new();
+    while let Some((&tag, rest)) = bytes.split_first() {
+        bytes = rest;
+        parts.push(match tag {
+            0 => KeyPart::Value(Value::Null),
+            1 => KeyPart::Value(Value::Integer(take(&mut bytes).map(i64::from_be_bytes)?)),
+            2 => {
+                let bits = take(&mut bytes).map(u64::from_be_bytes)?;
+                KeyPart::Value(Value::Real(f64::from_bits(bits)))
+            }
+            3 => KeyPart::Value(Value::Text(take_bytes(&mut bytes)?)),
+            4 => KeyPart::Value(Value::Blob(take_bytes(&mut bytes)?)),
+            5 => {
+                let site = Id(take(&mut bytes)?);
+                KeyPart::Row(Rid::Birth { site, n: take(&mut bytes).map(u64::from_be_bytes)? })
+            }
+            6 => {
+                let key = take_bytes(&mut bytes)?;
+                let generation = take(&mut bytes).map(u32::from_be_bytes)?;
+                KeyPart::Row(Rid::Key { key, generation })
+            }
+            _ => return None,
+        });
+    }
+    Some(parts)
+}
+
+fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+    let (head, rest) = bytes.split_first_chunk::<N>()?;
+    *bytes = rest;
+    Some(*head)
+}
+
+fn take_bytes(bytes: &mut &[u8]) -> Option<Vec<u8>> {
+    let len = usize::try_from(u64::from_be_bytes(take(bytes)?)).ok()?;
+    let (head, rest) = bytes.split_at_checked(len)?;
+    *bytes = rest;
+    Some(head.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_keys_have_one_representative() {
+        let n = |v: Value, c| normalise(&v, &c);
+        assert_eq!(n(Value::Real(1.0), Collation::Binary), Value::Integer(1));
+        assert_eq!(n(Value::Real(-0.0), Collation::Binary), Value::Integer(0));
+        assert_eq!(n(Value::Real(0.5), Collation::Binary), Value::Real(0.5));
+        assert_eq!(n("BoB".into(), Collation::NoCase), "bob".into());
+        assert_eq!(n("a  ".into(), Collation::Rtrim), "a".into());
+        assert_eq!(n("a  ".into(), Collation::Binary), "a  ".into());
+    }
+
+    #[test]
+    fn keys_decode_to_what_was_encoded() {
+        let parts = vec![
+            KeyPart::Value(Value::Null),
+            KeyPart::Value(Value::Integer(-3)),
+            KeyPart::Value(Value::Real(0.25)),
+            KeyPart::Value("k".into()),
+            KeyPart::Value(Value::Blob(vec![0, 255])),
+            KeyPart::Row(Rid::Birth { site: Id([7; 16]), n: 9 }),
+            KeyPart::Row(Rid::Key { key: vec![1, 2], generation: 3 }),
+        ];
+        assert_eq!(decode(&encode(&parts)), Some(parts));
+        assert_eq!(decode(&[3, 0]), None);
+        assert_eq!(decode(&[9]), None);
+    }
+}
