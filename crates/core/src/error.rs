@@ -1,12 +1,189 @@
 //! What can go wrong, on which object, and what to do about it.
 
+use synqlite_wire::{DatabaseId, SiteId};
+
 /// Result of the engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A failure of the engine. The database is as it was before the call.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// The file is not there.
+    #[error("there is no database at {0}")]
+    NoDatabase(String),
+    /// The file is no SQLite database, or an encrypted one.
+    #[error("{0} is not a SQLite database, or it is encrypted")]
+    NotADatabase(String),
+    /// The database cannot be written.
+    #[error("{0} cannot be written: it, or its folder, is read-only")]
+    ReadOnly(String),
+    /// Another program keeps the database locked.
+    #[error("{0} is locked by another program")]
+    Locked(String),
+    /// No room on the disk.
+    #[error("the disk is full; nothing was changed")]
+    DiskFull,
+    /// The database has no SynQLite metadata.
+    #[error("{0} is not a replica")]
+    NotAReplica(String),
+    /// Metadata of a newer program.
+    #[error("{path} has replica format {found}; this program knows format {known}")]
+    NewerFormat {
+        /// The file.
+        path: String,
+        /// Format of the file.
+        found: i64,
+        /// Newest format this program reads.
+        known: i64,
+    },
+    /// The file was copied without giving the copy an id of its own.
+    #[error(
+        "{path} is a copy of the replica with site id {site}, and two files must not share one"
+    )]
+    Copied {
+        /// The file.
+        path: String,
+        /// The id it shares.
+        site: SiteId,
+    },
+    /// Two replicas of different databases.
+    #[error("the two are not clones of one another: one is database {ours}, the other {theirs}")]
+    Unrelated {
+        /// Database of this replica.
+        ours: DatabaseId,
+        /// Database of the other.
+        theirs: DatabaseId,
+    },
+    /// A replica told to synchronize with itself.
+    #[error("site {0} cannot synchronize with itself")]
+    SameSite(SiteId),
+    /// Changes from the future.
+    #[error(
+        "changes of site {site} are stamped {ahead_ms} ms ahead of this machine's clock; merging \
+         them would let them win over all later writes"
+    )]
+    Skewed {
+        /// The site.
+        site: SiteId,
+        /// How far ahead, in milliseconds.
+        ahead_ms: i64,
+    },
+    /// The changes build on others that this replica does not have.
+    #[error("the changes build on earlier ones that are not here yet")]
+    MissingBase,
+    /// A table differs between two sites.
+    #[error("table {table} differs between the two sites: {how}")]
+    SchemaDiffers {
+        /// The table.
+        table: String,
+        /// What differs.
+        how: String,
+    },
+    /// A merge that would break a declared constraint.
+    #[error("the merge would break a constraint of table {table}: {what}")]
+    Constraint {
+        /// The table.
+        table: String,
+        /// The constraint.
+        what: String,
+    },
+    /// A foreign key already broken before replication begins.
+    #[error("table {table} has {rows} rows whose foreign key refers to no row")]
+    Dangling {
+        /// The table.
+        table: String,
+        /// How many.
+        rows: usize,
+    },
+    /// A table that does not exist or is not replicated.
+    #[error("there is no table {name}{}", candidates(.near))]
+    NoTable {
+        /// The name.
+        name: String,
+        /// Names close to it.
+        near: Vec<String>,
+    },
+    /// A policy that means nothing.
+    #[error("policy {key}={value}: {why}")]
+    Policy {
+        /// Its key.
+        key: String,
+        /// Its value.
+        value: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// An application trigger, or a SQLite setting, that stands in the way.
+    #[error("{0}")]
+    Refused(String),
+    /// Metadata that contradicts itself.
+    #[error("the replica's metadata is damaged: {0}")]
+    Damaged(String),
     /// SQLite refused; its own message says what.
     #[error("{0}")]
-    Sqlite(#[from] rusqlite::Error),
+    Sqlite(rusqlite::Error),
+}
+
+fn candidates(near: &[String]) -> String {
+    if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(" or ")) }
+}
+
+impl Error {
+    /// What the user can do about it, where there is something to say.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Error::NoDatabase(_) => "Check the path".into(),
+            Error::NotADatabase(_) => "Give the path of an ordinary SQLite file".into(),
+            Error::ReadOnly(_) => "Make the file and its folder writable".into(),
+            Error::Locked(_) => "Try again when the other program has finished".into(),
+            Error::DiskFull => "Free some space and run the command again".into(),
+            Error::NotAReplica(path) => format!("Run: synqlite init {path}"),
+            Error::NewerFormat { .. } => "Update synqlite".into(),
+            Error::Copied { path, .. } => format!(
+                "If this file is the copy, give it an id of its own: synqlite init {path} --new-site"
+            ),
+            Error::Unrelated { .. } => "Make the other side with `synqlite clone`".into(),
+            Error::Skewed { .. } => {
+                "Set the clocks right, or merge all the same with --force".into()
+            }
+            Error::MissingBase => "Synchronize again when the missing batch has arrived".into(),
+            Error::SchemaDiffers { .. } => "Make the same schema change on both sites".into(),
+            Error::Constraint { .. } => {
+                "Change or delete one of the rows that stand in each other's way, then synchronize"
+                    .into()
+            }
+            Error::Dangling { table, .. } => format!(
+                "Repair the rows that PRAGMA foreign_key_check({table}) lists, or use --policy fk=ignore"
+            ),
+            Error::Damaged(_) => "Run: synqlite verify; keep a copy of the file".into(),
+            _ => return None,
+        })
+    }
+}
+
+impl From<rusqlite::Error> for Error {
+    fn from(error: rusqlite::Error) -> Error {
+        use rusqlite::ErrorCode as Code;
+        match error.sqlite_error_code() {
+            Some(Code::DiskFull) => Error::DiskFull,
+            _ => Error::Sqlite(error),
+        }
+    }
+}
+
+impl Error {
+    /// The same failure, saying which file it was, where SQLite's own message does not.
+    pub fn on(self, path: &std::path::Path) -> Error {
+        use rusqlite::ErrorCode as Code;
+        let Error::Sqlite(error) = self else { return self };
+        let name = path.display().to_string();
+        match error.sqlite_error_code() {
+            Some(Code::NotADatabase | Code::DatabaseCorrupt) => Error::NotADatabase(name),
+            Some(Code::ReadOnly | Code::PermissionDenied) => Error::ReadOnly(name),
+            Some(Code::CannotOpen) if !path.exists() => Error::NoDatabase(name),
+            Some(Code::CannotOpen) => Error::ReadOnly(name),
+            Some(Code::DatabaseBusy | Code::DatabaseLocked) => Error::Locked(name),
+            _ => Error::Sqlite(error),
+        }
+    }
 }

@@ -1,8 +1,12 @@
-//! Replicated settings that decide how rows merge (`synqlite policy`).
+//! Replicated settings that decide how rows merge (`synqlite policy`). Last writer wins.
 
+use crate::meta::Meta;
+use crate::{Error, Result};
+use rusqlite::{Connection, params};
 use std::collections::BTreeMap;
+use synqlite_wire::{Hlc, Setting, Stamp, VersionVector};
 
-/// All policies that differ from their default, by key: `T.identity`, `T.refs`, `local_tables`, …
+/// All policies that were set, by key: `T.identity`, `T.refs`, `local_tables`, …
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policies(pub BTreeMap<String, String>);
 
@@ -12,23 +16,94 @@ impl Policies {
         self.0.get(key).map(String::as_str)
     }
 
-    /// The value of policy `key` of one table.
+    /// The value of policy `key` of one table; table names compare as in SQLite.
     pub fn of_table(&self, table: &str, key: &str) -> Option<&str> {
-        self.get(&format!("{table}.{key}"))
+        let wanted = format!("{table}.{key}");
+        let found = self.0.iter().find(|(k, _)| k.eq_ignore_ascii_case(&wanted));
+        found.map(|(_, value)| value.as_str())
     }
 
     /// A comma-separated value as a list; empty if the policy is not set.
     pub fn list(&self, key: &str) -> Vec<&str> {
-        self.get(key)
-            .into_iter()
-            .flat_map(|v| v.split(','))
-            .map(str::trim)
-            .filter(|v| !v.is_empty())
-            .collect()
+        let items = self.get(key).into_iter().flat_map(|v| v.split(','));
+        items.map(str::trim).filter(|v| !v.is_empty()).collect()
     }
 
     /// Whether declared foreign keys are enforced by merges: `fk=enforce`, the default.
     pub fn enforces_foreign_keys(&self) -> bool {
         self.get("fk") != Some("ignore")
     }
+
+    /// Reads the policies of a replica.
+    pub fn load(conn: &Connection) -> Result<Policies> {
+        let mut statement = conn.prepare_cached("SELECT key, value FROM synqlite_policy")?;
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(Policies(rows.collect::<Result<_, _>>()?))
+    }
+
+    /// Adds `KEY=VALUE` settings after checking that each means something.
+    pub fn add(&mut self, settings: &[(String, String)]) -> Result<()> {
+        for (key, value) in settings {
+            check(key, value)?;
+            self.0.insert(key.clone(), value.clone());
+        }
+        Ok(())
+    }
+}
+
+/// Refuses a policy whose key or value this version does not act on. Names of tables and columns
+/// are checked where the schema is read.
+fn check(key: &str, value: &str) -> Result<()> {
+    let last = key.rsplit_once('.').map(|(_, last)| last);
+    let wrong = |why: &str| {
+        let (key, value) = (key.to_owned(), value.to_owned());
+        Err(Error::Policy { key, value, why: why.to_owned() })
+    };
+    match (key, last) {
+        ("fk", _) if matches!(value, "enforce" | "ignore") => Ok(()),
+        ("fk", _) => wrong("it is `enforce` or `ignore`"),
+        ("local_tables", _) => Ok(()),
+        (_, Some("identity")) if matches!(value, "key" | "birth") => Ok(()),
+        (_, Some("identity")) => wrong("it is `key` or `birth`"),
+        (_, Some("refs")) => Ok(()),
+        _ => wrong("known keys are T.identity, T.refs, fk and local_tables"),
+    }
+}
+
+/// Stores one setting if it is later than what is there. Returns whether it was.
+pub fn store(conn: &Connection, meta: &mut Meta, setting: &Setting) -> Result<bool> {
+    let site = meta.number(conn, setting.stamp.site)?;
+    let mut statement =
+        conn.prepare_cached("SELECT hlc, site FROM synqlite_policy WHERE key = ?1")?;
+    let mut rows = statement.query([&setting.key])?;
+    if let Some(row) = rows.next()? {
+        let old = Stamp { hlc: Hlc(row.get(0)?), site: meta.site_of(row.get(1)?)? };
+        if old >= setting.stamp {
+            return Ok(false);
+        }
+    }
+    let sql =
+        "INSERT OR REPLACE INTO synqlite_policy(key, value, hlc, site) VALUES(?1, ?2, ?3, ?4)";
+    let row = params![setting.key, setting.value, setting.stamp.hlc.0, site];
+    conn.prepare_cached(sql)?.execute(row)?;
+    Ok(true)
+}
+
+/// Settings that a site which has seen `base` lacks.
+pub fn settings_since(
+    conn: &Connection,
+    meta: &Meta,
+    base: &VersionVector,
+) -> Result<Vec<Setting>> {
+    let mut statement =
+        conn.prepare_cached("SELECT key, value, hlc, site FROM synqlite_policy ORDER BY key")?;
+    let mut rows = statement.query([])?;
+    let mut out = Vec::new();
+    while let Some(row) = rows.next()? {
+        let stamp = Stamp { hlc: Hlc(row.get(2)?), site: meta.site_of(row.get(3)?)? };
+        if !base.covers(stamp) {
+            out.push(Setting { key: row.get(0)?, value: row.get(1)?, stamp });
+        }
+    }
+    Ok(out)
 }

@@ -170,3 +170,47 @@ impl Delta {
         self.rows.is_empty() && self.settings.is_empty() && self.base.dominates(&self.upto)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::strategies::header;
+    use proptest::prelude::*;
+
+    /// What must never go down, field by field.
+    fn at_least(above: &Header, below: &Header) -> bool {
+        (above.cl, above.cl_stamp) >= (below.cl, below.cl_stamp)
+            && above.inserted >= below.inserted
+            && above.deleted >= below.deleted
+            && above.reinserted >= below.reinserted
+            && above.demoted >= below.demoted
+    }
+
+    proptest! {
+        #[test]
+        fn headers_form_a_semilattice(a in header(), b in header(), c in header()) {
+            prop_assert_eq!(a.join(&b), b.join(&a));
+            prop_assert_eq!(a.join(&b).join(&c), a.join(&b.join(&c)));
+            prop_assert_eq!(a.join(&a), a);
+            prop_assert_eq!(a.join(&Header::NONE), a);
+        }
+
+        #[test]
+        fn joins_are_least_upper_bounds(a in header(), b in header(), c in header()) {
+            let join = a.join(&b);
+            prop_assert!(at_least(&join, &a) && at_least(&join, &b));
+            let above = join.join(&c);
+            prop_assert_eq!(above.join(&a).join(&b), above);
+        }
+
+        #[test]
+        fn writes_only_move_up(mut header in header(), stamp in crate::strategies::stamp()) {
+            let before = header;
+            header.insert(stamp);
+            prop_assert!(at_least(&header, &before) && header.cl % 2 == 1);
+            let before = header;
+            header.delete(stamp);
+            prop_assert!(at_least(&header, &before) && header.cl % 2 == 0);
+        }
+    }
+}

@@ -93,6 +93,8 @@ impl VersionVector {
 mod tests {
     use super::*;
     use crate::ids::Id;
+    use crate::strategies::{stamp, vector};
+    use proptest::prelude::*;
 
     #[test]
     fn clock_follows_time_and_never_stalls() {
@@ -117,5 +119,29 @@ mod tests {
         assert!(!left.covers(Stamp { hlc: Hlc(6), site: a }));
         assert!(VersionVector::default().covers(Stamp::ZERO));
         assert_eq!(left.latest(), Hlc(7));
+    }
+
+    fn joined(a: &VersionVector, b: &VersionVector) -> VersionVector {
+        let mut join = a.clone();
+        join.join(b);
+        join
+    }
+
+    proptest! {
+        #[test]
+        fn vectors_form_a_semilattice(a in vector(), b in vector(), c in vector()) {
+            prop_assert_eq!(joined(&a, &b), joined(&b, &a));
+            prop_assert_eq!(joined(&joined(&a, &b), &c), joined(&a, &joined(&b, &c)));
+            prop_assert_eq!(&joined(&a, &a), &a);
+            prop_assert_eq!(&joined(&a, &VersionVector::default()), &a);
+        }
+
+        #[test]
+        fn joins_cover_what_either_covers(a in vector(), b in vector(), stamp in stamp()) {
+            let join = joined(&a, &b);
+            prop_assert!(join.dominates(&a) && join.dominates(&b));
+            prop_assert_eq!(join.covers(stamp), a.covers(stamp) || b.covers(stamp));
+            prop_assert_eq!(a.dominates(&b), join == a);
+        }
     }
 }

@@ -125,6 +125,9 @@ fn take_bytes(bytes: &mut &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::strategies;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
 
     #[test]
     fn equal_keys_have_one_representative() {
@@ -151,5 +154,37 @@ mod tests {
         assert_eq!(decode(&encode(&parts)), Some(parts));
         assert_eq!(decode(&[3, 0]), None);
         assert_eq!(decode(&[9]), None);
+    }
+
+    fn part() -> impl Strategy<Value = KeyPart> {
+        prop_oneof![
+            strategies::value().prop_map(KeyPart::Value),
+            strategies::rid().prop_map(KeyPart::Row),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn decoding_inverts_encoding(parts in vec(part(), 0..5)) {
+            prop_assert_eq!(decode(&encode(&parts)), Some(parts));
+        }
+
+        #[test]
+        fn unequal_keys_have_unequal_bytes(a in vec(part(), 0..3), b in vec(part(), 0..3)) {
+            prop_assert_eq!(encode(&a) == encode(&b), a == b);
+        }
+
+        /// A key is of one length only: its bytes followed by others are another key, or none.
+        #[test]
+        fn bytes_that_decode_are_what_their_parts_encode_to(
+            parts in vec(part(), 0..3),
+            more in vec(any::<u8>(), 0..20),
+        ) {
+            let mut bytes = encode(&parts);
+            bytes.extend(more);
+            if let Some(parts) = decode(&bytes) {
+                prop_assert_eq!(encode(&parts), bytes);
+            }
+        }
     }
 }

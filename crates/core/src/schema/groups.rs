@@ -1,1 +1,100 @@
-//! placeholder
+//! Units of columns that are written as one (R-GROUP), and what identifies a row (R-ID-AUTO).
+//!
+//! A merge takes a whole unit from one site. Primary keys, foreign keys and CHECKs never span two
+//! units, so every combination of values that they see was once accepted by SQLite.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::read::Draft;
+use super::{Group, Identity, Table, TableKind};
+
+/// What identifies the rows of a table by default (R-ID-AUTO).
+pub(super) fn identity(draft: &Draft) -> Identity {
+    let table = &draft.table;
+    match table.kind {
+        _ if table.primary_key.is_empty() => Identity::Birth,
+        // A singleton or a one-to-one table: its number means something.
+        TableKind::RowidAlias(key) => {
+            let mut units =
+                draft.checks.iter().chain(table.foreign_keys.iter().map(|f| &f.columns));
+            if units.any(|unit| unit.contains(&key)) { Identity::Key } else { Identity::Birth }
+        }
+        _ => Identity::Key,
+    }
+}
+
+/// Groups the columns of all tables. Foreign keys must have been resolved.
+pub(super) fn assign(drafts: &mut [Draft]) {
+    let mut referenced: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
+    for key in drafts.iter().flat_map(|draft| &draft.table.foreign_keys) {
+        referenced.entry(key.parent.clone()).or_default().extend(&key.parent_columns);
+    }
+    for Draft { table, checks, .. } in drafts {
+        let units = checks
+            .iter()
+            .chain(table.foreign_keys.iter().map(|f| &f.columns))
+            .chain([&table.primary_key]);
+        let group_of = connected(table.columns.len(), units);
+
+        let mut kept = referenced.remove(&table.name).unwrap_or_default();
+        kept.extend(&table.primary_key);
+        kept.extend(table.uniques.iter().flat_map(|unique| &unique.columns));
+        table.groups = groups(table, &group_of, &kept);
+        for (column, group) in table.columns.iter_mut().zip(group_of) {
+            column.group = group;
+        }
+    }
+}
+
+fn groups(table: &Table, group_of: &[usize], kept: &BTreeSet<usize>) -> Vec<Group> {
+    let count = group_of.iter().max().map_or(0, |last| last + 1);
+    (0..count)
+        .map(|group| {
+            let inside = |column: &usize| group_of.get(*column) == Some(&group);
+            let columns: Vec<usize> = (0..group_of.len()).filter(inside).collect();
+            let foreign_keys = (0..table.foreign_keys.len())
+                .filter(|&i| table.foreign_keys[i].columns.iter().any(inside))
+                .collect();
+            let keeps_previous = columns.iter().any(|column| kept.contains(column));
+            Group { columns, foreign_keys, keeps_previous }
+        })
+        .collect()
+}
+
+/// Number of the connected component of each of `count` columns, in the order of their first
+/// columns; the columns of one unit are connected.
+fn connected<'a>(count: usize, units: impl Iterator<Item = &'a Vec<usize>>) -> Vec<usize> {
+    // Each column points to one of its component that is not after it; the first to itself.
+    let mut link: Vec<usize> = (0..count).collect();
+    fn first(link: &[usize], mut column: usize) -> usize {
+        while link[column] != column {
+            column = link[column];
+        }
+        column
+    }
+    for unit in units {
+        for pair in unit.windows(2) {
+            let (a, b) = (first(&link, pair[0]), first(&link, pair[1]));
+            link[a.max(b)] = a.min(b);
+        }
+    }
+    let mut numbers = BTreeMap::new();
+    (0..count)
+        .map(|column| {
+            let next = numbers.len();
+            *numbers.entry(first(&link, column)).or_insert(next)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_that_share_a_column_are_one() {
+        let units = [vec![3, 1], vec![4], vec![], vec![5, 3]];
+        assert_eq!(connected(6, units.iter()), [0, 1, 2, 1, 3, 1]);
+        assert_eq!(connected(0, units[2..3].iter()), Vec::<usize>::new());
+    }
+}

@@ -3,10 +3,20 @@
 //! Read through PRAGMAs, judged by SQLite, never changed: the schema decides what is replicated, how
 //! rows are identified (R-ID-AUTO) and which columns are written as one unit (R-GROUP).
 
-mod groups;
-mod read;
-mod sql;
+use std::ops::Range;
 
+mod describe;
+mod groups;
+mod order;
+mod pragmas;
+mod read;
+mod references;
+mod select;
+mod sql;
+#[cfg(test)]
+mod tests;
+
+pub use read::read;
 pub use synqlite_wire::key::Collation;
 
 /// All tables of a database, those to be replicated and those that cannot be.
@@ -14,8 +24,23 @@ pub use synqlite_wire::key::Collation;
 pub struct Schema {
     /// Replicated tables: parents before the tables that refer to them, then by name.
     pub tables: Vec<Table>,
-    /// What is not replicated, and why.
+    /// Ranges of [`Schema::tables`] that refer to each other in cycles, in order: the strongly
+    /// connected components of the foreign keys. A table outside every cycle is a range of one.
+    pub components: Vec<Range<usize>>,
+    /// What is not replicated, and why, by name.
     pub skipped: Vec<Skipped>,
+    /// Warnings for people, one sentence each: foreign keys that merges cannot follow, and columns
+    /// that look like references but are not declared (R-LREF).
+    pub notes: Vec<String>,
+}
+
+/// Which tables are to be replicated.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Only these; all if empty.
+    pub only: Vec<String>,
+    /// None of these.
+    pub exclude: Vec<String>,
 }
 
 /// Something that is not replicated.
@@ -132,6 +157,8 @@ pub struct ForeignKey {
     pub parent: String,
     /// Positions of the referenced columns in the parent table.
     pub parent_columns: Vec<usize>,
+    /// Names of the referenced columns.
+    pub parent_names: Vec<String>,
     /// What a delete of the parent does.
     pub on_delete: Action,
     /// What a change of the parent's key does.
@@ -170,7 +197,8 @@ pub struct UniqueIndex {
 /// One term of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexTerm {
-    /// SQL of the term: a quoted column name or an expression, without COLLATE, ASC or DESC.
+    /// SQL of the term: a quoted column name, or an expression without ASC, DESC or the index's
+    /// own COLLATE.
     pub sql: String,
     /// How its values compare.
     pub collation: Collation,

@@ -1,1 +1,370 @@
-//! placeholder
+//! Reads the schema: what SQLite tells, judged table by table and then as a whole.
+
+use std::collections::BTreeSet;
+
+use rusqlite::Connection;
+
+use super::pragmas::{self, ColumnInfo, Entry, IndexInfo, Inventory};
+use super::select::{self, Choice};
+use super::sql::{self, IndexSql, TableSql, Token};
+use super::{
+    Affinity, Collation, Column, Identity, IndexTerm, Schema, Selection, Skipped, Table, TableKind,
+    UniqueIndex, groups, order, quote, references,
+};
+use crate::error::{Error, Result};
+use crate::policy::Policies;
+
+/// Most stored columns of a replicated table. SQLite takes 2,000 in a table; the metadata of a row
+/// need some beside them.
+const MAX_COLUMNS: usize = 1_900;
+
+/// Names by which SQL reaches a rowid.
+const ROWID_NAMES: [&str; 3] = ["rowid", "_rowid_", "oid"];
+
+/// A table whose own definition is understood; its relations to others are still to be resolved.
+pub(super) struct Draft {
+    pub table: Table,
+    /// The stored columns that each CHECK reads.
+    pub checks: Vec<Vec<usize>>,
+    /// Sets of columns that a foreign key of another table may refer to.
+    pub keys: Vec<BTreeSet<usize>>,
+    pub declared: Vec<pragmas::Reference>,
+}
+
+/// Reads the schema of the `main` database. Call it in a transaction: it takes several statements.
+///
+/// # Errors
+/// [`Error::NoTable`] if the selection names what is not a table, [`Error::Policy`] if a policy
+/// names an unknown table or column or asks for what the schema does not allow.
+pub fn read(conn: &Connection, policies: &Policies, selection: &Selection) -> Result<Schema> {
+    let inventory = Inventory::read(conn)?;
+    let choice = Choice::new(&inventory, policies, selection)?;
+    let mut drafts = Vec::new();
+    let mut skipped = Vec::new();
+    for entry in &inventory.entries {
+        let judged = match choice.refusal(&inventory, entry) {
+            Some(why) => Err(why),
+            None => draft(conn, &inventory, entry)?,
+        };
+        match judged {
+            Ok(draft) => drafts.push(draft),
+            Err(why) => skipped.push(Skipped { name: entry.name.clone(), why }),
+        }
+    }
+    let mut notes = references::resolve(&inventory, &mut drafts, policies)?;
+    for draft in &mut drafts {
+        draft.table.identity = groups::identity(draft);
+    }
+    override_identity(&inventory, &mut drafts, policies)?;
+    groups::assign(&mut drafts);
+
+    let tables: Vec<Table> = drafts.into_iter().map(|draft| draft.table).collect();
+    notes.extend(references::undeclared(&tables));
+    let (tables, components) = in_order(tables);
+    Ok(Schema { tables, components, skipped, notes })
+}
+
+/// Understands one table, or says why it cannot be replicated.
+fn draft(
+    conn: &Connection,
+    inventory: &Inventory,
+    entry: &Entry,
+) -> Result<std::result::Result<Draft, String>> {
+    let infos = pragmas::columns(conn, &entry.name)?;
+    let indexes = pragmas::indexes(conn, &entry.name)?;
+    let definition = TableSql::parse(&entry.sql);
+    let mut key: Vec<usize> = (0..infos.len()).filter(|&c| infos[c].key_place > 0).collect();
+    key.sort_by_key(|&c| infos[c].key_place);
+
+    // Only the key that is the rowid has no index. `INTEGER PRIMARY KEY DESC` has one, by a quirk.
+    let key_index = indexes.iter().find(|index| index.primary);
+    let alias = match key[..] {
+        [column] if !entry.without_rowid && key_index.is_none() => Some(column),
+        _ => None,
+    };
+    let scope = Scope::new(&infos, &definition, alias);
+    let stored = |cid: usize| scope.stored.get(cid).copied().flatten();
+
+    let columns: Vec<Column> = infos
+        .iter()
+        .filter(|info| !info.generated)
+        .map(|info| Column {
+            name: info.name.clone(),
+            declared_type: info.declared_type.clone(),
+            affinity: affinity(&info.declared_type, entry.strict),
+            not_null: info.not_null,
+            default: info.default.clone(),
+            group: 0,
+        })
+        .collect();
+    if columns.len() > MAX_COLUMNS {
+        let count = columns.len();
+        return Ok(Err(format!("it has {count} columns; at most {MAX_COLUMNS} can be replicated")));
+    }
+    let rowid_name = if entry.without_rowid {
+        None
+    } else {
+        let free = ROWID_NAMES.into_iter().find(|name| scope.position(name).is_none());
+        match (free, alias) {
+            (Some(name), _) => Some(name.to_string()),
+            (None, Some(column)) => Some(infos[column].name.clone()),
+            (None, None) => {
+                return Ok(Err("columns named rowid, _rowid_ and oid hide its rowid; rename one \
+                               of them or add an INTEGER PRIMARY KEY"
+                    .to_string()));
+            }
+        }
+    };
+    let mut uniques = Vec::new();
+    let mut keys = Vec::new();
+    for index in indexes.iter().filter(|index| index.unique) {
+        match unique_index(inventory, &infos, &scope, index) {
+            Ok(unique) => uniques.push(unique),
+            Err(why) => return Ok(Err(why)),
+        }
+        keys.extend(referable(conn, entry, &infos, &scope, index)?);
+    }
+    if let Some(column) = alias.and_then(stored) {
+        keys.push(BTreeSet::from([column]));
+    }
+    let key_collations = key
+        .iter()
+        .map(|&cid| {
+            let terms = key_index.map_or(&[] as &[_], |index| &index.terms);
+            let term = terms.iter().find(|(column, _)| *column == Some(cid));
+            term.map_or(Collation::Binary, |(_, name)| collation(name))
+        })
+        .collect();
+    let autoincrement = match alias {
+        Some(cid) => {
+            conn.column_metadata(Some("main"), entry.name.as_str(), infos[cid].name.as_str())?.4
+        }
+        None => false,
+    };
+    let kind = match alias.and_then(stored) {
+        _ if entry.without_rowid => TableKind::WithoutRowid,
+        Some(column) => TableKind::RowidAlias(column),
+        None => TableKind::Rowid,
+    };
+    let table = Table {
+        name: entry.name.clone(),
+        columns,
+        kind,
+        rowid_name,
+        primary_key: key.into_iter().filter_map(stored).collect(),
+        key_collations,
+        foreign_keys: Vec::new(),
+        uniques,
+        groups: Vec::new(),
+        identity: Identity::Birth,
+        autoincrement,
+        indexed: !indexes.is_empty(),
+    };
+    let checks = definition.checks().into_iter().map(|check| scope.read_by(check)).collect();
+    let declared = pragmas::references(conn, &entry.name)?;
+    Ok(Ok(Draft { table, checks, keys, declared }))
+}
+
+/// The names that expressions of a table can use.
+struct Scope<'a> {
+    /// All columns, by `cid`.
+    names: Vec<&'a str>,
+    /// Their positions among the stored columns.
+    stored: Vec<Option<usize>>,
+    /// The stored columns that each stands for: itself, or the bases of a generated column.
+    bases: Vec<BTreeSet<usize>>,
+    /// The column that is the rowid.
+    alias: Option<usize>,
+}
+
+impl<'a> Scope<'a> {
+    fn new(infos: &'a [ColumnInfo], definition: &TableSql<'_>, alias: Option<usize>) -> Self {
+        let mut position = 0..;
+        let stored: Vec<Option<usize>> =
+            infos.iter().map(|info| if info.generated { None } else { position.next() }).collect();
+        let names = infos.iter().map(|info| info.name.as_str()).collect();
+        let bases = stored.iter().map(|p| p.iter().copied().collect()).collect();
+        let mut scope = Scope { names, stored, bases, alias };
+        let generated = definition.generated();
+        scope.bases = (0..infos.len())
+            .map(|cid| {
+                // Generated columns may read each other.
+                let mut seen = BTreeSet::from([cid]);
+                let mut waiting = vec![cid];
+                while let Some(cid) = waiting.pop() {
+                    let reads = generated.get(cid).copied().flatten().unwrap_or_default();
+                    let reads = sql::names(reads).filter_map(|name| scope.position(&name));
+                    waiting.extend(reads.filter(|&read| seen.insert(read)));
+                }
+                seen.into_iter().filter_map(|cid| scope.stored[cid]).collect()
+            })
+            .collect();
+        scope
+    }
+
+    /// The column that a name means.
+    fn position(&self, name: &str) -> Option<usize> {
+        self.names.iter().position(|column| column.eq_ignore_ascii_case(name))
+    }
+
+    /// The stored columns that an expression depends on.
+    fn read_by(&self, expression: &[Token<'_>]) -> Vec<usize> {
+        let mut out = BTreeSet::new();
+        for name in sql::names(expression) {
+            let rowid = || ROWID_NAMES.iter().any(|rowid| name.eq_ignore_ascii_case(rowid));
+            let cid = self.position(&name).or_else(|| self.alias.filter(|_| rowid()));
+            out.extend(cid.and_then(|cid| self.bases.get(cid)).into_iter().flatten());
+        }
+        out.into_iter().collect()
+    }
+}
+
+fn unique_index(
+    inventory: &Inventory,
+    infos: &[ColumnInfo],
+    scope: &Scope<'_>,
+    index: &IndexInfo,
+) -> std::result::Result<UniqueIndex, String> {
+    let text = inventory.index_sql.get(&index.name).map_or("", String::as_str);
+    let definition = IndexSql::parse(text);
+    let expressions = definition.terms();
+    let mut columns = BTreeSet::new();
+    let mut terms = Vec::new();
+    for (i, (cid, collation_name)) in index.terms.iter().enumerate() {
+        let collation = collation(collation_name);
+        if let Collation::Other(name) = &collation {
+            return Err(format!(
+                "its unique index {} compares by collation {name}; only BINARY, NOCASE and RTRIM \
+                 are sure to be the same on every site",
+                index.name
+            ));
+        }
+        let sql = match cid.and_then(|cid| Some((infos.get(cid)?, scope.bases.get(cid)?))) {
+            Some((info, bases)) => {
+                columns.extend(bases);
+                quote(&info.name)
+            }
+            None => {
+                let (text, expression) = expressions.get(i).ok_or_else(|| {
+                    format!("its unique index {} cannot be understood", index.name)
+                })?;
+                columns.extend(scope.read_by(expression));
+                text.to_string()
+            }
+        };
+        terms.push(IndexTerm { sql, collation });
+    }
+    let predicate = match definition.predicate() {
+        Some((text, expression)) => {
+            columns.extend(scope.read_by(expression));
+            Some(text.to_string())
+        }
+        None if index.partial => {
+            return Err(format!("its unique index {} cannot be understood", index.name));
+        }
+        None => None,
+    };
+    let columns = columns.into_iter().collect();
+    Ok(UniqueIndex { name: index.name.clone(), primary: index.primary, columns, terms, predicate })
+}
+
+/// The columns of a unique index if SQLite lets foreign keys refer to them: all stored, all rows,
+/// compared as the columns compare themselves.
+fn referable(
+    conn: &Connection,
+    entry: &Entry,
+    infos: &[ColumnInfo],
+    scope: &Scope<'_>,
+    index: &IndexInfo,
+) -> Result<Option<BTreeSet<usize>>> {
+    if index.partial {
+        return Ok(None);
+    }
+    let mut columns = BTreeSet::new();
+    for (cid, collation) in &index.terms {
+        let Some((info, Some(position))) =
+            cid.and_then(|cid| Some((infos.get(cid)?, *scope.stored.get(cid)?)))
+        else {
+            return Ok(None);
+        };
+        let own = conn.column_metadata(Some("main"), entry.name.as_str(), info.name.as_str())?.1;
+        if own.is_none_or(|own| !own.to_bytes().eq_ignore_ascii_case(collation.as_bytes())) {
+            return Ok(None);
+        }
+        columns.insert(position);
+    }
+    Ok(Some(columns))
+}
+
+fn collation(name: &str) -> Collation {
+    match name.to_ascii_uppercase().as_str() {
+        "BINARY" => Collation::Binary,
+        "NOCASE" => Collation::NoCase,
+        "RTRIM" => Collation::Rtrim,
+        _ => Collation::Other(name.to_string()),
+    }
+}
+
+/// Affinity by the rules of <https://sqlite.org/datatype3.html#determination_of_column_affinity>.
+fn affinity(declared_type: &str, strict: bool) -> Affinity {
+    let declared = declared_type.to_ascii_uppercase();
+    let has = |parts: &[&str]| parts.iter().any(|part| declared.contains(part));
+    if has(&["INT"]) {
+        Affinity::Integer
+    } else if has(&["CHAR", "CLOB", "TEXT"]) {
+        Affinity::Text
+    } else if declared.is_empty() || has(&["BLOB"]) || strict && declared == "ANY" {
+        Affinity::Blob
+    } else if has(&["REAL", "FLOA", "DOUB"]) {
+        Affinity::Real
+    } else {
+        Affinity::Numeric
+    }
+}
+
+/// Policy `T.identity=key|birth`.
+fn override_identity(
+    inventory: &Inventory,
+    drafts: &mut [Draft],
+    policies: &Policies,
+) -> Result<()> {
+    for (key, value) in &policies.0 {
+        let Some(table) = key.strip_suffix(".identity") else { continue };
+        let wrong = |why: String| Error::Policy { key: key.clone(), value: value.clone(), why };
+        let identity = match value.as_str() {
+            "key" => Identity::Key,
+            "birth" => Identity::Birth,
+            _ => return Err(wrong("it is either key or birth".to_string())),
+        };
+        let entry = select::known_table(inventory, table).map_err(|e| wrong(e.to_string()))?;
+        let draft = drafts.iter_mut().find(|draft| draft.table.name == entry.name);
+        if let Some(Draft { table, .. }) = draft {
+            if identity == Identity::Key && table.primary_key.is_empty() {
+                return Err(wrong(format!(
+                    "table {} has no primary key to identify rows by; leave it to birth",
+                    table.name
+                )));
+            }
+            table.identity = identity;
+        }
+    }
+    Ok(())
+}
+
+/// Puts parents before the tables that refer to them.
+fn in_order(tables: Vec<Table>) -> (Vec<Table>, Vec<std::ops::Range<usize>>) {
+    let position = |name: &str| tables.iter().position(|table| table.name == name);
+    let parents: Vec<BTreeSet<usize>> = tables
+        .iter()
+        .map(|table| table.foreign_keys.iter().filter_map(|key| position(&key.parent)).collect())
+        .collect();
+    let mut tables: Vec<Option<Table>> = tables.into_iter().map(Some).collect();
+    let mut ordered = Vec::with_capacity(tables.len());
+    let mut components = Vec::new();
+    for members in order::components(&parents) {
+        let start = ordered.len();
+        ordered.extend(members.into_iter().filter_map(|i| tables[i].take()));
+        components.push(start..ordered.len());
+    }
+    (ordered, components)
+}

@@ -1,0 +1,327 @@
+//! Capture: pure SQL triggers that note each change in the journal, in the application's own
+//! transaction.
+//!
+//! | entry | when | `a` | with a before-image |
+//! | --- | --- | --- | --- |
+//! | insert | AFTER INSERT | where the row is | |
+//! | update | AFTER UPDATE | where it was, `b` where it went, `m` mask of changed columns | |
+//! | delete | AFTER DELETE | where it was | the whole row |
+//! | replace | BEFORE INSERT | the row with the same primary key, if there is one | the whole row |
+//! | rival | BEFORE INSERT, UPDATE | a row that shares another unique key with the new one | the whole row |
+//! | previous | AFTER UPDATE of key columns | where the row is | the columns of its keys |
+//!
+//! With `recursive_triggers` off, SQLite's default, REPLACE fires no delete trigger; `replace` and
+//! `rival` say which rows it may have displaced, and the fold looks whether they are still there
+//! (R-CAP-REPLACE). A delete's before-image is kept because a dead row keeps its values.
+//!
+//! SQLite refuses `DROP COLUMN` while a trigger names the column. So a trigger names a droppable
+//! column only inside a subquery whose *outer* scope offers a row of the same name: once the column
+//! is gone, its name resolves there, the trigger stays valid and the application goes on.
+
+use crate::Result;
+use crate::catalog::{Tracked, loc_sql};
+use crate::schema::{Collation, TableKind, UniqueIndex, quote};
+use rusqlite::Connection;
+
+/// Kinds of journal entries; the low three bits of column `ev`, above them the table's number.
+pub mod op {
+    #![allow(missing_docs)]
+    pub const INSERT: i64 = 0;
+    pub const UPDATE: i64 = 1;
+    pub const DELETE: i64 = 2;
+    pub const REPLACE: i64 = 4;
+    pub const RIVAL: i64 = 5;
+    pub const PREVIOUS: i64 = 6;
+}
+
+/// Columns whose change bits fit one integer of a mask.
+pub const MASK_BITS: u32 = 62;
+
+/// Milliseconds since 1970. `julianday` is a whole number of milliseconds over 86,400,000.
+const NOW: &str = "CAST(julianday('now')*86400000.0+0.5 AS INTEGER)-210866760000000";
+
+/// Name of a trigger or table of ours that belongs to one application table.
+pub fn own_name(kind: &str, no: u32) -> String {
+    format!("synqlite_{kind}_{no}")
+}
+
+/// Whether `name` is one of the [`objects`] of table `no`.
+pub fn is_own(name: &str, no: u32) -> bool {
+    ["before", "insert", "update", "delete", "replace", "rival", "previous", "pin"]
+        .iter()
+        .any(|kind| name == own_name(kind, no))
+}
+
+/// The journal, one for all tables.
+pub const JOURNAL_DDL: &str = "CREATE TABLE synqlite_journal(\
+     seq INTEGER PRIMARY KEY, ev INTEGER NOT NULL, a, b, m, ms INTEGER NOT NULL)";
+
+/// What the capture of one table consists of: (name, SQL) of a table for before-images, triggers,
+/// and where VACUUM would renumber rows an index that holds nothing and prevents it.
+pub fn objects(t: &Tracked) -> Vec<(String, String)> {
+    let mut out = Vec::new();
+    let mut add = |kind: &str, sql: &dyn Fn(&str) -> String| {
+        let name = own_name(kind, t.no);
+        let sql = sql(&name);
+        out.push((name, sql));
+    };
+    let target = quote(&t.table.name);
+    add("before", &|name| {
+        let columns: String = t.column_nos.iter().map(|no| format!(", v{no}")).collect();
+        format!("CREATE TABLE {name}(seq INTEGER PRIMARY KEY{columns})")
+    });
+    add("insert", &|name| {
+        let entry = entry(t, op::INSERT, &loc_sql(&t.table, "NEW."));
+        format!("CREATE TRIGGER {name} AFTER INSERT ON {target} BEGIN {entry}; END")
+    });
+    add("update", &|name| {
+        format!("CREATE TRIGGER {name} AFTER UPDATE ON {target} BEGIN {}; END", update_entry(t))
+    });
+    add("delete", &|name| {
+        let entry = entry(t, op::DELETE, &loc_sql(&t.table, "OLD."));
+        let image = image_of_old(t, &(0..t.table.columns.len()).collect::<Vec<_>>());
+        format!("CREATE TRIGGER {name} AFTER DELETE ON {target} BEGIN {entry}; {image}; END")
+    });
+    let rivals = Rivals::of(t);
+    if let Some((when, body)) = rivals.on_insert(t) {
+        add("replace", &|name| {
+            format!("CREATE TRIGGER {name} BEFORE INSERT ON {target} WHEN {when} BEGIN {body} END")
+        });
+    }
+    if let Some((columns, when, body)) = rivals.on_update(t) {
+        add("rival", &|name| {
+            format!(
+                "CREATE TRIGGER {name} BEFORE UPDATE OF {columns} ON {target} WHEN {when} BEGIN {body} END"
+            )
+        });
+    }
+    if let Some((columns, when, body)) = previous(t) {
+        add("previous", &|name| {
+            format!(
+                "CREATE TRIGGER {name} AFTER UPDATE OF {columns} ON {target} WHEN {when} BEGIN {body} END"
+            )
+        });
+    }
+    if t.table.kind == TableKind::Rowid && !t.table.indexed {
+        add("pin", &|name| format!("CREATE INDEX {name} ON {target}(1) WHERE 0"));
+    }
+    out
+}
+
+/// Creates the capture objects of one table.
+pub fn install(conn: &Connection, t: &Tracked) -> Result<()> {
+    for (_, sql) in objects(t) {
+        conn.execute_batch(&sql)?;
+    }
+    Ok(())
+}
+
+fn entry(t: &Tracked, op: i64, loc: &str) -> String {
+    let ev = i64::from(t.no) * 8 + op;
+    format!("INSERT INTO synqlite_journal(ev,a,ms) VALUES({ev},{loc},{NOW})")
+}
+
+fn update_entry(t: &Tracked) -> String {
+    let ev = i64::from(t.no) * 8 + op::UPDATE;
+    let (old, new) = (loc_sql(&t.table, "OLD."), loc_sql(&t.table, "NEW."));
+    format!(
+        "INSERT INTO synqlite_journal(ev,a,b,m,ms) VALUES({ev},{old},nullif({new},{old}),{},{NOW})",
+        mask(t)
+    )
+}
+
+/// An integer with bit `no` set for each changed column, or several joined by commas for tables
+/// with more than [`MASK_BITS`] columns.
+fn mask(t: &Tracked) -> String {
+    let words = t.column_nos.iter().max().map_or(1, |max| max / MASK_BITS + 1);
+    let word = |w: u32| {
+        let bits = t.table.columns.iter().zip(&t.column_nos).filter(|(_, no)| *no / MASK_BITS == w);
+        let bits: Vec<_> = bits
+            .map(|(c, no)| format!("({})<<{}", differs(&c.name, c.affinity), no % MASK_BITS))
+            .collect();
+        if bits.is_empty() { "0".to_owned() } else { bits.join("|") }
+    };
+    let words: Vec<_> = (0..words).map(word).collect();
+    let mask = match &words[..] {
+        [one] => one.clone(),
+        many => many.iter().map(|w| format!("({w})")).collect::<Vec<_>>().join("||','||"),
+    };
+    let names = nulls(t);
+    format!(
+        "(SELECT (SELECT (SELECT {mask}) FROM (SELECT {names}) AS new) FROM (SELECT {names}) AS old)"
+    )
+}
+
+/// Whether a column's value changed: by bytes, not by the column's collation, and where SQLite
+/// stores values as they come also by storage class (1 and 1.0 are equal, yet not the same).
+fn differs(name: &str, affinity: crate::schema::Affinity) -> String {
+    let c = quote(name);
+    let value = format!("OLD.{c} COLLATE BINARY IS NOT NEW.{c}");
+    match affinity {
+        crate::schema::Affinity::Blob => format!("{value} OR typeof(OLD.{c})<>typeof(NEW.{c})"),
+        _ => value,
+    }
+}
+
+/// A row of NULLs under the names of all columns: what a dropped column's name resolves to.
+fn nulls(t: &Tracked) -> String {
+    let names = t.table.columns.iter().map(|c| format!("NULL AS {}", quote(&c.name)));
+    names.collect::<Vec<_>>().join(",")
+}
+
+fn image_columns(t: &Tracked, columns: &[usize]) -> String {
+    columns.iter().map(|&c| format!(",v{}", t.column_nos[c])).collect()
+}
+
+/// Stores columns of OLD under the number of the last journal entry.
+fn image_of_old(t: &Tracked, columns: &[usize]) -> String {
+    let name = own_name("before", t.no);
+    let values =
+        columns.iter().map(|&c| format!(",(SELECT OLD.{})", quote(&t.table.columns[c].name)));
+    format!(
+        "INSERT INTO {name}(seq{}) SELECT last_insert_rowid(){} FROM (SELECT {}) AS old",
+        image_columns(t, columns),
+        values.collect::<String>(),
+        nulls(t)
+    )
+}
+
+/// Rows that an insert or update may displace: conditions on a row `o` of the table, in terms of
+/// NEW.
+struct Rivals {
+    /// The same primary key.
+    key: Option<String>,
+    /// Another unique key: the condition, and the columns whose change can bring it about.
+    others: Vec<(String, Vec<usize>)>,
+}
+
+impl Rivals {
+    fn of(t: &Tracked) -> Rivals {
+        let name = |c: usize| quote(&t.table.columns[c].name);
+        let alias = t.table.rowid_alias().map(|c| format!("o.{0} = NEW.{0}", name(c)));
+        let key = t.table.uniques.iter().find(|u| u.primary).map(|u| condition(t, u));
+        let others = t.table.uniques.iter().filter(|u| !u.primary);
+        let others = others.map(|u| (condition(t, u), u.columns.clone())).collect();
+        Rivals { key: alias.or(key), others }
+    }
+
+    /// (WHEN clause, body) of the trigger before an insert.
+    fn on_insert(&self, t: &Tracked) -> Option<(String, String)> {
+        let mut conditions = Vec::new();
+        let mut body = String::new();
+        if let Some(key) = &self.key {
+            conditions.push(exists(t, key));
+            body += &note(t, op::REPLACE, key);
+        }
+        for (other, _) in &self.others {
+            conditions.push(exists(t, other));
+            body += &note(t, op::RIVAL, other);
+        }
+        (!conditions.is_empty()).then(|| (conditions.join(" OR "), body))
+    }
+
+    /// (columns, WHEN clause, body) of the trigger before an update.
+    fn on_update(&self, t: &Tracked) -> Option<(String, String, String)> {
+        let mut columns: Vec<usize> = t.table.primary_key.clone();
+        let (mut conditions, mut body) = (Vec::new(), String::new());
+        let itself = format!("{} IS NOT {}", loc_sql(&t.table, "o."), loc_sql(&t.table, "OLD."));
+        let all = self.key.iter().chain(self.others.iter().map(|(c, _)| c));
+        for condition in all {
+            let condition = format!("{condition} AND {itself}");
+            conditions.push(exists(t, &condition));
+            body += &note(t, op::RIVAL, &condition);
+        }
+        columns.extend(self.others.iter().flat_map(|(_, c)| c));
+        columns.sort_unstable();
+        columns.dedup();
+        (!conditions.is_empty()).then(|| (name_list(t, &columns), conditions.join(" OR "), body))
+    }
+}
+
+fn name_list(t: &Tracked, columns: &[usize]) -> String {
+    let names: Vec<_> = columns.iter().map(|&c| quote(&t.table.columns[c].name)).collect();
+    names.join(",")
+}
+
+fn exists(t: &Tracked, condition: &str) -> String {
+    format!("EXISTS(SELECT 1 FROM {} AS o WHERE {condition})", quote(&t.table.name))
+}
+
+/// Statements that journal the row `o` that meets `condition`, with its whole image.
+fn note(t: &Tracked, op: i64, condition: &str) -> String {
+    let (ev, target) = (i64::from(t.no) * 8 + op, quote(&t.table.name));
+    let all: Vec<usize> = (0..t.table.columns.len()).collect();
+    let value = |c: &usize| {
+        let name = quote(&t.table.columns[*c].name);
+        format!(",(SELECT o.{name} FROM {target} AS o WHERE {condition})")
+    };
+    format!(
+        "INSERT INTO synqlite_journal(ev,a,ms) SELECT {ev},{},{NOW} FROM {target} AS o WHERE {condition}; \
+         INSERT INTO {}(seq{}) SELECT last_insert_rowid(){} FROM (SELECT {}) AS o WHERE {}; ",
+        loc_sql(&t.table, "o."),
+        own_name("before", t.no),
+        image_columns(t, &all),
+        all.iter().map(value).collect::<String>(),
+        nulls(t),
+        exists(t, condition),
+    )
+}
+
+/// Condition under which a row `o` has the same key as NEW in a unique index.
+///
+/// Expressions and predicates of an index name plain columns, so they are evaluated for NEW in a
+/// subquery that offers NEW's values under those names.
+fn condition(t: &Tracked, index: &UniqueIndex) -> String {
+    let names = index.columns.iter().map(|&c| quote(&t.table.columns[c].name));
+    let names: Vec<_> = names.map(|n| format!("NEW.{n} AS {n}")).collect();
+    let of_new = |sql: &str| format!("(SELECT {sql} FROM (SELECT {}))", names.join(","));
+    let plain = |sql: &str| {
+        let inside = sql.strip_prefix('"').and_then(|s| s.strip_suffix('"'));
+        inside.is_some_and(|s| !s.replace("\"\"", "").contains('"'))
+    };
+    let mut terms: Vec<_> = index
+        .terms
+        .iter()
+        .map(|term| {
+            let collate = match &term.collation {
+                Collation::Binary => "BINARY".to_owned(),
+                Collation::NoCase => "NOCASE".to_owned(),
+                Collation::Rtrim => "RTRIM".to_owned(),
+                Collation::Other(name) => quote(name),
+            };
+            if plain(&term.sql) {
+                format!("o.{0} COLLATE {collate} = NEW.{0}", term.sql)
+            } else {
+                format!("({}) COLLATE {collate} = {}", term.sql, of_new(&term.sql))
+            }
+        })
+        .collect();
+    if let Some(predicate) = &index.predicate {
+        terms.push(format!("({predicate})"));
+        terms.push(of_new(predicate));
+    }
+    debug_assert!(!terms.is_empty(), "index {} of {}", index.name, t.table.name);
+    terms.join(" AND ")
+}
+
+/// (columns, WHEN clause, body) of the trigger that keeps what keys were before an update.
+fn previous(t: &Tracked) -> Option<(String, String, String)> {
+    let kept = t.table.groups.iter().filter(|g| g.keeps_previous);
+    let mut columns: Vec<usize> = kept.flat_map(|g| g.columns.iter().copied()).collect();
+    columns.sort_unstable();
+    if columns.is_empty() {
+        return None;
+    }
+    let changed = columns.iter().map(|&c| {
+        let column = &t.table.columns[c];
+        differs(&column.name, column.affinity)
+    });
+    let changed = changed.collect::<Vec<_>>().join(" OR ");
+    let names = nulls(t);
+    let when = format!(
+        "(SELECT (SELECT (SELECT {changed}) FROM (SELECT {names}) AS new) FROM (SELECT {names}) AS old)"
+    );
+    let entry = entry(t, op::PREVIOUS, &loc_sql(&t.table, "NEW."));
+    let body = format!("{entry}; {}; ", image_of_old(t, &columns));
+    Some((name_list(t, &columns), when, body))
+}

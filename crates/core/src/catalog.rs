@@ -1,0 +1,314 @@
+//! The replicated tables as this replica numbers them, and SQL that reaches their rows.
+//!
+//! Numbers of tables and columns are given once and never reused: journal entries, stored states
+//! and triggers refer to them, so they stay valid when the application alters its schema.
+
+use crate::schema::{Table, TableKind, quote};
+use crate::sqlvalue::{Bind, values};
+use crate::{Error, Result};
+use rusqlite::{Connection, OptionalExtension, params_from_iter};
+use std::collections::HashMap;
+use synqlite_wire::Value;
+
+/// Where a visible row is in its table.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Loc {
+    /// Its rowid.
+    Row(i64),
+    /// Its primary key, as [`key_sql`] writes it, for `WITHOUT ROWID` tables.
+    Key(String),
+}
+
+impl rusqlite::ToSql for Loc {
+    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
+        match self {
+            Loc::Row(rowid) => rowid.to_sql(),
+            Loc::Key(key) => key.to_sql(),
+        }
+    }
+}
+
+impl rusqlite::types::FromSql for Loc {
+    fn column_result(v: rusqlite::types::ValueRef<'_>) -> rusqlite::types::FromSqlResult<Loc> {
+        match v {
+            rusqlite::types::ValueRef::Integer(i) => Ok(Loc::Row(i)),
+            _ => v.as_str().map(|s| Loc::Key(s.to_owned())),
+        }
+    }
+}
+
+/// A replicated table with its numbers.
+#[derive(Clone, Debug)]
+pub struct Tracked {
+    /// Number of the table.
+    pub no: u32,
+    /// Its schema.
+    pub table: Table,
+    /// Number of each column, parallel to `table.columns`.
+    pub column_nos: Vec<u32>,
+}
+
+/// All replicated tables, parents first.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    /// The tables in the order of the schema.
+    pub tables: Vec<Tracked>,
+    by_name: HashMap<String, usize>,
+    by_no: HashMap<u32, usize>,
+}
+
+impl Catalog {
+    /// A catalog of `tables`, which stay in their order.
+    pub fn new(tables: Vec<Tracked>) -> Catalog {
+        let by_name = tables.iter().enumerate().map(|(i, t)| (fold_name(&t.table.name), i));
+        let by_no = tables.iter().enumerate().map(|(i, t)| (t.no, i));
+        Catalog { by_name: by_name.collect(), by_no: by_no.collect(), tables }
+    }
+
+    /// Position of the table called `name`.
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.by_name.get(&fold_name(name)).copied()
+    }
+
+    /// The table called `name`.
+    pub fn by_name(&self, name: &str) -> Option<&Tracked> {
+        self.position(name).map(|i| &self.tables[i])
+    }
+
+    /// Position of the table with this number.
+    pub fn position_of_no(&self, no: u32) -> Option<usize> {
+        self.by_no.get(&no).copied()
+    }
+
+    /// References to the table at `parent`: (position of the child table, of its foreign key).
+    pub fn references_to(&self, parent: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let name = fold_name(&self.tables[parent].table.name);
+        self.tables.iter().enumerate().flat_map(move |(child, t)| {
+            let name = name.clone();
+            let fks = t.table.foreign_keys.iter().enumerate();
+            fks.filter(move |(_, fk)| fold_name(&fk.parent) == name).map(move |(f, _)| (child, f))
+        })
+    }
+}
+
+fn fold_name(name: &str) -> String {
+    name.to_ascii_lowercase()
+}
+
+/// SQL that writes a primary key as one text, injectively: text as `t` and hex digits, anything
+/// else as SQLite quotes it. `prefix` is `NEW.`, `OLD.` or an alias with its dot.
+pub fn key_sql(table: &Table, prefix: &str) -> String {
+    let part = |&i: &usize| {
+        let c = format!("{prefix}{}", quote(&table.columns[i].name));
+        format!("CASE typeof({c}) WHEN 'text' THEN 't'||hex({c}) ELSE quote({c}) END")
+    };
+    table.primary_key.iter().map(part).collect::<Vec<_>>().join("||','||")
+}
+
+/// SQL for the location of a row. `prefix` as in [`key_sql`].
+pub fn loc_sql(table: &Table, prefix: &str) -> String {
+    match (&table.kind, &table.rowid_name) {
+        (TableKind::WithoutRowid, _) | (_, None) => key_sql(table, prefix),
+        (_, Some(name)) => format!("{prefix}{}", quote(name)),
+    }
+}
+
+/// The key values that [`key_sql`] wrote.
+fn parse_key(text: &str) -> Option<Vec<Value>> {
+    let unhex = |h: &str| -> Option<Vec<u8>> {
+        (0..h.len()).step_by(2).map(|i| u8::from_str_radix(h.get(i..i + 2)?, 16).ok()).collect()
+    };
+    text.split(',')
+        .map(|part| {
+            if let Some(hex) = part.strip_prefix('t') {
+                return unhex(hex).map(Value::Text);
+            }
+            if let Some(hex) = part.strip_prefix("X'").and_then(|p| p.strip_suffix('\'')) {
+                return unhex(hex).map(Value::Blob);
+            }
+            if part == "NULL" {
+                return Some(Value::Null);
+            }
+            if let Ok(i) = part.parse() {
+                return Some(Value::Integer(i));
+            }
+            part.parse().ok().map(Value::Real)
+        })
+        .collect()
+}
+
+impl Tracked {
+    /// Number that stands for a group in stored states: that of its first column.
+    pub fn group_no(&self, group: usize) -> u32 {
+        self.column_nos[self.table.groups[group].columns[0]]
+    }
+
+    /// Group of which `no` is the number, if the schema still has it.
+    pub fn group_of_no(&self, no: u32) -> Option<usize> {
+        let column = self.column_nos.iter().position(|&n| n == no)?;
+        let group = self.table.columns[column].group;
+        (self.group_no(group) == no).then_some(group)
+    }
+
+    /// Quoted names of all stored columns.
+    pub fn column_list(&self) -> String {
+        let names: Vec<_> = self.table.columns.iter().map(|c| quote(&c.name)).collect();
+        names.join(",")
+    }
+
+    /// `main.` and the quoted table name.
+    pub fn target(&self) -> String {
+        format!("main.{}", quote(&self.table.name))
+    }
+
+    /// WHERE clause that finds one row by location, parameters from `?first` on.
+    fn where_loc(&self, first: usize) -> String {
+        match (&self.table.kind, &self.table.rowid_name) {
+            (TableKind::WithoutRowid, _) | (_, None) => {
+                let name = |&c: &usize| quote(&self.table.columns[c].name);
+                let keys = self.table.primary_key.iter().map(name).enumerate();
+                let terms: Vec<_> = keys.map(|(i, c)| format!("{c} = ?{}", first + i)).collect();
+                terms.join(" AND ")
+            }
+            (_, Some(name)) => format!("{} = ?{first}", quote(name)),
+        }
+    }
+
+    fn loc_values(&self, loc: &Loc) -> Result<Vec<Value>> {
+        match loc {
+            Loc::Row(rowid) => Ok(vec![Value::Integer(*rowid)]),
+            Loc::Key(text) => parse_key(text).ok_or_else(|| {
+                Error::Damaged(format!(
+                    "journal or state of table {}: key `{text}`",
+                    self.table.name
+                ))
+            }),
+        }
+    }
+
+    /// The stored columns of the row at `loc`.
+    pub fn read(&self, conn: &Connection, loc: &Loc) -> Result<Option<Vec<Value>>> {
+        let sql = format!(
+            "SELECT {} FROM {} WHERE {}",
+            self.column_list(),
+            self.target(),
+            self.where_loc(1)
+        );
+        let key = self.loc_values(loc)?;
+        let count = self.table.columns.len();
+        let mut statement = conn.prepare_cached(&sql)?;
+        let row = statement
+            .query_row(params_from_iter(key.iter().map(Bind)), |row| values(row, 0, count))
+            .optional()?;
+        Ok(row)
+    }
+
+    /// Whether a row is at `loc`.
+    pub fn exists(&self, conn: &Connection, loc: &Loc) -> Result<bool> {
+        let sql = format!("SELECT 1 FROM {} WHERE {}", self.target(), self.where_loc(1));
+        let key = self.loc_values(loc)?;
+        Ok(conn.prepare_cached(&sql)?.exists(params_from_iter(key.iter().map(Bind)))?)
+    }
+
+    /// Locations of the rows whose `columns` equal `key` as SQLite compares them.
+    pub fn find(&self, conn: &Connection, columns: &[usize], key: &[Value]) -> Result<Vec<Loc>> {
+        let name = |&c: &usize| quote(&self.table.columns[c].name);
+        let terms: Vec<_> = columns.iter().map(name).map(|c| format!("{c} = ?")).collect();
+        let sql = format!(
+            "SELECT {} FROM {} AS o WHERE {}",
+            loc_sql(&self.table, "o."),
+            self.target(),
+            terms.join(" AND ")
+        );
+        let mut statement = conn.prepare_cached(&sql)?;
+        let found =
+            statement.query_map(params_from_iter(key.iter().map(Bind)), |row| row.get(0))?;
+        Ok(found.collect::<Result<_, _>>()?)
+    }
+
+    /// Inserts a row and returns where it went. For a table addressed by rowid, `rowid` chooses it.
+    ///
+    /// OR ABORT overrides a conflict clause of the schema: a merge must never replace or skip rows
+    /// silently.
+    pub fn insert(&self, conn: &Connection, row: &[Value], rowid: Option<i64>) -> Result<Loc> {
+        let explicit = match (self.table.kind, &self.table.rowid_name, rowid) {
+            (TableKind::Rowid, Some(name), Some(rowid)) => Some((quote(name), rowid)),
+            _ => None,
+        };
+        let (mut names, mut count) = (self.column_list(), self.table.columns.len());
+        if let Some((name, _)) = &explicit {
+            names = format!("{names},{name}");
+            count += 1;
+        }
+        let marks = vec!["?"; count].join(",");
+        let sql = format!("INSERT OR ABORT INTO {}({names}) VALUES({marks})", self.target());
+        let rowid = explicit.map(|(_, rowid)| Value::Integer(rowid));
+        let all = row.iter().chain(rowid.iter()).map(Bind);
+        conn.prepare_cached(&sql)?.execute(params_from_iter(all))?;
+        match self.table.kind {
+            TableKind::WithoutRowid => self.loc_of_key(conn, row),
+            _ => Ok(Loc::Row(conn.last_insert_rowid())),
+        }
+    }
+
+    /// Location that a row with these values has in a `WITHOUT ROWID` table.
+    fn loc_of_key(&self, conn: &Connection, row: &[Value]) -> Result<Loc> {
+        let key: Vec<Value> = self.table.primary_key.iter().map(|&c| row[c].clone()).collect();
+        let found = self.find(conn, &self.table.primary_key, &key)?;
+        found.into_iter().next().ok_or_else(|| {
+            Error::Damaged(format!("table {}: a row just inserted is not there", self.table.name))
+        })
+    }
+
+    /// Sets `columns` of the row at `loc`.
+    pub fn update(
+        &self,
+        conn: &Connection,
+        loc: &Loc,
+        columns: &[usize],
+        row: &[Value],
+    ) -> Result<()> {
+        let name = |&c: &usize| quote(&self.table.columns[c].name);
+        let sets = columns.iter().map(name).enumerate();
+        let sets: Vec<_> = sets.map(|(i, c)| format!("{c} = ?{}", i + 1)).collect();
+        let sql = format!(
+            "UPDATE OR ABORT {} SET {} WHERE {}",
+            self.target(),
+            sets.join(","),
+            self.where_loc(columns.len() + 1)
+        );
+        let key = self.loc_values(loc)?;
+        let all = columns.iter().map(|&c| &row[c]).chain(key.iter()).map(Bind);
+        conn.prepare_cached(&sql)?.execute(params_from_iter(all))?;
+        Ok(())
+    }
+
+    /// Deletes the row at `loc`.
+    pub fn delete(&self, conn: &Connection, loc: &Loc) -> Result<()> {
+        let sql = format!("DELETE FROM {} WHERE {}", self.target(), self.where_loc(1));
+        let key = self.loc_values(loc)?;
+        conn.prepare_cached(&sql)?.execute(params_from_iter(key.iter().map(Bind)))?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_texts_parse_back() {
+        let key = "t6162,-5,0.5,X'00FF',NULL,1.0e+300";
+        let want = vec![
+            Value::Text(b"ab".to_vec()),
+            Value::Integer(-5),
+            Value::Real(0.5),
+            Value::Blob(vec![0, 255]),
+            Value::Null,
+            Value::Real(1.0e300),
+        ];
+        assert_eq!(parse_key(key), Some(want));
+        assert_eq!(parse_key("t"), Some(vec![Value::Text(vec![])]));
+        assert_eq!(parse_key("x"), None);
+    }
+}

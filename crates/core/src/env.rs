@@ -1,0 +1,51 @@
+//! What the engine needs from outside: time, randomness and the identity of a file.
+//!
+//! They are injected so that a test can set the clock, repeat a run, or copy a file by hand.
+
+use std::path::Path;
+
+/// The world outside the database.
+pub trait Environment: Send + Sync {
+    /// Milliseconds since 1970.
+    fn now_ms(&self) -> i64;
+
+    /// Sixteen random bytes, for ids.
+    fn random(&self) -> [u8; 16];
+
+    /// A token that changes when the file at `path` is copied and stays when it is written or
+    /// renamed; empty where the platform offers none.
+    fn instance(&self, path: &Path) -> String;
+}
+
+/// The clock, the random numbers and the files of this machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct System;
+
+impl Environment for System {
+    fn now_ms(&self) -> i64 {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        since.map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    fn random(&self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes).expect("the operating system provides random bytes");
+        bytes
+    }
+
+    /// Inode and time of birth: device numbers may change when a machine restarts, these do not.
+    #[cfg(unix)]
+    fn instance(&self, path: &Path) -> String {
+        use std::os::unix::fs::MetadataExt;
+        let Ok(meta) = std::fs::metadata(path) else { return String::new() };
+        let born = meta.created().ok().and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
+        format!("{:x}-{:x}", meta.ino(), born.map_or(0, |d| d.as_nanos()))
+    }
+
+    #[cfg(not(unix))]
+    fn instance(&self, path: &Path) -> String {
+        let created = std::fs::metadata(path).and_then(|m| m.created()).ok();
+        let born = created.and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
+        born.map_or(String::new(), |d| format!("{:x}", d.as_nanos()))
+    }
+}

@@ -1,0 +1,428 @@
+//! The fold: the journal becomes stamped versions of rows and columns (the thesis's Journal
+//! Synchronization Unit).
+//!
+//! It runs before remote changes are joined (R-FBM), in the same transaction, and its cost follows
+//! the number of changes. Times of writes become clock values: `h := max(h + 1, ms << 16)` for the
+//! first, and from there the larger of `h` and each later millisecond, so that writes of one
+//! millisecond share a stamp and no stamp ever repeats one of an earlier fold (R-HLC).
+
+use crate::catalog::{Catalog, Loc, Tracked};
+use crate::journal::{self, Changed, Gone, Millis, Window, Written};
+use crate::meta::Meta;
+use crate::refs::Lookup;
+use crate::state::{self, Body, GroupState, RowState, Runs, Stored};
+use crate::{Error, Result};
+use rusqlite::Connection;
+use std::collections::{BTreeMap, BTreeSet};
+use synqlite_wire::{Cell, Rid, Stamp, Value};
+
+/// What a fold recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Folded {
+    /// Rows inserted, changed or deleted.
+    pub rows: u64,
+    /// Registers stamped.
+    pub columns: u64,
+}
+
+/// Folds the journal. Must run in a write transaction; the caller saves `meta`.
+pub fn fold(conn: &Connection, meta: &mut Meta, catalog: &Catalog) -> Result<Folded> {
+    let windows = journal::read(conn, catalog)?;
+    let position = meta.position + 1;
+    let mut fold =
+        Fold { conn, meta, catalog, position, stamps: BTreeMap::new(), done: Folded::default() };
+    for t in &catalog.tables {
+        fold.pin(t)?;
+    }
+    if windows.iter().any(|w| !w.is_empty()) {
+        fold.stamp(&windows);
+        let before = fold.before(&windows)?;
+        for ((t, window), before) in catalog.tables.iter().zip(windows).zip(before) {
+            fold.table(t, window, before)?;
+        }
+    }
+    let done = fold.done;
+    if done.rows > 0 {
+        meta.position = position;
+    }
+    journal::clear(conn, catalog)?;
+    Ok(done)
+}
+
+struct Fold<'a> {
+    conn: &'a Connection,
+    meta: &'a mut Meta,
+    catalog: &'a Catalog,
+    position: i64,
+    stamps: BTreeMap<Millis, Stamp>,
+    done: Folded,
+}
+
+/// What the state said of a row before this fold wrote anything.
+struct Before {
+    stored: Stored,
+    /// Its row at the last fold as far as an image tells, and the cells of its groups.
+    image: Option<(Vec<Value>, Vec<Cell>)>,
+}
+
+/// Rows of one table that were there at the last fold, by where they were.
+type Befores = BTreeMap<Loc, Before>;
+
+impl Fold<'_> {
+    /// R-PIN: a number that this site has shown in place of the one a row asked for becomes an
+    /// ordinary write, so that it never changes again.
+    fn pin(&mut self, t: &Tracked) -> Result<()> {
+        let Some(alias) = t.table.rowid_alias() else { return Ok(()) };
+        let sql = "SELECT loc FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL \
+                   AND loc IS NOT NULL ORDER BY loc";
+        let locs: Vec<Loc> = self
+            .conn
+            .prepare_cached(sql)?
+            .query_map([t.no], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        for loc in locs {
+            let Some(mut stored) = state::at(self.conn, self.meta, t, &loc)? else { continue };
+            let stamp = self.meta.tick(0);
+            let group = &mut stored.state.groups[t.table.columns[alias].group];
+            let body = std::mem::replace(&mut group.body, Body::Shown);
+            let Body::Kept(wanted) = body else { continue };
+            *group = GroupState { stamp, pinned: true, previous: Some(wanted), body: Body::Shown };
+            state::put(self.conn, self.meta, t, &stored, Some(self.position))?;
+            self.done.rows += 1;
+            self.done.columns += 1;
+        }
+        Ok(())
+    }
+
+    /// Gives every millisecond of the windows its stamp.
+    fn stamp(&mut self, windows: &[Window]) {
+        let mut times = BTreeSet::new();
+        for window in windows {
+            let born = window.born.values().map(|b| (b.at, &b.written));
+            let gone = window.gone.values().map(|g| (g.at, &g.written));
+            for (at, written) in born.chain(gone) {
+                times.insert(at);
+                times.extend(written.values());
+            }
+            for changed in window.changed.values() {
+                times.extend(changed.replaced.map(|r| r.at));
+                times.extend(changed.written.values());
+            }
+        }
+        for (i, &ms) in times.iter().enumerate() {
+            let first = i == 0 || synqlite_wire::Hlc::at_ms(ms) > self.meta.clock;
+            let stamp = if first {
+                self.meta.tick(ms)
+            } else {
+                Stamp { hlc: self.meta.clock, site: self.meta.site }
+            };
+            self.stamps.insert(ms, stamp);
+        }
+    }
+
+    fn at(&self, ms: Millis) -> Stamp {
+        self.stamps[&ms]
+    }
+
+    /// Looks up what the rows of all windows were, before any of them is written: a reference in a
+    /// before-image means the row that had the key then.
+    fn before(&self, windows: &[Window]) -> Result<Vec<Befores>> {
+        let lookup = Lookup { conn: self.conn, meta: self.meta, catalog: self.catalog };
+        let tables = self.catalog.tables.iter().zip(windows);
+        let of_table = |(t, window): (&Tracked, &Window)| -> Result<Befores> {
+            let mut befores = Befores::new();
+            let gone = window.gone.iter().map(|(from, g)| (from, g.image));
+            let changed = window.changed.iter().map(|(from, c)| (from, image_of(c)));
+            for (from, image) in gone.chain(changed) {
+                let Some(stored) = state::at(self.conn, self.meta, t, from)? else { continue };
+                let row = match image {
+                    Some(seq) => journal::image(self.conn, t, seq)?,
+                    None => None,
+                };
+                let image = match row {
+                    Some(row) => {
+                        let cells = old_cells(&lookup, windows, t, &row)?;
+                        Some((row, cells))
+                    }
+                    None => None,
+                };
+                befores.insert(from.clone(), Before { stored, image });
+            }
+            Ok(befores)
+        };
+        tables.map(of_table).collect()
+    }
+
+    fn table(&mut self, t: &Tracked, window: Window, mut before: Befores) -> Result<()> {
+        for from in window.gone.keys().chain(window.changed.keys()) {
+            if let Some(before) = before.get(from) {
+                state::unplace(self.conn, &before.stored)?;
+            }
+        }
+        let mut died = BTreeSet::new();
+        for (from, gone) in &window.gone {
+            if let Some(before) = before.remove(from) {
+                died.insert(before.stored.rid.clone());
+                self.bury(t, gone, before)?;
+            }
+        }
+        for (from, changed) in &window.changed {
+            if let Some(before) = before.remove(from) {
+                self.change(t, changed, before)?;
+            }
+        }
+        let mut runs = Runs::default();
+        for (loc, born) in &window.born {
+            self.bear(t, loc, born.at, &born.written, &died, &mut runs)?;
+        }
+        runs.finish(self.conn, t)
+    }
+
+    /// A row is gone: the next even causal length. It keeps its values.
+    fn bury(&mut self, t: &Tracked, gone: &Gone, before: Before) -> Result<()> {
+        let Before { mut stored, image } = before;
+        let (_, cells) = image.unwrap_or_else(|| (vec![], vec![]));
+        let written = self.groups_written(t, &gone.written);
+        let nothing = |g: usize| Cell {
+            values: vec![Value::Null; t.table.groups[g].columns.len()],
+            refs: vec![None; t.table.groups[g].foreign_keys.len()],
+        };
+        for (g, group) in stored.state.groups.iter_mut().enumerate() {
+            let shown = || Body::Kept(cells.get(g).cloned().unwrap_or_else(|| nothing(g)));
+            if let Some(&stamp) = written.get(&g) {
+                *group = GroupState { stamp, pinned: false, previous: None, body: shown() };
+                self.done.columns += 1;
+            } else if group.body == Body::Shown {
+                group.body = shown();
+            }
+        }
+        stored.state.header.delete(self.at(gone.at));
+        stored.loc = None;
+        self.put(t, &stored)
+    }
+
+    fn change(&mut self, t: &Tracked, changed: &Changed, before: Before) -> Result<()> {
+        let Before { mut stored, image } = before;
+        let mut written = self.groups_written(t, &changed.written);
+        if let (Some(replaced), Some((old, _))) = (changed.replaced, &image) {
+            let stamp = self.at(replaced.at);
+            stored.state.header.insert(stamp);
+            let Some(new) = t.read(self.conn, &changed.now)? else { return Ok(()) };
+            let columns = t.table.columns.iter().enumerate();
+            for (_, column) in columns.filter(|&(c, _)| old[c] != new[c]) {
+                let entry = written.entry(column.group).or_insert(stamp);
+                *entry = (*entry).max(stamp);
+            }
+        }
+        let moved = stored.loc.as_ref() != Some(&changed.now);
+        if written.is_empty() && !moved && changed.replaced.is_none() {
+            return match stored.entry {
+                Some(_) => state::put(self.conn, self.meta, t, &stored, None),
+                None => Ok(()),
+            };
+        }
+        for (&g, &stamp) in &written {
+            let previous = match &image {
+                Some((_, cells)) if t.table.groups[g].keeps_previous => Some(cells[g].clone()),
+                _ => None,
+            };
+            stored.state.groups[g] =
+                GroupState { stamp, pinned: false, previous, body: Body::Shown };
+        }
+        stored.loc = Some(changed.now.clone());
+        self.done.columns += written.len() as u64;
+        self.put(t, &stored)
+    }
+
+    fn bear(
+        &mut self,
+        t: &Tracked,
+        loc: &Loc,
+        at: Millis,
+        written: &Written,
+        died: &BTreeSet<Rid>,
+        runs: &mut Runs,
+    ) -> Result<()> {
+        let Some(row) = t.read(self.conn, loc)? else { return Ok(()) };
+        let (stamp, written) = (self.at(at), self.groups_written(t, written));
+        let key = match t.table.identity {
+            crate::schema::Identity::Birth => None,
+            crate::schema::Identity::Key => self.lookup().key_rid(t, &row)?,
+        };
+        self.done.columns += t.table.groups.len() as u64;
+        let Some(key) = key else {
+            let n = state::next_births(self.conn, t, 1)?;
+            if let (Loc::Row(rowid), true) = (loc, written.is_empty()) {
+                let site = self.meta.number(self.conn, self.meta.site)?;
+                let birth = (site, n as i64);
+                if runs.add(self.conn, t, *rowid, birth, stamp.hlc, self.position)? {
+                    self.done.rows += 1;
+                    return Ok(());
+                }
+            }
+            let rid = Rid::Birth { site: self.meta.site, n };
+            let mut state = RowState::born(t, stamp);
+            written.iter().for_each(|(&g, &stamp)| state.groups[g] = GroupState::shown(stamp));
+            let born = Stored { entry: None, rid, loc: Some(loc.clone()), state };
+            return self.put(t, &born);
+        };
+        let mut stored = self.free_generation(t, key)?;
+        let again = stored.state.header.cl > 0;
+        let same = died.contains(&stored.rid);
+        stored.state.header.insert(stamp);
+        for g in 0..stored.state.groups.len() {
+            // A row deleted and inserted again since the last fold: only what differs is a write.
+            if again
+                && same
+                && Body::Kept(self.lookup().cell(t, g, &row)?) == stored.state.groups[g].body
+            {
+                stored.state.groups[g].body = Body::Shown;
+                continue;
+            }
+            let stamp = written.get(&g).copied().unwrap_or(stamp);
+            stored.state.groups[g] = GroupState::shown(stamp);
+        }
+        stored.loc = Some(loc.clone());
+        self.put(t, &stored)
+    }
+
+    /// R-ID-KEY: the smallest generation of a key that no visible row has; after a rename the old
+    /// key is free for a new row.
+    fn free_generation(&self, t: &Tracked, key: Vec<u8>) -> Result<Stored> {
+        for generation in 0.. {
+            let rid = Rid::Key { key: key.clone(), generation };
+            match state::of(self.conn, self.meta, t, &rid)? {
+                Some(stored) if stored.loc.is_some() => {}
+                Some(stored) => return Ok(stored),
+                None => {
+                    let mut state = RowState::born(t, Stamp::ZERO);
+                    state.header = synqlite_wire::Header::NONE;
+                    return Ok(Stored { entry: None, rid, loc: None, state });
+                }
+            }
+        }
+        Err(Error::Damaged(format!("table {}: a key has too many generations", t.table.name)))
+    }
+
+    /// Groups that hold the written columns, with the stamp of the latest write of each.
+    fn groups_written(&self, t: &Tracked, written: &Written) -> BTreeMap<usize, Stamp> {
+        let mut groups = BTreeMap::new();
+        for (no, &ms) in written {
+            let Some(c) = t.column_nos.iter().position(|n| n == no) else { continue };
+            let entry = groups.entry(t.table.columns[c].group).or_insert(Stamp::ZERO);
+            *entry = self.at(ms).max(*entry);
+        }
+        groups
+    }
+
+    fn lookup(&self) -> Lookup<'_> {
+        Lookup { conn: self.conn, meta: self.meta, catalog: self.catalog }
+    }
+
+    fn put(&mut self, t: &Tracked, stored: &Stored) -> Result<()> {
+        self.done.rows += 1;
+        state::put(self.conn, self.meta, t, stored, Some(self.position))
+    }
+}
+
+/// Journal entry with the before-image that tells most of a changed row.
+fn image_of(changed: &Changed) -> Option<i64> {
+    changed.replaced.map(|r| r.image).or(changed.previous)
+}
+
+/// Cells of a before-image. Its references are to rows that had those keys before this fold.
+fn old_cells(
+    lookup: &Lookup<'_>,
+    windows: &[Window],
+    t: &Tracked,
+    row: &[Value],
+) -> Result<Vec<Cell>> {
+    let groups = t.table.groups.iter();
+    let cell = |group: &crate::schema::Group| -> Result<Cell> {
+        let values = group.columns.iter().map(|&c| row[c].clone()).collect();
+        let refs = group.foreign_keys.iter().map(|&fk| old_reference(lookup, windows, t, fk, row));
+        Ok(Cell { values, refs: refs.collect::<Result<_>>()? })
+    };
+    groups.map(cell).collect()
+}
+
+fn old_reference(
+    lookup: &Lookup<'_>,
+    windows: &[Window],
+    t: &Tracked,
+    fk: usize,
+    row: &[Value],
+) -> Result<Option<Rid>> {
+    let fk = &t.table.foreign_keys[fk];
+    let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
+    if key.iter().any(Value::is_null) {
+        return Ok(None);
+    }
+    let parent = lookup.parent(&fk.parent)?;
+    let position = lookup.catalog.position(&fk.parent).unwrap_or(0);
+    let alias = parent.table.rowid_alias().map(|c| vec![c]);
+    let from = if alias.as_ref() == Some(&fk.parent_columns) {
+        key[0].as_integer().map(Loc::Row)
+    } else {
+        let now = parent.find(lookup.conn, &fk.parent_columns, &key)?.into_iter().next();
+        now.map(|now| {
+            let moved = windows[position].changed.iter().find(|(_, c)| c.now == now);
+            moved.map_or(now, |(from, _)| from.clone())
+        })
+    };
+    if let Some(from) = from
+        && let Some(stored) = state::at(lookup.conn, lookup.meta, parent, &from)?
+    {
+        return Ok(Some(stored.rid));
+    }
+    // The parent may have died in the same window; a key names it without its row.
+    let mut by_key = vec![Value::Null; parent.table.columns.len()];
+    for (&c, value) in fk.parent_columns.iter().zip(key) {
+        by_key[c] = value;
+    }
+    let Some(key) = lookup.key_rid(parent, &by_key)? else { return Ok(None) };
+    let rid = Rid::Key { key, generation: 0 };
+    Ok(state::of(lookup.conn, lookup.meta, parent, &rid)?.map(|stored| stored.rid))
+}
+
+/// Adopts every row that a table has when it becomes replicated: births at one stamp.
+pub fn adopt(
+    conn: &Connection,
+    meta: &mut Meta,
+    catalog: &Catalog,
+    t: &Tracked,
+    stamp: Stamp,
+) -> Result<()> {
+    let position = meta.position;
+    let loc = crate::catalog::loc_sql(&t.table, "o.");
+    if t.table.identity == crate::schema::Identity::Birth && t.table.rowid_name.is_some() {
+        let sql = format!("SELECT min({loc}), max({loc}) FROM {} AS o", t.target());
+        let (lo, hi): (Option<i64>, Option<i64>) =
+            conn.query_row(&sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let (Some(lo), Some(hi)) = (lo, hi) else { return Ok(()) };
+        // Numbers of births must stay well inside 63 bits; rowids may span all 64.
+        if let Some(span) = hi.checked_sub(lo).filter(|s| *s < 1 << 60) {
+            let first = state::next_births(conn, t, span as u64 + 1)? as i64;
+            let site = meta.number(conn, stamp.site)?;
+            let segment = state::Segment { lo, hi, site, first, hlc: stamp.hlc, position };
+            segment.save(conn, t)?;
+            return Ok(());
+        }
+    }
+    let sql = format!("SELECT {loc} FROM {} AS o", t.target());
+    let mut statement = conn.prepare(&sql)?;
+    let mut locs = statement.query([])?;
+    let mut runs = Runs::default();
+    let mut fold = Fold {
+        conn,
+        meta,
+        catalog,
+        position,
+        stamps: BTreeMap::from([(0, stamp)]),
+        done: Folded::default(),
+    };
+    while let Some(row) = locs.next()? {
+        fold.bear(t, &row.get(0)?, 0, &Written::new(), &BTreeSet::new(), &mut runs)?;
+    }
+    runs.finish(conn, t)
+}

@@ -1,0 +1,337 @@
+//! From journal entries to the net change of each row since the last fold.
+//!
+//! Entries are replayed in order, so chains of moved keys, deleted and reused rowids and replaced
+//! rows come out right; what a row looks like now is read from its table afterwards. Nothing here
+//! writes.
+
+use crate::capture::{MASK_BITS, op, own_name};
+use crate::catalog::{Catalog, Loc, Tracked};
+use crate::sqlvalue::value;
+use crate::{Error, Result};
+use rusqlite::Connection;
+use rusqlite::types::ValueRef;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use synqlite_wire::Value;
+
+/// When something happened, in milliseconds since 1970.
+pub type Millis = i64;
+
+/// Net change of one table.
+#[derive(Debug, Default)]
+pub struct Window {
+    /// Rows that came into being, by where they are now.
+    pub born: BTreeMap<Loc, Born>,
+    /// Rows that were there at the last fold and still are, by where they were.
+    pub changed: BTreeMap<Loc, Changed>,
+    /// Rows that were there at the last fold and are gone, by where they were.
+    pub gone: BTreeMap<Loc, Gone>,
+}
+
+/// A row inserted since the last fold.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Born {
+    /// When it was inserted, or last replaced by a row with its primary key.
+    pub at: Millis,
+    /// When it was first inserted.
+    pub since: Millis,
+    /// Columns updated later, by number, and when.
+    pub written: Written,
+}
+
+/// A row updated or replaced since the last fold.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Changed {
+    /// Where it is now.
+    pub now: Loc,
+    /// Columns written, by number, and when last.
+    pub written: Written,
+    /// Whether a row with its primary key replaced it.
+    pub replaced: Option<Replaced>,
+    /// Journal entry whose before-image is the keys it had at the last fold.
+    pub previous: Option<i64>,
+}
+
+/// A REPLACE of a row by one with its primary key.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Replaced {
+    /// When, the last time.
+    pub at: Millis,
+    /// Journal entry whose before-image is the row before the first time.
+    pub image: i64,
+}
+
+/// A row deleted or displaced since the last fold.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gone {
+    /// When.
+    pub at: Millis,
+    /// Where it was then.
+    pub was: Loc,
+    /// Journal entry whose before-image is its last row. Without one it is not even sure that
+    /// there was a row.
+    pub image: Option<i64>,
+    /// Columns written before, by number, and when.
+    pub written: Written,
+}
+
+/// Column numbers and when each was last written.
+pub type Written = BTreeMap<u32, Millis>;
+
+impl Window {
+    /// Whether nothing changed.
+    pub fn is_empty(&self) -> bool {
+        self.born.is_empty() && self.changed.is_empty() && self.gone.is_empty()
+    }
+}
+
+/// What is at a location while entries are replayed.
+#[derive(Debug)]
+enum Slot {
+    /// A row born in this window.
+    New(Born),
+    /// The row that was at the first location when the window began.
+    Old(Loc, Touch),
+}
+
+#[derive(Debug, Default, Clone)]
+struct Touch {
+    written: Written,
+    previous: Option<i64>,
+}
+
+/// A row that a REPLACE may have displaced.
+#[derive(Debug, Clone, Copy)]
+struct Rival {
+    seq: i64,
+    at: Millis,
+    by_key: bool,
+}
+
+/// Replays the entries of one table.
+#[derive(Default)]
+struct Replay {
+    /// Locations that entries have named. Any other location still holds what it held.
+    slots: HashMap<Loc, Slot>,
+    /// Locations whose original row has left them, so that a new row there is no old one.
+    left: HashSet<Loc>,
+    gone: BTreeMap<Loc, Gone>,
+    rivals: HashMap<Loc, Vec<Rival>>,
+}
+
+impl Replay {
+    fn take(&mut self, loc: &Loc) -> Option<Slot> {
+        let untouched = || Slot::Old(loc.clone(), Touch::default());
+        self.slots.remove(loc).or_else(|| (!self.left.contains(loc)).then(untouched))
+    }
+
+    fn place(&mut self, loc: Loc, slot: Slot) {
+        if !matches!(&slot, Slot::Old(from, _) if *from == loc) {
+            self.left.insert(loc.clone());
+        }
+        self.slots.insert(loc, slot);
+    }
+
+    /// The row at `loc` is no longer there. Returns it if it was born in this window.
+    fn remove(&mut self, loc: &Loc, at: Millis, image: Option<i64>) -> Option<Born> {
+        let slot = self.take(loc);
+        self.left.insert(loc.clone());
+        match slot? {
+            Slot::New(born) => Some(born),
+            Slot::Old(from, touch) => {
+                let gone = Gone { at, was: loc.clone(), image, written: touch.written };
+                self.gone.insert(from, gone);
+                None
+            }
+        }
+    }
+
+    fn rival(&self, loc: &Loc, by_key: bool) -> Option<Rival> {
+        let marks = self.rivals.get(loc)?;
+        marks.iter().rev().find(|r| r.by_key == by_key).copied()
+    }
+
+    /// A new row at `loc`. Whatever was there has been displaced.
+    fn insert(&mut self, loc: Loc, at: Millis) {
+        let by_key = self.rival(&loc, true);
+        let mark = by_key.or_else(|| self.rival(&loc, false));
+        let touched = match self.slots.get(&loc) {
+            Some(Slot::Old(_, touch)) => touch.written.clone(),
+            _ => Written::new(),
+        };
+        let displaced = self.remove(&loc, at, mark.map(|r| r.seq));
+        let born = match displaced {
+            Some(born) if by_key.is_some() => Born { at, ..born },
+            // The application's own trigger ran before ours and updated the new row.
+            Some(born) => Born { at, since: at, written: born.written },
+            None if mark.is_none() => Born { at, since: at, written: touched },
+            None => Born { at, since: at, written: Written::new() },
+        };
+        self.place(loc, Slot::New(born));
+    }
+
+    fn update(&mut self, from: Loc, to: Option<Loc>, columns: &[u32], at: Millis) {
+        let fresh = || Slot::New(Born { at, since: at, written: Written::new() });
+        let mut slot = self.take(&from).unwrap_or_else(fresh);
+        let written = match &mut slot {
+            Slot::New(born) => &mut born.written,
+            Slot::Old(_, touch) => &mut touch.written,
+        };
+        written.extend(columns.iter().map(|&c| (c, at)));
+        let Some(to) = to else { return self.place(from, slot) };
+        self.left.insert(from);
+        let mark = self.rival(&to, false);
+        self.remove(&to, at, mark.map(|r| r.seq));
+        self.place(to, slot);
+    }
+
+    fn previous(&mut self, loc: Loc, seq: i64) {
+        let Some(mut slot) = self.take(&loc) else { return };
+        if let Slot::Old(_, touch) = &mut slot {
+            touch.previous.get_or_insert(seq);
+        }
+        self.place(loc, slot);
+    }
+}
+
+/// Reads the whole journal: the net change of each table, by position in the catalog.
+///
+/// Entries of tables that are no longer replicated are passed over.
+pub fn read(conn: &Connection, catalog: &Catalog) -> Result<Vec<Window>> {
+    let mut replays: Vec<Replay> = catalog.tables.iter().map(|_| Replay::default()).collect();
+    let sql = "SELECT seq, ev, a, b, m, ms FROM synqlite_journal ORDER BY seq";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query([])?;
+    // A clock that jumps back must not make a later write look earlier (R-SKEW c).
+    let mut ms: Millis = 0;
+    while let Some(row) = rows.next()? {
+        let (seq, ev): (i64, i64) = (row.get(0)?, row.get(1)?);
+        let no = u32::try_from(ev >> 3).unwrap_or(u32::MAX);
+        let Some(position) = catalog.position_of_no(no) else { continue };
+        let (replay, loc) = (&mut replays[position], row.get::<_, Loc>(2)?);
+        ms = ms.max(row.get(5)?);
+        match ev & 7 {
+            op::INSERT => replay.insert(loc, ms),
+            op::UPDATE => {
+                replay.update(loc, row.get(3)?, &columns_of_mask(row.get_ref(4)?)?, ms);
+            }
+            op::DELETE => drop(replay.remove(&loc, ms, Some(seq))),
+            kind @ (op::REPLACE | op::RIVAL) => {
+                let rival = Rival { seq, at: ms, by_key: kind == op::REPLACE };
+                replay.rivals.entry(loc).or_default().push(rival);
+            }
+            op::PREVIOUS => replay.previous(loc, seq),
+            other => return Err(Error::Damaged(format!("journal entry {seq}: kind {other}"))),
+        }
+    }
+    let tables = catalog.tables.iter().zip(replays);
+    tables.map(|(t, replay)| settle(conn, t, replay)).collect()
+}
+
+/// Compares what the entries say with what is in the table now.
+fn settle(conn: &Connection, t: &Tracked, mut replay: Replay) -> Result<Window> {
+    for (loc, marks) in std::mem::take(&mut replay.rivals) {
+        let last = marks[marks.len() - 1];
+        let still_there = match replay.slots.get(&loc) {
+            Some(_) => true,
+            None => !replay.left.contains(&loc),
+        };
+        if still_there && !t.exists(conn, &loc)? {
+            replay.remove(&loc, last.at, Some(last.seq));
+        }
+        replay.rivals.insert(loc, marks);
+    }
+    let mut window = Window { gone: replay.gone, ..Window::default() };
+    for (loc, slot) in replay.slots {
+        match slot {
+            Slot::New(born) => {
+                window.born.insert(loc, born);
+            }
+            Slot::Old(from, touch) => {
+                let Touch { written, previous } = touch;
+                let changed = Changed { now: loc, written, replaced: None, previous };
+                window.changed.insert(from, changed);
+            }
+        }
+    }
+    pair_replaced(conn, t, &replay.rivals, &mut window)?;
+    Ok(window)
+}
+
+/// R-CAP-REPLACE: a row displaced by one with its primary key, in the same instant, goes on as that
+/// row. A DELETE and a separate INSERT leave no mark and make a new row.
+fn pair_replaced(
+    conn: &Connection,
+    t: &Tracked,
+    rivals: &HashMap<Loc, Vec<Rival>>,
+    window: &mut Window,
+) -> Result<()> {
+    let marked = |gone: &Gone| {
+        let marks = rivals.get(&gone.was).map_or(&[][..], Vec::as_slice);
+        marks.iter().any(|r| r.by_key && r.at == gone.at)
+    };
+    let candidates = window.gone.iter().filter(|(_, gone)| marked(gone));
+    let candidates: Vec<_> = candidates.map(|(from, gone)| (from.clone(), gone.clone())).collect();
+    for (from, gone) in candidates {
+        let Some(seq) = gone.image else { continue };
+        let Some(row) = image(conn, t, seq)? else { continue };
+        let key: Vec<Value> = t.table.primary_key.iter().map(|&c| row[c].clone()).collect();
+        let Some(now) = t.find(conn, &t.table.primary_key, &key)?.into_iter().next() else {
+            continue;
+        };
+        if window.born.get(&now).is_none_or(|born| born.since != gone.at) {
+            continue;
+        }
+        let (Some(born), Some(gone)) = (window.born.remove(&now), window.gone.remove(&from)) else {
+            continue;
+        };
+        let mut written = gone.written;
+        written.extend(born.written);
+        let replaced = Some(Replaced { at: born.at, image: seq });
+        window.changed.insert(from, Changed { now, written, replaced, previous: None });
+    }
+    Ok(())
+}
+
+/// Numbers of the columns whose bits a mask has.
+fn columns_of_mask(mask: ValueRef<'_>) -> Result<Vec<u32>> {
+    let damaged = || Error::Damaged("journal: a mask of changed columns".to_owned());
+    let words: Vec<i64> = match mask {
+        ValueRef::Null => vec![],
+        ValueRef::Integer(word) => vec![word],
+        other => {
+            let text = other.as_str().map_err(|_| damaged())?;
+            let words = text.split(',').map(|w| w.parse().map_err(|_| damaged()));
+            words.collect::<Result<_>>()?
+        }
+    };
+    let mut columns = Vec::new();
+    for (w, word) in (0u32..).zip(words) {
+        let bits = (0..MASK_BITS).filter(|bit| word >> bit & 1 == 1);
+        columns.extend(bits.map(|bit| w * MASK_BITS + bit));
+    }
+    Ok(columns)
+}
+
+/// The before-image that belongs to a journal entry, one value for each column of the table as it
+/// is now; NULL where the image does not hold a column.
+pub fn image(conn: &Connection, t: &Tracked, seq: i64) -> Result<Option<Vec<Value>>> {
+    let sql = format!("SELECT * FROM {} WHERE seq = ?1", own_name("before", t.no));
+    let mut statement = conn.prepare_cached(&sql)?;
+    let columns: Vec<Option<usize>> = {
+        let at = |no: &u32| statement.column_index(&format!("v{no}")).ok();
+        t.column_nos.iter().map(at).collect()
+    };
+    let mut rows = statement.query([seq])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let of = |i: &Option<usize>| i.map_or(Ok(Value::Null), |i| row.get_ref(i).map(value));
+    Ok(Some(columns.iter().map(of).collect::<Result<_, _>>()?))
+}
+
+/// Empties the journal and its before-images.
+pub fn clear(conn: &Connection, catalog: &Catalog) -> Result<()> {
+    conn.execute_batch("DELETE FROM synqlite_journal")?;
+    for t in &catalog.tables {
+        conn.execute_batch(&format!("DELETE FROM {}", own_name("before", t.no)))?;
+    }
+    Ok(())
+}

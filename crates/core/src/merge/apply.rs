@@ -1,0 +1,258 @@
+//! Writes the difference between what the tables show and what they should (R-MAT).
+
+use super::{Item, Items, Merged};
+use crate::catalog::{Catalog, Loc, Tracked};
+use crate::meta::Meta;
+use crate::policy::Policies;
+use crate::schema::TableKind;
+use crate::state::{self, Body, RowState, Runs};
+use crate::{Error, Result};
+use rusqlite::{Connection, params};
+use synqlite_wire::{Cell, Rid, Value};
+
+/// Applies what the items show and saves their states.
+pub(crate) fn apply(
+    conn: &Connection,
+    meta: &mut Meta,
+    catalog: &Catalog,
+    policies: &Policies,
+    mut items: Items,
+    merged: &mut Merged,
+) -> Result<()> {
+    for (position, t) in catalog.tables.iter().enumerate() {
+        let mut mine: Vec<&mut Item> =
+            items.list.iter_mut().filter(|i| i.table == position).collect();
+        if !mine.is_empty() {
+            rows(conn, t, &mut mine, merged).map_err(|e| constraint(t, e))?;
+        }
+    }
+    if policies.enforces_foreign_keys() {
+        check_references(conn, catalog, &items)?;
+    }
+    for (position, t) in catalog.tables.iter().enumerate() {
+        let mine = items.list.iter_mut().filter(|i| i.table == position);
+        save(conn, meta, t, mine.collect())?;
+    }
+    Ok(())
+}
+
+/// SQLite's refusal of a row as an error that names the table.
+fn constraint(t: &Tracked, error: Error) -> Error {
+    match error {
+        Error::Sqlite(e)
+            if e.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation) =>
+        {
+            Error::Constraint { table: t.table.name.clone(), what: e.to_string() }
+        }
+        other => other,
+    }
+}
+
+/// Deletes what disappears or takes part in an exchange of keys, then updates, then inserts.
+fn rows(
+    conn: &Connection,
+    t: &Tracked,
+    items: &mut [&mut Item],
+    merged: &mut Merged,
+) -> Result<()> {
+    let keys = key_columns(t);
+    let mut inserts = Vec::new();
+    let mut updates = Vec::new();
+    for (at, item) in items.iter().enumerate() {
+        let differs = match (&item.old, &item.new) {
+            (Some(old), Some(new)) => (0..new.len()).filter(|&c| old[c] != new[c]).collect(),
+            _ => vec![],
+        };
+        match (&item.old, &item.new) {
+            (None, None) => {}
+            (None, Some(_)) => {
+                merged.inserted += 1;
+                inserts.push(at);
+            }
+            (Some(_), None) => merged.deleted += 1,
+            (Some(_), Some(_)) if differs.is_empty() => continue,
+            (Some(_), Some(_)) => {
+                merged.updated += 1;
+                if !differs.iter().any(|c| keys.contains(c)) {
+                    updates.push((at, differs));
+                    continue;
+                }
+                inserts.push(at);
+            }
+        }
+        if let (Some(_), Some(loc)) = (&item.old, &item.stored.loc) {
+            t.delete(conn, loc)?;
+        }
+    }
+    for (at, columns) in updates {
+        if let (Some(new), Some(loc)) = (&items[at].new, &items[at].stored.loc) {
+            t.update(conn, loc, &columns, new)?;
+        }
+    }
+    let mut placed = Vec::new();
+    for at in inserts {
+        let Some(new) = &items[at].new else { continue };
+        let rowid = match &items[at].stored.loc {
+            Some(Loc::Row(rowid)) if t.table.kind == TableKind::Rowid => Some(*rowid),
+            _ => None,
+        };
+        placed.push((at, t.insert(conn, new, rowid)?));
+    }
+    // An entry must leave its place before another can take it.
+    for item in items.iter_mut() {
+        if item.new.is_none() {
+            state::unplace(conn, &item.stored)?;
+            item.stored.loc = None;
+        }
+    }
+    for (at, loc) in placed {
+        let item = &mut items[at];
+        state::unplace(conn, &item.stored)?;
+        item.unsaved |= item.stored.entry.is_some() || item.stored.loc.as_ref() != Some(&loc);
+        item.stored.loc = Some(loc);
+    }
+    if t.table.autoincrement {
+        raise_sequence(conn, t, items)?;
+    }
+    Ok(())
+}
+
+/// Columns that some unique key reads: a change of them goes by delete and insert, so that two rows
+/// can exchange their keys.
+fn key_columns(t: &Tracked) -> Vec<usize> {
+    let mut columns = t.table.primary_key.clone();
+    columns.extend(t.table.uniques.iter().flat_map(|u| u.columns.iter().copied()));
+    columns
+}
+
+/// AUTOINCREMENT must not give a number again that a merged row has had.
+fn raise_sequence(conn: &Connection, t: &Tracked, items: &[&mut Item]) -> Result<()> {
+    let Some(alias) = t.table.rowid_alias() else { return Ok(()) };
+    let shown = |i: &&mut Item| i.new.as_ref().and_then(|row| row[alias].as_integer());
+    let kept = |i: &&mut Item| i.stored.state.kept_id(t);
+    let Some(highest) = items.iter().filter_map(|i| shown(i).max(kept(i))).max() else {
+        return Ok(());
+    };
+    let name = &t.table.name;
+    let sql = "UPDATE main.sqlite_sequence SET seq = max(seq, ?2) WHERE name = ?1";
+    if conn.prepare_cached(sql)?.execute(params![name, highest])? == 0 {
+        let sql = "INSERT INTO main.sqlite_sequence(name, seq) VALUES(?1, ?2)";
+        conn.prepare_cached(sql)?.execute(params![name, highest])?;
+    }
+    Ok(())
+}
+
+/// Every reference of a row that changed must resolve, and no row may still refer to a key that
+/// disappeared. Looks at changed rows only.
+fn check_references(conn: &Connection, catalog: &Catalog, items: &Items) -> Result<()> {
+    for item in &items.list {
+        let t = &catalog.tables[item.table];
+        if item.old == item.new {
+            continue;
+        }
+        for fk in t.table.foreign_keys.iter().filter(|fk| fk.enforced) {
+            let Some(new) = &item.new else { break };
+            let key: Vec<Value> = fk.columns.iter().map(|&c| new[c].clone()).collect();
+            let Some(parent) = catalog.by_name(&fk.parent) else { continue };
+            if key.iter().any(Value::is_null) {
+                continue;
+            }
+            if parent.find(conn, &fk.parent_columns, &key)?.is_empty() {
+                return Err(dangling(t, &fk.name, &key));
+            }
+        }
+        let Some(old) = &item.old else { continue };
+        for (child, f) in catalog.references_to(item.table) {
+            let child = &catalog.tables[child];
+            let fk = &child.table.foreign_keys[f];
+            let key: Vec<Value> = fk.parent_columns.iter().map(|&c| old[c].clone()).collect();
+            if !fk.enforced || key.iter().any(Value::is_null) {
+                continue;
+            }
+            if t.find(conn, &fk.parent_columns, &key)?.is_empty()
+                && !child.find(conn, &fk.columns, &key)?.is_empty()
+            {
+                return Err(dangling(child, &fk.name, &key));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn dangling(t: &Tracked, fk: &str, key: &[Value]) -> Error {
+    let key: Vec<_> = key.iter().map(super::text).collect();
+    let what = format!("foreign key {fk}: no row has key {}", key.join(", "));
+    Error::Constraint { table: t.table.name.clone(), what }
+}
+
+/// Saves the states. A visible row keeps here only what its table does not show.
+fn save(conn: &Connection, meta: &mut Meta, t: &Tracked, mut items: Vec<&mut Item>) -> Result<()> {
+    for item in &mut items {
+        if let Some(new) = &item.new {
+            item.unsaved |= settle_visible(t, &mut item.stored.state, item.old.as_deref(), new);
+        }
+    }
+    items.sort_by(|a, b| a.stored.loc.cmp(&b.stored.loc));
+    let mut runs = Runs::default();
+    let position = meta.position;
+    for item in items {
+        if item.news && item.old.is_none() && place_in_run(conn, meta, t, item, &mut runs)? {
+            continue;
+        }
+        if item.news || item.unsaved {
+            state::put(conn, meta, t, &item.stored, item.news.then_some(position))?;
+        }
+    }
+    runs.finish(conn, t)
+}
+
+/// A row that arrived as it was born, and shows as it was born, can share a segment.
+fn place_in_run(
+    conn: &Connection,
+    meta: &mut Meta,
+    t: &Tracked,
+    item: &Item,
+    runs: &mut Runs,
+) -> Result<bool> {
+    let stored = &item.stored;
+    let (Some(Loc::Row(rowid)), Rid::Birth { site, n }) = (&stored.loc, &stored.rid) else {
+        return Ok(false);
+    };
+    let Ok(n) = i64::try_from(*n) else { return Ok(false) };
+    let inserted = stored.state.header.inserted;
+    if stored.entry.is_some() || inserted.site != *site || !stored.state.is_plain() {
+        return Ok(false);
+    }
+    let birth = (meta.number(conn, *site)?, n);
+    runs.add(conn, t, *rowid, birth, inserted.hlc, meta.position)
+}
+
+/// Keeps in the state what the row does not show, and drops from it what it does. Returns whether
+/// the state changed.
+fn settle_visible(t: &Tracked, state: &mut RowState, old: Option<&[Value]>, new: &[Value]) -> bool {
+    let mut changed = false;
+    if let (Some(alias), Some(old)) = (t.table.rowid_alias(), old) {
+        let group = &mut state.groups[t.table.columns[alias].group];
+        if group.body == Body::Shown && old[alias] != new[alias] {
+            // A number given in place of the one the row asks for (R-REMAP).
+            let values = vec![old[alias].clone()];
+            group.body = Body::Kept(Cell { values, refs: vec![] });
+            changed = true;
+        }
+    }
+    for (g, group) in state.groups.iter_mut().enumerate() {
+        let Body::Kept(cell) = &group.body else { continue };
+        let columns = &t.table.groups[g].columns;
+        let follows = |c: usize| {
+            let keys = t.table.groups[g].foreign_keys.iter().zip(&cell.refs);
+            let mut covering = keys.filter(|(f, _)| t.table.foreign_keys[**f].columns.contains(&c));
+            covering.any(|(_, rid)| rid.is_some())
+        };
+        let shows = |(i, &c): (usize, &usize)| cell.values[i] == new[c] || follows(c);
+        if columns.iter().enumerate().all(shows) {
+            group.body = Body::Shown;
+            changed = true;
+        }
+    }
+    changed
+}

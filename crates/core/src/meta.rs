@@ -1,0 +1,175 @@
+//! The replica's own tables: who it is, whom it knows, how far it is.
+//!
+//! All of them are called `synqlite_…`, live in the database itself and change in the same
+//! transactions as the rows they describe. `docs/formats/metadata.md` lists them column by column.
+
+use crate::{Error, Result};
+use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::HashMap;
+use synqlite_wire::{DatabaseId, Hlc, Id, SiteId, Stamp, VersionVector};
+
+/// Version of the metadata tables.
+pub const FORMAT: i64 = 1;
+
+/// Prefix of every object of ours.
+pub const PREFIX: &str = "synqlite_";
+
+const DDL: &[&str] = &[
+    "CREATE TABLE synqlite_meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID",
+    "CREATE TABLE synqlite_site(no INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, \
+     hlc INTEGER NOT NULL)",
+    "CREATE TABLE synqlite_table(no INTEGER PRIMARY KEY, name TEXT NOT NULL, \
+     births INTEGER NOT NULL, shape TEXT NOT NULL)",
+    "CREATE TABLE synqlite_column(tbl INTEGER, no INTEGER, name TEXT NOT NULL, \
+     PRIMARY KEY(tbl, no)) WITHOUT ROWID",
+    "CREATE TABLE synqlite_policy(key TEXT PRIMARY KEY, value TEXT NOT NULL, \
+     hlc INTEGER NOT NULL, site INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE synqlite_remote(name TEXT PRIMARY KEY, url TEXT NOT NULL, \
+     pushed INTEGER, pulled INTEGER, sent BLOB) WITHOUT ROWID",
+    "CREATE TABLE synqlite_peer(site INTEGER PRIMARY KEY, position INTEGER NOT NULL)",
+    "CREATE TABLE synqlite_row(id INTEGER PRIMARY KEY, tbl INTEGER NOT NULL, rid BLOB NOT NULL, \
+     loc, wants INTEGER, position INTEGER NOT NULL, state BLOB NOT NULL)",
+    "CREATE UNIQUE INDEX synqlite_row_rid ON synqlite_row(tbl, rid)",
+    "CREATE UNIQUE INDEX synqlite_row_loc ON synqlite_row(tbl, loc) WHERE loc IS NOT NULL",
+    "CREATE INDEX synqlite_row_wants ON synqlite_row(tbl, wants) WHERE wants IS NOT NULL",
+    "CREATE INDEX synqlite_row_position ON synqlite_row(position)",
+    "CREATE TABLE synqlite_segment(tbl INTEGER, lo INTEGER, hi INTEGER NOT NULL, \
+     site INTEGER NOT NULL, first INTEGER NOT NULL, hlc INTEGER NOT NULL, \
+     position INTEGER NOT NULL, PRIMARY KEY(tbl, lo)) WITHOUT ROWID",
+    "CREATE INDEX synqlite_segment_birth ON synqlite_segment(tbl, site, first)",
+    "CREATE INDEX synqlite_segment_position ON synqlite_segment(position)",
+    "CREATE TABLE synqlite_history(no INTEGER PRIMARY KEY, hlc INTEGER NOT NULL, \
+     site INTEGER NOT NULL, tbl INTEGER NOT NULL, rid BLOB NOT NULL, kind TEXT NOT NULL, \
+     col INTEGER, value)",
+    crate::capture::JOURNAL_DDL,
+];
+
+/// Who the replica is and how far it has come. Kept in memory during a transaction and saved at
+/// its end.
+#[derive(Clone, Debug)]
+pub struct Meta {
+    /// The replicated database.
+    pub database: DatabaseId,
+    /// This replica.
+    pub site: SiteId,
+    /// Latest clock value given or seen.
+    pub clock: Hlc,
+    /// Position of the latest transaction that changed any row state, by fold or merge.
+    pub position: i64,
+    /// What this replica contains.
+    pub seen: VersionVector,
+    sites: Vec<SiteId>,
+    numbers: HashMap<SiteId, u32>,
+}
+
+/// Whether the database has our metadata.
+pub fn is_replica(conn: &Connection) -> Result<bool> {
+    let sql = "SELECT 1 FROM main.sqlite_master WHERE type='table' AND name='synqlite_meta'";
+    Ok(conn.prepare(sql)?.exists([])?)
+}
+
+/// One entry of the metadata.
+pub fn get<T: rusqlite::types::FromSql>(conn: &Connection, key: &str) -> Result<Option<T>> {
+    let sql = "SELECT value FROM synqlite_meta WHERE key = ?1";
+    Ok(conn.prepare_cached(sql)?.query_row([key], |row| row.get(0)).optional()?)
+}
+
+/// Sets one entry of the metadata.
+pub fn set(conn: &Connection, key: &str, value: impl rusqlite::ToSql) -> Result<()> {
+    let sql = "INSERT OR REPLACE INTO synqlite_meta(key, value) VALUES(?1, ?2)";
+    conn.prepare_cached(sql)?.execute(params![key, value])?;
+    Ok(())
+}
+
+fn need<T: rusqlite::types::FromSql>(conn: &Connection, key: &str) -> Result<T> {
+    get(conn, key)?.ok_or_else(|| Error::Damaged(format!("entry `{key}` is missing")))
+}
+
+impl Meta {
+    /// Creates the metadata tables for a new database or a new site of one.
+    pub fn create(conn: &Connection, database: DatabaseId, site: SiteId) -> Result<Meta> {
+        DDL.iter().try_for_each(|sql| conn.execute_batch(sql))?;
+        set(conn, "format", FORMAT)?;
+        set(conn, "database", database.0)?;
+        set(conn, "site", site.0)?;
+        set(conn, "clock", 0)?;
+        set(conn, "position", 0)?;
+        let mut meta = Meta::load(conn)?;
+        meta.number(conn, site)?;
+        Ok(meta)
+    }
+
+    /// Reads the metadata.
+    pub fn load(conn: &Connection) -> Result<Meta> {
+        let mut meta = Meta {
+            database: Id(need(conn, "database")?),
+            site: Id(need(conn, "site")?),
+            clock: Hlc(need(conn, "clock")?),
+            position: need(conn, "position")?,
+            seen: VersionVector::default(),
+            sites: Vec::new(),
+            numbers: HashMap::new(),
+        };
+        let mut statement =
+            conn.prepare_cached("SELECT no, id, hlc FROM synqlite_site ORDER BY no")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let (no, id, hlc): (u32, _, _) = (row.get(0)?, Id(row.get(1)?), Hlc(row.get(2)?));
+            if no as usize != meta.sites.len() {
+                return Err(Error::Damaged(format!("site number {no} is out of order")));
+            }
+            meta.sites.push(id);
+            meta.numbers.insert(id, no);
+            meta.seen.raise(id, hlc);
+        }
+        Ok(meta)
+    }
+
+    /// Saves clock, position and version vector.
+    pub fn save(&self, conn: &Connection) -> Result<()> {
+        set(conn, "clock", self.clock.0)?;
+        set(conn, "position", self.position)?;
+        let mut statement =
+            conn.prepare_cached("UPDATE synqlite_site SET hlc = ?2 WHERE no = ?1")?;
+        for (no, &site) in (0u32..).zip(&self.sites) {
+            statement.execute(params![no, self.seen.get(site).0])?;
+        }
+        Ok(())
+    }
+
+    /// The small number by which this file refers to `site`; given on first use.
+    pub fn number(&mut self, conn: &Connection, site: SiteId) -> Result<u32> {
+        if let Some(&no) = self.numbers.get(&site) {
+            return Ok(no);
+        }
+        let no = u32::try_from(self.sites.len()).map_err(|_| Error::Damaged("sites".into()))?;
+        let sql = "INSERT INTO synqlite_site(no, id, hlc) VALUES(?1, ?2, 0)";
+        conn.prepare_cached(sql)?.execute(params![no, site.0])?;
+        self.sites.push(site);
+        self.numbers.insert(site, no);
+        Ok(no)
+    }
+
+    /// The number of a site that already has one.
+    pub fn known_number(&self, site: SiteId) -> Option<u32> {
+        self.numbers.get(&site).copied()
+    }
+
+    /// The site with this number.
+    pub fn site_of(&self, no: u32) -> Result<SiteId> {
+        let found = self.sites.get(no as usize).copied();
+        found.ok_or_else(|| Error::Damaged(format!("no site has number {no}")))
+    }
+
+    /// A stamp of this site, later than everything it has given or seen.
+    pub fn tick(&mut self, ms: i64) -> Stamp {
+        self.clock = self.clock.after(ms);
+        self.seen.raise(self.site, self.clock);
+        Stamp { hlc: self.clock, site: self.site }
+    }
+
+    /// Takes note of a stamp of another site (R-HLC).
+    pub fn observe(&mut self, hlc: Hlc) {
+        self.clock = self.clock.max(hlc);
+    }
+}

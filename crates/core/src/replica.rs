@@ -1,0 +1,449 @@
+//! A replica: the one entrance to the engine.
+
+use crate::catalog::Catalog;
+use crate::env::Environment;
+use crate::fold::{self, Folded};
+use crate::merge::{self, Merged};
+use crate::meta::{self, Meta};
+use crate::policy::{self, Policies};
+use crate::schema::{self, Schema, Selection, Skipped, Table};
+use crate::track::{self, Loaded};
+use crate::{Error, Result, export};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use synqlite_wire::{DatabaseId, Delta, Id, Setting, SiteId, VersionVector};
+
+/// An open replica.
+pub struct Replica {
+    pub(crate) conn: Connection,
+    pub(crate) path: PathBuf,
+    pub(crate) env: Arc<dyn Environment>,
+    site: SiteId,
+    database: DatabaseId,
+}
+
+/// What `init` is to do.
+#[derive(Clone, Debug, Default)]
+pub struct InitOptions {
+    /// Replicate only these tables; all if empty.
+    pub tables: Vec<String>,
+    /// Do not replicate these tables.
+    pub exclude: Vec<String>,
+    /// Policies, as (key, value).
+    pub policies: Vec<(String, String)>,
+    /// Keep every change for `log`.
+    pub history: bool,
+    /// The file was copied from a replica: give it a site id of its own.
+    pub new_site: bool,
+}
+
+/// What `init` did.
+#[derive(Clone, Debug)]
+pub struct InitReport {
+    /// The replica's site.
+    pub site: SiteId,
+    /// Replicated tables.
+    pub tables: Vec<TableReport>,
+    /// What is not replicated, and why.
+    pub skipped: Vec<Skipped>,
+    /// Warnings.
+    pub notes: Vec<String>,
+}
+
+/// A replicated table.
+#[derive(Clone, Debug)]
+pub struct TableReport {
+    /// Its name.
+    pub name: String,
+    /// `key` or `birth`.
+    pub identity: &'static str,
+    /// Rows it has.
+    pub rows: i64,
+}
+
+/// The result of a pull.
+#[derive(Clone, Debug, Default)]
+pub struct Pulled {
+    /// What the other site folded before it answered.
+    pub folded: Folded,
+    /// What this site's merge changed.
+    pub merged: Merged,
+}
+
+/// Everything inside a write transaction.
+pub(crate) struct Work<'a> {
+    pub conn: &'a Connection,
+    pub meta: Meta,
+    pub catalog: Catalog,
+    pub policies: Policies,
+    pub now_ms: i64,
+}
+
+impl Replica {
+    /// Makes the database at `path` a replica, or takes new tables into one that is.
+    pub fn init(
+        path: &Path,
+        options: &InitOptions,
+        env: Arc<dyn Environment>,
+    ) -> Result<InitReport> {
+        let conn = connect(path, true)?;
+        init(&conn, path, options, env.as_ref()).map_err(|e| e.on(path))
+    }
+
+    /// Opens a replica.
+    pub fn open(path: &Path, env: Arc<dyn Environment>) -> Result<Replica> {
+        let conn = connect(path, true)?;
+        let name = || path.display().to_string();
+        let checked = (|| {
+            check_format(&conn, path)?;
+            let (site, database) = (meta::get(&conn, "site")?, meta::get(&conn, "database")?);
+            let site = Id(site.ok_or_else(|| Error::Damaged("no site id".into()))?);
+            let database = Id(database.ok_or_else(|| Error::Damaged("no database id".into()))?);
+            let instance: String = meta::get(&conn, "instance")?.unwrap_or_default();
+            let here = env.instance(path);
+            if !instance.is_empty() && !here.is_empty() && instance != here {
+                return Err(Error::Copied { path: name(), site });
+            }
+            Ok((site, database))
+        })();
+        let (site, database) = checked.map_err(|e: Error| e.on(path))?;
+        Ok(Replica { conn, path: path.to_owned(), env, site, database })
+    }
+
+    /// This replica's site id.
+    pub fn site(&self) -> SiteId {
+        self.site
+    }
+
+    /// The replicated database.
+    pub fn database(&self) -> DatabaseId {
+        self.database
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes every trace of replication from the database. Returns the names of what was removed.
+    pub fn deinit(path: &Path) -> Result<Vec<String>> {
+        let mut conn = connect(path, true)?;
+        let removed = (|| {
+            check_format(&conn, path)?;
+            let tx = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+            let objects = track::own_objects(&tx)?;
+            for (kind, name) in &objects {
+                let name = schema::quote(name);
+                tx.execute_batch(&format!("DROP {kind} IF EXISTS main.{name}"))?;
+            }
+            tx.commit()?;
+            Ok(objects.into_iter().map(|(_, name)| name).collect())
+        })();
+        removed.map_err(|e: Error| e.on(path))
+    }
+
+    /// Folds the journal: everything written since the last fold gets its stamps.
+    pub fn fold(&mut self) -> Result<Folded> {
+        self.write(|work| work.fold())
+    }
+
+    /// What this replica contains, unfolded writes aside.
+    pub fn seen(&self) -> Result<VersionVector> {
+        Ok(Meta::load(&self.conn)?.seen)
+    }
+
+    /// Folds, then gives everything that a site which has seen `base` lacks, among rows that
+    /// changed after position `after` (0: all), with the position it reaches.
+    pub fn export(&mut self, base: &VersionVector, after: i64) -> Result<(Delta, i64)> {
+        self.write(|work| {
+            work.fold()?;
+            let delta = export::delta(work.conn, &work.meta, &work.catalog, base, after)?;
+            Ok((delta, work.meta.position))
+        })
+    }
+
+    /// Folds, then joins and shows what another site sent. `force` merges changes that are stamped
+    /// far ahead of this machine's clock.
+    pub fn merge(&mut self, delta: &Delta, force: bool) -> Result<Merged> {
+        self.write(|work| work.merge(delta, force))
+    }
+
+    /// Fetches and merges what the replica `other` has and this one lacks.
+    pub fn pull_from(&mut self, other: &mut Replica, force: bool) -> Result<(Merged, Delta)> {
+        if other.database != self.database {
+            return Err(Error::Unrelated { ours: self.database, theirs: other.database });
+        }
+        if other.site == self.site {
+            return Err(Error::SameSite(self.site));
+        }
+        let (base, after) = self.write(|work| {
+            work.fold()?;
+            Ok((work.meta.seen.clone(), peer_position(work.conn, &work.meta, other.site)?))
+        })?;
+        let (delta, position) = other.export(&base, after)?;
+        let theirs = other.site;
+        let merged = self.write(|work| {
+            let merged = work.merge(&delta, force)?;
+            set_peer_position(work, theirs, position)?;
+            Ok(merged)
+        })?;
+        Ok((merged, delta))
+    }
+
+    /// Runs `f` in a write transaction; nothing of it remains if it fails.
+    pub(crate) fn write<T>(&mut self, f: impl FnOnce(&mut Work<'_>) -> Result<T>) -> Result<T> {
+        let (path, env) = (self.path.clone(), self.env.clone());
+        write(&mut self.conn, env.as_ref(), f).map_err(|e| e.on(&path))
+    }
+
+    /// Runs `f` in a read transaction.
+    pub(crate) fn read<T>(
+        &self,
+        f: impl FnOnce(&Connection, &Meta, &Loaded) -> Result<T>,
+    ) -> Result<T> {
+        let read = || {
+            let tx = self.conn.unchecked_transaction()?;
+            let meta = Meta::load(&tx)?;
+            let loaded = track::load(&tx, &Policies::load(&tx)?)?;
+            f(&tx, &meta, &loaded)
+        };
+        read().map_err(|e: Error| e.on(&self.path))
+    }
+
+    /// The policies that were set.
+    pub fn policies(&self) -> Result<Policies> {
+        Policies::load(&self.conn)
+    }
+
+    /// Sets policies, as replicated writes.
+    pub fn set_policies(&mut self, settings: &[(String, String)]) -> Result<()> {
+        let now = self.env.now_ms();
+        self.write(|work| {
+            work.fold()?;
+            set_policies(work, settings, now)?;
+            let loaded = track::load(work.conn, &work.policies)?;
+            renew_stale(work.conn, &loaded)
+        })
+    }
+}
+
+fn set_policies(work: &mut Work<'_>, settings: &[(String, String)], now: i64) -> Result<()> {
+    work.policies.add(settings)?;
+    for (key, value) in settings {
+        let stamp = work.meta.tick(now);
+        let setting = Setting { key: key.clone(), value: value.clone(), stamp };
+        policy::store(work.conn, &mut work.meta, &setting)?;
+    }
+    Ok(())
+}
+
+impl Work<'_> {
+    /// R-FBM: the journal is folded before anything else happens.
+    pub fn fold(&mut self) -> Result<Folded> {
+        fold::fold(self.conn, &mut self.meta, &self.catalog)
+    }
+
+    fn merge(&mut self, delta: &Delta, force: bool) -> Result<Merged> {
+        self.fold()?;
+        let Work { conn, meta, catalog, policies, now_ms } = self;
+        let merged = merge::merge(conn, meta, catalog, policies, delta, *now_ms, force)?;
+        if merged.settings {
+            *policies = Policies::load(conn)?;
+            renew_stale(conn, &track::load(conn, policies)?)?;
+        }
+        Ok(merged)
+    }
+}
+
+/// Remakes the triggers of tables that changed. Their journal must have been folded.
+fn renew_stale(conn: &Connection, loaded: &Loaded) -> Result<()> {
+    let stale = |t: &&crate::catalog::Tracked| loaded.stale.contains_key(&t.no);
+    loaded.catalog.tables.iter().filter(stale).try_for_each(|t| track::renew(conn, t))
+}
+
+fn write<T>(
+    conn: &mut Connection,
+    env: &dyn Environment,
+    f: impl FnOnce(&mut Work<'_>) -> Result<T>,
+) -> Result<T> {
+    let tx = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let policies = Policies::load(&tx)?;
+    let loaded = track::load(&tx, &policies)?;
+    let stale = !loaded.stale.is_empty();
+    let meta = Meta::load(&tx)?;
+    let catalog = loaded.catalog.clone();
+    let mut work = Work { conn: &tx, meta, catalog, policies, now_ms: env.now_ms() };
+    if stale {
+        work.fold()?;
+        renew_stale(&tx, &loaded)?;
+    }
+    let result = f(&mut work)?;
+    work.meta.save(&tx)?;
+    drop(work);
+    tx.commit()?;
+    Ok(result)
+}
+
+/// Opens a database for the engine: no trigger fires and no foreign key acts on what it writes.
+pub(crate) fn connect(path: &Path, write: bool) -> Result<Connection> {
+    if !path.exists() {
+        return Err(Error::NoDatabase(path.display().to_string()));
+    }
+    let access =
+        if write { OpenFlags::SQLITE_OPEN_READ_WRITE } else { OpenFlags::SQLITE_OPEN_READ_ONLY };
+    let open = || {
+        let conn = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        conn.busy_timeout(Duration::from_secs(10))?;
+        conn.set_prepared_statement_cache_capacity(256);
+        conn.execute_batch("PRAGMA foreign_keys=OFF; PRAGMA recursive_triggers=OFF;")?;
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+        // The first read shows whether this is a database at all.
+        conn.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))?;
+        Ok(conn)
+    };
+    open().map_err(|e: Error| e.on(path))
+}
+
+fn check_format(conn: &Connection, path: &Path) -> Result<()> {
+    let name = path.display().to_string();
+    if !meta::is_replica(conn)? {
+        return Err(Error::NotAReplica(name));
+    }
+    match meta::get::<i64>(conn, "format")? {
+        Some(found) if found > meta::FORMAT => {
+            Err(Error::NewerFormat { path: name, found, known: meta::FORMAT })
+        }
+        Some(_) => Ok(()),
+        None => Err(Error::Damaged("entry `format` is missing".into())),
+    }
+}
+
+fn peer_position(conn: &Connection, meta: &Meta, site: SiteId) -> Result<i64> {
+    use rusqlite::OptionalExtension;
+    let Some(no) = meta.known_number(site) else { return Ok(0) };
+    let sql = "SELECT position FROM synqlite_peer WHERE site = ?1";
+    Ok(conn.prepare_cached(sql)?.query_row([no], |row| row.get(0)).optional()?.unwrap_or(0))
+}
+
+fn set_peer_position(work: &mut Work<'_>, site: SiteId, position: i64) -> Result<()> {
+    let no = work.meta.number(work.conn, site)?;
+    let sql = "INSERT OR REPLACE INTO synqlite_peer(site, position) VALUES(?1, ?2)";
+    work.conn.prepare_cached(sql)?.execute([i64::from(no), position])?;
+    Ok(())
+}
+
+fn init(
+    conn: &Connection,
+    path: &Path,
+    options: &InitOptions,
+    env: &dyn Environment,
+) -> Result<InitReport> {
+    let now = env.now_ms();
+    let tx = rusqlite::Transaction::new_unchecked(conn, rusqlite::TransactionBehavior::Immediate)?;
+    let again = meta::is_replica(&tx)?;
+    if again {
+        check_format(&tx, path)?;
+        if options.new_site {
+            let site = Id(env.random());
+            new_site(&tx, site, &env.instance(path))?;
+        }
+    }
+    let meta = match again {
+        true => Meta::load(&tx)?,
+        false => Meta::create(&tx, Id(env.random()), Id(env.random()))?,
+    };
+    if !again {
+        meta::set(&tx, "instance", env.instance(path))?;
+        meta::set(&tx, "history", options.history)?;
+    }
+    let policies = Policies::load(&tx)?;
+    let catalog = if again { track::load(&tx, &policies)?.catalog } else { Catalog::default() };
+    let mut work = Work { conn: &tx, meta, catalog, policies, now_ms: now };
+    if again {
+        work.fold()?;
+    }
+    set_policies(&mut work, &options.policies, now)?;
+    let schema = select(&tx, &work.policies, options)?;
+    refuse_dangling(&tx, &schema, &work.policies)?;
+    let fresh: Vec<&Table> =
+        schema.tables.iter().filter(|t| work.catalog.by_name(&t.name).is_none()).collect();
+    for table in &fresh {
+        track::track(&tx, table)?;
+    }
+    // Now that all are known, references between old and new tables resolve.
+    let loaded = track::load(&tx, &work.policies)?;
+    renew_stale(&tx, &loaded)?;
+    work.catalog = loaded.catalog;
+    if !fresh.is_empty() {
+        work.meta.position += 1;
+        let stamp = work.meta.tick(now);
+        for t in &work.catalog.tables {
+            if fresh.iter().any(|f| f.name == t.table.name) {
+                fold::adopt(&tx, &mut work.meta, &work.catalog, t, stamp)?;
+            }
+        }
+    }
+    let tables = work.catalog.tables.iter().map(|t| {
+        let sql = format!("SELECT count(*) FROM {}", t.target());
+        let rows = tx.query_row(&sql, [], |row| row.get(0))?;
+        Ok(TableReport { name: t.table.name.clone(), identity: identity(&t.table), rows })
+    });
+    let tables = tables.collect::<Result<_>>()?;
+    let site = work.meta.site;
+    work.meta.save(&tx)?;
+    drop(work);
+    tx.commit()?;
+    Ok(InitReport { site, tables, skipped: schema.skipped, notes: schema.notes })
+}
+
+/// The tables to replicate: those asked for, remembered so that `init` run again means the same.
+fn select(conn: &Connection, policies: &Policies, options: &InitOptions) -> Result<Schema> {
+    let remembered = |key: &str, now: &[String]| -> Result<Vec<String>> {
+        let old: String = meta::get(conn, key)?.unwrap_or_default();
+        let mut names: Vec<String> = old.lines().map(str::to_owned).collect();
+        names.extend(now.iter().filter(|n| !names.contains(n)).cloned().collect::<Vec<_>>());
+        meta::set(conn, key, names.join("\n"))?;
+        Ok(names)
+    };
+    let only = remembered("only", &options.tables)?;
+    let exclude = remembered("exclude", &options.exclude)?;
+    schema::read(conn, policies, &Selection { only, exclude })
+}
+
+/// R-FK-MODE: a database that already has dangling references cannot promise that none ever dangle.
+fn refuse_dangling(conn: &Connection, schema: &Schema, policies: &Policies) -> Result<()> {
+    if !policies.enforces_foreign_keys() {
+        return Ok(());
+    }
+    for table in schema.tables.iter().filter(|t| t.foreign_keys.iter().any(|fk| fk.enforced)) {
+        let sql = format!("PRAGMA main.foreign_key_check({})", schema::quote(&table.name));
+        let mut statement = conn.prepare(&sql)?;
+        let rows = statement.query_map([], |_| Ok(()))?.count();
+        if rows > 0 {
+            return Err(Error::Dangling { table: table.name.clone(), rows });
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn identity(table: &Table) -> &'static str {
+    match table.identity {
+        schema::Identity::Key => "key",
+        schema::Identity::Birth => "birth",
+    }
+}
+
+/// Gives a copied file a site id of its own.
+///
+/// Its clock goes on from the copied one, so that its stamps stay later than what it contains.
+/// What was written since the last fold before the copy was made is folded as this site's.
+pub(crate) fn new_site(conn: &Connection, site: SiteId, instance: &str) -> Result<()> {
+    let mut meta = Meta::load(conn)?;
+    meta::set(conn, "site", site.0)?;
+    meta::set(conn, "instance", instance)?;
+    meta.number(conn, site)?;
+    Ok(())
+}

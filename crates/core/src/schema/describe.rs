@@ -1,0 +1,125 @@
+//! A table in one line, for comparing the schemas of two sites.
+
+use super::{Action, Collation, Column, Identity, Table, TableKind, UniqueIndex, quote, sql};
+
+impl Table {
+    /// Canonical text of everything that decides how rows of this table merge. Two sites agree on
+    /// the table if and only if their texts are equal. It is free of line breaks and does not
+    /// depend on the order of columns or constraints, nor on the spelling of types and expressions.
+    pub fn describe(&self) -> String {
+        let kind = match self.kind {
+            TableKind::Rowid => "rowid",
+            TableKind::RowidAlias(_) if self.autoincrement => "autoincrement",
+            TableKind::RowidAlias(_) => "alias",
+            TableKind::WithoutRowid => "without rowid",
+        };
+        let identity = match self.identity {
+            Identity::Key => "key",
+            Identity::Birth => "birth",
+        };
+        let mut columns: Vec<String> = self.columns.iter().map(|c| self.column(c)).collect();
+        columns.sort();
+        let key: Vec<String> = self
+            .primary_key
+            .iter()
+            .zip(&self.key_collations)
+            .map(|(&i, collation)| format!("{} {}", self.name_at(i), collation_name(collation)))
+            .collect();
+        let mut units: Vec<String> = self
+            .groups
+            .iter()
+            .filter(|g| g.columns.len() > 1)
+            .map(|g| self.names(&g.columns))
+            .collect();
+        units.sort();
+        let references: Vec<String> = self
+            .foreign_keys
+            .iter()
+            .map(|key| {
+                let to: Vec<String> = key.parent_names.iter().map(|name| quote(name)).collect();
+                format!(
+                    "{} to {} on delete {} on update {}{}",
+                    quote(&key.name),
+                    to.join("+"),
+                    action_name(key.on_delete),
+                    action_name(key.on_update),
+                    if key.enforced { "" } else { " logical" }
+                )
+            })
+            .collect();
+        let uniques: Vec<String> = self.uniques.iter().map(|index| self.unique(index)).collect();
+        let text = format!(
+            "{} {kind}, identity {identity}, columns ({}), key ({}), units ({}), references ({}), \
+             unique ({})",
+            quote(&self.name),
+            columns.join(", "),
+            key.join(", "),
+            units.join(", "),
+            references.join(", "),
+            uniques.join(", ")
+        );
+        text.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r")
+    }
+
+    fn column(&self, column: &Column) -> String {
+        let mut text = format!(
+            "{} {} {:?}",
+            quote(&column.name),
+            quote(&column.declared_type.to_ascii_uppercase()),
+            column.affinity
+        );
+        if column.not_null {
+            text.push_str(" not null");
+        }
+        if let Some(default) = &column.default {
+            text.push_str(&format!(" default {}", quote(&sql::canonical(default, |_| false))));
+        }
+        text
+    }
+
+    fn unique(&self, index: &UniqueIndex) -> String {
+        let is_column = |name: &str| self.columns.iter().any(|c| c.name.eq_ignore_ascii_case(name));
+        let terms: Vec<String> = index
+            .terms
+            .iter()
+            .map(|term| {
+                let sql = sql::canonical(&term.sql, is_column);
+                format!("{} {}", quote(&sql), collation_name(&term.collation))
+            })
+            .collect();
+        let predicate = index.predicate.as_ref().map_or(String::new(), |predicate| {
+            format!(" where {}", quote(&sql::canonical(predicate, is_column)))
+        });
+        let primary = if index.primary { " primary" } else { "" };
+        format!("{}{primary} on {}{predicate}", quote(&index.name), terms.join("+"))
+    }
+
+    fn names(&self, positions: &[usize]) -> String {
+        let mut names: Vec<String> = positions.iter().map(|&i| self.name_at(i)).collect();
+        names.sort();
+        names.join("+")
+    }
+
+    fn name_at(&self, position: usize) -> String {
+        self.columns.get(position).map_or(String::new(), |column| quote(&column.name))
+    }
+}
+
+fn collation_name(collation: &Collation) -> &str {
+    match collation {
+        Collation::Binary => "binary",
+        Collation::NoCase => "nocase",
+        Collation::Rtrim => "rtrim",
+        Collation::Other(name) => name,
+    }
+}
+
+fn action_name(action: Action) -> &'static str {
+    match action {
+        Action::NoAction => "no action",
+        Action::Restrict => "restrict",
+        Action::SetNull => "set null",
+        Action::SetDefault => "set default",
+        Action::Cascade => "cascade",
+    }
+}

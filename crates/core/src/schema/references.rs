@@ -1,0 +1,217 @@
+//! Foreign keys, declared and by policy, resolved to positions (R-REF, R-LREF).
+
+use super::pragmas::{EntryKind, Inventory, Reference};
+use super::read::Draft;
+use super::select;
+use super::{Action, Affinity, ForeignKey, Identity, Table};
+use crate::error::{Error, Result};
+use crate::policy::Policies;
+
+/// Gives every table its foreign keys. Returns a note for each that merges cannot follow: such a
+/// key's columns are plain values.
+pub(super) fn resolve(
+    inventory: &Inventory,
+    drafts: &mut [Draft],
+    policies: &Policies,
+) -> Result<Vec<String>> {
+    let mut notes = Vec::new();
+    let mut resolved: Vec<Vec<ForeignKey>> = Vec::new();
+    for draft in &*drafts {
+        let mut keys = Vec::new();
+        for reference in &draft.declared {
+            match declared(inventory, drafts, &draft.table, reference) {
+                Ok(key) => keys.push(key),
+                Err(why) => notes.push(format!(
+                    "{}({}) references {}: {why}; the values are replicated as they are and do \
+                     not follow changes of the parent's key",
+                    draft.table.name,
+                    reference.columns.join(", "),
+                    reference.parent
+                )),
+            }
+        }
+        resolved.push(keys);
+    }
+    for (key, value) in &policies.0 {
+        let Some(table) = key.strip_suffix(".refs") else { continue };
+        let wrong = |why: String| Error::Policy { key: key.clone(), value: value.clone(), why };
+        let entry = select::known_table(inventory, table).map_err(|e| wrong(e.to_string()))?;
+        let Some(child) = drafts.iter().position(|d| d.table.name == entry.name) else { continue };
+        for part in policies.list(key) {
+            let logical = logical(inventory, drafts, &drafts[child].table, part).map_err(wrong)?;
+            match logical {
+                Ok(key) => {
+                    let keys = &mut resolved[child];
+                    let same = |k: &ForeignKey| k.columns == key.columns && k.parent == key.parent;
+                    if !keys.iter().any(same) {
+                        keys.push(key);
+                    }
+                }
+                Err(note) => notes.push(note),
+            }
+        }
+    }
+    for (draft, mut keys) in drafts.iter_mut().zip(resolved) {
+        name(&mut keys);
+        draft.table.foreign_keys = keys;
+    }
+    Ok(notes)
+}
+
+fn find<'d>(drafts: &'d [Draft], name: &str) -> Option<&'d Draft> {
+    drafts.iter().find(|draft| draft.table.name.eq_ignore_ascii_case(name))
+}
+
+fn declared(
+    inventory: &Inventory,
+    drafts: &[Draft],
+    table: &Table,
+    reference: &Reference,
+) -> std::result::Result<ForeignKey, String> {
+    let Some(parent) = find(drafts, &reference.parent) else {
+        return Err(match inventory.find(&reference.parent).map(|entry| &entry.kind) {
+            None => "there is no such table".to_string(),
+            Some(EntryKind::View) => "a view cannot be referred to".to_string(),
+            Some(_) => "that table is not replicated".to_string(),
+        });
+    };
+    let columns = positions(table, &reference.columns)
+        .ok_or("a generated column cannot be rewritten".to_string())?;
+    let parent_columns = if reference.parent_columns.is_empty() {
+        Some(parent.table.primary_key.clone()).filter(|key| key.len() == columns.len())
+    } else {
+        positions(&parent.table, &reference.parent_columns)
+            .filter(|to| parent.keys.contains(&to.iter().copied().collect()))
+    };
+    let parent_columns = parent_columns
+        .ok_or("it does not refer to a primary key or a UNIQUE index of stored columns")?;
+    let mut key = foreign_key(table, columns, &parent.table, parent_columns);
+    key.on_delete = reference.on_delete;
+    key.on_update = reference.on_update;
+    key.enforced = true;
+    Ok(key)
+}
+
+/// One `COLUMN:TABLE` of policy `T.refs`; a note if the parent is not replicated.
+fn logical(
+    inventory: &Inventory,
+    drafts: &[Draft],
+    table: &Table,
+    part: &str,
+) -> std::result::Result<std::result::Result<ForeignKey, String>, String> {
+    let (column, parent) = part
+        .split_once(':')
+        .map(|(column, parent)| (column.trim(), parent.trim()))
+        .ok_or(format!("{part} is not of the form COLUMN:TABLE"))?;
+    let columns = positions(table, &[column.to_string()]).ok_or_else(|| {
+        let near = select::near(column, table.columns.iter().map(|c| c.name.as_str()));
+        let hint = match near.is_empty() {
+            true => String::new(),
+            false => format!("; did you mean {}?", near.join(" or ")),
+        };
+        format!("table {} has no stored column {column}{hint}", table.name)
+    })?;
+    let entry = select::known_table(inventory, parent).map_err(|e| e.to_string())?;
+    let Some(parent) = find(drafts, &entry.name) else {
+        return Ok(Err(format!(
+            "{}.{column} refers by policy to {}, which is not replicated; its values are \
+             replicated as they are",
+            table.name, entry.name
+        )));
+    };
+    match parent.table.primary_key[..] {
+        [key] => Ok(Ok(foreign_key(table, columns, &parent.table, vec![key]))),
+        _ => Err(format!(
+            "a reference needs a parent whose primary key is one column, and {} has {}",
+            parent.table.name,
+            if parent.table.primary_key.is_empty() { "none" } else { "several" }
+        )),
+    }
+}
+
+/// A logical reference; its name is without the number that tells equal ones apart.
+fn foreign_key(
+    table: &Table,
+    columns: Vec<usize>,
+    parent: &Table,
+    parent_columns: Vec<usize>,
+) -> ForeignKey {
+    ForeignKey {
+        name: format!("{}>{}", names(table, &columns).join(","), parent.name.to_ascii_lowercase()),
+        columns,
+        parent: parent.name.clone(),
+        parent_names: names(parent, &parent_columns),
+        parent_columns,
+        on_delete: Action::NoAction,
+        on_update: Action::NoAction,
+        enforced: false,
+    }
+}
+
+fn names(table: &Table, positions: &[usize]) -> Vec<String> {
+    positions.iter().filter_map(|&i| Some(table.columns.get(i)?.name.clone())).collect()
+}
+
+fn positions(table: &Table, names: &[String]) -> Option<Vec<usize>> {
+    let position = |name: &String| {
+        table.columns.iter().position(|column| column.name.eq_ignore_ascii_case(name))
+    };
+    names.iter().map(position).collect()
+}
+
+/// Sorts and numbers the keys so that names do not depend on the order of declaration.
+fn name(keys: &mut [ForeignKey]) {
+    keys.sort_by(|a, b| {
+        let rank = |k: &ForeignKey| (k.on_delete as u8, k.on_update as u8, !k.enforced);
+        (&a.name, &a.parent_names, rank(a)).cmp(&(&b.name, &b.parent_names, rank(b)))
+    });
+    let mut number = 1;
+    let mut last = String::new();
+    for key in keys {
+        if key.name == last {
+            number += 1;
+            key.name = format!("{last}#{number}");
+        } else {
+            number = 1;
+            last.clone_from(&key.name);
+        }
+    }
+}
+
+/// Notes on columns that look like references to tables whose numbers can change in a merge
+/// (R-LREF, R-REMAP).
+pub(super) fn undeclared(tables: &[Table]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for table in tables {
+        for (i, column) in table.columns.iter().enumerate() {
+            let declared = table.foreign_keys.iter().any(|key| key.columns.contains(&i));
+            if declared || table.rowid_alias() == Some(i) || column.affinity != Affinity::Integer {
+                continue;
+            }
+            let renumbered =
+                |t: &&Table| t.identity == Identity::Birth && t.rowid_alias().is_some();
+            let named = |t: &&Table| is_reference_name(&column.name, &t.name);
+            if let Some(parent) = tables.iter().filter(renumbered).find(named) {
+                notes.push(format!(
+                    "{0}.{1} looks like a reference to {2} but is not declared as one, so it will \
+                     not follow when a merge gives a row of {2} another number; declare it with \
+                     --policy {0}.refs={1}:{2}",
+                    table.name, column.name, parent.name
+                ));
+            }
+        }
+    }
+    notes
+}
+
+/// Whether a column's name is a table's with `_id` or `id` after it, in singular or plural.
+fn is_reference_name(column: &str, table: &str) -> bool {
+    let (column, table) = (column.to_ascii_lowercase(), table.to_ascii_lowercase());
+    let stem = column.strip_suffix("_id").or_else(|| column.strip_suffix("id"));
+    stem.is_some_and(|stem| {
+        !stem.is_empty()
+            && (stem == table
+                || stem.strip_suffix('s') == Some(&table)
+                || table.strip_suffix('s') == Some(stem))
+    })
+}

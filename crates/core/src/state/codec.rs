@@ -1,0 +1,266 @@
+//! Bytes of a stored row state and of a row identity, local to one file: sites are numbers.
+
+use super::{Body, GroupState, RowState};
+use crate::catalog::Tracked;
+use crate::meta::Meta;
+use crate::{Error, Result};
+use synqlite_wire::{Cell, Header, Hlc, Rid, SiteId, Stamp, Value};
+
+const PLAIN: u8 = 1;
+
+const PINNED: u8 = 1;
+const PREVIOUS: u8 = 2;
+const KEPT: u8 = 4;
+const OWN_STAMP: u8 = 8;
+
+/// Writes states and identities.
+pub struct Writer<'a> {
+    /// The number of a site.
+    number: &'a mut dyn FnMut(SiteId) -> Result<u32>,
+    out: Vec<u8>,
+}
+
+impl<'a> Writer<'a> {
+    /// A writer that gets the numbers of sites from `number`.
+    pub fn new(number: &'a mut dyn FnMut(SiteId) -> Result<u32>) -> Writer<'a> {
+        Writer { number, out: Vec::new() }
+    }
+
+    /// The bytes of a row identity.
+    pub fn rid(mut self, rid: &Rid) -> Result<Vec<u8>> {
+        self.put_rid(Some(rid))?;
+        Ok(self.out)
+    }
+
+    /// The bytes of a row state.
+    pub fn state(mut self, t: &Tracked, state: &RowState) -> Result<Vec<u8>> {
+        let h = &state.header;
+        let plain = *h == Header::born(h.inserted);
+        self.out.push(if plain { PLAIN } else { 0 });
+        self.put_stamp(h.inserted)?;
+        if !plain {
+            self.put(h.cl);
+            for stamp in [h.cl_stamp, h.deleted, h.reinserted, h.demoted] {
+                self.put_stamp(stamp)?;
+            }
+        }
+        let usual = GroupState::shown(h.inserted);
+        let special: Vec<usize> =
+            (0..state.groups.len()).filter(|&g| state.groups[g] != usual).collect();
+        self.put(special.len() as u64);
+        for g in special {
+            let group = &state.groups[g];
+            self.put(u64::from(t.group_no(g)));
+            let mut flags = 0;
+            flags |= if group.pinned { PINNED } else { 0 };
+            flags |= if group.previous.is_some() { PREVIOUS } else { 0 };
+            flags |= if matches!(group.body, Body::Kept(_)) { KEPT } else { 0 };
+            flags |= if group.stamp == h.inserted { 0 } else { OWN_STAMP };
+            self.out.push(flags);
+            if flags & OWN_STAMP != 0 {
+                self.put_stamp(group.stamp)?;
+            }
+            if let Some(cell) = &group.previous {
+                self.put_cell(cell)?;
+            }
+            if let Body::Kept(cell) = &group.body {
+                self.put_cell(cell)?;
+            }
+        }
+        Ok(self.out)
+    }
+
+    fn put(&mut self, mut n: u64) {
+        while n >= 0x80 {
+            self.out.push(n as u8 | 0x80);
+            n >>= 7;
+        }
+        self.out.push(n as u8);
+    }
+
+    fn put_bytes(&mut self, bytes: &[u8]) {
+        self.put(bytes.len() as u64);
+        self.out.extend(bytes);
+    }
+
+    fn put_stamp(&mut self, stamp: Stamp) -> Result<()> {
+        if stamp.is_zero() {
+            self.put(0);
+            return Ok(());
+        }
+        let no = (self.number)(stamp.site)?;
+        self.put(u64::from(no) + 1);
+        self.put(stamp.hlc.0 as u64);
+        Ok(())
+    }
+
+    fn put_cell(&mut self, cell: &Cell) -> Result<()> {
+        self.put(cell.values.len() as u64);
+        for value in &cell.values {
+            match value {
+                Value::Null => self.out.push(0),
+                Value::Integer(i) => {
+                    self.out.push(1);
+                    self.out.extend(i.to_be_bytes());
+                }
+                Value::Real(r) => {
+                    self.out.push(2);
+                    self.out.extend(r.to_bits().to_be_bytes());
+                }
+                Value::Text(t) => {
+                    self.out.push(3);
+                    self.put_bytes(t);
+                }
+                Value::Blob(b) => {
+                    self.out.push(4);
+                    self.put_bytes(b);
+                }
+            }
+        }
+        self.put(cell.refs.len() as u64);
+        cell.refs.iter().try_for_each(|rid| self.put_rid(rid.as_ref()))
+    }
+
+    fn put_rid(&mut self, rid: Option<&Rid>) -> Result<()> {
+        match rid {
+            None => self.out.push(0),
+            Some(Rid::Birth { site, n }) => {
+                let no = (self.number)(*site)?;
+                self.out.push(1);
+                self.put(u64::from(no));
+                self.put(*n);
+            }
+            Some(Rid::Key { key, generation }) => {
+                self.out.push(2);
+                self.put(u64::from(*generation));
+                self.put_bytes(key);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads what [`Writer`] wrote.
+pub struct Reader<'a> {
+    meta: &'a Meta,
+    bytes: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// A reader of stored bytes.
+    pub fn new(meta: &'a Meta, bytes: &'a [u8]) -> Reader<'a> {
+        Reader { meta, bytes }
+    }
+
+    /// A row identity.
+    pub fn rid(mut self) -> Result<Rid> {
+        self.take_rid()?.ok_or_else(damaged)
+    }
+
+    /// A row state, with one entry for each group that the table has now.
+    pub fn state(mut self, t: &Tracked) -> Result<RowState> {
+        let plain = self.byte()? & PLAIN != 0;
+        let inserted = self.stamp()?;
+        let mut header = Header::born(inserted);
+        if !plain {
+            header.cl = self.number()?;
+            header.cl_stamp = self.stamp()?;
+            header.deleted = self.stamp()?;
+            header.reinserted = self.stamp()?;
+            header.demoted = self.stamp()?;
+        }
+        let mut groups = vec![GroupState::shown(inserted); t.table.groups.len()];
+        for _ in 0..self.number()? {
+            let no = u32::try_from(self.number()?).map_err(|_| damaged())?;
+            let flags = self.byte()?;
+            let stamp = if flags & OWN_STAMP != 0 { self.stamp()? } else { inserted };
+            let previous = if flags & PREVIOUS != 0 { Some(self.cell()?) } else { None };
+            let body = if flags & KEPT != 0 { Body::Kept(self.cell()?) } else { Body::Shown };
+            if let Some(g) = t.group_of_no(no) {
+                groups[g] = GroupState { stamp, pinned: flags & PINNED != 0, previous, body };
+            }
+        }
+        Ok(RowState { header, groups })
+    }
+
+    fn byte(&mut self) -> Result<u8> {
+        let (&byte, rest) = self.bytes.split_first().ok_or_else(damaged)?;
+        self.bytes = rest;
+        Ok(byte)
+    }
+
+    fn number(&mut self) -> Result<u64> {
+        let mut n = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            n |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Ok(n);
+            }
+        }
+        Err(damaged())
+    }
+
+    fn chunk(&mut self, len: usize) -> Result<&'a [u8]> {
+        let (head, rest) = self.bytes.split_at_checked(len).ok_or_else(damaged)?;
+        self.bytes = rest;
+        Ok(head)
+    }
+
+    fn long(&mut self) -> Result<&'a [u8]> {
+        let len = usize::try_from(self.number()?).map_err(|_| damaged())?;
+        self.chunk(len)
+    }
+
+    fn eight(&mut self) -> Result<[u8; 8]> {
+        self.chunk(8)?.try_into().map_err(|_| damaged())
+    }
+
+    fn stamp(&mut self) -> Result<Stamp> {
+        match self.number()? {
+            0 => Ok(Stamp::ZERO),
+            no => {
+                let no = u32::try_from(no - 1).map_err(|_| damaged())?;
+                let site = self.meta.site_of(no)?;
+                Ok(Stamp { hlc: Hlc(self.number()? as i64), site })
+            }
+        }
+    }
+
+    fn cell(&mut self) -> Result<Cell> {
+        let mut cell = Cell { values: vec![], refs: vec![] };
+        for _ in 0..self.number()? {
+            cell.values.push(match self.byte()? {
+                0 => Value::Null,
+                1 => Value::Integer(i64::from_be_bytes(self.eight()?)),
+                2 => Value::Real(f64::from_bits(u64::from_be_bytes(self.eight()?))),
+                3 => Value::Text(self.long()?.to_vec()),
+                4 => Value::Blob(self.long()?.to_vec()),
+                _ => return Err(damaged()),
+            });
+        }
+        for _ in 0..self.number()? {
+            cell.refs.push(self.take_rid()?);
+        }
+        Ok(cell)
+    }
+
+    fn take_rid(&mut self) -> Result<Option<Rid>> {
+        Ok(match self.byte()? {
+            0 => None,
+            1 => {
+                let no = u32::try_from(self.number()?).map_err(|_| damaged())?;
+                Some(Rid::Birth { site: self.meta.site_of(no)?, n: self.number()? })
+            }
+            2 => {
+                let generation = u32::try_from(self.number()?).map_err(|_| damaged())?;
+                Some(Rid::Key { key: self.long()?.to_vec(), generation })
+            }
+            _ => return Err(damaged()),
+        })
+    }
+}
+
+fn damaged() -> Error {
+    Error::Damaged("a stored row state cannot be read".into())
+}

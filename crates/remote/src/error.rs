@@ -1,0 +1,127 @@
+//! What can go wrong with a remote, in terms a caller can act on.
+
+use crate::name::ObjectName;
+use std::io;
+use std::path::{Path, PathBuf};
+use synqlite_wire::DatabaseId;
+
+/// Result of every call on a store.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A call on a store failed; the store and every local file are as they were.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No object of this name, or nobody has finished writing it.
+    #[error("the remote has no object `{name}`. Synchronize again once it has arrived")]
+    NotFound {
+        /// The object asked for.
+        name: ObjectName,
+    },
+    /// The operating system refused something on a file or folder of this machine.
+    #[error(
+        "cannot {doing} `{path}`: {source}. \
+         Check that its disk is mounted and has room, and that you have access to it"
+    )]
+    Io {
+        /// What was attempted, as a verb.
+        doing: &'static str,
+        /// On which file or folder.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// An object stopped arriving.
+    #[error("cannot read `{name}` from the remote: {source}. Try again")]
+    Read {
+        /// The object asked for.
+        name: ObjectName,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// A snapshot could not be written where the caller wanted it.
+    #[error("cannot write `{name}`: {source}. Check that there is room for it and try again")]
+    Write {
+        /// The snapshot.
+        name: ObjectName,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// An object of no bytes was to be put; stores take an empty file for an unfinished one.
+    #[error("`{name}` has no bytes; an object cannot be empty. Put its content")]
+    EmptyObject {
+        /// The object.
+        name: ObjectName,
+    },
+    /// A snapshot is cut short, altered, or no snapshot.
+    #[error(
+        "the snapshot `{name}` is damaged: {why}. \
+         Synchronize again once it has arrived in full, or remove it from the remote"
+    )]
+    BadSnapshot {
+        /// The snapshot.
+        name: ObjectName,
+        /// What does not fit.
+        why: &'static str,
+    },
+    /// A snapshot of a format that this version does not read.
+    #[error("the snapshot `{name}` has format {version}, this program reads 1. Update synqlite")]
+    NewerSnapshot {
+        /// The snapshot.
+        name: ObjectName,
+        /// Its format version.
+        version: u16,
+    },
+    /// The file to make a snapshot of is not as long as its header says.
+    #[error("`{path}` changed while a snapshot of it was written. Try again")]
+    SourceChanged {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The place holds databases, but not the one wanted.
+    #[error(
+        "{place} holds no data of database {expected}, only of {}. \
+         Replicas synchronize with clones of the same database: check the remote, or clone it",
+        list(.found)
+    )]
+    DatabaseMismatch {
+        /// The store.
+        place: String,
+        /// The database wanted.
+        expected: DatabaseId,
+        /// Those it holds.
+        found: Vec<DatabaseId>,
+    },
+    /// Nothing has been pushed to the place.
+    #[error("{place} holds no database. Push a replica to it first")]
+    NoDatabase {
+        /// The store.
+        place: String,
+    },
+    /// The place holds several databases, and the caller named none.
+    #[error("{place} holds several databases: {}. Use one folder for each", list(.found))]
+    SeveralDatabases {
+        /// The store.
+        place: String,
+        /// Those it holds.
+        found: Vec<DatabaseId>,
+    },
+    /// A text that is no URL of a folder on this machine.
+    #[error("`{url}` is not the URL of a folder: {why}. Write it like file:///media/stick/team/")]
+    NotAFolderUrl {
+        /// The text.
+        url: String,
+        /// What does not fit.
+        why: &'static str,
+    },
+}
+
+fn list(databases: &[DatabaseId]) -> String {
+    databases.iter().map(DatabaseId::to_string).collect::<Vec<_>>().join(", ")
+}
+
+impl Error {
+    /// For `map_err`: the operating system refused `doing` on `path`.
+    pub(crate) fn io(doing: &'static str, path: &Path) -> impl Fn(io::Error) -> Error {
+        move |source| Error::Io { doing, path: path.to_owned(), source }
+    }
+}

@@ -1,0 +1,103 @@
+//! The promise every place of exchange keeps.
+//!
+//! Narrow on purpose, so that a folder, a hub and a bucket can all keep it: objects are whole or
+//! absent, never change and are never empty; whoever puts first wins.
+
+use crate::error::{Error, Result};
+use crate::files::{CopyError, Temp, copy};
+use crate::name::{Kind, ObjectName};
+use std::io::Read;
+use std::path::Path;
+use synqlite_wire::DatabaseId;
+
+/// An object that a store holds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Entry {
+    /// Its name.
+    pub name: ObjectName,
+    /// Its length in bytes, more than 0.
+    pub size: u64,
+}
+
+/// What putting an object did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Put {
+    /// It was absent and is now there, durably.
+    Created,
+    /// One of that name was there already; it stays as it was.
+    AlreadyThere,
+}
+
+/// A place where sites that never meet exchange objects.
+///
+/// Any number of processes and machines may use one place at once. A process that dies within a put
+/// leaves either the whole object or none. A store does not vouch for content: readers verify it.
+pub trait Store: Send + Sync {
+    /// The place, for messages.
+    fn place(&self) -> String;
+
+    /// Databases of which the place holds at least one object, in order.
+    fn databases(&self) -> Result<Vec<DatabaseId>>;
+
+    /// Objects of one kind of a database, in order of their names; none if the database is absent.
+    fn list(&self, database: DatabaseId, kind: Kind) -> Result<Vec<Entry>>;
+
+    /// Streams an object. [`Error::NotFound`] if it is absent.
+    fn open(&self, name: &ObjectName) -> Result<Box<dyn Read + Send>>;
+
+    /// Puts a small object unless one of that name is there.
+    /// [`Error::EmptyObject`] if there are no bytes.
+    fn put_if_absent(&self, name: &ObjectName, bytes: &[u8]) -> Result<Put>;
+
+    /// [`Store::put_if_absent`] with the content of a file, of any length, in constant memory.
+    fn put_file_if_absent(&self, name: &ObjectName, file: &Path) -> Result<Put>;
+
+    /// All bytes of an object. [`Error::NotFound`] if it is absent.
+    fn read(&self, name: &ObjectName) -> Result<Vec<u8>> {
+        self.read_prefix(name, u64::MAX)
+    }
+
+    /// The first `max` bytes of an object, all of them if it is shorter.
+    fn read_prefix(&self, name: &ObjectName, max: u64) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let mut source = self.open(name)?.take(max);
+        source.read_to_end(&mut bytes).map_err(|source| Error::Read { name: *name, source })?;
+        Ok(bytes)
+    }
+
+    /// Copies an object to the file `to`, in constant memory, replacing one that is there. On
+    /// failure `to` is as it was.
+    fn fetch_to(&self, name: &ObjectName, to: &Path) -> Result<()> {
+        let mut source = self.open(name)?;
+        let mut temp = Temp::beside(to)?;
+        copy(&mut source, temp.file(), u64::MAX).map_err(|e| match e {
+            CopyError::Read(source) => Error::Read { name: *name, source },
+            CopyError::Write(e) => Error::io("write", to)(e),
+        })?;
+        temp.replace(to)
+    }
+}
+
+/// The database of a place that holds exactly one: what a clone is made of.
+/// [`Error::NoDatabase`] or [`Error::SeveralDatabases`] otherwise.
+pub fn only_database(store: &dyn Store) -> Result<DatabaseId> {
+    let found = store.databases()?;
+    match found.as_slice() {
+        [] => Err(Error::NoDatabase { place: store.place() }),
+        [database] => Ok(*database),
+        _ => Err(Error::SeveralDatabases { place: store.place(), found }),
+    }
+}
+
+/// Whether the place holds `database`; `false` if it holds none yet. A place that holds only others
+/// is most likely not the one meant: [`Error::DatabaseMismatch`].
+pub fn find_database(store: &dyn Store, database: DatabaseId) -> Result<bool> {
+    let found = store.databases()?;
+    if found.contains(&database) {
+        return Ok(true);
+    }
+    if found.is_empty() {
+        return Ok(false);
+    }
+    Err(Error::DatabaseMismatch { place: store.place(), expected: database, found })
+}

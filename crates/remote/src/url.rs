@@ -1,0 +1,123 @@
+//! `file:///dir/` URLs: a path of this machine, percent-encoded.
+
+use crate::error::{Error, Result};
+use std::path::PathBuf;
+
+/// The folder that a `file:` URL names. [`Error::NotAFolderUrl`] for a relative path, a host, or a
+/// text that is no such URL.
+pub(crate) fn folder_path(url: &str) -> Result<PathBuf> {
+    let bad = |why| Error::NotAFolderUrl { url: url.to_owned(), why };
+    os_path(parse(url, cfg!(windows)).map_err(bad)?).map_err(bad)
+}
+
+#[cfg(unix)]
+fn os_path(bytes: Vec<u8>) -> std::result::Result<PathBuf, &'static str> {
+    use std::os::unix::ffi::OsStringExt;
+    Ok(std::ffi::OsString::from_vec(bytes).into())
+}
+
+#[cfg(not(unix))]
+fn os_path(bytes: Vec<u8>) -> std::result::Result<PathBuf, &'static str> {
+    String::from_utf8(bytes).map(PathBuf::from).map_err(|_| "its path is not UTF-8")
+}
+
+fn parse(url: &str, windows: bool) -> std::result::Result<Vec<u8>, &'static str> {
+    let rest = match url.split_once(':') {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("file") => rest,
+        _ => return Err("it does not start with file:"),
+    };
+    let rest = rest.strip_prefix("//").ok_or("file: is followed by three slashes")?;
+    if !rest.starts_with('/') {
+        return Err("it names a host, or its path is not absolute; three slashes follow file:");
+    }
+    if rest.contains(['?', '#']) {
+        return Err("? and # in a path are written %3F and %23");
+    }
+    let path = decode(rest)?;
+    if path.contains(&0) {
+        return Err("its path contains a zero byte");
+    }
+    match path.as_slice() {
+        [b'/', drive, b':', ..] if windows && drive.is_ascii_alphabetic() => {
+            Ok(path.iter().skip(1).copied().collect())
+        }
+        _ if windows => Err("it lacks a drive, as in file:///C:/team/"),
+        [b'/', b'/', ..] => Err("its path starts with two slashes"),
+        _ => Ok(path),
+    }
+}
+
+fn decode(text: &str) -> std::result::Result<Vec<u8>, &'static str> {
+    let mut bytes = text.bytes();
+    let mut decoded = Vec::new();
+    while let Some(byte) = bytes.next() {
+        if byte != b'%' {
+            decoded.push(byte);
+            continue;
+        }
+        let mut digit = || bytes.next().and_then(|b| char::from(b).to_digit(16));
+        match (digit(), digit()) {
+            (Some(high), Some(low)) => decoded.push((high * 16 + low) as u8),
+            _ => return Err("% is followed by two hex digits; % itself is written %25"),
+        }
+    }
+    Ok(decoded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absolute_paths_are_decoded() {
+        for (url, path) in [
+            ("file:///media/stick/team/", "/media/stick/team/"),
+            ("FILE:///a", "/a"),
+            ("file:///", "/"),
+            ("file:///a%20b/%C3%A9%25%23%3f/", "/a b/é%#?/"),
+            ("file:///a b/é", "/a b/é"),
+            ("file:///C:/x", "/C:/x"),
+        ] {
+            assert_eq!(parse(url, false), Ok(path.as_bytes().to_vec()), "{url}");
+        }
+        assert_eq!(parse("file:///C:/team%20a/", true), Ok(b"C:/team a/".to_vec()));
+    }
+
+    #[test]
+    fn everything_else_is_refused() {
+        for url in [
+            "",
+            "/media/stick",
+            "file",
+            "file:",
+            "file:/media",
+            "file:media",
+            "file://",
+            "file://media/stick",
+            "file://localhost/media",
+            "file://./media",
+            "file:////server/share",
+            "file:///a?b",
+            "file:///a#b",
+            "file:///a%2",
+            "file:///a%zz",
+            "file:///a%+1",
+            "file:///a%é9",
+            "file:///a%00b",
+            "http://host/db",
+            "s3://bucket/prefix",
+        ] {
+            assert!(parse(url, false).is_err(), "{url}");
+        }
+        assert!(parse("file:///media/stick", true).is_err());
+        let message = folder_path("file://media/stick").unwrap_err().to_string();
+        assert!(message.contains("file://media/stick") && message.contains("three slashes"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn paths_need_not_be_unicode() {
+        use std::os::unix::ffi::OsStrExt;
+        assert_eq!(folder_path("file:///a%ff").unwrap().as_os_str().as_bytes(), b"/a\xff");
+    }
+}

@@ -1,0 +1,381 @@
+//! The body of a batch: everything of a [`Delta`] but its two vectors.
+//!
+//! Sites, table shapes, the order in which rows of different tables alternate, then table by table
+//! the rows' identities, headers and registers as columns, then settings.
+
+use super::check::MAX_CL;
+use super::columns::{
+    SiteList, Sites, get_cells, get_rids, get_stamps, put_cells, put_rids, put_stamps,
+};
+use super::error::BatchError;
+use super::varint::{self, Reader};
+use crate::change::{Cell, Delta, GroupShape, Header, Register, RowChange, Setting, TableShape};
+use crate::clock::{Stamp, VersionVector};
+use std::collections::BTreeMap;
+
+/// Fewest bytes of a row: its groups, its identity (two), its header.
+const LEAST_ROW: usize = 4;
+
+/// Flags of a header. A row inserted once has `INSERTED` and nothing else.
+const CL_STAMP_DELETED: u8 = 1;
+const CL_STAMP_WRITTEN: u8 = 2;
+const CL_STAMP: u8 = 3;
+const INSERTED: u8 = 4;
+const DELETED: u8 = 8;
+const REINSERTED: u8 = 16;
+const DEMOTED: u8 = 32;
+const CL_TWO: u8 = 64;
+const CL_WRITTEN: u8 = 128;
+const CL: u8 = 192;
+
+/// Stamps of a header, each with the flag that says whether it is written.
+type Field = (u8, fn(&mut Header) -> &mut Stamp);
+const STAMPS: [Field; 5] = [
+    (INSERTED, |header| &mut header.inserted),
+    (DELETED, |header| &mut header.deleted),
+    (REINSERTED, |header| &mut header.reinserted),
+    (DEMOTED, |header| &mut header.demoted),
+    (CL_STAMP_WRITTEN, |header| &mut header.cl_stamp),
+];
+
+/// Flags of a register.
+const AS_INSERTED: u8 = 1;
+const PREVIOUS: u8 = 2;
+const PINNED: u8 = 4;
+
+/// Writes the body of a delta that has passed [`Delta::check`].
+pub(super) fn encode(delta: &Delta) -> Vec<u8> {
+    let mut sites = Sites::default();
+    let mut rest = Vec::new();
+    varint::put(&mut rest, delta.tables.len() as u64);
+    delta.tables.iter().for_each(|table| put_shape(&mut rest, table));
+    for run in delta.rows.chunk_by(|a, b| a.table == b.table) {
+        varint::put(&mut rest, run.first().map_or(0, |row| u64::from(row.table)));
+        varint::put(&mut rest, run.len() as u64);
+    }
+    let mut by_table = vec![Vec::new(); delta.tables.len()];
+    for row in &delta.rows {
+        by_table.get_mut(row.table as usize).into_iter().for_each(|rows| rows.push(row));
+    }
+    for (table, rows) in delta.tables.iter().zip(by_table).filter(|(_, rows)| !rows.is_empty()) {
+        put_rows(&mut rest, &mut sites, table, &rows);
+    }
+    put_settings(&mut rest, &mut sites, &delta.settings);
+
+    let mut out = Vec::with_capacity(rest.len() + 64);
+    sites.put(&mut out);
+    out.extend(rest);
+    out
+}
+
+/// Reads a body of `rows` rows; both vectors of the delta are left empty.
+pub fn decode(rows: u64, body: &[u8]) -> Result<Delta, BatchError> {
+    let reader = &mut Reader::new(body);
+    let sites = SiteList::get(reader)?;
+    let tables =
+        (0..reader.count()?).map(|_| get_shape(reader)).collect::<Result<Vec<TableShape>, _>>()?;
+    let runs = get_runs(reader, rows, tables.len())?;
+    let mut counts = vec![0; tables.len()];
+    for &(table, len) in &runs {
+        counts.get_mut(table as usize).into_iter().for_each(|count| *count += len);
+    }
+    let mut by_table = Vec::new();
+    for (number, (table, count)) in (0..).zip(tables.iter().zip(counts)) {
+        let rows =
+            if count == 0 { Vec::new() } else { get_rows(reader, &sites, number, table, count)? };
+        by_table.push(rows.into_iter());
+    }
+    let settings = get_settings(reader, &sites)?;
+    reader.finish()?;
+
+    let mut rows = Vec::new();
+    for (table, len) in runs {
+        rows.extend(by_table.get_mut(table as usize).into_iter().flatten().take(len));
+    }
+    let none = VersionVector::default();
+    Ok(Delta { base: none.clone(), upto: none, tables, rows, settings })
+}
+
+fn put_shape(out: &mut Vec<u8>, table: &TableShape) {
+    varint::put_text(out, &table.name);
+    varint::put(out, table.groups.len() as u64);
+    for group in &table.groups {
+        varint::put_texts(out, &group.columns);
+        varint::put_texts(out, &group.refs);
+    }
+}
+
+fn get_shape(reader: &mut Reader<'_>) -> Result<TableShape, BatchError> {
+    let name = reader.text()?;
+    let groups = (0..reader.count()?)
+        .map(|_| Ok(GroupShape { columns: reader.texts()?, refs: reader.texts()? }))
+        .collect::<Result<_, BatchError>>()?;
+    Ok(TableShape { name, groups })
+}
+
+/// Tables and how many rows of each come in a row, `rows` in all.
+fn get_runs(
+    reader: &mut Reader<'_>,
+    rows: u64,
+    tables: usize,
+) -> Result<Vec<(u32, usize)>, BatchError> {
+    let bad = |why: &str| BatchError::Malformed(format!("{why}, or its number of rows is wrong"));
+    let rows = usize::try_from(rows).ok().filter(|&rows| rows <= reader.left() / LEAST_ROW);
+    let mut left = rows.ok_or_else(|| bad("it is too short"))?;
+    let mut runs = Vec::new();
+    while left > 0 {
+        let table = u32::try_from(reader.varint()?).ok().filter(|&table| (table as usize) < tables);
+        let table = table.ok_or_else(|| bad("a row is of a table that is not there"))?;
+        let len = usize::try_from(reader.varint()?).ok().filter(|len| (1..=left).contains(len));
+        let len = len.ok_or_else(|| bad("a run of rows has a wrong length"))?;
+        left -= len;
+        runs.push((table, len));
+    }
+    Ok(runs)
+}
+
+fn put_rows(out: &mut Vec<u8>, sites: &mut Sites, table: &TableShape, rows: &[&RowChange]) {
+    let mut numbers = BTreeMap::new();
+    let mut sets = Vec::new();
+    let mut by_row = Vec::with_capacity(rows.len());
+    let mut by_group = vec![Vec::new(); table.groups.len()];
+    for row in rows {
+        let set: Vec<u32> = row.registers.iter().map(|register| register.group).collect();
+        by_row.push(*numbers.entry(set).or_insert_with_key(|set| {
+            sets.push(set.clone());
+            sets.len() as u64 - 1
+        }));
+        for register in &row.registers {
+            let group = by_group.get_mut(register.group as usize);
+            group.into_iter().for_each(|group| group.push((&row.header, register)));
+        }
+    }
+    varint::put(out, sets.len() as u64);
+    sets.iter().for_each(|set| put_set(out, set));
+    by_row.iter().for_each(|&set| varint::put(out, set));
+    put_rids(out, sites, rows.iter().map(|row| Some(&row.rid)));
+    put_headers(out, sites, rows);
+    for (group, registers) in table.groups.iter().zip(by_group) {
+        put_registers(out, sites, group, &registers);
+    }
+}
+
+fn get_rows(
+    reader: &mut Reader<'_>,
+    sites: &SiteList,
+    number: u32,
+    table: &TableShape,
+    n: usize,
+) -> Result<Vec<RowChange>, BatchError> {
+    let mut sets = Vec::new();
+    for _ in 0..reader.count()? {
+        sets.push((0_u64, get_set(reader, table.groups.len())?));
+    }
+    let mut by_row = Vec::new();
+    for _ in 0..n {
+        let set = usize::try_from(reader.varint()?).unwrap_or(usize::MAX);
+        let (uses, _) = sets.get_mut(set).ok_or_else(|| {
+            BatchError::malformed("a row has registers of groups that are not listed")
+        })?;
+        *uses += 1;
+        by_row.push(set);
+    }
+    let rids = get_rids(reader, sites, n)?;
+    let headers = get_headers(reader, sites, n)?;
+
+    let mut counts = vec![0_u64; table.groups.len()];
+    for (uses, set) in &sets {
+        for &group in set {
+            counts.get_mut(group as usize).into_iter().for_each(|count| *count += uses);
+        }
+    }
+    let mut by_group = Vec::new();
+    for (number, (group, count)) in (0..).zip(table.groups.iter().zip(counts)) {
+        by_group.push(get_registers(reader, sites, number, group, count)?.into_iter());
+    }
+
+    let mut rows = Vec::new();
+    for ((set, rid), header) in by_row.into_iter().zip(rids).zip(headers) {
+        let rid = rid.ok_or_else(|| BatchError::malformed("a row has no identity"))?;
+        let groups = sets.get(set).map_or(&[][..], |(_, set)| set);
+        let mut registers = Vec::with_capacity(groups.len());
+        for &group in groups {
+            let next = by_group.get_mut(group as usize).and_then(Iterator::next);
+            registers.extend(next.map(|(stamp, register)| Register {
+                stamp: stamp.unwrap_or(header.inserted),
+                ..register
+            }));
+        }
+        rows.push(RowChange { table: number, rid, header, registers });
+    }
+    Ok(rows)
+}
+
+/// Which groups a row has registers of: each group less the one before and one.
+fn put_set(out: &mut Vec<u8>, set: &[u32]) {
+    varint::put(out, set.len() as u64);
+    let mut least = 0;
+    for &group in set {
+        let group = u64::from(group);
+        varint::put(out, group.saturating_sub(least));
+        least = group + 1;
+    }
+}
+
+fn get_set(reader: &mut Reader<'_>, groups: usize) -> Result<Vec<u32>, BatchError> {
+    let mut set = Vec::new();
+    let mut least = 0_u64;
+    for _ in 0..reader.count()? {
+        let group = reader.varint()?.checked_add(least).filter(|&group| group < groups as u64);
+        let group = group.and_then(|group| u32::try_from(group).ok());
+        let group = group.ok_or_else(|| BatchError::malformed("a group is not in its table"))?;
+        least = u64::from(group) + 1;
+        set.push(group);
+    }
+    Ok(set)
+}
+
+/// Flags, causal lengths that are neither 1 nor 2, then a column for each stamp that has a flag.
+fn put_headers(out: &mut Vec<u8>, sites: &mut Sites, rows: &[&RowChange]) {
+    let flags: Vec<u8> = rows.iter().map(|row| header_flags(&row.header)).collect();
+    out.extend(&flags);
+    let having = |flag: u8| {
+        let rows = rows.iter().zip(&flags).filter(move |(_, flags)| **flags & flag != 0);
+        rows.map(|(row, _)| row.header)
+    };
+    having(CL_WRITTEN).for_each(|header| varint::put(out, header.cl));
+    for (flag, field) in STAMPS {
+        let stamps: Vec<Stamp> = having(flag).map(|mut header| *field(&mut header)).collect();
+        put_stamps(out, sites, &stamps);
+    }
+}
+
+fn get_headers(
+    reader: &mut Reader<'_>,
+    sites: &SiteList,
+    n: usize,
+) -> Result<Vec<Header>, BatchError> {
+    let flags = reader.bytes(n)?;
+    let both = |flags: u8, pair| flags & pair == pair;
+    if flags.iter().any(|&flags| both(flags, CL) || both(flags, CL_STAMP)) {
+        return Err(BatchError::malformed("a header has flags that exclude each other"));
+    }
+    let mut headers = Vec::new();
+    for flags in flags {
+        let cl = match flags & CL {
+            CL_WRITTEN => reader.varint()?,
+            CL_TWO => 2,
+            _ => 1,
+        };
+        if cl > MAX_CL {
+            return Err(BatchError::malformed("a causal length is out of range"));
+        }
+        headers.push(Header { cl, ..Header::NONE });
+    }
+    for (flag, field) in STAMPS {
+        let mut having: Vec<_> =
+            headers.iter_mut().zip(flags).filter(|(_, flags)| **flags & flag != 0).collect();
+        let stamps = get_stamps(reader, sites, having.len())?;
+        having.iter_mut().zip(stamps).for_each(|((header, _), stamp)| *field(header) = stamp);
+    }
+    for (header, flags) in headers.iter_mut().zip(flags) {
+        match flags & CL_STAMP {
+            CL_STAMP_WRITTEN => {}
+            CL_STAMP_DELETED => header.cl_stamp = header.deleted,
+            _ => header.cl_stamp = header.inserted,
+        }
+    }
+    Ok(headers)
+}
+
+fn header_flags(header: &Header) -> u8 {
+    let cl = match header.cl {
+        1 => 0,
+        2 => CL_TWO,
+        _ => CL_WRITTEN,
+    };
+    let cl_stamp = match header.cl_stamp {
+        stamp if stamp == header.inserted => 0,
+        stamp if stamp == header.deleted => CL_STAMP_DELETED,
+        _ => CL_STAMP_WRITTEN,
+    };
+    let flag = |flag: u8, stamp: Stamp| if stamp.is_zero() { 0 } else { flag };
+    cl | cl_stamp
+        | flag(INSERTED, header.inserted)
+        | flag(DELETED, header.deleted)
+        | flag(REINSERTED, header.reinserted)
+        | flag(DEMOTED, header.demoted)
+}
+
+/// Registers of one group: flags, stamps unless that of the insert, cells, previous cells.
+fn put_registers(
+    out: &mut Vec<u8>,
+    sites: &mut Sites,
+    group: &GroupShape,
+    registers: &[(&Header, &Register)],
+) {
+    let mut stamps = Vec::new();
+    for (header, register) in registers {
+        let as_inserted = register.stamp == header.inserted;
+        if !as_inserted {
+            stamps.push(register.stamp);
+        }
+        let flag = |is: bool, flag: u8| if is { flag } else { 0 };
+        out.push(
+            flag(as_inserted, AS_INSERTED)
+                | flag(register.previous.is_some(), PREVIOUS)
+                | flag(register.pinned, PINNED),
+        );
+    }
+    put_stamps(out, sites, &stamps);
+    let cells: Vec<&Cell> = registers.iter().map(|(_, register)| &register.cell).collect();
+    put_cells(out, sites, group, &cells);
+    let previous: Vec<&Cell> =
+        registers.iter().filter_map(|(_, register)| register.previous.as_ref()).collect();
+    put_cells(out, sites, group, &previous);
+}
+
+/// Registers with their stamps; those without one have that of the insert.
+fn get_registers(
+    reader: &mut Reader<'_>,
+    sites: &SiteList,
+    number: u32,
+    group: &GroupShape,
+    n: u64,
+) -> Result<Vec<(Option<Stamp>, Register)>, BatchError> {
+    let flags = reader.bytes(usize::try_from(n).unwrap_or(usize::MAX))?;
+    if flags.iter().any(|flags| flags & !(AS_INSERTED | PREVIOUS | PINNED) != 0) {
+        return Err(BatchError::malformed("a register has unknown flags"));
+    }
+    let number_of = |flag: u8| flags.iter().filter(|&flags| flags & flag != 0).count();
+    let stamps = get_stamps(reader, sites, flags.len() - number_of(AS_INSERTED))?;
+    let cells = get_cells(reader, sites, group, flags.len())?;
+    let previous = get_cells(reader, sites, group, number_of(PREVIOUS))?;
+    let (mut stamps, mut previous) = (stamps.into_iter(), previous.into_iter());
+    let registers = flags.iter().zip(cells).map(|(flags, cell)| {
+        let stamp = if flags & AS_INSERTED == 0 { stamps.next() } else { None };
+        let previous = if flags & PREVIOUS != 0 { previous.next() } else { None };
+        let pinned = flags & PINNED != 0;
+        (stamp, Register { group: number, stamp: Stamp::ZERO, cell, previous, pinned })
+    });
+    Ok(registers.collect())
+}
+
+fn put_settings(out: &mut Vec<u8>, sites: &mut Sites, settings: &[Setting]) {
+    varint::put(out, settings.len() as u64);
+    for setting in settings {
+        varint::put_text(out, &setting.key);
+        varint::put_text(out, &setting.value);
+    }
+    let stamps: Vec<Stamp> = settings.iter().map(|setting| setting.stamp).collect();
+    put_stamps(out, sites, &stamps);
+}
+
+fn get_settings(reader: &mut Reader<'_>, sites: &SiteList) -> Result<Vec<Setting>, BatchError> {
+    let texts = (0..reader.count()?)
+        .map(|_| Ok((reader.text()?, reader.text()?)))
+        .collect::<Result<Vec<_>, BatchError>>()?;
+    let stamps = get_stamps(reader, sites, texts.len())?;
+    let settings = texts.into_iter().zip(stamps);
+    Ok(settings.map(|((key, value), stamp)| Setting { key, value, stamp }).collect())
+}

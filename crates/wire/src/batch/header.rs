@@ -1,0 +1,100 @@
+//! The header of a batch: whose changes it carries, from which state to which.
+//!
+//! It is not compressed, and carries a checksum of its own, so that it can be read and trusted
+//! without the body.
+
+use super::error::BatchError;
+use super::frame;
+use super::varint::{self, Reader};
+use crate::clock::{Hlc, VersionVector};
+use crate::ids::{DatabaseId, Id, SiteId};
+use std::collections::BTreeSet;
+
+/// What can be known of a batch without reading its body.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BatchHeader {
+    /// Version of the format.
+    pub format: u16,
+    /// The replicated database whose changes these are.
+    pub database: DatabaseId,
+    /// The site that wrote the batch; its changes may come from others.
+    pub site: SiteId,
+    /// What a receiver must already contain.
+    pub base: VersionVector,
+    /// What it contains afterwards.
+    pub upto: VersionVector,
+    /// Number of changed rows.
+    pub rows: u64,
+    /// Bytes of the body once decompressed.
+    pub unpacked: u64,
+    /// Bytes of the whole batch.
+    pub size: u64,
+}
+
+/// What the header's bytes say.
+pub(super) struct Fields<'a> {
+    pub(super) database: DatabaseId,
+    pub(super) site: SiteId,
+    pub(super) base: &'a VersionVector,
+    pub(super) upto: &'a VersionVector,
+    pub(super) rows: u64,
+    pub(super) unpacked: u64,
+    pub(super) packed: u64,
+}
+
+impl Fields<'_> {
+    /// Both vectors share one list of sites; a clock is written plus one, for 0 says "no entry".
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        out.extend(self.database.0);
+        out.extend(self.site.0);
+        let sites: BTreeSet<_> = self.base.0.keys().chain(self.upto.0.keys()).collect();
+        varint::put(&mut out, sites.len() as u64);
+        sites.iter().for_each(|site| out.extend(site.0));
+        for vector in [self.base, self.upto] {
+            for site in &sites {
+                let clock = vector.0.get(site).map_or(0, |hlc| hlc.0 as u64 + 1);
+                varint::put(&mut out, clock);
+            }
+        }
+        [self.rows, self.unpacked, self.packed].iter().for_each(|&n| varint::put(&mut out, n));
+        out
+    }
+}
+
+impl BatchHeader {
+    /// Reads the header's bytes; the body begins at `body`.
+    pub(super) fn decode(
+        format: u16,
+        bytes: &[u8],
+        body: usize,
+    ) -> Result<BatchHeader, BatchError> {
+        let mut reader = Reader::new(bytes);
+        let (database, site) = (Id(reader.array()?), Id(reader.array()?));
+        let sites = (0..reader.count()?)
+            .map(|_| reader.array().map(Id))
+            .collect::<Result<Vec<SiteId>, _>>()?;
+        if !sites.is_sorted_by(|a, b| a < b) {
+            return Err(BatchError::malformed("the sites of its header are not in order"));
+        }
+        let base = vector(&mut reader, &sites)?;
+        let upto = vector(&mut reader, &sites)?;
+        let (rows, unpacked, packed) = (reader.varint()?, reader.varint()?, reader.varint()?);
+        reader.finish()?;
+        let size = frame::size(body, packed)
+            .ok_or_else(|| BatchError::malformed("its declared size has more than 64 bits"))?;
+        Ok(BatchHeader { format, database, site, base, upto, rows, unpacked, size })
+    }
+}
+
+fn vector(reader: &mut Reader<'_>, sites: &[SiteId]) -> Result<VersionVector, BatchError> {
+    let mut vector = VersionVector::default();
+    for &site in sites {
+        if let Some(clock) = reader.varint()?.checked_sub(1) {
+            let clock = i64::try_from(clock)
+                .map_err(|_| BatchError::malformed("a clock of its header is out of range"))?;
+            vector.0.insert(site, Hlc(clock));
+        }
+    }
+    Ok(vector)
+}
