@@ -137,7 +137,8 @@ fn mask(t: &Tracked) -> String {
     let word = |w: u32| {
         let bits = t.table.columns.iter().zip(&t.column_nos).filter(|(_, no)| *no / MASK_BITS == w);
         let bits: Vec<_> = bits
-            .map(|(c, no)| format!("({})<<{}", differs(&c.name, c.affinity), no % MASK_BITS))
+            // SQLite's << binds no tighter than |.
+            .map(|(c, no)| format!("(({})<<{})", differs(&c.name, c.affinity), no % MASK_BITS))
             .collect();
         if bits.is_empty() { "0".to_owned() } else { bits.join("|") }
     };

@@ -19,7 +19,9 @@ use crate::state::{self, Body, GroupState, RowState, Stored};
 use crate::{Error, Result};
 use rusqlite::Connection;
 use std::collections::HashMap;
-use synqlite_wire::{Delta, Header, Register, Rid, RowChange, Stamp, TableShape, Value};
+use synqlite_wire::{
+    Delta, Header, Register, Rid, RowChange, Stamp, TableShape, Value, VersionVector,
+};
 
 /// How far ahead of this machine's clock a stamp may be, in milliseconds (R-SKEW).
 pub const MAX_DRIFT_MS: i64 = 5 * 60 * 1000;
@@ -119,7 +121,9 @@ pub fn merge(
         let matched = &tables[change.table as usize];
         let Some(matched) = matched else { continue };
         let t = &catalog.tables[matched.position];
-        if let Some(item) = join(Lookup { conn, meta, catalog }, t, matched, change, &mut merged)? {
+        if let Some(item) =
+            join(Lookup { conn, meta, catalog }, t, matched, &delta.upto, change, &mut merged)?
+        {
             merged.rows += 1;
             items.push(item);
         }
@@ -196,6 +200,7 @@ fn join(
     lookup: Lookup<'_>,
     t: &Tracked,
     matched: &Matched,
+    sender: &VersionVector,
     change: &RowChange,
     merged: &mut Merged,
 ) -> Result<Option<Item>> {
@@ -226,7 +231,7 @@ fn join(
     for register in &change.registers {
         let g = matched.groups[register.group as usize];
         let group = &mut stored.state.groups[g];
-        if known && concurrent(meta, group, register) {
+        if known && concurrent(meta, sender, group, register) {
             merged.decisions.extend(decide(t, g, group, register, &old, row(&old)));
         }
         if register.stamp > group.stamp {
@@ -256,13 +261,13 @@ fn join(
     Ok(Some(Item { table, stored, old, new: None, follows: vec![], news, unsaved: false }))
 }
 
-/// Whether this site wrote the register without having seen the other's write.
-fn concurrent(meta: &Meta, group: &GroupState, register: &Register) -> bool {
-    group.stamp.site == meta.site
-        && group.stamp != register.stamp
-        && register.stamp.site != meta.site
-        && !group.pinned
-        && !meta.seen.covers(register.stamp)
+/// Whether this site and another wrote the register, neither having seen the other's write.
+fn concurrent(meta: &Meta, sender: &VersionVector, ours: &GroupState, theirs: &Register) -> bool {
+    ours.stamp.site == meta.site
+        && theirs.stamp.site != meta.site
+        && !(ours.pinned || theirs.pinned)
+        && !meta.seen.covers(theirs.stamp)
+        && !sender.covers(ours.stamp)
 }
 
 /// Whether this site updated the row after inserting it, so that a delete hides a write of its own.

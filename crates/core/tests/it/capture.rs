@@ -1,0 +1,239 @@
+//! What the triggers must see, whatever the application does.
+
+use crate::site::{Site, World, settle};
+
+/// Two sites that begin alike; `a` runs `sql`; afterwards both must show the same.
+fn replicates(schema: &str, sql: &[&str], query: &str) -> (World, Site, Site) {
+    let world = World::new();
+    let mut a = world.init("a", schema);
+    let mut b = world.clone_site(&mut a, "b");
+    sql.iter().for_each(|sql| a.run(sql));
+    let before = a.rows(query);
+    settle(&mut a, &mut b);
+    assert_eq!(a.rows(query), before, "folding its own changes never changes what a site shows");
+    assert_eq!(b.rows(query), before);
+    (world, a, b)
+}
+
+#[test]
+fn inserts_updates_and_deletes_of_a_rowid_table() {
+    let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT, b);
+                  INSERT INTO t VALUES(1,'x',1),(2,'y',2),(3,'z',3);";
+    let sql = [
+        "UPDATE t SET a='q' WHERE id=1",
+        "DELETE FROM t WHERE id=2",
+        "INSERT INTO t(a) VALUES('n')",
+    ];
+    let (_w, a, _b) = replicates(schema, &sql, "SELECT * FROM t ORDER BY 1");
+    assert_eq!(a.rows("SELECT id FROM t ORDER BY 1"), ["1", "3", "4"]);
+}
+
+#[test]
+fn a_table_without_any_key() {
+    let schema = "CREATE TABLE log(ts, msg); INSERT INTO log VALUES(1,'a'),(1,'a'),(2,'b');";
+    let sql = [
+        "INSERT INTO log VALUES(1,'a')",
+        "DELETE FROM log WHERE rowid=1",
+        "UPDATE log SET msg='c' WHERE ts=2",
+        "VACUUM",
+        "INSERT INTO log VALUES(9,NULL)",
+    ];
+    replicates(schema, &sql, "SELECT * FROM log ORDER BY 1,2");
+}
+
+#[test]
+fn a_table_without_rowid() {
+    let schema = "CREATE TABLE t(a TEXT, b BLOB, c REAL, v, PRIMARY KEY(a,b,c)) WITHOUT ROWID;
+                  INSERT INTO t VALUES('x',x'00ff',0.1,1),('it''s',x'',-1e300,2);";
+    let sql = [
+        "UPDATE t SET v=5 WHERE a='x'",
+        "UPDATE t SET a='moved,t' WHERE a='it''s'",
+        "INSERT INTO t VALUES('n''\"',x'61',1.5,3)",
+        "DELETE FROM t WHERE a='x'",
+    ];
+    replicates(schema, &sql, "SELECT a,quote(b),c,v FROM t ORDER BY 1");
+}
+
+#[test]
+fn replace_keeps_the_row_with_recursive_triggers_on_and_off() {
+    for pragma in ["PRAGMA recursive_triggers=OFF", "PRAGMA recursive_triggers=ON"] {
+        for key in ["INTEGER PRIMARY KEY", "TEXT PRIMARY KEY"] {
+            let schema = format!("CREATE TABLE t(id {key}, x, y); INSERT INTO t VALUES('7',0,0);");
+            let world = World::new();
+            let mut a = world.init("a", &schema);
+            let mut b = world.clone_site(&mut a, "b");
+            b.run("UPDATE t SET x='kept'");
+            a.run(&format!("{pragma}; INSERT OR REPLACE INTO t VALUES('7',0,'new')"));
+            settle(&mut a, &mut b);
+            for site in [&a, &b] {
+                assert_eq!(site.rows("SELECT id,x,y FROM t"), ["7|kept|new"], "{pragma} {key}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_delete_and_a_separate_insert_of_one_integer_key_make_a_new_row() {
+    let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, x, y); INSERT INTO t VALUES(7,0,0);";
+    let world = World::new();
+    let mut a = world.init("a", schema);
+    let mut b = world.clone_site(&mut a, "b");
+    b.run("UPDATE t SET x='lost'");
+    a.run("DELETE FROM t; INSERT INTO t VALUES(7,0,'new')");
+    settle(&mut a, &mut b);
+    assert_eq!(b.rows("SELECT id,x,y FROM t"), ["7|0|new"]);
+}
+
+#[test]
+fn rows_displaced_through_another_unique_key_are_deleted() {
+    for pragma in ["PRAGMA recursive_triggers=OFF", "PRAGMA recursive_triggers=ON"] {
+        for (kind, index) in [
+            ("email TEXT UNIQUE", ""),
+            ("email TEXT", "CREATE UNIQUE INDEX u ON t(lower(email));"),
+            ("email TEXT", "CREATE UNIQUE INDEX u ON t(email COLLATE NOCASE) WHERE x IS NOT NULL;"),
+            ("email TEXT, g TEXT AS (lower(email))", "CREATE UNIQUE INDEX u ON t(g);"),
+            ("email TEXT, g TEXT AS (lower(email))", "CREATE UNIQUE INDEX u ON t(g||'!');"),
+        ] {
+            let schema = format!(
+                "CREATE TABLE t(id INTEGER PRIMARY KEY, x, {kind}); {index}
+                 INSERT INTO t(id,x,email) VALUES(1,1,'a'),(2,2,'b'),(3,3,'c'),(4,4,'d');"
+            );
+            let sql = [
+                pragma,
+                "INSERT OR REPLACE INTO t(x,email) VALUES(9,'a')",
+                "UPDATE OR REPLACE t SET email='b' WHERE id=3",
+                "UPDATE OR REPLACE t SET id=4 WHERE id=3",
+            ];
+            let (_w, _a, b) = replicates(&schema, &sql, "SELECT id,x,email FROM t ORDER BY 1");
+            assert_eq!(
+                b.rows("SELECT id,email FROM t ORDER BY 1"),
+                ["4|b", "5|a"],
+                "{kind} {index}"
+            );
+        }
+    }
+}
+
+#[test]
+fn upsert_and_ignore_leave_no_trace_of_what_they_did_not_do() {
+    let schema = "CREATE TABLE t(k TEXT PRIMARY KEY, x, y); INSERT INTO t VALUES('k',0,0);";
+    let world = World::new();
+    let mut a = world.init("a", schema);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("UPDATE t SET y=9");
+    b.run(
+        "INSERT INTO t VALUES('k',5,5) ON CONFLICT(k) DO UPDATE SET x=excluded.x;
+           INSERT OR IGNORE INTO t VALUES('k',6,6)",
+    );
+    settle(&mut a, &mut b);
+    assert_eq!(a.rows("SELECT * FROM t"), ["k|5|9"]);
+    assert_eq!(b.rows("SELECT * FROM t"), ["k|5|9"]);
+}
+
+#[test]
+fn rolled_back_work_leaves_nothing() {
+    let world = World::new();
+    let mut a = world.init("a", "CREATE TABLE t(id INTEGER PRIMARY KEY, x CHECK(x<>'bad'))");
+    a.run("BEGIN; INSERT INTO t VALUES(1,'a'); ROLLBACK");
+    a.run(
+        "BEGIN; INSERT INTO t VALUES(2,'b'); SAVEPOINT s; INSERT INTO t VALUES(3,'c');
+           ROLLBACK TO s; COMMIT",
+    );
+    assert!(a.app.execute_batch("INSERT INTO t VALUES(4,'x'),(5,'bad')").is_err());
+    assert_eq!(a.row("SELECT count(*) FROM synqlite_journal"), "1");
+    assert_eq!(a.replica.fold().unwrap().rows, 1);
+}
+
+#[test]
+fn no_op_updates_are_no_writes() {
+    let world = World::new();
+    let mut a =
+        world.init("a", "CREATE TABLE t(id INTEGER PRIMARY KEY, x); INSERT INTO t VALUES(1,0)");
+    a.run("UPDATE t SET x=0; UPDATE t SET x=x, id=id");
+    assert_eq!(a.replica.fold().unwrap().rows, 0);
+    a.run("UPDATE t SET x=0.0");
+    assert_eq!(a.replica.fold().unwrap().columns, 1, "1 and 1.0 are equal but not the same");
+}
+
+#[test]
+fn a_key_that_wanders_is_one_row() {
+    let schema =
+        "CREATE TABLE t(id INTEGER PRIMARY KEY, x); INSERT INTO t VALUES(1,'a'),(2,'b'),(3,'c');";
+    let sql = [
+        "UPDATE t SET id=10 WHERE id=1",
+        "UPDATE t SET id=1 WHERE id=2",
+        "UPDATE t SET id=2 WHERE id=10",
+        "UPDATE t SET id=id+100",
+        "DELETE FROM t WHERE x='c'",
+    ];
+    let (_w, a, _b) = replicates(schema, &sql, "SELECT * FROM t ORDER BY 1");
+    assert_eq!(a.rows("SELECT * FROM t ORDER BY 1"), ["101|b", "102|a"]);
+}
+
+#[test]
+fn user_triggers_foreign_key_actions_and_many_rows_at_once() {
+    let schema = "CREATE TABLE p(id INTEGER PRIMARY KEY, n);
+        CREATE TABLE c(id INTEGER PRIMARY KEY, p REFERENCES p ON DELETE CASCADE ON UPDATE CASCADE);
+        CREATE TABLE s(id INTEGER PRIMARY KEY, p REFERENCES p ON DELETE SET NULL);
+        CREATE TABLE audit(what);
+        CREATE TRIGGER ai AFTER INSERT ON p BEGIN INSERT INTO audit VALUES('p'||NEW.id); END;
+        CREATE TRIGGER au AFTER UPDATE OF n ON p BEGIN UPDATE c SET id=id+10 WHERE p=NEW.id; END;
+        INSERT INTO p VALUES(1,0),(2,0),(3,0); INSERT INTO c VALUES(1,1),(2,2); INSERT INTO s VALUES(1,1),(2,3);";
+    let sql = [
+        "INSERT INTO p(n) SELECT value FROM json_each('[1,2,3,4]')",
+        "UPDATE p SET n=5 WHERE id=2",
+        "UPDATE p SET id=20 WHERE id=2",
+        "DELETE FROM p WHERE id IN (1,3)",
+    ];
+    let all = "SELECT 'p',id,n FROM p UNION ALL SELECT 'c',id,p FROM c \
+               UNION ALL SELECT 's',id,p FROM s UNION ALL SELECT 'a',what,0 FROM audit ORDER BY 1,2,3";
+    replicates(schema, &sql, all);
+}
+
+#[test]
+fn names_that_need_quotes_and_wide_tables() {
+    let columns: Vec<String> = (0..300).map(|i| format!("\"c {i}\" DEFAULT {i}")).collect();
+    let schema = format!(
+        "CREATE TABLE \"we\"\"ird na]me\"(\"select\" TEXT PRIMARY KEY, \"é😀\", [a b]);
+         INSERT INTO \"we\"\"ird na]me\" VALUES('k',1,2);
+         CREATE TABLE wide(id INTEGER PRIMARY KEY, {}); INSERT INTO wide(id) VALUES(1);",
+        columns.join(",")
+    );
+    let sql = [
+        "UPDATE \"we\"\"ird na]me\" SET \"é😀\"='x'",
+        "UPDATE wide SET \"c 0\"='first', \"c 61\"='a', \"c 62\"='b', \"c 299\"='last'",
+        "INSERT INTO wide(\"c 5\") VALUES('n')",
+    ];
+    let query = "SELECT \"select\",\"é😀\",[a b],NULL,NULL FROM \"we\"\"ird na]me\" UNION ALL \
+                 SELECT id,\"c 0\",\"c 61\",\"c 62\",\"c 299\" FROM wide";
+    replicates(&schema, &sql, query);
+}
+
+#[test]
+fn columns_can_be_added_renamed_and_dropped_while_triggers_are_there() {
+    let world = World::new();
+    let mut a = world.init(
+        "a",
+        "CREATE TABLE t(id INTEGER PRIMARY KEY, x, y, z); INSERT INTO t VALUES(1,1,1,1)",
+    );
+    a.run("ALTER TABLE t DROP COLUMN y; UPDATE t SET z=2; INSERT INTO t VALUES(2,2,2)");
+    a.run("ALTER TABLE t RENAME COLUMN z TO zz; UPDATE t SET zz=3");
+    a.run("ALTER TABLE t ADD COLUMN w DEFAULT 0; UPDATE t SET w=5 WHERE id=1; DELETE FROM t WHERE id=2");
+    assert_eq!(a.rows("SELECT * FROM t"), ["1|1|3|5"]);
+    a.replica.fold().unwrap();
+    a.run("UPDATE t SET w=6");
+    assert_eq!(a.replica.fold().unwrap().rows, 1, "the triggers know the new column now");
+}
+
+#[test]
+fn attached_databases_are_left_alone() {
+    let world = World::new();
+    let mut a = world.init("a", "CREATE TABLE t(id INTEGER PRIMARY KEY, x)");
+    let other = world.path("other");
+    a.run(&format!(
+        "ATTACH '{}' AS o; CREATE TABLE o.t(id INTEGER PRIMARY KEY, x)",
+        other.display()
+    ));
+    a.run("INSERT INTO o.t VALUES(1,1); INSERT INTO t VALUES(5,5)");
+    assert_eq!(a.replica.fold().unwrap().rows, 1);
+}

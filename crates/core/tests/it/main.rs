@@ -1,0 +1,6 @@
+//! Behaviour of the engine, through its façade, on real files that an ordinary SQLite connection
+//! writes to.
+
+mod capture;
+mod merge;
+mod site;

@@ -1,0 +1,63 @@
+//! What merges decide.
+
+use crate::site::{World, settle};
+
+#[test]
+fn the_same_new_integer_key_on_two_sites_is_two_rows() {
+    let schema = "CREATE TABLE project(id INTEGER PRIMARY KEY AUTOINCREMENT, name);
+        CREATE TABLE task(id INTEGER PRIMARY KEY, project INTEGER NOT NULL REFERENCES project(id), title);";
+    let world = World::new();
+    let mut a = world.init("a", schema);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("INSERT INTO project(name) VALUES('PA'); INSERT INTO task(project,title) VALUES(1,'tA')");
+    b.run("INSERT INTO project(name) VALUES('PB'); INSERT INTO task(project,title) VALUES(1,'tB1'),(1,'tB2')");
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT id,name FROM project ORDER BY 1"), ["1|PA", "2|PB"]);
+        let join = "SELECT p.name,t.title FROM task t JOIN project p ON p.id=t.project ORDER BY 2";
+        assert_eq!(site.rows(join), ["PA|tA", "PB|tB1", "PB|tB2"]);
+    }
+    b.run("INSERT INTO project(name) VALUES('next')");
+    assert_eq!(b.row("SELECT max(id) FROM project"), "3");
+}
+
+#[test]
+fn deleted_rows_keep_their_values_for_a_site_that_needs_them() {
+    let world = World::new();
+    let mut a =
+        world.init("a", "CREATE TABLE t(k TEXT PRIMARY KEY, x, y); INSERT INTO t VALUES('k',1,2)");
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("DELETE FROM t");
+    settle(&mut a, &mut b);
+    assert_eq!(b.rows("SELECT * FROM t"), [""; 0]);
+    b.run("INSERT INTO t VALUES('k',7,8)");
+    settle(&mut a, &mut b);
+    assert_eq!(a.rows("SELECT * FROM t"), ["k|7|8"]);
+}
+
+#[test]
+fn exchanged_unique_values_arrive() {
+    let world = World::new();
+    let mut a = world.init(
+        "a",
+        "CREATE TABLE t(id INTEGER PRIMARY KEY, u UNIQUE); INSERT INTO t VALUES(1,'a'),(2,'b')",
+    );
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("UPDATE t SET u='tmp' WHERE id=1; UPDATE t SET u='a' WHERE id=2; UPDATE t SET u='b' WHERE id=1");
+    settle(&mut a, &mut b);
+    assert_eq!(b.rows("SELECT * FROM t ORDER BY 1"), ["1|b", "2|a"]);
+}
+
+#[test]
+fn pulling_again_changes_nothing() {
+    let world = World::new();
+    let mut a =
+        world.init("a", "CREATE TABLE t(id INTEGER PRIMARY KEY, x); INSERT INTO t VALUES(1,1)");
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("UPDATE t SET x=2; INSERT INTO t VALUES(2,2)");
+    let (merged, _) = b.replica.pull_from(&mut a.replica, false).unwrap();
+    assert_eq!((merged.inserted, merged.updated), (1, 1));
+    let (merged, delta) = b.replica.pull_from(&mut a.replica, false).unwrap();
+    assert_eq!((merged.inserted, merged.updated, merged.rows), (0, 0, 0));
+    assert!(delta.rows.is_empty());
+}
