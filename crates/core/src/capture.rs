@@ -273,7 +273,8 @@ fn note(t: &Tracked, op: i64, condition: &str) -> String {
 /// Expressions and predicates of an index name plain columns, so they are evaluated for NEW in a
 /// subquery that offers NEW's values under those names.
 fn condition(t: &Tracked, index: &UniqueIndex) -> String {
-    let names = index.columns.iter().map(|&c| quote(&t.table.columns[c].name));
+    let stored = index.columns.iter().map(|&c| quote(&t.table.columns[c].name));
+    let names = stored.chain(t.table.generated.iter().map(|name| quote(name)));
     let names: Vec<_> = names.map(|n| format!("NEW.{n} AS {n}")).collect();
     let of_new = |sql: &str| format!("(SELECT {sql} FROM (SELECT {}))", names.join(","));
     let plain = |sql: &str| {

@@ -79,6 +79,8 @@ pub struct Table {
     pub name: String,
     /// Stored columns in table order. Generated columns are not among them (R-GEN).
     pub columns: Vec<Column>,
+    /// Names of generated columns: computed by SQLite, never replicated, read by indexes.
+    pub generated: Vec<String>,
     /// How rows are addressed locally.
     pub kind: TableKind,
     /// A name by which SQL reaches the rowid: `rowid`, `_rowid_` or `oid`, whichever no column

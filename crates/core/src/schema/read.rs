@@ -146,9 +146,11 @@ fn draft(
         Some(column) => TableKind::RowidAlias(column),
         None => TableKind::Rowid,
     };
+    let generated = infos.iter().filter(|info| info.generated).map(|info| info.name.clone());
     let table = Table {
         name: entry.name.clone(),
         columns,
+        generated: generated.collect(),
         kind,
         rowid_name,
         primary_key: key.into_iter().filter_map(stored).collect(),

@@ -3,4 +3,5 @@
 
 mod capture;
 mod merge;
+mod random;
 mod site;
