@@ -54,7 +54,7 @@ impl Export<'_> {
     fn segments(&mut self, position: usize, t: &Tracked, after: i64) -> Result<()> {
         let Lookup { conn, meta, .. } = self.lookup;
         let sql = format!(
-            "SELECT {} FROM synqlite_segment WHERE tbl = ?1 AND position > ?2 ORDER BY lo",
+            "SELECT {} FROM synqlite_segment WHERE +tbl = ?1 AND position > ?2 ORDER BY lo",
             state::SEGMENT_COLUMNS
         );
         let segments: Vec<Segment> = conn
@@ -86,8 +86,9 @@ impl Export<'_> {
 
     fn entries(&mut self, position: usize, t: &Tracked, after: i64) -> Result<()> {
         let Lookup { conn, meta, .. } = self.lookup;
+        // The plus keeps SQLite from walking all rows of the table instead of the changed ones.
         let sql = "SELECT id, rid, loc, state FROM synqlite_row \
-                   WHERE tbl = ?1 AND position > ?2 ORDER BY position, id";
+                   WHERE +tbl = ?1 AND position > ?2 ORDER BY position, id";
         let mut statement = conn.prepare_cached(sql)?;
         let mut rows = statement.query(params![t.no, after])?;
         while let Some(row) = rows.next()? {

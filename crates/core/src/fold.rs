@@ -26,8 +26,22 @@ pub struct Folded {
 }
 
 /// Folds the journal. Must run in a write transaction; the caller saves `meta`.
-pub fn fold(conn: &Connection, meta: &mut Meta, catalog: &Catalog) -> Result<Folded> {
-    let windows = journal::read(conn, catalog)?;
+///
+/// `fresh` names, by table number, columns that the triggers did not know yet: every row updated
+/// since may have been updated in them.
+pub fn fold(
+    conn: &Connection,
+    meta: &mut Meta,
+    catalog: &Catalog,
+    fresh: &BTreeMap<u32, Vec<u32>>,
+) -> Result<Folded> {
+    let mut windows = journal::read(conn, catalog)?;
+    for (t, window) in catalog.tables.iter().zip(&mut windows) {
+        for changed in window.changed.values_mut().filter(|changed| changed.last > 0) {
+            let fresh = fresh.get(&t.no).into_iter().flatten();
+            changed.written.extend(fresh.map(|&no| (no, changed.last)));
+        }
+    }
     let position = meta.position + 1;
     let mut fold =
         Fold { conn, meta, catalog, position, stamps: BTreeMap::new(), done: Folded::default() };

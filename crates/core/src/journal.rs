@@ -49,6 +49,8 @@ pub struct Changed {
     pub replaced: Option<Replaced>,
     /// Journal entry whose before-image is the keys it had at the last fold.
     pub previous: Option<i64>,
+    /// When it was last updated, in whatever column; 0 if it only gave way to another row.
+    pub last: Millis,
 }
 
 /// A REPLACE of a row by one with its primary key.
@@ -97,6 +99,7 @@ enum Slot {
 struct Touch {
     written: Written,
     previous: Option<i64>,
+    last: Millis,
 }
 
 /// A row that a REPLACE may have displaced.
@@ -174,7 +177,10 @@ impl Replay {
         let mut slot = self.take(&from).unwrap_or_else(fresh);
         let written = match &mut slot {
             Slot::New(born) => &mut born.written,
-            Slot::Old(_, touch) => &mut touch.written,
+            Slot::Old(_, touch) => {
+                touch.last = at;
+                &mut touch.written
+            }
         };
         written.extend(columns.iter().map(|&c| (c, at)));
         let Some(to) = to else { return self.place(from, slot) };
@@ -247,8 +253,8 @@ fn settle(conn: &Connection, t: &Tracked, mut replay: Replay) -> Result<Window> 
                 window.born.insert(loc, born);
             }
             Slot::Old(from, touch) => {
-                let Touch { written, previous } = touch;
-                let changed = Changed { now: loc, written, replaced: None, previous };
+                let Touch { written, previous, last } = touch;
+                let changed = Changed { now: loc, written, replaced: None, previous, last };
                 window.changed.insert(from, changed);
             }
         }
@@ -287,7 +293,8 @@ fn pair_replaced(
         let mut written = gone.written;
         written.extend(born.written);
         let replaced = Some(Replaced { at: born.at, image: seq });
-        window.changed.insert(from, Changed { now, written, replaced, previous: None });
+        let last = born.at;
+        window.changed.insert(from, Changed { now, written, replaced, previous: None, last });
     }
     Ok(())
 }

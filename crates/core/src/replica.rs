@@ -11,6 +11,7 @@ use crate::track::{self, Loaded};
 use crate::{Error, Result, export};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,22 +96,7 @@ impl Replica {
 
     /// Opens a replica.
     pub fn open(path: &Path, env: Arc<dyn Environment>) -> Result<Replica> {
-        let conn = connect(path, true)?;
-        let name = || path.display().to_string();
-        let checked = (|| {
-            check_format(&conn, path)?;
-            let (site, database) = (meta::get(&conn, "site")?, meta::get(&conn, "database")?);
-            let site = Id(site.ok_or_else(|| Error::Damaged("no site id".into()))?);
-            let database = Id(database.ok_or_else(|| Error::Damaged("no database id".into()))?);
-            let instance: String = meta::get(&conn, "instance")?.unwrap_or_default();
-            let here = env.instance(path);
-            if !instance.is_empty() && !here.is_empty() && instance != here {
-                return Err(Error::Copied { path: name(), site });
-            }
-            Ok((site, database))
-        })();
-        let (site, database) = checked.map_err(|e: Error| e.on(path))?;
-        Ok(Replica { conn, path: path.to_owned(), env, site, database })
+        open(path, env, true)
     }
 
     /// This replica's site id.
@@ -155,6 +141,11 @@ impl Replica {
         Ok(Meta::load(&self.conn)?.seen)
     }
 
+    /// Position of the latest transaction that changed row states, by fold or merge.
+    pub fn position(&self) -> Result<i64> {
+        Ok(Meta::load(&self.conn)?.position)
+    }
+
     /// Folds, then gives everything that a site which has seen `base` lacks, among rows that
     /// changed after position `after` (0: all), with the position it reaches.
     pub fn export(&mut self, base: &VersionVector, after: i64) -> Result<(Delta, i64)> {
@@ -169,6 +160,41 @@ impl Replica {
     /// far ahead of this machine's clock.
     pub fn merge(&mut self, delta: &Delta, force: bool) -> Result<Merged> {
         self.write(|work| work.merge(delta, force))
+    }
+
+    /// [`Replica::merge`] of several deltas, in this order, all in one transaction.
+    pub fn merge_all(&mut self, deltas: &[Delta], force: bool) -> Result<Merged> {
+        self.write(|work| {
+            let mut all = Merged::default();
+            for delta in deltas {
+                all.add(work.merge(delta, force)?);
+            }
+            Ok(all)
+        })
+    }
+
+    /// How many writes wait to be folded; counts no further than `most`.
+    pub fn unfolded(&self, most: i64) -> Result<i64> {
+        let sql = "SELECT count(*) FROM (SELECT 1 FROM synqlite_journal LIMIT ?1)";
+        let count = self.conn.prepare_cached(sql)?.query_row([most], |row| row.get(0));
+        count.map_err(|e| Error::from(e).on(&self.path))
+    }
+
+    /// A number that changes when another connection writes to the database.
+    pub fn data_version(&self) -> Result<i64> {
+        let version = self.conn.prepare_cached("PRAGMA data_version")?.query_row([], |r| r.get(0));
+        version.map_err(|e| Error::from(e).on(&self.path))
+    }
+
+    /// How many rows the replicated tables show.
+    pub fn count_rows(&self) -> Result<i64> {
+        self.read(|conn, _, loaded| {
+            let count = |t: &crate::catalog::Tracked| {
+                let sql = format!("SELECT count(*) FROM {}", t.target());
+                Ok(conn.query_row(&sql, [], |row| row.get::<_, i64>(0))?)
+            };
+            loaded.catalog.tables.iter().map(count).sum()
+        })
     }
 
     /// Fetches and merges what the replica `other` has and this one lacks.
@@ -230,6 +256,26 @@ impl Replica {
     }
 }
 
+/// Opens a replica. `own`: refuses a file that was copied from the one whose site id it bears.
+pub(crate) fn open(path: &Path, env: Arc<dyn Environment>, own: bool) -> Result<Replica> {
+    let conn = connect(path, true)?;
+    let name = || path.display().to_string();
+    let checked = (|| {
+        check_format(&conn, path)?;
+        let (site, database) = (meta::get(&conn, "site")?, meta::get(&conn, "database")?);
+        let site = Id(site.ok_or_else(|| Error::Damaged("no site id".into()))?);
+        let database = Id(database.ok_or_else(|| Error::Damaged("no database id".into()))?);
+        let instance: String = meta::get(&conn, "instance")?.unwrap_or_default();
+        let here = env.instance(path);
+        if own && !instance.is_empty() && !here.is_empty() && instance != here {
+            return Err(Error::Copied { path: name(), site });
+        }
+        Ok((site, database))
+    })();
+    let (site, database) = checked.map_err(|e: Error| e.on(path))?;
+    Ok(Replica { conn, path: path.to_owned(), env, site, database })
+}
+
 fn set_policies(work: &mut Work<'_>, settings: &[(String, String)], now: i64) -> Result<()> {
     work.policies.add(settings)?;
     for (key, value) in settings {
@@ -243,7 +289,7 @@ fn set_policies(work: &mut Work<'_>, settings: &[(String, String)], now: i64) ->
 impl Work<'_> {
     /// R-FBM: the journal is folded before anything else happens.
     pub fn fold(&mut self) -> Result<Folded> {
-        fold::fold(self.conn, &mut self.meta, &self.catalog)
+        fold::fold(self.conn, &mut self.meta, &self.catalog, &BTreeMap::new())
     }
 
     fn merge(&mut self, delta: &Delta, force: bool) -> Result<Merged> {
@@ -272,12 +318,11 @@ fn write<T>(
     let tx = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let policies = Policies::load(&tx)?;
     let loaded = track::load(&tx, &policies)?;
-    let stale = !loaded.stale.is_empty();
     let meta = Meta::load(&tx)?;
     let catalog = loaded.catalog.clone();
     let mut work = Work { conn: &tx, meta, catalog, policies, now_ms: env.now_ms() };
-    if stale {
-        work.fold()?;
+    if !loaded.stale.is_empty() {
+        fold::fold(&tx, &mut work.meta, &work.catalog, &loaded.stale)?;
         renew_stale(&tx, &loaded)?;
     }
     let result = f(&mut work)?;

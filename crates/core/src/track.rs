@@ -9,7 +9,7 @@ use crate::catalog::{Catalog, Tracked};
 use crate::policy::Policies;
 use crate::schema::{self, Schema, Selection, Table};
 use rusqlite::{Connection, params};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The replicated tables as they are now.
 pub struct Loaded {
@@ -34,14 +34,18 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
     let known = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     let known: Vec<(u32, String, String)> = known.collect::<Result<_, _>>()?;
     let (mut tables, mut stale) = (Vec::new(), BTreeMap::new());
+    let present: BTreeSet<String> = own_objects(conn)?.into_iter().map(|(_, name)| name).collect();
     for table in &schema.tables {
         let same = |(_, name, _): &&(u32, String, String)| name.eq_ignore_ascii_case(&table.name);
         let Some((no, _, shape)) = known.iter().find(same) else { continue };
         let (column_nos, fresh) = number_columns(conn, *no, table)?;
-        if *shape != table.describe() {
+        let tracked = Tracked { no: *no, table: table.clone(), column_nos };
+        // Dropping a table takes its triggers along, and rebuilding one under its name too.
+        let complete = || capture::objects(&tracked).iter().all(|(name, _)| present.contains(name));
+        if *shape != table.describe() || !complete() {
             stale.insert(*no, fresh);
         }
-        tables.push(Tracked { no: *no, table: table.clone(), column_nos });
+        tables.push(tracked);
     }
     Ok(Loaded { catalog: Catalog::new(tables), schema, stale })
 }

@@ -45,6 +45,19 @@ pub struct Merged {
     pub settings: bool,
 }
 
+impl Merged {
+    /// Counts what another merge changed too.
+    pub fn add(&mut self, other: Merged) {
+        self.inserted += other.inserted;
+        self.updated += other.updated;
+        self.deleted += other.deleted;
+        self.rows += other.rows;
+        self.columns += other.columns;
+        self.decisions.extend(other.decisions);
+        self.settings |= other.settings;
+    }
+}
+
 /// A disagreement and how it was decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
