@@ -42,7 +42,7 @@ pub fn fold(
             changed.written.extend(fresh.map(|&no| (no, changed.last)));
         }
     }
-    let position = meta.position + 1;
+    let (position, clock) = (meta.position + 1, meta.clock);
     let mut fold =
         Fold { conn, meta, catalog, position, stamps: BTreeMap::new(), done: Folded::default() };
     for t in &catalog.tables {
@@ -56,7 +56,8 @@ pub fn fold(
         }
     }
     let done = fold.done;
-    if done.rows > 0 {
+    // Whoever pulls names what it has by position, so it moves whenever a stamp was given.
+    if meta.clock > clock {
         meta.position = position;
     }
     journal::clear(conn, catalog)?;

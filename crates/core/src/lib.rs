@@ -9,15 +9,28 @@ pub mod schema;
 
 mod capture;
 mod catalog;
+mod copy;
+mod digest;
 mod export;
+#[cfg(test)]
+mod fixture;
 mod fold;
+mod history;
 mod journal;
+mod log;
 mod meta;
 mod refs;
+mod remotes;
 mod sqlvalue;
 mod state;
+mod status;
 mod track;
+mod verify;
 
+pub use digest::Digest;
 pub use env::{Environment, System};
 pub use error::{Error, Result};
+pub use log::{LogEntry, LogQuery};
+pub use remotes::{Direction, NamedRemote, Sent};
 pub use replica::{InitOptions, InitReport, Replica, TableReport};
+pub use status::{Pending, Status, Trigger};

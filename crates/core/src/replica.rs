@@ -259,16 +259,13 @@ impl Replica {
 /// Opens a replica. `own`: refuses a file that was copied from the one whose site id it bears.
 pub(crate) fn open(path: &Path, env: Arc<dyn Environment>, own: bool) -> Result<Replica> {
     let conn = connect(path, true)?;
-    let name = || path.display().to_string();
     let checked = (|| {
         check_format(&conn, path)?;
         let (site, database) = (meta::get(&conn, "site")?, meta::get(&conn, "database")?);
         let site = Id(site.ok_or_else(|| Error::Damaged("no site id".into()))?);
         let database = Id(database.ok_or_else(|| Error::Damaged("no database id".into()))?);
-        let instance: String = meta::get(&conn, "instance")?.unwrap_or_default();
-        let here = env.instance(path);
-        if own && !instance.is_empty() && !here.is_empty() && instance != here {
-            return Err(Error::Copied { path: name(), site });
+        if own {
+            refuse_copy(&conn, path, env.as_ref(), site)?;
         }
         Ok((site, database))
     })();
@@ -278,6 +275,9 @@ pub(crate) fn open(path: &Path, env: Arc<dyn Environment>, own: bool) -> Result<
 
 fn set_policies(work: &mut Work<'_>, settings: &[(String, String)], now: i64) -> Result<()> {
     work.policies.add(settings)?;
+    if !settings.is_empty() {
+        work.meta.position += 1;
+    }
     for (key, value) in settings {
         let stamp = work.meta.tick(now);
         let setting = Setting { key: key.clone(), value: value.clone(), stamp };
@@ -366,6 +366,17 @@ fn check_format(conn: &Connection, path: &Path) -> Result<()> {
     }
 }
 
+/// A file copied by hand shares its site id with the original, and two writes under one stamp would
+/// never converge.
+fn refuse_copy(conn: &Connection, path: &Path, env: &dyn Environment, site: SiteId) -> Result<()> {
+    let made: String = meta::get(conn, "instance")?.unwrap_or_default();
+    let here = env.instance(path);
+    if made.is_empty() || here.is_empty() || made == here {
+        return Ok(());
+    }
+    Err(Error::Copied { path: path.display().to_string(), site })
+}
+
 fn peer_position(conn: &Connection, meta: &Meta, site: SiteId) -> Result<i64> {
     use rusqlite::OptionalExtension;
     let Some(no) = meta.known_number(site) else { return Ok(0) };
@@ -392,9 +403,9 @@ fn init(
     if again {
         check_format(&tx, path)?;
         if options.new_site {
-            let site = Id(env.random());
-            new_site(&tx, site, &env.instance(path))?;
+            new_site(&tx, Id(env.random()), &env.instance(path))?;
         }
+        refuse_copy(&tx, path, env, Meta::load(&tx)?.site)?;
     }
     let meta = match again {
         true => Meta::load(&tx)?,

@@ -35,6 +35,7 @@ mod folder;
 mod name;
 mod snapshot;
 mod store;
+pub mod sync;
 mod url;
 
 pub use error::{Error, Result};
@@ -44,3 +45,4 @@ pub use snapshot::{
     SnapshotHeader, fetch_snapshot, peek_snapshot, put_snapshot, read_snapshot, write_snapshot,
 };
 pub use store::{Entry, Put, Store, find_database, only_database};
+pub use sync::{Cloned, Outcome, Progress, Remote, Session, SyncError, Traffic, Waiting};

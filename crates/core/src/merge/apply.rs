@@ -89,6 +89,8 @@ fn rows(
             t.update(conn, loc, &columns, new)?;
         }
     }
+    // Rows that keep their rowid go first: SQLite would give a free one to a row that asks for none.
+    inserts.sort_by_key(|&at| items[at].stored.loc.is_none());
     let mut placed = Vec::new();
     for at in inserts {
         let Some(new) = &items[at].new else { continue };

@@ -61,3 +61,20 @@ fn pulling_again_changes_nothing() {
     assert_eq!((merged.inserted, merged.updated, merged.rows), (0, 0, 0));
     assert!(delta.rows.is_empty());
 }
+
+#[test]
+fn a_renumbered_parent_and_a_new_row_do_not_fight_for_a_rowid() {
+    let world = World::new();
+    let schema = "CREATE TABLE o(id INTEGER PRIMARY KEY, x);
+        CREATE TABLE l(o INTEGER NOT NULL REFERENCES o(id), n INTEGER, PRIMARY KEY(o, n));
+        INSERT INTO o VALUES(1,'one'); INSERT INTO l VALUES(1,1);";
+    let mut a = world.init("a", schema);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("INSERT INTO o VALUES(2,'a'); INSERT INTO l VALUES(2,1)");
+    b.run("INSERT INTO o VALUES(2,'b'); INSERT INTO l VALUES(2,1)");
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        let join = "SELECT o.x, l.n FROM l JOIN o ON o.id = l.o ORDER BY 1";
+        assert_eq!(site.rows(join), ["a|1", "b|1", "one|1"]);
+    }
+}

@@ -1,0 +1,45 @@
+use super::env;
+use crate::error::Result;
+use crate::report::{Report, bytes, rows, seconds};
+use crate::terminal::Bar;
+use serde_json::json;
+use std::path::PathBuf;
+use std::time::Instant;
+use synqlite_remote::{Remote, Session};
+
+/// Makes a new replica of what a remote holds.
+///
+/// The new replica has a site id of its own and remembers the remote as `origin`. Programs may go
+/// on writing to the source meanwhile.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Path of another replica, or URL of a folder: file:///path/to/folder/.
+    remote: String,
+    /// The new file, which must not exist.
+    db: PathBuf,
+}
+
+pub fn run(args: &Args) -> Result<Report> {
+    let since = Instant::now();
+    let remote = Remote::parse(&args.remote)?;
+    let mut bar = Bar::new();
+    let mut session = Session { env: env(), force: false, progress: &mut bar };
+    let cloned = remote.clone_to(&args.db, &mut session)?;
+    let time = since.elapsed();
+    let text = format!(
+        "{} is a replica with {} ({}), site {}, in {:.3} s",
+        args.db.display(),
+        rows(cloned.rows),
+        bytes(cloned.bytes),
+        cloned.site,
+        time.as_secs_f64()
+    );
+    let json = json!({
+        "site": cloned.site.to_string(),
+        "rows": cloned.rows,
+        "seconds": seconds(time),
+        "bytes": cloned.bytes,
+        "origin": remote.url(),
+    });
+    Ok(Report::new(json, text))
+}

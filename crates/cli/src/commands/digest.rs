@@ -1,0 +1,25 @@
+use super::open;
+use crate::error::Result;
+use crate::report::Report;
+use serde_json::json;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// Prints a digest of every replicated row.
+///
+/// Equal on two replicas if and only if they show the same data, wherever and in whatever order
+/// the rows are stored.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The replica.
+    db: PathBuf,
+}
+
+pub fn run(args: &Args) -> Result<Report> {
+    let found = open(&args.db)?.digest()?;
+    let mut text = found.digest.clone();
+    for (table, digest) in &found.tables {
+        let _ = write!(text, "\n  {digest}  {table}");
+    }
+    Ok(Report::new(json!({"digest": found.digest, "tables": found.tables}), text))
+}

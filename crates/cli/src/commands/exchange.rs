@@ -1,0 +1,76 @@
+//! `push`, `pull` and `sync`: three directions of one thing.
+
+use super::{env, open, resolve};
+use crate::error::Result;
+use crate::report::{Report, outcome, outcome_text};
+use crate::terminal::{Bar, tell_waiting};
+use std::path::PathBuf;
+use std::time::Instant;
+use synqlite_core::Replica;
+use synqlite_remote::{Outcome, Remote, Session};
+
+/// Sends local changes to a remote.
+///
+/// Into another replica they are merged at once. In a folder they wait as a batch until others pull
+/// them. Pushing twice sends nothing the second time.
+#[derive(clap::Args)]
+pub struct Push {
+    #[command(flatten)]
+    with: With,
+}
+
+/// Fetches what a remote has and this replica lacks, and merges it.
+///
+/// The merge is one transaction: readers see all of it or nothing. What local writes and remote
+/// ones disagree about is decided the same way on every site, and listed.
+#[derive(clap::Args)]
+pub struct Pull {
+    #[command(flatten)]
+    with: With,
+}
+
+/// Pulls, then pushes.
+#[derive(clap::Args)]
+pub struct Sync {
+    #[command(flatten)]
+    with: With,
+}
+
+#[derive(clap::Args)]
+struct With {
+    /// The replica.
+    db: PathBuf,
+    /// Name of a remote, path of another replica, or URL of a folder; `origin` if absent.
+    remote: Option<String>,
+    /// Merges changes that are stamped more than five minutes ahead of this machine's clock.
+    #[arg(long)]
+    force: bool,
+}
+
+pub fn push(args: &Push) -> Result<Report> {
+    exchange(&args.with, |remote, replica, session| remote.push(replica, session))
+}
+
+pub fn pull(args: &Pull) -> Result<Report> {
+    exchange(&args.with, |remote, replica, session| remote.pull(replica, session))
+}
+
+pub fn sync(args: &Sync) -> Result<Report> {
+    exchange(&args.with, |remote, replica, session| remote.sync(replica, session))
+}
+
+type Exchange =
+    fn(&Remote, &mut Replica, &mut Session<'_>) -> synqlite_remote::sync::Result<Outcome>;
+
+fn exchange(args: &With, run: Exchange) -> Result<Report> {
+    let since = Instant::now();
+    let mut replica = open(&args.db)?;
+    let remote = resolve(&replica, args.remote.as_deref())?;
+    let mut bar = Bar::new();
+    let mut session = Session { env: env(), force: args.force, progress: &mut bar };
+    let done = run(&remote, &mut replica, &mut session)?;
+    drop(bar);
+    tell_waiting(&done.waiting);
+    let time = since.elapsed();
+    Ok(Report::new(outcome(&done, time), outcome_text(&done, time)))
+}

@@ -1,0 +1,45 @@
+use super::open;
+use crate::error::Result;
+use crate::report::{Report, time};
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+use synqlite_core::LogQuery;
+
+/// Shows the history of changes, newest first: when, on which site, what.
+///
+/// Every change if the replica was made with `synqlite init --history`; otherwise the latest change
+/// of each cell. Changes that are not folded yet come first, marked as pending.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The replica.
+    db: PathBuf,
+    /// Only changes of this table.
+    #[arg(long, value_name = "T")]
+    table: Option<String>,
+    /// Only changes of the row with this primary key; the parts of a composite key by commas.
+    #[arg(long, value_name = "PK")]
+    row: Option<String>,
+    /// At most so many.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    limit: usize,
+}
+
+pub fn run(args: &Args) -> Result<Report> {
+    let query =
+        LogQuery { table: args.table.clone(), row: args.row.clone(), limit: args.limit };
+    let (mut entries, mut lines) = (Vec::new(), Vec::new());
+    for e in open(&args.db)?.log(&query)? {
+        let (site, at) = (e.site.to_string(), time(e.at_ms));
+        let columns: Vec<_> = e.columns.iter().map(|(c, v)| format!("{c}={v}")).collect();
+        let short = site.get(..8).unwrap_or_default();
+        lines.push(format!("{at}  {short}  {} {} {} {}", e.kind, e.table, e.row, columns.join(" ")));
+        let columns: Map<String, Value> =
+            e.columns.into_iter().map(|(column, value)| (column, value.into())).collect();
+        entries.push(json!({
+            "at": at, "at_ms": e.at_ms, "site": site, "table": e.table, "row": e.row,
+            "kind": e.kind, "columns": columns,
+        }));
+    }
+    let text = if lines.is_empty() { "no changes".to_owned() } else { lines.join("\n") };
+    Ok(Report::new(json!({"entries": entries}), text))
+}

@@ -1,0 +1,155 @@
+//! The commands, and what they share.
+
+mod clone;
+mod completions;
+mod conflicts;
+mod deinit;
+mod demo;
+mod digest;
+mod exchange;
+mod fold;
+mod init;
+mod log;
+mod policy;
+mod reference;
+mod remote;
+mod status;
+mod triggers;
+mod verify;
+mod watch;
+
+use crate::error::{CommandError, Result};
+use crate::report::Report;
+use crate::terminal;
+use clap::{Parser, Subcommand};
+use std::path::Path;
+use std::sync::Arc;
+use synqlite_core::{Environment, Replica, System};
+use synqlite_remote::Remote;
+
+/// Makes any SQLite file a replica that synchronizes offline.
+///
+/// A replica stays an ordinary SQLite file: every program reads and writes it as before, with
+/// nothing of ours loaded. What they write is noted by triggers in the file. Only to synchronize
+/// the command is needed.
+#[derive(Parser)]
+#[command(name = "synqlite", version, max_term_width = 100, after_help = EXAMPLE)]
+pub struct Args {
+    /// Prints one JSON document instead of text.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLE: &str = "\
+A first example:
+  synqlite init notes.db                        notes.db becomes a replica
+  synqlite clone notes.db laptop.db             another one, of the same database
+  sqlite3 laptop.db \"INSERT INTO note(text) VALUES('hello')\"
+  synqlite sync laptop.db                       both have the note now
+
+Through a folder that both can reach, now and then:
+  synqlite push notes.db file:///media/stick/notes/
+  synqlite clone file:///media/stick/notes/ laptop.db
+
+Exit status: 0 done, 1 refused or failed, 2 wrong usage.";
+
+#[derive(Subcommand)]
+enum Command {
+    Init(init::Args),
+    Deinit(deinit::Args),
+    Clone(clone::Args),
+    #[command(subcommand)]
+    Remote(remote::Command),
+    Push(exchange::Push),
+    Pull(exchange::Pull),
+    Sync(exchange::Sync),
+    Status(status::Args),
+    Fold(fold::Args),
+    Log(log::Args),
+    Conflicts(conflicts::Args),
+    Policy(policy::Args),
+    Digest(digest::Args),
+    Verify(verify::Args),
+    Triggers(triggers::Args),
+    Watch(watch::Args),
+    Demo(demo::Args),
+    Completions(completions::Args),
+    /// Prints the reference of all commands as Markdown.
+    #[command(hide = true)]
+    Reference,
+}
+
+/// Runs a command and prints what it reports.
+pub fn run(args: &Args) -> Result<()> {
+    let report = match &args.command {
+        Command::Init(a) => init::run(a),
+        Command::Deinit(a) => deinit::run(a),
+        Command::Clone(a) => clone::run(a),
+        Command::Remote(a) => remote::run(a),
+        Command::Push(a) => exchange::push(a),
+        Command::Pull(a) => exchange::pull(a),
+        Command::Sync(a) => exchange::sync(a),
+        Command::Status(a) => status::run(a),
+        Command::Fold(a) => fold::run(a),
+        Command::Log(a) => log::run(a),
+        Command::Conflicts(a) => conflicts::run(a),
+        Command::Policy(a) => policy::run(a),
+        Command::Digest(a) => digest::run(a),
+        Command::Verify(a) => verify::run(a),
+        Command::Triggers(a) => triggers::run(a),
+        Command::Demo(a) => demo::run(a),
+        Command::Completions(a) => completions::run(a),
+        Command::Reference => reference::run(),
+        Command::Watch(a) => return watch::run(a, args.json),
+    }?;
+    print(&report, args.json)
+}
+
+fn print(report: &Report, json: bool) -> Result<()> {
+    if json { terminal::print(&report.json.to_string()) } else { terminal::print(&report.text) }
+}
+
+/// Time, randomness and files as they are.
+fn env() -> Arc<dyn Environment> {
+    Arc::new(System)
+}
+
+fn open(path: &Path) -> Result<Replica> {
+    Ok(Replica::open(path, env())?)
+}
+
+/// The remote that a user means: a name first, then a path or a URL; `origin` if nothing is said.
+fn resolve(replica: &Replica, text: Option<&str>) -> Result<Remote> {
+    let name = text.unwrap_or("origin");
+    if let Some(named) = replica.remote(name)? {
+        return Ok(Remote::parse(&named.url)?);
+    }
+    let path = replica.path().display();
+    let Some(text) = text else {
+        return Err(CommandError::new(format!("{path} has no remote called origin")).hint(format!(
+            "Name one in the command, or add it: synqlite remote add {path} origin URL"
+        )));
+    };
+    let remote = Remote::parse(text)?;
+    match &remote {
+        Remote::Replica(there) if !there.exists() => {
+            let names: Vec<_> = replica.remotes()?.into_iter().map(|r| r.name).collect();
+            let hint = match names.as_slice() {
+                [] => format!("Check the path; {path} has no named remotes"),
+                names => format!("Check the path; remotes of {path} are: {}", names.join(", ")),
+            };
+            Err(CommandError::new(format!("there is no database or remote {text}")).hint(hint))
+        }
+        _ => Ok(remote),
+    }
+}
+
+/// Reads `KEY=VALUE`.
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("write it as KEY=VALUE".to_owned()),
+    }
+}

@@ -1,0 +1,35 @@
+use super::{key_value, open};
+use crate::error::Result;
+use crate::report::Report;
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+
+/// Shows or sets the policies by which rows merge.
+///
+/// Policies are replicated: set on one site, they reach all. The last writer wins.
+///
+///   T.identity=key|birth   rows of table T are the same if their keys are, or by birth
+///   T.refs=COLUMN:TABLE    a reference that the schema does not declare
+///   fk=enforce|ignore      whether merges keep declared foreign keys
+///   local_tables=A,B       tables that are not replicated
+#[derive(clap::Args)]
+#[command(about = "Shows or sets the policies by which rows merge", verbatim_doc_comment)]
+pub struct Args {
+    /// The replica.
+    db: PathBuf,
+    /// Policies to set; without any, those in force are shown.
+    #[arg(value_name = "KEY=VALUE", value_parser = key_value)]
+    settings: Vec<(String, String)>,
+}
+
+pub fn run(args: &Args) -> Result<Report> {
+    let mut replica = open(&args.db)?;
+    if !args.settings.is_empty() {
+        replica.set_policies(&args.settings)?;
+    }
+    let policies = replica.policies()?.0;
+    let lines: Vec<_> = policies.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let text = if lines.is_empty() { "no policy is set".to_owned() } else { lines.join("\n") };
+    let policies: Map<String, Value> = policies.into_iter().map(|(k, v)| (k, v.into())).collect();
+    Ok(Report::new(json!({"policies": policies}), text))
+}

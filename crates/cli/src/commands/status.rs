@@ -1,0 +1,55 @@
+use super::open;
+use crate::error::Result;
+use crate::report::{Report, rows, time};
+use serde_json::{Map, Value, json};
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// Shows what is not folded yet, what was not pushed yet, and the last exchange with each remote.
+///
+/// Changes nothing, so what it says of folding is what the next fold would do.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The replica.
+    db: PathBuf,
+}
+
+pub fn run(args: &Args) -> Result<Report> {
+    let replica = open(&args.db)?;
+    let status = replica.status()?;
+    let mut text = format!("site {}, database {}", replica.site(), replica.database());
+    let mut pending = Map::new();
+    for (table, p) in status.pending {
+        let (i, u, d) = (p.inserted, p.updated, p.deleted);
+        let _ = write!(text, "\nnot folded: {table}: {i} inserted, {u} updated, {d} deleted");
+        pending.insert(table, json!({"inserted": i, "updated": u, "deleted": d}));
+    }
+    let mut remotes: Vec<Value> = Vec::new();
+    for r in replica.remotes()? {
+        let unpushed = replica.changed_since(r.sent.map_or(0, |sent| sent.position))?;
+        let when = |ms: Option<i64>| ms.map_or("never".to_owned(), time);
+        let _ = write!(
+            text,
+            "\nremote {} {}: pushed {}, pulled {}, not pushed: {}",
+            r.name,
+            r.url,
+            when(r.pushed),
+            when(r.pulled),
+            rows(unpushed)
+        );
+        remotes.push(json!({
+            "name": r.name, "url": r.url, "pushed": r.pushed.map(time), "pulled": r.pulled.map(time),
+            "unpushed": unpushed,
+        }));
+    }
+    text.push_str("\nno open conflicts");
+    let json = json!({
+        "site": replica.site().to_string(),
+        "database": replica.database().to_string(),
+        "pending": pending,
+        "unfolded": status.unfolded,
+        "remotes": remotes,
+        "conflicts": 0,
+    });
+    Ok(Report::new(json, text))
+}

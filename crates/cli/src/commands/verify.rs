@@ -1,0 +1,23 @@
+use super::open;
+use crate::error::Result;
+use crate::report::{Report, count};
+use serde_json::json;
+use std::path::PathBuf;
+
+/// Checks the metadata against the tables, the constraints, and the database itself.
+///
+/// Exits with status 0 even if there are problems: they are the answer.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The replica.
+    db: PathBuf,
+}
+
+pub fn run(args: &Args) -> Result<Report> {
+    let problems = open(&args.db)?.verify()?;
+    let text = match problems.as_slice() {
+        [] => format!("{}: no problems", args.db.display()),
+        some => format!("{}\n{}", count(some.len() as i64, "problem"), some.join("\n")),
+    };
+    Ok(Report::new(json!({"ok": problems.is_empty(), "problems": problems}), text))
+}

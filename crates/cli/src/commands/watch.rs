@@ -1,0 +1,158 @@
+use super::{env, open, resolve};
+use crate::error::Result;
+use crate::report::{outcome, outcome_text};
+use crate::terminal;
+use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use synqlite_core::Replica;
+use synqlite_remote::{Outcome, Remote, Session};
+
+/// How often it looks whether there is something to do.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Synchronizes again and again, until it is stopped.
+///
+/// A round that fails, because the remote is away or the database locked, is reported and tried
+/// again. SIGINT and SIGTERM end it after the round that is under way; a second one ends it at
+/// once, which is safe too.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The replica.
+    db: PathBuf,
+    /// Name of a remote, path of another replica, or URL of a folder; `origin` if absent.
+    remote: Option<String>,
+    /// Time from one round to the next: 500ms, 5s, 2m or 1h.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
+    every: Duration,
+    /// Begins a round early when so many changes were written here.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
+    changes: Option<i64>,
+    /// Stops after so many rounds.
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
+    rounds: Option<u64>,
+    /// Merges changes that are stamped more than five minutes ahead of this machine's clock.
+    #[arg(long)]
+    force: bool,
+}
+
+pub fn run(args: &Args, as_json: bool) -> Result<()> {
+    let stop = stop_signal()?;
+    let mut replica = open(&args.db)?;
+    let remote = resolve(&replica, args.remote.as_deref())?;
+    let mut round = 0;
+    loop {
+        round += 1;
+        let since = Instant::now();
+        let done = one_round(&remote, &mut replica, args.force);
+        tell(round, done, since.elapsed(), as_json)?;
+        if args.rounds == Some(round) {
+            return Ok(());
+        }
+        let mut version = None;
+        while since.elapsed() < args.every {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            if args.changes.is_some_and(|n| is_due(&replica, n, &mut version)) {
+                break;
+            }
+            std::thread::sleep(TICK.min(args.every));
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+    }
+}
+
+fn one_round(remote: &Remote, replica: &mut Replica, force: bool) -> Result<Outcome> {
+    let mut session = Session { env: env(), force, progress: &mut () };
+    Ok(remote.sync(replica, &mut session)?)
+}
+
+/// One line of JSON a round; for people only what is news.
+fn tell(round: u64, done: Result<Outcome>, time: Duration, as_json: bool) -> Result<()> {
+    match done {
+        Ok(done) => {
+            terminal::tell_waiting(&done.waiting);
+            let quiet = done.sent.rows + done.received.rows == 0;
+            if as_json {
+                let mut line = outcome(&done, time);
+                line["round"] = json!(round);
+                terminal::print(&line.to_string())
+            } else if quiet {
+                Ok(())
+            } else {
+                terminal::print(&format!("round {round}: {}", outcome_text(&done, time)))
+            }
+        }
+        Err(e) => {
+            let what = e.to_string();
+            terminal::complain(&format!("round {round}: {what}"));
+            if as_json {
+                terminal::print(&json!({"round": round, "error": what}).to_string())?;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Whether `n` changes wait. Counts only after another connection has written.
+fn is_due(replica: &Replica, n: i64, version: &mut Option<i64>) -> bool {
+    // A database that cannot be read just now is for the next round to report.
+    let Ok(now) = replica.data_version() else { return false };
+    if version.replace(now) == Some(now) {
+        return false;
+    }
+    replica.unfolded(n).is_ok_and(|waiting| waiting >= n)
+}
+
+/// A flag that SIGINT and SIGTERM set; the second of them ends the process.
+fn stop_signal() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        let status = 128 + signal;
+        signal_hook::flag::register_conditional_shutdown(signal, status, stop.clone())?;
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    Ok(stop)
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(split);
+    let n: u64 = digits.parse().map_err(|_| "write it as 500ms, 5s, 2m or 1h".to_owned())?;
+    let ms = match unit {
+        "ms" => 1,
+        "s" | "" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err("write it as 500ms, 5s, 2m or 1h".to_owned()),
+    };
+    match n.checked_mul(ms) {
+        Some(0) => Err("it must be more than 0".to_owned()),
+        Some(ms) => Ok(Duration::from_millis(ms)),
+        None => Err("it is too long".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_units() {
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("5s"), Ok(Duration::from_secs(5)));
+        assert_eq!(duration("7"), Ok(Duration::from_secs(7)));
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        assert_eq!(duration("1h"), Ok(Duration::from_secs(3_600)));
+        for wrong in ["", "s", "5 s", "-5s", "5d", "1.5s", "0s", "99999999999999999999s"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+        assert!(duration("9999999999999999999h").is_err());
+    }
+}

@@ -1,0 +1,135 @@
+//! What a command found, for programs and for people.
+
+use serde_json::{Value, json};
+use std::fmt::Write;
+use synqlite_remote::{Outcome, Traffic};
+use std::time::Duration;
+
+/// The result of a command, in both forms.
+pub struct Report {
+    /// For programs.
+    pub json: Value,
+    /// For people; lines, without a newline at the end.
+    pub text: String,
+}
+
+impl Report {
+    /// A report.
+    pub fn new(json: Value, text: impl Into<String>) -> Report {
+        Report { json, text: text.into() }
+    }
+}
+
+/// A duration in seconds, to the microsecond.
+pub fn seconds(time: Duration) -> Value {
+    json!((time.as_secs_f64() * 1e6).round() / 1e6)
+}
+
+fn traffic(t: &Traffic) -> Value {
+    json!({"rows": t.rows, "columns": t.columns, "bytes": t.bytes})
+}
+
+/// What a push, pull or sync did.
+pub fn outcome(o: &Outcome, time: Duration) -> Value {
+    let m = &o.merged;
+    let decisions = m.decisions.iter();
+    let decisions: Vec<_> = decisions
+        .map(|d| json!({"table": d.table, "row": d.row, "what": d.what}))
+        .collect();
+    let names: Vec<_> = o.waiting.iter().map(|w| w.name.as_str()).collect();
+    json!({
+        "sent": traffic(&o.sent),
+        "received": traffic(&o.received),
+        "merged": {"inserted": m.inserted, "updated": m.updated, "deleted": m.deleted},
+        "conflicts": 0,
+        "seconds": seconds(time),
+        "decisions": decisions,
+        "waiting": names,
+    })
+}
+
+/// What a push, pull or sync did, in words.
+pub fn outcome_text(o: &Outcome, time: Duration) -> String {
+    let mut text = String::new();
+    let mut crossed = |verb: &str, t: &Traffic| {
+        if t.rows > 0 || t.bytes > 0 {
+            let _ = writeln!(text, "{verb} {} ({})", rows(t.rows as i64), bytes(t.bytes));
+        }
+    };
+    crossed("sent", &o.sent);
+    crossed("received", &o.received);
+    let m = &o.merged;
+    if m.inserted + m.updated + m.deleted > 0 {
+        let (i, u, d) = (m.inserted, m.updated, m.deleted);
+        let _ = writeln!(text, "merged: {i} inserted, {u} updated, {d} deleted");
+    }
+    for d in &m.decisions {
+        let _ = writeln!(text, "  {} {}: {}", d.table, d.row, d.what);
+    }
+    if text.is_empty() {
+        text.push_str("nothing new\n");
+    }
+    let _ = write!(text, "done in {:.3} s", time.as_secs_f64());
+    text
+}
+
+/// A number of rows, in words.
+pub fn rows(n: i64) -> String {
+    count(n, "row")
+}
+
+/// A number of things, in words.
+pub fn count(n: i64, what: &str) -> String {
+    let digits = n.unsigned_abs().to_string();
+    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().collect();
+    let groups: Vec<_> = groups.iter().map(|g| String::from_utf8_lossy(g)).collect();
+    let sign = if n < 0 { "-" } else { "" };
+    format!("{sign}{} {what}{}", groups.join(","), if n == 1 { "" } else { "s" })
+}
+
+/// A number of bytes, in words.
+pub fn bytes(n: u64) -> String {
+    match n {
+        0..10_000 => format!("{n} bytes"),
+        10_000..10_000_000 => format!("{} KB", n / 1_000),
+        _ => format!("{} MB", n / 1_000_000),
+    }
+}
+
+/// Milliseconds since 1970 as UTC, such as `2026-11-20 12:18:45.007`.
+pub fn time(ms: i64) -> String {
+    let (days, rest) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000));
+    // Years begin in March here, so that the leap day is the last.
+    let shifted = days + 719_468;
+    let (era, day) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let (day, month) = (day - (153 * month + 2) / 5 + 1, (month + 2) % 12 + 1);
+    let year = era * 400 + year + i64::from(month <= 2);
+    let (hour, minute) = (rest / 3_600_000, rest / 60_000 % 60);
+    let (second, ms) = (rest / 1_000 % 60, rest % 1_000);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{ms:03}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_utc() {
+        assert_eq!(time(0), "1970-01-01 00:00:00.000");
+        assert_eq!(time(951_827_696_789), "2000-02-29 12:34:56.789");
+        assert_eq!(time(1_795_177_125_007), "2026-11-20 12:18:45.007");
+        assert_eq!(time(-1), "1969-12-31 23:59:59.999");
+    }
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(rows(1), "1 row");
+        assert_eq!(rows(1_234_567), "1,234,567 rows");
+        assert_eq!(rows(123), "123 rows");
+        assert_eq!(bytes(9_999), "9999 bytes");
+        assert_eq!(bytes(12_345), "12 KB");
+    }
+}

@@ -1,0 +1,287 @@
+//! Every command when all is well, for programs and for people.
+
+use crate::support::{Lab, TODO, stdout, synqlite};
+use serde_json::{Value, json};
+
+fn names(list: &Value) -> Vec<&str> {
+    list.as_array().expect("a list").iter().map(|t| t["name"].as_str().expect("a name")).collect()
+}
+
+fn is_id(id: &Value) -> bool {
+    id.as_str().is_some_and(|id| id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+#[test]
+fn init_tells_what_is_replicated_and_what_is_not() {
+    let lab = Lab::new();
+    lab.sql("A", TODO);
+    lab.sql("A", "CREATE VIEW open AS SELECT * FROM todo; CREATE TABLE local(x)");
+    let done = lab.json(&["init", &lab.db("A"), "--exclude", "local"]);
+    assert!(is_id(&done["site"]), "{done}");
+    let mut tables = names(&done["tables"]);
+    tables.sort_unstable();
+    assert_eq!(tables, ["note", "person", "todo"]);
+    assert!(done["tables"].as_array().unwrap().contains(&json!(
+        {"name": "todo", "identity": "birth", "rows": 3}
+    )));
+    let mut skipped = names(&done["skipped"]);
+    skipped.sort_unstable();
+    assert_eq!(skipped, ["local", "open"]);
+    assert!(done["skipped"].as_array().unwrap().iter().all(|s| s["why"].is_string()));
+
+    lab.sql("A", "CREATE TABLE later(x INTEGER PRIMARY KEY)");
+    let again = lab.json(&["init", &lab.db("A")]);
+    assert_eq!(again["site"], done["site"]);
+    assert!(names(&again["tables"]).contains(&"later"));
+    assert!(names(&again["skipped"]).contains(&"local"), "it stays left out");
+    let text = lab.text(&["init", &lab.db("A")]);
+    assert!(text.contains("todo: 3 rows, identity by birth"), "{text}");
+}
+
+#[test]
+fn init_takes_only_the_tables_named() {
+    let lab = Lab::new();
+    lab.sql("A", TODO);
+    let done = lab.json(&["init", &lab.db("A"), "--table", "note", "--policy", "fk=ignore"]);
+    assert_eq!(names(&done["tables"]), ["note"]);
+    assert_eq!(lab.json(&["policy", &lab.db("A")])["policies"], json!({"fk": "ignore"}));
+}
+
+#[test]
+fn deinit_leaves_the_database_as_it_was() {
+    let lab = Lab::new();
+    lab.sql("A", TODO);
+    lab.sql("plain", TODO);
+    lab.json(&["init", &lab.db("A")]);
+    let removed = lab.json(&["deinit", &lab.db("A")]);
+    assert!(removed["removed"].as_array().is_some_and(|r| !r.is_empty()), "{removed}");
+    for query in [
+        "SELECT type, name, tbl_name, sql FROM sqlite_master",
+        "SELECT rowid, * FROM person",
+        "SELECT rowid, * FROM todo",
+        "SELECT rowid, * FROM note",
+    ] {
+        assert_eq!(lab.rows("A", query), lab.rows("plain", query));
+    }
+    lab.json(&["init", &lab.db("A")]);
+    assert!(lab.text(&["deinit", &lab.db("A")]).contains("ordinary database again"));
+}
+
+#[test]
+fn a_clone_is_a_site_of_its_own_and_knows_its_origin() {
+    let lab = Lab::with_a();
+    lab.sql("A", "INSERT INTO note VALUES('not folded yet')");
+    let done = lab.json(&["clone", &lab.db("A"), &lab.db("B")]);
+    assert!(is_id(&done["site"]));
+    assert_eq!(done["rows"], 7);
+    assert!(done["seconds"].as_f64().is_some_and(|s| s > 0.0));
+    let status = |site| lab.json(&["status", &lab.db(site)]);
+    assert_eq!(status("B")["site"], done["site"]);
+    assert_ne!(status("A")["site"], done["site"]);
+    assert_eq!(status("A")["database"], status("B")["database"]);
+    let remotes = lab.json(&["remote", "list", &lab.db("B")]);
+    assert_eq!(remotes, json!({"remotes": [{"name": "origin", "url": lab.db("A")}]}));
+    assert_eq!(lab.json(&["remote", "list", &lab.db("A")]), json!({"remotes": []}));
+    lab.assert_equal(&["A", "B"]);
+    assert!(lab.text(&["clone", &lab.db("B"), &lab.db("C")]).contains("7 rows"));
+}
+
+#[test]
+fn remotes_are_added_listed_and_removed() {
+    let lab = Lab::with_a();
+    let (db, url) = (lab.db("A"), lab.folder());
+    let added = lab.json(&["remote", "add", &db, "stick", &url]);
+    assert_eq!(added, json!({"remotes": [{"name": "stick", "url": url}]}));
+    assert!(lab.refused(&["remote", "add", &db, "stick", &url]).contains("stick"));
+    assert!(lab.refused(&["remote", "add", &db, "a/b", &url]).contains("a/b"));
+    assert!(lab.text(&["remote", "list", &db]).contains(&format!("stick  {url}")));
+    assert!(lab.refused(&["remote", "remove", &db, "other"]).contains("no remote called other"));
+    assert_eq!(lab.json(&["remote", "remove", &db, "stick"]), json!({"remotes": []}));
+}
+
+#[test]
+fn push_pull_and_sync_say_what_crossed() {
+    let lab = Lab::with_a_and_b();
+    let nothing = json!({"rows": 0, "columns": 0, "bytes": 0});
+    lab.sql("A", "UPDATE todo SET done = 1 WHERE id = 1; DELETE FROM todo WHERE id = 3");
+    lab.sql("B", "INSERT INTO note VALUES('from B')");
+
+    let pulled = lab.json(&["pull", &lab.db("B")]);
+    assert_eq!(pulled["merged"], json!({"inserted": 0, "updated": 1, "deleted": 1}));
+    assert_eq!(pulled["received"]["rows"], 2);
+    assert_eq!(pulled["received"]["columns"], 1);
+    assert!(pulled["received"]["bytes"].as_u64().is_some_and(|n| n > 0));
+    assert_eq!((&pulled["sent"], &pulled["conflicts"]), (&nothing, &json!(0)));
+    assert!(pulled["seconds"].is_number());
+
+    let pushed = lab.json(&["push", &lab.db("B"), &lab.db("A")]);
+    assert_eq!((&pushed["sent"]["rows"], &pushed["received"]), (&json!(1), &nothing));
+    for command in ["push", "pull", "sync"] {
+        let again = lab.json(&[command, &lab.db("B")]);
+        assert_eq!((&again["sent"], &again["received"]), (&nothing, &nothing), "{command}");
+        assert_eq!(again["merged"], json!({"inserted": 0, "updated": 0, "deleted": 0}));
+    }
+    lab.assert_equal(&["A", "B"]);
+
+    lab.sql("A", "UPDATE person SET name = 'Anna' WHERE id = 1");
+    lab.sql("B", "UPDATE person SET name = 'Adele' WHERE id = 1");
+    let synced = lab.json(&["--json", "sync", &lab.db("B"), "origin"]);
+    assert_eq!((&synced["sent"]["rows"], &synced["received"]["rows"]), (&json!(1), &json!(1)));
+    let decisions = synced["decisions"].as_array().unwrap();
+    assert_eq!(decisions.len(), 1, "{synced}");
+    assert_eq!((&decisions[0]["table"], &decisions[0]["row"]), (&json!("person"), &json!("1")));
+    lab.assert_equal(&["A", "B"]);
+    assert_eq!(lab.rows("A", "SELECT name FROM person WHERE id = 1"), ["Adele"]);
+    assert!(lab.text(&["sync", &lab.db("A"), &lab.db("B")]).contains("nothing new"));
+}
+
+#[test]
+fn status_shows_what_waits() {
+    let lab = Lab::with_a_and_b();
+    lab.sql("B", "INSERT INTO note VALUES('x'), ('y'); UPDATE todo SET done = 1");
+    let status = lab.json(&["status", &lab.db("B")]);
+    assert_eq!(
+        status["pending"],
+        json!({
+            "note": {"inserted": 2, "updated": 0, "deleted": 0},
+            "todo": {"inserted": 0, "updated": 3, "deleted": 0},
+        })
+    );
+    assert_eq!(status["conflicts"], 0);
+    assert_eq!(status["remotes"][0]["name"], "origin");
+    assert_eq!(status["remotes"][0]["pushed"], Value::Null);
+    let folded = lab.json(&["fold", &lab.db("B")]);
+    assert_eq!(folded["rows"], 5);
+    let status = lab.json(&["status", &lab.db("B")]);
+    assert_eq!(status["pending"], json!({}));
+    lab.json(&["push", &lab.db("B")]);
+    let status = lab.json(&["status", &lab.db("B")]);
+    assert_eq!(status["remotes"][0]["unpushed"], 0);
+    assert!(status["remotes"][0]["pushed"].is_string());
+    let text = lab.text(&["status", &lab.db("B")]);
+    assert!(text.contains("remote origin") && text.contains("not pushed: 0 rows"), "{text}");
+}
+
+#[test]
+fn fold_says_how_much() {
+    let lab = Lab::with_a();
+    assert_eq!(lab.json(&["fold", &lab.db("A")])["rows"], 0);
+    lab.sql("A", "UPDATE todo SET done = 1 WHERE id < 3");
+    assert!(lab.text(&["fold", &lab.db("A")]).contains("folded 2 rows"));
+}
+
+#[test]
+fn log_is_newest_first_and_can_be_narrowed() {
+    let lab = Lab::with_a();
+    lab.sql("A", "UPDATE todo SET done = 1 WHERE id = 2");
+    lab.json(&["fold", &lab.db("A")]);
+    lab.sql("A", "UPDATE person SET name = 'Bob' WHERE id = 2");
+    lab.json(&["fold", &lab.db("A")]);
+    let log = lab.json(&["log", &lab.db("A"), "--limit", "2"]);
+    let entries = log["entries"].as_array().unwrap();
+    assert_eq!(entries.len(), 2, "{log}");
+    assert_eq!((&entries[0]["table"], &entries[0]["row"]), (&json!("person"), &json!("2")));
+    assert_eq!((&entries[1]["table"], &entries[1]["kind"]), (&json!("todo"), &json!("update")));
+    assert!(is_id(&entries[0]["site"]) && entries[0]["at"].is_string());
+    assert!(entries[0]["at_ms"].as_i64() > entries[1]["at_ms"].as_i64());
+    let one = lab.json(&["log", &lab.db("A"), "--table", "todo", "--row", "2"]);
+    let tables = one["entries"].as_array().unwrap().iter();
+    assert!(tables.clone().count() > 0 && tables.clone().all(|e| e["table"] == "todo"), "{one}");
+    assert!(lab.text(&["log", &lab.db("A"), "--limit", "1"]).contains("update person 2"));
+    assert!(lab.refused(&["log", &lab.db("A"), "--table", "tood"]).contains("tood"));
+}
+
+#[test]
+fn history_keeps_what_was_overwritten() {
+    let lab = Lab::new();
+    lab.sql("A", TODO);
+    lab.json(&["init", &lab.db("A"), "--history"]);
+    for n in 1..=3 {
+        lab.sql("A", &format!("UPDATE todo SET what = 'v{n}' WHERE id = 1"));
+        lab.json(&["fold", &lab.db("A")]);
+    }
+    let log = lab.json(&["log", &lab.db("A"), "--table", "todo", "--row", "1"]).to_string();
+    assert!((1..=3).all(|n| log.contains(&format!("v{n}"))), "{log}");
+}
+
+#[test]
+fn no_conflict_is_ever_open() {
+    let lab = Lab::with_a();
+    assert_eq!(lab.json(&["conflicts", &lab.db("A")]), json!({"conflicts": []}));
+    assert!(lab.text(&["conflicts", &lab.db("A")]).contains("no open conflicts"));
+}
+
+#[test]
+fn policies_are_set_shown_and_replicated() {
+    let lab = Lab::with_a_and_b();
+    assert_eq!(lab.json(&["policy", &lab.db("A")]), json!({"policies": {}}));
+    let set = lab.json(&["policy", &lab.db("A"), "fk=ignore"]);
+    assert_eq!(set, json!({"policies": {"fk": "ignore"}}));
+    lab.json(&["pull", &lab.db("B")]);
+    assert_eq!(lab.text(&["policy", &lab.db("B")]), "fk=ignore\n");
+    assert!(lab.refused(&["policy", &lab.db("A"), "fk=maybe"]).contains("fk=maybe"));
+}
+
+#[test]
+fn digests_differ_when_the_data_do() {
+    let lab = Lab::with_a_and_b();
+    let before = lab.json(&["digest", &lab.db("A")]);
+    assert_eq!(before, lab.json(&["digest", &lab.db("B")]));
+    lab.sql("A", "UPDATE note SET text = 'second'");
+    let after = lab.json(&["digest", &lab.db("A")]);
+    assert_ne!(after["digest"], before["digest"]);
+    assert_ne!(after["tables"]["note"], before["tables"]["note"]);
+    assert_eq!(after["tables"]["todo"], before["tables"]["todo"]);
+    let text = lab.text(&["digest", &lab.db("A")]);
+    assert!(text.starts_with(after["digest"].as_str().unwrap()), "{text}");
+}
+
+#[test]
+fn verify_finds_what_does_not_fit() {
+    let lab = Lab::with_a();
+    assert_eq!(lab.json(&["verify", &lab.db("A")]), json!({"ok": true, "problems": []}));
+    assert!(lab.text(&["verify", &lab.db("A")]).contains("no problems"));
+    lab.connect("A").execute_batch("PRAGMA foreign_keys=OFF; DELETE FROM person").unwrap();
+    let found = lab.json(&["verify", &lab.db("A")]);
+    assert_eq!(found["ok"], false);
+    assert!(found["problems"].as_array().is_some_and(|p| !p.is_empty()), "{found}");
+}
+
+#[test]
+fn triggers_are_listed_with_their_sql() {
+    let lab = Lab::with_a();
+    lab.sql("A", "CREATE TRIGGER mine AFTER DELETE ON note BEGIN SELECT 1; END");
+    let found = lab.json(&["triggers", &lab.db("A")]);
+    let note = found["tables"]["note"].as_array().unwrap();
+    assert!(names(&found["tables"]["note"]).contains(&"mine"), "{found}");
+    assert!(note.iter().all(|t| t["sql"].as_str().unwrap().starts_with("CREATE TRIGGER")));
+    assert!(names(&found["tables"]["todo"]).iter().all(|name| name.starts_with("synqlite_")));
+    assert!(lab.text(&["triggers", &lab.db("A")]).contains("CREATE TRIGGER mine"));
+}
+
+#[test]
+fn completions_know_the_commands() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let script = stdout(&synqlite(&["completions", shell]));
+        assert!(script.contains("digest") && script.contains("watch"), "{shell}");
+    }
+}
+
+#[test]
+fn wrong_usage_has_a_status_of_its_own() {
+    let version = synqlite(&["--version"]);
+    assert!(version.status.success());
+    assert_eq!(stdout(&version), format!("synqlite {}\n", env!("CARGO_PKG_VERSION")));
+    for args in [
+        &["frobnicate"][..],
+        &[],
+        &["init"],
+        &["init", "A.db", "--policy", "nonsense"],
+        &["watch", "A.db", "--every", "soon"],
+        &["clone", "A.db"],
+    ] {
+        let output = synqlite(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(output.stdout.is_empty(), "{args:?}");
+    }
+}

@@ -1,0 +1,59 @@
+//! The demonstration.
+
+use crate::support::{Lab, synqlite};
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+fn demo(args: &[&str]) -> Value {
+    Lab::new().json(&[&["demo"], args].concat())
+}
+
+#[test]
+fn three_sites_converge_and_tell_why() {
+    let since = Instant::now();
+    let told = demo(&[]);
+    assert!(since.elapsed() < Duration::from_secs(10));
+    assert_eq!(told["converged"], true);
+    let steps = told["steps"].as_array().unwrap();
+    assert!(steps.iter().all(|s| s["step"].is_string() && s["seconds"].is_number()));
+    let decided: Vec<&str> = steps
+        .iter()
+        .filter_map(|s| s["decisions"].as_array())
+        .flatten()
+        .filter_map(|d| d["what"].as_str())
+        .collect();
+    for expected in ["later and", "becomes 402", "becomes 1202", "the delete wins"] {
+        assert!(decided.iter().any(|d| d.contains(expected)), "{expected}: {decided:#?}");
+    }
+}
+
+#[test]
+fn the_same_seed_makes_the_same_data() {
+    let digest = |seed| demo(&["--seed", seed])["digest"].clone();
+    assert_eq!(digest("7"), digest("7"));
+    assert_ne!(digest("7"), digest("8"));
+}
+
+#[test]
+fn it_keeps_what_it_is_told_to_keep() {
+    let lab = Lab::new();
+    let dir = lab.path("kept").display().to_string();
+    let text = lab.text(&["demo", "--dir", &dir]);
+    assert!(text.contains("Converged.") && text.contains("sqlite3 "), "{text}");
+    let digest = |site: &str| lab.json(&["digest", &format!("{dir}/{site}.db")]);
+    assert_eq!(digest("A"), digest("C"));
+    assert!(lab.refused(&["demo", "--dir", &dir]).contains("exists already"));
+}
+
+#[test]
+fn it_leaves_nothing_behind() {
+    let lab = Lab::new();
+    let run = std::process::Command::new(env!("CARGO_BIN_EXE_synqlite"))
+        .arg("demo")
+        .env("TMPDIR", lab.dir.path())
+        .output()
+        .unwrap();
+    assert!(run.status.success());
+    assert_eq!(std::fs::read_dir(lab.dir.path()).unwrap().count(), 0);
+    assert!(!synqlite(&["demo", "--seed", "x"]).status.success());
+}

@@ -1,0 +1,12 @@
+//! The binary on real files. An ordinary connection, with nothing of ours loaded, is the application.
+
+mod bad_input;
+mod chinook;
+mod commands;
+mod concurrency;
+mod copies;
+mod demo;
+mod folder;
+mod reference;
+mod support;
+mod watch;

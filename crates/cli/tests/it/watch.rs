@@ -1,0 +1,79 @@
+//! Continuous synchronization.
+
+use crate::support::Lab;
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+fn watch(args: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_synqlite"))
+        .args([&["watch"], args, &["--json"]].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs")
+}
+
+fn lines(child: &mut Child) -> impl Iterator<Item = Value> + use<> {
+    let out = BufReader::new(child.stdout.take().expect("standard output"));
+    out.lines().map(|line| serde_json::from_str(&line.expect("a line")).expect("JSON"))
+}
+
+#[test]
+fn it_synchronizes_on_a_period() {
+    let lab = Lab::with_a_and_b();
+    lab.sql("A", "INSERT INTO note VALUES('from A')");
+    let mut child = watch(&[&lab.db("B"), "--every", "100ms", "--rounds", "3"]);
+    let rounds: Vec<Value> = lines(&mut child).collect();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(rounds.len(), 3);
+    assert_eq!(rounds[0]["merged"]["inserted"], 1);
+    assert_eq!(rounds[2]["round"], 3);
+    lab.assert_equal(&["A", "B"]);
+}
+
+#[test]
+fn it_synchronizes_after_enough_changes() {
+    let lab = Lab::with_a_and_b();
+    let mut child =
+        watch(&[&lab.db("B"), "--every", "1h", "--changes", "2", "--rounds", "2"]);
+    let mut rounds = lines(&mut child);
+    assert_eq!(rounds.next().unwrap()["round"], 1);
+    let since = Instant::now();
+    lab.sql("B", "INSERT INTO note VALUES('one')");
+    lab.sql("B", "INSERT INTO note VALUES('two')");
+    assert_eq!(rounds.next().unwrap()["sent"]["rows"], 2);
+    assert!(since.elapsed() < Duration::from_secs(60));
+    assert!(child.wait().unwrap().success());
+    lab.assert_equal(&["A", "B"]);
+}
+
+#[test]
+fn it_survives_a_remote_that_is_away() {
+    let lab = Lab::with_a_and_b();
+    std::fs::rename(lab.db("A"), lab.db("away")).unwrap();
+    let mut child = watch(&[&lab.db("B"), "--every", "100ms", "--rounds", "50"]);
+    let mut rounds = lines(&mut child);
+    let first = rounds.next().unwrap();
+    assert!(first["error"].as_str().is_some_and(|e| e.contains("there is no database")), "{first}");
+    std::fs::rename(lab.db("away"), lab.db("A")).unwrap();
+    assert!(rounds.any(|round| round["merged"].is_object()));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn signals_end_it_cleanly() {
+    let lab = Lab::with_a_and_b();
+    for signal in ["-INT", "-TERM"] {
+        let mut child = watch(&[&lab.db("B"), "--every", "1h"]);
+        let mut rounds = lines(&mut child);
+        rounds.next().expect("a first round");
+        let id = child.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+        assert_eq!(rounds.next(), None, "no further round");
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{signal}");
+    }
+}

@@ -1,0 +1,102 @@
+//! Copies of a replica: the material of clones and snapshots.
+//!
+//! A copy never holds journal entries. The source folds them as its own changes; a copy that folded
+//! them too would give the same writes a second identity. So the journal is folded first, and the
+//! copy is made of one read transaction in which it is empty.
+
+use crate::env::Environment;
+use crate::meta::Meta;
+use crate::replica::{self, Replica};
+use crate::{Error, Result};
+use rusqlite::backup::{Backup, StepResult};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use synqlite_wire::Id;
+
+/// Pages copied between two reports of progress: 4 MiB at SQLite's usual page size.
+const STEP: i32 = 1024;
+/// How often a writer may slip in between the fold and the copy.
+const ATTEMPTS: u32 = 200;
+
+impl Replica {
+    /// Folds, then copies the whole database into the file `to`, which must be empty or absent.
+    /// Calls `progress` with the pages done and their total.
+    ///
+    /// The copy still bears this replica's site id: open it with [`Replica::open_copy`], and either
+    /// only read it or [`Replica::become_site`]. If the copy fails, `to` is in no defined state.
+    /// The copy is not synced to the disk.
+    pub fn copy_to(&mut self, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
+        for attempt in 0..ATTEMPTS {
+            self.fold()?;
+            if self.copy_folded(to, progress).map_err(|e| e.on(&self.path))? {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_micros(u64::from(attempt) * 200));
+        }
+        Err(Error::Locked(self.path.display().to_string()))
+    }
+
+    /// Copies the database unless something was written since the fold.
+    fn copy_folded(&self, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<bool> {
+        let tx = self.conn.unchecked_transaction()?;
+        if tx.prepare("SELECT 1 FROM synqlite_journal")?.exists([])? {
+            return Ok(false);
+        }
+        let mut copy = Connection::open(to).map_err(|e| Error::from(e).on(to))?;
+        // Whoever wants the copy to last syncs it once, as a whole.
+        copy.execute_batch("PRAGMA synchronous=OFF")?;
+        copy.query_row("PRAGMA journal_mode=OFF", [], |_| Ok(()))?;
+        let backup = Backup::new(&tx, &mut copy)?;
+        loop {
+            let step = backup.step(STEP).map_err(|e| Error::from(e).on(to))?;
+            let left = backup.progress();
+            let total = u64::try_from(left.pagecount).unwrap_or(0);
+            progress(total.saturating_sub(u64::try_from(left.remaining).unwrap_or(0)), total);
+            match step {
+                StepResult::Done => break,
+                StepResult::More => {}
+                _ => return Err(Error::Locked(self.path.display().to_string())),
+            }
+        }
+        drop(backup);
+        copy.close().map_err(|(_, e)| Error::from(e).on(to))?;
+        Ok(true)
+    }
+
+    /// Opens a file that [`Replica::copy_to`] made, although it bears the site id of its source.
+    pub fn open_copy(path: &Path, env: Arc<dyn Environment>) -> Result<Replica> {
+        replica::open(path, env, false)
+    }
+
+    /// Removes what concerns only the site that a copy was made of: its remotes.
+    pub fn forget_remotes(&mut self) -> Result<()> {
+        let forget = || Ok(self.conn.execute_batch("DELETE FROM synqlite_remote")?);
+        forget().map_err(|e: Error| e.on(&self.path))
+    }
+
+    /// Makes a copy a site of its own, with the new id that it returns.
+    ///
+    /// It knows everything that its source knew: positions of other peers hold for it too, and the
+    /// source counts as seen up to the position at which the copy was made.
+    pub fn become_site(mut self) -> Result<Replica> {
+        self.forget_remotes()?;
+        let site = Id(self.env.random());
+        let become_ = || {
+            let tx = Transaction::new_unchecked(&self.conn, TransactionBehavior::Immediate)?;
+            let mut meta = Meta::load(&tx)?;
+            let (source, position) = (meta.site, meta.position);
+            let no = meta.number(&tx, source)?;
+            replica::new_site(&tx, site, &self.env.instance(&self.path))?;
+            let sql = "INSERT OR REPLACE INTO synqlite_peer(site, position) VALUES(?1, ?2)";
+            tx.execute(sql, [i64::from(no), position])?;
+            tx.commit()?;
+            Ok(())
+        };
+        become_().map_err(|e: Error| e.on(&self.path))?;
+        let (path, env) = (self.path, self.env);
+        self.conn.close().map_err(|(_, e)| Error::from(e).on(&path))?;
+        Replica::open(&path, env)
+    }
+}

@@ -1,0 +1,223 @@
+//! Every change for good, for replicas made with `--history`.
+//!
+//! A row of `synqlite_history` is one column written (`col` its number, `value` what was written) or
+//! one row inserted, reinserted or deleted (`col` is -1, `value` the kind). Its key is the stamp, the
+//! table, the row and the column; a write has one stamp for ever, so recording it again, by a second
+//! fold of the same row or a second merge of the same batch, changes nothing.
+//!
+//! What the rows held when `init` took them in is no change and is not recorded.
+
+use crate::catalog::Tracked;
+use crate::meta::{self, Meta};
+use crate::sqlvalue::{Bind, value};
+use crate::state::{Body, RowState, Stored};
+use crate::{Error, Result};
+use rusqlite::{Connection, params};
+use std::collections::BTreeMap;
+use synqlite_wire::key::{KeyPart, decode, encode};
+use synqlite_wire::{Header, Hlc, Rid, RowChange, Stamp, Value};
+
+/// Column number that stands for the whole row.
+const ROW: i64 = -1;
+
+/// What happened to a row, in the order in which one says more than the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Some columns were written.
+    Update,
+    /// The row was inserted for the first time.
+    Insert,
+    /// The row was inserted again, or replaced by one with its primary key.
+    Reinsert,
+    /// The row was deleted.
+    Delete,
+}
+
+impl Kind {
+    /// Its name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Update => "update",
+            Kind::Insert => "insert",
+            Kind::Reinsert => "reinsert",
+            Kind::Delete => "delete",
+        }
+    }
+
+    fn parse(name: &Value) -> Option<Kind> {
+        let kinds = [Kind::Insert, Kind::Reinsert, Kind::Delete];
+        kinds.into_iter().find(|kind| *name == kind.name().into())
+    }
+}
+
+/// The latest inserts and deletes that a header tells of.
+fn row_changes(h: &Header) -> Vec<(Stamp, Kind)> {
+    let inserted = if h.reinserted == h.inserted { Kind::Reinsert } else { Kind::Insert };
+    // A millisecond in which a row was both deleted and inserted counts as what came last.
+    let both = h.inserted == h.deleted;
+    let changes = [
+        (h.inserted, inserted, !both || h.cl % 2 == 1),
+        (h.deleted, Kind::Delete, !both || h.cl.is_multiple_of(2)),
+    ];
+    let happened = changes.into_iter().filter(|(stamp, _, last)| *last && !stamp.is_zero());
+    happened.map(|(stamp, kind, _)| (stamp, kind)).collect()
+}
+
+/// The latest change of each part of a row by its stamp: what happened, and the groups written.
+pub fn changes(state: &RowState) -> BTreeMap<Stamp, (Kind, Vec<usize>)> {
+    let mut changes: BTreeMap<Stamp, (Kind, Vec<usize>)> = BTreeMap::new();
+    for (g, group) in state.groups.iter().enumerate().filter(|(_, g)| !g.stamp.is_zero()) {
+        changes.entry(group.stamp).or_insert((Kind::Update, vec![])).1.push(g);
+    }
+    for (stamp, kind) in row_changes(&state.header) {
+        changes.entry(stamp).or_insert((kind, vec![])).0 = kind;
+    }
+    changes
+}
+
+/// Whether this replica keeps a history.
+pub fn enabled(conn: &Connection) -> Result<bool> {
+    Ok(meta::get(conn, "history")?.unwrap_or(false))
+}
+
+/// Records what a fold stamped: the changes of a row that are not in the history yet.
+pub fn record(conn: &Connection, meta: &mut Meta, t: &Tracked, stored: &Stored) -> Result<()> {
+    let shown = match &stored.loc {
+        Some(loc) => t.read(conn, loc)?,
+        None => None,
+    };
+    for (stamp, (kind, groups)) in changes(&stored.state) {
+        let add = Add::at(conn, meta, t, &stored.rid, stamp)?;
+        if kind != Kind::Update {
+            add.put(ROW, &kind.name().into())?;
+        }
+        for g in groups {
+            let columns = &t.table.groups[g].columns;
+            match (&stored.state.groups[g].body, &shown) {
+                (Body::Kept(cell), _) => add.columns(t, columns, cell.values.iter())?,
+                (Body::Shown, Some(row)) => {
+                    add.columns(t, columns, columns.iter().map(|&c| &row[c]))?
+                }
+                (Body::Shown, None) => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Records what another site sent, writes that lose to later ones included. `groups` are the local
+/// groups that the groups of the change mean.
+pub fn receive(
+    conn: &Connection,
+    meta: &mut Meta,
+    t: &Tracked,
+    groups: &[usize],
+    change: &RowChange,
+) -> Result<()> {
+    for (stamp, kind) in row_changes(&change.header) {
+        Add::at(conn, meta, t, &change.rid, stamp)?.put(ROW, &kind.name().into())?;
+    }
+    for register in &change.registers {
+        let Some(&g) = groups.get(register.group as usize) else { continue };
+        let add = Add::at(conn, meta, t, &change.rid, register.stamp)?;
+        add.columns(t, &t.table.groups[g].columns, register.cell.values.iter())?;
+    }
+    Ok(())
+}
+
+/// Adds what happened to one row at one time.
+struct Add<'a> {
+    conn: &'a Connection,
+    hlc: i64,
+    site: u32,
+    table: u32,
+    rid: Vec<u8>,
+}
+
+impl<'a> Add<'a> {
+    fn at(
+        conn: &'a Connection,
+        meta: &mut Meta,
+        t: &Tracked,
+        rid: &Rid,
+        stamp: Stamp,
+    ) -> Result<Add<'a>> {
+        let site = meta.number(conn, stamp.site)?;
+        let rid = encode(&[KeyPart::Row(rid.clone())]);
+        Ok(Add { conn, hlc: stamp.hlc.0, site, table: t.no, rid })
+    }
+
+    fn columns<'v>(
+        &self,
+        t: &Tracked,
+        columns: &[usize],
+        values: impl Iterator<Item = &'v Value>,
+    ) -> Result<()> {
+        let mut values = columns.iter().zip(values);
+        values.try_for_each(|(&c, value)| self.put(i64::from(t.column_nos[c]), value))
+    }
+
+    fn put(&self, column: i64, value: &Value) -> Result<()> {
+        let sql = "INSERT OR IGNORE INTO synqlite_history(hlc, site, tbl, rid, col, value) \
+                   VALUES(?1, ?2, ?3, ?4, ?5, ?6)";
+        let Add { hlc, site, table, rid, .. } = self;
+        self.conn.prepare_cached(sql)?.execute(params![
+            hlc,
+            site,
+            table,
+            rid,
+            column,
+            Bind(value)
+        ])?;
+        Ok(())
+    }
+}
+
+/// One row of the history.
+pub struct Recorded {
+    /// When and where.
+    pub stamp: Stamp,
+    /// Number of the table.
+    pub table: u32,
+    /// The row.
+    pub rid: Rid,
+    /// What happened.
+    pub what: What,
+}
+
+/// What a row of the history tells.
+pub enum What {
+    /// Something happened to the whole row.
+    Row(Kind),
+    /// A column, by number, was written.
+    Column(u32, Value),
+}
+
+/// Reads the history, newest first, for as long as `f` says to go on.
+pub fn read(
+    conn: &Connection,
+    meta: &Meta,
+    mut f: impl FnMut(Recorded) -> Result<bool>,
+) -> Result<()> {
+    let damaged = || Error::Damaged("a row of synqlite_history cannot be read".into());
+    let sql = "SELECT hlc, site, tbl, rid, col, value FROM synqlite_history ORDER BY hlc DESC, \
+               site DESC";
+    let mut statement = conn.prepare(sql)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let stamp = Stamp { hlc: Hlc(row.get(0)?), site: meta.site_of(row.get(1)?)? };
+        let rid: Vec<u8> = row.get(3)?;
+        let Some(KeyPart::Row(rid)) = decode(&rid).and_then(|mut parts| parts.pop()) else {
+            return Err(damaged());
+        };
+        let value = value(row.get_ref(5)?);
+        let what = match row.get(4)? {
+            ROW => What::Row(Kind::parse(&value).ok_or_else(damaged)?),
+            column => What::Column(u32::try_from(column).map_err(|_| damaged())?, value),
+        };
+        if !f(Recorded { stamp, table: row.get(2)?, rid, what })? {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! Named remotes, kept in the replica as git keeps them in a repository, and what each of them is
+//! known to contain, so that a push looks only at what changed since.
+
+use crate::meta::Meta;
+use crate::replica::Replica;
+use crate::{Error, Result};
+use rusqlite::{OptionalExtension, Row, Transaction, TransactionBehavior, params};
+use synqlite_wire::{Hlc, Id, VersionVector};
+
+/// A remote of this replica.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NamedRemote {
+    /// Its name.
+    pub name: String,
+    /// Its URL, or the absolute path of another replica.
+    pub url: String,
+    /// When a push to it last succeeded, in milliseconds since 1970.
+    pub pushed: Option<i64>,
+    /// When a pull from it last succeeded, in milliseconds since 1970.
+    pub pulled: Option<i64>,
+    /// What it is known to contain.
+    pub sent: Option<Sent>,
+}
+
+/// A state of this replica that a remote contains.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Sent {
+    /// Position of the replica: every row that changed up to it is there.
+    pub position: i64,
+    /// What the replica had seen then.
+    pub seen: VersionVector,
+}
+
+/// Direction of a synchronization.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// To the remote.
+    Push,
+    /// From the remote.
+    Pull,
+}
+
+impl Sent {
+    /// Position (8 bytes), then each site (16) with its clock (8); integers little-endian.
+    fn encode(&self) -> Vec<u8> {
+        let mut out = self.position.to_le_bytes().to_vec();
+        for (site, hlc) in &self.seen.0 {
+            out.extend(site.0);
+            out.extend(hlc.0.to_le_bytes());
+        }
+        out
+    }
+
+    /// `None` if it is not such a text: then nothing is known, and more is looked at than needed.
+    fn decode(bytes: &[u8]) -> Option<Sent> {
+        let (position, mut rest) = bytes.split_first_chunk::<8>()?;
+        let mut sent = Sent { position: i64::from_le_bytes(*position), ..Sent::default() };
+        while let Some((site, after)) = rest.split_first_chunk::<16>() {
+            let (hlc, after) = after.split_first_chunk::<8>()?;
+            sent.seen.raise(Id(*site), Hlc(i64::from_le_bytes(*hlc)));
+            rest = after;
+        }
+        rest.is_empty().then_some(sent)
+    }
+}
+
+const COLUMNS: &str = "name, url, pushed, pulled, sent";
+
+fn from_row(row: &Row<'_>) -> rusqlite::Result<NamedRemote> {
+    let sent: Option<Vec<u8>> = row.get(4)?;
+    Ok(NamedRemote {
+        name: row.get(0)?,
+        url: row.get(1)?,
+        pushed: row.get(2)?,
+        pulled: row.get(3)?,
+        sent: sent.and_then(|bytes| Sent::decode(&bytes)),
+    })
+}
+
+impl Replica {
+    /// The named remotes, by name.
+    pub fn remotes(&self) -> Result<Vec<NamedRemote>> {
+        let read = || {
+            let sql = format!("SELECT {COLUMNS} FROM synqlite_remote ORDER BY name");
+            let mut statement = self.conn.prepare_cached(&sql)?;
+            let rows = statement.query_map([], from_row)?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        };
+        read().map_err(|e: Error| e.on(&self.path))
+    }
+
+    /// The remote called `name`.
+    pub fn remote(&self, name: &str) -> Result<Option<NamedRemote>> {
+        let read = || {
+            let sql = format!("SELECT {COLUMNS} FROM synqlite_remote WHERE name = ?1");
+            Ok(self.conn.prepare_cached(&sql)?.query_row([name], from_row).optional()?)
+        };
+        read().map_err(|e: Error| e.on(&self.path))
+    }
+
+    /// Adds a remote. [`Error::Refused`] if there is one of that name.
+    pub fn add_remote(&mut self, name: &str, url: &str) -> Result<()> {
+        let sql = "INSERT OR IGNORE INTO synqlite_remote(name, url) VALUES(?1, ?2)";
+        let added = self.conn.execute(sql, [name, url]);
+        match added.map_err(|e| Error::from(e).on(&self.path))? {
+            0 => Err(Error::Refused(format!("there is a remote called {name} already"))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes a remote. Returns whether there was one of that name.
+    pub fn remove_remote(&mut self, name: &str) -> Result<bool> {
+        let removed = self.conn.execute("DELETE FROM synqlite_remote WHERE name = ?1", [name]);
+        Ok(removed.map_err(|e| Error::from(e).on(&self.path))? > 0)
+    }
+
+    /// What the remotes with this URL are known to contain.
+    pub fn sent_to(&self, url: &str) -> Result<Option<Sent>> {
+        Ok(self.remotes()?.into_iter().find(|r| r.url == url).and_then(|r| r.sent))
+    }
+
+    /// Notes that the remotes with this URL were synchronized just now and contain `theirs`.
+    pub fn note_synced(
+        &mut self,
+        url: &str,
+        direction: Direction,
+        theirs: &VersionVector,
+    ) -> Result<()> {
+        let now = self.env.now_ms();
+        let column = match direction {
+            Direction::Push => "pushed",
+            Direction::Pull => "pulled",
+        };
+        let note = || {
+            let tx = Transaction::new_unchecked(&self.conn, TransactionBehavior::Immediate)?;
+            let meta = Meta::load(&tx)?;
+            let sql = format!("UPDATE synqlite_remote SET {column} = ?2 WHERE url = ?1");
+            let there = tx.prepare_cached(&sql)?.execute(params![url, now])?;
+            if there > 0 && theirs.dominates(&meta.seen) {
+                let sent = Sent { position: meta.position, seen: meta.seen }.encode();
+                let sql = "UPDATE synqlite_remote SET sent = ?2 WHERE url = ?1";
+                tx.prepare_cached(sql)?.execute(params![url, sent])?;
+            }
+            tx.commit()?;
+            Ok(())
+        };
+        note().map_err(|e: Error| e.on(&self.path))
+    }
+
+    /// How many rows changed here, by writes and merges, after a position.
+    pub fn changed_since(&self, position: i64) -> Result<i64> {
+        let sql = "SELECT (SELECT count(*) FROM synqlite_row WHERE position > ?1) + \
+                   (SELECT ifnull(sum(hi - lo + 1), 0) FROM synqlite_segment WHERE position > ?1)";
+        let count = self.conn.query_row(sql, [position], |row| row.get(0));
+        count.map_err(|e| Error::from(e).on(&self.path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sent_reads_back() {
+        let mut sent = Sent { position: 77, ..Sent::default() };
+        assert_eq!(Sent::decode(&sent.encode()), Some(sent.clone()));
+        sent.seen.raise(Id([3; 16]), Hlc(9));
+        sent.seen.raise(Id([4; 16]), Hlc(1 << 40));
+        let bytes = sent.encode();
+        assert_eq!(Sent::decode(&bytes), Some(sent));
+        assert_eq!(Sent::decode(&bytes[..bytes.len() - 1]), None);
+        assert_eq!(Sent::decode(b""), None);
+    }
+}

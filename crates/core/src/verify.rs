@@ -1,0 +1,424 @@
+//! Checks the metadata against the tables, the constraints and the database itself.
+//!
+//! What must hold: SQLite finds the file sound and no reference dangles; every change is captured;
+//! every visible row has exactly one state and every state that is placed has a row there; a dead row
+//! keeps its values; no stamp is later than what the replica says it has seen. Writes that are not
+//! folded yet are allowed for. One pass over each table and one over its states.
+
+use crate::capture;
+use crate::catalog::{Loc, Tracked, loc_sql};
+use crate::journal::Window;
+use crate::log::{loc_name, row_name};
+use crate::meta::Meta;
+use crate::policy::Policies;
+use crate::replica::Replica;
+use crate::schema::{TableKind, quote};
+use crate::state::{self, Body, Segment, Stored};
+use crate::status::windows;
+use crate::track::Loaded;
+use crate::{Error, Result};
+use rusqlite::{Connection, params};
+use std::collections::{BTreeMap, BTreeSet};
+use synqlite_wire::{Hlc, Rid, Stamp};
+
+/// How many rows of a table are named for one kind of problem; the rest are counted.
+const NAMED: u64 = 20;
+
+impl Replica {
+    /// Looks for contradictions. Returns one sentence for each; none if all is well. Writes nothing.
+    ///
+    /// Metadata too damaged to be read is a problem, not an error.
+    pub fn verify(&self) -> Result<Vec<String>> {
+        let mut found = Findings::default();
+        let sound = integrity(&self.conn, &mut found).map_err(|e| e.on(&self.path));
+        let checked = sound.and_then(|()| {
+            self.read(|conn, meta, loaded| {
+                capture_objects(conn, loaded, &mut found)?;
+                let windows = windows(conn, loaded)?;
+                let mut verify = Verify { conn, meta, found: &mut found };
+                verify.replica()?;
+                for (t, window) in loaded.catalog.tables.iter().zip(&windows) {
+                    verify.table(t, window)?;
+                }
+                Ok(())
+            })
+        });
+        match checked {
+            Ok(()) => {}
+            Err(
+                e
+                @ (Error::Locked(_) | Error::ReadOnly(_) | Error::NoDatabase(_) | Error::DiskFull),
+            ) => return Err(e),
+            Err(e) => found.problem(format!("not everything could be checked: {e}")),
+        }
+        Ok(found.finish())
+    }
+}
+
+#[derive(Default)]
+struct Findings {
+    problems: Vec<String>,
+    /// Rows by table and problem.
+    rows: BTreeMap<(String, &'static str), u64>,
+}
+
+impl Findings {
+    fn problem(&mut self, problem: String) {
+        self.problems.push(problem);
+    }
+
+    fn row(
+        &mut self,
+        t: &Tracked,
+        row: impl FnOnce() -> Result<String>,
+        what: &'static str,
+    ) -> Result<()> {
+        let count = self.rows.entry((t.table.name.clone(), what)).or_default();
+        *count += 1;
+        if *count <= NAMED {
+            self.problems.push(format!("table {}, row {}: {what}", t.table.name, row()?));
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Vec<String> {
+        for ((table, what), count) in self.rows {
+            if count > NAMED {
+                let more = count - NAMED;
+                self.problems.push(format!("table {table}, {more} more rows: {what}"));
+            }
+        }
+        self.problems
+    }
+}
+
+fn integrity(conn: &Connection, found: &mut Findings) -> Result<()> {
+    let mut statement = conn.prepare("PRAGMA main.integrity_check")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let message: String = row.get(0)?;
+        if message != "ok" {
+            found.problem(format!("the database file: {message}"));
+        }
+    }
+    Ok(())
+}
+
+/// Capture must be complete and as this version makes it. A table that the application altered is
+/// passed over: its triggers are made anew by the next command that writes.
+fn capture_objects(conn: &Connection, loaded: &Loaded, found: &mut Findings) -> Result<()> {
+    let mut statement = conn.prepare(
+        "SELECT name, type, tbl_name, sql FROM main.sqlite_master \
+         WHERE name LIKE 'synqlite\\_%' ESCAPE '\\' AND sql IS NOT NULL",
+    )?;
+    let mut rows = statement.query([])?;
+    let mut there: BTreeMap<String, (String, String, String)> = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        there.insert(row.get(0)?, (row.get(1)?, row.get(2)?, row.get(3)?));
+    }
+    for t in &loaded.catalog.tables {
+        let stale = loaded.stale.contains_key(&t.no);
+        for (name, sql) in capture::objects(t) {
+            match there.remove(&name) {
+                _ if stale => {}
+                Some((_, _, is)) if is == sql => {}
+                Some(_) => found.problem(format!(
+                    "table {}: {name} was altered, so changes may be captured wrongly",
+                    t.table.name
+                )),
+                None => found.problem(format!(
+                    "table {}: {name} is missing, so changes are not all captured",
+                    t.table.name
+                )),
+            }
+        }
+    }
+    for (name, (kind, table, _)) in there {
+        if kind == "trigger"
+            && loaded.catalog.by_name(&table).is_none_or(|t| !loaded.stale.contains_key(&t.no))
+        {
+            found.problem(format!("table {table}: trigger {name} belongs to no replicated table"));
+        }
+    }
+    Ok(())
+}
+
+struct Verify<'a> {
+    conn: &'a Connection,
+    meta: &'a Meta,
+    found: &'a mut Findings,
+}
+
+impl Verify<'_> {
+    /// What concerns no single table of the application.
+    fn replica(&mut self) -> Result<()> {
+        let latest = self.meta.seen.latest();
+        if latest > self.meta.clock {
+            let (clock, latest) = (self.meta.clock.0, latest.0);
+            self.found.problem(format!("the clock is at {clock}, yet {latest} has been seen"));
+        }
+        for (what, sql) in [
+            (
+                "stored row",
+                "SELECT DISTINCT tbl FROM synqlite_row WHERE tbl NOT IN (SELECT no FROM synqlite_table)",
+            ),
+            (
+                "segment",
+                "SELECT DISTINCT tbl FROM synqlite_segment WHERE tbl NOT IN (SELECT no FROM synqlite_table)",
+            ),
+        ] {
+            let mut statement = self.conn.prepare(sql)?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                let no: i64 = row.get(0)?;
+                self.found
+                    .problem(format!("table number {no} is given to no table, yet has a {what}"));
+            }
+        }
+        let mut statement = self.conn.prepare("SELECT key, hlc, site FROM synqlite_policy")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let (key, stamp): (String, _) = (
+                row.get(0)?,
+                Stamp { hlc: Hlc(row.get(1)?), site: self.meta.site_of(row.get(2)?)? },
+            );
+            if let Some(what) = self.beyond([stamp]) {
+                self.found.problem(format!("policy {key}: {what}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is wrong with a stamp, if one of them is.
+    fn beyond(&self, stamps: impl IntoIterator<Item = Stamp>) -> Option<&'static str> {
+        let mut worst = None;
+        for stamp in stamps {
+            if stamp.hlc > self.meta.clock {
+                return Some("it is stamped later than the clock of this replica");
+            }
+            if !self.meta.seen.covers(stamp) {
+                worst = Some("it is stamped later than what this replica has seen of that site");
+            }
+        }
+        worst
+    }
+
+    fn table(&mut self, t: &Tracked, window: &Window) -> Result<()> {
+        self.references(t)?;
+        self.segments(t)?;
+        self.rows(t, window)?;
+        self.places(t, window)?;
+        self.entries(t, window)
+    }
+
+    /// No reference to a replicated table dangles, unless policy says that some may.
+    fn references(&mut self, t: &Tracked) -> Result<()> {
+        let enforced = t.table.foreign_keys.iter().filter(|fk| fk.enforced);
+        let parents: Vec<String> = enforced.map(|fk| fk.parent.to_ascii_lowercase()).collect();
+        if parents.is_empty() || !Policies::load(self.conn)?.enforces_foreign_keys() {
+            return Ok(());
+        }
+        let sql = format!("PRAGMA main.foreign_key_check({})", quote(&t.table.name));
+        let mut statement = self.conn.prepare(&sql)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let (rowid, parent): (Option<i64>, String) = (row.get(1)?, row.get(2)?);
+            if parents.contains(&parent.to_ascii_lowercase()) {
+                let name =
+                    || rowid.map_or(Ok("without rowid".into()), |r| self.name_at(t, &Loc::Row(r)));
+                let name = name()?;
+                self.found.row(t, || Ok(name), "it refers to a row that is not there")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Neither the rowids nor the births of two segments overlap, and no number of a birth is given
+    /// twice.
+    fn segments(&mut self, t: &Tracked) -> Result<()> {
+        let sql = "SELECT lo, hi, site, hlc, position, first, \
+                   lag(hi) OVER (ORDER BY lo) >= lo, \
+                   lag(first + hi - lo) OVER (PARTITION BY site ORDER BY first) >= first \
+                   FROM synqlite_segment WHERE tbl = ?1 ORDER BY lo";
+        let mut statement = self.conn.prepare(sql)?;
+        let mut rows = statement.query([t.no])?;
+        let births: i64 = self.conn.query_row(
+            "SELECT births FROM synqlite_table WHERE no = ?1",
+            [t.no],
+            |row| row.get(0),
+        )?;
+        while let Some(row) = rows.next()? {
+            let (lo, hi, first): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(5)?);
+            let site = self.meta.site_of(row.get(2)?)?;
+            let stamp = Stamp { hlc: Hlc(row.get(3)?), site };
+            let overlaps = |i| row.get::<_, Option<bool>>(i).map(|o| o.unwrap_or(false));
+            let last = hi.checked_sub(lo).and_then(|span| span.checked_add(first));
+            let what = [
+                last.is_none().then_some("it ends before it begins"),
+                (lo > hi).then_some("it ends before it begins"),
+                overlaps(6)?.then_some("it overlaps the segment before it"),
+                overlaps(7)?.then_some("it shares births with another segment"),
+                (row.get::<_, i64>(4)? > self.meta.position)
+                    .then_some("it changed after the latest change of this replica"),
+                (site == self.meta.site && last.is_some_and(|last| last >= births))
+                    .then_some("its births are not counted"),
+                self.beyond([stamp]),
+            ];
+            for what in what.into_iter().flatten() {
+                self.found.row(t, || Ok(format!("{lo} to {hi} (a segment)")), what)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Every visible row is known to the state.
+    fn rows(&mut self, t: &Tracked, window: &Window) -> Result<()> {
+        let loc = loc_sql(&t.table, "o.");
+        let outside = match by_rowid(t) {
+            true => format!(
+                "coalesce((SELECT s.hi FROM synqlite_segment AS s WHERE s.tbl = ?1 \
+                 AND s.lo <= {loc} ORDER BY s.lo DESC LIMIT 1) < {loc}, 1)"
+            ),
+            false => "1".to_owned(),
+        };
+        let sql = format!(
+            "SELECT {loc} FROM {} AS o WHERE {outside} AND NOT EXISTS(\
+             SELECT 1 FROM synqlite_row AS r WHERE r.tbl = ?1 AND r.loc = {loc})",
+            t.target()
+        );
+        let now: BTreeSet<&Loc> = window.changed.values().map(|changed| &changed.now).collect();
+        let mut statement = self.conn.prepare(&sql)?;
+        let mut rows = statement.query([t.no])?;
+        while let Some(row) = rows.next()? {
+            let loc: Loc = row.get(0)?;
+            if !window.born.contains_key(&loc) && !now.contains(&loc) {
+                self.unknown(t, &loc)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn unknown(&mut self, t: &Tracked, loc: &Loc) -> Result<()> {
+        let name = self.name_at(t, loc)?;
+        self.found.row(t, || Ok(name), "it is in the table, but was neither captured nor merged")
+    }
+
+    /// Every state that is placed has a row at its place.
+    fn places(&mut self, t: &Tracked, window: &Window) -> Result<()> {
+        // As a set, so that keys written as text are computed once for each row.
+        let sql = format!(
+            "SELECT r.loc FROM synqlite_row AS r WHERE r.tbl = ?1 AND r.loc IS NOT NULL \
+             AND r.loc NOT IN (SELECT {} FROM {} AS o)",
+            loc_sql(&t.table, "o."),
+            t.target()
+        );
+        let mut statement = self.conn.prepare(&sql)?;
+        let mut rows = statement.query([t.no])?;
+        while let Some(row) = rows.next()? {
+            let loc: Loc = row.get(0)?;
+            if !window.gone.contains_key(&loc) && !window.changed.contains_key(&loc) {
+                let name = || Ok(loc_name(t, None, &loc));
+                self.found.row(t, name, "it disappeared from the table without being captured")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Every state is consistent in itself.
+    fn entries(&mut self, t: &Tracked, window: &Window) -> Result<()> {
+        let sql = "SELECT id, rid, loc, state, wants, position FROM synqlite_row WHERE tbl = ?1";
+        let mut statement = self.conn.prepare(sql)?;
+        let mut rows = statement.query([t.no])?;
+        while let Some(row) = rows.next()? {
+            let (id, rid, state): (i64, Vec<u8>, Vec<u8>) = (row.get(0)?, row.get(1)?, row.get(3)?);
+            let Ok(stored) = state::decode(self.meta, t, id, &rid, row.get(2)?, &state) else {
+                self.found.row(
+                    t,
+                    || Ok(format!("{id} of synqlite_row")),
+                    "its state cannot be read",
+                )?;
+                continue;
+            };
+            let (wants, position): (Option<i64>, i64) = (row.get(4)?, row.get(5)?);
+            let wrong = self.wrong(t, &stored, wants, position);
+            if !wrong.is_empty() {
+                let name = self.name(t, &stored)?;
+                for what in wrong {
+                    self.found.row(t, || Ok(name.clone()), what)?;
+                }
+            }
+            self.left_behind(t, window, &stored)?;
+        }
+        Ok(())
+    }
+
+    fn wrong(
+        &self,
+        t: &Tracked,
+        stored: &Stored,
+        wants: Option<i64>,
+        position: i64,
+    ) -> Vec<&'static str> {
+        let Stored { loc, state, .. } = stored;
+        let h = &state.header;
+        let cells = t.table.groups.iter().zip(&state.groups);
+        let mut fits = cells.map(|(group, state)| match &state.body {
+            Body::Kept(cell) => {
+                cell.values.len() == group.columns.len()
+                    && cell.refs.len() == group.foreign_keys.len()
+            }
+            Body::Shown => true,
+        });
+        let header = [h.cl_stamp, h.inserted, h.deleted, h.reinserted, h.demoted];
+        let stamps = header.into_iter().chain(state.groups.iter().map(|g| g.stamp));
+        let what = [
+            (h.alive() && loc.is_none()).then_some("it is alive, but not in the table"),
+            (!h.alive() && loc.is_some()).then_some("it is deleted, but placed in the table"),
+            (!h.alive() && state.groups.iter().any(|g| g.body == Body::Shown))
+                .then_some("it is deleted and does not keep all of its values"),
+            (!fits.all(|fits| fits)).then_some("it keeps values of other columns"),
+            (wants != state.kept_id(t))
+                .then_some("the number it asks for is not noted as it should be"),
+            (position > self.meta.position)
+                .then_some("it changed after the latest change of this replica"),
+            self.beyond(stamps),
+        ];
+        what.into_iter().flatten().collect()
+    }
+
+    /// A row born in a segment that moved or died left its rowid; a row there now needs a state of
+    /// its own.
+    fn left_behind(&mut self, t: &Tracked, window: &Window, stored: &Stored) -> Result<()> {
+        let Rid::Birth { site, n } = &stored.rid else { return Ok(()) };
+        let Some(site) = self.meta.known_number(*site) else { return Ok(()) };
+        let Some((_, rowid)) = Segment::of_birth(self.conn, t, site, *n)? else { return Ok(()) };
+        let at = Loc::Row(rowid);
+        let sql = "SELECT 1 FROM synqlite_row WHERE tbl = ?1 AND loc = ?2";
+        let moved = window.changed.values().any(|changed| changed.now == at);
+        if stored.loc.as_ref() == Some(&at)
+            || window.born.contains_key(&at)
+            || moved
+            || self.conn.prepare_cached(sql)?.exists(params![t.no, at])?
+            || !t.exists(self.conn, &at)?
+        {
+            return Ok(());
+        }
+        self.unknown(t, &at)
+    }
+
+    fn name(&self, t: &Tracked, stored: &Stored) -> Result<String> {
+        let row = match &stored.loc {
+            Some(loc) => t.read(self.conn, loc)?,
+            None => None,
+        };
+        Ok(row_name(t, row.as_deref(), &stored.state, &stored.rid))
+    }
+
+    fn name_at(&self, t: &Tracked, loc: &Loc) -> Result<String> {
+        Ok(loc_name(t, t.read(self.conn, loc)?.as_deref(), loc))
+    }
+}
+
+fn by_rowid(t: &Tracked) -> bool {
+    t.table.kind != TableKind::WithoutRowid && t.table.rowid_name.is_some()
+}

@@ -1,0 +1,98 @@
+//! Making a new replica of what a remote holds.
+//!
+//! The new file is built under a temporary name beside its target and gets its own name last, so a
+//! clone that is killed leaves nothing that looks like a replica.
+
+use super::{Remote, Result, Session, SyncError};
+use crate::files::{Temp, folder_of, remove_leftovers, sync_dir};
+use crate::name::{Kind, ObjectName};
+use crate::snapshot::{fetch_snapshot, peek_snapshot};
+use crate::store::{Put, Store, only_database};
+use std::path::{Path, PathBuf};
+use synqlite_core::Replica;
+use synqlite_wire::SiteId;
+
+/// A new replica.
+#[derive(Clone, Debug)]
+pub struct Cloned {
+    /// Its site id.
+    pub site: SiteId,
+    /// Rows that it shows.
+    pub rows: i64,
+    /// Size of the file in bytes.
+    pub bytes: u64,
+}
+
+impl Remote {
+    /// Makes `target` a replica of what the remote holds, with a site id of its own, and remembers
+    /// the remote as `origin`. [`SyncError::Exists`] if there is such a file.
+    pub fn clone_to(&self, target: &Path, session: &mut Session<'_>) -> Result<Cloned> {
+        refuse_existing(target)?;
+        remove_leftovers(folder_of(target));
+        let temp = Temp::beside(target)?;
+        match self {
+            Remote::Replica(path) => {
+                let mut source = Replica::open(path, session.env.clone())?;
+                let progress = &mut *session.progress;
+                source.copy_to(temp.path(), &mut |done, total| {
+                    progress.step("pages", done, total);
+                })?;
+            }
+            Remote::Folder(folder, _) => fetch_newest(folder, temp.path())?,
+        }
+        let mut copy = Replica::open_copy(temp.path(), session.env.clone())?.become_site()?;
+        copy.add_remote("origin", &self.url())?;
+        if let Remote::Folder(..) = self {
+            self.pull(&mut copy, session)?;
+        }
+        let (site, rows) = (copy.site(), copy.count_rows()?);
+        // SQLite writes what it kept beside the file into it, and the file is whole.
+        drop(copy);
+        let bytes = std::fs::metadata(temp.path()).map_or(0, |file| file.len());
+        refuse_existing(target)?;
+        match temp.publish(target, |from, to| std::fs::hard_link(from, to))? {
+            Put::Created => sync_dir(folder_of(target))?,
+            Put::AlreadyThere => return Err(SyncError::Exists(target.to_owned())),
+        }
+        Ok(Cloned { site, rows, bytes })
+    }
+}
+
+/// Refuses a target that exists, and one beside which SQLite would find the journal of another
+/// database that had that name.
+fn refuse_existing(target: &Path) -> Result<()> {
+    for suffix in ["", "-journal", "-wal"] {
+        let mut name = target.as_os_str().to_owned();
+        name.push(suffix);
+        let file = PathBuf::from(name);
+        if file.symlink_metadata().is_ok() {
+            return Err(SyncError::Exists(file));
+        }
+    }
+    Ok(())
+}
+
+/// Fetches the newest snapshot that is whole.
+fn fetch_newest(store: &dyn Store, to: &Path) -> Result<()> {
+    let database = only_database(store)?;
+    let mut failure = None;
+    let mut found = Vec::new();
+    for entry in store.list(database, Kind::Snapshot)? {
+        match peek_snapshot(store, &entry.name) {
+            Ok(header) => found.push((header.vector.latest(), entry.name)),
+            Err(e) => failure = Some(e),
+        }
+    }
+    found.sort();
+    for (_, name) in found.into_iter().rev() {
+        match fetch(store, &name, to) {
+            Ok(()) => return Ok(()),
+            Err(e) => failure = Some(e),
+        }
+    }
+    Err(failure.unwrap_or(crate::Error::NoDatabase { place: store.place() }).into())
+}
+
+fn fetch(store: &dyn Store, name: &ObjectName, to: &Path) -> crate::Result<()> {
+    fetch_snapshot(store, name, to).map(|_| ())
+}

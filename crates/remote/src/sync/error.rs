@@ -1,0 +1,99 @@
+//! Why a synchronization failed, and what to do about it.
+
+use crate::name::ObjectName;
+use std::path::PathBuf;
+use synqlite_wire::{BatchError, SiteId};
+
+/// A synchronization failed. The replica is as it was, the remote at most gained whole objects.
+#[derive(Debug, thiserror::Error)]
+pub enum SyncError {
+    /// The engine refused.
+    #[error(transparent)]
+    Engine(#[from] synqlite_core::Error),
+    /// The place of exchange refused.
+    #[error(transparent)]
+    Store(#[from] crate::Error),
+    /// A batch that is needed cannot be read.
+    #[error("cannot use the batch `{name}` of {place}: {source}")]
+    Batch {
+        /// The batch.
+        name: ObjectName,
+        /// Where it is.
+        place: String,
+        /// What is wrong with it.
+        source: BatchError,
+    },
+    /// The changes of this replica cannot be written as a batch.
+    #[error("{0}")]
+    Encode(BatchError),
+    /// A batch that was made under another name.
+    #[error("cannot use the batch `{name}` of {place}: it was made under another name")]
+    Renamed {
+        /// The batch.
+        name: ObjectName,
+        /// Where it is.
+        place: String,
+    },
+    /// The target of a clone exists.
+    #[error("{} exists already", .0.display())]
+    Exists(PathBuf),
+    /// The path of a folder where a database is expected.
+    #[error("{} is a folder", .0.display())]
+    IsFolder(PathBuf),
+    /// A URL that this version cannot reach.
+    #[error("{url}: remotes of the kind `{scheme}` are not supported")]
+    Scheme {
+        /// The URL.
+        url: String,
+        /// Its scheme.
+        scheme: String,
+    },
+    /// The replica was restored from a backup, or lost its latest transactions with the power.
+    #[error(
+        "the remote holds later changes of site {site} than {} itself, which must have been \
+         restored from an older copy", path.display()
+    )]
+    Restored {
+        /// The replica.
+        path: PathBuf,
+        /// Its site, whose later changes are elsewhere.
+        site: SiteId,
+    },
+    /// The place lets nothing new in.
+    #[error("{place} holds a damaged object where `{name}` is to go")]
+    Blocked {
+        /// The place.
+        place: String,
+        /// The object that was to be put.
+        name: String,
+    },
+}
+
+impl SyncError {
+    /// What the user can do about it, where the message does not say so itself.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            SyncError::Engine(e) => return e.hint(),
+            SyncError::Store(_) | SyncError::Encode(_) => return None,
+            SyncError::Batch { source: BatchError::Newer { .. }, .. } => return None,
+            SyncError::Batch { .. } | SyncError::Renamed { .. } | SyncError::Blocked { .. } => {
+                "If it stays so, remove that file: a site that has its changes pushes them again"
+                    .into()
+            }
+            SyncError::Exists(_) => {
+                "Choose another name, or remove it if nobody needs it any more".into()
+            }
+            SyncError::IsFolder(path) => format!(
+                "A folder for exchange is written as a URL: file://{}/",
+                path.display().to_string().trim_end_matches('/')
+            ),
+            SyncError::Scheme { .. } => {
+                "Use the path of another replica, or a folder: file:///path/to/folder/".into()
+            }
+            SyncError::Restored { path, .. } => format!(
+                "Go on as a new site, then pull what was lost: synqlite init {} --new-site",
+                path.display()
+            ),
+        })
+    }
+}
