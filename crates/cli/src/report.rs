@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use std::fmt::Write;
-use synqlite_remote::{Outcome, Traffic};
 use std::time::Duration;
+use synqlite_remote::{Outcome, Traffic};
 
 /// The result of a command, in both forms.
 pub struct Report {
@@ -33,9 +33,8 @@ fn traffic(t: &Traffic) -> Value {
 pub fn outcome(o: &Outcome, time: Duration) -> Value {
     let m = &o.merged;
     let decisions = m.decisions.iter();
-    let decisions: Vec<_> = decisions
-        .map(|d| json!({"table": d.table, "row": d.row, "what": d.what}))
-        .collect();
+    let decisions: Vec<_> =
+        decisions.map(|d| json!({"table": d.table, "row": d.row, "what": d.what})).collect();
     let names: Vec<_> = o.waiting.iter().map(|w| w.name.as_str()).collect();
     json!({
         "sent": traffic(&o.sent),

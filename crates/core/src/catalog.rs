@@ -8,6 +8,7 @@ use crate::sqlvalue::{Bind, values};
 use crate::{Error, Result};
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
 use std::collections::HashMap;
+use std::ops::Range;
 use synqlite_wire::Value;
 
 /// Where a visible row is in its table.
@@ -53,16 +54,18 @@ pub struct Tracked {
 pub struct Catalog {
     /// The tables in the order of the schema.
     pub tables: Vec<Tracked>,
+    /// Ranges of `tables` that refer to each other in cycles, parents first.
+    pub components: Vec<Range<usize>>,
     by_name: HashMap<String, usize>,
     by_no: HashMap<u32, usize>,
 }
 
 impl Catalog {
     /// A catalog of `tables`, which stay in their order.
-    pub fn new(tables: Vec<Tracked>) -> Catalog {
+    pub fn new(tables: Vec<Tracked>, components: Vec<Range<usize>>) -> Catalog {
         let by_name = tables.iter().enumerate().map(|(i, t)| (fold_name(&t.table.name), i));
         let by_no = tables.iter().enumerate().map(|(i, t)| (t.no, i));
-        Catalog { by_name: by_name.collect(), by_no: by_no.collect(), tables }
+        Catalog { by_name: by_name.collect(), by_no: by_no.collect(), tables, components }
     }
 
     /// Position of the table called `name`.

@@ -9,6 +9,7 @@
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::journal::{self, Changed, Gone, Millis, Window, Written};
 use crate::meta::Meta;
+use crate::policy::Policies;
 use crate::refs::Lookup;
 use crate::state::{self, Body, GroupState, RowState, Runs, Stored};
 use crate::{Error, Result};
@@ -33,6 +34,7 @@ pub fn fold(
     conn: &Connection,
     meta: &mut Meta,
     catalog: &Catalog,
+    policies: &Policies,
     fresh: &BTreeMap<u32, Vec<u32>>,
 ) -> Result<Folded> {
     let mut windows = journal::read(conn, catalog)?;
@@ -43,8 +45,16 @@ pub fn fold(
         }
     }
     let (position, clock) = (meta.position + 1, meta.clock);
-    let mut fold =
-        Fold { conn, meta, catalog, position, stamps: BTreeMap::new(), done: Folded::default() };
+    let mut fold = Fold {
+        conn,
+        meta,
+        catalog,
+        position,
+        stamps: BTreeMap::new(),
+        done: Folded::default(),
+        conflicts: state::anyone_waits(conn)?,
+        touched: vec![],
+    };
     for t in &catalog.tables {
         fold.pin(t)?;
     }
@@ -55,12 +65,15 @@ pub fn fold(
             fold.table(t, window, before)?;
         }
     }
-    let done = fold.done;
+    let (done, touched) = (fold.done, fold.touched);
     // Whoever pulls names what it has by position, so it moves whenever a stamp was given.
     if meta.clock > clock {
         meta.position = position;
     }
     journal::clear(conn, catalog)?;
+    if !touched.is_empty() {
+        crate::merge::compensate(conn, meta, catalog, policies, touched)?;
+    }
     Ok(done)
 }
 
@@ -71,6 +84,9 @@ struct Fold<'a> {
     position: i64,
     stamps: BTreeMap<Millis, Stamp>,
     done: Folded,
+    /// Whether some row waits for another; then the rows this fold wrote are remembered.
+    conflicts: bool,
+    touched: Vec<(u32, Rid)>,
 }
 
 /// What the state said of a row before this fold wrote anything.
@@ -231,10 +247,10 @@ impl Fold<'_> {
         }
         let moved = stored.loc.as_ref() != Some(&changed.now);
         if written.is_empty() && !moved && changed.replaced.is_none() {
-            return match stored.entry {
-                Some(_) => state::put(self.conn, self.meta, t, &stored, None),
-                None => Ok(()),
-            };
+            if stored.entry.is_some() {
+                state::put(self.conn, self.meta, t, &stored, None)?;
+            }
+            return Ok(());
         }
         for (&g, &stamp) in &written {
             let previous = match &image {
@@ -272,6 +288,9 @@ impl Fold<'_> {
                 let birth = (site, n as i64);
                 if runs.add(self.conn, t, *rowid, birth, stamp.hlc, self.position)? {
                     self.done.rows += 1;
+                    if self.conflicts {
+                        self.touched.push((t.no, Rid::Birth { site: self.meta.site, n }));
+                    }
                     return Ok(());
                 }
             }
@@ -336,7 +355,15 @@ impl Fold<'_> {
 
     fn put(&mut self, t: &Tracked, stored: &Stored) -> Result<()> {
         self.done.rows += 1;
-        state::put(self.conn, self.meta, t, stored, Some(self.position))
+        let entry = state::put(self.conn, self.meta, t, stored, Some(self.position))?;
+        if self.conflicts {
+            // Whatever it waited for, this write is what it shows now; compensation looks again.
+            let settled =
+                state::Waits { references: vec![], claims: vec![], conflict: None, winner: None };
+            state::record_waits(self.conn, self.meta, entry, &settled)?;
+            self.touched.push((t.no, stored.rid.clone()));
+        }
+        Ok(())
     }
 }
 
@@ -435,6 +462,8 @@ pub fn adopt(
         position,
         stamps: BTreeMap::from([(0, stamp)]),
         done: Folded::default(),
+        conflicts: false,
+        touched: vec![],
     };
     while let Some(row) = locs.next()? {
         fold.bear(t, &row.get(0)?, 0, &Written::new(), &BTreeSet::new(), &mut runs)?;

@@ -9,6 +9,7 @@ pub mod schema;
 
 mod capture;
 mod catalog;
+pub mod conflicts;
 mod copy;
 mod digest;
 mod export;
@@ -34,3 +35,4 @@ pub use log::{LogEntry, LogQuery};
 pub use remotes::{Direction, NamedRemote, Sent};
 pub use replica::{InitOptions, InitReport, Replica, TableReport};
 pub use status::{Pending, Status, Trigger};
+pub use synqlite_wire::Value;

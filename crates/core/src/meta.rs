@@ -28,11 +28,19 @@ const DDL: &[&str] = &[
      pushed INTEGER, pulled INTEGER, sent BLOB) WITHOUT ROWID",
     "CREATE TABLE synqlite_peer(site INTEGER PRIMARY KEY, position INTEGER NOT NULL)",
     "CREATE TABLE synqlite_row(id INTEGER PRIMARY KEY, tbl INTEGER NOT NULL, rid BLOB NOT NULL, \
-     loc, wants INTEGER, position INTEGER NOT NULL, state BLOB NOT NULL)",
+     loc, wants INTEGER, position INTEGER NOT NULL, state BLOB NOT NULL, kind TEXT, \
+     cons TEXT, winner BLOB)",
     "CREATE UNIQUE INDEX synqlite_row_rid ON synqlite_row(tbl, rid)",
     "CREATE UNIQUE INDEX synqlite_row_loc ON synqlite_row(tbl, loc) WHERE loc IS NOT NULL",
     "CREATE INDEX synqlite_row_wants ON synqlite_row(tbl, wants) WHERE wants IS NOT NULL",
     "CREATE INDEX synqlite_row_position ON synqlite_row(position)",
+    "CREATE INDEX synqlite_row_kind ON synqlite_row(kind) WHERE kind IS NOT NULL",
+    "CREATE TABLE synqlite_reference(tbl INTEGER, rid BLOB, entry INTEGER, \
+     PRIMARY KEY(tbl, rid, entry)) WITHOUT ROWID",
+    "CREATE INDEX synqlite_reference_entry ON synqlite_reference(entry)",
+    "CREATE TABLE synqlite_claim(tbl INTEGER, idx TEXT, key BLOB, entry INTEGER, \
+     PRIMARY KEY(tbl, idx, key, entry)) WITHOUT ROWID",
+    "CREATE INDEX synqlite_claim_entry ON synqlite_claim(entry)",
     "CREATE TABLE synqlite_segment(tbl INTEGER, lo INTEGER, hi INTEGER NOT NULL, \
      site INTEGER NOT NULL, first INTEGER NOT NULL, hlc INTEGER NOT NULL, \
      position INTEGER NOT NULL, PRIMARY KEY(tbl, lo)) WITHOUT ROWID",

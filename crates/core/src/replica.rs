@@ -289,7 +289,7 @@ fn set_policies(work: &mut Work<'_>, settings: &[(String, String)], now: i64) ->
 impl Work<'_> {
     /// R-FBM: the journal is folded before anything else happens.
     pub fn fold(&mut self) -> Result<Folded> {
-        fold::fold(self.conn, &mut self.meta, &self.catalog, &BTreeMap::new())
+        fold::fold(self.conn, &mut self.meta, &self.catalog, &self.policies, &BTreeMap::new())
     }
 
     fn merge(&mut self, delta: &Delta, force: bool) -> Result<Merged> {
@@ -322,7 +322,7 @@ fn write<T>(
     let catalog = loaded.catalog.clone();
     let mut work = Work { conn: &tx, meta, catalog, policies, now_ms: env.now_ms() };
     if !loaded.stale.is_empty() {
-        fold::fold(&tx, &mut work.meta, &work.catalog, &loaded.stale)?;
+        fold::fold(&tx, &mut work.meta, &work.catalog, &work.policies, &loaded.stale)?;
         renew_stale(&tx, &loaded)?;
     }
     let result = f(&mut work)?;

@@ -47,7 +47,9 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
         }
         tables.push(tracked);
     }
-    Ok(Loaded { catalog: Catalog::new(tables), schema, stale })
+    // Only tracked tables were read, so positions in the schema are positions in the catalog.
+    let components = if tables.is_empty() { vec![] } else { schema.components.clone() };
+    Ok(Loaded { catalog: Catalog::new(tables, components), schema, stale })
 }
 
 /// Numbers of the table's columns, and those of them that are new.

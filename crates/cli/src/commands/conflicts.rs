@@ -1,13 +1,18 @@
 use super::open;
 use crate::error::Result;
 use crate::report::Report;
-use serde_json::json;
+use serde_json::{Map, Value as Json, json};
+use std::fmt::Write;
 use std::path::PathBuf;
+use synqlite_core::Value;
+use synqlite_core::conflicts::Conflict;
 
-/// Lists what merges displaced and nobody has settled yet.
+/// Lists what merges displaced: rows that do not show what was written, because a declared
+/// constraint would break.
 ///
-/// Cells and rows that two sites changed differently are decided by the merge, which says so in its
-/// report; such decisions are not open conflicts.
+/// Nothing is lost: the row is kept in full, and comes back by itself when its obstacle goes, for
+/// example when the row that has its e-mail address is deleted or gets another one. All sites that
+/// have seen the same changes list the same records.
 #[derive(clap::Args)]
 pub struct Args {
     /// The replica.
@@ -15,7 +20,75 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<Report> {
-    // Merges refuse what would displace a row, so no record is ever open.
-    open(&args.db)?;
-    Ok(Report::new(json!({"conflicts": []}), "no open conflicts"))
+    let conflicts = open(&args.db)?.conflicts()?;
+    let list: Vec<Json> = conflicts.iter().map(record).collect();
+    let mut text = String::new();
+    for conflict in &conflicts {
+        describe(&mut text, conflict);
+    }
+    if conflicts.is_empty() {
+        text = "no open conflicts".into();
+    }
+    Ok(Report::new(json!({ "conflicts": list }), text.trim_end()))
+}
+
+fn record(conflict: &Conflict) -> Json {
+    let sites: Vec<Json> = conflict
+        .sites
+        .iter()
+        .map(|(site, at_ms)| json!({"site": site.to_string(), "at_ms": at_ms}))
+        .collect();
+    json!({
+        "id": conflict.id,
+        "table": conflict.table,
+        "row": conflict.row,
+        "kind": conflict.kind,
+        "constraint": conflict.constraint,
+        "shown": columns(&conflict.shown),
+        "displaced": columns(&conflict.displaced),
+        "winner": conflict.winner,
+        "sites": sites,
+    })
+}
+
+/// Values by column; `null` if there are none.
+fn columns(values: &[(String, Value)]) -> Json {
+    if values.is_empty() {
+        return Json::Null;
+    }
+    let object: Map<String, Json> = values.iter().map(|(c, v)| (c.clone(), value(v))).collect();
+    Json::Object(object)
+}
+
+/// Blobs as `x'…'`; integers and text as themselves.
+fn value(value: &Value) -> Json {
+    match value {
+        Value::Null => Json::Null,
+        Value::Integer(i) => json!(i),
+        Value::Real(r) => json!(r),
+        Value::Text(t) => json!(String::from_utf8_lossy(t)),
+        Value::Blob(b) => {
+            let hex: String = b.iter().map(|byte| format!("{byte:02x}")).collect();
+            json!(format!("x'{hex}'"))
+        }
+    }
+}
+
+fn describe(out: &mut String, conflict: &Conflict) {
+    let Conflict { id, table, row, kind, shown, displaced, winner, .. } = conflict;
+    let _ = writeln!(out, "{} {kind} in {table}, row {row}", &id[..8]);
+    if let Some(winner) = winner {
+        let _ = writeln!(out, "  in favour of row {winner}");
+    }
+    for (column, written) in displaced {
+        let mark = match shown.iter().find(|(c, _)| c == column) {
+            Some((_, shown)) if shown == written => continue,
+            Some((_, shown)) => format!("shown {}, ", value(shown)),
+            None => String::new(),
+        };
+        let _ = writeln!(out, "  {column}: {mark}written {}", value(written));
+    }
+    if shown.is_empty() {
+        let _ = writeln!(out, "  the row is hidden until its obstacle goes");
+    }
 }

@@ -1,14 +1,15 @@
 //! Writes the difference between what the tables show and what they should (R-MAT).
 
-use super::{Item, Items, Merged};
+use super::Merged;
+use super::cases::Case;
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::schema::TableKind;
-use crate::state::{self, Body, RowState, Runs};
+use crate::state::{self, Body, Runs, Waits};
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
-use synqlite_wire::{Cell, Rid, Value};
+use synqlite_wire::{Rid, Value};
 
 /// Applies what the items show and saves their states.
 pub(crate) fn apply(
@@ -16,22 +17,21 @@ pub(crate) fn apply(
     meta: &mut Meta,
     catalog: &Catalog,
     policies: &Policies,
-    mut items: Items,
+    mut cases: Vec<Case>,
     merged: &mut Merged,
 ) -> Result<()> {
     for (position, t) in catalog.tables.iter().enumerate() {
-        let mut mine: Vec<&mut Item> =
-            items.list.iter_mut().filter(|i| i.table == position).collect();
+        let mut mine: Vec<&mut Case> = cases.iter_mut().filter(|c| c.table == position).collect();
         if !mine.is_empty() {
             rows(conn, t, &mut mine, merged).map_err(|e| constraint(t, e))?;
         }
     }
     if policies.enforces_foreign_keys() {
-        check_references(conn, catalog, &items)?;
+        check_references(conn, catalog, &cases)?;
     }
     for (position, t) in catalog.tables.iter().enumerate() {
-        let mine = items.list.iter_mut().filter(|i| i.table == position);
-        save(conn, meta, t, mine.collect())?;
+        let mine = cases.iter_mut().filter(|c| c.table == position);
+        save(conn, meta, catalog, t, mine.collect())?;
     }
     Ok(())
 }
@@ -52,7 +52,7 @@ fn constraint(t: &Tracked, error: Error) -> Error {
 fn rows(
     conn: &Connection,
     t: &Tracked,
-    items: &mut [&mut Item],
+    items: &mut [&mut Case],
     merged: &mut Merged,
 ) -> Result<()> {
     let keys = key_columns(t);
@@ -128,10 +128,10 @@ fn key_columns(t: &Tracked) -> Vec<usize> {
 }
 
 /// AUTOINCREMENT must not give a number again that a merged row has had.
-fn raise_sequence(conn: &Connection, t: &Tracked, items: &[&mut Item]) -> Result<()> {
+fn raise_sequence(conn: &Connection, t: &Tracked, items: &[&mut Case]) -> Result<()> {
     let Some(alias) = t.table.rowid_alias() else { return Ok(()) };
-    let shown = |i: &&mut Item| i.new.as_ref().and_then(|row| row[alias].as_integer());
-    let kept = |i: &&mut Item| i.stored.state.kept_id(t);
+    let shown = |i: &&mut Case| i.new.as_ref().and_then(|row| row[alias].as_integer());
+    let kept = |i: &&mut Case| i.stored.state.kept_id(t);
     let Some(highest) = items.iter().filter_map(|i| shown(i).max(kept(i))).max() else {
         return Ok(());
     };
@@ -146,8 +146,8 @@ fn raise_sequence(conn: &Connection, t: &Tracked, items: &[&mut Item]) -> Result
 
 /// Every reference of a row that changed must resolve, and no row may still refer to a key that
 /// disappeared. Looks at changed rows only.
-fn check_references(conn: &Connection, catalog: &Catalog, items: &Items) -> Result<()> {
-    for item in &items.list {
+fn check_references(conn: &Connection, catalog: &Catalog, cases: &[Case]) -> Result<()> {
+    for item in cases {
         let t = &catalog.tables[item.table];
         if item.old == item.new {
             continue;
@@ -182,17 +182,21 @@ fn check_references(conn: &Connection, catalog: &Catalog, items: &Items) -> Resu
 }
 
 fn dangling(t: &Tracked, fk: &str, key: &[Value]) -> Error {
-    let key: Vec<_> = key.iter().map(super::text).collect();
+    let key: Vec<_> = key.iter().map(super::words::text).collect();
     let what = format!("foreign key {fk}: no row has key {}", key.join(", "));
     Error::Constraint { table: t.table.name.clone(), what }
 }
 
 /// Saves the states. A visible row keeps here only what its table does not show.
-fn save(conn: &Connection, meta: &mut Meta, t: &Tracked, mut items: Vec<&mut Item>) -> Result<()> {
+fn save(
+    conn: &Connection,
+    meta: &mut Meta,
+    catalog: &Catalog,
+    t: &Tracked,
+    mut items: Vec<&mut Case>,
+) -> Result<()> {
     for item in &mut items {
-        if let Some(new) = &item.new {
-            item.unsaved |= settle_visible(t, &mut item.stored.state, item.old.as_deref(), new);
-        }
+        item.unsaved |= keep(t, item);
     }
     items.sort_by(|a, b| a.stored.loc.cmp(&b.stored.loc));
     let mut runs = Runs::default();
@@ -201,11 +205,38 @@ fn save(conn: &Connection, meta: &mut Meta, t: &Tracked, mut items: Vec<&mut Ite
         if item.news && item.old.is_none() && place_in_run(conn, meta, t, item, &mut runs)? {
             continue;
         }
-        if item.news || item.unsaved {
-            state::put(conn, meta, t, &item.stored, item.news.then_some(position))?;
+        if item.news || item.unsaved || item.conflict.is_some() {
+            let entry = state::put(conn, meta, t, &item.stored, item.news.then_some(position))?;
+            let claims = item.claims.iter().map(|(u, key)| (t.no, u.as_str(), key.as_slice()));
+            let waits = Waits {
+                references: kept_references(catalog, t, item),
+                claims: claims.collect(),
+                conflict: item.conflict.as_ref().map(|c| (c.kind, c.constraint.as_str())),
+                winner: item.winner.as_ref(),
+            };
+            state::record_waits(conn, meta, entry, &waits)?;
         }
     }
     runs.finish(conn, t)
+}
+
+/// References of a living row that its table does not show.
+fn kept_references<'c>(catalog: &Catalog, t: &Tracked, item: &'c Case) -> Vec<(u32, &'c Rid)> {
+    let mut kept = Vec::new();
+    if !item.alive() {
+        return kept;
+    }
+    for (g, group) in item.stored.state.groups.iter().enumerate() {
+        if let Body::Kept(cell) = &group.body {
+            let keys = t.table.groups[g].foreign_keys.iter().zip(&cell.refs);
+            let named = |(&f, rid): (&usize, &'c Option<Rid>)| {
+                let parent = catalog.by_name(&t.table.foreign_keys[f].parent)?;
+                Some((parent.no, rid.as_ref()?))
+            };
+            kept.extend(keys.filter_map(named));
+        }
+    }
+    kept
 }
 
 /// A row that arrived as it was born, and shows as it was born, can share a segment.
@@ -213,7 +244,7 @@ fn place_in_run(
     conn: &Connection,
     meta: &mut Meta,
     t: &Tracked,
-    item: &Item,
+    item: &Case,
     runs: &mut Runs,
 ) -> Result<bool> {
     let stored = &item.stored;
@@ -231,30 +262,23 @@ fn place_in_run(
 
 /// Keeps in the state what the row does not show, and drops from it what it does. Returns whether
 /// the state changed.
-fn settle_visible(t: &Tracked, state: &mut RowState, old: Option<&[Value]>, new: &[Value]) -> bool {
+fn keep(t: &Tracked, item: &mut Case) -> bool {
     let mut changed = false;
-    if let (Some(alias), Some(old)) = (t.table.rowid_alias(), old) {
-        let group = &mut state.groups[t.table.columns[alias].group];
-        if group.body == Body::Shown && old[alias] != new[alias] {
-            // A number given in place of the one the row asks for (R-REMAP).
-            let values = vec![old[alias].clone()];
-            group.body = Body::Kept(Cell { values, refs: vec![] });
-            changed = true;
-        }
-    }
-    for (g, group) in state.groups.iter_mut().enumerate() {
-        let Body::Kept(cell) = &group.body else { continue };
-        let columns = &t.table.groups[g].columns;
+    for (g, group) in item.stored.state.groups.iter_mut().enumerate() {
+        let cell = &item.cells[g];
         let follows = |c: usize| {
             let keys = t.table.groups[g].foreign_keys.iter().zip(&cell.refs);
             let mut covering = keys.filter(|(f, _)| t.table.foreign_keys[**f].columns.contains(&c));
             covering.any(|(_, rid)| rid.is_some())
         };
-        let shows = |(i, &c): (usize, &usize)| cell.values[i] == new[c] || follows(c);
-        if columns.iter().enumerate().all(shows) {
-            group.body = Body::Shown;
-            changed = true;
-        }
+        let columns = t.table.groups[g].columns.iter().enumerate();
+        let shown = item.new.as_ref().is_some_and(|new| {
+            let shows = |(i, &c): (usize, &usize)| cell.values[i] == new[c] || follows(c);
+            !item.derived.contains(&g) && columns.clone().all(shows)
+        });
+        let body = if shown { Body::Shown } else { Body::Kept(cell.clone()) };
+        changed |= body != group.body;
+        group.body = body;
     }
     changed
 }

@@ -1,120 +1,467 @@
-//! The view: what each affected row shows (SEMANTICS 2.4, R-REMAP and R-REF).
+//! The view: what each case shows (SEMANTICS 2.4), a pure function of state, schema and policies.
 //!
-//! A pure function of state and schema, computed for the rows that a merge touched and those that
-//! depend on them: rows that ask for the same integer key, and rows that refer to a changed one.
+//! Tables are taken parents first, the tables of one cycle together. Within a cycle the set of
+//! hidden rows only grows until every foreign key, row constraint and unique key holds.
 
-use super::{Decision, Item, Items, Merged, item_at};
-use crate::catalog::{Catalog, Loc, Tracked};
-use crate::meta::Meta;
-use crate::schema::Identity;
-use crate::state::{self, Body};
-use crate::{Error, Result};
-use rusqlite::Connection;
+use super::cases::{Case, Cases, Conflict};
+use super::judge::Key;
+use super::protect::{overridden, protected, stale};
+use super::remap::{self, Wish};
+use super::unique;
+use super::words::{describe, text};
+use super::{Decision, Merged};
+use crate::Result;
+use crate::catalog::Tracked;
+use crate::schema::{Action, ForeignKey, Identity};
+use crate::state;
 use std::collections::{BTreeMap, BTreeSet};
-use synqlite_wire::{Rid, Stamp, Value};
+use std::ops::Range;
+use synqlite_wire::{Cell, Rid, Value};
 
-/// Computes what every item shows; adds the items that depend on it.
-pub(crate) fn show(
-    conn: &Connection,
-    meta: &Meta,
-    catalog: &Catalog,
-    items: &mut Items,
-    merged: &mut Merged,
-) -> Result<()> {
-    let mut view = View { conn, meta, catalog, items, merged, first: BTreeMap::new() };
-    // Parents come first; inside a cycle of tables a second pass sees the parents of the first.
+/// Whether merges keep this foreign key.
+pub(super) fn enforced(cases: &Cases<'_>, fk: &ForeignKey) -> bool {
+    fk.enforced && cases.policies.enforces_foreign_keys()
+}
+
+/// What the cases show.
+#[derive(Default)]
+pub(super) struct View {
+    /// Rows of the visible cases.
+    pub rows: BTreeMap<usize, Vec<Value>>,
+    /// Why cases do not show what their registers say.
+    pub conflicts: BTreeMap<usize, Conflict>,
+    /// Unique keys that cases asked for: (table, position of the index, key).
+    pub wanted: Vec<(usize, usize, Key)>,
+    /// Unique keys that a case asked for and does not have: (name of the index, key).
+    pub claims: BTreeMap<usize, Vec<(String, Vec<u8>)>>,
+    /// Groups of a case that show something derived, not their register.
+    pub derived: BTreeMap<usize, BTreeSet<usize>>,
+}
+
+/// Computes the view of the cases, adding cases until nothing outside depends on what they show.
+pub(super) fn settle(cases: &mut Cases<'_>, judged: bool) -> Result<View> {
     loop {
-        let before = view.items.list.len();
-        let mut changed = false;
-        for table in 0..catalog.tables.len() {
-            changed |= view.table(table)?;
+        cases.neighbours()?;
+        let view = compute(cases, judged)?;
+        let before = cases.list.len();
+        grow(cases, &view, judged)?;
+        if cases.list.len() == before {
+            return Ok(view);
         }
-        if !changed && view.items.list.len() == before {
+    }
+}
+
+/// Adds the rows that what the cases show now concerns.
+fn grow(cases: &mut Cases<'_>, view: &View, judged: bool) -> Result<()> {
+    let catalog = cases.catalog();
+    for at in 0..cases.list.len() {
+        let (case, new) = (&cases.list[at], view.rows.get(&at));
+        if case.old.as_ref() == new {
+            continue;
+        }
+        let (table, old) = (case.table, case.old.clone());
+        let t = &catalog.tables[table];
+        let key = |row: &Vec<Value>| -> Vec<Value> {
+            let groups = t.table.groups.iter().filter(|g| g.keeps_previous);
+            groups.flat_map(|g| g.columns.iter().map(|&c| row[c].clone())).collect()
+        };
+        if old.as_ref().map(key) != new.map(key) {
+            cases.children(at)?;
+        }
+        if let (true, Some(old)) = (judged, old) {
+            let before = cases.judge.row(t, &old)?.keys;
+            let after = match new {
+                Some(new) => cases.judge.row(t, new)?.keys,
+                None => vec![None; before.len()],
+            };
+            for (u, (before, after)) in before.into_iter().zip(after).enumerate() {
+                let Some(left) = before else { continue };
+                if after.is_none_or(|key| key.canonical != left.canonical) {
+                    let name = t.table.uniques[u].name.clone();
+                    cases.waiting_for_key(table, &name, &left.canonical)?;
+                }
+            }
+        }
+    }
+    for (table, u, key) in &view.wanted {
+        let index = &catalog.tables[*table].table.uniques[*u];
+        cases.holder(*table, index, key)?;
+    }
+    Ok(())
+}
+
+/// Writes the view into the cases, and says what it decided against this site's rows.
+pub(super) fn decide(mut cases: Cases<'_>, view: View, merged: &mut Merged) -> Vec<Case> {
+    let View { mut rows, mut conflicts, mut claims, mut derived, .. } = view;
+    let rid = |c: &Case| c.stored.rid.clone();
+    let rids: Vec<Rid> = cases.list.iter().map(rid).collect();
+    let catalog = cases.catalog();
+    for (at, case) in cases.list.iter_mut().enumerate() {
+        case.new = rows.remove(&at);
+        case.conflict = conflicts.remove(&at);
+        case.winner = case.conflict.as_ref().and_then(|c| c.winner).map(|w| rids[w].clone());
+        case.claims = claims.remove(&at).unwrap_or_default();
+        case.derived = derived.remove(&at).unwrap_or_default();
+        let t = &catalog.tables[case.table];
+        merged.decisions.extend(renumbered(t, case));
+    }
+    cases.list
+}
+
+/// What to say of a row that does not get the integer key it asks for.
+fn renumbered(t: &Tracked, case: &Case) -> Option<Decision> {
+    let (alias, new) = (t.table.rowid_alias()?, case.new.as_ref()?);
+    let group = t.table.columns[alias].group;
+    let i = t.table.groups[group].columns.iter().position(|&c| c == alias)?;
+    let (wanted, shown) = (&case.cells[group].values[i], &new[alias]);
+    if wanted == shown || case.old.as_ref().is_some_and(|old| old[alias] == *shown) {
+        return None;
+    }
+    let (wanted, shown) = (text(wanted), text(shown));
+    let what = format!("{wanted} is taken by an earlier row; this one becomes {shown}");
+    let row = describe(t, case.old.as_deref(), &case.stored.rid);
+    Some(Decision { table: t.table.name.clone(), row, what })
+}
+
+/// Computes the view. `judged` is false for a first try that trusts that no unique key and no row
+/// constraint is in the way; the tables themselves will tell.
+pub(super) fn compute(cases: &Cases<'_>, judged: bool) -> Result<View> {
+    let revived = protected(cases);
+    let mut show = Show { cases, judged, view: View::default(), revived };
+    for component in &cases.catalog().components {
+        show.component(component.clone())?;
+    }
+    for &at in &show.revived {
+        if show.view.rows.contains_key(&at) {
+            let conflict = conflict("restrict_revived", "", None);
+            show.view.conflicts.insert(at, conflict);
+        }
+    }
+    Ok(show.view)
+}
+
+fn conflict(kind: &'static str, constraint: &str, winner: Option<usize>) -> Conflict {
+    Conflict { kind, constraint: constraint.to_owned(), winner }
+}
+
+pub(super) struct Show<'c, 'a> {
+    cases: &'c Cases<'a>,
+    judged: bool,
+    view: View,
+    revived: BTreeSet<usize>,
+}
+
+/// One round of a component: who is hidden, who has which number, who shows an earlier value.
+pub(super) struct Round {
+    tables: Range<usize>,
+    pub hidden: BTreeMap<usize, Conflict>,
+    pub ids: BTreeMap<usize, i64>,
+    pub rows: BTreeMap<usize, Vec<Value>>,
+    /// Groups whose reference an action on the parent's delete set to NULL or its default.
+    nulled: BTreeMap<usize, BTreeSet<usize>>,
+    /// The same for a change of the parent's key.
+    overridden: BTreeMap<usize, BTreeSet<usize>>,
+}
+
+/// A row that a case shows, and the groups that an action on its parent has set.
+pub(super) struct Displayed {
+    pub row: Vec<Value>,
+    nulled: BTreeSet<usize>,
+    overridden: BTreeSet<usize>,
+}
+
+/// Groups that show what they were before their last write (R-FALLBACK).
+pub(super) type Fallback = BTreeSet<usize>;
+
+impl Show<'_, '_> {
+    fn component(&mut self, tables: Range<usize>) -> Result<()> {
+        let cases = self.cases;
+        let candidate = |at: &usize| cases.list[*at].alive() || self.revived.contains(at);
+        let mine: Vec<usize> = (0..cases.list.len())
+            .filter(|&at| tables.contains(&cases.list[at].table))
+            .filter(candidate)
+            .collect();
+        if mine.is_empty() {
             return Ok(());
         }
-    }
-}
-
-struct View<'a> {
-    conn: &'a Connection,
-    meta: &'a Meta,
-    catalog: &'a Catalog,
-    items: &'a mut Items,
-    merged: &'a mut Merged,
-    /// For each table with remapped rows, the id that each item shows.
-    first: BTreeMap<usize, BTreeMap<usize, i64>>,
-}
-
-impl View<'_> {
-    /// Shows the items of one table. Returns whether any shows something new.
-    fn table(&mut self, table: usize) -> Result<bool> {
-        let t = &self.catalog.tables[table];
-        if !self.first.contains_key(&table) {
-            let ids = self.remap(table, t)?;
-            self.first.insert(table, ids);
+        let mut hidden = BTreeMap::new();
+        let (round, fallbacks) = loop {
+            let (mut round, fallbacks, news) = self.round(&tables, &mine, hidden)?;
+            if news.is_empty() {
+                break (round, fallbacks);
+            }
+            round.hidden.extend(news);
+            hidden = round.hidden;
+        };
+        for (&at, (groups, lost)) in &fallbacks {
+            self.view.conflicts.insert(at, Conflict { kind: "fallback", ..lost.clone() });
+            self.view.derived.entry(at).or_default().extend(groups);
         }
-        let mut changed = false;
-        let mut at = 0;
-        while at < self.items.list.len() {
-            if self.items.list[at].table == table {
-                let new = self.row(table, t, at)?;
-                if new != self.items.list[at].new {
-                    self.items.list[at].new = new;
-                    self.children(table, at)?;
-                    changed = true;
+        for (&at, groups) in &round.nulled {
+            self.view.conflicts.entry(at).or_insert(conflict("set_null", "", None));
+            self.view.derived.entry(at).or_default().extend(groups);
+        }
+        for (&at, groups) in &round.overridden {
+            self.view.derived.entry(at).or_default().extend(groups);
+        }
+        self.view.conflicts.extend(round.hidden);
+        self.view.rows.extend(round.rows);
+        Ok(())
+    }
+
+    /// Shows the candidates that are not hidden; returns those that turn out not to fit.
+    #[allow(clippy::type_complexity)]
+    fn round(
+        &mut self,
+        tables: &Range<usize>,
+        mine: &[usize],
+        hidden: BTreeMap<usize, Conflict>,
+    ) -> Result<(Round, BTreeMap<usize, (Fallback, Conflict)>, BTreeMap<usize, Conflict>)> {
+        let mut round = Round {
+            tables: tables.clone(),
+            hidden,
+            ids: BTreeMap::new(),
+            rows: BTreeMap::new(),
+            nulled: BTreeMap::new(),
+            overridden: BTreeMap::new(),
+        };
+        self.close(&mut round, mine);
+        let live: Vec<usize> =
+            mine.iter().copied().filter(|at| !round.hidden.contains_key(at)).collect();
+        round.ids = self.numbers(&round, &live)?;
+        self.display(&mut round, &live, &BTreeMap::new())?;
+        let mut news = self.dangling(&round, &live)?;
+        if self.judged {
+            for &at in live.iter().filter(|at| !news.contains_key(at)).collect::<Vec<_>>() {
+                let case = &self.cases.list[at];
+                let row = &round.rows[&at];
+                let t = &self.cases.catalog().tables[case.table];
+                if case.old.as_ref() != Some(row) && !self.cases.judge.row(t, row)?.valid {
+                    news.insert(at, conflict("row_constraint", "", None));
                 }
             }
-            at += 1;
         }
-        Ok(changed)
+        let mut fallbacks = BTreeMap::new();
+        if news.is_empty() && self.judged {
+            for table in tables.clone() {
+                let rows: Vec<usize> =
+                    live.iter().copied().filter(|&at| self.cases.list[at].table == table).collect();
+                let result = unique::grant(self, &round, table, &rows)?;
+                self.view.wanted.extend(result.wanted);
+                self.view.claims.extend(result.claims);
+                news.extend(result.lost);
+                fallbacks.extend(result.fallbacks);
+            }
+        }
+        if news.is_empty() && !fallbacks.is_empty() {
+            self.display(&mut round, &live, &fallbacks)?;
+        }
+        Ok((round, fallbacks, news))
     }
 
-    fn row(&self, table: usize, t: &Tracked, at: usize) -> Result<Option<Vec<Value>>> {
-        let item = &self.items.list[at];
-        if !item.stored.state.header.alive() {
-            return Ok(None);
+    pub(super) fn cases(&self) -> &Cases<'_> {
+        self.cases
+    }
+
+    /// Displays all live cases until references among them agree.
+    fn display(
+        &self,
+        round: &mut Round,
+        live: &[usize],
+        fallbacks: &BTreeMap<usize, (Fallback, Conflict)>,
+    ) -> Result<()> {
+        let none = Fallback::new();
+        // A key can be a reference itself; a chain of them is no longer than there are tables.
+        for _ in 0..=round.tables.len().max(1) {
+            let mut changed = false;
+            for &at in live {
+                let fallback = fallbacks.get(&at).map_or(&none, |(groups, _)| groups);
+                let Displayed { row, nulled, overridden } = self.row(round, at, fallback)?;
+                round.nulled.remove(&at);
+                round.overridden.remove(&at);
+                if !nulled.is_empty() {
+                    round.nulled.insert(at, nulled);
+                }
+                if !overridden.is_empty() {
+                    round.overridden.insert(at, overridden);
+                }
+                changed |= round.rows.get(&at) != Some(&row);
+                round.rows.insert(at, row);
+            }
+            if !changed {
+                break;
+            }
         }
-        let mut row = vec![Value::Null; t.table.columns.len()];
-        for (g, group) in item.stored.state.groups.iter().enumerate() {
-            let columns = &t.table.groups[g].columns;
-            match (&group.body, &item.old) {
-                (Body::Kept(cell), _) => {
-                    columns.iter().zip(&cell.values).for_each(|(&c, v)| row[c] = v.clone());
-                    for (&f, rid) in t.table.groups[g].foreign_keys.iter().zip(&cell.refs) {
-                        if let Some(rid) = rid {
-                            self.refer(t, f, rid, &mut row)?;
-                        }
+        Ok(())
+    }
+
+    /// FK closure: rows whose parent is not visible are hidden with it.
+    fn close(&self, round: &mut Round, mine: &[usize]) {
+        loop {
+            let mut changed = false;
+            for &at in mine {
+                if round.hidden.contains_key(&at) {
+                    continue;
+                }
+                let case = &self.cases.list[at];
+                let keys = &self.cases.catalog().tables[case.table].table.foreign_keys;
+                for (f, fk) in keys.iter().enumerate() {
+                    let set = matches!(fk.on_delete, Action::SetNull | Action::SetDefault);
+                    if !enforced(self.cases, fk) || set {
+                        continue;
                     }
-                }
-                (Body::Shown, Some(old)) => columns.iter().for_each(|&c| row[c] = old[c].clone()),
-                (Body::Shown, None) => {
-                    return Err(Error::Damaged(format!(
-                        "table {}: row {} is alive and has no values",
-                        t.table.name,
-                        super::describe(t, None, &item.stored.rid)
-                    )));
+                    let Some(rid) = self.reference(at, f) else { continue };
+                    let outlived = fk.on_delete == Action::Cascade
+                        && !self.revived.contains(&at)
+                        && stale(self.cases, at, f);
+                    let visible = self.visible(round, fk, &rid);
+                    if visible == Some(true) && !outlived {
+                        continue;
+                    }
+                    let dead = outlived || self.dead(fk, &rid);
+                    let kind = if dead { "fk_cascade" } else { "fk_parent_hidden" };
+                    round.hidden.insert(at, conflict(kind, &fk.name, None));
+                    changed = true;
+                    break;
                 }
             }
+            if !changed {
+                return;
+            }
         }
-        for (f, rid) in &item.follows {
-            self.refer(t, *f, rid, &mut row)?;
+    }
+
+    /// The row that foreign key `f` of a case refers to, unless a change of its key overrides the
+    /// reference.
+    fn reference(&self, at: usize, f: usize) -> Option<Rid> {
+        let case = &self.cases.list[at];
+        let t = &self.cases.catalog().tables[case.table];
+        let rid = case.reference(t, f)?;
+        let parent = self.cases.catalog().position(&t.table.foreign_keys[f].parent)?;
+        match self.cases.get(parent, rid) {
+            Some(p) if overridden(self.cases, at, f, p) => None,
+            _ => Some(rid.clone()),
         }
-        if let (Some(alias), Some(id)) = (t.table.rowid_alias(), self.first[&table].get(&at)) {
+    }
+
+    /// Whether the referenced row is visible; `None` if no such row is known.
+    fn visible(&self, round: &Round, fk: &ForeignKey, rid: &Rid) -> Option<bool> {
+        let parent = self.cases.catalog().position(&fk.parent)?;
+        if let Some(p) = self.cases.get(parent, rid) {
+            let case = &self.cases.list[p];
+            return Some(if round.tables.contains(&parent) {
+                (case.alive() || self.revived.contains(&p)) && !round.hidden.contains_key(&p)
+            } else {
+                self.view.rows.contains_key(&p)
+            });
+        }
+        let lookup = self.cases.lookup;
+        let t = &lookup.catalog.tables[parent];
+        let stored = state::of(lookup.conn, lookup.meta, t, rid).ok()??;
+        Some(stored.loc.is_some())
+    }
+
+    fn dead(&self, fk: &ForeignKey, rid: &Rid) -> bool {
+        let Some(parent) = self.cases.catalog().position(&fk.parent) else { return true };
+        match self.cases.get(parent, rid) {
+            Some(p) => !self.cases.list[p].alive() && !self.revived.contains(&p),
+            None => false,
+        }
+    }
+
+    /// R-REMAP for the tables of the component.
+    fn numbers(&self, round: &Round, live: &[usize]) -> Result<BTreeMap<usize, i64>> {
+        let mut ids = BTreeMap::new();
+        for table in round.tables.clone() {
+            let t = &self.cases.catalog().tables[table];
+            let (Some(alias), Identity::Birth) = (t.table.rowid_alias(), t.table.identity) else {
+                continue;
+            };
+            let mine = live.iter().copied().filter(|&at| self.cases.list[at].table == table);
+            let wish = |at: usize| {
+                let case = &self.cases.list[at];
+                let claim = case.stamp(t, alias).max(case.header().demoted);
+                let id = self.cases.wanted(t, alias, at)?;
+                Some(Wish { claim, rid: case.stored.rid.clone(), case: at, id })
+            };
+            let wishes = mine.filter_map(wish).collect();
+            let highest = || {
+                let all = self.cases.list.iter().enumerate().filter(|(_, c)| c.table == table);
+                let asked = all.clone().filter_map(|(at, _)| self.cases.wanted(t, alias, at)).max();
+                let places = all.filter_map(|(_, c)| c.stored.loc.clone()).collect();
+                let others = remap::highest(self.cases.lookup.conn, t, &places)?;
+                Ok(others.max(asked.unwrap_or(0)))
+            };
+            ids.extend(remap::grant(wishes, highest)?);
+        }
+        Ok(ids)
+    }
+
+    /// The row that a case shows.
+    pub(super) fn row(&self, round: &Round, at: usize, fallback: &Fallback) -> Result<Displayed> {
+        let case = &self.cases.list[at];
+        let t = &self.cases.catalog().tables[case.table];
+        let mut row = vec![Value::Null; t.table.columns.len()];
+        let (mut nulled, mut changed) = (BTreeSet::new(), BTreeSet::new());
+        let cell = |g: usize| cell_shown(case, g, fallback);
+        for (g, group) in t.table.groups.iter().enumerate() {
+            group.columns.iter().zip(&cell(g).values).for_each(|(&c, v)| row[c] = v.clone());
+        }
+        if let (Some(alias), Some(id)) = (t.table.rowid_alias(), round.ids.get(&at)) {
             row[alias] = Value::Integer(*id);
         }
-        Ok(Some(row))
+        for (f, fk) in t.table.foreign_keys.iter().enumerate() {
+            let g = t.table.columns[fk.columns[0]].group;
+            let Some(i) = t.table.groups[g].foreign_keys.iter().position(|&k| k == f) else {
+                continue;
+            };
+            let Some(rid) = &cell(g).refs[i] else { continue };
+            let earlier = fallback.contains(&g);
+            let keep = enforced(self.cases, fk);
+            let overridden = !earlier && self.reference(at, f).is_none();
+            let visible = self.visible(round, fk, rid);
+            let sets = matches!(fk.on_delete, Action::SetNull | Action::SetDefault);
+            let outlived = keep && sets && !earlier && stale(self.cases, at, f);
+            let action = match (visible, overridden) {
+                (_, true) if keep => fk.on_update,
+                (Some(false) | None, _) if keep => fk.on_delete,
+                (Some(true), _) if outlived => fk.on_delete,
+                (Some(true), _) => {
+                    self.follow(round, fk, rid, &mut row)?;
+                    continue;
+                }
+                _ => continue,
+            };
+            match action {
+                Action::SetNull => fk.columns.iter().for_each(|&c| row[c] = Value::Null),
+                Action::SetDefault => {
+                    for &c in &fk.columns {
+                        row[c] = self.cases.judge.default(t, c)?;
+                    }
+                }
+                _ => continue,
+            }
+            if overridden {
+                changed.insert(g)
+            } else {
+                nulled.insert(g)
+            };
+        }
+        Ok(Displayed { row, nulled, overridden: changed })
     }
 
-    /// R-REF: shows the key that the referenced row has now. A reference to a row that is not
-    /// visible keeps the value that was written.
-    fn refer(&self, t: &Tracked, f: usize, rid: &Rid, row: &mut [Value]) -> Result<()> {
-        let fk = &t.table.foreign_keys[f];
-        let Some(position) = self.catalog.position(&fk.parent) else { return Ok(()) };
-        let parent = &self.catalog.tables[position];
-        let shown = match self.items.get(position, rid) {
-            Some(at) => self.items.list[at].new.clone(),
-            None => match state::of(self.conn, self.meta, parent, rid)?.and_then(|s| s.loc) {
-                Some(loc) => parent.read(self.conn, &loc)?,
+    /// R-REF: shows the key that the referenced row shows.
+    fn follow(&self, round: &Round, fk: &ForeignKey, rid: &Rid, row: &mut [Value]) -> Result<()> {
+        let lookup = self.cases.lookup;
+        let Some(parent) = lookup.catalog.position(&fk.parent) else { return Ok(()) };
+        let pt = &lookup.catalog.tables[parent];
+        let shown = match self.cases.get(parent, rid) {
+            Some(p) => match round.rows.get(&p).or_else(|| self.view.rows.get(&p)) {
+                Some(shown) => Some(shown.clone()),
+                None => Some(plain(&self.cases.list[p], pt, round.ids.get(&p))),
+            },
+            None => match state::of(lookup.conn, lookup.meta, pt, rid)?.and_then(|s| s.loc) {
+                Some(loc) => pt.read(lookup.conn, &loc)?,
                 None => None,
             },
         };
@@ -126,162 +473,94 @@ impl View<'_> {
         Ok(())
     }
 
-    /// Makes the visible rows that refer to a row by a key that it no longer shows follow it.
-    fn children(&mut self, table: usize, at: usize) -> Result<()> {
-        let Item { old: Some(old), new: Some(new), stored, .. } = &self.items.list[at] else {
-            return Ok(());
-        };
-        let (old, new, rid) = (old.clone(), new.clone(), stored.rid.clone());
-        let references: Vec<_> = self.catalog.references_to(table).collect();
-        for (child, f) in references {
-            let c = &self.catalog.tables[child];
-            let fk = &c.table.foreign_keys[f];
-            let key = |row: &[Value]| -> Vec<Value> {
-                fk.parent_columns.iter().map(|&p| row[p].clone()).collect()
-            };
-            let before = key(&old);
-            if before == key(&new) || before.iter().any(Value::is_null) {
-                continue;
-            }
-            for loc in c.find(self.conn, &fk.columns, &before)? {
-                let item = item_at(self.conn, self.meta, self.catalog, self.items, child, &loc)?;
-                let Some(item) = item else { continue };
-                let group = c.table.columns[fk.columns[0]].group;
-                let item = &mut self.items.list[item];
-                let shown = item.stored.state.groups[group].body == Body::Shown;
-                if shown && !item.follows.iter().any(|(known, _)| *known == f) {
-                    item.follows.push((f, rid.clone()));
+    /// Rows that show a reference, by value alone, which no visible row answers.
+    fn dangling(&self, round: &Round, live: &[usize]) -> Result<BTreeMap<usize, Conflict>> {
+        let mut news = BTreeMap::new();
+        for &at in live {
+            let case = &self.cases.list[at];
+            let t = &self.cases.catalog().tables[case.table];
+            let row = &round.rows[&at];
+            for (f, fk) in t.table.foreign_keys.iter().enumerate() {
+                let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
+                if !enforced(self.cases, fk) || key.iter().any(Value::is_null) {
+                    continue;
+                }
+                let answered = self.reference(at, f).is_some_and(|rid| {
+                    self.visible(round, fk, &rid) == Some(true) && !round.nulled.contains_key(&at)
+                });
+                if !answered && !self.anyone_shows(round, fk, &key)? {
+                    news.insert(at, conflict("fk_dangling", &fk.name, None));
+                    break;
                 }
             }
         }
-        Ok(())
+        Ok(news)
     }
 
-    /// R-REMAP: among rows that ask for one integer key the earliest claim keeps it; the others get
-    /// numbers past every known one, in order of their claims. Returns the id of each item that
-    /// does not show the one it asks for, and of those that do again.
-    fn remap(&mut self, table: usize, t: &Tracked) -> Result<BTreeMap<usize, i64>> {
-        let none = BTreeMap::new();
-        let Some(alias) = t.table.rowid_alias() else { return Ok(none) };
-        if t.table.identity != Identity::Birth {
-            return Ok(none);
-        }
-        let news = |i: &Item| i.table == table && i.stored.state.kept_id(t).is_some();
-        if !self.items.list.iter().any(news) {
-            return Ok(none);
-        }
-        let sql = "SELECT loc FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL \
-                   AND loc IS NOT NULL";
-        let pending: Vec<Loc> = self
-            .conn
-            .prepare_cached(sql)?
-            .query_map([t.no], |row| row.get(0))?
-            .collect::<Result<_, _>>()?;
-        for loc in &pending {
-            item_at(self.conn, self.meta, self.catalog, self.items, table, loc)?;
-        }
-        let group = t.table.columns[alias].group;
-        let wanted = |item: &Item| -> Option<i64> {
-            let kept = item.stored.state.kept_id(t);
-            kept.or_else(|| item.old.as_ref().and_then(|old| old[alias].as_integer()))
+    /// Whether some visible row of the parent table shows a key.
+    fn anyone_shows(&self, round: &Round, fk: &ForeignKey, key: &[Value]) -> Result<bool> {
+        let lookup = self.cases.lookup;
+        let Some(parent) = lookup.catalog.position(&fk.parent) else { return Ok(false) };
+        let pt = &lookup.catalog.tables[parent];
+        let rows = round.rows.iter().filter(|(at, _)| !round.hidden.contains_key(at));
+        let rows =
+            rows.chain(&self.view.rows).filter(|(at, _)| self.cases.list[**at].table == parent);
+        let same = |(_, row): (&usize, &Vec<Value>)| {
+            let values = fk.parent_columns.iter().map(|&p| &row[p]);
+            values.zip(key).all(|(a, b)| a == b)
         };
-        let mut claims: BTreeMap<i64, Vec<(Stamp, Rid, usize)>> = BTreeMap::new();
-        let mut at = 0;
-        while at < self.items.list.len() {
-            let item = &self.items.list[at];
-            if item.table == table && item.stored.state.header.alive() {
-                let Some(id) = wanted(item) else {
-                    at += 1;
-                    continue;
-                };
-                let header = &item.stored.state.header;
-                let claim = item.stored.state.groups[group].stamp.max(header.demoted);
-                let claim = (claim, item.stored.rid.clone(), at);
-                claims.entry(id).or_default().push(claim);
-                // Whoever shows this number now is in the contest too.
-                item_at(self.conn, self.meta, self.catalog, self.items, table, &Loc::Row(id))?;
+        if rows.into_iter().any(same) {
+            return Ok(true);
+        }
+        for loc in pt.find(lookup.conn, &fk.parent_columns, key)? {
+            let stored = state::at(lookup.conn, lookup.meta, pt, &loc)?;
+            if stored.is_some_and(|s| self.cases.get(parent, &s.rid).is_none()) {
+                return Ok(true);
             }
-            at += 1;
         }
-        let mut ids = BTreeMap::new();
-        let mut losers = Vec::new();
-        for (id, mut claimants) in claims {
-            claimants.sort();
-            let mut claimants = claimants.into_iter();
-            ids.extend(claimants.next().map(|(_, _, at)| (at, id)));
-            losers.extend(claimants.map(|(claim, rid, at)| (claim, rid, at, id)));
-        }
-        if losers.is_empty() {
-            return Ok(ids);
-        }
-        losers.sort();
-        let mut free = Free::after(self.highest(table, t, &ids, &losers)?);
-        for (_, rid, at, id) in losers {
-            let fresh = free.take(&ids);
-            let item = &self.items.list[at];
-            if item.old.as_ref().is_none_or(|old| old[alias] != Value::Integer(fresh)) {
-                let what = format!("{id} is taken by an earlier row; this one becomes {fresh}");
-                let row = super::describe(t, item.old.as_deref(), &rid);
-                self.merged.decisions.push(Decision { table: t.table.name.clone(), row, what });
-            }
-            ids.insert(at, fresh);
-        }
-        Ok(ids)
+        Ok(false)
     }
 
-    /// The largest integer key that any known row asks for, visible or not.
-    fn highest(
-        &self,
-        table: usize,
-        t: &Tracked,
-        winners: &BTreeMap<usize, i64>,
-        losers: &[(Stamp, Rid, usize, i64)],
-    ) -> Result<i64> {
-        let items = || self.items.list.iter().filter(|i| i.table == table);
-        let dead = items().filter_map(|i| i.stored.state.kept_id(t)).max();
-        let asked = winners.values().copied().chain(losers.iter().map(|l| l.3)).max();
-        let kept: Option<i64> = self
-            .conn
-            .prepare_cached("SELECT max(wants) FROM synqlite_row WHERE tbl = ?1")?
-            .query_row([t.no], |row| row.get(0))?;
-        let theirs: BTreeSet<_> = items().filter_map(|i| i.stored.loc.clone()).collect();
-        let loc = crate::catalog::loc_sql(&t.table, "o.");
-        let sql = format!("SELECT {loc} FROM {} AS o ORDER BY {loc} DESC", t.target());
-        let mut statement = self.conn.prepare_cached(&sql)?;
-        let mut rows = statement.query([])?;
-        let mut shown = None;
-        while let Some(row) = rows.next()? {
-            let rowid: i64 = row.get(0)?;
-            if !theirs.contains(&Loc::Row(rowid)) {
-                shown = Some(rowid);
-                break;
+    /// A fallback must itself satisfy the foreign keys.
+    pub(super) fn fallback_refers(&self, round: &Round, at: usize, fallback: &Fallback) -> bool {
+        let case = &self.cases.list[at];
+        let t = &self.cases.catalog().tables[case.table];
+        t.table.foreign_keys.iter().enumerate().all(|(f, fk)| {
+            let g = t.table.columns[fk.columns[0]].group;
+            if !enforced(self.cases, fk) || !fallback.contains(&g) {
+                return true;
             }
-        }
-        Ok([dead, asked, kept, shown].into_iter().flatten().max().unwrap_or(0))
+            let cell = cell_shown(case, g, fallback);
+            let columns = &t.table.groups[g].columns;
+            let null = |c: &usize| {
+                let i = columns.iter().position(|x| x == c);
+                i.is_some_and(|i| cell.values[i].is_null())
+            };
+            let Some(i) = t.table.groups[g].foreign_keys.iter().position(|&k| k == f) else {
+                return true;
+            };
+            let shown = || cell.refs[i].as_ref().and_then(|rid| self.visible(round, fk, rid));
+            fk.columns.iter().any(null) || shown() == Some(true)
+        })
     }
 }
 
-/// Numbers past the largest known one; below it, from the top, once 63 bits are used up.
-struct Free {
-    next: Option<i64>,
-    down: i64,
+/// The cell that a group shows.
+pub(super) fn cell_shown<'c>(case: &'c Case, g: usize, fallback: &Fallback) -> &'c Cell {
+    match &case.stored.state.groups[g].previous {
+        Some(previous) if fallback.contains(&g) => previous,
+        _ => &case.cells[g],
+    }
 }
 
-impl Free {
-    fn after(highest: i64) -> Free {
-        Free { next: highest.checked_add(1), down: i64::MAX }
+/// What a case shows before anything is derived.
+fn plain(case: &Case, t: &Tracked, id: Option<&i64>) -> Vec<Value> {
+    let mut row = vec![Value::Null; t.table.columns.len()];
+    for (group, cell) in t.table.groups.iter().zip(&case.cells) {
+        group.columns.iter().zip(&cell.values).for_each(|(&c, v)| row[c] = v.clone());
     }
-
-    fn take(&mut self, taken: &BTreeMap<usize, i64>) -> i64 {
-        if let Some(id) = self.next {
-            self.next = id.checked_add(1);
-            return id;
-        }
-        loop {
-            self.down -= 1;
-            if !taken.values().any(|&id| id == self.down) {
-                return self.down;
-            }
-        }
+    if let (Some(alias), Some(id)) = (t.table.rowid_alias(), id) {
+        row[alias] = Value::Integer(*id);
     }
+    row
 }

@@ -8,8 +8,10 @@
 
 mod codec;
 mod segment;
+mod waits;
 
 pub use segment::{COLUMNS as SEGMENT_COLUMNS, Runs, Segment};
+pub use waits::{Waits, anyone_waits, record_waits};
 
 use crate::catalog::{Loc, Tracked};
 use crate::meta::Meta;
@@ -132,7 +134,13 @@ pub fn of(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid) -> Result<Opti
 }
 
 fn own_entry(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid) -> Result<Option<Stored>> {
-    // A site that has no number yet has no row here.
+    let Some(bytes) = known_bytes(meta, rid)? else { return Ok(None) };
+    let sql = "SELECT id, rid, loc, state FROM synqlite_row WHERE tbl = ?1 AND rid = ?2";
+    entry(conn, meta, t, sql, params![t.no, bytes])
+}
+
+/// Bytes of an identity. A site that has no number yet has no row here, hence `None`.
+pub fn known_bytes(meta: &Meta, rid: &Rid) -> Result<Option<Vec<u8>>> {
     if let Rid::Birth { site, .. } = rid
         && meta.known_number(*site).is_none()
     {
@@ -140,9 +148,13 @@ fn own_entry(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid) -> Result<O
     }
     let unknown = |site| Error::Damaged(format!("site {site} has no number"));
     let mut number = |site| meta.known_number(site).ok_or_else(|| unknown(site));
-    let bytes = Writer::new(&mut number).rid(rid)?;
-    let sql = "SELECT id, rid, loc, state FROM synqlite_row WHERE tbl = ?1 AND rid = ?2";
-    entry(conn, meta, t, sql, params![t.no, bytes])
+    Writer::new(&mut number).rid(rid).map(Some)
+}
+
+/// The row of an entry.
+pub fn entry_by_id(conn: &Connection, meta: &Meta, t: &Tracked, id: i64) -> Result<Option<Stored>> {
+    let sql = "SELECT id, rid, loc, state FROM synqlite_row WHERE id = ?1";
+    entry(conn, meta, t, sql, params![id])
 }
 
 fn entry(
@@ -177,6 +189,11 @@ pub fn decode(
     Ok(Stored { entry: Some(id), rid, loc, state })
 }
 
+/// An identity from its bytes.
+pub fn decode_rid(meta: &Meta, bytes: &[u8]) -> Result<Rid> {
+    Reader::new(meta, bytes).rid()
+}
+
 /// Forgets where a row is, so that another can be placed there.
 pub fn unplace(conn: &Connection, stored: &Stored) -> Result<()> {
     if let Some(id) = stored.entry {
@@ -186,14 +203,14 @@ pub fn unplace(conn: &Connection, stored: &Stored) -> Result<()> {
 }
 
 /// Saves a row in an entry of its own. `position` marks it as changed for those who pull, and is
-/// absent if only its place changed.
+/// absent if only its place changed. Returns the entry.
 pub fn put(
     conn: &Connection,
     meta: &mut Meta,
     t: &Tracked,
     stored: &Stored,
     position: Option<i64>,
-) -> Result<()> {
+) -> Result<i64> {
     let state = Writer::new(&mut |site| meta.number(conn, site)).state(t, &stored.state)?;
     let wants = stored.state.kept_id(t);
     match (stored.entry, position) {
@@ -201,10 +218,12 @@ pub fn put(
             let sql = "UPDATE synqlite_row SET loc = ?2, wants = ?3, state = ?4, position = ?5 \
                        WHERE id = ?1";
             conn.prepare_cached(sql)?.execute(params![id, stored.loc, wants, state, position])?;
+            Ok(id)
         }
         (Some(id), None) => {
             let sql = "UPDATE synqlite_row SET loc = ?2, wants = ?3, state = ?4 WHERE id = ?1";
             conn.prepare_cached(sql)?.execute(params![id, stored.loc, wants, state])?;
+            Ok(id)
         }
         (None, position) => {
             let rid = Writer::new(&mut |site| meta.number(conn, site)).rid(&stored.rid)?;
@@ -215,10 +234,9 @@ pub fn put(
             let sql = "INSERT INTO synqlite_row(tbl, rid, loc, wants, position, state) \
                        VALUES(?1, ?2, ?3, ?4, ?5, ?6)";
             let row = params![t.no, rid, stored.loc, wants, position, state];
-            conn.prepare_cached(sql)?.execute(row)?;
+            Ok(conn.prepare_cached(sql)?.insert(row)?)
         }
     }
-    Ok(())
 }
 
 /// The next number of a birth in this table at this site.

@@ -1,0 +1,136 @@
+//! Open conflict records: rows that do not show what was written, because a constraint would break.
+//!
+//! A record is derived from the state, so every site that has seen the same changes has the same
+//! records under the same ids, and a record closes by itself when its obstacle goes.
+
+use crate::catalog::{Loc, Tracked};
+use crate::merge::describe;
+use crate::meta::Meta;
+use crate::refs::Lookup;
+use crate::replica::Replica;
+use crate::state::{self, Body};
+use crate::{Error, Result};
+use rusqlite::Connection;
+use synqlite_wire::{Rid, SiteId, Value};
+
+/// One row that does not show what was written.
+#[derive(Clone, Debug)]
+pub struct Conflict {
+    /// 32 hex digits, the same on every site.
+    pub id: String,
+    /// Table.
+    pub table: String,
+    /// The row, by its primary key.
+    pub row: String,
+    /// Kind, as in SEMANTICS 2.7.
+    pub kind: String,
+    /// The index or foreign key that would break; empty for a constraint on single rows.
+    pub constraint: String,
+    /// What the row shows, by column; empty if it is hidden.
+    pub shown: Vec<(String, Value)>,
+    /// What was written, by column.
+    pub displaced: Vec<(String, Value)>,
+    /// The row that has what this one asks for.
+    pub winner: Option<String>,
+    /// Who wrote the row, and when last, in milliseconds since 1970.
+    pub sites: Vec<(SiteId, i64)>,
+}
+
+impl Replica {
+    /// The open records, in order of table and row.
+    pub fn conflicts(&self) -> Result<Vec<Conflict>> {
+        self.read(|conn, meta, loaded| {
+            let mut out = Vec::new();
+            for t in &loaded.catalog.tables {
+                let lookup = Lookup { conn, meta, catalog: &loaded.catalog };
+                of_table(lookup, t, &mut out)?;
+            }
+            out.sort_by(|a, b| (&a.table, &a.row, &a.kind).cmp(&(&b.table, &b.row, &b.kind)));
+            Ok(out)
+        })
+    }
+}
+
+/// How many records are open.
+pub fn count(conn: &Connection) -> Result<u64> {
+    let sql = "SELECT count(*) FROM synqlite_row WHERE kind IS NOT NULL";
+    let count: i64 = conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+    Ok(count.unsigned_abs())
+}
+
+fn of_table(lookup: Lookup<'_>, t: &Tracked, out: &mut Vec<Conflict>) -> Result<()> {
+    let Lookup { conn, meta, .. } = lookup;
+    let sql = "SELECT id, rid, loc, state, kind, cons, winner FROM synqlite_row \
+               WHERE +tbl = ?1 AND kind IS NOT NULL";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query([t.no])?;
+    while let Some(row) = rows.next()? {
+        let (rid, state): (Vec<u8>, Vec<u8>) = (row.get(1)?, row.get(3)?);
+        let loc: Option<Loc> = row.get(2)?;
+        let stored = state::decode(meta, t, row.get(0)?, &rid, loc, &state)?;
+        let old = match &stored.loc {
+            Some(loc) => t.read(conn, loc)?,
+            None => None,
+        };
+        let mut written = vec![Value::Null; t.table.columns.len()];
+        for (g, group) in t.table.groups.iter().enumerate() {
+            let values: Vec<Value> = match (&stored.state.groups[g].body, &old) {
+                (Body::Kept(cell), _) => cell.values.clone(),
+                (Body::Shown, Some(old)) => group.columns.iter().map(|&c| old[c].clone()).collect(),
+                (Body::Shown, None) => {
+                    return Err(Error::Damaged("a hidden row has no values".into()));
+                }
+            };
+            group.columns.iter().zip(values).for_each(|(&c, v)| written[c] = v);
+        }
+        let named = |values: &[Value]| -> Vec<(String, Value)> {
+            let names = t.table.columns.iter().map(|c| c.name.clone());
+            names.zip(values.iter().cloned()).collect()
+        };
+        let (kind, constraint): (String, String) = (row.get(4)?, row.get(5)?);
+        let winner: Option<Vec<u8>> = row.get(6)?;
+        let winner = winner.map(|bytes| winner_text(meta, conn, t, &bytes)).transpose()?;
+        let mut sites: Vec<(SiteId, i64)> = Vec::new();
+        for stamp in stored.state.groups.iter().map(|g| g.stamp) {
+            match sites.iter_mut().find(|(site, _)| *site == stamp.site) {
+                Some((_, at)) => *at = (*at).max(stamp.hlc.ms()),
+                None => sites.push((stamp.site, stamp.hlc.ms())),
+            }
+        }
+        sites.sort();
+        out.push(Conflict {
+            id: record_id(&t.table.name, &kind, &constraint, &stored.rid),
+            table: t.table.name.clone(),
+            row: describe(t, Some(&written), &stored.rid),
+            kind,
+            constraint,
+            shown: old.as_deref().map(named).unwrap_or_default(),
+            displaced: named(&written),
+            winner,
+            sites,
+        });
+    }
+    Ok(())
+}
+
+fn winner_text(meta: &Meta, conn: &Connection, t: &Tracked, bytes: &[u8]) -> Result<String> {
+    let rid = state::decode_rid(meta, bytes)?;
+    let stored = state::of(conn, meta, t, &rid)?;
+    let row = match stored.and_then(|s| s.loc) {
+        Some(loc) => t.read(conn, &loc)?,
+        None => None,
+    };
+    Ok(describe(t, row.as_deref(), &rid))
+}
+
+/// The same on every site: from what identifies the row, not from local numbers.
+fn record_id(table: &str, kind: &str, constraint: &str, rid: &Rid) -> String {
+    use sha2::{Digest, Sha256};
+    let mut hash = Sha256::new();
+    for part in [table, kind, constraint] {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    hash.update(synqlite_wire::key::encode(&[synqlite_wire::key::KeyPart::Row(rid.clone())]));
+    hash.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+}

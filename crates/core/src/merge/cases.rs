@@ -1,0 +1,356 @@
+//! The rows that a merge has to decide on, and how their number grows (R-MAT).
+//!
+//! A case is a row whose display may change: rows that the join changed, and from there rows that
+//! refer to them, are referred to by them, hold a key they want or wait for a key they leave. All
+//! other rows keep what they show, so cost follows the change and not the size of the tables.
+
+use super::judge::Judge;
+use crate::Result;
+use crate::catalog::{Catalog, Loc, Tracked};
+use crate::export::shown;
+use crate::policy::Policies;
+use crate::refs::Lookup;
+use crate::schema::{Action, Identity, UniqueIndex};
+use crate::state::{self, Body, Stored};
+use rusqlite::params;
+use std::collections::{BTreeSet, HashMap};
+use synqlite_wire::{Cell, Header, Rid, Stamp, Value};
+
+/// A row to decide on.
+pub(super) struct Case {
+    /// Position of its table in the catalog.
+    pub table: usize,
+    /// Its place and its state after the join.
+    pub stored: Stored,
+    /// Values and references of all its registers.
+    pub cells: Vec<Cell>,
+    /// What it showed before.
+    pub old: Option<Vec<Value>>,
+    /// What it shows now.
+    pub new: Option<Vec<Value>>,
+    /// Why it does not show what its registers say, as the merge found.
+    pub conflict: Option<Conflict>,
+    /// Identity of the row that won over it.
+    pub winner: Option<Rid>,
+    /// Groups that show something derived, not their register.
+    pub derived: BTreeSet<usize>,
+    /// Unique keys that it asks for and does not have: (index, key).
+    pub claims: Vec<(String, Vec<u8>)>,
+    /// Whether the join changed its state.
+    pub news: bool,
+    /// Whether its entry must be written although its state brought no news.
+    pub unsaved: bool,
+    /// Whether this site's fold has just written it.
+    touched: bool,
+    /// Whether the rows that refer to it are cases too.
+    children: bool,
+}
+
+/// Why a row does not show what its registers say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Conflict {
+    /// Kind, as in SEMANTICS 2.7.
+    pub kind: &'static str,
+    /// The constraint.
+    pub constraint: String,
+    /// The case that won, if another row did.
+    pub winner: Option<usize>,
+}
+
+impl Case {
+    pub fn alive(&self) -> bool {
+        self.stored.state.header.alive()
+    }
+
+    pub fn header(&self) -> &Header {
+        &self.stored.state.header
+    }
+
+    /// Stamp of the register that holds a column.
+    pub fn stamp(&self, t: &Tracked, column: usize) -> Stamp {
+        self.stored.state.groups[t.table.columns[column].group].stamp
+    }
+
+    /// The row that the register of foreign key `f` refers to.
+    pub fn reference(&self, t: &Tracked, f: usize) -> Option<&Rid> {
+        let group = t.table.columns[t.table.foreign_keys[f].columns[0]].group;
+        let at = t.table.groups[group].foreign_keys.iter().position(|&k| k == f)?;
+        self.cells[group].refs[at].as_ref()
+    }
+}
+
+/// All cases of a merge.
+pub(super) struct Cases<'a> {
+    pub lookup: Lookup<'a>,
+    pub policies: &'a Policies,
+    pub judge: Judge<'a>,
+    pub list: Vec<Case>,
+    index: HashMap<(usize, Rid), usize>,
+    /// Cases up to here have been asked for their neighbours.
+    asked: usize,
+}
+
+impl<'a> Cases<'a> {
+    pub fn new(lookup: Lookup<'a>, policies: &'a Policies) -> Result<Cases<'a>> {
+        let judge = Judge::new(lookup.conn)?;
+        Ok(Cases { lookup, policies, judge, list: vec![], index: HashMap::new(), asked: 0 })
+    }
+
+    pub fn catalog(&self) -> &'a Catalog {
+        self.lookup.catalog
+    }
+
+    pub fn get(&self, table: usize, rid: &Rid) -> Option<usize> {
+        self.index.get(&(table, rid.clone())).copied()
+    }
+
+    /// Adds a row. `old` is what it shows.
+    pub fn push(
+        &mut self,
+        table: usize,
+        stored: Stored,
+        old: Option<Vec<Value>>,
+        news: bool,
+    ) -> Result<usize> {
+        let t = &self.catalog().tables[table];
+        let mut cells = Vec::with_capacity(stored.state.groups.len());
+        for (g, group) in stored.state.groups.iter().enumerate() {
+            cells.push(match (&group.body, &old) {
+                (Body::Kept(cell), _) => cell.clone(),
+                (Body::Shown, Some(old)) => self.lookup.cell(t, g, old)?,
+                (Body::Shown, None) => {
+                    let columns = t.table.groups[g].columns.len();
+                    let refs = t.table.groups[g].foreign_keys.len();
+                    Cell { values: vec![Value::Null; columns], refs: vec![None; refs] }
+                }
+            });
+        }
+        let at = self.list.len();
+        self.index.insert((table, stored.rid.clone()), at);
+        self.list.push(Case {
+            table,
+            stored,
+            cells,
+            old,
+            new: None,
+            conflict: None,
+            winner: None,
+            derived: BTreeSet::new(),
+            claims: vec![],
+            news,
+            unsaved: false,
+            touched: false,
+            children: false,
+        });
+        Ok(at)
+    }
+
+    /// Adds a row that this site has just written, with the rows that wait for keys it left.
+    pub fn touched(&mut self, table: usize, stored: Stored) -> Result<usize> {
+        let at = self.load(table, stored)?;
+        self.list[at].touched = true;
+        let t = &self.catalog().tables[table];
+        let mut before = vec![Value::Null; t.table.columns.len()];
+        for (g, group) in t.table.groups.iter().enumerate() {
+            let previous = self.list[at].stored.state.groups[g].previous.as_ref();
+            let cell = previous.unwrap_or(&self.list[at].cells[g]);
+            group.columns.iter().zip(&cell.values).for_each(|(&c, v)| before[c] = v.clone());
+        }
+        for (u, key) in self.judge.row(t, &before)?.keys.into_iter().enumerate() {
+            if let Some(key) = key {
+                self.waiting_for_key(table, &t.table.uniques[u].name, &key.canonical)?;
+            }
+        }
+        if let Some(old) = self.list[at].old.clone() {
+            for (u, key) in self.judge.row(t, &old)?.keys.into_iter().enumerate() {
+                if let Some(key) = key {
+                    self.waiting_for_key(table, &t.table.uniques[u].name, &key.canonical)?;
+                }
+            }
+        }
+        Ok(at)
+    }
+
+    fn load(&mut self, table: usize, stored: Stored) -> Result<usize> {
+        if let Some(at) = self.get(table, &stored.rid) {
+            return Ok(at);
+        }
+        let old = match &stored.loc {
+            Some(loc) => Some(shown(self.lookup.conn, &self.catalog().tables[table], loc)?),
+            None => None,
+        };
+        self.push(table, stored, old, false)
+    }
+
+    /// The visible row at `loc` becomes a case.
+    pub fn load_at(&mut self, table: usize, loc: &Loc) -> Result<Option<usize>> {
+        let (Lookup { conn, meta, .. }, t) = (self.lookup, &self.catalog().tables[table]);
+        let Some(stored) = state::at(conn, meta, t, loc)? else { return Ok(None) };
+        if self.get(table, &stored.rid).is_none() && !t.exists(conn, loc)? {
+            return Ok(None);
+        }
+        self.load(table, stored).map(Some)
+    }
+
+    /// Whether cases were added that `neighbours` has not been asked about.
+    pub fn has_grown(&self) -> bool {
+        self.asked < self.list.len()
+    }
+
+    /// Adds the rows on which the cases depend by state alone.
+    pub fn neighbours(&mut self) -> Result<()> {
+        while self.asked < self.list.len() {
+            let at = self.asked;
+            self.asked += 1;
+            self.parents(at)?;
+            self.rivals_for_id(at)?;
+            if self.may_move_children(at) {
+                self.children(at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether what the case becomes can change what the rows that refer to it show.
+    fn may_move_children(&self, at: usize) -> bool {
+        let case = &self.list[at];
+        let Some(old) = &case.old else { return true };
+        if !case.alive() || case.touched || case.news && !case.header().reinserted.is_zero() {
+            return true;
+        }
+        let t = &self.catalog().tables[case.table];
+        let mut keys = t.table.groups.iter().zip(&case.cells).filter(|(g, _)| g.keeps_previous);
+        keys.any(|(g, cell)| g.columns.iter().zip(&cell.values).any(|(&c, v)| old[c] != *v))
+    }
+
+    /// Parents that are dead, hidden or revived; their fate and this row's depend on each other.
+    fn parents(&mut self, at: usize) -> Result<()> {
+        let Lookup { conn, meta, catalog } = self.lookup;
+        let table = self.list[at].table;
+        let t = &catalog.tables[table];
+        for (f, fk) in t.table.foreign_keys.iter().enumerate() {
+            let Some(parent) = catalog.position(&fk.parent) else { continue };
+            let mut rids: Vec<Rid> = self.list[at].reference(t, f).cloned().into_iter().collect();
+            if let Some(old) = &self.list[at].old {
+                rids.extend(self.lookup.reference(t, f, old)?);
+            }
+            for rid in rids {
+                if self.get(parent, &rid).is_some() {
+                    continue;
+                }
+                let p = &catalog.tables[parent];
+                let Some(stored) = state::of(conn, meta, p, &rid)? else { continue };
+                let follows = matches!(fk.on_update, Action::SetNull | Action::SetDefault);
+                let header = &stored.state.header;
+                let plain = header.alive() && stored.loc.is_some() && header.reinserted.is_zero();
+                if !plain || follows {
+                    self.load(parent, stored)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows that refer to a case, visible or not.
+    pub fn children(&mut self, at: usize) -> Result<()> {
+        if std::mem::replace(&mut self.list[at].children, true) {
+            return Ok(());
+        }
+        let Lookup { conn, meta, catalog } = self.lookup;
+        let table = self.list[at].table;
+        let references: Vec<_> = catalog.references_to(table).collect();
+        for (child, f) in references {
+            let c = &catalog.tables[child];
+            let fk = &c.table.foreign_keys[f];
+            let Some(old) = &self.list[at].old else { continue };
+            let key: Vec<Value> = fk.parent_columns.iter().map(|&p| old[p].clone()).collect();
+            if !key.iter().any(Value::is_null) {
+                for loc in c.find(conn, &fk.columns, &key)? {
+                    self.load_at(child, &loc)?;
+                }
+            }
+        }
+        for (no, entry) in
+            waiting_for_row(conn, meta, &catalog.tables[table], &self.list[at].stored.rid)?
+        {
+            self.load_entry(no, entry)?;
+        }
+        Ok(())
+    }
+
+    fn load_entry(&mut self, no: u32, entry: i64) -> Result<()> {
+        let Lookup { conn, meta, catalog } = self.lookup;
+        let Some(table) = catalog.position_of_no(no) else { return Ok(()) };
+        if let Some(stored) = state::entry_by_id(conn, meta, &catalog.tables[table], entry)? {
+            self.load(table, stored)?;
+        }
+        Ok(())
+    }
+
+    /// Rows that ask for the integer key of a case, or hold it.
+    fn rivals_for_id(&mut self, at: usize) -> Result<()> {
+        let Lookup { conn, catalog, .. } = self.lookup;
+        let table = self.list[at].table;
+        let t = &catalog.tables[table];
+        let (Some(alias), Identity::Birth) = (t.table.rowid_alias(), t.table.identity) else {
+            return Ok(());
+        };
+        let Some(id) = self.wanted(t, alias, at) else { return Ok(()) };
+        let same = self.list[at].old.as_ref().is_some_and(|old| old[alias] == Value::Integer(id));
+        if same && self.list[at].alive() && !self.list[at].news {
+            return Ok(());
+        }
+        self.load_at(table, &Loc::Row(id))?;
+        let sql = "SELECT loc FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL \
+                   AND loc IS NOT NULL";
+        let mut statement = conn.prepare_cached(sql)?;
+        let pending = statement.query_map([t.no], |row| row.get(0))?;
+        for loc in pending.collect::<Result<Vec<Loc>, _>>()? {
+            self.load_at(table, &loc)?;
+        }
+        Ok(())
+    }
+
+    /// The integer key that a case asks for.
+    pub fn wanted(&self, t: &Tracked, alias: usize, at: usize) -> Option<i64> {
+        let group = t.table.columns[alias].group;
+        let i = t.table.groups[group].columns.iter().position(|&c| c == alias)?;
+        self.list[at].cells[group].values[i].as_integer()
+    }
+
+    /// Adds the visible row that has a key which a case wants.
+    pub fn holder(&mut self, table: usize, u: &UniqueIndex, key: &super::judge::Key) -> Result<()> {
+        let t = &self.catalog().tables[table];
+        if let Some(loc) = self.judge.holder(t, u, key)? {
+            self.load_at(table, &loc)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the rows that wait for a key which a case no longer has.
+    pub fn waiting_for_key(&mut self, table: usize, index: &str, key: &[u8]) -> Result<()> {
+        let t = &self.catalog().tables[table];
+        let sql = "SELECT entry FROM synqlite_claim WHERE tbl = ?1 AND idx = ?2 AND key = ?3";
+        let mut statement = self.lookup.conn.prepare_cached(sql)?;
+        let entries = statement.query_map(params![t.no, index, key], |row| row.get(0))?;
+        for entry in entries.collect::<Result<Vec<i64>, _>>()? {
+            self.load_entry(t.no, entry)?;
+        }
+        Ok(())
+    }
+}
+
+/// Entries of rows whose kept references are to this row, with the numbers of their tables.
+fn waiting_for_row(
+    conn: &rusqlite::Connection,
+    meta: &crate::meta::Meta,
+    t: &Tracked,
+    rid: &Rid,
+) -> Result<Vec<(u32, i64)>> {
+    let Some(bytes) = state::known_bytes(meta, rid)? else { return Ok(vec![]) };
+    let sql = "SELECT r.tbl, r.id FROM synqlite_reference AS w JOIN synqlite_row AS r \
+               ON r.id = w.entry WHERE w.tbl = ?1 AND w.rid = ?2";
+    let mut statement = conn.prepare_cached(sql)?;
+    let found = statement.query_map(params![t.no, bytes], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(found.collect::<Result<_, _>>()?)
+}

@@ -1,0 +1,92 @@
+//! R-COMP: folding its own changes never removes, reverts or resurrects what a user wrote
+//! (INV-LOCAL).
+//!
+//! Only a row that the user could not see can stand in the way: one that is hidden and has the
+//! earlier claim to a key the user has just given to another row, or that protects a row the user
+//! has just deleted. Such a row is demoted: its claims count from now. Rows whose obstacle the user
+//! removed come back (R-RETURN).
+
+use super::cases::Cases;
+use super::{Merged, apply, view};
+use crate::Result;
+use crate::catalog::Catalog;
+use crate::meta::Meta;
+use crate::policy::Policies;
+use crate::refs::Lookup;
+use crate::state;
+use rusqlite::Connection;
+use std::collections::BTreeSet;
+use synqlite_wire::Rid;
+
+/// More demotions than this in one fold mean that rows demote each other in a circle.
+const MAX_ROUNDS: usize = 50;
+
+/// Shows what the rows a fold has written mean for the rows that wait, after demoting those that
+/// would contradict what the user sees.
+pub(crate) fn compensate(
+    conn: &Connection,
+    meta: &mut Meta,
+    catalog: &Catalog,
+    policies: &Policies,
+    touched: Vec<(u32, Rid)>,
+) -> Result<()> {
+    for _ in 0..MAX_ROUNDS {
+        let lookup = Lookup { conn, meta, catalog };
+        let mut cases = Cases::new(lookup, policies)?;
+        let mut mine = BTreeSet::new();
+        for (no, rid) in &touched {
+            let Some(table) = catalog.position_of_no(*no) else { continue };
+            let stored = state::of(conn, meta, &catalog.tables[table], rid)?;
+            if let Some(stored) = stored {
+                mine.insert(cases.touched(table, stored)?);
+            }
+        }
+        let view = view::settle(&mut cases, true)?;
+        let mut demoted = BTreeSet::new();
+        for (at, case) in cases.list.iter().enumerate() {
+            let shown = view.rows.get(&at);
+            if case.alive() && case.old.is_some() && case.old.as_ref() != shown {
+                // A visible row would lose, because of one the user could not see.
+                let winner = view.conflicts.get(&at).and_then(|c| c.winner);
+                demoted.extend(winner.filter(|w| cases.list[*w].old.as_ref() != view.rows.get(w)));
+            }
+            if !case.alive() && mine.contains(&at) && shown.is_some() {
+                demoted.extend(protectors(&cases, at));
+            }
+        }
+        if demoted.is_empty() {
+            let mut merged = Merged::default();
+            let list = view::decide(cases, view, &mut merged);
+            return apply::apply(conn, meta, catalog, policies, list, &mut merged);
+        }
+        let demoted: Vec<_> = demoted
+            .into_iter()
+            .map(|at| (cases.list[at].table, cases.list[at].stored.clone()))
+            .collect();
+        drop(cases);
+        for (table, mut stored) in demoted {
+            stored.state.header.demoted = meta.tick(0);
+            let position = meta.position;
+            state::put(conn, meta, &catalog.tables[table], &stored, Some(position))?;
+        }
+    }
+    Err(crate::Error::Damaged("rows that are hidden stand in each other's way in a circle".into()))
+}
+
+/// Hidden rows whose references keep a deleted row shown.
+fn protectors(cases: &Cases<'_>, dead: usize) -> Vec<usize> {
+    let (table, rid) = (cases.list[dead].table, &cases.list[dead].stored.rid);
+    let mut found = Vec::new();
+    for (at, case) in cases.list.iter().enumerate() {
+        let t = &cases.catalog().tables[case.table];
+        let refers = (0..t.table.foreign_keys.len()).any(|f| {
+            cases.catalog().position(&t.table.foreign_keys[f].parent) == Some(table)
+                && case.reference(t, f) == Some(rid)
+                && case.stamp(t, t.table.foreign_keys[f].columns[0]) > case.header().demoted
+        });
+        if refers && case.alive() && case.old.is_none() {
+            found.push(at);
+        }
+    }
+    found
+}

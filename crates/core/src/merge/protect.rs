@@ -1,0 +1,130 @@
+//! R-PROTECT: a dead row that a living one refers to under RESTRICT or NO ACTION is shown again,
+//! and with it what it depends on itself.
+
+use super::cases::{Case, Cases};
+use super::view::enforced;
+use crate::schema::{Action, ForeignKey};
+use std::collections::BTreeSet;
+
+/// The dead cases that are protected: the least set that satisfies the rule.
+pub(super) fn protected(cases: &Cases<'_>) -> BTreeSet<usize> {
+    let mut shown = BTreeSet::new();
+    if !cases.policies.enforces_foreign_keys() {
+        return shown;
+    }
+    loop {
+        let fallen = cascade(cases, &shown);
+        let gone = |p: usize| !cases.list[p].alive() && !shown.contains(&p) || fallen.contains(&p);
+        let mut stack = Vec::new();
+        for at in candidates(cases, &shown).filter(|at| !fallen.contains(at)) {
+            let case = &cases.list[at];
+            for (f, fk) in keys(cases, case) {
+                let Some(p) = parent(cases, at, f) else { continue };
+                let t = &cases.catalog().tables[case.table];
+                let demoted = case.stamp(t, fk.columns[0]) <= case.header().demoted;
+                if restricts(fk.on_delete) && gone(p) && (shown.contains(&at) || !demoted) {
+                    stack.push(p);
+                }
+            }
+        }
+        let mut news = BTreeSet::new();
+        while let Some(p) = stack.pop() {
+            if !news.insert(p) {
+                continue;
+            }
+            for (f, fk) in keys(cases, &cases.list[p]) {
+                let Some(grandparent) = parent(cases, p, f) else { continue };
+                let needs = restricts(fk.on_delete) || fk.on_delete == Action::Cascade;
+                if needs && gone(grandparent) {
+                    stack.push(grandparent);
+                }
+            }
+        }
+        let before = shown.len();
+        shown.extend(news);
+        if shown.len() == before {
+            return shown;
+        }
+    }
+}
+
+/// Cases that cascade away, given the protected ones.
+fn cascade(cases: &Cases<'_>, shown: &BTreeSet<usize>) -> BTreeSet<usize> {
+    let mut fallen = BTreeSet::new();
+    loop {
+        let before = fallen.len();
+        for at in candidates(cases, shown).collect::<Vec<_>>() {
+            if fallen.contains(&at) {
+                continue;
+            }
+            let falls = keys(cases, &cases.list[at]).any(|(f, fk)| {
+                if fk.on_delete != Action::Cascade {
+                    return false;
+                }
+                let Some(p) = parent(cases, at, f) else { return false };
+                let dead = !cases.list[p].alive() && !shown.contains(&p);
+                let stale = !shown.contains(&at) && stale(cases, at, f);
+                dead || fallen.contains(&p) || stale
+            });
+            if falls {
+                fallen.insert(at);
+            }
+        }
+        if fallen.len() == before {
+            return fallen;
+        }
+    }
+}
+
+/// R-INC: the reference was written before the parent's latest re-insert, so it is to its former
+/// life.
+pub(super) fn stale(cases: &Cases<'_>, at: usize, f: usize) -> bool {
+    let case = &cases.list[at];
+    let t = &cases.catalog().tables[case.table];
+    let fk = &t.table.foreign_keys[f];
+    let written = case.stamp(t, fk.columns[0]);
+    parent(cases, at, f).is_some_and(|p| written < cases.list[p].header().reinserted)
+}
+
+/// The case that foreign key `f` refers to, if it is one and the reference counts.
+pub(super) fn parent(cases: &Cases<'_>, at: usize, f: usize) -> Option<usize> {
+    let case = &cases.list[at];
+    let t = &cases.catalog().tables[case.table];
+    let fk = &t.table.foreign_keys[f];
+    let rid = case.reference(t, f)?;
+    let p = cases.get(cases.catalog().position(&fk.parent)?, rid)?;
+    (!overridden(cases, at, f, p)).then_some(p)
+}
+
+/// R-FK-ONUPDATE: a later change of the parent's key by a user sets the reference to NULL or its
+/// default.
+pub(super) fn overridden(cases: &Cases<'_>, at: usize, f: usize, p: usize) -> bool {
+    let (case, parent) = (&cases.list[at], &cases.list[p]);
+    let t = &cases.catalog().tables[case.table];
+    let fk = &t.table.foreign_keys[f];
+    if !enforced(cases, fk) || !matches!(fk.on_update, Action::SetNull | Action::SetDefault) {
+        return false;
+    }
+    let pt = &cases.catalog().tables[parent.table];
+    let key = &parent.stored.state.groups[pt.table.columns[fk.parent_columns[0]].group];
+    key.previous.is_some() && !key.pinned && key.stamp > case.stamp(t, fk.columns[0])
+}
+
+fn candidates<'c>(
+    cases: &'c Cases<'_>,
+    shown: &'c BTreeSet<usize>,
+) -> impl Iterator<Item = usize> + 'c {
+    (0..cases.list.len()).filter(|at| cases.list[*at].alive() || shown.contains(at))
+}
+
+fn keys<'c>(
+    cases: &'c Cases<'_>,
+    case: &Case,
+) -> impl Iterator<Item = (usize, &'c ForeignKey)> + use<'c> {
+    let keys = &cases.catalog().tables[case.table].table.foreign_keys;
+    keys.iter().enumerate().filter(|(_, fk)| fk.enforced)
+}
+
+fn restricts(action: Action) -> bool {
+    matches!(action, Action::Restrict | Action::NoAction)
+}

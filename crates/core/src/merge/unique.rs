@@ -1,0 +1,251 @@
+//! R-UNIQ: who has a key of a unique index that several rows claim.
+//!
+//! The earliest claim wins. An update that lost shows what the columns were before it
+//! (R-FALLBACK), if that fits; a row that lost otherwise is hidden, and comes back by itself when
+//! the key is free (R-RETURN).
+
+use super::cases::Conflict;
+use super::judge::{Key, Verdict};
+use super::view::{Fallback, Round, Show};
+use crate::Result;
+use crate::catalog::Tracked;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use synqlite_wire::{Rid, Stamp};
+
+/// The outcome for one table.
+#[derive(Default)]
+pub(super) struct Outcome {
+    /// Cases that have to be hidden.
+    pub lost: BTreeMap<usize, Conflict>,
+    /// Cases that show earlier values in some groups.
+    pub fallbacks: BTreeMap<usize, (Fallback, Conflict)>,
+    /// Keys that were asked for.
+    pub wanted: Vec<(usize, usize, Key)>,
+    /// Keys that cases without their own asked for: (name of the index, key).
+    pub claims: BTreeMap<usize, Vec<(String, Vec<u8>)>>,
+}
+
+/// A row's claim of the key of one index; in the order in which claims are heard.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Claim {
+    at: Stamp,
+    rid: Rid,
+    index: usize,
+    case: usize,
+}
+
+/// Grants the keys of all unique indexes of a table to `rows`, the cases shown in this round.
+pub(super) fn grant(
+    show: &Show<'_, '_>,
+    round: &Round,
+    table: usize,
+    rows: &[usize],
+) -> Result<Outcome> {
+    let t = &show.cases().catalog().tables[table];
+    let mut outcome = Outcome::default();
+    if t.table.uniques.is_empty() {
+        return Ok(outcome);
+    }
+    let mut verdicts = HashMap::new();
+    for &case in rows {
+        let verdict = show.cases().judge.row(t, &round.rows[&case])?;
+        let keys = verdict.keys.iter().enumerate();
+        outcome.wanted.extend(keys.filter_map(|(u, k)| Some((table, u, k.clone()?))));
+        verdicts.insert(case, verdict);
+    }
+    let (mut excluded, mut tried) = (BTreeMap::new(), HashMap::new());
+    loop {
+        let mut pass = Pass::empty(show, round, t, table, &verdicts);
+        let late = pass.run(rows, &excluded, &mut outcome.wanted)?;
+        tried.extend(pass.tried.drain());
+        match late {
+            Some((case, conflict)) => drop(excluded.insert(case, conflict)),
+            None => {
+                outcome.lost = excluded;
+                outcome.lost.extend(pass.out);
+                outcome.fallbacks = pass.fallbacks;
+                for case in outcome.lost.keys().chain(outcome.fallbacks.keys()) {
+                    let tried = tried.remove(case).unwrap_or_default();
+                    let keys = verdicts[case].keys.iter().chain(&tried).enumerate();
+                    let count = t.table.uniques.len();
+                    let named = keys.filter_map(|(u, key)| {
+                        let name = t.table.uniques[u % count].name.clone();
+                        Some((name, key.as_ref()?.canonical.clone()))
+                    });
+                    outcome.claims.insert(*case, named.collect());
+                }
+                return Ok(outcome);
+            }
+        }
+    }
+}
+
+struct Pass<'p, 'c, 'a> {
+    show: &'p Show<'c, 'a>,
+    round: &'p Round,
+    t: &'p Tracked,
+    table: usize,
+    verdicts: &'p HashMap<usize, Verdict>,
+    /// Who holds a key.
+    grants: HashMap<(usize, Vec<u8>), usize>,
+    /// Which keys a case holds.
+    held: HashMap<usize, BTreeMap<usize, Vec<u8>>>,
+    fallbacks: BTreeMap<usize, (Fallback, Conflict)>,
+    fallback_keys: HashMap<usize, Vec<Option<Key>>>,
+    /// Keys of fallbacks that were tried.
+    tried: HashMap<usize, Vec<Option<Key>>>,
+    out: BTreeMap<usize, Conflict>,
+}
+
+impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
+    fn empty(
+        show: &'p Show<'c, 'a>,
+        round: &'p Round,
+        t: &'p Tracked,
+        table: usize,
+        verdicts: &'p HashMap<usize, Verdict>,
+    ) -> Pass<'p, 'c, 'a> {
+        Pass {
+            show,
+            round,
+            t,
+            table,
+            verdicts,
+            grants: HashMap::new(),
+            held: HashMap::new(),
+            fallbacks: BTreeMap::new(),
+            fallback_keys: HashMap::new(),
+            tried: HashMap::new(),
+            out: BTreeMap::new(),
+        }
+    }
+
+    /// Hears all claims in order. A row that lost after it had been granted another key must not
+    /// have stood in anyone's way: it is returned, and all is heard again without it.
+    fn run(
+        &mut self,
+        rows: &[usize],
+        excluded: &BTreeMap<usize, Conflict>,
+        wanted: &mut Vec<(usize, usize, Key)>,
+    ) -> Result<Option<(usize, Conflict)>> {
+        let mut claims = Vec::new();
+        for &case in rows.iter().filter(|case| !excluded.contains_key(case)) {
+            for (index, key) in self.verdicts[&case].keys.iter().enumerate() {
+                if key.is_some() {
+                    let rid = self.show.cases().list[case].stored.rid.clone();
+                    claims.push(Claim { at: self.claim(case, index), rid, index, case });
+                }
+            }
+        }
+        claims.sort();
+        let mut late: Option<(usize, Conflict)> = None;
+        for claim in claims {
+            let Claim { at, index, case, .. } = claim;
+            if self.out.contains_key(&case) {
+                continue;
+            }
+            let Some(key) = self.key(case, index) else { continue };
+            let holder = self.grants.get(&(index, key.clone())).copied();
+            let Some(winner) = holder.filter(|&h| h != case) else {
+                self.hold(case, index, key);
+                continue;
+            };
+            let name = self.t.table.uniques[index].name.clone();
+            let conflict = Conflict { kind: "unique", constraint: name, winner: Some(winner) };
+            let had = self.held.get(&case).is_some_and(|h| !h.is_empty());
+            let mut earlier =
+                had && self.held[&case].keys().any(|&other| self.claim(case, other) < at);
+            let groups = self.offending(case, index);
+            if !groups.is_empty() && !self.fallbacks.contains_key(&case) {
+                if self.fall_back(case, index, groups, &conflict, wanted)? {
+                    continue;
+                }
+                earlier = had;
+            }
+            if earlier && late.is_none() {
+                late = Some((case, conflict.clone()));
+            }
+            self.release(case);
+            self.fallbacks.remove(&case);
+            self.fallback_keys.remove(&case);
+            self.out.insert(case, conflict);
+        }
+        Ok(late)
+    }
+
+    fn key(&self, case: usize, index: usize) -> Option<Vec<u8>> {
+        let keys = self.fallback_keys.get(&case).unwrap_or(&self.verdicts[&case].keys);
+        keys[index].as_ref().map(|key| key.canonical.clone())
+    }
+
+    fn hold(&mut self, case: usize, index: usize, key: Vec<u8>) {
+        self.grants.insert((index, key.clone()), case);
+        self.held.entry(case).or_default().insert(index, key);
+    }
+
+    fn release(&mut self, case: usize) {
+        for (index, key) in self.held.remove(&case).unwrap_or_default() {
+            self.grants.remove(&(index, key));
+        }
+    }
+
+    /// When a row claimed its key: the latest write of a column that the index depends on.
+    fn claim(&self, case: usize, index: usize) -> Stamp {
+        self.written(case, index).max(self.show.cases().list[case].header().demoted)
+    }
+
+    fn written(&self, case: usize, index: usize) -> Stamp {
+        let case = &self.show.cases().list[case];
+        let columns = self.t.table.uniques[index].columns.iter();
+        columns.map(|&c| case.stamp(self.t, c)).max().unwrap_or(Stamp::ZERO)
+    }
+
+    /// The groups whose last write made the claim, if it was an update.
+    fn offending(&self, case: usize, index: usize) -> Fallback {
+        let written = self.written(case, index);
+        let state = &self.show.cases().list[case].stored.state;
+        let columns = self.t.table.uniques[index].columns.iter();
+        let groups = columns.map(|&c| self.t.table.columns[c].group);
+        let latest = |g: &usize| {
+            let group = &state.groups[*g];
+            group.stamp == written && group.previous.is_some()
+        };
+        groups.filter(latest).collect()
+    }
+
+    /// Tries the values before the offending update. They must be valid, refer to visible rows and
+    /// collide with nobody.
+    fn fall_back(
+        &mut self,
+        case: usize,
+        index: usize,
+        groups: Fallback,
+        conflict: &Conflict,
+        wanted: &mut Vec<(usize, usize, Key)>,
+    ) -> Result<bool> {
+        let row = self.show.row(self.round, case, &groups)?.row;
+        let verdict = self.show.cases().judge.row(self.t, &row)?;
+        let keys = verdict.keys.iter().enumerate();
+        wanted.extend(keys.filter_map(|(u, k)| Some((self.table, u, k.clone()?))));
+        self.tried.insert(case, verdict.keys.clone());
+        let mut asked: BTreeSet<usize> =
+            self.held.get(&case).into_iter().flat_map(|h| h.keys().copied()).collect();
+        asked.insert(index);
+        self.release(case);
+        let canonical = |u: usize| verdict.keys[u].as_ref().map(|key| key.canonical.clone());
+        let free = asked
+            .iter()
+            .all(|&u| canonical(u).is_none_or(|key| !self.grants.contains_key(&(u, key))));
+        if !verdict.valid || !free || !self.show.fallback_refers(self.round, case, &groups) {
+            return Ok(false);
+        }
+        for u in asked {
+            if let Some(key) = canonical(u) {
+                self.hold(case, u, key);
+            }
+        }
+        self.fallbacks.insert(case, (groups, conflict.clone()));
+        self.fallback_keys.insert(case, verdict.keys);
+        Ok(true)
+    }
+}

@@ -1,0 +1,54 @@
+//! Rows that do not show what their registers say, and what they wait for: a row they refer to, or
+//! a unique key that another row has. Found again when that row or key changes (R-RETURN).
+
+use super::known_bytes;
+use crate::Result;
+use crate::meta::Meta;
+use rusqlite::{Connection, params};
+use synqlite_wire::Rid;
+
+/// What a row waits for, and the conflict that keeps it from showing its registers.
+pub struct Waits<'a> {
+    /// Rows it refers to without showing it: (table, row).
+    pub references: Vec<(u32, &'a Rid)>,
+    /// Unique keys it asks for and does not have: (table, index, key).
+    pub claims: Vec<(u32, &'a str, &'a [u8])>,
+    /// Kind and constraint.
+    pub conflict: Option<(&'a str, &'a str)>,
+    /// The row that has what it asks for.
+    pub winner: Option<&'a Rid>,
+}
+
+/// Whether any row waits for anything.
+pub fn anyone_waits(conn: &Connection) -> Result<bool> {
+    let sql = "SELECT EXISTS(SELECT 1 FROM synqlite_reference) \
+               OR EXISTS(SELECT 1 FROM synqlite_claim) \
+               OR EXISTS(SELECT 1 FROM synqlite_row WHERE kind IS NOT NULL)";
+    Ok(conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+}
+
+/// Records what the row of an entry waits for, in place of what it waited for before.
+pub fn record_waits(conn: &Connection, meta: &Meta, entry: i64, waits: &Waits<'_>) -> Result<()> {
+    for table in ["synqlite_reference", "synqlite_claim"] {
+        conn.prepare_cached(&format!("DELETE FROM {table} WHERE entry = ?1"))?.execute([entry])?;
+    }
+    for (no, rid) in &waits.references {
+        let Some(bytes) = known_bytes(meta, rid)? else { continue };
+        let sql = "INSERT OR IGNORE INTO synqlite_reference(tbl, rid, entry) VALUES(?1, ?2, ?3)";
+        conn.prepare_cached(sql)?.execute(params![no, bytes, entry])?;
+    }
+    for (no, index, key) in &waits.claims {
+        let sql =
+            "INSERT OR IGNORE INTO synqlite_claim(tbl, idx, key, entry) VALUES(?1, ?2, ?3, ?4)";
+        conn.prepare_cached(sql)?.execute(params![no, index, key, entry])?;
+    }
+    let winner = match waits.winner {
+        Some(rid) => known_bytes(meta, rid)?,
+        None => None,
+    };
+    let (kind, constraint) = waits.conflict.unzip();
+    let sql = "UPDATE synqlite_row SET kind = ?2, cons = ?3, winner = ?4 WHERE id = ?1 \
+               AND (kind, cons, winner) IS NOT (?2, ?3, ?4)";
+    conn.prepare_cached(sql)?.execute(params![entry, kind, constraint, winner])?;
+    Ok(())
+}
