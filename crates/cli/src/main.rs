@@ -19,8 +19,7 @@ fn main() -> ExitCode {
     let args = match commands::Args::try_parse() {
         Ok(args) => args,
         Err(e) => {
-            let asked =
-                matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            let asked = matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
             // A reader that went away needs no help.
             let _ = e.print();
             return ExitCode::from(if asked { 0 } else { 2 });

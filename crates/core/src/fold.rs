@@ -7,6 +7,7 @@
 //! millisecond share a stamp and no stamp ever repeats one of an earlier fold (R-HLC).
 
 use crate::catalog::{Catalog, Loc, Tracked};
+use crate::history;
 use crate::journal::{self, Changed, Gone, Millis, Window, Written};
 use crate::meta::Meta;
 use crate::refs::Lookup;
@@ -43,8 +44,15 @@ pub fn fold(
         }
     }
     let (position, clock) = (meta.position + 1, meta.clock);
-    let mut fold =
-        Fold { conn, meta, catalog, position, stamps: BTreeMap::new(), done: Folded::default() };
+    let mut fold = Fold {
+        conn,
+        meta,
+        catalog,
+        position,
+        stamps: BTreeMap::new(),
+        done: Folded::default(),
+        history: history::enabled(conn)?,
+    };
     for t in &catalog.tables {
         fold.pin(t)?;
     }
@@ -71,6 +79,7 @@ struct Fold<'a> {
     position: i64,
     stamps: BTreeMap<Millis, Stamp>,
     done: Folded,
+    history: bool,
 }
 
 /// What the state said of a row before this fold wrote anything.
@@ -102,8 +111,7 @@ impl Fold<'_> {
             let body = std::mem::replace(&mut group.body, Body::Shown);
             let Body::Kept(wanted) = body else { continue };
             *group = GroupState { stamp, pinned: true, previous: Some(wanted), body: Body::Shown };
-            state::put(self.conn, self.meta, t, &stored, Some(self.position))?;
-            self.done.rows += 1;
+            self.put(t, &stored)?;
             self.done.columns += 1;
         }
         Ok(())
@@ -272,6 +280,12 @@ impl Fold<'_> {
                 let birth = (site, n as i64);
                 if runs.add(self.conn, t, *rowid, birth, stamp.hlc, self.position)? {
                     self.done.rows += 1;
+                    if self.history {
+                        let rid = Rid::Birth { site: self.meta.site, n };
+                        let (loc, state) = (Some(loc.clone()), RowState::born(t, stamp));
+                        let born = Stored { entry: None, rid, loc, state };
+                        history::record(self.conn, self.meta, t, &born)?;
+                    }
                     return Ok(());
                 }
             }
@@ -336,6 +350,9 @@ impl Fold<'_> {
 
     fn put(&mut self, t: &Tracked, stored: &Stored) -> Result<()> {
         self.done.rows += 1;
+        if self.history {
+            history::record(self.conn, self.meta, t, stored)?;
+        }
         state::put(self.conn, self.meta, t, stored, Some(self.position))
     }
 }
@@ -435,6 +452,7 @@ pub fn adopt(
         position,
         stamps: BTreeMap::from([(0, stamp)]),
         done: Folded::default(),
+        history: false,
     };
     while let Some(row) = locs.next()? {
         fold.bear(t, &row.get(0)?, 0, &Written::new(), &BTreeSet::new(), &mut runs)?;

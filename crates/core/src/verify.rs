@@ -5,7 +5,7 @@
 //! keeps its values; no stamp is later than what the replica says it has seen. Writes that are not
 //! folded yet are allowed for. One pass over each table and one over its states.
 
-use crate::capture;
+use crate::capture::{self, own_name};
 use crate::catalog::{Loc, Tracked, loc_sql};
 use crate::journal::Window;
 use crate::log::{loc_name, row_name};
@@ -104,8 +104,8 @@ fn integrity(conn: &Connection, found: &mut Findings) -> Result<()> {
     Ok(())
 }
 
-/// Capture must be complete and as this version makes it. A table that the application altered is
-/// passed over: its triggers are made anew by the next command that writes.
+/// Capture must be complete and as this version makes it. Where the application altered the table
+/// since, its triggers are made anew by the next command that writes, and only must be there.
 fn capture_objects(conn: &Connection, loaded: &Loaded, found: &mut Findings) -> Result<()> {
     let mut statement = conn.prepare(
         "SELECT name, type, tbl_name, sql FROM main.sqlite_master \
@@ -117,28 +117,26 @@ fn capture_objects(conn: &Connection, loaded: &Loaded, found: &mut Findings) -> 
         there.insert(row.get(0)?, (row.get(1)?, row.get(2)?, row.get(3)?));
     }
     for t in &loaded.catalog.tables {
-        let stale = loaded.stale.contains_key(&t.no);
+        let sql = "SELECT shape FROM synqlite_table WHERE no = ?1";
+        let shape: String = conn.query_row(sql, [t.no], |row| row.get(0))?;
+        let altered = shape != t.table.describe();
+        let always = ["before", "insert", "update", "delete"].map(|kind| own_name(kind, t.no));
+        let table = &t.table.name;
         for (name, sql) in capture::objects(t) {
-            match there.remove(&name) {
-                _ if stale => {}
-                Some((_, _, is)) if is == sql => {}
-                Some(_) => found.problem(format!(
-                    "table {}: {name} was altered, so changes may be captured wrongly",
-                    t.table.name
+            match there.get(&name) {
+                None if !altered || always.contains(&name) => found.problem(format!(
+                    "table {table}: {name} is missing, so changes are not all captured"
                 )),
-                None => found.problem(format!(
-                    "table {}: {name} is missing, so changes are not all captured",
-                    t.table.name
+                Some((_, _, is)) if !altered && *is != sql => found.problem(format!(
+                    "table {table}: {name} was altered, so changes may be captured wrongly"
                 )),
+                _ => {}
             }
         }
+        there.retain(|name, _| !capture::is_own(name, t.no));
     }
-    for (name, (kind, table, _)) in there {
-        if kind == "trigger"
-            && loaded.catalog.by_name(&table).is_none_or(|t| !loaded.stale.contains_key(&t.no))
-        {
-            found.problem(format!("table {table}: trigger {name} belongs to no replicated table"));
-        }
+    for (name, (_, table, _)) in there.iter().filter(|(_, (kind, _, _))| kind == "trigger") {
+        found.problem(format!("table {table}: trigger {name} belongs to no replicated table"));
     }
     Ok(())
 }
@@ -317,7 +315,12 @@ impl Verify<'_> {
         while let Some(row) = rows.next()? {
             let loc: Loc = row.get(0)?;
             if !window.gone.contains_key(&loc) && !window.changed.contains_key(&loc) {
-                let name = || Ok(loc_name(t, None, &loc));
+                let name = || match state::at(self.conn, self.meta, t, &loc)? {
+                    Some(gone) if t.table.rowid_alias().is_none() => {
+                        Ok(row_name(t, None, &gone.state, &gone.rid))
+                    }
+                    _ => Ok(loc_name(t, None, &loc)),
+                };
                 self.found.row(t, name, "it disappeared from the table without being captured")?;
             }
         }
@@ -422,3 +425,6 @@ impl Verify<'_> {
 fn by_rowid(t: &Tracked) -> bool {
     t.table.kind != TableKind::WithoutRowid && t.table.rowid_name.is_some()
 }
+
+#[cfg(test)]
+mod tests;

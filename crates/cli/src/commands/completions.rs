@@ -1,7 +1,7 @@
 use crate::error::Result;
+use crate::report::Report;
 use clap::CommandFactory;
 use clap_complete::Shell;
-use crate::report::Report;
 use serde_json::json;
 
 /// Prints a completion script for a shell.

@@ -45,9 +45,8 @@ pub fn run(args: &Args) -> Result<Report> {
         terminal::complain(&format!("note: {note}"));
     }
     let tables = done.tables.iter();
-    let tables: Vec<_> = tables
-        .map(|t| json!({"name": t.name, "identity": t.identity, "rows": t.rows}))
-        .collect();
+    let tables: Vec<_> =
+        tables.map(|t| json!({"name": t.name, "identity": t.identity, "rows": t.rows})).collect();
     let skipped: Vec<_> =
         done.skipped.iter().map(|s| json!({"name": s.name, "why": s.why})).collect();
     let mut text = format!("{} is a replica, site {}", args.db.display(), done.site);

@@ -25,14 +25,19 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<Report> {
-    let query =
-        LogQuery { table: args.table.clone(), row: args.row.clone(), limit: args.limit };
+    let query = LogQuery { table: args.table.clone(), row: args.row.clone(), limit: args.limit };
     let (mut entries, mut lines) = (Vec::new(), Vec::new());
     for e in open(&args.db)?.log(&query)? {
         let (site, at) = (e.site.to_string(), time(e.at_ms));
         let columns: Vec<_> = e.columns.iter().map(|(c, v)| format!("{c}={v}")).collect();
         let short = site.get(..8).unwrap_or_default();
-        lines.push(format!("{at}  {short}  {} {} {} {}", e.kind, e.table, e.row, columns.join(" ")));
+        lines.push(format!(
+            "{at}  {short}  {} {} {} {}",
+            e.kind,
+            e.table,
+            e.row,
+            columns.join(" ")
+        ));
         let columns: Map<String, Value> =
             e.columns.into_iter().map(|(column, value)| (column, value.into())).collect();
         entries.push(json!({

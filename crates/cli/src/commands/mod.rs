@@ -128,9 +128,9 @@ fn resolve(replica: &Replica, text: Option<&str>) -> Result<Remote> {
     }
     let path = replica.path().display();
     let Some(text) = text else {
-        return Err(CommandError::new(format!("{path} has no remote called origin")).hint(format!(
-            "Name one in the command, or add it: synqlite remote add {path} origin URL"
-        )));
+        return Err(CommandError::new(format!("{path} has no remote called origin")).hint(
+            format!("Name one in the command, or add it: synqlite remote add {path} origin URL"),
+        ));
     };
     let remote = Remote::parse(text)?;
     match &remote {

@@ -114,10 +114,7 @@ pub fn questions() -> Vec<Edit> {
             "SELECT id, city, credit FROM customers WHERE credit = 999;",
             "the city from B, the credit from C",
         ),
-        edit(
-            "SELECT count(*) FROM notes WHERE text = 'count the rope';",
-            "both notes are there",
-        ),
+        edit("SELECT count(*) FROM notes WHERE text = 'count the rope';", "both notes are there"),
     ]
 }
 

@@ -11,5 +11,8 @@ fn the_command_reference_is_up_to_date() {
         std::fs::write(&path, &made).unwrap();
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == made, "docs/cli-reference.md has drifted: run `UPDATE=1 cargo test -p synqlite`");
+    assert!(
+        kept == made,
+        "docs/cli-reference.md has drifted: run `UPDATE=1 cargo test -p synqlite`"
+    );
 }

@@ -36,8 +36,7 @@ fn it_synchronizes_on_a_period() {
 #[test]
 fn it_synchronizes_after_enough_changes() {
     let lab = Lab::with_a_and_b();
-    let mut child =
-        watch(&[&lab.db("B"), "--every", "1h", "--changes", "2", "--rounds", "2"]);
+    let mut child = watch(&[&lab.db("B"), "--every", "1h", "--changes", "2", "--rounds", "2"]);
     let mut rounds = lines(&mut child);
     assert_eq!(rounds.next().unwrap()["round"], 1);
     let since = Instant::now();

@@ -4,7 +4,7 @@ use super::{Item, Items, Merged};
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::meta::Meta;
 use crate::policy::Policies;
-use crate::schema::TableKind;
+use crate::schema::{Identity, TableKind};
 use crate::state::{self, Body, RowState, Runs};
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
@@ -233,7 +233,8 @@ fn place_in_run(
 /// the state changed.
 fn settle_visible(t: &Tracked, state: &mut RowState, old: Option<&[Value]>, new: &[Value]) -> bool {
     let mut changed = false;
-    if let (Some(alias), Some(old)) = (t.table.rowid_alias(), old) {
+    let renumbered = t.table.rowid_alias().filter(|_| t.table.identity == Identity::Birth);
+    if let (Some(alias), Some(old)) = (renumbered, old) {
         let group = &mut state.groups[t.table.columns[alias].group];
         if group.body == Body::Shown && old[alias] != new[alias] {
             // A number given in place of the one the row asks for (R-REMAP).

@@ -2,9 +2,9 @@
 //!
 //! Three steps in one transaction, so a reader sees all of another site's changes or none:
 //!
-//! 1. [`join`](self): each incoming row is joined into the local state (R-JOIN). Nothing is shown.
-//! 2. [`view`]: what every affected row shows now, as a function of state, schema and policies.
-//! 3. [`apply`]: the difference to what the tables show, written with capture and the application's
+//! 1. `join`: each incoming row is joined into the local state (R-JOIN). Nothing is shown.
+//! 2. `view`: what every affected row shows now, as a function of state, schema and policies.
+//! 3. `apply`: the difference to what the tables show, written with capture and the application's
 //!    triggers off (R-TRG), then checked against every declared constraint.
 
 mod apply;
@@ -12,6 +12,7 @@ mod view;
 
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::export::{shape, shown};
+use crate::history;
 use crate::meta::Meta;
 use crate::policy::{self, Policies};
 use crate::refs::Lookup;
@@ -130,10 +131,14 @@ pub fn merge(
     let tables = match_tables(catalog, delta)?;
     let mut merged = Merged::default();
     let mut items = Items::default();
+    let history = history::enabled(conn)?;
     for change in &delta.rows {
         let matched = &tables[change.table as usize];
         let Some(matched) = matched else { continue };
         let t = &catalog.tables[matched.position];
+        if history {
+            history::receive(conn, meta, t, &matched.groups, change)?;
+        }
         if let Some(item) =
             join(Lookup { conn, meta, catalog }, t, matched, &delta.upto, change, &mut merged)?
         {
@@ -146,6 +151,10 @@ pub fn merge(
     apply::apply(conn, meta, catalog, policies, items, &mut merged)?;
     for setting in &delta.settings {
         merged.settings |= policy::store(conn, meta, setting)?;
+    }
+    // A site whose writes were all superseded has no number yet, and without one it is not saved.
+    for &site in delta.upto.0.keys() {
+        meta.number(conn, site)?;
     }
     meta.seen.join(&delta.upto);
     meta.observe(delta.upto.latest());
