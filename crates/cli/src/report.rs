@@ -5,6 +5,9 @@ use std::fmt::Write;
 use std::time::Duration;
 use synqlite_remote::{Outcome, Traffic};
 
+/// So many decisions of a merge are told to people.
+const DECISIONS: usize = 20;
+
 /// The result of a command, in both forms.
 pub struct Report {
     /// For programs.
@@ -40,6 +43,7 @@ pub fn outcome(o: &Outcome, time: Duration) -> Value {
         "sent": traffic(&o.sent),
         "received": traffic(&o.received),
         "merged": {"inserted": m.inserted, "updated": m.updated, "deleted": m.deleted},
+        // A merge that would displace a row is refused, so none leaves an open conflict.
         "conflicts": 0,
         "seconds": seconds(time),
         "decisions": decisions,
@@ -62,8 +66,11 @@ pub fn outcome_text(o: &Outcome, time: Duration) -> String {
         let (i, u, d) = (m.inserted, m.updated, m.deleted);
         let _ = writeln!(text, "merged: {i} inserted, {u} updated, {d} deleted");
     }
-    for d in &m.decisions {
+    for d in m.decisions.iter().take(DECISIONS) {
         let _ = writeln!(text, "  {} {}: {}", d.table, d.row, d.what);
+    }
+    if let Some(more @ 1..) = m.decisions.len().checked_sub(DECISIONS) {
+        let _ = writeln!(text, "  and {more} more decisions; --json lists all");
     }
     if text.is_empty() {
         text.push_str("nothing new\n");

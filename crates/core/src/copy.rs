@@ -70,9 +70,11 @@ impl Replica {
         replica::open(path, env, false)
     }
 
-    /// Removes what concerns only the site that a copy was made of: its remotes.
+    /// Removes what concerns only the site that a copy was made of: its remotes. Nothing of them
+    /// stays in free pages.
     pub fn forget_remotes(&mut self) -> Result<()> {
-        let forget = || Ok(self.conn.execute_batch("DELETE FROM synqlite_remote")?);
+        let sql = "PRAGMA secure_delete=ON; DELETE FROM synqlite_remote; PRAGMA secure_delete=OFF";
+        let forget = || Ok(self.conn.execute_batch(sql)?);
         forget().map_err(|e: Error| e.on(&self.path))
     }
 

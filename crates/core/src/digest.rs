@@ -125,3 +125,183 @@ impl Sum {
 fn hex(bytes: &[u8; 32]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::InitOptions;
+    use crate::fixture::Site;
+
+    /// Digest of a database made by `sql`.
+    fn of(sql: &str) -> Digest {
+        Site::new(sql).replica.digest().unwrap()
+    }
+
+    /// Digest of a table `t(a, b)` without types and with these rows.
+    fn rows(rows: &str) -> String {
+        let insert =
+            if rows.is_empty() { String::new() } else { format!("INSERT INTO t VALUES {rows}") };
+        of(&format!("CREATE TABLE t(a, b); {insert}")).digest
+    }
+
+    #[test]
+    fn order_layout_and_rowids_do_not_matter() {
+        let a = Site::new("CREATE TABLE t(a, b); INSERT INTO t VALUES (1,'x'),(2,'y'),(3,'z')");
+        let b = Site::new(
+            "PRAGMA page_size=512; CREATE TABLE t(a, b); CREATE INDEX i ON t(b); \
+             INSERT INTO t(rowid, a, b) VALUES (70,3,'z'),(80,9,'w'),(90,1,'x'),(95,2,'y'); \
+             DELETE FROM t WHERE a = 9",
+        );
+        let digest = a.replica.digest().unwrap();
+        assert_eq!(b.replica.digest().unwrap(), digest);
+        b.app.execute_batch("VACUUM").unwrap();
+        assert_eq!(b.replica.digest().unwrap(), digest);
+        assert_eq!(digest.digest.len(), 64);
+        assert_eq!(digest.tables.keys().collect::<Vec<_>>(), ["t"]);
+    }
+
+    #[test]
+    fn order_of_columns_does_not_matter_but_their_names_do() {
+        let mut a = Site::new("CREATE TABLE t(id TEXT PRIMARY KEY)");
+        let b = a.another();
+        let write = "INSERT INTO t(id, x, y) VALUES ('k', 1, 2)";
+        a.run(&format!("ALTER TABLE t ADD COLUMN x; ALTER TABLE t ADD COLUMN y; {write}"));
+        b.run(&format!("ALTER TABLE t ADD COLUMN y; ALTER TABLE t ADD COLUMN x; {write}"));
+        assert_eq!(a.replica.digest().unwrap(), b.replica.digest().unwrap());
+        b.run("UPDATE t SET x = y, y = x");
+        assert_ne!(a.replica.digest().unwrap(), b.replica.digest().unwrap());
+        assert_ne!(of("CREATE TABLE t(a)").digest, of("CREATE TABLE t(b)").digest);
+        assert_ne!(of("CREATE TABLE t(a)").digest, of("CREATE TABLE u(a)").digest);
+    }
+
+    #[test]
+    fn every_value_has_a_digest_of_its_own() {
+        let values = [
+            "NULL",
+            "''",
+            "x''",
+            "0",
+            "1",
+            "1.0",
+            "'1'",
+            "x'31'",
+            "49",
+            "1e300",
+            "-1",
+            "'1.0'",
+            "'NULL'",
+            "x'00'",
+            "CAST(x'00' AS TEXT)",
+            "CAST(x'ff' AS TEXT)",
+            "x'ff'",
+            "9223372036854775807",
+            "9.2233720368547758e18",
+        ];
+        let digests: BTreeMap<_, _> =
+            values.iter().map(|v| (rows(&format!("({v}, 0)")), v)).collect();
+        assert_eq!(digests.len(), values.len(), "{digests:?}");
+    }
+
+    #[test]
+    fn zero_has_one_digest() {
+        let with = |zero: f64| {
+            let site = Site::new("CREATE TABLE t(a, b)");
+            site.app.execute("INSERT INTO t VALUES (?1, 0)", [zero]).unwrap();
+            site.replica.digest().unwrap().digest
+        };
+        assert_eq!(with(-0.0), with(0.0));
+        assert_ne!(with(-0.0), with(f64::MIN_POSITIVE));
+        // A column of type REAL keeps whole numbers as integers and shows them as reals.
+        let real = |value| of(&format!("CREATE TABLE t(a REAL); INSERT INTO t VALUES ({value})"));
+        assert_eq!(real("3"), real("3.0"));
+    }
+
+    #[test]
+    fn values_cannot_move_from_one_column_or_row_to_another() {
+        for (a, b) in [
+            ("(1, 2)", "(2, 1)"),
+            ("('ab', 'c')", "('a', 'bc')"),
+            ("('a' || char(3) || 'b', 'c')", "('a', 'b' || char(3) || 'c')"),
+            ("('ab', '')", "('', 'ab')"),
+            ("(NULL, '')", "('', NULL)"),
+            ("(1, 2), (3, 4)", "(1, 4), (3, 2)"),
+            ("(1, 2), (3, 4)", "(3, 2), (1, 4)"),
+            ("", "(NULL, NULL)"),
+        ] {
+            assert_ne!(rows(a), rows(b), "{a} and {b}");
+        }
+        let two = |a, b| {
+            let insert = |t, rows: &str| format!("INSERT INTO {t} SELECT {rows};");
+            let tables = "CREATE TABLE t(a); CREATE TABLE u(a);";
+            of(&format!("{tables}{}{}", insert("t", a), insert("u", b))).digest
+        };
+        assert_ne!(two("1", "2"), two("2", "1"));
+    }
+
+    #[test]
+    fn the_encoding_of_the_database_does_not_matter() {
+        let sql = "CREATE TABLE t(a); INSERT INTO t VALUES ('grün'), (x'6772')";
+        assert_eq!(of(&format!("PRAGMA encoding='UTF-16'; {sql}")), of(sql));
+    }
+
+    #[test]
+    fn equal_rows_are_counted() {
+        let digests =
+            ["", "(1,1)", "(1,1),(1,1)", "(1,1),(1,1),(1,1)", "(2,2),(2,2)", "(1,1),(2,2)"];
+        let digests: std::collections::BTreeSet<_> = digests.iter().map(|r| rows(r)).collect();
+        assert_eq!(digests.len(), 6);
+    }
+
+    #[test]
+    fn generated_columns_and_local_tables_are_left_out() {
+        let plain = of("CREATE TABLE t(a); INSERT INTO t VALUES (1)");
+        let sql = "CREATE TABLE t(a, g AS (a + 1) STORED, h AS (a + 2)); INSERT INTO t VALUES (1)";
+        assert_eq!(of(sql), plain);
+        let options = InitOptions { exclude: vec!["cache".into()], ..InitOptions::default() };
+        let sql = "CREATE TABLE t(a); INSERT INTO t VALUES (1); CREATE TABLE cache(a)";
+        assert_eq!(Site::with(sql, &options).replica.digest().unwrap(), plain);
+    }
+
+    #[test]
+    fn unfolded_writes_count_and_nothing_is_written() {
+        let mut site = Site::new("CREATE TABLE t(id INTEGER PRIMARY KEY, a)");
+        let before = site.replica.digest().unwrap();
+        site.run("INSERT INTO t(a) VALUES (1), (2); UPDATE t SET a = 3 WHERE id = 1");
+        let file = std::fs::read(&site.path).unwrap();
+        let unfolded = site.replica.digest().unwrap();
+        assert_ne!(unfolded, before);
+        assert_eq!(std::fs::read(&site.path).unwrap(), file);
+        site.replica.fold().unwrap();
+        assert_eq!(site.replica.digest().unwrap(), unfolded);
+    }
+
+    #[test]
+    fn sites_agree_once_they_have_seen_the_same() {
+        let mut a = Site::new("CREATE TABLE t(a, b); INSERT INTO t VALUES (1, 1), (1, 1)");
+        let mut b = a.another();
+        a.run("INSERT INTO t VALUES (2, 2)");
+        b.run("INSERT INTO t VALUES (3, 3); DELETE FROM t WHERE rowid = 1");
+        assert_ne!(a.replica.digest().unwrap(), b.replica.digest().unwrap());
+        a.pull(&mut b);
+        b.pull(&mut a);
+        assert_eq!(a.replica.digest().unwrap(), b.replica.digest().unwrap());
+    }
+
+    #[test]
+    fn sums_carry_and_wrap() {
+        let one = {
+            let mut bytes = [0; 32];
+            bytes[31] = 1;
+            bytes
+        };
+        let mut sum = Sum([0, 7, u64::MAX, u64::MAX]);
+        sum.add(&one);
+        assert_eq!(sum.0, [0, 8, 0, 0]);
+        let mut sum = Sum([u64::MAX; 4]);
+        sum.add(&one);
+        assert_eq!(sum.0, [0; 4]);
+        sum.add(&[0xff; 32]);
+        sum.add(&[0xff; 32]);
+        assert_eq!(sum.0, [u64::MAX, u64::MAX, u64::MAX, u64::MAX - 1]);
+    }
+}

@@ -69,7 +69,7 @@ impl Export<'_> {
             let loc = loc_sql(&t.table, "o.");
             let sql = format!(
                 "SELECT {loc}, {} FROM {} AS o WHERE {loc} BETWEEN ?1 AND ?2 AND NOT EXISTS(\
-                 SELECT 1 FROM synqlite_row AS r WHERE r.tbl = ?3 AND r.loc = {loc})",
+                 SELECT 1 FROM synqlite_row AS r WHERE r.tbl = ?3 AND r.loc = +{loc})",
                 t.column_list(),
                 t.target()
             );

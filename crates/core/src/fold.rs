@@ -7,6 +7,7 @@
 //! millisecond share a stamp and no stamp ever repeats one of an earlier fold (R-HLC).
 
 use crate::catalog::{Catalog, Loc, Tracked};
+use crate::history;
 use crate::journal::{self, Changed, Gone, Millis, Window, Written};
 use crate::meta::Meta;
 use crate::policy::Policies;
@@ -54,6 +55,9 @@ pub fn fold(
         done: Folded::default(),
         conflicts: state::anyone_waits(conn)?,
         touched: vec![],
+        left: vec![],
+        enforces: policies.enforces_foreign_keys(),
+        history: history::enabled(conn)?,
     };
     for t in &catalog.tables {
         fold.pin(t)?;
@@ -64,6 +68,7 @@ pub fn fold(
         for ((t, window), before) in catalog.tables.iter().zip(windows).zip(before) {
             fold.table(t, window, before)?;
         }
+        fold.orphans()?;
     }
     let (done, touched) = (fold.done, fold.touched);
     // Whoever pulls names what it has by position, so it moves whenever a stamp was given.
@@ -87,6 +92,11 @@ struct Fold<'a> {
     /// Whether some row waits for another; then the rows this fold wrote are remembered.
     conflicts: bool,
     touched: Vec<(u32, Rid)>,
+    /// Rows that left their keys: table, row, former values.
+    left: Vec<(usize, Rid, Vec<Value>)>,
+    /// Whether merges keep foreign keys.
+    enforces: bool,
+    history: bool,
 }
 
 /// What the state said of a row before this fold wrote anything.
@@ -118,8 +128,7 @@ impl Fold<'_> {
             let body = std::mem::replace(&mut group.body, Body::Shown);
             let Body::Kept(wanted) = body else { continue };
             *group = GroupState { stamp, pinned: true, previous: Some(wanted), body: Body::Shown };
-            state::put(self.conn, self.meta, t, &stored, Some(self.position))?;
-            self.done.rows += 1;
+            self.put(t, &stored)?;
             self.done.columns += 1;
         }
         Ok(())
@@ -209,10 +218,75 @@ impl Fold<'_> {
         runs.finish(self.conn, t)
     }
 
+    /// Rows that still show a key which their parent has left.
+    ///
+    /// If another row has that key now, the reference is to it (R-REBIND). If none has, foreign keys
+    /// were off when it left; the reference stays to the row that left, and the view decides.
+    fn orphans(&mut self) -> Result<()> {
+        for (parent, rid, old) in std::mem::take(&mut self.left) {
+            let references: Vec<_> = self.catalog.references_to(parent).collect();
+            for (child, f) in references {
+                let c = &self.catalog.tables[child];
+                let fk = &c.table.foreign_keys[f];
+                let key: Vec<Value> = fk.parent_columns.iter().map(|&p| old[p].clone()).collect();
+                if key.iter().any(Value::is_null) {
+                    continue;
+                }
+                for loc in c.find(self.conn, &fk.columns, &key)? {
+                    self.orphan(parent, &rid, child, f, &loc)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn orphan(
+        &mut self,
+        parent: usize,
+        left: &Rid,
+        child: usize,
+        f: usize,
+        loc: &Loc,
+    ) -> Result<()> {
+        let catalog = self.catalog;
+        let c = &catalog.tables[child];
+        let Some(row) = c.read(self.conn, loc)? else { return Ok(()) };
+        let Some(mut stored) = state::at(self.conn, self.meta, c, loc)? else { return Ok(()) };
+        let g = c.table.columns[c.table.foreign_keys[f].columns[0]].group;
+        let now = self.lookup().reference(c, f, &row)?;
+        if now.as_ref() == Some(left)
+            || self.stamps.values().any(|s| *s == stored.state.groups[g].stamp)
+        {
+            return Ok(());
+        }
+        if now.is_some() {
+            let stamp = Stamp { hlc: self.meta.clock, site: self.meta.site };
+            stored.state.groups[g] = GroupState::shown(stamp);
+            self.done.columns += 1;
+            return self.put(c, &stored);
+        }
+        if !c.table.foreign_keys[f].enforced || !self.enforces {
+            return Ok(());
+        }
+        let mut cell = self.lookup().cell(c, g, &row)?;
+        let at = c.table.groups[g].foreign_keys.iter().position(|&k| k == f);
+        if let Some(at) = at {
+            cell.refs[at] = Some(left.clone());
+        }
+        stored.state.groups[g].body = Body::Kept(cell);
+        state::put(self.conn, self.meta, c, &stored, None)?;
+        self.touched.push((c.no, stored.rid));
+        self.touched.push((catalog.tables[parent].no, left.clone()));
+        Ok(())
+    }
+
     /// A row is gone: the next even causal length. It keeps its values.
     fn bury(&mut self, t: &Tracked, gone: &Gone, before: Before) -> Result<()> {
         let Before { mut stored, image } = before;
-        let (_, cells) = image.unwrap_or_else(|| (vec![], vec![]));
+        let (old, cells) = image.unwrap_or_else(|| (vec![], vec![]));
+        if !old.is_empty() {
+            self.leaves(t, &stored.rid, old);
+        }
         let written = self.groups_written(t, &gone.written);
         let nothing = |g: usize| Cell {
             values: vec![Value::Null; t.table.groups[g].columns.len()],
@@ -246,6 +320,9 @@ impl Fold<'_> {
             }
         }
         let moved = stored.loc.as_ref() != Some(&changed.now);
+        if let (Some(_), None, Some((old, _))) = (changed.previous, changed.replaced, &image) {
+            self.leaves(t, &stored.rid, old.clone());
+        }
         if written.is_empty() && !moved && changed.replaced.is_none() {
             if stored.entry.is_some() {
                 state::put(self.conn, self.meta, t, &stored, None)?;
@@ -263,6 +340,15 @@ impl Fold<'_> {
         stored.loc = Some(changed.now.clone());
         self.done.columns += written.len() as u64;
         self.put(t, &stored)
+    }
+
+    /// Notes that a row no longer has the keys of its former values.
+    fn leaves(&mut self, t: &Tracked, rid: &Rid, old: Vec<Value>) {
+        if let Some(position) = self.catalog.position_of_no(t.no)
+            && self.catalog.references_to(position).next().is_some()
+        {
+            self.left.push((position, rid.clone(), old));
+        }
     }
 
     fn bear(
@@ -290,6 +376,12 @@ impl Fold<'_> {
                     self.done.rows += 1;
                     if self.conflicts {
                         self.touched.push((t.no, Rid::Birth { site: self.meta.site, n }));
+                    }
+                    if self.history {
+                        let rid = Rid::Birth { site: self.meta.site, n };
+                        let (loc, state) = (Some(loc.clone()), RowState::born(t, stamp));
+                        let born = Stored { entry: None, rid, loc, state };
+                        history::record(self.conn, self.meta, t, &born)?;
                     }
                     return Ok(());
                 }
@@ -355,6 +447,9 @@ impl Fold<'_> {
 
     fn put(&mut self, t: &Tracked, stored: &Stored) -> Result<()> {
         self.done.rows += 1;
+        if self.history {
+            history::record(self.conn, self.meta, t, stored)?;
+        }
         let entry = state::put(self.conn, self.meta, t, stored, Some(self.position))?;
         if self.conflicts {
             // Whatever it waited for, this write is what it shows now; compensation looks again.
@@ -464,6 +559,9 @@ pub fn adopt(
         done: Folded::default(),
         conflicts: false,
         touched: vec![],
+        left: vec![],
+        enforces: false,
+        history: false,
     };
     while let Some(row) = locs.next()? {
         fold.bear(t, &row.get(0)?, 0, &Written::new(), &BTreeSet::new(), &mut runs)?;

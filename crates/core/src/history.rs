@@ -221,3 +221,41 @@ pub fn read(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use synqlite_wire::Id;
+
+    fn kinds(header: Header) -> Vec<(i64, Kind)> {
+        let state = RowState { header, groups: vec![] };
+        changes(&state).into_iter().map(|(stamp, (kind, _))| (stamp.hlc.0, kind)).collect()
+    }
+
+    fn at(hlc: i64) -> Stamp {
+        Stamp { hlc: Hlc(hlc), site: Id([1; 16]) }
+    }
+
+    #[test]
+    fn a_header_tells_the_latest_insert_and_delete() {
+        assert_eq!(kinds(Header::NONE), []);
+        let mut header = Header::born(at(1));
+        assert_eq!(kinds(header), [(1, Kind::Insert)]);
+        header.delete(at(2));
+        assert_eq!(kinds(header), [(1, Kind::Insert), (2, Kind::Delete)]);
+        header.insert(at(3));
+        assert_eq!(kinds(header), [(2, Kind::Delete), (3, Kind::Reinsert)]);
+        header.insert(at(4));
+        assert_eq!(kinds(header), [(2, Kind::Delete), (4, Kind::Reinsert)]);
+    }
+
+    #[test]
+    fn of_two_things_in_one_millisecond_the_last_is_told() {
+        let mut header = Header::born(at(1));
+        header.delete(at(2));
+        header.insert(at(2));
+        assert_eq!(kinds(header), [(2, Kind::Reinsert)]);
+        header.delete(at(2));
+        assert_eq!(kinds(header), [(2, Kind::Delete)]);
+    }
+}

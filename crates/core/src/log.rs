@@ -468,6 +468,7 @@ pub(crate) fn loc_name(t: &Tracked, row: Option<&[Value]>, loc: &Loc) -> String 
         (Some(row), _) => {
             t.table.primary_key.iter().map(|&c| text(&row[c])).collect::<Vec<_>>().join(", ")
         }
+        (None, Loc::Row(id)) if t.table.rowid_alias().is_some() => id.to_string(),
         (None, Loc::Row(rowid)) => format!("rowid {rowid}"),
         (None, Loc::Key(key)) => key.clone(),
     }
@@ -481,3 +482,6 @@ fn name_of(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid) -> Result<Str
     };
     Ok(row_name(t, row.as_deref(), &stored.state, rid))
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,9 +46,8 @@ const DDL: &[&str] = &[
      position INTEGER NOT NULL, PRIMARY KEY(tbl, lo)) WITHOUT ROWID",
     "CREATE INDEX synqlite_segment_birth ON synqlite_segment(tbl, site, first)",
     "CREATE INDEX synqlite_segment_position ON synqlite_segment(position)",
-    "CREATE TABLE synqlite_history(no INTEGER PRIMARY KEY, hlc INTEGER NOT NULL, \
-     site INTEGER NOT NULL, tbl INTEGER NOT NULL, rid BLOB NOT NULL, kind TEXT NOT NULL, \
-     col INTEGER, value)",
+    "CREATE TABLE synqlite_history(hlc INTEGER, site INTEGER, tbl INTEGER, rid BLOB, col INTEGER, \
+     value, PRIMARY KEY(hlc, site, tbl, rid, col)) WITHOUT ROWID",
     crate::capture::JOURNAL_DDL,
 ];
 

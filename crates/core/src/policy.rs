@@ -34,6 +34,11 @@ impl Policies {
         self.get("fk") != Some("ignore")
     }
 
+    /// Whether rows that refer to a row which lost a unique key show its winner (R-UNIFY).
+    pub fn unifies(&self, table: &str) -> bool {
+        self.of_table(table, "on_unique") == Some("unify")
+    }
+
     /// Reads the policies of a replica.
     pub fn load(conn: &Connection) -> Result<Policies> {
         let mut statement = conn.prepare_cached("SELECT key, value FROM synqlite_policy")?;
@@ -66,7 +71,9 @@ fn check(key: &str, value: &str) -> Result<()> {
         (_, Some("identity")) if matches!(value, "key" | "birth") => Ok(()),
         (_, Some("identity")) => wrong("it is `key` or `birth`"),
         (_, Some("refs")) => Ok(()),
-        _ => wrong("known keys are T.identity, T.refs, fk and local_tables"),
+        (_, Some("on_unique")) if matches!(value, "quarantine" | "unify") => Ok(()),
+        (_, Some("on_unique")) => wrong("it is `quarantine` or `unify`"),
+        _ => wrong("known keys are T.identity, T.on_unique, T.refs, fk and local_tables"),
     }
 }
 

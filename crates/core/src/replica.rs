@@ -159,12 +159,16 @@ impl Replica {
     /// Folds, then joins and shows what another site sent. `force` merges changes that are stamped
     /// far ahead of this machine's clock.
     pub fn merge(&mut self, delta: &Delta, force: bool) -> Result<Merged> {
-        self.write(|work| work.merge(delta, force))
+        self.merge_all(std::slice::from_ref(delta), force)
     }
 
     /// [`Replica::merge`] of several deltas, in this order, all in one transaction.
+    ///
+    /// It folds once: what is shown between two of the deltas nobody sees, so nothing of it may be
+    /// pinned (R-PIN).
     pub fn merge_all(&mut self, deltas: &[Delta], force: bool) -> Result<Merged> {
         self.write(|work| {
+            work.fold()?;
             let mut all = Merged::default();
             for delta in deltas {
                 all.add(work.merge(delta, force)?);
@@ -212,6 +216,7 @@ impl Replica {
         let (delta, position) = other.export(&base, after)?;
         let theirs = other.site;
         let merged = self.write(|work| {
+            work.fold()?;
             let merged = work.merge(&delta, force)?;
             set_peer_position(work, theirs, position)?;
             Ok(merged)
@@ -292,8 +297,8 @@ impl Work<'_> {
         fold::fold(self.conn, &mut self.meta, &self.catalog, &self.policies, &BTreeMap::new())
     }
 
+    /// Joins and shows a delta. The journal must have been folded.
     fn merge(&mut self, delta: &Delta, force: bool) -> Result<Merged> {
-        self.fold()?;
         let Work { conn, meta, catalog, policies, now_ms } = self;
         let merged = merge::merge(conn, meta, catalog, policies, delta, *now_ms, force)?;
         if merged.settings {

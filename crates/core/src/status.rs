@@ -89,3 +89,94 @@ pub(crate) fn windows(conn: &Connection, loaded: &Loaded) -> Result<Vec<Window>>
     }
     Ok(windows)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Site;
+
+    fn pending(site: &Site) -> Vec<(String, [u64; 3])> {
+        let status = site.replica.status().unwrap();
+        let counts = |p: Pending| [p.inserted, p.updated, p.deleted];
+        status.pending.into_iter().map(|(table, p)| (table, counts(p))).collect()
+    }
+
+    fn site() -> Site {
+        Site::new(
+            "CREATE TABLE a(id INTEGER PRIMARY KEY, x, y); CREATE TABLE b(k TEXT PRIMARY KEY, x) WITHOUT ROWID; \
+             CREATE TABLE c(x); INSERT INTO a(x) VALUES (1),(2),(3); INSERT INTO b VALUES ('k', 1); \
+             INSERT INTO c VALUES (1),(2)",
+        )
+    }
+
+    fn one(table: &str, counts: [u64; 3]) -> Vec<(String, [u64; 3])> {
+        vec![(table.to_owned(), counts)]
+    }
+
+    #[test]
+    fn net_changes_are_counted_by_row() {
+        let mut site = site();
+        assert_eq!(site.replica.status().unwrap(), Status::default());
+        site.run("INSERT INTO a(x) VALUES (4),(5); UPDATE a SET y = 1 WHERE id IN (1, 2, 4); DELETE FROM a WHERE id = 3");
+        site.run("UPDATE b SET x = 2; UPDATE b SET x = 3; UPDATE b SET k = 'l'");
+        site.run("DELETE FROM c; INSERT INTO c VALUES (9); DELETE FROM c");
+        let want = [("a", [2, 2, 1]), ("b", [0, 1, 0]), ("c", [0, 0, 2])];
+        assert_eq!(pending(&site), want.map(|(t, c)| (t.to_owned(), c)));
+        let unfolded: i64 =
+            site.app.query_row("SELECT count(*) FROM synqlite_journal", [], |r| r.get(0)).unwrap();
+        assert_eq!(site.replica.status().unwrap().unfolded, unfolded.cast_unsigned());
+        assert!(unfolded > 0);
+        site.replica.fold().unwrap();
+        assert_eq!(site.replica.status().unwrap(), Status::default());
+    }
+
+    #[test]
+    fn writes_without_effect_are_not_pending() {
+        let site = site();
+        site.run("UPDATE a SET x = x; INSERT INTO c VALUES (3); DELETE FROM c WHERE x = 3");
+        site.run("INSERT OR IGNORE INTO b VALUES ('k', 7)");
+        assert_eq!(pending(&site), []);
+        assert!(site.replica.status().unwrap().unfolded > 0);
+    }
+
+    #[test]
+    fn replaced_rows_are_updates() {
+        let site = site();
+        site.run("INSERT OR REPLACE INTO a VALUES (2, 'new', NULL)");
+        assert_eq!(pending(&site), one("a", [0, 1, 0]));
+    }
+
+    #[test]
+    fn a_column_added_since_counts() {
+        let site = site();
+        site.run("ALTER TABLE a ADD COLUMN z; UPDATE a SET z = 1 WHERE id = 2");
+        assert_eq!(pending(&site), one("a", [0, 1, 0]));
+    }
+
+    #[test]
+    fn asking_writes_nothing() {
+        let site = site();
+        site.run("UPDATE a SET x = 9; DELETE FROM b");
+        let file = std::fs::read(&site.path).unwrap();
+        site.replica.status().unwrap();
+        site.replica.triggers().unwrap();
+        assert_eq!(std::fs::read(&site.path).unwrap(), file);
+    }
+
+    #[test]
+    fn triggers_are_listed_by_table() {
+        let site = site();
+        site.run("CREATE VIEW v AS SELECT 1 AS x");
+        site.run("CREATE TRIGGER zz AFTER INSERT ON c BEGIN SELECT 1; END");
+        site.run("CREATE TRIGGER on_view INSTEAD OF INSERT ON v BEGIN SELECT 2; END");
+        let triggers = site.replica.triggers().unwrap();
+        assert_eq!(triggers.keys().collect::<Vec<_>>(), ["a", "b", "c", "v"]);
+        let names: Vec<_> = triggers["c"].iter().map(|t| t.name.as_str()).collect();
+        assert!(names.is_sorted() && names.ends_with(&["zz"]) && names.len() == 4, "{names:?}");
+        let on_view = &triggers["v"][0];
+        assert_eq!(
+            on_view.sql,
+            "CREATE TRIGGER on_view INSTEAD OF INSERT ON v BEGIN SELECT 2; END"
+        );
+    }
+}

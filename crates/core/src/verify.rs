@@ -5,7 +5,7 @@
 //! keeps its values; no stamp is later than what the replica says it has seen. Writes that are not
 //! folded yet are allowed for. One pass over each table and one over its states.
 
-use crate::capture;
+use crate::capture::{self, own_name};
 use crate::catalog::{Loc, Tracked, loc_sql};
 use crate::journal::Window;
 use crate::log::{loc_name, row_name};
@@ -104,8 +104,8 @@ fn integrity(conn: &Connection, found: &mut Findings) -> Result<()> {
     Ok(())
 }
 
-/// Capture must be complete and as this version makes it. A table that the application altered is
-/// passed over: its triggers are made anew by the next command that writes.
+/// Capture must be complete and as this version makes it. Where the application altered the table
+/// since, its triggers are made anew by the next command that writes, and only must be there.
 fn capture_objects(conn: &Connection, loaded: &Loaded, found: &mut Findings) -> Result<()> {
     let mut statement = conn.prepare(
         "SELECT name, type, tbl_name, sql FROM main.sqlite_master \
@@ -117,28 +117,26 @@ fn capture_objects(conn: &Connection, loaded: &Loaded, found: &mut Findings) -> 
         there.insert(row.get(0)?, (row.get(1)?, row.get(2)?, row.get(3)?));
     }
     for t in &loaded.catalog.tables {
-        let stale = loaded.stale.contains_key(&t.no);
+        let sql = "SELECT shape FROM synqlite_table WHERE no = ?1";
+        let shape: String = conn.query_row(sql, [t.no], |row| row.get(0))?;
+        let altered = shape != t.table.describe();
+        let always = ["before", "insert", "update", "delete"].map(|kind| own_name(kind, t.no));
+        let table = &t.table.name;
         for (name, sql) in capture::objects(t) {
-            match there.remove(&name) {
-                _ if stale => {}
-                Some((_, _, is)) if is == sql => {}
-                Some(_) => found.problem(format!(
-                    "table {}: {name} was altered, so changes may be captured wrongly",
-                    t.table.name
+            match there.get(&name) {
+                None if !altered || always.contains(&name) => found.problem(format!(
+                    "table {table}: {name} is missing, so changes are not all captured"
                 )),
-                None => found.problem(format!(
-                    "table {}: {name} is missing, so changes are not all captured",
-                    t.table.name
+                Some((_, _, is)) if !altered && *is != sql => found.problem(format!(
+                    "table {table}: {name} was altered, so changes may be captured wrongly"
                 )),
+                _ => {}
             }
         }
+        there.retain(|name, _| !capture::is_own(name, t.no));
     }
-    for (name, (kind, table, _)) in there {
-        if kind == "trigger"
-            && loaded.catalog.by_name(&table).is_none_or(|t| !loaded.stale.contains_key(&t.no))
-        {
-            found.problem(format!("table {table}: trigger {name} belongs to no replicated table"));
-        }
+    for (name, (_, table, _)) in there.iter().filter(|(_, (kind, _, _))| kind == "trigger") {
+        found.problem(format!("table {table}: trigger {name} belongs to no replicated table"));
     }
     Ok(())
 }
@@ -317,7 +315,12 @@ impl Verify<'_> {
         while let Some(row) = rows.next()? {
             let loc: Loc = row.get(0)?;
             if !window.gone.contains_key(&loc) && !window.changed.contains_key(&loc) {
-                let name = || Ok(loc_name(t, None, &loc));
+                let name = || match state::at(self.conn, self.meta, t, &loc)? {
+                    Some(gone) if t.table.rowid_alias().is_none() => {
+                        Ok(row_name(t, None, &gone.state, &gone.rid))
+                    }
+                    _ => Ok(loc_name(t, None, &loc)),
+                };
                 self.found.row(t, name, "it disappeared from the table without being captured")?;
             }
         }
@@ -326,7 +329,8 @@ impl Verify<'_> {
 
     /// Every state is consistent in itself.
     fn entries(&mut self, t: &Tracked, window: &Window) -> Result<()> {
-        let sql = "SELECT id, rid, loc, state, wants, position FROM synqlite_row WHERE tbl = ?1";
+        let sql = "SELECT id, rid, loc, state, wants, position, kind IS NOT NULL \
+                   FROM synqlite_row WHERE tbl = ?1";
         let mut statement = self.conn.prepare(sql)?;
         let mut rows = statement.query([t.no])?;
         while let Some(row) = rows.next()? {
@@ -340,7 +344,7 @@ impl Verify<'_> {
                 continue;
             };
             let (wants, position): (Option<i64>, i64) = (row.get(4)?, row.get(5)?);
-            let wrong = self.wrong(t, &stored, wants, position);
+            let wrong = self.wrong(t, &stored, wants, position, row.get(6)?);
             if !wrong.is_empty() {
                 let name = self.name(t, &stored)?;
                 for what in wrong {
@@ -358,6 +362,7 @@ impl Verify<'_> {
         stored: &Stored,
         wants: Option<i64>,
         position: i64,
+        conflict: bool,
     ) -> Vec<&'static str> {
         let Stored { loc, state, .. } = stored;
         let h = &state.header;
@@ -372,10 +377,12 @@ impl Verify<'_> {
         let header = [h.cl_stamp, h.inserted, h.deleted, h.reinserted, h.demoted];
         let stamps = header.into_iter().chain(state.groups.iter().map(|g| g.stamp));
         let what = [
-            (h.alive() && loc.is_none()).then_some("it is alive, but not in the table"),
-            (!h.alive() && loc.is_some()).then_some("it is deleted, but placed in the table"),
-            (!h.alive() && state.groups.iter().any(|g| g.body == Body::Shown))
-                .then_some("it is deleted and does not keep all of its values"),
+            (h.alive() && loc.is_none() && !conflict)
+                .then_some("it is alive, but not in the table"),
+            (!h.alive() && loc.is_some() && !conflict)
+                .then_some("it is deleted, but placed in the table"),
+            (loc.is_none() && state.groups.iter().any(|g| g.body == Body::Shown))
+                .then_some("it is not in the table and does not keep all of its values"),
             (!fits.all(|fits| fits)).then_some("it keeps values of other columns"),
             (wants != state.kept_id(t))
                 .then_some("the number it asks for is not noted as it should be"),
@@ -422,3 +429,6 @@ impl Verify<'_> {
 fn by_rowid(t: &Tracked) -> bool {
     t.table.kind != TableKind::WithoutRowid && t.table.rowid_name.is_some()
 }
+
+#[cfg(test)]
+mod tests;

@@ -65,9 +65,12 @@ impl Place {
     }
 
     fn folder(&self) -> Result<Remote> {
-        let path = self.dir.join("folder").display().to_string();
-        let escaped = path.replace('%', "%25").replace('?', "%3F").replace('#', "%23");
-        Ok(Remote::parse(&format!("file://{escaped}/"))?)
+        let mut path = self.dir.join("folder").display().to_string();
+        path = path.replace('%', "%25").replace('?', "%3F").replace('#', "%23");
+        if cfg!(windows) {
+            path = format!("/{}", path.replace('\\', "/"));
+        }
+        Ok(Remote::parse(&format!("file://{path}/"))?)
     }
 
     /// What an application opens: nothing of ours.

@@ -150,10 +150,12 @@ fn status_shows_what_waits() {
     assert_eq!(status["conflicts"], 0);
     assert_eq!(status["remotes"][0]["name"], "origin");
     assert_eq!(status["remotes"][0]["pushed"], Value::Null);
+    assert_eq!(status["remotes"][0]["unpushed"], 0, "nothing is folded yet");
     let folded = lab.json(&["fold", &lab.db("B")]);
     assert_eq!(folded["rows"], 5);
     let status = lab.json(&["status", &lab.db("B")]);
     assert_eq!(status["pending"], json!({}));
+    assert_eq!(status["remotes"][0]["unpushed"], 5);
     lab.json(&["push", &lab.db("B")]);
     let status = lab.json(&["status", &lab.db("B")]);
     assert_eq!(status["remotes"][0]["unpushed"], 0);

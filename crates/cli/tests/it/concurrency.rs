@@ -1,1 +1,118 @@
+//! Several processes at once, and an application that does not wait for them.
 
+use crate::support::{Lab, stderr, synqlite};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+#[test]
+fn two_processes_may_push_the_same_replica_at_once() {
+    let lab = Lab::with_a();
+    lab.json(&["push", &lab.db("A"), &lab.folder()]);
+    lab.json(&["clone", &lab.folder(), &lab.db("B")]);
+    for round in 0..5 {
+        lab.sql("A", &format!("INSERT INTO note VALUES('round {round}')"));
+        thread::scope(|scope| {
+            let push = || {
+                let output = synqlite(&["push", &lab.db("A"), &lab.folder()]);
+                assert!(output.status.success(), "{}", stderr(&output));
+            };
+            (0..3).for_each(|_| drop(scope.spawn(push)));
+        });
+    }
+    lab.json(&["pull", &lab.db("B")]);
+    lab.assert_equal(&["A", "B"]);
+    assert_eq!(lab.rows("B", "SELECT count(*) FROM note"), ["6"]);
+}
+
+#[test]
+fn any_number_of_sites_may_push_at_once() {
+    let lab = Lab::with_a();
+    lab.json(&["push", &lab.db("A"), &lab.folder()]);
+    let sites = ["B", "C", "D"];
+    for site in sites {
+        lab.json(&["clone", &lab.folder(), &lab.db(site)]);
+        lab.sql(site, &format!("INSERT INTO todo(what) VALUES('{site}')"));
+    }
+    thread::scope(|scope| {
+        for site in sites {
+            let lab = &lab;
+            scope.spawn(move || lab.json(&["push", &lab.db(site)]));
+        }
+    });
+    for site in sites {
+        lab.json(&["pull", &lab.db(site)]);
+    }
+    lab.assert_equal(&sites);
+    assert_eq!(lab.rows("B", "SELECT count(*) FROM todo"), ["6"]);
+}
+
+/// Two sites in WAL mode synchronize and are cloned while an application writes to one of them.
+#[test]
+fn an_application_writes_through_wal_all_the_while() {
+    let lab = Lab::with_a_and_b();
+    for site in ["A", "B"] {
+        lab.sql(site, "PRAGMA journal_mode=WAL");
+    }
+    let stop = AtomicBool::new(false);
+    let written = thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let app = lab.connect("A");
+            let mut n = 0;
+            while !stop.load(Ordering::Relaxed) {
+                app.execute("INSERT INTO todo(what) VALUES(?1)", [n]).expect("a write");
+                app.execute("UPDATE note SET text = ?1", [n]).expect("a write");
+                n += 1;
+                thread::sleep(Duration::from_millis(1));
+            }
+            n
+        });
+        for n in 0..5 {
+            lab.sql("B", &format!("INSERT INTO todo(what) VALUES('B {n}')"));
+            lab.json(&["sync", &lab.db("B")]);
+            lab.json(&["push", &lab.db("A"), &lab.folder()]);
+        }
+        lab.json(&["clone", &lab.db("A"), &lab.db("C")]);
+        stop.store(true, Ordering::Relaxed);
+        writer.join().expect("the writer met no error")
+    });
+    lab.json(&["sync", &lab.db("B")]);
+    lab.json(&["pull", &lab.db("C")]);
+    lab.json(&["push", &lab.db("A"), &lab.folder()]);
+    lab.json(&["clone", &lab.folder(), &lab.db("D")]);
+    lab.assert_equal(&["A", "B", "C", "D"]);
+    assert_eq!(lab.rows("B", "SELECT count(*) FROM todo"), [(3 + 5 + written).to_string()]);
+}
+
+/// A clone that is killed happened or did not, and can be repeated.
+#[cfg(unix)]
+#[test]
+fn a_killed_clone_leaves_nothing_half_made() {
+    let lab = Lab::with_a();
+    let fill = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
+                INSERT INTO todo(what) SELECT hex(randomblob(50)) FROM n";
+    lab.sql("A", fill);
+    lab.json(&["push", &lab.db("A"), &lab.folder()]);
+    let digest = lab.digest("A");
+    let mut survived = 0;
+    for round in 0..12 {
+        let from = if round % 2 == 0 { lab.db("A") } else { lab.folder() };
+        let mut child = Command::new(env!("CARGO_BIN_EXE_synqlite"))
+            .args(["clone", &from, &lab.db("B")])
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        thread::sleep(Duration::from_millis(round * 12));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if !lab.path("B.db").exists() {
+            lab.json(&["clone", &from, &lab.db("B")]);
+        } else {
+            survived += 1;
+        }
+        assert_eq!(lab.digest("B"), digest);
+        std::fs::remove_file(lab.path("B.db")).unwrap();
+    }
+    println!("{survived} of 12 clones were there already");
+}

@@ -1,1 +1,336 @@
+//! A folder of exchange: what sites that never meet go through, and what may happen to its files.
 
+use crate::support::{Lab, objects};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+
+/// A, B and C around a folder.
+fn three() -> Lab {
+    let lab = Lab::with_a();
+    lab.json(&["remote", "add", &lab.db("A"), "origin", &lab.folder()]);
+    lab.json(&["push", &lab.db("A")]);
+    for site in ["B", "C"] {
+        lab.json(&["clone", &lab.folder(), &lab.db(site)]);
+    }
+    lab
+}
+
+fn push(lab: &Lab, site: &str) -> Value {
+    lab.json(&["push", &lab.db(site)])
+}
+
+fn pull(lab: &Lab, site: &str) -> Value {
+    lab.json(&["pull", &lab.db(site)])
+}
+
+fn note(lab: &Lab, site: &str, text: &str) {
+    lab.sql(site, &format!("INSERT INTO note VALUES('{text}')"));
+}
+
+fn flip(file: &Path, at: usize) {
+    let mut bytes = fs::read(file).unwrap();
+    bytes[at] ^= 1;
+    fs::write(file, bytes).unwrap();
+}
+
+#[test]
+fn sites_that_never_meet_converge() {
+    let lab = three();
+    assert_eq!(objects(&lab, ".snapshot").len(), 1, "the first push is a snapshot");
+    for site in ["A", "B", "C"] {
+        lab.sql(
+            site,
+            &format!(
+                "INSERT INTO person VALUES(3, 'new on {site}');
+                 INSERT INTO todo(what, person) VALUES('by {site}', 3);
+                 UPDATE todo SET what = '{site}' WHERE id = 1"
+            ),
+        );
+    }
+    for site in ["A", "B", "C", "A", "B"] {
+        let done = lab.json(&["sync", &lab.db(site)]);
+        assert_eq!(done["waiting"], json!([]));
+    }
+    lab.assert_equal(&["A", "B", "C"]);
+    assert_eq!(lab.rows("A", "SELECT what FROM todo WHERE id = 1"), ["C"]);
+    let joined = "SELECT t.what FROM todo t JOIN person p ON p.id = t.person
+                  WHERE 'new on ' || substr(t.what, 4) = p.name ORDER BY 1";
+    assert_eq!(lab.rows("B", joined), ["by A", "by B", "by C"]);
+}
+
+#[test]
+fn the_first_sync_with_an_empty_folder_fills_it() {
+    let lab = Lab::with_a();
+    let first = lab.json(&["sync", &lab.db("A"), &lab.folder()]);
+    assert_eq!(first["sent"]["rows"], 6);
+    assert_eq!(first["received"]["rows"], 0);
+    lab.json(&["clone", &lab.folder(), &lab.db("B")]);
+    lab.assert_equal(&["A", "B"]);
+}
+
+#[test]
+fn what_was_pulled_need_not_be_pushed() {
+    let lab = three();
+    note(&lab, "B", "x");
+    push(&lab, "B");
+    pull(&lab, "A");
+    let status = lab.json(&["status", &lab.db("A")]);
+    assert_eq!(status["remotes"][0]["unpushed"], 0, "{status}");
+    note(&lab, "A", "y");
+    lab.json(&["fold", &lab.db("A")]);
+    let status = lab.json(&["status", &lab.db("A")]);
+    assert_eq!(status["remotes"][0]["unpushed"], 1, "{status}");
+    assert_eq!(push(&lab, "A")["sent"]["rows"], 1);
+}
+
+#[test]
+fn nothing_is_sent_or_merged_twice() {
+    let lab = three();
+    note(&lab, "B", "x");
+    let first = push(&lab, "B");
+    assert_eq!(first["sent"]["rows"], 1);
+    let batch = objects(&lab, ".batch");
+    assert_eq!(first["sent"]["bytes"], fs::metadata(&batch[0]).unwrap().len());
+    let nothing = json!({"rows": 0, "columns": 0, "bytes": 0});
+    assert_eq!(push(&lab, "B")["sent"], nothing);
+    assert_eq!(pull(&lab, "A")["received"], first["sent"]);
+    assert_eq!(pull(&lab, "A")["received"], nothing);
+    assert_eq!(push(&lab, "A")["sent"], nothing, "the folder has it from B");
+    assert_eq!(objects(&lab, ".batch"), batch);
+}
+
+#[test]
+fn changes_travel_through_a_third_site() {
+    let lab = three();
+    note(&lab, "C", "from C");
+    lab.json(&["push", &lab.db("C"), &lab.db("B")]);
+    note(&lab, "B", "from B");
+    assert_eq!(push(&lab, "B")["sent"]["rows"], 2);
+    pull(&lab, "A");
+    pull(&lab, "C");
+    lab.assert_equal(&["A", "B", "C"]);
+}
+
+#[test]
+fn a_flipped_bit_is_found_and_nothing_changes() {
+    let lab = three();
+    note(&lab, "B", "first");
+    push(&lab, "B");
+    note(&lab, "B", "second");
+    push(&lab, "B");
+    let batches = objects(&lab, ".batch");
+    let whole = fs::read(&batches[1]).unwrap();
+    let before = lab.digest("C");
+    for at in [0, 9, 40, whole.len() / 2, whole.len() - 1] {
+        flip(&batches[1], at);
+        let told = lab.refused(&["pull", &lab.db("C")]);
+        let name = batches[1].file_name().unwrap().to_str().unwrap();
+        assert!(told.contains(name) && told.contains("remove that file"), "{at}: {told}");
+        assert_eq!(lab.digest("C"), before, "not even the batch before it was merged");
+        fs::write(&batches[1], &whole).unwrap();
+    }
+    assert_eq!(pull(&lab, "C")["merged"]["inserted"], 2);
+    lab.assert_equal(&["B", "C"]);
+}
+
+#[test]
+fn a_damaged_batch_that_is_removed_is_sent_again() {
+    let lab = three();
+    for n in 1..=3 {
+        note(&lab, "B", &format!("note {n}"));
+        push(&lab, "B");
+    }
+    let batches = objects(&lab, ".batch");
+    flip(&batches[1], 60);
+    lab.refused(&["pull", &lab.db("C")]);
+    fs::remove_file(&batches[1]).unwrap();
+    assert_eq!(pull(&lab, "C")["waiting"].as_array().unwrap().len(), 1);
+    assert!(push(&lab, "B")["sent"]["rows"].as_u64() > Some(0));
+    pull(&lab, "C");
+    lab.assert_equal(&["B", "C"]);
+}
+
+#[test]
+fn a_snapshot_makes_up_for_a_damaged_batch() {
+    // In the header, which the next push notices, and in the body, which it does not read.
+    for at in [20, 200] {
+        let lab = three();
+        note(&lab, "B", "damaged");
+        push(&lab, "B");
+        flip(&objects(&lab, ".batch")[0], at);
+        if at == 200 {
+            lab.refused(&["pull", &lab.db("C")]);
+            lab.sql("B", "INSERT INTO note VALUES(hex(randomblob(50000)))");
+        }
+        push(&lab, "B");
+        assert_eq!(objects(&lab, ".snapshot").len(), 2);
+        pull(&lab, "C");
+        lab.assert_equal(&["B", "C"]);
+    }
+}
+
+#[test]
+fn a_half_written_batch_waits() {
+    let lab = three();
+    note(&lab, "B", "x");
+    push(&lab, "B");
+    let batch = &objects(&lab, ".batch")[0];
+    let whole = fs::read(batch).unwrap();
+    let before = lab.digest("C");
+    for length in [0, 5, 30, whole.len() / 2, whole.len() - 1] {
+        fs::write(batch, &whole[..length]).unwrap();
+        let (done, told) = lab.json_and_stderr(&["pull", &lab.db("C")]);
+        let waiting = done["waiting"].as_array().unwrap();
+        // An empty file is a name that a writer has only taken.
+        assert_eq!(waiting.len(), usize::from(length > 0), "{length}: {done}");
+        assert_eq!(told.contains("not there in full"), length > 0, "{told}");
+        assert_eq!(lab.digest("C"), before);
+    }
+    fs::write(batch, &whole).unwrap();
+    assert_eq!(pull(&lab, "C")["merged"]["inserted"], 1);
+    lab.assert_equal(&["B", "C"]);
+}
+
+#[test]
+fn a_missing_batch_is_waited_for() {
+    let lab = three();
+    for n in 1..=3 {
+        note(&lab, "B", &format!("note {n}"));
+        push(&lab, "B");
+    }
+    let batches = objects(&lab, ".batch");
+    let kept = fs::read(&batches[1]).unwrap();
+    fs::remove_file(&batches[1]).unwrap();
+    let (done, told) = lab.json_and_stderr(&["pull", &lab.db("C")]);
+    assert_eq!(done["merged"]["inserted"], 1, "what does not build on it is merged");
+    let name = batches[2].strip_prefix(lab.path("folder")).unwrap().to_str().unwrap();
+    assert_eq!(done["waiting"], json!([name]));
+    assert!(told.contains(name) && told.contains("missing"), "{told}");
+    let text = lab.text(&["pull", &lab.db("C")]);
+    assert!(text.contains("nothing new"), "{text}");
+    fs::write(&batches[1], kept).unwrap();
+    assert_eq!(pull(&lab, "C")["merged"]["inserted"], 2);
+    lab.assert_equal(&["B", "C"]);
+}
+
+#[test]
+fn anyone_who_has_a_lost_batch_heals_the_folder() {
+    let lab = three();
+    note(&lab, "B", "lost");
+    push(&lab, "B");
+    pull(&lab, "A");
+    fs::remove_file(&objects(&lab, ".batch")[0]).unwrap();
+    // B has nothing new, and yet the folder lacks something that it has.
+    assert!(push(&lab, "A")["sent"]["rows"].as_u64() > Some(0));
+    pull(&lab, "C");
+    lab.assert_equal(&["A", "B", "C"]);
+}
+
+#[test]
+fn duplicates_and_foreign_files_do_no_harm() {
+    let lab = three();
+    note(&lab, "B", "x");
+    push(&lab, "B");
+    let batch = &objects(&lab, ".batch")[0];
+    let folder = batch.parent().unwrap();
+    let duplicate = |name: &str| fs::copy(batch, folder.join(name)).map(drop).unwrap();
+    duplicate("0000000000000001-0000000000000002 (conflicted copy).batch");
+    duplicate(".tmp-1-2-3");
+    duplicate("0000000000000000-00000000000000ff.batch");
+    fs::write(lab.path("folder/desktop.ini"), "[x]").unwrap();
+    assert_eq!(pull(&lab, "C")["merged"]["inserted"], 1);
+    assert_eq!(pull(&lab, "C")["merged"]["inserted"], 0);
+    lab.assert_equal(&["B", "C"]);
+    // The chain of B seems longer than it is; its next batch goes elsewhere, not over another.
+    note(&lab, "B", "y");
+    push(&lab, "B");
+    pull(&lab, "C");
+    lab.assert_equal(&["B", "C"]);
+}
+
+#[test]
+fn a_renamed_batch_of_another_site_is_refused() {
+    let lab = three();
+    for site in ["A", "B"] {
+        note(&lab, site, "x");
+        push(&lab, site);
+    }
+    let batches = objects(&lab, ".batch");
+    fs::copy(&batches[0], &batches[1]).unwrap();
+    let told = lab.refused(&["pull", &lab.db("C")]);
+    assert!(told.contains("under another name"), "{told}");
+}
+
+#[test]
+fn a_snapshot_is_due_now_and_then_and_bridges_a_gap() {
+    let lab = three();
+    for n in 0..70 {
+        note(&lab, "B", &format!("a note of some length, so that batches add up, no. {n}"));
+        push(&lab, "B");
+    }
+    assert!(objects(&lab, ".snapshot").len() > 1, "a snapshot came after some batches");
+    // A site that was away for long finds only the newest.
+    for batch in objects(&lab, ".batch") {
+        fs::remove_file(batch).unwrap();
+    }
+    let newest = objects(&lab, ".snapshot").pop().unwrap();
+    let received = pull(&lab, "C")["received"]["bytes"].as_u64().unwrap();
+    assert!(received >= fs::metadata(newest).unwrap().len());
+    push(&lab, "B");
+    pull(&lab, "C");
+    lab.json(&["clone", &lab.folder(), &lab.db("D")]);
+    lab.assert_equal(&["B", "C", "D"]);
+}
+
+#[test]
+fn a_damaged_snapshot_is_passed_over() {
+    let lab = three();
+    let first = objects(&lab, ".snapshot").pop().unwrap();
+    flip(&first, fs::read(&first).unwrap().len() / 2);
+    let told = lab.refused(&["clone", &lab.folder(), &lab.db("D")]);
+    assert!(told.contains("snapshot") && told.contains("damaged"), "{told}");
+    assert!(!lab.path("D.db").exists());
+    // A header that cannot be read does not count as one, so the next push brings another.
+    flip(&first, 20);
+    note(&lab, "B", "x");
+    push(&lab, "B");
+    lab.json(&["clone", &lab.folder(), &lab.db("D")]);
+    lab.assert_equal(&["B", "D"]);
+}
+
+#[test]
+fn a_snapshot_tells_nobody_the_remotes_of_its_site() {
+    let lab = Lab::with_a();
+    lab.json(&["remote", "add", &lab.db("A"), "secret", "/where/nobody/looks.db"]);
+    lab.json(&["push", &lab.db("A"), &lab.folder()]);
+    lab.json(&["clone", &lab.folder(), &lab.db("B")]);
+    let remotes = lab.json(&["remote", "list", &lab.db("B")]);
+    assert_eq!(remotes, json!({"remotes": [{"name": "origin", "url": lab.folder()}]}));
+    let bytes = fs::read(lab.db("B")).unwrap();
+    assert!(!bytes.windows(6).any(|w| w == b"nobody"), "not even in a free page");
+}
+
+#[test]
+fn policies_travel_through_a_folder() {
+    let lab = three();
+    for value in ["ignore", "enforce", "ignore"] {
+        lab.json(&["policy", &lab.db("A"), &format!("fk={value}")]);
+        push(&lab, "A");
+        pull(&lab, "B");
+        assert_eq!(lab.json(&["policy", &lab.db("B")])["policies"]["fk"], value);
+    }
+}
+
+/// An update that changes nothing is no change, and makes no batch.
+#[test]
+fn writes_without_effect_send_nothing() {
+    let lab = three();
+    lab.sql("B", "UPDATE note SET text = text; BEGIN; DELETE FROM note; ROLLBACK");
+    assert_eq!(push(&lab, "B")["sent"]["rows"], 0);
+    assert_eq!(objects(&lab, ".batch").len(), 0);
+    note(&lab, "B", "x");
+    push(&lab, "B");
+    pull(&lab, "C");
+    lab.assert_equal(&["B", "C"]);
+}

@@ -9,4 +9,5 @@ mod demo;
 mod folder;
 mod reference;
 mod support;
+mod topologies;
 mod watch;

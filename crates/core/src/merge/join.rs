@@ -15,7 +15,7 @@ pub(super) struct Matched {
     /// Position of the local table.
     pub position: usize,
     /// Local group for each group of the delta.
-    groups: Vec<usize>,
+    pub groups: Vec<usize>,
 }
 
 /// Finds the local table and groups for each table of the delta that has changed rows.

@@ -27,6 +27,7 @@ pub(crate) use compensate::compensate;
 pub(crate) use words::{describe, text};
 
 use crate::catalog::Catalog;
+use crate::history;
 use crate::meta::Meta;
 use crate::policy::{self, Policies};
 use crate::refs::Lookup;
@@ -102,6 +103,14 @@ pub fn merge(
     if !force {
         check_skew(meta, delta, now_ms)?;
     }
+    if history::enabled(conn)? {
+        let tables = join::match_tables(catalog, delta)?;
+        for change in &delta.rows {
+            let Some(matched) = &tables[change.table as usize] else { continue };
+            let t = &catalog.tables[matched.position];
+            history::receive(conn, meta, t, &matched.groups, change)?;
+        }
+    }
     meta.position += 1;
     let mut merged = show(conn, meta, |meta, judged| {
         let mut merged = Merged::default();
@@ -126,6 +135,10 @@ pub fn merge(
     })?;
     for setting in &delta.settings {
         merged.settings |= policy::store(conn, meta, setting)?;
+    }
+    // A site whose writes were all superseded has no number yet, and without one it is not saved.
+    for &site in delta.upto.0.keys() {
+        meta.number(conn, site)?;
     }
     meta.seen.join(&delta.upto);
     meta.observe(delta.upto.latest());

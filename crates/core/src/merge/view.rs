@@ -127,7 +127,8 @@ fn renumbered(t: &Tracked, case: &Case) -> Option<Decision> {
 /// constraint is in the way; the tables themselves will tell.
 pub(super) fn compute(cases: &Cases<'_>, judged: bool) -> Result<View> {
     let revived = protected(cases);
-    let mut show = Show { cases, judged, view: View::default(), revived };
+    let unified = BTreeMap::new();
+    let mut show = Show { cases, judged, view: View::default(), revived, unified };
     for component in &cases.catalog().components {
         show.component(component.clone())?;
     }
@@ -149,6 +150,8 @@ pub(super) struct Show<'c, 'a> {
     judged: bool,
     view: View,
     revived: BTreeSet<usize>,
+    /// R-UNIFY: cases that lost a unique key, and who stands for them.
+    unified: BTreeMap<usize, usize>,
 }
 
 /// One round of a component: who is hidden, who has which number, who shows an earlier value.
@@ -159,7 +162,7 @@ pub(super) struct Round {
     pub rows: BTreeMap<usize, Vec<Value>>,
     /// Groups whose reference an action on the parent's delete set to NULL or its default.
     nulled: BTreeMap<usize, BTreeSet<usize>>,
-    /// The same for a change of the parent's key.
+    /// The same for a change of the parent's key, and groups that show a row standing for another.
     overridden: BTreeMap<usize, BTreeSet<usize>>,
 }
 
@@ -190,6 +193,7 @@ impl Show<'_, '_> {
             if news.is_empty() {
                 break (round, fallbacks);
             }
+            self.unify(&news);
             round.hidden.extend(news);
             hidden = round.hidden;
         };
@@ -257,6 +261,28 @@ impl Show<'_, '_> {
             self.display(&mut round, &live, &fallbacks)?;
         }
         Ok((round, fallbacks, news))
+    }
+
+    /// R-UNIFY: where the policy says so, the winner of a unique key stands for the losers.
+    fn unify(&mut self, lost: &BTreeMap<usize, Conflict>) {
+        for (&at, conflict) in lost {
+            let t = &self.cases.catalog().tables[self.cases.list[at].table];
+            if let Some(winner) = conflict.winner
+                && conflict.kind == "unique"
+                && self.cases.policies.unifies(&t.table.name)
+            {
+                self.unified.insert(at, winner);
+            }
+        }
+    }
+
+    /// The case that a reference to `rid` means.
+    fn meant(&self, parent: usize, rid: &Rid) -> Option<usize> {
+        let mut at = self.cases.get(parent, rid)?;
+        while let Some(&winner) = self.unified.get(&at) {
+            at = winner;
+        }
+        Some(at)
     }
 
     pub(super) fn cases(&self) -> &Cases<'_> {
@@ -344,10 +370,17 @@ impl Show<'_, '_> {
         }
     }
 
+    /// Whether another row stands for the referenced one.
+    fn stands_in(&self, fk: &ForeignKey, rid: &Rid) -> bool {
+        let parent = self.cases.catalog().position(&fk.parent);
+        let named = parent.and_then(|p| self.cases.get(p, rid));
+        named.is_some_and(|at| self.unified.contains_key(&at))
+    }
+
     /// Whether the referenced row is visible; `None` if no such row is known.
     fn visible(&self, round: &Round, fk: &ForeignKey, rid: &Rid) -> Option<bool> {
         let parent = self.cases.catalog().position(&fk.parent)?;
-        if let Some(p) = self.cases.get(parent, rid) {
+        if let Some(p) = self.meant(parent, rid) {
             let case = &self.cases.list[p];
             return Some(if round.tables.contains(&parent) {
                 (case.alive() || self.revived.contains(&p)) && !round.hidden.contains_key(&p)
@@ -363,7 +396,7 @@ impl Show<'_, '_> {
 
     fn dead(&self, fk: &ForeignKey, rid: &Rid) -> bool {
         let Some(parent) = self.cases.catalog().position(&fk.parent) else { return true };
-        match self.cases.get(parent, rid) {
+        match self.meant(parent, rid) {
             Some(p) => !self.cases.list[p].alive() && !self.revived.contains(&p),
             None => false,
         }
@@ -428,6 +461,9 @@ impl Show<'_, '_> {
                 (Some(true), _) if outlived => fk.on_delete,
                 (Some(true), _) => {
                     self.follow(round, fk, rid, &mut row)?;
+                    if self.stands_in(fk, rid) {
+                        changed.insert(g);
+                    }
                     continue;
                 }
                 _ => continue,
@@ -455,7 +491,7 @@ impl Show<'_, '_> {
         let lookup = self.cases.lookup;
         let Some(parent) = lookup.catalog.position(&fk.parent) else { return Ok(()) };
         let pt = &lookup.catalog.tables[parent];
-        let shown = match self.cases.get(parent, rid) {
+        let shown = match self.meant(parent, rid) {
             Some(p) => match round.rows.get(&p).or_else(|| self.view.rows.get(&p)) {
                 Some(shown) => Some(shown.clone()),
                 None => Some(plain(&self.cases.list[p], pt, round.ids.get(&p))),

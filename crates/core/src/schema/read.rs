@@ -160,7 +160,8 @@ fn draft(
         groups: Vec::new(),
         identity: Identity::Birth,
         autoincrement,
-        indexed: !indexes.is_empty(),
+        // Our own pin is no index of the application's: else renewal would not make it again.
+        indexed: indexes.iter().any(|index| !index.name.starts_with(crate::meta::PREFIX)),
     };
     let checks = definition.checks().into_iter().map(|check| scope.read_by(check)).collect();
     let declared = pragmas::references(conn, &entry.name)?;

@@ -157,8 +157,9 @@ impl<'a> Reader<'a> {
         self.take_rid()?.ok_or_else(damaged)
     }
 
-    /// A row state, with one entry for each group that the table has now.
-    pub fn state(mut self, t: &Tracked) -> Result<RowState> {
+    /// A row state, with one entry for each group that the table has now. `visible`: whether the
+    /// table has the row.
+    pub fn state(mut self, t: &Tracked, visible: bool) -> Result<RowState> {
         let plain = self.byte()? & PLAIN != 0;
         let inserted = self.stamp()?;
         let mut header = Header::born(inserted);
@@ -170,6 +171,7 @@ impl<'a> Reader<'a> {
             header.demoted = self.stamp()?;
         }
         let mut groups = vec![GroupState::shown(inserted); t.table.groups.len()];
+        let mut known = vec![false; groups.len()];
         for _ in 0..self.number()? {
             let no = u32::try_from(self.number()?).map_err(|_| damaged())?;
             let flags = self.byte()?;
@@ -178,7 +180,15 @@ impl<'a> Reader<'a> {
             let body = if flags & KEPT != 0 { Body::Kept(self.cell()?) } else { Body::Shown };
             if let Some(g) = t.group_of_no(no) {
                 groups[g] = GroupState { stamp, pinned: flags & PINNED != 0, previous, body };
+                known[g] = true;
             }
+        }
+        // A row that left its table before a column was added never had a value in it.
+        for g in (0..groups.len()).filter(|&g| !visible && !known[g]) {
+            let group = &t.table.groups[g];
+            let values = vec![Value::Null; group.columns.len()];
+            let refs = vec![None; group.foreign_keys.len()];
+            groups[g].body = Body::Kept(Cell { values, refs });
         }
         Ok(RowState { header, groups })
     }

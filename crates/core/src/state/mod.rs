@@ -185,7 +185,7 @@ pub fn decode(
     state: &[u8],
 ) -> Result<Stored> {
     let rid = Reader::new(meta, rid).rid()?;
-    let state = Reader::new(meta, state).state(t)?;
+    let state = Reader::new(meta, state).state(t, loc.is_some())?;
     Ok(Stored { entry: Some(id), rid, loc, state })
 }
 

@@ -78,3 +78,17 @@ fn a_renumbered_parent_and_a_new_row_do_not_fight_for_a_rowid() {
         assert_eq!(site.rows(join), ["a|1", "b|1", "one|1"]);
     }
 }
+
+#[test]
+fn dead_rows_outlive_an_added_column() {
+    let world = World::new();
+    let mut a = world.init("a", "CREATE TABLE k(id TEXT PRIMARY KEY, x)");
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("INSERT INTO k VALUES('p', 1)");
+    a.replica.fold().unwrap();
+    a.run("DELETE FROM k");
+    a.replica.fold().unwrap();
+    a.run("ALTER TABLE k ADD COLUMN z");
+    b.run("ALTER TABLE k ADD COLUMN z");
+    b.pull(&mut a);
+}

@@ -3,13 +3,14 @@
 //! The new file is built under a temporary name beside its target and gets its own name last, so a
 //! clone that is killed leaves nothing that looks like a replica.
 
+use super::folder::fetch;
 use super::{Remote, Result, Session, SyncError};
 use crate::files::{Temp, folder_of, remove_leftovers, sync_dir};
-use crate::name::{Kind, ObjectName};
-use crate::snapshot::{fetch_snapshot, peek_snapshot};
+use crate::name::Kind;
+use crate::snapshot::peek_snapshot;
 use crate::store::{Put, Store, only_database};
 use std::path::{Path, PathBuf};
-use synqlite_core::Replica;
+use synqlite_core::{Direction, Replica};
 use synqlite_wire::SiteId;
 
 /// A new replica.
@@ -38,10 +39,12 @@ impl Remote {
                     progress.step("pages", done, total);
                 })?;
             }
-            Remote::Folder(folder, _) => fetch_newest(folder, temp.path())?,
+            Remote::Folder(folder, _) => fetch_newest(folder, temp.path(), session)?,
         }
         let mut copy = Replica::open_copy(temp.path(), session.env.clone())?.become_site()?;
         copy.add_remote("origin", &self.url())?;
+        let seen = copy.seen()?;
+        copy.note_synced(&self.url(), Direction::Pull, &seen)?;
         if let Remote::Folder(..) = self {
             self.pull(&mut copy, session)?;
         }
@@ -73,26 +76,22 @@ fn refuse_existing(target: &Path) -> Result<()> {
 }
 
 /// Fetches the newest snapshot that is whole.
-fn fetch_newest(store: &dyn Store, to: &Path) -> Result<()> {
+fn fetch_newest(store: &dyn Store, to: &Path, session: &mut Session<'_>) -> Result<()> {
     let database = only_database(store)?;
     let mut failure = None;
     let mut found = Vec::new();
     for entry in store.list(database, Kind::Snapshot)? {
         match peek_snapshot(store, &entry.name) {
-            Ok(header) => found.push((header.vector.latest(), entry.name)),
+            Ok(header) => found.push((header.vector.latest(), entry)),
             Err(e) => failure = Some(e),
         }
     }
     found.sort();
-    for (_, name) in found.into_iter().rev() {
-        match fetch(store, &name, to) {
-            Ok(()) => return Ok(()),
+    for (_, entry) in found.into_iter().rev() {
+        match fetch(store, &entry.name, entry.size, to, session) {
+            Ok(_) => return Ok(()),
             Err(e) => failure = Some(e),
         }
     }
     Err(failure.unwrap_or(crate::Error::NoDatabase { place: store.place() }).into())
-}
-
-fn fetch(store: &dyn Store, name: &ObjectName, to: &Path) -> crate::Result<()> {
-    fetch_snapshot(store, name, to).map(|_| ())
 }

@@ -5,12 +5,14 @@
 //! from nothing, over snapshots and batches whose base is reached. A batch that went missing is
 //! thereby noticed by writers too, and the next of them that has its changes sends them again.
 
-use super::heads::{Heads, Known, Step};
-use super::{Outcome, Result, Session, SyncError, Traffic, refuse_restored};
-use crate::files::Temp;
+use super::heads::{Heads, Known, Plan, Step};
+use super::{Outcome, Progress, Result, Session, SyncError, Traffic, refuse_restored};
+use crate::files::{Temp, folder_of, remove_leftovers};
 use crate::name::{Kind, ObjectName};
-use crate::snapshot::{SnapshotHeader, fetch_snapshot, put_snapshot};
+use crate::snapshot::{SnapshotHeader, put_snapshot, read_snapshot};
 use crate::store::{Put, Store, find_database};
+use std::io::Read;
+use std::path::Path;
 use synqlite_core::Replica;
 use synqlite_wire::{BatchError, Delta, VersionVector, batch};
 
@@ -102,6 +104,7 @@ fn snapshot_is_due(heads: &Heads, bytes: u64) -> bool {
 
 /// Puts the whole database as a snapshot.
 fn put_whole(mine: &mut Replica, store: &dyn Store, session: &mut Session<'_>) -> Result<Sent> {
+    remove_leftovers(folder_of(mine.path()));
     let temp = Temp::beside(mine.path())?;
     mine.copy_to(temp.path(), &mut |done, total| session.progress.step("pages", done, total))?;
     let mut copy = Replica::open_copy(temp.path(), session.env.clone())?;
@@ -130,57 +133,108 @@ pub fn pull(
     session: &mut Session<'_>,
 ) -> Result<(Outcome, VersionVector)> {
     let database = mine.database();
-    find_database(store, database)?;
+    if !find_database(store, database)? {
+        return Err(crate::Error::NoDatabase { place: store.place() }.into());
+    }
     let seen = mine.seen()?;
-    let heads = Heads::read(store, database, Known::Seen(&seen))?;
-    let claimed = heads.claimed();
-    refuse_restored(mine, &seen, &claimed)?;
-    let plan = heads.plan(&seen);
+    let mut heads = Heads::read(store, database, Known::Seen(&seen))?;
+    refuse_restored(mine, &seen, &heads.claimed())?;
     let place = super::place(store);
-    let mut outcome =
-        Outcome { waiting: heads.waiting(&plan, &place, mine.site())?, ..Outcome::default() };
+    let mut outcome = Outcome::default();
     // All are read and verified before any is merged.
-    let mut deltas = Vec::with_capacity(plan.steps.len());
+    let deltas = loop {
+        let plan = heads.plan(&seen);
+        outcome.waiting = heads.waiting(&plan, &place, mine.site())?;
+        match read_all(mine, store, &heads, &plan, session)? {
+            Reading::All(deltas, traffic) => {
+                outcome.received = traffic;
+                break deltas;
+            }
+            Reading::Bad(name, why) => heads.set_aside(&name, why),
+        }
+    };
+    // Also without any, so that a pull always folds.
+    outcome.merged = mine.merge_all(&deltas, session.force)?;
+    Ok((outcome, heads.claimed()))
+}
+
+/// What reading the objects of a plan came to.
+enum Reading {
+    /// All of them.
+    All(Vec<Delta>, Traffic),
+    /// This batch cannot be read; perhaps there is another way.
+    Bad(ObjectName, BatchError),
+}
+
+fn read_all(
+    mine: &Replica,
+    store: &dyn Store,
+    heads: &Heads,
+    plan: &Plan,
+    session: &mut Session<'_>,
+) -> Result<Reading> {
+    let (mut deltas, mut traffic) = (Vec::new(), Traffic::default());
     for (step, done) in plan.steps.iter().zip(1..) {
         let (delta, bytes) = match *step {
-            Step::Batch(i) => match heads.batches.get(i) {
-                Some((name, _)) => read_batch(store, name, &place)?,
-                None => continue,
-            },
-            Step::Snapshot(i) => match heads.snapshots.get(i) {
-                Some((header, size)) => (read_whole(mine, store, header, &seen, session)?, *size),
-                None => continue,
-            },
+            Step::Batch(i) => {
+                let Some((name, _)) = heads.batches.get(i) else { continue };
+                let bytes = store.read(name)?;
+                match batch::decode(&bytes) {
+                    Ok((_, delta)) => (delta, bytes.len() as u64),
+                    Err(why) => return Ok(Reading::Bad(*name, why)),
+                }
+            }
+            Step::Snapshot(i) => {
+                let Some((header, size)) = heads.snapshots.get(i) else { continue };
+                (read_whole(mine, store, (header, *size), &plan.start, session)?, *size)
+            }
         };
-        outcome.received.add(Traffic::of(&delta, bytes));
+        traffic.add(Traffic::of(&delta, bytes));
         session.progress.step("batches", done, plan.steps.len() as u64);
         deltas.push(delta);
     }
-    // Also without any, so that a pull always folds.
-    outcome.merged = mine.merge_all(&deltas, session.force)?;
-    Ok((outcome, claimed))
+    Ok(Reading::All(deltas, traffic))
 }
 
-fn read_batch(store: &dyn Store, name: &ObjectName, place: &str) -> Result<(Delta, u64)> {
-    let bytes = store.read(name)?;
-    let failed = |source: BatchError| {
-        let (name, place) = (*name, place.to_owned());
-        SyncError::Batch { name, place, source }
-    };
-    let (_, delta) = batch::decode(&bytes).map_err(failed)?;
-    Ok((delta, bytes.len() as u64))
+/// Restores the snapshot `name`, of `size` bytes, to the file `to`.
+pub fn fetch(
+    store: &dyn Store,
+    name: &ObjectName,
+    size: u64,
+    to: &Path,
+    session: &mut Session<'_>,
+) -> crate::Result<SnapshotHeader> {
+    let progress = &mut *session.progress;
+    read_snapshot(name, Watched { inner: store.open(name)?, done: 0, size, progress }, to)
+}
+
+/// Tells how much was read.
+struct Watched<'a> {
+    inner: Box<dyn Read + Send>,
+    done: u64,
+    size: u64,
+    progress: &'a mut dyn Progress,
+}
+
+impl Read for Watched<'_> {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.inner.read(out)?;
+        self.done += n as u64;
+        self.progress.step("bytes", self.done, self.size);
+        Ok(n)
+    }
 }
 
 /// What a snapshot has and a replica that has seen `seen` lacks.
 fn read_whole(
     mine: &Replica,
     store: &dyn Store,
-    header: &SnapshotHeader,
+    (header, size): (&SnapshotHeader, u64),
     seen: &VersionVector,
     session: &mut Session<'_>,
 ) -> Result<Delta> {
     let temp = Temp::beside(mine.path())?;
-    fetch_snapshot(store, &header.name(), temp.path())?;
+    fetch(store, &header.name(), size, temp.path(), session)?;
     let mut copy = Replica::open_copy(temp.path(), session.env.clone())?;
     Ok(copy.export(seen, 0)?.0)
 }

@@ -28,6 +28,8 @@ pub struct Heads {
     pub batches: Vec<(ObjectName, BatchHeader)>,
     /// Batches not known whose header, or length, is not as it should be.
     pub flawed: Vec<(ObjectName, Flaw)>,
+    /// What the newest of the known batches of each site contain.
+    known: VersionVector,
     /// The latest position of each site in any name.
     ends: BTreeMap<SiteId, u64>,
 }
@@ -45,6 +47,8 @@ pub enum Flaw {
 /// A way from one version vector to a larger one.
 #[derive(Default)]
 pub struct Plan {
+    /// Where it begins.
+    pub start: VersionVector,
     /// What to merge, in order.
     pub steps: Vec<Step>,
     /// What is reached in the end.
@@ -69,6 +73,7 @@ impl Heads {
             snapshots: Vec::new(),
             batches: Vec::new(),
             flawed: Vec::new(),
+            known: VersionVector::default(),
             ends: BTreeMap::new(),
         };
         let mut found = BTreeSet::new();
@@ -93,7 +98,10 @@ impl Heads {
                 continue;
             }
             match header(store, &name, entry.size)? {
-                Ok(header) if floor.dominates(&header.upto) => covered = Some(name.site),
+                Ok(header) if floor.dominates(&header.upto) => {
+                    covered = Some(name.site);
+                    heads.known.join(&header.upto);
+                }
                 Ok(header) => heads.batches.push((name, header)),
                 Err(flaw) => heads.flawed.push((name, flaw)),
             }
@@ -119,9 +127,10 @@ impl Heads {
         all
     }
 
-    /// The clock up to which anything here claims to contain writes of `site`.
+    /// What all objects together contain, whether it can be reached or not.
     pub fn claimed(&self) -> VersionVector {
         let mut all = self.snapshotted();
+        all.join(&self.known);
         self.batches.iter().for_each(|(_, header)| all.join(&header.upto));
         all
     }
@@ -129,7 +138,7 @@ impl Heads {
     /// How to reach all that can be reached from `start`: by batches, and by snapshots only where
     /// batches are missing.
     pub fn plan(&self, start: &VersionVector) -> Plan {
-        let mut plan = Plan { reached: start.clone(), ..Plan::default() };
+        let mut plan = Plan { start: start.clone(), reached: start.clone(), ..Plan::default() };
         let mut left: Vec<usize> = (0..self.batches.len()).collect();
         loop {
             let before = left.len();
@@ -162,11 +171,25 @@ impl Heads {
         plan
     }
 
-    /// Batches that cannot be merged yet, for people. The first that cannot be merged at all is an
-    /// error.
+    /// Sets a batch aside whose body turned out bad.
+    pub fn set_aside(&mut self, name: &ObjectName, why: BatchError) {
+        self.batches.retain(|(batch, _)| batch != name);
+        let flaw = match why {
+            BatchError::Truncated { .. } => Flaw::HalfWritten,
+            why => Flaw::Bad(why),
+        };
+        self.flawed.push((*name, flaw));
+    }
+
+    /// Batches that cannot be merged yet, for people. One that cannot be merged at all is an error,
+    /// unless a later snapshot of its site makes up for it. Of `own` nothing is needed.
     pub fn waiting(&self, plan: &Plan, place: &str, own: SiteId) -> Result<Vec<Waiting>> {
+        let made_up = |name: &ObjectName| {
+            let whole = |(s, _): &(SnapshotHeader, u64)| s.site == name.site && s.upto >= name.upto;
+            name.site == own || self.snapshots.iter().any(whole)
+        };
         let mut waiting = Vec::new();
-        for (name, flaw) in self.flawed.iter().filter(|(name, _)| name.site != own) {
+        for (name, flaw) in self.flawed.iter().filter(|(name, _)| !made_up(name)) {
             let (name, place) = (*name, place.to_owned());
             match flaw {
                 Flaw::HalfWritten => {

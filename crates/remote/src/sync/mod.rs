@@ -159,9 +159,12 @@ impl Remote {
         Ok(outcome)
     }
 
-    /// A pull, then a push.
+    /// A pull, then a push. A place to which nobody has pushed yet is no failure.
     pub fn sync(&self, mine: &mut Replica, session: &mut Session<'_>) -> Result<Outcome> {
-        let mut outcome = self.pull(mine, session)?;
+        let mut outcome = match self.pull(mine, session) {
+            Err(SyncError::Store(crate::Error::NoDatabase { .. })) => Outcome::default(),
+            pulled => pulled?,
+        };
         let pushed = self.push(mine, session)?;
         outcome.add(Outcome { waiting: outcome.waiting.clone(), ..pushed });
         Ok(outcome)

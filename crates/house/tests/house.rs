@@ -1,0 +1,318 @@
+//! The house rules, as tests. They read the files of the repository and `cargo metadata`.
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Longest source file, in lines.
+const LONGEST: usize = 800;
+
+/// Our crates and those of ours that each may depend on, tests included. The binary may use all.
+const ROOMS: [(&str, &[&str]); 6] = [
+    ("synqlite-wire", &[]),
+    ("synqlite-lsm", &[]),
+    ("synqlite-dash", &[]),
+    ("synqlite-core", &["synqlite-wire"]),
+    ("synqlite-remote", &["synqlite-core", "synqlite-wire"]),
+    ("synqlite-house", &[]),
+];
+
+/// What only tests use.
+const TESTKIT: &str = "synqlite-testkit";
+
+/// Crates that only their callers' terminal, clock and environment may reach.
+const LIBRARIES: [&str; 5] = ["wire", "core", "remote", "lsm", "dash"];
+
+/// What no library does, the files that may, and why the others must not.
+const FOOTGUNS: [(&str, &[&str], &str); 6] = [
+    ("println!(", &[], "output belongs to the caller"),
+    ("eprintln!(", &[], "errors are returned"),
+    ("std::env::", &["crates/remote/src/conformance.rs"], "settings are arguments"),
+    ("process::exit", &[], "errors are returned"),
+    ("process::Command", &[], "the engine starts no programs"),
+    (
+        "SystemTime::now",
+        &["crates/core/src/env.rs", "crates/remote/src/files.rs"],
+        "time is injected through Environment; only names and ages of temporary files read it",
+    ),
+];
+
+fn root() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    root.canonicalize().expect("the crate lies two folders below the root")
+}
+
+/// Every file of the repository, by path below the root with `/`. Build products, hidden folders
+/// other than `.ci`, and what fuzzing collects are left out.
+fn files() -> Vec<String> {
+    fn walk(dir: &Path, at: &str, out: &mut Vec<String>) {
+        for entry in fs::read_dir(dir).expect("a readable folder") {
+            let entry = entry.expect("a readable folder");
+            let name = entry.file_name().into_string().expect("names are UTF-8");
+            let path = format!("{at}{name}");
+            let skipped = ["target", "fuzz/target", "fuzz/corpus", "fuzz/artifacts"];
+            if entry.path().is_dir() {
+                if !skipped.contains(&path.as_str()) && (!name.starts_with('.') || name == ".ci") {
+                    walk(&entry.path(), &format!("{path}/"), out);
+                }
+            } else {
+                out.push(path);
+            }
+        }
+    }
+    let mut out = Vec::new();
+    walk(&root(), "", &mut out);
+    out.sort();
+    assert!(out.iter().any(|f| f == "Cargo.toml"), "the walk found no workspace");
+    out
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
+}
+
+/// Files with one of these endings, with their contents.
+fn texts(endings: &[&str]) -> Vec<(String, String)> {
+    let mut paths = files();
+    paths.retain(|path| endings.iter().any(|ending| path.ends_with(ending)));
+    let found: Vec<_> = paths.into_iter().map(|path| (path.clone(), read(&path))).collect();
+    assert!(!found.is_empty(), "no file ends in {endings:?}");
+    found
+}
+
+/// What `cargo metadata` says of the packages of the workspace at `manifest`.
+fn packages(manifest: &str) -> Vec<Value> {
+    let manifest = root().join(manifest);
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline", "--manifest-path"])
+        .arg(&manifest)
+        .output()
+        .expect("cargo runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {errors}", manifest.display());
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo prints JSON");
+    metadata["packages"].as_array().expect("a list of packages").clone()
+}
+
+fn name(of: &Value) -> &str {
+    of["name"].as_str().expect("a name")
+}
+
+/// Dependencies of a package, split into ours and those of others.
+fn dependencies(package: &Value) -> (Vec<&str>, Vec<&str>) {
+    let all = package["dependencies"].as_array().expect("a list of dependencies");
+    let (ours, others): (Vec<_>, Vec<_>) = all.iter().partition(|d| d["path"].is_string());
+    (ours.into_iter().map(name).collect(), others.into_iter().map(name).collect())
+}
+
+#[test]
+fn dependencies_point_one_way() {
+    let packages = packages("Cargo.toml");
+    assert!(packages.iter().any(|p| name(p) == "synqlite-core"));
+    for package in &packages {
+        let Some((room, allowed)) = ROOMS.iter().find(|(room, _)| *room == name(package)) else {
+            continue;
+        };
+        for ours in dependencies(package).0 {
+            assert!(allowed.contains(&ours) || ours == TESTKIT, "{room} must not depend on {ours}");
+        }
+    }
+    let all = packages.iter().flat_map(|p| p["dependencies"].as_array().into_iter().flatten());
+    for dependency in all.filter(|d| name(d) == TESTKIT) {
+        assert_eq!(dependency["kind"].as_str(), Some("dev"), "{TESTKIT} is for tests only");
+    }
+    for package in packages.iter().filter(|p| ROOMS.iter().all(|(room, _)| *room != name(p))) {
+        let known = ["synqlite", TESTKIT];
+        assert!(known.contains(&name(package)), "give {} its place in ROOMS", name(package));
+    }
+}
+
+#[test]
+fn every_dependency_is_documented_and_every_documented_one_is_used() {
+    let document = read("docs/dependencies.md");
+    let documented: Vec<&str> = document
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once('`').map(|(name, _)| name))
+        .collect();
+    let mut manifests = read("Cargo.toml");
+    for package in packages("Cargo.toml").iter().chain(&packages("fuzz/Cargo.toml")) {
+        for dependency in dependencies(package).1 {
+            let (of, known) = (name(package), documented.contains(&dependency));
+            assert!(known, "{of} uses {dependency}: give it a line in docs/dependencies.md");
+            manifests += &format!("\n{dependency} =");
+        }
+    }
+    for name in documented {
+        let declared = manifests.lines().any(|line| line.starts_with(&format!("{name} =")));
+        assert!(declared, "docs/dependencies.md lists {name}, which nothing declares");
+    }
+}
+
+#[test]
+fn only_sources_and_documents_are_kept() {
+    let endings = [".rs", ".md", ".toml", ".py", ".snap", ".txt"];
+    let names = ["Cargo.lock", "LICENSE", "justfile", ".gitignore", "run"];
+    for path in files() {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let known = names.contains(&name) || endings.iter().any(|ending| name.ends_with(ending));
+        assert!(known, "{path} is of no kind that belongs here");
+    }
+}
+
+#[test]
+fn source_files_are_short() {
+    for (path, text) in texts(&[".rs"]) {
+        let lines = text.lines().count();
+        assert!(lines <= LONGEST, "{path} has {lines} lines; split it at one idea a file");
+    }
+}
+
+#[test]
+fn nothing_is_left_to_do() {
+    let banned = [["todo", "!("].concat(), ["unimplemented", "!("].concat()];
+    for (path, text) in texts(&[".rs"]) {
+        for mark in &banned {
+            assert!(!text.contains(mark), "{path} contains {mark}");
+        }
+    }
+}
+
+#[test]
+fn no_file_names_a_path_of_one_machine() {
+    let banned = ["home", "Users", "root", "work"].map(|top| format!("/{top}/"));
+    for (path, text) in texts(&[".rs", ".md", ".toml", ".sh", "justfile", ".ci/run"]) {
+        for (number, line) in text.lines().enumerate() {
+            for place in &banned {
+                // Such a folder inside a longer path is none of these.
+                let begins = |at: usize| {
+                    let before = line[..at].chars().next_back();
+                    before.is_none_or(|c| c.is_whitespace() || "\"'`(=:".contains(c))
+                };
+                let found = line.match_indices(place).any(|(at, _)| begins(at));
+                assert!(!found, "{path}:{}: {line}", number + 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn libraries_leave_terminal_environment_and_clock_to_their_callers() {
+    for (path, text) in texts(&[".rs"]) {
+        let ours = LIBRARIES.iter().any(|l| path.starts_with(&format!("crates/{l}/src/")));
+        if !ours || path.ends_with("tests.rs") || path.contains("/tests/") {
+            continue;
+        }
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        for (number, line) in code.lines().enumerate() {
+            for (mark, allowed, why) in FOOTGUNS {
+                let comment = line.trim_start().starts_with("//");
+                let found = line.contains(mark) && !comment && !allowed.contains(&path.as_str());
+                assert!(!found, "{path}:{}: {mark} is not for libraries: {why}", number + 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_link_in_the_documents_resolves() {
+    let mut seen = 0;
+    for (path, text) in texts(&[".md"]) {
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        for target in text.match_indices("](").map(|(at, _)| &text[at + 2..]) {
+            let target = target.split([')', '#']).next().unwrap_or_default();
+            if target.is_empty() || target.contains("://") {
+                continue;
+            }
+            let there = root().join(folder).join(target).exists();
+            assert!(there, "{path} links to {target}, which is not there");
+            seen += 1;
+        }
+    }
+    assert!(seen > 10, "only {seen} links were found");
+}
+
+#[test]
+fn every_file_that_a_document_names_is_there() {
+    let known = ["crates/", "docs/", "fuzz/"];
+    for (path, text) in texts(&[".md"]) {
+        for quoted in text.split('`').skip(1).step_by(2) {
+            let named = known.iter().any(|top| quoted.starts_with(top));
+            if !named || quoted.contains([' ', '{', '*', '<', 'N']) {
+                continue;
+            }
+            assert!(root().join(quoted).exists(), "{path} names {quoted}, which is not there");
+        }
+    }
+}
+
+#[test]
+fn every_rule_that_the_code_cites_is_explained() {
+    let document = read("ARCHITECTURE.md");
+    for (path, text) in texts(&[".rs"]) {
+        for (at, _) in text.match_indices("R-") {
+            let start = text[..at].chars().next_back();
+            let rule = |c: char| c.is_ascii_uppercase() || c == '-';
+            let end = text[at..].find(|c| !rule(c)).map_or(text.len(), |len| at + len);
+            let name = text[at..end].trim_end_matches('-');
+            if name.len() < 4 || start.is_some_and(|c| c.is_ascii_alphanumeric()) {
+                continue;
+            }
+            let explained = document.contains(&format!("| {name} |"));
+            assert!(explained, "{path} cites {name}: give it a line in ARCHITECTURE.md");
+        }
+    }
+}
+
+/// (table, columns) of each metadata table that the engine creates under a fixed name.
+fn metadata_tables() -> Vec<(String, Vec<String>)> {
+    let mut out = Vec::new();
+    for file in ["crates/core/src/meta.rs", "crates/core/src/capture.rs"] {
+        // A backslash at the end of a line of a Rust text joins it with the next.
+        let text = read(file).split("\\\n").map(str::trim_start).collect::<String>();
+        for definition in text.split("CREATE TABLE synqlite_").skip(1) {
+            let Some((table, columns)) = definition.split_once('(') else { continue };
+            let end = columns.find(['"', ';']).unwrap_or(columns.len());
+            let columns = columns[..end].split(',').filter_map(|c| c.split_whitespace().next());
+            let plain = |c: &&str| c.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+            let columns = columns.map(|c| c.trim_end_matches(')')).filter(plain);
+            out.push((format!("synqlite_{table}"), columns.map(str::to_owned).collect()));
+        }
+    }
+    out
+}
+
+#[test]
+fn every_metadata_table_and_column_is_documented() {
+    let document = read("docs/formats/metadata.md");
+    let tables = metadata_tables();
+    assert!(tables.len() > 8, "only {} tables were found", tables.len());
+    for (table, columns) in tables {
+        let at = document.find(&table);
+        let at = at.unwrap_or_else(|| panic!("docs/formats/metadata.md lacks {table}"));
+        for column in columns {
+            let names = [format!("`{column}`"), format!(".{column}`")];
+            let there = names.iter().any(|name| document[at..].contains(name.as_str()));
+            assert!(there, "docs/formats/metadata.md lacks column {column} of {table}");
+        }
+    }
+}
+
+#[test]
+fn the_changelog_knows_this_version() {
+    let version = env!("CARGO_PKG_VERSION");
+    let changelog = read("CHANGELOG.md");
+    let heading = format!("## {version}");
+    let found =
+        changelog.lines().any(|line| line == heading || line.starts_with(&(heading.clone() + " ")));
+    assert!(found, "CHANGELOG.md has no heading `{heading}`");
+}
+
+#[test]
+fn the_readme_names_the_command_that_ci_runs() {
+    let (readme, ci) = (read("README.md"), read(".ci/run"));
+    let command = "cargo test --workspace";
+    assert!(readme.contains(command) && ci.lines().any(|line| line.trim() == command));
+    assert!(readme.contains("cargo run --release -p synqlite -- demo"));
+}

@@ -1,0 +1,18 @@
+//! Random histories, simulated sites, and the campaigns that play them.
+//!
+//! - [`families`]: schemas, and random statements on each.
+//! - [`history`]: statements and synchronizations of several sites, in one order.
+//! - [`world`]: sites on real files, written to by ordinary SQLite connections, with a clock that the
+//!   test sets and ids that follow from the seed.
+//! - [`model`]: the same history in the engine and in a reference model, which is another process.
+//! - [`crash`]: a process that is killed while it works on a replica.
+//!
+//! The same seed gives the same run. `docs/testing.md` says how to run what is too long for
+//! `cargo test`.
+
+pub mod crash;
+pub mod families;
+pub mod history;
+pub mod model;
+pub mod random;
+pub mod world;

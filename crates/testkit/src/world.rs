@@ -1,0 +1,270 @@
+//! Sites on real files, with a clock that the test sets and ids that follow from the seed.
+
+use crate::families::Family;
+use crate::history::{Action, START_MS, Step};
+use crate::random::Random;
+use rusqlite::Connection;
+use std::error::Error;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use synqlite_core::{Environment, InitOptions, Replica};
+use synqlite_wire::{Cell, Delta, GroupShape, RowChange, Value, VersionVector};
+
+/// Result of playing something.
+pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// A clock that is set, and random bytes from a seed.
+#[derive(Debug)]
+pub struct Simulated {
+    ms: AtomicI64,
+    random: Mutex<Random>,
+    /// First byte of every id: site ids compare as the sites are numbered.
+    first: u8,
+}
+
+impl Simulated {
+    /// The world around site number `site`.
+    pub fn new(seed: u64, site: usize) -> Simulated {
+        let random = Mutex::new(Random::new(seed ^ (site as u64) << 32));
+        Simulated { ms: AtomicI64::new(START_MS), random, first: site as u8 + 1 }
+    }
+
+    /// Sets the clock.
+    pub fn set(&self, ms: i64) {
+        self.ms.store(ms, Ordering::Relaxed);
+    }
+}
+
+impl Environment for Simulated {
+    fn now_ms(&self) -> i64 {
+        self.ms.load(Ordering::Relaxed)
+    }
+
+    fn random(&self) -> [u8; 16] {
+        let mut bytes = self.random.lock().unwrap_or_else(PoisonError::into_inner).bytes();
+        bytes[0] = self.first;
+        bytes
+    }
+
+    /// Files are copied on purpose here.
+    fn instance(&self, _: &Path) -> String {
+        String::new()
+    }
+}
+
+/// A folder of sites that begin with the same database.
+pub struct World {
+    dir: tempfile::TempDir,
+    family: Family,
+    seed: u64,
+    /// The sites; the first made the database.
+    pub sites: Vec<Site>,
+}
+
+/// A replica and the application that writes to it.
+pub struct Site {
+    /// The application's connection, with foreign keys on and nothing of ours loaded.
+    pub app: Connection,
+    /// The replica.
+    pub replica: Replica,
+    env: Arc<Simulated>,
+    family: Family,
+}
+
+/// What a replica holds, in a form that does not depend on the order in which it got it.
+#[derive(Debug, PartialEq)]
+pub struct State {
+    /// What its tables show.
+    pub rows: Vec<String>,
+    /// What it has seen.
+    pub seen: VersionVector,
+    /// The state of each row, dead ones included.
+    pub changes: Vec<RowChange>,
+}
+
+impl World {
+    /// `count` sites of one database.
+    pub fn new(family: Family, count: usize, recursive: bool, seed: u64) -> Result<World> {
+        // Memory-backed storage where there is some: these histories are not about the disk.
+        let memory = Path::new("/dev/shm");
+        let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let dir = tempfile::tempdir_in(base)?;
+        let mut world = World { dir, family, seed, sites: Vec::new() };
+        let path = world.path("0");
+        Connection::open(&path)?.execute_batch(&family.schema())?;
+        let env = Arc::new(Simulated::new(seed, 0));
+        Replica::init(&path, &InitOptions::default(), env.clone())?;
+        world.sites.push(Site::open(&path, env, family, recursive)?);
+        for site in 1..count {
+            let path = world.path(&site.to_string());
+            world.sites[0].replica.fold()?;
+            std::fs::copy(world.sites[0].replica.path(), &path)?;
+            let env = Arc::new(Simulated::new(seed, site));
+            let options = InitOptions { new_site: true, ..InitOptions::default() };
+            Replica::init(&path, &options, env.clone())?;
+            world.sites.push(Site::open(&path, env, family, recursive)?);
+        }
+        Ok(world)
+    }
+
+    /// Path of the file called `name`.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(format!("{name}.db"))
+    }
+
+    /// A copy of a site as it is, its id included.
+    pub fn copy(&self, site: usize, name: &str) -> Result<Site> {
+        let path = self.path(name);
+        std::fs::copy(self.sites[site].replica.path(), &path)?;
+        let env = Arc::new(Simulated::new(self.seed, site));
+        Site::open(&path, env, self.family, false)
+    }
+
+    /// Plays one step. A statement may fail: then `false`.
+    pub fn play(&mut self, step: &Step) -> Result<bool> {
+        let site = &mut self.sites[step.site];
+        site.env.set(step.ms);
+        match &step.action {
+            Action::Run(sql) => site.run(sql, step.ms),
+            Action::Pull(from) => {
+                let pair = self.sites.get_disjoint_mut([step.site, *from])?;
+                let [mine, theirs] = pair;
+                mine.replica.pull_from(&mut theirs.replica, true)?;
+                mine.check()?;
+                Ok(true)
+            }
+        }
+    }
+}
+
+impl Site {
+    fn open(path: &Path, env: Arc<Simulated>, family: Family, recursive: bool) -> Result<Site> {
+        let app = Connection::open(path)?;
+        let recursive = if recursive { "ON" } else { "OFF" };
+        app.execute_batch("PRAGMA foreign_keys=ON; PRAGMA synchronous=OFF")?;
+        app.execute_batch(&format!("PRAGMA recursive_triggers={recursive}"))?;
+        Ok(Site { app, replica: Replica::open(path, env.clone())?, env, family })
+    }
+
+    /// Runs one statement as the application does, at time `ms`. Returns whether it succeeded.
+    ///
+    /// The triggers read SQLite's clock, so the time is put into the journal afterwards.
+    pub fn run(&self, sql: &str, ms: i64) -> Result<bool> {
+        let last = "SELECT coalesce(max(seq), 0) FROM synqlite_journal";
+        let last: i64 = self.app.query_row(last, [], |row| row.get(0))?;
+        let done = match self.app.execute_batch(sql) {
+            Ok(()) => true,
+            Err(rusqlite::Error::SqliteFailure(e, _))
+                if e.code == rusqlite::ErrorCode::ConstraintViolation =>
+            {
+                false
+            }
+            Err(e) => return Err(e.into()),
+        };
+        self.app.execute("UPDATE synqlite_journal SET ms = ?1 WHERE seq > ?2", [ms, last])?;
+        Ok(done)
+    }
+
+    /// Moves the times of unfolded writes to just before `last`, in their order.
+    pub fn level(&self, last: i64) -> Result<()> {
+        let sql = "SELECT DISTINCT ms FROM synqlite_journal ORDER BY ms DESC";
+        let times: Vec<i64> = self
+            .app
+            .prepare(sql)?
+            .query_map([], |row| row.get(0))?
+            .collect::<rusqlite::Result<_>>()?;
+        // The latest first: it moves forward, the others towards it.
+        for (before, ms) in (0..).zip(times) {
+            let sql = "UPDATE synqlite_journal SET ms = ?2 WHERE ms = ?1";
+            self.app.execute(sql, [ms, last - before])?;
+        }
+        Ok(())
+    }
+
+    /// What SQLite must find in order after every merge.
+    pub fn check(&self) -> Result<()> {
+        let found: String = self.app.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
+        if found != "ok" {
+            return Err(format!("integrity_check: {found}").into());
+        }
+        if self.app.prepare("PRAGMA foreign_key_check")?.exists([])? {
+            return Err("foreign_key_check finds a dangling reference".into());
+        }
+        Ok(())
+    }
+
+    /// What the tables show, sorted.
+    pub fn rows(&self) -> Result<Vec<String>> {
+        rows(&self.app, self.family)
+    }
+
+    /// Everything the replica holds. Folds.
+    pub fn state(&mut self) -> Result<State> {
+        let (delta, _) = self.replica.export(&VersionVector::default(), 0)?;
+        Ok(State { rows: self.rows()?, seen: delta.upto.clone(), changes: sorted(delta) })
+    }
+}
+
+/// The rows of a delta in an order of their own.
+///
+/// A column that follows a referenced row is blank: its value is derived from that row, and sites
+/// may export different former ones.
+pub fn sorted(delta: Delta) -> Vec<RowChange> {
+    let Delta { tables, mut rows, .. } = delta;
+    for change in &mut rows {
+        change.registers.sort_by_key(|register| register.group);
+        for register in &mut change.registers {
+            let shape = &tables[change.table as usize].groups[register.group as usize];
+            blank(shape, &mut register.cell);
+            register.previous.iter_mut().for_each(|cell| blank(shape, cell));
+        }
+    }
+    rows.sort_by(|a, b| (a.table, &a.rid).cmp(&(b.table, &b.rid)));
+    rows
+}
+
+fn blank(shape: &GroupShape, cell: &mut Cell) {
+    let Cell { values, refs } = cell;
+    for (name, _) in shape.refs.iter().zip(refs).filter(|(_, rid)| rid.is_some()) {
+        let columns = name.rsplit_once('>').map_or("", |(columns, _)| columns);
+        for (column, value) in shape.columns.iter().zip(&mut *values) {
+            if columns.split(',').any(|c| c == column) {
+                *value = Value::Null;
+            }
+        }
+    }
+}
+
+/// A query that gives each row of a table as one text, generated columns included.
+pub fn dump_sql(conn: &Connection, table: &str) -> Result<String> {
+    let mut statement =
+        conn.prepare("SELECT name FROM pragma_table_xinfo(?1) WHERE hidden <> 1")?;
+    let names = statement.query_map([table], |row| row.get::<_, String>(0))?;
+    let mut sql = String::from("SELECT ");
+    for (i, name) in names.enumerate() {
+        let separator = if i == 0 { "" } else { "||' '||" };
+        write!(sql, "{separator}quote({})", quote(&name?))?;
+    }
+    write!(sql, " FROM {}", quote(table))?;
+    Ok(sql)
+}
+
+/// What the tables of a database show, sorted.
+pub fn rows(conn: &Connection, family: Family) -> Result<Vec<String>> {
+    let mut out = Vec::new();
+    for table in family.tables {
+        let mut statement = conn.prepare(&dump_sql(conn, table)?)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            out.push(format!("{table}: {}", row.get::<_, String>(0)?));
+        }
+    }
+    out.sort();
+    Ok(out)
+}
+
+fn quote(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}

@@ -1,0 +1,6 @@
+//! Laws and campaigns in their short form; `docs/testing.md` names the long ones.
+
+mod crash;
+mod laws;
+mod seeds;
+mod topology;

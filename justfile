@@ -1,0 +1,42 @@
+# Short names for the commands of .ci/run and the README; https://just.systems
+
+# All checks, as on a new machine.
+ci:
+    .ci/run
+
+# All tests.
+test:
+    .ci/run test
+
+# Format and lints.
+lint:
+    .ci/run format lint
+
+# The engine's tests on the system's SQLite.
+system:
+    .ci/run system
+
+# The documentation, with broken links refused.
+docs:
+    .ci/run docs
+
+# Three sites edit offline, disagree, synchronize, converge.
+demo *ARGS:
+    cargo run --release -p synqlite -- demo {{ARGS}}
+
+# Random histories of several sites: `just random 1000..2000`. A failure names its seed.
+random SEEDS="60..600":
+    SYNQLITE_SEEDS={{SEEDS}} cargo test --release -p synqlite-core --features bundled --test it random
+
+# Long campaigns: `just campaign crash --rounds 300 --seed 1`, `just campaign model --seeds 0..500`.
+campaign *ARGS:
+    cargo build --release -p synqlite
+    cargo run --release -p synqlite-testkit --features bundled --bin campaign -- {{ARGS}}
+
+# Feeds made-up bytes to the batch decoder; needs a nightly toolchain and cargo-fuzz.
+fuzz SECONDS="60":
+    cargo +nightly fuzz run batch_decode -- -max_total_time={{SECONDS}}
+
+# What a replica costs over plain SQLite, in processor time.
+cost ROWS="50000" ROUNDS="5":
+    cargo run --release -p synqlite-core --features bundled --example cost -- {{ROWS}} {{ROUNDS}}
