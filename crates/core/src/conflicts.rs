@@ -45,7 +45,7 @@ impl Replica {
                 let lookup = Lookup { conn, meta, catalog: &loaded.catalog };
                 of_table(lookup, t, &mut out)?;
             }
-            out.sort_by(|a, b| (&a.table, &a.row, &a.kind).cmp(&(&b.table, &b.row, &b.kind)));
+            out.sort_by(|a, b| (&a.table, &a.row, &a.id).cmp(&(&b.table, &b.row, &b.id)));
             Ok(out)
         })
     }

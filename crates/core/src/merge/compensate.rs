@@ -48,6 +48,7 @@ pub(crate) fn compensate(
             if case.alive() && case.old.is_some() && case.old.as_ref() != shown {
                 // A visible row would lose, because of one the user could not see.
                 let winner = view.conflicts.get(&at).and_then(|c| c.winner);
+                let winner = winner.or_else(|| takes_number(&cases, &view, at));
                 demoted.extend(winner.filter(|w| cases.list[*w].old.as_ref() != view.rows.get(w)));
             }
             if !case.alive() && mine.contains(&at) && shown.is_some() {
@@ -71,6 +72,18 @@ pub(crate) fn compensate(
         }
     }
     Err(crate::Error::Damaged("rows that are hidden stand in each other's way in a circle".into()))
+}
+
+/// The case that would show the integer key which another visible case shows until now.
+fn takes_number(cases: &Cases<'_>, view: &view::View, at: usize) -> Option<usize> {
+    let case = &cases.list[at];
+    let alias = cases.catalog().tables[case.table].table.rowid_alias()?;
+    let (old, new) = (case.old.as_ref()?, view.rows.get(&at)?);
+    if old[alias] == new[alias] {
+        return None;
+    }
+    let mut rows = view.rows.iter().filter(|(w, _)| cases.list[**w].table == case.table);
+    rows.find(|(_, row)| row[alias] == old[alias]).map(|(w, _)| *w)
 }
 
 /// Hidden rows whose references keep a deleted row shown.

@@ -112,6 +112,10 @@ pub fn merge(
         }
     }
     meta.position += 1;
+    // A site whose writes were all superseded needs a number too: its clock is saved under it.
+    for &site in delta.upto.0.keys() {
+        meta.number(conn, site)?;
+    }
     let mut merged = show(conn, meta, |meta, judged| {
         let mut merged = Merged::default();
         let tables = join::match_tables(catalog, delta)?;
@@ -135,10 +139,6 @@ pub fn merge(
     })?;
     for setting in &delta.settings {
         merged.settings |= policy::store(conn, meta, setting)?;
-    }
-    // A site whose writes were all superseded has no number yet, and without one it is not saved.
-    for &site in delta.upto.0.keys() {
-        meta.number(conn, site)?;
     }
     meta.seen.join(&delta.upto);
     meta.observe(delta.upto.latest());

@@ -2,6 +2,7 @@
 //! writes to.
 
 mod capture;
+mod constrained;
 mod merge;
 mod random;
 mod site;
