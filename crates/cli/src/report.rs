@@ -32,8 +32,8 @@ fn traffic(t: &Traffic) -> Value {
     json!({"rows": t.rows, "columns": t.columns, "bytes": t.bytes})
 }
 
-/// What a push, pull or sync did.
-pub fn outcome(o: &Outcome, time: Duration) -> Value {
+/// What a push, pull or sync did, and how many conflicts are open after it.
+pub fn outcome(o: &Outcome, conflicts: u64, time: Duration) -> Value {
     let m = &o.merged;
     let decisions = m.decisions.iter();
     let decisions: Vec<_> =
@@ -43,8 +43,7 @@ pub fn outcome(o: &Outcome, time: Duration) -> Value {
         "sent": traffic(&o.sent),
         "received": traffic(&o.received),
         "merged": {"inserted": m.inserted, "updated": m.updated, "deleted": m.deleted},
-        // A merge that would displace a row is refused, so none leaves an open conflict.
-        "conflicts": 0,
+        "conflicts": conflicts,
         "seconds": seconds(time),
         "decisions": decisions,
         "waiting": names,

@@ -37,6 +37,13 @@ pub struct Conflict {
 }
 
 impl Replica {
+    /// How many records are open.
+    pub fn open_conflicts(&self) -> Result<u64> {
+        let sql = "SELECT count(*) FROM synqlite_row WHERE kind IS NOT NULL";
+        let count: i64 = self.conn.query_row(sql, [], |row| row.get(0))?;
+        Ok(count.unsigned_abs())
+    }
+
     /// The open records, in order of table and row.
     pub fn conflicts(&self) -> Result<Vec<Conflict>> {
         self.read(|conn, meta, loaded| {
@@ -49,13 +56,6 @@ impl Replica {
             Ok(out)
         })
     }
-}
-
-/// How many records are open.
-pub fn count(conn: &Connection) -> Result<u64> {
-    let sql = "SELECT count(*) FROM synqlite_row WHERE kind IS NOT NULL";
-    let count: i64 = conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
-    Ok(count.unsigned_abs())
 }
 
 fn of_table(lookup: Lookup<'_>, t: &Tracked, out: &mut Vec<Conflict>) -> Result<()> {

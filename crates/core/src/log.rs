@@ -325,9 +325,10 @@ impl Log<'_> {
             Some(Err(_)) => return Ok(()),
         };
         let loc = loc_sql(&t.table, "o.");
+        // The + takes the integer affinity away, with which the index on loc could not be used.
         let sql = format!(
             "SELECT {loc}, {} FROM {} AS o WHERE {loc} BETWEEN ?1 AND ?2 AND NOT EXISTS(\
-             SELECT 1 FROM synqlite_row AS r WHERE r.tbl = ?3 AND r.loc = {loc}) \
+             SELECT 1 FROM synqlite_row AS r WHERE r.tbl = ?3 AND r.loc = +{loc}) \
              ORDER BY {loc} DESC",
             t.column_list(),
             t.target()

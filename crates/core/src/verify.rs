@@ -279,9 +279,10 @@ impl Verify<'_> {
             ),
             false => "1".to_owned(),
         };
+        // The + takes the integer affinity away, with which the index on loc could not be used.
         let sql = format!(
             "SELECT {loc} FROM {} AS o WHERE {outside} AND NOT EXISTS(\
-             SELECT 1 FROM synqlite_row AS r WHERE r.tbl = ?1 AND r.loc = {loc})",
+             SELECT 1 FROM synqlite_row AS r WHERE r.tbl = ?1 AND r.loc = +({loc}))",
             t.target()
         );
         let now: BTreeSet<&Loc> = window.changed.values().map(|changed| &changed.now).collect();
@@ -329,6 +330,7 @@ impl Verify<'_> {
 
     /// Every state is consistent in itself.
     fn entries(&mut self, t: &Tracked, window: &Window) -> Result<()> {
+        let now: BTreeSet<&Loc> = window.changed.values().map(|changed| &changed.now).collect();
         let sql = "SELECT id, rid, loc, state, wants, position, kind IS NOT NULL \
                    FROM synqlite_row WHERE tbl = ?1";
         let mut statement = self.conn.prepare(sql)?;
@@ -351,7 +353,7 @@ impl Verify<'_> {
                     self.found.row(t, || Ok(name.clone()), what)?;
                 }
             }
-            self.left_behind(t, window, &stored)?;
+            self.left_behind(t, window, &now, &stored)?;
         }
         Ok(())
     }
@@ -395,16 +397,21 @@ impl Verify<'_> {
 
     /// A row born in a segment that moved or died left its rowid; a row there now needs a state of
     /// its own.
-    fn left_behind(&mut self, t: &Tracked, window: &Window, stored: &Stored) -> Result<()> {
+    fn left_behind(
+        &mut self,
+        t: &Tracked,
+        window: &Window,
+        now: &BTreeSet<&Loc>,
+        stored: &Stored,
+    ) -> Result<()> {
         let Rid::Birth { site, n } = &stored.rid else { return Ok(()) };
         let Some(site) = self.meta.known_number(*site) else { return Ok(()) };
         let Some((_, rowid)) = Segment::of_birth(self.conn, t, site, *n)? else { return Ok(()) };
         let at = Loc::Row(rowid);
         let sql = "SELECT 1 FROM synqlite_row WHERE tbl = ?1 AND loc = ?2";
-        let moved = window.changed.values().any(|changed| changed.now == at);
         if stored.loc.as_ref() == Some(&at)
             || window.born.contains_key(&at)
-            || moved
+            || now.contains(&at)
             || self.conn.prepare_cached(sql)?.exists(params![t.no, at])?
             || !t.exists(self.conn, &at)?
         {

@@ -71,6 +71,6 @@ fn exchange(args: &With, run: Exchange) -> Result<Report> {
     let done = run(&remote, &mut replica, &mut session)?;
     drop(bar);
     tell_waiting(&done.waiting);
-    let time = since.elapsed();
-    Ok(Report::new(outcome(&done, time), outcome_text(&done, time)))
+    let (time, conflicts) = (since.elapsed(), replica.open_conflicts()?);
+    Ok(Report::new(outcome(&done, conflicts, time), outcome_text(&done, time)))
 }

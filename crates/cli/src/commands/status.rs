@@ -42,14 +42,18 @@ pub fn run(args: &Args) -> Result<Report> {
             "unpushed": unpushed,
         }));
     }
-    text.push_str("\nno open conflicts");
+    let conflicts = replica.open_conflicts()?;
+    let _ = match conflicts {
+        0 => write!(text, "\nno open conflicts"),
+        n => write!(text, "\nopen conflicts: {n}; see: synqlite conflicts"),
+    };
     let json = json!({
         "site": replica.site().to_string(),
         "database": replica.database().to_string(),
         "pending": pending,
         "unfolded": status.unfolded,
         "remotes": remotes,
-        "conflicts": 0,
+        "conflicts": conflicts,
     });
     Ok(Report::new(json, text))
 }

@@ -68,19 +68,21 @@ pub fn run(args: &Args, as_json: bool) -> Result<()> {
     }
 }
 
-fn one_round(remote: &Remote, replica: &mut Replica, force: bool) -> Result<Outcome> {
+/// Synchronizes once; also how many conflicts are open afterwards.
+fn one_round(remote: &Remote, replica: &mut Replica, force: bool) -> Result<(Outcome, u64)> {
     let mut session = Session { env: env(), force, progress: &mut () };
-    Ok(remote.sync(replica, &mut session)?)
+    let done = remote.sync(replica, &mut session)?;
+    Ok((done, replica.open_conflicts()?))
 }
 
 /// One line of JSON a round; for people only what is news.
-fn tell(round: u64, done: Result<Outcome>, time: Duration, as_json: bool) -> Result<()> {
+fn tell(round: u64, done: Result<(Outcome, u64)>, time: Duration, as_json: bool) -> Result<()> {
     match done {
-        Ok(done) => {
+        Ok((done, conflicts)) => {
             terminal::tell_waiting(&done.waiting);
             let quiet = done.sent.rows + done.received.rows == 0;
             if as_json {
-                let mut line = outcome(&done, time);
+                let mut line = outcome(&done, conflicts, time);
                 line["round"] = json!(round);
                 terminal::print(&line.to_string())
             } else if quiet {

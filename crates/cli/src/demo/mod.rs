@@ -198,7 +198,8 @@ impl Show {
                 }
                 quiet = false;
                 let title = format!("{site} synchronizes with the folder: `sync`");
-                self.step(title, Some(site), since, outcome(&done, since.elapsed()));
+                let conflicts = replica.open_conflicts()?;
+                self.step(title, Some(site), since, outcome(&done, conflicts, since.elapsed()));
                 self.say(format!(
                     "   sent {} rows in {} bytes, received {} rows in {} bytes; \
                      {} inserted, {} updated, {} deleted",

@@ -105,8 +105,31 @@ pub(super) fn decide(mut cases: Cases<'_>, view: View, merged: &mut Merged) -> V
         case.derived = derived.remove(&at).unwrap_or_default();
         let t = &catalog.tables[case.table];
         merged.decisions.extend(renumbered(t, case));
+        merged.decisions.extend(set_aside(t, case));
     }
     cases.list
+}
+
+/// What to say of a row that a constraint keeps from showing what was written.
+fn set_aside(t: &Tracked, case: &Case) -> Option<Decision> {
+    let Conflict { kind, constraint, .. } = case.conflict.as_ref()?;
+    if !case.news && case.old == case.new {
+        return None;
+    }
+    let winner = case.winner.as_ref().map_or(String::new(), |w| {
+        let row = describe(t, None, w);
+        format!(" in favour of row {row}")
+    });
+    let what = match *kind {
+        "unique" => format!("hidden: its key in {constraint} has an earlier claim{winner}"),
+        "fallback" => format!("shows its former value: {constraint} has an earlier claim{winner}"),
+        "restrict_revived" => "kept although deleted: another row refers to it".to_owned(),
+        "set_null" => "its reference is not shown: the row it is to was deleted".to_owned(),
+        "row_constraint" => "hidden: it would break a constraint of its row".to_owned(),
+        _ => format!("hidden: {constraint} refers to a row that is not there"),
+    };
+    let row = describe(t, case.old.as_deref().or(case.new.as_deref()), &case.stored.rid);
+    Some(Decision { table: t.table.name.clone(), row, what })
 }
 
 /// What to say of a row that does not get the integer key it asks for.
