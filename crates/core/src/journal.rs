@@ -119,6 +119,8 @@ struct Replay {
     left: HashSet<Loc>,
     gone: BTreeMap<Loc, Gone>,
     rivals: HashMap<Loc, Vec<Rival>>,
+    /// Rows born in this window that a delete removed, and when.
+    deleted: HashMap<Loc, (Millis, Born)>,
 }
 
 impl Replay {
@@ -162,7 +164,10 @@ impl Replay {
             _ => Written::new(),
         };
         let displaced = self.remove(&loc, at, mark.map(|r| r.seq));
-        let born = match displaced {
+        // With recursive_triggers on, REPLACE has already said that it deleted the row.
+        let marked_now = by_key.is_some_and(|r| r.at == at);
+        let deleted = self.deleted.remove(&loc).filter(|(when, _)| *when == at && marked_now);
+        let born = match displaced.or(deleted.map(|(_, born)| born)) {
             Some(born) if by_key.is_some() => Born { at, ..born },
             // The application's own trigger ran before ours and updated the new row.
             Some(born) => Born { at, since: at, written: born.written },
@@ -220,7 +225,11 @@ pub fn read(conn: &Connection, catalog: &Catalog) -> Result<Vec<Window>> {
             op::UPDATE => {
                 replay.update(loc, row.get(3)?, &columns_of_mask(row.get_ref(4)?)?, ms);
             }
-            op::DELETE => drop(replay.remove(&loc, ms, Some(seq))),
+            op::DELETE => {
+                if let Some(born) = replay.remove(&loc, ms, Some(seq)) {
+                    replay.deleted.insert(loc, (ms, born));
+                }
+            }
             kind @ (op::REPLACE | op::RIVAL) => {
                 let rival = Rival { seq, at: ms, by_key: kind == op::REPLACE };
                 replay.rivals.entry(loc).or_default().push(rival);

@@ -8,10 +8,10 @@
 //! *Eager* histories fold after every statement, on clocks that differ. *Lazy* ones fold only when
 //! sites synchronize; the model gives all writes of such a window the time of its last statement, so
 //! here their times are moved to just before that one, order kept. The model compares images of a
-//! window, the engine keeps what the journal says, so these differ by design and lazy histories
-//! contain none of them: a column that gets back the value it had when the window began; an integer
-//! key that is moved, whose row may then be deleted in the same window; new integer keys in another
-//! order than their numbers.
+//! window, the engine keeps what the journal says, so some things differ by design, and lazy
+//! histories contain none of them: a column that gets back the value it had when the window began;
+//! an update of a row that is deleted in the same window, which the engine keeps; new integer keys
+//! in another order than their numbers, or of rows gone by the end of the window.
 
 use crate::history::{Action, History, START_MS, Step};
 use crate::world::{Result, World, dump_sql};

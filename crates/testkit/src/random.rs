@@ -11,7 +11,7 @@ impl Random {
     }
 
     /// Any 64-bit number.
-    pub fn next(&mut self) -> u64 {
+    pub fn any(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -21,7 +21,7 @@ impl Random {
 
     /// A number in `0..n`; `n` must not be 0.
     pub fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
+        self.any() % n
     }
 
     /// An index into a list of `len` elements.
@@ -48,7 +48,7 @@ impl Random {
 
     /// Sixteen random bytes.
     pub fn bytes(&mut self) -> [u8; 16] {
-        (u128::from(self.next()) << 64 | u128::from(self.next())).to_be_bytes()
+        (u128::from(self.any()) << 64 | u128::from(self.any())).to_be_bytes()
     }
 }
 
@@ -59,8 +59,8 @@ mod tests {
     #[test]
     fn a_seed_gives_the_published_sequence() {
         let mut r = Random::new(1_234_567);
-        assert_eq!(r.next(), 6_457_827_717_110_365_317);
-        assert_eq!(r.next(), 3_203_168_211_198_807_973);
+        assert_eq!(r.any(), 6_457_827_717_110_365_317);
+        assert_eq!(r.any(), 3_203_168_211_198_807_973);
     }
 
     #[test]

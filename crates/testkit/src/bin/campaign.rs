@@ -68,6 +68,9 @@ fn model(arguments: &[String]) -> Result<bool> {
                 println!("seed {seed} differs\n{}\n", difference.story);
             }
         }
+        if (same + different) % 100 == 0 {
+            println!("up to seed {seed}: {same} the same, {different} different");
+        }
     }
     println!(
         "{same} histories the same after each of {steps} steps, {different} different, {beyond} stopped by the model"

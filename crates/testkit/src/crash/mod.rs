@@ -53,7 +53,7 @@ impl Operation {
     fn arguments(self, dir: &Path) -> Vec<String> {
         let file = |name: &str| dir.join(name).display().to_string();
         let folder = || format!("file://{}/", dir.join("folder").display());
-        let words = match self {
+        match self {
             Init => vec!["init".into(), file("plain.db")],
             Fold => vec!["fold".into(), file("a.db")],
             PullPath => vec!["pull".into(), file("a.db"), file("b.db")],
@@ -63,8 +63,7 @@ impl Operation {
             ClonePath => vec!["clone".into(), file("a.db"), file("d.db")],
             CloneFolder => vec!["clone".into(), folder(), file("d.db")],
             Deinit => vec!["deinit".into(), file("a.db")],
-        };
-        words
+        }
     }
 
     /// The databases that take part in the last synchronization.

@@ -41,7 +41,8 @@ pub struct Context {
     pub n: u64,
     /// New integer keys never meet those of another site.
     pub apart: bool,
-    /// A column never gets a value back that it had before, and no integer key is moved.
+    /// A column never gets a value back that it had before, no integer key is moved, and nothing is
+    /// deleted.
     pub onward: bool,
 }
 
@@ -53,7 +54,12 @@ impl Family {
 
     /// One statement. It may fail, as applications' statements do.
     pub fn statement(&self, r: &mut Random, context: &Context) -> String {
-        (self.statement)(r, context)
+        loop {
+            let sql = (self.statement)(r, context);
+            if !(context.onward && sql.starts_with("DELETE")) {
+                return sql;
+            }
+        }
     }
 }
 

@@ -23,27 +23,22 @@ fn edits(seed: u64, family: Family) -> Result<Edits> {
     // Site 0 stays as it is: the copies are made of it.
     let mut world = World::new(family, 4, r.one_in(2), seed)?;
     let base = world.sites[0].replica.seen()?;
-    let mut half = |world: &mut World, bases: [VersionVector; 3]| -> Result<[Delta; 3]> {
+    let mut n = 0;
+    let mut half = |world: &mut World, bases: [&VersionVector; 3]| -> Result<[Delta; 3]> {
         for _ in 0..36 {
+            n += 1;
             let site = 1 + r.index(3);
-            let n = r.below(1_000_000);
             let context = Context { site, n, apart: true, onward: false };
             let sql = family.statement(&mut r, &context);
             world.sites[site].run(&sql, START_MS + 1 + r.below(100_000) as i64)?;
         }
-        let mut site = 0;
-        let [a, b, c] = bases.map(|base| {
-            site += 1;
-            world.sites[site].replica.export(&base, 0).map(|(delta, _)| delta)
-        });
-        Ok([a?, b?, c?])
+        let mut export = |site: usize| -> Result<Delta> {
+            Ok(world.sites[site].replica.export(bases[site - 1], 0)?.0)
+        };
+        Ok([export(1)?, export(2)?, export(3)?])
     };
-    let first = half(&mut world, [base.clone(), base.clone(), base])?;
-    let second = half(&mut world, [0, 1, 2].map(|i| first[i].upto.clone()))?;
-    let [(a, d), (b, e), (c, f)] = {
-        let mut pairs = first.into_iter().zip(second);
-        [pairs.next(), pairs.next(), pairs.next()].map(|pair| pair.expect("three sites"))
-    };
+    let [a, b, c] = half(&mut world, [&base; 3])?;
+    let [d, e, f] = half(&mut world, [&a.upto, &b.upto, &c.upto])?;
     Ok(Edits { world, deltas: [[a, d], [b, e], [c, f]] })
 }
 
