@@ -7,7 +7,7 @@ use crate::Result;
 use crate::capture;
 use crate::catalog::{Catalog, Tracked};
 use crate::policy::Policies;
-use crate::schema::{self, Schema, Selection, Table};
+use crate::schema::{self, Selection, Table};
 use rusqlite::{Connection, params};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,8 +15,6 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Loaded {
     /// All tables that are tracked and still there.
     pub catalog: Catalog,
-    /// The whole schema, for what is skipped.
-    pub schema: Schema,
     /// Numbers of tables whose triggers no longer fit, with the columns new since they were made.
     pub stale: BTreeMap<u32, Vec<u32>>,
 }
@@ -49,7 +47,7 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
     }
     // Only tracked tables were read, so positions in the schema are positions in the catalog.
     let components = if tables.is_empty() { vec![] } else { schema.components.clone() };
-    Ok(Loaded { catalog: Catalog::new(tables, components), schema, stale })
+    Ok(Loaded { catalog: Catalog::new(tables, components), stale })
 }
 
 /// Numbers of the table's columns, and those of them that are new.

@@ -192,11 +192,6 @@ impl<'a> Cases<'a> {
         self.load(table, stored).map(Some)
     }
 
-    /// Whether cases were added that `neighbours` has not been asked about.
-    pub fn has_grown(&self) -> bool {
-        self.asked < self.list.len()
-    }
-
     /// Adds the rows on which the cases depend by state alone.
     pub fn neighbours(&mut self) -> Result<()> {
         while self.asked < self.list.len() {
