@@ -8,7 +8,7 @@
 //! | delete | AFTER DELETE | where it was | the whole row |
 //! | replace | BEFORE INSERT | the row with the same primary key, if there is one | the whole row |
 //! | rival | BEFORE INSERT, UPDATE | a row that shares another unique key with the new one | the whole row |
-//! | previous | AFTER UPDATE of key columns | where the row is | the columns of its keys |
+//! | previous | BEFORE UPDATE of key columns | where the row is | the columns of its keys |
 //!
 //! With `recursive_triggers` off, SQLite's default, REPLACE fires no delete trigger; `replace` and
 //! `rival` say which rows it may have displaced, and the fold looks whether they are still there
@@ -22,6 +22,7 @@ use crate::Result;
 use crate::catalog::{Tracked, loc_sql};
 use crate::schema::{Collation, TableKind, UniqueIndex, quote};
 use rusqlite::Connection;
+use std::collections::BTreeSet;
 
 /// Kinds of journal entries; the low three bits of column `ev`, above them the table's number.
 pub mod op {
@@ -98,7 +99,7 @@ pub fn objects(t: &Tracked) -> Vec<(String, String)> {
     if let Some((columns, when, body)) = previous(t) {
         add("previous", &|name| {
             format!(
-                "CREATE TRIGGER {name} AFTER UPDATE OF {columns} ON {target} WHEN {when} BEGIN {body} END"
+                "CREATE TRIGGER {name} BEFORE UPDATE OF {columns} ON {target} WHEN {when} BEGIN {body} END"
             )
         });
     }
@@ -147,10 +148,7 @@ fn mask(t: &Tracked) -> String {
         [one] => one.clone(),
         many => many.iter().map(|w| format!("({w})")).collect::<Vec<_>>().join("||','||"),
     };
-    let names = nulls(t);
-    format!(
-        "(SELECT (SELECT (SELECT {mask}) FROM (SELECT {names}) AS new) FROM (SELECT {names}) AS old)"
-    )
+    scoped(t, &mask, "old", "new")
 }
 
 /// Whether a column's value changed: by bytes, not by the column's collation, and where SQLite
@@ -187,22 +185,39 @@ fn image_of_old(t: &Tracked, columns: &[usize]) -> String {
     )
 }
 
-/// Rows that an insert or update may displace: conditions on a row `o` of the table, in terms of
-/// NEW.
+/// Rows that an insert or update may displace.
 struct Rivals {
     /// The same primary key.
-    key: Option<String>,
-    /// Another unique key: the condition, and the columns whose change can bring it about.
-    others: Vec<(String, Vec<usize>)>,
+    key: Option<Rival>,
+    /// Another unique key.
+    others: Vec<Rival>,
+}
+
+/// A condition on a row `o` of the table, in terms of NEW.
+struct Rival {
+    condition: String,
+    /// Columns whose change can bring it about.
+    columns: Vec<usize>,
+    /// Columns that can be dropped once the index is; none of a primary key can.
+    droppable: Vec<String>,
 }
 
 impl Rivals {
     fn of(t: &Tracked) -> Rivals {
         let name = |c: usize| quote(&t.table.columns[c].name);
-        let alias = t.table.rowid_alias().map(|c| format!("o.{0} = NEW.{0}", name(c)));
-        let key = t.table.uniques.iter().find(|u| u.primary).map(|u| condition(t, u));
-        let others = t.table.uniques.iter().filter(|u| !u.primary);
-        let others = others.map(|u| (condition(t, u), u.columns.clone())).collect();
+        let rival = |u: &UniqueIndex| {
+            let stored = u.columns.iter().map(|&c| name(c));
+            let droppable = stored.chain(t.table.generated.iter().map(|name| quote(name)));
+            let droppable = if u.primary { vec![] } else { droppable.collect() };
+            Rival { condition: condition(t, u), columns: u.columns.clone(), droppable }
+        };
+        let alias = t.table.rowid_alias().map(|c| Rival {
+            condition: format!("o.{0} = NEW.{0}", name(c)),
+            columns: vec![c],
+            droppable: vec![],
+        });
+        let key = t.table.uniques.iter().find(|u| u.primary).map(rival);
+        let others = t.table.uniques.iter().filter(|u| !u.primary).map(rival).collect();
         Rivals { key: alias.or(key), others }
     }
 
@@ -210,32 +225,82 @@ impl Rivals {
     fn on_insert(&self, t: &Tracked) -> Option<(String, String)> {
         let mut conditions = Vec::new();
         let mut body = String::new();
-        if let Some(key) = &self.key {
-            conditions.push(exists(t, key));
-            body += &note(t, op::REPLACE, key);
-        }
-        for (other, _) in &self.others {
-            conditions.push(exists(t, other));
-            body += &note(t, op::RIVAL, other);
+        for (rival, op) in self.all() {
+            conditions.push(rival.exists(t));
+            body += &rival.note(t, op);
         }
         (!conditions.is_empty()).then(|| (conditions.join(" OR "), body))
     }
 
     /// (columns, WHEN clause, body) of the trigger before an update.
     fn on_update(&self, t: &Tracked) -> Option<(String, String, String)> {
-        let mut columns: Vec<usize> = t.table.primary_key.clone();
-        let (mut conditions, mut body) = (Vec::new(), String::new());
+        let (mut columns, mut conditions, mut body) = (BTreeSet::new(), Vec::new(), String::new());
         let itself = format!("{} IS NOT {}", loc_sql(&t.table, "o."), loc_sql(&t.table, "OLD."));
-        let all = self.key.iter().chain(self.others.iter().map(|(c, _)| c));
-        for condition in all {
-            let condition = format!("{condition} AND {itself}");
-            conditions.push(exists(t, &condition));
-            body += &note(t, op::RIVAL, &condition);
+        for (rival, _) in self.all() {
+            let rival = Rival {
+                condition: format!("{} AND {itself}", rival.condition),
+                columns: rival.columns.clone(),
+                droppable: rival.droppable.clone(),
+            };
+            conditions.push(rival.exists(t));
+            body += &rival.note(t, op::RIVAL);
+            columns.extend(rival.columns);
         }
-        columns.extend(self.others.iter().flat_map(|(_, c)| c));
-        columns.sort_unstable();
-        columns.dedup();
+        let columns: Vec<usize> = columns.into_iter().collect();
         (!conditions.is_empty()).then(|| (name_list(t, &columns), conditions.join(" OR "), body))
+    }
+
+    fn all(&self) -> impl Iterator<Item = (&Rival, i64)> {
+        let key = self.key.iter().map(|rival| (rival, op::REPLACE));
+        key.chain(self.others.iter().map(|rival| (rival, op::RIVAL)))
+    }
+}
+
+impl Rival {
+    /// Whether there is such a row.
+    fn exists(&self, t: &Tracked) -> String {
+        let exists = self.of_new(&format!("EXISTS({})", self.select(t, "1")));
+        match self.fallback() {
+            None => exists,
+            Some(names) => format!("(SELECT {exists} FROM (SELECT {names}) AS o)"),
+        }
+    }
+
+    /// Statements that journal that row, with its whole image.
+    fn note(&self, t: &Tracked, op: i64) -> String {
+        let ev = i64::from(t.no) * 8 + op;
+        let all: Vec<usize> = (0..t.table.columns.len()).collect();
+        let one = |what: &str| self.of_new(&format!("({})", self.select(t, what)));
+        let value =
+            |&c: &usize| format!(",{}", one(&format!("o.{}", quote(&t.table.columns[c].name))));
+        let generated = t.table.generated.iter().map(|name| format!(",NULL AS {}", quote(name)));
+        let names = nulls(t) + &generated.collect::<String>();
+        let from = format!("FROM (SELECT {names}) AS o WHERE {}", self.exists(t));
+        format!(
+            "INSERT INTO synqlite_journal(ev,a,ms) SELECT {ev},{},{NOW} {from}; \
+             INSERT INTO {}(seq{}) SELECT last_insert_rowid(){} {from}; ",
+            one(&loc_sql(&t.table, "o.")),
+            own_name("before", t.no),
+            image_columns(t, &all),
+            all.iter().map(value).collect::<String>(),
+        )
+    }
+
+    fn select(&self, t: &Tracked, what: &str) -> String {
+        format!("SELECT {what} FROM {} AS o WHERE {}", quote(&t.table.name), self.condition)
+    }
+
+    /// An expression in which NEW stays valid when a column of the condition is dropped.
+    fn of_new(&self, expression: &str) -> String {
+        match self.fallback() {
+            None => expression.to_owned(),
+            Some(names) => format!("(SELECT {expression} FROM (SELECT {names}) AS new)"),
+        }
+    }
+
+    fn fallback(&self) -> Option<String> {
+        let names: Vec<_> = self.droppable.iter().map(|name| format!("NULL AS {name}")).collect();
+        (!names.is_empty()).then(|| names.join(","))
     }
 }
 
@@ -244,27 +309,12 @@ fn name_list(t: &Tracked, columns: &[usize]) -> String {
     names.join(",")
 }
 
-fn exists(t: &Tracked, condition: &str) -> String {
-    format!("EXISTS(SELECT 1 FROM {} AS o WHERE {condition})", quote(&t.table.name))
-}
-
-/// Statements that journal the row `o` that meets `condition`, with its whole image.
-fn note(t: &Tracked, op: i64, condition: &str) -> String {
-    let (ev, target) = (i64::from(t.no) * 8 + op, quote(&t.table.name));
-    let all: Vec<usize> = (0..t.table.columns.len()).collect();
-    let value = |c: &usize| {
-        let name = quote(&t.table.columns[*c].name);
-        format!(",(SELECT o.{name} FROM {target} AS o WHERE {condition})")
-    };
+/// An expression over rows `first` and `second` that stays valid when a column is dropped.
+fn scoped(t: &Tracked, expression: &str, first: &str, second: &str) -> String {
+    let names = nulls(t);
     format!(
-        "INSERT INTO synqlite_journal(ev,a,ms) SELECT {ev},{},{NOW} FROM {target} AS o WHERE {condition}; \
-         INSERT INTO {}(seq{}) SELECT last_insert_rowid(){} FROM (SELECT {}) AS o WHERE {}; ",
-        loc_sql(&t.table, "o."),
-        own_name("before", t.no),
-        image_columns(t, &all),
-        all.iter().map(value).collect::<String>(),
-        nulls(t),
-        exists(t, condition),
+        "(SELECT (SELECT (SELECT {expression}) FROM (SELECT {names}) AS {second}) \
+         FROM (SELECT {names}) AS {first})"
     )
 }
 
@@ -319,11 +369,8 @@ fn previous(t: &Tracked) -> Option<(String, String, String)> {
         differs(&column.name, column.affinity)
     });
     let changed = changed.collect::<Vec<_>>().join(" OR ");
-    let names = nulls(t);
-    let when = format!(
-        "(SELECT (SELECT (SELECT {changed}) FROM (SELECT {names}) AS new) FROM (SELECT {names}) AS old)"
-    );
-    let entry = entry(t, op::PREVIOUS, &loc_sql(&t.table, "NEW."));
+    let when = scoped(t, &changed, "old", "new");
+    let entry = entry(t, op::PREVIOUS, &loc_sql(&t.table, "OLD."));
     let body = format!("{entry}; {}; ", image_of_old(t, &columns));
     Some((name_list(t, &columns), when, body))
 }

@@ -15,7 +15,10 @@ use crate::refs::Lookup;
 use crate::state::{self, Body, GroupState, RowState, Runs, Stored};
 use crate::{Error, Result};
 use rusqlite::Connection;
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::RefCell;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use synqlite_wire::key::{KeyPart, encode};
 use synqlite_wire::{Cell, Rid, Stamp, Value};
 
 /// What a fold recorded.
@@ -168,6 +171,7 @@ impl Fold<'_> {
     /// before-image means the row that had the key then.
     fn before(&self, windows: &[Window]) -> Result<Vec<Befores>> {
         let lookup = Lookup { conn: self.conn, meta: self.meta, catalog: self.catalog };
+        let formers = Formers::default();
         let tables = self.catalog.tables.iter().zip(windows);
         let of_table = |(t, window): (&Tracked, &Window)| -> Result<Befores> {
             let mut befores = Befores::new();
@@ -181,7 +185,7 @@ impl Fold<'_> {
                 };
                 let image = match row {
                     Some(row) => {
-                        let cells = old_cells(&lookup, windows, t, &row)?;
+                        let cells = old_cells(&lookup, windows, &formers, t, &row)?;
                         Some((row, cells))
                     }
                     None => None,
@@ -319,6 +323,17 @@ impl Fold<'_> {
                 *entry = (*entry).max(stamp);
             }
         }
+        if let (Some(_), Some((old, cells)), Some(new)) =
+            (changed.previous, &image, t.read(self.conn, &changed.now)?)
+        {
+            let mut followed = Vec::new();
+            for &g in written.keys() {
+                if self.followed(t, g, old, &cells[g], &new)? {
+                    followed.push(g);
+                }
+            }
+            written.retain(|g, _| !followed.contains(g));
+        }
         let moved = stored.loc.as_ref() != Some(&changed.now);
         if let (Some(_), None, Some((old, _))) = (changed.previous, changed.replaced, &image) {
             self.leaves(t, &stored.rid, old.clone());
@@ -340,6 +355,29 @@ impl Fold<'_> {
         stored.loc = Some(changed.now.clone());
         self.done.columns += written.len() as u64;
         self.put(t, &stored)
+    }
+
+    /// R-REF: whether a group changed only because its references followed their rows' keys, as ON
+    /// UPDATE CASCADE makes them do. That is no write: the references are to the same rows.
+    fn followed(
+        &self,
+        t: &Tracked,
+        g: usize,
+        old: &[Value],
+        before: &Cell,
+        new: &[Value],
+    ) -> Result<bool> {
+        let group = &t.table.groups[g];
+        if !group.keeps_previous || group.foreign_keys.is_empty() {
+            return Ok(false);
+        }
+        let mut same: BTreeSet<usize> = BTreeSet::new();
+        for (&f, rid) in group.foreign_keys.iter().zip(&before.refs) {
+            if rid.is_some() && self.lookup().reference(t, f, new)? == *rid {
+                same.extend(&t.table.foreign_keys[f].columns);
+            }
+        }
+        Ok(group.columns.iter().all(|c| old[*c] == new[*c] || same.contains(c)))
     }
 
     /// Notes that a row no longer has the keys of its former values.
@@ -471,13 +509,17 @@ fn image_of(changed: &Changed) -> Option<i64> {
 fn old_cells(
     lookup: &Lookup<'_>,
     windows: &[Window],
+    formers: &Formers,
     t: &Tracked,
     row: &[Value],
 ) -> Result<Vec<Cell>> {
     let groups = t.table.groups.iter();
     let cell = |group: &crate::schema::Group| -> Result<Cell> {
         let values = group.columns.iter().map(|&c| row[c].clone()).collect();
-        let refs = group.foreign_keys.iter().map(|&fk| old_reference(lookup, windows, t, fk, row));
+        let refs = group
+            .foreign_keys
+            .iter()
+            .map(|&fk| old_reference(lookup, windows, formers, t, fk, row));
         Ok(Cell { values, refs: refs.collect::<Result<_>>()? })
     };
     groups.map(cell).collect()
@@ -486,6 +528,7 @@ fn old_cells(
 fn old_reference(
     lookup: &Lookup<'_>,
     windows: &[Window],
+    formers: &Formers,
     t: &Tracked,
     fk: usize,
     row: &[Value],
@@ -502,10 +545,14 @@ fn old_reference(
         key[0].as_integer().map(Loc::Row)
     } else {
         let now = parent.find(lookup.conn, &fk.parent_columns, &key)?.into_iter().next();
-        now.map(|now| {
+        let place = |now: Loc| {
             let moved = windows[position].changed.iter().find(|(_, c)| c.now == now);
             moved.map_or(now, |(from, _)| from.clone())
-        })
+        };
+        match formers.place(lookup, windows, position, &fk.parent_columns, &key)? {
+            Some(from) => Some(from),
+            None => now.map(place),
+        }
     };
     if let Some(from) = from
         && let Some(stored) = state::at(lookup.conn, lookup.meta, parent, &from)?
@@ -520,6 +567,44 @@ fn old_reference(
     let Some(key) = lookup.key_rid(parent, &by_key)? else { return Ok(None) };
     let rid = Rid::Key { key, generation: 0 };
     Ok(state::of(lookup.conn, lookup.meta, parent, &rid)?.map(|stored| stored.rid))
+}
+
+/// Where rows were that have left their keys since the last fold, by those keys.
+#[derive(Default)]
+struct Formers(RefCell<HashMap<(usize, Vec<usize>), HashMap<Vec<u8>, Loc>>>);
+
+impl Formers {
+    /// Where the row of the table at `position` was that had `key` at the last fold.
+    fn place(
+        &self,
+        lookup: &Lookup<'_>,
+        windows: &[Window],
+        position: usize,
+        columns: &[usize],
+        key: &[Value],
+    ) -> Result<Option<Loc>> {
+        let encoded =
+            |key: Vec<Value>| encode(&key.into_iter().map(KeyPart::Value).collect::<Vec<_>>());
+        let mut known = self.0.borrow_mut();
+        let entry = known.entry((position, columns.to_vec()));
+        let places = match entry {
+            Entry::Occupied(places) => places.into_mut(),
+            Entry::Vacant(empty) => {
+                let (t, window) = (&lookup.catalog.tables[position], &windows[position]);
+                let changed = window.changed.iter().filter_map(|(at, c)| Some((at, image_of(c)?)));
+                let gone = window.gone.iter().filter_map(|(at, g)| Some((at, g.image?)));
+                let mut places = HashMap::new();
+                for (from, seq) in changed.chain(gone) {
+                    if let Some(row) = journal::image(lookup.conn, t, seq)? {
+                        let key = columns.iter().map(|&c| row[c].clone()).collect();
+                        places.insert(encoded(key), from.clone());
+                    }
+                }
+                empty.insert(places)
+            }
+        };
+        Ok(places.get(&encoded(key.to_vec())).cloned())
+    }
 }
 
 /// Adopts every row that a table has when it becomes replicated: births at one stamp.

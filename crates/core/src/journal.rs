@@ -343,8 +343,12 @@ pub fn image(conn: &Connection, t: &Tracked, seq: i64) -> Result<Option<Vec<Valu
     Ok(Some(columns.iter().map(of).collect::<Result<_, _>>()?))
 }
 
-/// Empties the journal and its before-images.
+/// Empties the journal and its before-images. Touches nothing if the journal is empty: even a DELETE
+/// of no rows makes SQLite write the file.
 pub fn clear(conn: &Connection, catalog: &Catalog) -> Result<()> {
+    if !conn.prepare_cached("SELECT 1 FROM synqlite_journal")?.exists([])? {
+        return Ok(());
+    }
     conn.execute_batch("DELETE FROM synqlite_journal")?;
     for t in &catalog.tables {
         conn.execute_batch(&format!("DELETE FROM {}", own_name("before", t.no)))?;

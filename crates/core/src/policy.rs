@@ -67,13 +67,15 @@ fn check(key: &str, value: &str) -> Result<()> {
     match (key, last) {
         ("fk", _) if matches!(value, "enforce" | "ignore") => Ok(()),
         ("fk", _) => wrong("it is `enforce` or `ignore`"),
-        ("local_tables", _) => Ok(()),
+        ("local_tables" | "fire_on_merge", _) => Ok(()),
         (_, Some("identity")) if matches!(value, "key" | "birth") => Ok(()),
         (_, Some("identity")) => wrong("it is `key` or `birth`"),
         (_, Some("refs")) => Ok(()),
         (_, Some("on_unique")) if matches!(value, "quarantine" | "unify") => Ok(()),
         (_, Some("on_unique")) => wrong("it is `quarantine` or `unify`"),
-        _ => wrong("known keys are T.identity, T.on_unique, T.refs, fk and local_tables"),
+        _ => wrong(
+            "known keys are T.identity, T.on_unique, T.refs, fk, local_tables and fire_on_merge",
+        ),
     }
 }
 

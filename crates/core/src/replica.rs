@@ -390,6 +390,9 @@ fn peer_position(conn: &Connection, meta: &Meta, site: SiteId) -> Result<i64> {
 }
 
 fn set_peer_position(work: &mut Work<'_>, site: SiteId, position: i64) -> Result<()> {
+    if peer_position(work.conn, &work.meta, site)? == position {
+        return Ok(());
+    }
     let no = work.meta.number(work.conn, site)?;
     let sql = "INSERT OR REPLACE INTO synqlite_peer(site, position) VALUES(?1, ?2)";
     work.conn.prepare_cached(sql)?.execute([i64::from(no), position])?;

@@ -1,7 +1,7 @@
 //! Writes the difference between what the tables show and what they should (R-MAT).
 
-use super::Merged;
 use super::cases::Case;
+use super::{Merged, triggers};
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::meta::Meta;
 use crate::policy::Policies;
@@ -20,12 +20,16 @@ pub(crate) fn apply(
     mut cases: Vec<Case>,
     merged: &mut Merged,
 ) -> Result<()> {
-    for (position, t) in catalog.tables.iter().enumerate() {
-        let mut mine: Vec<&mut Case> = cases.iter_mut().filter(|c| c.table == position).collect();
-        if !mine.is_empty() {
-            rows(conn, t, &mut mine, merged).map_err(|e| constraint(t, e))?;
+    triggers::fire_only(conn, &policies.list("fire_on_merge"), || {
+        for (position, t) in catalog.tables.iter().enumerate() {
+            let mut mine: Vec<&mut Case> =
+                cases.iter_mut().filter(|c| c.table == position).collect();
+            if !mine.is_empty() {
+                rows(conn, t, &mut mine, merged).map_err(|e| constraint(t, e))?;
+            }
         }
-    }
+        Ok(())
+    })?;
     if policies.enforces_foreign_keys() {
         check_references(conn, catalog, &cases)?;
     }

@@ -19,6 +19,7 @@ mod join;
 mod judge;
 mod protect;
 mod remap;
+mod triggers;
 mod unique;
 mod view;
 mod words;

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::read::Draft;
-use super::{Group, Identity, Table, TableKind};
+use super::{Action, ForeignKey, Group, Identity, Table, TableKind};
 
 /// What identifies the rows of a table by default (R-ID-AUTO).
 pub(super) fn identity(draft: &Draft) -> Identity {
@@ -39,6 +39,10 @@ pub(super) fn assign(drafts: &mut [Draft]) {
         let mut kept = referenced.remove(&table.name).unwrap_or_default();
         kept.extend(&table.primary_key);
         kept.extend(table.uniques.iter().flat_map(|unique| &unique.columns));
+        // Whether an ON UPDATE action or the user changed a reference, its former value tells.
+        let acting =
+            |key: &&ForeignKey| !matches!(key.on_update, Action::NoAction | Action::Restrict);
+        kept.extend(table.foreign_keys.iter().filter(acting).flat_map(|key| &key.columns));
         table.groups = groups(table, &group_of, &kept);
         for (column, group) in table.columns.iter_mut().zip(group_of) {
             column.group = group;

@@ -144,7 +144,7 @@ pub struct Group {
     /// Positions in [`Table::foreign_keys`] of those whose columns lie in it, ascending.
     pub foreign_keys: Vec<usize>,
     /// Whether what was shown before a write must be kept: some UNIQUE index or primary key reads
-    /// a column of this group, or another table refers to one.
+    /// a column of this group, another table refers to one, or an ON UPDATE action may change one.
     pub keeps_previous: bool,
 }
 

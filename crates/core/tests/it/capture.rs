@@ -226,6 +226,23 @@ fn columns_can_be_added_renamed_and_dropped_while_triggers_are_there() {
 }
 
 #[test]
+fn a_column_can_be_dropped_once_its_unique_index_is() {
+    for index in ["u", "u COLLATE NOCASE", "lower(u)"] {
+        let world = World::new();
+        let schema = format!(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, u TEXT, x); CREATE UNIQUE INDEX ux ON t({index});
+             INSERT INTO t VALUES(1,'a',1),(2,'b',2)"
+        );
+        let mut a = world.init("a", &schema);
+        a.run("DROP INDEX ux; ALTER TABLE t DROP COLUMN u");
+        a.run("INSERT OR REPLACE INTO t VALUES(1, 10); UPDATE t SET x=20 WHERE id=2");
+        a.replica.fold().unwrap();
+        assert_eq!(a.rows("SELECT * FROM t"), ["1|10", "2|20"]);
+        assert_eq!(a.replica.verify().unwrap(), [""; 0]);
+    }
+}
+
+#[test]
 fn attached_databases_are_left_alone() {
     let world = World::new();
     let mut a = world.init("a", "CREATE TABLE t(id INTEGER PRIMARY KEY, x)");

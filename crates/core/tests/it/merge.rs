@@ -92,3 +92,39 @@ fn dead_rows_outlive_an_added_column() {
     b.run("ALTER TABLE k ADD COLUMN z");
     b.pull(&mut a);
 }
+
+#[test]
+fn a_key_that_cascades_is_no_write_of_the_child() {
+    let world = World::new();
+    let schema = "CREATE TABLE p(k TEXT PRIMARY KEY);
+        CREATE TABLE c(id INTEGER PRIMARY KEY, p TEXT REFERENCES p(k) ON UPDATE CASCADE);
+        INSERT INTO p VALUES('one'),('two'); INSERT INTO c VALUES(1,'one');";
+    let mut a = world.init("a", schema);
+    let mut b = world.clone_site(&mut a, "b");
+    b.run("UPDATE c SET p='two'");
+    a.run("UPDATE p SET k='uno' WHERE k='one'");
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT k FROM p ORDER BY 1"), ["two", "uno"]);
+        assert_eq!(site.row("SELECT p FROM c"), "two", "the move is later than no write at all");
+    }
+}
+
+#[test]
+fn named_triggers_fire_for_merged_rows() {
+    let world = World::new();
+    let schema = "CREATE TABLE doc(id TEXT PRIMARY KEY, body);
+        CREATE TABLE idx(id TEXT PRIMARY KEY, word); CREATE TABLE audit(what);
+        CREATE TRIGGER keep AFTER INSERT ON doc BEGIN INSERT INTO idx VALUES(NEW.id, NEW.body); END;
+        CREATE TRIGGER log AFTER INSERT ON doc BEGIN INSERT INTO audit VALUES(NEW.id); END;";
+    let policies = [("local_tables", "idx"), ("fire_on_merge", "keep")];
+    let mut a = world.init_with("a", schema, &policies);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("INSERT INTO doc VALUES('1','one')");
+    settle(&mut a, &mut b);
+    assert_eq!(b.rows("SELECT * FROM idx"), ["1|one"]);
+    assert_eq!(b.rows("SELECT * FROM audit"), ["1"], "what it logged arrived as a row");
+    b.run("INSERT INTO doc VALUES('2','two')");
+    settle(&mut a, &mut b);
+    assert_eq!(a.rows("SELECT word FROM idx ORDER BY 1"), ["one", "two"]);
+}
