@@ -1,0 +1,289 @@
+//! Data blocks: sorted entries, each storing only what its key does not share with the one before.
+//!
+//! Every [`INTERVAL`]th entry is a restart point with its whole key; their offsets stand at the
+//! block's end for binary search. Entries are ordered by key, then by sequence descending.
+//!
+//! Bytes: see `docs/formats/lsm.md`, "Data block".
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use crate::codec::{Reader, put_varint, shared_len};
+use crate::memtable::Entry;
+
+/// Entries from one restart point to the next.
+pub(crate) const INTERVAL: usize = 8;
+
+/// The bytes of a block do not fit the format.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Malformed;
+
+/// Collects the entries of one block.
+#[derive(Default)]
+pub(crate) struct Builder {
+    out: Vec<u8>,
+    restarts: Vec<u32>,
+    since: usize,
+    last: Vec<u8>,
+}
+
+impl Builder {
+    /// Appends an entry; `base` is the table's smallest sequence.
+    pub(crate) fn add(&mut self, entry: Entry<'_>, base: u64) {
+        let mut shared = 0;
+        if self.since == INTERVAL || self.restarts.is_empty() {
+            self.restarts.push(self.out.len() as u32);
+            self.since = 0;
+        } else {
+            shared = shared_len(&self.last, entry.key);
+        }
+        self.since += 1;
+        put_varint(&mut self.out, shared as u64);
+        put_varint(&mut self.out, (entry.key.len() - shared) as u64);
+        put_varint(&mut self.out, (entry.seq - base) << 1 | u64::from(entry.value.is_none()));
+        if let Some(value) = entry.value {
+            put_varint(&mut self.out, value.len() as u64);
+        }
+        self.out.extend_from_slice(&entry.key[shared..]);
+        self.out.extend_from_slice(entry.value.unwrap_or_default());
+        self.last.truncate(shared);
+        self.last.extend_from_slice(&entry.key[shared..]);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.restarts.is_empty()
+    }
+
+    /// Bytes so far.
+    pub(crate) fn size(&self) -> usize {
+        self.out.len() + self.restarts.len() * 4 + 4
+    }
+
+    /// Key of the newest entry.
+    pub(crate) fn last(&self) -> &[u8] {
+        &self.last
+    }
+
+    /// The finished block; the builder is empty again.
+    pub(crate) fn finish(&mut self) -> &[u8] {
+        for at in &self.restarts {
+            self.out.extend_from_slice(&at.to_le_bytes());
+        }
+        self.out.extend_from_slice(&(self.restarts.len() as u32).to_le_bytes());
+        &self.out
+    }
+
+    /// Forgets the finished block.
+    pub(crate) fn clear(&mut self) {
+        self.out.clear();
+        self.restarts.clear();
+        self.since = 0;
+        self.last.clear();
+    }
+}
+
+struct Raw<'a> {
+    shared: usize,
+    suffix: &'a [u8],
+    seq: u64,
+    value: Option<&'a [u8]>,
+}
+
+#[inline]
+fn read<'a>(r: &mut Reader<'a>, base: u64) -> Option<Raw<'a>> {
+    let (shared, unshared) = (r.len()?, r.len()?);
+    let tag = r.varint()?;
+    let value_len = if tag & 1 == 0 { Some(r.len()?) } else { None };
+    let suffix = r.take(unshared)?;
+    let value = match value_len {
+        Some(n) => Some(r.take(n)?),
+        None => None,
+    };
+    Some(Raw { shared, suffix, seq: base.checked_add(tag >> 1)?, value })
+}
+
+/// A block in memory.
+pub(crate) struct Block {
+    bytes: Vec<u8>,
+    /// Where the entries end and the restart offsets begin.
+    end: usize,
+    base: u64,
+}
+
+impl Block {
+    /// Wraps the bytes of a block whose table starts at sequence `base`.
+    pub(crate) fn new(bytes: Vec<u8>, base: u64) -> Result<Block, Malformed> {
+        let (_, count) = bytes.split_last_chunk().ok_or(Malformed)?;
+        let tail = (u32::from_le_bytes(*count) as usize)
+            .checked_add(1)
+            .and_then(|n| n.checked_mul(4))
+            .ok_or(Malformed)?;
+        let end = bytes.len().checked_sub(tail).ok_or(Malformed)?;
+        if tail == 4 {
+            return Err(Malformed);
+        }
+        Ok(Block { bytes, end, base })
+    }
+
+    /// Bytes held.
+    pub(crate) fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn restart(&self, i: usize) -> Option<usize> {
+        let at = self.bytes.get(self.end + 4 * i..)?.first_chunk()?;
+        Some(u32::from_le_bytes(*at) as usize).filter(|at| *at < self.end)
+    }
+
+    /// The version of `key` that counts at `seq`.
+    pub(crate) fn get(&self, key: &[u8], seq: u64) -> Result<Option<Option<&[u8]>>, Malformed> {
+        let entries = &self.bytes[..self.end];
+        let (mut low, mut high) = (0, (self.bytes.len() - self.end) / 4 - 1);
+        // Invariant: restart `low` is not after the target (or is the first), `high` is after it.
+        while low + 1 < high {
+            let middle = low.midpoint(high);
+            let at = self.restart(middle).ok_or(Malformed)?;
+            let raw = read(&mut Reader(&entries[at..]), self.base).ok_or(Malformed)?;
+            if raw.suffix.cmp(key).then_with(|| seq.cmp(&raw.seq)) == Ordering::Greater {
+                high = middle;
+            } else {
+                low = middle;
+            }
+        }
+        let at = self.restart(low).ok_or(Malformed)?;
+        let mut r = Reader(&entries[at..]);
+        // How much of the target the previous, smaller key shares: decides most entries without
+        // putting their keys together.
+        let mut matched = 0;
+        while !r.0.is_empty() {
+            let raw = read(&mut r, self.base).ok_or(Malformed)?;
+            // A restart point repeats what it shares.
+            if raw.shared == 0 {
+                matched = 0;
+            }
+            match raw.shared.cmp(&matched) {
+                Ordering::Greater => continue,
+                Ordering::Less => return Ok(None),
+                Ordering::Equal => {}
+            }
+            let rest = key.get(matched..).ok_or(Malformed)?;
+            if raw.suffix == rest {
+                if raw.seq <= seq {
+                    return Ok(Some(raw.value));
+                }
+                matched = key.len();
+                continue;
+            }
+            let more = shared_len(raw.suffix, rest);
+            if raw.suffix[more..] > rest[more..] {
+                return Ok(None);
+            }
+            matched += more;
+        }
+        Ok(None)
+    }
+}
+
+/// The entries of a block laid out for walking in both directions; reused from block to block.
+#[derive(Default)]
+pub(crate) struct Entries {
+    keys: Vec<u8>,
+    items: Vec<Item>,
+}
+
+struct Item {
+    key: Range<u32>,
+    seq: u64,
+    value: Option<Range<u32>>,
+}
+
+impl Entries {
+    /// Lays out a block.
+    pub(crate) fn load(&mut self, block: &Block) -> Result<(), Malformed> {
+        self.keys.clear();
+        self.items.clear();
+        let mut r = Reader(&block.bytes[..block.end]);
+        let mut last = 0..0;
+        while !r.0.is_empty() {
+            let raw = read(&mut r, block.base).ok_or(Malformed)?;
+            if raw.shared > last.len() {
+                return Err(Malformed);
+            }
+            let start = self.keys.len();
+            self.keys.extend_from_within(last.start..last.start + raw.shared);
+            self.keys.extend_from_slice(raw.suffix);
+            last = start..self.keys.len();
+            let value_end = block.end - r.0.len();
+            let value = raw.value.map(|v| (value_end - v.len()) as u32..value_end as u32);
+            self.items.push(Item { key: start as u32..last.end as u32, seq: raw.seq, value });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// The `i`th entry of the block that was loaded.
+    #[inline]
+    pub(crate) fn get<'a>(&'a self, block: &'a Block, i: usize) -> Option<Entry<'a>> {
+        let item = self.items.get(i)?;
+        let key = &self.keys[item.key.start as usize..item.key.end as usize];
+        let value = item.value.as_ref().map(|v| &block.bytes[v.start as usize..v.end as usize]);
+        Some(Entry { key, seq: item.seq, value })
+    }
+
+    /// Number of entries before (`key`, `seq`) in table order.
+    pub(crate) fn before(&self, key: &[u8], seq: u64) -> usize {
+        self.items.partition_point(|item| {
+            let k = &self.keys[item.key.start as usize..item.key.end as usize];
+            k.cmp(key).then_with(|| seq.cmp(&item.seq)) == Ordering::Less
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    type Model = BTreeMap<(Vec<u8>, u64), Option<Vec<u8>>>;
+
+    fn build(model: &Model) -> Block {
+        let mut b = Builder::default();
+        for ((key, inverse), value) in model {
+            b.add(Entry { key, seq: u64::MAX - inverse, value: value.as_deref() }, 5);
+        }
+        Block::new(b.finish().to_vec(), 5).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn finds_what_was_added(
+            entries in prop::collection::vec((prop::collection::vec(0u8..3, 0..6), 5u64..40, prop::option::of(prop::collection::vec(any::<u8>(), 0..9))), 1..120),
+            probes in prop::collection::vec((prop::collection::vec(0u8..3, 0..6), 5u64..40), 40)
+        ) {
+            let model: Model = entries.into_iter().map(|(k, s, v)| ((k, u64::MAX - s), v)).collect();
+            let block = build(&model);
+            let mut list = Entries::default();
+            list.load(&block).unwrap();
+            let all: Vec<_> = (0..list.len()).map(|i| { let e = list.get(&block, i).unwrap(); ((e.key.to_vec(), u64::MAX - e.seq), e.value.map(<[u8]>::to_vec)) }).collect();
+            prop_assert_eq!(&all, &model.clone().into_iter().collect::<Vec<_>>());
+            for (key, seq) in probes {
+                let from = (key.clone(), u64::MAX - seq);
+                let want = model.range(from.clone()..).next().filter(|((k, _), _)| *k == key).map(|(_, v)| v.as_deref());
+                prop_assert_eq!(block.get(&key, seq).unwrap(), want);
+                prop_assert_eq!(list.before(&key, seq), model.range(..from).count());
+            }
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes: Vec<u8>, key: Vec<u8>) {
+            if let Ok(block) = Block::new(bytes, 1) {
+                let _ = block.get(&key, 9);
+                let _ = Entries::default().load(&block);
+            }
+        }
+    }
+}
