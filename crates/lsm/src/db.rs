@@ -129,7 +129,7 @@ impl Db {
         options.check()?;
         let dir = path.as_ref().to_owned();
         let lock_file = recover::enter(&*disk, &dir, &options)?;
-        let found = recover::recover(&*disk, &dir, &options)?;
+        let found = recover::recover(&*disk, &dir)?;
         let cache = Arc::new(Cache::new(options.cache_size));
         let table = |meta: &Meta| {
             let (disk, cache) = (disk.clone(), cache.clone());
@@ -487,12 +487,14 @@ impl Inner {
     fn begin(&self, commit: &mut Commit) -> Result<()> {
         self.start_log(commit)?;
         let forced = lock(&self.logs).last().cloned();
-        if let Some(forced) = forced {
-            forced.sync(&*self.disk)?;
+        if let Some(Err(e)) = forced.map(|log| log.sync(&*self.disk)) {
+            self.halt(&e);
+            return Err(e);
         }
         let mut shape = lock(&self.shape);
         if !shape.open {
-            let log = self.last_log.load(Ordering::Acquire);
+            let oldest = self.state().sealed.last().map(|m| m.log);
+            let log = oldest.unwrap_or_else(|| self.last_log.load(Ordering::Acquire));
             let edit = Edit { seq: shape.seq, log, open: true, ..Edit::default() };
             self.install(&mut shape, edit, Vec::new(), None)?;
         }

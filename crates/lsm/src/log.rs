@@ -23,7 +23,7 @@ const VERSION: u32 = 1;
 pub(crate) const HEADER: usize = 48;
 const RECORD: usize = 20;
 const MARKER: usize = 8;
-const SECTOR: usize = 512;
+pub(crate) const SECTOR: usize = 512;
 const STEP: u64 = 1 << 20;
 
 /// One change of a batch, as records and memtables hold it.
@@ -144,7 +144,7 @@ impl Log {
         head.extend_from_slice(&checksum(number, &head).to_le_bytes());
         head.extend_from_slice(&marker(number, HEADER));
         let mut file = disk.create_log(&path).at("create", &path)?;
-        let grown = STEP / 16;
+        let grown = STEP / 64;
         file.grow(grown).at("allocate", &path)?;
         file.write_at(0, &head, true).at("write", &path)?;
         let forced = Arc::new(Forced {
@@ -242,38 +242,51 @@ pub(crate) struct LogReader<'a> {
 }
 
 impl<'a> LogReader<'a> {
-    /// Checks the header. A header that is all zeros was lost with the power.
+    /// Checks the header. Without one, and without a sign that there ever was one, the log was
+    /// being made when the process died or the power failed.
     pub(crate) fn new(bytes: &'a [u8], number: u64, path: &Path) -> Result<LogReader<'a>> {
+        let mut reader = LogReader { bytes, number, first: 0, boot: None, offset: HEADER, next: 0 };
         let head = bytes.get(..HEADER).unwrap_or(bytes);
         if head.iter().all(|b| *b == 0) {
-            return Ok(LogReader { bytes, number, first: 0, boot: None, offset: HEADER, next: 0 });
+            return Ok(reader);
         }
-        let bad = |what: &str| Error::corrupt(path, 0, what);
-        let mut r = Reader(head);
-        if r.take(8) != Some(MAGIC) {
-            return Err(bad("the log header is wrong"));
-        }
-        let version = r.u32().ok_or_else(|| bad("the log header is cut short"))?;
-        let sum =
-            head.get(HEADER - 4..).and_then(|b| b.first_chunk()).map(|b| u32::from_le_bytes(*b));
-        if sum != Some(checksum(number, &head[..HEADER.min(head.len()) - 4])) {
-            return Err(bad("the log header's checksum is wrong"));
-        }
-        if version > VERSION {
-            return Err(Error::NewerFormat {
+        match reader.header(head) {
+            Err(_)
+                if !reader.marker_at(HEADER)
+                    && !matches!(reader.why(), Stop::Bad { .. })
+                    && reader.read().is_err() =>
+            {
+                reader.offset = HEADER;
+                Ok(reader)
+            }
+            Err(what) => Err(Error::corrupt(path, 0, what)),
+            Ok(version) if version > VERSION => Err(Error::NewerFormat {
                 path: path.to_owned(),
                 found: version,
                 supported: VERSION,
-            });
+            }),
+            Ok(_) => Ok(reader),
         }
-        let (Some(stated), Some(first), Some(boot)) = (r.u64(), r.u64(), r.take(16)) else {
-            return Err(bad("the log header is cut short"));
-        };
-        if stated != number {
-            return Err(bad("the log carries another number than its name"));
+    }
+
+    /// Takes over what the header says; returns the format version.
+    fn header(&mut self, head: &[u8]) -> std::result::Result<u32, &'static str> {
+        let mut r = Reader(head);
+        if r.take(8) != Some(MAGIC) {
+            return Err("the log header is wrong");
         }
-        let boot = boot.first_chunk().copied();
-        Ok(LogReader { bytes, number, first, boot, offset: HEADER, next: first })
+        let cut = "the log header is cut short";
+        let (version, stated, first) =
+            (r.u32().ok_or(cut)?, r.u64().ok_or(cut)?, r.u64().ok_or(cut)?);
+        let boot = r.take(16).and_then(|b| b.first_chunk().copied()).ok_or(cut)?;
+        if r.u32().ok_or(cut)? != checksum(self.number, &head[..HEADER - 4]) {
+            return Err("the log header's checksum is wrong");
+        }
+        if stated != self.number {
+            return Err("the log carries another number than its name");
+        }
+        (self.first, self.next, self.boot) = (first, first, Some(boot));
+        Ok(version)
     }
 
     /// The record at `at` with its forced offset and end, if it is whole.

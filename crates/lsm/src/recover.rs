@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::codec::Reader;
 use crate::disk::{Disk, read_all};
 use crate::error::{At, Error, Result};
-use crate::log::{LogReader, Stop, take_op};
+use crate::log::{HEADER, LogReader, SECTOR, Stop, take_op};
 use crate::manifest::{self, CURRENT, Edit, Manifest};
 use crate::memtable::Memtable;
 use crate::options::Options;
@@ -108,7 +108,7 @@ pub(crate) struct Found {
 }
 
 /// Reads the store in `dir`, or makes an empty one.
-pub(crate) fn recover(disk: &dyn Disk, dir: &Path, options: &Options) -> Result<Found> {
+pub(crate) fn recover(disk: &dyn Disk, dir: &Path) -> Result<Found> {
     let files: BTreeMap<String, u64> = disk.list(dir).at("list", dir)?.into_iter().collect();
     if !files.contains_key(CURRENT) {
         return create(disk, dir, &files);
@@ -131,7 +131,11 @@ pub(crate) fn recover(disk: &dyn Disk, dir: &Path, options: &Options) -> Result<
             None => Error::Missing { path, why: "the manifest needs this log".into() },
         });
     }
-    let replayed = replay(disk, dir, &logs, &state, options)?;
+    let replayed = replay(disk, dir, &logs, &state)?;
+    // The last edit may be in the kernel only; what it makes superfluous must outlive it.
+    let path = dir.join(manifest::file_name(number));
+    disk.sync_file(&path).at("sync", &path)?;
+    disk.sync_dir(dir).at("sync", dir)?;
     let kept: BTreeSet<u64> = state.added.iter().map(|(_, m)| m.number).collect();
     for name in files.keys() {
         let stale = match kind(name) {
@@ -242,7 +246,8 @@ fn read_log(disk: &dyn Disk, dir: &Path, number: u64, next: u64) -> Result<Read>
         match reader.read() {
             Err(stop) => break stop,
             Ok(record) => {
-                forced |= record.synced > 0;
+                // The header alone is forced when a session begins, without the logs before.
+                forced |= record.synced as usize > HEADER;
                 let mut r = Reader(record.ops);
                 let mut n = 0;
                 table
@@ -263,19 +268,13 @@ fn read_log(disk: &dyn Disk, dir: &Path, number: u64, next: u64) -> Result<Read>
     let hole = match stop {
         Stop::Bad { hole, .. } => hole,
         Stop::End => true,
-        Stop::Torn => reader.hole(bytes.len()),
+        // A file cut short counts as zeros beyond its end.
+        Stop::Torn => reader.hole(bytes.len() + SECTOR),
     };
     Ok(Read { table, end: reader.offset, next: reader.next, stop, hole, boot, first, forced })
 }
 
-fn replay(
-    disk: &dyn Disk,
-    dir: &Path,
-    logs: &BTreeSet<u64>,
-    state: &Edit,
-    options: &Options,
-) -> Result<Found> {
-    let _ = options;
+fn replay(disk: &dyn Disk, dir: &Path, logs: &BTreeSet<u64>, state: &Edit) -> Result<Found> {
     let newest = logs.last().copied().unwrap_or(state.log.saturating_sub(1));
     let mut found = Found {
         state: state.clone(),
