@@ -477,8 +477,11 @@ impl Inner {
         if force {
             self.force(last)?;
         }
-        if !self.options.background {
-            self.tidy()?;
+        if !self.options.background
+            && let Err(e) = self.tidy()
+        {
+            // The write itself is done.
+            self.halt(&e);
         }
         Ok(last)
     }
@@ -492,13 +495,10 @@ impl Inner {
             return Err(e);
         }
         let mut shape = lock(&self.shape);
-        if !shape.open {
-            let oldest = self.state().sealed.last().map(|m| m.log);
-            let log = oldest.unwrap_or_else(|| self.last_log.load(Ordering::Acquire));
-            let edit = Edit { seq: shape.seq, log, open: true, ..Edit::default() };
-            self.install(&mut shape, edit, Vec::new(), None)?;
-        }
-        Ok(())
+        let oldest = self.state().sealed.last().map(|m| m.log);
+        let log = oldest.unwrap_or_else(|| self.last_log.load(Ordering::Acquire));
+        let edit = Edit { seq: shape.seq, log, open: true, ..Edit::default() };
+        self.install(&mut shape, edit, Vec::new(), None)
     }
 
     /// After the last flush no log is needed any more, and the manifest says so.
@@ -642,6 +642,7 @@ impl Inner {
         self.usable_or_closing()?;
         edit.added = tables.iter().map(|(level, t)| (*level, t.meta.clone())).collect();
         edit.forgotten = edit.forgotten.max(shape.forgotten);
+        edit.boot = self.disk.boot();
         let version = Arc::new(self.state().version.change(&edit.removed, &tables));
         let saved = self.save(shape, &mut edit, &version);
         if let Err(e) = saved {
@@ -779,7 +780,7 @@ impl Inner {
 
     /// Nobody has written for a while: what is worth a table leaves the memory and the log.
     fn settle(&self) -> Result<()> {
-        if self.state().active.size() < 64 << 10 {
+        if self.state().active.size() < (64 << 10).min(self.options.memtable_size / 8) {
             return Ok(());
         }
         self.seal()?;

@@ -1,5 +1,4 @@
 //! A log-structured key-value store.
-#![allow(dead_code)]
 mod batch;
 mod block;
 mod bloom;
@@ -21,6 +20,7 @@ mod recover;
 mod scan;
 mod stats;
 mod table;
+mod verify;
 mod version;
 
 pub use batch::Batch;
@@ -31,3 +31,4 @@ pub use options::{Compression, MAX_BATCH, MAX_KEY, MAX_VALUE, Options, Sync};
 pub use recover::Dropped;
 pub use scan::Scan;
 pub use stats::{Level, Pace, Stats};
+pub use verify::{Report, repair, repair_on, verify, verify_on};

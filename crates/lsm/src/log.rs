@@ -143,10 +143,13 @@ impl Log {
         head.extend_from_slice(&disk.boot());
         head.extend_from_slice(&checksum(number, &head).to_le_bytes());
         head.extend_from_slice(&marker(number, HEADER));
-        let mut file = disk.create_log(&path).at("create", &path)?;
+        // Under its own name a log always has a header.
+        let unnamed = path.with_extension("log.new");
+        let mut file = disk.create_log(&unnamed).at("create", &unnamed)?;
         let grown = STEP / 64;
         file.grow(grown).at("allocate", &path)?;
         file.write_at(0, &head, true).at("write", &path)?;
+        disk.rename(&unnamed, &path).at("rename", &unnamed)?;
         let forced = Arc::new(Forced {
             number,
             path,
@@ -242,23 +245,14 @@ pub(crate) struct LogReader<'a> {
 }
 
 impl<'a> LogReader<'a> {
-    /// Checks the header. Without one, and without a sign that there ever was one, the log was
-    /// being made when the process died or the power failed.
+    /// Checks the header. One that is all zeros was lost with the power: `first` is 0 then.
     pub(crate) fn new(bytes: &'a [u8], number: u64, path: &Path) -> Result<LogReader<'a>> {
-        let mut reader = LogReader { bytes, number, first: 0, boot: None, offset: HEADER, next: 0 };
+        let mut reader = LogReader::headless(bytes, number);
         let head = bytes.get(..HEADER).unwrap_or(bytes);
         if head.iter().all(|b| *b == 0) {
             return Ok(reader);
         }
         match reader.header(head) {
-            Err(_)
-                if !reader.marker_at(HEADER)
-                    && !matches!(reader.why(), Stop::Bad { .. })
-                    && reader.read().is_err() =>
-            {
-                reader.offset = HEADER;
-                Ok(reader)
-            }
             Err(what) => Err(Error::corrupt(path, 0, what)),
             Ok(version) if version > VERSION => Err(Error::NewerFormat {
                 path: path.to_owned(),
@@ -267,6 +261,20 @@ impl<'a> LogReader<'a> {
             }),
             Ok(_) => Ok(reader),
         }
+    }
+
+    /// Reads a log as if its header had been lost.
+    pub(crate) fn headless(bytes: &'a [u8], number: u64) -> LogReader<'a> {
+        LogReader { bytes, number, first: 0, boot: None, offset: HEADER, next: 0 }
+    }
+
+    /// Goes on at the next whole record after a bad one; `false` if there is none.
+    pub(crate) fn resume(&mut self) -> bool {
+        let next = (self.offset + 1..self.bytes.len())
+            .find(|at| self.record_at(*at, 1..=u64::MAX).is_some());
+        self.next = 0;
+        self.offset = next.unwrap_or(self.bytes.len());
+        next.is_some()
     }
 
     /// Takes over what the header says; returns the format version.
@@ -362,6 +370,19 @@ impl<'a> LogReader<'a> {
             None => Stop::Torn,
             Some(newer) => Stop::Bad { newer, forced: synced > at, hole: self.hole(newer) },
         }
+    }
+
+    /// Whether the file ends before the space that was made for the newest record: on the same
+    /// boot only damage can do that.
+    pub(crate) fn cut(&self) -> bool {
+        let rest = self.bytes.get(self.offset..).unwrap_or_default();
+        if self.marker_at(self.offset) || rest.len() < MARKER {
+            return rest.len() < MARKER;
+        }
+        let claimed = rest[4..].first_chunk().map_or(0, |b| u32::from_le_bytes(*b) as usize);
+        // A record of which only the start overwrote the marker claims anything.
+        let begun = rest[MARKER..].iter().any(|b| *b != 0);
+        rest.len() <= RECORD + MARKER || begun && rest.len() < RECORD + claimed + MARKER
     }
 
     /// Whether a sector between the bad record and `upto` fell back to an older state: an older

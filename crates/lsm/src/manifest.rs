@@ -43,6 +43,8 @@ pub(crate) struct Edit {
     pub(crate) open: bool,
     /// Newest deletion that no table remembers any more.
     pub(crate) forgotten: u64,
+    /// Boot identity of the writer.
+    pub(crate) boot: [u8; 16],
     /// Level and description of new tables.
     pub(crate) added: Vec<(usize, Meta)>,
     /// Numbers of tables that left.
@@ -55,6 +57,7 @@ impl Edit {
         for n in [self.seq, self.next_file, self.log, u64::from(self.open), self.forgotten] {
             put_varint(&mut out, n);
         }
+        out.extend_from_slice(&self.boot);
         put_varint(&mut out, self.added.len() as u64);
         for (level, m) in &self.added {
             for n in [*level as u64, m.number, m.size, m.entries, m.deletions, m.base, m.newest] {
@@ -74,7 +77,8 @@ impl Edit {
         let mut r = Reader(bytes);
         let (seq, next_file, log) = (r.varint()?, r.varint()?, r.varint()?);
         let (open, forgotten) = (r.varint()? != 0, r.varint()?);
-        let mut edit = Edit { seq, next_file, log, open, forgotten, ..Edit::default() };
+        let boot = *r.take(16)?.first_chunk()?;
+        let mut edit = Edit { seq, next_file, log, open, forgotten, boot, ..Edit::default() };
         for _ in 0..r.len()? {
             let level = r.len().filter(|l| *l < LEVELS)?;
             let (number, size, entries, deletions) =
@@ -97,7 +101,7 @@ impl Edit {
         let before = self.added.len();
         self.added.retain(|(_, m)| !later.removed.contains(&m.number));
         let fits = before - self.added.len() == later.removed.len();
-        self.added.extend(later.added);
+        self.added.extend_from_slice(&later.added);
         let (seq, next_file, log, open) = (later.seq, later.next_file, later.log, later.open);
         *self =
             Edit { seq, next_file, log, open, forgotten: later.forgotten, ..std::mem::take(self) };
@@ -283,6 +287,7 @@ mod tests {
                 added: vec![(1, meta(5))],
                 removed: vec![3, 4],
                 forgotten: 4,
+                ..Edit::default()
             },
         ];
         for edit in edits {

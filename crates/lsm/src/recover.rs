@@ -30,14 +30,19 @@ pub(crate) enum Kind {
     Log(u64),
     Table(u64),
     Manifest(u64),
+    /// Not yet renamed to what it is to be.
+    Unfinished,
     Other,
     Foreign,
 }
 
 /// What a file name says.
 pub(crate) fn kind(name: &str) -> Kind {
-    if [LOCK, CURRENT, "CURRENT.new"].contains(&name) {
+    if [LOCK, CURRENT].contains(&name) {
         return Kind::Other;
+    }
+    if name == "CURRENT.new" {
+        return Kind::Unfinished;
     }
     let Some((number, suffix)) = name.split_once('.') else { return Kind::Foreign };
     let (true, Ok(number)) =
@@ -49,6 +54,7 @@ pub(crate) fn kind(name: &str) -> Kind {
         "log" => Kind::Log(number),
         "table" => Kind::Table(number),
         "manifest" => Kind::Manifest(number),
+        "log.new" => Kind::Unfinished,
         _ => Kind::Foreign,
     }
 }
@@ -142,8 +148,8 @@ pub(crate) fn recover(disk: &dyn Disk, dir: &Path) -> Result<Found> {
             Kind::Log(n) => n < state.log || n > replayed.last_log,
             Kind::Table(n) => !kept.contains(&n),
             Kind::Manifest(n) => n != number,
-            Kind::Other => name == "CURRENT.new",
-            Kind::Foreign => false,
+            Kind::Unfinished => true,
+            Kind::Other | Kind::Foreign => false,
         };
         if stale {
             // Left behind, it does no harm and is tried again next time.
@@ -230,6 +236,8 @@ struct Read {
     first: u64,
     /// A force of this log was noted in it.
     forced: bool,
+    /// The file is shorter than it was made.
+    cut: bool,
 }
 
 fn read_log(disk: &dyn Disk, dir: &Path, number: u64, next: u64) -> Result<Read> {
@@ -271,7 +279,8 @@ fn read_log(disk: &dyn Disk, dir: &Path, number: u64, next: u64) -> Result<Read>
         // A file cut short counts as zeros beyond its end.
         Stop::Torn => reader.hole(bytes.len() + SECTOR),
     };
-    Ok(Read { table, end: reader.offset, next: reader.next, stop, hole, boot, first, forced })
+    let cut = matches!(stop, Stop::End | Stop::Torn) && reader.cut();
+    Ok(Read { table, end: reader.offset, next: reader.next, stop, hole, boot, first, forced, cut })
 }
 
 fn replay(disk: &dyn Disk, dir: &Path, logs: &BTreeSet<u64>, state: &Edit) -> Result<Found> {
@@ -314,8 +323,20 @@ fn replay(disk: &dyn Disk, dir: &Path, logs: &BTreeSet<u64>, state: &Edit) -> Re
             return Ok(found);
         }
         let Some(log) = log else { continue };
+        let path = dir.join(log_name(number));
+        // The boot in which the log was made: with the header, its record of that is lost.
+        let boot = log.boot.or(before.as_ref().map_or(Some(state.boot), |(_, l)| l.boot));
+        if log.boot.is_none() && boot == Some(now) {
+            return Err(Error::corrupt(&path, 0, "the log header is gone"));
+        }
+        if log.cut && boot == Some(now) {
+            return Err(Error::corrupt(
+                &path,
+                log.end as u64,
+                "the file is shorter than it was made",
+            ));
+        }
         if let Stop::Bad { newer, forced, hole } = log.stop {
-            let path = dir.join(log_name(number));
             // A log that the next one continues lost nothing that counted.
             let complete =
                 logs.contains(&(number + 1)) && starts_with(disk, dir, number + 1, log.next)?;
@@ -339,6 +360,21 @@ fn replay(disk: &dyn Disk, dir: &Path, logs: &BTreeSet<u64>, state: &Edit) -> Re
         }
     }
     Ok(found)
+}
+
+/// Reads the logs that a state still needs. Changes nothing.
+pub(crate) fn read_logs(disk: &dyn Disk, dir: &Path, state: &Edit) -> Result<Found> {
+    let files = disk.list(dir).at("list", dir)?;
+    let logs: BTreeSet<u64> = files
+        .iter()
+        .filter_map(|(name, _)| if let Kind::Log(n) = kind(name) { Some(n) } else { None })
+        .filter(|n| *n >= state.log)
+        .collect();
+    if state.open && !logs.contains(&state.log) {
+        let path = dir.join(log_name(state.log));
+        return Err(Error::Missing { path, why: "the manifest needs this log".into() });
+    }
+    replay(disk, dir, &logs, state)
 }
 
 /// Whether a log's header says that it starts with this sequence.

@@ -63,6 +63,7 @@ pub const CRASHES: [Crash; 6] = [
 pub enum Skip {
     Log,
     OldLog,
+    OldManifest,
     Table,
     Manifest,
     Current,
@@ -406,7 +407,10 @@ impl Disk for Sim {
     fn sync_file(&self, path: &Path) -> io::Result<()> {
         let mut world = self.0.lock().unwrap();
         let inode = *world.folder.get(&name(path)).ok_or(ErrorKind::NotFound)?;
-        world.force(inode, Skip::OldLog)
+        world.force(
+            inode,
+            if name(path).ends_with("log") { Skip::OldLog } else { Skip::OldManifest },
+        )
     }
 
     fn sync_dir(&self, _: &Path) -> io::Result<()> {
