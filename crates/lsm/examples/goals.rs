@@ -50,6 +50,16 @@ fn space(path: &Path) -> u64 {
     files.filter_map(|f| f.metadata().ok()).map(|m| m.blocks() * 512).sum()
 }
 
+/// Bytes this process sent to the device; what was removed before it got there does not count.
+fn device() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let number = |name: &str| {
+        let line = text.lines().find_map(|l| l.strip_prefix(name));
+        line.and_then(|n| n.trim().parse::<f64>().ok()).unwrap_or(0.0)
+    };
+    number("write_bytes:") - number("cancelled_write_bytes:")
+}
+
 /// Waits until the background threads have nothing left to do.
 fn settle(db: &Db) {
     let mut last = (u64::MAX, 0);
@@ -126,6 +136,7 @@ fn room(path: &Path, n: usize) -> Outcome {
     settle(&db);
     println!("settled: {:.2}", space(path) as f64 / live);
     let s = db.stats();
+    println!("bytes to the device: {:.2} of those written", device() / s.user_bytes as f64);
     let tables = (s.flushed_bytes + s.compacted_bytes) as f64 / s.user_bytes as f64;
     println!(
         "write amplification: {tables:.2} tables, {:.2} with logs",
@@ -203,8 +214,8 @@ fn mixed(path: &Path, n: usize) -> Outcome {
         run(2)
     );
     let mut batch = Batch::new();
-    fresh(path)?;
     db.close()?;
+    fresh(path)?;
     let db = Db::open(path, Options::default())?;
     let start = Instant::now();
     for i in 0..n {
@@ -226,10 +237,10 @@ fn main() -> Outcome {
     let mut args = std::env::args().skip(1);
     let n: usize = args.next().map_or(Ok(1_000_000), |n| n.parse())?;
     let path = args.next().map_or(std::env::temp_dir().join("synqlite-goals"), PathBuf::from);
-    synced(&path)?;
     room(&path, n)?;
-    reopen(&path, 8 << 20)?;
-    reopen(&path, 72 << 20)?;
+    synced(&path)?;
+    reopen(&path, 10 << 20)?;
+    reopen(&path, 90 << 20)?;
     mixed(&path, n)?;
     fresh(&path)
 }

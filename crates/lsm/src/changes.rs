@@ -75,11 +75,12 @@ impl Iterator for Changes {
     type Item = Result<Change>;
 
     fn next(&mut self) -> Option<Result<Change>> {
-        if self.ready.is_empty() && !self.done {
-            if let Err(e) = self.fill() {
-                self.done = true;
-                return Some(Err(e));
-            }
+        if self.ready.is_empty()
+            && !self.done
+            && let Err(e) = self.fill()
+        {
+            self.done = true;
+            return Some(Err(e));
         }
         self.ready.pop().map(Ok)
     }

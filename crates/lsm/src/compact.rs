@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use crate::db::{Inner, Shape, lock};
+use crate::engine::{Inner, Shape, lock};
 use crate::error::{At, Error, Result};
 use crate::manifest::{Edit, LEVELS};
 use crate::memtable::{Entry, Memtable};

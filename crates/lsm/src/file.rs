@@ -140,7 +140,7 @@ impl MappedLog {
 
 impl LogFile for MappedLog {
     fn grow(&mut self, len: u64) -> io::Result<()> {
-        const ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+        static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
         while self.len < len {
             let n = (len - self.len).min(ZEROS.len() as u64) as usize;
             self.file.write_all_at(&ZEROS[..n], self.len)?;

@@ -3,7 +3,7 @@
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::db::lock;
+use crate::engine::lock;
 use crate::error::Result;
 
 #[derive(Default)]

@@ -109,7 +109,8 @@ impl Tree {
                 .is_none_or(|(next, _)| self.compare(next, target) == Ordering::Greater)
     }
 
-    fn insert(&mut self, seq: u64, op: Op<'_>) {
+    /// Copies an entry to the arena.
+    fn store(&mut self, seq: u64, op: Op<'_>) -> Slot {
         let at = self.arena.len() as u32;
         let value = op.value.unwrap_or_default();
         let tag = value.len() as u32 | if op.value.is_none() { DELETED } else { 0 };
@@ -118,7 +119,25 @@ impl Tree {
         self.arena.extend_from_slice(&tag.to_le_bytes());
         self.arena.extend_from_slice(op.key);
         self.arena.extend_from_slice(value);
-        let slot = Slot { prefix: prefix(op.key), len: op.key.len() as u32, at };
+        Slot { prefix: prefix(op.key), len: op.key.len() as u32, at }
+    }
+
+    /// Builds an empty tree from slots in any order.
+    fn build(&mut self, mut slots: Vec<Slot>) {
+        slots.sort_unstable_by(|a, b| {
+            a.prefix.cmp(&b.prefix).then_with(|| {
+                let (a, b) = (self.entry(*a), self.entry(*b));
+                a.key.cmp(b.key).then_with(|| b.seq.cmp(&a.seq))
+            })
+        });
+        for leaf in slots.chunks(LEAF / 2) {
+            self.root.push((leaf[0], self.leaves.len() as u32));
+            self.leaves.push(new_leaf(leaf));
+        }
+    }
+
+    fn insert(&mut self, seq: u64, op: Op<'_>) {
+        let slot = self.store(seq, op);
         let target = Target { prefix: slot.prefix, key: op.key, seq };
         let last = self.root.len().saturating_sub(1);
         let (leaf, place) = if self.fits_after(self.finger, &target) {
@@ -194,6 +213,21 @@ impl Memtable {
     pub(crate) fn new(log: u64, capacity: usize) -> Memtable {
         let tree = Tree { arena: Vec::with_capacity(capacity), ..Tree::default() };
         Memtable { log, size: AtomicUsize::new(0), tree: RwLock::new(tree) }
+    }
+
+    /// A memtable of changes that are all known, each with its sequence: sorted once instead of
+    /// inserted one by one.
+    pub(crate) fn load<E>(
+        log: u64,
+        capacity: usize,
+        fill: impl FnOnce(&mut dyn FnMut(u64, Op<'_>)) -> Result<(), E>,
+    ) -> Result<Memtable, E> {
+        let mut tree = Tree { arena: Vec::with_capacity(capacity), ..Tree::default() };
+        let mut slots = Vec::new();
+        fill(&mut |seq, op| slots.push(tree.store(seq, op)))?;
+        let size = tree.arena.len() + slots.len() * OVERHEAD;
+        tree.build(slots);
+        Ok(Memtable { log, size: AtomicUsize::new(size), tree: RwLock::new(tree) })
     }
 
     /// Adds changes with consecutive sequences from `seq`, visible together.
@@ -300,6 +334,16 @@ mod tests {
                 table.insert(seq, [Op { key, value: bytes.as_deref() }].into_iter());
                 model.insert((key.clone(), u64::MAX - seq), bytes);
             }
+            let loaded = Memtable::load(1, 0, |add| {
+                for (i, (key, value)) in ops.iter().enumerate() {
+                    let bytes = value.map(|v| vec![v; 3]);
+                    add(i as u64 + 1, Op { key, value: bytes.as_deref() });
+                }
+                Ok::<_, ()>(())
+            }).unwrap();
+            let mut same = Vec::new();
+            loaded.visit(|e| { same.push(((e.key.to_vec(), u64::MAX - e.seq), e.value.map(<[u8]>::to_vec))); Ok::<_, ()>(()) }).unwrap();
+            prop_assert_eq!(&same, &model.clone().into_iter().collect::<Vec<_>>());
             let mut all = Vec::new();
             table.visit(|e| { all.push(((e.key.to_vec(), u64::MAX - e.seq), e.value.map(<[u8]>::to_vec))); Ok::<_, ()>(()) }).unwrap();
             prop_assert_eq!(&all, &model.clone().into_iter().collect::<Vec<_>>());

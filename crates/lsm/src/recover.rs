@@ -138,26 +138,32 @@ pub(crate) fn recover(disk: &dyn Disk, dir: &Path) -> Result<Found> {
         });
     }
     let replayed = replay(disk, dir, &logs, &state)?;
-    // The last edit may be in the kernel only; what it makes superfluous must outlive it.
-    let path = dir.join(manifest::file_name(number));
-    disk.sync_file(&path).at("sync", &path)?;
-    disk.sync_dir(dir).at("sync", dir)?;
     let kept: BTreeSet<u64> = state.added.iter().map(|(_, m)| m.number).collect();
+    let mut stale = Vec::new();
     for name in files.keys() {
-        let stale = match kind(name) {
+        let superfluous = match kind(name) {
             Kind::Log(n) => n < state.log || n > replayed.last_log,
             Kind::Table(n) => !kept.contains(&n),
             Kind::Manifest(n) => n != number,
             Kind::Unfinished => true,
             Kind::Other | Kind::Foreign => false,
         };
-        if stale {
-            // Left behind, it does no harm and is tried again next time.
-            let _ = disk.remove(&dir.join(name));
+        if superfluous {
+            stale.push(dir.join(name));
         }
         if let Kind::Table(n) | Kind::Manifest(n) = kind(name) {
             state.next_file = state.next_file.max(n + 1);
         }
+    }
+    if !stale.is_empty() {
+        // The last edit may be in the kernel only; what it makes superfluous must outlive it.
+        let path = dir.join(manifest::file_name(number));
+        disk.sync_file(&path).at("sync", &path)?;
+        disk.sync_dir(dir).at("sync", dir)?;
+    }
+    for path in stale {
+        // Left behind, it does no harm and is tried again next time.
+        let _ = disk.remove(&path);
     }
     Ok(Found { state, manifest: None, ..replayed })
 }
@@ -248,28 +254,34 @@ fn read_log(disk: &dyn Disk, dir: &Path, number: u64, next: u64) -> Result<Read>
     if first == 0 {
         reader.next = next;
     }
-    let table = Arc::new(Memtable::new(number, bytes.len()));
-    let mut forced = false;
-    let stop = loop {
-        match reader.read() {
-            Err(stop) => break stop,
-            Ok(record) => {
-                // The header alone is forced when a session begins, without the logs before.
-                forced |= record.synced as usize > HEADER;
-                let mut r = Reader(record.ops);
-                let mut n = 0;
-                table
-                    .insert(record.seq, std::iter::from_fn(|| take_op(&mut r)).inspect(|_| n += 1));
-                if n != record.count || !r.0.is_empty() {
-                    return Err(Error::corrupt(
-                        &path,
-                        reader.offset as u64,
-                        "a record does not fit the format",
-                    ));
+    let (mut forced, mut stop) = (false, Stop::End);
+    let table = Memtable::load(number, bytes.len(), |add| {
+        loop {
+            let record = match reader.read() {
+                Ok(record) => record,
+                Err(why) => {
+                    stop = why;
+                    return Ok(());
                 }
+            };
+            // The header alone is forced when a session begins, without the logs before.
+            forced |= record.synced as usize > HEADER;
+            let mut r = Reader(record.ops);
+            let mut n = 0;
+            while let Some(op) = take_op(&mut r) {
+                add(record.seq.saturating_add(n), op);
+                n += 1;
+            }
+            if n != record.count || !r.0.is_empty() {
+                return Err(Error::corrupt(
+                    &path,
+                    reader.offset as u64,
+                    "a record does not fit the format",
+                ));
             }
         }
-    };
+    })?;
+    let table = Arc::new(table);
     if let Stop::Bad { forced: true, .. } = stop {
         forced = true;
     }
@@ -307,7 +319,7 @@ fn replay(disk: &dyn Disk, dir: &Path, logs: &BTreeSet<u64>, state: &Edit) -> Re
             // Sequences are missing between the log before and this one.
             let forced =
                 log.as_ref().is_some_and(|l| l.forced) || later_forced(disk, dir, number, logs)?;
-            let boot = log.as_ref().map_or(None, |l| l.boot);
+            let boot = log.as_ref().and_then(|l| l.boot);
             let (path, offset, hole, old) = match &before {
                 Some((n, l)) => (dir.join(log_name(*n)), l.end, l.hole, l.boot.or(boot)),
                 None => (dir.join(log_name(number)), 0, false, boot),

@@ -55,7 +55,7 @@ pub fn verify_on(disk: Arc<dyn Disk>, path: impl AsRef<Path>) -> Result<Report> 
             loose_tables(&*disk, dir)?
         }
     };
-    let mut ends: BTreeMap<usize, Vec<(Vec<u8>, Vec<u8>, u64)>> = BTreeMap::new();
+    let mut runs: BTreeMap<usize, Vec<&Meta>> = BTreeMap::new();
     for (level, meta) in &state.added {
         let table = Table::new(dir, meta.clone(), disk.clone(), cache.clone(), true);
         let problems = report.problems.len();
@@ -75,17 +75,13 @@ pub fn verify_on(disk: Arc<dyn Disk>, path: impl AsRef<Path>) -> Result<Report> 
             report.problems.push(Error::corrupt(table.path(), 0, what));
         }
         if *level > 0 {
-            ends.entry(*level).or_default().push((
-                meta.first.clone(),
-                meta.last.clone(),
-                meta.number,
-            ));
+            runs.entry(*level).or_default().push(meta);
         }
     }
-    for runs in ends.values_mut() {
-        runs.sort();
-        for pair in runs.windows(2).filter(|pair| pair[0].1 >= pair[1].0) {
-            let path = dir.join(Meta { number: pair[1].2, ..Meta::default() }.file());
+    for run in runs.values_mut() {
+        run.sort_by(|a, b| a.first.cmp(&b.first));
+        for pair in run.windows(2).filter(|pair| pair[0].last >= pair[1].first) {
+            let path = dir.join(pair[1].file());
             report.problems.push(Error::corrupt(
                 &path,
                 0,

@@ -115,12 +115,13 @@ impl Inode {
             })
             .collect();
         for (i, (at, bytes)) in self.pending.iter().enumerate() {
-            for s in at / SECTOR..(at + bytes.len()).div_ceil(SECTOR) {
-                let skip = if crash == Crash::Prefix { i >= prefix } else { allowed[s] == 0 };
+            let last = (at + bytes.len()).div_ceil(SECTOR);
+            for (s, allowed) in allowed.iter_mut().enumerate().take(last).skip(at / SECTOR) {
+                let skip = if crash == Crash::Prefix { i >= prefix } else { *allowed == 0 };
                 if skip {
                     continue;
                 }
-                allowed[s] = allowed[s].saturating_sub(1);
+                *allowed = allowed.saturating_sub(1);
                 let (from, to) = ((s * SECTOR).max(*at), ((s + 1) * SECTOR).min(at + bytes.len()));
                 if left.len() < to {
                     left.resize(to, 0);
