@@ -7,6 +7,7 @@
 
 use std::cmp::Ordering;
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::codec::{Reader, put_varint, shared_len};
 use crate::memtable::Entry;
@@ -102,9 +103,10 @@ fn read<'a>(r: &mut Reader<'a>, base: u64) -> Option<Raw<'a>> {
     Some(Raw { shared, suffix, seq: base.checked_add(tag >> 1)?, value })
 }
 
-/// A block in memory.
+/// A block in memory; clones share the bytes.
+#[derive(Clone)]
 pub(crate) struct Block {
-    bytes: Vec<u8>,
+    bytes: Arc<[u8]>,
     /// Where the entries end and the restart offsets begin.
     end: usize,
     base: u64,
@@ -122,7 +124,7 @@ impl Block {
         if tail == 4 {
             return Err(Malformed);
         }
-        Ok(Block { bytes, end, base })
+        Ok(Block { bytes: bytes.into(), end, base })
     }
 
     /// Bytes held.

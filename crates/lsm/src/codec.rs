@@ -19,6 +19,7 @@ pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {
+    #[inline(always)]
     pub(crate) fn take(&mut self, n: usize) -> Option<&'a [u8]> {
         let (head, rest) = self.0.split_at_checked(n)?;
         self.0 = rest;
@@ -41,16 +42,22 @@ impl<'a> Reader<'a> {
         Some(u64::from_le_bytes(*head))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn varint(&mut self) -> Option<u64> {
         let (&first, rest) = self.0.split_first()?;
         if first < 0x80 {
             self.0 = rest;
             return Some(u64::from(first));
         }
+        let (&second, rest) = rest.split_first()?;
+        if second < 0x80 {
+            self.0 = rest;
+            return Some(u64::from(first & 0x7f) | u64::from(second) << 7);
+        }
         self.long_varint()
     }
 
+    #[cold]
     fn long_varint(&mut self) -> Option<u64> {
         let mut n = 0u64;
         for shift in (0..64).step_by(7) {
@@ -67,7 +74,7 @@ impl<'a> Reader<'a> {
         None
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn len(&mut self) -> Option<usize> {
         self.varint().and_then(|n| usize::try_from(n).ok())
     }

@@ -14,7 +14,7 @@ use crate::engine::{Commit, Inner, Shape, Signals, lock};
 use crate::error::{Error, Result};
 use crate::group::Group;
 use crate::log::{Forced, Op, put_op};
-use crate::manifest::Edit;
+use crate::manifest::{self, Edit};
 use crate::memtable::Memtable;
 use crate::options::{Options, Sync};
 use crate::recover::{self, Dropped};
@@ -66,11 +66,11 @@ impl Db {
         let version = Arc::new(Version::default().change(&[], &tables));
         let active = Arc::new(Memtable::new(0, 0));
         let sealed = !found.sealed.is_empty();
-        let reopened = |m: &Arc<Memtable>| {
-            let path = dir.join(recover::log_name(m.log));
-            Arc::new(Forced::reopened(disk.clone(), path, m.log))
-        };
-        let logs = found.sealed.iter().rev().map(reopened).collect();
+        // What an earlier process wrote may be in the kernel only, the manifest's last edit included.
+        let reopened =
+            |name: String, number| Arc::new(Forced::reopened(disk.clone(), dir.join(name), number));
+        let mut logs = vec![reopened(manifest::file_name(found.number), 0)];
+        logs.extend(found.sealed.iter().rev().map(|m| reopened(recover::log_name(m.log), m.log)));
         let state = State { active: active.clone(), sealed: found.sealed, version };
         let Edit { seq, next_file, log, open, forgotten, .. } = found.state;
         let hands = std::array::from_fn(|_| Vec::new());
@@ -87,7 +87,7 @@ impl Db {
             }),
             state: RwLock::new(Arc::new(state)),
             visible: AtomicU64::new(found.seq),
-            group: Group::new(found.seq),
+            group: Group::new(0),
             logs: Mutex::new(logs),
             last_log: AtomicU64::new(found.last_log),
             next_file: AtomicU64::new(next_file),

@@ -81,7 +81,7 @@ pub(crate) struct RunSource {
     after: u64,
     table: usize,
     block_at: usize,
-    block: Option<Arc<Block>>,
+    block: Option<Block>,
     entries: Entries,
     /// Ascending: the current entry. Descending: one past it.
     at: usize,

@@ -103,6 +103,8 @@ pub struct Dropped {
 pub(crate) struct Found {
     /// The manifest's state, its tables in `added`.
     pub(crate) state: Edit,
+    /// The current manifest.
+    pub(crate) number: u64,
     /// Only in a new store: the manifest just made.
     pub(crate) manifest: Option<Manifest>,
     /// Memtables read back from logs, newest first.
@@ -165,7 +167,7 @@ pub(crate) fn recover(disk: &dyn Disk, dir: &Path) -> Result<Found> {
         // Left behind, it does no harm and is tried again next time.
         let _ = disk.remove(&path);
     }
-    Ok(Found { state, manifest: None, ..replayed })
+    Ok(Found { state, number, manifest: None, ..replayed })
 }
 
 fn create(disk: &dyn Disk, dir: &Path, files: &BTreeMap<String, u64>) -> Result<Found> {
@@ -181,6 +183,7 @@ fn create(disk: &dyn Disk, dir: &Path, files: &BTreeMap<String, u64>) -> Result<
     let manifest = Manifest::start(disk, dir, number, &state)?;
     Ok(Found {
         state,
+        number,
         manifest: Some(manifest),
         sealed: Vec::new(),
         seq: 0,
@@ -299,6 +302,7 @@ fn replay(disk: &dyn Disk, dir: &Path, logs: &BTreeSet<u64>, state: &Edit) -> Re
     let newest = logs.last().copied().unwrap_or(state.log.saturating_sub(1));
     let mut found = Found {
         state: state.clone(),
+        number: 0,
         manifest: None,
         sealed: Vec::new(),
         seq: state.seq,

@@ -256,7 +256,7 @@ struct BlockInfo {
 
 #[derive(Default)]
 struct Slot {
-    block: RwLock<Option<Arc<Block>>>,
+    block: RwLock<Option<Block>>,
     used: AtomicBool,
 }
 
@@ -468,14 +468,14 @@ impl Table {
     }
 
     /// A block for walking; `keep` puts it in the cache.
-    pub(crate) fn block(&self, i: usize, keep: bool) -> Result<Arc<Block>> {
+    pub(crate) fn block(&self, i: usize, keep: bool) -> Result<Block> {
         let loaded = self.load()?;
         let slot = loaded.slots.get(i).ok_or_else(|| self.bad(0, "there is no such block"))?;
         if let Some(block) = &*slot.block.read().unwrap_or_else(PoisonError::into_inner) {
             slot.used.store(true, Relaxed);
             return Ok(block.clone());
         }
-        let block = Arc::new(self.read_block(loaded, i)?);
+        let block = self.read_block(loaded, i)?;
         if keep && self.cache.admits(block.size()) {
             let before =
                 slot.block.write().unwrap_or_else(PoisonError::into_inner).replace(block.clone());

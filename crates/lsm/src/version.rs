@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::codec::hash;
+use crate::codec::{hash, prefix};
 use crate::error::Result;
 use crate::manifest::LEVELS;
 use crate::memtable::Memtable;
@@ -14,11 +14,16 @@ use crate::table::Table;
 #[derive(Clone)]
 pub(crate) struct Version {
     pub(crate) levels: [Arc<[Arc<Table>]>; LEVELS],
+    /// Prefixes of the tables' last keys: a search that touches no table.
+    lasts: [Arc<[[u64; 2]]>; LEVELS],
 }
 
 impl Default for Version {
     fn default() -> Version {
-        Version { levels: std::array::from_fn(|_| Arc::from([])) }
+        Version {
+            levels: std::array::from_fn(|_| Arc::from([])),
+            lasts: std::array::from_fn(|_| Arc::from([])),
+        }
     }
 }
 
@@ -40,6 +45,7 @@ impl Version {
             } else {
                 tables.sort_by(|a, b| a.meta.first.cmp(&b.meta.first));
             }
+            next.lasts[level] = tables.iter().map(|t| prefix(&t.meta.last)).collect();
             *run = tables.into();
         }
         next
@@ -48,6 +54,16 @@ impl Version {
     /// Tables of a level that may hold keys from `first` to `last`.
     pub(crate) fn overlapping(&self, level: usize, first: &[u8], last: &[u8]) -> Vec<Arc<Table>> {
         self.levels[level].iter().filter(|t| t.meta.overlaps(first, last)).cloned().collect()
+    }
+
+    /// The one table of a sorted level that may hold a key.
+    fn holder(&self, level: usize, key: &[u8]) -> Option<&Arc<Table>> {
+        let wanted = prefix(key);
+        let first = self.lasts[level].partition_point(|last| *last < wanted);
+        // Tables whose last keys share the prefix are told apart by the keys themselves.
+        let table =
+            self.levels[level].get(first..)?.iter().find(|t| t.meta.last.as_slice() >= key)?;
+        (table.meta.first.as_slice() <= key).then_some(table)
     }
 
     /// Bytes of a level.
@@ -90,10 +106,8 @@ impl State {
                 return Ok(found);
             }
         }
-        for run in &self.version.levels[1..] {
-            let i = run.partition_point(|t| t.meta.last.as_slice() < key);
-            if let Some(table) = run.get(i)
-                && table.meta.first.as_slice() <= key
+        for level in 1..LEVELS {
+            if let Some(table) = self.version.holder(level, key)
                 && let Some(found) = table.get(key, hash, seq)?
             {
                 return Ok(found);
