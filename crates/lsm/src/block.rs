@@ -6,10 +6,9 @@
 //! Bytes: see `docs/formats/lsm.md`, "Data block".
 
 use std::cmp::Ordering;
-use std::ops::Range;
 use std::sync::Arc;
 
-use crate::codec::{Reader, put_varint, shared_len};
+use crate::codec::{Reader, hash, put_varint, shared_len};
 use crate::memtable::Entry;
 
 /// Entries from one restart point to the next.
@@ -83,7 +82,7 @@ impl Builder {
     }
 }
 
-struct Raw<'a> {
+struct Stored<'a> {
     shared: usize,
     suffix: &'a [u8],
     seq: u64,
@@ -91,7 +90,7 @@ struct Raw<'a> {
 }
 
 #[inline]
-fn read<'a>(r: &mut Reader<'a>, base: u64) -> Option<Raw<'a>> {
+fn read<'a>(r: &mut Reader<'a>, base: u64) -> Option<Stored<'a>> {
     let (shared, unshared) = (r.len()?, r.len()?);
     let tag = r.varint()?;
     let value_len = if tag & 1 == 0 { Some(r.len()?) } else { None };
@@ -100,21 +99,20 @@ fn read<'a>(r: &mut Reader<'a>, base: u64) -> Option<Raw<'a>> {
         Some(n) => Some(r.take(n)?),
         None => None,
     };
-    Some(Raw { shared, suffix, seq: base.checked_add(tag >> 1)?, value })
+    Some(Stored { shared, suffix, seq: base.checked_add(tag >> 1)?, value })
 }
 
-/// A block in memory; clones share the bytes.
-#[derive(Clone)]
-pub(crate) struct Block {
-    bytes: Arc<[u8]>,
+/// A block as the file has it: what a read that keeps nothing searches.
+pub(crate) struct Raw {
+    bytes: Vec<u8>,
     /// Where the entries end and the restart offsets begin.
     end: usize,
     base: u64,
 }
 
-impl Block {
+impl Raw {
     /// Wraps the bytes of a block whose table starts at sequence `base`.
-    pub(crate) fn new(bytes: Vec<u8>, base: u64) -> Result<Block, Malformed> {
+    pub(crate) fn new(bytes: Vec<u8>, base: u64) -> Result<Raw, Malformed> {
         let (_, count) = bytes.split_last_chunk().ok_or(Malformed)?;
         let tail = (u32::from_le_bytes(*count) as usize)
             .checked_add(1)
@@ -124,12 +122,7 @@ impl Block {
         if tail == 4 {
             return Err(Malformed);
         }
-        Ok(Block { bytes: bytes.into(), end, base })
-    }
-
-    /// Bytes held.
-    pub(crate) fn size(&self) -> usize {
-        self.bytes.len()
+        Ok(Raw { bytes, end, base })
     }
 
     fn restart(&self, i: usize) -> Option<usize> {
@@ -186,61 +179,104 @@ impl Block {
     }
 }
 
-/// The entries of a block laid out for walking in both directions; reused from block to block.
-#[derive(Default)]
-pub(crate) struct Entries {
-    keys: Vec<u8>,
-    items: Vec<Item>,
+/// A block laid out for reading: keys whole, and a byte of each key's hash in front, so that a
+/// lookup goes straight to its entry. Clones share the bytes.
+///
+/// Tags, one byte an entry; then items; then the keys and values that the items point to.
+#[derive(Clone)]
+pub(crate) struct Block {
+    bytes: Arc<[u8]>,
+    len: usize,
 }
 
-struct Item {
-    key: Range<u32>,
-    seq: u64,
-    value: Option<Range<u32>>,
+/// Sequence, offset of the key, length of the key, length of the value or [`DELETED`].
+const ITEM: usize = 20;
+const DELETED: u32 = u32::MAX;
+/// With more entries than this, halving beats looking at every tag.
+const TAGS: usize = 256;
+
+fn tag(hash: u64) -> u8 {
+    (hash >> 56) as u8
 }
 
-impl Entries {
-    /// Lays out a block.
-    pub(crate) fn load(&mut self, block: &Block) -> Result<(), Malformed> {
-        self.keys.clear();
-        self.items.clear();
-        let mut r = Reader(&block.bytes[..block.end]);
+impl Raw {
+    /// Lays out the entries.
+    pub(crate) fn expand(&self) -> Result<Block, Malformed> {
+        let (mut tags, mut items, mut data) =
+            (Vec::new(), Vec::new(), Vec::with_capacity(self.end * 5 / 4));
+        let mut r = Reader(&self.bytes[..self.end]);
         let mut last = 0..0;
         while !r.0.is_empty() {
-            let raw = read(&mut r, block.base).ok_or(Malformed)?;
+            let raw = read(&mut r, self.base).ok_or(Malformed)?;
             if raw.shared > last.len() {
                 return Err(Malformed);
             }
-            let start = self.keys.len();
-            self.keys.extend_from_within(last.start..last.start + raw.shared);
-            self.keys.extend_from_slice(raw.suffix);
-            last = start..self.keys.len();
-            let value_end = block.end - r.0.len();
-            let value = raw.value.map(|v| (value_end - v.len()) as u32..value_end as u32);
-            self.items.push(Item { key: start as u32..last.end as u32, seq: raw.seq, value });
+            let start = data.len();
+            data.extend_from_within(last.start..last.start + raw.shared);
+            data.extend_from_slice(raw.suffix);
+            last = start..data.len();
+            data.extend_from_slice(raw.value.unwrap_or_default());
+            tags.push(tag(hash(&data[last.clone()])));
+            items.extend_from_slice(&raw.seq.to_le_bytes());
+            for n in
+                [start as u32, last.len() as u32, raw.value.map_or(DELETED, |v| v.len() as u32)]
+            {
+                items.extend_from_slice(&n.to_le_bytes());
+            }
         }
-        Ok(())
+        let len = tags.len();
+        Ok(Block { bytes: [tags, items, data].concat().into(), len })
+    }
+}
+
+impl Block {
+    /// Bytes held.
+    pub(crate) fn size(&self) -> usize {
+        self.bytes.len()
     }
 
+    /// Number of entries.
     pub(crate) fn len(&self) -> usize {
-        self.items.len()
+        self.len
     }
 
-    /// The `i`th entry of the block that was loaded.
+    /// The `i`th entry.
     #[inline]
-    pub(crate) fn get<'a>(&'a self, block: &'a Block, i: usize) -> Option<Entry<'a>> {
-        let item = self.items.get(i)?;
-        let key = &self.keys[item.key.start as usize..item.key.end as usize];
-        let value = item.value.as_ref().map(|v| &block.bytes[v.start as usize..v.end as usize]);
-        Some(Entry { key, seq: item.seq, value })
+    pub(crate) fn entry(&self, i: usize) -> Option<Entry<'_>> {
+        if i >= self.len {
+            return None;
+        }
+        let item: &[u8; ITEM] = self.bytes.get(self.len + i * ITEM..)?.first_chunk()?;
+        let mut r = Reader(item);
+        let (seq, at, key, value) = (r.u64()?, r.u32()? as usize, r.u32()? as usize, r.u32()?);
+        let mut data = Reader(self.bytes.get(self.len * (1 + ITEM) + at..)?);
+        let key = data.take(key)?;
+        let value = if value == DELETED { None } else { Some(data.take(value as usize)?) };
+        Some(Entry { key, seq, value })
     }
 
     /// Number of entries before (`key`, `seq`) in table order.
     pub(crate) fn before(&self, key: &[u8], seq: u64) -> usize {
-        self.items.partition_point(|item| {
-            let k = &self.keys[item.key.start as usize..item.key.end as usize];
-            k.cmp(key).then_with(|| seq.cmp(&item.seq)) == Ordering::Less
-        })
+        let (mut low, mut high) = (0, self.len);
+        while low < high {
+            let middle = low.midpoint(high);
+            let order = self.entry(middle).map(|e| e.key.cmp(key).then_with(|| seq.cmp(&e.seq)));
+            if order == Some(Ordering::Less) { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+
+    /// The version of `key` that counts at `seq`; `hash` is the key's.
+    #[inline]
+    pub(crate) fn get(&self, key: &[u8], hash: u64, seq: u64) -> Option<Option<&[u8]>> {
+        if self.len > TAGS {
+            return self.entry(self.before(key, seq)).filter(|e| e.key == key).map(|e| e.value);
+        }
+        let wanted = tag(hash);
+        let tags = self.bytes.get(..self.len)?;
+        let candidates = tags.iter().enumerate().filter(|(_, tag)| **tag == wanted);
+        let mut found = candidates.filter_map(|(i, _)| self.entry(i));
+        found.find(|e| e.seq <= seq && e.key == key).map(|e| e.value)
     }
 }
 
@@ -252,12 +288,12 @@ mod tests {
 
     type Model = BTreeMap<(Vec<u8>, u64), Option<Vec<u8>>>;
 
-    fn build(model: &Model) -> Block {
+    fn build(model: &Model) -> Raw {
         let mut b = Builder::default();
         for ((key, inverse), value) in model {
             b.add(Entry { key, seq: u64::MAX - inverse, value: value.as_deref() }, 5);
         }
-        Block::new(b.finish().to_vec(), 5).unwrap()
+        Raw::new(b.finish().to_vec(), 5).unwrap()
     }
 
     proptest! {
@@ -268,23 +304,23 @@ mod tests {
         ) {
             let model: Model = entries.into_iter().map(|(k, s, v)| ((k, u64::MAX - s), v)).collect();
             let block = build(&model);
-            let mut list = Entries::default();
-            list.load(&block).unwrap();
-            let all: Vec<_> = (0..list.len()).map(|i| { let e = list.get(&block, i).unwrap(); ((e.key.to_vec(), u64::MAX - e.seq), e.value.map(<[u8]>::to_vec)) }).collect();
+            let list = block.expand().unwrap();
+            let all: Vec<_> = (0..list.len()).map(|i| { let e = list.entry(i).unwrap(); ((e.key.to_vec(), u64::MAX - e.seq), e.value.map(<[u8]>::to_vec)) }).collect();
             prop_assert_eq!(&all, &model.clone().into_iter().collect::<Vec<_>>());
             for (key, seq) in probes {
                 let from = (key.clone(), u64::MAX - seq);
                 let want = model.range(from.clone()..).next().filter(|((k, _), _)| *k == key).map(|(_, v)| v.as_deref());
                 prop_assert_eq!(block.get(&key, seq).unwrap(), want);
+                prop_assert_eq!(list.get(&key, hash(&key), seq), want);
                 prop_assert_eq!(list.before(&key, seq), model.range(..from).count());
             }
         }
 
         #[test]
         fn arbitrary_bytes_never_panic(bytes: Vec<u8>, key: Vec<u8>) {
-            if let Ok(block) = Block::new(bytes, 1) {
+            if let Ok(block) = Raw::new(bytes, 1) {
                 let _ = block.get(&key, 9);
-                let _ = Entries::default().load(&block);
+                let _ = block.expand();
             }
         }
     }

@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use crate::block::{Block, Entries};
+use crate::block::Block;
 use crate::error::Result;
 use crate::memtable::{Entry, Memtable};
 use crate::table::Table;
@@ -82,7 +82,6 @@ pub(crate) struct RunSource {
     table: usize,
     block_at: usize,
     block: Option<Block>,
-    entries: Entries,
     /// Ascending: the current entry. Descending: one past it.
     at: usize,
 }
@@ -95,18 +94,8 @@ impl RunSource {
         keep: bool,
         after: u64,
     ) -> Result<RunSource> {
-        let entries = Entries::default();
-        let mut s = RunSource {
-            tables,
-            back,
-            keep,
-            after,
-            table: 0,
-            block_at: 0,
-            block: None,
-            entries,
-            at: 0,
-        };
+        let mut s =
+            RunSource { tables, back, keep, after, table: 0, block_at: 0, block: None, at: 0 };
         s.table = match (from, back) {
             (None, false) => 0,
             (None, true) => s.tables.len().wrapping_sub(1),
@@ -123,7 +112,7 @@ impl RunSource {
         };
         s.load()?;
         if let Some((key, seq)) = from {
-            s.at = s.entries.before(key, seq);
+            s.at = s.block.as_ref().map_or(0, |b| b.before(key, seq));
         }
         s.settle()?;
         Ok(s)
@@ -135,22 +124,20 @@ impl RunSource {
         self.at = 0;
         let Some(table) = self.tables.get(self.table) else { return Ok(()) };
         if self.after > 0 && table.load()?.newest(self.block_at) <= self.after {
-            self.entries = Entries::default();
             return Ok(());
         }
         let block = table.block(self.block_at, self.keep)?;
-        self.entries.load(&block).map_err(|_| table.bad_block(self.block_at))?;
-        self.block = Some(block);
         if self.back {
-            self.at = self.entries.len();
+            self.at = block.len();
         }
+        self.block = Some(block);
         Ok(())
     }
 
     /// Moves on to the next block as long as the current one is used up.
     fn settle(&mut self) -> Result<()> {
         loop {
-            let used_up = if self.back { self.at == 0 } else { self.at >= self.entries.len() };
+            let used_up = if self.back { self.at == 0 } else { self.at >= self.len() };
             if !used_up && self.block.is_some() {
                 return Ok(());
             }
@@ -177,8 +164,11 @@ impl RunSource {
 
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
-        let block = self.block.as_ref()?;
-        self.entries.get(block, if self.back { self.at.wrapping_sub(1) } else { self.at })
+        self.block.as_ref()?.entry(if self.back { self.at.wrapping_sub(1) } else { self.at })
+    }
+
+    fn len(&self) -> usize {
+        self.block.as_ref().map_or(0, Block::len)
     }
 
     #[inline]
@@ -190,7 +180,7 @@ impl RunSource {
             }
         } else {
             self.at += 1;
-            if self.at < self.entries.len() {
+            if self.at < self.len() {
                 return Ok(());
             }
         }

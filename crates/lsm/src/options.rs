@@ -73,7 +73,7 @@ impl Default for Options {
             tables_per_compaction: 5,
             table_size: 4 << 20,
             keep_files_open: true,
-            cache_size: 128 << 20,
+            cache_size: 160 << 20,
             compression: Compression::None,
             bloom_bits: 10,
             sync: Sync::Never,

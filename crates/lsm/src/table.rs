@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use crate::block::{self, Block};
+use crate::block::{self, Block, Raw};
 use crate::bloom;
 use crate::cache::Cache;
 use crate::codec::{Reader, hash, prefix, put_bytes, put_varint};
@@ -228,7 +228,7 @@ fn take_part(
             return Err("the unpacked size is impossible");
         }
         1 => lz4_flex::decompress_size_prepended(packed).ok(),
-        2 => zstd::bulk::decompress(&packed[4..], size).ok(),
+        2 => packed.get(4..).and_then(|bytes| zstd::bulk::decompress(bytes, size).ok()),
         _ => return Err("the compression kind is unknown"),
     };
     unpacked.ok_or("the block does not unpack")
@@ -452,14 +452,14 @@ impl Table {
         (offset == data_end && count == loaded.blocks.len() && count > 0).then_some(loaded)
     }
 
-    fn read_block(&self, loaded: &Loaded, i: usize) -> Result<Block> {
+    fn read_block(&self, loaded: &Loaded, i: usize) -> Result<Raw> {
         let info = loaded.blocks.get(i).ok_or_else(|| self.bad(0, "there is no such block"))?;
         self.cache.reads.fetch_add(1, Relaxed);
         let bytes = match &loaded.file {
             Some(file) => self.part(&**file, info.offset, info.len)?,
             None => self.part(&*self.file()?, info.offset, info.len)?,
         };
-        Block::new(bytes, loaded.meta.base)
+        Raw::new(bytes, loaded.meta.base)
             .map_err(|_| self.bad(info.offset, "the block does not fit the format"))
     }
 
@@ -475,7 +475,7 @@ impl Table {
             slot.used.store(true, Relaxed);
             return Ok(block.clone());
         }
-        let block = self.read_block(loaded, i)?;
+        let block = self.read_block(loaded, i)?.expand().map_err(|_| self.malformed(loaded, i))?;
         if keep && self.cache.admits(block.size()) {
             let before =
                 slot.block.write().unwrap_or_else(PoisonError::into_inner).replace(block.clone());
@@ -512,17 +512,20 @@ impl Table {
             if !slot.used.load(Relaxed) {
                 slot.used.store(true, Relaxed);
             }
-            return block.get(key, seq).map(own).map_err(|_| self.malformed(loaded, i));
+            return Ok(own(block.get(key, hash, seq)));
         }
-        self.block(i, true)?.get(key, seq).map(own).map_err(|_| self.malformed(loaded, i))
+        if self.cache.admits(loaded.blocks[i].len) {
+            return Ok(own(self.block(i, true)?.get(key, hash, seq)));
+        }
+        self.read_block(loaded, i)?.get(key, seq).map(own).map_err(|_| self.malformed(loaded, i))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block::Entries;
     use crate::disk::Real;
+    use proptest::prelude::*;
 
     fn sample(dir: &Path, compression: Compression, n: u64) -> (Table, Vec<u8>) {
         let options = Options { block_size: 256, compression, ..Options::default() };
@@ -571,9 +574,7 @@ mod tests {
             let mut n = 0;
             for i in 0..table.load()?.len() {
                 let block = table.block(i, false)?;
-                let mut list = Entries::default();
-                list.load(&block).map_err(|_| table.bad_block(i))?;
-                n += list.len();
+                n += block.len();
             }
             Ok(n)
         };
@@ -591,6 +592,57 @@ mod tests {
         for cut in 0..bytes.len() {
             std::fs::write(table.path(), &bytes[..cut]).unwrap();
             assert!(matches!(walk(), Err(Error::Corruption { .. })), "cut at {cut}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_parts_under_valid_checksums_never_panic(
+            block: Vec<u8>, filter: Vec<u8>, mut index: Vec<u8>, key: Vec<u8>, base: u64, kind in 0u8..4, fitting: bool
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            let mut out = Vec::new();
+            put_part(&mut out, 7, &block, Compression::None);
+            // The kind decides how the bytes are taken.
+            let crc_at = out.len() - 4;
+            out[crc_at - 1] = kind;
+            let crc = checksum(7, 0, &out[..crc_at]).to_le_bytes();
+            out[crc_at..].copy_from_slice(&crc);
+            let len = out.len();
+            if fitting {
+                index.clear();
+                put_bytes(&mut index, b"");
+                put_bytes(&mut index, b"z");
+                put_varint(&mut index, 1);
+                put_bytes(&mut index, b"");
+                put_varint(&mut index, len as u64);
+                put_varint(&mut index, 0);
+            }
+            let mut offsets = Vec::new();
+            for part in [&filter, &index] {
+                offsets.push(out.len() as u64);
+                put_part(&mut out, 7, part, Compression::None);
+            }
+            let footer_at = out.len();
+            for n in [offsets[0], offsets[1], footer_at as u64, 1, 0, base, base] {
+                out.extend_from_slice(&n.to_le_bytes());
+            }
+            out.extend_from_slice(&VERSION.to_le_bytes());
+            out.extend_from_slice(&[0; 4]);
+            let crc = checksum(7, footer_at as u64, &out[footer_at..]);
+            out.extend_from_slice(&crc.to_le_bytes());
+            out.extend_from_slice(&[0; 4]);
+            out.extend_from_slice(MAGIC);
+            let meta = Meta { number: 7, size: out.len() as u64, ..Meta::default() };
+            std::fs::write(dir.path().join(meta.file()), &out).unwrap();
+            for cache in [0, 1 << 20] {
+                let table = Table::new(dir.path(), meta.clone(), Arc::new(Real), Arc::new(Cache::new(cache)), true);
+                let _ = table.get(&key, hash(&key), u64::MAX);
+                if let Ok(loaded) = table.load() {
+                    prop_assert!(loaded.len() > 0);
+                    let _ = table.block(0, false).map(|b| (0..b.len()).filter_map(|i| b.entry(i).map(|e| e.seq)).max());
+                }
+            }
         }
     }
 }

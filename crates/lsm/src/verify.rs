@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::block::Entries;
 use crate::cache::Cache;
 use crate::codec::Reader;
 use crate::disk::{Disk, Real, read_all};
@@ -132,7 +131,6 @@ fn walk(
         }
     };
     let mut last: Option<Vec<u8>> = None;
-    let mut entries = Entries::default();
     for i in 0..count {
         let block = match table.block(i, false) {
             Ok(block) => block,
@@ -141,11 +139,7 @@ fn walk(
                 continue;
             }
         };
-        if entries.load(&block).is_err() {
-            bad(table.bad_block(i));
-            continue;
-        }
-        for entry in (0..entries.len()).filter_map(|j| entries.get(&block, j)) {
+        for entry in (0..block.len()).filter_map(|j| block.entry(j)) {
             if last.as_deref().is_some_and(|last| last > entry.key) {
                 bad(table.bad_block(i));
                 break;
