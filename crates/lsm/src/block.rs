@@ -179,19 +179,21 @@ impl Raw {
     }
 }
 
-/// A block laid out for reading: keys whole, and a byte of each key's hash in front, so that a
-/// lookup goes straight to its entry. Clones share the bytes.
+/// A block laid out for reading: keys whole, and a byte of each key's hash, so that a lookup goes
+/// straight to its entry. Clones share the bytes.
 ///
-/// Tags, one byte an entry; then items; then the keys and values that the items point to.
+/// Entries (sequence, lengths of key and value, key, value); offset of each entry; tag of each
+/// entry; eight bytes that no one looks at.
 #[derive(Clone)]
 pub(crate) struct Block {
     bytes: Arc<[u8]>,
+    /// Where the offsets begin.
+    offsets: usize,
     len: usize,
 }
 
-/// Sequence, offset of the key, length of the key, length of the value or [`DELETED`].
-const ITEM: usize = 20;
 const DELETED: u32 = u32::MAX;
+const HEAD: usize = 16;
 /// With more entries than this, halving beats looking at every tag.
 const TAGS: usize = 256;
 
@@ -202,30 +204,34 @@ fn tag(hash: u64) -> u8 {
 impl Raw {
     /// Lays out the entries.
     pub(crate) fn expand(&self) -> Result<Block, Malformed> {
-        let (mut tags, mut items, mut data) =
-            (Vec::new(), Vec::new(), Vec::with_capacity(self.end * 5 / 4));
+        let mut out = Vec::with_capacity(self.end * 3 / 2 + 64);
+        let (mut tags, mut offsets) = (Vec::with_capacity(64), Vec::with_capacity(256));
         let mut r = Reader(&self.bytes[..self.end]);
         let mut last = 0..0;
         while !r.0.is_empty() {
-            let raw = read(&mut r, self.base).ok_or(Malformed)?;
-            if raw.shared > last.len() {
+            let stored = read(&mut r, self.base).ok_or(Malformed)?;
+            if stored.shared > last.len() {
                 return Err(Malformed);
             }
-            let start = data.len();
-            data.extend_from_within(last.start..last.start + raw.shared);
-            data.extend_from_slice(raw.suffix);
-            last = start..data.len();
-            data.extend_from_slice(raw.value.unwrap_or_default());
-            tags.push(tag(hash(&data[last.clone()])));
-            items.extend_from_slice(&raw.seq.to_le_bytes());
-            for n in
-                [start as u32, last.len() as u32, raw.value.map_or(DELETED, |v| v.len() as u32)]
-            {
-                items.extend_from_slice(&n.to_le_bytes());
-            }
+            let (start, key) = (out.len(), stored.shared + stored.suffix.len());
+            let mut head = [0; HEAD];
+            head[..8].copy_from_slice(&stored.seq.to_le_bytes());
+            head[8..12].copy_from_slice(&(key as u32).to_le_bytes());
+            head[12..]
+                .copy_from_slice(&stored.value.map_or(DELETED, |v| v.len() as u32).to_le_bytes());
+            out.extend_from_slice(&head);
+            out.extend_from_within(last.start..last.start + stored.shared);
+            out.extend_from_slice(stored.suffix);
+            last = start + HEAD..out.len();
+            tags.push(tag(hash(&out[last.clone()])));
+            out.extend_from_slice(stored.value.unwrap_or_default());
+            offsets.extend_from_slice(&(start as u32).to_le_bytes());
         }
-        let len = tags.len();
-        Ok(Block { bytes: [tags, items, data].concat().into(), len })
+        let (len, start) = (tags.len(), out.len());
+        out.extend_from_slice(&offsets);
+        out.extend_from_slice(&tags);
+        out.extend_from_slice(&[0; 8]);
+        Ok(Block { bytes: out.into(), offsets: start, len })
     }
 }
 
@@ -246,12 +252,11 @@ impl Block {
         if i >= self.len {
             return None;
         }
-        let item: &[u8; ITEM] = self.bytes.get(self.len + i * ITEM..)?.first_chunk()?;
-        let mut r = Reader(item);
-        let (seq, at, key, value) = (r.u64()?, r.u32()? as usize, r.u32()? as usize, r.u32()?);
-        let mut data = Reader(self.bytes.get(self.len * (1 + ITEM) + at..)?);
-        let key = data.take(key)?;
-        let value = if value == DELETED { None } else { Some(data.take(value as usize)?) };
+        let at = Reader(self.bytes.get(self.offsets + 4 * i..)?).u32()? as usize;
+        let mut r = Reader(self.bytes.get(at..)?);
+        let (seq, key, value) = (r.u64()?, r.u32()? as usize, r.u32()?);
+        let key = r.take(key)?;
+        let value = if value == DELETED { None } else { Some(r.take(value as usize)?) };
         Some(Entry { key, seq, value })
     }
 
@@ -269,14 +274,26 @@ impl Block {
     /// The version of `key` that counts at `seq`; `hash` is the key's.
     #[inline]
     pub(crate) fn get(&self, key: &[u8], hash: u64, seq: u64) -> Option<Option<&[u8]>> {
+        const ONES: u64 = u64::from_le_bytes([1; 8]);
         if self.len > TAGS {
             return self.entry(self.before(key, seq)).filter(|e| e.key == key).map(|e| e.value);
         }
-        let wanted = tag(hash);
-        let tags = self.bytes.get(..self.len)?;
-        let candidates = tags.iter().enumerate().filter(|(_, tag)| **tag == wanted);
-        let mut found = candidates.filter_map(|(i, _)| self.entry(i));
-        found.find(|e| e.seq <= seq && e.key == key).map(|e| e.value)
+        let wanted = ONES * u64::from(tag(hash));
+        let tags = self.bytes.get(self.offsets + 4 * self.len..)?;
+        // Eight tags at a time. A byte that equals the wanted one is marked, and now and then the
+        // byte after such a one: the key decides.
+        for i in (0..self.len).step_by(8) {
+            let different = tags.get(i..)?.first_chunk().map(|w| u64::from_le_bytes(*w))? ^ wanted;
+            let mut marked = different.wrapping_sub(ONES) & !different & (ONES << 7);
+            while marked != 0 {
+                let found = self.entry(i + marked.trailing_zeros() as usize / 8);
+                if let Some(e) = found.filter(|e| e.seq <= seq && e.key == key) {
+                    return Some(e.value);
+                }
+                marked &= marked - 1;
+            }
+        }
+        None
     }
 }
 

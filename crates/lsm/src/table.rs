@@ -277,6 +277,9 @@ impl Loaded {
     fn find(&self, key: &[u8]) -> usize {
         let p = prefix(key);
         let low = self.prefixes.partition_point(|x| *x < p);
+        if self.prefixes.get(low) != Some(&p) {
+            return low.saturating_sub(1);
+        }
         let ties = self.prefixes[low..].partition_point(|x| *x == p);
         let tied = &self.blocks[low..low + ties];
         let within = tied.partition_point(|b| &self.keys[b.separator.clone()] <= key);
