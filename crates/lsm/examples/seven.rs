@@ -91,7 +91,6 @@ fn main() -> Outcome {
         memtable_size: 2 << 20,
         block_size: 2 << 10,
         keep_files_open: false,
-        cache_size: 0,
         ..Options::default()
     };
     let options = match mode.as_str() {

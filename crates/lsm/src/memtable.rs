@@ -130,7 +130,7 @@ impl Tree {
                 a.key.cmp(b.key).then_with(|| b.seq.cmp(&a.seq))
             })
         });
-        for leaf in slots.chunks(LEAF / 2) {
+        for leaf in slots.chunks(LEAF) {
             self.root.push((leaf[0], self.leaves.len() as u32));
             self.leaves.push(new_leaf(leaf));
         }
@@ -223,7 +223,7 @@ impl Memtable {
         fill: impl FnOnce(&mut dyn FnMut(u64, Op<'_>)) -> Result<(), E>,
     ) -> Result<Memtable, E> {
         let mut tree = Tree { arena: Vec::with_capacity(capacity), ..Tree::default() };
-        let mut slots = Vec::new();
+        let mut slots = Vec::with_capacity(capacity / 128);
         fill(&mut |seq, op| slots.push(tree.store(seq, op)))?;
         let size = tree.arena.len() + slots.len() * OVERHEAD;
         tree.build(slots);
