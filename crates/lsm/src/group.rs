@@ -1,5 +1,6 @@
 //! Group commit: of all writers that wait for the device, one forces for everybody.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -22,11 +23,20 @@ struct State {
 pub(crate) struct Group {
     state: Mutex<State>,
     done: Condvar,
+    /// Forces that ended; changes under the lock.
+    rounds: AtomicU64,
 }
+
+/// How long a waiting writer stays awake.
+const AWAKE: Duration = Duration::from_micros(250);
 
 impl Group {
     pub(crate) fn new(synced: u64) -> Group {
-        Group { state: Mutex::new(State { synced, ..State::default() }), done: Condvar::new() }
+        Group {
+            state: Mutex::new(State { synced, ..State::default() }),
+            done: Condvar::new(),
+            rounds: AtomicU64::new(0),
+        }
     }
 
     /// Returns when `seq` is forced. `force` forces everything there is and returns up to where.
@@ -37,8 +47,20 @@ impl Group {
                 return Ok(());
             }
             if state.forcing {
+                let round = self.rounds.load(Ordering::Acquire);
                 state.waiting += 1;
-                state = self.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+                // Waking a thread takes about as long as a fast force: the first one stays awake.
+                if state.waiting == 1 {
+                    drop(state);
+                    let limit = Instant::now() + AWAKE;
+                    while self.rounds.load(Ordering::Acquire) == round && Instant::now() < limit {
+                        std::thread::yield_now();
+                    }
+                    state = lock(&self.state);
+                }
+                while self.rounds.load(Ordering::Acquire) == round {
+                    state = self.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
                 state.waiting -= 1;
                 continue;
             }
@@ -58,6 +80,7 @@ impl Group {
             state.forcing = false;
             state.released = state.waiting;
             state.took = start.elapsed();
+            self.rounds.fetch_add(1, Ordering::AcqRel);
             self.done.notify_all();
             state.synced = state.synced.max(result?);
         }
