@@ -275,6 +275,27 @@ fn folders_that_are_no_store_are_refused() {
 }
 
 #[test]
+fn a_newer_format_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), small()).unwrap();
+    db.put("key", "value").unwrap();
+    db.close().unwrap();
+    let current = std::fs::read_to_string(dir.path().join("CURRENT")).unwrap();
+    let manifest = dir.path().join(current.split(' ').next().unwrap());
+    let mut bytes = std::fs::read(&manifest).unwrap();
+    bytes[8] += 1;
+    std::fs::write(&manifest, &bytes).unwrap();
+    let refused = Db::open(dir.path(), small()).map(|_| ());
+    assert!(
+        matches!(refused, Err(Error::NewerFormat { found: 2, supported: 1, .. })),
+        "{refused:?}"
+    );
+    bytes[8] -= 1;
+    std::fs::write(&manifest, &bytes).unwrap();
+    assert_eq!(Db::open(dir.path(), small()).unwrap().get("key").unwrap(), Some(b"value".to_vec()));
+}
+
+#[test]
 fn a_half_deleted_store_is_reported_file_by_file() {
     let dir = tempfile::tempdir().unwrap();
     {
