@@ -1,0 +1,359 @@
+//! Flushes and compactions: memtables become tables, tables move down the levels.
+//!
+//! Level 0 is merged into level 1 when it holds enough tables *and* enough changes for the size of
+//! level 1 (lazy: each byte is rewritten about 1 / [`RATIO`] times); small tables of level 0 are
+//! merged among themselves meanwhile. A deeper level that outgrows its size hands one table after
+//! the other to the next. A table that overlaps nothing there is moved without being rewritten.
+//!
+//! Of each key only the newest version survives: readers keep the tables they read from, so no
+//! older version has a reader. A deletion survives until no deeper table can hold its key; what is
+//! dropped then is noted as forgotten, for those who follow the changes.
+
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use crate::engine::{Inner, Shape, lock};
+use crate::error::{At, Error, Result};
+use crate::manifest::{Edit, LEVELS};
+use crate::memtable::{Entry, Memtable};
+use crate::merge::{Merge, RunSource, Source};
+use crate::table::{Builder, Table};
+use crate::version::Version;
+
+/// Share of level 1 that level 0 reaches before they are merged.
+const RATIO: f64 = 0.6;
+/// The same when nobody has written for a while.
+const IDLE_RATIO: f64 = 0.05;
+/// How much larger each level may be than the one above.
+const GROWTH: u64 = 10;
+
+/// Tables to be merged.
+struct Job {
+    /// Newest first for any key; on level 0 each a run of its own.
+    upper: Vec<Arc<Table>>,
+    from: usize,
+    /// Tables of the target level that overlap.
+    lower: Vec<Arc<Table>>,
+    to: usize,
+}
+
+impl Job {
+    fn new(version: &Version, from: usize, upper: Vec<Arc<Table>>, to: usize) -> Option<Job> {
+        let first = upper.iter().map(|t| &t.meta.first).min()?;
+        let last = upper.iter().map(|t| &t.meta.last).max()?;
+        let lower = if from == to { Vec::new() } else { version.overlapping(to, first, last) };
+        Some(Job { from, lower, to, upper })
+    }
+
+    fn range(&self) -> (Vec<u8>, Vec<u8>) {
+        let tables = || self.upper.iter().chain(&self.lower);
+        let first = tables().map(|t| &t.meta.first).min().cloned().unwrap_or_default();
+        (first, tables().map(|t| &t.meta.last).max().cloned().unwrap_or_default())
+    }
+
+    /// Whether the tables can change level as they are.
+    fn movable(&self) -> bool {
+        let mut sorted: Vec<_> = self.upper.iter().collect();
+        sorted.sort_by(|a, b| a.meta.first.cmp(&b.meta.first));
+        self.from != self.to
+            && self.lower.is_empty()
+            && sorted.windows(2).all(|w| w[0].meta.last < w[1].meta.first)
+    }
+}
+
+/// Writes tables one after the other, each up to the table size.
+struct Output<'a> {
+    db: &'a Inner,
+    base: u64,
+    limit: usize,
+    builder: Option<Builder>,
+    done: Vec<Arc<Table>>,
+}
+
+impl Output<'_> {
+    fn add(&mut self, entry: Entry<'_>) -> Result<()> {
+        if self.builder.as_ref().is_some_and(|b| b.size() >= self.limit && b.last() != entry.key) {
+            self.finish()?;
+        }
+        let start = || Builder::new(self.db.new_file(), self.base, &self.db.options);
+        self.builder.get_or_insert_with(start).add(entry);
+        Ok(())
+    }
+
+    /// Writes the table in hand and forces it.
+    fn finish(&mut self) -> Result<()> {
+        let Some(builder) = self.builder.take() else { return Ok(()) };
+        let (bytes, meta) = builder.finish();
+        let path = self.db.dir.join(meta.file());
+        let table = self.db.table(meta);
+        // Until it is installed the table goes away with its last user.
+        table.retire();
+        self.done.push(table);
+        let mut file = self.db.disk.create(&path).at("create", &path)?;
+        file.append(&bytes).at("write", &path)?;
+        file.sync().at("sync", &path)
+    }
+
+    /// Finishes, and forces the folder entries.
+    fn close(mut self) -> Result<Vec<Arc<Table>>> {
+        self.finish()?;
+        if !self.done.is_empty() {
+            self.db.disk.sync_dir(&self.db.dir).at("sync", &self.db.dir)?;
+        }
+        Ok(self.done)
+    }
+}
+
+fn bytes(tables: &[Arc<Table>]) -> u64 {
+    tables.iter().map(|t| t.meta.size).sum()
+}
+
+impl Inner {
+    fn output(&self, base: u64, limit: usize) -> Output<'_> {
+        Output { db: self, base, limit, builder: None, done: Vec::new() }
+    }
+
+    /// Writes a memtable as tables: on level 1 if it overlaps nothing there or above, as keys that
+    /// arrive in order do, else as one table of level 0.
+    pub(crate) fn flush_one(&self, memtable: &Memtable) -> Result<()> {
+        let (mut first, mut last, mut newest, mut base) = (Vec::new(), Vec::new(), 0, u64::MAX);
+        memtable.chunk(None, 1, false, |e| first = e.key.to_vec());
+        memtable.chunk(None, 1, true, |e| last = e.key.to_vec());
+        memtable.visit(|e| {
+            newest = newest.max(e.seq);
+            base = base.min(e.seq);
+            Ok::<_, Error>(())
+        })?;
+        let sorted = self.fits_level1(&lock(&self.shape), &first, &last);
+        let mut output =
+            self.output(base, if sorted { self.options.table_size } else { usize::MAX });
+        let mut key: Option<Vec<u8>> = None;
+        memtable.visit(|entry| {
+            if key.as_deref() == Some(entry.key) {
+                return Ok(());
+            }
+            let key = key.get_or_insert_default();
+            key.clear();
+            key.extend_from_slice(entry.key);
+            output.add(entry)
+        })?;
+        let tables = output.close()?;
+        self.counters.flushed_bytes.fetch_add(bytes(&tables), Ordering::Relaxed);
+        let mut shape = lock(&self.shape);
+        let level = usize::from(sorted && self.fits_level1(&shape, &first, &last));
+        let (log, open) = (memtable.log + 1, self.log_follows(memtable.log));
+        let edit = Edit { seq: newest.max(shape.seq), log, open, ..Edit::default() };
+        // From here on the manifest may name them, even if installing fails.
+        tables.iter().for_each(|t| t.keep());
+        self.install(
+            &mut shape,
+            edit,
+            tables.iter().map(|t| (level, t.clone())).collect(),
+            Some(memtable.log),
+        )
+    }
+
+    fn fits_level1(&self, shape: &Shape, first: &[u8], last: &[u8]) -> bool {
+        let version = &self.state().version;
+        let clear =
+            |level: usize| version.levels[level].iter().all(|t| !t.meta.overlaps(first, last));
+        let merging = shape
+            .merging
+            .as_ref()
+            .is_some_and(|(a, b)| a.as_slice() <= last && first <= b.as_slice());
+        clear(0) && clear(1) && !merging
+    }
+
+    /// What level 0 needs next.
+    fn pick_level0(&self, version: &Version, idle: bool) -> Option<Job> {
+        let all = &version.levels[0];
+        let due = self.options.tables_per_compaction;
+        let share = |a: u64, b: u64| a as f64 / (b.max(1)) as f64;
+        let heavy = share(version.bytes(0), version.bytes(1))
+            .max(share(version.entries(0), version.entries(1)));
+        if all.len() >= due && heavy >= RATIO || idle && !all.is_empty() && heavy >= IDLE_RATIO {
+            return Job::new(version, 0, all.to_vec(), 1);
+        }
+        if all.len() < due {
+            return None;
+        }
+        // The newest tables, as long as each is small and not much larger than those after it.
+        let mut sum = 0;
+        let small = all.iter().take_while(|t| {
+            let fits = t.meta.size <= self.options.memtable_size as u64 / 2
+                && (sum == 0 || t.meta.size <= 2 * sum);
+            sum += t.meta.size;
+            fits
+        });
+        let chosen: Vec<_> = small.cloned().collect();
+        if chosen.len() < due { None } else { Job::new(version, 0, chosen, 0) }
+    }
+
+    fn pick(&self, shape: &mut Shape, version: &Version, idle: bool) -> Option<Job> {
+        if let Some(job) = self.pick_level0(version, idle) {
+            return Some(job);
+        }
+        let mut limit = self.options.level_size;
+        for level in 1..LEVELS - 1 {
+            if version.bytes(level) > limit {
+                let run = &version.levels[level];
+                let hand = &shape.hands[level];
+                let next = run.iter().find(|t| t.meta.first > *hand).or(run.first())?;
+                shape.hands[level] = next.meta.first.clone();
+                return Job::new(version, level, vec![next.clone()], level + 1);
+            }
+            limit = limit.saturating_mul(GROWTH);
+        }
+        None
+    }
+
+    /// Does one compaction if one is due; `false` if none is.
+    pub(crate) fn compact_once(&self, idle: bool) -> Result<bool> {
+        let _one = lock(&self.compacting);
+        let version = self.state().version.clone();
+        let job = self.pick(&mut lock(&self.shape), &version, idle);
+        match job {
+            Some(job) => self.run(&job).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Merges everything that may hold keys of a range, level by level.
+    pub(crate) fn compact_range(&self, range: &impl RangeBounds<Vec<u8>>) -> Result<()> {
+        let _one = lock(&self.compacting);
+        let inside = |t: &Arc<Table>| {
+            let below = match range.end_bound() {
+                Bound::Included(end) => t.meta.first <= *end,
+                Bound::Excluded(end) => t.meta.first < *end,
+                Bound::Unbounded => true,
+            };
+            let above = match range.start_bound() {
+                Bound::Included(start) => t.meta.last >= *start,
+                Bound::Excluded(start) => t.meta.last > *start,
+                Bound::Unbounded => true,
+            };
+            below && above
+        };
+        let version = self.state().version.clone();
+        let deepest =
+            (0..LEVELS).rev().find(|l| version.levels[*l].iter().any(inside)).unwrap_or(0);
+        for level in 0..deepest.max(1) {
+            let version = self.state().version.clone();
+            let run = &version.levels[level];
+            // On level 0 a newer table must not sink below an older one.
+            let upper: Vec<_> = if level > 0 {
+                run.iter().filter(|t| inside(t)).cloned().collect()
+            } else if run.iter().any(inside) {
+                run.to_vec()
+            } else {
+                Vec::new()
+            };
+            if let Some(job) = Job::new(&version, level, upper, level + 1) {
+                self.run(&job)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&self, job: &Job) -> Result<()> {
+        let start = Instant::now();
+        if job.movable() {
+            let mut shape = lock(&self.shape);
+            let tables: Vec<_> = job.upper.iter().map(|t| (job.to, t.clone())).collect();
+            let edit = self.edit_for(job, &shape_numbers(&shape));
+            self.install(&mut shape, edit, tables, None)?;
+            self.counters.moved.fetch_add(job.upper.len() as u64, Ordering::Relaxed);
+            return Ok(());
+        }
+        if job.to == 1 {
+            let mut shape = lock(&self.shape);
+            shape.merging = Some(job.range());
+        }
+        let merged = self.merge(job);
+        let mut shape = lock(&self.shape);
+        shape.merging = None;
+        let (tables, forgotten) = merged?;
+        self.counters.compacted_bytes.fetch_add(bytes(&tables), Ordering::Relaxed);
+        let edit = Edit { forgotten, ..self.edit_for(job, &shape_numbers(&shape)) };
+        tables.iter().for_each(|t| t.keep());
+        self.install(&mut shape, edit, tables.iter().map(|t| (job.to, t.clone())).collect(), None)?;
+        job.upper.iter().chain(&job.lower).for_each(|t| t.retire());
+        self.counters.compactions.since(start);
+        Ok(())
+    }
+
+    fn edit_for(&self, job: &Job, now: &Edit) -> Edit {
+        let removed = job.upper.iter().chain(&job.lower).map(|t| t.meta.number).collect();
+        Edit { removed, ..now.clone() }
+    }
+
+    /// The merged tables, and the newest deletion that was dropped.
+    fn merge(&self, job: &Job) -> Result<(Vec<Arc<Table>>, u64)> {
+        let run = |tables: Vec<Arc<Table>>| -> Result<Source> {
+            Ok(Source::Run(Box::new(RunSource::new(tables.into(), None, false, false, 0)?)))
+        };
+        let mut sources = Vec::new();
+        let base = job.upper.iter().chain(&job.lower).map(|t| t.meta.base).min().unwrap_or(0);
+        if job.from == 0 {
+            for table in &job.upper {
+                sources.push(run(vec![table.clone()])?);
+            }
+        } else {
+            sources.push(run(job.upper.clone())?);
+        }
+        if !job.lower.is_empty() {
+            sources.push(run(job.lower.clone())?);
+        }
+        let (first, last) = job.range();
+        let version = self.state().version.clone();
+        let mut deeper: Vec<Arc<Table>> =
+            (job.to + 1..LEVELS).flat_map(|l| version.overlapping(l, &first, &last)).collect();
+        if job.to == 0 {
+            // Older tables stay on this level.
+            deeper.extend(
+                version.levels[0]
+                    .iter()
+                    .filter(|t| job.upper.iter().all(|u| u.meta.number != t.meta.number))
+                    .cloned(),
+            );
+        }
+        let mut merge = Merge::new(sources, false);
+        let mut output =
+            self.output(base, if job.to == 0 { usize::MAX } else { self.options.table_size });
+        let mut key: Option<Vec<u8>> = None;
+        let mut forgotten = 0;
+        while let Some(entry) = merge.entry() {
+            if key.as_deref() != Some(entry.key) {
+                let key = key.get_or_insert_default();
+                key.clear();
+                key.extend_from_slice(entry.key);
+                let needed = entry.value.is_some()
+                    || deeper.iter().any(|t| t.meta.overlaps(entry.key, entry.key));
+                if needed {
+                    let tables = output.done.len();
+                    output.add(entry)?;
+                    if tables != output.done.len() && self.closing() {
+                        return Err(Error::Closed);
+                    }
+                } else {
+                    forgotten = forgotten.max(entry.seq);
+                }
+            }
+            merge.advance()?;
+        }
+        Ok((output.close()?, forgotten))
+    }
+}
+
+/// The numbers that an edit repeats unchanged.
+fn shape_numbers(shape: &Shape) -> Edit {
+    Edit {
+        seq: shape.seq,
+        log: shape.log,
+        open: shape.open,
+        forgotten: shape.forgotten,
+        ..Edit::default()
+    }
+}

@@ -1,0 +1,82 @@
+//! The files a store works with, behind traits, so that tests can lose, tear and refuse writes.
+//!
+//! Three kinds of file: a log (written at offsets, forced now and then), a written-once file
+//! (appended, forced, closed), and a read-only file. Paths are absolute or relative to the process.
+
+use std::fmt::Debug;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+pub use crate::file::Real;
+
+/// A place that keeps files.
+pub trait Disk: Debug + Send + Sync {
+    /// Makes a folder and its parents.
+    fn create_dir(&self, path: &Path) -> io::Result<()>;
+    /// Takes the exclusive lock that the returned value holds; `WouldBlock` if it is taken.
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
+    /// File names in a folder with their sizes in bytes.
+    fn list(&self, dir: &Path) -> io::Result<Vec<(String, u64)>>;
+    /// Opens a file for reading.
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>>;
+    /// Makes an empty file to be appended to, replacing one of that name.
+    fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>>;
+    /// Makes an empty log file, replacing one of that name.
+    fn create_log(&self, path: &Path) -> io::Result<Box<dyn LogFile>>;
+    /// Renames a file, atomically replacing the target.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Forces an existing file to the device.
+    fn sync_file(&self, path: &Path) -> io::Result<()>;
+    /// Forces the folder's entries to the device.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Changes whenever unsynchronized writes may have been lost (the machine was restarted).
+    fn boot(&self) -> [u8; 16];
+}
+
+/// An open file to read from.
+pub trait ReadFile: Send + Sync {
+    /// Fills `buf` from `offset`; `UnexpectedEof` if the file ends before.
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()>;
+    /// Length in bytes.
+    fn len(&self) -> io::Result<u64>;
+    /// Whether the file is empty.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+}
+
+/// A new file, written from start to end.
+pub trait WriteFile: Send {
+    /// Appends bytes; they survive the process but not yet a power failure.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Forces everything appended to the device.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+/// A log: space is made first, then filled from the front.
+pub trait LogFile: Send {
+    /// Makes the file `len` bytes long with zeros, its space allocated.
+    fn grow(&mut self, len: u64) -> io::Result<()>;
+    /// Writes within the grown space; the bytes survive the process when this returns.
+    /// `forced` announces that a force follows at once.
+    fn write_at(&mut self, offset: u64, bytes: &[u8], forced: bool) -> io::Result<()>;
+    /// A handle that forces what was written before its `sync` is called.
+    fn force(&self) -> Arc<dyn Force>;
+}
+
+/// Forces a log's bytes to the device, while others go on writing.
+pub trait Force: Send + Sync {
+    /// Returns when everything written before the call is on the device.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// Reads a whole file.
+pub(crate) fn read_all(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
+    let file = disk.open(path)?;
+    let mut bytes = vec![0; usize::try_from(file.len()?).map_err(io::Error::other)?];
+    file.read_at(0, &mut bytes)?;
+    Ok(bytes)
+}

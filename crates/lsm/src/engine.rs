@@ -1,0 +1,533 @@
+//! What an open store shares: writers, readers and the threads work on it.
+//!
+//! Locks, in the order they may be taken: `commit` (sequence, active log), `shape` (manifest and
+//! what it says), `state` (the value readers clone; held for a moment). A flush or compaction
+//! writes its tables without any of them and takes `shape` to install the result.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use crate::cache::Cache;
+use crate::disk::Disk;
+use crate::error::{Error, Result};
+use crate::group::Group;
+use crate::log::{Forced, Log, Op};
+use crate::manifest::{self, Edit, Manifest};
+use crate::memtable::Memtable;
+use crate::options::Options;
+use crate::recover;
+use crate::stats::{Counters, Level, Stats};
+use crate::table::{Meta, Table};
+use crate::version::{State, Version};
+
+/// Sealed memtables at which writers slow down, and at which they wait.
+const SEALED: (usize, usize) = (2, 5);
+/// Level-0 tables at which writers slow down, and at which they wait.
+const LEVEL0: (usize, usize) = (24, 48);
+/// A slowed writer pauses this long after this many bytes.
+const PAUSE: (Duration, usize) = (Duration::from_millis(1), 64 << 10);
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What writers share.
+pub(crate) struct Commit {
+    pub(crate) log: Option<Log>,
+    pub(crate) active: Arc<Memtable>,
+    /// Sequence of the newest change.
+    pub(crate) seq: u64,
+    /// Bytes written since the last pause.
+    pub(crate) unpaused: usize,
+}
+
+/// What the manifest says, and the manifest itself.
+pub(crate) struct Shape {
+    pub(crate) manifest: Option<Manifest>,
+    pub(crate) seq: u64,
+    pub(crate) log: u64,
+    pub(crate) open: bool,
+    pub(crate) forgotten: u64,
+    /// Keys that a running merge of level 0 may place on level 1.
+    pub(crate) merging: Option<(Vec<u8>, Vec<u8>)>,
+    /// Where the next compaction of each level goes on.
+    pub(crate) hands: [Vec<u8>; manifest::LEVELS],
+}
+
+/// What the threads wait for.
+#[derive(Default)]
+pub(crate) struct Signals {
+    pub(crate) flush: bool,
+    pub(crate) compact: bool,
+    pub(crate) stop: bool,
+}
+
+pub(crate) struct Inner {
+    pub(crate) dir: PathBuf,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) options: Options,
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) counters: Counters,
+    pub(crate) commit: Mutex<Commit>,
+    pub(crate) shape: Mutex<Shape>,
+    pub(crate) state: RwLock<Arc<State>>,
+    pub(crate) visible: AtomicU64,
+    pub(crate) group: Group,
+    /// Logs whose changes are not in tables yet, oldest first.
+    pub(crate) logs: Mutex<Vec<Arc<Forced>>>,
+    /// Number of the newest log that was made.
+    pub(crate) last_log: AtomicU64,
+    pub(crate) next_file: AtomicU64,
+    pub(crate) signals: Mutex<Signals>,
+    pub(crate) work: Condvar,
+    pub(crate) room: Condvar,
+    /// One flush, one compaction at a time.
+    pub(crate) flushing: Mutex<()>,
+    pub(crate) compacting: Mutex<()>,
+    pub(crate) closed: AtomicBool,
+    pub(crate) halted: AtomicBool,
+    pub(crate) why: Mutex<String>,
+    pub(crate) lagging: AtomicBool,
+}
+
+impl Inner {
+    pub(crate) fn open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// Open and not halted.
+    pub(crate) fn usable(&self) -> Result<()> {
+        self.open()?;
+        if self.halted.load(Ordering::Acquire) { Err(self.halt_error()) } else { Ok(()) }
+    }
+
+    pub(crate) fn halt_error(&self) -> Error {
+        Error::Halted { why: lock(&self.why).clone() }
+    }
+
+    /// Stops writing for good: after this failure memory and disk may disagree.
+    pub(crate) fn halt(&self, error: &Error) {
+        let mut why = lock(&self.why);
+        if !self.halted.swap(true, Ordering::AcqRel) {
+            *why = error.to_string();
+        }
+        drop(why);
+        self.room.notify_all();
+    }
+
+    pub(crate) fn closing(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn state(&self) -> Arc<State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A state and the newest sequence it is sure to hold.
+    pub(crate) fn pin(&self) -> (Arc<State>, u64) {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        // Under the lock no memtable can be sealed between the two.
+        (state.clone(), self.visible.load(Ordering::Acquire))
+    }
+
+    /// A new active memtable; the old one waits for its flush.
+    pub(crate) fn replace(&self, active: Arc<Memtable>, sealed: Option<Arc<Memtable>>) {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = state.sealed.clone();
+        waiting.splice(..0, sealed);
+        *state = Arc::new(State { active, sealed: waiting, version: state.version.clone() });
+    }
+
+    pub(crate) fn write<'a>(
+        &self,
+        count: u64,
+        size: usize,
+        force: bool,
+        fill: impl FnOnce(&mut Vec<u8>),
+        ops: impl Iterator<Item = Op<'a>>,
+    ) -> Result<u64> {
+        let mut commit = lock(&self.commit);
+        self.usable()?;
+        if commit.active.size() >= self.options.memtable_size {
+            self.make_room()?;
+            self.rotate(&mut commit)?;
+        }
+        if self.lagging.load(Ordering::Relaxed) {
+            self.pace(&mut commit, size);
+        }
+        if commit.log.is_none() {
+            self.begin(&mut commit)?;
+        }
+        let first = commit.seq + 1;
+        let last = commit.seq + count;
+        let commit_ref = &mut *commit;
+        let Some(log) = &mut commit_ref.log else { return Err(Error::Closed) };
+        if let Err(e) = log.append(first, count, force, fill) {
+            // Without space nothing was written; after any other failure we cannot know.
+            if !matches!(e, Error::Io { op: "allocate", .. }) {
+                self.halt(&e);
+            }
+            return Err(e);
+        }
+        commit.active.insert(first, ops);
+        commit.seq = last;
+        self.visible.store(last, Ordering::Release);
+        self.counters.user_bytes.fetch_add(size as u64, Ordering::Relaxed);
+        drop(commit);
+        if force {
+            self.force(last)?;
+        }
+        if !self.options.background
+            && let Err(e) = self.tidy()
+        {
+            // The write itself is done.
+            self.halt(&e);
+        }
+        Ok(last)
+    }
+
+    /// The first write of a session: makes its log, and the manifest say so.
+    pub(crate) fn begin(&self, commit: &mut Commit) -> Result<()> {
+        self.start_log(commit)?;
+        let forced = lock(&self.logs).last().cloned();
+        if let Some(Err(e)) = forced.map(|log| log.sync(&*self.disk)) {
+            self.halt(&e);
+            return Err(e);
+        }
+        let mut shape = lock(&self.shape);
+        let oldest = self.state().sealed.last().map(|m| m.log);
+        let log = oldest.unwrap_or_else(|| self.last_log.load(Ordering::Acquire));
+        let edit = Edit { seq: shape.seq, log, open: true, ..Edit::default() };
+        self.install(&mut shape, edit, Vec::new(), None)
+    }
+
+    /// After the last flush no log is needed any more, and the manifest says so.
+    pub(crate) fn end_session(&self) -> Result<()> {
+        let mut shape = lock(&self.shape);
+        if shape.open {
+            let last = self.last_log.load(Ordering::Acquire);
+            let (before, seq) = (shape.log, shape.seq);
+            self.install(
+                &mut shape,
+                Edit { seq, log: last + 1, ..Edit::default() },
+                Vec::new(),
+                None,
+            )?;
+            self.remove_logs(before, last);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn remove_logs(&self, first: u64, last: u64) {
+        for number in first..=last {
+            // Left behind, it is removed at the next opening.
+            let _ = self.disk.remove(&self.dir.join(recover::log_name(number)));
+        }
+    }
+
+    /// Makes the next log and the memtable that goes with it; returns the memtable before.
+    pub(crate) fn start_log(&self, commit: &mut Commit) -> Result<Arc<Memtable>> {
+        let number = self.last_log.load(Ordering::Acquire) + 1;
+        let path = self.dir.join(recover::log_name(number));
+        let log = Log::create(&*self.disk, path, number, commit.seq + 1)?;
+        let active = Arc::new(Memtable::new(number, self.options.memtable_size));
+        if let Some(old) = &commit.log {
+            self.counters.log_bytes.fetch_add(old.forced.written(), Ordering::Relaxed);
+        }
+        lock(&self.logs).push(log.forced.clone());
+        self.last_log.store(number, Ordering::Release);
+        commit.log = Some(log);
+        let old = std::mem::replace(&mut commit.active, active.clone());
+        self.replace(active, (!old.is_empty()).then(|| old.clone()));
+        Ok(old)
+    }
+
+    pub(crate) fn rotate(&self, commit: &mut Commit) -> Result<()> {
+        self.start_log(commit)?;
+        self.update_lag();
+        self.signal(true, false);
+        Ok(())
+    }
+
+    /// Seals the active memtable if it holds anything.
+    pub(crate) fn seal(&self) -> Result<()> {
+        let mut commit = lock(&self.commit);
+        self.usable()?;
+        if commit.active.is_empty() { Ok(()) } else { self.rotate(&mut commit) }
+    }
+
+    pub(crate) fn lag(&self) -> (usize, usize) {
+        let state = self.state();
+        (state.sealed.len(), state.version.levels[0].len())
+    }
+
+    pub(crate) fn update_lag(&self) {
+        let (sealed, level0) = self.lag();
+        self.lagging.store(sealed >= SEALED.0 || level0 >= LEVEL0.0, Ordering::Relaxed);
+    }
+
+    /// Waits while too much is unflushed or uncompacted.
+    pub(crate) fn make_room(&self) -> Result<()> {
+        let full = || {
+            let (sealed, level0) = self.lag();
+            sealed >= SEALED.1 || level0 >= LEVEL0.1
+        };
+        if !full() {
+            return Ok(());
+        }
+        if !self.options.background {
+            return self.tidy();
+        }
+        let start = Instant::now();
+        self.signal(true, true);
+        let mut signals = lock(&self.signals);
+        while full() && self.usable().is_ok() {
+            let (next, _) = self
+                .room
+                .wait_timeout(signals, Duration::from_millis(100))
+                .unwrap_or_else(PoisonError::into_inner);
+            signals = next;
+        }
+        drop(signals);
+        self.counters.stops.since(start);
+        self.usable()
+    }
+
+    /// Slows a writer while flushes or compactions lag: a short pause now and then.
+    pub(crate) fn pace(&self, commit: &mut Commit, size: usize) {
+        commit.unpaused += size;
+        if commit.unpaused >= PAUSE.1 && self.options.background {
+            let start = Instant::now();
+            commit.unpaused = 0;
+            std::thread::sleep(PAUSE.0);
+            self.counters.slowdowns.since(start);
+        }
+    }
+
+    /// Returns when the change `seq` is on the device; one force serves all who wait.
+    pub(crate) fn force(&self, seq: u64) -> Result<()> {
+        self.group.wait_for(seq, || {
+            self.usable_or_closing()?;
+            let end = self.visible.load(Ordering::Acquire);
+            let logs = lock(&self.logs).clone();
+            let start = Instant::now();
+            for log in logs {
+                if let Err(e) = log.sync(&*self.disk) {
+                    // A failed force may have dropped the bytes: trying again would lie.
+                    self.halt(&e);
+                    return Err(e);
+                }
+            }
+            self.counters.syncs.since(start);
+            Ok(end)
+        })
+    }
+
+    pub(crate) fn usable_or_closing(&self) -> Result<()> {
+        if self.halted.load(Ordering::Acquire) { Err(self.halt_error()) } else { Ok(()) }
+    }
+
+    pub(crate) fn new_file(&self) -> u64 {
+        self.next_file.fetch_add(1, Ordering::AcqRel)
+    }
+
+    /// Makes an edit durable, then visible. `flushed` is the log whose memtable is now in tables.
+    pub(crate) fn install(
+        &self,
+        shape: &mut Shape,
+        mut edit: Edit,
+        tables: Vec<(usize, Arc<Table>)>,
+        flushed: Option<u64>,
+    ) -> Result<()> {
+        self.usable_or_closing()?;
+        edit.added = tables.iter().map(|(level, t)| (*level, t.meta.clone())).collect();
+        edit.forgotten = edit.forgotten.max(shape.forgotten);
+        edit.boot = self.disk.boot();
+        let version = Arc::new(self.state().version.change(&edit.removed, &tables));
+        let saved = self.save(shape, &mut edit, &version);
+        if let Err(e) = saved {
+            self.halt(&e);
+            return Err(e);
+        }
+        (shape.seq, shape.log, shape.open, shape.forgotten) =
+            (edit.seq, edit.log, edit.open, edit.forgotten);
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut sealed = state.sealed.clone();
+        sealed.retain(|m| flushed.is_none_or(|log| m.log > log));
+        *state = Arc::new(State { active: state.active.clone(), sealed, version });
+        drop(state);
+        self.update_lag();
+        let _signals = lock(&self.signals);
+        self.room.notify_all();
+        Ok(())
+    }
+
+    pub(crate) fn save(&self, shape: &mut Shape, edit: &mut Edit, version: &Version) -> Result<()> {
+        if let Some(manifest) = shape.manifest.as_mut().filter(|m| m.size < manifest::LIMIT) {
+            edit.next_file = self.next_file.load(Ordering::Acquire);
+            return manifest.append(edit);
+        }
+        let number = self.new_file();
+        edit.next_file = number + 1;
+        let added = version.tables().map(|(level, t)| (level, t.meta.clone())).collect();
+        let whole = Edit { added, removed: Vec::new(), ..edit.clone() };
+        let before =
+            shape.manifest.replace(Manifest::start(&*self.disk, &self.dir, number, &whole)?);
+        if let Some(old) = before {
+            // Left behind, it is removed at the next opening.
+            let _ = self.disk.remove(old.path());
+        }
+        Ok(())
+    }
+
+    pub(crate) fn table(&self, meta: Meta) -> Arc<Table> {
+        let (disk, cache) = (self.disk.clone(), self.cache.clone());
+        Arc::new(Table::new(&self.dir, meta, disk, cache, self.options.keep_files_open))
+    }
+
+    /// Flushes every sealed memtable, oldest first.
+    pub(crate) fn flush_sealed(&self) -> Result<()> {
+        let _one = lock(&self.flushing);
+        loop {
+            let state = self.state();
+            let Some(oldest) = state.sealed.last() else { return Ok(()) };
+            let start = Instant::now();
+            let before = lock(&self.shape).log;
+            self.flush_one(oldest)?;
+            self.counters.flushes.since(start);
+            lock(&self.logs).retain(|l| l.number > oldest.log);
+            self.remove_logs(before, oldest.log);
+            self.signal(false, true);
+        }
+    }
+
+    /// The newest log that exists is newer than this one.
+    pub(crate) fn log_follows(&self, log: u64) -> bool {
+        self.last_log.load(Ordering::Acquire) > log
+    }
+
+    pub(crate) fn signal(&self, flush: bool, compact: bool) {
+        let mut signals = lock(&self.signals);
+        signals.flush |= flush;
+        signals.compact |= compact;
+        self.work.notify_all();
+    }
+
+    /// Does what the threads would do.
+    pub(crate) fn tidy(&self) -> Result<()> {
+        if !self.state().sealed.is_empty() {
+            self.flush_sealed()?;
+            while self.compact_once(false)? {}
+        }
+        Ok(())
+    }
+
+    /// Waits for work; `false` when the store closes. The idle time passed if neither flag is set.
+    pub(crate) fn wait(
+        &self,
+        mine: impl Fn(&mut Signals) -> bool,
+        pause: Option<Duration>,
+    ) -> Option<bool> {
+        let mut signals = lock(&self.signals);
+        loop {
+            if signals.stop {
+                return None;
+            }
+            if mine(&mut signals) {
+                return Some(true);
+            }
+            match pause {
+                None => signals = self.work.wait(signals).unwrap_or_else(PoisonError::into_inner),
+                Some(pause) => {
+                    let (next, timeout) = self
+                        .work
+                        .wait_timeout(signals, pause)
+                        .unwrap_or_else(PoisonError::into_inner);
+                    signals = next;
+                    if timeout.timed_out() && !signals.stop && !mine(&mut signals) {
+                        return Some(false);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) fn flush_loop(&self) {
+        while self.wait(|s| std::mem::take(&mut s.flush), None).is_some() {
+            if let Err(e) = self.flush_sealed() {
+                self.halt(&e);
+            }
+        }
+    }
+
+    pub(crate) fn compact_loop(&self) {
+        let mut before = u64::MAX;
+        while let Some(work) = self.wait(|s| std::mem::take(&mut s.compact), self.options.idle) {
+            let seq = self.visible.load(Ordering::Acquire);
+            let idle = !work && seq == before;
+            before = seq;
+            if self.halted.load(Ordering::Acquire) {
+                continue;
+            }
+            let done = if idle { self.settle() } else { Ok(()) };
+            let done = done.and_then(|()| {
+                while !self.closing() && self.compact_once(idle)? {}
+                Ok(())
+            });
+            if let Err(e) = done
+                && !matches!(e, Error::Closed)
+            {
+                self.halt(&e);
+            }
+        }
+    }
+
+    /// Nobody has written for a while: what is worth a table leaves the memory and the log.
+    pub(crate) fn settle(&self) -> Result<()> {
+        if self.state().active.size() < (64 << 10).min(self.options.memtable_size / 8) {
+            return Ok(());
+        }
+        self.seal()?;
+        self.flush_sealed()
+    }
+
+    pub(crate) fn sync_loop(&self, pause: Duration) {
+        while self.wait(|_| false, Some(pause)).is_some() {
+            if self.force(self.visible.load(Ordering::Acquire)).is_err() {
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let state = self.state();
+        let c = &self.counters;
+        let level = |run: &Arc<[Arc<Table>]>| Level {
+            tables: run.len(),
+            bytes: run.iter().map(|t| t.meta.size).sum(),
+            entries: run.iter().map(|t| t.meta.entries).sum(),
+            deletions: run.iter().map(|t| t.meta.deletions).sum(),
+        };
+        let current = lock(&self.commit).log.as_ref().map_or(0, |l| l.forced.written());
+        Stats {
+            sequence: self.visible.load(Ordering::Acquire),
+            memtable: state.active.size(),
+            sealed: state.sealed.len(),
+            levels: state.version.levels.iter().map(level).collect(),
+            cache: self.cache.used(),
+            block_reads: self.cache.reads.load(Ordering::Relaxed),
+            flushes: c.flushes.read(),
+            compactions: c.compactions.read(),
+            moved: c.moved.load(Ordering::Relaxed),
+            slowdowns: c.slowdowns.read(),
+            stops: c.stops.read(),
+            syncs: c.syncs.read(),
+            user_bytes: c.user_bytes.load(Ordering::Relaxed),
+            log_bytes: c.log_bytes.load(Ordering::Relaxed) + current,
+            flushed_bytes: c.flushed_bytes.load(Ordering::Relaxed),
+            compacted_bytes: c.compacted_bytes.load(Ordering::Relaxed),
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Walking many sorted sources as one, in either direction.
+//!
+//! A source is a memtable or a run of tables that do not overlap. Positions are (key, sequence)
+//! in table order: ascending walks start at the first entry not before the position, descending
+//! walks at the last entry before it.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use crate::block::Block;
+use crate::error::Result;
+use crate::memtable::{Entry, Memtable};
+use crate::table::Table;
+
+/// A place between entries; `None` is the end that the walk comes from.
+pub(crate) type Position<'a> = Option<(&'a [u8], u64)>;
+
+/// Entries copied from a memtable a chunk at a time, so its lock is held briefly.
+pub(crate) struct MemSource {
+    table: Arc<Memtable>,
+    back: bool,
+    bytes: Vec<u8>,
+    /// Start of the key, start of the value, end, sequence, whether deleted.
+    items: Vec<(usize, usize, usize, u64, bool)>,
+    at: usize,
+    limit: usize,
+}
+
+impl MemSource {
+    pub(crate) fn new(table: Arc<Memtable>, from: Position<'_>, back: bool) -> MemSource {
+        let mut source =
+            MemSource { table, back, bytes: Vec::new(), items: Vec::new(), at: 0, limit: 8 };
+        source.fill(from);
+        source
+    }
+
+    fn fill(&mut self, from: Position<'_>) {
+        let (bytes, items) = (&mut self.bytes, &mut self.items);
+        bytes.clear();
+        items.clear();
+        self.at = 0;
+        self.table.chunk(from, self.limit, self.back, |e| {
+            let start = bytes.len();
+            bytes.extend_from_slice(e.key);
+            let value = bytes.len();
+            bytes.extend_from_slice(e.value.unwrap_or_default());
+            items.push((start, value, bytes.len(), e.seq, e.value.is_none()));
+        });
+        self.limit = 256;
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<Entry<'_>> {
+        let &(start, value, end, seq, deleted) = self.items.get(self.at)?;
+        Some(Entry {
+            key: &self.bytes[start..value],
+            seq,
+            value: (!deleted).then(|| &self.bytes[value..end]),
+        })
+    }
+
+    fn advance(&mut self) {
+        if self.at + 1 < self.items.len() {
+            self.at += 1;
+            return;
+        }
+        let Some(last) = self.entry() else { return };
+        let key = last.key.to_vec();
+        let seq = if self.back { last.seq } else { last.seq - 1 };
+        self.fill(Some((&key, seq)));
+    }
+}
+
+/// Tables in key order that do not overlap, walked block by block.
+pub(crate) struct RunSource {
+    tables: Arc<[Arc<Table>]>,
+    back: bool,
+    /// Whether blocks go to the cache.
+    keep: bool,
+    /// Blocks whose newest sequence is not above this are passed over.
+    after: u64,
+    table: usize,
+    block_at: usize,
+    block: Option<Block>,
+    /// Ascending: the current entry. Descending: one past it.
+    at: usize,
+}
+
+impl RunSource {
+    pub(crate) fn new(
+        tables: Arc<[Arc<Table>]>,
+        from: Position<'_>,
+        back: bool,
+        keep: bool,
+        after: u64,
+    ) -> Result<RunSource> {
+        let mut s =
+            RunSource { tables, back, keep, after, table: 0, block_at: 0, block: None, at: 0 };
+        s.table = match (from, back) {
+            (None, false) => 0,
+            (None, true) => s.tables.len().wrapping_sub(1),
+            (Some((key, _)), false) => s.tables.partition_point(|t| t.meta.last.as_slice() < key),
+            (Some((key, _)), true) => {
+                s.tables.partition_point(|t| t.meta.first.as_slice() <= key).wrapping_sub(1)
+            }
+        };
+        let Some(table) = s.tables.get(s.table) else { return Ok(s) };
+        s.block_at = match (from, back) {
+            (Some((key, _)), _) => table.find(key)?,
+            (None, true) => table.load()?.len() - 1,
+            (None, false) => 0,
+        };
+        s.load()?;
+        if let Some((key, seq)) = from {
+            s.at = s.block.as_ref().map_or(0, |b| b.before(key, seq));
+        }
+        s.settle()?;
+        Ok(s)
+    }
+
+    /// Reads the current block and stands at the end the walk comes from.
+    fn load(&mut self) -> Result<()> {
+        self.block = None;
+        self.at = 0;
+        let Some(table) = self.tables.get(self.table) else { return Ok(()) };
+        if self.after > 0 && table.load()?.newest(self.block_at) <= self.after {
+            return Ok(());
+        }
+        let block = table.block(self.block_at, self.keep)?;
+        if self.back {
+            self.at = block.len();
+        }
+        self.block = Some(block);
+        Ok(())
+    }
+
+    /// Moves on to the next block as long as the current one is used up.
+    fn settle(&mut self) -> Result<()> {
+        loop {
+            let used_up = if self.back { self.at == 0 } else { self.at >= self.len() };
+            if !used_up && self.block.is_some() {
+                return Ok(());
+            }
+            let Some(table) = self.tables.get(self.table) else { return Ok(()) };
+            if self.back {
+                if self.block_at > 0 {
+                    self.block_at -= 1;
+                } else {
+                    self.table = self.table.wrapping_sub(1);
+                    self.block_at = match self.tables.get(self.table) {
+                        Some(table) => table.load()?.len() - 1,
+                        None => 0,
+                    };
+                }
+            } else if self.block_at + 1 < table.load()?.len() {
+                self.block_at += 1;
+            } else {
+                self.table += 1;
+                self.block_at = 0;
+            }
+            self.load()?;
+        }
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<Entry<'_>> {
+        self.block.as_ref()?.entry(if self.back { self.at.wrapping_sub(1) } else { self.at })
+    }
+
+    fn len(&self) -> usize {
+        self.block.as_ref().map_or(0, Block::len)
+    }
+
+    #[inline]
+    fn advance(&mut self) -> Result<()> {
+        if self.back {
+            self.at = self.at.saturating_sub(1);
+            if self.at > 0 {
+                return Ok(());
+            }
+        } else {
+            self.at += 1;
+            if self.at < self.len() {
+                return Ok(());
+            }
+        }
+        self.settle()
+    }
+}
+
+/// One input of a merge.
+pub(crate) enum Source {
+    Mem(MemSource),
+    Run(Box<RunSource>),
+}
+
+impl Source {
+    #[inline]
+    fn entry(&self) -> Option<Entry<'_>> {
+        match self {
+            Source::Mem(s) => s.entry(),
+            Source::Run(s) => s.entry(),
+        }
+    }
+
+    #[inline]
+    fn advance(&mut self) -> Result<()> {
+        match self {
+            Source::Mem(s) => {
+                s.advance();
+                Ok(())
+            }
+            Source::Run(s) => s.advance(),
+        }
+    }
+}
+
+/// All entries of the sources, all versions, in table order or its reverse.
+pub(crate) struct Merge {
+    sources: Vec<Source>,
+    /// Sources that have an entry, the next one last.
+    order: Vec<usize>,
+    back: bool,
+}
+
+fn compare(a: &Source, b: &Source, back: bool) -> Ordering {
+    let (Some(a), Some(b)) = (a.entry(), b.entry()) else { return Ordering::Equal };
+    let order = a.key.cmp(b.key).then_with(|| b.seq.cmp(&a.seq));
+    if back { order.reverse() } else { order }
+}
+
+impl Merge {
+    pub(crate) fn new(sources: Vec<Source>, back: bool) -> Merge {
+        let mut order: Vec<usize> =
+            (0..sources.len()).filter(|i| sources[*i].entry().is_some()).collect();
+        order.sort_by(|a, b| compare(&sources[*b], &sources[*a], back));
+        Merge { sources, order, back }
+    }
+
+    /// The entry the walk stands at.
+    #[inline]
+    pub(crate) fn entry(&self) -> Option<Entry<'_>> {
+        self.order.last().and_then(|i| self.sources[*i].entry())
+    }
+
+    /// Moves to the next entry.
+    pub(crate) fn advance(&mut self) -> Result<()> {
+        let Some(&top) = self.order.last() else { return Ok(()) };
+        self.sources[top].advance()?;
+        if self.sources[top].entry().is_none() {
+            self.order.pop();
+            return Ok(());
+        }
+        // Mostly the same source stays in front.
+        let mut at = self.order.len() - 1;
+        while at > 0 {
+            let other = self.order[at - 1];
+            if compare(&self.sources[top], &self.sources[other], self.back) != Ordering::Greater {
+                break;
+            }
+            self.order.swap(at, at - 1);
+            at -= 1;
+        }
+        Ok(())
+    }
+}

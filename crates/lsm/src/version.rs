@@ -1,0 +1,144 @@
+//! What readers see: the memtables and the tables of each level, as one immutable value.
+
+use std::sync::Arc;
+
+use crate::codec::{hash, prefix};
+use crate::error::Result;
+use crate::manifest::LEVELS;
+use crate::memtable::Memtable;
+use crate::merge::{MemSource, Merge, Position, RunSource, Source};
+use crate::table::Table;
+
+/// The tables of a store. Level 0 overlaps, newest first; deeper levels are sorted runs, each
+/// older than the one above.
+#[derive(Clone)]
+pub(crate) struct Version {
+    pub(crate) levels: [Arc<[Arc<Table>]>; LEVELS],
+    /// Prefixes of the tables' last keys: a search that touches no table.
+    lasts: [Arc<[[u64; 2]]>; LEVELS],
+}
+
+impl Default for Version {
+    fn default() -> Version {
+        Version {
+            levels: std::array::from_fn(|_| Arc::from([])),
+            lasts: std::array::from_fn(|_| Arc::from([])),
+        }
+    }
+}
+
+impl Version {
+    /// This version without some tables and with others.
+    pub(crate) fn change(&self, removed: &[u64], added: &[(usize, Arc<Table>)]) -> Version {
+        let mut next = self.clone();
+        for (level, run) in next.levels.iter_mut().enumerate() {
+            let touched = run.iter().any(|t| removed.contains(&t.meta.number))
+                || added.iter().any(|(l, _)| *l == level);
+            if !touched {
+                continue;
+            }
+            let mut tables: Vec<Arc<Table>> =
+                run.iter().filter(|t| !removed.contains(&t.meta.number)).cloned().collect();
+            tables.extend(added.iter().filter(|(l, _)| *l == level).map(|(_, t)| t.clone()));
+            if level == 0 {
+                tables.sort_by_key(|t| std::cmp::Reverse((t.meta.newest, t.meta.number)));
+            } else {
+                tables.sort_by(|a, b| a.meta.first.cmp(&b.meta.first));
+            }
+            next.lasts[level] = tables.iter().map(|t| prefix(&t.meta.last)).collect();
+            *run = tables.into();
+        }
+        next
+    }
+
+    /// Tables of a level that may hold keys from `first` to `last`.
+    pub(crate) fn overlapping(&self, level: usize, first: &[u8], last: &[u8]) -> Vec<Arc<Table>> {
+        self.levels[level].iter().filter(|t| t.meta.overlaps(first, last)).cloned().collect()
+    }
+
+    /// The one table of a sorted level that may hold a key.
+    fn holder(&self, level: usize, key: &[u8]) -> Option<&Arc<Table>> {
+        let wanted = prefix(key);
+        let first = self.lasts[level].partition_point(|last| *last < wanted);
+        // Tables whose last keys share the prefix are told apart by the keys themselves.
+        let table =
+            self.levels[level].get(first..)?.iter().find(|t| t.meta.last.as_slice() >= key)?;
+        (table.meta.first.as_slice() <= key).then_some(table)
+    }
+
+    /// Bytes of a level.
+    pub(crate) fn bytes(&self, level: usize) -> u64 {
+        self.levels[level].iter().map(|t| t.meta.size).sum()
+    }
+
+    /// Entries of a level.
+    pub(crate) fn entries(&self, level: usize) -> u64 {
+        self.levels[level].iter().map(|t| t.meta.entries).sum()
+    }
+
+    /// All tables, newest first for any key.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = (usize, &Arc<Table>)> {
+        self.levels.iter().enumerate().flat_map(|(level, run)| run.iter().map(move |t| (level, t)))
+    }
+}
+
+/// Everything a read needs, newest first.
+pub(crate) struct State {
+    pub(crate) active: Arc<Memtable>,
+    /// Full memtables that wait for their flush, newest first.
+    pub(crate) sealed: Vec<Arc<Memtable>>,
+    pub(crate) version: Arc<Version>,
+}
+
+impl State {
+    /// The value of a key as of `seq`.
+    pub(crate) fn get(&self, key: &[u8], seq: u64) -> Result<Option<Vec<u8>>> {
+        for table in std::iter::once(&self.active).chain(&self.sealed) {
+            if let Some(found) = table.get(key, seq) {
+                return Ok(found);
+            }
+        }
+        let hash = hash(key);
+        for table in self.version.levels[0].iter() {
+            if table.meta.overlaps(key, key)
+                && let Some(found) = table.get(key, hash, seq)?
+            {
+                return Ok(found);
+            }
+        }
+        for level in 1..LEVELS {
+            if let Some(table) = self.version.holder(level, key)
+                && let Some(found) = table.get(key, hash, seq)?
+            {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    /// All entries from a position on; only what may be newer than `after`.
+    pub(crate) fn merge(&self, from: Position<'_>, back: bool, after: u64) -> Result<Merge> {
+        let mut sources = Vec::new();
+        for table in std::iter::once(&self.active).chain(&self.sealed) {
+            if !table.is_empty() {
+                sources.push(Source::Mem(MemSource::new(table.clone(), from, back)));
+            }
+        }
+        let mut run = |tables: Arc<[Arc<Table>]>| -> Result<()> {
+            sources.push(Source::Run(Box::new(RunSource::new(tables, from, back, true, after)?)));
+            Ok(())
+        };
+        let fresh = |t: &&Arc<Table>| t.meta.newest > after;
+        for table in self.version.levels[0].iter().filter(fresh) {
+            run(Arc::from([table.clone()]))?;
+        }
+        for tables in self.version.levels[1..].iter().filter(|run| !run.is_empty()) {
+            if after == 0 {
+                run(tables.clone())?;
+            } else {
+                run(tables.iter().filter(fresh).cloned().collect())?;
+            }
+        }
+        Ok(Merge::new(sources, back))
+    }
+}

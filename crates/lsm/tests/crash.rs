@@ -1,0 +1,280 @@
+//! No acknowledged write is lost, whatever stops the store and wherever.
+//!
+//! A workload runs on a file system that forgets (`sim`), the process dies after every one of its
+//! file operations in turn, and every kind of crash is tried there. The recovered store must show
+//! exactly a prefix of the history, no shorter than what was synced (after a killed process: no
+//! shorter than what was acknowledged). Then it takes one more synced write, loses the power, and
+//! must show all of that.
+//!
+//! The large campaign: `CRASH_STATES=50000 cargo test --release -p synqlite-lsm --test crash`.
+
+mod sim;
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+use sim::{CRASHES, Crash, Random, Sim, Skip};
+use synqlite_lsm::{Batch, Compression, Db, Error, Options, Sync};
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// What was done, and what of it was promised.
+struct History {
+    /// Sequence and contents after each batch that was attempted; the first is the empty store.
+    states: Vec<(u64, Model)>,
+    acknowledged: usize,
+    synced: usize,
+}
+
+/// Seeds from here on flush and compact in threads: no longer the same run every time.
+const THREADED: u64 = 1 << 40;
+
+fn options(seed: u64) -> Options {
+    Options {
+        memtable_size: 2 << 10,
+        table_size: 1 << 10,
+        block_size: 256,
+        level_size: 4 << 10,
+        tables_per_compaction: 2,
+        compression: [Compression::None, Compression::Lz4, Compression::Zstd][seed as usize % 3],
+        sync: if seed % 4 == 3 { Sync::Always } else { Sync::Never },
+        background: seed >= THREADED,
+        ..Options::default()
+    }
+}
+
+fn open(sim: &Sim, seed: u64) -> Result<Db, Error> {
+    Db::open_on(Arc::new(sim.clone()), "store", options(seed))
+}
+
+/// Runs the workload of a seed until it ends or the file system fails.
+fn work(sim: &Sim, seed: u64, steps: usize) -> History {
+    let mut history = History { states: vec![(0, Model::new())], acknowledged: 0, synced: 0 };
+    // A failure ends the run like a crash; what was promised until then counts.
+    let _ = attempt(sim, seed, steps, &mut history);
+    history
+}
+
+fn attempt(sim: &Sim, seed: u64, steps: usize, history: &mut History) -> Result<(), Error> {
+    let mut random = Random(seed);
+    let mut db = open(sim, seed)?;
+    for _ in 0..steps {
+        match random.below(40) {
+            0 => {
+                db.flush()?;
+                history.synced = history.acknowledged;
+            }
+            1 => {
+                db.compact_range(..)?;
+                history.synced = history.acknowledged;
+            }
+            2 => {
+                db.close()?;
+                history.synced = history.acknowledged;
+                db = open(sim, seed)?;
+            }
+            3 => {
+                db.sync()?;
+                history.synced = history.acknowledged;
+            }
+            _ => {
+                let (sequence, model) = history.states[history.acknowledged].clone();
+                let (batch, model) = change(&mut random, model);
+                let sync = random.below(4) == 0 || options(seed).sync == Sync::Always;
+                history.states.truncate(history.acknowledged + 1);
+                history.states.push((sequence + batch.len() as u64, model));
+                db.write_with(&batch, sync)?;
+                history.acknowledged += 1;
+                if sync {
+                    history.synced = history.acknowledged;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn change(random: &mut Random, mut model: Model) -> (Batch, Model) {
+    let mut batch = Batch::new();
+    for _ in 0..1 + random.below(4) {
+        let key = format!("key{:02}", random.below(40)).into_bytes();
+        if random.below(4) == 0 {
+            batch.delete(&key).unwrap();
+            model.remove(&key);
+        } else {
+            let (fill, len) = (random.next() as u8, random.below(200) * random.below(3));
+            let value = vec![fill; len];
+            batch.put(&key, &value).unwrap();
+            model.insert(key, value);
+        }
+    }
+    (batch, model)
+}
+
+/// Checks one crashed world; the text says what is wrong.
+fn check(
+    world: &Sim,
+    crash: Crash,
+    history: &History,
+    seed: u64,
+    random: &mut Random,
+) -> Result<(), String> {
+    let killed = matches!(crash, Crash::Kill | Crash::TornKill);
+    let least = if killed { history.acknowledged } else { history.synced };
+    let db = open(world, seed).map_err(|e| format!("does not open: {e}"))?;
+    let sequence = db.sequence();
+    let found = history.states.iter().position(|(s, _)| *s == sequence);
+    let found = found.ok_or(format!("sequence {sequence} is within a batch"))?;
+    if found < least {
+        return Err(format!("{found} batches recovered, {least} were promised"));
+    }
+    let model = &history.states[found].1;
+    same(&db, model).map_err(|e| format!("after {found} batches: {e}"))?;
+    // What was recovered can be forced by itself, even if only the kernel had it.
+    if random.below(4) == 0 {
+        db.sync().map_err(|e| format!("does not force: {e}"))?;
+        let again = world.crash(Crash::Nothing, random);
+        world.die_at(0);
+        drop(db);
+        let db = open(&again, seed).map_err(|e| format!("does not open after forcing: {e}"))?;
+        return same(&db, model).map_err(|e| format!("after forcing: {e}"));
+    }
+    // One more write, forced; the process dies soon, then the power fails.
+    let (batch, later) = change(random, model.clone());
+    world.die_at(world.ops() + random.below(30) as u64);
+    let done = db.write_with(&batch, true);
+    let again = world.crash(Crash::Nothing, random);
+    world.die_at(0);
+    drop(db);
+    if done.is_err() {
+        let db = open(&again, seed).map_err(|e| format!("does not open after dying again: {e}"))?;
+        return if db.sequence() >= history.states[history.synced].0 {
+            Ok(())
+        } else {
+            Err("dying again lost synced batches".into())
+        };
+    }
+    let db = open(&again, seed).map_err(|e| format!("does not open again: {e}"))?;
+    same(&db, &later).map_err(|e| format!("after one more write: {e}"))?;
+    db.close().map_err(|e| format!("does not close: {e}"))?;
+    let db = open(&again, seed).map_err(|e| format!("does not open after closing: {e}"))?;
+    same(&db, &later).map_err(|e| format!("after closing: {e}"))
+}
+
+fn same(db: &Db, model: &Model) -> Result<(), String> {
+    let mut scan = db.scan(..).map_err(|e| e.to_string())?;
+    let mut found = Model::new();
+    while scan.advance().map_err(|e| e.to_string())? {
+        found.insert(scan.key().to_vec(), scan.value().to_vec());
+    }
+    if found != *model {
+        let wrong: Vec<_> = model
+            .keys()
+            .chain(found.keys())
+            .filter(|k| model.get(*k) != found.get(*k))
+            .map(|k| String::from_utf8_lossy(k).into_owned())
+            .collect();
+        return Err(format!("wrong keys: {wrong:?}"));
+    }
+    Ok(())
+}
+
+/// Crashes workloads everywhere until `states` crashed worlds were checked; the first failure.
+fn campaign(states: usize, first_seed: u64, skip: Option<Skip>) -> Result<usize, String> {
+    let mut checked = 0;
+    let mut seed = first_seed;
+    loop {
+        let whole = Sim::new();
+        whole.skip(skip);
+        work(&whole, seed, 60);
+        for at in 0..=whole.ops() {
+            let sim = Sim::new();
+            sim.skip(skip);
+            sim.die_at(at);
+            let history = work(&sim, seed, 60);
+            for crash in CRASHES {
+                let mut random = Random(seed ^ at << 20 ^ crash as u64);
+                let world = sim.crash(crash, &mut random);
+                check(&world, crash, &history, seed, &mut random)
+                    .map_err(|e| format!("seed {seed}, operation {at}, {crash:?}: {e}"))?;
+                checked += 1;
+                if checked == states {
+                    return Ok(checked);
+                }
+            }
+        }
+        seed += 1;
+    }
+}
+
+#[test]
+fn no_crash_loses_what_was_promised() {
+    let states = std::env::var("CRASH_STATES").ok().and_then(|n| n.parse().ok()).unwrap_or(6_000);
+    let seed = std::env::var("CRASH_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    match campaign(states, seed, None) {
+        Ok(n) => println!("{n} crashed states recovered, from seed {seed} on"),
+        Err(e) => panic!("{e}"),
+    }
+}
+
+#[test]
+fn no_crash_loses_what_was_promised_with_threads() {
+    for seed in THREADED..THREADED + 20 {
+        let whole = Sim::new();
+        work(&whole, seed, 60);
+        let mut random = Random(seed);
+        for _ in 0..40 {
+            let at = random.next() % (whole.ops() + 1);
+            let sim = Sim::new();
+            sim.die_at(at);
+            let history = work(&sim, seed, 60);
+            let crash = CRASHES[random.below(CRASHES.len())];
+            let world = sim.crash(crash, &mut random);
+            check(&world, crash, &history, seed, &mut random)
+                .unwrap_or_else(|e| panic!("seed {seed}, operation {at}, {crash:?}: {e}"));
+        }
+    }
+}
+
+#[test]
+fn every_synchronization_is_needed() {
+    for skip in [
+        Skip::Log,
+        Skip::OldLog,
+        Skip::OldManifest,
+        Skip::Table,
+        Skip::Manifest,
+        Skip::Current,
+        Skip::Folder,
+    ] {
+        let found = campaign(30_000, 1, Some(skip));
+        println!("without {skip:?}: {found:?}");
+        assert!(found.is_err(), "leaving out {skip:?} goes unnoticed");
+    }
+}
+
+#[test]
+fn no_failed_operation_loses_what_was_promised() {
+    let mut checked = 0;
+    for seed in 1..4 {
+        let whole = Sim::new();
+        work(&whole, seed, 60);
+        for at in 1..=whole.ops() {
+            for kind in [ErrorKind::StorageFull, ErrorKind::Other] {
+                let sim = Sim::new();
+                sim.fail_at(at, kind);
+                let history = work(&sim, seed, 60);
+                let mut random = Random(seed ^ at << 20);
+                for crash in [Crash::Kill, Crash::Nothing, Crash::Mixture] {
+                    let world = sim.crash(crash, &mut random);
+                    check(&world, crash, &history, seed, &mut random).unwrap_or_else(|e| {
+                        panic!("seed {seed}, operation {at} fails with {kind}, {crash:?}: {e}")
+                    });
+                    checked += 1;
+                }
+            }
+        }
+    }
+    println!("{checked} states after failed operations recovered");
+}
