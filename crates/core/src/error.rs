@@ -149,7 +149,8 @@ impl Error {
             Error::MissingBase => "Synchronize again when the missing batch has arrived".into(),
             Error::SchemaDiffers { .. } => "Make the same schema change on both sites".into(),
             Error::Constraint { .. } => {
-                "Change or delete one of the rows that stand in each other's way, then synchronize"
+                "Merges repair such rows by themselves, so this is a defect: run synqlite verify, keep \
+                 a copy of both files, and report it"
                     .into()
             }
             Error::Dangling { table, .. } => format!(

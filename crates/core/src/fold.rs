@@ -354,6 +354,13 @@ impl Fold<'_> {
         }
         stored.loc = Some(changed.now.clone());
         self.done.columns += written.len() as u64;
+        let refers = |g: &usize| !t.table.groups[*g].foreign_keys.is_empty();
+        if written.keys().any(refers)
+            && let Some(row) = t.read(self.conn, &changed.now)?
+            && self.dangles(t, &row)?
+        {
+            self.touched.push((t.no, stored.rid.clone()));
+        }
         self.put(t, &stored)
     }
 
@@ -400,6 +407,7 @@ impl Fold<'_> {
     ) -> Result<()> {
         let Some(row) = t.read(self.conn, loc)? else { return Ok(()) };
         let (stamp, written) = (self.at(at), self.groups_written(t, written));
+        let dangling = self.dangles(t, &row)?;
         let key = match t.table.identity {
             crate::schema::Identity::Birth => None,
             crate::schema::Identity::Key => self.lookup().key_rid(t, &row)?,
@@ -412,7 +420,7 @@ impl Fold<'_> {
                 let birth = (site, n as i64);
                 if runs.add(self.conn, t, *rowid, birth, stamp.hlc, self.position)? {
                     self.done.rows += 1;
-                    if self.conflicts {
+                    if self.conflicts || dangling {
                         self.touched.push((t.no, Rid::Birth { site: self.meta.site, n }));
                     }
                     if self.history {
@@ -427,6 +435,9 @@ impl Fold<'_> {
             let rid = Rid::Birth { site: self.meta.site, n };
             let mut state = RowState::born(t, stamp);
             written.iter().for_each(|(&g, &stamp)| state.groups[g] = GroupState::shown(stamp));
+            if dangling {
+                self.touched.push((t.no, rid.clone()));
+            }
             let born = Stored { entry: None, rid, loc: Some(loc.clone()), state };
             return self.put(t, &born);
         };
@@ -447,7 +458,26 @@ impl Fold<'_> {
             stored.state.groups[g] = GroupState::shown(stamp);
         }
         stored.loc = Some(loc.clone());
+        if dangling {
+            self.touched.push((t.no, stored.rid.clone()));
+        }
         self.put(t, &stored)
+    }
+
+    /// Whether a row that the application wrote with foreign keys off refers to no row.
+    fn dangles(&self, t: &Tracked, row: &[Value]) -> Result<bool> {
+        let enforced = t.table.foreign_keys.iter().filter(|fk| fk.enforced && self.enforces);
+        for fk in enforced {
+            let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
+            let lookup = self.lookup();
+            let parent = lookup.parent(&fk.parent)?;
+            if !key.iter().any(Value::is_null)
+                && parent.find(self.conn, &fk.parent_columns, &key)?.is_empty()
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// R-ID-KEY: the smallest generation of a key that no visible row has; after a rename the old

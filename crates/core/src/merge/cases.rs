@@ -14,6 +14,7 @@ use crate::schema::{Action, Identity, UniqueIndex};
 use crate::state::{self, Body, Stored};
 use rusqlite::params;
 use std::collections::{BTreeSet, HashMap};
+use synqlite_wire::key::{Collation, KeyPart, encode, normalise};
 use synqlite_wire::{Cell, Header, Rid, Stamp, Value};
 
 /// A row to decide on.
@@ -86,6 +87,8 @@ pub(super) struct Cases<'a> {
     pub judge: Judge<'a>,
     pub list: Vec<Case>,
     index: HashMap<(usize, Rid), usize>,
+    /// Whether any row of the database waits for another row or a key.
+    waits: bool,
     /// Cases up to here have been asked for their neighbours.
     asked: usize,
 }
@@ -93,7 +96,8 @@ pub(super) struct Cases<'a> {
 impl<'a> Cases<'a> {
     pub fn new(lookup: Lookup<'a>, policies: &'a Policies) -> Result<Cases<'a>> {
         let judge = Judge::new(lookup.conn)?;
-        Ok(Cases { lookup, policies, judge, list: vec![], index: HashMap::new(), asked: 0 })
+        let waits = state::anyone_waits(lookup.conn)?;
+        Ok(Cases { lookup, policies, judge, list: vec![], index: HashMap::new(), waits, asked: 0 })
     }
 
     pub fn catalog(&self) -> &'a Catalog {
@@ -265,12 +269,32 @@ impl<'a> Cases<'a> {
                 }
             }
         }
+        if !self.waits {
+            return Ok(());
+        }
+        for (child, f) in catalog.references_to(table) {
+            let fk = &catalog.tables[child].table.foreign_keys[f];
+            let key = self.key_written(at, &fk.parent_columns);
+            self.waiting_for_key(table, &dangling_index(&fk.name), &exact_key(&key))?;
+        }
         for (no, entry) in
             waiting_for_row(conn, meta, &catalog.tables[table], &self.list[at].stored.rid)?
         {
             self.load_entry(no, entry)?;
         }
         Ok(())
+    }
+
+    /// Values that the registers of a case hold in `columns`.
+    fn key_written(&self, at: usize, columns: &[usize]) -> Vec<Value> {
+        let case = &self.list[at];
+        let t = &self.catalog().tables[case.table];
+        let value = |&c: &usize| {
+            let g = t.table.columns[c].group;
+            let i = t.table.groups[g].columns.iter().position(|&x| x == c);
+            i.map_or(Value::Null, |i| case.cells[g].values[i].clone())
+        };
+        columns.iter().map(value).collect()
     }
 
     fn load_entry(&mut self, no: u32, entry: i64) -> Result<()> {
@@ -329,10 +353,23 @@ impl<'a> Cases<'a> {
         let mut statement = self.lookup.conn.prepare_cached(sql)?;
         let entries = statement.query_map(params![t.no, index, key], |row| row.get(0))?;
         for entry in entries.collect::<Result<Vec<i64>, _>>()? {
-            self.load_entry(t.no, entry)?;
+            if let Some(no) = state::table_of_entry(self.lookup.conn, entry)? {
+                self.load_entry(no, entry)?;
+            }
         }
         Ok(())
     }
+}
+
+/// Under this name a row waits for a key that its foreign key names and no row has.
+pub(super) fn dangling_index(foreign_key: &str) -> String {
+    format!("fk {foreign_key}")
+}
+
+/// A key as it was written, for rows that wait for a row to have it.
+pub(super) fn exact_key(key: &[Value]) -> Vec<u8> {
+    let part = |v: &Value| KeyPart::Value(normalise(v, &Collation::Binary));
+    encode(&key.iter().map(part).collect::<Vec<_>>())
 }
 
 /// Entries of rows whose kept references are to this row, with the numbers of their tables.

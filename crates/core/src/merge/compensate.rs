@@ -3,7 +3,8 @@
 //!
 //! Only a row that the user could not see can stand in the way: one that is hidden and has the
 //! earlier claim to a key the user has just given to another row, or that protects a row the user
-//! has just deleted. Such a row is demoted: its claims count from now. Rows whose obstacle the user
+//! has just deleted. Such a row is demoted: its claims count from now. A deleted row that was shown
+//! only because another needed it, and no longer does, lives from now on. Rows whose obstacle the user
 //! removed come back (R-RETURN).
 
 use super::cases::Cases;
@@ -42,7 +43,7 @@ pub(crate) fn compensate(
             }
         }
         let view = view::settle(&mut cases, true)?;
-        let mut demoted = BTreeSet::new();
+        let (mut demoted, mut revived) = (BTreeSet::new(), BTreeSet::new());
         for (at, case) in cases.list.iter().enumerate() {
             let shown = view.rows.get(&at);
             if case.alive() && case.old.is_some() && case.old.as_ref() != shown {
@@ -51,22 +52,35 @@ pub(crate) fn compensate(
                 let winner = winner.or_else(|| takes_number(&cases, &view, at));
                 demoted.extend(winner.filter(|w| cases.list[*w].old.as_ref() != view.rows.get(w)));
             }
-            if !case.alive() && mine.contains(&at) && shown.is_some() {
+            if !case.alive() && case.old.is_some() && shown.is_none() {
+                // It was shown for a row that needed it; the user sees it, so it lives.
+                revived.insert(at);
+            }
+            if !case.alive() && mine.contains(&at) && case.old.is_none() && shown.is_some() {
                 demoted.extend(protectors(&cases, at));
             }
         }
-        if demoted.is_empty() {
+        if demoted.is_empty() && revived.is_empty() {
             let mut merged = Merged::default();
             let list = view::decide(cases, view, &mut merged);
             return apply::apply(conn, meta, catalog, policies, list, &mut merged);
         }
-        let demoted: Vec<_> = demoted
+        let of = |at: usize| (cases.list[at].table, cases.list[at].stored.clone());
+        let changes: Vec<_> = demoted
             .into_iter()
-            .map(|at| (cases.list[at].table, cases.list[at].stored.clone()))
+            .map(|at| (of(at), false))
+            .chain(revived.into_iter().map(|at| (of(at), true)))
             .collect();
         drop(cases);
-        for (table, mut stored) in demoted {
-            stored.state.header.demoted = meta.tick(0);
+        for ((table, mut stored), revive) in changes {
+            let stamp = meta.tick(0);
+            let header = &mut stored.state.header;
+            if revive {
+                header.cl += 1;
+                header.cl_stamp = stamp;
+            } else {
+                header.demoted = stamp;
+            }
             let position = meta.position;
             state::put(conn, meta, &catalog.tables[table], &stored, Some(position))?;
         }

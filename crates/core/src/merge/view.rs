@@ -124,7 +124,7 @@ fn set_aside(t: &Tracked, case: &Case) -> Option<Decision> {
         "unique" => format!("hidden: its key in {constraint} has an earlier claim{winner}"),
         "fallback" => format!("shows its former value: {constraint} has an earlier claim{winner}"),
         "restrict_revived" => "kept although deleted: another row refers to it".to_owned(),
-        "set_null" => "its reference is not shown: the row it is to was deleted".to_owned(),
+        "set_null" => "its reference is not shown: the row it is to is not there".to_owned(),
         "row_constraint" => "hidden: it would break a constraint of its row".to_owned(),
         _ => format!("hidden: {constraint} refers to a row that is not there"),
     };

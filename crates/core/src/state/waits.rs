@@ -4,7 +4,7 @@
 use super::known_bytes;
 use crate::Result;
 use crate::meta::Meta;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use synqlite_wire::Rid;
 
 /// What a row waits for, and the conflict that keeps it from showing its registers.
@@ -25,6 +25,12 @@ pub fn anyone_waits(conn: &Connection) -> Result<bool> {
                OR EXISTS(SELECT 1 FROM synqlite_claim) \
                OR EXISTS(SELECT 1 FROM synqlite_row WHERE kind IS NOT NULL)";
     Ok(conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+}
+
+/// Number of the table that an entry belongs to.
+pub fn table_of_entry(conn: &Connection, entry: i64) -> Result<Option<u32>> {
+    let sql = "SELECT tbl FROM synqlite_row WHERE id = ?1";
+    Ok(conn.prepare_cached(sql)?.query_row([entry], |row| row.get(0)).optional()?)
 }
 
 /// Records what the row of an entry waits for, in place of what it waited for before.

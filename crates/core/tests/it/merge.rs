@@ -128,3 +128,43 @@ fn named_triggers_fire_for_merged_rows() {
     settle(&mut a, &mut b);
     assert_eq!(a.rows("SELECT word FROM idx ORDER BY 1"), ["one", "two"]);
 }
+
+#[test]
+fn a_reference_to_nothing_is_hidden_on_its_own_site_too_and_comes_back() {
+    let world = World::new();
+    let schema = "CREATE TABLE p(id TEXT PRIMARY KEY); CREATE TABLE c(id TEXT PRIMARY KEY, p TEXT REFERENCES p(id));";
+    let mut a = world.init("a", schema);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("PRAGMA foreign_keys=OFF; INSERT INTO c VALUES('c1','nobody')");
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT * FROM c"), [""; 0]);
+        let records = site.replica.conflicts().unwrap();
+        assert_eq!(records.iter().map(|c| c.kind.as_str()).collect::<Vec<_>>(), ["fk_dangling"]);
+    }
+    b.run("INSERT INTO p VALUES('nobody')");
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT * FROM c"), ["c1|nobody"]);
+        assert!(site.replica.conflicts().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn a_row_shown_for_another_lives_once_the_user_has_seen_it() {
+    let world = World::new();
+    let schema = "CREATE TABLE p(id TEXT PRIMARY KEY, v); CREATE TABLE r(id TEXT PRIMARY KEY, p TEXT REFERENCES p(id));
+        INSERT INTO p VALUES('P',0);";
+    let mut a = world.init("a", schema);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("DELETE FROM p");
+    b.run("INSERT INTO r VALUES('r','P')");
+    settle(&mut a, &mut b);
+    assert_eq!(a.rows("SELECT * FROM p"), ["P|0"]);
+    a.run("UPDATE p SET v=99; DELETE FROM r");
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT * FROM p"), ["P|99"]);
+        assert!(site.replica.conflicts().unwrap().is_empty());
+    }
+}
