@@ -601,7 +601,10 @@ fn old_reference(
 
 /// Where rows were that have left their keys since the last fold, by those keys.
 #[derive(Default)]
-struct Formers(RefCell<HashMap<(usize, Vec<usize>), HashMap<Vec<u8>, Loc>>>);
+struct Formers(RefCell<HashMap<(usize, Vec<usize>), Places>>);
+
+/// Where a row was, by the bytes of its key.
+type Places = HashMap<Vec<u8>, Loc>;
 
 impl Formers {
     /// Where the row of the table at `position` was that had `key` at the last fold.
