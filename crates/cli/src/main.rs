@@ -6,6 +6,7 @@
 //! standard error.
 
 mod commands;
+mod csv;
 mod demo;
 mod error;
 mod report;

@@ -1,5 +1,50 @@
 //! The SynQLite engine: capture, fold and merge for a SQLite database.
+//!
+//! [`Replica`] is the one entrance. [`Replica::init`] makes an ordinary SQLite file a replica: pure
+//! SQL triggers note every change in a journal, in the application's own transaction, whichever
+//! program writes and with no extension loaded. [`Replica::fold`] turns the journal into versions of
+//! rows and columns: causal lengths and hybrid logical clocks. [`Replica::export`] gives what another
+//! site lacks as a [`synqlite_wire::Delta`], [`Replica::merge`] joins one, and
+//! [`Replica::pull_from`] does both between two open replicas. Exporting, merging and pulling fold
+//! first, so nobody has to. [`Replica::status`], [`Replica::digest`], [`Replica::verify`],
+//! [`Replica::log`] and [`Replica::conflicts`] look and change nothing. Remotes other than an open
+//! replica are the business of `synqlite-remote`.
+//!
+//! The engine never reads a clock, a random number or the identity of a file by itself: an
+//! [`Environment`] is given to it, [`System`] in programs and a simulated one in tests. It waits up to
+//! ten seconds for another program's lock. Every call is one transaction: it happened or it did not.
+//!
+//! Inside, data flow one way: `schema` and `catalog` say what the tables are, `capture` writes the
+//! triggers, `journal` reads what they noted, `fold` stamps it into `state`; `export` reads the state
+//! for others; [`merge`] joins theirs, derives what the tables show and applies the difference.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use synqlite_core::{InitOptions, Replica, System};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let dir = tempfile::tempdir()?;
+//! let (ours, theirs) = (dir.path().join("ours.db"), dir.path().join("theirs.db"));
+//! let app = rusqlite::Connection::open(&ours)?;
+//! app.execute_batch("CREATE TABLE todo(id TEXT PRIMARY KEY, done); INSERT INTO todo VALUES('a', 0)")?;
+//! let env = Arc::new(System);
+//! Replica::init(&ours, &InitOptions::default(), env.clone())?;
+//!
+//! // A copy becomes a site of its own.
+//! let mut mine = Replica::open(&ours, env.clone())?;
+//! mine.copy_to(&theirs, &mut |_, _| ())?;
+//! let mut other = Replica::open_copy(&theirs, env)?.become_site()?;
+//!
+//! // Any program writes to either, then they synchronize.
+//! app.execute_batch("UPDATE todo SET done = 1")?;
+//! let (merged, _) = other.pull_from(&mut mine, false)?;
+//! assert_eq!(merged.updated, 1);
+//! assert_eq!(mine.digest()?.digest, other.digest()?.digest);
+//! # Ok(())
+//! # }
+//! ```
 
+pub mod conflicts;
 pub mod env;
 pub mod error;
 pub mod merge;
@@ -9,7 +54,6 @@ pub mod schema;
 
 mod capture;
 mod catalog;
-pub mod conflicts;
 mod copy;
 mod digest;
 mod export;

@@ -9,6 +9,7 @@ mod digest;
 mod exchange;
 mod fold;
 mod init;
+mod kv;
 mod log;
 mod policy;
 mod reference;
@@ -74,6 +75,8 @@ enum Command {
     Verify(verify::Args),
     Triggers(triggers::Args),
     Watch(watch::Args),
+    #[command(subcommand)]
+    Kv(kv::Command),
     Demo(demo::Args),
     Completions(completions::Args),
     /// Prints the reference of all commands as Markdown.
@@ -103,6 +106,7 @@ pub fn run(args: &Args) -> Result<()> {
         Command::Completions(a) => completions::run(a),
         Command::Reference => reference::run(),
         Command::Watch(a) => return watch::run(a, args.json),
+        Command::Kv(a) => return kv::run(a, args.json),
     }?;
     print(&report, args.json)
 }

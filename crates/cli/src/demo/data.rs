@@ -14,7 +14,8 @@ const NOTES: i64 = 200;
 
 const SCHEMA: &str = "\
 CREATE TABLE customers(
-  id INTEGER PRIMARY KEY, name TEXT NOT NULL, city TEXT, credit INTEGER NOT NULL DEFAULT 0
+  id INTEGER PRIMARY KEY, name TEXT NOT NULL, city TEXT, credit INTEGER NOT NULL DEFAULT 0,
+  email TEXT UNIQUE
 );
 CREATE TABLE orders(
   id INTEGER PRIMARY KEY, customer INTEGER NOT NULL REFERENCES customers(id),
@@ -74,7 +75,8 @@ pub fn fill(conn: &mut Connection, seed: u64) -> Result<i64> {
 }
 
 fn customers(tx: &Transaction<'_>, dice: &mut Dice) -> Result<()> {
-    let mut insert = tx.prepare("INSERT INTO customers VALUES(?1, ?2, ?3, ?4)")?;
+    let mut insert =
+        tx.prepare("INSERT INTO customers(id, name, city, credit) VALUES(?1, ?2, ?3, ?4)")?;
     for id in 1..=CUSTOMERS {
         let name = format!("{} {}", dice.one_of(&FIRST), dice.one_of(&LAST));
         insert.execute((id, name, dice.one_of(&CITIES), dice.between(0, 500)))?;

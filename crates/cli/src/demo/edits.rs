@@ -33,7 +33,7 @@ fn newcomer(name: &str, products: &[&str]) -> String {
     let lines: Vec<_> =
         lines.map(|(product, n)| format!("({order}, {n}, '{product}', {n}, 500)")).collect();
     format!(
-        "INSERT INTO customers VALUES({customer}, '{name}', NULL, 0); \
+        "INSERT INTO customers(id, name) VALUES({customer}, '{name}'); \
          INSERT INTO orders VALUES({order}, {customer}, '2026-11-20', 'open'); \
          INSERT INTO order_lines VALUES {};",
         lines.join(", ")
@@ -60,6 +60,10 @@ pub fn all(seed: u64) -> Vec<Edits> {
             "nobody else touches these",
         ),
         edit("INSERT INTO notes VALUES('rope', 'count the rope');", "B writes an equal note"),
+        edit(
+            format!("UPDATE customers SET email = 'shop@example.org' WHERE id = {};", disputed + 1),
+            "addresses are unique, and B gives this one to somebody else",
+        ),
     ];
     let b = vec![
         edit(
@@ -74,6 +78,10 @@ pub fn all(seed: u64) -> Vec<Edits> {
         edit(
             "INSERT INTO notes VALUES('rope', 'count the rope');",
             "a table without a key: A's note and this one are two rows, as in one database",
+        ),
+        edit(
+            format!("UPDATE customers SET email = 'shop@example.org' WHERE id = {};", disputed + 2),
+            "A was first: this customer keeps what was there before, and the conflict is listed",
         ),
     ];
     let c = vec![
@@ -113,6 +121,10 @@ pub fn questions() -> Vec<Edit> {
         edit(
             "SELECT id, city, credit FROM customers WHERE credit = 999;",
             "the city from B, the credit from C",
+        ),
+        edit(
+            "SELECT count(*) FROM customers WHERE email = 'shop@example.org';",
+            "no address twice; `synqlite conflicts` shows who did not get it, on every site alike",
         ),
         edit("SELECT count(*) FROM notes WHERE text = 'count the rope';", "both notes are there"),
     ]

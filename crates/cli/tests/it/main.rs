@@ -7,6 +7,7 @@ mod concurrency;
 mod copies;
 mod demo;
 mod folder;
+mod kv;
 mod reference;
 mod support;
 mod topologies;

@@ -66,18 +66,7 @@ fn statement(r: &mut Random) -> String {
 }
 
 fn dump(conn: &Connection) -> BTreeSet<String> {
-    let mut out = BTreeSet::new();
-    for table in TABLES {
-        let mut statement = conn.prepare(&format!("SELECT * FROM {table}")).unwrap();
-        let count = statement.column_count();
-        let mut rows = statement.query([]).unwrap();
-        while let Some(row) = rows.next().unwrap() {
-            let values: Vec<_> =
-                (0..count).map(|i| format!("{:?}", row.get_ref(i).unwrap())).collect();
-            out.insert(format!("{table}: {}", values.join(" ")));
-        }
-    }
-    out
+    crate::site::dump(conn, &TABLES).into_iter().collect()
 }
 
 /// INV-LOCAL: rows, and values that had to step aside, may come back in a fold; nothing else may

@@ -91,19 +91,7 @@ fn statement(r: &mut Random, fresh: &str) -> String {
 }
 
 fn dump(conn: &Connection) -> Vec<String> {
-    let mut out = Vec::new();
-    for table in TABLES {
-        let mut statement = conn.prepare(&format!("SELECT * FROM {table}")).unwrap();
-        let count = statement.column_count();
-        let mut rows = statement.query([]).unwrap();
-        while let Some(row) = rows.next().unwrap() {
-            let values: Vec<_> =
-                (0..count).map(|i| format!("{:?}", row.get_ref(i).unwrap())).collect();
-            out.push(format!("{table}: {}", values.join(" ")));
-        }
-    }
-    out.sort();
-    out
+    crate::site::dump(conn, &TABLES)
 }
 
 fn history(seed: u64) {

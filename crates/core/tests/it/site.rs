@@ -113,6 +113,22 @@ pub fn settle(a: &mut Site, b: &mut Site) {
     }
 }
 
+/// All rows of some tables, in an order of their own.
+pub fn dump(conn: &Connection, tables: &[&str]) -> Vec<String> {
+    let mut out = Vec::new();
+    for table in tables {
+        let mut statement = conn.prepare(&format!("SELECT * FROM {table}")).unwrap();
+        let count = statement.column_count();
+        let mut rows = statement.query([]).unwrap();
+        while let Some(row) = rows.next().unwrap() {
+            let values = (0..count).map(|i| format!("{:?}", row.get_ref(i).unwrap()));
+            out.push(format!("{table}: {}", values.collect::<Vec<_>>().join(" ")));
+        }
+    }
+    out.sort();
+    out
+}
+
 fn text(value: ValueRef<'_>) -> String {
     match value {
         ValueRef::Null => "NULL".into(),
