@@ -9,9 +9,13 @@ use std::path::PathBuf;
 /// Policies are replicated: set on one site, they reach all. The last writer wins.
 ///
 ///   T.identity=key|birth   rows of table T are the same if their keys are, or by birth
+///   T.on_unique=quarantine|unify
+///                          a row that loses a unique key is hidden; with `unify` the rows that
+///                          refer to it show the winner, for lookup tables such as tags
 ///   T.refs=COLUMN:TABLE    a reference that the schema does not declare
 ///   fk=enforce|ignore      whether merges keep declared foreign keys
 ///   local_tables=A,B       tables that are not replicated
+///   fire_on_merge=A,B      triggers that run for merged rows too: only such as write local tables
 #[derive(clap::Args)]
 #[command(about = "Shows or sets the policies by which rows merge", verbatim_doc_comment)]
 pub struct Args {
