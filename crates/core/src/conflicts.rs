@@ -69,6 +69,8 @@ fn of_table(lookup: Lookup<'_>, t: &Tracked, out: &mut Vec<Conflict>) -> Result<
         let loc: Option<Loc> = row.get(2)?;
         let stored = state::decode(meta, t, row.get(0)?, &rid, loc, &state)?;
         let old = match &stored.loc {
+            // The user has deleted or moved it since; the next fold settles the record.
+            Some(loc) if !t.exists(conn, loc)? => continue,
             Some(loc) => t.read(conn, loc)?,
             None => None,
         };
