@@ -126,7 +126,7 @@ fn winner_text(meta: &Meta, conn: &Connection, t: &Tracked, bytes: &[u8]) -> Res
 }
 
 /// The same on every site: from what identifies the row, not from local numbers.
-fn record_id(table: &str, kind: &str, constraint: &str, rid: &Rid) -> String {
+pub(crate) fn record_id(table: &str, kind: &str, constraint: &str, rid: &Rid) -> String {
     use sha2::{Digest, Sha256};
     let mut hash = Sha256::new();
     for part in [table, kind, constraint] {

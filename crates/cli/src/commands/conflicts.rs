@@ -7,29 +7,72 @@ use std::path::PathBuf;
 use synqlite_core::Value;
 use synqlite_core::conflicts::Conflict;
 
-/// Lists what merges displaced: rows that do not show what was written, because a declared
-/// constraint would break.
+/// Lists what merges displaced, and settles it: rows that do not show what was written, because a
+/// declared constraint would break.
 ///
 /// Nothing is lost: the row is kept in full, and comes back by itself when its obstacle goes, for
 /// example when the row that has its e-mail address is deleted or gets another one. All sites that
-/// have seen the same changes list the same records.
+/// have seen the same changes list the same records, and a record settled on one is settled on all.
 #[derive(clap::Args)]
 pub struct Args {
     /// The replica.
     db: PathBuf,
+    /// What to do with one record; without it, all open records are listed.
+    #[arg(requires = "id")]
+    verb: Option<Verb>,
+    /// Its id, or the first digits of it.
+    id: Option<String>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Verb {
+    /// Shows this record alone.
+    Show,
+    /// Gives the row what it asked for; the row that has it steps aside.
+    Prefer,
+    /// Deletes the hidden row.
+    Discard,
+    /// Brings back the deleted row that this one refers to.
+    Restore,
+    /// Takes what is shown for what was meant.
+    Accept,
 }
 
 pub fn run(args: &Args) -> Result<Report> {
-    let conflicts = open(&args.db)?.conflicts()?;
-    let list: Vec<Json> = conflicts.iter().map(record).collect();
+    let mut replica = open(&args.db)?;
+    let id = args.id.as_deref().unwrap_or_default();
+    let verb = match args.verb {
+        None => return Ok(list(&replica.conflicts()?)),
+        Some(Verb::Show) => {
+            let mut conflicts = replica.conflicts()?;
+            conflicts.retain(|c| c.id.starts_with(id));
+            if conflicts.is_empty() {
+                let what = format!("no open conflict has id {id}");
+                return Err(synqlite_core::Error::Refused(what).into());
+            }
+            return Ok(list(&conflicts));
+        }
+        Some(Verb::Prefer) => synqlite_core::Verb::Prefer,
+        Some(Verb::Discard) => synqlite_core::Verb::Discard,
+        Some(Verb::Restore) => synqlite_core::Verb::Restore,
+        Some(Verb::Accept) => synqlite_core::Verb::Accept,
+    };
+    let id = replica.settle_conflict(id, verb)?;
+    let open = replica.open_conflicts()?;
+    let text = format!("settled {}; open conflicts: {open}", &id[..8]);
+    Ok(Report::new(json!({"settled": id, "open": open}), text))
+}
+
+fn list(conflicts: &[Conflict]) -> Report {
+    let records: Vec<Json> = conflicts.iter().map(record).collect();
     let mut text = String::new();
-    for conflict in &conflicts {
+    for conflict in conflicts {
         describe(&mut text, conflict);
     }
     if conflicts.is_empty() {
         text = "no open conflicts".into();
     }
-    Ok(Report::new(json!({ "conflicts": list }), text.trim_end()))
+    Report::new(json!({ "conflicts": records }), text.trim_end())
 }
 
 fn record(conflict: &Conflict) -> Json {

@@ -207,10 +207,34 @@ fn history_keeps_what_was_overwritten() {
 }
 
 #[test]
-fn no_conflict_is_ever_open() {
-    let lab = Lab::with_a();
+fn conflicts_are_listed_and_settled() {
+    let lab = Lab::new();
+    let schema = "CREATE TABLE u(id TEXT PRIMARY KEY, email TEXT UNIQUE, photo);";
+    lab.sql("A", schema);
+    lab.json(&["init", &lab.db("A")]);
+    lab.json(&["clone", &lab.db("A"), &lab.db("B")]);
     assert_eq!(lab.json(&["conflicts", &lab.db("A")]), json!({"conflicts": []}));
     assert!(lab.text(&["conflicts", &lab.db("A")]).contains("no open conflicts"));
+    lab.sql("A", "INSERT INTO u VALUES('a', 'x@', NULL)");
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    lab.sql("B", "INSERT INTO u VALUES('b', 'x@', x'00ff')");
+    assert_eq!(lab.json(&["sync", &lab.db("B")])["conflicts"], 1);
+    for site in ["A", "B"] {
+        let list = lab.json(&["conflicts", &lab.db(site)]);
+        let record = &list["conflicts"][0];
+        assert_eq!((&record["kind"], &record["table"]), (&json!("unique"), &json!("u")));
+        assert_eq!(record["shown"], json!(null));
+        assert_eq!(record["displaced"], json!({"id": "b", "email": "x@", "photo": "x'00ff'"}));
+        assert_eq!(lab.json(&["status", &lab.db(site)])["conflicts"], 1);
+        assert!(lab.text(&["conflicts", &lab.db(site)]).contains("in favour of row 'a'"));
+    }
+    let list = lab.json(&["conflicts", &lab.db("B")]);
+    let id = list["conflicts"][0]["id"].as_str().unwrap_or_default();
+    assert_eq!(lab.json(&["conflicts", &lab.db("B"), "show", &id[..6]]), list);
+    let settled = lab.json(&["conflicts", &lab.db("B"), "discard", &id[..6]]);
+    assert_eq!(settled, json!({"settled": id, "open": 0}));
+    lab.json(&["sync", &lab.db("B")]);
+    assert_eq!(lab.json(&["conflicts", &lab.db("A")]), json!({"conflicts": []}));
 }
 
 #[test]

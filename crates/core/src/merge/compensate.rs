@@ -100,6 +100,26 @@ fn takes_number(cases: &Cases<'_>, view: &view::View, at: usize) -> Option<usize
     rows.find(|(_, row)| row[alias] == old[alias]).map(|(w, _)| *w)
 }
 
+/// Shows what rows that were just settled by command mean for themselves and for those that wait.
+pub(crate) fn reshow(
+    conn: &Connection,
+    meta: &mut Meta,
+    catalog: &Catalog,
+    policies: &Policies,
+    settled: &[(u32, Rid)],
+) -> Result<()> {
+    let mut cases = Cases::new(Lookup { conn, meta, catalog }, policies)?;
+    for (no, rid) in settled {
+        let Some(table) = catalog.position_of_no(*no) else { continue };
+        if let Some(stored) = state::of(conn, meta, &catalog.tables[table], rid)? {
+            cases.touched(table, stored)?;
+        }
+    }
+    let view = view::settle(&mut cases, true)?;
+    let list = view::decide(cases, view, &mut Merged::default());
+    apply::apply(conn, meta, catalog, policies, list, &mut Merged::default())
+}
+
 /// Hidden rows whose references keep a deleted row shown.
 fn protectors(cases: &Cases<'_>, dead: usize) -> Vec<usize> {
     let (table, rid) = (cases.list[dead].table, &cases.list[dead].stored.rid);

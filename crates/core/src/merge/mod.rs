@@ -24,7 +24,7 @@ mod unique;
 mod view;
 mod words;
 
-pub(crate) use compensate::compensate;
+pub(crate) use compensate::{compensate, reshow};
 pub(crate) use words::{describe, text};
 
 use crate::catalog::Catalog;

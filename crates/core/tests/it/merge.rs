@@ -168,3 +168,67 @@ fn a_row_shown_for_another_lives_once_the_user_has_seen_it() {
         assert!(site.replica.conflicts().unwrap().is_empty());
     }
 }
+
+#[test]
+fn conflicts_are_settled_by_replicated_writes() {
+    use synqlite_core::Verb;
+    let schema =
+        "CREATE TABLE u(id TEXT PRIMARY KEY, email UNIQUE); INSERT INTO u VALUES('z','z@');";
+    let world = World::new();
+    let settled = |name: &str, verb: Verb| {
+        let mut a = world.init(&format!("{name}-a"), schema);
+        let mut b = world.clone_site(&mut a, &format!("{name}-b"));
+        a.run("INSERT INTO u VALUES('a','x@')");
+        b.run("INSERT INTO u VALUES('b','x@')");
+        settle(&mut a, &mut b);
+        let open = b.replica.conflicts().unwrap();
+        assert_eq!(open.len(), 1);
+        b.replica.settle_conflict(&open[0].id[..8], verb).unwrap();
+        b.check();
+        settle(&mut a, &mut b);
+        let rows = a.rows("SELECT id FROM u WHERE email = 'x@'");
+        assert_eq!(b.rows("SELECT id FROM u WHERE email = 'x@'"), rows);
+        (rows, a.replica.conflicts().unwrap().len(), a.replica.verify().unwrap())
+    };
+    assert_eq!(settled("prefer", Verb::Prefer), (vec!["b".to_owned()], 1, vec![]));
+    assert_eq!(settled("discard", Verb::Discard), (vec!["a".to_owned()], 0, vec![]));
+    assert_eq!(settled("accept", Verb::Accept), (vec!["a".to_owned()], 0, vec![]));
+
+    let mut a = world.init("fall-a", schema);
+    let mut b = world.clone_site(&mut a, "fall-b");
+    a.run("INSERT INTO u VALUES('a','x@')");
+    b.run("UPDATE u SET email='x@' WHERE id='z'");
+    settle(&mut a, &mut b);
+    let open = a.replica.conflicts().unwrap();
+    assert_eq!(open[0].kind, "fallback");
+    assert!(a.replica.settle_conflict(&open[0].id, Verb::Discard).is_err());
+    a.replica.settle_conflict(&open[0].id, Verb::Accept).unwrap();
+    settle(&mut a, &mut b);
+    a.run("DELETE FROM u WHERE id='a'");
+    settle(&mut a, &mut b);
+    assert_eq!(b.rows("SELECT id, email FROM u"), ["z|z@"], "what was accepted stays");
+    assert!(b.replica.conflicts().unwrap().is_empty());
+}
+
+#[test]
+fn a_deleted_parent_is_restored_for_its_hidden_child() {
+    use synqlite_core::Verb;
+    let schema = "CREATE TABLE p(id TEXT PRIMARY KEY, v);
+        CREATE TABLE c(id TEXT PRIMARY KEY, p TEXT REFERENCES p(id) ON DELETE CASCADE);
+        INSERT INTO p VALUES('P',7);";
+    let world = World::new();
+    let mut a = world.init("a", schema);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("DELETE FROM p");
+    b.run("INSERT INTO c VALUES('c','P')");
+    settle(&mut a, &mut b);
+    let open = a.replica.conflicts().unwrap();
+    assert_eq!(open[0].kind, "fk_cascade");
+    a.replica.settle_conflict(&open[0].id, Verb::Restore).unwrap();
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT p.v, c.id FROM p JOIN c ON c.p = p.id"), ["7|c"]);
+        assert!(site.replica.conflicts().unwrap().is_empty());
+        assert_eq!(site.replica.verify().unwrap(), [""; 0]);
+    }
+}

@@ -1,0 +1,174 @@
+//! Settling a conflict by command (SEMANTICS 2.7): each verb is an ordinary, replicated write, so all
+//! sites settle alike.
+
+use crate::catalog::Tracked;
+use crate::conflicts::record_id;
+use crate::merge::reshow;
+use crate::replica::{Replica, Work};
+use crate::state::{self, Body, GroupState, Stored, Waits};
+use crate::{Error, Result};
+use synqlite_wire::{Rid, Stamp};
+
+/// What to do about a conflict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// The row that lost gets what it asked for; the one that won steps aside.
+    Prefer,
+    /// The hidden row is deleted.
+    Discard,
+    /// The deleted row that others refer to lives again.
+    Restore,
+    /// What is shown is what was meant.
+    Accept,
+}
+
+/// The row of an open record.
+struct Open {
+    table: usize,
+    stored: Stored,
+    kind: String,
+    constraint: String,
+    winner: Option<Rid>,
+}
+
+impl Replica {
+    /// Settles the conflict whose id is `id` or begins with it. Returns its whole id.
+    pub fn settle_conflict(&mut self, id: &str, verb: Verb) -> Result<String> {
+        let now_ms = self.env.now_ms();
+        self.write(|work| {
+            work.fold()?;
+            let (id, open) = find(work, id)?;
+            work.meta.position += 1;
+            let stamp = work.meta.tick(now_ms);
+            let settled = match verb {
+                Verb::Prefer => prefer(work, open, stamp)?,
+                Verb::Discard => discard(work, open, stamp)?,
+                Verb::Restore => restore(work, open, stamp)?,
+                Verb::Accept if open.stored.loc.is_none() => discard(work, open, stamp)?,
+                Verb::Accept if open.stored.state.header.alive() => accept(work, open, stamp)?,
+                Verb::Accept => restore(work, open, stamp)?,
+            };
+            let Work { conn, meta, catalog, policies, .. } = work;
+            reshow(conn, meta, catalog, policies, &settled)?;
+            Ok(id)
+        })
+    }
+}
+
+fn find(work: &Work<'_>, prefix: &str) -> Result<(String, Open)> {
+    let mut found = Vec::new();
+    for (table, t) in work.catalog.tables.iter().enumerate() {
+        let sql = "SELECT id, rid, loc, state, kind, cons, winner FROM synqlite_row \
+                   WHERE +tbl = ?1 AND kind IS NOT NULL";
+        let mut statement = work.conn.prepare(sql)?;
+        let mut rows = statement.query([t.no])?;
+        while let Some(row) = rows.next()? {
+            let (rid, bytes): (Vec<u8>, Vec<u8>) = (row.get(1)?, row.get(3)?);
+            let stored = state::decode(&work.meta, t, row.get(0)?, &rid, row.get(2)?, &bytes)?;
+            let (kind, constraint): (String, String) = (row.get(4)?, row.get(5)?);
+            let id = record_id(&t.table.name, &kind, &constraint, &stored.rid);
+            let winner: Option<Vec<u8>> = row.get(6)?;
+            let winner = winner.map(|bytes| state::decode_rid(&work.meta, &bytes)).transpose()?;
+            if !prefix.is_empty() && id.starts_with(prefix) {
+                found.push((id, Open { table, stored, kind, constraint, winner }));
+            }
+        }
+    }
+    let several = found.len() > 1;
+    match found.pop() {
+        Some(open) if !several => Ok(open),
+        Some(_) => Err(Error::Refused(format!("several open conflicts have ids like {prefix}"))),
+        None => Err(Error::Refused(format!("no open conflict has id {prefix}"))),
+    }
+}
+
+type Settled = Result<Vec<(u32, Rid)>>;
+
+fn refused<T>(open: &Open, verb: &str, instead: &str) -> Result<T> {
+    let kind = &open.kind;
+    Err(Error::Refused(format!("a conflict of kind {kind} cannot be settled by {verb}; {instead}")))
+}
+
+/// The winner's claims count from now, so the loser's are earlier.
+fn prefer(work: &mut Work<'_>, open: Open, stamp: Stamp) -> Settled {
+    let t = &work.catalog.tables[open.table];
+    let Some(winner) = &open.winner else {
+        return refused(&open, "prefer", "no other row has what it asks for");
+    };
+    let Some(mut winner) = state::of(work.conn, &work.meta, t, winner)? else {
+        return refused(&open, "prefer", "the other row is gone");
+    };
+    winner.state.header.demoted = stamp;
+    let rids = vec![(t.no, winner.rid.clone()), (t.no, open.stored.rid)];
+    save(work, open.table, &winner)?;
+    Ok(rids)
+}
+
+fn discard(work: &mut Work<'_>, mut open: Open, stamp: Stamp) -> Settled {
+    if open.stored.loc.is_some() {
+        return refused(&open, "discard", "the row is visible: delete it, or accept what it shows");
+    }
+    open.stored.state.header.delete(stamp);
+    save(work, open.table, &open.stored)?;
+    Ok(vec![(work.catalog.tables[open.table].no, open.stored.rid)])
+}
+
+/// The deleted row, or the deleted parent of a hidden one, lives again.
+fn restore(work: &mut Work<'_>, mut open: Open, stamp: Stamp) -> Settled {
+    let itself = (work.catalog.tables[open.table].no, open.stored.rid.clone());
+    let dead = |stored: &Stored| !stored.state.header.alive();
+    let (table, mut stored) = if dead(&open.stored) {
+        (open.table, open.stored)
+    } else {
+        match parent(work, &open)? {
+            Some((table, stored)) if dead(&stored) => (table, stored),
+            _ => {
+                open.winner = None;
+                return refused(&open, "restore", "nothing it needs was deleted");
+            }
+        }
+    };
+    stored.state.header.cl += 1;
+    stored.state.header.cl_stamp = stamp;
+    save(work, table, &stored)?;
+    Ok(vec![(work.catalog.tables[table].no, stored.rid), itself])
+}
+
+/// The row that the foreign key of a record refers to.
+fn parent(work: &Work<'_>, open: &Open) -> Result<Option<(usize, Stored)>> {
+    let t = &work.catalog.tables[open.table];
+    let keys = t.table.foreign_keys.iter().enumerate();
+    for (f, fk) in keys.filter(|(_, fk)| open.constraint.is_empty() || fk.name == open.constraint) {
+        let g = t.table.columns[fk.columns[0]].group;
+        let at = t.table.groups[g].foreign_keys.iter().position(|&k| k == f);
+        let Body::Kept(cell) = &open.stored.state.groups[g].body else { continue };
+        let Some(rid) = at.and_then(|at| cell.refs[at].as_ref()) else { continue };
+        let Some(table) = work.catalog.position(&fk.parent) else { continue };
+        let found = state::of(work.conn, &work.meta, &work.catalog.tables[table], rid)?;
+        if let Some(stored) = found {
+            return Ok(Some((table, stored)));
+        }
+    }
+    Ok(None)
+}
+
+/// What the row shows becomes what was written.
+fn accept(work: &mut Work<'_>, mut open: Open, stamp: Stamp) -> Settled {
+    for group in &mut open.stored.state.groups {
+        if let Body::Kept(written) = &group.body {
+            let previous = Some(written.clone());
+            *group = GroupState { stamp, pinned: false, previous, body: Body::Shown };
+        }
+    }
+    save(work, open.table, &open.stored)?;
+    Ok(vec![(work.catalog.tables[open.table].no, open.stored.rid)])
+}
+
+fn save(work: &mut Work<'_>, table: usize, stored: &Stored) -> Result<()> {
+    let Work { conn, meta, catalog, .. } = work;
+    let t: &Tracked = &catalog.tables[table];
+    let position = meta.position;
+    let entry = state::put(conn, meta, t, stored, Some(position))?;
+    let settled = Waits { references: vec![], claims: vec![], conflict: None, winner: None };
+    state::record_waits(conn, meta, entry, &settled)
+}
