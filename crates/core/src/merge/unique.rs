@@ -6,7 +6,7 @@
 
 use super::cases::Conflict;
 use super::judge::{Key, Verdict};
-use super::view::{Fallback, Round, Show};
+use super::view::{Fallback, Fallbacks, Round, Show};
 use crate::Result;
 use crate::catalog::Tracked;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -18,7 +18,7 @@ pub(super) struct Outcome {
     /// Cases that have to be hidden.
     pub lost: BTreeMap<usize, Conflict>,
     /// Cases that show earlier values in some groups.
-    pub fallbacks: BTreeMap<usize, (Fallback, Conflict)>,
+    pub fallbacks: Fallbacks,
     /// Keys that were asked for.
     pub wanted: Vec<(usize, usize, Key)>,
     /// Keys that cases without their own asked for: (name of the index, key).
@@ -90,7 +90,7 @@ struct Pass<'p, 'c, 'a> {
     grants: HashMap<(usize, Vec<u8>), usize>,
     /// Which keys a case holds.
     held: HashMap<usize, BTreeMap<usize, Vec<u8>>>,
-    fallbacks: BTreeMap<usize, (Fallback, Conflict)>,
+    fallbacks: Fallbacks,
     fallback_keys: HashMap<usize, Vec<Option<Key>>>,
     /// Keys of fallbacks that were tried.
     tried: HashMap<usize, Vec<Option<Key>>>,

@@ -181,7 +181,7 @@ pub(super) struct Show<'c, 'a> {
 /// One round of a component: who is hidden, who has which number, who shows an earlier value.
 pub(super) struct Round {
     tables: Range<usize>,
-    pub hidden: BTreeMap<usize, Conflict>,
+    pub hidden: Hidden,
     pub ids: BTreeMap<usize, i64>,
     pub rows: BTreeMap<usize, Vec<Value>>,
     /// Groups whose reference an action on the parent's delete set to NULL or its default.
@@ -199,6 +199,12 @@ pub(super) struct Displayed {
 
 /// Groups that show what they were before their last write (R-FALLBACK).
 pub(super) type Fallback = BTreeSet<usize>;
+
+/// Cases that show a fallback, and what they lost.
+pub(super) type Fallbacks = BTreeMap<usize, (Fallback, Conflict)>;
+
+/// Cases that are hidden, and why.
+type Hidden = BTreeMap<usize, Conflict>;
 
 impl Show<'_, '_> {
     fn component(&mut self, tables: Range<usize>) -> Result<()> {
@@ -238,13 +244,12 @@ impl Show<'_, '_> {
     }
 
     /// Shows the candidates that are not hidden; returns those that turn out not to fit.
-    #[allow(clippy::type_complexity)]
     fn round(
         &mut self,
         tables: &Range<usize>,
         mine: &[usize],
-        hidden: BTreeMap<usize, Conflict>,
-    ) -> Result<(Round, BTreeMap<usize, (Fallback, Conflict)>, BTreeMap<usize, Conflict>)> {
+        hidden: Hidden,
+    ) -> Result<(Round, Fallbacks, Hidden)> {
         let mut round = Round {
             tables: tables.clone(),
             hidden,
@@ -288,7 +293,7 @@ impl Show<'_, '_> {
     }
 
     /// R-UNIFY: where the policy says so, the winner of a unique key stands for the losers.
-    fn unify(&mut self, lost: &BTreeMap<usize, Conflict>) {
+    fn unify(&mut self, lost: &Hidden) {
         for (&at, conflict) in lost {
             let t = &self.cases.catalog().tables[self.cases.list[at].table];
             if let Some(winner) = conflict.winner
@@ -314,12 +319,7 @@ impl Show<'_, '_> {
     }
 
     /// Displays all live cases until references among them agree.
-    fn display(
-        &self,
-        round: &mut Round,
-        live: &[usize],
-        fallbacks: &BTreeMap<usize, (Fallback, Conflict)>,
-    ) -> Result<()> {
+    fn display(&self, round: &mut Round, live: &[usize], fallbacks: &Fallbacks) -> Result<()> {
         let none = Fallback::new();
         // A key can be a reference itself; a chain of them is no longer than there are tables.
         for _ in 0..=round.tables.len().max(1) {
