@@ -85,6 +85,14 @@ fn of_table(lookup: Lookup<'_>, t: &Tracked, out: &mut Vec<Conflict>) -> Result<
             };
             group.columns.iter().zip(values).for_each(|(&c, v)| written[c] = v);
         }
+        for (g, group) in t.table.groups.iter().enumerate() {
+            let Body::Kept(cell) = &stored.state.groups[g].body else { continue };
+            for (&f, rid) in group.foreign_keys.iter().zip(&cell.refs) {
+                if let Some(rid) = rid {
+                    refer(lookup, t, f, rid, &mut written)?;
+                }
+            }
+        }
         let named = |values: &[Value]| -> Vec<(String, Value)> {
             let names = t.table.columns.iter().map(|c| c.name.clone());
             names.zip(values.iter().cloned()).collect()
@@ -111,6 +119,35 @@ fn of_table(lookup: Lookup<'_>, t: &Tracked, out: &mut Vec<Conflict>) -> Result<
             winner,
             sites,
         });
+    }
+    Ok(())
+}
+
+/// R-REF: a reference is to a row. The number it was written with may differ between sites; the key
+/// that the row has does not.
+fn refer(
+    lookup: Lookup<'_>,
+    t: &Tracked,
+    f: usize,
+    rid: &Rid,
+    written: &mut [Value],
+) -> Result<()> {
+    let fk = &t.table.foreign_keys[f];
+    let parent = lookup.parent(&fk.parent)?;
+    let Some(stored) = state::of(lookup.conn, lookup.meta, parent, rid)? else { return Ok(()) };
+    let shown = match &stored.loc {
+        Some(loc) => parent.read(lookup.conn, loc)?,
+        None => None,
+    };
+    for (&c, &p) in fk.columns.iter().zip(&fk.parent_columns) {
+        let g = parent.table.columns[p].group;
+        let i = parent.table.groups[g].columns.iter().position(|&x| x == p);
+        let value = match (&shown, &stored.state.groups[g].body, i) {
+            (Some(row), ..) => Some(row[p].clone()),
+            (None, Body::Kept(cell), Some(i)) => cell.values.get(i).cloned(),
+            _ => None,
+        };
+        written[c] = value.unwrap_or(Value::Null);
     }
     Ok(())
 }
