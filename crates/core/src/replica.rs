@@ -90,6 +90,9 @@ impl Replica {
         options: &InitOptions,
         env: Arc<dyn Environment>,
     ) -> Result<InitReport> {
+        if options.new_site {
+            refuse_unlike(path, env.clone())?;
+        }
         let conn = connect(path, true)?;
         init(&conn, path, options, env.as_ref()).map_err(|e| e.on(path))
     }
@@ -368,6 +371,17 @@ fn check_format(conn: &Connection, path: &Path) -> Result<()> {
         }
         Some(_) => Ok(()),
         None => Err(Error::Damaged("entry `format` is missing".into())),
+    }
+}
+
+/// A copy made row by row, as from a dump, may have placed rows elsewhere than its metadata says.
+fn refuse_unlike(path: &Path, env: Arc<dyn Environment>) -> Result<()> {
+    match open(path, env, false)?.verify()?.first() {
+        None => Ok(()),
+        Some(problem) => Err(Error::Refused(format!(
+            "{} is no faithful copy: {problem}. Make it with synqlite clone",
+            path.display()
+        ))),
     }
 }
 

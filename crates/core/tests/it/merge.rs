@@ -232,3 +232,20 @@ fn a_deleted_parent_is_restored_for_its_hidden_child() {
         assert_eq!(site.replica.verify().unwrap(), [""; 0]);
     }
 }
+
+#[test]
+fn a_copy_restored_from_a_dump_is_no_site_if_its_rows_moved() {
+    let world = World::new();
+    let mut a =
+        world.init("a", "CREATE TABLE log(x); INSERT INTO log VALUES('one'),('two'),('three')");
+    a.run("DELETE FROM log WHERE x = 'one'");
+    a.replica.fold().unwrap();
+    std::fs::copy(a.replica.path(), world.path("b")).unwrap();
+    let b = rusqlite::Connection::open(world.path("b")).unwrap();
+    // What a dump does to a table without a primary key: rows are numbered anew.
+    b.execute_batch("DROP TRIGGER synqlite_update_1; UPDATE log SET rowid = rowid - 1").unwrap();
+    let options = synqlite_core::InitOptions { new_site: true, ..Default::default() };
+    let env = std::sync::Arc::new(synqlite_core::System);
+    let refused = synqlite_core::Replica::init(&world.path("b"), &options, env).unwrap_err();
+    assert!(refused.to_string().contains("no faithful copy"), "{refused}");
+}
