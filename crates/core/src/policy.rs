@@ -79,6 +79,28 @@ fn check(key: &str, value: &str) -> Result<()> {
     }
 }
 
+/// Refuses a policy about a table or trigger that is not there. Only where it is set: it may reach a
+/// site before the schema change that goes with it.
+pub fn check_names(conn: &Connection, key: &str, value: &str) -> Result<()> {
+    let sql = "SELECT 1 FROM main.sqlite_master WHERE type = ?1 AND name = ?2 COLLATE NOCASE";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut need = |kind: &str, name: &str| match statement.exists(params![kind, name])? {
+        true => Ok(()),
+        false => {
+            let (key, value) = (key.to_owned(), value.to_owned());
+            Err(Error::Policy { key, value, why: format!("there is no {kind} {name}") })
+        }
+    };
+    if let Some(table) = key.strip_suffix(".on_unique") {
+        need("table", table)?;
+    }
+    if key == "fire_on_merge" {
+        let names = value.split(',').map(str::trim).filter(|name| !name.is_empty());
+        names.into_iter().try_for_each(|name| need("trigger", name))?;
+    }
+    Ok(())
+}
+
 /// Stores one setting if it is later than what is there. Returns whether it was.
 pub fn store(conn: &Connection, meta: &mut Meta, setting: &Setting) -> Result<bool> {
     let site = meta.number(conn, setting.stamp.site)?;

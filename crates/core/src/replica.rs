@@ -287,6 +287,7 @@ fn set_policies(work: &mut Work<'_>, settings: &[(String, String)], now: i64) ->
         work.meta.position += 1;
     }
     for (key, value) in settings {
+        policy::check_names(work.conn, key, value)?;
         let stamp = work.meta.tick(now);
         let setting = Setting { key: key.clone(), value: value.clone(), stamp };
         policy::store(work.conn, &mut work.meta, &setting)?;

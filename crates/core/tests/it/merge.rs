@@ -249,3 +249,17 @@ fn a_copy_restored_from_a_dump_is_no_site_if_its_rows_moved() {
     let refused = synqlite_core::Replica::init(&world.path("b"), &options, env).unwrap_err();
     assert!(refused.to_string().contains("no faithful copy"), "{refused}");
 }
+
+#[test]
+fn policies_that_name_nothing_are_refused() {
+    let world = World::new();
+    let schema = "CREATE TABLE t(x); CREATE TRIGGER keep AFTER INSERT ON t BEGIN SELECT 1; END;";
+    let mut a = world.init("a", schema);
+    let mut set = |key: &str, value: &str| a.replica.set_policies(&[(key.into(), value.into())]);
+    for (key, value) in [("fire_on_merge", "keep,kepe"), ("tt.on_unique", "unify")] {
+        let refused = set(key, value).unwrap_err().to_string();
+        assert!(refused.contains(key), "{refused}");
+    }
+    set("fire_on_merge", "KEEP").unwrap();
+    set("T.on_unique", "unify").unwrap();
+}
