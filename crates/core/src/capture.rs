@@ -22,7 +22,7 @@ use crate::Result;
 use crate::catalog::{Tracked, loc_sql};
 use crate::schema::{Collation, TableKind, UniqueIndex, quote};
 use rusqlite::Connection;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Kinds of journal entries; the low three bits of column `ev`, above them the table's number.
 pub mod op {
@@ -107,6 +107,25 @@ pub fn objects(t: &Tracked) -> Vec<(String, String)> {
         add("pin", &|name| format!("CREATE INDEX {name} ON {target}(1) WHERE 0"));
     }
     out
+}
+
+/// The names that columns have now, by number, as the trigger on deletes tells: SQLite rewrites them
+/// there when a column is renamed. The name of a dropped column stays.
+pub fn columns_of(delete_trigger: &str) -> BTreeMap<u32, String> {
+    let image = delete_trigger.split_once("(seq,v").map_or("", |(_, image)| image);
+    let numbers = image.split_once(')').map_or("", |(numbers, _)| numbers).split(",v");
+    let mut names = image.split("(SELECT OLD.\"").skip(1).map(|text| {
+        let mut name = String::new();
+        let mut chars = text.chars().peekable();
+        while let Some(c) = chars.next() {
+            if c == '"' && chars.next_if_eq(&'"').is_none() {
+                break;
+            }
+            name.push(c);
+        }
+        name
+    });
+    numbers.map_while(|no| Some((no.parse().ok()?, names.next()?))).collect()
 }
 
 /// Creates the capture objects of one table.

@@ -32,8 +32,7 @@ pub struct Folded {
 
 /// Folds the journal. Must run in a write transaction; the caller saves `meta`.
 ///
-/// `fresh` names, by table number, columns that the triggers did not know yet: every row updated
-/// since may have been updated in them.
+/// `fresh` names, by table number, columns that the triggers did not know yet.
 pub fn fold(
     conn: &Connection,
     meta: &mut Meta,
@@ -41,13 +40,19 @@ pub fn fold(
     policies: &Policies,
     fresh: &BTreeMap<u32, Vec<u32>>,
 ) -> Result<Folded> {
-    let mut windows = journal::read(conn, catalog)?;
-    for (t, window) in catalog.tables.iter().zip(&mut windows) {
-        for changed in window.changed.values_mut().filter(|changed| changed.last > 0) {
-            let fresh = fresh.get(&t.no).into_iter().flatten();
-            changed.written.extend(fresh.map(|&no| (no, changed.last)));
-        }
-    }
+    let windows = journal::read_altered(conn, catalog, fresh)?;
+    fold_windows(conn, meta, catalog, policies, windows)
+}
+
+/// Stamps what changed in each table of the catalog, in whatever way that was found out, and empties
+/// the journal.
+pub fn fold_windows(
+    conn: &Connection,
+    meta: &mut Meta,
+    catalog: &Catalog,
+    policies: &Policies,
+    windows: Vec<Window>,
+) -> Result<Folded> {
     let (position, clock) = (meta.position + 1, meta.clock);
     let mut fold = Fold {
         conn,
@@ -61,6 +66,7 @@ pub fn fold(
         left: vec![],
         enforces: policies.enforces_foreign_keys(),
         history: history::enabled(conn)?,
+        adopts: false,
     };
     for t in &catalog.tables {
         fold.pin(t)?;
@@ -100,6 +106,9 @@ struct Fold<'a> {
     /// Whether merges keep foreign keys.
     enforces: bool,
     history: bool,
+    /// Whether rows are taken in with their table: then one that is alive already, because another
+    /// site told of it, is not inserted anew.
+    adopts: bool,
 }
 
 /// What the state said of a row before this fold wrote anything.
@@ -130,7 +139,8 @@ impl Fold<'_> {
             let group = &mut stored.state.groups[t.table.columns[alias].group];
             let body = std::mem::replace(&mut group.body, Body::Shown);
             let Body::Kept(wanted) = body else { continue };
-            *group = GroupState { stamp, pinned: true, previous: Some(wanted), body: Body::Shown };
+            *group =
+                GroupState { pinned: true, previous: Some(wanted), ..GroupState::shown(stamp) };
             self.put(t, &stored)?;
             self.done.columns += 1;
         }
@@ -299,7 +309,7 @@ impl Fold<'_> {
         for (g, group) in stored.state.groups.iter_mut().enumerate() {
             let shown = || Body::Kept(cells.get(g).cloned().unwrap_or_else(|| nothing(g)));
             if let Some(&stamp) = written.get(&g) {
-                *group = GroupState { stamp, pinned: false, previous: None, body: shown() };
+                *group = GroupState { body: shown(), ..GroupState::shown(stamp) };
                 self.done.columns += 1;
             } else if group.body == Body::Shown {
                 group.body = shown();
@@ -349,8 +359,7 @@ impl Fold<'_> {
                 Some((_, cells)) if t.table.groups[g].keeps_previous => Some(cells[g].clone()),
                 _ => None,
             };
-            stored.state.groups[g] =
-                GroupState { stamp, pinned: false, previous, body: Body::Shown };
+            stored.state.groups[g] = GroupState { previous, ..GroupState::shown(stamp) };
         }
         stored.loc = Some(changed.now.clone());
         self.done.columns += written.len() as u64;
@@ -444,7 +453,9 @@ impl Fold<'_> {
         let mut stored = self.free_generation(t, key)?;
         let again = stored.state.header.cl > 0;
         let same = died.contains(&stored.rid);
-        stored.state.header.insert(stamp);
+        if !(self.adopts && stored.state.header.alive()) {
+            stored.state.header.insert(stamp);
+        }
         for g in 0..stored.state.groups.len() {
             // A row deleted and inserted again since the last fold: only what differs is a write.
             if again
@@ -651,18 +662,30 @@ pub fn adopt(
     let position = meta.position;
     let loc = crate::catalog::loc_sql(&t.table, "o.");
     if t.table.identity == crate::schema::Identity::Birth && t.table.rowid_name.is_some() {
-        let sql = format!("SELECT min({loc}), max({loc}) FROM {} AS o", t.target());
-        let (lo, hi): (Option<i64>, Option<i64>) =
-            conn.query_row(&sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let sql = format!("SELECT min({loc}), max({loc}), count(*) FROM {} AS o", t.target());
+        let (lo, hi, count): (Option<i64>, Option<i64>, i64) =
+            conn.query_row(&sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
         let (Some(lo), Some(hi)) = (lo, hi) else { return Ok(()) };
-        // Numbers of births must stay well inside 63 bits; rowids may span all 64.
-        if let Some(span) = hi.checked_sub(lo).filter(|s| *s < 1 << 60) {
+        let site = meta.number(conn, stamp.site)?;
+        // Few holes may be spanned where a rowid means the same for ever. A rebuild of the table
+        // renumbers rowids that no column shows; then it must be known which of them had rows.
+        let spared = if t.table.rowid_alias().is_some() { count } else { 0 };
+        if let Some(span) = hi.checked_sub(lo).filter(|s| *s < count.saturating_add(spared)) {
             let first = state::next_births(conn, t, span as u64 + 1)? as i64;
-            let site = meta.number(conn, stamp.site)?;
             let segment = state::Segment { lo, hi, site, first, hlc: stamp.hlc, position };
             segment.save(conn, t)?;
             return Ok(());
         }
+        let mut n = state::next_births(conn, t, count as u64)? as i64;
+        let mut statement =
+            conn.prepare(&format!("SELECT {loc} FROM {} AS o ORDER BY 1", t.target()))?;
+        let mut locs = statement.query([])?;
+        let mut runs = Runs::default();
+        while let Some(row) = locs.next()? {
+            runs.add(conn, t, row.get(0)?, (site, n), stamp.hlc, position)?;
+            n += 1;
+        }
+        return runs.finish(conn, t);
     }
     let sql = format!("SELECT {loc} FROM {} AS o", t.target());
     let mut statement = conn.prepare(&sql)?;
@@ -680,6 +703,7 @@ pub fn adopt(
         left: vec![],
         enforces: false,
         history: false,
+        adopts: true,
     };
     while let Some(row) = locs.next()? {
         fold.bear(t, &row.get(0)?, 0, &Written::new(), &BTreeSet::new(), &mut runs)?;

@@ -242,6 +242,28 @@ pub fn read(conn: &Connection, catalog: &Catalog) -> Result<Vec<Window>> {
     tables.map(|(t, replay)| settle(conn, t, replay)).collect()
 }
 
+/// [`read`] after some tables got columns that their triggers did not know, `fresh` by number of the
+/// table: an update since may have written them, and did if they do not show their default.
+pub fn read_altered(
+    conn: &Connection,
+    catalog: &Catalog,
+    fresh: &BTreeMap<u32, Vec<u32>>,
+) -> Result<Vec<Window>> {
+    let mut windows = read(conn, catalog)?;
+    for (t, window) in catalog.tables.iter().zip(&mut windows) {
+        let is_fresh = |no: &u32| fresh.get(&t.no).is_some_and(|fresh| fresh.contains(no));
+        let fresh: Vec<usize> =
+            (0..t.column_nos.len()).filter(|&c| is_fresh(&t.column_nos[c])).collect();
+        let updated = window.changed.values_mut().filter(|changed| changed.last > 0);
+        for changed in updated.filter(|_| !fresh.is_empty()) {
+            let Some(row) = t.read(conn, &changed.now)? else { continue };
+            let written = fresh.iter().filter(|&&c| row[c] != t.default_of(c));
+            changed.written.extend(written.map(|&c| (t.column_nos[c], changed.last)));
+        }
+    }
+    Ok(windows)
+}
+
 /// Compares what the entries say with what is in the table now.
 fn settle(conn: &Connection, t: &Tracked, mut replay: Replay) -> Result<Window> {
     for (loc, marks) in std::mem::take(&mut replay.rivals) {

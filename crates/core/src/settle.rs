@@ -5,7 +5,7 @@ use crate::catalog::Tracked;
 use crate::conflicts::record_id;
 use crate::merge::reshow;
 use crate::replica::{Replica, Work};
-use crate::state::{self, Body, GroupState, Stored, Waits};
+use crate::state::{self, Body, ENTRY_COLUMNS, GroupState, Stored, Waits};
 use crate::{Error, Result};
 use synqlite_wire::{Rid, Stamp};
 
@@ -58,16 +58,17 @@ impl Replica {
 fn find(work: &Work<'_>, prefix: &str) -> Result<(String, Open)> {
     let mut found = Vec::new();
     for (table, t) in work.catalog.tables.iter().enumerate() {
-        let sql = "SELECT id, rid, loc, state, kind, cons, winner FROM synqlite_row \
-                   WHERE +tbl = ?1 AND kind IS NOT NULL";
-        let mut statement = work.conn.prepare(sql)?;
+        let sql = format!(
+            "SELECT {ENTRY_COLUMNS}, kind, cons, winner FROM synqlite_row \
+             WHERE +tbl = ?1 AND kind IS NOT NULL"
+        );
+        let mut statement = work.conn.prepare(&sql)?;
         let mut rows = statement.query([t.no])?;
         while let Some(row) = rows.next()? {
-            let (rid, bytes): (Vec<u8>, Vec<u8>) = (row.get(1)?, row.get(3)?);
-            let stored = state::decode(&work.meta, t, row.get(0)?, &rid, row.get(2)?, &bytes)?;
-            let (kind, constraint): (String, String) = (row.get(4)?, row.get(5)?);
-            let id = record_id(&t.table.name, &kind, &constraint, &stored.rid);
-            let winner: Option<Vec<u8>> = row.get(6)?;
+            let stored = state::decode(&work.meta, t, row)?;
+            let (kind, constraint): (String, String) = (row.get(5)?, row.get(6)?);
+            let id = record_id(&t.canonical, &kind, &constraint, &stored.rid);
+            let winner: Option<Vec<u8>> = row.get(7)?;
             let winner = winner.map(|bytes| state::decode_rid(&work.meta, &bytes)).transpose()?;
             if !prefix.is_empty() && id.starts_with(prefix) {
                 found.push((id, Open { table, stored, kind, constraint, winner }));
@@ -157,7 +158,7 @@ fn accept(work: &mut Work<'_>, mut open: Open, stamp: Stamp) -> Settled {
     for group in &mut open.stored.state.groups {
         if let Body::Kept(written) = &group.body {
             let previous = Some(written.clone());
-            *group = GroupState { stamp, pinned: false, previous, body: Body::Shown };
+            *group = GroupState { previous, ..GroupState::shown(stamp) };
         }
     }
     save(work, open.table, &open.stored)?;

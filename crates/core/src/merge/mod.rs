@@ -25,6 +25,7 @@ mod view;
 mod words;
 
 pub(crate) use compensate::{compensate, reshow};
+pub(crate) use join::join_piece;
 pub(crate) use words::{describe, text};
 
 use crate::catalog::Catalog;
@@ -35,6 +36,7 @@ use crate::refs::Lookup;
 use crate::state::{self, Stored};
 use crate::{Error, Result};
 use cases::Cases;
+use join::Place;
 use rusqlite::Connection;
 use synqlite_wire::{Delta, Value};
 
@@ -104,12 +106,12 @@ pub fn merge(
     if !force {
         check_skew(meta, delta, now_ms)?;
     }
+    let tables = join::match_tables(conn, catalog, delta)?;
     if history::enabled(conn)? {
-        let tables = join::match_tables(catalog, delta)?;
         for change in &delta.rows {
             let Some(matched) = &tables[change.table as usize] else { continue };
-            let t = &catalog.tables[matched.position];
-            history::receive(conn, meta, t, &matched.groups, change)?;
+            let columns: Vec<_> = matched.units.iter().map(|unit| &unit.columns[..]).collect();
+            history::receive(conn, meta, matched.table(catalog), &columns, change)?;
         }
     }
     meta.position += 1;
@@ -119,16 +121,20 @@ pub fn merge(
     }
     let mut merged = show(conn, meta, |meta, judged| {
         let mut merged = Merged::default();
-        let tables = join::match_tables(catalog, delta)?;
-        let lookup = Lookup { conn, meta, catalog };
         let mut rows: Vec<(usize, Stored, Option<Vec<Value>>)> = Vec::new();
         for change in &delta.rows {
             let Some(matched) = &tables[change.table as usize] else { continue };
-            let t = &catalog.tables[matched.position];
-            let joined = join::join(lookup, t, matched, &delta.upto, change, &mut merged)?;
-            rows.extend(joined.map(|(stored, old)| (matched.position, stored, old)));
+            let Place::Here(position) = matched.place else {
+                let t = matched.table(catalog);
+                merged.rows += u64::from(join::keep(conn, meta, t, matched, change)?);
+                continue;
+            };
+            let joined =
+                join::join(conn, meta, catalog, matched, &delta.upto, change, &mut merged)?;
+            rows.extend(joined.map(|(stored, old)| (position, stored, old)));
         }
-        merged.rows = rows.len() as u64;
+        merged.rows += rows.len() as u64;
+        let lookup = Lookup { conn, meta, catalog };
         let mut cases = Cases::new(lookup, policies)?;
         for (table, stored, old) in rows {
             cases.push(table, stored, old, true)?;

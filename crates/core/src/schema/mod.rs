@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+mod constant;
 mod describe;
 mod groups;
 mod order;
@@ -16,6 +17,7 @@ mod sql;
 #[cfg(test)]
 mod tests;
 
+pub use constant::constant;
 pub use read::read;
 pub use synqlite_wire::key::Collation;
 
@@ -41,6 +43,9 @@ pub struct Selection {
     pub only: Vec<String>,
     /// None of these.
     pub exclude: Vec<String>,
+    /// Whether a selection or policy that names what is not there is an error. It is when somebody
+    /// sets it; a replica may get a policy before the schema change that goes with it.
+    pub strict: bool,
 }
 
 /// Something that is not replicated.
@@ -214,6 +219,25 @@ impl Schema {
 }
 
 impl Table {
+    /// A table that this database does not have: no columns, so no groups.
+    pub fn absent(name: &str) -> Table {
+        Table {
+            name: name.to_owned(),
+            columns: vec![],
+            generated: vec![],
+            kind: TableKind::WithoutRowid,
+            rowid_name: None,
+            primary_key: vec![],
+            key_collations: vec![],
+            foreign_keys: vec![],
+            uniques: vec![],
+            groups: vec![],
+            identity: Identity::Birth,
+            autoincrement: false,
+            indexed: true,
+        }
+    }
+
     /// Position of the `INTEGER PRIMARY KEY` column, if the table has one.
     pub fn rowid_alias(&self) -> Option<usize> {
         match self.kind {

@@ -4,5 +4,6 @@
 mod capture;
 mod constrained;
 mod merge;
+mod migrate;
 mod random;
 mod site;
