@@ -62,7 +62,7 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
         let (tracked, fresh) = number(conn, *no, canonical, table, &present)?;
         let missing = |kind: &&str| !present.contains_key(&capture::own_name(kind, *no));
         // Dropping a table takes its triggers along, and rebuilding one under its name too.
-        let gap = ["insert", "update", "delete"].iter().any(|kind| missing(kind));
+        let gap = ["insert", "update", "delete"].iter().any(missing);
         let complete =
             || capture::objects(&tracked).iter().all(|(name, _)| present.contains_key(name));
         if *shape != tracked.table.describe() || !complete() {
