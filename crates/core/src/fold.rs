@@ -6,14 +6,20 @@
 //! first, and from there the larger of `h` and each later millisecond, so that writes of one
 //! millisecond share a stamp and no stamp ever repeats one of an earlier fold (R-HLC).
 
+mod actions;
+
+pub(crate) use actions::{Acted, ActedOn};
+
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::history;
 use crate::journal::{self, Changed, Gone, Millis, Window, Written};
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
+use crate::schema::ForeignKey;
 use crate::state::{self, Body, GroupState, RowState, Runs, Stored};
 use crate::{Error, Result};
+use actions::{Actions, Replaced};
 use rusqlite::Connection;
 use std::cell::RefCell;
 use std::collections::hash_map::Entry;
@@ -56,8 +62,10 @@ pub fn fold(
         position,
         stamps: BTreeMap::new(),
         done: Folded::default(),
-        conflicts: state::anyone_waits(conn)?,
+        conflicts: state::any_conflict(conn)?,
+        waits: state::anyone_waits(conn)?,
         touched: vec![],
+        acted: vec![],
         left: vec![],
         enforces: policies.enforces_foreign_keys(),
         history: history::enabled(conn)?,
@@ -73,14 +81,14 @@ pub fn fold(
         }
         fold.orphans()?;
     }
-    let (done, touched) = (fold.done, fold.touched);
+    let (done, touched, acted) = (fold.done, fold.touched, fold.acted);
     // Whoever pulls names what it has by position, so it moves whenever a stamp was given.
     if meta.clock > clock {
         meta.position = position;
     }
     journal::clear(conn, catalog)?;
-    if !touched.is_empty() {
-        crate::merge::compensate(conn, meta, catalog, policies, touched)?;
+    if !touched.is_empty() || !acted.is_empty() {
+        crate::merge::compensate(conn, meta, catalog, policies, &touched, acted)?;
     }
     Ok(done)
 }
@@ -92,9 +100,13 @@ struct Fold<'a> {
     position: i64,
     stamps: BTreeMap<Millis, Stamp>,
     done: Folded,
-    /// Whether some row waits for another; then the rows this fold wrote are remembered.
+    /// Whether a conflict is open; then the rows this fold wrote are remembered.
     conflicts: bool,
     touched: Vec<(u32, Rid)>,
+    /// Whether some row waits for another.
+    waits: bool,
+    /// Rows on which foreign keys acted.
+    acted: Vec<ActedOn>,
     /// Rows that left their keys: table, row, former values.
     left: Vec<(usize, Rid, Vec<Value>)>,
     /// Whether merges keep foreign keys.
@@ -107,6 +119,10 @@ struct Before {
     stored: Stored,
     /// Its row at the last fold as far as an image tells, and the cells of its groups.
     image: Option<(Vec<Value>, Vec<Cell>)>,
+    /// Whether CASCADE deleted it.
+    cascaded: bool,
+    /// Its references that actions replaced.
+    replaced: Replaced,
 }
 
 /// Rows of one table that were there at the last fold, by where they were.
@@ -149,6 +165,7 @@ impl Fold<'_> {
             }
             for changed in window.changed.values() {
                 times.extend(changed.replaced.map(|r| r.at));
+                times.extend(changed.set.values().filter_map(|set| set.since));
                 times.extend(changed.written.values());
             }
         }
@@ -190,7 +207,12 @@ impl Fold<'_> {
                     }
                     None => None,
                 };
-                befores.insert(from.clone(), Before { stored, image });
+                let (cascaded, replaced) = (false, Replaced::new());
+                befores.insert(from.clone(), Before { stored, image, cascaded, replaced });
+            }
+            if self.enforces {
+                let actions = Actions { lookup, windows, formers: &formers };
+                actions::mark(&actions, t, window, &mut befores)?;
             }
             Ok(befores)
         };
@@ -284,9 +306,10 @@ impl Fold<'_> {
         Ok(())
     }
 
-    /// A row is gone: the next even causal length. It keeps its values.
+    /// A row is gone: the next even causal length, or none if its parent took it along. It keeps its
+    /// values.
     fn bury(&mut self, t: &Tracked, gone: &Gone, before: Before) -> Result<()> {
-        let Before { mut stored, image } = before;
+        let Before { mut stored, image, cascaded, .. } = before;
         let (old, cells) = image.unwrap_or_else(|| (vec![], vec![]));
         if !old.is_empty() {
             self.leaves(t, &stored.rid, old);
@@ -305,14 +328,24 @@ impl Fold<'_> {
                 group.body = shown();
             }
         }
-        stored.state.header.delete(self.at(gone.at));
+        let (header, stamp) = (&mut stored.state.header, self.stamps[&gone.at]);
+        // A dead row that was shown for another's sake has nothing to come back to.
+        if cascaded && header.cl % 2 == 1 {
+            header.cascade(stamp);
+            self.acted.push((t.no, stored.rid.clone(), Acted::Deleted));
+        } else {
+            header.delete(stamp);
+        }
         stored.loc = None;
         self.put(t, &stored)
     }
 
     fn change(&mut self, t: &Tracked, changed: &Changed, before: Before) -> Result<()> {
-        let Before { mut stored, image } = before;
+        let Before { mut stored, image, replaced, .. } = before;
         let mut written = self.groups_written(t, &changed.written);
+        written.retain(|g, _| !replaced.contains_key(g));
+        let acted = !replaced.is_empty();
+        self.keep_replaced(t, &mut stored, replaced, image.as_ref().map(|(_, cells)| &cells[..]));
         if let (Some(replaced), Some((old, _))) = (changed.replaced, &image) {
             let stamp = self.at(replaced.at);
             stored.state.header.insert(stamp);
@@ -338,7 +371,7 @@ impl Fold<'_> {
         if let (Some(_), None, Some((old, _))) = (changed.previous, changed.replaced, &image) {
             self.leaves(t, &stored.rid, old.clone());
         }
-        if written.is_empty() && !moved && changed.replaced.is_none() {
+        if written.is_empty() && !moved && changed.replaced.is_none() && !acted {
             if stored.entry.is_some() {
                 state::put(self.conn, self.meta, t, &stored, None)?;
             }
@@ -519,11 +552,14 @@ impl Fold<'_> {
             history::record(self.conn, self.meta, t, stored)?;
         }
         let entry = state::put(self.conn, self.meta, t, stored, Some(self.position))?;
-        if self.conflicts {
+        let references = state::kept_references(self.catalog, t, stored);
+        self.waits |= !references.is_empty();
+        if self.conflicts || self.waits && (stored.entry.is_some() || !references.is_empty()) {
             // Whatever it waited for, this write is what it shows now; compensation looks again.
-            let settled =
-                state::Waits { references: vec![], claims: vec![], conflict: None, winner: None };
+            let settled = state::Waits { references, claims: vec![], conflict: None, winner: None };
             state::record_waits(self.conn, self.meta, entry, &settled)?;
+        }
+        if self.conflicts {
             self.touched.push((t.no, stored.rid.clone()));
         }
         Ok(())
@@ -569,22 +605,7 @@ fn old_reference(
         return Ok(None);
     }
     let parent = lookup.parent(&fk.parent)?;
-    let position = lookup.catalog.position(&fk.parent).unwrap_or(0);
-    let alias = parent.table.rowid_alias().map(|c| vec![c]);
-    let from = if alias.as_ref() == Some(&fk.parent_columns) {
-        key[0].as_integer().map(Loc::Row)
-    } else {
-        let now = parent.find(lookup.conn, &fk.parent_columns, &key)?.into_iter().next();
-        let place = |now: Loc| {
-            let moved = windows[position].changed.iter().find(|(_, c)| c.now == now);
-            moved.map_or(now, |(from, _)| from.clone())
-        };
-        match formers.place(lookup, windows, position, &fk.parent_columns, &key)? {
-            Some(from) => Some(from),
-            None => now.map(place),
-        }
-    };
-    if let Some(from) = from
+    if let Some(from) = place_of(lookup, windows, formers, fk, &key)?
         && let Some(stored) = state::at(lookup.conn, lookup.meta, parent, &from)?
     {
         return Ok(Some(stored.rid));
@@ -597,6 +618,31 @@ fn old_reference(
     let Some(key) = lookup.key_rid(parent, &by_key)? else { return Ok(None) };
     let rid = Rid::Key { key, generation: 0 };
     Ok(state::of(lookup.conn, lookup.meta, parent, &rid)?.map(|stored| stored.rid))
+}
+
+/// Where the row was, at the last fold, that then had a key to which a foreign key refers.
+fn place_of(
+    lookup: &Lookup<'_>,
+    windows: &[Window],
+    formers: &Formers,
+    fk: &ForeignKey,
+    key: &[Value],
+) -> Result<Option<Loc>> {
+    let parent = lookup.parent(&fk.parent)?;
+    let position = lookup.catalog.position(&fk.parent).unwrap_or(0);
+    let alias = parent.table.rowid_alias().map(|c| vec![c]);
+    if alias.as_ref() == Some(&fk.parent_columns) {
+        return Ok(key[0].as_integer().map(Loc::Row));
+    }
+    if let Some(from) = formers.place(lookup, windows, position, &fk.parent_columns, key)? {
+        return Ok(Some(from));
+    }
+    let now = parent.find(lookup.conn, &fk.parent_columns, key)?.into_iter().next();
+    let place = |now: Loc| {
+        let moved = windows[position].changed.iter().find(|(_, c)| c.now == now);
+        moved.map_or(now, |(from, _)| from.clone())
+    };
+    Ok(now.map(place))
 }
 
 /// Where rows were that have left their keys since the last fold, by those keys.
@@ -676,7 +722,9 @@ pub fn adopt(
         stamps: BTreeMap::from([(0, stamp)]),
         done: Folded::default(),
         conflicts: false,
+        waits: false,
         touched: vec![],
+        acted: vec![],
         left: vec![],
         enforces: false,
         history: false,

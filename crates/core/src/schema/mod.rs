@@ -100,6 +100,9 @@ pub struct Table {
     pub identity: Identity,
     /// Whether it is declared AUTOINCREMENT.
     pub autoincrement: bool,
+    /// Whether a delete of a row makes a foreign key act on rows of replicated tables: CASCADE, SET
+    /// NULL or SET DEFAULT.
+    pub acts_on_delete: bool,
     /// Whether it has any index, of any kind. VACUUM renumbers the rowids of a table without one.
     pub indexed: bool,
 }
@@ -210,6 +213,14 @@ impl Schema {
     /// The replicated table of this name, compared as SQLite compares names.
     pub fn table(&self, name: &str) -> Option<&Table> {
         self.tables.iter().find(|t| t.name.eq_ignore_ascii_case(name))
+    }
+}
+
+impl ForeignKey {
+    /// Whether a delete or a change of the key of the parent sets its columns to NULL or defaults.
+    pub fn sets(&self) -> bool {
+        let sets = |action| matches!(action, Action::SetNull | Action::SetDefault);
+        self.enforced && (sets(self.on_delete) || sets(self.on_update))
     }
 }
 
