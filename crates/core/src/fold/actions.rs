@@ -6,7 +6,8 @@
 //! An action is no write: that the parent is gone is all there is to know, and from that every site
 //! derives what the child shows.
 
-use super::{Befores, Formers, old_cells, place_of};
+use super::Befores;
+use super::former::{Formers, old_cells, place_of};
 use crate::catalog::{Loc, Tracked};
 use crate::journal::{self, Changed, Gone, Millis, Set, Window};
 use crate::refs::Lookup;
