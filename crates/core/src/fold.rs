@@ -6,6 +6,11 @@
 //! first, and from there the larger of `h` and each later millisecond, so that writes of one
 //! millisecond share a stamp and no stamp ever repeats one of an earlier fold (R-HLC).
 
+mod actions;
+mod former;
+
+pub(crate) use actions::{Acted, ActedOn};
+
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::history;
 use crate::journal::{self, Changed, Gone, Millis, Window, Written};
@@ -14,11 +19,10 @@ use crate::policy::Policies;
 use crate::refs::Lookup;
 use crate::state::{self, Body, GroupState, RowState, Runs, Stored};
 use crate::{Error, Result};
+use actions::{Actions, Replaced};
+use former::{Formers, image_of, old_cells};
 use rusqlite::Connection;
-use std::cell::RefCell;
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use synqlite_wire::key::{KeyPart, encode};
+use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::{Cell, Rid, Stamp, Value};
 
 /// What a fold recorded.
@@ -61,8 +65,10 @@ pub fn fold_windows(
         position,
         stamps: BTreeMap::new(),
         done: Folded::default(),
-        conflicts: state::anyone_waits(conn)?,
+        conflicts: state::any_conflict(conn)?,
+        waits: state::anyone_waits(conn)?,
         touched: vec![],
+        acted: vec![],
         left: vec![],
         enforces: policies.enforces_foreign_keys(),
         history: history::enabled(conn)?,
@@ -79,14 +85,14 @@ pub fn fold_windows(
         }
         fold.orphans()?;
     }
-    let (done, touched) = (fold.done, fold.touched);
+    let (done, touched, acted) = (fold.done, fold.touched, fold.acted);
     // Whoever pulls names what it has by position, so it moves whenever a stamp was given.
     if meta.clock > clock {
         meta.position = position;
     }
     journal::clear(conn, catalog)?;
-    if !touched.is_empty() {
-        crate::merge::compensate(conn, meta, catalog, policies, touched)?;
+    if !touched.is_empty() || !acted.is_empty() {
+        crate::merge::compensate(conn, meta, catalog, policies, &touched, acted)?;
     }
     Ok(done)
 }
@@ -98,9 +104,13 @@ struct Fold<'a> {
     position: i64,
     stamps: BTreeMap<Millis, Stamp>,
     done: Folded,
-    /// Whether some row waits for another; then the rows this fold wrote are remembered.
+    /// Whether a conflict is open; then the rows this fold wrote are remembered.
     conflicts: bool,
     touched: Vec<(u32, Rid)>,
+    /// Whether some row waits for another.
+    waits: bool,
+    /// Rows on which foreign keys acted.
+    acted: Vec<ActedOn>,
     /// Rows that left their keys: table, row, former values.
     left: Vec<(usize, Rid, Vec<Value>)>,
     /// Whether merges keep foreign keys.
@@ -116,6 +126,10 @@ struct Before {
     stored: Stored,
     /// Its row at the last fold as far as an image tells, and the cells of its groups.
     image: Option<(Vec<Value>, Vec<Cell>)>,
+    /// Whether CASCADE deleted it.
+    cascaded: bool,
+    /// Its references that actions replaced.
+    replaced: Replaced,
 }
 
 /// Rows of one table that were there at the last fold, by where they were.
@@ -159,6 +173,7 @@ impl Fold<'_> {
             }
             for changed in window.changed.values() {
                 times.extend(changed.replaced.map(|r| r.at));
+                times.extend(changed.set.values().filter_map(|set| set.since));
                 times.extend(changed.written.values());
             }
         }
@@ -200,7 +215,12 @@ impl Fold<'_> {
                     }
                     None => None,
                 };
-                befores.insert(from.clone(), Before { stored, image });
+                let (cascaded, replaced) = (false, Replaced::new());
+                befores.insert(from.clone(), Before { stored, image, cascaded, replaced });
+            }
+            if self.enforces {
+                let actions = Actions { lookup, windows, formers: &formers };
+                actions::mark(&actions, t, window, &mut befores)?;
             }
             Ok(befores)
         };
@@ -294,9 +314,10 @@ impl Fold<'_> {
         Ok(())
     }
 
-    /// A row is gone: the next even causal length. It keeps its values.
+    /// A row is gone: the next even causal length, or none if its parent took it along. It keeps its
+    /// values.
     fn bury(&mut self, t: &Tracked, gone: &Gone, before: Before) -> Result<()> {
-        let Before { mut stored, image } = before;
+        let Before { mut stored, image, cascaded, .. } = before;
         let (old, cells) = image.unwrap_or_else(|| (vec![], vec![]));
         if !old.is_empty() {
             self.leaves(t, &stored.rid, old);
@@ -315,14 +336,24 @@ impl Fold<'_> {
                 group.body = shown();
             }
         }
-        stored.state.header.delete(self.at(gone.at));
+        let (header, stamp) = (&mut stored.state.header, self.stamps[&gone.at]);
+        // A dead row that was shown for another's sake has nothing to come back to.
+        if cascaded && header.cl % 2 == 1 {
+            header.cascade(stamp);
+            self.acted.push((t.no, stored.rid.clone(), Acted::Deleted));
+        } else {
+            header.delete(stamp);
+        }
         stored.loc = None;
         self.put(t, &stored)
     }
 
     fn change(&mut self, t: &Tracked, changed: &Changed, before: Before) -> Result<()> {
-        let Before { mut stored, image } = before;
+        let Before { mut stored, image, replaced, .. } = before;
         let mut written = self.groups_written(t, &changed.written);
+        written.retain(|g, _| !replaced.contains_key(g));
+        let acted = !replaced.is_empty();
+        self.keep_replaced(t, &mut stored, replaced, image.as_ref().map(|(_, cells)| &cells[..]));
         if let (Some(replaced), Some((old, _))) = (changed.replaced, &image) {
             let stamp = self.at(replaced.at);
             stored.state.header.insert(stamp);
@@ -348,7 +379,7 @@ impl Fold<'_> {
         if let (Some(_), None, Some((old, _))) = (changed.previous, changed.replaced, &image) {
             self.leaves(t, &stored.rid, old.clone());
         }
-        if written.is_empty() && !moved && changed.replaced.is_none() {
+        if written.is_empty() && !moved && changed.replaced.is_none() && !acted {
             if stored.entry.is_some() {
                 state::put(self.conn, self.meta, t, &stored, None)?;
             }
@@ -361,8 +392,12 @@ impl Fold<'_> {
             };
             stored.state.groups[g] = GroupState { previous, ..GroupState::shown(stamp) };
         }
+        let pinned = self.fallbacks(t, &stored, &written)?;
+        for (&g, &stamp) in &pinned {
+            stored.state.groups[g] = GroupState::shown(stamp);
+        }
         stored.loc = Some(changed.now.clone());
-        self.done.columns += written.len() as u64;
+        self.done.columns += (written.len() + pinned.len()) as u64;
         let refers = |g: &usize| !t.table.groups[*g].foreign_keys.is_empty();
         if written.keys().any(refers)
             && let Some(row) = t.read(self.conn, &changed.now)?
@@ -371,6 +406,35 @@ impl Fold<'_> {
             self.touched.push((t.no, stored.rid.clone()));
         }
         self.put(t, &stored)
+    }
+
+    /// R-PINKEY: who writes a part of a unique key means the whole key as it is shown. So its other
+    /// parts that show a former value are written too, when that part is.
+    fn fallbacks(
+        &self,
+        t: &Tracked,
+        stored: &Stored,
+        written: &BTreeMap<usize, Stamp>,
+    ) -> Result<BTreeMap<usize, Stamp>> {
+        let mut pinned = BTreeMap::new();
+        let Some(entry) = stored.entry.filter(|_| self.conflicts) else { return Ok(pinned) };
+        let sql = "SELECT 1 FROM synqlite_row WHERE id = ?1 AND kind = 'fallback'";
+        if !self.conn.prepare_cached(sql)?.exists([entry])? {
+            return Ok(pinned);
+        }
+        for index in &t.table.uniques {
+            let parts: BTreeSet<usize> =
+                index.columns.iter().map(|&c| t.table.columns[c].group).collect();
+            let Some(&stamp) = parts.iter().filter_map(|g| written.get(g)).max() else { continue };
+            for g in parts.into_iter().filter(|g| !written.contains_key(g)) {
+                let group = &stored.state.groups[g];
+                if group.body != Body::Shown && group.previous.is_some() {
+                    let latest = pinned.entry(g).or_insert(stamp);
+                    *latest = stamp.max(*latest);
+                }
+            }
+        }
+        Ok(pinned)
     }
 
     /// R-REF: whether a group changed only because its references followed their rows' keys, as ON
@@ -530,124 +594,17 @@ impl Fold<'_> {
             history::record(self.conn, self.meta, t, stored)?;
         }
         let entry = state::put(self.conn, self.meta, t, stored, Some(self.position))?;
-        if self.conflicts {
+        let references = state::kept_references(self.catalog, t, stored);
+        self.waits |= !references.is_empty();
+        if self.conflicts || self.waits && (stored.entry.is_some() || !references.is_empty()) {
             // Whatever it waited for, this write is what it shows now; compensation looks again.
-            let settled =
-                state::Waits { references: vec![], claims: vec![], conflict: None, winner: None };
+            let settled = state::Waits { references, claims: vec![], conflict: None, winner: None };
             state::record_waits(self.conn, self.meta, entry, &settled)?;
+        }
+        if self.conflicts {
             self.touched.push((t.no, stored.rid.clone()));
         }
         Ok(())
-    }
-}
-
-/// Journal entry with the before-image that tells most of a changed row.
-fn image_of(changed: &Changed) -> Option<i64> {
-    changed.replaced.map(|r| r.image).or(changed.previous)
-}
-
-/// Cells of a before-image. Its references are to rows that had those keys before this fold.
-fn old_cells(
-    lookup: &Lookup<'_>,
-    windows: &[Window],
-    formers: &Formers,
-    t: &Tracked,
-    row: &[Value],
-) -> Result<Vec<Cell>> {
-    let groups = t.table.groups.iter();
-    let cell = |group: &crate::schema::Group| -> Result<Cell> {
-        let values = group.columns.iter().map(|&c| row[c].clone()).collect();
-        let refs = group
-            .foreign_keys
-            .iter()
-            .map(|&fk| old_reference(lookup, windows, formers, t, fk, row));
-        Ok(Cell { values, refs: refs.collect::<Result<_>>()? })
-    };
-    groups.map(cell).collect()
-}
-
-fn old_reference(
-    lookup: &Lookup<'_>,
-    windows: &[Window],
-    formers: &Formers,
-    t: &Tracked,
-    fk: usize,
-    row: &[Value],
-) -> Result<Option<Rid>> {
-    let fk = &t.table.foreign_keys[fk];
-    let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
-    if key.iter().any(Value::is_null) {
-        return Ok(None);
-    }
-    let parent = lookup.parent(&fk.parent)?;
-    let position = lookup.catalog.position(&fk.parent).unwrap_or(0);
-    let alias = parent.table.rowid_alias().map(|c| vec![c]);
-    let from = if alias.as_ref() == Some(&fk.parent_columns) {
-        key[0].as_integer().map(Loc::Row)
-    } else {
-        let now = parent.find(lookup.conn, &fk.parent_columns, &key)?.into_iter().next();
-        let place = |now: Loc| {
-            let moved = windows[position].changed.iter().find(|(_, c)| c.now == now);
-            moved.map_or(now, |(from, _)| from.clone())
-        };
-        match formers.place(lookup, windows, position, &fk.parent_columns, &key)? {
-            Some(from) => Some(from),
-            None => now.map(place),
-        }
-    };
-    if let Some(from) = from
-        && let Some(stored) = state::at(lookup.conn, lookup.meta, parent, &from)?
-    {
-        return Ok(Some(stored.rid));
-    }
-    // The parent may have died in the same window; a key names it without its row.
-    let mut by_key = vec![Value::Null; parent.table.columns.len()];
-    for (&c, value) in fk.parent_columns.iter().zip(key) {
-        by_key[c] = value;
-    }
-    let Some(key) = lookup.key_rid(parent, &by_key)? else { return Ok(None) };
-    let rid = Rid::Key { key, generation: 0 };
-    Ok(state::of(lookup.conn, lookup.meta, parent, &rid)?.map(|stored| stored.rid))
-}
-
-/// Where rows were that have left their keys since the last fold, by those keys.
-#[derive(Default)]
-struct Formers(RefCell<HashMap<(usize, Vec<usize>), Places>>);
-
-/// Where a row was, by the bytes of its key.
-type Places = HashMap<Vec<u8>, Loc>;
-
-impl Formers {
-    /// Where the row of the table at `position` was that had `key` at the last fold.
-    fn place(
-        &self,
-        lookup: &Lookup<'_>,
-        windows: &[Window],
-        position: usize,
-        columns: &[usize],
-        key: &[Value],
-    ) -> Result<Option<Loc>> {
-        let encoded =
-            |key: Vec<Value>| encode(&key.into_iter().map(KeyPart::Value).collect::<Vec<_>>());
-        let mut known = self.0.borrow_mut();
-        let entry = known.entry((position, columns.to_vec()));
-        let places = match entry {
-            Entry::Occupied(places) => places.into_mut(),
-            Entry::Vacant(empty) => {
-                let (t, window) = (&lookup.catalog.tables[position], &windows[position]);
-                let changed = window.changed.iter().filter_map(|(at, c)| Some((at, image_of(c)?)));
-                let gone = window.gone.iter().filter_map(|(at, g)| Some((at, g.image?)));
-                let mut places = HashMap::new();
-                for (from, seq) in changed.chain(gone) {
-                    if let Some(row) = journal::image(lookup.conn, t, seq)? {
-                        let key = columns.iter().map(|&c| row[c].clone()).collect();
-                        places.insert(encoded(key), from.clone());
-                    }
-                }
-                empty.insert(places)
-            }
-        };
-        Ok(places.get(&encoded(key.to_vec())).cloned())
     }
 }
 
@@ -699,7 +656,9 @@ pub fn adopt(
         stamps: BTreeMap::from([(0, stamp)]),
         done: Folded::default(),
         conflicts: false,
+        waits: false,
         touched: vec![],
+        acted: vec![],
         left: vec![],
         enforces: false,
         history: false,

@@ -35,6 +35,8 @@ const DDL: &[&str] = &[
     "CREATE UNIQUE INDEX synqlite_row_rid ON synqlite_row(tbl, rid)",
     "CREATE UNIQUE INDEX synqlite_row_loc ON synqlite_row(tbl, loc) WHERE loc IS NOT NULL",
     "CREATE INDEX synqlite_row_wants ON synqlite_row(tbl, wants) WHERE wants IS NOT NULL",
+    "CREATE INDEX synqlite_row_pending ON synqlite_row(tbl, loc) \
+     WHERE wants IS NOT NULL AND loc IS NOT NULL",
     "CREATE INDEX synqlite_row_position ON synqlite_row(position)",
     "CREATE INDEX synqlite_row_kind ON synqlite_row(kind) WHERE kind IS NOT NULL",
     "CREATE TABLE synqlite_reference(tbl INTEGER, rid BLOB, entry INTEGER, \

@@ -275,14 +275,22 @@ fn unnoticed(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<Window> {
         }
     }
     for loc in known.difference(&there) {
-        let gone = Gone { at: 0, was: loc.clone(), image: None, written: BTreeMap::new() };
+        let written = BTreeMap::new();
+        let gone = Gone { at: 0, was: loc.clone(), image: None, began: None, written };
         window.gone.insert(loc.clone(), gone);
     }
     Ok(window)
 }
 
 fn changed(loc: &Loc, written: BTreeMap<u32, i64>) -> Changed {
-    Changed { now: loc.clone(), written, replaced: None, previous: None, last: 0 }
+    Changed {
+        now: loc.clone(),
+        written,
+        replaced: None,
+        previous: None,
+        set: BTreeMap::new(),
+        last: 0,
+    }
 }
 
 /// Rows in which new columns hold something else than their default, although nobody is known to

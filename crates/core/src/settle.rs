@@ -7,6 +7,7 @@ use crate::merge::reshow;
 use crate::replica::{Replica, Work};
 use crate::state::{self, Body, ENTRY_COLUMNS, GroupState, Stored, Waits};
 use crate::{Error, Result};
+use std::collections::BTreeSet;
 use synqlite_wire::{Rid, Stamp};
 
 /// What to do about a conflict.
@@ -121,9 +122,9 @@ fn restore(work: &mut Work<'_>, mut open: Open, stamp: Stamp) -> Settled {
     let (table, mut stored) = if dead(&open.stored) {
         (open.table, open.stored)
     } else {
-        match parent(work, &open)? {
-            Some((table, stored)) if dead(&stored) => (table, stored),
-            _ => {
+        match dead_ancestor(work, open.table, &open.stored, &open.constraint)? {
+            Some(found) => found,
+            None => {
                 open.winner = None;
                 return refused(&open, "restore", "nothing it needs was deleted");
             }
@@ -135,19 +136,33 @@ fn restore(work: &mut Work<'_>, mut open: Open, stamp: Stamp) -> Settled {
     Ok(vec![(work.catalog.tables[table].no, stored.rid), itself])
 }
 
-/// The row that the foreign key of a record refers to.
-fn parent(work: &Work<'_>, open: &Open) -> Result<Option<(usize, Stored)>> {
-    let t = &work.catalog.tables[open.table];
-    let keys = t.table.foreign_keys.iter().enumerate();
-    for (f, fk) in keys.filter(|(_, fk)| open.constraint.is_empty() || fk.name == open.constraint) {
-        let g = t.table.columns[fk.columns[0]].group;
-        let at = t.table.groups[g].foreign_keys.iter().position(|&k| k == f);
-        let Body::Kept(cell) = &open.stored.state.groups[g].body else { continue };
-        let Some(rid) = at.and_then(|at| cell.refs[at].as_ref()) else { continue };
-        let Some(table) = work.catalog.position(&fk.parent) else { continue };
-        let found = state::of(work.conn, &work.meta, &work.catalog.tables[table], rid)?;
-        if let Some(stored) = found {
-            return Ok(Some((table, stored)));
+/// The dead row that a row refers to by the foreign key `constraint`, or by any if that is empty;
+/// through rows that are hidden themselves.
+fn dead_ancestor(
+    work: &Work<'_>,
+    table: usize,
+    stored: &Stored,
+    constraint: &str,
+) -> Result<Option<(usize, Stored)>> {
+    let mut asked = BTreeSet::new();
+    let mut ask = vec![(table, stored.clone(), constraint)];
+    while let Some((table, stored, constraint)) = ask.pop() {
+        let t = &work.catalog.tables[table];
+        let keys = t.table.foreign_keys.iter().enumerate();
+        for (f, fk) in keys.filter(|(_, fk)| constraint.is_empty() || fk.name == constraint) {
+            let g = t.table.columns[fk.columns[0]].group;
+            let at = t.table.groups[g].foreign_keys.iter().position(|&k| k == f);
+            let Body::Kept(cell) = &stored.state.groups[g].body else { continue };
+            let Some(rid) = at.and_then(|at| cell.refs[at].as_ref()) else { continue };
+            let Some(table) = work.catalog.position(&fk.parent) else { continue };
+            let parent = &work.catalog.tables[table];
+            match state::of(work.conn, &work.meta, parent, rid)? {
+                Some(found) if !found.state.header.alive() => return Ok(Some((table, found))),
+                Some(found) if found.loc.is_none() && asked.insert((table, rid.clone())) => {
+                    ask.push((table, found, ""));
+                }
+                _ => {}
+            }
         }
     }
     Ok(None)

@@ -380,7 +380,7 @@ impl Verify<'_> {
         let header = [h.cl_stamp, h.inserted, h.deleted, h.reinserted, h.demoted];
         let stamps = header.into_iter().chain(state.groups.iter().map(|g| g.stamp));
         let what = [
-            (h.alive() && loc.is_none() && !conflict)
+            (h.alive() && loc.is_none() && !conflict && !state.fell_with_parent())
                 .then_some("it is alive, but not in the table"),
             (!h.alive() && loc.is_some() && !conflict)
                 .then_some("it is deleted, but placed in the table"),

@@ -152,14 +152,14 @@ pub fn merge(
     Ok(merged)
 }
 
-/// Runs `attempt` trusting that no unique key is in the way, if no row is hidden or waiting; and
-/// again hearing all keys if SQLite says that one is.
+/// Runs `attempt` trusting that no unique key is in the way, if no conflict is open; and again
+/// hearing all keys if SQLite says that one is.
 fn show<T>(
     conn: &Connection,
     meta: &mut Meta,
     mut attempt: impl FnMut(&mut Meta, bool) -> Result<T>,
 ) -> Result<T> {
-    if !state::anyone_waits(conn)? {
+    if !state::any_conflict(conn)? {
         let mut trial = meta.clone();
         conn.execute_batch("SAVEPOINT synqlite_show")?;
         match attempt(&mut trial, false) {

@@ -105,6 +105,9 @@ pub struct Table {
     pub identity: Identity,
     /// Whether it is declared AUTOINCREMENT.
     pub autoincrement: bool,
+    /// Whether a delete of a row makes a foreign key act on rows of replicated tables: CASCADE, SET
+    /// NULL or SET DEFAULT.
+    pub acts_on_delete: bool,
     /// Whether it has any index, of any kind. VACUUM renumbers the rowids of a table without one.
     pub indexed: bool,
 }
@@ -218,6 +221,14 @@ impl Schema {
     }
 }
 
+impl ForeignKey {
+    /// Whether a delete or a change of the key of the parent sets its columns to NULL or defaults.
+    pub fn sets(&self) -> bool {
+        let sets = |action| matches!(action, Action::SetNull | Action::SetDefault);
+        self.enforced && (sets(self.on_delete) || sets(self.on_update))
+    }
+}
+
 impl Table {
     /// A table that this database does not have: no columns, so no groups.
     pub fn absent(name: &str) -> Table {
@@ -234,6 +245,7 @@ impl Table {
             groups: vec![],
             identity: Identity::Birth,
             autoincrement: false,
+            acts_on_delete: false,
             indexed: true,
         }
     }

@@ -161,6 +161,7 @@ fn draft(
         groups: Vec::new(),
         identity: Identity::Birth,
         autoincrement,
+        acts_on_delete: false,
         // Our own pin is no index of the application's: else renewal would not make it again.
         indexed: indexes.iter().any(|index| !index.name.starts_with(crate::meta::PREFIX)),
     };

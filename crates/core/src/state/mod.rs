@@ -14,7 +14,10 @@ mod waits;
 
 pub use overlay::overlay;
 pub use segment::{COLUMNS as SEGMENT_COLUMNS, Runs, Segment};
-pub use waits::{Waits, anyone_waits, record_waits, table_of_entry};
+pub use waits::{
+    Waits, any_conflict, anyone_waits, kept_references, record_conflict, record_waits,
+    table_of_entry,
+};
 
 use crate::catalog::{Loc, Tracked};
 use crate::meta::Meta;
@@ -100,6 +103,13 @@ impl RowState {
     pub fn is_plain(&self) -> bool {
         let usual = GroupState::shown(self.header.inserted);
         self.header == Header::born(self.header.inserted) && self.groups.iter().all(|g| *g == usual)
+    }
+
+    /// Whether whoever deleted it with its parent had seen all there is to it: nothing of it is
+    /// later (R-FK-ACTION).
+    pub fn fell_with_parent(&self) -> bool {
+        let stamps = self.groups.iter().map(|g| g.stamp).chain([self.header.inserted]);
+        self.header.alive() && stamps.into_iter().all(|stamp| stamp <= self.header.deleted)
     }
 
     /// The primary key integer that the register of a rowid alias holds, if it is kept here.

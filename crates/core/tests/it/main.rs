@@ -1,6 +1,7 @@
 //! Behaviour of the engine, through its façade, on real files that an ordinary SQLite connection
 //! writes to.
 
+mod actions;
 mod capture;
 mod constrained;
 mod merge;
