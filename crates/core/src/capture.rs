@@ -8,7 +8,7 @@
 //! | delete | AFTER DELETE | where it was | the whole row |
 //! | replace | BEFORE INSERT | the row with the same primary key, if there is one | the whole row |
 //! | rival | BEFORE INSERT, UPDATE | a row that shares another unique key with the new one | the whole row |
-//! | previous | BEFORE UPDATE of key columns | where the row is | the columns of its keys |
+//! | previous | BEFORE UPDATE of key columns or counters | where the row is | those columns |
 //!
 //! With `recursive_triggers` off, SQLite's default, REPLACE fires no delete trigger; `replace` and
 //! `rival` say which rows it may have displaced, and the fold looks whether they are still there
@@ -356,9 +356,10 @@ fn condition(t: &Tracked, index: &UniqueIndex) -> String {
     terms.join(" AND ")
 }
 
-/// (columns, WHEN clause, body) of the trigger that keeps what keys were before an update.
+/// (columns, WHEN clause, body) of the trigger that keeps what keys and counters were before an
+/// update.
 fn previous(t: &Tracked) -> Option<(String, String, String)> {
-    let kept = t.table.groups.iter().filter(|g| g.keeps_previous);
+    let kept = t.table.groups.iter().filter(|g| g.keeps_previous || g.counter);
     let mut columns: Vec<usize> = kept.flat_map(|g| g.columns.iter().copied()).collect();
     columns.sort_unstable();
     if columns.is_empty() {

@@ -4,6 +4,7 @@
 //! records under the same ids, and a record closes by itself when its obstacle goes.
 
 use crate::catalog::{Loc, Tracked};
+use crate::counter;
 use crate::merge::describe;
 use crate::meta::Meta;
 use crate::refs::Lookup;
@@ -76,8 +77,12 @@ fn of_table(lookup: Lookup<'_>, t: &Tracked, out: &mut Vec<Conflict>) -> Result<
         };
         let mut written = vec![Value::Null; t.table.columns.len()];
         for (g, group) in t.table.groups.iter().enumerate() {
-            let values: Vec<Value> = match (&stored.state.groups[g].body, &old) {
-                (Body::Kept(cell), _) => cell.values.clone(),
+            let state = &stored.state.groups[g];
+            let values: Vec<Value> = match (&state.body, &old) {
+                (Body::Kept(cell), _) => match counter::sum(t, g, state, cell) {
+                    Some(sum) => vec![sum],
+                    None => cell.values.clone(),
+                },
                 (Body::Shown, Some(old)) => group.columns.iter().map(|&c| old[c].clone()).collect(),
                 (Body::Shown, None) => {
                     return Err(Error::Damaged("a hidden row has no values".into()));
@@ -101,7 +106,8 @@ fn of_table(lookup: Lookup<'_>, t: &Tracked, out: &mut Vec<Conflict>) -> Result<
         let winner: Option<Vec<u8>> = row.get(6)?;
         let winner = winner.map(|bytes| winner_text(meta, conn, t, &bytes)).transpose()?;
         let mut sites: Vec<(SiteId, i64)> = Vec::new();
-        for stamp in stored.state.groups.iter().map(|g| g.stamp) {
+        let stamps = stored.state.groups.iter().flat_map(|g| g.stamps());
+        for stamp in stamps.filter(|stamp| !stamp.is_zero()) {
             match sites.iter_mut().find(|(site, _)| *site == stamp.site) {
                 Some((_, at)) => *at = (*at).max(stamp.hlc.ms()),
                 None => sites.push((stamp.site, stamp.hlc.ms())),

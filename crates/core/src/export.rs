@@ -114,13 +114,15 @@ impl Export<'_> {
     ) -> Result<()> {
         let mut registers = Vec::new();
         for (g, group) in state.groups.iter().enumerate() {
-            if self.base.covers(group.stamp) {
+            if group.stamps().all(|stamp| self.base.covers(stamp)) {
                 continue;
             }
+            let news = group.counts.iter().filter(|count| !self.base.covers(count.stamp));
+            let counts = news.cloned().collect();
             let cell = self.cell(t, g, &group.body, shown)?;
             let previous = group.previous.clone();
             let (stamp, pinned) = (group.stamp, group.pinned);
-            registers.push(Register { group: g as u32, stamp, cell, previous, pinned });
+            registers.push(Register { group: g as u32, stamp, cell, previous, pinned, counts });
         }
         if !registers.is_empty() || !state.header.covered_by(self.base) {
             let header = state.header;

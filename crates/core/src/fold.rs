@@ -7,6 +7,7 @@
 //! millisecond share a stamp and no stamp ever repeats one of an earlier fold (R-HLC).
 
 use crate::catalog::{Catalog, Loc, Tracked};
+use crate::counter;
 use crate::history;
 use crate::journal::{self, Changed, Gone, Millis, Window, Written};
 use crate::meta::Meta;
@@ -61,6 +62,8 @@ pub fn fold(
         left: vec![],
         enforces: policies.enforces_foreign_keys(),
         history: history::enabled(conn)?,
+        stale: fresh.keys().copied().collect(),
+        adopting: false,
     };
     for t in &catalog.tables {
         fold.pin(t)?;
@@ -100,6 +103,10 @@ struct Fold<'a> {
     /// Whether merges keep foreign keys.
     enforces: bool,
     history: bool,
+    /// Tables whose triggers do not fit their schema: their images may lack counters.
+    stale: BTreeSet<u32>,
+    /// Whether rows are taken in that were there before their table was replicated.
+    adopting: bool,
 }
 
 /// What the state said of a row before this fold wrote anything.
@@ -107,6 +114,8 @@ struct Before {
     stored: Stored,
     /// Its row at the last fold as far as an image tells, and the cells of its groups.
     image: Option<(Vec<Value>, Vec<Cell>)>,
+    /// Its counters at the last fold; other columns may be missing.
+    start: Option<Vec<Value>>,
 }
 
 /// Rows of one table that were there at the last fold, by where they were.
@@ -130,7 +139,8 @@ impl Fold<'_> {
             let group = &mut stored.state.groups[t.table.columns[alias].group];
             let body = std::mem::replace(&mut group.body, Body::Shown);
             let Body::Kept(wanted) = body else { continue };
-            *group = GroupState { stamp, pinned: true, previous: Some(wanted), body: Body::Shown };
+            *group =
+                GroupState { pinned: true, previous: Some(wanted), ..GroupState::shown(stamp) };
             self.put(t, &stored)?;
             self.done.columns += 1;
         }
@@ -175,9 +185,10 @@ impl Fold<'_> {
         let tables = self.catalog.tables.iter().zip(windows);
         let of_table = |(t, window): (&Tracked, &Window)| -> Result<Befores> {
             let mut befores = Befores::new();
-            let gone = window.gone.iter().map(|(from, g)| (from, g.image));
-            let changed = window.changed.iter().map(|(from, c)| (from, image_of(c)));
-            for (from, image) in gone.chain(changed) {
+            let gone = window.gone.iter().map(|(from, g)| (from, g.image, g.start));
+            let changed = window.changed.iter().map(|(from, c)| (from, image_of(c), c.start));
+            let stale = self.stale.contains(&t.no);
+            for (from, image, start) in gone.chain(changed) {
                 let Some(stored) = state::at(self.conn, self.meta, t, from)? else { continue };
                 let row = match image {
                     Some(seq) => journal::image(self.conn, t, seq)?,
@@ -190,7 +201,12 @@ impl Fold<'_> {
                     }
                     None => None,
                 };
-                befores.insert(from.clone(), Before { stored, image });
+                let start = match start.filter(|_| !stale) {
+                    Some(_) if !t.table.groups.iter().any(|g| g.counter) => None,
+                    Some(seq) => journal::image(self.conn, t, seq)?,
+                    None => None,
+                };
+                befores.insert(from.clone(), Before { stored, image, start });
             }
             Ok(befores)
         };
@@ -286,12 +302,21 @@ impl Fold<'_> {
 
     /// A row is gone: the next even causal length. It keeps its values.
     fn bury(&mut self, t: &Tracked, gone: &Gone, before: Before) -> Result<()> {
-        let Before { mut stored, image } = before;
+        let Before { mut stored, image, start } = before;
         let (old, cells) = image.unwrap_or_else(|| (vec![], vec![]));
+        let mut written = self.groups_written(t, &gone.written);
+        let columns = (0..t.table.groups.len()).map(|g| t.table.groups[g].columns[0]);
+        for (g, c) in columns.enumerate().filter(|_| !old.is_empty()) {
+            let (group, before) = (&mut stored.state.groups[g], start.as_ref().map(|row| &row[c]));
+            if let Some(&stamp) = written.get(&g)
+                && counter::write(t, g, group, before, &old[c], stamp)
+            {
+                written.remove(&g);
+            }
+        }
         if !old.is_empty() {
             self.leaves(t, &stored.rid, old);
         }
-        let written = self.groups_written(t, &gone.written);
         let nothing = |g: usize| Cell {
             values: vec![Value::Null; t.table.groups[g].columns.len()],
             refs: vec![None; t.table.groups[g].foreign_keys.len()],
@@ -299,7 +324,7 @@ impl Fold<'_> {
         for (g, group) in stored.state.groups.iter_mut().enumerate() {
             let shown = || Body::Kept(cells.get(g).cloned().unwrap_or_else(|| nothing(g)));
             if let Some(&stamp) = written.get(&g) {
-                *group = GroupState { stamp, pinned: false, previous: None, body: shown() };
+                *group = GroupState { body: shown(), ..GroupState::shown(stamp) };
                 self.done.columns += 1;
             } else if group.body == Body::Shown {
                 group.body = shown();
@@ -311,7 +336,7 @@ impl Fold<'_> {
     }
 
     fn change(&mut self, t: &Tracked, changed: &Changed, before: Before) -> Result<()> {
-        let Before { mut stored, image } = before;
+        let Before { mut stored, image, start } = before;
         let mut written = self.groups_written(t, &changed.written);
         if let (Some(replaced), Some((old, _))) = (changed.replaced, &image) {
             let stamp = self.at(replaced.at);
@@ -323,6 +348,7 @@ impl Fold<'_> {
                 *entry = (*entry).max(stamp);
             }
         }
+        let only_counted = written.keys().all(|&g| t.table.groups[g].counter);
         if let (Some(_), Some((old, cells)), Some(new)) =
             (changed.previous, &image, t.read(self.conn, &changed.now)?)
         {
@@ -335,7 +361,9 @@ impl Fold<'_> {
             written.retain(|g, _| !followed.contains(g));
         }
         let moved = stored.loc.as_ref() != Some(&changed.now);
-        if let (Some(_), None, Some((old, _))) = (changed.previous, changed.replaced, &image) {
+        if let (Some(_), None, Some((old, _))) = (changed.previous, changed.replaced, &image)
+            && (moved || !only_counted)
+        {
             self.leaves(t, &stored.rid, old.clone());
         }
         if written.is_empty() && !moved && changed.replaced.is_none() {
@@ -344,13 +372,21 @@ impl Fold<'_> {
             }
             return Ok(());
         }
+        let counted = written.keys().any(|&g| counter::adds_up(t, g, &stored.state.groups[g]));
+        let new = if counted { t.read(self.conn, &changed.now)? } else { None };
         for (&g, &stamp) in &written {
+            let (c, group) = (t.table.groups[g].columns[0], &mut stored.state.groups[g]);
+            let before = start.as_ref().map(|row| &row[c]);
+            if let Some(new) = &new
+                && counter::write(t, g, group, before, &new[c], stamp)
+            {
+                continue;
+            }
             let previous = match &image {
                 Some((_, cells)) if t.table.groups[g].keeps_previous => Some(cells[g].clone()),
                 _ => None,
             };
-            stored.state.groups[g] =
-                GroupState { stamp, pinned: false, previous, body: Body::Shown };
+            *group = GroupState { previous, ..GroupState::shown(stamp) };
         }
         stored.loc = Some(changed.now.clone());
         self.done.columns += written.len() as u64;
@@ -406,7 +442,7 @@ impl Fold<'_> {
         runs: &mut Runs,
     ) -> Result<()> {
         let Some(row) = t.read(self.conn, loc)? else { return Ok(()) };
-        let (stamp, written) = (self.at(at), self.groups_written(t, written));
+        let (stamp, mut written) = (self.at(at), self.groups_written(t, written));
         let dangling = self.dangles(t, &row)?;
         let key = match t.table.identity {
             crate::schema::Identity::Birth => None,
@@ -414,6 +450,8 @@ impl Fold<'_> {
         };
         self.done.columns += t.table.groups.len() as u64;
         let Some(key) = key else {
+            // Nobody else can have changed it yet: a counter is as it was inserted.
+            written.retain(|&g, _| !t.table.groups[g].counter);
             let n = state::next_births(self.conn, t, 1)?;
             if let (Loc::Row(rowid), true) = (loc, written.is_empty()) {
                 let site = self.meta.number(self.conn, self.meta.site)?;
@@ -446,6 +484,12 @@ impl Fold<'_> {
         let same = died.contains(&stored.rid);
         stored.state.header.insert(stamp);
         for g in 0..stored.state.groups.len() {
+            let (c, group) = (t.table.groups[g].columns[0], &mut stored.state.groups[g]);
+            if counter::adds_up(t, g, group) && !self.adopting {
+                let stamp = written.get(&g).copied().unwrap_or(stamp);
+                counter::insert(t, g, group, again, &row[c], stamp);
+                continue;
+            }
             // A row deleted and inserted again since the last fold: only what differs is a write.
             if again
                 && same
@@ -680,6 +724,8 @@ pub fn adopt(
         left: vec![],
         enforces: false,
         history: false,
+        stale: BTreeSet::new(),
+        adopting: true,
     };
     while let Some(row) = locs.next()? {
         fold.bear(t, &row.get(0)?, 0, &Written::new(), &BTreeSet::new(), &mut runs)?;

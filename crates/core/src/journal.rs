@@ -49,6 +49,8 @@ pub struct Changed {
     pub replaced: Option<Replaced>,
     /// Journal entry whose before-image is the keys it had at the last fold.
     pub previous: Option<i64>,
+    /// Journal entry whose before-image is the counters it had at the last fold.
+    pub start: Option<i64>,
     /// When it was last updated, in whatever column; 0 if it only gave way to another row.
     pub last: Millis,
 }
@@ -74,6 +76,8 @@ pub struct Gone {
     pub image: Option<i64>,
     /// Columns written before, by number, and when.
     pub written: Written,
+    /// Journal entry whose before-image is the counters it had at the last fold.
+    pub start: Option<i64>,
 }
 
 /// Column numbers and when each was last written.
@@ -143,7 +147,8 @@ impl Replay {
         match slot? {
             Slot::New(born) => Some(born),
             Slot::Old(from, touch) => {
-                let gone = Gone { at, was: loc.clone(), image, written: touch.written };
+                let start = touch.previous.or(image);
+                let gone = Gone { at, was: loc.clone(), image, written: touch.written, start };
                 self.gone.insert(from, gone);
                 None
             }
@@ -263,7 +268,8 @@ fn settle(conn: &Connection, t: &Tracked, mut replay: Replay) -> Result<Window> 
             }
             Slot::Old(from, touch) => {
                 let Touch { written, previous, last } = touch;
-                let changed = Changed { now: loc, written, replaced: None, previous, last };
+                let (replaced, start) = (None, previous);
+                let changed = Changed { now: loc, written, replaced, previous, start, last };
                 window.changed.insert(from, changed);
             }
         }
@@ -299,11 +305,12 @@ fn pair_replaced(
         let (Some(born), Some(gone)) = (window.born.remove(&now), window.gone.remove(&from)) else {
             continue;
         };
-        let mut written = gone.written;
+        let (mut written, start) = (gone.written, gone.start);
         written.extend(born.written);
         let replaced = Some(Replaced { at: born.at, image: seq });
         let last = born.at;
-        window.changed.insert(from, Changed { now, written, replaced, previous: None, last });
+        let changed = Changed { now, written, replaced, previous: None, start, last };
+        window.changed.insert(from, changed);
     }
     Ok(())
 }

@@ -55,6 +55,7 @@ pub mod schema;
 mod capture;
 mod catalog;
 mod copy;
+mod counter;
 mod digest;
 mod export;
 #[cfg(test)]

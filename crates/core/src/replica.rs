@@ -292,6 +292,14 @@ fn set_policies(work: &mut Work<'_>, settings: &[(String, String)], now: i64) ->
         let setting = Setting { key: key.clone(), value: value.clone(), stamp };
         policy::store(work.conn, &mut work.meta, &setting)?;
     }
+    if settings.iter().any(|(_, value)| value == policy::COUNTER) {
+        let schema = schema::read(work.conn, &work.policies, &Selection::default())?;
+        let set = |(key, _): &&(String, String)| settings.iter().any(|(k, _)| k == key);
+        if let Some((key, why)) = schema.idle.iter().find(set) {
+            let (key, why) = (key.clone(), why.clone());
+            return Err(Error::Policy { key, value: policy::COUNTER.to_owned(), why });
+        }
+    }
     Ok(())
 }
 

@@ -155,9 +155,9 @@ fn parent(work: &Work<'_>, open: &Open) -> Result<Option<(usize, Stored)>> {
 /// What the row shows becomes what was written.
 fn accept(work: &mut Work<'_>, mut open: Open, stamp: Stamp) -> Settled {
     for group in &mut open.stored.state.groups {
-        if let Body::Kept(written) = &group.body {
+        if let (Body::Kept(written), true) = (&group.body, group.counts.is_empty()) {
             let previous = Some(written.clone());
-            *group = GroupState { stamp, pinned: false, previous, body: Body::Shown };
+            *group = GroupState { previous, ..GroupState::shown(stamp) };
         }
     }
     save(work, open.table, &open.stored)?;

@@ -5,6 +5,7 @@ mod chinook;
 mod commands;
 mod concurrency;
 mod copies;
+mod counters;
 mod demo;
 mod folder;
 mod kv;

@@ -8,6 +8,7 @@ use crate::meta::Meta;
 use crate::refs::Lookup;
 use crate::state::{self, Body, GroupState, RowState, Stored};
 use crate::{Error, Result};
+use synqlite_wire::counter::join_count;
 use synqlite_wire::{Delta, Header, Register, RowChange, Stamp, TableShape, Value, VersionVector};
 
 /// A table of a delta and the local table it means.
@@ -100,11 +101,18 @@ pub(super) fn join(
         if register.stamp > group.stamp {
             check_cell(t, g, register)?;
             *group = GroupState {
+                counts: std::mem::take(&mut group.counts),
                 stamp: register.stamp,
                 pinned: register.pinned,
                 previous: register.previous.clone(),
                 body: Body::Kept(register.cell.clone()),
             };
+            merged.columns += 1;
+            news = true;
+        }
+        let counts = register.counts.iter();
+        if counts.filter(|count| join_count(&mut group.counts, count)).count() > 0 {
+            check_cell(t, g, register)?;
             merged.columns += 1;
             news = true;
         }
@@ -123,8 +131,8 @@ fn concurrent(meta: &Meta, sender: &VersionVector, ours: &GroupState, theirs: &R
 
 /// Whether this site updated the row after inserting it, so that a delete hides a write of its own.
 fn wrote_after_insert(meta: &Meta, state: &RowState) -> bool {
-    let own = |g: &GroupState| g.stamp.site == meta.site && g.stamp > state.header.inserted;
-    state.groups.iter().any(own)
+    let own = |stamp: Stamp| stamp.site == meta.site && stamp > state.header.inserted;
+    state.groups.iter().flat_map(GroupState::stamps).any(own)
 }
 
 fn check_cell(t: &Tracked, g: usize, register: &Register) -> Result<()> {
@@ -132,7 +140,8 @@ fn check_cell(t: &Tracked, g: usize, register: &Register) -> Result<()> {
     let fits = |cell: &synqlite_wire::Cell| {
         cell.values.len() == group.columns.len() && cell.refs.len() == group.foreign_keys.len()
     };
-    if fits(&register.cell) && register.previous.as_ref().is_none_or(fits) {
+    let counts = register.counts.is_empty() || group.columns.len() == 1;
+    if fits(&register.cell) && register.previous.as_ref().is_none_or(fits) && counts {
         return Ok(());
     }
     Err(Error::SchemaDiffers {

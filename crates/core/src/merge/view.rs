@@ -464,6 +464,7 @@ impl Show<'_, '_> {
         for (g, group) in t.table.groups.iter().enumerate() {
             group.columns.iter().zip(&cell(g).values).for_each(|(&c, v)| row[c] = v.clone());
         }
+        case.sums.iter().for_each(|(c, sum)| row[*c] = sum.clone());
         if let (Some(alias), Some(id)) = (t.table.rowid_alias(), round.ids.get(&at)) {
             row[alias] = Value::Integer(*id);
         }

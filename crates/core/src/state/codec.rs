@@ -4,7 +4,7 @@ use super::{Body, GroupState, RowState};
 use crate::catalog::Tracked;
 use crate::meta::Meta;
 use crate::{Error, Result};
-use synqlite_wire::{Cell, Header, Hlc, Rid, SiteId, Stamp, Value};
+use synqlite_wire::{Cell, Count, Header, Hlc, Number, Rid, SiteId, Stamp, Value};
 
 const PLAIN: u8 = 1;
 
@@ -12,6 +12,9 @@ const PINNED: u8 = 1;
 const PREVIOUS: u8 = 2;
 const KEPT: u8 = 4;
 const OWN_STAMP: u8 = 8;
+const COUNTS: u8 = 16;
+/// Nothing but the count of the insert follows, less all that is always the same.
+const BORN_COUNT: u8 = 32;
 
 /// Writes states and identities.
 pub struct Writer<'a> {
@@ -51,11 +54,19 @@ impl<'a> Writer<'a> {
         for g in special {
             let group = &state.groups[g];
             self.put(u64::from(t.group_no(g)));
+            if let [count] = &group.counts[..]
+                && *group == born_count(h.inserted, count.sum.clone())
+            {
+                self.out.push(BORN_COUNT);
+                self.put_number(&count.sum);
+                continue;
+            }
             let mut flags = 0;
             flags |= if group.pinned { PINNED } else { 0 };
             flags |= if group.previous.is_some() { PREVIOUS } else { 0 };
             flags |= if matches!(group.body, Body::Kept(_)) { KEPT } else { 0 };
             flags |= if group.stamp == h.inserted { 0 } else { OWN_STAMP };
+            flags |= if group.counts.is_empty() { 0 } else { COUNTS };
             self.out.push(flags);
             if flags & OWN_STAMP != 0 {
                 self.put_stamp(group.stamp)?;
@@ -66,8 +77,22 @@ impl<'a> Writer<'a> {
             if let Body::Kept(cell) = &group.body {
                 self.put_cell(cell)?;
             }
+            if flags & COUNTS != 0 {
+                self.put(group.counts.len() as u64);
+            }
+            for count in &group.counts {
+                self.put_stamp(count.stamp)?;
+                self.put(count.epoch);
+                self.put_number(&count.sum);
+            }
         }
         Ok(self.out)
+    }
+
+    fn put_number(&mut self, number: &Number) {
+        let (shift, digits) = number.parts();
+        self.put(((shift << 1) ^ (shift >> 63)) as u64);
+        self.put_bytes(digits);
     }
 
     fn put(&mut self, mut n: u64) {
@@ -175,11 +200,21 @@ impl<'a> Reader<'a> {
         for _ in 0..self.number()? {
             let no = u32::try_from(self.number()?).map_err(|_| damaged())?;
             let flags = self.byte()?;
+            if flags & BORN_COUNT != 0 {
+                let sum = self.sum()?;
+                if let Some(g) = t.group_of_no(no) {
+                    groups[g] = born_count(inserted, sum);
+                    known[g] = true;
+                }
+                continue;
+            }
             let stamp = if flags & OWN_STAMP != 0 { self.stamp()? } else { inserted };
             let previous = if flags & PREVIOUS != 0 { Some(self.cell()?) } else { None };
             let body = if flags & KEPT != 0 { Body::Kept(self.cell()?) } else { Body::Shown };
+            let counts = if flags & COUNTS != 0 { self.counts()? } else { vec![] };
             if let Some(g) = t.group_of_no(no) {
-                groups[g] = GroupState { stamp, pinned: flags & PINNED != 0, previous, body };
+                let pinned = flags & PINNED != 0;
+                groups[g] = GroupState { stamp, pinned, previous, body, counts };
                 known[g] = true;
             }
         }
@@ -191,6 +226,18 @@ impl<'a> Reader<'a> {
             groups[g].body = Body::Kept(Cell { values, refs });
         }
         Ok(RowState { header, groups })
+    }
+
+    fn counts(&mut self) -> Result<Vec<Count>> {
+        let n = self.number()?;
+        let count = |_| Ok(Count { stamp: self.stamp()?, epoch: self.number()?, sum: self.sum()? });
+        (0..n).map(count).collect()
+    }
+
+    fn sum(&mut self) -> Result<Number> {
+        let shift = self.number()?;
+        let shift = (shift >> 1) as i64 ^ -((shift & 1) as i64);
+        Number::from_parts(shift, self.long()?).ok_or_else(damaged)
     }
 
     fn byte(&mut self) -> Result<u8> {
@@ -269,6 +316,13 @@ impl<'a> Reader<'a> {
             _ => return Err(damaged()),
         })
     }
+}
+
+/// The register of a counter in a row that was inserted with it and not changed since.
+fn born_count(inserted: Stamp, sum: Number) -> GroupState {
+    let base = Cell { values: vec![Value::Null], refs: vec![] };
+    let counts = vec![Count { stamp: inserted, epoch: 0, sum }];
+    GroupState { body: Body::Kept(base), counts, ..GroupState::shown(Stamp::ZERO) }
 }
 
 fn damaged() -> Error {

@@ -18,7 +18,7 @@ use crate::meta::Meta;
 use crate::{Error, Result};
 use codec::{Reader, Writer};
 use rusqlite::{Connection, OptionalExtension, params};
-use synqlite_wire::{Cell, Header, Rid, Stamp, Value};
+use synqlite_wire::{Cell, Count, Header, Rid, Stamp, Value};
 
 /// State of one row: its existence and one register for each group of its table.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +40,9 @@ pub struct GroupState {
     pub previous: Option<Cell>,
     /// Where the values are.
     pub body: Body,
+    /// Of a counter that was changed, what sites added; then the body is kept, and is the base of
+    /// the counter, and the table shows the sum (R-COUNTER).
+    pub counts: Vec<Count>,
 }
 
 /// Where the values of a register are.
@@ -54,7 +57,14 @@ pub enum Body {
 impl GroupState {
     /// A register written at `stamp` and shown.
     pub fn shown(stamp: Stamp) -> GroupState {
-        GroupState { stamp, pinned: false, previous: None, body: Body::Shown }
+        GroupState { stamp, pinned: false, previous: None, body: Body::Shown, counts: vec![] }
+    }
+}
+
+impl GroupState {
+    /// Stamps of all writes that it holds.
+    pub fn stamps(&self) -> impl Iterator<Item = Stamp> + '_ {
+        std::iter::once(self.stamp).chain(self.counts.iter().map(|count| count.stamp))
     }
 }
 

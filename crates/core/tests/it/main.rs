@@ -3,6 +3,7 @@
 
 mod capture;
 mod constrained;
+mod counters;
 mod merge;
 mod random;
 mod site;
