@@ -54,6 +54,7 @@ pub mod schema;
 
 mod capture;
 mod catalog;
+mod closed;
 mod copy;
 mod counter;
 mod digest;
@@ -74,6 +75,7 @@ mod status;
 mod track;
 mod verify;
 
+pub use closed::Closed;
 pub use digest::Digest;
 pub use env::{Environment, System};
 pub use error::{Error, Result};

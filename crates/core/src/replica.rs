@@ -1,6 +1,7 @@
 //! A replica: the one entrance to the engine.
 
 use crate::catalog::Catalog;
+use crate::closed;
 use crate::env::Environment;
 use crate::fold::{self, Folded};
 use crate::merge::{self, Merged};
@@ -306,13 +307,18 @@ fn set_policies(work: &mut Work<'_>, settings: &[(String, String)], now: i64) ->
 impl Work<'_> {
     /// R-FBM: the journal is folded before anything else happens.
     pub fn fold(&mut self) -> Result<Folded> {
-        fold::fold(self.conn, &mut self.meta, &self.catalog, &self.policies, &BTreeMap::new())
+        let Work { conn, meta, catalog, policies, now_ms } = self;
+        let folded = fold::fold(conn, meta, catalog, policies, &BTreeMap::new())?;
+        closed::update(conn, meta, catalog, *now_ms, "write")?;
+        Ok(folded)
     }
 
     /// Joins and shows a delta. The journal must have been folded.
     fn merge(&mut self, delta: &Delta, force: bool) -> Result<Merged> {
         let Work { conn, meta, catalog, policies, now_ms } = self;
         let merged = merge::merge(conn, meta, catalog, policies, delta, *now_ms, force)?;
+        closed::update(conn, meta, catalog, *now_ms, "merge")?;
+        closed::note(conn, &merged.decisions, *now_ms)?;
         if merged.settings {
             *policies = Policies::load(conn)?;
             renew_stale(conn, &track::load(conn, policies)?)?;
@@ -531,6 +537,8 @@ pub(crate) fn new_site(conn: &Connection, site: SiteId, instance: &str) -> Resul
     let mut meta = Meta::load(conn)?;
     meta::set(conn, "site", site.0)?;
     meta::set(conn, "instance", instance)?;
+    // What happened in the other file is not this one's history.
+    conn.execute("DELETE FROM synqlite_closed WHERE closed IS NOT NULL", [])?;
     meta.number(conn, site)?;
     Ok(())
 }

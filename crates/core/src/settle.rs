@@ -2,6 +2,7 @@
 //! sites settle alike.
 
 use crate::catalog::Tracked;
+use crate::closed;
 use crate::conflicts::record_id;
 use crate::merge::reshow;
 use crate::replica::{Replica, Work};
@@ -20,6 +21,18 @@ pub enum Verb {
     Restore,
     /// What is shown is what was meant.
     Accept,
+}
+
+impl Verb {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verb::Prefer => "prefer",
+            Verb::Discard => "discard",
+            Verb::Restore => "restore",
+            Verb::Accept => "accept",
+        }
+    }
 }
 
 /// The row of an open record.
@@ -50,6 +63,7 @@ impl Replica {
             };
             let Work { conn, meta, catalog, policies, .. } = work;
             reshow(conn, meta, catalog, policies, &settled)?;
+            closed::update(conn, meta, catalog, now_ms, verb.name())?;
             Ok(id)
         })
     }

@@ -88,7 +88,8 @@ pub(super) fn join(
     let header = was.join(&change.header);
     if known && was.alive() && !header.alive() && wrote_after_insert(meta, &stored.state) {
         let what = "deleted there while it was updated here: the delete wins".to_owned();
-        merged.decisions.push(Decision { table: t.table.name.clone(), row: row(&old), what });
+        let (table, kind) = (t.table.name.clone(), Some("update_lost"));
+        merged.decisions.push(Decision { table, row: row(&old), what, kind });
     }
     let mut news = header != was;
     stored.state.header = header;
@@ -96,7 +97,9 @@ pub(super) fn join(
         let g = matched.groups[register.group as usize];
         let group = &mut stored.state.groups[g];
         if known && concurrent(meta, sender, group, register) {
-            merged.decisions.extend(decide(t, g, group, register, &old, row(&old)));
+            let both = group.stamp == was.inserted && register.stamp == change.header.inserted;
+            let kind = both.then_some("key_merge");
+            merged.decisions.extend(decide(t, g, group, register, &old, row(&old), kind));
         }
         if register.stamp > group.stamp {
             check_cell(t, g, register)?;
@@ -157,6 +160,7 @@ fn decide(
     theirs: &Register,
     old: &Option<Vec<Value>>,
     row: String,
+    kind: Option<&'static str>,
 ) -> Option<Decision> {
     let columns = &t.table.groups[g].columns;
     let here: Vec<Value> = match (&ours.body, old) {
@@ -175,5 +179,5 @@ fn decide(
         "the one here is later and stays"
     };
     let what = format!("{}: {here} here, {there} there; {later}", names.join(", "));
-    Some(Decision { table: t.table.name.clone(), row, what })
+    Some(Decision { table: t.table.name.clone(), row, what, kind })
 }
