@@ -461,6 +461,8 @@ fn init(
     set_policies(&mut work, &options.policies, now)?;
     let schema = select(&tx, &work.policies, options)?;
     refuse_dangling(&tx, &schema, &work.policies)?;
+    let mut notes = schema.notes;
+    notes.extend(schema::kept_sums(&tx, &schema.tables)?);
     let fresh: Vec<&Table> =
         schema.tables.iter().filter(|t| work.catalog.by_name(&t.name).is_none()).collect();
     for table in &fresh {
@@ -489,7 +491,7 @@ fn init(
     work.meta.save(&tx)?;
     drop(work);
     tx.commit()?;
-    Ok(InitReport { site, tables, skipped: schema.skipped, notes: schema.notes })
+    Ok(InitReport { site, tables, skipped: schema.skipped, notes })
 }
 
 /// The tables to replicate: those asked for, remembered so that `init` run again means the same.

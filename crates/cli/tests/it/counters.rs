@@ -108,6 +108,40 @@ fn a_counter_is_set_later_and_reaches_the_others() {
 }
 
 #[test]
+fn init_points_out_sums_that_triggers_keep() {
+    let lab = Lab::new();
+    let triggers = "CREATE TABLE line(id INTEGER PRIMARY KEY, item TEXT, n INT);
+        CREATE TABLE total(item TEXT PRIMARY KEY, n INT, CHECK(n > length(item)));
+        CREATE TRIGGER sold AFTER INSERT ON line BEGIN
+          UPDATE stock SET n = n - NEW.n WHERE item = NEW.item; END;
+        CREATE TRIGGER sums AFTER INSERT ON line BEGIN
+          UPDATE total SET n = (SELECT sum(n) FROM line WHERE item = NEW.item); END;
+        CREATE TRIGGER later AFTER UPDATE ON stock BEGIN UPDATE stock SET n = n + 0; END;";
+    lab.sql("A", &format!("{SHOP}{triggers}"));
+    let (done, told) = lab.json_and_stderr(&["init", &lab.db("A")]);
+    let notes: Vec<&str> =
+        done["notes"].as_array().unwrap().iter().filter_map(|n| n.as_str()).collect();
+    assert_eq!(notes.len(), 2, "{notes:?}");
+    assert!(notes[0].contains("trigger sold adds to stock.n"), "{notes:?}");
+    assert!(
+        notes[0].contains("--policy stock.n=counter") && notes[0].contains("local_tables=stock")
+    );
+    assert!(notes[1].contains("trigger sums writes a sum to total.n"), "{notes:?}");
+    assert!(!notes[1].contains("counter") && notes[1].contains("local_tables=total"), "{notes:?}");
+    assert!(told.contains("note: trigger sold"), "{told}");
+    // Once it is a counter, or local, there is nothing to point out; and the sum is right.
+    let policies = ["--policy", "stock.n=counter", "--policy", "local_tables=total"];
+    let again = lab.json(&[&["init", &lab.db("A")][..], &policies].concat());
+    assert_eq!(again["notes"], json!([]));
+    lab.json(&["clone", &lab.db("A"), &lab.db("B")]);
+    lab.sql("A", "INSERT INTO line(item, n) VALUES('rope', 1), ('rope', 1)");
+    lab.sql("B", "INSERT INTO line(item, n) VALUES('rope', 2)");
+    lab.json(&["sync", &lab.db("B")]);
+    assert_eq!(lab.rows("A", "SELECT n FROM stock WHERE item = 'rope'"), ["1"]);
+    assert_eq!(lab.digest("A"), lab.digest("B"));
+}
+
+#[test]
 fn what_cannot_be_a_counter_is_refused() {
     let lab = shop();
     let refused = |policy: &str| lab.refused(&["policy", &lab.db("A"), policy]);

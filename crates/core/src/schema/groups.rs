@@ -80,7 +80,7 @@ pub(super) fn counters(
 }
 
 /// The position of a column that can be a counter, or why it cannot.
-fn may_count(table: &Table, name: &str) -> Result<usize, String> {
+pub(super) fn may_count(table: &Table, name: &str) -> Result<usize, String> {
     let is = |other: &str| other.eq_ignore_ascii_case(name);
     let no = |why: &str| Err(format!("column {name} of table {} {why}", table.name));
     if table.generated.iter().any(|g| is(g)) {

@@ -13,10 +13,12 @@ mod read;
 mod references;
 mod select;
 mod sql;
+mod sums;
 #[cfg(test)]
 mod tests;
 
 pub use read::read;
+pub use sums::kept_sums;
 pub use synqlite_wire::key::Collation;
 
 /// All tables of a database, those to be replicated and those that cannot be.
