@@ -9,7 +9,9 @@ mod commands;
 mod csv;
 mod demo;
 mod error;
+mod record;
 mod report;
+mod sides;
 mod terminal;
 
 use clap::Parser;

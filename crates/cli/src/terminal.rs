@@ -1,6 +1,7 @@
 //! Standard output, standard error, and progress on a terminal.
 
 use crate::error::Result;
+use crate::sides::Style;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -28,6 +29,18 @@ pub fn tell_waiting(waiting: &[Waiting]) {
     for w in waiting {
         complain(&format!("waiting for `{}`: {}", w.name, w.why));
     }
+}
+
+/// How to write what is laid out for people: as wide as the terminal, or as `COLUMNS` says, or 100;
+/// in colour only on a terminal that is not told otherwise by `NO_COLOR` or `TERM=dumb`.
+pub fn style() -> Style {
+    let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let told = set("COLUMNS").and_then(|columns| columns.parse().ok());
+    let terminal = std::io::stdout().is_terminal();
+    let size = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+    let width = told.or_else(|| if terminal { size() } else { None }).unwrap_or(100);
+    let dumb = set("TERM").is_some_and(|term| term == "dumb");
+    Style { width: width.max(20), colour: terminal && !dumb && set("NO_COLOR").is_none() }
 }
 
 /// A progress bar that appears on a terminal, and only if the work takes a while.

@@ -8,7 +8,7 @@
 //! | delete | AFTER DELETE | where it was | the whole row |
 //! | replace | BEFORE INSERT | the row with the same primary key, if there is one | the whole row |
 //! | rival | BEFORE INSERT, UPDATE | a row that shares another unique key with the new one | the whole row |
-//! | previous | BEFORE UPDATE of key columns, or of a reference that an action may be setting | where the row is | the columns of its keys and of those references |
+//! | previous | BEFORE UPDATE of key columns, of counters, or of a reference that an action may be setting | where the row is | the columns of its keys and counters and of those references |
 //! | leaving | BEFORE DELETE of a row on whose delete foreign keys act | where the row is | |
 //!
 //! With `recursive_triggers` off, SQLite's default, REPLACE fires no delete trigger; `replace` and
@@ -389,10 +389,10 @@ fn condition(t: &Tracked, index: &UniqueIndex) -> String {
     terms.join(" AND ")
 }
 
-/// (columns, WHEN clause, body) of the trigger that keeps what keys were before an update, and
-/// references before an action on their parent may set them.
+/// (columns, WHEN clause, body) of the trigger that keeps what keys and counters were before an
+/// update, and references before an action on their parent may set them.
 fn previous(t: &Tracked) -> Option<(String, String, String)> {
-    let kept = t.table.groups.iter().filter(|g| g.keeps_previous);
+    let kept = t.table.groups.iter().filter(|g| g.keeps_previous || g.counter);
     let mut columns: BTreeSet<usize> = kept.flat_map(|g| g.columns.iter().copied()).collect();
     let mut changed: Vec<String> = columns.iter().map(|&c| changes(t, c)).collect();
     for fk in t.table.foreign_keys.iter().filter(|fk| fk.sets()) {

@@ -4,13 +4,13 @@
 //! records under the same ids, and a record closes by itself when its obstacle goes.
 
 use crate::catalog::Tracked;
+use crate::counter;
 use crate::merge::describe;
-use crate::meta::Meta;
 use crate::refs::Lookup;
 use crate::replica::Replica;
-use crate::state::{self, Body, ENTRY_COLUMNS};
+use crate::schema::Column;
+use crate::state::{self, Body, ENTRY_COLUMNS, RowState};
 use crate::{Error, Result};
-use rusqlite::Connection;
 use synqlite_wire::{Rid, SiteId, Value};
 
 /// One row that does not show what was written.
@@ -34,6 +34,32 @@ pub struct Conflict {
     pub winner: Option<String>,
     /// Who wrote the row, and when last, in milliseconds since 1970.
     pub sites: Vec<(SiteId, i64)>,
+    /// Who wrote each of the displaced values, and when.
+    pub writers: Vec<Writer>,
+    /// Columns of the constraint; empty for a constraint on single rows.
+    pub contested: Vec<String>,
+    /// What the winner shows, if it is visible.
+    pub rival: Option<Rival>,
+}
+
+/// Who wrote the value of a column last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Writer {
+    /// The column.
+    pub column: String,
+    /// The site.
+    pub site: SiteId,
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+}
+
+/// A row that has what another asks for.
+#[derive(Clone, Debug)]
+pub struct Rival {
+    /// What it shows, by column.
+    pub shown: Vec<(String, Value)>,
+    /// Who wrote it.
+    pub writers: Vec<Writer>,
 }
 
 impl Replica {
@@ -50,7 +76,7 @@ impl Replica {
             let mut out = Vec::new();
             for t in &loaded.catalog.tables {
                 let lookup = Lookup { conn, meta, catalog: &loaded.catalog };
-                of_table(lookup, t, &mut out)?;
+                out.extend(of_table(lookup, t)?.into_iter().map(|(_, conflict)| conflict));
             }
             out.sort_by(|a, b| (&a.table, &a.row, &a.id).cmp(&(&b.table, &b.row, &b.id)));
             Ok(out)
@@ -58,7 +84,9 @@ impl Replica {
     }
 }
 
-fn of_table(lookup: Lookup<'_>, t: &Tracked, out: &mut Vec<Conflict>) -> Result<()> {
+/// Open records of a table, with their entries.
+pub(crate) fn of_table(lookup: Lookup<'_>, t: &Tracked) -> Result<Vec<(i64, Conflict)>> {
+    let mut out = Vec::new();
     let Lookup { conn, meta, .. } = lookup;
     let sql = format!(
         "SELECT {ENTRY_COLUMNS}, kind, cons, winner FROM synqlite_row \
@@ -76,8 +104,12 @@ fn of_table(lookup: Lookup<'_>, t: &Tracked, out: &mut Vec<Conflict>) -> Result<
         };
         let mut written = vec![Value::Null; t.table.columns.len()];
         for (g, group) in t.table.groups.iter().enumerate() {
-            let values: Vec<Value> = match (&stored.state.groups[g].body, &old) {
-                (Body::Kept(cell), _) => cell.values.clone(),
+            let state = &stored.state.groups[g];
+            let values: Vec<Value> = match (&state.body, &old) {
+                (Body::Kept(cell), _) => match counter::sum(t, g, state, cell) {
+                    Some(sum) => vec![sum],
+                    None => cell.values.clone(),
+                },
                 (Body::Shown, Some(old)) => group.columns.iter().map(|&c| old[c].clone()).collect(),
                 (Body::Shown, None) => {
                     return Err(Error::Damaged("a hidden row has no values".into()));
@@ -93,34 +125,36 @@ fn of_table(lookup: Lookup<'_>, t: &Tracked, out: &mut Vec<Conflict>) -> Result<
                 }
             }
         }
-        let named = |values: &[Value]| -> Vec<(String, Value)> {
-            let names = t.table.columns.iter().map(|c| c.name.clone());
-            names.zip(values.iter().cloned()).collect()
-        };
         let (kind, constraint): (String, String) = (row.get(5)?, row.get(6)?);
         let winner: Option<Vec<u8>> = row.get(7)?;
-        let winner = winner.map(|bytes| winner_text(meta, conn, t, &bytes)).transpose()?;
+        let (winner, rival) = winner.map(|bytes| winner_of(lookup, t, &bytes)).transpose()?.unzip();
         let mut sites: Vec<(SiteId, i64)> = Vec::new();
-        for stamp in stored.state.groups.iter().map(|g| g.stamp) {
+        let stamps = stored.state.groups.iter().flat_map(|g| g.stamps());
+        for stamp in stamps.filter(|stamp| !stamp.is_zero()) {
             match sites.iter_mut().find(|(site, _)| *site == stamp.site) {
                 Some((_, at)) => *at = (*at).max(stamp.hlc.ms()),
                 None => sites.push((stamp.site, stamp.hlc.ms())),
             }
         }
         sites.sort();
-        out.push(Conflict {
+        let contested = contested(t, &constraint);
+        let conflict = Conflict {
             id: record_id(&t.canonical, &kind, &constraint, &stored.rid),
             table: t.table.name.clone(),
             row: describe(t, Some(&written), &stored.rid),
             kind,
             constraint,
-            shown: old.as_deref().map(named).unwrap_or_default(),
-            displaced: named(&written),
+            shown: old.as_deref().map(|row| named(t, row)).unwrap_or_default(),
+            displaced: named(t, &written),
             winner,
             sites,
-        });
+            writers: writers(t, &stored.state),
+            contested,
+            rival: rival.flatten(),
+        };
+        out.push((row.get(0)?, conflict));
     }
-    Ok(())
+    Ok(out)
 }
 
 /// R-REF: a reference is to a row. The number it was written with may differ between sites; the key
@@ -152,14 +186,40 @@ fn refer(
     Ok(())
 }
 
-fn winner_text(meta: &Meta, conn: &Connection, t: &Tracked, bytes: &[u8]) -> Result<String> {
+/// The winner's name, and what it shows.
+fn winner_of(lookup: Lookup<'_>, t: &Tracked, bytes: &[u8]) -> Result<(String, Option<Rival>)> {
+    let Lookup { conn, meta, .. } = lookup;
     let rid = state::decode_rid(meta, bytes)?;
     let stored = state::of(conn, meta, t, &rid)?;
-    let row = match stored.and_then(|s| s.loc) {
-        Some(loc) => t.read(conn, &loc)?,
+    let row = match stored.as_ref().and_then(|s| s.loc.as_ref()) {
+        Some(loc) => t.read(conn, loc)?,
         None => None,
     };
-    Ok(describe(t, row.as_deref(), &rid))
+    let rival = stored
+        .zip(row.as_ref())
+        .map(|(stored, row)| Rival { shown: named(t, row), writers: writers(t, &stored.state) });
+    Ok((describe(t, row.as_deref(), &rid), rival))
+}
+
+fn named(t: &Tracked, values: &[Value]) -> Vec<(String, Value)> {
+    let names = t.table.columns.iter().map(|c| c.name.clone());
+    names.zip(values.iter().cloned()).collect()
+}
+
+fn writers(t: &Tracked, state: &RowState) -> Vec<Writer> {
+    let writer = |column: &Column| {
+        let stamp = state.groups[column.group].stamps().max()?;
+        Some(Writer { column: column.name.clone(), site: stamp.site, at_ms: stamp.hlc.ms() })
+    };
+    t.table.columns.iter().filter_map(writer).collect()
+}
+
+/// Columns of the unique index or foreign key called `constraint`.
+fn contested(t: &Tracked, constraint: &str) -> Vec<String> {
+    let unique = t.table.uniques.iter().find(|u| u.name == constraint).map(|u| &u.columns);
+    let key = t.table.foreign_keys.iter().find(|fk| fk.name == constraint).map(|fk| &fk.columns);
+    let columns = unique.or(key).into_iter().flatten();
+    columns.map(|&c| t.table.columns[c].name.clone()).collect()
 }
 
 /// The same on every site: from what identifies the row, not from local numbers.

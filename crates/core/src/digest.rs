@@ -33,7 +33,7 @@ use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
-use synqlite_wire::Value;
+use synqlite_wire::{Counter, Value};
 
 /// What the replicated tables show, in short. All digests are SHA-256 in lower-case hex.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,10 +142,8 @@ fn visible(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<Rows> {
         let mut cells: BTreeMap<&str, Value> = BTreeMap::new();
         if let Some(stored) = stored.as_ref().filter(|_| stashed) {
             let pieces = stash::of(conn, meta, t.no, &stored.rid)?;
-            let latest = latest(&pieces).into_iter();
-            cells.extend(
-                latest.filter_map(|(no, value)| Some((others.get(&no)?.as_str(), value.clone()))),
-            );
+            let named = |(no, value)| Some((others.get(&no)?.as_str(), value));
+            cells.extend(latest(&pieces).into_iter().filter_map(named));
         }
         for (i, &c) in order.iter().enumerate().filter(|(i, _)| !unwritten(*i)) {
             cells.insert(&t.column_names[c], value(row.get_ref(i)?));
@@ -167,22 +165,30 @@ fn kept(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<Rows> {
         let stored = state::of(conn, meta, t, &rid)?;
         if stored.is_some_and(|stored| stored.state.header.alive()) {
             let pieces = stash::of(conn, meta, t.no, &rid)?;
-            let latest = latest(&pieces).into_iter();
-            let named =
-                |(no, value): (u32, &Value)| Some((names.get(&no)?.as_str(), value.clone()));
+            let named = |(no, value)| Some((names.get(&no)?.as_str(), value));
             let mut hash = Sha256::new();
-            put_cells(&mut hash, &latest.filter_map(named).collect());
+            put_cells(&mut hash, &latest(&pieces).into_iter().filter_map(named).collect());
             found.add(hash);
         }
     }
     Ok(found)
 }
 
-/// The latest value of each column.
-fn latest(pieces: &[Piece]) -> BTreeMap<u32, &Value> {
+/// The latest value of each column; of a counter, its sum.
+fn latest(pieces: &[Piece]) -> BTreeMap<u32, Value> {
     let mut pieces: Vec<&Piece> = pieces.iter().collect();
     pieces.sort_by_key(|piece| piece.stamp);
-    pieces.iter().flat_map(|p| p.columns.iter().copied().zip(&p.cell.values)).collect()
+    let value = |p: &Piece, value: &Value| match p.counts.is_empty() {
+        true => value.clone(),
+        false => {
+            let (base, counts) = (value.clone(), p.counts.clone());
+            Counter { stamp: p.stamp, base, counts }.shown(false)
+        }
+    };
+    let cells = |p: &'_ &Piece| -> Vec<(u32, Value)> {
+        p.columns.iter().copied().zip(p.cell.values.iter().map(|v| value(p, v))).collect()
+    };
+    pieces.iter().flat_map(cells).collect()
 }
 
 fn put_cells(hash: &mut Sha256, cells: &BTreeMap<&str, Value>) {

@@ -162,14 +162,17 @@ impl Export<'_> {
     ) -> Result<()> {
         let mut registers = Vec::new();
         for (g, group) in state.groups.iter().enumerate() {
-            if self.base.covers(group.stamp) {
+            if group.stamps().all(|stamp| self.base.covers(stamp)) {
                 continue;
             }
+            let news = group.counts.iter().filter(|count| !self.base.covers(count.stamp));
+            let counts = news.cloned().collect();
             let cell = self.cell(t, g, &group.body, shown)?;
             let previous = group.previous.clone();
             let (stamp, pinned) = (group.stamp, group.pinned);
             if group.apart.is_empty() {
-                registers.push(Register { group: g as u32, stamp, cell, previous, pinned });
+                let group = g as u32;
+                registers.push(Register { group, stamp, cell, previous, pinned, counts });
                 continue;
             }
             for (place, value) in cell.values.into_iter().enumerate() {
@@ -178,17 +181,19 @@ impl Export<'_> {
                     let column = t.column_names[t.table.groups[g].columns[place]].clone();
                     let group = self.group(position, vec![column], vec![]);
                     let cell = Cell { values: vec![value], refs: vec![] };
-                    registers.push(Register { group, stamp, cell, previous: None, pinned });
+                    let (previous, counts) = (None, vec![]);
+                    registers.push(Register { group, stamp, cell, previous, pinned, counts });
                 }
             }
         }
         if !kept.is_empty() {
             let names = track::column_names(self.lookup.conn, t.no)?;
-            for Piece { columns, keys, stamp, pinned, cell, previous } in kept {
-                if !self.base.covers(stamp) {
+            for Piece { columns, keys, stamp, pinned, cell, previous, mut counts } in kept {
+                counts.retain(|count| !self.base.covers(count.stamp));
+                if !self.base.covers(stamp) || !counts.is_empty() {
                     let columns = columns.iter().filter_map(|no| names.get(no).cloned()).collect();
                     let group = self.group(position, columns, keys);
-                    registers.push(Register { group, stamp, cell, previous, pinned });
+                    registers.push(Register { group, stamp, cell, previous, pinned, counts });
                 }
             }
             registers.sort_by_key(|register| register.group);

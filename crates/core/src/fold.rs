@@ -12,6 +12,7 @@ mod former;
 pub(crate) use actions::{Acted, ActedOn};
 
 use crate::catalog::{Catalog, Loc, Tracked};
+use crate::counter;
 use crate::history;
 use crate::journal::{self, Changed, Gone, Millis, Window, Written};
 use crate::meta::Meta;
@@ -44,7 +45,13 @@ pub fn fold(
     policies: &Policies,
     fresh: &BTreeMap<u32, Vec<u32>>,
 ) -> Result<Folded> {
-    let windows = journal::read_altered(conn, catalog, fresh)?;
+    let mut windows = journal::read_altered(conn, catalog, fresh)?;
+    let tables = catalog.tables.iter().zip(&mut windows);
+    for (_, window) in tables.filter(|(t, _)| fresh.contains_key(&t.no)) {
+        // Images that triggers took for another schema may lack its counters.
+        window.changed.values_mut().for_each(|changed| changed.start = None);
+        window.gone.values_mut().for_each(|gone| gone.start = None);
+    }
     fold_windows(conn, meta, catalog, policies, windows)
 }
 
@@ -130,6 +137,8 @@ struct Before {
     cascaded: bool,
     /// Its references that actions replaced.
     replaced: Replaced,
+    /// Its counters at the last fold; other columns may be missing.
+    start: Option<Vec<Value>>,
 }
 
 /// Rows of one table that were there at the last fold, by where they were.
@@ -200,9 +209,9 @@ impl Fold<'_> {
         let tables = self.catalog.tables.iter().zip(windows);
         let of_table = |(t, window): (&Tracked, &Window)| -> Result<Befores> {
             let mut befores = Befores::new();
-            let gone = window.gone.iter().map(|(from, g)| (from, g.image));
-            let changed = window.changed.iter().map(|(from, c)| (from, image_of(c)));
-            for (from, image) in gone.chain(changed) {
+            let gone = window.gone.iter().map(|(from, g)| (from, g.image, g.start));
+            let changed = window.changed.iter().map(|(from, c)| (from, image_of(c), c.start));
+            for (from, image, start) in gone.chain(changed) {
                 let Some(stored) = state::at(self.conn, self.meta, t, from)? else { continue };
                 let row = match image {
                     Some(seq) => journal::image(self.conn, t, seq)?,
@@ -215,8 +224,13 @@ impl Fold<'_> {
                     }
                     None => None,
                 };
+                let start = match start {
+                    Some(_) if !t.table.groups.iter().any(|g| g.counter) => None,
+                    Some(seq) => journal::image(self.conn, t, seq)?,
+                    None => None,
+                };
                 let (cascaded, replaced) = (false, Replaced::new());
-                befores.insert(from.clone(), Before { stored, image, cascaded, replaced });
+                befores.insert(from.clone(), Before { stored, image, cascaded, replaced, start });
             }
             if self.enforces {
                 let actions = Actions { lookup, windows, formers: &formers };
@@ -317,12 +331,21 @@ impl Fold<'_> {
     /// A row is gone: the next even causal length, or none if its parent took it along. It keeps its
     /// values.
     fn bury(&mut self, t: &Tracked, gone: &Gone, before: Before) -> Result<()> {
-        let Before { mut stored, image, cascaded, .. } = before;
+        let Before { mut stored, image, cascaded, start, .. } = before;
         let (old, cells) = image.unwrap_or_else(|| (vec![], vec![]));
+        let mut written = self.groups_written(t, &gone.written);
+        let columns = (0..t.table.groups.len()).map(|g| t.table.groups[g].columns[0]);
+        for (g, c) in columns.enumerate().filter(|_| !old.is_empty()) {
+            let (group, before) = (&mut stored.state.groups[g], start.as_ref().map(|row| &row[c]));
+            if let Some(&stamp) = written.get(&g)
+                && counter::write(t, g, group, before, &old[c], stamp)
+            {
+                written.remove(&g);
+            }
+        }
         if !old.is_empty() {
             self.leaves(t, &stored.rid, old);
         }
-        let written = self.groups_written(t, &gone.written);
         let nothing = |g: usize| Cell {
             values: vec![Value::Null; t.table.groups[g].columns.len()],
             refs: vec![None; t.table.groups[g].foreign_keys.len()],
@@ -349,7 +372,7 @@ impl Fold<'_> {
     }
 
     fn change(&mut self, t: &Tracked, changed: &Changed, before: Before) -> Result<()> {
-        let Before { mut stored, image, replaced, .. } = before;
+        let Before { mut stored, image, replaced, start, .. } = before;
         let mut written = self.groups_written(t, &changed.written);
         written.retain(|g, _| !replaced.contains_key(g));
         let acted = !replaced.is_empty();
@@ -364,6 +387,7 @@ impl Fold<'_> {
                 *entry = (*entry).max(stamp);
             }
         }
+        let only_counted = written.keys().all(|&g| t.table.groups[g].counter);
         if let (Some(_), Some((old, cells)), Some(new)) =
             (changed.previous, &image, t.read(self.conn, &changed.now)?)
         {
@@ -376,7 +400,9 @@ impl Fold<'_> {
             written.retain(|g, _| !followed.contains(g));
         }
         let moved = stored.loc.as_ref() != Some(&changed.now);
-        if let (Some(_), None, Some((old, _))) = (changed.previous, changed.replaced, &image) {
+        if let (Some(_), None, Some((old, _))) = (changed.previous, changed.replaced, &image)
+            && (moved || !only_counted)
+        {
             self.leaves(t, &stored.rid, old.clone());
         }
         if written.is_empty() && !moved && changed.replaced.is_none() && !acted {
@@ -385,12 +411,21 @@ impl Fold<'_> {
             }
             return Ok(());
         }
+        let counted = written.keys().any(|&g| counter::adds_up(t, g, &stored.state.groups[g]));
+        let new = if counted { t.read(self.conn, &changed.now)? } else { None };
         for (&g, &stamp) in &written {
+            let (c, group) = (t.table.groups[g].columns[0], &mut stored.state.groups[g]);
+            let before = start.as_ref().map(|row| &row[c]);
+            if let Some(new) = &new
+                && counter::write(t, g, group, before, &new[c], stamp)
+            {
+                continue;
+            }
             let previous = match &image {
                 Some((_, cells)) if t.table.groups[g].keeps_previous => Some(cells[g].clone()),
                 _ => None,
             };
-            stored.state.groups[g] = GroupState { previous, ..GroupState::shown(stamp) };
+            *group = GroupState { previous, ..GroupState::shown(stamp) };
         }
         let pinned = self.fallbacks(t, &stored, &written)?;
         for (&g, &stamp) in &pinned {
@@ -479,7 +514,7 @@ impl Fold<'_> {
         runs: &mut Runs,
     ) -> Result<()> {
         let Some(row) = t.read(self.conn, loc)? else { return Ok(()) };
-        let (stamp, written) = (self.at(at), self.groups_written(t, written));
+        let (stamp, mut written) = (self.at(at), self.groups_written(t, written));
         let dangling = self.dangles(t, &row)?;
         let key = match t.table.identity {
             crate::schema::Identity::Birth => None,
@@ -487,6 +522,8 @@ impl Fold<'_> {
         };
         self.done.columns += t.table.groups.len() as u64;
         let Some(key) = key else {
+            // Nobody else can have changed it yet: a counter is as it was inserted.
+            written.retain(|&g, _| !t.table.groups[g].counter);
             let n = state::next_births(self.conn, t, 1)?;
             if let (Loc::Row(rowid), true) = (loc, written.is_empty()) {
                 let site = self.meta.number(self.conn, self.meta.site)?;
@@ -521,6 +558,12 @@ impl Fold<'_> {
             stored.state.header.insert(stamp);
         }
         for g in 0..stored.state.groups.len() {
+            let (c, group) = (t.table.groups[g].columns[0], &mut stored.state.groups[g]);
+            if counter::adds_up(t, g, group) && !self.adopts {
+                let stamp = written.get(&g).copied().unwrap_or(stamp);
+                counter::insert(t, g, group, again, &row[c], stamp);
+                continue;
+            }
             // A row deleted and inserted again since the last fold: only what differs is a write.
             if again
                 && same

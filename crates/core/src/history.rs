@@ -13,9 +13,9 @@ use crate::sqlvalue::{Bind, value};
 use crate::state::{Body, RowState, Stored};
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::key::{KeyPart, decode, encode};
-use synqlite_wire::{Header, Hlc, Rid, RowChange, Stamp, Value};
+use synqlite_wire::{Count, Header, Hlc, Rid, RowChange, Stamp, Value};
 
 /// Column number that stands for the whole row.
 const ROW: i64 = -1;
@@ -66,13 +66,31 @@ fn row_changes(h: &Header) -> Vec<(Stamp, Kind)> {
 /// The latest change of each part of a row by its stamp: what happened, and the groups written.
 pub fn changes(state: &RowState) -> BTreeMap<Stamp, (Kind, Vec<usize>)> {
     let mut changes: BTreeMap<Stamp, (Kind, Vec<usize>)> = BTreeMap::new();
-    for (g, group) in state.groups.iter().enumerate().filter(|(_, g)| !g.stamp.is_zero()) {
-        changes.entry(group.stamp).or_insert((Kind::Update, vec![])).1.push(g);
+    for (g, group) in state.groups.iter().enumerate() {
+        let stamps: BTreeSet<Stamp> = group.stamps().filter(|stamp| !stamp.is_zero()).collect();
+        for stamp in stamps {
+            changes.entry(stamp).or_insert((Kind::Update, vec![])).1.push(g);
+        }
     }
     for (stamp, kind) in row_changes(&state.header) {
         changes.entry(stamp).or_insert((kind, vec![])).0 = kind;
     }
     changes
+}
+
+/// The count that was changed at `stamp`.
+pub fn count_at(counts: &[Count], stamp: Stamp) -> Option<&Count> {
+    counts.iter().find(|count| count.stamp == stamp)
+}
+
+/// What the history tells of a count: the sum of the site's changes so far, such as `+5 in all`.
+pub fn added(count: &Count) -> Value {
+    let sum = match count.sum.to_value(false) {
+        Value::Integer(i) => format!("{i:+}"),
+        Value::Real(r) => format!("{r:+}"),
+        _ => String::new(),
+    };
+    Value::Text(format!("{sum} in all").into_bytes())
 }
 
 /// Whether this replica keeps a history.
@@ -93,6 +111,10 @@ pub fn record(conn: &Connection, meta: &mut Meta, t: &Tracked, stored: &Stored) 
         }
         for g in groups {
             let columns = &t.table.groups[g].columns;
+            if let Some(count) = count_at(&stored.state.groups[g].counts, stamp) {
+                add.columns(t, columns, [&added(count)].into_iter())?;
+                continue;
+            }
             match (&stored.state.groups[g].body, &shown) {
                 (Body::Kept(cell), _) => add.columns(t, columns, cell.values.iter())?,
                 (Body::Shown, Some(row)) => {
@@ -119,9 +141,17 @@ pub fn receive(
     }
     for register in &change.registers {
         let Some(columns) = columns.get(register.group as usize) else { continue };
-        let add = Add::at(conn, meta, t, &change.rid, register.stamp)?;
-        let mut values = columns.iter().zip(&register.cell.values);
-        values.try_for_each(|(&no, value)| add.put(i64::from(no), value))?;
+        if let [no] = columns {
+            for count in &register.counts {
+                let add = Add::at(conn, meta, t, &change.rid, count.stamp)?;
+                add.put(i64::from(*no), &added(count))?;
+            }
+        }
+        if !register.stamp.is_zero() && count_at(&register.counts, register.stamp).is_none() {
+            let add = Add::at(conn, meta, t, &change.rid, register.stamp)?;
+            let mut values = columns.iter().zip(&register.cell.values);
+            values.try_for_each(|(&no, value)| add.put(i64::from(no), value))?;
+        }
     }
     Ok(())
 }

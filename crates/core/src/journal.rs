@@ -52,6 +52,8 @@ pub struct Changed {
     /// Columns, by number, whose last write may have been a foreign key's action. They are among
     /// `written`.
     pub set: BTreeMap<u32, Set>,
+    /// Journal entry whose before-image is the counters it had at the last fold.
+    pub start: Option<i64>,
     /// When it was last updated, in whatever column; 0 if it only gave way to another row.
     pub last: Millis,
 }
@@ -90,6 +92,8 @@ pub struct Gone {
     pub began: Option<i64>,
     /// Columns written before, by number, and when.
     pub written: Written,
+    /// Journal entry whose before-image is the counters it had at the last fold.
+    pub start: Option<i64>,
 }
 
 /// Column numbers and when each was last written.
@@ -164,8 +168,9 @@ impl Replay {
         match slot? {
             Slot::New(born) => Some(born),
             Slot::Old(from, touch) => {
-                let began = touch.leaving.or(image);
-                let gone = Gone { at, was: loc.clone(), image, began, written: touch.written };
+                let (began, start) = (touch.leaving.or(image), touch.previous.or(image));
+                let written = touch.written;
+                let gone = Gone { at, was: loc.clone(), image, began, written, start };
                 self.gone.insert(from, gone);
                 None
             }
@@ -322,7 +327,8 @@ fn settle(conn: &Connection, t: &Tracked, mut replay: Replay) -> Result<Window> 
             }
             Slot::Old(from, touch) => {
                 let Touch { written, previous, set, last, .. } = touch;
-                let changed = Changed { now: loc, written, replaced: None, previous, set, last };
+                let (now, replaced, start) = (loc, None, previous);
+                let changed = Changed { now, written, replaced, previous, set, start, last };
                 window.changed.insert(from, changed);
             }
         }
@@ -358,12 +364,13 @@ fn pair_replaced(
         let (Some(born), Some(gone)) = (window.born.remove(&now), window.gone.remove(&from)) else {
             continue;
         };
-        let mut written = gone.written;
+        let (mut written, start) = (gone.written, gone.start);
         written.extend(born.written);
         let began = gone.began.unwrap_or(seq);
         let replaced = Some(Replaced { at: born.at, image: seq, began });
         let (previous, set, last) = (None, BTreeMap::new(), born.at);
-        window.changed.insert(from, Changed { now, written, replaced, previous, set, last });
+        let changed = Changed { now, written, replaced, previous, set, start, last };
+        window.changed.insert(from, changed);
     }
     Ok(())
 }

@@ -54,7 +54,9 @@ pub mod schema;
 
 mod capture;
 mod catalog;
+mod closed;
 mod copy;
+mod counter;
 mod digest;
 mod export;
 #[cfg(test)]
@@ -74,6 +76,7 @@ mod status;
 mod track;
 mod verify;
 
+pub use closed::Closed;
 pub use digest::Digest;
 pub use env::{Environment, System};
 pub use error::{Error, Result};

@@ -394,7 +394,9 @@ impl Log<'_> {
             for g in groups {
                 for (i, &c) in t.table.groups[g].columns.iter().enumerate() {
                     let no = t.column_nos[c];
+                    let count = history::count_at(&stored.state.groups[g].counts, stamp);
                     let value = match (&stored.state.groups[g].body, &before.row) {
+                        _ if count.is_some() => count.map(|count| text(&history::added(count))),
                         (Body::Kept(cell), _) => cell.values.get(i).map(text),
                         _ if before.overwritten.is_some_and(|w| w.contains_key(&no)) => {
                             Some("overwritten".to_owned())

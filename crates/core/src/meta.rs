@@ -55,6 +55,8 @@ const DDL: &[&str] = &[
     "CREATE INDEX synqlite_stash_position ON synqlite_stash(position)",
     "CREATE TABLE synqlite_history(hlc INTEGER, site INTEGER, tbl INTEGER, rid BLOB, col INTEGER, \
      value, PRIMARY KEY(hlc, site, tbl, rid, col)) WITHOUT ROWID",
+    crate::closed::DDL,
+    crate::closed::DDL_OPEN,
     crate::capture::JOURNAL_DDL,
 ];
 

@@ -148,6 +148,7 @@ fn as_it_was(t: &Tracked, units: &[(Vec<u32>, Vec<String>)]) -> Tracked {
             columns: (first..old.column_nos.len()).collect(),
             foreign_keys: (0..keys.len()).collect(),
             keeps_previous: false,
+            counter: false,
         });
     }
     old
@@ -190,7 +191,10 @@ fn regrouped(
         }
     }
     let body = if kept { Body::Kept(cell) } else { Body::Shown };
-    let mut group = GroupState { body, pinned, ..GroupState::shown(Stamp::ZERO) };
+    // A counter is a unit of its own, so its counts come from one.
+    let unit = was.iter().position(|(columns, _)| *columns == now.0);
+    let counts = unit.map_or(vec![], |u| stored.state.groups[u].counts.clone());
+    let mut group = GroupState { body, pinned, counts, ..GroupState::shown(Stamp::ZERO) };
     group.set_column_stamps(stamps);
     group
 }
@@ -276,7 +280,7 @@ fn unnoticed(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<Window> {
     }
     for loc in known.difference(&there) {
         let written = BTreeMap::new();
-        let gone = Gone { at: 0, was: loc.clone(), image: None, began: None, written };
+        let gone = Gone { at: 0, was: loc.clone(), image: None, began: None, written, start: None };
         window.gone.insert(loc.clone(), gone);
     }
     Ok(window)
@@ -289,6 +293,7 @@ fn changed(loc: &Loc, written: BTreeMap<u32, i64>) -> Changed {
         replaced: None,
         previous: None,
         set: BTreeMap::new(),
+        start: None,
         last: 0,
     }
 }

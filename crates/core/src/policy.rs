@@ -6,6 +6,9 @@ use rusqlite::{Connection, params};
 use std::collections::BTreeMap;
 use synqlite_wire::{Hlc, Setting, Stamp, VersionVector};
 
+/// Value of the policy that makes a column a counter.
+pub const COUNTER: &str = "counter";
+
 /// All policies that were set, by key: `T.identity`, `T.refs`, `local_tables`, …
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policies(pub BTreeMap<String, String>);
@@ -37,6 +40,15 @@ impl Policies {
     /// Whether rows that refer to a row which lost a unique key show its winner (R-UNIFY).
     pub fn unifies(&self, table: &str) -> bool {
         self.of_table(table, "on_unique") == Some("unify")
+    }
+
+    /// Columns that are counters, as (key, table, column): `T.column=counter` (R-COUNTER).
+    pub fn counters(&self) -> impl Iterator<Item = (&str, &str, &str)> {
+        let set = self.0.iter().filter(|(_, value)| *value == COUNTER);
+        set.filter_map(|(key, _)| {
+            let (table, column) = key.rsplit_once('.')?;
+            Some((key.as_str(), table, column))
+        })
     }
 
     /// Reads the policies of a replica.
@@ -81,8 +93,10 @@ fn check(key: &str, value: &str) -> Result<()> {
         (_, Some("refs")) => Ok(()),
         (_, Some("on_unique")) if matches!(value, "quarantine" | "unify") => Ok(()),
         (_, Some("on_unique")) => wrong("it is `quarantine` or `unify`"),
+        (_, Some(_)) if value == COUNTER => Ok(()),
         _ => wrong(
-            "known keys are T.identity, T.on_unique, T.refs, fk, local_tables and fire_on_merge",
+            "known keys are T.identity, T.on_unique, T.refs, fk, local_tables and fire_on_merge; a \
+             column T.C can be `counter`",
         ),
     }
 }

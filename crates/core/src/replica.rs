@@ -1,6 +1,7 @@
 //! A replica: the one entrance to the engine.
 
 use crate::catalog::Catalog;
+use crate::closed;
 use crate::env::Environment;
 use crate::fold::{self, Folded};
 use crate::merge::{self, Merged};
@@ -294,6 +295,14 @@ fn set_policies(work: &mut Work<'_>, settings: &[(String, String)], now: i64) ->
         let setting = Setting { key, value: value.clone(), stamp };
         policy::store(work.conn, &mut work.meta, &setting)?;
     }
+    if settings.iter().any(|(_, value)| value == policy::COUNTER) {
+        let schema = schema::read(work.conn, &work.policies, &Selection::default())?;
+        let set = |(key, _): &&(String, String)| settings.iter().any(|(k, _)| k == key);
+        if let Some((key, why)) = schema.idle.iter().find(set) {
+            let (key, why) = (key.clone(), why.clone());
+            return Err(Error::Policy { key, value: policy::COUNTER.to_owned(), why });
+        }
+    }
     Ok(())
 }
 
@@ -305,13 +314,18 @@ impl<'a> Work<'a> {
 
     /// R-FBM: the journal is folded before anything else happens.
     pub fn fold(&mut self) -> Result<Folded> {
-        fold::fold(self.conn, &mut self.meta, &self.catalog, &self.policies, &BTreeMap::new())
+        let Work { conn, meta, catalog, policies, now_ms } = self;
+        let folded = fold::fold(conn, meta, catalog, policies, &BTreeMap::new())?;
+        closed::update(conn, meta, catalog, *now_ms, "write")?;
+        Ok(folded)
     }
 
     /// Joins and shows a delta. The journal must have been folded.
     fn merge(&mut self, delta: &Delta, force: bool) -> Result<Merged> {
         let Work { conn, meta, catalog, policies, now_ms } = self;
         let merged = merge::merge(conn, meta, catalog, policies, delta, *now_ms, force)?;
+        closed::update(conn, meta, catalog, *now_ms, "merge")?;
+        closed::note(conn, &merged.decisions, *now_ms)?;
         if merged.settings {
             *policies = Policies::load(conn)?;
             migrate::catch_up(self)?;
@@ -437,6 +451,8 @@ fn init(
     set_policies(&mut work, &options.policies, now)?;
     let schema = select(&tx, &work.policies, options)?;
     refuse_dangling(&tx, &schema, &work.policies)?;
+    let mut notes = schema.notes;
+    notes.extend(schema::kept_sums(&tx, &schema.tables)?);
     let unknown = |t: &&Table| work.catalog.by_name(&t.name).is_none();
     let fresh: Vec<Table> = schema.tables.iter().filter(unknown).cloned().collect();
     if !fresh.is_empty() {
@@ -452,7 +468,7 @@ fn init(
     work.meta.save(&tx)?;
     drop(work);
     tx.commit()?;
-    Ok(InitReport { site, tables, skipped: schema.skipped, notes: schema.notes })
+    Ok(InitReport { site, tables, skipped: schema.skipped, notes })
 }
 
 /// The tables to replicate: those asked for, remembered so that `init` run again means the same.
@@ -500,6 +516,8 @@ pub(crate) fn new_site(conn: &Connection, site: SiteId, instance: &str) -> Resul
     let mut meta = Meta::load(conn)?;
     meta::set(conn, "site", site.0)?;
     meta::set(conn, "instance", instance)?;
+    // What happened in the other file is not this one's history.
+    conn.execute("DELETE FROM synqlite_closed WHERE closed IS NOT NULL", [])?;
     meta.number(conn, site)?;
     Ok(())
 }

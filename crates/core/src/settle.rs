@@ -2,6 +2,7 @@
 //! sites settle alike.
 
 use crate::catalog::Tracked;
+use crate::closed;
 use crate::conflicts::record_id;
 use crate::merge::reshow;
 use crate::replica::{Replica, Work};
@@ -21,6 +22,18 @@ pub enum Verb {
     Restore,
     /// What is shown is what was meant.
     Accept,
+}
+
+impl Verb {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verb::Prefer => "prefer",
+            Verb::Discard => "discard",
+            Verb::Restore => "restore",
+            Verb::Accept => "accept",
+        }
+    }
 }
 
 /// The row of an open record.
@@ -51,6 +64,7 @@ impl Replica {
             };
             let Work { conn, meta, catalog, policies, .. } = work;
             reshow(conn, meta, catalog, policies, &settled)?;
+            closed::update(conn, meta, catalog, now_ms, verb.name())?;
             Ok(id)
         })
     }
@@ -171,7 +185,7 @@ fn dead_ancestor(
 /// What the row shows becomes what was written.
 fn accept(work: &mut Work<'_>, mut open: Open, stamp: Stamp) -> Settled {
     for group in &mut open.stored.state.groups {
-        if let Body::Kept(written) = &group.body {
+        if let (Body::Kept(written), true) = (&group.body, group.counts.is_empty()) {
             let previous = Some(written.clone());
             *group = GroupState { previous, ..GroupState::shown(stamp) };
         }

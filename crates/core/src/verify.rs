@@ -7,6 +7,7 @@
 
 use crate::capture::{self, own_name};
 use crate::catalog::{Loc, Tracked, loc_sql};
+use crate::counter;
 use crate::journal::Window;
 use crate::log::{loc_name, row_name};
 use crate::meta::Meta;
@@ -347,7 +348,8 @@ impl Verify<'_> {
                 continue;
             };
             let (position, wants): (i64, Option<i64>) = (row.get(4)?, row.get(5)?);
-            let wrong = self.wrong(t, &stored, wants, position, row.get(6)?);
+            let mut wrong = self.wrong(t, &stored, wants, position, row.get(6)?);
+            wrong.extend(self.miscounted(t, window, &stored)?);
             if !wrong.is_empty() {
                 let name = self.name(t, &stored)?;
                 for what in wrong {
@@ -378,7 +380,7 @@ impl Verify<'_> {
             Body::Shown => true,
         });
         let header = [h.cl_stamp, h.inserted, h.deleted, h.reinserted, h.demoted];
-        let stamps = header.into_iter().chain(state.groups.iter().map(|g| g.stamp));
+        let stamps = header.into_iter().chain(state.groups.iter().flat_map(|g| g.stamps()));
         let what = [
             (h.alive() && loc.is_none() && !conflict && !state.fell_with_parent())
                 .then_some("it is alive, but not in the table"),
@@ -394,6 +396,30 @@ impl Verify<'_> {
             self.beyond(stamps),
         ];
         what.into_iter().flatten().collect()
+    }
+
+    /// A counter must show what its counts add up to, unless it was written since the last fold.
+    fn miscounted(
+        &self,
+        t: &Tracked,
+        window: &Window,
+        stored: &Stored,
+    ) -> Result<Option<&'static str>> {
+        let written = |loc| window.changed.contains_key(loc) || window.gone.contains_key(loc);
+        let Some(loc) = stored.loc.as_ref().filter(|loc| !written(*loc)) else { return Ok(None) };
+        if stored.state.groups.iter().all(|group| group.counts.is_empty()) {
+            return Ok(None);
+        }
+        let Some(row) = t.read(self.conn, loc)? else { return Ok(None) };
+        for (g, group) in stored.state.groups.iter().enumerate() {
+            let (Body::Kept(base), c) = (&group.body, t.table.groups[g].columns[0]) else {
+                continue;
+            };
+            if counter::sum(t, g, group, base).is_some_and(|sum| sum != row[c]) {
+                return Ok(Some("it shows another number than its counts add up to"));
+            }
+        }
+        Ok(None)
     }
 
     /// A row born in a segment that moved or died left its rowid; a row there now needs a state of

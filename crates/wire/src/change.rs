@@ -4,6 +4,7 @@
 //! sites that have seen the same changes hold the same state, whatever the order of arrival.
 
 use crate::clock::{Stamp, VersionVector};
+use crate::counter::Count;
 use crate::ids::Rid;
 use crate::value::Value;
 
@@ -112,6 +113,9 @@ pub struct Register {
     pub previous: Option<Cell>,
     /// A renumbering made permanent (R-PIN), not a change of key by a user.
     pub pinned: bool,
+    /// Of a counter, what sites added to it: ascending by site, one of each (R-COUNTER). The group
+    /// is then one column without a foreign key.
+    pub counts: Vec<Count>,
 }
 
 /// What one site tells another about one row: its whole header and the registers it may lack.

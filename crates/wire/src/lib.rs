@@ -7,7 +7,8 @@
 //!   A [`VersionVector`] says which of them a site contains.
 //! - [`Value`] is a value as SQLite stores it; [`key`] makes the bytes of a primary key.
 //! - [`Header`] (causal length and existence) and [`Register`]s (one for each group of columns) are
-//!   the state of a row. A [`RowChange`] carries both.
+//!   the state of a row. A [`RowChange`] carries both. A [`Counter`] is a register and, for each site
+//!   that changed it, a [`Count`].
 //! - [`Delta`] says what changed between two version vectors; [`batch`] makes it bytes.
 //!
 //! The engine makes a delta from its tables and joins one into them. A remote keeps batches, and
@@ -28,6 +29,7 @@
 //!     cell: Cell { values: vec![value], refs: vec![] },
 //!     previous: None,
 //!     pinned: false,
+//!     counts: vec![],
 //! };
 //! let mut delta = Delta::default();
 //! delta.upto.raise(site, stamp.hlc);
@@ -52,6 +54,7 @@
 pub mod batch;
 pub mod change;
 pub mod clock;
+pub mod counter;
 pub mod ids;
 pub mod key;
 pub mod value;
@@ -62,5 +65,6 @@ mod strategies;
 pub use batch::{BatchError, BatchHeader};
 pub use change::{Cell, Delta, GroupShape, Header, Register, RowChange, Setting, TableShape};
 pub use clock::{Hlc, Stamp, VersionVector};
+pub use counter::{Count, Counter, Number};
 pub use ids::{BadId, DatabaseId, Id, Rid, SiteId};
 pub use value::Value;

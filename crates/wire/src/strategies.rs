@@ -2,12 +2,14 @@
 
 use crate::change::{Cell, Delta, GroupShape, Header, Register, RowChange, Setting, TableShape};
 use crate::clock::{Hlc, Stamp, VersionVector};
+use crate::counter::{Count, Counter, Number};
 use crate::ids::{Id, Rid};
 use crate::value::Value;
 use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::Index;
+use std::collections::BTreeMap;
 
 pub(crate) fn id() -> impl Strategy<Value = Id> {
     prop_oneof![4 => (1..4_u8).prop_map(|n| Id([n; 16])), 1 => any::<[u8; 16]>().prop_map(Id)]
@@ -73,6 +75,30 @@ pub(crate) fn value() -> impl Strategy<Value = Value> {
     ]
 }
 
+/// Equal stamps are one write, so what was written follows from the stamp.
+pub(crate) fn count() -> impl Strategy<Value = Count> {
+    let some = (hlc(), id()).prop_map(|(hlc, site)| Stamp { hlc, site });
+    some.prop_map(|stamp| {
+        let parts = [stamp.hlc.0, i64::from(stamp.site.0[0])];
+        let sum = Number::of(&Value::Real(parts[0] as f64 / 8.0 * parts[1] as f64), true);
+        Count { stamp, epoch: parts[0] as u64 % 3, sum: sum.unwrap_or_default() }
+    })
+}
+
+pub(crate) fn counts() -> impl Strategy<Value = Vec<Count>> {
+    vec(count(), 0..4).prop_map(|all| {
+        let by_site: BTreeMap<_, _> = all.into_iter().map(|c| (c.stamp.site, c)).collect();
+        by_site.into_values().collect()
+    })
+}
+
+pub(crate) fn counter() -> impl Strategy<Value = Counter> {
+    (stamp(), counts()).prop_map(|(stamp, counts)| {
+        let base = if stamp.hlc.0 % 3 == 0 { Value::Null } else { Value::Integer(stamp.hlc.0 % 7) };
+        Counter { stamp, base, counts }
+    })
+}
+
 fn name() -> impl Strategy<Value = String> {
     vec(any::<char>(), 0..6).prop_map(String::from_iter)
 }
@@ -89,9 +115,11 @@ fn cell(shape: &GroupShape) -> impl Strategy<Value = Cell> + use<> {
 }
 
 fn register(shape: &GroupShape) -> impl Strategy<Value = (Option<Stamp>, Register)> + use<> {
-    let parts = (option::of(stamp()), cell(shape), option::of(cell(shape)), any::<bool>());
-    parts.prop_map(|(stamp, cell, previous, pinned)| {
-        (stamp, Register { group: 0, stamp: Stamp::ZERO, cell, previous, pinned })
+    let counted = shape.columns.len() == 1 && shape.refs.is_empty();
+    let counts = if counted { counts().boxed() } else { Just(vec![]).boxed() };
+    let parts = (option::of(stamp()), cell(shape), option::of(cell(shape)), any::<bool>(), counts);
+    parts.prop_map(|(stamp, cell, previous, pinned, counts)| {
+        (stamp, Register { group: 0, stamp: Stamp::ZERO, cell, previous, pinned, counts })
     })
 }
 

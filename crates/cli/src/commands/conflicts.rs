@@ -1,11 +1,12 @@
 use super::open;
 use crate::error::Result;
-use crate::report::Report;
+use crate::record::{self, DIGITS, Teller};
+use crate::report::{Report, time};
+use crate::terminal;
 use serde_json::{Map, Value as Json, json};
-use std::fmt::Write;
 use std::path::PathBuf;
-use synqlite_core::Value;
-use synqlite_core::conflicts::Conflict;
+use synqlite_core::conflicts::{Conflict, Writer};
+use synqlite_core::{Closed, Replica, Value};
 
 /// Lists what merges displaced, and settles it: rows that do not show what was written, because a
 /// declared constraint would break.
@@ -22,11 +23,14 @@ pub struct Args {
     verb: Option<Verb>,
     /// Its id, or the first digits of it.
     id: Option<String>,
+    /// Lists the records that were open in this file and are closed, the latest first; 1,000 at most.
+    #[arg(long, conflicts_with = "verb")]
+    closed: bool,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Verb {
-    /// Shows this record alone.
+    /// Shows this record alone, with all columns and what can be done.
     Show,
     /// Gives the row what it asked for; the row that has it steps aside.
     Prefer,
@@ -40,9 +44,12 @@ enum Verb {
 
 pub fn run(args: &Args) -> Result<Report> {
     let mut replica = open(&args.db)?;
+    if args.closed {
+        return Ok(closed(&replica.closed_conflicts()?));
+    }
     let id = args.id.as_deref().unwrap_or_default();
     let verb = match args.verb {
-        None => return Ok(list(&replica.conflicts()?)),
+        None => return Ok(list(&replica, &replica.conflicts()?, None)),
         Some(Verb::Show) => {
             let mut conflicts = replica.conflicts()?;
             conflicts.retain(|c| c.id.starts_with(id));
@@ -50,7 +57,8 @@ pub fn run(args: &Args) -> Result<Report> {
                 let what = format!("no open conflict has id {id}");
                 return Err(synqlite_core::Error::Refused(what).into());
             }
-            return Ok(list(&conflicts));
+            let db = args.db.display().to_string();
+            return Ok(list(&replica, &conflicts, Some(&db)));
         }
         Some(Verb::Prefer) => synqlite_core::Verb::Prefer,
         Some(Verb::Discard) => synqlite_core::Verb::Discard,
@@ -59,20 +67,62 @@ pub fn run(args: &Args) -> Result<Report> {
     };
     let id = replica.settle_conflict(id, verb)?;
     let open = replica.open_conflicts()?;
-    let text = format!("settled {}; open conflicts: {open}", &id[..8]);
+    let text = format!("settled {}; open conflicts: {open}", &id[..DIGITS]);
     Ok(Report::new(json!({"settled": id, "open": open}), text))
 }
 
-fn list(conflicts: &[Conflict]) -> Report {
+/// The records; `whole` is the replica's name where they are shown one by one, in full.
+fn list(replica: &Replica, conflicts: &[Conflict], whole: Option<&str>) -> Report {
     let records: Vec<Json> = conflicts.iter().map(record).collect();
-    let mut text = String::new();
-    for conflict in conflicts {
-        describe(&mut text, conflict);
-    }
-    if conflicts.is_empty() {
-        text = "no open conflicts".into();
-    }
+    let here = replica.site().to_string();
+    let teller = Teller { style: terminal::style(), here: &here[..DIGITS], whole };
+    let texts = conflicts.iter().map(|conflict| {
+        let mut text = String::new();
+        teller.tell(&mut text, conflict);
+        text
+    });
+    let text = match conflicts.is_empty() {
+        true => "no open conflicts".to_owned(),
+        false => texts.collect::<Vec<_>>().join("\n"),
+    };
     Report::new(json!({ "conflicts": records }), text.trim_end())
+}
+
+/// What is over, and how it ended.
+fn closed(records: &[Closed]) -> Report {
+    let json = |r: &Closed| {
+        json!({
+            "id": r.id, "table": r.table, "row": r.row, "kind": r.kind, "constraint": r.constraint,
+            "what": r.what, "opened_ms": r.opened_ms, "closed_ms": r.closed_ms, "how": r.how,
+        })
+    };
+    let style = terminal::style();
+    let mut text = String::new();
+    for r in records {
+        let id = r.id.as_ref().map_or(String::new(), |id| format!("{} ", &id[..DIGITS]));
+        record::wrap(&mut text, style, &format!("{id}{} in {}, row {}", r.kind, r.table, r.row));
+        if !r.what.is_empty() {
+            let asked = if r.id.is_some() { "asked for " } else { "" };
+            record::wrap(&mut text, style, &format!("  {asked}{}", r.what));
+        }
+        let how = match r.how.as_str() {
+            "merge" => "by a merge".to_owned(),
+            "write" => "by a write here".to_owned(),
+            verb => format!("by {verb}"),
+        };
+        let when = match r.id {
+            Some(_) => {
+                format!("opened {}, closed {} UTC {how}", time(r.opened_ms), time(r.closed_ms))
+            }
+            None => format!("decided {} UTC {how}", time(r.closed_ms)),
+        };
+        record::wrap(&mut text, style, &format!("  {when}"));
+    }
+    if records.is_empty() {
+        text = "no closed conflicts".into();
+    }
+    let records: Vec<Json> = records.iter().map(json).collect();
+    Report::new(json!({ "closed": records }), text.trim_end())
 }
 
 fn record(conflict: &Conflict) -> Json {
@@ -91,7 +141,19 @@ fn record(conflict: &Conflict) -> Json {
         "displaced": columns(&conflict.displaced),
         "winner": conflict.winner,
         "sites": sites,
+        "contested": conflict.contested,
+        "written": writers(&conflict.writers),
+        "rival": conflict.rival.as_ref().map(|rival| {
+            json!({"shown": columns(&rival.shown), "written": writers(&rival.writers)})
+        }),
     })
+}
+
+/// Who wrote each column and when.
+fn writers(writers: &[Writer]) -> Json {
+    let one =
+        |w: &Writer| (w.column.clone(), json!({"site": w.site.to_string(), "at_ms": w.at_ms}));
+    Json::Object(writers.iter().map(one).collect())
 }
 
 /// Values by column; `null` if there are none.
@@ -114,24 +176,5 @@ fn value(value: &Value) -> Json {
             let hex: String = b.iter().map(|byte| format!("{byte:02x}")).collect();
             json!(format!("x'{hex}'"))
         }
-    }
-}
-
-fn describe(out: &mut String, conflict: &Conflict) {
-    let Conflict { id, table, row, kind, shown, displaced, winner, .. } = conflict;
-    let _ = writeln!(out, "{} {kind} in {table}, row {row}", &id[..8]);
-    if let Some(winner) = winner {
-        let _ = writeln!(out, "  in favour of row {winner}");
-    }
-    for (column, written) in displaced {
-        let mark = match shown.iter().find(|(c, _)| c == column) {
-            Some((_, shown)) if shown == written => continue,
-            Some((_, shown)) => format!("shown {}, ", value(shown)),
-            None => String::new(),
-        };
-        let _ = writeln!(out, "  {column}: {mark}written {}", value(written));
-    }
-    if shown.is_empty() {
-        let _ = writeln!(out, "  the row is hidden until its obstacle goes");
     }
 }

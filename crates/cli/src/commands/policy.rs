@@ -12,6 +12,8 @@ use std::path::PathBuf;
 ///   T.on_unique=quarantine|unify
 ///                          a row that loses a unique key is hidden; with `unify` the rows that
 ///                          refer to it show the winner, for lookup tables such as tags
+///   T.COLUMN=counter        what several sites add to this number adds up, for stocks and counts of
+///                          visits; programs write SET n = n + 1 as ever. Not taken back
 ///   T.refs=COLUMN:TABLE    a reference that the schema does not declare
 ///   fk=enforce|ignore      whether merges keep declared foreign keys
 ///   local_tables=A,B       tables that are not replicated

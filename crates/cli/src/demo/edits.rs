@@ -46,6 +46,7 @@ pub fn all(seed: u64) -> Vec<Edits> {
     let disputed = dice.between(1, 100);
     let gone = dice.between(CUSTOMERS - QUIET + 1, CUSTOMERS);
     let (first, other) = (dice.between(1, 500), dice.between(501, 900));
+    let cancelled = dice.between(901, ORDERS);
     let a = vec![
         edit(
             format!("UPDATE customers SET city = 'Bergen' WHERE id = {disputed};"),
@@ -63,6 +64,10 @@ pub fn all(seed: u64) -> Vec<Edits> {
         edit(
             format!("UPDATE customers SET email = 'shop@example.org' WHERE id = {};", disputed + 1),
             "addresses are unique, and B gives this one to somebody else",
+        ),
+        edit(
+            format!("INSERT INTO order_lines VALUES({cancelled}, 99, 'globe', 1, 700);"),
+            "C deletes this order: it is kept for its new line, and the conflict is listed",
         ),
     ];
     let b = vec![
@@ -98,6 +103,13 @@ pub fn all(seed: u64) -> Vec<Edits> {
             format!("DELETE FROM order_lines WHERE \"order\" = {other} AND line > 1;"),
             "nobody else touches these",
         ),
+        edit(
+            format!(
+                "DELETE FROM order_lines WHERE \"order\" = {cancelled}; \
+                 DELETE FROM orders WHERE id = {cancelled};"
+            ),
+            "A has just added a line to this order",
+        ),
     ];
     vec![
         Edits { site: "A", edits: a },
@@ -124,7 +136,7 @@ pub fn questions() -> Vec<Edit> {
         ),
         edit(
             "SELECT count(*) FROM customers WHERE email = 'shop@example.org';",
-            "no address twice; `synqlite conflicts` shows who did not get it, on every site alike",
+            "no address twice",
         ),
         edit("SELECT count(*) FROM notes WHERE text = 'count the rope';", "both notes are there"),
     ]

@@ -7,14 +7,16 @@ mod data;
 mod edits;
 
 use crate::error::{CommandError, Result};
+use crate::record::{DIGITS, Teller};
 use crate::report::{Report, outcome, rows, seconds};
+use crate::sides::Style;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use synqlite_core::{Environment, InitOptions, Replica};
+use synqlite_core::{Environment, InitOptions, Replica, Verb};
 use synqlite_remote::{Remote, Session};
 
 /// Sites in the order in which they write.
@@ -30,6 +32,8 @@ pub fn run(dir: Option<&Path>, seed: u64, env: Arc<dyn Environment>) -> Result<R
     show.say("and synchronize through a folder, as on a memory stick or a synced directory.");
     show.begin(seed)?;
     show.edit(seed)?;
+    show.synchronize()?;
+    show.settle()?;
     show.synchronize()?;
     show.conclude()
 }
@@ -222,12 +226,54 @@ impl Show {
         Ok(())
     }
 
+    /// What stepped aside is listed and settled, each record on one site for all.
+    fn settle(&mut self) -> Result<()> {
+        let since = Instant::now();
+        let b = self.open("B")?;
+        let (open, here) = (b.conflicts()?, b.site().to_string());
+        let title = "B lists what stepped aside, as every site would: `conflicts B.db`";
+        self.step(title.into(), Some("B"), since, json!({"conflicts": open.len()}));
+        let style = Style { width: 100, colour: false };
+        let teller = Teller { style, here: &here[..DIGITS], whole: None };
+        for conflict in &open {
+            let mut text = String::new();
+            teller.tell(&mut text, conflict);
+            text.lines().for_each(|line| self.say(format!("   {line}")));
+        }
+        drop(b);
+        let steps = [
+            ("B", "fallback", Verb::Prefer, "the address is for B's customer; A's steps aside"),
+            ("B", "fallback", Verb::Accept, "and A's keeps the address that it shows now"),
+            ("A", "restrict_revived", Verb::Restore, "the order is not to be deleted"),
+        ];
+        steps.into_iter().try_for_each(|(site, kind, verb, why)| self.decide(site, kind, verb, why))
+    }
+
+    /// Settles the open record of a kind.
+    fn decide(&mut self, site: &str, kind: &str, verb: Verb, why: &str) -> Result<()> {
+        let since = Instant::now();
+        let mut replica = self.open(site)?;
+        let open = replica.conflicts()?;
+        let Some(conflict) = open.iter().find(|c| c.kind == kind) else {
+            return Err(CommandError::new(format!("{site} has no open conflict {kind}")));
+        };
+        let id = replica.settle_conflict(&conflict.id, verb)?;
+        let left = replica.open_conflicts()?;
+        let command = format!("conflicts {site}.db {} {}", verb.name(), &id[..DIGITS]);
+        let title = format!("{site} settles one for all: `{command}`");
+        self.step(title, Some(site), since, json!({"settled": id, "conflicts": left}));
+        self.say(format!("   {} {}: {why}", conflict.table, conflict.row));
+        Ok(())
+    }
+
     /// Compares the sites and shows what became of the disagreements.
     fn conclude(mut self) -> Result<Report> {
         let since = Instant::now();
-        let mut digests = Vec::new();
+        let (mut digests, mut open) = (Vec::new(), 0);
         for site in SITES {
-            digests.push((site, self.open(site)?.digest()?.digest));
+            let replica = self.open(site)?;
+            open += replica.open_conflicts()?;
+            digests.push((site, replica.digest()?.digest));
         }
         let first = digests.first().map_or(String::new(), |(_, digest)| digest.clone());
         let converged = digests.iter().all(|(_, digest)| *digest == first);
@@ -235,6 +281,7 @@ impl Show {
         for (site, digest) in &digests {
             self.say(format!("   {site} {digest}"));
         }
+        self.say(format!("   open conflicts on all of them: {open}"));
         self.say("\nWhat every site shows now:");
         let conn = self.place.connect("A")?;
         for question in edits::questions() {
@@ -255,7 +302,7 @@ impl Show {
         if !converged {
             return Err(CommandError::new(self.lines.join("\n")));
         }
-        let json = json!({"converged": converged, "digest": first, "steps": self.steps});
+        let json = json!({"converged": converged, "conflicts": open, "digest": first, "steps": self.steps});
         Ok(Report::new(json, self.lines.join("\n")))
     }
 }

@@ -22,9 +22,15 @@ fn three_sites_converge_and_tell_why() {
         .flatten()
         .filter_map(|d| d["what"].as_str())
         .collect();
-    for expected in ["later and", "becomes 402", "becomes 1202", "the delete wins"] {
+    let unique = "shows its former value";
+    let kept = "kept although deleted";
+    for expected in ["later and", "becomes 402", "becomes 1202", "the delete wins", unique, kept] {
         assert!(decided.iter().any(|d| d.contains(expected)), "{expected}: {decided:#?}");
     }
+    let settled: Vec<&Value> = steps.iter().filter(|s| s["settled"].is_string()).collect();
+    let left: Vec<&Value> = settled.iter().map(|s| &s["conflicts"]).collect();
+    assert_eq!(left, [2, 1, 1], "prefer opens another; A has not heard of what B settled");
+    assert_eq!(told["conflicts"], 0, "no site has an open conflict in the end");
 }
 
 #[test]

@@ -282,7 +282,8 @@ fn keep(t: &Tracked, item: &mut Case) -> bool {
             let shows = |(i, &c): (usize, &usize)| cell.values[i] == new[c] || follows(c);
             !item.derived.contains(&g) && columns.clone().all(shows)
         });
-        let body = if shown { Body::Shown } else { Body::Kept(cell.clone()) };
+        let body =
+            if shown && group.counts.is_empty() { Body::Shown } else { Body::Kept(cell.clone()) };
         changed |= body != group.body;
         group.body = body;
     }

@@ -7,11 +7,12 @@
 use super::judge::Judge;
 use crate::Result;
 use crate::catalog::{Catalog, Loc, Tracked};
+use crate::counter;
 use crate::export::shown;
 use crate::policy::Policies;
 use crate::refs::Lookup;
 use crate::schema::{Action, Identity, UniqueIndex};
-use crate::state::{self, Body, Stored};
+use crate::state::{self, Body, GroupState, Stored};
 use rusqlite::params;
 use std::collections::{BTreeSet, HashMap};
 use synqlite_wire::key::{Collation, KeyPart, encode, normalise};
@@ -23,8 +24,10 @@ pub(super) struct Case {
     pub table: usize,
     /// Its place and its state after the join.
     pub stored: Stored,
-    /// Values and references of all its registers.
+    /// Values and references of all its registers; of a counter, its base.
     pub cells: Vec<Cell>,
+    /// What its counters show: (column, value).
+    pub sums: Vec<(usize, Value)>,
     /// What it showed before.
     pub old: Option<Vec<Value>>,
     /// What it shows now.
@@ -138,12 +141,18 @@ impl<'a> Cases<'a> {
                 }
             });
         }
+        let sum = |(g, group): (usize, &GroupState)| {
+            let value = counter::sum(t, g, group, &cells[g])?;
+            Some((*t.table.groups[g].columns.first()?, value))
+        };
+        let sums = stored.state.groups.iter().enumerate().filter_map(sum).collect();
         let at = self.list.len();
         self.index.insert((table, stored.rid.clone()), at);
         self.list.push(Case {
             table,
             stored,
             cells,
+            sums,
             old,
             new: None,
             conflict: None,

@@ -11,6 +11,7 @@ use crate::state::stash::{self, Piece};
 use crate::state::{self, Body, GroupState, RowState, Stored, overlay};
 use crate::{Error, Result, track};
 use rusqlite::Connection;
+use synqlite_wire::counter::join_count;
 use synqlite_wire::{
     Cell, Delta, GroupShape, Header, Register, RowChange, Stamp, TableShape, Value, VersionVector,
 };
@@ -152,6 +153,7 @@ fn piece(t: &Tracked, unit: &Unit, register: &Register) -> Result<Piece> {
         pinned: register.pinned,
         cell: register.cell.clone(),
         previous: register.previous.clone(),
+        counts: register.counts.clone(),
     })
 }
 
@@ -189,7 +191,8 @@ pub(super) fn join(
     let header = was.join(&change.header);
     if known && was.alive() && !header.alive() && wrote_after_insert(meta, &stored.state) {
         let what = "deleted there while it was updated here: the delete wins".to_owned();
-        merged.decisions.push(Decision { table: t.table.name.clone(), row: row(&old), what });
+        let (table, kind) = (t.table.name.clone(), Some("update_lost"));
+        merged.decisions.push(Decision { table, row: row(&old), what, kind });
     }
     let mut news = header != was;
     stored.state.header = header;
@@ -200,16 +203,25 @@ pub(super) fn join(
         {
             let group = &mut stored.state.groups[g];
             if known && concurrent(meta, sender, group, register) {
-                merged.decisions.extend(decide(t, g, group, register, &old, row(&old)));
+                let both = group.stamp == was.inserted && register.stamp == change.header.inserted;
+                let kind = both.then_some("key_merge");
+                merged.decisions.extend(decide(t, g, group, register, &old, row(&old), kind));
             }
             if register.stamp > group.stamp {
                 fits(t, unit, register)?;
                 *group = GroupState {
+                    counts: std::mem::take(&mut group.counts),
                     pinned: register.pinned,
                     previous: register.previous.clone(),
                     body: Body::Kept(register.cell.clone()),
                     ..GroupState::shown(register.stamp)
                 };
+                merged.columns += 1;
+                news = true;
+            }
+            let counts = register.counts.iter();
+            if counts.filter(|count| join_count(&mut group.counts, count)).count() > 0 {
+                fits(t, unit, register)?;
                 merged.columns += 1;
                 news = true;
             }
@@ -231,7 +243,8 @@ pub(super) fn join(
 fn fits(t: &Tracked, unit: &Unit, register: &Register) -> Result<()> {
     let fits =
         |cell: &Cell| cell.values.len() == unit.columns.len() && cell.refs.len() == unit.keys.len();
-    if fits(&register.cell) && register.previous.as_ref().is_none_or(fits) {
+    let counts = register.counts.is_empty() || unit.columns.len() == 1;
+    if fits(&register.cell) && register.previous.as_ref().is_none_or(fits) && counts {
         return Ok(());
     }
     let table = &t.canonical;
@@ -274,8 +287,8 @@ fn concurrent(meta: &Meta, sender: &VersionVector, ours: &GroupState, theirs: &R
 
 /// Whether this site updated the row after inserting it, so that a delete hides a write of its own.
 fn wrote_after_insert(meta: &Meta, state: &RowState) -> bool {
-    let own = |g: &GroupState| g.stamp.site == meta.site && g.stamp > state.header.inserted;
-    state.groups.iter().any(own)
+    let own = |stamp: Stamp| stamp.site == meta.site && stamp > state.header.inserted;
+    state.groups.iter().flat_map(GroupState::stamps).any(own)
 }
 
 fn decide(
@@ -285,6 +298,7 @@ fn decide(
     theirs: &Register,
     old: &Option<Vec<Value>>,
     row: String,
+    kind: Option<&'static str>,
 ) -> Option<Decision> {
     let columns = &t.table.groups[g].columns;
     let here: Vec<Value> = match (&ours.body, old) {
@@ -303,5 +317,5 @@ fn decide(
         "the one here is later and stays"
     };
     let what = format!("{}: {here} here, {there} there; {later}", names.join(", "));
-    Some(Decision { table: t.table.name.clone(), row, what })
+    Some(Decision { table: t.table.name.clone(), row, what, kind })
 }

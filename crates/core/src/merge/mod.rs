@@ -84,6 +84,8 @@ pub struct Decision {
     pub row: String,
     /// What happened, for people.
     pub what: String,
+    /// `update_lost` or `key_merge` if it leaves no record that stays open.
+    pub kind: Option<&'static str>,
 }
 
 /// Joins `delta` and shows the result. Must run in a write transaction after the fold, with

@@ -131,7 +131,7 @@ fn set_aside(t: &Tracked, case: &Case) -> Option<Decision> {
         _ => format!("hidden: {constraint} refers to a row that is not there"),
     };
     let row = describe(t, case.old.as_deref().or(case.new.as_deref()), &case.stored.rid);
-    Some(Decision { table: t.table.name.clone(), row, what })
+    Some(Decision { table: t.table.name.clone(), row, what, kind: None })
 }
 
 /// What to say of a row that does not get the integer key it asks for.
@@ -146,7 +146,7 @@ fn renumbered(t: &Tracked, case: &Case) -> Option<Decision> {
     let (wanted, shown) = (text(wanted), text(shown));
     let what = format!("{wanted} is taken by an earlier row; this one becomes {shown}");
     let row = describe(t, case.old.as_deref(), &case.stored.rid);
-    Some(Decision { table: t.table.name.clone(), row, what })
+    Some(Decision { table: t.table.name.clone(), row, what, kind: None })
 }
 
 /// Computes the view. `judged` is false for a first try that trusts that no unique key and no row
@@ -490,6 +490,7 @@ impl Show<'_, '_> {
         for (g, group) in t.table.groups.iter().enumerate() {
             group.columns.iter().zip(&cell(g).values).for_each(|(&c, v)| row[c] = v.clone());
         }
+        case.sums.iter().for_each(|(c, sum)| row[*c] = sum.clone());
         if let (Some(alias), Some(id)) = (t.table.rowid_alias(), round.ids.get(&at)) {
             row[alias] = Value::Integer(*id);
         }

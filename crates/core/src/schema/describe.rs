@@ -47,10 +47,17 @@ impl Table {
                 )
             })
             .collect();
+        let mut counters: Vec<String> =
+            self.groups.iter().filter(|g| g.counter).map(|g| self.names(&g.columns)).collect();
+        counters.sort();
+        let counters = match counters.is_empty() {
+            true => String::new(),
+            false => format!(", counters ({})", counters.join(", ")),
+        };
         let uniques: Vec<String> = self.uniques.iter().map(|index| self.unique(index)).collect();
         let text = format!(
             "{} {kind}, identity {identity}, columns ({}), key ({}), units ({}), references ({}), \
-             unique ({})",
+             unique ({}){counters}",
             quote(&self.name),
             columns.join(", "),
             key.join(", "),

@@ -1,12 +1,16 @@
-//! Units of columns that are written as one (R-GROUP), and what identifies a row (R-ID-AUTO).
+//! Units of columns that are written as one (R-GROUP), which of them are counters (R-COUNTER), and
+//! what identifies a row (R-ID-AUTO).
 //!
 //! A merge takes a whole unit from one site. Primary keys, foreign keys and CHECKs never span two
 //! units, so every combination of values that they see was once accepted by SQLite.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::pragmas::Inventory;
 use super::read::Draft;
-use super::{Action, ForeignKey, Group, Identity, Table, TableKind};
+use super::select;
+use super::{Action, Affinity, ForeignKey, Group, Identity, Table, TableKind};
+use crate::policy::Policies;
 
 /// What identifies the rows of a table by default (R-ID-AUTO).
 pub(super) fn identity(draft: &Draft) -> Identity {
@@ -55,6 +59,68 @@ pub(super) fn assign(drafts: &mut [Draft]) {
     }
 }
 
+/// Policy `T.column=counter` (R-COUNTER). Returns the policies that have no effect, and why.
+///
+/// They are no error here: a policy may reach a site before the table, and a table may change.
+pub(super) fn counters(
+    inventory: &Inventory,
+    drafts: &mut [Draft],
+    policies: &Policies,
+) -> Vec<(String, String)> {
+    let mut idle = Vec::new();
+    for (key, name, column) in policies.counters() {
+        let found = select::known_table(inventory, name).map_err(|e| e.to_string());
+        let table = found.and_then(|entry| {
+            let draft = drafts.iter_mut().find(|d| d.table.name == entry.name);
+            draft.map(|d| &mut d.table).ok_or(format!("table {name} is not replicated"))
+        });
+        let done = table.and_then(|table| {
+            let c = may_count(table, column)?;
+            table.groups[table.columns[c].group].counter = true;
+            Ok(())
+        });
+        idle.extend(done.err().map(|why| (key.to_owned(), why)));
+    }
+    idle
+}
+
+/// The position of a column that can be a counter, or why it cannot.
+pub(super) fn may_count(table: &Table, name: &str) -> Result<usize, String> {
+    let is = |other: &str| other.eq_ignore_ascii_case(name);
+    let no = |why: &str| Err(format!("column {name} of table {} {why}", table.name));
+    if table.generated.iter().any(|g| is(g)) {
+        return no("is generated: count what it is computed from");
+    }
+    let Some(c) = table.columns.iter().position(|column| is(&column.name)) else {
+        let near = select::near(name, table.columns.iter().map(|c| c.name.as_str()));
+        let hint = match near.is_empty() {
+            true => String::new(),
+            false => format!("; did you mean {}?", near.join(" or ")),
+        };
+        return Err(format!("table {} has no stored column {name}{hint}", table.name));
+    };
+    let column = &table.columns[c];
+    let group = &table.groups[column.group];
+    if !matches!(column.affinity, Affinity::Integer | Affinity::Real | Affinity::Numeric) {
+        return no("is not declared as a number: give it type INTEGER or REAL");
+    }
+    if table.primary_key.contains(&c) {
+        return no("is part of the primary key, and keys do not add up");
+    }
+    if let Some(unique) = table.uniques.iter().find(|u| u.columns.contains(&c)) {
+        let index = &unique.name;
+        return no(&format!("is read by unique index {index}, and keys do not add up"));
+    }
+    if !group.foreign_keys.is_empty() || group.keeps_previous {
+        return no("is part of a foreign key, and references do not add up");
+    }
+    if group.columns.len() > 1 {
+        return no("is read by a CHECK together with other columns: a sum could break it where \
+                   each site kept it");
+    }
+    Ok(c)
+}
+
 fn groups(table: &Table, group_of: &[usize], kept: &BTreeSet<usize>) -> Vec<Group> {
     let count = group_of.iter().max().map_or(0, |last| last + 1);
     (0..count)
@@ -65,7 +131,7 @@ fn groups(table: &Table, group_of: &[usize], kept: &BTreeSet<usize>) -> Vec<Grou
                 .filter(|&i| table.foreign_keys[i].columns.iter().any(inside))
                 .collect();
             let keeps_previous = columns.iter().any(|column| kept.contains(column));
-            Group { columns, foreign_keys, keeps_previous }
+            Group { columns, foreign_keys, keeps_previous, counter: false }
         })
         .collect()
 }

@@ -14,11 +14,13 @@ mod read;
 mod references;
 mod select;
 mod sql;
+mod sums;
 #[cfg(test)]
 mod tests;
 
 pub use constant::constant;
 pub use read::read;
+pub use sums::kept_sums;
 pub use synqlite_wire::key::Collation;
 
 /// All tables of a database, those to be replicated and those that cannot be.
@@ -34,6 +36,8 @@ pub struct Schema {
     /// Warnings for people, one sentence each: foreign keys that merges cannot follow, and columns
     /// that look like references but are not declared (R-LREF).
     pub notes: Vec<String>,
+    /// Policies that ask for what the schema does not allow: (key, why). They have no effect.
+    pub idle: Vec<(String, String)>,
 }
 
 /// Which tables are to be replicated.
@@ -154,6 +158,8 @@ pub struct Group {
     /// Whether what was shown before a write must be kept: some UNIQUE index or primary key reads
     /// a column of this group, another table refers to one, or an ON UPDATE action may change one.
     pub keeps_previous: bool,
+    /// Whether it is one column whose concurrent changes add up: policy `T.column=counter`.
+    pub counter: bool,
 }
 
 /// A reference to rows of another table or of the same.

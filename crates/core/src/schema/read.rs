@@ -58,11 +58,13 @@ pub fn read(conn: &Connection, policies: &Policies, selection: &Selection) -> Re
     }
     override_identity(&inventory, &mut drafts, policies, selection.strict)?;
     groups::assign(&mut drafts);
+    let idle = groups::counters(&inventory, &mut drafts, policies);
 
     let tables: Vec<Table> = drafts.into_iter().map(|draft| draft.table).collect();
     notes.extend(references::undeclared(&tables));
+    notes.extend(idle.iter().map(|(key, why)| format!("policy {key} has no effect: {why}")));
     let (tables, components) = in_order(tables);
-    Ok(Schema { tables, components, skipped, notes })
+    Ok(Schema { tables, components, skipped, notes, idle })
 }
 
 /// Understands one table, or says why it cannot be replicated.

@@ -157,7 +157,7 @@ fn clauses<'t, 'a>(tokens: &'t [Token<'a>], keyword: &str) -> Vec<&'t [Token<'a>
 }
 
 /// Splits at the commas that are not inside a parenthesis.
-fn items<'t, 'a>(tokens: &'t [Token<'a>]) -> Vec<&'t [Token<'a>]> {
+pub(super) fn items<'t, 'a>(tokens: &'t [Token<'a>]) -> Vec<&'t [Token<'a>]> {
     let mut depth = 0isize;
     tokens
         .split(|token| {

@@ -5,7 +5,7 @@ use super::{Body, GroupState, RowState};
 use crate::catalog::Tracked;
 use crate::meta::Meta;
 use crate::{Error, Result};
-use synqlite_wire::{Cell, Header, Hlc, Rid, SiteId, Stamp, Value};
+use synqlite_wire::{Cell, Count, Header, Hlc, Number, Rid, SiteId, Stamp, Value};
 
 const PLAIN: u8 = 1;
 
@@ -13,7 +13,10 @@ const PINNED: u8 = 1;
 const PREVIOUS: u8 = 2;
 const KEPT: u8 = 4;
 const OWN_STAMP: u8 = 8;
-const APART: u8 = 16;
+const COUNTS: u8 = 16;
+/// Nothing but the count of the insert follows, less all that is always the same.
+const BORN_COUNT: u8 = 32;
+const APART: u8 = 64;
 
 /// Writes states and identities.
 pub struct Writer<'a> {
@@ -53,6 +56,13 @@ impl<'a> Writer<'a> {
         for g in special {
             let group = &state.groups[g];
             self.put(u64::from(t.group_no(g)));
+            if let [count] = &group.counts[..]
+                && *group == born_count(h.inserted, count.sum.clone())
+            {
+                self.out.push(BORN_COUNT);
+                self.put_number(&count.sum);
+                continue;
+            }
             let mut flags = 0;
             flags |= if group.pinned { PINNED } else { 0 };
             flags |= if group.previous.is_some() { PREVIOUS } else { 0 };
@@ -62,6 +72,7 @@ impl<'a> Writer<'a> {
                 (true, true) => 0,
                 (true, false) => OWN_STAMP,
             };
+            flags |= if group.counts.is_empty() { 0 } else { COUNTS };
             self.out.push(flags);
             if flags & OWN_STAMP != 0 {
                 self.put_stamp(group.stamp)?;
@@ -76,8 +87,21 @@ impl<'a> Writer<'a> {
             if let Body::Kept(cell) = &group.body {
                 self.put_cell(cell)?;
             }
+            if flags & COUNTS != 0 {
+                self.put_counts(&group.counts)?;
+            }
         }
         Ok(self.out)
+    }
+
+    fn put_counts(&mut self, counts: &[Count]) -> Result<()> {
+        self.put(counts.len() as u64);
+        for count in counts {
+            self.put_stamp(count.stamp)?;
+            self.put(count.epoch);
+            self.put_number(&count.sum);
+        }
+        Ok(())
     }
 
     /// The bytes of a register whose columns the table does not have.
@@ -93,7 +117,14 @@ impl<'a> Writer<'a> {
             self.put_cell(cell)?;
         }
         self.put_cell(&piece.cell)?;
+        self.put_counts(&piece.counts)?;
         Ok(self.out)
+    }
+
+    fn put_number(&mut self, number: &Number) {
+        let (shift, digits) = number.parts();
+        self.put(((shift << 1) ^ (shift >> 63)) as u64);
+        self.put_bytes(digits);
     }
 
     fn put(&mut self, mut n: u64) {
@@ -202,19 +233,28 @@ impl<'a> Reader<'a> {
         for _ in 0..self.number()? {
             let no = u32::try_from(self.number()?).map_err(|_| damaged())?;
             let flags = self.byte()?;
+            if flags & BORN_COUNT != 0 {
+                let sum = self.sum()?;
+                if let Some(g) = t.group_of_no(no) {
+                    groups[g] = born_count(inserted, sum);
+                    known[g] = true;
+                }
+                continue;
+            }
             let stamp = if flags & OWN_STAMP != 0 { self.stamp()? } else { inserted };
             let apart = if flags & APART != 0 { self.number()? } else { 0 };
             let apart = (0..apart).map(|_| self.stamp()).collect::<Result<Vec<_>>>()?;
             let stamp = apart.iter().copied().max().unwrap_or(stamp);
             let previous = if flags & PREVIOUS != 0 { Some(self.cell()?) } else { None };
             let body = if flags & KEPT != 0 { Body::Kept(self.cell()?) } else { Body::Shown };
+            let counts = if flags & COUNTS != 0 { self.counts()? } else { vec![] };
             let Some(g) = t.group_of_no(no) else { continue };
             // What was written to a column that was dropped and came back is gone.
             let gone = body == Body::Shown
                 && t.table.groups[g].columns.iter().all(|&c| t.since[c] >= position);
             if !gone {
-                groups[g] =
-                    GroupState { stamp, apart, pinned: flags & PINNED != 0, previous, body };
+                let pinned = flags & PINNED != 0;
+                groups[g] = GroupState { stamp, apart, pinned, previous, body, counts };
                 known[g] = true;
             }
         }
@@ -239,7 +279,20 @@ impl<'a> Reader<'a> {
         let stamp = self.stamp()?;
         let previous = if flags & PREVIOUS != 0 { Some(self.cell()?) } else { None };
         let (pinned, cell) = (flags & PINNED != 0, self.cell()?);
-        Ok(Piece { columns, keys, stamp, pinned, cell, previous })
+        let counts = self.counts()?;
+        Ok(Piece { columns, keys, stamp, pinned, cell, previous, counts })
+    }
+
+    fn counts(&mut self) -> Result<Vec<Count>> {
+        let n = self.number()?;
+        let count = |_| Ok(Count { stamp: self.stamp()?, epoch: self.number()?, sum: self.sum()? });
+        (0..n).map(count).collect()
+    }
+
+    fn sum(&mut self) -> Result<Number> {
+        let shift = self.number()?;
+        let shift = (shift >> 1) as i64 ^ -((shift & 1) as i64);
+        Number::from_parts(shift, self.long()?).ok_or_else(damaged)
     }
 
     fn byte(&mut self) -> Result<u8> {
@@ -318,6 +371,13 @@ impl<'a> Reader<'a> {
             _ => return Err(damaged()),
         })
     }
+}
+
+/// The register of a counter in a row that was inserted with it and not changed since.
+fn born_count(inserted: Stamp, sum: Number) -> GroupState {
+    let base = Cell { values: vec![Value::Null], refs: vec![] };
+    let counts = vec![Count { stamp: inserted, epoch: 0, sum }];
+    GroupState { body: Body::Kept(base), counts, ..GroupState::shown(Stamp::ZERO) }
 }
 
 fn damaged() -> Error {

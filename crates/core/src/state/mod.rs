@@ -25,7 +25,7 @@ use crate::{Error, Result};
 use codec::{Reader, Writer};
 use rusqlite::{Connection, Row, params};
 use std::collections::{BTreeSet, HashSet};
-use synqlite_wire::{Cell, Header, Rid, Stamp, Value};
+use synqlite_wire::{Cell, Count, Header, Rid, Stamp, Value};
 
 /// State of one row: its existence and one register for each group of its table.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +50,9 @@ pub struct GroupState {
     pub previous: Option<Cell>,
     /// Where the values are.
     pub body: Body,
+    /// Of a counter that was changed, what sites added; then the body is kept, and is the base of
+    /// the counter, and the table shows the sum (R-COUNTER).
+    pub counts: Vec<Count>,
 }
 
 /// Where the values of a register are.
@@ -64,7 +67,8 @@ pub enum Body {
 impl GroupState {
     /// A register written at `stamp` and shown.
     pub fn shown(stamp: Stamp) -> GroupState {
-        GroupState { stamp, apart: vec![], pinned: false, previous: None, body: Body::Shown }
+        let (apart, counts) = (vec![], vec![]);
+        GroupState { stamp, apart, pinned: false, previous: None, body: Body::Shown, counts }
     }
 
     /// When the `i`th column of the group was written.
@@ -76,6 +80,11 @@ impl GroupState {
     pub fn set_column_stamps(&mut self, stamps: Vec<Stamp>) {
         self.stamp = stamps.iter().copied().max().unwrap_or(Stamp::ZERO);
         self.apart = if stamps.iter().all(|s| *s == self.stamp) { vec![] } else { stamps };
+    }
+
+    /// Stamps of all writes that it holds.
+    pub fn stamps(&self) -> impl Iterator<Item = Stamp> + '_ {
+        std::iter::once(self.stamp).chain(self.counts.iter().map(|count| count.stamp))
     }
 }
 

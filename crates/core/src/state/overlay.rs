@@ -8,6 +8,7 @@
 use super::stash::Piece;
 use super::{Body, GroupState};
 use crate::catalog::Tracked;
+use synqlite_wire::counter::join_count;
 use synqlite_wire::{Cell, Value};
 
 /// Joins `piece` into group `g` of the table. `before` gives what the group holds so far. Returns
@@ -22,9 +23,16 @@ pub fn overlay<E>(
     let of = &t.table.groups[g];
     let nos: Vec<u32> = of.columns.iter().map(|&c| t.column_nos[c]).collect();
     let keys: Vec<&String> = of.foreign_keys.iter().map(|&f| &t.key_names[f]).collect();
+    let mut counted = false;
+    if piece.columns == nos {
+        for count in &piece.counts {
+            counted |= join_count(&mut group.counts, count);
+        }
+    }
     if piece.stamp > group.stamp && piece.columns == nos && piece.keys.iter().eq(keys) {
         let (previous, body) = (piece.previous.clone(), Body::Kept(piece.cell.clone()));
-        *group = GroupState { previous, body, ..GroupState::shown(piece.stamp) };
+        let counts = std::mem::take(&mut group.counts);
+        *group = GroupState { previous, body, counts, ..GroupState::shown(piece.stamp) };
         group.pinned = piece.pinned;
         return Ok(true);
     }
@@ -32,7 +40,7 @@ pub fn overlay<E>(
     let later = |i: &usize| piece.columns.contains(&nos[*i]) && piece.stamp > stamps[*i];
     let news: Vec<usize> = (0..nos.len()).filter(later).collect();
     if news.is_empty() {
-        return Ok(false);
+        return Ok(counted);
     }
     let mut cell = before(group)?;
     for &i in &news {
@@ -49,7 +57,8 @@ pub fn overlay<E>(
             cell.refs[place] = from.and_then(|from| piece.cell.refs.get(from)?.clone());
         }
     }
-    *group = GroupState { body: Body::Kept(cell), ..GroupState::shown(piece.stamp) };
+    let counts = std::mem::take(&mut group.counts);
+    *group = GroupState { body: Body::Kept(cell), counts, ..GroupState::shown(piece.stamp) };
     group.set_column_stamps(stamps);
     Ok(true)
 }

@@ -10,7 +10,8 @@ use super::{decode_rid, known_bytes};
 use crate::Result;
 use crate::meta::Meta;
 use rusqlite::{Connection, params};
-use synqlite_wire::{Cell, Rid, Stamp};
+use synqlite_wire::counter::join_count;
+use synqlite_wire::{Cell, Count, Rid, Stamp};
 
 /// A register as some schema wrote it.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +28,8 @@ pub struct Piece {
     pub cell: Cell,
     /// What was shown before.
     pub previous: Option<Cell>,
+    /// What sites added, if it is a counter.
+    pub counts: Vec<Count>,
 }
 
 impl Piece {
@@ -36,7 +39,7 @@ impl Piece {
     }
 }
 
-/// Keeps a register unless a later one of the same columns is there. Returns whether it was news.
+/// Joins a register into what is kept of its columns. Returns whether it was news.
 pub fn put(
     conn: &Connection,
     meta: &mut Meta,
@@ -46,11 +49,25 @@ pub fn put(
     position: i64,
 ) -> Result<bool> {
     let unit = piece.unit();
-    if of(conn, meta, table, rid)?.iter().any(|p| p.unit() == unit && p.stamp >= piece.stamp) {
+    let known = of(conn, meta, table, rid)?.into_iter().find(|known| known.unit() == unit);
+    let (mut news, mut piece) = (true, piece.clone());
+    if let Some(mut known) = known {
+        news = piece.stamp > known.stamp;
+        let counts = std::mem::take(&mut piece.counts);
+        if news {
+            piece.counts = known.counts;
+        } else {
+            std::mem::swap(&mut piece, &mut known);
+        }
+        for count in &counts {
+            news |= join_count(&mut piece.counts, count);
+        }
+    }
+    if !news {
         return Ok(false);
     }
     let rid = Writer::new(&mut |site| meta.number(conn, site)).rid(rid)?;
-    let state = Writer::new(&mut |site| meta.number(conn, site)).piece(piece)?;
+    let state = Writer::new(&mut |site| meta.number(conn, site)).piece(&piece)?;
     let sql = "INSERT OR REPLACE INTO synqlite_stash(tbl, rid, unit, position, state) \
                VALUES(?1, ?2, ?3, ?4, ?5)";
     conn.prepare_cached(sql)?.execute(params![table, rid, unit, position, state])?;

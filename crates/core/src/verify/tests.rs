@@ -213,6 +213,23 @@ fn dead_rows_must_keep_their_values() {
 }
 
 #[test]
+fn a_counter_must_show_what_its_counts_add_up_to() {
+    let policies = vec![("a.x".to_owned(), "counter".to_owned())];
+    let options = crate::InitOptions { policies, ..Default::default() };
+    let sql = "CREATE TABLE a(id INTEGER PRIMARY KEY, x INTEGER); INSERT INTO a VALUES (1,1)";
+    let mut site = Site::with(sql, &options);
+    site.run("UPDATE a SET x = x + 1");
+    site.replica.fold().unwrap();
+    site.run("UPDATE a SET x = x + 1");
+    sound(&site);
+    site.replica.fold().unwrap();
+    sound(&site);
+    site.damage("UPDATE a SET x = 7");
+    let problems = site.replica.verify().unwrap();
+    assert!(problems[0].contains("its counts add up to"), "{problems:?}");
+}
+
+#[test]
 fn a_damaged_file_is_a_problem() {
     let site = lived_in();
     let root: i64 = site

@@ -4,6 +4,7 @@
 mod actions;
 mod capture;
 mod constrained;
+mod counters;
 mod merge;
 mod migrate;
 mod random;

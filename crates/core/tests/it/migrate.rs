@@ -367,3 +367,30 @@ fn mig_a_policy_may_come_before_its_table() {
     assert!(a.replica.set_policies(&wrong).is_err());
     agree(&mut [&mut a, &mut b]);
 }
+
+#[test]
+fn mig_a_counter_travels_through_old_sites() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, T);
+    let mut c = world.clone_site(&mut b, "c");
+    let add = "ALTER TABLE t ADD COLUMN n INTEGER NOT NULL DEFAULT 0";
+    a.run(add);
+    let counter = [("t.n".to_owned(), "counter".to_owned())];
+    a.replica.set_policies(&counter).unwrap();
+    a.run("UPDATE t SET n = n + 3");
+    b.pull(&mut a);
+    c.run(add);
+    c.pull(&mut b);
+    c.run("UPDATE t SET n = n + 4");
+    a.run("UPDATE t SET n = n + 10");
+    b.pull(&mut c);
+    agree(&mut [&mut b, &mut c]);
+    b.pull(&mut a);
+    b.run(add);
+    settle(&mut a, &mut b);
+    settle(&mut b, &mut c);
+    for site in [&a, &b, &c] {
+        assert_eq!(site.row("SELECT n FROM t"), "17");
+    }
+    agree(&mut [&mut a, &mut b, &mut c]);
+}

@@ -11,6 +11,7 @@ use super::error::BatchError;
 use super::varint::{self, Reader};
 use crate::change::{Cell, Delta, GroupShape, Header, Register, RowChange, Setting, TableShape};
 use crate::clock::{Stamp, VersionVector};
+use crate::counter::{Count, Number};
 use std::collections::BTreeMap;
 
 /// Fewest bytes of a row: its groups, its identity (two), its header.
@@ -42,6 +43,7 @@ const STAMPS: [Field; 5] = [
 const AS_INSERTED: u8 = 1;
 const PREVIOUS: u8 = 2;
 const PINNED: u8 = 4;
+const COUNTS: u8 = 8;
 
 /// Writes the body of a delta that has passed [`Delta::check`].
 pub(super) fn encode(delta: &Delta) -> Vec<u8> {
@@ -324,7 +326,8 @@ fn put_registers(
         out.push(
             flag(as_inserted, AS_INSERTED)
                 | flag(register.previous.is_some(), PREVIOUS)
-                | flag(register.pinned, PINNED),
+                | flag(register.pinned, PINNED)
+                | flag(!register.counts.is_empty(), COUNTS),
         );
     }
     put_stamps(out, sites, &stamps);
@@ -333,6 +336,7 @@ fn put_registers(
     let previous: Vec<&Cell> =
         registers.iter().filter_map(|(_, register)| register.previous.as_ref()).collect();
     put_cells(out, sites, group, &previous);
+    put_counts(out, sites, registers);
 }
 
 /// Registers with their stamps; those without one have that of the insert.
@@ -344,21 +348,71 @@ fn get_registers(
     n: u64,
 ) -> Result<Vec<(Option<Stamp>, Register)>, BatchError> {
     let flags = reader.bytes(usize::try_from(n).unwrap_or(usize::MAX))?;
-    if flags.iter().any(|flags| flags & !(AS_INSERTED | PREVIOUS | PINNED) != 0) {
+    if flags.iter().any(|flags| flags & !(AS_INSERTED | PREVIOUS | PINNED | COUNTS) != 0) {
         return Err(BatchError::malformed("a register has unknown flags"));
     }
     let number_of = |flag: u8| flags.iter().filter(|&flags| flags & flag != 0).count();
     let stamps = get_stamps(reader, sites, flags.len() - number_of(AS_INSERTED))?;
     let cells = get_cells(reader, sites, group, flags.len())?;
     let previous = get_cells(reader, sites, group, number_of(PREVIOUS))?;
+    let counts = get_counts(reader, sites, group, number_of(COUNTS))?;
     let (mut stamps, mut previous) = (stamps.into_iter(), previous.into_iter());
+    let mut counts = counts.into_iter();
     let registers = flags.iter().zip(cells).map(|(flags, cell)| {
         let stamp = if flags & AS_INSERTED == 0 { stamps.next() } else { None };
         let previous = if flags & PREVIOUS != 0 { previous.next() } else { None };
         let pinned = flags & PINNED != 0;
-        (stamp, Register { group: number, stamp: Stamp::ZERO, cell, previous, pinned })
+        let counts = if flags & COUNTS != 0 { counts.next() } else { None }.unwrap_or_default();
+        (stamp, Register { group: number, stamp: Stamp::ZERO, cell, previous, pinned, counts })
     });
     Ok(registers.collect())
+}
+
+/// Counts of the registers that have some: how many each has; stamps, epochs, sums of all.
+fn put_counts(out: &mut Vec<u8>, sites: &mut Sites, registers: &[(&Header, &Register)]) {
+    let having = registers.iter().map(|(_, r)| &r.counts).filter(|counts| !counts.is_empty());
+    having.clone().for_each(|counts| varint::put(out, counts.len() as u64));
+    let all: Vec<&Count> = having.flatten().collect();
+    let stamps: Vec<Stamp> = all.iter().map(|count| count.stamp).collect();
+    put_stamps(out, sites, &stamps);
+    all.iter().for_each(|count| varint::put(out, count.epoch));
+    for (shift, digits) in all.iter().map(|count| count.sum.parts()) {
+        varint::put_signed(out, shift);
+        varint::put(out, digits.len() as u64);
+        out.extend(digits);
+    }
+}
+
+fn get_counts(
+    reader: &mut Reader<'_>,
+    sites: &SiteList,
+    group: &GroupShape,
+    n: usize,
+) -> Result<Vec<Vec<Count>>, BatchError> {
+    if n > 0 && (group.columns.len() != 1 || !group.refs.is_empty()) {
+        return Err(BatchError::malformed("a group that is not one column has counts"));
+    }
+    let lens = (0..n).map(|_| reader.count()).collect::<Result<Vec<usize>, _>>()?;
+    let total = lens.iter().try_fold(0_usize, |sum, &len| sum.checked_add(len));
+    let total = total.filter(|&total| total <= reader.left() && !lens.contains(&0));
+    let total = total.ok_or_else(|| BatchError::malformed("a number of counts is wrong"))?;
+    let stamps = get_stamps(reader, sites, total)?;
+    let epochs = (0..total).map(|_| reader.varint()).collect::<Result<Vec<u64>, _>>()?;
+    let mut all = Vec::new();
+    for (stamp, epoch) in stamps.into_iter().zip(epochs) {
+        let shift = reader.signed()?;
+        let len = reader.count()?;
+        let sum = Number::from_parts(shift, reader.bytes(len)?);
+        let sum = sum.ok_or_else(|| BatchError::malformed("a sum is not in its one form"))?;
+        all.push(Count { stamp, epoch, sum });
+    }
+    let mut all = all.into_iter();
+    let counts: Vec<Vec<Count>> =
+        lens.into_iter().map(|len| all.by_ref().take(len).collect()).collect();
+    match counts.iter().all(|c: &Vec<Count>| c.is_sorted_by(|a, b| a.stamp.site < b.stamp.site)) {
+        true => Ok(counts),
+        false => Err(BatchError::malformed("counts are out of order")),
+    }
 }
 
 fn put_settings(out: &mut Vec<u8>, sites: &mut Sites, settings: &[Setting]) {

@@ -15,7 +15,7 @@ pub(super) const MAX_CL: u64 = 1 << 62;
 
 impl Delta {
     /// Checks that positions name tables and groups that are there, that registers are in order and
-    /// filled as their group says, that no clock is negative and no number NaN.
+    /// filled as their group says, that only single columns are counters, that no clock is negative and no number NaN.
     ///
     /// The error is [`BatchError::Invalid`] and names the table and the row.
     pub fn check(&self) -> Result<(), BatchError> {
@@ -62,6 +62,15 @@ fn check_row(table: &TableShape, row: &RowChange) -> Result<(), &'static str> {
         }
         check_cell(group, &register.cell)?;
         register.previous.iter().try_for_each(|cell| check_cell(group, cell))?;
+        if !register.counts.is_empty() && (group.columns.len() != 1 || !group.refs.is_empty()) {
+            return Err("counts in a group that is not one column");
+        }
+        if !register.counts.is_sorted_by(|a, b| a.stamp.site < b.stamp.site) {
+            return Err("has counts out of order");
+        }
+        if register.counts.iter().any(|count| is_negative(&count.stamp)) {
+            return Err("has a count with a negative clock");
+        }
     }
     Ok(())
 }

@@ -31,6 +31,7 @@ fn updates(rows: u64, value: impl Fn(u64) -> i64) -> Delta {
         cell: cell(value(n)),
         previous: None,
         pinned: false,
+        counts: vec![],
     };
     let row = |n: u64| RowChange {
         table: 0,
@@ -115,6 +116,10 @@ fn a_header_asks_for_as_many_bytes_as_it_needs() {
     assert_eq!(header.size, batch.len() as u64);
 }
 
+fn count() -> crate::Count {
+    crate::Count { stamp: Stamp { hlc: Hlc(1), site: SITE }, epoch: 0, sum: Default::default() }
+}
+
 /// Applies `change` to a delta of one row; the writer must refuse it with `message`.
 fn broken(message: &str, change: impl Fn(&mut Delta)) -> Delta {
     let mut delta = updates(1, scattered);
@@ -140,6 +145,12 @@ fn neither_writer_nor_reader_takes_a_broken_delta() {
             let twin = d.rows[0].registers[0].clone();
             d.rows[0].registers.push(twin);
         }),
+        broken("counts out of order", |d| d.rows[0].registers[0].counts = vec![count(), count()]),
+        broken("not one column", |d| {
+            d.tables[0].groups[1].columns.push("another".into());
+            d.rows[0].registers[0].cell.values.push(Value::Null);
+            d.rows[0].registers[0].counts = vec![count()];
+        }),
     ];
     for delta in &broken {
         let read = decode_body(1, &body::encode(delta));
@@ -150,6 +161,10 @@ fn neither_writer_nor_reader_takes_a_broken_delta() {
 #[test]
 fn a_writer_refuses_what_no_body_can_say() {
     broken("another width", |d| d.rows[0].registers[0].cell.refs.push(None));
+    broken("negative clock", |d| {
+        let stamp = Stamp { hlc: Hlc(-1), site: SITE };
+        d.rows[0].registers[0].counts = vec![crate::Count { stamp, ..count() }];
+    });
     broken("negative clock", |d| {
         d.base.0.insert(OTHER, Hlc(-1));
     });
@@ -188,6 +203,7 @@ fn the_documented_batch_stays_readable() {
         cell: Cell { values: vec![value], refs: vec![] },
         previous: None,
         pinned: false,
+        counts: vec![],
     };
     let row = RowChange {
         table: 0,

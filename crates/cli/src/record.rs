@@ -1,0 +1,196 @@
+//! A conflict record for people: what happened, both versions side by side, who wrote them and when,
+//! and what can be done.
+
+use crate::report::time;
+use crate::sides::{self, Line, Mark, Style};
+use std::fmt::Write;
+use synqlite_core::Value;
+use synqlite_core::conflicts::{Conflict, Rival, Writer};
+
+/// How to tell records.
+pub struct Teller<'a> {
+    /// How to write.
+    pub style: Style,
+    /// The first digits of the id of the site that tells.
+    pub here: &'a str,
+    /// The replica as its user names it, for the commands that settle a record; then all columns are
+    /// told. Else only what differs, as of one record among others.
+    pub whole: Option<&'a str>,
+}
+
+/// So many digits of an id are told.
+pub const DIGITS: usize = 8;
+
+impl Teller<'_> {
+    /// Appends a record.
+    pub fn tell(&self, out: &mut String, conflict: &Conflict) {
+        let Conflict { id, table, row, kind, .. } = conflict;
+        let title = format!("{} {kind} in {table}, row {row}", &id[..DIGITS]);
+        wrap(out, self.style, &title);
+        wrap(out, self.style, &format!("  {}", sentence(conflict)));
+        let mut lines = lines(conflict);
+        let marked: Vec<String> =
+            lines.iter().filter(|l| l.mark != Mark::None).map(|l| l.name.clone()).collect();
+        if self.whole.is_none() && !marked.is_empty() {
+            lines.retain(|line| line.mark != Mark::None);
+        }
+        let headings = headings(conflict);
+        if lines.iter().any(|line| line.mark == Mark::Claimed) {
+            wrap(out, self.style, "  = both rows claim this, * differs");
+        }
+        sides::write(out, &headings, &lines, self.style);
+        let told =
+            |w: &&Writer| self.whole.is_some() || marked.is_empty() || marked.contains(&w.column);
+        self.writers(out, "written", conflict.writers.iter().filter(told));
+        if let (Some(winner), Some(Rival { writers, .. })) = (&conflict.winner, &conflict.rival) {
+            let claimed =
+                |w: &&Writer| self.whole.is_some() || conflict.contested.contains(&w.column);
+            self.writers(out, &format!("row {winner}"), writers.iter().filter(claimed));
+        }
+        if let Some(db) = self.whole {
+            let verbs = verbs(conflict);
+            let width = verbs.iter().map(|(verb, _)| verb.len()).max().unwrap_or(0);
+            for (verb, does) in verbs {
+                let command = format!("synqlite conflicts {db} {verb:width$} {}", &id[..DIGITS]);
+                let _ = writeln!(out, "  {command}");
+                wrap(out, self.style, &format!("      {does}"));
+            }
+        }
+    }
+
+    /// Who wrote which columns and when, latest first.
+    fn writers<'w>(&self, out: &mut String, what: &str, all: impl Iterator<Item = &'w Writer>) {
+        let mut by_write: Vec<(i64, String, Vec<&str>)> = Vec::new();
+        for Writer { column, site, at_ms } in all {
+            let site = site.to_string()[..DIGITS].to_owned();
+            match by_write.iter_mut().find(|(ms, s, _)| (*ms, &**s) == (*at_ms, &*site)) {
+                Some((_, _, columns)) => columns.push(column),
+                None => by_write.push((*at_ms, site, vec![column])),
+            }
+        }
+        by_write.sort_by_key(|(ms, ..)| std::cmp::Reverse(*ms));
+        for (ms, site, columns) in by_write {
+            let here = if site == self.here { " (this one)" } else { "" };
+            let columns = columns.join(", ");
+            let text = format!("  {what} {} UTC at site {site}{here}: {columns}", time(ms));
+            wrap(out, self.style, &text);
+        }
+    }
+}
+
+/// Appends a sentence in lines of the terminal's width, the others indented more than the first.
+pub fn wrap(out: &mut String, style: Style, text: &str) {
+    let indent = " ".repeat(text.len() - text.trim_start().len());
+    let (mut line, mut empty) = (indent.clone(), true);
+    for word in text.split_whitespace() {
+        let full = sides::columns(&line) + 1 + sides::columns(word) > style.width;
+        if full && !empty {
+            let _ = writeln!(out, "{line}");
+            (line, empty) = (format!("{indent}    "), true);
+        }
+        line += if empty { "" } else { " " };
+        line += word;
+        empty = false;
+    }
+    let _ = writeln!(out, "{line}");
+}
+
+/// What is shown in place of what was written, and why.
+fn sentence(conflict: &Conflict) -> String {
+    let Conflict { constraint, contested, winner, .. } = conflict;
+    let key = if contested.is_empty() { constraint.clone() } else { contested.join(", ") };
+    let earlier = match winner {
+        Some(winner) => {
+            format!("decided in favour of row {winner}, whose claim to {key} is earlier")
+        }
+        None => format!("another row has the earlier claim to {key}"),
+    };
+    let hidden = "the row is hidden until its obstacle goes: ";
+    match conflict.kind.as_str() {
+        "unique" => format!("{hidden}{earlier}"),
+        "fallback" => format!("the row shows what it held before: {earlier}"),
+        "fk_cascade" => format!("{hidden}the row that {key} refers to was deleted"),
+        "fk_parent_hidden" => format!("{hidden}the row that {key} refers to is hidden itself"),
+        "fk_dangling" => format!("{hidden}no row has the key that {key} names"),
+        "row_constraint" => format!("{hidden}a CHECK, NOT NULL or type of its table refuses it"),
+        "set_null" => "the reference is not shown: the row it is to is not there".to_owned(),
+        "restrict_revived" => "the row was deleted and is kept: another refers to it".to_owned(),
+        other => format!("the row does not show what was written: {other}"),
+    }
+}
+
+fn headings(conflict: &Conflict) -> Vec<String> {
+    let mut headings = vec!["written".to_owned()];
+    if !conflict.shown.is_empty() {
+        headings.push("shown".to_owned());
+    }
+    if let (Some(winner), Some(_)) = (&conflict.winner, &conflict.rival) {
+        headings.push(format!("row {winner}"));
+    }
+    headings
+}
+
+/// One line a column: what was written, what is shown, what the winner shows.
+fn lines(conflict: &Conflict) -> Vec<Line> {
+    let Conflict { shown, displaced, contested, rival, .. } = conflict;
+    let of = |values: &[(String, Value)], column: &String| {
+        values.iter().find(|(c, _)| c == column).map(|(_, value)| value.clone())
+    };
+    let line = |(column, written): &(String, Value)| {
+        let shown = of(shown, column);
+        let rival = rival.as_ref().and_then(|rival| of(&rival.shown, column));
+        let other = shown.as_ref().or(rival.as_ref());
+        let mark = match other {
+            Some(other) if other != written => Mark::Differs,
+            Some(_) if rival.as_ref() == Some(written) && contested.contains(column) => {
+                Mark::Claimed
+            }
+            _ => Mark::None,
+        };
+        let values = [Some(written), shown.as_ref(), rival.as_ref()];
+        let values = values.into_iter().flatten().map(text).collect();
+        Line { name: printable(column), values, mark }
+    };
+    displaced.iter().map(line).collect()
+}
+
+/// The verbs that settle a record of this kind, and what each does.
+fn verbs(conflict: &Conflict) -> Vec<(&'static str, &'static str)> {
+    let prefer = ("prefer", "gives the row what it asked for; the other steps aside");
+    let discard = ("discard", "deletes the hidden row");
+    let accept = ("accept", "takes what is shown for what was meant");
+    match conflict.kind.as_str() {
+        "unique" => vec![prefer, discard],
+        "fallback" => vec![prefer, accept],
+        "fk_cascade" => vec![("restore", "brings back the row that this one refers to"), discard],
+        "set_null" => vec![("restore", "brings back the row that this one refers to"), accept],
+        "restrict_revived" => vec![("restore", "undoes the delete")],
+        _ => vec![discard],
+    }
+}
+
+/// A value as people read it, on one line and with nothing that moves the cursor.
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => "NULL".to_owned(),
+        Value::Integer(i) => i.to_string(),
+        Value::Real(r) => format!("{r:?}"),
+        Value::Text(t) => format!("\"{}\"", printable(&String::from_utf8_lossy(t))),
+        Value::Blob(b) => {
+            format!("x'{}'", b.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+        }
+    }
+}
+
+fn printable(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        let turns = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            _ if c.is_control() || turns => out.extend(c.escape_default()),
+            _ => out.push(c),
+        }
+    }
+    out
+}

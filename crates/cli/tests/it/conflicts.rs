@@ -1,0 +1,162 @@
+//! Conflict records as text: both versions side by side, in the terminal's width; and what is told of
+//! records that are closed.
+
+use crate::support::{Lab, stdout};
+use serde_json::Value;
+use std::process::Command;
+
+const SCHEMA: &str = "\
+CREATE TABLE person(id TEXT PRIMARY KEY, name TEXT, email TEXT UNIQUE, about TEXT);
+CREATE TABLE note(id INTEGER PRIMARY KEY, person TEXT REFERENCES person ON DELETE CASCADE, body BLOB);
+INSERT INTO person VALUES('ann', 'Ann', 'ann@x', NULL), ('bob', 'Bob', 'bob@x', NULL),
+  ('cy', 'Cy', 'cy@x', NULL);";
+
+const ABOUT: &str =
+    "a text that goes on and on, about nothing in particular, yet at length, till it ends";
+
+/// A record each of kinds `unique`, `fallback` and `fk_cascade`.
+fn lab() -> Lab {
+    let lab = Lab::new();
+    lab.sql("A", SCHEMA);
+    lab.json(&["init", &lab.db("A")]);
+    lab.json(&["clone", &lab.db("A"), &lab.db("B")]);
+    lab.sql("A", "UPDATE person SET email = 'info@x' WHERE id = 'ann'");
+    lab.sql("A", "DELETE FROM person WHERE id = 'cy'");
+    lab.sql("A", &format!("INSERT INTO person VALUES('dee', 'Dee', 'd@x', '{ABOUT} here')"));
+    lab.sql("B", "UPDATE person SET email = 'info@x' WHERE id = 'bob'");
+    let dan = format!("INSERT INTO person VALUES('dan', 'D\u{1b}[31man', 'd@x', '{ABOUT} there')");
+    lab.sql("B", &dan);
+    lab.sql("B", "INSERT INTO note VALUES(1, 'cy', x'00ff')");
+    lab.json(&["sync", &lab.db("B")]);
+    lab
+}
+
+fn told(lab: &Lab, args: &[&str], columns: &str) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_synqlite"));
+    let command = command.arg("conflicts").arg(lab.db("B")).args(args).env("COLUMNS", columns);
+    stdout(&command.output().expect("the binary runs"))
+}
+
+fn id(lab: &Lab, kind: &str) -> String {
+    let list = lab.json(&["conflicts", &lab.db("B")]);
+    let records = list["conflicts"].as_array().unwrap();
+    let record = records.iter().find(|r| r["kind"] == kind);
+    record.and_then(|r| r["id"].as_str()).unwrap()[..8].to_owned()
+}
+
+/// The lines of a text without spaces at either end, and without those that tell times.
+fn lines(text: &str) -> Vec<&str> {
+    text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.contains(" UTC ")).collect()
+}
+
+#[test]
+fn versions_stand_side_by_side_and_differences_are_marked() {
+    let lab = lab();
+    let fallback = id(&lab, "fallback");
+    let shown = told(&lab, &["show", &fallback], "100");
+    let want = [
+        &format!("{fallback} fallback in person, row 'bob'"),
+        "the row shows what it held before: decided in favour of row 'ann', whose claim to email is earlier",
+        "written   shown    row 'ann'",
+        "id     \"bob\"     \"bob\"    \"ann\"",
+        "name   \"Bob\"     \"Bob\"    \"Ann\"",
+        "* email  \"info@x\"  \"bob@x\"  \"info@x\"",
+        "about  NULL      NULL     NULL",
+        &format!("synqlite conflicts {} prefer {fallback}", lab.db("B")),
+        "gives the row what it asked for; the other steps aside",
+        &format!("synqlite conflicts {} accept {fallback}", lab.db("B")),
+        "takes what is shown for what was meant",
+    ];
+    assert_eq!(lines(&shown), want);
+    let mine: Vec<&str> = shown.lines().filter(|l| l.contains("(this one)")).collect();
+    assert_eq!(mine.len(), 1, "{shown}");
+    assert!(mine[0].starts_with("  written 20") && mine[0].ends_with("(this one): email"));
+    let theirs = |l: &str| l.starts_with("  row 'ann' 20") && l.ends_with(": email");
+    assert!(shown.lines().any(theirs), "{shown}");
+
+    // In the list only what differs is told, of all records.
+    let list = told(&lab, &[], "100");
+    assert!(!list.contains("Bob") && list.contains("* email"), "{list}");
+    for kind in ["fallback", "unique", "fk_cascade"] {
+        assert!(list.contains(&format!("{} {kind} in ", id(&lab, kind))), "{list}");
+    }
+    assert!(list.contains("body    x'00ff'"), "{list}");
+    assert!(list.contains("the row that person refers to was deleted"), "{list}");
+}
+
+#[test]
+fn long_values_are_cut_where_they_differ() {
+    let lab = lab();
+    let unique = id(&lab, "unique");
+    for width in [30, 60, 80, 100, 300] {
+        let text = told(&lab, &["show", &unique], &width.to_string());
+        assert!(text.contains("here\"") && text.contains("there\""), "{width}: {text}");
+        assert!(text.contains("= email") && text.contains("* about"), "{width}: {text}");
+        let command = |line: &&str| !line.contains("synqlite conflicts");
+        let widest = text.lines().filter(command).map(|line| line.chars().count()).max();
+        assert!(widest <= Some(width), "{width}: {text}");
+        assert_eq!(text.contains("a text that goes on"), width == 300, "{width}: {text}");
+    }
+}
+
+#[test]
+fn what_is_no_terminal_gets_no_colour_and_values_move_no_cursor() {
+    let lab = lab();
+    let text = told(&lab, &["show", &id(&lab, "unique")], "100");
+    assert!(!text.contains('\u{1b}'), "{text}");
+    assert!(text.contains("\"D\\u{1b}[31man\""), "{text}");
+}
+
+#[test]
+fn closed_records_are_remembered() {
+    let lab = lab();
+    let closed = |site: &str| lab.json(&["conflicts", &lab.db(site), "--closed"])["closed"].clone();
+    assert_eq!(closed("B"), Value::Array(vec![]));
+    assert!(told(&lab, &["--closed"], "100").contains("no closed conflicts"));
+
+    let (fallback, unique) = (id(&lab, "fallback"), id(&lab, "unique"));
+    lab.json(&["conflicts", &lab.db("B"), "accept", &fallback]);
+    // The obstacle goes: the row that had the address is not even this site's.
+    lab.sql("B", "UPDATE person SET email = 'dee@x' WHERE id = 'dee'");
+    lab.json(&["sync", &lab.db("B")]);
+    let text = told(&lab, &["--closed"], "100");
+    assert!(text.contains("asked for email 'd@x'"), "{text}");
+    assert!(text.contains("UTC by a write here") && text.contains("UTC by accept"), "{text}");
+    let of = |site: &str, id: &str| {
+        let all = closed(site);
+        let is = |r: &&Value| r["id"].as_str().is_some_and(|other| other.starts_with(id));
+        let found = all.as_array().unwrap().iter().find(is).cloned();
+        found.unwrap_or_else(|| panic!("{id}: {all}"))
+    };
+    assert_eq!(of("B", &fallback)["how"], "accept");
+    assert_eq!(of("A", &fallback)["how"], "merge");
+    assert_eq!(of("B", &unique)["how"], "write");
+    assert_eq!(of("A", &unique)["how"], "merge");
+    assert_eq!(of("A", &unique)["what"], "email 'd@x'");
+    let record = of("A", &unique);
+    assert!(record["opened_ms"].as_i64() <= record["closed_ms"].as_i64());
+    assert_eq!(closed("B").as_array().unwrap().len(), 2);
+    // A clone begins its own.
+    lab.json(&["clone", &lab.db("B"), &lab.db("C")]);
+    assert_eq!(closed("C"), Value::Array(vec![]));
+    assert_eq!(lab.json(&["status", &lab.db("C")])["conflicts"], 1);
+}
+
+#[test]
+fn lost_updates_and_merged_keys_are_remembered() {
+    let lab = Lab::new();
+    lab.sql("A", "CREATE TABLE t(k TEXT PRIMARY KEY, v); INSERT INTO t VALUES('x', 1)");
+    lab.json(&["init", &lab.db("A")]);
+    lab.json(&["clone", &lab.db("A"), &lab.db("B")]);
+    lab.sql("A", "DELETE FROM t; INSERT INTO t VALUES('y', 'of A')");
+    lab.sql("B", "UPDATE t SET v = 2; INSERT INTO t VALUES('y', 'of B')");
+    lab.json(&["sync", &lab.db("B")]);
+    let closed = lab.json(&["conflicts", &lab.db("B"), "--closed"])["closed"].clone();
+    let mut kinds: Vec<&str> =
+        closed.as_array().unwrap().iter().filter_map(|r| r["kind"].as_str()).collect();
+    kinds.sort_unstable();
+    assert_eq!(kinds, ["key_merge", "update_lost"], "{closed}");
+    assert!(closed.to_string().contains("'of B' here, 'of A' there"), "{closed}");
+    let text = lab.text(&["conflicts", &lab.db("B"), "--closed"]);
+    assert!(text.contains("update_lost in t, row 'x'") && text.contains("decided 20"), "{text}");
+}

@@ -1,0 +1,118 @@
+//! The examples of the guides, run as they stand there. What differs in every run (ids and times) is
+//! masked before texts are compared.
+
+use crate::support::{Lab, stderr, stdout, synqlite};
+use std::collections::HashMap;
+use std::path::Path;
+
+/// The code blocks of a guide, with their language.
+fn blocks(guide: &str) -> Vec<(String, String)> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides").join(guide);
+    let text = std::fs::read_to_string(path).expect("the guide");
+    let mut blocks = Vec::new();
+    for (i, part) in text.split("```").enumerate().filter(|(i, _)| i % 2 == 1) {
+        let (language, code) = part.split_once('\n').unwrap_or_else(|| panic!("block {i}"));
+        blocks.push((language.to_owned(), code.to_owned()));
+    }
+    blocks
+}
+
+/// Words of a command as a shell would split them; quotes are double and may span lines.
+fn commands(code: &str) -> Vec<Vec<String>> {
+    let (mut commands, mut words) = (Vec::new(), Vec::<String>::new());
+    let (mut word, mut quoted) = (None::<String>, false);
+    for c in code.chars().chain(['\n']) {
+        match c {
+            '"' => {
+                quoted = !quoted;
+                word.get_or_insert_default();
+            }
+            ' ' | '\n' if !quoted => {
+                words.extend(word.take());
+                if c == '\n' && !words.is_empty() {
+                    commands.push(std::mem::take(&mut words));
+                }
+            }
+            _ => word.get_or_insert_default().push(c),
+        }
+    }
+    assert!(!quoted, "a quote stays open: {code}");
+    commands
+}
+
+/// Runs a command of a guide in the lab; returns what it prints.
+fn run(lab: &Lab, command: &[String]) -> String {
+    let in_lab = |word: &String| match word.strip_suffix(".db") {
+        Some(site) => lab.db(site),
+        None => word.clone(),
+    };
+    match command[0].as_str() {
+        "sqlite3" => {
+            let site = command[1].trim_end_matches(".db");
+            if command[2].trim_start().starts_with("SELECT") {
+                return lab.rows(site, &command[2]).join("\n");
+            }
+            lab.sql(site, &command[2]);
+            String::new()
+        }
+        "synqlite" => {
+            let args: Vec<String> = command[1..].iter().map(in_lab).collect();
+            let output = synqlite(&args);
+            assert!(output.status.success(), "{command:?}: {}", stderr(&output));
+            stdout(&output)
+        }
+        other => panic!("the guide runs {other}"),
+    }
+}
+
+fn is_id(word: &str) -> bool {
+    word.len() == 8 && word.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+}
+
+/// A text without ids and times.
+fn masked(text: &str) -> String {
+    let word = |word: &str| match word {
+        _ if is_id(word.trim_end_matches([';', ':'])) => "ID".to_owned(),
+        _ if word.starts_with("20") && word.len() == 10 => "DAY".to_owned(),
+        _ if word.len() == 12 && word.as_bytes()[2] == b':' => "TIME".to_owned(),
+        _ => word.to_owned(),
+    };
+    let line = |line: &str| line.split(' ').map(word).collect::<Vec<_>>().join(" ");
+    text.trim_end().lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_guide_to_constraints_shows_what_happens() {
+    let lab = Lab::new();
+    let mut ids: HashMap<String, String> = HashMap::new();
+    let mut compared = 0;
+    for (language, code) in blocks("constraints.md") {
+        match language.as_str() {
+            "sh" => commands(&code).iter().for_each(|command| drop(run(&lab, command))),
+            "console" => {
+                for step in code.split("$ ").skip(1) {
+                    let (command, want) = step.split_once('\n').expect("a command and its output");
+                    let mut command = commands(command).remove(0);
+                    for word in &mut command {
+                        if let Some(real) = ids.get(word) {
+                            *word = real.clone();
+                        }
+                    }
+                    let told = run(&lab, &command);
+                    assert_eq!(masked(&told), masked(want), "{command:?}");
+                    // Ids of the guide mean the records that stand in the same places here.
+                    for (theirs, ours) in want.lines().zip(told.lines()) {
+                        let first = |line: &str| line.split(' ').next().unwrap_or("").to_owned();
+                        if is_id(&first(theirs)) {
+                            ids.insert(first(theirs), first(ours));
+                        }
+                    }
+                    compared += 1;
+                }
+            }
+            other => panic!("a block in {other}"),
+        }
+    }
+    assert_eq!(compared, 5);
+    assert_eq!(lab.json(&["status", &lab.db("van")])["conflicts"], 1);
+}
