@@ -53,6 +53,7 @@ pub fn fold(
         }
     }
     let (position, clock) = (meta.position + 1, meta.clock);
+    let lasting = catalog.tables.iter().filter(|t| policies.last_write_decides(&t.table.name));
     let mut fold = Fold {
         conn,
         meta,
@@ -66,6 +67,7 @@ pub fn fold(
         acted: vec![],
         left: vec![],
         enforces: policies.enforces_foreign_keys(),
+        lasting: lasting.map(|t| t.no).collect(),
         history: history::enabled(conn)?,
     };
     for t in &catalog.tables {
@@ -109,6 +111,8 @@ struct Fold<'a> {
     left: Vec<(usize, Rid, Vec<Value>)>,
     /// Whether merges keep foreign keys.
     enforces: bool,
+    /// Tables, by number, in which a later update outlives a delete.
+    lasting: BTreeSet<u32>,
     history: bool,
 }
 
@@ -383,6 +387,9 @@ impl Fold<'_> {
             stored.state.groups[g] =
                 GroupState { stamp, pinned: false, previous, body: Body::Shown };
         }
+        if let (true, Some(&stamp)) = (self.lasting.contains(&t.no), written.values().max()) {
+            stored.state.header.outlive(stamp);
+        }
         let pinned = self.fallbacks(t, &stored, &written)?;
         for (&g, &stamp) in &pinned {
             stored.state.groups[g] = GroupState::shown(stamp);
@@ -638,6 +645,7 @@ pub fn adopt(
         acted: vec![],
         left: vec![],
         enforces: false,
+        lasting: BTreeSet::new(),
         history: false,
     };
     while let Some(row) = locs.next()? {

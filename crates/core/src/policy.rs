@@ -39,6 +39,11 @@ impl Policies {
         self.of_table(table, "on_unique") == Some("unify")
     }
 
+    /// Whether a row that one site deletes and another updates later stays (`T.delete=last`).
+    pub fn last_write_decides(&self, table: &str) -> bool {
+        self.of_table(table, "delete") == Some("last")
+    }
+
     /// Reads the policies of a replica.
     pub fn load(conn: &Connection) -> Result<Policies> {
         let mut statement = conn.prepare_cached("SELECT key, value FROM synqlite_policy")?;
@@ -73,8 +78,11 @@ fn check(key: &str, value: &str) -> Result<()> {
         (_, Some("refs")) => Ok(()),
         (_, Some("on_unique")) if matches!(value, "quarantine" | "unify") => Ok(()),
         (_, Some("on_unique")) => wrong("it is `quarantine` or `unify`"),
+        (_, Some("delete")) if matches!(value, "wins" | "last") => Ok(()),
+        (_, Some("delete")) => wrong("it is `wins` or `last`"),
         _ => wrong(
-            "known keys are T.identity, T.on_unique, T.refs, fk, local_tables and fire_on_merge",
+            "known keys are T.identity, T.on_unique, T.delete, T.refs, fk, local_tables and \
+             fire_on_merge",
         ),
     }
 }
@@ -91,7 +99,7 @@ pub fn check_names(conn: &Connection, key: &str, value: &str) -> Result<()> {
             Err(Error::Policy { key, value, why: format!("there is no {kind} {name}") })
         }
     };
-    if let Some(table) = key.strip_suffix(".on_unique") {
+    if let Some(table) = key.strip_suffix(".on_unique").or(key.strip_suffix(".delete")) {
         need("table", table)?;
     }
     if key == "fire_on_merge" {

@@ -12,6 +12,8 @@ use std::path::PathBuf;
 ///   T.on_unique=quarantine|unify
 ///                          a row that loses a unique key is hidden; with `unify` the rows that
 ///                          refer to it show the winner, for lookup tables such as tags
+///   T.delete=wins|last     whether a row that one site deletes and another updates is gone, or
+///                          what was written last decides; concerns updates from then on
 ///   T.refs=COLUMN:TABLE    a reference that the schema does not declare
 ///   fk=enforce|ignore      whether merges keep declared foreign keys
 ///   local_tables=A,B       tables that are not replicated

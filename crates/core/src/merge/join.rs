@@ -123,7 +123,8 @@ fn concurrent(meta: &Meta, sender: &VersionVector, ours: &GroupState, theirs: &R
 
 /// Whether this site updated the row after inserting it, so that a delete hides a write of its own.
 fn wrote_after_insert(meta: &Meta, state: &RowState) -> bool {
-    let own = |g: &GroupState| g.stamp.site == meta.site && g.stamp > state.header.inserted;
+    let born = state.born_at();
+    let own = |g: &GroupState| g.stamp.site == meta.site && g.stamp > born;
     state.groups.iter().any(own)
 }
 

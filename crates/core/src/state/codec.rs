@@ -7,6 +7,7 @@ use crate::{Error, Result};
 use synqlite_wire::{Cell, Header, Hlc, Rid, SiteId, Stamp, Value};
 
 const PLAIN: u8 = 1;
+const BORN: u8 = 2;
 
 const PINNED: u8 = 1;
 const PREVIOUS: u8 = 2;
@@ -36,15 +37,20 @@ impl<'a> Writer<'a> {
     pub fn state(mut self, t: &Tracked, state: &RowState) -> Result<Vec<u8>> {
         let h = &state.header;
         let plain = *h == Header::born(h.inserted);
-        self.out.push(if plain { PLAIN } else { 0 });
+        let born = state.born_at();
+        let flags = if plain { PLAIN } else { 0 } | if born == h.inserted { 0 } else { BORN };
+        self.out.push(flags);
         self.put_stamp(h.inserted)?;
+        if born != h.inserted {
+            self.put_stamp(born)?;
+        }
         if !plain {
             self.put(h.cl);
             for stamp in [h.cl_stamp, h.deleted, h.reinserted, h.demoted] {
                 self.put_stamp(stamp)?;
             }
         }
-        let usual = GroupState::shown(h.inserted);
+        let usual = GroupState::shown(born);
         let special: Vec<usize> =
             (0..state.groups.len()).filter(|&g| state.groups[g] != usual).collect();
         self.put(special.len() as u64);
@@ -55,7 +61,7 @@ impl<'a> Writer<'a> {
             flags |= if group.pinned { PINNED } else { 0 };
             flags |= if group.previous.is_some() { PREVIOUS } else { 0 };
             flags |= if matches!(group.body, Body::Kept(_)) { KEPT } else { 0 };
-            flags |= if group.stamp == h.inserted { 0 } else { OWN_STAMP };
+            flags |= if group.stamp == born { 0 } else { OWN_STAMP };
             self.out.push(flags);
             if flags & OWN_STAMP != 0 {
                 self.put_stamp(group.stamp)?;
@@ -160,8 +166,10 @@ impl<'a> Reader<'a> {
     /// A row state, with one entry for each group that the table has now. `visible`: whether the
     /// table has the row.
     pub fn state(mut self, t: &Tracked, visible: bool) -> Result<RowState> {
-        let plain = self.byte()? & PLAIN != 0;
+        let flags = self.byte()?;
+        let plain = flags & PLAIN != 0;
         let inserted = self.stamp()?;
+        let born = if flags & BORN != 0 { self.stamp()? } else { inserted };
         let mut header = Header::born(inserted);
         if !plain {
             header.cl = self.number()?;
@@ -170,12 +178,12 @@ impl<'a> Reader<'a> {
             header.reinserted = self.stamp()?;
             header.demoted = self.stamp()?;
         }
-        let mut groups = vec![GroupState::shown(inserted); t.table.groups.len()];
+        let mut groups = vec![GroupState::shown(born); t.table.groups.len()];
         let mut known = vec![false; groups.len()];
         for _ in 0..self.number()? {
             let no = u32::try_from(self.number()?).map_err(|_| damaged())?;
             let flags = self.byte()?;
-            let stamp = if flags & OWN_STAMP != 0 { self.stamp()? } else { inserted };
+            let stamp = if flags & OWN_STAMP != 0 { self.stamp()? } else { born };
             let previous = if flags & PREVIOUS != 0 { Some(self.cell()?) } else { None };
             let body = if flags & KEPT != 0 { Body::Kept(self.cell()?) } else { Body::Shown };
             if let Some(g) = t.group_of_no(no) {
