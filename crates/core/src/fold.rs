@@ -65,6 +65,7 @@ pub fn fold_windows(
     windows: Vec<Window>,
 ) -> Result<Folded> {
     let (position, clock) = (meta.position + 1, meta.clock);
+    let lasting = catalog.tables.iter().filter(|t| policies.last_write_decides(&t.table.name));
     let mut fold = Fold {
         conn,
         meta,
@@ -78,6 +79,7 @@ pub fn fold_windows(
         acted: vec![],
         left: vec![],
         enforces: policies.enforces_foreign_keys(),
+        lasting: lasting.map(|t| t.no).collect(),
         history: history::enabled(conn)?,
         adopts: false,
     };
@@ -122,6 +124,8 @@ struct Fold<'a> {
     left: Vec<(usize, Rid, Vec<Value>)>,
     /// Whether merges keep foreign keys.
     enforces: bool,
+    /// Tables, by number, in which a later update outlives a delete.
+    lasting: BTreeSet<u32>,
     history: bool,
     /// Whether rows are taken in with their table: then one that is alive already, because another
     /// site told of it, is not inserted anew.
@@ -427,6 +431,9 @@ impl Fold<'_> {
             };
             *group = GroupState { previous, ..GroupState::shown(stamp) };
         }
+        if let (true, Some(&stamp)) = (self.lasting.contains(&t.no), written.values().max()) {
+            stored.state.header.outlive(stamp);
+        }
         let pinned = self.fallbacks(t, &stored, &written)?;
         for (&g, &stamp) in &pinned {
             stored.state.groups[g] = GroupState::shown(stamp);
@@ -704,6 +711,7 @@ pub fn adopt(
         acted: vec![],
         left: vec![],
         enforces: false,
+        lasting: BTreeSet::new(),
         history: false,
         adopts: true,
     };

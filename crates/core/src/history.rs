@@ -50,13 +50,14 @@ impl Kind {
     }
 }
 
-/// The latest inserts and deletes that a header tells of.
-fn row_changes(h: &Header) -> Vec<(Stamp, Kind)> {
-    let inserted = if h.reinserted == h.inserted { Kind::Reinsert } else { Kind::Insert };
+/// The latest inserts and deletes that a header tells of. `born` is when the row came into its
+/// present life, zero if that is not known.
+fn row_changes(h: &Header, born: Stamp) -> Vec<(Stamp, Kind)> {
+    let inserted = if h.reinserted == born { Kind::Reinsert } else { Kind::Insert };
     // A millisecond in which a row was both deleted and inserted counts as what came last.
-    let both = h.inserted == h.deleted;
+    let both = born == h.deleted;
     let changes = [
-        (h.inserted, inserted, !both || h.cl % 2 == 1),
+        (born, inserted, !both || h.cl % 2 == 1),
         (h.deleted, Kind::Delete, !both || h.cl.is_multiple_of(2)),
     ];
     let happened = changes.into_iter().filter(|(stamp, _, last)| *last && !stamp.is_zero());
@@ -72,7 +73,7 @@ pub fn changes(state: &RowState) -> BTreeMap<Stamp, (Kind, Vec<usize>)> {
             changes.entry(stamp).or_insert((Kind::Update, vec![])).1.push(g);
         }
     }
-    for (stamp, kind) in row_changes(&state.header) {
+    for (stamp, kind) in row_changes(&state.header, state.born_at()) {
         changes.entry(stamp).or_insert((kind, vec![])).0 = kind;
     }
     changes
@@ -136,7 +137,15 @@ pub fn receive(
     columns: &[&[u32]],
     change: &RowChange,
 ) -> Result<()> {
-    for (stamp, kind) in row_changes(&change.header) {
+    let h = &change.header;
+    let registers = change.registers.iter().map(|register| register.stamp);
+    // An insert brings all registers with it.
+    let born = match registers.min().filter(|_| change.registers.len() == columns.len()) {
+        _ if h.reinserted == h.inserted => h.inserted,
+        Some(oldest) => oldest.min(h.inserted),
+        None => Stamp::ZERO,
+    };
+    for (stamp, kind) in row_changes(h, born) {
         Add::at(conn, meta, t, &change.rid, stamp)?.put(ROW, &kind.name().into())?;
     }
     for register in &change.registers {

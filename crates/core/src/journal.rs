@@ -6,6 +6,7 @@
 
 use crate::capture::{MASK_BITS, op, own_name};
 use crate::catalog::{Catalog, Loc, Tracked};
+use crate::schema::TableKind;
 use crate::sqlvalue::value;
 use crate::{Error, Result};
 use rusqlite::Connection;
@@ -34,6 +35,8 @@ pub struct Born {
     pub at: Millis,
     /// When it was first inserted.
     pub since: Millis,
+    /// The row, by where it was at the last fold, whose primary key it took in the same instant.
+    pub replaces: Option<Loc>,
     /// Columns updated later, by number, and when.
     pub written: Written,
 }
@@ -144,6 +147,12 @@ struct Replay {
     left: HashSet<Loc>,
     gone: BTreeMap<Loc, Gone>,
     rivals: HashMap<Loc, Vec<Rival>>,
+    /// Whether a location is a primary key.
+    keyed: bool,
+    /// The latest row that had the primary key of a row about to be inserted.
+    marked: Option<(Loc, Millis)>,
+    /// Where rows of `gone` were at the last fold, by where they were when they went.
+    went: HashMap<Loc, Loc>,
     /// Rows born in this window that a delete removed, and when.
     deleted: HashMap<Loc, (Millis, Born)>,
 }
@@ -171,6 +180,7 @@ impl Replay {
                 let (began, start) = (touch.leaving.or(image), touch.previous.or(image));
                 let written = touch.written;
                 let gone = Gone { at, was: loc.clone(), image, began, written, start };
+                self.went.insert(loc.clone(), from.clone());
                 self.gone.insert(from, gone);
                 None
             }
@@ -182,8 +192,25 @@ impl Replay {
         marks.iter().rev().find(|r| r.by_key == by_key).copied()
     }
 
+    /// The row of the last fold that was at `loc` until now, or that the row there replaced.
+    fn origin(&self, loc: &Loc, at: Millis) -> Option<Loc> {
+        match (self.slots.get(loc), self.deleted.get(loc)) {
+            (Some(Slot::Old(from, _)), _) => Some(from.clone()),
+            (Some(Slot::New(born)), _) => born.replaces.clone(),
+            (None, _) if !self.left.contains(loc) => Some(loc.clone()),
+            (None, Some((when, born))) if *when == at => born.replaces.clone(),
+            (None, _) => {
+                self.went.get(loc).filter(|from| self.gone.get(from).is_some_and(|g| g.at == at))
+            }
+            .cloned(),
+        }
+    }
+
     /// A new row at `loc`. Whatever was there has been displaced.
     fn insert(&mut self, loc: Loc, at: Millis) {
+        let marked = self.marked.take().filter(|(_, when)| *when == at);
+        let marked = marked.filter(|(of, _)| !self.keyed || *of == loc);
+        let replaces = marked.and_then(|(of, at)| self.origin(&of, at));
         let by_key = self.rival(&loc, true);
         let mark = by_key.or_else(|| self.rival(&loc, false));
         let touched = match self.slots.get(&loc) {
@@ -197,15 +224,16 @@ impl Replay {
         let born = match displaced.or(deleted.map(|(_, born)| born)) {
             Some(born) if by_key.is_some() => Born { at, ..born },
             // The application's own trigger ran before ours and updated the new row.
-            Some(born) => Born { at, since: at, written: born.written },
-            None if mark.is_none() => Born { at, since: at, written: touched },
-            None => Born { at, since: at, written: Written::new() },
+            Some(born) => Born { at, since: at, replaces, written: born.written },
+            None if mark.is_none() => Born { at, since: at, replaces, written: touched },
+            None => Born { at, since: at, replaces, written: Written::new() },
         };
         self.place(loc, Slot::New(born));
     }
 
     fn update(&mut self, from: Loc, to: Option<Loc>, columns: &[u32], at: Millis) {
-        let fresh = || Slot::New(Born { at, since: at, written: Written::new() });
+        let (since, written) = (at, Written::new());
+        let fresh = || Slot::New(Born { at, since, replaces: None, written });
         let mut slot = self.take(&from).unwrap_or_else(fresh);
         match &mut slot {
             Slot::New(born) => born.written.extend(columns.iter().map(|&c| (c, at))),
@@ -246,7 +274,9 @@ impl Touch {
 ///
 /// Entries of tables that are no longer replicated are passed over.
 pub fn read(conn: &Connection, catalog: &Catalog) -> Result<Vec<Window>> {
-    let mut replays: Vec<Replay> = catalog.tables.iter().map(|_| Replay::default()).collect();
+    let keyed = |t: &Tracked| t.table.kind != TableKind::Rowid;
+    let replay = |t: &Tracked| Replay { keyed: keyed(t), ..Replay::default() };
+    let mut replays: Vec<Replay> = catalog.tables.iter().map(replay).collect();
     let sql = "SELECT seq, ev, a, b, m, ms FROM synqlite_journal ORDER BY seq";
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query([])?;
@@ -270,6 +300,9 @@ pub fn read(conn: &Connection, catalog: &Catalog) -> Result<Vec<Window>> {
             }
             kind @ (op::REPLACE | op::RIVAL) => {
                 let rival = Rival { seq, at: ms, by_key: kind == op::REPLACE };
+                if rival.by_key {
+                    replay.marked = Some((loc.clone(), ms));
+                }
                 replay.rivals.entry(loc).or_default().push(rival);
             }
             op::PREVIOUS => replay.note(loc, |touch| {
@@ -349,18 +382,24 @@ fn pair_replaced(
         let marks = rivals.get(&gone.was).map_or(&[][..], Vec::as_slice);
         marks.iter().any(|r| r.by_key && r.at == gone.at)
     };
+    let replacing = window.born.iter().filter_map(|(now, b)| Some((b.replaces.clone()?, now)));
+    let replacing: HashMap<Loc, Loc> = replacing.map(|(from, now)| (from, now.clone())).collect();
     let candidates = window.gone.iter().filter(|(_, gone)| marked(gone));
     let candidates: Vec<_> = candidates.map(|(from, gone)| (from.clone(), gone.clone())).collect();
     for (from, gone) in candidates {
         let Some(seq) = gone.image else { continue };
         let Some(row) = image(conn, t, seq)? else { continue };
         let key: Vec<Value> = t.table.primary_key.iter().map(|&c| row[c].clone()).collect();
-        let Some(now) = t.find(conn, &t.table.primary_key, &key)?.into_iter().next() else {
-            continue;
+        let holder = t.find(conn, &t.table.primary_key, &key)?.into_iter().next();
+        let instant = |now: &Loc| window.born.get(now).is_some_and(|b| b.since == gone.at);
+        // Since then it may have got another key, or have been replaced itself.
+        let moved = |now: &Loc| {
+            let written = |&c: &usize| window.born[now].written.contains_key(&t.column_nos[c]);
+            t.table.primary_key.iter().any(written)
         };
-        if window.born.get(&now).is_none_or(|born| born.since != gone.at) {
-            continue;
-        }
+        let replacing = replacing.get(&from).filter(|now| window.born.contains_key(now));
+        let replacing = replacing.filter(|now| holder.as_ref() == Some(*now) || moved(now));
+        let Some(now) = holder.clone().filter(instant).or(replacing.cloned()) else { continue };
         let (Some(born), Some(gone)) = (window.born.remove(&now), window.gone.remove(&from)) else {
             continue;
         };

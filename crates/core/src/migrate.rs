@@ -274,7 +274,8 @@ fn unnoticed(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<Window> {
         if known.contains(loc) {
             window.changed.insert(loc.clone(), changed(loc, written.clone()));
         } else {
-            let born = Born { at: 0, since: 0, written: BTreeMap::new() };
+            let written = BTreeMap::new();
+            let born = Born { at: 0, since: 0, written, replaces: None };
             window.born.insert(loc.clone(), born);
         }
     }

@@ -51,6 +51,11 @@ impl Policies {
         })
     }
 
+    /// Whether a row that one site deletes and another updates later stays (`T.delete=last`).
+    pub fn last_write_decides(&self, table: &str) -> bool {
+        self.of_table(table, "delete") == Some("last")
+    }
+
     /// Reads the policies of a replica.
     pub fn load(conn: &Connection) -> Result<Policies> {
         let mut statement = conn.prepare_cached("SELECT key, value FROM synqlite_policy")?;
@@ -94,9 +99,11 @@ fn check(key: &str, value: &str) -> Result<()> {
         (_, Some("on_unique")) if matches!(value, "quarantine" | "unify") => Ok(()),
         (_, Some("on_unique")) => wrong("it is `quarantine` or `unify`"),
         (_, Some(_)) if value == COUNTER => Ok(()),
+        (_, Some("delete")) if matches!(value, "wins" | "last") => Ok(()),
+        (_, Some("delete")) => wrong("it is `wins` or `last`"),
         _ => wrong(
-            "known keys are T.identity, T.on_unique, T.refs, fk, local_tables and fire_on_merge; a \
-             column T.C can be `counter`",
+            "known keys are T.identity, T.on_unique, T.delete, T.refs, fk, local_tables and \
+             fire_on_merge; a column T.C can be `counter`",
         ),
     }
 }
@@ -113,7 +120,7 @@ pub fn check_names(conn: &Connection, key: &str, value: &str) -> Result<()> {
             Err(Error::Policy { key, value, why: format!("there is no {kind} {name}") })
         }
     };
-    if let Some(table) = key.strip_suffix(".on_unique") {
+    if let Some(table) = key.strip_suffix(".on_unique").or(key.strip_suffix(".delete")) {
         need("table", table)?;
     }
     if key == "fire_on_merge" {

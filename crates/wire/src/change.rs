@@ -15,7 +15,7 @@ pub struct Header {
     pub cl: u64,
     /// Stamp of the write that set `cl`; says who still lacks it.
     pub cl_stamp: Stamp,
-    /// Latest insert.
+    /// Latest insert; under policy `T.delete=last` also the latest update.
     pub inserted: Stamp,
     /// Latest delete, of the row itself or by a foreign key's CASCADE: whoever did it had seen the
     /// row as it was then.
@@ -62,6 +62,11 @@ impl Header {
         self.cl += if self.cl.is_multiple_of(2) { 2 } else { 1 };
         self.cl_stamp = stamp;
         self.deleted = self.deleted.max(stamp);
+    }
+
+    /// Records an update that a delete before it must not undo (policy `T.delete=last`).
+    pub fn outlive(&mut self, stamp: Stamp) {
+        self.inserted = self.inserted.max(stamp);
     }
 
     /// Records that CASCADE deleted the row with its parent. The row stays alive: that its parent
@@ -221,6 +226,7 @@ mod tests {
             prop_assert!(at_least(&header, &before) && header.cl % 2 == 1);
             let before = header;
             header.cascade(stamp);
+            header.outlive(stamp);
             prop_assert!(at_least(&header, &before) && header.cl % 2 == 1);
             let before = header;
             header.delete(stamp);

@@ -14,6 +14,8 @@ use std::path::PathBuf;
 ///                          refer to it show the winner, for lookup tables such as tags
 ///   T.COLUMN=counter        what several sites add to this number adds up, for stocks and counts of
 ///                          visits; programs write SET n = n + 1 as ever. Not taken back
+///   T.delete=wins|last     whether a row that one site deletes and another updates is gone, or
+///                          what was written last decides; concerns updates from then on
 ///   T.refs=COLUMN:TABLE    a reference that the schema does not declare
 ///   fk=enforce|ignore      whether merges keep declared foreign keys
 ///   local_tables=A,B       tables that are not replicated

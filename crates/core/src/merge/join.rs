@@ -287,7 +287,8 @@ fn concurrent(meta: &Meta, sender: &VersionVector, ours: &GroupState, theirs: &R
 
 /// Whether this site updated the row after inserting it, so that a delete hides a write of its own.
 fn wrote_after_insert(meta: &Meta, state: &RowState) -> bool {
-    let own = |stamp: Stamp| stamp.site == meta.site && stamp > state.header.inserted;
+    let born = state.born_at();
+    let own = |stamp: Stamp| stamp.site == meta.site && stamp > born;
     state.groups.iter().flat_map(GroupState::stamps).any(own)
 }
 

@@ -8,6 +8,7 @@ use crate::{Error, Result};
 use synqlite_wire::{Cell, Count, Header, Hlc, Number, Rid, SiteId, Stamp, Value};
 
 const PLAIN: u8 = 1;
+const BORN: u8 = 2;
 
 const PINNED: u8 = 1;
 const PREVIOUS: u8 = 2;
@@ -41,15 +42,20 @@ impl<'a> Writer<'a> {
     pub fn state(mut self, t: &Tracked, state: &RowState) -> Result<Vec<u8>> {
         let h = &state.header;
         let plain = *h == Header::born(h.inserted);
-        self.out.push(if plain { PLAIN } else { 0 });
+        let born = state.born_at();
+        let flags = if plain { PLAIN } else { 0 } | if born == h.inserted { 0 } else { BORN };
+        self.out.push(flags);
         self.put_stamp(h.inserted)?;
+        if born != h.inserted {
+            self.put_stamp(born)?;
+        }
         if !plain {
             self.put(h.cl);
             for stamp in [h.cl_stamp, h.deleted, h.reinserted, h.demoted] {
                 self.put_stamp(stamp)?;
             }
         }
-        let usual = GroupState::shown(h.inserted);
+        let usual = GroupState::shown(born);
         let special: Vec<usize> =
             (0..state.groups.len()).filter(|&g| state.groups[g] != usual).collect();
         self.put(special.len() as u64);
@@ -67,7 +73,7 @@ impl<'a> Writer<'a> {
             flags |= if group.pinned { PINNED } else { 0 };
             flags |= if group.previous.is_some() { PREVIOUS } else { 0 };
             flags |= if matches!(group.body, Body::Kept(_)) { KEPT } else { 0 };
-            flags |= match (group.apart.is_empty(), group.stamp == h.inserted) {
+            flags |= match (group.apart.is_empty(), group.stamp == born) {
                 (false, _) => APART,
                 (true, true) => 0,
                 (true, false) => OWN_STAMP,
@@ -218,8 +224,10 @@ impl<'a> Reader<'a> {
     /// table has the row. `position`: when it was stored; of columns that the table got later nobody
     /// has written anything.
     pub fn state(mut self, t: &Tracked, visible: bool, position: i64) -> Result<RowState> {
-        let plain = self.byte()? & PLAIN != 0;
+        let flags = self.byte()?;
+        let plain = flags & PLAIN != 0;
         let inserted = self.stamp()?;
+        let born = if flags & BORN != 0 { self.stamp()? } else { inserted };
         let mut header = Header::born(inserted);
         if !plain {
             header.cl = self.number()?;
@@ -228,7 +236,7 @@ impl<'a> Reader<'a> {
             header.reinserted = self.stamp()?;
             header.demoted = self.stamp()?;
         }
-        let mut groups = RowState::unchanged(t, inserted, position).groups;
+        let mut groups = RowState::unchanged(t, born, position).groups;
         let mut known = vec![false; groups.len()];
         for _ in 0..self.number()? {
             let no = u32::try_from(self.number()?).map_err(|_| damaged())?;
@@ -241,7 +249,7 @@ impl<'a> Reader<'a> {
                 }
                 continue;
             }
-            let stamp = if flags & OWN_STAMP != 0 { self.stamp()? } else { inserted };
+            let stamp = if flags & OWN_STAMP != 0 { self.stamp()? } else { born };
             let apart = if flags & APART != 0 { self.number()? } else { 0 };
             let apart = (0..apart).map(|_| self.stamp()).collect::<Result<Vec<_>>>()?;
             let stamp = apart.iter().copied().max().unwrap_or(stamp);

@@ -121,6 +121,14 @@ impl RowState {
         self.header.alive() && stamps.into_iter().all(|stamp| stamp <= self.header.deleted)
     }
 
+    /// When the row came into its present life. An insert writes all groups; where an update counts
+    /// as one (policy `T.delete=last`), those that it did not write are older.
+    pub fn born_at(&self) -> Stamp {
+        let Header { inserted, reinserted, .. } = self.header;
+        let stamps = self.groups.iter().map(|g| g.stamp).filter(|stamp| !stamp.is_zero());
+        stamps.chain([inserted]).min().map_or(inserted, |oldest| oldest.max(reinserted))
+    }
+
     /// The primary key integer that the register of a rowid alias holds, if it is kept here.
     pub fn kept_id(&self, t: &Tracked) -> Option<i64> {
         let alias = t.table.rowid_alias()?;

@@ -264,3 +264,29 @@ fn vacuum_renumbers_nothing_even_after_the_schema_changed() {
     a.run("DELETE FROM bag WHERE x = 1; VACUUM");
     assert_eq!(a.rows("SELECT rowid, x FROM bag"), ["2|2", "3|3"]);
 }
+
+#[test]
+fn a_row_replaced_and_then_moved_is_still_the_row() {
+    for recursive in ["ON", "OFF"] {
+        for (key, one, nine) in [
+            ("id INTEGER PRIMARY KEY)", "1", "9"),
+            ("id TEXT PRIMARY KEY)", "'one'", "'nine'"),
+            ("id TEXT PRIMARY KEY) WITHOUT ROWID", "'one'", "'nine'"),
+        ] {
+            let world = World::new();
+            let schema = format!("CREATE TABLE t(x, y, {key}; INSERT INTO t VALUES(0,0,{one})");
+            let mut a = world.init("a", &schema);
+            let mut b = world.clone_site(&mut a, "b");
+            b.run("UPDATE t SET y=7");
+            a.run(&format!("PRAGMA recursive_triggers={recursive}"));
+            a.run(&format!("REPLACE INTO t VALUES(5,0,{one})"));
+            a.run(&format!("REPLACE INTO t VALUES(6,0,{one})"));
+            a.run(&format!("UPDATE t SET id={nine}"));
+            settle(&mut a, &mut b);
+            let want = format!("6|7|{}", nine.trim_matches('\''));
+            for site in [&a, &b] {
+                assert_eq!(site.rows("SELECT * FROM t"), [&*want], "{key} {recursive}");
+            }
+        }
+    }
+}

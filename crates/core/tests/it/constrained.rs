@@ -119,6 +119,7 @@ fn history(seed: u64) {
     let schema = schema(&mut r);
     let policies: &[(&str, &str)] = match r.below(3) {
         0 => &[("p.on_unique", "unify")],
+        1 => &[("p.delete", "last"), ("c.delete", "last"), ("k.delete", "last")],
         _ => &[],
     };
     let mut sites = vec![Seen::new(world.init_with("s0", &schema, policies))];

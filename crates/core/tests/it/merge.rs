@@ -283,3 +283,27 @@ fn writing_part_of_a_key_settles_the_part_that_shows_a_former_value() {
         assert!(site.replica.conflicts().unwrap().is_empty());
     }
 }
+
+#[test]
+fn by_policy_an_update_outlives_an_earlier_delete() {
+    let schema = "CREATE TABLE note(id TEXT PRIMARY KEY, body, done);
+        CREATE TABLE tag(note TEXT REFERENCES note(id) ON DELETE CASCADE, word);
+        INSERT INTO note VALUES('n','old',0),('m','old',0); INSERT INTO tag VALUES('n','x');";
+    for (policy, left) in [(&[("note.delete", "last")][..], &["n|new|0"][..]), (&[], &[])] {
+        let world = World::new();
+        let mut a = world.init_with("a", schema, policy);
+        let mut b = world.clone_site(&mut a, "b");
+        b.run("UPDATE note SET body='new' WHERE id='m'");
+        a.run("DELETE FROM note");
+        b.run("UPDATE note SET body='new' WHERE id='n'");
+        settle(&mut a, &mut b);
+        for site in [&a, &b] {
+            assert_eq!(site.rows("SELECT * FROM note"), left, "{policy:?}");
+            assert_eq!(site.rows("SELECT count(*) FROM tag"), [left.len().to_string()]);
+            assert_eq!(site.replica.verify().unwrap(), [""; 0]);
+        }
+        b.run("DELETE FROM note");
+        settle(&mut a, &mut b);
+        assert_eq!(a.rows("SELECT * FROM note UNION ALL SELECT *, 0 FROM tag"), [""; 0]);
+    }
+}
