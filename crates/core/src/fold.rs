@@ -112,10 +112,22 @@ struct Fold<'a> {
 /// What the state said of a row before this fold wrote anything.
 struct Before {
     stored: Stored,
-    /// Its row at the last fold as far as an image tells, and the cells of its groups.
-    image: Option<(Vec<Value>, Vec<Cell>)>,
-    /// Its counters at the last fold; other columns may be missing.
-    start: Option<Vec<Value>>,
+    /// Its row before it was replaced or gone, or else at the last fold as far as an image tells, and
+    /// the cells of its groups.
+    image: Option<Image>,
+    /// The same at the last fold, if it was updated before it was replaced or gone: columns of keys
+    /// and counters only.
+    start: Option<Image>,
+}
+
+/// A row, and the cells of its groups.
+type Image = (Vec<Value>, Vec<Cell>);
+
+impl Before {
+    /// What the table showed at the last fold.
+    fn first(&self) -> Option<&Image> {
+        self.start.as_ref().or(self.image.as_ref())
+    }
 }
 
 /// Rows of one table that were there at the last fold, by where they were.
@@ -187,25 +199,15 @@ impl Fold<'_> {
             let mut befores = Befores::new();
             let gone = window.gone.iter().map(|(from, g)| (from, g.image, g.start));
             let changed = window.changed.iter().map(|(from, c)| (from, image_of(c), c.start));
-            let stale = self.stale.contains(&t.no);
+            let read = |seq: Option<i64>| -> Result<Option<Image>> {
+                let Some(seq) = seq else { return Ok(None) };
+                let Some(row) = journal::image(self.conn, t, seq)? else { return Ok(None) };
+                let cells = old_cells(&lookup, windows, &formers, t, &row)?;
+                Ok(Some((row, cells)))
+            };
             for (from, image, start) in gone.chain(changed) {
                 let Some(stored) = state::at(self.conn, self.meta, t, from)? else { continue };
-                let row = match image {
-                    Some(seq) => journal::image(self.conn, t, seq)?,
-                    None => None,
-                };
-                let image = match row {
-                    Some(row) => {
-                        let cells = old_cells(&lookup, windows, &formers, t, &row)?;
-                        Some((row, cells))
-                    }
-                    None => None,
-                };
-                let start = match start.filter(|_| !stale) {
-                    Some(_) if !t.table.groups.iter().any(|g| g.counter) => None,
-                    Some(seq) => journal::image(self.conn, t, seq)?,
-                    None => None,
-                };
+                let (image, start) = (read(image)?, read(start.filter(|s| Some(*s) != image))?);
                 befores.insert(from.clone(), Before { stored, image, start });
             }
             Ok(befores)
@@ -302,20 +304,23 @@ impl Fold<'_> {
 
     /// A row is gone: the next even causal length. It keeps its values.
     fn bury(&mut self, t: &Tracked, gone: &Gone, before: Before) -> Result<()> {
+        let first = before.first().cloned();
         let Before { mut stored, image, start } = before;
         let (old, cells) = image.unwrap_or_else(|| (vec![], vec![]));
         let mut written = self.groups_written(t, &gone.written);
         let columns = (0..t.table.groups.len()).map(|g| t.table.groups[g].columns[0]);
+        let known = first.as_ref().filter(|_| !self.stale.contains(&t.no));
         for (g, c) in columns.enumerate().filter(|_| !old.is_empty()) {
-            let (group, before) = (&mut stored.state.groups[g], start.as_ref().map(|row| &row[c]));
+            let (group, before) = (&mut stored.state.groups[g], known.map(|(row, _)| &row[c]));
             if let Some(&stamp) = written.get(&g)
                 && counter::write(t, g, group, before, &old[c], stamp)
             {
                 written.remove(&g);
             }
         }
-        if !old.is_empty() {
-            self.leaves(t, &stored.rid, old);
+        let starts = start.as_ref().map(|(row, _)| row.clone());
+        for row in starts.into_iter().chain((!old.is_empty()).then_some(old)) {
+            self.leaves(t, &stored.rid, row);
         }
         let nothing = |g: usize| Cell {
             values: vec![Value::Null; t.table.groups[g].columns.len()],
@@ -324,7 +329,10 @@ impl Fold<'_> {
         for (g, group) in stored.state.groups.iter_mut().enumerate() {
             let shown = || Body::Kept(cells.get(g).cloned().unwrap_or_else(|| nothing(g)));
             if let Some(&stamp) = written.get(&g) {
-                *group = GroupState { body: shown(), ..GroupState::shown(stamp) };
+                // Rows that wait for a key which it left before it was gone are found by it.
+                let previous = start.as_ref().filter(|_| t.table.groups[g].keeps_previous);
+                let previous = previous.map(|(_, cells)| cells[g].clone());
+                *group = GroupState { previous, body: shown(), ..GroupState::shown(stamp) };
                 self.done.columns += 1;
             } else if group.body == Body::Shown {
                 group.body = shown();
@@ -336,7 +344,8 @@ impl Fold<'_> {
     }
 
     fn change(&mut self, t: &Tracked, changed: &Changed, before: Before) -> Result<()> {
-        let Before { mut stored, image, start } = before;
+        let first = before.first().cloned();
+        let Before { mut stored, image, .. } = before;
         let mut written = self.groups_written(t, &changed.written);
         if let (Some(replaced), Some((old, _))) = (changed.replaced, &image) {
             let stamp = self.at(replaced.at);
@@ -374,15 +383,16 @@ impl Fold<'_> {
         }
         let counted = written.keys().any(|&g| counter::adds_up(t, g, &stored.state.groups[g]));
         let new = if counted { t.read(self.conn, &changed.now)? } else { None };
+        let known = first.as_ref().filter(|_| !self.stale.contains(&t.no));
         for (&g, &stamp) in &written {
             let (c, group) = (t.table.groups[g].columns[0], &mut stored.state.groups[g]);
-            let before = start.as_ref().map(|row| &row[c]);
+            let before = known.map(|(row, _)| &row[c]);
             if let Some(new) = &new
                 && counter::write(t, g, group, before, &new[c], stamp)
             {
                 continue;
             }
-            let previous = match &image {
+            let previous = match &first {
                 Some((_, cells)) if t.table.groups[g].keeps_previous => Some(cells[g].clone()),
                 _ => None,
             };

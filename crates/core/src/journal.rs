@@ -49,7 +49,7 @@ pub struct Changed {
     pub replaced: Option<Replaced>,
     /// Journal entry whose before-image is the keys it had at the last fold.
     pub previous: Option<i64>,
-    /// Journal entry whose before-image is the counters it had at the last fold.
+    /// Journal entry whose before-image is the keys and counters it had at the last fold.
     pub start: Option<i64>,
     /// When it was last updated, in whatever column; 0 if it only gave way to another row.
     pub last: Millis,
@@ -76,7 +76,7 @@ pub struct Gone {
     pub image: Option<i64>,
     /// Columns written before, by number, and when.
     pub written: Written,
-    /// Journal entry whose before-image is the counters it had at the last fold.
+    /// Journal entry whose before-image is the keys and counters it had at the last fold.
     pub start: Option<i64>,
 }
 

@@ -263,3 +263,23 @@ fn policies_that_name_nothing_are_refused() {
     set("fire_on_merge", "KEEP").unwrap();
     set("T.on_unique", "unify").unwrap();
 }
+
+#[test]
+fn a_key_is_free_for_a_waiting_row_when_its_row_leaves_it_and_is_deleted_in_one_go() {
+    for gone in ["DELETE FROM k WHERE k = 'd'", "UPDATE OR REPLACE k SET k = 'd' WHERE k = 'c'"] {
+        let world = World::new();
+        let mut a = world.init("a", "CREATE TABLE k(id INTEGER PRIMARY KEY, k UNIQUE, v)");
+        let mut b = world.clone_site(&mut a, "b");
+        a.run("INSERT INTO k(k, v) VALUES('a', 'of A'), ('c', 'c')");
+        b.run("INSERT INTO k(k, v) VALUES('a', 'of B')");
+        settle(&mut a, &mut b);
+        assert_eq!(b.rows("SELECT v FROM k WHERE k = 'a'"), ["of A"]);
+        a.run("UPDATE k SET k = 'd' WHERE k = 'a'");
+        a.run(gone);
+        settle(&mut a, &mut b);
+        for site in [&a, &b] {
+            assert_eq!(site.rows("SELECT v FROM k WHERE k = 'a'"), ["of B"], "{gone}");
+            assert_eq!(site.replica.conflicts().unwrap().len(), 0, "{gone}");
+        }
+    }
+}
