@@ -45,24 +45,20 @@ pub fn fold(
     policies: &Policies,
     fresh: &BTreeMap<u32, Vec<u32>>,
 ) -> Result<Folded> {
-    let mut windows = journal::read_altered(conn, catalog, fresh)?;
-    let tables = catalog.tables.iter().zip(&mut windows);
-    for (_, window) in tables.filter(|(t, _)| fresh.contains_key(&t.no)) {
-        // Images that triggers took for another schema may lack its counters.
-        window.changed.values_mut().for_each(|changed| changed.start = None);
-        window.gone.values_mut().for_each(|gone| gone.start = None);
-    }
-    fold_windows(conn, meta, catalog, policies, windows)
+    let windows = journal::read_altered(conn, catalog, fresh)?;
+    let stale = fresh.keys().copied().collect();
+    fold_windows(conn, meta, catalog, policies, windows, stale)
 }
 
 /// Stamps what changed in each table of the catalog, in whatever way that was found out, and empties
-/// the journal.
+/// the journal. `stale`: tables whose triggers do not fit their schema.
 pub fn fold_windows(
     conn: &Connection,
     meta: &mut Meta,
     catalog: &Catalog,
     policies: &Policies,
     windows: Vec<Window>,
+    stale: BTreeSet<u32>,
 ) -> Result<Folded> {
     let (position, clock) = (meta.position + 1, meta.clock);
     let lasting = catalog.tables.iter().filter(|t| policies.last_write_decides(&t.table.name));
@@ -82,6 +78,7 @@ pub fn fold_windows(
         lasting: lasting.map(|t| t.no).collect(),
         history: history::enabled(conn)?,
         adopts: false,
+        stale,
     };
     for t in &catalog.tables {
         fold.pin(t)?;
@@ -127,6 +124,8 @@ struct Fold<'a> {
     /// Tables, by number, in which a later update outlives a delete.
     lasting: BTreeSet<u32>,
     history: bool,
+    /// Tables whose triggers do not fit their schema: their images may lack counters.
+    stale: BTreeSet<u32>,
     /// Whether rows are taken in with their table: then one that is alive already, because another
     /// site told of it, is not inserted anew.
     adopts: bool,
@@ -135,14 +134,26 @@ struct Fold<'a> {
 /// What the state said of a row before this fold wrote anything.
 struct Before {
     stored: Stored,
-    /// Its row at the last fold as far as an image tells, and the cells of its groups.
-    image: Option<(Vec<Value>, Vec<Cell>)>,
+    /// Its row before it was replaced or gone, or else at the last fold as far as an image tells, and
+    /// the cells of its groups.
+    image: Option<Image>,
+    /// The same at the last fold, if it was updated before it was replaced or gone: columns of keys
+    /// and counters only.
+    start: Option<Image>,
     /// Whether CASCADE deleted it.
     cascaded: bool,
     /// Its references that actions replaced.
     replaced: Replaced,
-    /// Its counters at the last fold; other columns may be missing.
-    start: Option<Vec<Value>>,
+}
+
+/// A row, and the cells of its groups.
+type Image = (Vec<Value>, Vec<Cell>);
+
+impl Before {
+    /// What the table showed at the last fold.
+    fn first(&self) -> Option<&Image> {
+        self.start.as_ref().or(self.image.as_ref())
+    }
 }
 
 /// Rows of one table that were there at the last fold, by where they were.
@@ -215,26 +226,17 @@ impl Fold<'_> {
             let mut befores = Befores::new();
             let gone = window.gone.iter().map(|(from, g)| (from, g.image, g.start));
             let changed = window.changed.iter().map(|(from, c)| (from, image_of(c), c.start));
+            let read = |seq: Option<i64>| -> Result<Option<Image>> {
+                let Some(seq) = seq else { return Ok(None) };
+                let Some(row) = journal::image(self.conn, t, seq)? else { return Ok(None) };
+                let cells = old_cells(&lookup, windows, &formers, t, &row)?;
+                Ok(Some((row, cells)))
+            };
             for (from, image, start) in gone.chain(changed) {
                 let Some(stored) = state::at(self.conn, self.meta, t, from)? else { continue };
-                let row = match image {
-                    Some(seq) => journal::image(self.conn, t, seq)?,
-                    None => None,
-                };
-                let image = match row {
-                    Some(row) => {
-                        let cells = old_cells(&lookup, windows, &formers, t, &row)?;
-                        Some((row, cells))
-                    }
-                    None => None,
-                };
-                let start = match start {
-                    Some(_) if !t.table.groups.iter().any(|g| g.counter) => None,
-                    Some(seq) => journal::image(self.conn, t, seq)?,
-                    None => None,
-                };
+                let (image, start) = (read(image)?, read(start.filter(|s| Some(*s) != image))?);
                 let (cascaded, replaced) = (false, Replaced::new());
-                befores.insert(from.clone(), Before { stored, image, cascaded, replaced, start });
+                befores.insert(from.clone(), Before { stored, image, start, cascaded, replaced });
             }
             if self.enforces {
                 let actions = Actions { lookup, windows, formers: &formers };
@@ -335,20 +337,23 @@ impl Fold<'_> {
     /// A row is gone: the next even causal length, or none if its parent took it along. It keeps its
     /// values.
     fn bury(&mut self, t: &Tracked, gone: &Gone, before: Before) -> Result<()> {
-        let Before { mut stored, image, cascaded, start, .. } = before;
+        let first = before.first().cloned();
+        let Before { mut stored, image, start, cascaded, .. } = before;
         let (old, cells) = image.unwrap_or_else(|| (vec![], vec![]));
         let mut written = self.groups_written(t, &gone.written);
         let columns = (0..t.table.groups.len()).map(|g| t.table.groups[g].columns[0]);
+        let known = first.as_ref().filter(|_| !self.stale.contains(&t.no));
         for (g, c) in columns.enumerate().filter(|_| !old.is_empty()) {
-            let (group, before) = (&mut stored.state.groups[g], start.as_ref().map(|row| &row[c]));
+            let (group, before) = (&mut stored.state.groups[g], known.map(|(row, _)| &row[c]));
             if let Some(&stamp) = written.get(&g)
                 && counter::write(t, g, group, before, &old[c], stamp)
             {
                 written.remove(&g);
             }
         }
-        if !old.is_empty() {
-            self.leaves(t, &stored.rid, old);
+        let starts = start.as_ref().map(|(row, _)| row.clone());
+        for row in starts.into_iter().chain((!old.is_empty()).then_some(old)) {
+            self.leaves(t, &stored.rid, row);
         }
         let nothing = |g: usize| Cell {
             values: vec![Value::Null; t.table.groups[g].columns.len()],
@@ -357,7 +362,10 @@ impl Fold<'_> {
         for (g, group) in stored.state.groups.iter_mut().enumerate() {
             let shown = || Body::Kept(cells.get(g).cloned().unwrap_or_else(|| nothing(g)));
             if let Some(&stamp) = written.get(&g) {
-                *group = GroupState { body: shown(), ..GroupState::shown(stamp) };
+                // Rows that wait for a key which it left before it was gone are found by it.
+                let previous = start.as_ref().filter(|_| t.table.groups[g].keeps_previous);
+                let previous = previous.map(|(_, cells)| cells[g].clone());
+                *group = GroupState { previous, body: shown(), ..GroupState::shown(stamp) };
                 self.done.columns += 1;
             } else if group.body == Body::Shown {
                 group.body = shown();
@@ -376,7 +384,8 @@ impl Fold<'_> {
     }
 
     fn change(&mut self, t: &Tracked, changed: &Changed, before: Before) -> Result<()> {
-        let Before { mut stored, image, replaced, start, .. } = before;
+        let first = before.first().cloned();
+        let Before { mut stored, image, replaced, .. } = before;
         let mut written = self.groups_written(t, &changed.written);
         written.retain(|g, _| !replaced.contains_key(g));
         let acted = !replaced.is_empty();
@@ -417,15 +426,16 @@ impl Fold<'_> {
         }
         let counted = written.keys().any(|&g| counter::adds_up(t, g, &stored.state.groups[g]));
         let new = if counted { t.read(self.conn, &changed.now)? } else { None };
+        let known = first.as_ref().filter(|_| !self.stale.contains(&t.no));
         for (&g, &stamp) in &written {
             let (c, group) = (t.table.groups[g].columns[0], &mut stored.state.groups[g]);
-            let before = start.as_ref().map(|row| &row[c]);
+            let before = known.map(|(row, _)| &row[c]);
             if let Some(new) = &new
                 && counter::write(t, g, group, before, &new[c], stamp)
             {
                 continue;
             }
-            let previous = match &image {
+            let previous = match &first {
                 Some((_, cells)) if t.table.groups[g].keeps_previous => Some(cells[g].clone()),
                 _ => None,
             };
@@ -714,6 +724,7 @@ pub fn adopt(
         lasting: BTreeSet::new(),
         history: false,
         adopts: true,
+        stale: BTreeSet::new(),
     };
     while let Some(row) = locs.next()? {
         fold.bear(t, &row.get(0)?, 0, &Written::new(), &BTreeSet::new(), &mut runs)?;

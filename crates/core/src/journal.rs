@@ -55,7 +55,7 @@ pub struct Changed {
     /// Columns, by number, whose last write may have been a foreign key's action. They are among
     /// `written`.
     pub set: BTreeMap<u32, Set>,
-    /// Journal entry whose before-image is the counters it had at the last fold.
+    /// Journal entry whose before-image is the keys and counters it had at the last fold.
     pub start: Option<i64>,
     /// When it was last updated, in whatever column; 0 if it only gave way to another row.
     pub last: Millis,
@@ -95,7 +95,7 @@ pub struct Gone {
     pub began: Option<i64>,
     /// Columns written before, by number, and when.
     pub written: Written,
-    /// Journal entry whose before-image is the counters it had at the last fold.
+    /// Journal entry whose before-image is the keys and counters it had at the last fold.
     pub start: Option<i64>,
 }
 

@@ -86,7 +86,7 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>) -> Result<()> {
     };
     let windows = catalog.tables.iter().map(window).collect::<Result<Vec<_>>>()?;
     if windows.iter().any(|window| !window.is_empty()) {
-        fold::fold_windows(conn, meta, catalog, policies, windows)?;
+        fold::fold_windows(conn, meta, catalog, policies, windows, BTreeSet::new())?;
     }
     Ok(())
 }

@@ -307,3 +307,23 @@ fn by_policy_an_update_outlives_an_earlier_delete() {
         assert_eq!(a.rows("SELECT * FROM note UNION ALL SELECT *, 0 FROM tag"), [""; 0]);
     }
 }
+
+#[test]
+fn a_key_is_free_for_a_waiting_row_when_its_row_leaves_it_and_is_deleted_in_one_go() {
+    for gone in ["DELETE FROM k WHERE k = 'd'", "UPDATE OR REPLACE k SET k = 'd' WHERE k = 'c'"] {
+        let world = World::new();
+        let mut a = world.init("a", "CREATE TABLE k(id INTEGER PRIMARY KEY, k UNIQUE, v)");
+        let mut b = world.clone_site(&mut a, "b");
+        a.run("INSERT INTO k(k, v) VALUES('a', 'of A'), ('c', 'c')");
+        b.run("INSERT INTO k(k, v) VALUES('a', 'of B')");
+        settle(&mut a, &mut b);
+        assert_eq!(b.rows("SELECT v FROM k WHERE k = 'a'"), ["of A"]);
+        a.run("UPDATE k SET k = 'd' WHERE k = 'a'");
+        a.run(gone);
+        settle(&mut a, &mut b);
+        for site in [&a, &b] {
+            assert_eq!(site.rows("SELECT v FROM k WHERE k = 'a'"), ["of B"], "{gone}");
+            assert_eq!(site.replica.conflicts().unwrap().len(), 0, "{gone}");
+        }
+    }
+}
