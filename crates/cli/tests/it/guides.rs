@@ -81,14 +81,14 @@ fn masked(text: &str) -> String {
     text.trim_end().lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-#[test]
-fn the_guide_to_constraints_shows_what_happens() {
-    let lab = Lab::new();
+/// Runs the blocks of a guide in their order and compares what it shows. Returns how many outputs it
+/// compared.
+fn play(lab: &Lab, guide: &str) -> usize {
     let mut ids: HashMap<String, String> = HashMap::new();
     let mut compared = 0;
-    for (language, code) in blocks("constraints.md") {
+    for (language, code) in blocks(guide) {
         match language.as_str() {
-            "sh" => commands(&code).iter().for_each(|command| drop(run(&lab, command))),
+            "sh" => commands(&code).iter().for_each(|command| drop(run(lab, command))),
             "console" => {
                 for step in code.split("$ ").skip(1) {
                     let (command, want) = step.split_once('\n').expect("a command and its output");
@@ -98,7 +98,7 @@ fn the_guide_to_constraints_shows_what_happens() {
                             *word = real.clone();
                         }
                     }
-                    let told = run(&lab, &command);
+                    let told = run(lab, &command);
                     assert_eq!(masked(&told), masked(want), "{command:?}");
                     // Ids of the guide mean the records that stand in the same places here.
                     for (theirs, ours) in want.lines().zip(told.lines()) {
@@ -113,6 +113,17 @@ fn the_guide_to_constraints_shows_what_happens() {
             other => panic!("a block in {other}"),
         }
     }
-    assert_eq!(compared, 5);
+    compared
+}
+
+#[test]
+fn the_guide_to_constraints_shows_what_happens() {
+    let lab = Lab::new();
+    assert_eq!(play(&lab, "constraints.md"), 5);
     assert_eq!(lab.json(&["status", &lab.db("van")])["conflicts"], 1);
+}
+
+#[test]
+fn the_guide_to_schema_changes_shows_what_happens() {
+    assert_eq!(play(&Lab::new(), "schema-changes.md"), 3);
 }
