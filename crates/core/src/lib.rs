@@ -69,6 +69,7 @@ mod meta;
 mod migrate;
 mod refs;
 mod remotes;
+mod renames;
 mod settle;
 mod sqlvalue;
 mod state;

@@ -9,7 +9,6 @@
 //! nobody knows what was written since; then every row counts as written, at the earliest time that
 //! this site can still give, so that no change is lost and later ones of other sites win.
 
-use crate::Result;
 use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
 use crate::fold;
 use crate::journal::{self, Born, Changed, Gone, Window};
@@ -20,16 +19,24 @@ use crate::replica::Work;
 use crate::schema::{Affinity, Column, Group, Identity, Table, TableKind, quote};
 use crate::state::{self, Body, ENTRY_COLUMNS, GroupState, Stored, stash};
 use crate::track::{self, Stale};
+use crate::{Result, renames};
 use rusqlite::{Connection, params};
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::{Rid, Stamp, Value};
 
 /// Brings metadata and triggers in step with the schema.
 pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
-    let loaded = track::load(work.conn, &work.policies)?;
-    work.catalog = loaded.catalog;
+    let mut loaded = track::load(work.conn, &work.policies)?;
+    work.catalog = loaded.catalog.clone();
     if !loaded.stale.is_empty() {
         altered(work, &loaded.stale)?;
+        renames::tell(work.conn, &mut work.meta, &loaded, work.now_ms)?;
+    }
+    let united = renames::unite(work.conn, &mut work.meta, &loaded)?;
+    if !united.is_empty() {
+        loaded = track::load(work.conn, &work.policies)?;
+        work.catalog = loaded.catalog;
+        show_stashed(work, &united.into_iter().collect(), false)?;
     }
     loaded.left.iter().try_for_each(|no| track::drop_objects(work.conn, *no))?;
     let tables = track::unknown(work.conn, &work.policies, &work.catalog)?;

@@ -1,7 +1,7 @@
 //! Replicated settings that decide how rows merge (`synqlite policy`). Last writer wins.
 
 use crate::meta::Meta;
-use crate::{Error, Result};
+use crate::{Error, Result, renames};
 use rusqlite::{Connection, params};
 use std::collections::BTreeMap;
 use synqlite_wire::{Hlc, Setting, Stamp, VersionVector};
@@ -61,6 +61,7 @@ impl Policies {
         let mut statement = conn.prepare_cached("SELECT key, value FROM synqlite_policy")?;
         let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let rows = rows.collect::<Result<Vec<(String, String)>, _>>()?;
+        let rows = rows.into_iter().filter(|(key, _)| !key.starts_with(renames::PREFIX));
         let names = renamed(conn)?;
         let local = |key: String| {
             let prefixed = names.iter().find_map(|(name, canonical)| {
@@ -68,7 +69,7 @@ impl Policies {
             });
             prefixed.unwrap_or(key)
         };
-        Ok(Policies(rows.into_iter().map(|(key, value)| (local(key), value)).collect()))
+        Ok(Policies(rows.map(|(key, value)| (local(key), value)).collect()))
     }
 
     /// Adds `KEY=VALUE` settings after checking that each means something.

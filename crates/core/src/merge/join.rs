@@ -9,8 +9,9 @@ use crate::refs::Lookup;
 use crate::schema::Table;
 use crate::state::stash::{self, Piece};
 use crate::state::{self, Body, GroupState, RowState, Stored, overlay};
-use crate::{Error, Result, track};
+use crate::{Error, Result, renames, track};
 use rusqlite::Connection;
+use std::collections::BTreeMap;
 use synqlite_wire::counter::join_count;
 use synqlite_wire::{
     Cell, Delta, GroupShape, Header, Register, RowChange, Stamp, TableShape, Value, VersionVector,
@@ -85,7 +86,8 @@ fn match_table(conn: &Connection, catalog: &Catalog, theirs: &TableShape) -> Res
     };
     let mut matched = Matched { place, units: vec![] };
     let t = matched.table(catalog);
-    let units = theirs.groups.iter().map(|group| match_unit(conn, t, group));
+    let renamed = renames::first_names(conn, &theirs.name)?;
+    let units = theirs.groups.iter().map(|group| match_unit(conn, t, &renamed, group));
     let units = units.collect::<Result<Vec<_>>>()?;
     let theirs: Vec<u32> = units.iter().flat_map(|unit| unit.columns.iter().copied()).collect();
     track::lacking(conn, t, &theirs)?;
@@ -93,9 +95,15 @@ fn match_table(conn: &Connection, catalog: &Catalog, theirs: &TableShape) -> Res
     Ok(matched)
 }
 
-fn match_unit(conn: &Connection, t: &Tracked, theirs: &GroupShape) -> Result<Unit> {
+fn match_unit(
+    conn: &Connection,
+    t: &Tracked,
+    renamed: &BTreeMap<String, String>,
+    theirs: &GroupShape,
+) -> Result<Unit> {
     let mut unit = Unit { columns: vec![], keys: theirs.refs.clone(), exact: None, unknown: false };
     for name in &theirs.columns {
+        let name = renamed.get(name).unwrap_or(name);
         let called = |own: &String| own.eq_ignore_ascii_case(name);
         // A column made here under the name that another was given elsewhere is the same one.
         let own = t.table.columns.iter().position(|c| c.name.eq_ignore_ascii_case(name));

@@ -9,3 +9,4 @@ mod merge;
 mod migrate;
 mod random;
 mod site;
+mod versions;

@@ -1,0 +1,118 @@
+//! Renamed columns, as all sites are told (R-MIG-RENAME).
+//!
+//! A column is known by the first name that it had. Who renames it by ALTER TABLE knows that, for the
+//! triggers tell. Who renames it and then rebuilds the table before any command of ours cannot know:
+//! there the new name seems to be a new column. So the first tell the others, by a replicated
+//! setting: from then on both names are one column everywhere.
+
+use crate::meta::Meta;
+use crate::policy;
+use crate::state::stash;
+use crate::track::{self, Loaded};
+use crate::{Error, Result};
+use rusqlite::{Connection, params};
+use std::collections::BTreeMap;
+use synqlite_wire::Setting;
+
+/// Keys of such settings begin so; no policy does.
+pub const PREFIX: &str = "renamed\n";
+
+/// Tells the others which columns of a table have another name than their first.
+pub fn tell(conn: &Connection, meta: &mut Meta, loaded: &Loaded, now_ms: i64) -> Result<()> {
+    for t in &loaded.catalog.tables {
+        let told = first_names(conn, &t.canonical)?;
+        for (column, first) in t.table.columns.iter().zip(&t.column_names) {
+            // A name with a number was never that of a column.
+            let same = column.name.eq_ignore_ascii_case(first);
+            if same || first.contains('#') || told.contains_key(&column.name) {
+                continue;
+            }
+            let key = format!("{PREFIX}{}\n{first}\n{}", t.canonical, column.name);
+            let (stamp, value) = (meta.tick(now_ms), String::new());
+            policy::store(conn, meta, &Setting { key, value, stamp })?;
+            meta.position += 1;
+        }
+    }
+    Ok(())
+}
+
+/// The first names of renamed columns of a table, by the names that they got later.
+pub fn first_names(conn: &Connection, table: &str) -> Result<BTreeMap<String, String>> {
+    let begin = format!("{PREFIX}{table}\n");
+    let sql = "SELECT key FROM synqlite_policy WHERE substr(key, 1, length(?1)) = ?1";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query([&begin])?;
+    let mut names = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let key: String = row.get(0)?;
+        if let Some((first, later)) = key[begin.len()..].split_once('\n') {
+            names.insert(later.to_owned(), first.to_owned());
+        }
+    }
+    Ok(names)
+}
+
+/// Makes one column of those that go by several names here. Returns the numbers of the tables in
+/// which registers were kept for the other name.
+pub fn unite(conn: &Connection, meta: &mut Meta, loaded: &Loaded) -> Result<Vec<u32>> {
+    let mut changed = Vec::new();
+    for t in &loaded.catalog.tables {
+        for (later, first) in first_names(conn, &t.canonical)? {
+            let here =
+                |name: &str| t.column_names.iter().position(|n| n.eq_ignore_ascii_case(name));
+            let (of_first, of_later) = (here(&first), here(&later));
+            let (Some(column), None) = (of_first.or(of_later), of_first.and(of_later)) else {
+                continue;
+            };
+            let no = t.column_nos[column];
+            let names = track::column_names(conn, t.no)?;
+            let is_other = |(other, name): &(&u32, &String)| {
+                **other != no
+                    && (name.eq_ignore_ascii_case(&first) || name.eq_ignore_ascii_case(&later))
+            };
+            let others: Vec<u32> = names.iter().filter(is_other).map(|(no, _)| *no).collect();
+            let name = "UPDATE synqlite_column SET canonical = ?3 WHERE tbl = ?1 AND no = ?2";
+            if of_first.is_none() {
+                for other in &others {
+                    conn.execute(name, params![t.no, other, later])?;
+                }
+                conn.execute(name, params![t.no, no, first])?;
+                changed.push(t.no);
+            }
+            if renumber(conn, meta, t.no, &others, no)? {
+                changed.push(t.no);
+            }
+        }
+    }
+    changed.dedup();
+    Ok(changed)
+}
+
+/// Registers kept for the columns `others` are kept for column `no`.
+fn renumber(
+    conn: &Connection,
+    meta: &mut Meta,
+    table: u32,
+    others: &[u32],
+    no: u32,
+) -> Result<bool> {
+    let mut any = false;
+    if others.is_empty() {
+        return Ok(any);
+    }
+    for rid in stash::rows(conn, meta, table, -1)? {
+        for piece in stash::of(conn, meta, table, &rid)? {
+            if piece.columns.iter().any(|column| others.contains(column)) {
+                stash::remove(conn, meta, table, &rid, &piece)?;
+                let mut piece = piece;
+                for column in piece.columns.iter_mut().filter(|c| others.contains(c)) {
+                    *column = no;
+                }
+                let position = meta.position;
+                stash::put(conn, meta, table, &rid, &piece, position)?;
+                any = true;
+            }
+        }
+    }
+    Ok::<_, Error>(any)
+}
