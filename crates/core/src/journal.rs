@@ -439,12 +439,11 @@ fn columns_of_mask(mask: ValueRef<'_>) -> Result<Vec<u32>> {
 pub fn image(conn: &Connection, t: &Tracked, seq: i64) -> Result<Option<Vec<Value>>> {
     let sql = format!("SELECT * FROM {} WHERE seq = ?1", own_name("before", t.no));
     let mut statement = conn.prepare_cached(&sql)?;
-    let columns: Vec<Option<usize>> = {
-        let at = |no: &u32| statement.column_index(&format!("v{no}")).ok();
-        t.column_nos.iter().map(at).collect()
-    };
     let mut rows = statement.query([seq])?;
     let Some(row) = rows.next()? else { return Ok(None) };
+    // Only now is the statement sure to be of the table as it is, not as it was before it was altered.
+    let at = |no: &u32| row.as_ref().column_index(&format!("v{no}")).ok();
+    let columns: Vec<Option<usize>> = t.column_nos.iter().map(at).collect();
     let of = |i: &Option<usize>| i.map_or(Ok(Value::Null), |i| row.get_ref(i).map(value));
     Ok(Some(columns.iter().map(of).collect::<Result<_, _>>()?))
 }

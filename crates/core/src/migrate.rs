@@ -4,25 +4,24 @@
 //! real write on any site wins (R-MIG-ADD). Registers that came from sites with a newer schema and
 //! were kept ([`crate::state::stash`]) are shown as soon as their columns are here.
 //!
-//! Rebuilding a table under its name, in the twelve steps of SQLite's documentation, may lose the
-//! triggers and renumber rowids. The rows are put back where they were. If the triggers are gone,
-//! nobody knows what was written since; then every row counts as written, at the earliest time that
-//! this site can still give, so that no change is lost and later ones of other sites win.
+//! Tables that were rebuilt under their names are in `rebuild`.
 
-use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
+mod rebuild;
+
+use crate::catalog::{Loc, Tracked, loc_sql};
 use crate::fold;
-use crate::journal::{self, Born, Changed, Gone, Window};
+use crate::journal::{Changed, Window};
 use crate::merge;
 use crate::meta::Meta;
 use crate::refs::Lookup;
 use crate::replica::Work;
-use crate::schema::{Affinity, Column, Group, Identity, Table, TableKind, quote};
+use crate::schema::{Affinity, Column, Group, Table, quote};
 use crate::state::{self, Body, ENTRY_COLUMNS, GroupState, Stored, stash};
 use crate::track::{self, Stale};
 use crate::{Result, renames};
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
-use synqlite_wire::{Rid, Stamp, Value};
+use synqlite_wire::{Stamp, Value};
 
 /// Brings metadata and triggers in step with the schema.
 pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
@@ -76,7 +75,7 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>) -> Result<()> {
             regroup(conn, meta, t)?;
         }
         if of(t).is_some_and(|s| s.gap) {
-            put_back(conn, meta, catalog, t)?;
+            rebuild::put_back(conn, meta, catalog, t)?;
         }
     }
     let fresh = stale.iter().map(|(no, s)| (*no, s.fresh.clone())).collect();
@@ -87,11 +86,16 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>) -> Result<()> {
     show_stashed(work, &stale.keys().copied().collect(), false)?;
     let Work { conn, meta, catalog, policies, .. } = work;
     let window = |t: &Tracked| match of(t) {
-        Some(Stale { gap: true, .. }) => unnoticed(conn, meta, t),
+        Some(Stale { gap: true, .. }) => rebuild::unnoticed(conn, meta, t),
         Some(Stale { fresh, .. }) => filled(conn, meta, t, fresh),
         None => Ok(Window::default()),
     };
-    let windows = catalog.tables.iter().map(window).collect::<Result<Vec<_>>>()?;
+    let mut windows = catalog.tables.iter().map(window).collect::<Result<Vec<_>>>()?;
+    for parent in 0..windows.len() {
+        if of(&catalog.tables[parent]).is_some_and(|s| s.gap) {
+            rebuild::references(conn, meta, catalog, parent, &mut windows)?;
+        }
+    }
     if windows.iter().any(|window| !window.is_empty()) {
         fold::fold_windows(conn, meta, catalog, policies, windows, BTreeSet::new())?;
     }
@@ -204,94 +208,6 @@ fn regrouped(
     let mut group = GroupState { body, pinned, counts, ..GroupState::shown(Stamp::ZERO) };
     group.set_column_stamps(stamps);
     group
-}
-
-/// Gives the rows of a rebuilt table the rowids that they had. Only where no column shows the rowid:
-/// else it cannot have changed unnoticed.
-fn put_back(conn: &Connection, meta: &Meta, catalog: &Catalog, t: &Tracked) -> Result<()> {
-    let (TableKind::Rowid, Some(rowid)) = (t.table.kind, &t.table.rowid_name) else {
-        return Ok(());
-    };
-    let windows = journal::read(conn, catalog)?;
-    let Some(window) = catalog.position_of_no(t.no).and_then(|i| windows.get(i)) else {
-        return Ok(());
-    };
-    let mut free = state::places(conn, meta, t)?;
-    free.retain(|at| !window.gone.contains_key(at) && !window.changed.contains_key(at));
-    free.extend(window.changed.values().map(|changed| changed.now.clone()));
-    free.extend(window.born.keys().cloned());
-    let mut rows = table_locs(conn, t)?;
-    if free == rows {
-        return Ok(());
-    }
-    let mut moves: Vec<(Loc, Loc)> = Vec::new();
-    if t.table.identity == Identity::Key {
-        let lookup = Lookup { conn, meta, catalog };
-        for at in rows.clone() {
-            let Some(row) = t.read(conn, &at)? else { continue };
-            let Some(key) = lookup.key_rid(t, &row)? else { continue };
-            let known = state::of(conn, meta, t, &Rid::Key { key, generation: 0 })?;
-            let Some(was) = known.and_then(|known| known.loc) else { continue };
-            let was = window.changed.get(&was).map_or(was.clone(), |changed| changed.now.clone());
-            if free.remove(&was) {
-                rows.remove(&at);
-                moves.push((at, was));
-            }
-        }
-    }
-    // A copy keeps the order of the rows.
-    let last = |locs: &BTreeSet<Loc>| match locs.last() {
-        Some(Loc::Row(rowid)) => *rowid,
-        _ => 0,
-    };
-    let after =
-        last(&free).max(last(&rows)).max(last(&moves.iter().map(|(_, to)| to.clone()).collect()));
-    let further = (1..).map_while(|i| after.checked_add(i).map(Loc::Row));
-    moves.extend(rows.into_iter().zip(free.into_iter().chain(further)));
-    moves.retain(|(from, to)| from != to);
-    let name = quote(rowid);
-    let sql = format!("UPDATE {} SET {name} = ?2 WHERE {name} = ?1", t.target());
-    let mut statement = conn.prepare(&sql)?;
-    let below = format!("SELECT min({name}) FROM {}", t.target());
-    let below: i64 = conn.query_row(&below, [], |row| row.get(0))?;
-    let aside = |i: usize| below.min(0).checked_sub(1 + i as i64);
-    for (i, (from, _)) in moves.iter().enumerate() {
-        statement.execute(params![from, aside(i)])?;
-    }
-    for (i, (_, to)) in moves.iter().enumerate() {
-        statement.execute(params![aside(i), to])?;
-    }
-    Ok(())
-}
-
-fn table_locs(conn: &Connection, t: &Tracked) -> Result<BTreeSet<Loc>> {
-    let sql = format!("SELECT {} FROM {} AS o", loc_sql(&t.table, "o."), t.target());
-    let mut statement = conn.prepare(&sql)?;
-    let locs = statement.query_map([], |row| row.get(0))?;
-    Ok(locs.collect::<Result<_, _>>()?)
-}
-
-/// What may have happened to a table while its triggers were gone. Time 0 is the earliest that can
-/// still be given.
-fn unnoticed(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<Window> {
-    let (known, there) = (state::places(conn, meta, t)?, table_locs(conn, t)?);
-    let written: BTreeMap<u32, i64> = t.column_nos.iter().map(|&no| (no, 0)).collect();
-    let mut window = Window::default();
-    for loc in &there {
-        if known.contains(loc) {
-            window.changed.insert(loc.clone(), changed(loc, written.clone()));
-        } else {
-            let written = BTreeMap::new();
-            let born = Born { at: 0, since: 0, written, replaces: None };
-            window.born.insert(loc.clone(), born);
-        }
-    }
-    for loc in known.difference(&there) {
-        let written = BTreeMap::new();
-        let gone = Gone { at: 0, was: loc.clone(), image: None, began: None, written, start: None };
-        window.gone.insert(loc.clone(), gone);
-    }
-    Ok(window)
 }
 
 fn changed(loc: &Loc, written: BTreeMap<u32, i64>) -> Changed {
