@@ -307,3 +307,21 @@ fn by_policy_an_update_outlives_an_earlier_delete() {
         assert_eq!(a.rows("SELECT * FROM note UNION ALL SELECT *, 0 FROM tag"), [""; 0]);
     }
 }
+
+#[test]
+fn a_row_shown_for_another_lives_when_that_refers_elsewhere() {
+    let world = World::new();
+    let schema = "CREATE TABLE p(id TEXT PRIMARY KEY); CREATE TABLE r(id TEXT PRIMARY KEY, p TEXT REFERENCES p(id));
+        INSERT INTO p VALUES('P');";
+    let mut a = world.init("a", schema);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("DELETE FROM p");
+    b.run("INSERT INTO r VALUES('r','P')");
+    settle(&mut a, &mut b);
+    a.run("UPDATE r SET p=NULL");
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT * FROM p"), ["P"]);
+        assert!(site.replica.conflicts().unwrap().is_empty());
+    }
+}
