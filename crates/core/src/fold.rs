@@ -74,6 +74,7 @@ pub fn fold_windows(
         touched: vec![],
         acted: vec![],
         left: vec![],
+        unnamed: BTreeSet::new(),
         enforces: policies.enforces_foreign_keys(),
         lasting: lasting.map(|t| t.no).collect(),
         history: history::enabled(conn)?,
@@ -90,6 +91,7 @@ pub fn fold_windows(
             fold.table(t, window, before)?;
         }
         fold.orphans()?;
+        fold.unprotected()?;
     }
     let (done, touched, acted) = (fold.done, fold.touched, fold.acted);
     // Whoever pulls names what it has by position, so it moves whenever a stamp was given.
@@ -119,6 +121,8 @@ struct Fold<'a> {
     acted: Vec<ActedOn>,
     /// Rows that left their keys: table, row, former values.
     left: Vec<(usize, Rid, Vec<Value>)>,
+    /// Tables, by position, to whose rows some references were that no image tells.
+    unnamed: BTreeSet<usize>,
     /// Whether merges keep foreign keys.
     enforces: bool,
     /// Tables, by number, in which a later update outlives a delete.
@@ -294,6 +298,22 @@ impl Fold<'_> {
         Ok(())
     }
 
+    /// Dead rows that were shown because another needed them: perhaps a reference that has changed
+    /// was to one of them.
+    fn unprotected(&mut self) -> Result<()> {
+        for position in std::mem::take(&mut self.unnamed) {
+            let no = self.catalog.tables[position].no;
+            let sql = "SELECT rid FROM synqlite_row WHERE kind = 'restrict_revived' AND +tbl = ?1";
+            let mut statement = self.conn.prepare_cached(sql)?;
+            let mut rows = statement.query([no])?;
+            while let Some(row) = rows.next()? {
+                let rid: Vec<u8> = row.get(0)?;
+                self.touched.push((no, state::decode_rid(self.meta, &rid)?));
+            }
+        }
+        Ok(())
+    }
+
     fn orphan(
         &mut self,
         parent: usize,
@@ -450,6 +470,10 @@ impl Fold<'_> {
         }
         stored.loc = Some(changed.now.clone());
         self.done.columns += (written.len() + pinned.len()) as u64;
+        for g in written.keys().filter(|g| !t.table.groups[**g].keeps_previous) {
+            let keys = t.table.groups[*g].foreign_keys.iter().map(|&f| &t.table.foreign_keys[f]);
+            self.unnamed.extend(keys.filter_map(|fk| self.catalog.position(&fk.parent)));
+        }
         let refers = |g: &usize| !t.table.groups[*g].foreign_keys.is_empty();
         if written.keys().any(refers)
             && let Some(row) = t.read(self.conn, &changed.now)?
@@ -720,6 +744,7 @@ pub fn adopt(
         touched: vec![],
         acted: vec![],
         left: vec![],
+        unnamed: BTreeSet::new(),
         enforces: false,
         lasting: BTreeSet::new(),
         history: false,

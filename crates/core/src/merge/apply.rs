@@ -222,7 +222,7 @@ fn save(
                 winner: item.winner.as_ref(),
             };
             state::record_waits(conn, meta, entry, &waits)?;
-        } else if let (Some(entry), true) = (item.stored.entry, item.waits()) {
+        } else if let Some(entry) = item.stored.entry {
             // It may have had a conflict until now.
             state::record_conflict(conn, entry, None, None)?;
         }

@@ -70,11 +70,6 @@ impl Case {
         &self.stored.state.header
     }
 
-    /// Whether it is alive and shows nothing, or something else than was written.
-    pub fn waits(&self) -> bool {
-        self.alive() && (self.new.is_none() || !self.derived.is_empty())
-    }
-
     /// Stamp of the register that holds a column.
     pub fn stamp(&self, t: &Tracked, column: usize) -> Stamp {
         self.stored.state.groups[t.table.columns[column].group].stamp

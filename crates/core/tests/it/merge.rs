@@ -327,3 +327,21 @@ fn a_key_is_free_for_a_waiting_row_when_its_row_leaves_it_and_is_deleted_in_one_
         }
     }
 }
+
+#[test]
+fn a_row_shown_for_another_lives_when_that_refers_elsewhere() {
+    let world = World::new();
+    let schema = "CREATE TABLE p(id TEXT PRIMARY KEY); CREATE TABLE r(id TEXT PRIMARY KEY, p TEXT REFERENCES p(id));
+        INSERT INTO p VALUES('P');";
+    let mut a = world.init("a", schema);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("DELETE FROM p");
+    b.run("INSERT INTO r VALUES('r','P')");
+    settle(&mut a, &mut b);
+    a.run("UPDATE r SET p=NULL");
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT * FROM p"), ["P"]);
+        assert!(site.replica.conflicts().unwrap().is_empty());
+    }
+}
