@@ -12,6 +12,7 @@ use crate::journal::{self, Changed, Gone, Millis, Window, Written};
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
+use crate::schema::Identity;
 use crate::state::{self, Body, GroupState, RowState, Runs, Stored};
 use crate::{Error, Result};
 use rusqlite::Connection;
@@ -59,6 +60,8 @@ pub fn fold(
         conflicts: state::anyone_waits(conn)?,
         touched: vec![],
         left: vec![],
+        former: vec![],
+        followed: BTreeSet::new(),
         enforces: policies.enforces_foreign_keys(),
         history: history::enabled(conn)?,
     };
@@ -67,20 +70,23 @@ pub fn fold(
     }
     if windows.iter().any(|w| !w.is_empty()) {
         fold.stamp(&windows);
-        let before = fold.before(&windows)?;
+        let mut before = fold.before(&windows)?;
+        for ((t, window), before) in catalog.tables.iter().zip(&windows).zip(&mut before) {
+            fold.places(t, window, before)?;
+        }
         for ((t, window), before) in catalog.tables.iter().zip(windows).zip(before) {
             fold.table(t, window, before)?;
         }
         fold.orphans()?;
     }
-    let (done, touched) = (fold.done, fold.touched);
+    let Fold { done, touched, former, .. } = fold;
     // Whoever pulls names what it has by position, so it moves whenever a stamp was given.
     if meta.clock > clock {
         meta.position = position;
     }
     journal::clear(conn, catalog)?;
     if !touched.is_empty() {
-        crate::merge::compensate(conn, meta, catalog, policies, touched)?;
+        crate::merge::compensate(conn, meta, catalog, policies, &touched, &former)?;
     }
     Ok(done)
 }
@@ -97,6 +103,11 @@ struct Fold<'a> {
     touched: Vec<(u32, Rid)>,
     /// Rows that left their keys: table, row, former values.
     left: Vec<(usize, Rid, Vec<Value>)>,
+    /// Groups that follow their rows' keys: table, row, group.
+    followed: BTreeSet<(u32, Rid, usize)>,
+    /// Where rows wait: former values of the rows that this fold wrote, by table. Others may wait for
+    /// the keys in them.
+    former: Vec<(usize, Vec<Value>)>,
     /// Whether merges keep foreign keys.
     enforces: bool,
     history: bool,
@@ -107,6 +118,8 @@ struct Before {
     stored: Stored,
     /// Its row at the last fold as far as an image tells, and the cells of its groups.
     image: Option<(Vec<Value>, Vec<Cell>)>,
+    /// The keys it had then, if it left them before that image was taken; other columns are NULL.
+    keys: Option<Vec<Value>>,
 }
 
 /// Rows of one table that were there at the last fold, by where they were.
@@ -116,7 +129,9 @@ impl Fold<'_> {
     /// R-PIN: a number that this site has shown in place of the one a row asked for becomes an
     /// ordinary write, so that it never changes again.
     fn pin(&mut self, t: &Tracked) -> Result<()> {
-        let Some(alias) = t.table.rowid_alias() else { return Ok(()) };
+        let (Some(alias), Identity::Birth) = (t.table.rowid_alias(), t.table.identity) else {
+            return Ok(());
+        };
         let sql = "SELECT loc FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL \
                    AND loc IS NOT NULL ORDER BY loc";
         let locs: Vec<Loc> = self
@@ -175,9 +190,9 @@ impl Fold<'_> {
         let tables = self.catalog.tables.iter().zip(windows);
         let of_table = |(t, window): (&Tracked, &Window)| -> Result<Befores> {
             let mut befores = Befores::new();
-            let gone = window.gone.iter().map(|(from, g)| (from, g.image));
-            let changed = window.changed.iter().map(|(from, c)| (from, image_of(c)));
-            for (from, image) in gone.chain(changed) {
+            let gone = window.gone.iter().map(|(from, g)| (from, g.image, g.previous));
+            let changed = window.changed.iter().map(|(from, c)| (from, image_of(c), c.previous));
+            for (from, image, previous) in gone.chain(changed) {
                 let Some(stored) = state::at(self.conn, self.meta, t, from)? else { continue };
                 let row = match image {
                     Some(seq) => journal::image(self.conn, t, seq)?,
@@ -190,19 +205,34 @@ impl Fold<'_> {
                     }
                     None => None,
                 };
-                befores.insert(from.clone(), Before { stored, image });
+                let keys = match previous.filter(|_| self.conflicts) {
+                    Some(seq) => journal::image(self.conn, t, seq)?,
+                    None => None,
+                };
+                befores.insert(from.clone(), Before { stored, image, keys });
             }
             Ok(befores)
         };
         tables.map(of_table).collect()
     }
 
-    fn table(&mut self, t: &Tracked, window: Window, mut before: Befores) -> Result<()> {
-        for from in window.gone.keys().chain(window.changed.keys()) {
-            if let Some(before) = before.get(from) {
-                state::unplace(self.conn, &before.stored)?;
-            }
+    /// Takes rows that went or moved from where they were, and puts those that moved where they are
+    /// now, so that a key finds its row whatever the order in which rows are looked at.
+    fn places(&mut self, t: &Tracked, window: &Window, befores: &mut Befores) -> Result<()> {
+        let stays = |from: &Loc| window.changed.get(from).is_some_and(|c| c.now == *from);
+        for (_, before) in befores.iter().filter(|(from, _)| !stays(from)) {
+            state::unplace(self.conn, &before.stored)?;
         }
+        for (from, changed) in window.changed.iter().filter(|(from, _)| !stays(from)) {
+            let Some(before) = befores.get_mut(from) else { continue };
+            before.stored.loc = Some(changed.now.clone());
+            let entry = state::put(self.conn, self.meta, t, &before.stored, None)?;
+            before.stored.entry = Some(entry);
+        }
+        Ok(())
+    }
+
+    fn table(&mut self, t: &Tracked, window: Window, mut before: Befores) -> Result<()> {
         let mut died = BTreeSet::new();
         for (from, gone) in &window.gone {
             if let Some(before) = before.remove(from) {
@@ -212,7 +242,7 @@ impl Fold<'_> {
         }
         for (from, changed) in &window.changed {
             if let Some(before) = before.remove(from) {
-                self.change(t, changed, before)?;
+                self.change(t, from, changed, before)?;
             }
         }
         let mut runs = Runs::default();
@@ -225,7 +255,9 @@ impl Fold<'_> {
     /// Rows that still show a key which their parent has left.
     ///
     /// If another row has that key now, the reference is to it (R-REBIND). If none has, foreign keys
-    /// were off when it left; the reference stays to the row that left, and the view decides.
+    /// were off when it left, or merges do not keep this one. The reference stays to the row that
+    /// left, and the view decides; but where nothing keeps it, one to a row that got another key is
+    /// no reference any more.
     fn orphans(&mut self) -> Result<()> {
         for (parent, rid, old) in std::mem::take(&mut self.left) {
             let references: Vec<_> = self.catalog.references_to(parent).collect();
@@ -259,18 +291,23 @@ impl Fold<'_> {
         let g = c.table.columns[c.table.foreign_keys[f].columns[0]].group;
         let now = self.lookup().reference(c, f, &row)?;
         if now.as_ref() == Some(left)
+            || self.followed.contains(&(c.no, stored.rid.clone(), g))
             || self.stamps.values().any(|s| *s == stored.state.groups[g].stamp)
         {
             return Ok(());
         }
-        if now.is_some() {
+        let p = &catalog.tables[parent];
+        let kept = c.table.foreign_keys[f].enforced && self.enforces;
+        let moved = || -> Result<bool> {
+            let left = state::of(self.conn, self.meta, p, left)?;
+            Ok(left.is_some_and(|left| left.state.header.alive()))
+        };
+        // A key that nobody keeps and that the user took from under the reference is a value.
+        if now.is_some() || !kept && moved()? {
             let stamp = Stamp { hlc: self.meta.clock, site: self.meta.site };
             stored.state.groups[g] = GroupState::shown(stamp);
             self.done.columns += 1;
             return self.put(c, &stored);
-        }
-        if !c.table.foreign_keys[f].enforced || !self.enforces {
-            return Ok(());
         }
         let mut cell = self.lookup().cell(c, g, &row)?;
         let at = c.table.groups[g].foreign_keys.iter().position(|&k| k == f);
@@ -278,7 +315,10 @@ impl Fold<'_> {
             cell.refs[at] = Some(left.clone());
         }
         stored.state.groups[g].body = Body::Kept(cell);
-        state::put(self.conn, self.meta, c, &stored, None)?;
+        let entry = state::put(self.conn, self.meta, c, &stored, None)?;
+        let references = vec![(p.no, left)];
+        let waits = state::Waits { references, claims: vec![], conflict: None, winner: None };
+        state::record_waits(self.conn, self.meta, entry, &waits)?;
         self.touched.push((c.no, stored.rid));
         self.touched.push((catalog.tables[parent].no, left.clone()));
         Ok(())
@@ -286,9 +326,10 @@ impl Fold<'_> {
 
     /// A row is gone: the next even causal length. It keeps its values.
     fn bury(&mut self, t: &Tracked, gone: &Gone, before: Before) -> Result<()> {
-        let Before { mut stored, image } = before;
+        let Before { mut stored, image, keys } = before;
         let (old, cells) = image.unwrap_or_else(|| (vec![], vec![]));
         if !old.is_empty() {
+            self.formerly(t, &old, keys);
             self.leaves(t, &stored.rid, old);
         }
         let written = self.groups_written(t, &gone.written);
@@ -310,8 +351,16 @@ impl Fold<'_> {
         self.put(t, &stored)
     }
 
-    fn change(&mut self, t: &Tracked, changed: &Changed, before: Before) -> Result<()> {
-        let Before { mut stored, image } = before;
+    fn change(&mut self, t: &Tracked, from: &Loc, changed: &Changed, before: Before) -> Result<()> {
+        let Before { mut stored, image, keys } = before;
+        if self.conflicts
+            && let Some(now) = t.read(self.conn, &changed.now)?
+        {
+            match (&image, changed.replaced) {
+                (Some((old, _)), Some(_)) => self.formerly(t, old, keys),
+                _ => self.formerly(t, &now, keys),
+            }
+        }
         let mut written = self.groups_written(t, &changed.written);
         if let (Some(replaced), Some((old, _))) = (changed.replaced, &image) {
             let stamp = self.at(replaced.at);
@@ -325,6 +374,7 @@ impl Fold<'_> {
         }
         if let (Some(_), Some((old, cells)), Some(new)) =
             (changed.previous, &image, t.read(self.conn, &changed.now)?)
+            && changed.replaced.is_none()
         {
             let mut followed = Vec::new();
             for &g in written.keys() {
@@ -333,8 +383,10 @@ impl Fold<'_> {
                 }
             }
             written.retain(|g, _| !followed.contains(g));
+            self.followed.extend(followed.into_iter().map(|g| (t.no, stored.rid.clone(), g)));
         }
-        let moved = stored.loc.as_ref() != Some(&changed.now);
+        self.pin_keys(t, &stored, &changed.now, &mut written)?;
+        let moved = *from != changed.now;
         if let (Some(_), None, Some((old, _))) = (changed.previous, changed.replaced, &image) {
             self.leaves(t, &stored.rid, old.clone());
         }
@@ -364,6 +416,39 @@ impl Fold<'_> {
         self.put(t, &stored)
     }
 
+    /// R-PINKEY: a write to a part of a unique key is to the key that the user saw, so the parts of it
+    /// that show what they were before (R-FALLBACK) are written with it.
+    fn pin_keys(
+        &self,
+        t: &Tracked,
+        stored: &Stored,
+        now: &Loc,
+        written: &mut BTreeMap<usize, Stamp>,
+    ) -> Result<()> {
+        let Some(entry) = stored.entry.filter(|_| self.conflicts) else { return Ok(()) };
+        if !state::falls_back(self.conn, entry)? {
+            return Ok(());
+        }
+        let Some(row) = t.read(self.conn, now)? else { return Ok(()) };
+        let group_of = |&c: &usize| t.table.columns[c].group;
+        let earlier = |g: &usize| {
+            let group = &stored.state.groups[*g];
+            let Some(previous) = &group.previous else { return false };
+            let shown = t.table.groups[*g].columns.iter().zip(&previous.values);
+            group.body != Body::Shown
+                && shown.into_iter().all(|(&c, v)| row[c].is_null() == v.is_null())
+        };
+        for unique in &t.table.uniques {
+            let parts: BTreeSet<usize> = unique.columns.iter().map(group_of).collect();
+            let latest = parts.iter().filter_map(|g| written.get(g)).max().copied();
+            let Some(stamp) = latest else { continue };
+            for g in parts.into_iter().filter(earlier) {
+                written.entry(g).or_insert(stamp);
+            }
+        }
+        Ok(())
+    }
+
     /// R-REF: whether a group changed only because its references followed their rows' keys, as ON
     /// UPDATE CASCADE makes them do. That is no write: the references are to the same rows.
     fn followed(
@@ -380,7 +465,10 @@ impl Fold<'_> {
         }
         let mut same: BTreeSet<usize> = BTreeSet::new();
         for (&f, rid) in group.foreign_keys.iter().zip(&before.refs) {
-            if rid.is_some() && self.lookup().reference(t, f, new)? == *rid {
+            if self.lookup().reference(t, f, new)? != *rid {
+                return Ok(false);
+            }
+            if rid.is_some() {
                 same.extend(&t.table.foreign_keys[f].columns);
             }
         }
@@ -396,6 +484,20 @@ impl Fold<'_> {
         }
     }
 
+    /// Remembers what a row was in this window, `row`, and when it began: the same with `keys`.
+    fn formerly(&mut self, t: &Tracked, row: &[Value], keys: Option<Vec<Value>>) {
+        let Some(position) = self.catalog.position_of_no(t.no).filter(|_| self.conflicts) else {
+            return;
+        };
+        if let Some(keys) = keys {
+            let mut first = row.to_vec();
+            let kept = t.table.groups.iter().filter(|g| g.keeps_previous);
+            kept.flat_map(|g| &g.columns).for_each(|&c| first[c] = keys[c].clone());
+            self.former.push((position, first));
+        }
+        self.former.push((position, row.to_vec()));
+    }
+
     fn bear(
         &mut self,
         t: &Tracked,
@@ -409,8 +511,8 @@ impl Fold<'_> {
         let (stamp, written) = (self.at(at), self.groups_written(t, written));
         let dangling = self.dangles(t, &row)?;
         let key = match t.table.identity {
-            crate::schema::Identity::Birth => None,
-            crate::schema::Identity::Key => self.lookup().key_rid(t, &row)?,
+            Identity::Birth => None,
+            Identity::Key => self.lookup().key_rid(t, &row)?,
         };
         self.done.columns += t.table.groups.len() as u64;
         let Some(key) = key else {
@@ -650,7 +752,7 @@ pub fn adopt(
 ) -> Result<()> {
     let position = meta.position;
     let loc = crate::catalog::loc_sql(&t.table, "o.");
-    if t.table.identity == crate::schema::Identity::Birth && t.table.rowid_name.is_some() {
+    if t.table.identity == Identity::Birth && t.table.rowid_name.is_some() {
         let sql = format!("SELECT min({loc}), max({loc}) FROM {} AS o", t.target());
         let (lo, hi): (Option<i64>, Option<i64>) =
             conn.query_row(&sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -678,6 +780,8 @@ pub fn adopt(
         conflicts: false,
         touched: vec![],
         left: vec![],
+        former: vec![],
+        followed: BTreeSet::new(),
         enforces: false,
         history: false,
     };

@@ -72,6 +72,8 @@ pub struct Gone {
     /// Journal entry whose before-image is its last row. Without one it is not even sure that
     /// there was a row.
     pub image: Option<i64>,
+    /// Journal entry whose before-image is the keys it had at the last fold, if it left them before.
+    pub previous: Option<i64>,
     /// Columns written before, by number, and when.
     pub written: Written,
 }
@@ -143,7 +145,8 @@ impl Replay {
         match slot? {
             Slot::New(born) => Some(born),
             Slot::Old(from, touch) => {
-                let gone = Gone { at, was: loc.clone(), image, written: touch.written };
+                let Touch { written, previous, .. } = touch;
+                let gone = Gone { at, was: loc.clone(), image, previous, written };
                 self.gone.insert(from, gone);
                 None
             }
@@ -299,11 +302,11 @@ fn pair_replaced(
         let (Some(born), Some(gone)) = (window.born.remove(&now), window.gone.remove(&from)) else {
             continue;
         };
-        let mut written = gone.written;
+        let Gone { mut written, previous, .. } = gone;
         written.extend(born.written);
         let replaced = Some(Replaced { at: born.at, image: seq });
         let last = born.at;
-        window.changed.insert(from, Changed { now, written, replaced, previous: None, last });
+        window.changed.insert(from, Changed { now, written, replaced, previous, last });
     }
     Ok(())
 }

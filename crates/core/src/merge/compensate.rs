@@ -14,33 +14,41 @@ use crate::catalog::Catalog;
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
-use crate::state;
+use crate::state::{self, Waits};
 use rusqlite::Connection;
 use std::collections::BTreeSet;
-use synqlite_wire::Rid;
+use synqlite_wire::{Rid, Value};
 
 /// More demotions than this in one fold mean that rows demote each other in a circle.
 const MAX_ROUNDS: usize = 50;
 
 /// Shows what the rows a fold has written mean for the rows that wait, after demoting those that
-/// would contradict what the user sees.
+/// would contradict what the user sees. `former` is what rows of tables were before.
 pub(crate) fn compensate(
     conn: &Connection,
     meta: &mut Meta,
     catalog: &Catalog,
     policies: &Policies,
-    touched: Vec<(u32, Rid)>,
+    touched: &[(u32, Rid)],
+    former: &[(usize, Vec<Value>)],
 ) -> Result<()> {
     for _ in 0..MAX_ROUNDS {
         let lookup = Lookup { conn, meta, catalog };
         let mut cases = Cases::new(lookup, policies)?;
         let mut mine = BTreeSet::new();
-        for (no, rid) in &touched {
+        for (no, rid) in touched {
             let Some(table) = catalog.position_of_no(*no) else { continue };
             let stored = state::of(conn, meta, &catalog.tables[table], rid)?;
             if let Some(stored) = stored {
                 mine.insert(cases.touched(table, stored)?);
             }
+        }
+        for (table, row) in former {
+            cases.left(*table, row)?;
+        }
+        let tables: BTreeSet<u32> = touched.iter().map(|(no, _)| *no).collect();
+        for table in tables.into_iter().filter_map(|no| catalog.position_of_no(no)) {
+            cases.unneeded(table)?;
         }
         let view = view::settle(&mut cases, true)?;
         let (mut demoted, mut revived) = (BTreeSet::new(), BTreeSet::new());
@@ -50,7 +58,12 @@ pub(crate) fn compensate(
                 // A visible row would lose, because of one the user could not see.
                 let winner = view.conflicts.get(&at).and_then(|c| c.winner);
                 let winner = winner.or_else(|| takes_number(&cases, &view, at));
-                demoted.extend(winner.filter(|w| cases.list[*w].old.as_ref() != view.rows.get(w)));
+                let others = view.blockers.get(&at).into_iter().flatten().copied();
+                let mut rivals = winner.into_iter().chain(others);
+                demoted.extend(rivals.find(|w| {
+                    let shown = view.rows.get(w);
+                    shown.is_none() || cases.list[*w].old.as_ref() != shown
+                }));
             }
             if !case.alive() && case.old.is_some() && shown.is_none() {
                 // It was shown for a row that needed it; the user sees it, so it lives.
@@ -82,7 +95,12 @@ pub(crate) fn compensate(
                 header.demoted = stamp;
             }
             let position = meta.position;
-            state::put(conn, meta, &catalog.tables[table], &stored, Some(position))?;
+            let entry = state::put(conn, meta, &catalog.tables[table], &stored, Some(position))?;
+            if revive {
+                let settled =
+                    Waits { references: vec![], claims: vec![], conflict: None, winner: None };
+                state::record_waits(conn, meta, entry, &settled)?;
+            }
         }
     }
     Err(crate::Error::Damaged("rows that are hidden stand in each other's way in a circle".into()))

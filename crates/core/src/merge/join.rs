@@ -8,7 +8,9 @@ use crate::meta::Meta;
 use crate::refs::Lookup;
 use crate::state::{self, Body, GroupState, RowState, Stored};
 use crate::{Error, Result};
-use synqlite_wire::{Delta, Header, Register, RowChange, Stamp, TableShape, Value, VersionVector};
+use synqlite_wire::{
+    Delta, Header, Register, Rid, RowChange, Stamp, TableShape, Value, VersionVector,
+};
 
 /// A table of a delta and the local table it means.
 pub(super) struct Matched {
@@ -57,8 +59,17 @@ fn match_table(catalog: &Catalog, theirs: &TableShape) -> Result<Matched> {
     }
 }
 
-/// R-JOIN of one row: its place and joined state, and what it shows until now. `None` if it brought
-/// no news.
+/// A row that was news.
+pub(super) struct Joined {
+    /// Its place and joined state.
+    pub stored: Stored,
+    /// What it shows until now.
+    pub old: Option<Vec<Value>>,
+    /// What it referred to without showing it: (foreign key, row).
+    pub former: Vec<(usize, Rid)>,
+}
+
+/// R-JOIN of one row. `None` if it brought no news.
 pub(super) fn join(
     lookup: Lookup<'_>,
     t: &Tracked,
@@ -66,7 +77,7 @@ pub(super) fn join(
     sender: &VersionVector,
     change: &RowChange,
     merged: &mut Merged,
-) -> Result<Option<(Stored, Option<Vec<Value>>)>> {
+) -> Result<Option<Joined>> {
     let Lookup { conn, meta, .. } = lookup;
     let found = state::of(conn, meta, t, &change.rid)?;
     let known = found.is_some();
@@ -91,6 +102,7 @@ pub(super) fn join(
     }
     let mut news = header != was;
     stored.state.header = header;
+    let mut former = Vec::new();
     for register in &change.registers {
         let g = matched.groups[register.group as usize];
         let group = &mut stored.state.groups[g];
@@ -99,6 +111,10 @@ pub(super) fn join(
         }
         if register.stamp > group.stamp {
             check_cell(t, g, register)?;
+            if let Body::Kept(cell) = &group.body {
+                let refs = t.table.groups[g].foreign_keys.iter().zip(&cell.refs);
+                former.extend(refs.filter_map(|(&f, rid)| Some((f, rid.clone()?))));
+            }
             *group = GroupState {
                 stamp: register.stamp,
                 pinned: register.pinned,
@@ -109,7 +125,7 @@ pub(super) fn join(
             news = true;
         }
     }
-    Ok(news.then_some((stored, old)))
+    Ok(news.then_some(Joined { stored, old, former }))
 }
 
 /// Whether this site and another wrote the register, neither having seen the other's write.

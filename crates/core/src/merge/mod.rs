@@ -32,11 +32,12 @@ use crate::history;
 use crate::meta::Meta;
 use crate::policy::{self, Policies};
 use crate::refs::Lookup;
-use crate::state::{self, Stored};
+use crate::state;
 use crate::{Error, Result};
 use cases::Cases;
+use join::Joined;
 use rusqlite::Connection;
-use synqlite_wire::{Delta, Value};
+use synqlite_wire::Delta;
 
 /// How far ahead of this machine's clock a stamp may be, in milliseconds (R-SKEW).
 pub const MAX_DRIFT_MS: i64 = 5 * 60 * 1000;
@@ -121,17 +122,18 @@ pub fn merge(
         let mut merged = Merged::default();
         let tables = join::match_tables(catalog, delta)?;
         let lookup = Lookup { conn, meta, catalog };
-        let mut rows: Vec<(usize, Stored, Option<Vec<Value>>)> = Vec::new();
+        let mut rows: Vec<(usize, Joined)> = Vec::new();
         for change in &delta.rows {
             let Some(matched) = &tables[change.table as usize] else { continue };
             let t = &catalog.tables[matched.position];
             let joined = join::join(lookup, t, matched, &delta.upto, change, &mut merged)?;
-            rows.extend(joined.map(|(stored, old)| (matched.position, stored, old)));
+            rows.extend(joined.map(|joined| (matched.position, joined)));
         }
         merged.rows = rows.len() as u64;
         let mut cases = Cases::new(lookup, policies)?;
-        for (table, stored, old) in rows {
-            cases.push(table, stored, old, true)?;
+        for (table, Joined { stored, old, former }) in rows {
+            let at = cases.push(table, stored, old, true)?;
+            cases.list[at].former = former;
         }
         let view = view::settle(&mut cases, judged)?;
         let list = view::decide(cases, view, &mut merged);

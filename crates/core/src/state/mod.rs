@@ -11,7 +11,7 @@ mod segment;
 mod waits;
 
 pub use segment::{COLUMNS as SEGMENT_COLUMNS, Runs, Segment};
-pub use waits::{Waits, anyone_waits, record_waits, table_of_entry};
+pub use waits::{Waits, anyone_waits, falls_back, record_waits, recorded, revived, table_of_entry};
 
 use crate::catalog::{Loc, Tracked};
 use crate::meta::Meta;

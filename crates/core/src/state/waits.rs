@@ -33,6 +33,27 @@ pub fn table_of_entry(conn: &Connection, entry: i64) -> Result<Option<u32>> {
     Ok(conn.prepare_cached(sql)?.query_row([entry], |row| row.get(0)).optional()?)
 }
 
+/// Whether a conflict is recorded for the row of an entry.
+pub fn recorded(conn: &Connection, entry: i64) -> Result<bool> {
+    let sql = "SELECT kind IS NOT NULL FROM synqlite_row WHERE id = ?1";
+    Ok(conn.prepare_cached(sql)?.query_row([entry], |row| row.get(0))?)
+}
+
+/// Entries of the deleted rows of a table that are shown because others refer to them (R-PROTECT).
+pub fn revived(conn: &Connection, no: u32) -> Result<Vec<i64>> {
+    let sql = "SELECT id FROM synqlite_row WHERE kind = 'restrict_revived' AND +tbl = ?1";
+    let mut statement = conn.prepare_cached(sql)?;
+    let entries = statement.query_map([no], |row| row.get(0))?;
+    Ok(entries.collect::<Result<_, _>>()?)
+}
+
+/// Whether the row of an entry shows former values in place of what was written (R-FALLBACK).
+pub fn falls_back(conn: &Connection, entry: i64) -> Result<bool> {
+    let sql = "SELECT kind = 'fallback' FROM synqlite_row WHERE id = ?1";
+    let kind: Option<bool> = conn.prepare_cached(sql)?.query_row([entry], |row| row.get(0))?;
+    Ok(kind.unwrap_or(false))
+}
+
 /// Records what the row of an entry waits for, in place of what it waited for before.
 pub fn record_waits(conn: &Connection, meta: &Meta, entry: i64, waits: &Waits<'_>) -> Result<()> {
     for table in ["synqlite_reference", "synqlite_claim"] {

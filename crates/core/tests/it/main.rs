@@ -5,4 +5,5 @@ mod capture;
 mod constrained;
 mod merge;
 mod random;
+mod repair;
 mod site;
