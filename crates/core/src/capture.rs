@@ -8,11 +8,18 @@
 //! | delete | AFTER DELETE | where it was | the whole row |
 //! | replace | BEFORE INSERT | the row with the same primary key, if there is one | the whole row |
 //! | rival | BEFORE INSERT, UPDATE | a row that shares another unique key with the new one | the whole row |
-//! | previous | BEFORE UPDATE of key columns | where the row is | the columns of its keys |
+//! | previous | BEFORE UPDATE of key columns, or of a reference that an action may be setting | where the row is | the columns of its keys and of those references |
+//! | leaving | BEFORE DELETE of a row on whose delete foreign keys act | where the row is | |
 //!
 //! With `recursive_triggers` off, SQLite's default, REPLACE fires no delete trigger; `replace` and
 //! `rival` say which rows it may have displaced, and the fold looks whether they are still there
 //! (R-CAP-REPLACE). A delete's before-image is kept because a dead row keeps its values.
+//!
+//! What a foreign key's action does to a child comes after `leaving` or `previous` of its parent,
+//! and what a user did to the child first comes before it: so the fold tells one from the other
+//! (R-FK-ACTION). The child's own triggers could look whether the parent is still there, but a
+//! trigger that names another table makes SQLite refuse `ALTER TABLE ... RENAME` while that table
+//! is dropped and rebuilt.
 //!
 //! SQLite refuses `DROP COLUMN` while a trigger names the column. So a trigger names a droppable
 //! column only inside a subquery whose *outer* scope offers a row of the same name: once the column
@@ -20,9 +27,9 @@
 
 use crate::Result;
 use crate::catalog::{Tracked, loc_sql};
-use crate::schema::{Collation, TableKind, UniqueIndex, quote};
+use crate::schema::{Action, Collation, ForeignKey, TableKind, UniqueIndex, quote};
 use rusqlite::Connection;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Kinds of journal entries; the low three bits of column `ev`, above them the table's number.
 pub mod op {
@@ -33,6 +40,7 @@ pub mod op {
     pub const REPLACE: i64 = 4;
     pub const RIVAL: i64 = 5;
     pub const PREVIOUS: i64 = 6;
+    pub const LEAVING: i64 = 7;
 }
 
 /// Columns whose change bits fit one integer of a mask.
@@ -48,7 +56,7 @@ pub fn own_name(kind: &str, no: u32) -> String {
 
 /// Whether `name` is one of the [`objects`] of table `no`.
 pub fn is_own(name: &str, no: u32) -> bool {
-    ["before", "insert", "update", "delete", "replace", "rival", "previous", "pin"]
+    ["before", "insert", "update", "delete", "replace", "rival", "previous", "leaving", "pin"]
         .iter()
         .any(|kind| name == own_name(kind, no))
 }
@@ -103,10 +111,35 @@ pub fn objects(t: &Tracked) -> Vec<(String, String)> {
             )
         });
     }
+    if t.table.acts_on_delete {
+        add("leaving", &|name| {
+            let entry = entry(t, op::LEAVING, &loc_sql(&t.table, "OLD."));
+            format!("CREATE TRIGGER {name} BEFORE DELETE ON {target} BEGIN {entry}; END")
+        });
+    }
     if t.table.kind == TableKind::Rowid && !t.table.indexed {
         add("pin", &|name| format!("CREATE INDEX {name} ON {target}(1) WHERE 0"));
     }
     out
+}
+
+/// The names that columns have now, by number, as the trigger on deletes tells: SQLite rewrites them
+/// there when a column is renamed. The name of a dropped column stays.
+pub fn columns_of(delete_trigger: &str) -> BTreeMap<u32, String> {
+    let image = delete_trigger.split_once("(seq,v").map_or("", |(_, image)| image);
+    let numbers = image.split_once(')').map_or("", |(numbers, _)| numbers).split(",v");
+    let mut names = image.split("(SELECT OLD.\"").skip(1).map(|text| {
+        let mut name = String::new();
+        let mut chars = text.chars().peekable();
+        while let Some(c) = chars.next() {
+            if c == '"' && chars.next_if_eq(&'"').is_none() {
+                break;
+            }
+            name.push(c);
+        }
+        name
+    });
+    numbers.map_while(|no| Some((no.parse().ok()?, names.next()?))).collect()
 }
 
 /// Creates the capture objects of one table.
@@ -356,21 +389,43 @@ fn condition(t: &Tracked, index: &UniqueIndex) -> String {
     terms.join(" AND ")
 }
 
-/// (columns, WHEN clause, body) of the trigger that keeps what keys were before an update.
+/// (columns, WHEN clause, body) of the trigger that keeps what keys were before an update, and
+/// references before an action on their parent may set them.
 fn previous(t: &Tracked) -> Option<(String, String, String)> {
     let kept = t.table.groups.iter().filter(|g| g.keeps_previous);
-    let mut columns: Vec<usize> = kept.flat_map(|g| g.columns.iter().copied()).collect();
-    columns.sort_unstable();
+    let mut columns: BTreeSet<usize> = kept.flat_map(|g| g.columns.iter().copied()).collect();
+    let mut changed: Vec<String> = columns.iter().map(|&c| changes(t, c)).collect();
+    for fk in t.table.foreign_keys.iter().filter(|fk| fk.sets()) {
+        let group = t.table.columns[fk.columns[0]].group;
+        if !t.table.groups[group].keeps_previous {
+            columns.extend(&t.table.groups[group].columns);
+            changed.push(may_be_set(t, fk));
+        }
+    }
     if columns.is_empty() {
         return None;
     }
-    let changed = columns.iter().map(|&c| {
-        let column = &t.table.columns[c];
-        differs(&column.name, column.affinity)
-    });
-    let changed = changed.collect::<Vec<_>>().join(" OR ");
-    let when = scoped(t, &changed, "old", "new");
+    let columns: Vec<usize> = columns.into_iter().collect();
+    let when = scoped(t, &changed.join(" OR "), "old", "new");
     let entry = entry(t, op::PREVIOUS, &loc_sql(&t.table, "OLD."));
     let body = format!("{entry}; {}; ", image_of_old(t, &columns));
     Some((name_list(t, &columns), when, body))
+}
+
+fn changes(t: &Tracked, column: usize) -> String {
+    let column = &t.table.columns[column];
+    differs(&column.name, column.affinity)
+}
+
+/// Whether an update does to a reference what its ON DELETE action would do.
+fn may_be_set(t: &Tracked, fk: &ForeignKey) -> String {
+    let set = fk.columns.iter().map(|&c| {
+        let name = quote(&t.table.columns[c].name);
+        match fk.on_delete {
+            Action::SetNull => format!("OLD.{name} IS NOT NULL AND NEW.{name} IS NULL"),
+            _ => format!("OLD.{name} IS NOT NULL"),
+        }
+    });
+    let differs = fk.columns.iter().map(|&c| changes(t, c)).collect::<Vec<_>>().join(" OR ");
+    format!("({}) AND ({differs})", set.collect::<Vec<_>>().join(" AND "))
 }

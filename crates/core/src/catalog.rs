@@ -3,13 +3,13 @@
 //! Numbers of tables and columns are given once and never reused: journal entries, stored states
 //! and triggers refer to them, so they stay valid when the application alters its schema.
 
-use crate::schema::{Table, TableKind, quote};
+use crate::schema::{self, Table, TableKind, quote};
 use crate::sqlvalue::{Bind, values};
 use crate::{Error, Result};
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
 use std::collections::HashMap;
 use std::ops::Range;
-use synqlite_wire::Value;
+use synqlite_wire::{Cell, Value};
 
 /// Where a visible row is in its table.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -47,6 +47,15 @@ pub struct Tracked {
     pub table: Table,
     /// Number of each column, parallel to `table.columns`.
     pub column_nos: Vec<u32>,
+    /// The name by which other sites know the table: its first (R-MIG-RENAME).
+    pub canonical: String,
+    /// The same for each column, parallel to `table.columns`.
+    pub column_names: Vec<String>,
+    /// The same for each foreign key, parallel to `table.foreign_keys`.
+    pub key_names: Vec<String>,
+    /// Position of this file after which each column was there, parallel to `table.columns`; -1 for
+    /// those that the table had when it was taken in.
+    pub since: Vec<i64>,
 }
 
 /// All replicated tables, parents first.
@@ -141,6 +150,31 @@ fn parse_key(text: &str) -> Option<Vec<Value>> {
 }
 
 impl Tracked {
+    /// A table whose columns have no numbers yet.
+    pub fn unnumbered(no: u32, canonical: &str, table: Table) -> Tracked {
+        let (canonical, names) = (canonical.to_owned(), Vec::new());
+        let (column_nos, since) = (Vec::new(), Vec::new());
+        Tracked { no, table, column_nos, canonical, column_names: names, key_names: vec![], since }
+    }
+
+    /// Whether this database has the table, or other sites told of it or it was dropped.
+    pub fn is_here(&self) -> bool {
+        !self.table.columns.is_empty()
+    }
+
+    /// What a row shows in the columns of a group that nobody has written: their defaults.
+    pub fn default_cell(&self, group: usize) -> Cell {
+        let group = &self.table.groups[group];
+        let values = group.columns.iter().map(|&c| self.default_of(c)).collect();
+        Cell { values, refs: vec![None; group.foreign_keys.len()] }
+    }
+
+    /// The default of a column; NULL if it is not the same for ever.
+    pub fn default_of(&self, column: usize) -> Value {
+        let text = self.table.columns[column].default.as_deref();
+        text.and_then(schema::constant).unwrap_or(Value::Null)
+    }
+
     /// Number that stands for a group in stored states: that of its first column.
     pub fn group_no(&self, group: usize) -> u32 {
         self.column_nos[self.table.groups[group].columns[0]]

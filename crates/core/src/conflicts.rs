@@ -3,12 +3,12 @@
 //! A record is derived from the state, so every site that has seen the same changes has the same
 //! records under the same ids, and a record closes by itself when its obstacle goes.
 
-use crate::catalog::{Loc, Tracked};
+use crate::catalog::Tracked;
 use crate::merge::describe;
 use crate::meta::Meta;
 use crate::refs::Lookup;
 use crate::replica::Replica;
-use crate::state::{self, Body};
+use crate::state::{self, Body, ENTRY_COLUMNS};
 use crate::{Error, Result};
 use rusqlite::Connection;
 use synqlite_wire::{Rid, SiteId, Value};
@@ -60,14 +60,14 @@ impl Replica {
 
 fn of_table(lookup: Lookup<'_>, t: &Tracked, out: &mut Vec<Conflict>) -> Result<()> {
     let Lookup { conn, meta, .. } = lookup;
-    let sql = "SELECT id, rid, loc, state, kind, cons, winner FROM synqlite_row \
-               WHERE +tbl = ?1 AND kind IS NOT NULL";
-    let mut statement = conn.prepare_cached(sql)?;
+    let sql = format!(
+        "SELECT {ENTRY_COLUMNS}, kind, cons, winner FROM synqlite_row \
+         WHERE +tbl = ?1 AND kind IS NOT NULL"
+    );
+    let mut statement = conn.prepare_cached(&sql)?;
     let mut rows = statement.query([t.no])?;
     while let Some(row) = rows.next()? {
-        let (rid, state): (Vec<u8>, Vec<u8>) = (row.get(1)?, row.get(3)?);
-        let loc: Option<Loc> = row.get(2)?;
-        let stored = state::decode(meta, t, row.get(0)?, &rid, loc, &state)?;
+        let stored = state::decode(meta, t, row)?;
         let old = match &stored.loc {
             // The user has deleted or moved it since; the next fold settles the record.
             Some(loc) if !t.exists(conn, loc)? => continue,
@@ -97,8 +97,8 @@ fn of_table(lookup: Lookup<'_>, t: &Tracked, out: &mut Vec<Conflict>) -> Result<
             let names = t.table.columns.iter().map(|c| c.name.clone());
             names.zip(values.iter().cloned()).collect()
         };
-        let (kind, constraint): (String, String) = (row.get(4)?, row.get(5)?);
-        let winner: Option<Vec<u8>> = row.get(6)?;
+        let (kind, constraint): (String, String) = (row.get(5)?, row.get(6)?);
+        let winner: Option<Vec<u8>> = row.get(7)?;
         let winner = winner.map(|bytes| winner_text(meta, conn, t, &bytes)).transpose()?;
         let mut sites: Vec<(SiteId, i64)> = Vec::new();
         for stamp in stored.state.groups.iter().map(|g| g.stamp) {
@@ -109,7 +109,7 @@ fn of_table(lookup: Lookup<'_>, t: &Tracked, out: &mut Vec<Conflict>) -> Result<
         }
         sites.sort();
         out.push(Conflict {
-            id: record_id(&t.table.name, &kind, &constraint, &stored.rid),
+            id: record_id(&t.canonical, &kind, &constraint, &stored.rid),
             table: t.table.name.clone(),
             row: describe(t, Some(&written), &stored.rid),
             kind,

@@ -1,29 +1,39 @@
 //! The digest: equal on two sites if and only if their replicated tables show the same data.
 //!
-//! The digest of a table is SHA-256 over its name, the names of its columns, the number of its rows
-//! and the sum, modulo 2^256, of the SHA-256 of each row. A sum does not depend on order, so page
-//! layout, rowids and the order of inserts do not matter, and one pass in constant memory suffices.
-//! Unlike XOR it counts: a row that is there twice adds twice.
+//! The digest of a table is SHA-256 over its name, the number of its rows and the sum, modulo 2^256,
+//! of the SHA-256 of each row. A sum does not depend on order, so page layout, rowids and the order
+//! of inserts do not matter, and one pass in constant memory suffices. Unlike XOR it counts: a row
+//! that is there twice adds twice.
 //!
 //! Why it is sound. The bytes of a row are injective: columns come in the order of their names, each
-//! value with its storage class and text and blobs with their length, so different rows have
-//! different bytes. Two different tables of equal count differ in how often some rows occur; if their
-//! sums were equal, a nonzero combination of independent 256-bit hashes, with factors below 2^63,
-//! would vanish, which has a probability below 2^-192. That rules out accidents. It does not rule out
-//! an adversary who may choose millions of rows to make two tables collide (Wagner's generalized
-//! birthday attack), and the digest is no signature.
+//! with its name, each value with its storage class and text and blobs with their length, so different
+//! rows have different bytes. Two different tables of equal count differ in how often some rows occur;
+//! if their sums were equal, a nonzero combination of independent 256-bit hashes, with factors below
+//! 2^63, would vanish, which has a probability below 2^-192. That rules out accidents. It does not
+//! rule out an adversary who may choose millions of rows to make two tables collide (Wagner's
+//! generalized birthday attack), and the digest is no signature.
+//!
+//! Sites whose schemas differ can agree all the same (R-MIG). Names are canonical ones. What this
+//! site keeps for columns and tables that it never had counts as if it had them. A column that
+//! nobody has written in a row and that shows its default does not count, nor does an empty table:
+//! the other site may not have it.
 //!
 //! Values are compared as applications see them: -0.0 and 0.0 are the same, while 1, 1.0, '1' and
 //! x'31' are four values. Generated columns follow from the others and are left out (R-GEN).
 
-use crate::Result;
-use crate::catalog::Tracked;
+use crate::catalog::{Tracked, loc_sql};
+use crate::meta::Meta;
 use crate::replica::Replica;
-use crate::schema::quote;
+use crate::schema::{self, quote};
+use crate::sqlvalue::{as_ref, value};
+use crate::state::stash::{self, Piece};
+use crate::state::{self, Stored};
+use crate::{Result, track};
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
+use synqlite_wire::Value;
 
 /// What the replicated tables show, in short. All digests are SHA-256 in lower-case hex.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,45 +48,148 @@ impl Replica {
     /// Digests what the replicated tables show, writes that are not folded yet included. Writes
     /// nothing.
     pub fn digest(&self) -> Result<Digest> {
-        self.read(|conn, _, loaded| {
+        self.read(|conn, meta, loaded| {
+            let mut tables = BTreeMap::new();
             let mut hashes = BTreeMap::new();
             for t in &loaded.catalog.tables {
-                hashes.insert(t.table.name.clone(), table(conn, t)?);
+                let rows = visible(conn, meta, t)?;
+                tables.insert(t.table.name.clone(), hex(&rows.hash(&t.canonical)));
+                hashes.insert(t.canonical.clone(), rows);
+            }
+            for t in track::absent(conn, &loaded.catalog)? {
+                let rows = kept(conn, meta, &t)?;
+                if rows.count > 0 {
+                    tables.insert(t.canonical.clone(), hex(&rows.hash(&t.canonical)));
+                    hashes.insert(t.canonical.clone(), rows);
+                }
             }
             let mut all = Sha256::new();
-            for (name, hash) in &hashes {
-                put_bytes(&mut all, name.as_bytes());
-                all.update(hash);
+            for (name, rows) in hashes.iter().filter(|(_, rows)| rows.count > 0) {
+                all.update(rows.hash(name));
             }
-            let tables = hashes.into_iter().map(|(name, hash)| (name, hex(&hash)));
-            Ok(Digest { digest: hex(&all.finalize().into()), tables: tables.collect() })
+            Ok(Digest { digest: hex(&all.finalize().into()), tables })
         })
     }
 }
 
-fn table(conn: &Connection, t: &Tracked) -> Result<[u8; 32]> {
-    let mut names: Vec<&str> = t.table.columns.iter().map(|c| c.name.as_str()).collect();
-    names.sort_unstable();
-    let list: Vec<_> = names.iter().map(|name| quote(name)).collect();
-    let sql = format!("SELECT {} FROM {}", list.join(","), t.target());
+/// The rows of one table.
+#[derive(Default)]
+struct Rows {
+    sum: Sum,
+    count: u64,
+}
+
+impl Rows {
+    fn add(&mut self, row: Sha256) {
+        self.sum.add(&row.finalize().into());
+        self.count += 1;
+    }
+
+    fn hash(&self, table: &str) -> [u8; 32] {
+        let mut hash = Sha256::new();
+        put_bytes(&mut hash, table.as_bytes());
+        hash.update(self.count.to_be_bytes());
+        self.sum.0.iter().for_each(|limb| hash.update(limb.to_be_bytes()));
+        hash.finalize().into()
+    }
+}
+
+/// What a table shows.
+fn visible(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<Rows> {
+    let mut order: Vec<usize> = (0..t.table.columns.len()).collect();
+    order.sort_by(|&a, &b| t.column_names[a].cmp(&t.column_names[b]));
+    let names: Vec<_> = order.iter().map(|&c| quote(&t.table.columns[c].name)).collect();
+    // Only a column that some site lacks or lacked can be unwritten.
+    let late: Vec<usize> = (0..order.len()).filter(|&i| t.since[order[i]] >= 0).collect();
+    let is_default = |&i: &usize| {
+        let default = t.table.columns[order[i]].default.as_deref();
+        let default = default.filter(|text| schema::constant(text).is_some()).unwrap_or("NULL");
+        format!(",o.{} IS ({default})", names[i])
+    };
+    let sql = format!(
+        "SELECT {}{},{} FROM {} AS o",
+        names.iter().map(|name| format!("o.{name}")).collect::<Vec<_>>().join(","),
+        late.iter().map(is_default).collect::<String>(),
+        loc_sql(&t.table, "o."),
+        t.target()
+    );
+    let stashed = !stash::rows(conn, meta, t.no, -1)?.is_empty();
+    let others = track::foreign_columns(conn, t.no)?;
     let mut statement = conn.prepare(&sql)?;
     let mut rows = statement.query([])?;
-    let (mut sum, mut count) = (Sum::default(), 0u64);
+    let mut found = Rows::default();
     while let Some(row) = rows.next()? {
+        let defaults = (0..late.len()).map(|d| row.get::<_, bool>(order.len() + d));
+        let defaults = defaults.collect::<std::result::Result<Vec<_>, _>>()?;
         let mut hash = Sha256::new();
-        for i in 0..names.len() {
-            put_value(&mut hash, row.get_ref(i)?);
+        if !stashed && !defaults.contains(&true) {
+            for (i, &c) in order.iter().enumerate() {
+                put_bytes(&mut hash, t.column_names[c].as_bytes());
+                put_value(&mut hash, row.get_ref(i)?);
+            }
+            found.add(hash);
+            continue;
         }
-        sum.add(&hash.finalize().into());
-        count += 1;
+        let stored = state::at(conn, meta, t, &row.get(order.len() + late.len())?)?;
+        let unwritten = |i: usize| {
+            let column = order[i];
+            let group = t.table.columns[column].group;
+            let place = t.table.groups[group].columns.iter().position(|&c| c == column);
+            let stamp = |s: &Stored| s.state.groups[group].column_stamp(place.unwrap_or(0));
+            let default = late.iter().position(|&l| l == i).is_some_and(|d| defaults[d]);
+            default && stored.as_ref().is_some_and(|s| stamp(s).is_zero())
+        };
+        let mut cells: BTreeMap<&str, Value> = BTreeMap::new();
+        if let Some(stored) = stored.as_ref().filter(|_| stashed) {
+            let pieces = stash::of(conn, meta, t.no, &stored.rid)?;
+            let latest = latest(&pieces).into_iter();
+            cells.extend(
+                latest.filter_map(|(no, value)| Some((others.get(&no)?.as_str(), value.clone()))),
+            );
+        }
+        for (i, &c) in order.iter().enumerate().filter(|(i, _)| !unwritten(*i)) {
+            cells.insert(&t.column_names[c], value(row.get_ref(i)?));
+        }
+        put_cells(&mut hash, &cells);
+        found.add(hash);
     }
-    let mut hash = Sha256::new();
-    put_bytes(&mut hash, t.table.name.as_bytes());
-    hash.update((names.len() as u64).to_be_bytes());
-    names.iter().for_each(|name| put_bytes(&mut hash, name.as_bytes()));
-    hash.update(count.to_be_bytes());
-    sum.0.iter().for_each(|limb| hash.update(limb.to_be_bytes()));
-    Ok(hash.finalize().into())
+    Ok(found)
+}
+
+/// What this replica keeps of a table that it does not have.
+fn kept(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<Rows> {
+    let names = track::foreign_columns(conn, t.no)?;
+    let mut found = Rows::default();
+    if names.is_empty() {
+        return Ok(found);
+    }
+    for rid in stash::rows(conn, meta, t.no, -1)? {
+        let stored = state::of(conn, meta, t, &rid)?;
+        if stored.is_some_and(|stored| stored.state.header.alive()) {
+            let pieces = stash::of(conn, meta, t.no, &rid)?;
+            let latest = latest(&pieces).into_iter();
+            let named =
+                |(no, value): (u32, &Value)| Some((names.get(&no)?.as_str(), value.clone()));
+            let mut hash = Sha256::new();
+            put_cells(&mut hash, &latest.filter_map(named).collect());
+            found.add(hash);
+        }
+    }
+    Ok(found)
+}
+
+/// The latest value of each column.
+fn latest(pieces: &[Piece]) -> BTreeMap<u32, &Value> {
+    let mut pieces: Vec<&Piece> = pieces.iter().collect();
+    pieces.sort_by_key(|piece| piece.stamp);
+    pieces.iter().flat_map(|p| p.columns.iter().copied().zip(&p.cell.values)).collect()
+}
+
+fn put_cells(hash: &mut Sha256, cells: &BTreeMap<&str, Value>) {
+    for (name, value) in cells {
+        put_bytes(hash, name.as_bytes());
+        put_value(hash, as_ref(value));
+    }
 }
 
 fn put_value(hash: &mut Sha256, value: ValueRef<'_>) {
@@ -170,8 +283,12 @@ mod tests {
         assert_eq!(a.replica.digest().unwrap(), b.replica.digest().unwrap());
         b.run("UPDATE t SET x = y, y = x");
         assert_ne!(a.replica.digest().unwrap(), b.replica.digest().unwrap());
-        assert_ne!(of("CREATE TABLE t(a)").digest, of("CREATE TABLE t(b)").digest);
-        assert_ne!(of("CREATE TABLE t(a)").digest, of("CREATE TABLE u(a)").digest);
+        let one = |table: &str| {
+            let name = table.split('(').next().unwrap_or_default();
+            of(&format!("CREATE TABLE {table}; INSERT INTO {name} VALUES (1)")).digest
+        };
+        assert_ne!(one("t(a)"), one("t(b)"));
+        assert_ne!(one("t(a)"), one("u(a)"));
     }
 
     #[test]

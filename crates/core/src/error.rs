@@ -71,14 +71,6 @@ pub enum Error {
     /// The changes build on others that this replica does not have.
     #[error("the changes build on earlier ones that are not here yet")]
     MissingBase,
-    /// A table differs between two sites.
-    #[error("table {table} differs between the two sites: {how}")]
-    SchemaDiffers {
-        /// The table.
-        table: String,
-        /// What differs.
-        how: String,
-    },
     /// A merge that would break a declared constraint.
     #[error("the merge would break a constraint of table {table}: {what}")]
     Constraint {
@@ -147,7 +139,6 @@ impl Error {
                 "Set the clocks right, or merge all the same with --force".into()
             }
             Error::MissingBase => "Synchronize again when the missing batch has arrived".into(),
-            Error::SchemaDiffers { .. } => "Make the same schema change on both sites".into(),
             Error::Constraint { .. } => {
                 "Merges repair such rows by themselves, so this is a defect: run synqlite verify, keep \
                  a copy of both files, and report it"

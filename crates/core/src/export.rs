@@ -5,11 +5,14 @@ use crate::meta::Meta;
 use crate::policy;
 use crate::refs::Lookup;
 use crate::sqlvalue::values;
-use crate::state::{self, Body, RowState, Segment, Stored};
+use crate::state::stash::{self, Piece};
+use crate::state::{self, Body, ENTRY_COLUMNS, RowState, Segment, Stored};
+use crate::track;
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
+use std::collections::BTreeMap;
 use synqlite_wire::{
-    Cell, Delta, GroupShape, Register, RowChange, TableShape, Value, VersionVector,
+    Cell, Delta, GroupShape, Register, Rid, RowChange, TableShape, Value, VersionVector,
 };
 
 /// Everything that a site which has seen `base` lacks, among rows that changed here after position
@@ -22,36 +25,63 @@ pub fn delta(
     after: i64,
 ) -> Result<Delta> {
     let lookup = Lookup { conn, meta, catalog };
-    let mut export = Export { lookup, base, rows: Vec::new() };
+    let absent = track::absent(conn, catalog)?;
+    let tables: Vec<&Tracked> = catalog.tables.iter().chain(&absent).collect();
+    let shapes = tables.iter().map(|t| shape(t)).collect();
+    let mut export = Export { lookup, base, shapes, rows: Vec::new() };
     if !base.dominates(&meta.seen) {
-        for (position, t) in catalog.tables.iter().enumerate() {
-            export.segments(position, t, after)?;
-            export.entries(position, t, after)?;
+        for (position, t) in tables.into_iter().enumerate() {
+            let mut kept = export.kept(t, after)?;
+            if t.is_here() {
+                export.segments(position, t, after, &mut kept)?;
+            }
+            export.entries(position, t, after, &mut kept)?;
+            export.rest(position, t, kept)?;
         }
     }
     let settings = policy::settings_since(conn, meta, base)?;
-    let rows = export.rows;
-    let tables = catalog.tables.iter().map(shape).collect();
-    Ok(Delta { base: base.clone(), upto: meta.seen.clone(), tables, rows, settings })
+    let Export { shapes, rows, .. } = export;
+    Ok(Delta { base: base.clone(), upto: meta.seen.clone(), tables: shapes, rows, settings })
 }
 
-/// A table as other sites know it: by names.
+/// A table as other sites know it: by canonical names.
 pub fn shape(t: &Tracked) -> TableShape {
     let groups = t.table.groups.iter().map(|group| GroupShape {
-        columns: group.columns.iter().map(|&c| t.table.columns[c].name.clone()).collect(),
-        refs: group.foreign_keys.iter().map(|&f| t.table.foreign_keys[f].name.clone()).collect(),
+        columns: group.columns.iter().map(|&c| t.column_names[c].clone()).collect(),
+        refs: group.foreign_keys.iter().map(|&f| t.key_names[f].clone()).collect(),
     });
-    TableShape { name: t.table.name.clone(), groups: groups.collect() }
+    TableShape { name: t.canonical.clone(), groups: groups.collect() }
 }
+
+/// Registers of columns that the table does not have, by row.
+type Kept = BTreeMap<Rid, Vec<Piece>>;
 
 struct Export<'a> {
     lookup: Lookup<'a>,
     base: &'a VersionVector,
+    shapes: Vec<TableShape>,
     rows: Vec<RowChange>,
 }
 
 impl Export<'_> {
-    fn segments(&mut self, position: usize, t: &Tracked, after: i64) -> Result<()> {
+    fn kept(&self, t: &Tracked, after: i64) -> Result<Kept> {
+        let Lookup { conn, meta, .. } = self.lookup;
+        let rids = stash::rows(conn, meta, t.no, after)?;
+        rids.into_iter()
+            .map(|rid| {
+                let pieces = stash::of(conn, meta, t.no, &rid)?;
+                Ok((rid, pieces))
+            })
+            .collect()
+    }
+
+    fn segments(
+        &mut self,
+        position: usize,
+        t: &Tracked,
+        after: i64,
+        kept: &mut Kept,
+    ) -> Result<()> {
         let Lookup { conn, meta, .. } = self.lookup;
         let sql = format!(
             "SELECT {} FROM synqlite_segment WHERE +tbl = ?1 AND position > ?2 ORDER BY lo",
@@ -73,33 +103,50 @@ impl Export<'_> {
                 t.column_list(),
                 t.target()
             );
+            let state = RowState::unchanged(t, stamp, segment.position);
             let mut statement = conn.prepare_cached(&sql)?;
             let mut rows = statement.query(params![segment.lo, segment.hi, t.no])?;
             while let Some(row) = rows.next()? {
                 let rid = segment.rid_at(meta, row.get(0)?)?;
                 let values = values(row, 1, t.table.columns.len())?;
-                self.row(position, t, &RowState::born(t, stamp), rid, Some(&values))?;
+                let kept = kept.remove(&rid).unwrap_or_default();
+                self.row(position, t, &state, rid, Some(&values), kept)?;
             }
         }
         Ok(())
     }
 
-    fn entries(&mut self, position: usize, t: &Tracked, after: i64) -> Result<()> {
+    fn entries(&mut self, position: usize, t: &Tracked, after: i64, kept: &mut Kept) -> Result<()> {
         let Lookup { conn, meta, .. } = self.lookup;
         // The plus keeps SQLite from walking all rows of the table instead of the changed ones.
-        let sql = "SELECT id, rid, loc, state FROM synqlite_row \
-                   WHERE +tbl = ?1 AND position > ?2 ORDER BY position, id";
-        let mut statement = conn.prepare_cached(sql)?;
+        let sql = format!(
+            "SELECT {ENTRY_COLUMNS} FROM synqlite_row \
+             WHERE +tbl = ?1 AND position > ?2 ORDER BY position, id"
+        );
+        let mut statement = conn.prepare_cached(&sql)?;
         let mut rows = statement.query(params![t.no, after])?;
         while let Some(row) = rows.next()? {
-            let (rid, state): (Vec<u8>, Vec<u8>) = (row.get(1)?, row.get(3)?);
-            let Stored { rid, loc, state, .. } =
-                state::decode(meta, t, row.get(0)?, &rid, row.get(2)?, &state)?;
+            let Stored { rid, loc, state, .. } = state::decode(meta, t, row)?;
             let shown = match &loc {
-                Some(loc) => Some(shown(conn, t, loc)?),
-                None => None,
+                Some(loc) if t.is_here() => Some(shown(conn, t, loc)?),
+                _ => None,
             };
-            self.row(position, t, &state, rid, shown.as_deref())?;
+            let kept = kept.remove(&rid).unwrap_or_default();
+            self.row(position, t, &state, rid, shown.as_deref(), kept)?;
+        }
+        Ok(())
+    }
+
+    /// Rows of which nothing but the registers of unknown columns is news.
+    fn rest(&mut self, position: usize, t: &Tracked, kept: Kept) -> Result<()> {
+        let Lookup { conn, meta, .. } = self.lookup;
+        for (rid, pieces) in kept {
+            let header = match state::of(conn, meta, t, &rid)? {
+                Some(stored) => stored.state.header,
+                None => continue,
+            };
+            let nothing = RowState { header, groups: vec![] };
+            self.row(position, t, &nothing, rid, None, pieces)?;
         }
         Ok(())
     }
@@ -111,6 +158,7 @@ impl Export<'_> {
         state: &RowState,
         rid: synqlite_wire::Rid,
         shown: Option<&[Value]>,
+        kept: Vec<Piece>,
     ) -> Result<()> {
         let mut registers = Vec::new();
         for (g, group) in state.groups.iter().enumerate() {
@@ -120,13 +168,47 @@ impl Export<'_> {
             let cell = self.cell(t, g, &group.body, shown)?;
             let previous = group.previous.clone();
             let (stamp, pinned) = (group.stamp, group.pinned);
-            registers.push(Register { group: g as u32, stamp, cell, previous, pinned });
+            if group.apart.is_empty() {
+                registers.push(Register { group: g as u32, stamp, cell, previous, pinned });
+                continue;
+            }
+            for (place, value) in cell.values.into_iter().enumerate() {
+                let stamp = group.column_stamp(place);
+                if !self.base.covers(stamp) {
+                    let column = t.column_names[t.table.groups[g].columns[place]].clone();
+                    let group = self.group(position, vec![column], vec![]);
+                    let cell = Cell { values: vec![value], refs: vec![] };
+                    registers.push(Register { group, stamp, cell, previous: None, pinned });
+                }
+            }
+        }
+        if !kept.is_empty() {
+            let names = track::column_names(self.lookup.conn, t.no)?;
+            for Piece { columns, keys, stamp, pinned, cell, previous } in kept {
+                if !self.base.covers(stamp) {
+                    let columns = columns.iter().filter_map(|no| names.get(no).cloned()).collect();
+                    let group = self.group(position, columns, keys);
+                    registers.push(Register { group, stamp, cell, previous, pinned });
+                }
+            }
+            registers.sort_by_key(|register| register.group);
         }
         if !registers.is_empty() || !state.header.covered_by(self.base) {
             let header = state.header;
             self.rows.push(RowChange { table: position as u32, rid, header, registers });
         }
         Ok(())
+    }
+
+    /// The number under which columns that this schema does not hold together are sent.
+    fn group(&mut self, table: usize, columns: Vec<String>, refs: Vec<String>) -> u32 {
+        let groups = &mut self.shapes[table].groups;
+        let shape = GroupShape { columns, refs };
+        let known = groups.iter().position(|group| *group == shape);
+        known.unwrap_or_else(|| {
+            groups.push(shape);
+            groups.len() - 1
+        }) as u32
     }
 
     fn cell(&self, t: &Tracked, g: usize, body: &Body, shown: Option<&[Value]>) -> Result<Cell> {

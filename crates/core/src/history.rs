@@ -105,22 +105,23 @@ pub fn record(conn: &Connection, meta: &mut Meta, t: &Tracked, stored: &Stored) 
     Ok(())
 }
 
-/// Records what another site sent, writes that lose to later ones included. `groups` are the local
-/// groups that the groups of the change mean.
+/// Records what another site sent, writes that lose to later ones included. `columns` are the numbers
+/// of the columns of each group of the change.
 pub fn receive(
     conn: &Connection,
     meta: &mut Meta,
     t: &Tracked,
-    groups: &[usize],
+    columns: &[&[u32]],
     change: &RowChange,
 ) -> Result<()> {
     for (stamp, kind) in row_changes(&change.header) {
         Add::at(conn, meta, t, &change.rid, stamp)?.put(ROW, &kind.name().into())?;
     }
     for register in &change.registers {
-        let Some(&g) = groups.get(register.group as usize) else { continue };
+        let Some(columns) = columns.get(register.group as usize) else { continue };
         let add = Add::at(conn, meta, t, &change.rid, register.stamp)?;
-        add.columns(t, &t.table.groups[g].columns, register.cell.values.iter())?;
+        let mut values = columns.iter().zip(&register.cell.values);
+        values.try_for_each(|(&no, value)| add.put(i64::from(no), value))?;
     }
     Ok(())
 }

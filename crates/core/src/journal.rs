@@ -49,8 +49,20 @@ pub struct Changed {
     pub replaced: Option<Replaced>,
     /// Journal entry whose before-image is the keys it had at the last fold.
     pub previous: Option<i64>,
+    /// Columns, by number, whose last write may have been a foreign key's action. They are among
+    /// `written`.
+    pub set: BTreeMap<u32, Set>,
     /// When it was last updated, in whatever column; 0 if it only gave way to another row.
     pub last: Millis,
+}
+
+/// A write that may have been a foreign key's action.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Set {
+    /// Journal entry whose before-image is the reference just before.
+    pub image: i64,
+    /// When the column was last written before that, if since the last fold.
+    pub since: Option<Millis>,
 }
 
 /// A REPLACE of a row by one with its primary key.
@@ -60,6 +72,8 @@ pub struct Replaced {
     pub at: Millis,
     /// Journal entry whose before-image is the row before the first time.
     pub image: i64,
+    /// Journal entry after which foreign keys acted on the rows that referred to it.
+    pub began: i64,
 }
 
 /// A row deleted or displaced since the last fold.
@@ -74,6 +88,8 @@ pub struct Gone {
     pub image: Option<i64>,
     /// Journal entry whose before-image is the keys it had at the last fold, if it left them before.
     pub previous: Option<i64>,
+    /// Journal entry after which foreign keys acted on the rows that referred to it.
+    pub began: Option<i64>,
     /// Columns written before, by number, and when.
     pub written: Written,
 }
@@ -101,7 +117,12 @@ enum Slot {
 struct Touch {
     written: Written,
     previous: Option<i64>,
+    /// The before-image that the next update brings with it.
+    image: Option<i64>,
+    set: BTreeMap<u32, Set>,
     last: Millis,
+    /// The latest entry that says that a delete of the row is beginning.
+    leaving: Option<i64>,
 }
 
 /// A row that a REPLACE may have displaced.
@@ -145,8 +166,9 @@ impl Replay {
         match slot? {
             Slot::New(born) => Some(born),
             Slot::Old(from, touch) => {
+                let began = touch.leaving.or(image);
                 let Touch { written, previous, .. } = touch;
-                let gone = Gone { at, was: loc.clone(), image, previous, written };
+                let gone = Gone { at, was: loc.clone(), image, previous, began, written };
                 self.gone.insert(from, gone);
                 None
             }
@@ -183,14 +205,10 @@ impl Replay {
     fn update(&mut self, from: Loc, to: Option<Loc>, columns: &[u32], at: Millis) {
         let fresh = || Slot::New(Born { at, since: at, written: Written::new() });
         let mut slot = self.take(&from).unwrap_or_else(fresh);
-        let written = match &mut slot {
-            Slot::New(born) => &mut born.written,
-            Slot::Old(_, touch) => {
-                touch.last = at;
-                &mut touch.written
-            }
-        };
-        written.extend(columns.iter().map(|&c| (c, at)));
+        match &mut slot {
+            Slot::New(born) => born.written.extend(columns.iter().map(|&c| (c, at))),
+            Slot::Old(_, touch) => touch.update(columns, at),
+        }
         let Some(to) = to else { return self.place(from, slot) };
         self.left.insert(from);
         let mark = self.rival(&to, false);
@@ -198,12 +216,27 @@ impl Replay {
         self.place(to, slot);
     }
 
-    fn previous(&mut self, loc: Loc, seq: i64) {
+    /// Notes something of the row at `loc` if it is not one of this window.
+    fn note(&mut self, loc: Loc, note: impl FnOnce(&mut Touch)) {
         let Some(mut slot) = self.take(&loc) else { return };
         if let Slot::Old(_, touch) = &mut slot {
-            touch.previous.get_or_insert(seq);
+            note(touch);
         }
         self.place(loc, slot);
+    }
+}
+
+impl Touch {
+    fn update(&mut self, columns: &[u32], at: Millis) {
+        self.last = at;
+        let image = self.image.take();
+        for &c in columns {
+            let since = self.written.insert(c, at);
+            match image {
+                Some(image) => drop(self.set.insert(c, Set { image, since })),
+                None => drop(self.set.remove(&c)),
+            }
+        }
     }
 }
 
@@ -237,12 +270,38 @@ pub fn read(conn: &Connection, catalog: &Catalog) -> Result<Vec<Window>> {
                 let rival = Rival { seq, at: ms, by_key: kind == op::REPLACE };
                 replay.rivals.entry(loc).or_default().push(rival);
             }
-            op::PREVIOUS => replay.previous(loc, seq),
+            op::PREVIOUS => replay.note(loc, |touch| {
+                touch.previous.get_or_insert(seq);
+                touch.image = Some(seq);
+            }),
+            op::LEAVING => replay.note(loc, |touch| touch.leaving = Some(seq)),
             other => return Err(Error::Damaged(format!("journal entry {seq}: kind {other}"))),
         }
     }
     let tables = catalog.tables.iter().zip(replays);
     tables.map(|(t, replay)| settle(conn, t, replay)).collect()
+}
+
+/// [`read`] after some tables got columns that their triggers did not know, `fresh` by number of the
+/// table: an update since may have written them, and did if they do not show their default.
+pub fn read_altered(
+    conn: &Connection,
+    catalog: &Catalog,
+    fresh: &BTreeMap<u32, Vec<u32>>,
+) -> Result<Vec<Window>> {
+    let mut windows = read(conn, catalog)?;
+    for (t, window) in catalog.tables.iter().zip(&mut windows) {
+        let is_fresh = |no: &u32| fresh.get(&t.no).is_some_and(|fresh| fresh.contains(no));
+        let fresh: Vec<usize> =
+            (0..t.column_nos.len()).filter(|&c| is_fresh(&t.column_nos[c])).collect();
+        let updated = window.changed.values_mut().filter(|changed| changed.last > 0);
+        for changed in updated.filter(|_| !fresh.is_empty()) {
+            let Some(row) = t.read(conn, &changed.now)? else { continue };
+            let written = fresh.iter().filter(|&&c| row[c] != t.default_of(c));
+            changed.written.extend(written.map(|&c| (t.column_nos[c], changed.last)));
+        }
+    }
+    Ok(windows)
 }
 
 /// Compares what the entries say with what is in the table now.
@@ -265,8 +324,8 @@ fn settle(conn: &Connection, t: &Tracked, mut replay: Replay) -> Result<Window> 
                 window.born.insert(loc, born);
             }
             Slot::Old(from, touch) => {
-                let Touch { written, previous, last } = touch;
-                let changed = Changed { now: loc, written, replaced: None, previous, last };
+                let Touch { written, previous, set, last, .. } = touch;
+                let changed = Changed { now: loc, written, replaced: None, previous, set, last };
                 window.changed.insert(from, changed);
             }
         }
@@ -302,11 +361,12 @@ fn pair_replaced(
         let (Some(born), Some(gone)) = (window.born.remove(&now), window.gone.remove(&from)) else {
             continue;
         };
-        let Gone { mut written, previous, .. } = gone;
+        let Gone { mut written, previous, began, .. } = gone;
         written.extend(born.written);
-        let replaced = Some(Replaced { at: born.at, image: seq });
-        let last = born.at;
-        window.changed.insert(from, Changed { now, written, replaced, previous, last });
+        let began = began.unwrap_or(seq);
+        let replaced = Some(Replaced { at: born.at, image: seq, began });
+        let (set, last) = (BTreeMap::new(), born.at);
+        window.changed.insert(from, Changed { now, written, replaced, previous, set, last });
     }
     Ok(())
 }

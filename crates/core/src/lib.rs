@@ -64,6 +64,7 @@ mod history;
 mod journal;
 mod log;
 mod meta;
+mod migrate;
 mod refs;
 mod remotes;
 mod settle;

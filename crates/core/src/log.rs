@@ -14,7 +14,7 @@ use crate::merge::{describe, text};
 use crate::meta::Meta;
 use crate::replica::Replica;
 use crate::sqlvalue::values;
-use crate::state::{self, Body, RowState, SEGMENT_COLUMNS, Segment, Stored};
+use crate::state::{self, Body, ENTRY_COLUMNS, RowState, SEGMENT_COLUMNS, Segment, Stored};
 use crate::status::windows;
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
@@ -273,12 +273,11 @@ impl Log<'_> {
 
     /// Rows with an entry of their own.
     fn entries(&mut self, t: &Tracked, window: &Window) -> Result<()> {
-        let sql = "SELECT id, rid, loc, state FROM synqlite_row WHERE tbl = ?1";
-        let mut statement = self.conn.prepare(sql)?;
+        let sql = format!("SELECT {ENTRY_COLUMNS} FROM synqlite_row WHERE tbl = ?1");
+        let mut statement = self.conn.prepare(&sql)?;
         let mut rows = statement.query([t.no])?;
         while let Some(row) = rows.next()? {
-            let (rid, state): (Vec<u8>, Vec<u8>) = (row.get(1)?, row.get(3)?);
-            let stored = state::decode(self.meta, t, row.get(0)?, &rid, row.get(2)?, &state)?;
+            let stored = state::decode(self.meta, t, row)?;
             self.stored(t, window, &stored)?;
         }
         Ok(())
@@ -309,7 +308,7 @@ impl Log<'_> {
     /// Rows of a segment, latest birth first, until they are older than what is wanted.
     fn segment(&mut self, t: &Tracked, segment: &Segment, taken: &BTreeSet<&Loc>) -> Result<()> {
         let stamp = segment.stamp(self.meta)?;
-        let state = RowState::born(t, stamp);
+        let state = RowState::unchanged(t, stamp, segment.position);
         let at = |rowid| -> Result<Key> {
             let row = Row::Known(segment.rid_at(self.meta, rowid)?);
             Ok(Key { pending: false, stamp, table: t.no, row })
@@ -414,7 +413,8 @@ impl Log<'_> {
     fn history(&mut self, catalog: &Catalog, only: Option<&Tracked>) -> Result<()> {
         let (conn, meta) = (self.conn, self.meta);
         let mut names: BTreeMap<(u32, u32), String> = BTreeMap::new();
-        let mut statement = conn.prepare("SELECT tbl, no, name FROM synqlite_column")?;
+        let mut statement =
+            conn.prepare("SELECT tbl, no, coalesce(name, canonical) FROM synqlite_column")?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             names.insert((row.get(0)?, row.get(1)?), row.get(2)?);

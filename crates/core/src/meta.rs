@@ -19,9 +19,11 @@ const DDL: &[&str] = &[
     "CREATE TABLE synqlite_site(no INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, \
      hlc INTEGER NOT NULL)",
     "CREATE TABLE synqlite_table(no INTEGER PRIMARY KEY, name TEXT NOT NULL, \
-     births INTEGER NOT NULL, shape TEXT NOT NULL)",
-    "CREATE TABLE synqlite_column(tbl INTEGER, no INTEGER, name TEXT NOT NULL, \
-     PRIMARY KEY(tbl, no)) WITHOUT ROWID",
+     canonical TEXT NOT NULL, births INTEGER NOT NULL, shape TEXT NOT NULL)",
+    "CREATE TABLE synqlite_column(tbl INTEGER, no INTEGER, name TEXT, canonical TEXT NOT NULL, \
+     since INTEGER NOT NULL, PRIMARY KEY(tbl, no)) WITHOUT ROWID",
+    "CREATE TABLE synqlite_unit(tbl INTEGER, unit INTEGER, place INTEGER, item, \
+     PRIMARY KEY(tbl, unit, place)) WITHOUT ROWID",
     "CREATE TABLE synqlite_policy(key TEXT PRIMARY KEY, value TEXT NOT NULL, \
      hlc INTEGER NOT NULL, site INTEGER NOT NULL) WITHOUT ROWID",
     "CREATE TABLE synqlite_remote(name TEXT PRIMARY KEY, url TEXT NOT NULL, \
@@ -33,6 +35,8 @@ const DDL: &[&str] = &[
     "CREATE UNIQUE INDEX synqlite_row_rid ON synqlite_row(tbl, rid)",
     "CREATE UNIQUE INDEX synqlite_row_loc ON synqlite_row(tbl, loc) WHERE loc IS NOT NULL",
     "CREATE INDEX synqlite_row_wants ON synqlite_row(tbl, wants) WHERE wants IS NOT NULL",
+    "CREATE INDEX synqlite_row_pending ON synqlite_row(tbl, loc) \
+     WHERE wants IS NOT NULL AND loc IS NOT NULL",
     "CREATE INDEX synqlite_row_position ON synqlite_row(position)",
     "CREATE INDEX synqlite_row_kind ON synqlite_row(kind) WHERE kind IS NOT NULL",
     "CREATE TABLE synqlite_reference(tbl INTEGER, rid BLOB, entry INTEGER, \
@@ -46,6 +50,9 @@ const DDL: &[&str] = &[
      position INTEGER NOT NULL, PRIMARY KEY(tbl, lo)) WITHOUT ROWID",
     "CREATE INDEX synqlite_segment_birth ON synqlite_segment(tbl, site, first)",
     "CREATE INDEX synqlite_segment_position ON synqlite_segment(position)",
+    "CREATE TABLE synqlite_stash(tbl INTEGER, rid BLOB, unit TEXT, position INTEGER NOT NULL, \
+     state BLOB NOT NULL, PRIMARY KEY(tbl, rid, unit)) WITHOUT ROWID",
+    "CREATE INDEX synqlite_stash_position ON synqlite_stash(position)",
     "CREATE TABLE synqlite_history(hlc INTEGER, site INTEGER, tbl INTEGER, rid BLOB, col INTEGER, \
      value, PRIMARY KEY(hlc, site, tbl, rid, col)) WITHOUT ROWID",
     crate::capture::JOURNAL_DDL,

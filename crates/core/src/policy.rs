@@ -43,7 +43,15 @@ impl Policies {
     pub fn load(conn: &Connection) -> Result<Policies> {
         let mut statement = conn.prepare_cached("SELECT key, value FROM synqlite_policy")?;
         let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        Ok(Policies(rows.collect::<Result<_, _>>()?))
+        let rows = rows.collect::<Result<Vec<(String, String)>, _>>()?;
+        let names = renamed(conn)?;
+        let local = |key: String| {
+            let prefixed = names.iter().find_map(|(name, canonical)| {
+                Some(format!("{name}.{}", in_table(&key, canonical)?))
+            });
+            prefixed.unwrap_or(key)
+        };
+        Ok(Policies(rows.into_iter().map(|(key, value)| (local(key), value)).collect()))
     }
 
     /// Adds `KEY=VALUE` settings after checking that each means something.
@@ -99,6 +107,29 @@ pub fn check_names(conn: &Connection, key: &str, value: &str) -> Result<()> {
         names.into_iter().try_for_each(|name| need("trigger", name))?;
     }
     Ok(())
+}
+
+/// Tables that have another name here than other sites know them by: (name, canonical name).
+fn renamed(conn: &Connection) -> Result<Vec<(String, String)>> {
+    let sql = "SELECT name, canonical FROM synqlite_table WHERE name <> canonical";
+    let mut statement = conn.prepare_cached(sql)?;
+    let names = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(names.collect::<Result<_, _>>()?)
+}
+
+/// What follows the name of a table and a dot in a key.
+fn in_table<'k>(key: &'k str, table: &str) -> Option<&'k str> {
+    let head = key.get(..table.len())?;
+    key[table.len()..].strip_prefix('.').filter(|_| head.eq_ignore_ascii_case(table))
+}
+
+/// A key as all sites know it: with the canonical name of its table (R-MIG-RENAME).
+pub fn canonical_key(conn: &Connection, key: &str) -> Result<String> {
+    let names = renamed(conn)?;
+    let named = names
+        .iter()
+        .find_map(|(name, canonical)| Some(format!("{canonical}.{}", in_table(key, name)?)));
+    Ok(named.unwrap_or_else(|| key.to_owned()))
 }
 
 /// Stores one setting if it is later than what is there. Returns whether it was.

@@ -8,7 +8,7 @@ use crate::meta::{self, Meta};
 use crate::policy::{self, Policies};
 use crate::schema::{self, Schema, Selection, Skipped, Table};
 use crate::track::{self, Loaded};
-use crate::{Error, Result, export};
+use crate::{Error, Result, export, migrate};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use std::collections::BTreeMap;
@@ -258,8 +258,7 @@ impl Replica {
         self.write(|work| {
             work.fold()?;
             set_policies(work, settings, now)?;
-            let loaded = track::load(work.conn, &work.policies)?;
-            renew_stale(work.conn, &loaded)
+            migrate::catch_up(work)
         })
     }
 }
@@ -286,16 +285,24 @@ fn set_policies(work: &mut Work<'_>, settings: &[(String, String)], now: i64) ->
     if !settings.is_empty() {
         work.meta.position += 1;
     }
+    let set = Policies(settings.iter().cloned().collect());
+    schema::read(work.conn, &set, &Selection { strict: true, ..Selection::default() })?;
     for (key, value) in settings {
         policy::check_names(work.conn, key, value)?;
         let stamp = work.meta.tick(now);
-        let setting = Setting { key: key.clone(), value: value.clone(), stamp };
+        let key = policy::canonical_key(work.conn, key)?;
+        let setting = Setting { key, value: value.clone(), stamp };
         policy::store(work.conn, &mut work.meta, &setting)?;
     }
     Ok(())
 }
 
-impl Work<'_> {
+impl<'a> Work<'a> {
+    fn begin(conn: &'a Connection, now_ms: i64) -> Result<Work<'a>> {
+        let (meta, policies) = (Meta::load(conn)?, Policies::load(conn)?);
+        Ok(Work { conn, meta, catalog: Catalog::default(), policies, now_ms })
+    }
+
     /// R-FBM: the journal is folded before anything else happens.
     pub fn fold(&mut self) -> Result<Folded> {
         fold::fold(self.conn, &mut self.meta, &self.catalog, &self.policies, &BTreeMap::new())
@@ -307,16 +314,10 @@ impl Work<'_> {
         let merged = merge::merge(conn, meta, catalog, policies, delta, *now_ms, force)?;
         if merged.settings {
             *policies = Policies::load(conn)?;
-            renew_stale(conn, &track::load(conn, policies)?)?;
+            migrate::catch_up(self)?;
         }
         Ok(merged)
     }
-}
-
-/// Remakes the triggers of tables that changed. Their journal must have been folded.
-fn renew_stale(conn: &Connection, loaded: &Loaded) -> Result<()> {
-    let stale = |t: &&crate::catalog::Tracked| loaded.stale.contains_key(&t.no);
-    loaded.catalog.tables.iter().filter(stale).try_for_each(|t| track::renew(conn, t))
 }
 
 fn write<T>(
@@ -325,15 +326,8 @@ fn write<T>(
     f: impl FnOnce(&mut Work<'_>) -> Result<T>,
 ) -> Result<T> {
     let tx = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    let policies = Policies::load(&tx)?;
-    let loaded = track::load(&tx, &policies)?;
-    let meta = Meta::load(&tx)?;
-    let catalog = loaded.catalog.clone();
-    let mut work = Work { conn: &tx, meta, catalog, policies, now_ms: env.now_ms() };
-    if !loaded.stale.is_empty() {
-        fold::fold(&tx, &mut work.meta, &work.catalog, &work.policies, &loaded.stale)?;
-        renew_stale(&tx, &loaded)?;
-    }
+    let mut work = Work::begin(&tx, env.now_ms())?;
+    migrate::catch_up(&mut work)?;
     let result = f(&mut work)?;
     work.meta.save(&tx)?;
     drop(work);
@@ -430,40 +424,23 @@ fn init(
         }
         refuse_copy(&tx, path, env, Meta::load(&tx)?.site)?;
     }
-    let meta = match again {
-        true => Meta::load(&tx)?,
-        false => Meta::create(&tx, Id(env.random()), Id(env.random()))?,
-    };
     if !again {
+        Meta::create(&tx, Id(env.random()), Id(env.random()))?;
         meta::set(&tx, "instance", env.instance(path))?;
         meta::set(&tx, "history", options.history)?;
     }
-    let policies = Policies::load(&tx)?;
-    let catalog = if again { track::load(&tx, &policies)?.catalog } else { Catalog::default() };
-    let mut work = Work { conn: &tx, meta, catalog, policies, now_ms: now };
+    let mut work = Work::begin(&tx, now)?;
     if again {
+        migrate::catch_up(&mut work)?;
         work.fold()?;
     }
     set_policies(&mut work, &options.policies, now)?;
     let schema = select(&tx, &work.policies, options)?;
     refuse_dangling(&tx, &schema, &work.policies)?;
-    let fresh: Vec<&Table> =
-        schema.tables.iter().filter(|t| work.catalog.by_name(&t.name).is_none()).collect();
-    for table in &fresh {
-        track::track(&tx, table)?;
-    }
-    // Now that all are known, references between old and new tables resolve.
-    let loaded = track::load(&tx, &work.policies)?;
-    renew_stale(&tx, &loaded)?;
-    work.catalog = loaded.catalog;
+    let unknown = |t: &&Table| work.catalog.by_name(&t.name).is_none();
+    let fresh: Vec<Table> = schema.tables.iter().filter(unknown).cloned().collect();
     if !fresh.is_empty() {
-        work.meta.position += 1;
-        let stamp = work.meta.tick(now);
-        for t in &work.catalog.tables {
-            if fresh.iter().any(|f| f.name == t.table.name) {
-                fold::adopt(&tx, &mut work.meta, &work.catalog, t, stamp)?;
-            }
-        }
+        migrate::take_in(&mut work, &fresh)?;
     }
     let tables = work.catalog.tables.iter().map(|t| {
         let sql = format!("SELECT count(*) FROM {}", t.target());
@@ -489,7 +466,7 @@ fn select(conn: &Connection, policies: &Policies, options: &InitOptions) -> Resu
     };
     let only = remembered("only", &options.tables)?;
     let exclude = remembered("exclude", &options.exclude)?;
-    schema::read(conn, policies, &Selection { only, exclude })
+    schema::read(conn, policies, &Selection { only, exclude, strict: true })
 }
 
 /// R-FK-MODE: a database that already has dangling references cannot promise that none ever dangle.

@@ -5,8 +5,9 @@ use crate::catalog::Tracked;
 use crate::conflicts::record_id;
 use crate::merge::reshow;
 use crate::replica::{Replica, Work};
-use crate::state::{self, Body, GroupState, Stored, Waits};
+use crate::state::{self, Body, ENTRY_COLUMNS, GroupState, Stored, Waits};
 use crate::{Error, Result};
+use std::collections::BTreeSet;
 use synqlite_wire::{Rid, Stamp};
 
 /// What to do about a conflict.
@@ -58,16 +59,17 @@ impl Replica {
 fn find(work: &Work<'_>, prefix: &str) -> Result<(String, Open)> {
     let mut found = Vec::new();
     for (table, t) in work.catalog.tables.iter().enumerate() {
-        let sql = "SELECT id, rid, loc, state, kind, cons, winner FROM synqlite_row \
-                   WHERE +tbl = ?1 AND kind IS NOT NULL";
-        let mut statement = work.conn.prepare(sql)?;
+        let sql = format!(
+            "SELECT {ENTRY_COLUMNS}, kind, cons, winner FROM synqlite_row \
+             WHERE +tbl = ?1 AND kind IS NOT NULL"
+        );
+        let mut statement = work.conn.prepare(&sql)?;
         let mut rows = statement.query([t.no])?;
         while let Some(row) = rows.next()? {
-            let (rid, bytes): (Vec<u8>, Vec<u8>) = (row.get(1)?, row.get(3)?);
-            let stored = state::decode(&work.meta, t, row.get(0)?, &rid, row.get(2)?, &bytes)?;
-            let (kind, constraint): (String, String) = (row.get(4)?, row.get(5)?);
-            let id = record_id(&t.table.name, &kind, &constraint, &stored.rid);
-            let winner: Option<Vec<u8>> = row.get(6)?;
+            let stored = state::decode(&work.meta, t, row)?;
+            let (kind, constraint): (String, String) = (row.get(5)?, row.get(6)?);
+            let id = record_id(&t.canonical, &kind, &constraint, &stored.rid);
+            let winner: Option<Vec<u8>> = row.get(7)?;
             let winner = winner.map(|bytes| state::decode_rid(&work.meta, &bytes)).transpose()?;
             if !prefix.is_empty() && id.starts_with(prefix) {
                 found.push((id, Open { table, stored, kind, constraint, winner }));
@@ -120,9 +122,9 @@ fn restore(work: &mut Work<'_>, mut open: Open, stamp: Stamp) -> Settled {
     let (table, mut stored) = if dead(&open.stored) {
         (open.table, open.stored)
     } else {
-        match parent(work, &open)? {
-            Some((table, stored)) if dead(&stored) => (table, stored),
-            _ => {
+        match dead_ancestor(work, open.table, &open.stored, &open.constraint)? {
+            Some(found) => found,
+            None => {
                 open.winner = None;
                 return refused(&open, "restore", "nothing it needs was deleted");
             }
@@ -134,19 +136,33 @@ fn restore(work: &mut Work<'_>, mut open: Open, stamp: Stamp) -> Settled {
     Ok(vec![(work.catalog.tables[table].no, stored.rid), itself])
 }
 
-/// The row that the foreign key of a record refers to.
-fn parent(work: &Work<'_>, open: &Open) -> Result<Option<(usize, Stored)>> {
-    let t = &work.catalog.tables[open.table];
-    let keys = t.table.foreign_keys.iter().enumerate();
-    for (f, fk) in keys.filter(|(_, fk)| open.constraint.is_empty() || fk.name == open.constraint) {
-        let g = t.table.columns[fk.columns[0]].group;
-        let at = t.table.groups[g].foreign_keys.iter().position(|&k| k == f);
-        let Body::Kept(cell) = &open.stored.state.groups[g].body else { continue };
-        let Some(rid) = at.and_then(|at| cell.refs[at].as_ref()) else { continue };
-        let Some(table) = work.catalog.position(&fk.parent) else { continue };
-        let found = state::of(work.conn, &work.meta, &work.catalog.tables[table], rid)?;
-        if let Some(stored) = found {
-            return Ok(Some((table, stored)));
+/// The dead row that a row refers to by the foreign key `constraint`, or by any if that is empty;
+/// through rows that are hidden themselves.
+fn dead_ancestor(
+    work: &Work<'_>,
+    table: usize,
+    stored: &Stored,
+    constraint: &str,
+) -> Result<Option<(usize, Stored)>> {
+    let mut asked = BTreeSet::new();
+    let mut ask = vec![(table, stored.clone(), constraint)];
+    while let Some((table, stored, constraint)) = ask.pop() {
+        let t = &work.catalog.tables[table];
+        let keys = t.table.foreign_keys.iter().enumerate();
+        for (f, fk) in keys.filter(|(_, fk)| constraint.is_empty() || fk.name == constraint) {
+            let g = t.table.columns[fk.columns[0]].group;
+            let at = t.table.groups[g].foreign_keys.iter().position(|&k| k == f);
+            let Body::Kept(cell) = &stored.state.groups[g].body else { continue };
+            let Some(rid) = at.and_then(|at| cell.refs[at].as_ref()) else { continue };
+            let Some(table) = work.catalog.position(&fk.parent) else { continue };
+            let parent = &work.catalog.tables[table];
+            match state::of(work.conn, &work.meta, parent, rid)? {
+                Some(found) if !found.state.header.alive() => return Ok(Some((table, found))),
+                Some(found) if found.loc.is_none() && asked.insert((table, rid.clone())) => {
+                    ask.push((table, found, ""));
+                }
+                _ => {}
+            }
         }
     }
     Ok(None)
@@ -157,7 +173,7 @@ fn accept(work: &mut Work<'_>, mut open: Open, stamp: Stamp) -> Settled {
     for group in &mut open.stored.state.groups {
         if let Body::Kept(written) = &group.body {
             let previous = Some(written.clone());
-            *group = GroupState { stamp, pinned: false, previous, body: Body::Shown };
+            *group = GroupState { previous, ..GroupState::shown(stamp) };
         }
     }
     save(work, open.table, &open.stored)?;

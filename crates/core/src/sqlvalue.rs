@@ -8,13 +8,18 @@ pub struct Bind<'a>(pub &'a Value);
 
 impl ToSql for Bind<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::Borrowed(match self.0 {
-            Value::Null => ValueRef::Null,
-            Value::Integer(i) => ValueRef::Integer(*i),
-            Value::Real(r) => ValueRef::Real(*r),
-            Value::Text(t) => ValueRef::Text(t),
-            Value::Blob(b) => ValueRef::Blob(b),
-        }))
+        Ok(ToSqlOutput::Borrowed(as_ref(self.0)))
+    }
+}
+
+/// A wire value as SQLite sees it.
+pub fn as_ref(value: &Value) -> ValueRef<'_> {
+    match value {
+        Value::Null => ValueRef::Null,
+        Value::Integer(i) => ValueRef::Integer(*i),
+        Value::Real(r) => ValueRef::Real(*r),
+        Value::Text(t) => ValueRef::Text(t),
+        Value::Blob(b) => ValueRef::Blob(b),
     }
 }
 

@@ -77,17 +77,10 @@ impl Replica {
     }
 }
 
-/// Net changes of each table as the next fold will see them: an update by a trigger that did not
-/// know a column yet may have written that column.
+/// Net changes of each table as the next fold will see them.
 pub(crate) fn windows(conn: &Connection, loaded: &Loaded) -> Result<Vec<Window>> {
-    let mut windows = journal::read(conn, &loaded.catalog)?;
-    for (t, window) in loaded.catalog.tables.iter().zip(&mut windows) {
-        let Some(fresh) = loaded.stale.get(&t.no) else { continue };
-        for changed in window.changed.values_mut().filter(|changed| changed.last > 0) {
-            changed.written.extend(fresh.iter().map(|&no| (no, changed.last)));
-        }
-    }
-    Ok(windows)
+    let fresh = loaded.stale.iter().map(|(no, stale)| (*no, stale.fresh.clone())).collect();
+    journal::read_altered(conn, &loaded.catalog, &fresh)
 }
 
 #[cfg(test)]

@@ -1,109 +1,322 @@
 //! Keeps the catalog in step with the application's schema.
 //!
-//! Tables and columns get their numbers here. When a table no longer looks as it did when its
+//! Tables and columns get their numbers here, and the canonical names by which other sites know
+//! them: the first that they had (R-MIG-RENAME). When a table no longer looks as it did when its
 //! triggers were made, they are made anew, after the journal that the old ones wrote was folded.
+//!
+//! The triggers themselves tell what was renamed: SQLite rewrites the names in them. So a rename
+//! needs no log, and two sites that make it apart from each other mean the same.
 
-use crate::Result;
 use crate::capture;
 use crate::catalog::{Catalog, Tracked};
 use crate::policy::Policies;
 use crate::schema::{self, Selection, Table};
+use crate::{Error, Result, meta};
 use rusqlite::{Connection, params};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The replicated tables as they are now.
 pub struct Loaded {
     /// All tables that are tracked and still there.
     pub catalog: Catalog,
-    /// Numbers of tables whose triggers no longer fit, with the columns new since they were made.
-    pub stale: BTreeMap<u32, Vec<u32>>,
+    /// Tables, by number, whose triggers no longer fit.
+    pub stale: BTreeMap<u32, Stale>,
+    /// Numbers of tables that have triggers and are not to be replicated any more.
+    pub left: Vec<u32>,
 }
+
+/// How a table differs from the one that its triggers were made for.
+pub struct Stale {
+    /// Numbers of columns that are new since.
+    pub fresh: Vec<u32>,
+    /// Whether triggers are missing, so that there may be writes that nobody noted.
+    pub gap: bool,
+}
+
+/// Triggers and other objects of ours: the table they are on, and their SQL, by name.
+type Objects = BTreeMap<String, (String, String)>;
 
 /// Reads the schema and matches it with the numbers given so far. Writes nothing; columns without
 /// a number get the next ones, as [`renew`] will record them.
 pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
-    let mut statement = conn.prepare_cached(
-        "SELECT name FROM synqlite_table WHERE EXISTS(SELECT 1 FROM main.sqlite_master AS m \
-         WHERE m.type = 'table' AND m.name = synqlite_table.name COLLATE NOCASE)",
-    )?;
-    let only = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    let schema = schema::read(conn, policies, &Selection { only, exclude: vec![] })?;
-    let mut statement = conn.prepare_cached("SELECT no, name, shape FROM synqlite_table")?;
-    let known = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-    let known: Vec<(u32, String, String)> = known.collect::<Result<_, _>>()?;
+    let present = objects(conn)?;
+    let mut statement =
+        conn.prepare_cached("SELECT no, name, canonical, shape FROM synqlite_table")?;
+    let mut rows = statement.query([])?;
+    let mut known: Vec<(u32, String, String, String)> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (no, shape): (u32, String) = (row.get(0)?, row.get(3)?);
+        let moved = present.get(&capture::own_name("delete", no)).map(|(table, _)| table.clone());
+        let name = moved.map_or_else(|| row.get(1), Ok)?;
+        if !shape.is_empty() {
+            known.push((no, name, row.get(2)?, shape));
+        }
+    }
+    let only = known.iter().map(|(_, name, ..)| name.clone()).collect();
+    let selection = Selection { only, ..Selection::default() };
+    let schema = schema::read(conn, policies, &selection)?;
     let (mut tables, mut stale) = (Vec::new(), BTreeMap::new());
-    let present: BTreeSet<String> = own_objects(conn)?.into_iter().map(|(_, name)| name).collect();
-    for table in &schema.tables {
-        let same = |(_, name, _): &&(u32, String, String)| name.eq_ignore_ascii_case(&table.name);
-        let Some((no, _, shape)) = known.iter().find(same) else { continue };
-        let (column_nos, fresh) = number_columns(conn, *no, table)?;
-        let tracked = Tracked { no: *no, table: table.clone(), column_nos };
+    for table in schema.tables {
+        let same = |k: &&(u32, String, String, String)| table.name.eq_ignore_ascii_case(&k.1);
+        let Some((no, _, canonical, shape)) = known.iter().find(same) else { continue };
+        let (tracked, fresh) = number(conn, *no, canonical, table, &present)?;
+        let missing = |kind: &&str| !present.contains_key(&capture::own_name(kind, *no));
         // Dropping a table takes its triggers along, and rebuilding one under its name too.
-        let complete = || capture::objects(&tracked).iter().all(|(name, _)| present.contains(name));
-        if *shape != table.describe() || !complete() {
-            stale.insert(*no, fresh);
+        let gap = ["insert", "update", "delete"].iter().any(missing);
+        let complete =
+            || capture::objects(&tracked).iter().all(|(name, _)| present.contains_key(name));
+        if *shape != tracked.table.describe() || !complete() {
+            stale.insert(*no, Stale { fresh, gap });
         }
         tables.push(tracked);
     }
+    name_keys(&mut tables);
     // Only tracked tables were read, so positions in the schema are positions in the catalog.
-    let components = if tables.is_empty() { vec![] } else { schema.components.clone() };
-    Ok(Loaded { catalog: Catalog::new(tables, components), stale })
+    let components = if tables.is_empty() { vec![] } else { schema.components };
+    let catalog = Catalog::new(tables, components);
+    let captured = |no: &u32| present.contains_key(&capture::own_name("delete", *no));
+    let left = known.iter().map(|(no, ..)| *no);
+    let left = left.filter(|no| catalog.position_of_no(*no).is_none()).filter(captured).collect();
+    Ok(Loaded { catalog, stale, left })
 }
 
-/// Numbers of the table's columns, and those of them that are new.
-fn number_columns(conn: &Connection, no: u32, table: &Table) -> Result<(Vec<u32>, Vec<u32>)> {
-    let mut statement =
-        conn.prepare_cached("SELECT name, no FROM synqlite_column WHERE tbl = ?1")?;
-    let known = statement.query_map([no], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let known: BTreeMap<String, u32> = known.collect::<Result<_, _>>()?;
-    let mut next = known.values().max().map_or(0, |max| max + 1);
-    let (mut numbers, mut fresh) = (Vec::new(), Vec::new());
-    for column in &table.columns {
-        numbers.push(match known.get(&column.name) {
-            Some(&number) => number,
-            None => {
-                fresh.push(next);
-                next += 1;
-                next - 1
-            }
-        });
+/// Tables of the application that are to be replicated and are not yet.
+///
+/// A replica made of chosen tables takes no others in by itself.
+pub fn unknown(conn: &Connection, policies: &Policies, catalog: &Catalog) -> Result<Vec<Table>> {
+    let sql = "SELECT name FROM main.sqlite_master WHERE type = 'table' \
+               AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT LIKE 'synqlite\\_%' ESCAPE '\\'";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut names = statement.query_map([], |row| row.get::<_, String>(0))?;
+    let all_known = names
+        .try_fold(true, |all, name| Ok::<_, Error>(all && catalog.by_name(&name?).is_some()))?;
+    let remembered = |key: &str| -> Result<Vec<String>> {
+        let names: String = meta::get(conn, key)?.unwrap_or_default();
+        Ok(names.lines().map(str::to_owned).collect())
+    };
+    if all_known || !remembered("only")?.is_empty() {
+        return Ok(vec![]);
     }
-    Ok((numbers, fresh))
+    let selection = Selection { exclude: remembered("exclude")?, ..Selection::default() };
+    let tables = schema::read(conn, policies, &selection)?.tables;
+    Ok(tables.into_iter().filter(|t| catalog.by_name(&t.name).is_none()).collect())
 }
 
-/// Takes a table in: numbers, triggers, no rows yet.
-pub fn track(conn: &Connection, table: &Table) -> Result<Tracked> {
-    let sql = "INSERT INTO synqlite_table(name, births, shape) VALUES(?1, 0, ?2)";
-    conn.execute(sql, params![table.name, table.describe()])?;
-    let no = u32::try_from(conn.last_insert_rowid())
-        .map_err(|_| crate::Error::Damaged("table numbers".into()))?;
-    let (column_nos, _) = number_columns(conn, no, table)?;
-    let tracked = Tracked { no, table: table.clone(), column_nos };
-    record_columns(conn, &tracked)?;
-    capture::install(conn, &tracked)?;
-    Ok(tracked)
+/// The table with its numbers, and those of its columns that are new.
+fn number(
+    conn: &Connection,
+    no: u32,
+    canonical: &str,
+    table: Table,
+    present: &Objects,
+) -> Result<(Tracked, Vec<u32>)> {
+    let witness = present.get(&capture::own_name("delete", no));
+    let renamed = witness.map(|(_, sql)| capture::columns_of(sql)).unwrap_or_default();
+    let mut statement = conn
+        .prepare_cached("SELECT no, name, canonical, since FROM synqlite_column WHERE tbl = ?1")?;
+    let mut rows = statement.query([no])?;
+    let mut known: Vec<(u32, Option<String>, String, i64)> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let name: Option<String> = row.get(1)?;
+        let name = renamed.get(&row.get(0)?).cloned().or(name);
+        known.push((row.get(0)?, name, row.get(2)?, row.get(3)?));
+    }
+    let now: i64 = meta::get(conn, "position")?.unwrap_or(0);
+    let canonicals: Vec<String> =
+        known.iter().map(|(_, _, canonical, _)| canonical.clone()).collect();
+    let mut next = known.iter().map(|(no, ..)| no + 1).max().unwrap_or(0);
+    let (mut t, mut fresh) = (Tracked::unnumbered(no, canonical, table), Vec::new());
+    for column in &t.table.columns {
+        let is = |name: &str| name.eq_ignore_ascii_case(&column.name);
+        let by_name = known.iter().position(|(_, name, ..)| name.as_deref().is_some_and(is));
+        // A name that other sites use already, or that a dropped column had.
+        let away = |(_, name, canonical, _): &(u32, Option<String>, String, i64)| {
+            name.is_none() && is(canonical)
+        };
+        let (number, canonical, since) = match by_name.or_else(|| known.iter().position(away)) {
+            Some(i) => {
+                let (number, name, canonical, since) = known.swap_remove(i);
+                (number, canonical, name.map(|_| since))
+            }
+            None => {
+                next += 1;
+                let taken = |name: &str| canonicals.iter().any(|c| c.eq_ignore_ascii_case(name));
+                (next - 1, untaken(&column.name, taken), None)
+            }
+        };
+        if since.is_none() {
+            fresh.push(number);
+        }
+        t.column_nos.push(number);
+        t.column_names.push(canonical);
+        t.since.push(since.unwrap_or(now));
+    }
+    Ok((t, fresh))
 }
 
-/// Makes the triggers of a stale table anew. Its part of the journal must be empty.
+/// `name`, or if another thing had it first, `name` with a number.
+fn untaken(name: &str, taken: impl Fn(&str) -> bool) -> String {
+    let numbered = (2..).map(|n| format!("{name}#{n}"));
+    let mut names = std::iter::once(name.to_owned()).chain(numbered);
+    names.find(|name| !taken(name)).unwrap_or_default()
+}
+
+/// Names foreign keys by canonical names.
+fn name_keys(tables: &mut [Tracked]) {
+    let parents: BTreeMap<String, String> =
+        tables.iter().map(|t| (t.table.name.clone(), t.canonical.to_ascii_lowercase())).collect();
+    for t in tables {
+        let name = |fk: &schema::ForeignKey| {
+            let columns: Vec<_> = fk.columns.iter().map(|&c| t.column_names[c].as_str()).collect();
+            let parent = parents.get(&fk.parent).map_or("", String::as_str);
+            let number = fk.name.rfind('#').filter(|at| !fk.name[*at..].contains('>'));
+            let number = number.map_or("", |at| &fk.name[at..]);
+            format!("{}>{parent}{number}", columns.join(","))
+        };
+        t.key_names = t.table.foreign_keys.iter().map(name).collect();
+    }
+}
+
+/// Takes a table in: numbers, triggers, no rows yet. One that other sites told of gets the numbers
+/// that it had. Its foreign keys get their canonical names once all tables are known, by
+/// [`record_units`].
+pub fn track(conn: &Connection, table: &Table) -> Result<()> {
+    let sql = "SELECT no, canonical, name, shape = '' FROM synqlite_table";
+    let mut statement = conn.prepare_cached(sql)?;
+    let known = statement
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?
+        .collect::<Result<Vec<(u32, String, String, bool)>, _>>()?;
+    let is = |name: &str| name.eq_ignore_ascii_case(&table.name);
+    let away = known.iter().find(|(_, canonical, _, away)| *away && is(canonical));
+    let (no, canonical) = match away {
+        Some((no, canonical, ..)) => {
+            let sql = "UPDATE synqlite_table SET name = ?2 WHERE no = ?1";
+            conn.execute(sql, params![no, table.name])?;
+            (*no, canonical.clone())
+        }
+        None => {
+            let taken = |name: &str| known.iter().any(|(_, c, ..)| c.eq_ignore_ascii_case(name));
+            let canonical = untaken(&table.name, taken);
+            (add_table(conn, &table.name, &canonical)?, canonical)
+        }
+    };
+    let (mut tracked, _) = number(conn, no, &canonical, table.clone(), &Objects::new())?;
+    if away.is_none() {
+        tracked.since.fill(-1);
+    }
+    tracked.key_names = tracked.table.foreign_keys.iter().map(|fk| fk.name.clone()).collect();
+    renew(conn, &tracked)
+}
+
+fn add_table(conn: &Connection, name: &str, canonical: &str) -> Result<u32> {
+    let sql = "INSERT INTO synqlite_table(name, canonical, births, shape) VALUES(?1, ?2, 0, '')";
+    conn.execute(sql, [name, canonical])?;
+    u32::try_from(conn.last_insert_rowid()).map_err(|_| Error::Damaged("table numbers".into()))
+}
+
+/// Number of the table that other sites call `canonical`, given now if it has none.
+pub fn number_of_table(conn: &Connection, canonical: &str) -> Result<u32> {
+    let sql = "SELECT no FROM synqlite_table WHERE canonical = ?1 COLLATE NOCASE";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query([canonical])?;
+    match rows.next()? {
+        Some(row) => Ok(row.get(0)?),
+        None => add_table(conn, canonical, canonical),
+    }
+}
+
+/// Number of the column that other sites call `canonical`, given now if it has none.
+pub fn number_of_column(conn: &Connection, table: u32, canonical: &str) -> Result<u32> {
+    let sql = "SELECT no FROM synqlite_column WHERE tbl = ?1 AND canonical = ?2 COLLATE NOCASE";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query(params![table, canonical])?;
+    if let Some(row) = rows.next()? {
+        return Ok(row.get(0)?);
+    }
+    let sql = "INSERT INTO synqlite_column(tbl, no, canonical, since) SELECT ?1, \
+               1 + coalesce(max(no), -1), ?2, -2 FROM synqlite_column WHERE tbl = ?1 RETURNING no";
+    Ok(conn.prepare_cached(sql)?.query_row(params![table, canonical], |row| row.get(0))?)
+}
+
+/// Tables that have numbers and are not in the catalog: known from other sites only, or dropped.
+pub fn absent(conn: &Connection, catalog: &Catalog) -> Result<Vec<Tracked>> {
+    let mut statement = conn.prepare_cached("SELECT no, canonical FROM synqlite_table")?;
+    let mut rows = statement.query([])?;
+    let mut absent = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (no, canonical): (u32, String) = (row.get(0)?, row.get(1)?);
+        if catalog.position_of_no(no).is_none() {
+            absent.push(Tracked::unnumbered(no, &canonical, Table::absent(&canonical)));
+        }
+    }
+    Ok(absent)
+}
+
+/// Canonical names of all columns of a table, dropped and unknown ones too, by number.
+pub fn column_names(conn: &Connection, table: u32) -> Result<BTreeMap<u32, String>> {
+    let sql = "SELECT no, canonical FROM synqlite_column WHERE tbl = ?1";
+    let mut statement = conn.prepare_cached(sql)?;
+    let names = statement.query_map([table], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(names.collect::<Result<_, _>>()?)
+}
+
+/// Canonical names of the columns of a table that only other sites have ever had, by number.
+pub fn foreign_columns(conn: &Connection, table: u32) -> Result<BTreeMap<u32, String>> {
+    let sql = "SELECT no, canonical FROM synqlite_column WHERE tbl = ?1 AND since = -2";
+    let mut statement = conn.prepare_cached(sql)?;
+    let names = statement.query_map([table], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(names.collect::<Result<_, _>>()?)
+}
+
+/// Other sites lack these columns, so in some rows they may be unwritten.
+pub fn lacking(conn: &Connection, t: &Tracked, columns: &[u32]) -> Result<()> {
+    let sql = "UPDATE synqlite_column SET since = 0 WHERE tbl = ?1 AND no = ?2 AND since = -1";
+    let mut lacking = t.column_nos.iter().zip(&t.since);
+    lacking.try_for_each(|(no, since)| {
+        if *since == -1 && !columns.contains(no) {
+            conn.prepare_cached(sql)?.execute([t.no, *no])?;
+        }
+        Ok(())
+    })
+}
+
+/// Makes the triggers of a table anew and records how its schema is now. Its part of the journal
+/// must be empty.
 pub fn renew(conn: &Connection, t: &Tracked) -> Result<()> {
     drop_objects(conn, t.no)?;
-    record_columns(conn, t)?;
+    conn.execute("UPDATE synqlite_column SET name = NULL WHERE tbl = ?1", [t.no])?;
+    let sql = "INSERT OR REPLACE INTO synqlite_column(tbl, no, name, canonical, since) \
+               VALUES(?1, ?2, ?3, ?4, ?5)";
+    let mut statement = conn.prepare_cached(sql)?;
+    for (c, column) in t.table.columns.iter().enumerate() {
+        let (no, canonical) = (t.column_nos[c], &t.column_names[c]);
+        statement.execute(params![t.no, no, column.name, canonical, t.since[c]])?;
+    }
+    record_units(conn, t)?;
     capture::install(conn, t)?;
-    let sql = "UPDATE synqlite_table SET shape = ?2 WHERE no = ?1";
-    conn.execute(sql, params![t.no, t.table.describe()])?;
+    let sql = "UPDATE synqlite_table SET name = ?2, shape = ?3 WHERE no = ?1";
+    conn.execute(sql, params![t.no, t.table.name, t.table.describe()])?;
     Ok(())
 }
 
-fn record_columns(conn: &Connection, t: &Tracked) -> Result<()> {
-    let sql = "INSERT OR IGNORE INTO synqlite_column(tbl, no, name) VALUES(?1, ?2, ?3)";
+/// Records the units (R-GROUP) for which states are stored from now on.
+pub fn record_units(conn: &Connection, t: &Tracked) -> Result<()> {
+    conn.execute("DELETE FROM synqlite_unit WHERE tbl = ?1", [t.no])?;
+    let sql = "INSERT INTO synqlite_unit(tbl, unit, place, item) VALUES(?1, ?2, ?3, ?4)";
     let mut statement = conn.prepare_cached(sql)?;
-    for (column, no) in t.table.columns.iter().zip(&t.column_nos) {
-        statement.execute(params![t.no, no, column.name])?;
+    for (unit, group) in (0i64..).zip(&t.table.groups) {
+        for (place, &c) in (0i64..).zip(&group.columns) {
+            statement.execute(params![t.no, unit, place, t.column_nos[c]])?;
+        }
+        for (place, &f) in (group.columns.len() as i64..).zip(&group.foreign_keys) {
+            statement.execute(params![t.no, unit, place, t.key_names[f]])?;
+        }
     }
     Ok(())
 }
 
-fn drop_objects(conn: &Connection, no: u32) -> Result<()> {
+/// Removes the triggers of a table.
+pub fn drop_objects(conn: &Connection, no: u32) -> Result<()> {
     let suffix = format!("_{no}");
     for (kind, name) in own_objects(conn)? {
         if name.ends_with(&suffix) && capture::is_own(&name, no) {
@@ -111,6 +324,14 @@ fn drop_objects(conn: &Connection, no: u32) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn objects(conn: &Connection) -> Result<Objects> {
+    let sql = "SELECT name, tbl_name, sql FROM main.sqlite_master \
+               WHERE name LIKE 'synqlite\\_%' ESCAPE '\\' AND sql IS NOT NULL";
+    let mut statement = conn.prepare_cached(sql)?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// Everything of ours in the database, as (TABLE, INDEX or TRIGGER; name), triggers first and
@@ -122,4 +343,21 @@ pub fn own_objects(conn: &Connection) -> Result<Vec<(String, String)>> {
     let mut statement = conn.prepare(sql)?;
     let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// The units (R-GROUP) of a table as they were when its triggers were made: columns and canonical
+/// names of foreign keys.
+pub fn units(conn: &Connection, table: u32) -> Result<Vec<(Vec<u32>, Vec<String>)>> {
+    let sql = "SELECT unit, item FROM synqlite_unit WHERE tbl = ?1 ORDER BY unit, place";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query([table])?;
+    let mut units: BTreeMap<i64, (Vec<u32>, Vec<String>)> = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let unit = units.entry(row.get(0)?).or_default();
+        match row.get_ref(1)? {
+            rusqlite::types::ValueRef::Integer(_) => unit.0.push(row.get(1)?),
+            _ => unit.1.push(row.get(1)?),
+        }
+    }
+    Ok(units.into_values().collect())
 }

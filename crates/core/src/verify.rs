@@ -13,7 +13,7 @@ use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::replica::Replica;
 use crate::schema::{TableKind, quote};
-use crate::state::{self, Body, Segment, Stored};
+use crate::state::{self, Body, ENTRY_COLUMNS, Segment, Stored};
 use crate::status::windows;
 use crate::track::Loaded;
 use crate::{Error, Result};
@@ -331,13 +331,14 @@ impl Verify<'_> {
     /// Every state is consistent in itself.
     fn entries(&mut self, t: &Tracked, window: &Window) -> Result<()> {
         let now: BTreeSet<&Loc> = window.changed.values().map(|changed| &changed.now).collect();
-        let sql = "SELECT id, rid, loc, state, wants, position, kind IS NOT NULL \
-                   FROM synqlite_row WHERE tbl = ?1";
-        let mut statement = self.conn.prepare(sql)?;
+        let sql = format!(
+            "SELECT {ENTRY_COLUMNS}, wants, kind IS NOT NULL FROM synqlite_row WHERE tbl = ?1"
+        );
+        let mut statement = self.conn.prepare(&sql)?;
         let mut rows = statement.query([t.no])?;
         while let Some(row) = rows.next()? {
-            let (id, rid, state): (i64, Vec<u8>, Vec<u8>) = (row.get(0)?, row.get(1)?, row.get(3)?);
-            let Ok(stored) = state::decode(self.meta, t, id, &rid, row.get(2)?, &state) else {
+            let id: i64 = row.get(0)?;
+            let Ok(stored) = state::decode(self.meta, t, row) else {
                 self.found.row(
                     t,
                     || Ok(format!("{id} of synqlite_row")),
@@ -345,7 +346,7 @@ impl Verify<'_> {
                 )?;
                 continue;
             };
-            let (wants, position): (Option<i64>, i64) = (row.get(4)?, row.get(5)?);
+            let (position, wants): (i64, Option<i64>) = (row.get(4)?, row.get(5)?);
             let wrong = self.wrong(t, &stored, wants, position, row.get(6)?);
             if !wrong.is_empty() {
                 let name = self.name(t, &stored)?;
@@ -379,7 +380,7 @@ impl Verify<'_> {
         let header = [h.cl_stamp, h.inserted, h.deleted, h.reinserted, h.demoted];
         let stamps = header.into_iter().chain(state.groups.iter().map(|g| g.stamp));
         let what = [
-            (h.alive() && loc.is_none() && !conflict)
+            (h.alive() && loc.is_none() && !conflict && !state.fell_with_parent())
                 .then_some("it is alive, but not in the table"),
             (!h.alive() && loc.is_some() && !conflict)
                 .then_some("it is deleted, but placed in the table"),

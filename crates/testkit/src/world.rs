@@ -277,9 +277,11 @@ impl Site {
         rows(&self.app, self.family)
     }
 
-    /// The open conflicts, by kind and table, sorted.
+    /// The open conflicts, by kind and table, sorted; without those that an action of a foreign key
+    /// has when nobody disagreed.
     pub fn conflicts(&self) -> Result<Vec<String>> {
-        let list = self.replica.conflicts()?;
+        let mut list = self.replica.conflicts()?;
+        list.retain(|c| !["fk_cascade", "fk_parent_hidden", "set_null"].contains(&c.kind.as_str()));
         let mut named: Vec<_> =
             list.iter().map(|c| format!("conflict {} in {}", c.kind, c.table)).collect();
         named.sort();

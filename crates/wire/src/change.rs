@@ -16,7 +16,8 @@ pub struct Header {
     pub cl_stamp: Stamp,
     /// Latest insert.
     pub inserted: Stamp,
-    /// Latest delete.
+    /// Latest delete, of the row itself or by a foreign key's CASCADE: whoever did it had seen the
+    /// row as it was then.
     pub deleted: Stamp,
     /// Latest insert of a row that had existed before.
     pub reinserted: Stamp,
@@ -59,6 +60,12 @@ impl Header {
     pub fn delete(&mut self, stamp: Stamp) {
         self.cl += if self.cl.is_multiple_of(2) { 2 } else { 1 };
         self.cl_stamp = stamp;
+        self.deleted = self.deleted.max(stamp);
+    }
+
+    /// Records that CASCADE deleted the row with its parent. The row stays alive: that its parent
+    /// is gone is what hides it, so it comes back with its parent (R-FK-ACTION).
+    pub fn cascade(&mut self, stamp: Stamp) {
         self.deleted = self.deleted.max(stamp);
     }
 
@@ -207,6 +214,9 @@ mod tests {
         fn writes_only_move_up(mut header in header(), stamp in crate::strategies::stamp()) {
             let before = header;
             header.insert(stamp);
+            prop_assert!(at_least(&header, &before) && header.cl % 2 == 1);
+            let before = header;
+            header.cascade(stamp);
             prop_assert!(at_least(&header, &before) && header.cl % 2 == 1);
             let before = header;
             header.delete(stamp);

@@ -334,3 +334,31 @@ fn writes_without_effect_send_nothing() {
     pull(&lab, "C");
     lab.assert_equal(&["B", "C"]);
 }
+
+#[test]
+fn a_folder_outlives_a_schema_change() {
+    let lab = three();
+    lab.sql(
+        "A",
+        "ALTER TABLE note ADD COLUMN author; CREATE TABLE tag(id INTEGER PRIMARY KEY, name)",
+    );
+    lab.sql("A", "INSERT INTO note(rowid, text, author) VALUES(77, 'new', 'ann'); INSERT INTO tag(name) VALUES('x')");
+    push(&lab, "A");
+    pull(&lab, "B");
+    note(&lab, "B", "old schema");
+    push(&lab, "B");
+    lab.json(&["clone", &lab.folder(), &lab.db("D")]);
+    lab.sql(
+        "D",
+        "ALTER TABLE note ADD COLUMN author; CREATE TABLE tag(id INTEGER PRIMARY KEY, name)",
+    );
+    for site in ["D", "A", "C", "B", "D"] {
+        lab.json(&["sync", &lab.db(site)]);
+    }
+    let notes = "SELECT text || coalesce(author, '') FROM note WHERE text IN ('new', 'old schema') ORDER BY 1";
+    for site in ["A", "D"] {
+        assert_eq!(lab.rows(site, notes), ["newann", "old schema"]);
+        assert_eq!(lab.rows(site, "SELECT name FROM tag"), ["x"]);
+    }
+    lab.assert_equal(&["A", "B", "C", "D"]);
+}

@@ -220,12 +220,15 @@ fn save(
             let claims =
                 claims.chain(missing.iter().map(|(no, u, k)| (*no, u.as_str(), k.as_slice())));
             let waits = Waits {
-                references: kept_references(catalog, t, item),
+                references: state::kept_references(catalog, t, &item.stored),
                 claims: claims.collect(),
                 conflict: item.conflict.as_ref().map(|c| (c.kind, c.constraint.as_str())),
                 winner: item.winner.as_ref(),
             };
             state::record_waits(conn, meta, entry, &waits)?;
+        } else if let (Some(entry), true) = (item.stored.entry, item.waits()) {
+            // It may have had a conflict until now.
+            state::record_conflict(conn, entry, None, None)?;
         }
     }
     runs.finish(conn, t)
@@ -244,25 +247,6 @@ fn missing_parent(catalog: &Catalog, t: &Tracked, item: &Case) -> Option<(u32, S
     let key: Option<Vec<Value>> = fk.columns.iter().map(value).collect();
     let parent = catalog.by_name(&fk.parent)?;
     Some((parent.no, dangling_index(&fk.name), exact_key(&key?)))
-}
-
-/// References of a living row that its table does not show.
-fn kept_references<'c>(catalog: &Catalog, t: &Tracked, item: &'c Case) -> Vec<(u32, &'c Rid)> {
-    let mut kept = Vec::new();
-    if !item.alive() {
-        return kept;
-    }
-    for (g, group) in item.stored.state.groups.iter().enumerate() {
-        if let Body::Kept(cell) = &group.body {
-            let keys = t.table.groups[g].foreign_keys.iter().zip(&cell.refs);
-            let named = |(&f, rid): (&usize, &'c Option<Rid>)| {
-                let parent = catalog.by_name(&t.table.foreign_keys[f].parent)?;
-                Some((parent.no, rid.as_ref()?))
-            };
-            kept.extend(keys.filter_map(named));
-        }
-    }
-    kept
 }
 
 /// A row that arrived as it was born, and shows as it was born, can share a segment.

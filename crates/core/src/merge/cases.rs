@@ -69,6 +69,11 @@ impl Case {
         &self.stored.state.header
     }
 
+    /// Whether it is alive and shows nothing, or something else than was written.
+    pub fn waits(&self) -> bool {
+        self.alive() && (self.new.is_none() || !self.derived.is_empty())
+    }
+
     /// Stamp of the register that holds a column.
     pub fn stamp(&self, t: &Tracked, column: usize) -> Stamp {
         self.stored.state.groups[t.table.columns[column].group].stamp
@@ -91,6 +96,8 @@ pub(super) struct Cases<'a> {
     index: HashMap<(usize, Rid), usize>,
     /// Whether any row of the database waits for another row or a key.
     waits: bool,
+    /// Whether any conflict is open.
+    contested: bool,
     /// Cases up to here have been asked for their neighbours.
     asked: usize,
 }
@@ -99,7 +106,9 @@ impl<'a> Cases<'a> {
     pub fn new(lookup: Lookup<'a>, policies: &'a Policies) -> Result<Cases<'a>> {
         let judge = Judge::new(lookup.conn)?;
         let waits = state::anyone_waits(lookup.conn)?;
-        Ok(Cases { lookup, policies, judge, list: vec![], index: HashMap::new(), waits, asked: 0 })
+        let contested = state::any_conflict(lookup.conn)?;
+        let (list, index, asked) = (vec![], HashMap::new(), 0);
+        Ok(Cases { lookup, policies, judge, list, index, waits, contested, asked })
     }
 
     pub fn catalog(&self) -> &'a Catalog {
@@ -156,6 +165,9 @@ impl<'a> Cases<'a> {
     pub fn touched(&mut self, table: usize, stored: Stored) -> Result<usize> {
         let at = self.load(table, stored)?;
         self.list[at].touched = true;
+        if !self.contested {
+            return Ok(at);
+        }
         if let Some(old) = self.list[at].old.clone() {
             self.left(table, &old)?;
         }
@@ -199,7 +211,8 @@ impl<'a> Cases<'a> {
         Ok(())
     }
 
-    fn load(&mut self, table: usize, stored: Stored) -> Result<usize> {
+    /// Adds a row as it is.
+    pub fn load(&mut self, table: usize, stored: Stored) -> Result<usize> {
         if let Some(at) = self.get(table, &stored.rid) {
             return Ok(at);
         }
@@ -237,7 +250,10 @@ impl<'a> Cases<'a> {
     /// Whether what the case becomes can change what the rows that refer to it show.
     fn may_move_children(&self, at: usize) -> bool {
         let case = &self.list[at];
-        let Some(old) = &case.old else { return true };
+        let Some(old) = &case.old else {
+            // A row that was dead for long brings its children along only if it is shown again.
+            return case.alive() || case.news || case.touched;
+        };
         if !case.alive() || case.touched || case.news && !case.header().reinserted.is_zero() {
             return true;
         }

@@ -5,52 +5,83 @@
 //! earlier claim to a key the user has just given to another row, or that protects a row the user
 //! has just deleted. Such a row is demoted: its claims count from now. A deleted row that was shown
 //! only because another needed it, and no longer does, lives from now on. Rows whose obstacle the user
-//! removed come back (R-RETURN).
+//! removed come back (R-RETURN). And what a foreign key did to a row is written as if the user had
+//! done it, where the row would not show it by itself.
 
 use super::cases::Cases;
-use super::{Merged, apply, view};
+use super::{Merged, apply, show, view};
 use crate::Result;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Tracked};
+use crate::fold::{Acted, ActedOn};
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
-use crate::state::{self, Waits};
+use crate::state::{self, Body, GroupState, Waits};
 use rusqlite::Connection;
 use std::collections::BTreeSet;
-use synqlite_wire::{Rid, Value};
+use synqlite_wire::{Rid, Stamp, Value};
 
 /// More demotions than this in one fold mean that rows demote each other in a circle.
 const MAX_ROUNDS: usize = 50;
 
+/// What a fold wrote that others may depend on.
+pub(crate) struct Wrote {
+    /// Rows, by the numbers of their tables.
+    pub touched: Vec<(u32, Rid)>,
+    /// What rows of a table, by its position, were before: others may wait for their keys.
+    pub former: Vec<(usize, Vec<Value>)>,
+    /// Rows on which foreign keys acted.
+    pub acted: Vec<ActedOn>,
+}
+
 /// Shows what the rows a fold has written mean for the rows that wait, after demoting those that
-/// would contradict what the user sees. `former` is what rows of tables were before.
+/// would contradict what the user sees.
 pub(crate) fn compensate(
     conn: &Connection,
     meta: &mut Meta,
     catalog: &Catalog,
     policies: &Policies,
-    touched: &[(u32, Rid)],
-    former: &[(usize, Vec<Value>)],
+    wrote: Wrote,
+) -> Result<()> {
+    show(conn, meta, |meta, judged| {
+        attempt(conn, meta, catalog, policies, &wrote, wrote.acted.clone(), judged)
+    })
+}
+
+fn attempt(
+    conn: &Connection,
+    meta: &mut Meta,
+    catalog: &Catalog,
+    policies: &Policies,
+    wrote: &Wrote,
+    mut acted: Vec<ActedOn>,
+    judged: bool,
 ) -> Result<()> {
     for _ in 0..MAX_ROUNDS {
         let lookup = Lookup { conn, meta, catalog };
         let mut cases = Cases::new(lookup, policies)?;
+        for (no, rid, _) in &acted {
+            let Some(table) = catalog.position_of_no(*no) else { continue };
+            if let Some(stored) = state::of(conn, meta, &catalog.tables[table], rid)? {
+                cases.load(table, stored)?;
+            }
+        }
         let mut mine = BTreeSet::new();
-        for (no, rid) in touched {
+        for (no, rid) in &wrote.touched {
             let Some(table) = catalog.position_of_no(*no) else { continue };
             let stored = state::of(conn, meta, &catalog.tables[table], rid)?;
             if let Some(stored) = stored {
                 mine.insert(cases.touched(table, stored)?);
             }
         }
-        for (table, row) in former {
+        for (table, row) in &wrote.former {
             cases.left(*table, row)?;
         }
-        let tables: BTreeSet<u32> = touched.iter().map(|(no, _)| *no).collect();
+        let tables: BTreeSet<u32> = wrote.touched.iter().map(|(no, _)| *no).collect();
         for table in tables.into_iter().filter_map(|no| catalog.position_of_no(no)) {
             cases.unneeded(table)?;
         }
-        let view = view::settle(&mut cases, true)?;
+        let view = view::settle(&mut cases, judged)?;
         let (mut demoted, mut revived) = (BTreeSet::new(), BTreeSet::new());
         for (at, case) in cases.list.iter().enumerate() {
             let shown = view.rows.get(&at);
@@ -73,7 +104,11 @@ pub(crate) fn compensate(
                 demoted.extend(protectors(&cases, at));
             }
         }
-        if demoted.is_empty() && revived.is_empty() {
+        let contradicted = match demoted.is_empty() && revived.is_empty() {
+            true => contradicted(&cases, &view, &mut acted),
+            false => vec![],
+        };
+        if demoted.is_empty() && revived.is_empty() && contradicted.is_empty() {
             let mut merged = Merged::default();
             let list = view::decide(cases, view, &mut merged);
             return apply::apply(conn, meta, catalog, policies, list, &mut merged);
@@ -84,7 +119,20 @@ pub(crate) fn compensate(
             .map(|at| (of(at), false))
             .chain(revived.into_iter().map(|at| (of(at), true)))
             .collect();
+        let written: Vec<_> = contradicted.into_iter().map(|(at, acted)| (of(at), acted)).collect();
         drop(cases);
+        for ((table, mut stored), acted) in written {
+            let stamp = meta.tick(0);
+            match acted {
+                Acted::Deleted => stored.state.header.delete(stamp),
+                Acted::Set(g) => set(&mut stored.state.groups[g], &catalog.tables[table], g, stamp),
+            }
+            let t = &catalog.tables[table];
+            let entry = state::put(conn, meta, t, &stored, Some(meta.position))?;
+            let references = state::kept_references(catalog, t, &stored);
+            let waits = Waits { references, claims: vec![], conflict: None, winner: None };
+            state::record_waits(conn, meta, entry, &waits)?;
+        }
         for ((table, mut stored), revive) in changes {
             let stamp = meta.tick(0);
             let header = &mut stored.state.header;
@@ -104,6 +152,46 @@ pub(crate) fn compensate(
         }
     }
     Err(crate::Error::Damaged("rows that are hidden stand in each other's way in a circle".into()))
+}
+
+/// Rows that would not show by themselves what a foreign key did to them. They are taken off the
+/// list.
+fn contradicted(
+    cases: &Cases<'_>,
+    view: &view::View,
+    acted: &mut Vec<ActedOn>,
+) -> Vec<(usize, Acted)> {
+    let mut found = Vec::new();
+    acted.retain(|(no, rid, acted)| {
+        let table = cases.catalog().position_of_no(*no);
+        let Some(at) = table.and_then(|table| cases.get(table, rid)) else { return true };
+        let (case, shown) = (&cases.list[at], view.rows.get(&at));
+        let t = &cases.catalog().tables[case.table];
+        let same = match (acted, &case.old) {
+            (Acted::Deleted, None) => !case.alive() || shown.is_none(),
+            (Acted::Set(g), Some(old)) => {
+                let columns = &t.table.groups[*g].columns;
+                shown.is_some_and(|new| columns.iter().all(|&c| new[c] == old[c]))
+            }
+            // The user wrote it anew.
+            _ => true,
+        };
+        if !same {
+            found.push((at, acted.clone()));
+        }
+        same
+    });
+    found
+}
+
+/// What a reference shows becomes what was written.
+fn set(group: &mut GroupState, t: &Tracked, g: usize, stamp: Stamp) {
+    let body = std::mem::replace(&mut group.body, Body::Shown);
+    let previous = match body {
+        Body::Kept(cell) if t.table.groups[g].keeps_previous => Some(cell),
+        _ => None,
+    };
+    *group = GroupState { previous, ..GroupState::shown(stamp) };
 }
 
 /// The case that would show the integer key which another visible case shows until now.

@@ -3,25 +3,64 @@
 use super::words::{describe, list};
 use super::{Decision, Merged};
 use crate::catalog::{Catalog, Tracked};
-use crate::export::{shape, shown};
+use crate::export::shown;
 use crate::meta::Meta;
 use crate::refs::Lookup;
-use crate::state::{self, Body, GroupState, RowState, Stored};
-use crate::{Error, Result};
+use crate::schema::Table;
+use crate::state::stash::{self, Piece};
+use crate::state::{self, Body, GroupState, RowState, Stored, overlay};
+use crate::{Error, Result, track};
+use rusqlite::Connection;
 use synqlite_wire::{
-    Delta, Header, Register, Rid, RowChange, Stamp, TableShape, Value, VersionVector,
+    Cell, Delta, GroupShape, Header, Register, Rid, RowChange, Stamp, TableShape, Value,
+    VersionVector,
 };
 
-/// A table of a delta and the local table it means.
+/// A table of a delta and what it means here.
 pub(super) struct Matched {
-    /// Position of the local table.
-    pub position: usize,
-    /// Local group for each group of the delta.
-    pub groups: Vec<usize>,
+    /// Where it is.
+    pub place: Place,
+    /// What each group of the delta means.
+    pub units: Vec<Unit>,
 }
 
-/// Finds the local table and groups for each table of the delta that has changed rows.
-pub(super) fn match_tables(catalog: &Catalog, delta: &Delta) -> Result<Vec<Option<Matched>>> {
+/// Where a table of a delta is.
+pub(super) enum Place {
+    /// At this position of the catalog.
+    Here(usize),
+    /// Not in this database: its rows are kept for when it is, and for other sites.
+    Absent(Box<Tracked>),
+}
+
+impl Matched {
+    /// The table; without columns if it is not here.
+    pub fn table<'a>(&'a self, catalog: &'a Catalog) -> &'a Tracked {
+        match &self.place {
+            Place::Here(position) => &catalog.tables[*position],
+            Place::Absent(t) => t,
+        }
+    }
+}
+
+/// A group of a delta.
+pub(super) struct Unit {
+    /// Numbers of its columns in this file.
+    pub columns: Vec<u32>,
+    /// Canonical names of its foreign keys.
+    keys: Vec<String>,
+    /// The local group of just these columns and foreign keys, if there is one.
+    exact: Option<usize>,
+    /// Whether this database lacks one of the columns.
+    unknown: bool,
+}
+
+/// Finds what the tables of a delta with changed rows mean here. Tables and columns that are not
+/// known yet get numbers.
+pub(super) fn match_tables(
+    conn: &Connection,
+    catalog: &Catalog,
+    delta: &Delta,
+) -> Result<Vec<Option<Matched>>> {
     let mut used = vec![false; delta.tables.len()];
     for change in &delta.rows {
         let used = used.get_mut(change.table as usize);
@@ -29,34 +68,92 @@ pub(super) fn match_tables(catalog: &Catalog, delta: &Delta) -> Result<Vec<Optio
     }
     let tables = delta.tables.iter().zip(used);
     tables
-        .map(|(theirs, used)| if used { match_table(catalog, theirs).map(Some) } else { Ok(None) })
+        .map(|(theirs, used)| used.then(|| match_table(conn, catalog, theirs)).transpose())
         .collect()
 }
 
-fn match_table(catalog: &Catalog, theirs: &TableShape) -> Result<Matched> {
-    let differs = |how: String| Err(Error::SchemaDiffers { table: theirs.name.clone(), how });
-    let Some(position) = catalog.position(&theirs.name) else {
-        return differs("it is not replicated here".into());
+fn match_table(conn: &Connection, catalog: &Catalog, theirs: &TableShape) -> Result<Matched> {
+    let called = |name: &str| name.eq_ignore_ascii_case(&theirs.name);
+    let position = catalog.tables.iter().position(|t| called(&t.canonical));
+    let place = match position.or_else(|| catalog.position(&theirs.name)) {
+        Some(position) => Place::Here(position),
+        None => {
+            let no = track::number_of_table(conn, &theirs.name)?;
+            let table = Table::absent(&theirs.name);
+            Place::Absent(Box::new(Tracked::unnumbered(no, &theirs.name, table)))
+        }
     };
-    let ours = shape(&catalog.tables[position]);
-    let mut groups = Vec::new();
-    for group in &theirs.groups {
-        match ours.groups.iter().position(|g| g == group) {
-            Some(g) => groups.push(g),
+    let mut matched = Matched { place, units: vec![] };
+    let t = matched.table(catalog);
+    let units = theirs.groups.iter().map(|group| match_unit(conn, t, group));
+    let units = units.collect::<Result<Vec<_>>>()?;
+    let theirs: Vec<u32> = units.iter().flat_map(|unit| unit.columns.iter().copied()).collect();
+    track::lacking(conn, t, &theirs)?;
+    matched.units = units;
+    Ok(matched)
+}
+
+fn match_unit(conn: &Connection, t: &Tracked, theirs: &GroupShape) -> Result<Unit> {
+    let mut unit = Unit { columns: vec![], keys: theirs.refs.clone(), exact: None, unknown: false };
+    for name in &theirs.columns {
+        let called = |own: &String| own.eq_ignore_ascii_case(name);
+        // A column made here under the name that another was given elsewhere is the same one.
+        let own = t.table.columns.iter().position(|c| c.name.eq_ignore_ascii_case(name));
+        match t.column_names.iter().position(called).or(own) {
+            Some(c) => unit.columns.push(t.column_nos[c]),
             None => {
-                return differs(format!(
-                    "columns {} are not one unit here",
-                    group.columns.join(", ")
-                ));
+                unit.unknown = true;
+                unit.columns.push(track::number_of_column(conn, t.no, name)?);
             }
         }
     }
-    match ours.groups.iter().find(|g| !theirs.groups.contains(g)) {
-        Some(group) => {
-            differs(format!("columns {} are not one unit there", group.columns.join(", ")))
-        }
-        None => Ok(Matched { position, groups }),
+    unit.exact = t.table.groups.iter().position(|group| {
+        let columns = group.columns.iter().map(|&c| t.column_nos[c]);
+        let keys = group.foreign_keys.iter().map(|&f| &t.key_names[f]);
+        columns.eq(unit.columns.iter().copied()) && keys.eq(&unit.keys)
+    });
+    Ok(unit)
+}
+
+/// R-JOIN of a row whose table is not in this database. Returns whether it brought news.
+pub(super) fn keep(
+    conn: &Connection,
+    meta: &mut Meta,
+    t: &Tracked,
+    matched: &Matched,
+    change: &RowChange,
+) -> Result<bool> {
+    let position = meta.position;
+    let mut news = false;
+    for register in &change.registers {
+        let unit = &matched.units[register.group as usize];
+        news |= stash::put(conn, meta, t.no, &change.rid, &piece(t, unit, register)?, position)?;
     }
+    let found = state::of(conn, meta, t, &change.rid)?;
+    let known = found.as_ref().map(|stored| stored.state.header);
+    let header = known.unwrap_or(Header::NONE).join(&change.header);
+    if known != Some(header) {
+        news = true;
+        let state = RowState { header, groups: vec![] };
+        let place = found.map(|stored| (stored.entry, stored.loc));
+        let (entry, loc) = place.unwrap_or((None, None));
+        let stored = Stored { entry, rid: change.rid.clone(), loc, state };
+        state::put(conn, meta, t, &stored, Some(position))?;
+    }
+    Ok(news)
+}
+
+/// A register under the numbers of this file.
+fn piece(t: &Tracked, unit: &Unit, register: &Register) -> Result<Piece> {
+    fits(t, unit, register)?;
+    Ok(Piece {
+        columns: unit.columns.clone(),
+        keys: unit.keys.clone(),
+        stamp: register.stamp,
+        pinned: register.pinned,
+        cell: register.cell.clone(),
+        previous: register.previous.clone(),
+    })
 }
 
 /// A row that was news.
@@ -71,14 +168,15 @@ pub(super) struct Joined {
 
 /// R-JOIN of one row. `None` if it brought no news.
 pub(super) fn join(
-    lookup: Lookup<'_>,
-    t: &Tracked,
+    conn: &Connection,
+    meta: &mut Meta,
+    catalog: &Catalog,
     matched: &Matched,
     sender: &VersionVector,
     change: &RowChange,
     merged: &mut Merged,
 ) -> Result<Option<Joined>> {
-    let Lookup { conn, meta, .. } = lookup;
+    let t = matched.table(catalog);
     let found = state::of(conn, meta, t, &change.rid)?;
     let known = found.is_some();
     let mut stored = match found {
@@ -86,6 +184,9 @@ pub(super) fn join(
         None => {
             let mut state = RowState::born(t, Stamp::ZERO);
             state.header = Header::NONE;
+            for (g, group) in state.groups.iter_mut().enumerate() {
+                group.body = Body::Kept(t.default_cell(g));
+            }
             Stored { entry: None, rid: change.rid.clone(), loc: None, state }
         }
     };
@@ -104,28 +205,83 @@ pub(super) fn join(
     stored.state.header = header;
     let mut former = Vec::new();
     for register in &change.registers {
-        let g = matched.groups[register.group as usize];
-        let group = &mut stored.state.groups[g];
-        if known && concurrent(meta, sender, group, register) {
-            merged.decisions.extend(decide(t, g, group, register, &old, row(&old)));
-        }
-        if register.stamp > group.stamp {
-            check_cell(t, g, register)?;
-            if let Body::Kept(cell) = &group.body {
-                let refs = t.table.groups[g].foreign_keys.iter().zip(&cell.refs);
-                former.extend(refs.filter_map(|(&f, rid)| Some((f, rid.clone()?))));
+        let unit = &matched.units[register.group as usize];
+        if let Some(g) = unit.exact
+            && stored.state.groups[g].apart.is_empty()
+        {
+            let group = &mut stored.state.groups[g];
+            if known && concurrent(meta, sender, group, register) {
+                merged.decisions.extend(decide(t, g, group, register, &old, row(&old)));
             }
-            *group = GroupState {
-                stamp: register.stamp,
-                pinned: register.pinned,
-                previous: register.previous.clone(),
-                body: Body::Kept(register.cell.clone()),
-            };
+            if register.stamp > group.stamp {
+                fits(t, unit, register)?;
+                former.extend(kept(t, g, group));
+                *group = GroupState {
+                    pinned: register.pinned,
+                    previous: register.previous.clone(),
+                    body: Body::Kept(register.cell.clone()),
+                    ..GroupState::shown(register.stamp)
+                };
+                merged.columns += 1;
+                news = true;
+            }
+            continue;
+        }
+        let piece = piece(t, unit, register)?;
+        if unit.unknown {
+            let position = meta.position;
+            news |= stash::put(conn, meta, t.no, &change.rid, &piece, position)?;
+        }
+        let groups = stored.state.groups.iter().enumerate();
+        former.extend(groups.flat_map(|(g, group)| kept(t, g, group)));
+        if join_piece(Lookup { conn, meta, catalog }, t, &mut stored, &piece)? {
             merged.columns += 1;
             news = true;
         }
     }
     Ok(news.then_some(Joined { stored, old, former }))
+}
+
+/// The rows that a group refers to without showing it: (foreign key, row).
+fn kept(t: &Tracked, g: usize, group: &GroupState) -> Vec<(usize, Rid)> {
+    let Body::Kept(cell) = &group.body else { return vec![] };
+    let refs = t.table.groups[g].foreign_keys.iter().zip(&cell.refs);
+    refs.filter_map(|(&f, rid)| Some((f, rid.clone()?))).collect()
+}
+
+fn fits(t: &Tracked, unit: &Unit, register: &Register) -> Result<()> {
+    let fits =
+        |cell: &Cell| cell.values.len() == unit.columns.len() && cell.refs.len() == unit.keys.len();
+    if fits(&register.cell) && register.previous.as_ref().is_none_or(fits) {
+        return Ok(());
+    }
+    let table = &t.canonical;
+    Err(Error::Damaged(format!("a change of table {table}: it has other columns than it says")))
+}
+
+/// Joins a register of another schema into those columns of it that the table has.
+pub(crate) fn join_piece(
+    lookup: Lookup<'_>,
+    t: &Tracked,
+    stored: &mut Stored,
+    piece: &Piece,
+) -> Result<bool> {
+    let row = match &stored.loc {
+        Some(loc) => t.read(lookup.conn, loc)?,
+        None => None,
+    };
+    let mut news = false;
+    for (g, group) in stored.state.groups.iter_mut().enumerate() {
+        let before = |group: &GroupState| -> Result<Cell> {
+            match (&group.body, &row) {
+                (Body::Kept(cell), _) => Ok(cell.clone()),
+                (Body::Shown, Some(row)) => lookup.cell(t, g, row),
+                (Body::Shown, None) => Ok(t.default_cell(g)),
+            }
+        };
+        news |= overlay(t, g, group, piece, before)?;
+    }
+    Ok(news)
 }
 
 /// Whether this site and another wrote the register, neither having seen the other's write.
@@ -141,20 +297,6 @@ fn concurrent(meta: &Meta, sender: &VersionVector, ours: &GroupState, theirs: &R
 fn wrote_after_insert(meta: &Meta, state: &RowState) -> bool {
     let own = |g: &GroupState| g.stamp.site == meta.site && g.stamp > state.header.inserted;
     state.groups.iter().any(own)
-}
-
-fn check_cell(t: &Tracked, g: usize, register: &Register) -> Result<()> {
-    let group = &t.table.groups[g];
-    let fits = |cell: &synqlite_wire::Cell| {
-        cell.values.len() == group.columns.len() && cell.refs.len() == group.foreign_keys.len()
-    };
-    if fits(&register.cell) && register.previous.as_ref().is_none_or(fits) {
-        return Ok(());
-    }
-    Err(Error::SchemaDiffers {
-        table: t.table.name.clone(),
-        how: "a change has other columns".into(),
-    })
 }
 
 fn decide(

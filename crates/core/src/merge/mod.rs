@@ -24,7 +24,8 @@ mod unique;
 mod view;
 mod words;
 
-pub(crate) use compensate::{compensate, reshow};
+pub(crate) use compensate::{Wrote, compensate, reshow};
+pub(crate) use join::join_piece;
 pub(crate) use words::{describe, text};
 
 use crate::catalog::Catalog;
@@ -35,7 +36,7 @@ use crate::refs::Lookup;
 use crate::state;
 use crate::{Error, Result};
 use cases::Cases;
-use join::Joined;
+use join::{Joined, Place};
 use rusqlite::Connection;
 use synqlite_wire::Delta;
 
@@ -105,12 +106,12 @@ pub fn merge(
     if !force {
         check_skew(meta, delta, now_ms)?;
     }
+    let tables = join::match_tables(conn, catalog, delta)?;
     if history::enabled(conn)? {
-        let tables = join::match_tables(catalog, delta)?;
         for change in &delta.rows {
             let Some(matched) = &tables[change.table as usize] else { continue };
-            let t = &catalog.tables[matched.position];
-            history::receive(conn, meta, t, &matched.groups, change)?;
+            let columns: Vec<_> = matched.units.iter().map(|unit| &unit.columns[..]).collect();
+            history::receive(conn, meta, matched.table(catalog), &columns, change)?;
         }
     }
     meta.position += 1;
@@ -120,16 +121,20 @@ pub fn merge(
     }
     let mut merged = show(conn, meta, |meta, judged| {
         let mut merged = Merged::default();
-        let tables = join::match_tables(catalog, delta)?;
-        let lookup = Lookup { conn, meta, catalog };
         let mut rows: Vec<(usize, Joined)> = Vec::new();
         for change in &delta.rows {
             let Some(matched) = &tables[change.table as usize] else { continue };
-            let t = &catalog.tables[matched.position];
-            let joined = join::join(lookup, t, matched, &delta.upto, change, &mut merged)?;
-            rows.extend(joined.map(|joined| (matched.position, joined)));
+            let Place::Here(position) = matched.place else {
+                let t = matched.table(catalog);
+                merged.rows += u64::from(join::keep(conn, meta, t, matched, change)?);
+                continue;
+            };
+            let joined =
+                join::join(conn, meta, catalog, matched, &delta.upto, change, &mut merged)?;
+            rows.extend(joined.map(|joined| (position, joined)));
         }
-        merged.rows = rows.len() as u64;
+        merged.rows += rows.len() as u64;
+        let lookup = Lookup { conn, meta, catalog };
         let mut cases = Cases::new(lookup, policies)?;
         for (table, Joined { stored, old, former }) in rows {
             let at = cases.push(table, stored, old, true)?;
@@ -148,14 +153,14 @@ pub fn merge(
     Ok(merged)
 }
 
-/// Runs `attempt` trusting that no unique key is in the way, if no row is hidden or waiting; and
-/// again hearing all keys if SQLite says that one is.
+/// Runs `attempt` trusting that no unique key is in the way, if no conflict is open; and again
+/// hearing all keys if SQLite says that one is.
 fn show<T>(
     conn: &Connection,
     meta: &mut Meta,
     mut attempt: impl FnMut(&mut Meta, bool) -> Result<T>,
 ) -> Result<T> {
-    if !state::anyone_waits(conn)? {
+    if !state::any_conflict(conn)? {
         let mut trial = meta.clone();
         conn.execute_batch("SAVEPOINT synqlite_show")?;
         match attempt(&mut trial, false) {

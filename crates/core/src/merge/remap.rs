@@ -59,7 +59,7 @@ pub(super) fn grant(
 
 /// The largest key that any known row outside `except` asks for, visible or not.
 pub(super) fn highest(conn: &Connection, t: &Tracked, except: &BTreeSet<Loc>) -> Result<i64> {
-    let sql = "SELECT max(wants) FROM synqlite_row WHERE tbl = ?1";
+    let sql = "SELECT max(wants) FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL";
     let kept: Option<i64> = conn.prepare_cached(sql)?.query_row([t.no], |row| row.get(0))?;
     let loc = loc_sql(&t.table, "o.");
     let sql = format!("SELECT {loc} FROM {} AS o ORDER BY {loc} DESC", t.target());

@@ -101,7 +101,9 @@ pub(super) fn decide(mut cases: Cases<'_>, view: View, merged: &mut Merged) -> V
     let catalog = cases.catalog();
     for (at, case) in cases.list.iter_mut().enumerate() {
         case.new = rows.remove(&at);
-        case.conflict = conflicts.remove(&at);
+        let expected =
+            |c: &Conflict| c.kind == "fk_cascade" && case.stored.state.fell_with_parent();
+        case.conflict = conflicts.remove(&at).filter(|c| !expected(c));
         case.winner = case.conflict.as_ref().and_then(|c| c.winner).map(|w| rids[w].clone());
         case.claims = claims.remove(&at).unwrap_or_default();
         case.derived = derived.remove(&at).unwrap_or_default();
@@ -159,7 +161,7 @@ pub(super) fn compute(cases: &Cases<'_>, judged: bool) -> Result<View> {
         show.component(component.clone())?;
     }
     for &at in &show.revived {
-        if show.view.rows.contains_key(&at) {
+        if show.view.rows.contains_key(&at) && !cases.list[at].alive() {
             let conflict = conflict("restrict_revived", "", None);
             show.view.conflicts.insert(at, conflict);
         }
@@ -188,6 +190,8 @@ pub(super) struct Round {
     pub rows: BTreeMap<usize, Vec<Value>>,
     /// Groups whose reference an action on the parent's delete set to NULL or its default.
     nulled: BTreeMap<usize, BTreeSet<usize>>,
+    /// Cases among them whose reference is later than that delete.
+    unexpected: BTreeSet<usize>,
     /// The same for a change of the parent's key, and groups that show a row standing for another.
     overridden: BTreeMap<usize, BTreeSet<usize>>,
 }
@@ -196,6 +200,7 @@ pub(super) struct Round {
 pub(super) struct Displayed {
     pub row: Vec<Value>,
     nulled: BTreeSet<usize>,
+    unexpected: bool,
     overridden: BTreeSet<usize>,
 }
 
@@ -234,7 +239,9 @@ impl Show<'_, '_> {
             self.view.derived.entry(at).or_default().extend(groups);
         }
         for (&at, groups) in &round.nulled {
-            self.view.conflicts.entry(at).or_insert(conflict("set_null", "", None));
+            if round.unexpected.contains(&at) {
+                self.view.conflicts.entry(at).or_insert(conflict("set_null", "", None));
+            }
             self.view.derived.entry(at).or_default().extend(groups);
         }
         for (&at, groups) in &round.overridden {
@@ -258,6 +265,7 @@ impl Show<'_, '_> {
             ids: BTreeMap::new(),
             rows: BTreeMap::new(),
             nulled: BTreeMap::new(),
+            unexpected: BTreeSet::new(),
             overridden: BTreeMap::new(),
         };
         self.close(&mut round, mine);
@@ -329,9 +337,14 @@ impl Show<'_, '_> {
             let mut changed = false;
             for &at in live {
                 let fallback = fallbacks.get(&at).map_or(&none, |(groups, _)| groups);
-                let Displayed { row, nulled, overridden } = self.row(round, at, fallback)?;
+                let Displayed { row, nulled, unexpected, overridden } =
+                    self.row(round, at, fallback)?;
                 round.nulled.remove(&at);
+                round.unexpected.remove(&at);
                 round.overridden.remove(&at);
+                if unexpected {
+                    round.unexpected.insert(at);
+                }
                 if !nulled.is_empty() {
                     round.nulled.insert(at, nulled);
                 }
@@ -371,7 +384,7 @@ impl Show<'_, '_> {
                     if visible == Some(true) && !outlived {
                         continue;
                     }
-                    let dead = outlived || self.dead(fk, &rid);
+                    let dead = outlived || self.dead(round, fk, &rid);
                     let kind = if dead { "fk_cascade" } else { "fk_parent_hidden" };
                     round.hidden.insert(at, conflict(kind, &fk.name, None));
                     changed = true;
@@ -421,12 +434,24 @@ impl Show<'_, '_> {
         Some(stored.loc.is_some())
     }
 
-    fn dead(&self, fk: &ForeignKey, rid: &Rid) -> bool {
+    /// Whether the referenced row is dead, or was deleted with its own parent.
+    fn dead(&self, round: &Round, fk: &ForeignKey, rid: &Rid) -> bool {
         let Some(parent) = self.cases.catalog().position(&fk.parent) else { return true };
-        match self.meant(parent, rid) {
-            Some(p) => !self.cases.list[p].alive() && !self.revived.contains(&p),
-            None => false,
-        }
+        let Some(p) = self.meant(parent, rid) else { return false };
+        let hidden = round.hidden.get(&p).or_else(|| self.view.conflicts.get(&p));
+        !self.cases.list[p].alive() && !self.revived.contains(&p)
+            || hidden.is_some_and(|c| c.kind == "fk_cascade")
+    }
+
+    /// Whether a reference is later than the delete of the row that it is to, or that row is only
+    /// hidden: then it is no delete that the reference gave way to.
+    fn unexpected(&self, round: &Round, at: usize, fk: &ForeignKey, rid: &Rid) -> bool {
+        let parent = self.cases.catalog().position(&fk.parent);
+        let Some(p) = parent.and_then(|parent| self.meant(parent, rid)) else { return true };
+        let t = &self.cases.catalog().tables[self.cases.list[at].table];
+        let written = self.cases.list[at].stamp(t, fk.columns[0]);
+        let shown = self.visible(round, fk, rid) == Some(true);
+        !(shown || self.dead(round, fk, rid)) || written > self.cases.list[p].header().deleted
     }
 
     /// R-REMAP for the tables of the component.
@@ -463,6 +488,7 @@ impl Show<'_, '_> {
         let t = &self.cases.catalog().tables[case.table];
         let mut row = vec![Value::Null; t.table.columns.len()];
         let (mut nulled, mut changed) = (BTreeSet::new(), BTreeSet::new());
+        let mut unexpected = false;
         let cell = |g: usize| cell_shown(case, g, fallback);
         for (g, group) in t.table.groups.iter().enumerate() {
             group.columns.iter().zip(&cell(g).values).for_each(|(&c, v)| row[c] = v.clone());
@@ -513,10 +539,11 @@ impl Show<'_, '_> {
             if overridden {
                 changed.insert(g)
             } else {
+                unexpected |= self.unexpected(round, at, fk, rid);
                 nulled.insert(g)
             };
         }
-        Ok(Displayed { row, nulled, overridden: changed })
+        Ok(Displayed { row, nulled, unexpected, overridden: changed })
     }
 
     /// R-REF: shows the key that the referenced row shows; a hidden or dead one, what it kept.

@@ -26,8 +26,12 @@ pub(super) fn identity(draft: &Draft) -> Identity {
 /// Groups the columns of all tables. Foreign keys must have been resolved.
 pub(super) fn assign(drafts: &mut [Draft]) {
     let mut referenced: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
+    let mut acting_parents = BTreeSet::new();
     for key in drafts.iter().flat_map(|draft| &draft.table.foreign_keys) {
         referenced.entry(key.parent.clone()).or_default().extend(&key.parent_columns);
+        if key.enforced && !matches!(key.on_delete, Action::NoAction | Action::Restrict) {
+            acting_parents.insert(key.parent.clone());
+        }
     }
     for Draft { table, checks, .. } in drafts {
         let units = checks
@@ -44,6 +48,7 @@ pub(super) fn assign(drafts: &mut [Draft]) {
             |key: &&ForeignKey| !matches!(key.on_update, Action::NoAction | Action::Restrict);
         kept.extend(table.foreign_keys.iter().filter(acting).flat_map(|key| &key.columns));
         table.groups = groups(table, &group_of, &kept);
+        table.acts_on_delete = acting_parents.contains(&table.name);
         for (column, group) in table.columns.iter_mut().zip(group_of) {
             column.group = group;
         }

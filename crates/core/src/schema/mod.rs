@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+mod constant;
 mod describe;
 mod groups;
 mod order;
@@ -16,6 +17,7 @@ mod sql;
 #[cfg(test)]
 mod tests;
 
+pub use constant::constant;
 pub use read::read;
 pub use synqlite_wire::key::Collation;
 
@@ -41,6 +43,9 @@ pub struct Selection {
     pub only: Vec<String>,
     /// None of these.
     pub exclude: Vec<String>,
+    /// Whether a selection or policy that names what is not there is an error. It is when somebody
+    /// sets it; a replica may get a policy before the schema change that goes with it.
+    pub strict: bool,
 }
 
 /// Something that is not replicated.
@@ -100,6 +105,9 @@ pub struct Table {
     pub identity: Identity,
     /// Whether it is declared AUTOINCREMENT.
     pub autoincrement: bool,
+    /// Whether a delete of a row makes a foreign key act on rows of replicated tables: CASCADE, SET
+    /// NULL or SET DEFAULT.
+    pub acts_on_delete: bool,
     /// Whether it has any index, of any kind. VACUUM renumbers the rowids of a table without one.
     pub indexed: bool,
 }
@@ -213,7 +221,35 @@ impl Schema {
     }
 }
 
+impl ForeignKey {
+    /// Whether a delete or a change of the key of the parent sets its columns to NULL or defaults.
+    pub fn sets(&self) -> bool {
+        let sets = |action| matches!(action, Action::SetNull | Action::SetDefault);
+        self.enforced && (sets(self.on_delete) || sets(self.on_update))
+    }
+}
+
 impl Table {
+    /// A table that this database does not have: no columns, so no groups.
+    pub fn absent(name: &str) -> Table {
+        Table {
+            name: name.to_owned(),
+            columns: vec![],
+            generated: vec![],
+            kind: TableKind::WithoutRowid,
+            rowid_name: None,
+            primary_key: vec![],
+            key_collations: vec![],
+            foreign_keys: vec![],
+            uniques: vec![],
+            groups: vec![],
+            identity: Identity::Birth,
+            autoincrement: false,
+            acts_on_delete: false,
+            indexed: true,
+        }
+    }
+
     /// Position of the `INTEGER PRIMARY KEY` column, if the table has one.
     pub fn rowid_alias(&self) -> Option<usize> {
         match self.kind {

@@ -34,8 +34,9 @@ pub(super) struct Draft {
 /// Reads the schema of the `main` database. Call it in a transaction: it takes several statements.
 ///
 /// # Errors
-/// [`Error::NoTable`] if the selection names what is not a table, [`Error::Policy`] if a policy
-/// names an unknown table or column or asks for what the schema does not allow.
+/// With [`Selection::strict`], [`Error::NoTable`] if the selection names what is not a table, and
+/// [`Error::Policy`] if a policy names an unknown table or column or asks for what the schema does
+/// not allow.
 pub fn read(conn: &Connection, policies: &Policies, selection: &Selection) -> Result<Schema> {
     let inventory = Inventory::read(conn)?;
     let choice = Choice::new(&inventory, policies, selection)?;
@@ -51,11 +52,11 @@ pub fn read(conn: &Connection, policies: &Policies, selection: &Selection) -> Re
             Err(why) => skipped.push(Skipped { name: entry.name.clone(), why }),
         }
     }
-    let mut notes = references::resolve(&inventory, &mut drafts, policies)?;
+    let mut notes = references::resolve(&inventory, &mut drafts, policies, selection.strict)?;
     for draft in &mut drafts {
         draft.table.identity = groups::identity(draft);
     }
-    override_identity(&inventory, &mut drafts, policies)?;
+    override_identity(&inventory, &mut drafts, policies, selection.strict)?;
     drafts.iter_mut().for_each(|draft| claim_numbers(&mut draft.table));
     groups::assign(&mut drafts);
 
@@ -161,6 +162,7 @@ fn draft(
         groups: Vec::new(),
         identity: Identity::Birth,
         autoincrement,
+        acts_on_delete: false,
         // Our own pin is no index of the application's: else renewal would not make it again.
         indexed: indexes.iter().any(|index| !index.name.starts_with(crate::meta::PREFIX)),
     };
@@ -331,6 +333,7 @@ fn override_identity(
     inventory: &Inventory,
     drafts: &mut [Draft],
     policies: &Policies,
+    strict: bool,
 ) -> Result<()> {
     for (key, value) in &policies.0 {
         let Some(table) = key.strip_suffix(".identity") else { continue };
@@ -340,10 +343,17 @@ fn override_identity(
             "birth" => Identity::Birth,
             _ => return Err(wrong("it is either key or birth".to_string())),
         };
-        let entry = select::known_table(inventory, table).map_err(|e| wrong(e.to_string()))?;
+        let entry = match select::known_table(inventory, table) {
+            Err(error) if strict => return Err(wrong(error.to_string())),
+            Err(_) => continue,
+            Ok(entry) => entry,
+        };
         let draft = drafts.iter_mut().find(|draft| draft.table.name == entry.name);
         if let Some(Draft { table, .. }) = draft {
             if identity == Identity::Key && table.primary_key.is_empty() {
+                if !strict {
+                    continue;
+                }
                 return Err(wrong(format!(
                     "table {} has no primary key to identify rows by; leave it to birth",
                     table.name

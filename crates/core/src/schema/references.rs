@@ -13,6 +13,7 @@ pub(super) fn resolve(
     inventory: &Inventory,
     drafts: &mut [Draft],
     policies: &Policies,
+    strict: bool,
 ) -> Result<Vec<String>> {
     let mut notes = Vec::new();
     let mut resolved: Vec<Vec<ForeignKey>> = Vec::new();
@@ -35,10 +36,18 @@ pub(super) fn resolve(
     for (key, value) in &policies.0 {
         let Some(table) = key.strip_suffix(".refs") else { continue };
         let wrong = |why: String| Error::Policy { key: key.clone(), value: value.clone(), why };
-        let entry = select::known_table(inventory, table).map_err(|e| wrong(e.to_string()))?;
+        let entry = match select::known_table(inventory, table) {
+            Err(error) if strict => return Err(wrong(error.to_string())),
+            Err(_) => continue,
+            Ok(entry) => entry,
+        };
         let Some(child) = drafts.iter().position(|d| d.table.name == entry.name) else { continue };
         for part in policies.list(key) {
-            let logical = logical(inventory, drafts, &drafts[child].table, part).map_err(wrong)?;
+            let logical = match logical(inventory, drafts, &drafts[child].table, part) {
+                Err(why) if strict => return Err(wrong(why)),
+                Err(_) => continue,
+                Ok(logical) => logical,
+            };
             match logical {
                 Ok(key) => {
                     let keys = &mut resolved[child];

@@ -18,10 +18,11 @@ impl<'a> Choice<'a> {
         selection: &'a Selection,
     ) -> Result<Self> {
         let local = policies.list("local_tables");
-        for name in selection.only.iter().chain(&selection.exclude) {
+        let named = selection.only.iter().chain(&selection.exclude);
+        for name in named.filter(|_| selection.strict) {
             known_table(inventory, name)?;
         }
-        for name in &local {
+        for name in local.iter().filter(|_| selection.strict) {
             known_table(inventory, name).map_err(|why| Error::Policy {
                 key: "local_tables".to_string(),
                 value: local.join(","),

@@ -1,5 +1,6 @@
 //! Bytes of a stored row state and of a row identity, local to one file: sites are numbers.
 
+use super::stash::Piece;
 use super::{Body, GroupState, RowState};
 use crate::catalog::Tracked;
 use crate::meta::Meta;
@@ -12,6 +13,7 @@ const PINNED: u8 = 1;
 const PREVIOUS: u8 = 2;
 const KEPT: u8 = 4;
 const OWN_STAMP: u8 = 8;
+const APART: u8 = 16;
 
 /// Writes states and identities.
 pub struct Writer<'a> {
@@ -55,10 +57,18 @@ impl<'a> Writer<'a> {
             flags |= if group.pinned { PINNED } else { 0 };
             flags |= if group.previous.is_some() { PREVIOUS } else { 0 };
             flags |= if matches!(group.body, Body::Kept(_)) { KEPT } else { 0 };
-            flags |= if group.stamp == h.inserted { 0 } else { OWN_STAMP };
+            flags |= match (group.apart.is_empty(), group.stamp == h.inserted) {
+                (false, _) => APART,
+                (true, true) => 0,
+                (true, false) => OWN_STAMP,
+            };
             self.out.push(flags);
             if flags & OWN_STAMP != 0 {
                 self.put_stamp(group.stamp)?;
+            }
+            if flags & APART != 0 {
+                self.put(group.apart.len() as u64);
+                group.apart.iter().try_for_each(|&stamp| self.put_stamp(stamp))?;
             }
             if let Some(cell) = &group.previous {
                 self.put_cell(cell)?;
@@ -67,6 +77,22 @@ impl<'a> Writer<'a> {
                 self.put_cell(cell)?;
             }
         }
+        Ok(self.out)
+    }
+
+    /// The bytes of a register whose columns the table does not have.
+    pub fn piece(mut self, piece: &Piece) -> Result<Vec<u8>> {
+        self.put(piece.columns.len() as u64);
+        piece.columns.iter().for_each(|&no| self.put(u64::from(no)));
+        self.put(piece.keys.len() as u64);
+        piece.keys.iter().for_each(|key| self.put_bytes(key.as_bytes()));
+        let flags = if piece.pinned { PINNED } else { 0 };
+        self.out.push(flags | if piece.previous.is_some() { PREVIOUS } else { 0 });
+        self.put_stamp(piece.stamp)?;
+        if let Some(cell) = &piece.previous {
+            self.put_cell(cell)?;
+        }
+        self.put_cell(&piece.cell)?;
         Ok(self.out)
     }
 
@@ -158,8 +184,9 @@ impl<'a> Reader<'a> {
     }
 
     /// A row state, with one entry for each group that the table has now. `visible`: whether the
-    /// table has the row.
-    pub fn state(mut self, t: &Tracked, visible: bool) -> Result<RowState> {
+    /// table has the row. `position`: when it was stored; of columns that the table got later nobody
+    /// has written anything.
+    pub fn state(mut self, t: &Tracked, visible: bool, position: i64) -> Result<RowState> {
         let plain = self.byte()? & PLAIN != 0;
         let inserted = self.stamp()?;
         let mut header = Header::born(inserted);
@@ -170,27 +197,49 @@ impl<'a> Reader<'a> {
             header.reinserted = self.stamp()?;
             header.demoted = self.stamp()?;
         }
-        let mut groups = vec![GroupState::shown(inserted); t.table.groups.len()];
+        let mut groups = RowState::unchanged(t, inserted, position).groups;
         let mut known = vec![false; groups.len()];
         for _ in 0..self.number()? {
             let no = u32::try_from(self.number()?).map_err(|_| damaged())?;
             let flags = self.byte()?;
             let stamp = if flags & OWN_STAMP != 0 { self.stamp()? } else { inserted };
+            let apart = if flags & APART != 0 { self.number()? } else { 0 };
+            let apart = (0..apart).map(|_| self.stamp()).collect::<Result<Vec<_>>>()?;
+            let stamp = apart.iter().copied().max().unwrap_or(stamp);
             let previous = if flags & PREVIOUS != 0 { Some(self.cell()?) } else { None };
             let body = if flags & KEPT != 0 { Body::Kept(self.cell()?) } else { Body::Shown };
-            if let Some(g) = t.group_of_no(no) {
-                groups[g] = GroupState { stamp, pinned: flags & PINNED != 0, previous, body };
+            let Some(g) = t.group_of_no(no) else { continue };
+            // What was written to a column that was dropped and came back is gone.
+            let gone = body == Body::Shown
+                && t.table.groups[g].columns.iter().all(|&c| t.since[c] >= position);
+            if !gone {
+                groups[g] =
+                    GroupState { stamp, apart, pinned: flags & PINNED != 0, previous, body };
                 known[g] = true;
             }
         }
-        // A row that left its table before a column was added never had a value in it.
+        // A row that left its table before a column was added has its default there.
         for g in (0..groups.len()).filter(|&g| !visible && !known[g]) {
-            let group = &t.table.groups[g];
-            let values = vec![Value::Null; group.columns.len()];
-            let refs = vec![None; group.foreign_keys.len()];
-            groups[g].body = Body::Kept(Cell { values, refs });
+            groups[g].body = Body::Kept(t.default_cell(g));
         }
         Ok(RowState { header, groups })
+    }
+
+    /// A register whose columns the table does not have.
+    pub fn piece(mut self) -> Result<Piece> {
+        let (mut columns, mut keys) = (Vec::new(), Vec::new());
+        for _ in 0..self.number()? {
+            columns.push(u32::try_from(self.number()?).map_err(|_| damaged())?);
+        }
+        for _ in 0..self.number()? {
+            let name = String::from_utf8(self.long()?.to_vec());
+            keys.push(name.map_err(|_| damaged())?);
+        }
+        let flags = self.byte()?;
+        let stamp = self.stamp()?;
+        let previous = if flags & PREVIOUS != 0 { Some(self.cell()?) } else { None };
+        let (pinned, cell) = (flags & PINNED != 0, self.cell()?);
+        Ok(Piece { columns, keys, stamp, pinned, cell, previous })
     }
 
     fn byte(&mut self) -> Result<u8> {

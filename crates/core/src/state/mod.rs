@@ -7,17 +7,24 @@
 //! their own, which overrides the segment.
 
 mod codec;
+mod overlay;
 mod segment;
+pub mod stash;
 mod waits;
 
+pub use overlay::overlay;
 pub use segment::{COLUMNS as SEGMENT_COLUMNS, Runs, Segment};
-pub use waits::{Waits, anyone_waits, falls_back, record_waits, recorded, revived, table_of_entry};
+pub use waits::{
+    Waits, any_conflict, anyone_waits, awaited, kept_references, record_conflict, record_waits,
+    recorded, revived, table_of_entry,
+};
 
 use crate::catalog::{Loc, Tracked};
 use crate::meta::Meta;
 use crate::{Error, Result};
 use codec::{Reader, Writer};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, Row, params};
+use std::collections::{BTreeSet, HashSet};
 use synqlite_wire::{Cell, Header, Rid, Stamp, Value};
 
 /// State of one row: its existence and one register for each group of its table.
@@ -32,8 +39,11 @@ pub struct RowState {
 /// One register.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupState {
-    /// When and where it was written.
+    /// When and where it was written; the latest of its columns.
     pub stamp: Stamp,
+    /// Stamps of the single columns, where a schema that does not hold them together wrote one
+    /// alone (R-MIG); empty if all are `stamp`.
+    pub apart: Vec<Stamp>,
     /// A renumbering made permanent (R-PIN).
     pub pinned: bool,
     /// What was shown before the write, for groups that keep it.
@@ -54,7 +64,18 @@ pub enum Body {
 impl GroupState {
     /// A register written at `stamp` and shown.
     pub fn shown(stamp: Stamp) -> GroupState {
-        GroupState { stamp, pinned: false, previous: None, body: Body::Shown }
+        GroupState { stamp, apart: vec![], pinned: false, previous: None, body: Body::Shown }
+    }
+
+    /// When the `i`th column of the group was written.
+    pub fn column_stamp(&self, i: usize) -> Stamp {
+        self.apart.get(i).copied().unwrap_or(self.stamp)
+    }
+
+    /// Gives each column a stamp of its own, as few as say the same.
+    pub fn set_column_stamps(&mut self, stamps: Vec<Stamp>) {
+        self.stamp = stamps.iter().copied().max().unwrap_or(Stamp::ZERO);
+        self.apart = if stamps.iter().all(|s| *s == self.stamp) { vec![] } else { stamps };
     }
 }
 
@@ -65,10 +86,30 @@ impl RowState {
         RowState { header: Header::born(stamp), groups }
     }
 
+    /// A row that this file has had unchanged since `position`, inserted at `stamp`: of columns that
+    /// it got later nobody has written anything yet (R-MIG-ADD).
+    pub fn unchanged(t: &Tracked, stamp: Stamp, position: i64) -> RowState {
+        let mut state = RowState::born(t, stamp);
+        for (group, of) in state.groups.iter_mut().zip(&t.table.groups) {
+            let known = |&c: &usize| if t.since[c] < position { stamp } else { Stamp::ZERO };
+            if of.columns.iter().any(|&c| t.since[c] >= position) {
+                group.set_column_stamps(of.columns.iter().map(known).collect());
+            }
+        }
+        state
+    }
+
     /// Whether a segment can stand for it: inserted once, never written since, shown as it is.
     pub fn is_plain(&self) -> bool {
         let usual = GroupState::shown(self.header.inserted);
         self.header == Header::born(self.header.inserted) && self.groups.iter().all(|g| *g == usual)
+    }
+
+    /// Whether whoever deleted it with its parent had seen all there is to it: nothing of it is
+    /// later (R-FK-ACTION).
+    pub fn fell_with_parent(&self) -> bool {
+        let stamps = self.groups.iter().map(|g| g.stamp).chain([self.header.inserted]);
+        self.header.alive() && stamps.into_iter().all(|stamp| stamp <= self.header.deleted)
     }
 
     /// The primary key integer that the register of a rowid alias holds, if it is kept here.
@@ -102,8 +143,8 @@ pub struct Stored {
 ///
 /// A segment may span rowids that hold no row; then this answers for a row that never was.
 pub fn at(conn: &Connection, meta: &Meta, t: &Tracked, loc: &Loc) -> Result<Option<Stored>> {
-    let sql = "SELECT id, rid, loc, state FROM synqlite_row WHERE tbl = ?1 AND loc = ?2";
-    if let Some(stored) = entry(conn, meta, t, sql, params![t.no, loc])? {
+    let sql = format!("SELECT {ENTRY_COLUMNS} FROM synqlite_row WHERE tbl = ?1 AND loc = ?2");
+    if let Some(stored) = entry(conn, meta, t, &sql, params![t.no, loc])? {
         return Ok(Some(stored));
     }
     let Loc::Row(rowid) = loc else { return Ok(None) };
@@ -112,7 +153,7 @@ pub fn at(conn: &Connection, meta: &Meta, t: &Tracked, loc: &Loc) -> Result<Opti
     if own_entry(conn, meta, t, &rid)?.is_some() {
         return Ok(None);
     }
-    let state = RowState::born(t, segment.stamp(meta)?);
+    let state = RowState::unchanged(t, segment.stamp(meta)?, segment.position);
     Ok(Some(Stored { entry: None, rid, loc: Some(loc.clone()), state }))
 }
 
@@ -122,21 +163,21 @@ pub fn of(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid) -> Result<Opti
         return Ok(Some(stored));
     }
     let Rid::Birth { site, n } = rid else { return Ok(None) };
-    let Some(site) = meta.known_number(*site) else { return Ok(None) };
+    let Some(site) = meta.known_number(*site).filter(|_| t.is_here()) else { return Ok(None) };
     let Some((segment, rowid)) = Segment::of_birth(conn, t, site, *n)? else { return Ok(None) };
     let loc = Loc::Row(rowid);
     let sql = "SELECT 1 FROM synqlite_row WHERE tbl = ?1 AND loc = ?2";
     if conn.prepare_cached(sql)?.exists(params![t.no, loc])? || !t.exists(conn, &loc)? {
         return Ok(None);
     }
-    let state = RowState::born(t, segment.stamp(meta)?);
+    let state = RowState::unchanged(t, segment.stamp(meta)?, segment.position);
     Ok(Some(Stored { entry: None, rid: rid.clone(), loc: Some(loc), state }))
 }
 
 fn own_entry(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid) -> Result<Option<Stored>> {
     let Some(bytes) = known_bytes(meta, rid)? else { return Ok(None) };
-    let sql = "SELECT id, rid, loc, state FROM synqlite_row WHERE tbl = ?1 AND rid = ?2";
-    entry(conn, meta, t, sql, params![t.no, bytes])
+    let sql = format!("SELECT {ENTRY_COLUMNS} FROM synqlite_row WHERE tbl = ?1 AND rid = ?2");
+    entry(conn, meta, t, &sql, params![t.no, bytes])
 }
 
 /// Bytes of an identity. A site that has no number yet has no row here, hence `None`.
@@ -153,8 +194,8 @@ pub fn known_bytes(meta: &Meta, rid: &Rid) -> Result<Option<Vec<u8>>> {
 
 /// The row of an entry.
 pub fn entry_by_id(conn: &Connection, meta: &Meta, t: &Tracked, id: i64) -> Result<Option<Stored>> {
-    let sql = "SELECT id, rid, loc, state FROM synqlite_row WHERE id = ?1";
-    entry(conn, meta, t, sql, params![id])
+    let sql = format!("SELECT {ENTRY_COLUMNS} FROM synqlite_row WHERE id = ?1");
+    entry(conn, meta, t, &sql, params![id])
 }
 
 fn entry(
@@ -165,33 +206,50 @@ fn entry(
     params: &[&dyn rusqlite::ToSql],
 ) -> Result<Option<Stored>> {
     let mut statement = conn.prepare_cached(sql)?;
-    let found = statement
-        .query_row(params, |row| {
-            let bytes: (Vec<u8>, Vec<u8>) = (row.get(1)?, row.get(3)?);
-            Ok((row.get(0)?, bytes.0, row.get(2)?, bytes.1))
-        })
-        .optional()?;
-    let Some((id, rid, loc, state)) = found else { return Ok(None) };
-    Ok(Some(decode(meta, t, id, &rid, loc, &state)?))
+    let mut rows = statement.query(params)?;
+    rows.next()?.map(|row| decode(meta, t, row)).transpose()
 }
 
-/// A row from the columns of its entry.
-pub fn decode(
-    meta: &Meta,
-    t: &Tracked,
-    id: i64,
-    rid: &[u8],
-    loc: Option<Loc>,
-    state: &[u8],
-) -> Result<Stored> {
-    let rid = Reader::new(meta, rid).rid()?;
-    let state = Reader::new(meta, state).state(t, loc.is_some())?;
-    Ok(Stored { entry: Some(id), rid, loc, state })
+/// What [`decode`] reads, in this order.
+pub const ENTRY_COLUMNS: &str = "id, rid, loc, state, position";
+
+/// A row from its entry, whose first columns are the [`ENTRY_COLUMNS`].
+pub fn decode(meta: &Meta, t: &Tracked, row: &Row<'_>) -> Result<Stored> {
+    let (rid, state): (Vec<u8>, Vec<u8>) = (row.get(1)?, row.get(3)?);
+    let (loc, position): (Option<Loc>, i64) = (row.get(2)?, row.get(4)?);
+    let rid = Reader::new(meta, &rid).rid()?;
+    let state = Reader::new(meta, &state).state(t, loc.is_some(), position)?;
+    Ok(Stored { entry: Some(row.get(0)?), rid, loc, state })
 }
 
 /// An identity from its bytes.
 pub fn decode_rid(meta: &Meta, bytes: &[u8]) -> Result<Rid> {
     Reader::new(meta, bytes).rid()
+}
+
+/// Where the state places visible rows, in ascending order.
+///
+/// A segment may span rowids that never held a row; those are among them.
+pub fn places(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<BTreeSet<Loc>> {
+    let (mut places, mut own) = (BTreeSet::new(), HashSet::new());
+    let mut statement = conn.prepare("SELECT rid, loc FROM synqlite_row WHERE tbl = ?1")?;
+    let mut rows = statement.query([t.no])?;
+    while let Some(row) = rows.next()? {
+        own.insert(decode_rid(meta, row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?)?);
+        places.extend(row.get::<_, Option<Loc>>(1)?);
+    }
+    let sql = format!("SELECT {SEGMENT_COLUMNS} FROM synqlite_segment WHERE tbl = ?1");
+    let mut statement = conn.prepare(&sql)?;
+    let mut rows = statement.query([t.no])?;
+    while let Some(row) = rows.next()? {
+        let segment = Segment::from_row(row)?;
+        for rowid in segment.lo..=segment.hi {
+            if !own.contains(&segment.rid_at(meta, rowid)?) {
+                places.insert(Loc::Row(rowid));
+            }
+        }
+    }
+    Ok(places)
 }
 
 /// Forgets where a row is, so that another can be placed there.

@@ -1,8 +1,9 @@
 //! Rows that do not show what their registers say, and what they wait for: a row they refer to, or
 //! a unique key that another row has. Found again when that row or key changes (R-RETURN).
 
-use super::known_bytes;
+use super::{Body, Stored, known_bytes};
 use crate::Result;
+use crate::catalog::{Catalog, Tracked};
 use crate::meta::Meta;
 use rusqlite::{Connection, OptionalExtension, params};
 use synqlite_wire::Rid;
@@ -27,6 +28,43 @@ pub fn anyone_waits(conn: &Connection) -> Result<bool> {
     Ok(conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
 }
 
+/// Whether a conflict is open. Otherwise rows wait only for a parent that was deleted with them,
+/// and such rows stand in nobody's way.
+pub fn any_conflict(conn: &Connection) -> Result<bool> {
+    let sql = "SELECT EXISTS(SELECT 1 FROM synqlite_row WHERE kind IS NOT NULL)";
+    Ok(conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+}
+
+/// Whether some row refers to this one without showing it.
+pub fn awaited(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid) -> Result<bool> {
+    let Some(bytes) = known_bytes(meta, rid)? else { return Ok(false) };
+    let sql = "SELECT 1 FROM synqlite_reference WHERE tbl = ?1 AND rid = ?2";
+    Ok(conn.prepare_cached(sql)?.exists(params![t.no, bytes])?)
+}
+
+/// References of a living row that its table does not show: (table, row).
+pub fn kept_references<'s>(
+    catalog: &Catalog,
+    t: &Tracked,
+    stored: &'s Stored,
+) -> Vec<(u32, &'s Rid)> {
+    let mut kept = Vec::new();
+    if !stored.state.header.alive() {
+        return kept;
+    }
+    for (g, group) in stored.state.groups.iter().enumerate() {
+        if let Body::Kept(cell) = &group.body {
+            let keys = t.table.groups[g].foreign_keys.iter().zip(&cell.refs);
+            let named = |(&f, rid): (&usize, &'s Option<Rid>)| {
+                let parent = catalog.by_name(&t.table.foreign_keys[f].parent)?;
+                Some((parent.no, rid.as_ref()?))
+            };
+            kept.extend(keys.filter_map(named));
+        }
+    }
+    kept
+}
+
 /// Number of the table that an entry belongs to.
 pub fn table_of_entry(conn: &Connection, entry: i64) -> Result<Option<u32>> {
     let sql = "SELECT tbl FROM synqlite_row WHERE id = ?1";
@@ -45,13 +83,6 @@ pub fn revived(conn: &Connection, no: u32) -> Result<Vec<i64>> {
     let mut statement = conn.prepare_cached(sql)?;
     let entries = statement.query_map([no], |row| row.get(0))?;
     Ok(entries.collect::<Result<_, _>>()?)
-}
-
-/// Whether the row of an entry shows former values in place of what was written (R-FALLBACK).
-pub fn falls_back(conn: &Connection, entry: i64) -> Result<bool> {
-    let sql = "SELECT kind = 'fallback' FROM synqlite_row WHERE id = ?1";
-    let kind: Option<bool> = conn.prepare_cached(sql)?.query_row([entry], |row| row.get(0))?;
-    Ok(kind.unwrap_or(false))
 }
 
 /// Records what the row of an entry waits for, in place of what it waited for before.
@@ -73,7 +104,18 @@ pub fn record_waits(conn: &Connection, meta: &Meta, entry: i64, waits: &Waits<'_
         Some(rid) => known_bytes(meta, rid)?,
         None => None,
     };
-    let (kind, constraint) = waits.conflict.unzip();
+    record_conflict(conn, entry, waits.conflict, winner)
+}
+
+/// Records what keeps the row of an entry from showing its registers: kind, constraint, and the
+/// identity of the row that won.
+pub fn record_conflict(
+    conn: &Connection,
+    entry: i64,
+    conflict: Option<(&str, &str)>,
+    winner: Option<Vec<u8>>,
+) -> Result<()> {
+    let (kind, constraint) = conflict.unzip();
     let sql = "UPDATE synqlite_row SET kind = ?2, cons = ?3, winner = ?4 WHERE id = ?1 \
                AND (kind, cons, winner) IS NOT (?2, ?3, ?4)";
     conn.prepare_cached(sql)?.execute(params![entry, kind, constraint, winner])?;

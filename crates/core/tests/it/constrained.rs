@@ -70,9 +70,24 @@ fn dump(conn: &Connection) -> BTreeSet<String> {
     crate::site::dump(conn, &TABLES).into_iter().collect()
 }
 
+/// A site, and what it showed after its latest fold or merge.
+struct Seen {
+    site: Site,
+    shown: BTreeSet<String>,
+}
+
+impl Seen {
+    fn new(site: Site) -> Seen {
+        let shown = dump(&site.app);
+        Seen { site, shown }
+    }
+}
+
 /// INV-LOCAL: nothing that the site shows may change or go in a fold, but for a row that a record
-/// says shows something other than was written: its value may come back.
-fn fold(site: &mut Site) {
+/// says shows something other than was written: its value may come back. And nothing that the user
+/// changed or deleted since the latest fold may be as it was.
+fn fold(seen: &mut Seen) {
+    let site = &mut seen.site;
     let before = dump(&site.app);
     let shown = |c: &Conflict| {
         let values: Vec<_> = c.shown.iter().map(|(_, value)| format!("{value:?}")).collect();
@@ -83,14 +98,18 @@ fn fold(site: &mut Site) {
     let after = dump(&site.app);
     let lost: Vec<_> = before.difference(&after).filter(|row| !aside.contains(*row)).collect();
     assert!(lost.is_empty(), "a fold took back {lost:?}, now {after:?}");
+    let back: Vec<_> = after.difference(&before).filter(|row| seen.shown.contains(*row)).collect();
+    assert!(back.is_empty(), "a fold brought back {back:?}");
+    seen.shown = after;
     site.check();
 }
 
-fn pull(sites: &mut [Site], at: usize, other: usize) {
+fn pull(sites: &mut [Seen], at: usize, other: usize) {
     let [mine, theirs] = sites.get_disjoint_mut([at, other]).unwrap();
     fold(mine);
     fold(theirs);
-    mine.pull(theirs);
+    mine.site.pull(&mut theirs.site);
+    mine.shown = dump(&mine.site.app);
 }
 
 fn history(seed: u64) {
@@ -102,10 +121,10 @@ fn history(seed: u64) {
         0 => &[("p.on_unique", "unify")],
         _ => &[],
     };
-    let mut sites: Vec<Site> = vec![world.init_with("s0", &schema, policies)];
+    let mut sites = vec![Seen::new(world.init_with("s0", &schema, policies))];
     for i in 1..count {
-        let site = world.clone_site(&mut sites[0], &format!("s{i}"));
-        sites.push(site);
+        let site = world.clone_site(&mut sites[0].site, &format!("s{i}"));
+        sites.push(Seen::new(site));
     }
     let eager = r.below(2) == 0;
     for _ in 0..50 {
@@ -117,7 +136,7 @@ fn history(seed: u64) {
             }
         } else {
             let sql = statement(&mut r);
-            let _ = sites[at].app.execute_batch(&sql);
+            let _ = sites[at].site.app.execute_batch(&sql);
             std::thread::sleep(std::time::Duration::from_millis(1));
             if eager {
                 fold(&mut sites[at]);
@@ -133,6 +152,7 @@ fn history(seed: u64) {
             }
         }
     }
+    let sites: Vec<Site> = sites.into_iter().map(|seen| seen.site).collect();
     let records = |site: &Site| -> Vec<String> {
         let list = site.replica.conflicts().unwrap();
         list.iter().map(|c| format!("{} {} {} {:?}", c.id, c.kind, c.table, c.displaced)).collect()

@@ -263,3 +263,23 @@ fn policies_that_name_nothing_are_refused() {
     set("fire_on_merge", "KEEP").unwrap();
     set("T.on_unique", "unify").unwrap();
 }
+
+#[test]
+fn writing_part_of_a_key_settles_the_part_that_shows_a_former_value() {
+    let schema = "CREATE TABLE p(id TEXT PRIMARY KEY);
+        CREATE TABLE c(id TEXT PRIMARY KEY, p TEXT REFERENCES p(id), slot INT, UNIQUE(p, slot));
+        INSERT INTO p VALUES('P'),('Q'); INSERT INTO c VALUES('c1','P',0),('c2','Q',1);";
+    let world = World::new();
+    let mut a = world.init("a", schema);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("UPDATE c SET slot=1 WHERE id='c1'");
+    b.run("UPDATE c SET p='P' WHERE id='c2'");
+    settle(&mut a, &mut b);
+    assert_eq!(a.row("SELECT p, slot FROM c WHERE id='c2'"), "Q|1", "it lost (P,1)");
+    a.run("UPDATE c SET slot=2 WHERE id='c2'");
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.row("SELECT p, slot FROM c WHERE id='c2'"), "Q|2", "what the user saw");
+        assert!(site.replica.conflicts().unwrap().is_empty());
+    }
+}

@@ -38,8 +38,9 @@ struct Column {
     nullable: bool,
 }
 
-const ON_DELETE: [&str; 2] = ["NO ACTION", "RESTRICT"];
-const ON_UPDATE: [&str; 3] = ["NO ACTION", "CASCADE", "RESTRICT"];
+const ON_DELETE: [&str; 6] =
+    ["NO ACTION", "RESTRICT", "CASCADE", "CASCADE", "SET NULL", "SET DEFAULT"];
+const ON_UPDATE: [&str; 5] = ["NO ACTION", "CASCADE", "RESTRICT", "SET NULL", "SET DEFAULT"];
 
 impl Shape {
     /// The schema with the actions that `draw` gives it.

@@ -24,7 +24,7 @@ fn policies(set: &[(&str, &str)]) -> Policies {
 
 fn selection(only: &[&str], exclude: &[&str]) -> Selection {
     let owned = |names: &[&str]| names.iter().map(|name| name.to_string()).collect();
-    Selection { only: owned(only), exclude: owned(exclude) }
+    Selection { only: owned(only), exclude: owned(exclude), strict: true }
 }
 
 fn schema(sql: &str) -> Schema {
@@ -32,11 +32,11 @@ fn schema(sql: &str) -> Schema {
 }
 
 fn schema_with(sql: &str, set: &[(&str, &str)]) -> Schema {
-    read(&open(sql), &policies(set), &Selection::default()).unwrap()
+    read(&open(sql), &policies(set), &selection(&[], &[])).unwrap()
 }
 
 fn refused(sql: &str, set: &[(&str, &str)]) -> String {
-    let error = read(&open(sql), &policies(set), &Selection::default()).unwrap_err();
+    let error = read(&open(sql), &policies(set), &selection(&[], &[])).unwrap_err();
     assert!(matches!(error, Error::Policy { .. }), "{error}");
     error.to_string()
 }

@@ -1,0 +1,183 @@
+//! What foreign keys did and no user (R-FK-ACTION).
+//!
+//! A child that CASCADE deleted, or whose reference SET NULL or SET DEFAULT replaced, is in the
+//! journal like any other write. It was an action if it happened after its parent began to leave,
+//! by delete, REPLACE or change of key: until then the parent was there, and no action can follow.
+//! An action is no write: that the parent is gone is all there is to know, and from that every site
+//! derives what the child shows.
+
+use super::Befores;
+use super::former::{Formers, old_cells, place_of};
+use crate::catalog::{Loc, Tracked};
+use crate::journal::{self, Changed, Gone, Millis, Set, Window};
+use crate::refs::Lookup;
+use crate::schema::{Action, ForeignKey};
+use crate::{Result, state};
+use std::collections::BTreeMap;
+use synqlite_wire::{Cell, Rid, Value};
+
+/// What an action did to a row that was there at the last fold.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Acted {
+    /// It deleted the row.
+    Deleted,
+    /// It set references in this group.
+    Set(usize),
+}
+
+/// A row on which a foreign key acted: number of its table, the row, what happened.
+pub(crate) type ActedOn = (u32, Rid, Acted);
+
+/// References that an action replaced, by group: what they were just before, and when a user wrote
+/// that, if since the last fold.
+pub(super) type Replaced = BTreeMap<usize, (Cell, Option<Millis>)>;
+
+/// Tells actions from writes, by what the journal says of all tables.
+pub(super) struct Actions<'a> {
+    pub lookup: Lookup<'a>,
+    pub windows: &'a [Window],
+    pub formers: &'a Formers,
+}
+
+impl Actions<'_> {
+    /// Whether CASCADE deleted a row with this last image.
+    pub fn deleted(&self, t: &Tracked, gone: &Gone, row: &[Value]) -> Result<bool> {
+        let Some(at) = gone.began else { return Ok(false) };
+        for (f, fk) in t.table.foreign_keys.iter().enumerate() {
+            if fk.enforced && fk.on_delete == Action::Cascade && self.acted(t, f, row, at)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The references of a row that actions replaced and nobody wrote since.
+    pub fn replaced(&self, t: &Tracked, changed: &Changed) -> Result<Replaced> {
+        let mut replaced = Replaced::new();
+        if changed.set.is_empty() {
+            return Ok(replaced);
+        }
+        for (g, group) in t.table.groups.iter().enumerate() {
+            let numbered = group.columns.iter().map(|&c| (c, t.column_nos[c]));
+            let written = numbered.filter(|(_, no)| changed.written.contains_key(no));
+            let sets: Option<Vec<(usize, Set)>> =
+                written.map(|(c, no)| Some((c, *changed.set.get(&no)?))).collect();
+            let Some(sets) = sets else { continue };
+            let Some(first) = sets.iter().map(|(_, set)| *set).min_by_key(|set| set.image) else {
+                continue;
+            };
+            // Two actions on one group, with a write between them: what is left is written.
+            let alike = |set: &Set| set.image == first.image || set.since.is_none();
+            if !sets.iter().all(|(_, set)| alike(set)) || !self.all_set(t, g, &sets)? {
+                continue;
+            }
+            let Some(row) = journal::image(self.lookup.conn, t, first.image)? else { continue };
+            let cells = old_cells(&self.lookup, self.windows, self.formers, t, &row)?;
+            let since = sets.iter().filter_map(|(_, set)| set.since).max();
+            replaced.insert(g, (cells[g].clone(), since));
+        }
+        Ok(replaced)
+    }
+
+    /// Whether every one of these columns was set by an action.
+    fn all_set(&self, t: &Tracked, g: usize, sets: &[(usize, Set)]) -> Result<bool> {
+        for (column, set) in sets {
+            let Some(row) = journal::image(self.lookup.conn, t, set.image)? else {
+                return Ok(false);
+            };
+            let mut acted = false;
+            for &f in &t.table.groups[g].foreign_keys {
+                let fk = &t.table.foreign_keys[f];
+                let may = fk.sets() && fk.columns.contains(column);
+                acted = acted || may && self.acted(t, f, &row, set.image)?;
+            }
+            if !acted {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether the row that foreign key `f` of a former row refers to had begun to leave its key at
+    /// journal entry `at`.
+    fn acted(&self, t: &Tracked, f: usize, row: &[Value], at: i64) -> Result<bool> {
+        let fk = &t.table.foreign_keys[f];
+        let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
+        let Some(position) = self.lookup.catalog.position(&fk.parent) else { return Ok(false) };
+        if key.iter().any(Value::is_null) {
+            return Ok(false);
+        }
+        let Some(from) = place_of(&self.lookup, self.windows, self.formers, fk, &key)? else {
+            return Ok(false);
+        };
+        let window = &self.windows[position];
+        let deleted = match (window.gone.get(&from), window.changed.get(&from)) {
+            (Some(gone), _) => gone.began,
+            (None, Some(changed)) => changed.replaced.map(|replaced| replaced.began),
+            (None, None) => None,
+        };
+        let acts = !matches!(fk.on_delete, Action::NoAction | Action::Restrict);
+        Ok(acts && deleted.is_some_and(|began| began < at)
+            || fk.sets() && self.renamed(fk, position, &from, at)?)
+    }
+
+    /// Whether the row that was at `from` had its key changed, before journal entry `at`.
+    fn renamed(&self, fk: &ForeignKey, position: usize, from: &Loc, at: i64) -> Result<bool> {
+        let parent = &self.lookup.catalog.tables[position];
+        let Some(changed) = self.windows[position].changed.get(from) else { return Ok(false) };
+        let Some(previous) = changed.previous.filter(|&seq| seq < at) else { return Ok(false) };
+        let before = journal::image(self.lookup.conn, parent, previous)?;
+        let now = parent.read(self.lookup.conn, &changed.now)?;
+        let differs = |(before, now): (Vec<Value>, Vec<Value>)| {
+            fk.parent_columns.iter().any(|&c| before[c] != now[c])
+        };
+        Ok(matches!(fk.on_update, Action::SetNull | Action::SetDefault)
+            && before.zip(now).is_some_and(differs))
+    }
+}
+
+/// Adds to what the rows were what actions did to them.
+pub(super) fn mark(
+    actions: &Actions<'_>,
+    t: &Tracked,
+    window: &Window,
+    befores: &mut Befores,
+) -> Result<()> {
+    for (from, before) in befores {
+        if let (Some(gone), Some((row, _))) = (window.gone.get(from), &before.image) {
+            before.cascaded = actions.deleted(t, gone, row)?;
+        }
+        if let Some(changed) = window.changed.get(from) {
+            before.replaced = actions.replaced(t, changed)?;
+        }
+    }
+    Ok(())
+}
+
+impl super::Fold<'_> {
+    /// Keeps the references that actions replaced: the row shows something else, derived from what
+    /// became of its parent. What a user wrote just before counts as written.
+    pub(super) fn keep_replaced(
+        &mut self,
+        t: &Tracked,
+        stored: &mut state::Stored,
+        replaced: Replaced,
+        image: Option<&[Cell]>,
+    ) {
+        for (g, (cell, since)) in replaced {
+            let group = &mut stored.state.groups[g];
+            if let Some(ms) = since {
+                group.stamp = self.stamps[&ms];
+                group.apart.clear();
+                group.pinned = false;
+                let keeps = t.table.groups[g].keeps_previous;
+                group.previous = image.filter(|_| keeps).map(|cells| cells[g].clone());
+                group.body = state::Body::Kept(cell);
+                self.done.columns += 1;
+            } else if group.body == state::Body::Shown {
+                group.body = state::Body::Kept(cell);
+            }
+            self.acted.push((t.no, stored.rid.clone(), Acted::Set(g)));
+        }
+    }
+}

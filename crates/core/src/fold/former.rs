@@ -1,0 +1,133 @@
+//! What rows were at the last fold, by their before-images: which row a reference meant then, and
+//! where the row was that had a key.
+
+use crate::catalog::{Loc, Tracked};
+use crate::journal::{self, Changed, Window};
+use crate::refs::Lookup;
+use crate::schema::ForeignKey;
+use crate::{Result, state};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use synqlite_wire::key::{KeyPart, encode};
+use synqlite_wire::{Cell, Rid, Value};
+
+/// Journal entry with the before-image that tells most of a changed row.
+pub(super) fn image_of(changed: &Changed) -> Option<i64> {
+    changed.replaced.map(|r| r.image).or(changed.previous)
+}
+
+/// Cells of a before-image. Its references are to rows that had those keys before this fold.
+pub(super) fn old_cells(
+    lookup: &Lookup<'_>,
+    windows: &[Window],
+    formers: &Formers,
+    t: &Tracked,
+    row: &[Value],
+) -> Result<Vec<Cell>> {
+    let groups = t.table.groups.iter();
+    let cell = |group: &crate::schema::Group| -> Result<Cell> {
+        let values = group.columns.iter().map(|&c| row[c].clone()).collect();
+        let refs = group
+            .foreign_keys
+            .iter()
+            .map(|&fk| old_reference(lookup, windows, formers, t, fk, row));
+        Ok(Cell { values, refs: refs.collect::<Result<_>>()? })
+    };
+    groups.map(cell).collect()
+}
+
+fn old_reference(
+    lookup: &Lookup<'_>,
+    windows: &[Window],
+    formers: &Formers,
+    t: &Tracked,
+    fk: usize,
+    row: &[Value],
+) -> Result<Option<Rid>> {
+    let fk = &t.table.foreign_keys[fk];
+    let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
+    if key.iter().any(Value::is_null) {
+        return Ok(None);
+    }
+    let parent = lookup.parent(&fk.parent)?;
+    if let Some(from) = place_of(lookup, windows, formers, fk, &key)?
+        && let Some(stored) = state::at(lookup.conn, lookup.meta, parent, &from)?
+    {
+        return Ok(Some(stored.rid));
+    }
+    // The parent may have died in the same window; a key names it without its row.
+    let mut by_key = vec![Value::Null; parent.table.columns.len()];
+    for (&c, value) in fk.parent_columns.iter().zip(key) {
+        by_key[c] = value;
+    }
+    let Some(key) = lookup.key_rid(parent, &by_key)? else { return Ok(None) };
+    let rid = Rid::Key { key, generation: 0 };
+    Ok(state::of(lookup.conn, lookup.meta, parent, &rid)?.map(|stored| stored.rid))
+}
+
+/// Where the row was, at the last fold, that then had a key to which a foreign key refers.
+pub(super) fn place_of(
+    lookup: &Lookup<'_>,
+    windows: &[Window],
+    formers: &Formers,
+    fk: &ForeignKey,
+    key: &[Value],
+) -> Result<Option<Loc>> {
+    let parent = lookup.parent(&fk.parent)?;
+    let position = lookup.catalog.position(&fk.parent).unwrap_or(0);
+    let alias = parent.table.rowid_alias().map(|c| vec![c]);
+    if alias.as_ref() == Some(&fk.parent_columns) {
+        return Ok(key[0].as_integer().map(Loc::Row));
+    }
+    if let Some(from) = formers.place(lookup, windows, position, &fk.parent_columns, key)? {
+        return Ok(Some(from));
+    }
+    let now = parent.find(lookup.conn, &fk.parent_columns, key)?.into_iter().next();
+    let place = |now: Loc| {
+        let moved = windows[position].changed.iter().find(|(_, c)| c.now == now);
+        moved.map_or(now, |(from, _)| from.clone())
+    };
+    Ok(now.map(place))
+}
+
+/// Where rows were that have left their keys since the last fold, by those keys.
+#[derive(Default)]
+pub(super) struct Formers(RefCell<HashMap<(usize, Vec<usize>), Places>>);
+
+/// Where a row was, by the bytes of its key.
+type Places = HashMap<Vec<u8>, Loc>;
+
+impl Formers {
+    /// Where the row of the table at `position` was that had `key` at the last fold.
+    fn place(
+        &self,
+        lookup: &Lookup<'_>,
+        windows: &[Window],
+        position: usize,
+        columns: &[usize],
+        key: &[Value],
+    ) -> Result<Option<Loc>> {
+        let encoded =
+            |key: Vec<Value>| encode(&key.into_iter().map(KeyPart::Value).collect::<Vec<_>>());
+        let mut known = self.0.borrow_mut();
+        let entry = known.entry((position, columns.to_vec()));
+        let places = match entry {
+            Entry::Occupied(places) => places.into_mut(),
+            Entry::Vacant(empty) => {
+                let (t, window) = (&lookup.catalog.tables[position], &windows[position]);
+                let changed = window.changed.iter().filter_map(|(at, c)| Some((at, image_of(c)?)));
+                let gone = window.gone.iter().filter_map(|(at, g)| Some((at, g.image?)));
+                let mut places = HashMap::new();
+                for (from, seq) in changed.chain(gone) {
+                    if let Some(row) = journal::image(lookup.conn, t, seq)? {
+                        let key = columns.iter().map(|&c| row[c].clone()).collect();
+                        places.insert(encoded(key), from.clone());
+                    }
+                }
+                empty.insert(places)
+            }
+        };
+        Ok(places.get(&encoded(key.to_vec())).cloned())
+    }
+}

@@ -1,0 +1,371 @@
+//! Catches up with what the application did to its schema since the last command (R-MIG).
+//!
+//! Adding a column costs no stamp: nobody has written it, every row shows its default, and the first
+//! real write on any site wins (R-MIG-ADD). Registers that came from sites with a newer schema and
+//! were kept ([`crate::state::stash`]) are shown as soon as their columns are here.
+//!
+//! Rebuilding a table under its name, in the twelve steps of SQLite's documentation, may lose the
+//! triggers and renumber rowids. The rows are put back where they were. If the triggers are gone,
+//! nobody knows what was written since; then every row counts as written, at the earliest time that
+//! this site can still give, so that no change is lost and later ones of other sites win.
+
+use crate::Result;
+use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
+use crate::fold;
+use crate::journal::{self, Born, Changed, Gone, Window};
+use crate::merge;
+use crate::meta::Meta;
+use crate::refs::Lookup;
+use crate::replica::Work;
+use crate::schema::{Affinity, Column, Group, Identity, Table, TableKind, quote};
+use crate::state::{self, Body, ENTRY_COLUMNS, GroupState, Stored, stash};
+use crate::track::{self, Stale};
+use rusqlite::{Connection, params};
+use std::collections::{BTreeMap, BTreeSet};
+use synqlite_wire::{Rid, Stamp, Value};
+
+/// Brings metadata and triggers in step with the schema.
+pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
+    let loaded = track::load(work.conn, &work.policies)?;
+    work.catalog = loaded.catalog;
+    if !loaded.stale.is_empty() {
+        altered(work, &loaded.stale)?;
+    }
+    loaded.left.iter().try_for_each(|no| track::drop_objects(work.conn, *no))?;
+    let tables = track::unknown(work.conn, &work.policies, &work.catalog)?;
+    if !tables.is_empty() {
+        take_in(work, &tables)?;
+    }
+    Ok(())
+}
+
+/// Takes in tables, with the rows that they have and those that other sites told of.
+pub(crate) fn take_in(work: &mut Work<'_>, tables: &[Table]) -> Result<()> {
+    work.fold()?;
+    tables.iter().try_for_each(|table| track::track(work.conn, table))?;
+    // Now that all are known, references between old and new tables resolve.
+    let loaded = track::load(work.conn, &work.policies)?;
+    work.catalog = loaded.catalog;
+    work.meta.position += 1;
+    let stamp = work.meta.tick(work.now_ms);
+    let new = |t: &&Tracked| tables.iter().any(|table| table.name == t.table.name);
+    for t in work.catalog.tables.iter().filter(new) {
+        track::record_units(work.conn, t)?;
+        fold::adopt(work.conn, &mut work.meta, &work.catalog, t, stamp)?;
+    }
+    let numbers = work.catalog.tables.iter().filter(new).map(|t| t.no).collect();
+    if !loaded.stale.is_empty() {
+        altered(work, &loaded.stale)?;
+    }
+    show_stashed(work, &numbers, true)
+}
+
+/// Catches up with tables whose triggers no longer fit.
+fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>) -> Result<()> {
+    let Work { conn, meta, catalog, policies, .. } = work;
+    let of = |t: &Tracked| stale.get(&t.no);
+    for t in &catalog.tables {
+        if of(t).is_some() {
+            regroup(conn, meta, t)?;
+        }
+        if of(t).is_some_and(|s| s.gap) {
+            put_back(conn, meta, catalog, t)?;
+        }
+    }
+    let fresh = stale.iter().map(|(no, s)| (*no, s.fresh.clone())).collect();
+    fold::fold(conn, meta, catalog, policies, &fresh)?;
+    for t in catalog.tables.iter().filter(|t| of(t).is_some()) {
+        track::renew(conn, t)?;
+    }
+    show_stashed(work, &stale.keys().copied().collect(), false)?;
+    let Work { conn, meta, catalog, policies, .. } = work;
+    let window = |t: &Tracked| match of(t) {
+        Some(Stale { gap: true, .. }) => unnoticed(conn, meta, t),
+        Some(Stale { fresh, .. }) => filled(conn, meta, t, fresh),
+        None => Ok(Window::default()),
+    };
+    let windows = catalog.tables.iter().map(window).collect::<Result<Vec<_>>>()?;
+    if windows.iter().any(|window| !window.is_empty()) {
+        fold::fold_windows(conn, meta, catalog, policies, windows)?;
+    }
+    Ok(())
+}
+
+/// Stores states anew whose registers are of units that the schema no longer has (R-GROUP).
+fn regroup(conn: &Connection, meta: &mut Meta, t: &Tracked) -> Result<()> {
+    let was = track::units(conn, t.no)?;
+    let now: Vec<(Vec<u32>, Vec<String>)> = t.table.groups.iter().map(|g| unit(t, g)).collect();
+    let here = |no: &u32| t.column_nos.contains(no);
+    if was.iter().all(|unit| now.contains(unit) || !unit.0.iter().any(here)) {
+        return Ok(());
+    }
+    let old = as_it_was(t, &was);
+    let sql = format!("SELECT {ENTRY_COLUMNS} FROM synqlite_row WHERE tbl = ?1");
+    let mut statement = conn.prepare(&sql)?;
+    let mut rows = statement.query([t.no])?;
+    let mut entries = Vec::new();
+    while let Some(row) = rows.next()? {
+        entries.push(state::decode(meta, &old, row)?);
+    }
+    for mut stored in entries {
+        let row = match &stored.loc {
+            Some(loc) => t.read(conn, loc)?,
+            None => None,
+        };
+        let groups =
+            (0..now.len()).map(|g| regrouped(t, g, &now[g], &was, &stored, row.as_deref()));
+        stored.state.groups = groups.collect();
+        state::put(conn, meta, t, &stored, None)?;
+    }
+    Ok(())
+}
+
+fn unit(t: &Tracked, group: &Group) -> (Vec<u32>, Vec<String>) {
+    let columns = group.columns.iter().map(|&c| t.column_nos[c]);
+    let keys = group.foreign_keys.iter().map(|&f| t.key_names[f].clone());
+    (columns.collect(), keys.collect())
+}
+
+/// The table as far as its stored states are concerned, with the units that they were stored for.
+fn as_it_was(t: &Tracked, units: &[(Vec<u32>, Vec<String>)]) -> Tracked {
+    let mut old = Tracked::unnumbered(t.no, &t.canonical, Table::absent(&t.table.name));
+    for (group, (columns, keys)) in units.iter().enumerate() {
+        let first = old.column_nos.len();
+        for no in columns {
+            let now = t.column_nos.iter().position(|n| n == no);
+            old.column_nos.push(*no);
+            old.since.push(now.map_or(-1, |c| t.since[c]));
+            old.table.columns.push(Column {
+                name: String::new(),
+                declared_type: String::new(),
+                affinity: Affinity::Blob,
+                not_null: false,
+                default: None,
+                group,
+            });
+        }
+        old.table.groups.push(Group {
+            columns: (first..old.column_nos.len()).collect(),
+            foreign_keys: (0..keys.len()).collect(),
+            keeps_previous: false,
+        });
+    }
+    old
+}
+
+/// What group `g` of the table holds, of the units `was` in which the row was stored.
+fn regrouped(
+    t: &Tracked,
+    g: usize,
+    now: &(Vec<u32>, Vec<String>),
+    was: &[(Vec<u32>, Vec<String>)],
+    stored: &Stored,
+    row: Option<&[Value]>,
+) -> GroupState {
+    if let Some(same) = was.iter().position(|unit| unit == now) {
+        return stored.state.groups[same].clone();
+    }
+    let of = &t.table.groups[g];
+    let mut cell = t.default_cell(g);
+    let (mut stamps, mut kept, mut pinned) = (Vec::new(), row.is_none(), false);
+    for (i, no) in now.0.iter().enumerate() {
+        let unit = was.iter().position(|(columns, _)| columns.contains(no));
+        let group = unit.map(|u| (u, &stored.state.groups[u]));
+        let place = unit.and_then(|u| was[u].0.iter().position(|n| n == no)).unwrap_or(0);
+        stamps.push(group.map_or(Stamp::ZERO, |(_, group)| group.column_stamp(place)));
+        pinned |= group.is_some_and(|(_, group)| group.pinned);
+        match (group, row) {
+            (Some((u, GroupState { body: Body::Kept(old), .. })), _) => {
+                kept = true;
+                cell.values[i] = old.values.get(place).cloned().unwrap_or(Value::Null);
+                for (r, key) in now.1.iter().enumerate() {
+                    let from = was[u].1.iter().position(|k| k == key);
+                    if let Some(rid) = from.and_then(|from| old.refs.get(from)) {
+                        cell.refs[r].clone_from(rid);
+                    }
+                }
+            }
+            (_, Some(row)) => cell.values[i] = row[of.columns[i]].clone(),
+            _ => {}
+        }
+    }
+    let body = if kept { Body::Kept(cell) } else { Body::Shown };
+    let mut group = GroupState { body, pinned, ..GroupState::shown(Stamp::ZERO) };
+    group.set_column_stamps(stamps);
+    group
+}
+
+/// Gives the rows of a rebuilt table the rowids that they had. Only where no column shows the rowid:
+/// else it cannot have changed unnoticed.
+fn put_back(conn: &Connection, meta: &Meta, catalog: &Catalog, t: &Tracked) -> Result<()> {
+    let (TableKind::Rowid, Some(rowid)) = (t.table.kind, &t.table.rowid_name) else {
+        return Ok(());
+    };
+    let windows = journal::read(conn, catalog)?;
+    let Some(window) = catalog.position_of_no(t.no).and_then(|i| windows.get(i)) else {
+        return Ok(());
+    };
+    let mut free = state::places(conn, meta, t)?;
+    free.retain(|at| !window.gone.contains_key(at) && !window.changed.contains_key(at));
+    free.extend(window.changed.values().map(|changed| changed.now.clone()));
+    free.extend(window.born.keys().cloned());
+    let mut rows = table_locs(conn, t)?;
+    if free == rows {
+        return Ok(());
+    }
+    let mut moves: Vec<(Loc, Loc)> = Vec::new();
+    if t.table.identity == Identity::Key {
+        let lookup = Lookup { conn, meta, catalog };
+        for at in rows.clone() {
+            let Some(row) = t.read(conn, &at)? else { continue };
+            let Some(key) = lookup.key_rid(t, &row)? else { continue };
+            let known = state::of(conn, meta, t, &Rid::Key { key, generation: 0 })?;
+            let Some(was) = known.and_then(|known| known.loc) else { continue };
+            let was = window.changed.get(&was).map_or(was.clone(), |changed| changed.now.clone());
+            if free.remove(&was) {
+                rows.remove(&at);
+                moves.push((at, was));
+            }
+        }
+    }
+    // A copy keeps the order of the rows.
+    let last = |locs: &BTreeSet<Loc>| match locs.last() {
+        Some(Loc::Row(rowid)) => *rowid,
+        _ => 0,
+    };
+    let after =
+        last(&free).max(last(&rows)).max(last(&moves.iter().map(|(_, to)| to.clone()).collect()));
+    let further = (1..).map_while(|i| after.checked_add(i).map(Loc::Row));
+    moves.extend(rows.into_iter().zip(free.into_iter().chain(further)));
+    moves.retain(|(from, to)| from != to);
+    let name = quote(rowid);
+    let sql = format!("UPDATE {} SET {name} = ?2 WHERE {name} = ?1", t.target());
+    let mut statement = conn.prepare(&sql)?;
+    let below = format!("SELECT min({name}) FROM {}", t.target());
+    let below: i64 = conn.query_row(&below, [], |row| row.get(0))?;
+    let aside = |i: usize| below.min(0).checked_sub(1 + i as i64);
+    for (i, (from, _)) in moves.iter().enumerate() {
+        statement.execute(params![from, aside(i)])?;
+    }
+    for (i, (_, to)) in moves.iter().enumerate() {
+        statement.execute(params![aside(i), to])?;
+    }
+    Ok(())
+}
+
+fn table_locs(conn: &Connection, t: &Tracked) -> Result<BTreeSet<Loc>> {
+    let sql = format!("SELECT {} FROM {} AS o", loc_sql(&t.table, "o."), t.target());
+    let mut statement = conn.prepare(&sql)?;
+    let locs = statement.query_map([], |row| row.get(0))?;
+    Ok(locs.collect::<Result<_, _>>()?)
+}
+
+/// What may have happened to a table while its triggers were gone. Time 0 is the earliest that can
+/// still be given.
+fn unnoticed(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<Window> {
+    let (known, there) = (state::places(conn, meta, t)?, table_locs(conn, t)?);
+    let written: BTreeMap<u32, i64> = t.column_nos.iter().map(|&no| (no, 0)).collect();
+    let mut window = Window::default();
+    for loc in &there {
+        if known.contains(loc) {
+            window.changed.insert(loc.clone(), changed(loc, written.clone()));
+        } else {
+            let born = Born { at: 0, since: 0, written: BTreeMap::new() };
+            window.born.insert(loc.clone(), born);
+        }
+    }
+    for loc in known.difference(&there) {
+        let written = BTreeMap::new();
+        let gone =
+            Gone { at: 0, was: loc.clone(), image: None, previous: None, began: None, written };
+        window.gone.insert(loc.clone(), gone);
+    }
+    Ok(window)
+}
+
+fn changed(loc: &Loc, written: BTreeMap<u32, i64>) -> Changed {
+    Changed {
+        now: loc.clone(),
+        written,
+        replaced: None,
+        previous: None,
+        set: BTreeMap::new(),
+        last: 0,
+    }
+}
+
+/// Rows in which new columns hold something else than their default, although nobody is known to
+/// have written it: a rebuild filled them.
+fn filled(conn: &Connection, meta: &Meta, t: &Tracked, fresh: &[u32]) -> Result<Window> {
+    let mut window = Window::default();
+    for c in (0..t.column_nos.len()).filter(|&c| fresh.contains(&t.column_nos[c])) {
+        let column = &t.table.columns[c];
+        let sql = format!(
+            "SELECT {} FROM {} AS o WHERE o.{} IS NOT ({})",
+            loc_sql(&t.table, "o."),
+            t.target(),
+            quote(&column.name),
+            column.default.as_deref().unwrap_or("NULL"),
+        );
+        let mut statement = conn.prepare(&sql)?;
+        let mut locs = statement.query([])?;
+        while let Some(row) = locs.next()? {
+            let loc: Loc = row.get(0)?;
+            let Some(stored) = state::at(conn, meta, t, &loc)? else { continue };
+            let group = &stored.state.groups[column.group];
+            let place = t.table.groups[column.group].columns.iter().position(|&x| x == c);
+            if group.column_stamp(place.unwrap_or(0)).is_zero() && group.body == Body::Shown {
+                let entry = window.changed.entry(loc.clone());
+                let entry = entry.or_insert_with(|| changed(&loc, BTreeMap::new()));
+                entry.written.insert(t.column_nos[c], 0);
+            }
+        }
+    }
+    Ok(window)
+}
+
+/// R-MIG-STASH: registers whose columns are here now are joined into their rows, which then show
+/// them. `new`: the tables themselves were not here.
+fn show_stashed(work: &mut Work<'_>, tables: &BTreeSet<u32>, new: bool) -> Result<()> {
+    let Work { conn, meta, catalog, policies, .. } = work;
+    let mut found = BTreeSet::new();
+    for t in catalog.tables.iter().filter(|t| tables.contains(&t.no)) {
+        for rid in stash::rows(conn, meta, t.no, -1)? {
+            let Some(mut stored) = state::of(conn, meta, t, &rid)? else { continue };
+            let mut news = false;
+            for piece in stash::of(conn, meta, t.no, &rid)? {
+                news |= merge::join_piece(Lookup { conn, meta, catalog }, t, &mut stored, &piece)?;
+                if piece.columns.iter().all(|no| t.column_nos.contains(no)) {
+                    stash::remove(conn, meta, t.no, &rid, &piece)?;
+                }
+            }
+            if news {
+                if found.is_empty() {
+                    meta.position += 1;
+                }
+                state::put(conn, meta, t, &stored, Some(meta.position))?;
+                found.insert((t.no, rid));
+            }
+        }
+        if !new {
+            continue;
+        }
+        // Rows of which nothing was ever written but that they are there.
+        let sql = "SELECT rid FROM synqlite_row WHERE tbl = ?1 AND loc IS NULL AND kind IS NULL";
+        let mut statement = conn.prepare(sql)?;
+        let mut rows = statement.query([t.no])?;
+        while let Some(row) = rows.next()? {
+            let rid =
+                state::decode_rid(meta, row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?)?;
+            let stored = state::of(conn, meta, t, &rid)?;
+            if stored.is_some_and(|s| s.state.header.alive()) {
+                found.insert((t.no, rid));
+            }
+        }
+    }
+    if found.is_empty() {
+        return Ok(());
+    }
+    let found: Vec<_> = found.into_iter().collect();
+    merge::reshow(conn, meta, catalog, policies, &found)
+}

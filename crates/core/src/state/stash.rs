@@ -1,0 +1,93 @@
+//! Registers of columns that this file's schema does not have: of a newer schema, or of an older one
+//! that still has a column which was dropped here (R-MIG-STASH).
+//!
+//! They are kept as they came, given on to other sites, and shown once the schema has their columns.
+//! A register is kept under the columns that it was written for, so two schemas that hold different
+//! columns together do not overwrite each other's.
+
+use super::codec::{Reader, Writer};
+use super::{decode_rid, known_bytes};
+use crate::Result;
+use crate::meta::Meta;
+use rusqlite::{Connection, params};
+use synqlite_wire::{Cell, Rid, Stamp};
+
+/// A register as some schema wrote it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Piece {
+    /// Numbers of the columns it was written for.
+    pub columns: Vec<u32>,
+    /// Canonical names of the foreign keys among them, parallel to the references of its cells.
+    pub keys: Vec<String>,
+    /// When and where.
+    pub stamp: Stamp,
+    /// A renumbering made permanent (R-PIN).
+    pub pinned: bool,
+    /// What was written.
+    pub cell: Cell,
+    /// What was shown before.
+    pub previous: Option<Cell>,
+}
+
+impl Piece {
+    /// The name under which it is kept: numbers of its columns.
+    fn unit(&self) -> String {
+        self.columns.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// Keeps a register unless a later one of the same columns is there. Returns whether it was news.
+pub fn put(
+    conn: &Connection,
+    meta: &mut Meta,
+    table: u32,
+    rid: &Rid,
+    piece: &Piece,
+    position: i64,
+) -> Result<bool> {
+    let unit = piece.unit();
+    if of(conn, meta, table, rid)?.iter().any(|p| p.unit() == unit && p.stamp >= piece.stamp) {
+        return Ok(false);
+    }
+    let rid = Writer::new(&mut |site| meta.number(conn, site)).rid(rid)?;
+    let state = Writer::new(&mut |site| meta.number(conn, site)).piece(piece)?;
+    let sql = "INSERT OR REPLACE INTO synqlite_stash(tbl, rid, unit, position, state) \
+               VALUES(?1, ?2, ?3, ?4, ?5)";
+    conn.prepare_cached(sql)?.execute(params![table, rid, unit, position, state])?;
+    Ok(true)
+}
+
+/// What is kept for one row.
+pub fn of(conn: &Connection, meta: &Meta, table: u32, rid: &Rid) -> Result<Vec<Piece>> {
+    let Some(rid) = known_bytes(meta, rid)? else { return Ok(vec![]) };
+    let sql = "SELECT state FROM synqlite_stash WHERE tbl = ?1 AND rid = ?2 ORDER BY unit";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query(params![table, rid])?;
+    let mut pieces = Vec::new();
+    while let Some(row) = rows.next()? {
+        pieces.push(
+            Reader::new(meta, row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?).piece()?,
+        );
+    }
+    Ok(pieces)
+}
+
+/// Rows of a table for which something came after position `after`.
+pub fn rows(conn: &Connection, meta: &Meta, table: u32, after: i64) -> Result<Vec<Rid>> {
+    let sql = "SELECT DISTINCT rid FROM synqlite_stash WHERE tbl = ?1 AND position > ?2";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query(params![table, after])?;
+    let mut rids = Vec::new();
+    while let Some(row) = rows.next()? {
+        rids.push(decode_rid(meta, row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?)?);
+    }
+    Ok(rids)
+}
+
+/// Forgets a register that its table has now.
+pub fn remove(conn: &Connection, meta: &Meta, table: u32, rid: &Rid, piece: &Piece) -> Result<()> {
+    let Some(rid) = known_bytes(meta, rid)? else { return Ok(()) };
+    let sql = "DELETE FROM synqlite_stash WHERE tbl = ?1 AND rid = ?2 AND unit = ?3";
+    conn.prepare_cached(sql)?.execute(params![table, rid, piece.unit()])?;
+    Ok(())
+}

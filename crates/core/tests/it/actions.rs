@@ -1,0 +1,298 @@
+//! What foreign keys do is derived from what became of the parent, not recorded (R-FK-ACTION).
+
+use crate::site::{Site, World, settle};
+use synqlite_core::Verb;
+
+const CASCADE: &str = "CREATE TABLE p(id TEXT PRIMARY KEY, v);
+    CREATE TABLE c(id TEXT PRIMARY KEY, p TEXT REFERENCES p(id) ON DELETE CASCADE, v);
+    CREATE TABLE r(id TEXT PRIMARY KEY, p TEXT REFERENCES p(id));
+    INSERT INTO p VALUES('P',0),('Q',0); INSERT INTO c VALUES('c0','P',0),('c1','P',0);";
+
+const SET_NULL: &str = "CREATE TABLE p(id TEXT PRIMARY KEY, v);
+    CREATE TABLE c(id TEXT PRIMARY KEY, p TEXT REFERENCES p(id) ON DELETE SET NULL ON UPDATE SET NULL, v);
+    CREATE TABLE r(id TEXT PRIMARY KEY, p TEXT REFERENCES p(id));
+    INSERT INTO p VALUES('P',0),('Q',0); INSERT INTO c VALUES('c0','P',0),('c1','P',0);";
+
+fn pair(world: &World, schema: &str) -> (Site, Site) {
+    let mut a = world.init("a", schema);
+    let b = world.clone_site(&mut a, "b");
+    (a, b)
+}
+
+fn kinds(site: &Site) -> Vec<String> {
+    let records = site.replica.conflicts().unwrap();
+    records.iter().map(|c| format!("{}:{}", c.kind, c.row)).collect()
+}
+
+/// Both show `rows` and have these records.
+fn both(a: &Site, b: &Site, query: &str, rows: &[&str], records: &[&str]) {
+    for site in [a, b] {
+        assert_eq!(site.rows(query), rows);
+        assert_eq!(kinds(site), records);
+        assert_eq!(site.replica.verify().unwrap(), [""; 0]);
+    }
+}
+
+#[test]
+fn a_cascade_opens_no_record() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, CASCADE);
+    a.run("DELETE FROM p WHERE id='P'");
+    a.replica.fold().unwrap();
+    assert_eq!(kinds(&a), [""; 0]);
+    settle(&mut a, &mut b);
+    both(&a, &b, "SELECT * FROM c", &[], &[]);
+}
+
+#[test]
+fn a_child_that_the_deleter_never_saw_opens_a_record() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, CASCADE);
+    b.run("INSERT INTO c VALUES('c2','P',0)");
+    a.run("DELETE FROM p WHERE id='P'");
+    b.run("UPDATE c SET v=1 WHERE id='c1'");
+    settle(&mut a, &mut b);
+    both(&a, &b, "SELECT * FROM c", &[], &["fk_cascade:'c1'", "fk_cascade:'c2'"]);
+}
+
+#[test]
+fn a_protected_parent_keeps_the_children_that_its_delete_took_along() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, CASCADE);
+    a.run("DELETE FROM p WHERE id='P'");
+    b.run("INSERT INTO r VALUES('r','P')");
+    settle(&mut a, &mut b);
+    both(&a, &b, "SELECT id, p FROM c ORDER BY 1", &["c0|P", "c1|P"], &["restrict_revived:'P'"]);
+}
+
+#[test]
+fn a_restored_parent_brings_its_children_back() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, CASCADE);
+    a.run("DELETE FROM p WHERE id='P'");
+    b.run("INSERT INTO c VALUES('c2','P',0)");
+    settle(&mut a, &mut b);
+    let open = a.replica.conflicts().unwrap();
+    a.replica.settle_conflict(&open[0].id, Verb::Restore).unwrap();
+    settle(&mut a, &mut b);
+    both(&a, &b, "SELECT id FROM c ORDER BY 1", &["c0", "c1", "c2"], &[]);
+}
+
+#[test]
+fn a_restored_grandparent_brings_all_back() {
+    let schema = "CREATE TABLE n(id TEXT PRIMARY KEY, up TEXT REFERENCES n(id) ON DELETE CASCADE);
+        INSERT INTO n VALUES('a',NULL),('b','a'),('c','b')";
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, schema);
+    a.run("DELETE FROM n WHERE id='a'");
+    b.run("INSERT INTO n VALUES('d','c')");
+    settle(&mut a, &mut b);
+    both(&a, &b, "SELECT * FROM n", &[], &["fk_cascade:'d'"]);
+    let open = a.replica.conflicts().unwrap();
+    a.replica.settle_conflict(&open[0].id, Verb::Restore).unwrap();
+    settle(&mut a, &mut b);
+    both(&a, &b, "SELECT id FROM n ORDER BY 1", &["a", "b", "c", "d"], &[]);
+}
+
+#[test]
+fn a_parent_inserted_anew_does_not_revive_the_children_of_the_old_one() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, CASCADE);
+    a.run("DELETE FROM p WHERE id='P'");
+    settle(&mut a, &mut b);
+    b.run("INSERT INTO p VALUES('P',1)");
+    b.replica.fold().unwrap();
+    settle(&mut a, &mut b);
+    both(&a, &b, "SELECT * FROM c", &[], &[]);
+    b.run("INSERT INTO c VALUES('c0','P',5)");
+    settle(&mut a, &mut b);
+    both(&a, &b, "SELECT * FROM c", &["c0|P|5"], &[]);
+}
+
+#[test]
+fn a_parent_replaced_takes_its_children_along() {
+    for recursive in ["ON", "OFF"] {
+        let world = World::new();
+        let (mut a, mut b) = pair(&world, CASCADE);
+        a.run(&format!("PRAGMA recursive_triggers={recursive}"));
+        a.run("INSERT OR REPLACE INTO p VALUES('P',1)");
+        settle(&mut a, &mut b);
+        both(&a, &b, "SELECT * FROM c", &[], &[]);
+        assert_eq!(b.row("SELECT v FROM p WHERE id='P'"), "1");
+    }
+}
+
+#[test]
+fn a_child_moved_elsewhere_meanwhile_survives() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, CASCADE);
+    b.run("UPDATE c SET p='Q' WHERE id='c0'");
+    a.run("DELETE FROM p WHERE id='P'");
+    b.run("UPDATE c SET p='Q' WHERE id='c1'");
+    settle(&mut a, &mut b);
+    both(&a, &b, "SELECT id, p FROM c ORDER BY 1", &["c0|Q", "c1|Q"], &[]);
+}
+
+#[test]
+fn a_child_deleted_by_its_user_stays_deleted() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, CASCADE);
+    // In one instant, so that only the order of the entries tells.
+    a.run("BEGIN; DELETE FROM c WHERE id='c0'; DELETE FROM p WHERE id='P'; COMMIT");
+    b.run("UPDATE c SET p='Q'; INSERT INTO r VALUES('r','P')");
+    settle(&mut a, &mut b);
+    both(&a, &b, "SELECT id, p FROM c", &["c1|Q"], &["restrict_revived:'P'"]);
+}
+
+#[test]
+fn a_row_that_refers_to_itself_is_deleted_for_good() {
+    let schema = "CREATE TABLE n(id TEXT PRIMARY KEY, up TEXT REFERENCES n(id) ON DELETE CASCADE);
+        INSERT INTO n VALUES('a','a'),('b','c'),('c','b')";
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, schema);
+    a.run("DELETE FROM n WHERE id='a'; DELETE FROM n WHERE id='b'");
+    settle(&mut a, &mut b);
+    both(&a, &b, "SELECT * FROM n", &[], &[]);
+}
+
+#[test]
+fn a_cascade_that_nothing_explains_is_a_delete() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, CASCADE);
+    // The parent was never known elsewhere.
+    a.run(
+        "INSERT INTO p VALUES('N',0); UPDATE c SET p='N' WHERE id='c0'; DELETE FROM p WHERE id='N'",
+    );
+    settle(&mut a, &mut b);
+    both(&a, &b, "SELECT id FROM c", &["c1"], &[]);
+    // The child came after the parent's new life began.
+    a.run("INSERT OR REPLACE INTO p VALUES('Q',1); UPDATE c SET p='Q'; DELETE FROM c");
+    settle(&mut a, &mut b);
+    both(&a, &b, "SELECT id FROM c", &[], &[]);
+}
+
+#[test]
+fn cascaded_children_protect_nobody() {
+    let schema = "CREATE TABLE x(id TEXT PRIMARY KEY); CREATE TABLE w(id TEXT PRIMARY KEY);
+        CREATE TABLE y(id TEXT PRIMARY KEY, x TEXT REFERENCES x(id) ON DELETE CASCADE, w TEXT REFERENCES w(id));
+        INSERT INTO x VALUES('X'); INSERT INTO w VALUES('W'); INSERT INTO y VALUES('Y','X','W')";
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, schema);
+    a.run("DELETE FROM x");
+    a.replica.fold().unwrap();
+    a.run("DELETE FROM w");
+    settle(&mut a, &mut b);
+    both(&a, &b, "SELECT id FROM x UNION SELECT id FROM w UNION SELECT id FROM y", &[], &[]);
+}
+
+#[test]
+fn a_set_null_opens_no_record_and_is_undone_with_the_delete() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, SET_NULL);
+    a.run("DELETE FROM p WHERE id='P'");
+    a.replica.fold().unwrap();
+    assert_eq!(kinds(&a), [""; 0]);
+    let mut c = world.clone_site(&mut b, "c");
+    b.pull(&mut a);
+    both(&a, &b, "SELECT id, p FROM c ORDER BY 1", &["c0|NULL", "c1|NULL"], &[]);
+    c.run("INSERT INTO r VALUES('r','P')");
+    b.pull(&mut c);
+    a.pull(&mut b);
+    both(&a, &b, "SELECT id, p FROM c ORDER BY 1", &["c0|P", "c1|P"], &["restrict_revived:'P'"]);
+}
+
+#[test]
+fn a_reference_made_after_the_delete_opens_a_record() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, SET_NULL);
+    a.run("DELETE FROM p WHERE id='P'");
+    b.run("INSERT INTO c VALUES('c2','P',0)");
+    settle(&mut a, &mut b);
+    let rows = ["c0|NULL", "c1|NULL", "c2|NULL"];
+    both(&a, &b, "SELECT id, p FROM c ORDER BY 1", &rows, &["set_null:'c2'"]);
+}
+
+#[test]
+fn a_user_who_writes_null_wrote_null() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, SET_NULL);
+    a.run("UPDATE c SET p=NULL WHERE id='c0'; DELETE FROM p WHERE id='P'");
+    b.run("INSERT INTO r VALUES('r','P')");
+    settle(&mut a, &mut b);
+    let rows = ["c0|NULL", "c1|P"];
+    both(&a, &b, "SELECT id, p FROM c ORDER BY 1", &rows, &["restrict_revived:'P'"]);
+}
+
+#[test]
+fn the_last_write_of_a_reference_decides() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, SET_NULL);
+    a.run("UPDATE c SET p='Q' WHERE id='c0'");
+    a.run("DELETE FROM p");
+    a.run("INSERT INTO p VALUES('N',0); UPDATE c SET p='N' WHERE id='c1'");
+    b.run("INSERT INTO r VALUES('r','Q')");
+    settle(&mut a, &mut b);
+    let rows = ["c0|Q", "c1|N"];
+    both(&a, &b, "SELECT id, p FROM c ORDER BY 1", &rows, &["restrict_revived:'Q'"]);
+}
+
+#[test]
+fn a_null_for_a_changed_key_is_derived() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, SET_NULL);
+    a.run("UPDATE p SET id='R' WHERE id='P'");
+    settle(&mut a, &mut b);
+    both(&a, &b, "SELECT id, p FROM c ORDER BY 1", &["c0|NULL", "c1|NULL"], &[]);
+    b.run("UPDATE c SET p='R' WHERE id='c0'");
+    settle(&mut a, &mut b);
+    both(&a, &b, "SELECT id, p FROM c ORDER BY 1", &["c0|R", "c1|NULL"], &[]);
+}
+
+#[test]
+fn a_default_set_by_a_delete_goes_when_the_parent_returns() {
+    let schema = "CREATE TABLE p(id TEXT PRIMARY KEY);
+        CREATE TABLE c(id TEXT PRIMARY KEY, p TEXT DEFAULT 'D' REFERENCES p(id) ON DELETE SET DEFAULT);
+        CREATE TABLE r(id TEXT PRIMARY KEY, p TEXT REFERENCES p(id));
+        INSERT INTO p VALUES('P'),('D'); INSERT INTO c VALUES('c0','P');";
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, schema);
+    a.run("DELETE FROM p WHERE id='P'");
+    let mut c = world.clone_site(&mut b, "c");
+    settle(&mut a, &mut b);
+    both(&a, &b, "SELECT id, p FROM c", &["c0|D"], &[]);
+    c.run("INSERT INTO r VALUES('r','P')");
+    b.pull(&mut c);
+    a.pull(&mut b);
+    both(&a, &b, "SELECT id, p FROM c", &["c0|P"], &["restrict_revived:'P'"]);
+}
+
+#[test]
+fn a_parent_is_rebuilt_while_the_triggers_are_there() {
+    let world = World::new();
+    let (a, b) = pair(&world, CASCADE);
+    a.run(
+        "PRAGMA foreign_keys=OFF; BEGIN; CREATE TABLE new(id TEXT PRIMARY KEY, v, z);
+        INSERT INTO new(id, v) SELECT id, v FROM p; DROP TABLE p; DELETE FROM c WHERE id='c0';
+        ALTER TABLE new RENAME TO p; COMMIT;",
+    );
+    assert_eq!(a.rows("SELECT id FROM c"), ["c1"]);
+    b.run("ALTER TABLE p ADD COLUMN z");
+}
+
+#[test]
+fn a_delete_that_a_trigger_prevented_is_none() {
+    let schema = format!(
+        "{CASCADE} CREATE TRIGGER soft BEFORE DELETE ON p WHEN OLD.v IS NOT -1 BEGIN
+            UPDATE p SET v=-1 WHERE id=OLD.id; SELECT RAISE(IGNORE); END;"
+    );
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, &schema);
+    a.run("DELETE FROM p WHERE id='P'; DELETE FROM c WHERE id='c0'");
+    settle(&mut a, &mut b);
+    both(&a, &b, "SELECT id FROM c", &["c1"], &[]);
+    assert_eq!(b.row("SELECT v FROM p WHERE id='P'"), "-1");
+    a.run("DELETE FROM p WHERE id='P'");
+    b.run("INSERT INTO r VALUES('r','P')");
+    settle(&mut a, &mut b);
+    both(&a, &b, "SELECT id FROM c", &["c1"], &["restrict_revived:'P'"]);
+}

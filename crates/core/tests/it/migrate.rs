@@ -1,0 +1,369 @@
+//! Schema changes (R-MIG): made by any client, on one site or on several apart from each other.
+
+use crate::site::{Site, World, settle};
+
+const T: &str = "CREATE TABLE t(id TEXT PRIMARY KEY, a, b); INSERT INTO t VALUES ('k', 1, 2)";
+
+fn pair(world: &World, sql: &str) -> (Site, Site) {
+    let mut a = world.init("a", sql);
+    let b = world.clone_site(&mut a, "b");
+    (a, b)
+}
+
+fn agree(sites: &mut [&mut Site]) {
+    let digests: Vec<_> = sites.iter_mut().map(|s| s.replica.digest().unwrap().digest).collect();
+    assert!(digests.iter().all(|d| *d == digests[0]), "{digests:?}");
+    for site in sites {
+        assert_eq!(site.replica.verify().unwrap(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn mig_add_stamps_nothing_and_any_real_write_wins() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, T);
+    let add = "ALTER TABLE t ADD COLUMN st TEXT NOT NULL DEFAULT 'open'";
+    a.run(add);
+    a.run("UPDATE t SET st = 'closed'");
+    b.run(add);
+    settle(&mut a, &mut b);
+    assert_eq!(b.row("SELECT st FROM t"), "closed");
+    agree(&mut [&mut a, &mut b]);
+}
+
+#[test]
+fn mig_add_a_row_inserted_anew_without_the_column_does_not_reset_it() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, T);
+    let add = "ALTER TABLE t ADD COLUMN st DEFAULT 'open'";
+    a.run(add);
+    a.run("UPDATE t SET st = 'closed'");
+    b.run("DELETE FROM t");
+    b.replica.fold().unwrap();
+    b.run("INSERT INTO t VALUES ('k', 5, 6)");
+    settle(&mut a, &mut b);
+    assert_eq!(a.row("SELECT a, st FROM t"), "5|closed");
+    agree(&mut [&mut a, &mut b]);
+    b.run(add);
+    settle(&mut a, &mut b);
+    assert_eq!(b.row("SELECT a, st FROM t"), "5|closed");
+    agree(&mut [&mut a, &mut b]);
+}
+
+#[test]
+fn mig_stash_unknown_columns_travel_through_old_sites() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, T);
+    let mut c = world.clone_site(&mut b, "c");
+    let add = "ALTER TABLE t ADD COLUMN x DEFAULT 'none'";
+    a.run(add);
+    a.run("UPDATE t SET x = 'new'; INSERT INTO t VALUES ('l', 3, 4, 'born'), ('m', 5, 6, 'none')");
+    b.pull(&mut a);
+    agree(&mut [&mut a, &mut b]);
+    c.run(add);
+    c.pull(&mut b);
+    assert_eq!(c.rows("SELECT id, x FROM t ORDER BY id"), ["k|new", "l|born", "m|none"]);
+    agree(&mut [&mut a, &mut b, &mut c]);
+    b.run("UPDATE t SET a = 9 WHERE id = 'l'; INSERT INTO t VALUES ('n', 7, 8)");
+    b.run(add);
+    assert_eq!(b.rows("SELECT id, x FROM t ORDER BY id"), ["k|none", "l|none", "m|none", "n|none"]);
+    b.replica.fold().unwrap();
+    assert_eq!(b.rows("SELECT id, x FROM t ORDER BY id"), ["k|new", "l|born", "m|none", "n|none"]);
+    settle(&mut a, &mut b);
+    settle(&mut a, &mut c);
+    assert_eq!(a.rows("SELECT * FROM t"), c.rows("SELECT * FROM t"));
+    agree(&mut [&mut a, &mut b, &mut c]);
+}
+
+#[test]
+fn mig_rename_old_and_new_name_are_one_column() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, T);
+    a.run("ALTER TABLE t RENAME COLUMN a TO \"new \"\"name\"");
+    b.run("UPDATE t SET a = 'from b'");
+    settle(&mut a, &mut b);
+    assert_eq!(a.row("SELECT \"new \"\"name\" FROM t"), "from b");
+    agree(&mut [&mut a, &mut b]);
+    a.run("UPDATE t SET \"new \"\"name\" = 'from a'");
+    settle(&mut a, &mut b);
+    assert_eq!(b.row("SELECT a FROM t"), "from a");
+    b.run("ALTER TABLE t RENAME a TO other");
+    a.run("ALTER TABLE t ADD COLUMN a");
+    a.run("UPDATE t SET a = 'a second one'");
+    settle(&mut a, &mut b);
+    assert_eq!(b.row("SELECT other, b FROM t"), "from a|2");
+    agree(&mut [&mut a, &mut b]);
+}
+
+#[test]
+fn mig_rename_a_table_with_references_and_policies() {
+    let world = World::new();
+    let sql = "CREATE TABLE p(id TEXT PRIMARY KEY, u UNIQUE); \
+               CREATE TABLE c(id TEXT PRIMARY KEY, p REFERENCES p(id) ON UPDATE CASCADE); \
+               INSERT INTO p VALUES ('P', 1); INSERT INTO c VALUES ('C', 'P')";
+    let mut a = world.init_with("a", sql, &[("p.on_unique", "unify")]);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("ALTER TABLE p RENAME TO parent");
+    a.run("UPDATE parent SET id = 'Q'");
+    b.run("INSERT INTO c VALUES ('D', 'P')");
+    settle(&mut a, &mut b);
+    let children = ["C|Q", "D|Q"];
+    assert_eq!(a.rows("SELECT * FROM c ORDER BY id"), children);
+    assert_eq!(b.rows("SELECT * FROM c ORDER BY id"), children);
+    agree(&mut [&mut a, &mut b]);
+    a.run("INSERT INTO parent VALUES ('x', 7)");
+    b.run("INSERT INTO p VALUES ('y', 7); INSERT INTO c VALUES ('E', 'y')");
+    settle(&mut a, &mut b);
+    assert_eq!(a.row("SELECT p FROM c WHERE id = 'E'"), "x");
+    agree(&mut [&mut a, &mut b]);
+}
+
+#[test]
+fn mig_drop_column_of_one_site_only() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, T);
+    let mut c = world.clone_site(&mut b, "c");
+    a.run("ALTER TABLE t DROP COLUMN b");
+    a.run("UPDATE t SET a = 10");
+    b.run("UPDATE t SET b = 20; INSERT INTO t VALUES ('l', 3, 4)");
+    a.pull(&mut b);
+    c.pull(&mut a);
+    assert_eq!(a.rows("SELECT * FROM t ORDER BY id"), ["k|10", "l|3"]);
+    assert_eq!(c.rows("SELECT * FROM t ORDER BY id"), ["k|10|20", "l|3|4"]);
+    b.pull(&mut a);
+    b.run("ALTER TABLE t DROP COLUMN b");
+    c.run("ALTER TABLE t DROP COLUMN b");
+    settle(&mut a, &mut b);
+    settle(&mut a, &mut c);
+    agree(&mut [&mut a, &mut b, &mut c]);
+}
+
+#[test]
+fn mig_stash_a_new_table_waits_on_old_sites() {
+    let world = World::new();
+    let (mut a, mut b) =
+        pair(&world, "CREATE TABLE p(id TEXT PRIMARY KEY); INSERT INTO p VALUES ('P')");
+    let mut c = world.clone_site(&mut b, "c");
+    let create =
+        "CREATE TABLE c(id INTEGER PRIMARY KEY, p TEXT REFERENCES p(id) ON DELETE CASCADE, n)";
+    a.run(create);
+    a.run("INSERT INTO c(p, n) VALUES ('P', 1), ('P', 2)");
+    b.pull(&mut a);
+    agree(&mut [&mut a, &mut b]);
+    c.pull(&mut b);
+    c.run(create);
+    c.run("INSERT INTO c(p, n) VALUES ('P', 3)");
+    c.replica.fold().unwrap();
+    assert_eq!(c.rows("SELECT n FROM c ORDER BY n"), ["1", "2", "3"]);
+    b.pull(&mut c);
+    b.run(create);
+    settle(&mut a, &mut b);
+    settle(&mut b, &mut c);
+    assert_eq!(a.rows("SELECT id, n FROM c ORDER BY n"), b.rows("SELECT id, n FROM c ORDER BY n"));
+    assert_eq!(b.rows("SELECT count(*) FROM c"), ["3"]);
+    agree(&mut [&mut a, &mut b, &mut c]);
+}
+
+#[test]
+fn mig_tables_made_on_both_sites_are_one() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, "CREATE TABLE p(id TEXT PRIMARY KEY)");
+    let create =
+        "CREATE TABLE s(k TEXT PRIMARY KEY, v) WITHOUT ROWID; INSERT INTO s VALUES ('x', 0)";
+    a.run(create);
+    b.run(create);
+    a.run("UPDATE s SET v = 1; INSERT INTO s VALUES ('y', 2)");
+    settle(&mut a, &mut b);
+    assert_eq!(b.rows("SELECT * FROM s"), a.rows("SELECT * FROM s"));
+    agree(&mut [&mut a, &mut b]);
+}
+
+const REBUILD: &str = "PRAGMA foreign_keys=OFF; BEGIN; \
+     CREATE TABLE new_t(id TEXT PRIMARY KEY, a, b CHECK(b < 100), c NOT NULL DEFAULT 'c'); \
+     INSERT INTO new_t(id, a, b) SELECT id, a, b FROM t; DROP TABLE t; \
+     ALTER TABLE new_t RENAME TO t; COMMIT; PRAGMA foreign_keys=ON";
+
+#[test]
+fn mig_rebuild_is_no_delete_and_insert() {
+    let world = World::new();
+    let sql = "CREATE TABLE t(id TEXT PRIMARY KEY, a, b); \
+               INSERT INTO t VALUES ('h', 0, 0), ('k', 1, 2), ('l', 3, 4); DELETE FROM t WHERE id = 'h'";
+    let (mut a, mut b) = pair(&world, sql);
+    a.run("UPDATE t SET a = 'before' WHERE id = 'l'; UPDATE t SET id = 'K' WHERE id = 'k'");
+    a.run(REBUILD);
+    a.run("UPDATE t SET c = 'after' WHERE id = 'l'; INSERT INTO t VALUES ('m', 5, 6, 7)");
+    b.run("UPDATE t SET b = 44 WHERE id = 'l'");
+    settle(&mut a, &mut b);
+    assert_eq!(a.rows("SELECT * FROM t ORDER BY id"), ["K|1|2|c", "l|before|44|after", "m|5|6|7"]);
+    agree(&mut [&mut a, &mut b]);
+    b.run(REBUILD);
+    settle(&mut a, &mut b);
+    assert_eq!(a.rows("SELECT * FROM t ORDER BY id"), b.rows("SELECT * FROM t ORDER BY id"));
+    agree(&mut [&mut a, &mut b]);
+    b.run("UPDATE t SET a = 'later'");
+    settle(&mut a, &mut b);
+    assert_eq!(a.rows("SELECT a FROM t"), ["later"; 3]);
+    agree(&mut [&mut a, &mut b]);
+}
+
+#[test]
+fn mig_rebuild_that_renumbers_rowids_puts_rows_back() {
+    let world = World::new();
+    let sql = "CREATE TABLE t(a, b); INSERT INTO t VALUES (0, 0), (1, 1), (2, 2), (3, 3); \
+               DELETE FROM t WHERE a = 0";
+    let (mut a, mut b) = pair(&world, sql);
+    a.run("DELETE FROM t WHERE a = 2");
+    a.run(
+        "CREATE TABLE n(a, b, c); INSERT INTO n SELECT a, b, NULL FROM t; DROP TABLE t; \
+         ALTER TABLE n RENAME TO t",
+    );
+    b.run("UPDATE t SET b = 30 WHERE a = 3");
+    settle(&mut a, &mut b);
+    assert_eq!(a.rows("SELECT a, b FROM t ORDER BY a"), ["1|1", "3|30"]);
+    assert_eq!(b.rows("SELECT a, b FROM t ORDER BY a"), ["1|1", "3|30"]);
+    agree(&mut [&mut a, &mut b]);
+}
+
+#[test]
+fn mig_writes_while_the_triggers_were_gone_are_not_lost() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, T);
+    a.run("INSERT INTO t VALUES ('l', 3, 4)");
+    a.run(REBUILD);
+    a.run("DELETE FROM t WHERE id = 'l'; UPDATE t SET a = 'unseen'; INSERT INTO t VALUES ('m', 5, 6, 7)");
+    settle(&mut a, &mut b);
+    assert_eq!(b.rows("SELECT id, a, b FROM t ORDER BY id"), ["k|unseen|2", "m|5|6"]);
+    agree(&mut [&mut a, &mut b]);
+}
+
+#[test]
+fn mig_a_backfill_is_a_write_and_a_later_real_write_wins() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, T);
+    let add = "ALTER TABLE t ADD COLUMN sum; UPDATE t SET sum = a + b";
+    a.run(add);
+    a.run("UPDATE t SET sum = 'by hand'");
+    settle(&mut a, &mut b);
+    b.run("ALTER TABLE t ADD COLUMN sum");
+    settle(&mut a, &mut b);
+    assert_eq!(b.row("SELECT sum FROM t"), "by hand");
+    agree(&mut [&mut a, &mut b]);
+}
+
+#[test]
+fn mig_columns_held_together_on_one_site_only() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, T);
+    let mut c = world.clone_site(&mut b, "c");
+    let rebuild = "CREATE TABLE n(id TEXT PRIMARY KEY, a, b, CHECK(a < b)); \
+                   INSERT INTO n SELECT * FROM t; DROP TABLE t; ALTER TABLE n RENAME TO t";
+    a.run(rebuild);
+    a.replica.fold().unwrap();
+    b.run("UPDATE t SET a = -1");
+    a.run("UPDATE t SET b = 7");
+    c.run("UPDATE t SET b = 8");
+    a.pull(&mut b);
+    a.pull(&mut c);
+    c.pull(&mut b);
+    b.pull(&mut a);
+    settle(&mut b, &mut c);
+    settle(&mut a, &mut b);
+    settle(&mut a, &mut c);
+    for site in [&a, &b, &c] {
+        assert_eq!(site.row("SELECT b FROM t"), "8");
+    }
+    agree(&mut [&mut a, &mut b, &mut c]);
+    b.run(rebuild);
+    c.run(rebuild);
+    settle(&mut a, &mut b);
+    settle(&mut b, &mut c);
+    settle(&mut a, &mut c);
+    agree(&mut [&mut a, &mut b, &mut c]);
+}
+
+#[test]
+fn mig_a_tightened_schema_hides_what_breaks_it_and_keeps_it() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, T);
+    a.run(REBUILD);
+    a.replica.fold().unwrap();
+    b.run("UPDATE t SET b = 1000");
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT * FROM t"), [""; 0]);
+    assert_eq!(a.replica.conflicts().unwrap()[0].kind, "row_constraint");
+    b.run("UPDATE t SET b = 10");
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT id, b FROM t"), ["k|10"]);
+    b.pull(&mut a);
+    agree(&mut [&mut a, &mut b]);
+}
+
+#[test]
+fn mig_new_unique_index_hides_the_later_claim() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, T);
+    a.run("CREATE UNIQUE INDEX u ON t(a)");
+    a.replica.fold().unwrap();
+    b.run("INSERT INTO t VALUES ('l', 1, 2)");
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT id FROM t"), ["k"]);
+    assert_eq!(b.rows("SELECT id FROM t ORDER BY id"), ["k", "l"]);
+    b.run("UPDATE t SET a = 2 WHERE id = 'l'");
+    b.run("CREATE UNIQUE INDEX u ON t(a)");
+    settle(&mut a, &mut b);
+    assert_eq!(a.rows("SELECT id FROM t ORDER BY id"), ["k", "l"]);
+    agree(&mut [&mut a, &mut b]);
+}
+
+#[test]
+fn mig_a_reference_declared_later() {
+    let world = World::new();
+    let sql = "CREATE TABLE p(id INTEGER PRIMARY KEY, n); CREATE TABLE c(id TEXT PRIMARY KEY, p); \
+               INSERT INTO p VALUES (1, 'one'); INSERT INTO c VALUES ('C', 1)";
+    let (mut a, mut b) = pair(&world, sql);
+    let rebuild = "CREATE TABLE n(id TEXT PRIMARY KEY, p REFERENCES p(id) ON UPDATE CASCADE); \
+                   INSERT INTO n SELECT * FROM c; DROP TABLE c; ALTER TABLE n RENAME TO c";
+    a.run(rebuild);
+    a.run("UPDATE p SET id = 5");
+    b.run("INSERT INTO c VALUES ('D', 1)");
+    a.replica.fold().unwrap();
+    b.run(rebuild);
+    settle(&mut a, &mut b);
+    settle(&mut a, &mut b);
+    assert_eq!(a.rows("SELECT * FROM c ORDER BY id"), b.rows("SELECT * FROM c ORDER BY id"));
+    agree(&mut [&mut a, &mut b]);
+}
+
+#[test]
+fn mig_a_dropped_table_keeps_what_others_write_for_others() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, "CREATE TABLE t(id TEXT PRIMARY KEY, a); CREATE TABLE u(x)");
+    let mut c = world.clone_site(&mut b, "c");
+    a.run("DROP TABLE t");
+    b.run("INSERT INTO t VALUES ('k', 1)");
+    a.pull(&mut b);
+    c.pull(&mut a);
+    assert_eq!(c.rows("SELECT * FROM t"), ["k|1"]);
+    b.pull(&mut a);
+    assert_eq!(b.rows("SELECT * FROM t"), ["k|1"]);
+    agree(&mut [&mut b, &mut c]);
+}
+
+#[test]
+fn mig_a_policy_may_come_before_its_table() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, T);
+    a.run("CREATE TABLE u(id INTEGER PRIMARY KEY, t_ref)");
+    let set = [("u.identity", "key"), ("u.refs", "t_ref:t"), ("local_tables", "cache")];
+    a.run("CREATE TABLE cache(x)");
+    let set = set.map(|(k, v)| (k.to_owned(), v.to_owned()));
+    a.replica.set_policies(&set).unwrap();
+    a.run("INSERT INTO u VALUES (1, 'k'); INSERT INTO cache VALUES (1)");
+    b.pull(&mut a);
+    b.run("CREATE TABLE u(id INTEGER PRIMARY KEY, t_ref); INSERT INTO u VALUES (2, 'k')");
+    settle(&mut a, &mut b);
+    assert_eq!(b.rows("SELECT * FROM u ORDER BY id"), ["1|k", "2|k"]);
+    let wrong = [("nowhere.identity".to_owned(), "key".to_owned())];
+    assert!(a.replica.set_policies(&wrong).is_err());
+    agree(&mut [&mut a, &mut b]);
+}
