@@ -7,17 +7,21 @@
 //! millisecond share a stamp and no stamp ever repeats one of an earlier fold (R-HLC).
 
 mod actions;
+mod adopt;
 mod former;
 
 pub(crate) use actions::{Acted, ActedOn};
+pub use adopt::adopt;
 
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::counter;
 use crate::history;
 use crate::journal::{self, Changed, Gone, Millis, Window, Written};
+use crate::merge::Wrote;
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
+use crate::schema::Identity;
 use crate::state::{self, Body, GroupState, RowState, Runs, Stored};
 use crate::{Error, Result};
 use actions::{Actions, Replaced};
@@ -75,6 +79,8 @@ pub fn fold_windows(
         acted: vec![],
         left: vec![],
         unnamed: BTreeSet::new(),
+        former: vec![],
+        followed: BTreeSet::new(),
         enforces: policies.enforces_foreign_keys(),
         lasting: lasting.map(|t| t.no).collect(),
         history: history::enabled(conn)?,
@@ -86,21 +92,25 @@ pub fn fold_windows(
     }
     if windows.iter().any(|w| !w.is_empty()) {
         fold.stamp(&windows);
-        let before = fold.before(&windows)?;
+        let mut before = fold.before(&windows)?;
+        for ((t, window), before) in catalog.tables.iter().zip(&windows).zip(&mut before) {
+            fold.places(t, window, before)?;
+        }
         for ((t, window), before) in catalog.tables.iter().zip(windows).zip(before) {
             fold.table(t, window, before)?;
         }
         fold.orphans()?;
         fold.unprotected()?;
     }
-    let (done, touched, acted) = (fold.done, fold.touched, fold.acted);
+    let Fold { done, touched, former, acted, .. } = fold;
     // Whoever pulls names what it has by position, so it moves whenever a stamp was given.
     if meta.clock > clock {
         meta.position = position;
     }
     journal::clear(conn, catalog)?;
     if !touched.is_empty() || !acted.is_empty() {
-        crate::merge::compensate(conn, meta, catalog, policies, &touched, acted)?;
+        let wrote = Wrote { touched, former, acted };
+        crate::merge::compensate(conn, meta, catalog, policies, wrote)?;
     }
     Ok(done)
 }
@@ -123,6 +133,11 @@ struct Fold<'a> {
     left: Vec<(usize, Rid, Vec<Value>)>,
     /// Tables, by position, to whose rows some references were that no image tells.
     unnamed: BTreeSet<usize>,
+    /// Groups that follow their rows' keys: table, row, group.
+    followed: BTreeSet<(u32, Rid, usize)>,
+    /// Where rows wait: former values of the rows that this fold wrote, by table. Others may wait for
+    /// the keys in them.
+    former: Vec<(usize, Vec<Value>)>,
     /// Whether merges keep foreign keys.
     enforces: bool,
     /// Tables, by number, in which a later update outlives a delete.
@@ -167,7 +182,9 @@ impl Fold<'_> {
     /// R-PIN: a number that this site has shown in place of the one a row asked for becomes an
     /// ordinary write, so that it never changes again.
     fn pin(&mut self, t: &Tracked) -> Result<()> {
-        let Some(alias) = t.table.rowid_alias() else { return Ok(()) };
+        let (Some(alias), Identity::Birth) = (t.table.rowid_alias(), t.table.identity) else {
+            return Ok(());
+        };
         let sql = "SELECT loc FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL \
                    AND loc IS NOT NULL ORDER BY loc";
         let locs: Vec<Loc> = self
@@ -251,12 +268,23 @@ impl Fold<'_> {
         tables.map(of_table).collect()
     }
 
-    fn table(&mut self, t: &Tracked, window: Window, mut before: Befores) -> Result<()> {
-        for from in window.gone.keys().chain(window.changed.keys()) {
-            if let Some(before) = before.get(from) {
-                state::unplace(self.conn, &before.stored)?;
-            }
+    /// Takes rows that went or moved from where they were, and puts those that moved where they are
+    /// now, so that a key finds its row whatever the order in which rows are looked at.
+    fn places(&mut self, t: &Tracked, window: &Window, befores: &mut Befores) -> Result<()> {
+        let stays = |from: &Loc| window.changed.get(from).is_some_and(|c| c.now == *from);
+        for (_, before) in befores.iter().filter(|(from, _)| !stays(from)) {
+            state::unplace(self.conn, &before.stored)?;
         }
+        for (from, changed) in window.changed.iter().filter(|(from, _)| !stays(from)) {
+            let Some(before) = befores.get_mut(from) else { continue };
+            before.stored.loc = Some(changed.now.clone());
+            let entry = state::put(self.conn, self.meta, t, &before.stored, None)?;
+            before.stored.entry = Some(entry);
+        }
+        Ok(())
+    }
+
+    fn table(&mut self, t: &Tracked, window: Window, mut before: Befores) -> Result<()> {
         let mut died = BTreeSet::new();
         for (from, gone) in &window.gone {
             if let Some(before) = before.remove(from) {
@@ -266,7 +294,7 @@ impl Fold<'_> {
         }
         for (from, changed) in &window.changed {
             if let Some(before) = before.remove(from) {
-                self.change(t, changed, before)?;
+                self.change(t, from, changed, before)?;
             }
         }
         let mut runs = Runs::default();
@@ -279,7 +307,9 @@ impl Fold<'_> {
     /// Rows that still show a key which their parent has left.
     ///
     /// If another row has that key now, the reference is to it (R-REBIND). If none has, foreign keys
-    /// were off when it left; the reference stays to the row that left, and the view decides.
+    /// were off when it left, or merges do not keep this one. The reference stays to the row that
+    /// left, and the view decides; but where nothing keeps it, one to a row that got another key is
+    /// no reference any more.
     fn orphans(&mut self) -> Result<()> {
         for (parent, rid, old) in std::mem::take(&mut self.left) {
             let references: Vec<_> = self.catalog.references_to(parent).collect();
@@ -329,18 +359,23 @@ impl Fold<'_> {
         let g = c.table.columns[c.table.foreign_keys[f].columns[0]].group;
         let now = self.lookup().reference(c, f, &row)?;
         if now.as_ref() == Some(left)
+            || self.followed.contains(&(c.no, stored.rid.clone(), g))
             || self.stamps.values().any(|s| *s == stored.state.groups[g].stamp)
         {
             return Ok(());
         }
-        if now.is_some() {
+        let p = &catalog.tables[parent];
+        let kept = c.table.foreign_keys[f].enforced && self.enforces;
+        let moved = || -> Result<bool> {
+            let left = state::of(self.conn, self.meta, p, left)?;
+            Ok(left.is_some_and(|left| left.state.header.alive()))
+        };
+        // A key that nobody keeps and that the user took from under the reference is a value.
+        if now.is_some() || !kept && moved()? {
             let stamp = Stamp { hlc: self.meta.clock, site: self.meta.site };
             stored.state.groups[g] = GroupState::shown(stamp);
             self.done.columns += 1;
             return self.put(c, &stored);
-        }
-        if !c.table.foreign_keys[f].enforced || !self.enforces {
-            return Ok(());
         }
         let mut cell = self.lookup().cell(c, g, &row)?;
         let at = c.table.groups[g].foreign_keys.iter().position(|&k| k == f);
@@ -348,7 +383,10 @@ impl Fold<'_> {
             cell.refs[at] = Some(left.clone());
         }
         stored.state.groups[g].body = Body::Kept(cell);
-        state::put(self.conn, self.meta, c, &stored, None)?;
+        let entry = state::put(self.conn, self.meta, c, &stored, None)?;
+        let references = vec![(p.no, left)];
+        let waits = state::Waits { references, claims: vec![], conflict: None, winner: None };
+        state::record_waits(self.conn, self.meta, entry, &waits)?;
         self.touched.push((c.no, stored.rid));
         self.touched.push((catalog.tables[parent].no, left.clone()));
         Ok(())
@@ -371,8 +409,11 @@ impl Fold<'_> {
                 written.remove(&g);
             }
         }
-        let starts = start.as_ref().map(|(row, _)| row.clone());
-        for row in starts.into_iter().chain((!old.is_empty()).then_some(old)) {
+        let start = start.map(|(row, _)| row);
+        if !old.is_empty() {
+            self.formerly(t, &old, start.clone());
+        }
+        for row in start.into_iter().chain((!old.is_empty()).then_some(old)) {
             self.leaves(t, &stored.rid, row);
         }
         let nothing = |g: usize| Cell {
@@ -382,10 +423,7 @@ impl Fold<'_> {
         for (g, group) in stored.state.groups.iter_mut().enumerate() {
             let shown = || Body::Kept(cells.get(g).cloned().unwrap_or_else(|| nothing(g)));
             if let Some(&stamp) = written.get(&g) {
-                // Rows that wait for a key which it left before it was gone are found by it.
-                let previous = start.as_ref().filter(|_| t.table.groups[g].keeps_previous);
-                let previous = previous.map(|(_, cells)| cells[g].clone());
-                *group = GroupState { previous, body: shown(), ..GroupState::shown(stamp) };
+                *group = GroupState { body: shown(), ..GroupState::shown(stamp) };
                 self.done.columns += 1;
             } else if group.body == Body::Shown {
                 group.body = shown();
@@ -403,9 +441,17 @@ impl Fold<'_> {
         self.put(t, &stored)
     }
 
-    fn change(&mut self, t: &Tracked, changed: &Changed, before: Before) -> Result<()> {
+    fn change(&mut self, t: &Tracked, from: &Loc, changed: &Changed, before: Before) -> Result<()> {
         let first = before.first().cloned();
-        let Before { mut stored, image, replaced, .. } = before;
+        let Before { mut stored, image, start, replaced, .. } = before;
+        if self.conflicts
+            && let Some(now) = t.read(self.conn, &changed.now)?
+        {
+            match (&image, changed.replaced) {
+                (Some((old, _)), Some(_)) => self.formerly(t, old, start.map(|(row, _)| row)),
+                _ => self.formerly(t, &now, first.as_ref().map(|(row, _)| row.clone())),
+            }
+        }
         let mut written = self.groups_written(t, &changed.written);
         written.retain(|g, _| !replaced.contains_key(g));
         let acted = !replaced.is_empty();
@@ -423,6 +469,7 @@ impl Fold<'_> {
         let only_counted = written.keys().all(|&g| t.table.groups[g].counter);
         if let (Some(_), Some((old, cells)), Some(new)) =
             (changed.previous, &image, t.read(self.conn, &changed.now)?)
+            && changed.replaced.is_none()
         {
             let mut followed = Vec::new();
             for &g in written.keys() {
@@ -431,8 +478,9 @@ impl Fold<'_> {
                 }
             }
             written.retain(|g, _| !followed.contains(g));
+            self.followed.extend(followed.into_iter().map(|g| (t.no, stored.rid.clone(), g)));
         }
-        let moved = stored.loc.as_ref() != Some(&changed.now);
+        let moved = *from != changed.now;
         if let (Some(_), None, Some((old, _))) = (changed.previous, changed.replaced, &image)
             && (moved || !only_counted)
         {
@@ -529,7 +577,10 @@ impl Fold<'_> {
         }
         let mut same: BTreeSet<usize> = BTreeSet::new();
         for (&f, rid) in group.foreign_keys.iter().zip(&before.refs) {
-            if rid.is_some() && self.lookup().reference(t, f, new)? == *rid {
+            if self.lookup().reference(t, f, new)? != *rid {
+                return Ok(false);
+            }
+            if rid.is_some() {
                 same.extend(&t.table.foreign_keys[f].columns);
             }
         }
@@ -545,6 +596,20 @@ impl Fold<'_> {
         }
     }
 
+    /// Remembers what a row was in this window, `row`, and when it began: the same with `keys`.
+    fn formerly(&mut self, t: &Tracked, row: &[Value], keys: Option<Vec<Value>>) {
+        let Some(position) = self.catalog.position_of_no(t.no).filter(|_| self.conflicts) else {
+            return;
+        };
+        if let Some(keys) = keys {
+            let mut first = row.to_vec();
+            let kept = t.table.groups.iter().filter(|g| g.keeps_previous);
+            kept.flat_map(|g| &g.columns).for_each(|&c| first[c] = keys[c].clone());
+            self.former.push((position, first));
+        }
+        self.former.push((position, row.to_vec()));
+    }
+
     fn bear(
         &mut self,
         t: &Tracked,
@@ -558,8 +623,8 @@ impl Fold<'_> {
         let (stamp, mut written) = (self.at(at), self.groups_written(t, written));
         let dangling = self.dangles(t, &row)?;
         let key = match t.table.identity {
-            crate::schema::Identity::Birth => None,
-            crate::schema::Identity::Key => self.lookup().key_rid(t, &row)?,
+            Identity::Birth => None,
+            Identity::Key => self.lookup().key_rid(t, &row)?,
         };
         self.done.columns += t.table.groups.len() as u64;
         let Some(key) = key else {
@@ -685,74 +750,9 @@ impl Fold<'_> {
             let settled = state::Waits { references, claims: vec![], conflict: None, winner: None };
             state::record_waits(self.conn, self.meta, entry, &settled)?;
         }
-        if self.conflicts {
+        if self.conflicts || self.waits && state::awaited(self.conn, self.meta, t, &stored.rid)? {
             self.touched.push((t.no, stored.rid.clone()));
         }
         Ok(())
     }
-}
-
-/// Adopts every row that a table has when it becomes replicated: births at one stamp.
-pub fn adopt(
-    conn: &Connection,
-    meta: &mut Meta,
-    catalog: &Catalog,
-    t: &Tracked,
-    stamp: Stamp,
-) -> Result<()> {
-    let position = meta.position;
-    let loc = crate::catalog::loc_sql(&t.table, "o.");
-    if t.table.identity == crate::schema::Identity::Birth && t.table.rowid_name.is_some() {
-        let sql = format!("SELECT min({loc}), max({loc}), count(*) FROM {} AS o", t.target());
-        let (lo, hi, count): (Option<i64>, Option<i64>, i64) =
-            conn.query_row(&sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-        let (Some(lo), Some(hi)) = (lo, hi) else { return Ok(()) };
-        let site = meta.number(conn, stamp.site)?;
-        // Few holes may be spanned where a rowid means the same for ever. A rebuild of the table
-        // renumbers rowids that no column shows; then it must be known which of them had rows.
-        let spared = if t.table.rowid_alias().is_some() { count } else { 0 };
-        if let Some(span) = hi.checked_sub(lo).filter(|s| *s < count.saturating_add(spared)) {
-            let first = state::next_births(conn, t, span as u64 + 1)? as i64;
-            let segment = state::Segment { lo, hi, site, first, hlc: stamp.hlc, position };
-            segment.save(conn, t)?;
-            return Ok(());
-        }
-        let mut n = state::next_births(conn, t, count as u64)? as i64;
-        let mut statement =
-            conn.prepare(&format!("SELECT {loc} FROM {} AS o ORDER BY 1", t.target()))?;
-        let mut locs = statement.query([])?;
-        let mut runs = Runs::default();
-        while let Some(row) = locs.next()? {
-            runs.add(conn, t, row.get(0)?, (site, n), stamp.hlc, position)?;
-            n += 1;
-        }
-        return runs.finish(conn, t);
-    }
-    let sql = format!("SELECT {loc} FROM {} AS o", t.target());
-    let mut statement = conn.prepare(&sql)?;
-    let mut locs = statement.query([])?;
-    let mut runs = Runs::default();
-    let mut fold = Fold {
-        conn,
-        meta,
-        catalog,
-        position,
-        stamps: BTreeMap::from([(0, stamp)]),
-        done: Folded::default(),
-        conflicts: false,
-        waits: false,
-        touched: vec![],
-        acted: vec![],
-        left: vec![],
-        unnamed: BTreeSet::new(),
-        enforces: false,
-        lasting: BTreeSet::new(),
-        history: false,
-        adopts: true,
-        stale: BTreeSet::new(),
-    };
-    while let Some(row) = locs.next()? {
-        fold.bear(t, &row.get(0)?, 0, &Written::new(), &BTreeSet::new(), &mut runs)?;
-    }
-    runs.finish(conn, t)
 }

@@ -403,9 +403,9 @@ fn pair_replaced(
         let (Some(born), Some(gone)) = (window.born.remove(&now), window.gone.remove(&from)) else {
             continue;
         };
-        let (mut written, start) = (gone.written, gone.start);
+        let Gone { mut written, start, began, .. } = gone;
         written.extend(born.written);
-        let began = gone.began.unwrap_or(seq);
+        let began = began.unwrap_or(seq);
         let replaced = Some(Replaced { at: born.at, image: seq, began });
         let (previous, set, last) = (None, BTreeMap::new(), born.at);
         let changed = Changed { now, written, replaced, previous, set, start, last };

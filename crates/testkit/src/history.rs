@@ -2,6 +2,7 @@
 
 use crate::families::{Context, FAMILIES, Family};
 use crate::random::Random;
+use crate::shapes::SHAPES;
 
 /// Logical time of the first step, in milliseconds.
 pub const START_MS: i64 = 1_000_000;
@@ -19,6 +20,8 @@ pub struct History {
     pub lazy: bool,
     /// Setting of `recursive_triggers` on the applications' connections.
     pub recursive: bool,
+    /// Whether no row may be touched by two statements between two folds.
+    pub apart: bool,
     /// What happens.
     pub steps: Vec<Step>,
 }
@@ -72,7 +75,42 @@ impl History {
         steps.extend(settling(sites, START_MS + 1_000 * (length as i64 + 40)));
         // The model's triggers need the setting; the engine's must not.
         let recursive = family.name == "triggers" || r.one_in(2);
-        History { seed, family, sites, lazy, recursive, steps }
+        History { seed, family, sites, lazy, recursive, apart: false, steps }
+    }
+
+    /// The history of a seed under constraints: the shapes in turn, 2 or 3 sites, at times 4, 20 to
+    /// 40 steps, and pulls along the row of sites and back at the end.
+    pub fn constrained(seed: u64, lazy: bool) -> History {
+        let mut r = Random::new(seed);
+        let shape = &SHAPES[(seed % SHAPES.len() as u64) as usize];
+        let family = Family::shaped(shape, r.any());
+        let sites = 2 + r.index(2) + usize::from(r.one_in(8));
+        let length = 20 + r.below(21);
+        let syncs = r.pick(&[&5, &8, &14]);
+        let skew = |r: &mut Random| *r.pick(&[&0, &0, &-7_000, &9_000]);
+        let skews: Vec<i64> = (0..sites).map(|_| skew(&mut r)).collect();
+        let mut steps = Vec::new();
+        for n in 0..length {
+            let site = r.index(sites);
+            let jitter = *r.pick(&[&0, &0, &0, &-3_000, &4_000]);
+            let ms = START_MS + 1_000 * (n as i64 + 20) + skews[site] + jitter + site as i64;
+            let action = if r.one_in(*syncs) {
+                Action::Pull((site + 1 + r.index(sites - 1)) % sites)
+            } else {
+                let context = Context { site, n, apart: false, onward: false };
+                Action::Run(family.statement(&mut r, &context))
+            };
+            steps.push(Step { ms, site, action });
+        }
+        let ms = START_MS + 1_000 * (length as i64 + 40);
+        for _ in 0..3 {
+            let there = (1..sites).map(|site| (site, site - 1));
+            let back = (1..sites).rev().map(|site| (site - 1, site));
+            let pulls = there.chain(back);
+            steps.extend(pulls.map(|(site, from)| Step { ms, site, action: Action::Pull(from) }));
+        }
+        let recursive = r.one_in(2);
+        History { seed, family, sites, lazy, recursive, apart: true, steps }
     }
 }
 

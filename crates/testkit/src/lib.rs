@@ -1,6 +1,7 @@
 //! Random histories, simulated sites, and the campaigns that play them.
 //!
 //! - [`families`]: schemas, and random statements on each.
+//! - [`shapes`]: schemas under constraints of every kind, and statements that collide on them.
 //! - [`history`]: statements and synchronizations of several sites, in one order.
 //! - [`world`]: sites on real files, written to by ordinary SQLite connections, with a clock that the
 //!   test sets and ids that follow from the seed.
@@ -15,4 +16,5 @@ pub mod families;
 pub mod history;
 pub mod model;
 pub mod random;
+pub mod shapes;
 pub mod world;

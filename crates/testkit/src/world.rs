@@ -4,6 +4,7 @@ use crate::families::Family;
 use crate::history::{Action, START_MS, Step};
 use crate::random::Random;
 use rusqlite::Connection;
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -65,12 +66,40 @@ pub struct World {
 
 /// A replica and the application that writes to it.
 pub struct Site {
-    /// The application's connection, with foreign keys on and nothing of ours loaded.
+    /// The application's connection, with foreign keys on, if merges keep them, and nothing of ours
+    /// loaded.
     pub app: Connection,
     /// The replica.
     pub replica: Replica,
     env: Arc<Simulated>,
     family: Family,
+}
+
+/// What became of statements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ran {
+    /// They are committed.
+    Done,
+    /// One met a constraint; nothing was done.
+    Failed,
+    /// One touched a row that another had touched since the last fold; nothing was done.
+    Again,
+}
+
+fn outcome(done: rusqlite::Result<()>) -> Result<Ran> {
+    match done {
+        Ok(()) => Ok(Ran::Done),
+        Err(rusqlite::Error::SqliteFailure(e, _))
+            if matches!(
+                e.code,
+                // NULL for an integer key is refused as a mismatch.
+                rusqlite::ErrorCode::ConstraintViolation | rusqlite::ErrorCode::TypeMismatch
+            ) =>
+        {
+            Ok(Ran::Failed)
+        }
+        Err(e) => Err(e.into()),
+    }
 }
 
 /// What a replica holds, in a form that does not depend on the order in which it got it.
@@ -95,7 +124,8 @@ impl World {
         let path = world.path("0");
         Connection::open(&path)?.execute_batch(&family.schema())?;
         let env = Arc::new(Simulated::new(seed, 0));
-        Replica::init(&path, &InitOptions::default(), env.clone())?;
+        let policies = family.policies();
+        Replica::init(&path, &InitOptions { policies, ..InitOptions::default() }, env.clone())?;
         world.sites.push(Site::open(&path, env, family, recursive)?);
         for site in 1..count {
             let path = world.path(&site.to_string());
@@ -143,28 +173,75 @@ impl Site {
     fn open(path: &Path, env: Arc<Simulated>, family: Family, recursive: bool) -> Result<Site> {
         let app = Connection::open(path)?;
         let recursive = if recursive { "ON" } else { "OFF" };
-        app.execute_batch("PRAGMA foreign_keys=ON; PRAGMA synchronous=OFF")?;
+        let enforce = if family.enforces() { "ON" } else { "OFF" };
+        app.execute_batch(&format!("PRAGMA foreign_keys={enforce}; PRAGMA synchronous=OFF"))?;
         app.execute_batch(&format!("PRAGMA recursive_triggers={recursive}"))?;
         Ok(Site { app, replica: Replica::open(path, env.clone())?, env, family })
     }
 
-    /// Runs one statement as the application does, at time `ms`. Returns whether it succeeded.
+    /// Runs one statement as the application does, at time `ms`; or several that make a transaction.
+    /// Returns whether they succeeded.
     ///
     /// The triggers read SQLite's clock, so the time is put into the journal afterwards.
     pub fn run(&self, sql: &str, ms: i64) -> Result<bool> {
+        Ok(self.run_apart(sql, ms, false)? == Ran::Done)
+    }
+
+    /// The same; with `apart` nothing is done if a row is touched that another statement has touched
+    /// since the last fold.
+    pub fn run_apart(&self, sql: &str, ms: i64, apart: bool) -> Result<Ran> {
         let last = "SELECT coalesce(max(seq), 0) FROM synqlite_journal";
-        let last: i64 = self.app.query_row(last, [], |row| row.get(0))?;
-        let done = match self.app.execute_batch(sql) {
-            Ok(()) => true,
-            Err(rusqlite::Error::SqliteFailure(e, _))
-                if e.code == rusqlite::ErrorCode::ConstraintViolation =>
-            {
-                false
+        let last = || self.app.prepare_cached(last)?.query_row([], |row| row.get::<_, i64>(0));
+        let start = last()?;
+        let mut touched = if apart { self.touched(0)? } else { BTreeSet::new() };
+        self.app.execute_batch("BEGIN")?;
+        let mut ran = Ran::Done;
+        for statement in sql.split(";\n") {
+            let before = last()?;
+            ran = outcome(self.app.execute_batch(statement))?;
+            if ran == Ran::Done && apart {
+                let news = self.touched(before)?;
+                if !news.is_disjoint(&touched) {
+                    ran = Ran::Again;
+                }
+                touched.extend(news);
             }
-            Err(e) => return Err(e.into()),
-        };
-        self.app.execute("UPDATE synqlite_journal SET ms = ?1 WHERE seq > ?2", [ms, last])?;
-        Ok(done)
+            if ran != Ran::Done {
+                break;
+            }
+        }
+        if ran == Ran::Done {
+            self.app
+                .prepare_cached("UPDATE synqlite_journal SET ms = ?1 WHERE seq > ?2")?
+                .execute([ms, start])?;
+            ran = outcome(self.app.execute_batch("COMMIT"))?;
+        }
+        if !self.app.is_autocommit() {
+            self.app.execute_batch("ROLLBACK")?;
+        }
+        Ok(ran)
+    }
+
+    /// Rows that journal entries after `seq` name, as text.
+    fn touched(&self, seq: i64) -> Result<BTreeSet<String>> {
+        let sql = "SELECT ev >> 3, quote(a), quote(b) FROM synqlite_journal WHERE seq > ?1";
+        let mut statement = self.app.prepare_cached(sql)?;
+        let mut rows = statement.query([seq])?;
+        let mut touched = BTreeSet::new();
+        while let Some(row) = rows.next()? {
+            let table: i64 = row.get(0)?;
+            for place in [row.get::<_, String>(1)?, row.get(2)?].into_iter().filter(|p| p != "NULL")
+            {
+                touched.insert(format!("{table} {place}"));
+            }
+        }
+        Ok(touched)
+    }
+
+    /// Gives all unfolded writes one time.
+    pub fn at_once(&self, ms: i64) -> Result<()> {
+        self.app.execute("UPDATE synqlite_journal SET ms = ?1", [ms])?;
+        Ok(())
     }
 
     /// Moves the times of unfolded writes to just before `last`, in their order.
@@ -189,7 +266,7 @@ impl Site {
         if found != "ok" {
             return Err(format!("integrity_check: {found}").into());
         }
-        if self.app.prepare("PRAGMA foreign_key_check")?.exists([])? {
+        if self.family.enforces() && self.app.prepare("PRAGMA foreign_key_check")?.exists([])? {
             return Err("foreign_key_check finds a dangling reference".into());
         }
         Ok(())
@@ -198,6 +275,17 @@ impl Site {
     /// What the tables show, sorted.
     pub fn rows(&self) -> Result<Vec<String>> {
         rows(&self.app, self.family)
+    }
+
+    /// The open conflicts, by kind and table, sorted; without those that an action of a foreign key
+    /// has when nobody disagreed.
+    pub fn conflicts(&self) -> Result<Vec<String>> {
+        let mut list = self.replica.conflicts()?;
+        list.retain(|c| !["fk_cascade", "fk_parent_hidden", "set_null"].contains(&c.kind.as_str()));
+        let mut named: Vec<_> =
+            list.iter().map(|c| format!("conflict {} in {}", c.kind, c.table)).collect();
+        named.sort();
+        Ok(named)
     }
 
     /// Everything the replica holds. Folds.

@@ -209,7 +209,11 @@ fn save(
         if item.news && item.old.is_none() && place_in_run(conn, meta, t, item, &mut runs)? {
             continue;
         }
-        if item.news || item.unsaved || item.conflict.is_some() {
+        let recorded = || match item.stored.entry {
+            Some(entry) => state::recorded(conn, entry),
+            None => Ok(false),
+        };
+        if item.news || item.unsaved || item.conflict.is_some() || recorded()? {
             let entry = state::put(conn, meta, t, &item.stored, item.news.then_some(position))?;
             let claims = item.claims.iter().map(|(u, key)| (t.no, u.as_str(), key.as_slice()));
             let missing = missing_parent(catalog, t, item);
@@ -280,7 +284,13 @@ fn keep(t: &Tracked, item: &mut Case) -> bool {
         let columns = t.table.groups[g].columns.iter().enumerate();
         let shown = item.new.as_ref().is_some_and(|new| {
             let shows = |(i, &c): (usize, &usize)| cell.values[i] == new[c] || follows(c);
-            !item.derived.contains(&g) && columns.clone().all(shows)
+            // A reference is found again by the key it shows, so one that shows NULL is kept.
+            let mut refs = t.table.groups[g].foreign_keys.iter().zip(&cell.refs);
+            let found = refs.all(|(f, rid)| {
+                let mut columns = t.table.foreign_keys[*f].columns.iter();
+                rid.is_none() || columns.all(|&c| !new[c].is_null())
+            });
+            !item.derived.contains(&g) && found && columns.clone().all(shows)
         });
         let body =
             if shown && group.counts.is_empty() { Body::Shown } else { Body::Kept(cell.clone()) };

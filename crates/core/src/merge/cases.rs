@@ -28,6 +28,8 @@ pub(super) struct Case {
     pub cells: Vec<Cell>,
     /// What its counters show: (column, value).
     pub sums: Vec<(usize, Value)>,
+    /// Rows that it referred to without showing it before the join: (foreign key, row).
+    pub former: Vec<(usize, Rid)>,
     /// What it showed before.
     pub old: Option<Vec<Value>>,
     /// What it shows now.
@@ -148,6 +150,7 @@ impl<'a> Cases<'a> {
             stored,
             cells,
             sums,
+            former: vec![],
             old,
             new: None,
             conflict: None,
@@ -162,33 +165,54 @@ impl<'a> Cases<'a> {
         Ok(at)
     }
 
-    /// Adds a row that this site has just written, with the rows that wait for keys it left.
+    /// Adds a row that this site has just written, with the rows that wait for keys it shows.
     pub fn touched(&mut self, table: usize, stored: Stored) -> Result<usize> {
         let at = self.load(table, stored)?;
         self.list[at].touched = true;
         if !self.contested {
             return Ok(at);
         }
-        let t = &self.catalog().tables[table];
-        let mut before = vec![Value::Null; t.table.columns.len()];
-        for (g, group) in t.table.groups.iter().enumerate() {
-            let previous = self.list[at].stored.state.groups[g].previous.as_ref();
-            let cell = previous.unwrap_or(&self.list[at].cells[g]);
-            group.columns.iter().zip(&cell.values).for_each(|(&c, v)| before[c] = v.clone());
+        if let Some(old) = self.list[at].old.clone() {
+            self.left(table, &old)?;
         }
-        for (u, key) in self.judge.row(t, &before)?.keys.into_iter().enumerate() {
+        Ok(at)
+    }
+
+    /// Adds the rows that wait for a unique key of a row with these values.
+    pub fn left(&mut self, table: usize, row: &[Value]) -> Result<()> {
+        let t = &self.catalog().tables[table];
+        for (u, key) in self.judge.row(t, row)?.keys.into_iter().enumerate() {
             if let Some(key) = key {
                 self.waiting_for_key(table, &t.table.uniques[u].name, &key.canonical)?;
             }
         }
-        if let Some(old) = self.list[at].old.clone() {
-            for (u, key) in self.judge.row(t, &old)?.keys.into_iter().enumerate() {
-                if let Some(key) = key {
-                    self.waiting_for_key(table, &t.table.uniques[u].name, &key.canonical)?;
+        Ok(())
+    }
+
+    /// Adds the deleted rows that are shown for the sake of rows of a table, and to which no living one
+    /// refers any more by what it shows.
+    pub fn unneeded(&mut self, child: usize) -> Result<()> {
+        let Lookup { conn, meta, catalog } = self.lookup;
+        let c = &catalog.tables[child];
+        for fk in c.table.foreign_keys.iter().filter(|fk| fk.enforced) {
+            let Some(parent) = catalog.position(&fk.parent) else { continue };
+            let p = &catalog.tables[parent];
+            for entry in state::revived(conn, p.no)? {
+                let Some(stored) = state::entry_by_id(conn, meta, p, entry)? else { continue };
+                let Some(loc) = &stored.loc else { continue };
+                let Some(row) = p.read(conn, loc)? else { continue };
+                let key: Vec<Value> = fk.parent_columns.iter().map(|&p| row[p].clone()).collect();
+                let mut needed = false;
+                for loc in c.find(conn, &fk.columns, &key)? {
+                    let child = state::at(conn, meta, c, &loc)?;
+                    needed |= child.is_some_and(|child| child.state.header.alive());
+                }
+                if !needed {
+                    self.load(parent, stored)?;
                 }
             }
         }
-        Ok(at)
+        Ok(())
     }
 
     /// Adds a row as it is.
@@ -253,6 +277,8 @@ impl<'a> Cases<'a> {
             if let Some(old) = &self.list[at].old {
                 rids.extend(self.lookup.reference(t, f, old)?);
             }
+            let former = self.list[at].former.iter().filter(|(key, _)| *key == f);
+            rids.extend(former.map(|(_, rid)| rid.clone()));
             for rid in rids {
                 if self.get(parent, &rid).is_some() {
                     continue;

@@ -19,23 +19,32 @@ use crate::refs::Lookup;
 use crate::state::{self, Body, GroupState, Waits};
 use rusqlite::Connection;
 use std::collections::BTreeSet;
-use synqlite_wire::{Rid, Stamp};
+use synqlite_wire::{Rid, Stamp, Value};
 
 /// More demotions than this in one fold mean that rows demote each other in a circle.
 const MAX_ROUNDS: usize = 50;
 
+/// What a fold wrote that others may depend on.
+pub(crate) struct Wrote {
+    /// Rows, by the numbers of their tables.
+    pub touched: Vec<(u32, Rid)>,
+    /// What rows of a table, by its position, were before: others may wait for their keys.
+    pub former: Vec<(usize, Vec<Value>)>,
+    /// Rows on which foreign keys acted.
+    pub acted: Vec<ActedOn>,
+}
+
 /// Shows what the rows a fold has written mean for the rows that wait, after demoting those that
-/// would contradict what the user sees. `acted` are rows on which foreign keys acted.
+/// would contradict what the user sees.
 pub(crate) fn compensate(
     conn: &Connection,
     meta: &mut Meta,
     catalog: &Catalog,
     policies: &Policies,
-    touched: &[(u32, Rid)],
-    acted: Vec<ActedOn>,
+    wrote: Wrote,
 ) -> Result<()> {
     show(conn, meta, |meta, judged| {
-        attempt(conn, meta, catalog, policies, touched, acted.clone(), judged)
+        attempt(conn, meta, catalog, policies, &wrote, wrote.acted.clone(), judged)
     })
 }
 
@@ -44,7 +53,7 @@ fn attempt(
     meta: &mut Meta,
     catalog: &Catalog,
     policies: &Policies,
-    touched: &[(u32, Rid)],
+    wrote: &Wrote,
     mut acted: Vec<ActedOn>,
     judged: bool,
 ) -> Result<()> {
@@ -58,12 +67,19 @@ fn attempt(
             }
         }
         let mut mine = BTreeSet::new();
-        for (no, rid) in touched {
+        for (no, rid) in &wrote.touched {
             let Some(table) = catalog.position_of_no(*no) else { continue };
             let stored = state::of(conn, meta, &catalog.tables[table], rid)?;
             if let Some(stored) = stored {
                 mine.insert(cases.touched(table, stored)?);
             }
+        }
+        for (table, row) in &wrote.former {
+            cases.left(*table, row)?;
+        }
+        let tables: BTreeSet<u32> = wrote.touched.iter().map(|(no, _)| *no).collect();
+        for table in tables.into_iter().filter_map(|no| catalog.position_of_no(no)) {
+            cases.unneeded(table)?;
         }
         let view = view::settle(&mut cases, judged)?;
         let (mut demoted, mut revived) = (BTreeSet::new(), BTreeSet::new());
@@ -73,7 +89,12 @@ fn attempt(
                 // A visible row would lose, because of one the user could not see.
                 let winner = view.conflicts.get(&at).and_then(|c| c.winner);
                 let winner = winner.or_else(|| takes_number(&cases, &view, at));
-                demoted.extend(winner.filter(|w| cases.list[*w].old.as_ref() != view.rows.get(w)));
+                let others = view.blockers.get(&at).into_iter().flatten().copied();
+                let mut rivals = winner.into_iter().chain(others);
+                demoted.extend(rivals.find(|w| {
+                    let shown = view.rows.get(w);
+                    shown.is_none() || cases.list[*w].old.as_ref() != shown
+                }));
             }
             if !case.alive() && case.old.is_some() && shown.is_none() {
                 // It was shown for a row that needed it; the user sees it, so it lives.
@@ -122,7 +143,12 @@ fn attempt(
                 header.demoted = stamp;
             }
             let position = meta.position;
-            state::put(conn, meta, &catalog.tables[table], &stored, Some(position))?;
+            let entry = state::put(conn, meta, &catalog.tables[table], &stored, Some(position))?;
+            if revive {
+                let settled =
+                    Waits { references: vec![], claims: vec![], conflict: None, winner: None };
+                state::record_waits(conn, meta, entry, &settled)?;
+            }
         }
     }
     Err(crate::Error::Damaged("rows that are hidden stand in each other's way in a circle".into()))

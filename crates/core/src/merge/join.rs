@@ -14,7 +14,8 @@ use rusqlite::Connection;
 use std::collections::BTreeMap;
 use synqlite_wire::counter::join_count;
 use synqlite_wire::{
-    Cell, Delta, GroupShape, Header, Register, RowChange, Stamp, TableShape, Value, VersionVector,
+    Cell, Delta, GroupShape, Header, Register, Rid, RowChange, Stamp, TableShape, Value,
+    VersionVector,
 };
 
 /// A table of a delta and what it means here.
@@ -165,8 +166,17 @@ fn piece(t: &Tracked, unit: &Unit, register: &Register) -> Result<Piece> {
     })
 }
 
-/// R-JOIN of one row: its place and joined state, and what it shows until now. `None` if it brought
-/// no news.
+/// A row that was news.
+pub(super) struct Joined {
+    /// Its place and joined state.
+    pub stored: Stored,
+    /// What it shows until now.
+    pub old: Option<Vec<Value>>,
+    /// What it referred to without showing it: (foreign key, row).
+    pub former: Vec<(usize, Rid)>,
+}
+
+/// R-JOIN of one row. `None` if it brought no news.
 pub(super) fn join(
     conn: &Connection,
     meta: &mut Meta,
@@ -175,7 +185,7 @@ pub(super) fn join(
     sender: &VersionVector,
     change: &RowChange,
     merged: &mut Merged,
-) -> Result<Option<(Stored, Option<Vec<Value>>)>> {
+) -> Result<Option<Joined>> {
     let t = matched.table(catalog);
     let found = state::of(conn, meta, t, &change.rid)?;
     let known = found.is_some();
@@ -204,6 +214,7 @@ pub(super) fn join(
     }
     let mut news = header != was;
     stored.state.header = header;
+    let mut former = Vec::new();
     for register in &change.registers {
         let unit = &matched.units[register.group as usize];
         if let Some(g) = unit.exact
@@ -217,6 +228,7 @@ pub(super) fn join(
             }
             if register.stamp > group.stamp {
                 fits(t, unit, register)?;
+                former.extend(kept(t, g, group));
                 *group = GroupState {
                     counts: std::mem::take(&mut group.counts),
                     pinned: register.pinned,
@@ -240,12 +252,21 @@ pub(super) fn join(
             let position = meta.position;
             news |= stash::put(conn, meta, t.no, &change.rid, &piece, position)?;
         }
+        let groups = stored.state.groups.iter().enumerate();
+        former.extend(groups.flat_map(|(g, group)| kept(t, g, group)));
         if join_piece(Lookup { conn, meta, catalog }, t, &mut stored, &piece)? {
             merged.columns += 1;
             news = true;
         }
     }
-    Ok(news.then_some((stored, old)))
+    Ok(news.then_some(Joined { stored, old, former }))
+}
+
+/// The rows that a group refers to without showing it: (foreign key, row).
+fn kept(t: &Tracked, g: usize, group: &GroupState) -> Vec<(usize, Rid)> {
+    let Body::Kept(cell) = &group.body else { return vec![] };
+    let refs = t.table.groups[g].foreign_keys.iter().zip(&cell.refs);
+    refs.filter_map(|(&f, rid)| Some((f, rid.clone()?))).collect()
 }
 
 fn fits(t: &Tracked, unit: &Unit, register: &Register) -> Result<()> {

@@ -24,7 +24,7 @@ mod unique;
 mod view;
 mod words;
 
-pub(crate) use compensate::{compensate, reshow};
+pub(crate) use compensate::{Wrote, compensate, reshow};
 pub(crate) use join::join_piece;
 pub(crate) use words::{describe, text};
 
@@ -33,12 +33,12 @@ use crate::history;
 use crate::meta::Meta;
 use crate::policy::{self, Policies};
 use crate::refs::Lookup;
-use crate::state::{self, Stored};
+use crate::state;
 use crate::{Error, Result};
 use cases::Cases;
-use join::Place;
+use join::{Joined, Place};
 use rusqlite::Connection;
-use synqlite_wire::{Delta, Value};
+use synqlite_wire::Delta;
 
 /// How far ahead of this machine's clock a stamp may be, in milliseconds (R-SKEW).
 pub const MAX_DRIFT_MS: i64 = 5 * 60 * 1000;
@@ -123,7 +123,7 @@ pub fn merge(
     }
     let mut merged = show(conn, meta, |meta, judged| {
         let mut merged = Merged::default();
-        let mut rows: Vec<(usize, Stored, Option<Vec<Value>>)> = Vec::new();
+        let mut rows: Vec<(usize, Joined)> = Vec::new();
         for change in &delta.rows {
             let Some(matched) = &tables[change.table as usize] else { continue };
             let Place::Here(position) = matched.place else {
@@ -133,13 +133,14 @@ pub fn merge(
             };
             let joined =
                 join::join(conn, meta, catalog, matched, &delta.upto, change, &mut merged)?;
-            rows.extend(joined.map(|(stored, old)| (position, stored, old)));
+            rows.extend(joined.map(|joined| (position, joined)));
         }
         merged.rows += rows.len() as u64;
         let lookup = Lookup { conn, meta, catalog };
         let mut cases = Cases::new(lookup, policies)?;
-        for (table, stored, old) in rows {
-            cases.push(table, stored, old, true)?;
+        for (table, Joined { stored, old, former }) in rows {
+            let at = cases.push(table, stored, old, true)?;
+            cases.list[at].former = former;
         }
         let view = view::settle(&mut cases, judged)?;
         let list = view::decide(cases, view, &mut merged);

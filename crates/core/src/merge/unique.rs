@@ -21,6 +21,8 @@ pub(super) struct Outcome {
     pub fallbacks: Fallbacks,
     /// Keys that were asked for.
     pub wanted: Vec<(usize, usize, Key)>,
+    /// Cases in the way of a fallback, by the case that could not fall back.
+    pub blockers: BTreeMap<usize, Vec<usize>>,
     /// Keys that cases without their own asked for: (name of the index, key).
     pub claims: BTreeMap<usize, Vec<(String, Vec<u8>)>>,
 }
@@ -59,10 +61,14 @@ pub(super) fn grant(
         let late = pass.run(rows, &excluded, &mut outcome.wanted)?;
         tried.extend(pass.tried.drain());
         match late {
-            Some((case, conflict)) => drop(excluded.insert(case, conflict)),
+            Some((case, conflict)) => {
+                outcome.blockers.append(&mut pass.blockers);
+                excluded.insert(case, conflict);
+            }
             None => {
                 outcome.lost = excluded;
                 outcome.lost.extend(pass.out);
+                outcome.blockers.append(&mut pass.blockers);
                 outcome.fallbacks = pass.fallbacks;
                 for case in outcome.lost.keys().chain(outcome.fallbacks.keys()) {
                     let tried = tried.remove(case).unwrap_or_default();
@@ -92,6 +98,8 @@ struct Pass<'p, 'c, 'a> {
     held: HashMap<usize, BTreeMap<usize, Vec<u8>>>,
     fallbacks: Fallbacks,
     fallback_keys: HashMap<usize, Vec<Option<Key>>>,
+    /// Who holds keys of fallbacks that were tried.
+    blockers: BTreeMap<usize, Vec<usize>>,
     /// Keys of fallbacks that were tried.
     tried: HashMap<usize, Vec<Option<Key>>>,
     out: BTreeMap<usize, Conflict>,
@@ -115,6 +123,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
             held: HashMap::new(),
             fallbacks: BTreeMap::new(),
             fallback_keys: HashMap::new(),
+            blockers: BTreeMap::new(),
             tried: HashMap::new(),
             out: BTreeMap::new(),
         }
@@ -233,10 +242,13 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         asked.insert(index);
         self.release(case);
         let canonical = |u: usize| verdict.keys[u].as_ref().map(|key| key.canonical.clone());
-        let free = asked
-            .iter()
-            .all(|&u| canonical(u).is_none_or(|key| !self.grants.contains_key(&(u, key))));
-        if !verdict.valid || !free || !self.show.fallback_refers(self.round, case, &groups) {
+        let holder = |&u: &usize| self.grants.get(&(u, canonical(u)?)).copied();
+        let blockers: Vec<usize> = asked.iter().filter_map(holder).collect();
+        if !verdict.valid
+            || !blockers.is_empty()
+            || !self.show.fallback_refers(self.round, case, &groups)
+        {
+            self.blockers.insert(case, blockers);
             return Ok(false);
         }
         for u in asked {

@@ -13,7 +13,7 @@ use super::{Decision, Merged};
 use crate::Result;
 use crate::catalog::Tracked;
 use crate::schema::{Action, ForeignKey, Identity};
-use crate::state;
+use crate::state::{self, Body, Stored};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use synqlite_wire::{Cell, Rid, Value};
@@ -30,6 +30,8 @@ pub(super) struct View {
     pub rows: BTreeMap<usize, Vec<Value>>,
     /// Why cases do not show what their registers say.
     pub conflicts: BTreeMap<usize, Conflict>,
+    /// Cases in the way of the former values of a case that lost a unique key.
+    pub blockers: BTreeMap<usize, Vec<usize>>,
     /// Unique keys that cases asked for: (table, position of the index, key).
     pub wanted: Vec<(usize, usize, Key)>,
     /// Unique keys that a case asked for and does not have: (name of the index, key).
@@ -159,7 +161,7 @@ pub(super) fn compute(cases: &Cases<'_>, judged: bool) -> Result<View> {
         show.component(component.clone())?;
     }
     for &at in &show.revived {
-        if show.view.rows.contains_key(&at) {
+        if show.view.rows.contains_key(&at) && !cases.list[at].alive() {
             let conflict = conflict("restrict_revived", "", None);
             show.view.conflicts.insert(at, conflict);
         }
@@ -290,6 +292,7 @@ impl Show<'_, '_> {
                 let result = unique::grant(self, &round, table, &rows)?;
                 self.view.wanted.extend(result.wanted);
                 self.view.claims.extend(result.claims);
+                self.view.blockers.extend(result.blockers);
                 news.extend(result.lost);
                 fallbacks.extend(result.fallbacks);
             }
@@ -517,6 +520,12 @@ impl Show<'_, '_> {
                     }
                     continue;
                 }
+                // Nothing keeps the reference: it shows the key that its row had last.
+                (Some(false), _) => {
+                    self.follow(round, fk, rid, &mut row)?;
+                    changed.insert(g);
+                    continue;
+                }
                 _ => continue,
             };
             match action {
@@ -538,7 +547,7 @@ impl Show<'_, '_> {
         Ok(Displayed { row, nulled, unexpected, overridden: changed })
     }
 
-    /// R-REF: shows the key that the referenced row shows.
+    /// R-REF: shows the key that the referenced row shows; a hidden or dead one, what it kept.
     fn follow(&self, round: &Round, fk: &ForeignKey, rid: &Rid, row: &mut [Value]) -> Result<()> {
         let lookup = self.cases.lookup;
         let Some(parent) = lookup.catalog.position(&fk.parent) else { return Ok(()) };
@@ -548,8 +557,9 @@ impl Show<'_, '_> {
                 Some(shown) => Some(shown.clone()),
                 None => Some(plain(&self.cases.list[p], pt, round.ids.get(&p))),
             },
-            None => match state::of(lookup.conn, lookup.meta, pt, rid)?.and_then(|s| s.loc) {
-                Some(loc) => pt.read(lookup.conn, &loc)?,
+            None => match state::of(lookup.conn, lookup.meta, pt, rid)? {
+                Some(Stored { loc: Some(loc), .. }) => pt.read(lookup.conn, &loc)?,
+                Some(hidden) => Some(kept(&hidden, pt)),
                 None => None,
             },
         };
@@ -573,9 +583,14 @@ impl Show<'_, '_> {
                 if !enforced(self.cases, fk) || key.iter().any(Value::is_null) {
                     continue;
                 }
-                let answered = self.reference(at, f).is_some_and(|rid| {
-                    self.visible(round, fk, &rid) == Some(true) && !round.nulled.contains_key(&at)
-                });
+                // Where two keys share a column, one may have got the value of the other.
+                let mut others = t.table.foreign_keys.iter().enumerate().filter(|(o, _)| *o != f);
+                let alone = !others.any(|(_, o)| o.columns.iter().any(|c| fk.columns.contains(c)));
+                let answered = alone
+                    && self.reference(at, f).is_some_and(|rid| {
+                        self.visible(round, fk, &rid) == Some(true)
+                            && !round.nulled.contains_key(&at)
+                    });
                 if !answered && !self.anyone_shows(round, fk, &key)? {
                     news.insert(at, conflict("fk_dangling", &fk.name, None));
                     break;
@@ -639,6 +654,17 @@ pub(super) fn cell_shown<'c>(case: &'c Case, g: usize, fallback: &Fallback) -> &
         Some(previous) if fallback.contains(&g) => previous,
         _ => &case.cells[g],
     }
+}
+
+/// The values that a hidden or dead row keeps.
+fn kept(stored: &Stored, t: &Tracked) -> Vec<Value> {
+    let mut row = vec![Value::Null; t.table.columns.len()];
+    for (group, state) in t.table.groups.iter().zip(&stored.state.groups) {
+        if let Body::Kept(cell) = &state.body {
+            group.columns.iter().zip(&cell.values).for_each(|(&c, v)| row[c] = v.clone());
+        }
+    }
+    row
 }
 
 /// What a case shows before anything is derived.

@@ -57,6 +57,7 @@ pub fn read(conn: &Connection, policies: &Policies, selection: &Selection) -> Re
         draft.table.identity = groups::identity(draft);
     }
     override_identity(&inventory, &mut drafts, policies, selection.strict)?;
+    drafts.iter_mut().for_each(|draft| claim_numbers(&mut draft.table));
     groups::assign(&mut drafts);
     let idle = groups::counters(&inventory, &mut drafts, policies);
 
@@ -364,6 +365,20 @@ fn override_identity(
         }
     }
     Ok(())
+}
+
+/// An integer key that names its row is never renumbered, so it is a unique key like others (R-UNIQ),
+/// though SQLite has no index for it.
+fn claim_numbers(table: &mut Table) {
+    let (Some(alias), Identity::Key) = (table.rowid_alias(), table.identity) else { return };
+    let sql = quote(&table.columns[alias].name);
+    table.uniques.push(UniqueIndex {
+        name: "PRIMARY KEY".to_owned(),
+        primary: true,
+        columns: vec![alias],
+        terms: vec![IndexTerm { sql, collation: Collation::Binary }],
+        predicate: None,
+    });
 }
 
 /// Puts parents before the tables that refer to them.

@@ -35,6 +35,13 @@ pub fn any_conflict(conn: &Connection) -> Result<bool> {
     Ok(conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
 }
 
+/// Whether some row refers to this one without showing it.
+pub fn awaited(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid) -> Result<bool> {
+    let Some(bytes) = known_bytes(meta, rid)? else { return Ok(false) };
+    let sql = "SELECT 1 FROM synqlite_reference WHERE tbl = ?1 AND rid = ?2";
+    Ok(conn.prepare_cached(sql)?.exists(params![t.no, bytes])?)
+}
+
 /// References of a living row that its table does not show: (table, row).
 pub fn kept_references<'s>(
     catalog: &Catalog,
@@ -62,6 +69,20 @@ pub fn kept_references<'s>(
 pub fn table_of_entry(conn: &Connection, entry: i64) -> Result<Option<u32>> {
     let sql = "SELECT tbl FROM synqlite_row WHERE id = ?1";
     Ok(conn.prepare_cached(sql)?.query_row([entry], |row| row.get(0)).optional()?)
+}
+
+/// Whether a conflict is recorded for the row of an entry.
+pub fn recorded(conn: &Connection, entry: i64) -> Result<bool> {
+    let sql = "SELECT kind IS NOT NULL FROM synqlite_row WHERE id = ?1";
+    Ok(conn.prepare_cached(sql)?.query_row([entry], |row| row.get(0))?)
+}
+
+/// Entries of the deleted rows of a table that are shown because others refer to them (R-PROTECT).
+pub fn revived(conn: &Connection, no: u32) -> Result<Vec<i64>> {
+    let sql = "SELECT id FROM synqlite_row WHERE kind = 'restrict_revived' AND +tbl = ?1";
+    let mut statement = conn.prepare_cached(sql)?;
+    let entries = statement.query_map([no], |row| row.get(0))?;
+    Ok(entries.collect::<Result<_, _>>()?)
 }
 
 /// Records what the row of an entry waits for, in place of what it waited for before.

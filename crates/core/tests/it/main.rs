@@ -8,5 +8,6 @@ mod counters;
 mod merge;
 mod migrate;
 mod random;
+mod repair;
 mod site;
 mod versions;

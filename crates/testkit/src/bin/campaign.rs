@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 use synqlite_testkit::crash::{self, Program};
 use synqlite_testkit::history::History;
 use synqlite_testkit::model::{Model, Verdict, default_paths};
@@ -10,6 +13,7 @@ use synqlite_testkit::world::Result;
 const USAGE: &str = "\
 usage:
   campaign model --seeds FROM..TO [--python python3] [--model FOLDER] [--lazy]
+                 [--constraints] [--jobs N]
   campaign crash --rounds N --seed S [--bin SYNQLITE] [--rows N]";
 
 fn main() -> ExitCode {
@@ -49,33 +53,78 @@ fn model(arguments: &[String]) -> Result<bool> {
     }
     let seeds = option(arguments, "--seeds").ok_or(USAGE)?;
     let (from, to) = seeds.split_once("..").ok_or(USAGE)?;
-    let lazy = arguments.iter().any(|a| a == "--lazy");
-    let mut model =
-        Model::start(option(arguments, "--python").unwrap_or("python3"), &driver, &path)?;
-    let (mut same, mut steps, mut beyond, mut different) = (0, 0, 0, 0);
-    for seed in number(from)?..number(to)? {
-        match model.compare(&History::random(seed, lazy))? {
-            Verdict::Same(count) => {
-                same += 1;
-                steps += count;
+    let has = |flag: &str| arguments.iter().any(|a| a == flag);
+    let (lazy, constraints) = (has("--lazy"), has("--constraints"));
+    let python = option(arguments, "--python").unwrap_or("python3");
+    let jobs = number(option(arguments, "--jobs").unwrap_or("1"))?.max(1);
+    let next = AtomicU64::new(number(from)?);
+    let (to, start) = (number(to)?, Instant::now());
+    let count = Mutex::new(Count::default());
+    let work = || -> std::result::Result<(), String> {
+        let text = |e: Box<dyn std::error::Error>| e.to_string();
+        let mut model = Model::start(python, &driver, &path).map_err(text)?;
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= to {
+                return Ok(());
             }
-            Verdict::Beyond(why) => {
-                beyond += 1;
-                println!("seed {seed}: the model stops: {why}");
+            let history = if constraints {
+                History::constrained(seed, lazy)
+            } else {
+                History::random(seed, lazy)
+            };
+            let mut verdict = model.compare(&history).map_err(text)?;
+            if let Verdict::Different(difference) = verdict {
+                verdict = Verdict::Different(model.shrink(&history, difference).map_err(text)?);
             }
-            Verdict::Different(difference) => {
-                different += 1;
-                println!("seed {seed} differs\n{}\n", difference.story);
-            }
+            count.lock().unwrap_or_else(PoisonError::into_inner).add(seed, verdict, start);
         }
-        if (same + different) % 100 == 0 {
-            println!("up to seed {seed}: {same} the same, {different} different");
-        }
-    }
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
+        let ended = workers.into_iter().map(|w| w.join().unwrap_or(Err("a worker died".into())));
+        ended.collect::<std::result::Result<Vec<()>, String>>()
+    })?;
+    let Count { same, steps, beyond, different } =
+        count.into_inner().unwrap_or_else(PoisonError::into_inner);
     println!(
         "{same} histories the same after each of {steps} steps, {different} different, {beyond} stopped by the model"
     );
     Ok(different == 0)
+}
+
+/// What histories showed so far.
+#[derive(Default)]
+struct Count {
+    same: u64,
+    steps: usize,
+    beyond: u64,
+    different: u64,
+}
+
+impl Count {
+    fn add(&mut self, seed: u64, verdict: Verdict, start: Instant) {
+        match verdict {
+            Verdict::Same(steps) => {
+                self.same += 1;
+                self.steps += steps;
+            }
+            Verdict::Beyond(why) => {
+                self.beyond += 1;
+                println!("seed {seed}: the model stops: {why}");
+            }
+            Verdict::Different(difference) => {
+                self.different += 1;
+                println!("seed {seed} differs\n{}\n", difference.story);
+            }
+        }
+        let all = self.same + self.different + self.beyond;
+        if all % 100 == 0 {
+            let rate = all as f64 / start.elapsed().as_secs_f64();
+            let Count { same, different, .. } = self;
+            println!("{all}: {same} the same, {different} different; {rate:.1} histories/s");
+        }
+    }
 }
 
 fn kill(arguments: &[String]) -> Result<bool> {

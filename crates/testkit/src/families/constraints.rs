@@ -3,12 +3,12 @@
 use super::{Context, Family, or};
 use crate::random::Random;
 
-pub(super) const FAMILY: Family = Family {
-    name: "constraints",
-    tables: &["typed", "gen", "span", "one", "i", "three"],
+pub(super) const FAMILY: Family = Family::written(
+    "constraints",
+    &["typed", "gen", "span", "one", "i", "three"],
     schema,
     statement,
-};
+);
 
 fn schema() -> String {
     "

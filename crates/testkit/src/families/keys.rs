@@ -3,12 +3,8 @@
 use super::{Context, Family, or};
 use crate::random::Random;
 
-pub(super) const FAMILY: Family = Family {
-    name: "keys",
-    tables: &["n", "bag", "k", "j", "r", "odd \"name\""],
-    schema,
-    statement,
-};
+pub(super) const FAMILY: Family =
+    Family::written("keys", &["n", "bag", "k", "j", "r", "odd \"name\""], schema, statement);
 
 fn schema() -> String {
     r#"

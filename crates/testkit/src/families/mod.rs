@@ -16,6 +16,7 @@ mod triggers;
 mod wide;
 
 use crate::random::Random;
+use crate::shapes::Shape;
 
 /// A schema and what applications do to it.
 #[derive(Clone, Copy, Debug)]
@@ -24,11 +25,21 @@ pub struct Family {
     pub name: &'static str,
     /// The replicated tables.
     pub tables: &'static [&'static str],
-    schema: fn() -> String,
-    statement: fn(&mut Random, &Context) -> String,
+    source: Source,
 }
 
-/// All families.
+/// Where the schema and its statements come from.
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    Written {
+        schema: fn() -> String,
+        statement: fn(&mut Random, &Context) -> String,
+    },
+    /// A shape, and the seed from which its actions are drawn.
+    Shaped(&'static Shape, u64),
+}
+
+/// All families that keep away from constraint repair.
 pub const FAMILIES: [Family; 5] =
     [keys::FAMILY, references::FAMILY, constraints::FAMILY, triggers::FAMILY, wide::FAMILY];
 
@@ -47,15 +58,49 @@ pub struct Context {
 }
 
 impl Family {
-    /// SQL that creates the schema with its first rows.
-    pub fn schema(&self) -> String {
-        (self.schema)()
+    const fn written(
+        name: &'static str,
+        tables: &'static [&'static str],
+        schema: fn() -> String,
+        statement: fn(&mut Random, &Context) -> String,
+    ) -> Family {
+        Family { name, tables, source: Source::Written { schema, statement } }
     }
 
-    /// One statement. It may fail, as applications' statements do.
+    /// A schema under constraints, with the actions that `draw` gives to its foreign keys.
+    pub fn shaped(shape: &'static Shape, draw: u64) -> Family {
+        Family { name: shape.name, tables: shape.tables, source: Source::Shaped(shape, draw) }
+    }
+
+    /// SQL that creates the schema with its first rows.
+    pub fn schema(&self) -> String {
+        match self.source {
+            Source::Written { schema, .. } => schema(),
+            Source::Shaped(shape, draw) => shape.schema(draw),
+        }
+    }
+
+    /// Policies of the replica, as (key, value).
+    pub fn policies(&self) -> Vec<(String, String)> {
+        let Source::Shaped(shape, _) = self.source else { return vec![] };
+        let pairs = shape.policies.iter().filter_map(|policy| policy.split_once('='));
+        pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+    }
+
+    /// Whether foreign keys are on, in applications and in merges.
+    pub fn enforces(&self) -> bool {
+        !self.policies().iter().any(|(key, value)| key == "fk" && value == "ignore")
+    }
+
+    /// One statement, or several that make one transaction. It may fail, as applications' statements
+    /// do.
     pub fn statement(&self, r: &mut Random, context: &Context) -> String {
+        let statement = match self.source {
+            Source::Written { statement, .. } => statement,
+            Source::Shaped(shape, _) => return shape.statement(r),
+        };
         loop {
-            let sql = (self.statement)(r, context);
+            let sql = statement(r, context);
             if !(context.onward && sql.starts_with("DELETE")) {
                 return sql;
             }

@@ -3,12 +3,12 @@
 use super::{Context, Family, or};
 use crate::random::Random;
 
-pub(super) const FAMILY: Family = Family {
-    name: "references",
-    tables: &["p", "c", "pair", "prof", "tree", "tag", "tagged"],
+pub(super) const FAMILY: Family = Family::written(
+    "references",
+    &["p", "c", "pair", "prof", "tree", "tag", "tagged"],
     schema,
     statement,
-};
+);
 
 fn schema() -> String {
     "

@@ -4,7 +4,7 @@ use super::{Context, Family};
 use crate::random::Random;
 
 pub(super) const FAMILY: Family =
-    Family { name: "triggers", tables: &["doc", "audit", "total"], schema, statement };
+    Family::written("triggers", &["doc", "audit", "total"], schema, statement);
 
 fn schema() -> String {
     "

@@ -3,7 +3,7 @@
 use super::{Context, Family, or};
 use crate::random::Random;
 
-pub(super) const FAMILY: Family = Family { name: "wide", tables: &["wide"], schema, statement };
+pub(super) const FAMILY: Family = Family::written("wide", &["wide"], schema, statement);
 
 const COLUMNS: u64 = 79;
 

@@ -1,0 +1,79 @@
+//! Rows that a table has when it is taken in.
+
+use super::{Fold, Folded};
+use crate::Result;
+use crate::catalog::{Catalog, Tracked};
+use crate::journal::Written;
+use crate::meta::Meta;
+use crate::schema::Identity;
+use crate::state::{self, Runs};
+use rusqlite::Connection;
+use std::collections::{BTreeMap, BTreeSet};
+use synqlite_wire::Stamp;
+
+/// Adopts every row that a table has when it becomes replicated: births at one stamp.
+pub fn adopt(
+    conn: &Connection,
+    meta: &mut Meta,
+    catalog: &Catalog,
+    t: &Tracked,
+    stamp: Stamp,
+) -> Result<()> {
+    let position = meta.position;
+    let loc = crate::catalog::loc_sql(&t.table, "o.");
+    if t.table.identity == Identity::Birth && t.table.rowid_name.is_some() {
+        let sql = format!("SELECT min({loc}), max({loc}), count(*) FROM {} AS o", t.target());
+        let (lo, hi, count): (Option<i64>, Option<i64>, i64) =
+            conn.query_row(&sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        let (Some(lo), Some(hi)) = (lo, hi) else { return Ok(()) };
+        let site = meta.number(conn, stamp.site)?;
+        // Few holes may be spanned where a rowid means the same for ever. A rebuild of the table
+        // renumbers rowids that no column shows; then it must be known which of them had rows.
+        let spared = if t.table.rowid_alias().is_some() { count } else { 0 };
+        if let Some(span) = hi.checked_sub(lo).filter(|s| *s < count.saturating_add(spared)) {
+            let first = state::next_births(conn, t, span as u64 + 1)? as i64;
+            let segment = state::Segment { lo, hi, site, first, hlc: stamp.hlc, position };
+            segment.save(conn, t)?;
+            return Ok(());
+        }
+        let mut n = state::next_births(conn, t, count as u64)? as i64;
+        let mut statement =
+            conn.prepare(&format!("SELECT {loc} FROM {} AS o ORDER BY 1", t.target()))?;
+        let mut locs = statement.query([])?;
+        let mut runs = Runs::default();
+        while let Some(row) = locs.next()? {
+            runs.add(conn, t, row.get(0)?, (site, n), stamp.hlc, position)?;
+            n += 1;
+        }
+        return runs.finish(conn, t);
+    }
+    let sql = format!("SELECT {loc} FROM {} AS o", t.target());
+    let mut statement = conn.prepare(&sql)?;
+    let mut locs = statement.query([])?;
+    let mut runs = Runs::default();
+    let mut fold = Fold {
+        conn,
+        meta,
+        catalog,
+        position,
+        stamps: BTreeMap::from([(0, stamp)]),
+        done: Folded::default(),
+        conflicts: false,
+        waits: false,
+        touched: vec![],
+        acted: vec![],
+        left: vec![],
+        unnamed: BTreeSet::new(),
+        former: vec![],
+        followed: BTreeSet::new(),
+        enforces: false,
+        lasting: BTreeSet::new(),
+        history: false,
+        adopts: true,
+        stale: BTreeSet::new(),
+    };
+    while let Some(row) = locs.next()? {
+        fold.bear(t, &row.get(0)?, 0, &Written::new(), &BTreeSet::new(), &mut runs)?;
+    }
+    runs.finish(conn, t)
+}

@@ -1,0 +1,276 @@
+//! Histories in which a merge or a fold was once at fault, each as short as it can be.
+
+use crate::site::{Site, World, dump, settle};
+
+/// Two sites of one database.
+fn pair(schema: &str, policies: &[(&str, &str)]) -> (World, Site, Site) {
+    let world = World::new();
+    let mut a = world.init_with("a", schema, policies);
+    let b = world.clone_site(&mut a, "b");
+    (world, a, b)
+}
+
+/// Both sites show the same rows and the same records, and nothing is wrong with either.
+fn agree(a: &mut Site, b: &mut Site, tables: &[&str]) {
+    settle(a, b);
+    assert_eq!(dump(&a.app, tables), dump(&b.app, tables));
+    let ids = |site: &Site| -> Vec<_> {
+        site.replica.conflicts().unwrap().into_iter().map(|c| (c.id, c.kind)).collect()
+    };
+    assert_eq!(ids(a), ids(b));
+    for site in [a, b] {
+        assert_eq!(site.replica.verify().unwrap(), [""; 0]);
+    }
+}
+
+/// The key that a deleted row leaves is the one it had last, not the one before its last update.
+#[test]
+fn a_row_returns_when_a_winner_by_update_is_deleted() {
+    let schema = "CREATE TABLE p(id INTEGER PRIMARY KEY, name TEXT UNIQUE);
+                  INSERT INTO p VALUES(1, 'x'), (2, 'y')";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("UPDATE p SET name = 'n' WHERE id = 2");
+    b.run("INSERT INTO p VALUES(3, 'n')");
+    b.pull(&mut a);
+    assert_eq!(b.rows("SELECT id FROM p"), ["1", "2"]);
+    b.run("DELETE FROM p WHERE id = 2");
+    b.replica.fold().unwrap();
+    assert_eq!(b.rows("SELECT id FROM p"), ["1", "3"]);
+    agree(&mut a, &mut b, &["p"]);
+}
+
+/// A key that was left before the row was deleted, replaced or inserted anew is left all the same.
+#[test]
+fn a_row_returns_whatever_else_becomes_of_the_winner() {
+    for then in [
+        "UPDATE p SET name = 'q' WHERE k = 'w'; DELETE FROM p WHERE k = 'w'",
+        "UPDATE p SET name = 'q' WHERE k = 'w'; INSERT OR REPLACE INTO p VALUES('w', 'z')",
+        "DELETE FROM p WHERE k = 'w'; INSERT INTO p VALUES('w', 'z')",
+        "INSERT OR REPLACE INTO p VALUES('w', 'z')",
+    ] {
+        let (_world, mut a, mut b) =
+            pair("CREATE TABLE p(k TEXT PRIMARY KEY, name TEXT UNIQUE)", &[]);
+        a.run("INSERT INTO p VALUES('w', 'n')");
+        b.run("INSERT INTO p VALUES('l', 'n')");
+        b.pull(&mut a);
+        assert_eq!(b.rows("SELECT k FROM p"), ["w"]);
+        b.run(then);
+        b.replica.fold().unwrap();
+        assert_eq!(b.rows("SELECT k FROM p WHERE name = 'n'"), ["l"], "{then}");
+        agree(&mut a, &mut b, &["p"]);
+    }
+}
+
+/// An integer key that names its row is never renumbered, so it can only be had by one row.
+#[test]
+fn integer_keys_that_name_rows_are_unique_keys() {
+    let schema = "CREATE TABLE p(id INTEGER PRIMARY KEY, v); INSERT INTO p VALUES(1, 0), (2, 0)";
+    let (_world, mut a, mut b) = pair(schema, &[("p.identity", "key")]);
+    a.run("UPDATE p SET id = 7, v = 'a' WHERE id = 1");
+    b.run("UPDATE p SET id = 7, v = 'b' WHERE id = 2");
+    agree(&mut a, &mut b, &["p"]);
+    assert_eq!(a.rows("SELECT * FROM p ORDER BY id"), ["2|b", "7|a"]);
+    assert_eq!(a.replica.conflicts().unwrap()[0].kind, "fallback");
+    b.run("DELETE FROM p WHERE id = 7");
+    agree(&mut a, &mut b, &["p"]);
+    assert_eq!(a.rows("SELECT * FROM p"), ["7|b"]);
+}
+
+/// One column that refers to two tables shows one value; a row of each must have it.
+#[test]
+fn a_column_with_two_parents_follows_one_of_them_only_with_the_other() {
+    let schema = "CREATE TABLE p(k TEXT PRIMARY KEY); CREATE TABLE q(k TEXT PRIMARY KEY);
+        CREATE TABLE c(id INTEGER PRIMARY KEY,
+            r TEXT REFERENCES p(k) ON UPDATE CASCADE REFERENCES q(k) ON UPDATE CASCADE);
+        INSERT INTO p VALUES('x'); INSERT INTO q VALUES('x'), ('y'); INSERT INTO c VALUES(1, 'x')";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("UPDATE p SET k = 'y'");
+    assert_eq!(a.row("SELECT r FROM c"), "y");
+    agree(&mut a, &mut b, &["p", "q", "c"]);
+    assert_eq!(a.row("SELECT r FROM c"), "y");
+
+    // Followed by p alone: no row of q has the key that p has got.
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    b.run("UPDATE c SET r = 'x' WHERE id = 1; INSERT INTO c VALUES(2, 'x')");
+    a.run("UPDATE p SET k = 'y'");
+    agree(&mut a, &mut b, &["p", "q", "c"]);
+    assert_eq!(a.rows("SELECT * FROM c"), ["1|y"]);
+    let records = a.replica.conflicts().unwrap();
+    assert_eq!((records.len(), records[0].kind.as_str()), (1, "fk_dangling"));
+}
+
+/// A deleted row that is kept for its children lives again once the last of them has been moved, and
+/// its record is closed.
+#[test]
+fn a_kept_row_lives_again_when_the_last_reference_to_it_goes() {
+    let schema = "CREATE TABLE p(id INTEGER PRIMARY KEY);
+                  CREATE TABLE c(id INTEGER PRIMARY KEY, p INT REFERENCES p(id));
+                  INSERT INTO p VALUES(1), (2)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("DELETE FROM p WHERE id = 2");
+    b.run("INSERT INTO c VALUES(1, 2)");
+    b.pull(&mut a);
+    assert_eq!(b.replica.conflicts().unwrap()[0].kind, "restrict_revived");
+    b.run("UPDATE c SET p = 1");
+    b.replica.fold().unwrap();
+    assert_eq!(b.replica.open_conflicts().unwrap(), 0);
+    agree(&mut a, &mut b, &["p", "c"]);
+    assert_eq!(a.rows("SELECT id FROM p"), ["1", "2"]);
+}
+
+/// R-PINKEY: who writes a part of a key means the rest of it that they see.
+#[test]
+fn a_part_of_a_key_is_written_with_the_rest_of_it() {
+    let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, a INT, b INT, UNIQUE(a, b));
+                  INSERT INTO t VALUES(1, 0, 1)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("INSERT INTO t VALUES(2, 0, 0)");
+    b.run("UPDATE t SET b = 0 WHERE id = 1");
+    b.pull(&mut a);
+    assert_eq!(b.rows("SELECT * FROM t"), ["1|0|1", "2|0|0"]);
+    b.run("UPDATE t SET a = 7 WHERE id = 1");
+    b.replica.fold().unwrap();
+    assert_eq!(b.rows("SELECT * FROM t"), ["1|7|1", "2|0|0"]);
+    agree(&mut a, &mut b, &["t"]);
+    assert_eq!(a.replica.open_conflicts().unwrap(), 0);
+}
+
+/// References that nothing keeps: a row whose key moves away leaves its children's values behind, on
+/// every site.
+#[test]
+fn a_key_that_moves_leaves_references_that_nothing_keeps() {
+    let schema = "CREATE TABLE p(id INTEGER PRIMARY KEY, v);
+                  CREATE TABLE c(id INTEGER PRIMARY KEY, p_id INT REFERENCES p(id));
+                  INSERT INTO p VALUES(1, 0), (2, 0); INSERT INTO c VALUES(1, 1), (2, 2)";
+    let (_world, mut a, mut b) = pair(schema, &[("fk", "ignore")]);
+    b.app.execute_batch("PRAGMA foreign_keys=OFF").unwrap();
+    b.run("UPDATE p SET id = 7 WHERE id = 1; DELETE FROM p WHERE id = 2");
+    for _ in 0..3 {
+        a.replica.pull_from(&mut b.replica, false).unwrap();
+        b.replica.pull_from(&mut a.replica, false).unwrap();
+        for site in [&a, &b] {
+            assert_eq!(site.rows("SELECT * FROM c"), ["1|1", "2|2"]);
+            assert_eq!(site.replica.verify().unwrap(), [""; 0]);
+        }
+    }
+    // The number of a row that is gone goes to another; the reference is not to that one.
+    b.run("INSERT INTO p VALUES(2, 'b')");
+    a.run("INSERT INTO p VALUES(2, 'a')");
+    for _ in 0..3 {
+        a.replica.pull_from(&mut b.replica, false).unwrap();
+        b.replica.pull_from(&mut a.replica, false).unwrap();
+    }
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT * FROM c"), ["1|1", "2|2"]);
+        assert_eq!(site.rows("SELECT * FROM p"), ["2|b", "7|0", "8|a"]);
+    }
+}
+
+/// A row that the user sees may be in the way of nobody whom they do not: neither who has what it
+/// asks for, nor who has what it shows instead.
+#[test]
+fn a_fold_hides_no_row_for_one_that_waits_for_its_former_value() {
+    let schema = "CREATE TABLE t(k INT PRIMARY KEY, u INT UNIQUE); INSERT INTO t VALUES(7, 7)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("UPDATE t SET u = 0");
+    a.replica.fold().unwrap();
+    b.run("INSERT INTO t VALUES(1, 2)");
+    a.run("UPDATE t SET u = 2");
+    a.run("INSERT INTO t VALUES(3, 0)");
+    b.pull(&mut a);
+    assert_eq!(b.rows("SELECT * FROM t ORDER BY k"), ["1|2", "7|0"]);
+    b.run("INSERT OR REPLACE INTO t VALUES(2, 2)");
+    b.replica.fold().unwrap();
+    assert_eq!(b.rows("SELECT * FROM t ORDER BY k"), ["2|2", "7|0"]);
+    agree(&mut a, &mut b, &["t"]);
+}
+
+/// What a hidden row referred to is looked at when another write of the reference arrives.
+#[test]
+fn a_row_is_no_longer_kept_for_a_hidden_one_that_turns_to_another() {
+    let schema = "CREATE TABLE n(k TEXT PRIMARY KEY, up TEXT REFERENCES n(k), u INT UNIQUE);
+                  INSERT INTO n VALUES('x', NULL, 1), ('y', 'x', NULL)";
+    let world = World::new();
+    let mut a = world.init("a", schema);
+    let mut b = world.clone_site(&mut a, "b");
+    b.run("INSERT INTO n VALUES('b', 'x', 5)");
+    b.run("UPDATE n SET up = 'b', u = 3 WHERE k = 'y'");
+    a.run("INSERT INTO n VALUES('b', 'x', 3)");
+    a.replica.fold().unwrap();
+    a.run("DELETE FROM n WHERE k = 'b'");
+    b.pull(&mut a);
+    let kinds = |site: &Site| -> Vec<_> {
+        site.replica.conflicts().unwrap().into_iter().map(|c| c.kind).collect()
+    };
+    assert_eq!(kinds(&b), ["unique", "fk_parent_hidden"]);
+    a.run("UPDATE n SET up = NULL WHERE k = 'y'");
+    b.pull(&mut a);
+    assert_eq!(kinds(&b), [""; 0]);
+    assert_eq!(b.rows("SELECT k FROM n ORDER BY k"), ["x", "y"]);
+    agree(&mut a, &mut b, &["n"]);
+}
+
+/// A reference that followed its row to the key of a row that went was never one to that.
+#[test]
+fn a_reference_that_follows_is_not_written() {
+    let schema = "CREATE TABLE p(id INTEGER PRIMARY KEY);
+                  CREATE TABLE c(id INTEGER PRIMARY KEY, p INT REFERENCES p(id) ON UPDATE CASCADE);
+                  INSERT INTO p VALUES(1), (2); INSERT INTO c VALUES(1, 2)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    b.run("UPDATE c SET p = NULL");
+    a.run("UPDATE OR REPLACE p SET id = 1 WHERE id = 2");
+    agree(&mut a, &mut b, &["p", "c"]);
+    assert_eq!(a.rows("SELECT p FROM c"), ["NULL"]);
+
+    let schema =
+        "CREATE TABLE n(id INTEGER PRIMARY KEY, up INT REFERENCES n(id) ON UPDATE CASCADE);
+                  INSERT INTO n VALUES(1, 2), (2, 3), (3, NULL)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    b.run("UPDATE n SET up = NULL");
+    a.run("UPDATE n SET id = id + 10");
+    agree(&mut a, &mut b, &["n"]);
+    assert_eq!(a.rows("SELECT * FROM n"), ["11|NULL", "12|NULL", "13|NULL"]);
+}
+
+/// A row that loses to one that is hidden because of it, loses to nobody.
+#[test]
+fn a_new_row_is_not_hidden_for_a_child_that_waits_for_it() {
+    let schema = "CREATE TABLE n(k TEXT PRIMARY KEY, up TEXT REFERENCES n(k), u INT UNIQUE)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    b.run("INSERT INTO n VALUES('w', NULL, 1)");
+    a.run("INSERT INTO n VALUES('p', NULL, 1), ('c', 'p', 3)");
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT k FROM n"), ["w"]);
+    a.run("INSERT INTO n VALUES('p', NULL, 3)");
+    a.replica.fold().unwrap();
+    assert_eq!(a.rows("SELECT k FROM n ORDER BY k"), ["p", "w"]);
+    agree(&mut a, &mut b, &["n"]);
+}
+
+/// A reference to a row whose key has become NULL shows NULL, and is to that row all the same.
+#[test]
+fn a_reference_to_a_row_without_a_key_is_kept() {
+    let schema = "CREATE TABLE p(id INTEGER PRIMARY KEY, a INT UNIQUE);
+                  CREATE TABLE c(id INTEGER PRIMARY KEY, a INT REFERENCES p(a));
+                  INSERT INTO p VALUES(1, 1)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("UPDATE p SET a = NULL");
+    b.run("INSERT INTO c VALUES(1, 1)");
+    agree(&mut a, &mut b, &["p", "c"]);
+    assert_eq!(a.rows("SELECT * FROM c"), ["1|NULL"]);
+    a.run("UPDATE p SET a = 5");
+    agree(&mut a, &mut b, &["p", "c"]);
+    assert_eq!(a.rows("SELECT * FROM c"), ["1|5"]);
+}
+
+/// The same where a row refers to itself.
+#[test]
+fn a_row_that_refers_to_itself_follows_itself() {
+    let schema = "CREATE TABLE n(k TEXT PRIMARY KEY, up TEXT REFERENCES n(k) ON UPDATE CASCADE);
+                  INSERT INTO n VALUES('x', 'x'), ('y', NULL)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    b.run("UPDATE n SET up = 'y' WHERE k = 'x'");
+    a.run("UPDATE n SET k = 'z' WHERE k = 'x'");
+    agree(&mut a, &mut b, &["n"]);
+    assert_eq!(a.rows("SELECT up FROM n WHERE k = 'z'"), ["y"]);
+}
