@@ -1,0 +1,38 @@
+//! The commands, one file each.
+
+mod quick;
+mod run;
+mod show;
+
+use crate::cli::{Cli, Command, Place};
+use crate::record::{Record, Sink};
+use crate::run::{Bench, Plan};
+use crate::{Error, Result};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Does what the command line says.
+pub fn execute(cli: Cli) -> Result<()> {
+    match cli.command {
+        Command::Run { workload } => run::run(workload),
+        Command::Quick(args) => quick::run(&args),
+        Command::Table(args) => show::table(&args),
+    }
+}
+
+/// Runs the plans where `place` says, and keeps the results there.
+fn measure(place: &Place, plans: &[Plan]) -> Result<Vec<Record>> {
+    if cfg!(debug_assertions) {
+        eprintln!("note: this is a debug build; its figures compare with nothing else");
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    // The second interrupt ends the program at once.
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        let arm = signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())
+            .and_then(|_| signal_hook::flag::register(signal, stop.clone()));
+        arm.map_err(|e| Error::Bad(format!("signals cannot be caught: {e}")))?;
+    }
+    let bench = Bench::new(place.dir.as_deref(), stop, place.quiet)?;
+    let sink = place.out.as_deref().map(Sink::create).transpose()?;
+    bench.run(plans, sink)
+}

@@ -1,0 +1,38 @@
+//! `run`: a workload on some engines.
+
+use super::{measure, show};
+use crate::Result;
+use crate::cli::{Common, Workloads};
+use crate::run::Plan;
+use crate::workload::Workload;
+
+pub fn run(workload: Workloads) -> Result<()> {
+    match workload {
+        Workloads::Micro(args) => {
+            let all = args.all()?;
+            let boxed = || all.iter().map(|m| Box::new(m.clone()) as Box<dyn Workload>).collect();
+            run_all(&args.common, &boxed)
+        }
+    }
+}
+
+fn run_all(common: &Common, workloads: &dyn Fn() -> Vec<Box<dyn Workload>>) -> Result<()> {
+    let mut plans = Vec::new();
+    for settings in common.settings()? {
+        for workload in workloads() {
+            plans.push(Plan {
+                workload,
+                engines: common.engines.clone(),
+                settings: settings.clone(),
+                rounds: common.rounds,
+                warm_up: common.warm_up,
+                seed: common.seed,
+                name: common.place.name.clone(),
+                dir: None,
+            });
+        }
+    }
+    let records = measure(&common.place, &plans)?;
+    show::print(&records, common.place.markdown);
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! `synqlite-lab` answers how fast, compared with what, under which settings.
+//!
+//! One direction of use: [`commands`] make plans of [`workload`]s and [`engine`]s; [`run`] gives the
+//! engines their turns, each on a new [`database`], under a [`meter`]; with their [`params`] the
+//! figures become [`record`]s; [`compare`] groups records and [`stats`] sums them up for [`table`].
+
+mod cli;
+mod commands;
+mod compare;
+mod database;
+mod engine;
+mod error;
+mod meter;
+mod params;
+mod record;
+mod run;
+mod stats;
+mod table;
+mod vfs;
+mod workload;
+
+pub use error::{Error, Result};
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match commands::execute(cli::Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
