@@ -3,6 +3,7 @@
 use crate::engine::Engine;
 use crate::params::Settings;
 use crate::workload::micro::{Key, Micro, Operation};
+use crate::workload::tpcc::{Length, Tpcc};
 use crate::{Error, Result};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -36,6 +37,8 @@ pub enum Command {
 pub enum Workloads {
     /// Insert, update and delete, each by itself
     Micro(MicroArgs),
+    /// TPC-C: five transaction types in their mix, consistency checked afterwards
+    Tpcc(TpccArgs),
 }
 
 /// What all runs share.
@@ -192,6 +195,40 @@ impl MicroArgs {
     }
 }
 
+#[derive(Args)]
+pub struct TpccArgs {
+    /// Warehouses
+    #[arg(long, default_value_t = 1)]
+    pub warehouses: i64,
+    /// Divide items, customers and orders by this; 1 is the standard
+    #[arg(long, default_value_t = 10)]
+    pub scale: i64,
+    /// Transactions of a run
+    #[arg(long, default_value_t = 1000, conflicts_with = "seconds")]
+    pub transactions: u64,
+    /// Run so long instead; engines then execute different numbers of transactions
+    #[arg(long)]
+    pub seconds: Option<u64>,
+    /// Engines fold once between load and transactions
+    #[arg(long)]
+    pub fold_after_load: bool,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+impl TpccArgs {
+    pub fn workload(&self) -> Result<Tpcc> {
+        let length = match self.seconds {
+            Some(seconds) => Length::Seconds(seconds),
+            None => Length::Transactions(self.transactions),
+        };
+        let Self { warehouses, scale, fold_after_load, .. } = *self;
+        let tpcc = Tpcc { warehouses, scale, length, fold_after_load };
+        tpcc.check()?;
+        Ok(tpcc)
+    }
+}
+
 impl Common {
     /// The settings for each journal mode.
     pub fn settings(&self) -> Result<Vec<Settings>> {
@@ -218,6 +255,9 @@ pub struct Quick {
     /// Rounds; fewer are faster and vaguer
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: u32,
+    /// Print the tables behind the headline too
+    #[arg(long)]
+    pub details: bool,
     #[command(flatten)]
     pub place: Place,
 }

@@ -68,7 +68,13 @@ impl<'a> Group<'a> {
         self.engines.first()?.1.first().map(|record| &record.parameters)
     }
 
-    /// `micro, wal/normal`.
+    /// Name that the user gave its results.
+    pub fn name(&self) -> &'a str {
+        let first = self.engines.first().and_then(|(_, list)| list.first());
+        first.map_or("", |record| &record.name)
+    }
+
+    /// `micro, WAL/NORMAL`.
     pub fn title(&self) -> String {
         let Some(first) = self.engines.first().and_then(|(_, list)| list.first()) else {
             return String::new();

@@ -16,7 +16,8 @@ pub struct Database {
     pub conn: Connection,
     path: PathBuf,
     tables: Vec<String>,
-    engine: Attached,
+    engine: Engine,
+    attached: Attached,
 }
 
 impl Database {
@@ -33,18 +34,29 @@ impl Database {
         settings.apply(&conn)?;
         conn.execute_batch(schema)?;
         let tables = application_tables(&conn)?;
-        let engine = engine.attach(path, &conn, &tables)?;
-        Ok(Database { conn, path: path.to_owned(), tables, engine })
+        let attached = engine.attach(path, &conn, &tables)?;
+        Ok(Database { conn, path: path.to_owned(), tables, engine, attached })
     }
 
     /// To be called after every commit, with the rows it changed.
     pub fn committed(&mut self, changes: u64) -> Result<()> {
-        self.engine.committed(changes)
+        self.attached.committed(changes)
     }
 
     /// Folds, if the engine can.
     pub fn fold(&mut self) -> Result<Option<u64>> {
-        self.engine.fold()
+        self.attached.fold()
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> Engine {
+        self.engine
+    }
+
+    /// Empties the write-ahead log, where there is one, so that every phase begins with the same.
+    pub fn checkpoint(&self) -> Result<()> {
+        let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
+        Ok(self.conn.query_row(sql, [], |_| Ok(()))?)
     }
 
     /// The file.
@@ -93,7 +105,7 @@ impl Database {
 
     /// Closes it; fails if a statement is still at work.
     pub fn close(self) -> Result<()> {
-        drop(self.engine);
+        drop(self.attached);
         self.conn.close().map_err(|(_, e)| Error::from(e))
     }
 }

@@ -36,6 +36,21 @@ pub struct Phase {
     pub latency: Option<Latency>,
 }
 
+impl Phase {
+    /// A phase in which nothing happened yet.
+    pub fn named(name: &str) -> Phase {
+        Phase {
+            name: name.to_owned(),
+            operations: 0,
+            transactions: 0,
+            wall: 0.0,
+            processor: 0.0,
+            files: Counts::default(),
+            latency: None,
+        }
+    }
+}
+
 /// A distribution of latencies, in microseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {

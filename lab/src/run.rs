@@ -44,9 +44,14 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Measures in `dir`, which must be new or empty; in a temporary folder of the system's without
-    /// one. `stop` is set when the user interrupts.
-    pub fn new(dir: Option<&Path>, stop: Arc<AtomicBool>, quiet: bool) -> Result<Bench> {
+    /// Measures in `dir`, which must be new or empty; without one in a temporary folder in `base`.
+    /// `stop` is set when the user interrupts.
+    pub fn new(
+        dir: Option<&Path>,
+        base: &Path,
+        stop: Arc<AtomicBool>,
+        quiet: bool,
+    ) -> Result<Bench> {
         crate::vfs::install()?;
         let (dir, temporary) = match dir {
             Some(dir) => {
@@ -57,9 +62,8 @@ impl Bench {
                 (dir.to_owned(), None)
             }
             None => {
-                let base = std::env::temp_dir();
-                let made = tempfile::Builder::new().prefix("synqlite-lab-").tempdir();
-                let made = made.map_err(Error::io(&base))?;
+                let made = tempfile::Builder::new().prefix("synqlite-lab-").tempdir_in(base);
+                let made = made.map_err(Error::io(base))?;
                 (made.path().to_owned(), Some(made))
             }
         };
@@ -139,7 +143,8 @@ impl Bench {
                     in_turn: plan.engines.clone(),
                     cache: "warm: files are new, nothing was dropped".to_owned(),
                 };
-                let turn = self.turn(plan, engine, site, place, warming && round == 0)?;
+                let traced = round == 0 && plan.workload.same_for_all();
+                let turn = self.turn(plan, engine, site, place, traced)?;
                 bar.inc(1);
                 let (parameters, mut outcome) = turn;
                 if let (Some(statements), Some(rows)) = (&outcome.statements, &outcome.rows) {

@@ -14,11 +14,14 @@ pub enum Style {
     Markdown,
 }
 
+/// A line below the header and nothing else.
+const TERMINAL: &str = "     ──            ";
+
 /// A table of these rows, first column to the left, the others to the right.
 pub fn draw(style: Style, header: &[&str], rows: &[Vec<String>]) -> String {
     let mut table = Table::new();
     table.load_preset(match style {
-        Style::Terminal => presets::UTF8_HORIZONTAL_ONLY,
+        Style::Terminal => TERMINAL,
         Style::Markdown => presets::ASCII_MARKDOWN,
     });
     table.set_header(header);

@@ -52,6 +52,18 @@ impl Counts {
         }
     }
 
+    /// Adds other counts.
+    pub fn add(&mut self, more: Counts) {
+        self.reads += more.reads;
+        self.read_bytes += more.read_bytes;
+        self.writes += more.writes;
+        self.written_bytes += more.written_bytes;
+        self.syncs += more.syncs;
+        self.opens += more.opens;
+        self.deletes += more.deletes;
+        self.truncates += more.truncates;
+    }
+
     /// All calls; locks and questions about files are not among them.
     pub fn calls(self) -> u64 {
         self.reads + self.writes + self.syncs + self.opens + self.deletes + self.truncates

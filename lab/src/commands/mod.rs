@@ -8,6 +8,7 @@ use crate::cli::{Cli, Command, Place};
 use crate::record::{Record, Sink};
 use crate::run::{Bench, Plan};
 use crate::{Error, Result};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -20,8 +21,19 @@ pub fn execute(cli: Cli) -> Result<()> {
     }
 }
 
-/// Runs the plans where `place` says, and keeps the results there.
+/// Runs the plans where `place` says, by default in a temporary folder, and keeps the results there.
 fn measure(place: &Place, plans: &[Plan]) -> Result<Vec<Record>> {
+    measure_in(place, &std::env::temp_dir(), plans)
+}
+
+/// A folder in memory if the system has one, and the one for temporary files if not: for runs whose
+/// result is processor time, which a disk only blurs.
+fn memory() -> PathBuf {
+    let shared = Path::new("/dev/shm");
+    if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() }
+}
+
+fn measure_in(place: &Place, base: &Path, plans: &[Plan]) -> Result<Vec<Record>> {
     if cfg!(debug_assertions) {
         eprintln!("note: this is a debug build; its figures compare with nothing else");
     }
@@ -32,7 +44,7 @@ fn measure(place: &Place, plans: &[Plan]) -> Result<Vec<Record>> {
             .and_then(|_| signal_hook::flag::register(signal, stop.clone()));
         arm.map_err(|e| Error::Bad(format!("signals cannot be caught: {e}")))?;
     }
-    let bench = Bench::new(place.dir.as_deref(), stop, place.quiet)?;
+    let bench = Bench::new(place.dir.as_deref(), base, stop, place.quiet)?;
     let sink = place.out.as_deref().map(Sink::create).transpose()?;
     bench.run(plans, sink)
 }

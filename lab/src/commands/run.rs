@@ -13,6 +13,10 @@ pub fn run(workload: Workloads) -> Result<()> {
             let boxed = || all.iter().map(|m| Box::new(m.clone()) as Box<dyn Workload>).collect();
             run_all(&args.common, &boxed)
         }
+        Workloads::Tpcc(args) => {
+            let tpcc = args.workload()?;
+            run_all(&args.common, &|| vec![Box::new(tpcc.clone())])
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 //! So many tables of so many columns share so many rows, evenly or at random. All rows are inserted,
 //! then all updated in one column, then all deleted, in an order that the seed gives. A statement
 //! is one row; `transaction` statements are one commit. Unless asked not to, engines fold between
-//! the phases: what is updated and deleted then has versions, as in a database in use.
+//! the phases: what is updated and deleted then has versions, as in a database in use. Every phase
+//! begins with an empty write-ahead log.
 
 use super::Workload;
 use super::random::Random;
@@ -253,6 +254,7 @@ impl Workload for Micro {
                         keys.iter().map(gone).collect()
                     }
                 };
+                db.checkpoint()?;
                 if !self.operations.contains(&operation) {
                     self.execute(db, operation, &list)?;
                 } else {

@@ -6,6 +6,7 @@
 
 pub mod micro;
 pub mod random;
+pub mod tpcc;
 
 use crate::Result;
 use crate::database::Database;
@@ -25,6 +26,11 @@ pub trait Workload {
 
     /// Executes it. Only the phases count; what lies between them does not.
     fn run(&self, database: &mut Database, seed: u64, meter: &mut Meter) -> Result<()>;
+
+    /// Whether every engine executes the same statements; not if a run is limited by time.
+    fn same_for_all(&self) -> bool {
+        true
+    }
 
     /// Megabytes that its files take at most, with an engine of ordinary hunger.
     fn megabytes(&self) -> u64;
