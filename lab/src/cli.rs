@@ -2,7 +2,10 @@
 
 use crate::engine::Engine;
 use crate::params::Settings;
+use crate::workload::kv::{Kv, Source};
 use crate::workload::micro::{Key, Micro, Operation};
+use crate::workload::mobibench::Mobibench;
+use crate::workload::sync::Sync;
 use crate::workload::tpcc::{Length, Tpcc};
 use crate::{Error, Result};
 use clap::{Args, Parser, Subcommand};
@@ -31,6 +34,13 @@ pub enum Command {
     Quick(Quick),
     /// Print the tables of results files
     Table(Select),
+    /// Compare two results files, or two engines: A and B are FILE or FILE:ENGINE
+    Compare(Compare),
+    /// Print the triggers of a database, by table
+    Triggers {
+        /// The database
+        db: PathBuf,
+    },
 }
 
 #[derive(Subcommand)]
@@ -39,6 +49,12 @@ pub enum Workloads {
     Micro(MicroArgs),
     /// TPC-C: five transaction types in their mix, consistency checked afterwards
     Tpcc(TpccArgs),
+    /// Small transactions on small records: latencies, bytes, syncs, recovery
+    Mobibench(MobibenchArgs),
+    /// Keys and values: fill, overwrite, delete, read, in order and at random
+    Kv(KvArgs),
+    /// Clone, push, pull, fold, merge; continuous synchronization
+    Sync(SyncArgs),
 }
 
 /// What all runs share.
@@ -46,7 +62,7 @@ pub enum Workloads {
 pub struct Common {
     /// Engines, in the order of their turns: plain, again (plain once more: the resolution),
     /// replica, replica:fold=transaction, replica:fold=CHANGES, replica:fold=MILLISECONDSms,
-    /// improved (same parameters), original, original:keys=untyped
+    /// improved (same parameters), original, original:keys=untyped, store (kv only)
     #[arg(long, value_delimiter = ',', default_value = "plain,replica,again")]
     pub engines: Vec<Engine>,
     /// Rounds; each engine has one turn in each
@@ -229,6 +245,108 @@ impl TpccArgs {
     }
 }
 
+#[derive(Args)]
+pub struct MobibenchArgs {
+    /// Transactions of each kind; percentiles past p99 need 10,000
+    #[arg(long, default_value_t = 10_000)]
+    pub transactions: u64,
+    /// Operations a transaction, 1 to 20, each on its own table; every number is run
+    #[arg(long, default_value = "3")]
+    pub operations: Span,
+    /// Bytes of a record
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub record: u32,
+    /// Percentages of pages that an update shares with the transaction before
+    #[arg(long, value_delimiter = ',')]
+    pub duplication: Vec<u32>,
+    /// How often to time recovery after a crash
+    #[arg(long, default_value_t = 0)]
+    pub recoveries: u32,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+impl MobibenchArgs {
+    pub fn all(&self) -> Result<Vec<Mobibench>> {
+        let one = |operations: u64| {
+            let bench = Mobibench {
+                transactions: self.transactions,
+                operations: u32::try_from(operations).unwrap_or(u32::MAX),
+                record: self.record,
+                duplication: self.duplication.clone(),
+                recoveries: self.recoveries,
+            };
+            bench.check().map(|()| bench)
+        };
+        self.operations.values().map(one).collect()
+    }
+}
+
+#[derive(Args)]
+pub struct KvArgs {
+    /// Entries
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub entries: u64,
+    /// Bytes of a value
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub value: u32,
+    /// Take keys and values from this CSV file instead; it has a header
+    #[arg(long, conflicts_with_all = ["entries", "value"])]
+    pub csv: Option<PathBuf>,
+    /// Column of the keys, from 0
+    #[arg(long, default_value_t = 0, requires = "csv")]
+    pub key_column: usize,
+    /// Column of the values, from 0
+    #[arg(long, default_value_t = 1, requires = "csv")]
+    pub value_column: usize,
+    /// Operations a transaction, on SQLite
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub transaction: u64,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+impl KvArgs {
+    pub fn workload(&self) -> Kv {
+        let source = match &self.csv {
+            Some(path) => {
+                Source::Csv { path: path.clone(), key: self.key_column, value: self.value_column }
+            }
+            None => Source::Random { entries: self.entries, value: self.value },
+        };
+        Kv { source, transaction: self.transaction }
+    }
+}
+
+#[derive(Args)]
+pub struct SyncArgs {
+    /// Rows of the database; every number is run
+    #[arg(long, default_value = "20000")]
+    pub rows: Span,
+    /// Numbers of changes between two synchronizations
+    #[arg(long, value_delimiter = ',', default_value = "100,1000")]
+    pub changes: Vec<u64>,
+    /// Rows of the continuous part; 0 leaves it out
+    #[arg(long, default_value_t = 10_000)]
+    pub continuous: u64,
+    /// Rows between two folds of the continuous part
+    #[arg(long, value_delimiter = ',', default_value = "100,1000,5000")]
+    pub every: Vec<u64>,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+impl SyncArgs {
+    pub fn all(&self) -> Result<Vec<Sync>> {
+        let one = |rows| {
+            let (changes, rounds) = (self.changes.clone(), self.every.clone());
+            let sync = Sync { rows, changes, continuous: self.continuous, rounds };
+            sync.check().map(|()| sync)
+        };
+        self.rows.values().map(one).collect()
+    }
+}
+
 impl Common {
     /// The settings for each journal mode.
     pub fn settings(&self) -> Result<Vec<Settings>> {
@@ -280,6 +398,25 @@ pub struct Select {
     #[arg(long)]
     pub force: bool,
     /// Print tables as Markdown
+    #[arg(long)]
+    pub markdown: bool,
+}
+
+#[derive(Args)]
+pub struct Compare {
+    /// The baseline, as FILE or FILE:ENGINE
+    pub a: String,
+    /// What is compared with it
+    pub b: String,
+    /// What is compared: paths of parameters in which the runs may differ, such as engine, program,
+    /// asked, storage, workload.options.rows
+    #[arg(long, value_delimiter = ',', default_value = "engine")]
+    pub by: Vec<String>,
+    /// Compare runs that differ in more, and mark the difference; take what stands before the end
+    /// of a file that is cut short
+    #[arg(long)]
+    pub force: bool,
+    /// Print the table as Markdown
     #[arg(long)]
     pub markdown: bool,
 }

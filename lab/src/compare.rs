@@ -28,10 +28,10 @@ pub struct Row {
     pub cost: Option<Summary>,
     /// Wall time over plain SQLite's, pair by pair.
     pub slowdown: Option<Summary>,
-    /// Syncs a transaction.
-    pub syncs: f64,
+    /// Syncs a transaction; a store that is no SQLite is not counted.
+    pub syncs: Option<f64>,
     /// Kilobytes written a transaction.
-    pub written_kb: f64,
+    pub written_kb: Option<f64>,
 }
 
 /// Sorts results into groups, in order of appearance.
@@ -40,7 +40,8 @@ pub fn group(records: &[Record]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for record in records {
         let mut parts = record.parameters.comparable();
-        parts.retain(|(path, _)| path != "engine");
+        // One program has one SQLite; a store that is none belongs beside it.
+        parts.retain(|(path, _)| path != "engine" && !path.starts_with("sqlite"));
         let key = format!("{} {parts:?}", record.name);
         let at = keys.iter().position(|k| *k == key).unwrap_or_else(|| {
             keys.push(key);
@@ -74,21 +75,14 @@ impl<'a> Group<'a> {
         first.map_or("", |record| &record.name)
     }
 
-    /// `micro, WAL/NORMAL`.
+    /// `micro, wal/normal`.
     pub fn title(&self) -> String {
         let Some(first) = self.engines.first().and_then(|(_, list)| list.first()) else {
             return String::new();
         };
         let p = &first.parameters;
         let name = if first.name.is_empty() { "" } else { &format!("{}: ", first.name) };
-        let synchronous = match p.pragma("synchronous") {
-            "0" => "OFF",
-            "1" => "NORMAL",
-            "2" => "FULL",
-            other => other,
-        };
-        let mode = p.pragma("journal_mode").to_uppercase();
-        format!("{name}{}, {mode}/{synchronous}", p.workload().name)
+        format!("{name}{}, {}", p.workload().name, p.asked().label())
     }
 
     /// The results of an engine.
@@ -117,6 +111,7 @@ impl<'a> Group<'a> {
         };
         let sum = |of: &dyn Fn(&Phase) -> f64| values(ours, phase, of).iter().sum::<f64>();
         let transactions = sum(&|p| p.transactions as f64).max(1.0);
+        let counted = engine != Engine::Store;
         Some(Row {
             phase: phase.to_owned(),
             engine,
@@ -126,8 +121,9 @@ impl<'a> Group<'a> {
             }))?,
             cost: ratio(&|p| p.processor),
             slowdown: ratio(&|p| p.wall),
-            syncs: sum(&|p| p.files.syncs as f64) / transactions,
-            written_kb: sum(&|p| p.files.written_bytes as f64) / 1000.0 / transactions,
+            syncs: counted.then(|| sum(&|p| p.files.syncs as f64) / transactions),
+            written_kb: counted
+                .then(|| sum(&|p| p.files.written_bytes as f64) / 1000.0 / transactions),
         })
     }
 

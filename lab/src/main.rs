@@ -4,6 +4,14 @@
 //! engines their turns, each on a new [`database`], under a [`meter`]; with their [`params`] the
 //! figures become [`record`]s; [`compare`] groups records and [`stats`] sums them up for [`table`].
 
+/// Prints a line. A reader that went away, such as `head`, is no error.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write;
+        let _ = writeln!(std::io::stdout(), $($text)*);
+    }};
+}
+
 mod cli;
 mod commands;
 mod compare;

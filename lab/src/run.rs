@@ -33,6 +33,15 @@ pub struct Plan {
     pub dir: Option<PathBuf>,
 }
 
+/// What the first round of a plan found out.
+#[derive(Clone, Default)]
+struct Checked {
+    /// Storage of a folder of the plan's own.
+    site: Option<Site>,
+    /// Digests of statements and rows of each engine.
+    digests: Vec<Option<(String, String)>>,
+}
+
 /// A folder to measure in, and what holds for all runs in it.
 pub struct Bench {
     dir: PathBuf,
@@ -90,8 +99,15 @@ impl Bench {
         let bar = self.bar(plans.iter().map(turns).sum());
         let mut records = Vec::new();
         let mut run = || {
-            for plan in plans {
-                self.run_one(plan, &bar, &mut records, sink.as_mut())?;
+            let mut checked = vec![Checked::default(); plans.len()];
+            let rounds = plans.iter().map(|p| p.warm_up + p.rounds).max().unwrap_or_default();
+            // Plans take turns as engines do, so that a slow hour of the machine hits all of them.
+            for round in 0..rounds {
+                for (plan, checked) in plans.iter().zip(&mut checked) {
+                    if round < plan.warm_up + plan.rounds {
+                        self.round(plan, round, checked, &bar, &mut records, sink.as_mut())?;
+                    }
+                }
             }
             Ok(())
         };
@@ -118,49 +134,50 @@ impl Bench {
         ProgressBar::new(turns).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
     }
 
-    fn run_one(
+    /// One round of a plan: a turn of each engine.
+    fn round(
         &self,
         plan: &Plan,
+        round: u32,
+        checked: &mut Checked,
         bar: &ProgressBar,
         records: &mut Vec<Record>,
         mut sink: Option<&mut Sink>,
     ) -> Result<()> {
-        let elsewhere = plan.dir.as_deref().map(Site::detect).transpose()?;
-        let site = elsewhere.as_ref().unwrap_or(&self.site);
-        let mut digests: Vec<Option<(String, String)>> = vec![None; plan.engines.len()];
-        for round in 0..plan.warm_up + plan.rounds {
-            for (i, &engine) in plan.engines.iter().enumerate() {
-                if self.stop.load(Relaxed) {
-                    return Err(Error::Interrupted(0, String::new()));
-                }
-                let label = plan.settings.label();
-                bar.set_message(format!("{} {engine} {label}", plan.workload.name()));
-                let warming = round < plan.warm_up;
-                let place = params::Round {
-                    number: round.saturating_sub(plan.warm_up),
-                    of: plan.rounds,
-                    warm_up: plan.warm_up,
-                    in_turn: plan.engines.clone(),
-                    cache: "warm: files are new, nothing was dropped".to_owned(),
-                };
-                let traced = round == 0 && plan.workload.same_for_all();
-                let turn = self.turn(plan, engine, site, place, traced)?;
-                bar.inc(1);
-                let (parameters, mut outcome) = turn;
-                if let (Some(statements), Some(rows)) = (&outcome.statements, &outcome.rows) {
-                    digests[i] = Some((statements.clone(), rows.clone()));
-                    equal(&plan.engines, &digests)?;
-                }
-                if warming {
-                    continue;
-                }
-                (outcome.statements, outcome.rows) = digests[i].clone().unzip();
-                let record = Record { name: plan.name.clone(), parameters, outcome };
-                if let Some(sink) = &mut sink {
-                    sink.write(&record)?;
-                }
-                records.push(record);
+        if round == 0 {
+            checked.site = plan.dir.as_deref().map(Site::detect).transpose()?;
+            checked.digests = vec![None; plan.engines.len()];
+        }
+        for (i, &engine) in plan.engines.iter().enumerate() {
+            if self.stop.load(Relaxed) {
+                return Err(Error::Interrupted(0, String::new()));
             }
+            let label = plan.settings.label();
+            bar.set_message(format!("{} {engine} {label}", plan.workload.name()));
+            let place = params::Round {
+                number: round.saturating_sub(plan.warm_up),
+                of: plan.rounds,
+                warm_up: plan.warm_up,
+                in_turn: plan.engines.clone(),
+                cache: "warm: files are new, nothing was dropped".to_owned(),
+            };
+            let site = checked.site.as_ref().unwrap_or(&self.site);
+            let traced = round == 0 && plan.workload.same_for_all();
+            let (parameters, mut outcome) = self.turn(plan, engine, site, place, traced)?;
+            bar.inc(1);
+            if let (Some(statements), Some(rows)) = (&outcome.statements, &outcome.rows) {
+                checked.digests[i] = Some((statements.clone(), rows.clone()));
+                equal(&plan.engines, &checked.digests)?;
+            }
+            if round < plan.warm_up {
+                continue;
+            }
+            (outcome.statements, outcome.rows) = checked.digests[i].clone().unzip();
+            let record = Record { name: plan.name.clone(), parameters, outcome };
+            if let Some(sink) = &mut sink {
+                sink.write(&record)?;
+            }
+            records.push(record);
         }
         Ok(())
     }
@@ -182,11 +199,16 @@ impl Bench {
             options: plan.workload.options(),
             seed: plan.seed,
         };
+        let mut meter = Meter::default();
+        if engine == Engine::Store {
+            let start = Start::detect(site, None, engine, workload, round, &plan.settings)?;
+            plan.workload.run_on_store(dir.path(), plan.seed, &mut meter)?;
+            return Ok((start.finish(), meter.finish()));
+        }
         let schema = plan.workload.schema();
         let path = dir.path().join("database.db");
         let mut db = Database::create(&path, engine, &plan.settings, &schema)?;
-        let start = Start::detect(site, &db.conn, engine, workload, round)?;
-        let mut meter = Meter::default();
+        let start = Start::detect(site, Some(&db.conn), engine, workload, round, &plan.settings)?;
         let mut digests = None;
         if traced {
             let run = |db: &mut Database| plan.workload.run(db, plan.seed, &mut meter);
@@ -222,4 +244,21 @@ fn equal(engines: &[Engine], digests: &[Option<(String, String)>]) -> Result<()>
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn engines_that_did_not_execute_the_same_are_refused() {
+        let engines = [Engine::Plain, Engine::Again];
+        let digest = |s: &str, r: &str| Some((s.to_owned(), r.to_owned()));
+        equal(&engines, &[digest("a", "b"), None]).unwrap();
+        equal(&engines, &[digest("a", "b"), digest("a", "b")]).unwrap();
+        let error = equal(&engines, &[digest("a", "b"), digest("x", "b")]).unwrap_err();
+        assert!(error.to_string().contains("other statements than plain"), "{error}");
+        let error = equal(&engines, &[digest("a", "b"), digest("a", "x")]).unwrap_err();
+        assert!(error.to_string().contains("other rows than plain"), "{error}");
+    }
 }

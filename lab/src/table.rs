@@ -112,8 +112,8 @@ pub fn of_group(group: &Group<'_>, style: Style) -> String {
             interval(&row.cost),
             quartiles.unwrap_or_default(),
             interval(&row.slowdown),
-            number(row.syncs),
-            number(row.written_kb),
+            row.syncs.map(number).unwrap_or_default(),
+            row.written_kb.map(number).unwrap_or_default(),
         ]
     };
     let lines: Vec<Vec<String>> = rows.iter().map(line).collect();

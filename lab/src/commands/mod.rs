@@ -1,8 +1,10 @@
 //! The commands, one file each.
 
+mod compare;
 mod quick;
 mod run;
 mod show;
+mod triggers;
 
 use crate::cli::{Cli, Command, Place};
 use crate::record::{Record, Sink};
@@ -18,6 +20,8 @@ pub fn execute(cli: Cli) -> Result<()> {
         Command::Run { workload } => run::run(workload),
         Command::Quick(args) => quick::run(&args),
         Command::Table(args) => show::table(&args),
+        Command::Compare(args) => compare::run(&args),
+        Command::Triggers { db } => triggers::run(&db),
     }
 }
 

@@ -63,13 +63,13 @@ pub fn run(args: &Quick) -> Result<()> {
     }
     let groups = compare::group(&records);
     let style = if args.place.markdown { Style::Markdown } else { Style::Terminal };
-    println!("{}\n", headline(&groups, style));
+    say!("{}\n", headline(&groups, style));
     let vague = groups.iter().flat_map(Group::rows).any(|r| r.cost.is_some_and(|c| c.is_vague()));
     if vague {
-        println!("  ?: too few rounds or too much noise to conclude; see --rounds");
+        say!("  ?: too few rounds or too much noise to conclude; see --rounds");
     }
     if let Some(parameters) = groups.first().and_then(Group::parameters) {
-        parameters.lines().iter().for_each(|line| println!("  {line}"));
+        parameters.lines().iter().for_each(|line| say!("  {line}"));
     }
     Ok(())
 }
@@ -83,7 +83,7 @@ pub fn headline(groups: &[Group<'_>], style: Style) -> String {
     let shown = &ENGINES[1..];
     let mut header = vec!["over plain SQLite".to_owned()];
     for group in named("tpcc") {
-        let mode = group.parameters().map_or("", |p| p.pragma("journal_mode")).to_uppercase();
+        let mode = group.parameters().map_or("", |p| p.asked().journal_mode()).to_uppercase();
         header.extend(shown.iter().map(|engine| format!("{engine} {mode}")));
     }
     let ratio = |name: &str, phase: &str, of: &dyn Fn(Summary) -> f64| {

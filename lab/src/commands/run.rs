@@ -10,14 +10,26 @@ pub fn run(workload: Workloads) -> Result<()> {
     match workload {
         Workloads::Micro(args) => {
             let all = args.all()?;
-            let boxed = || all.iter().map(|m| Box::new(m.clone()) as Box<dyn Workload>).collect();
-            run_all(&args.common, &boxed)
+            run_all(&args.common, &|| boxed(&all))
         }
+        Workloads::Mobibench(args) => {
+            let all = args.all()?;
+            run_all(&args.common, &|| boxed(&all))
+        }
+        Workloads::Sync(args) => {
+            let all = args.all()?;
+            run_all(&args.common, &|| boxed(&all))
+        }
+        Workloads::Kv(args) => run_all(&args.common, &|| boxed(&[args.workload()])),
         Workloads::Tpcc(args) => {
             let tpcc = args.workload()?;
-            run_all(&args.common, &|| vec![Box::new(tpcc.clone())])
+            run_all(&args.common, &|| boxed(std::slice::from_ref(&tpcc)))
         }
     }
+}
+
+fn boxed<W: Workload + Clone + 'static>(all: &[W]) -> Vec<Box<dyn Workload>> {
+    all.iter().map(|workload| Box::new(workload.clone()) as Box<dyn Workload>).collect()
 }
 
 fn run_all(common: &Common, workloads: &dyn Fn() -> Vec<Box<dyn Workload>>) -> Result<()> {

@@ -33,33 +33,33 @@ pub fn select(args: &Select) -> Result<Vec<Record>> {
 
 /// Prints every group with its parameters.
 pub fn print(records: &[Record], markdown: bool) {
+    let style = if markdown { Style::Markdown } else { Style::Terminal };
     let groups = compare::group(records);
     if groups.is_empty() {
-        println!("no results");
+        say!("no results");
     }
-    for group in groups {
-        print_group(&group, if markdown { Style::Markdown } else { Style::Terminal });
-    }
+    groups.iter().for_each(|group| say!("{}", of_group(group, style)));
 }
 
-fn print_group(group: &Group<'_>, style: Style) {
-    let bullet = if style == Style::Markdown { "- " } else { "  " };
-    let heading = if style == Style::Markdown { "## " } else { "" };
-    println!("{heading}{}\n", group.title());
+/// A group's heading, tables, notes and parameters.
+pub fn of_group(group: &Group<'_>, style: Style) -> String {
+    let (bullet, heading) = match style {
+        Style::Markdown => ("- ", "## "),
+        Style::Terminal => ("  ", ""),
+    };
+    let mut text = format!("{heading}{}\n\n", group.title());
     for table in [
         table::of_group(group, style),
         table::of_latencies(group, style),
         table::of_facts(group, style),
     ] {
         if !table.is_empty() {
-            println!("{table}\n");
+            text += &format!("{table}\n\n");
         }
     }
-    for line in table::notes(group) {
-        println!("{bullet}{line}");
+    let parameters = group.parameters().map(|p| p.lines()).unwrap_or_default();
+    for line in table::notes(group).iter().chain(&parameters) {
+        text += &format!("{bullet}{line}\n");
     }
-    for line in group.parameters().map(|p| p.lines()).unwrap_or_default() {
-        println!("{bullet}{line}");
-    }
-    println!();
+    text
 }

@@ -47,10 +47,12 @@ pub enum Engine {
     Improved(Fold),
     /// The thesis's triggers before it (its chapter 3).
     Original(Keys),
+    /// The log-structured store of `crates/lsm`, for key-value workloads.
+    Store,
 }
 
 /// The names that [`Engine::from_str`] reads, without parameters.
-pub const NAMES: [&str; 5] = ["plain", "again", "replica", "improved", "original"];
+pub const NAMES: [&str; 6] = ["plain", "again", "replica", "improved", "original", "store"];
 
 impl fmt::Display for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -66,6 +68,7 @@ impl fmt::Display for Engine {
             Engine::Replica(when) => write!(f, "replica{}", fold(when)),
             Engine::Improved(when) => write!(f, "improved{}", fold(when)),
             Engine::Original(Keys::Typed) => f.write_str("original"),
+            Engine::Store => f.write_str("store"),
             Engine::Original(Keys::Untyped) => f.write_str("original:keys=untyped"),
         }
     }
@@ -113,12 +116,15 @@ impl FromStr for Engine {
         match (name, parameter) {
             ("plain", None) => Ok(Engine::Plain),
             ("again", None) => Ok(Engine::Again),
+            ("store", None) => Ok(Engine::Store),
             ("replica", _) => Ok(Engine::Replica(fold()?)),
             ("improved", _) => Ok(Engine::Improved(fold()?)),
             ("original", None) => Ok(Engine::Original(Keys::Typed)),
             ("original", Some("keys=untyped")) => Ok(Engine::Original(Keys::Untyped)),
             ("original", Some(_)) => Err(bad(&["keys=untyped"])),
-            ("plain" | "again", Some(_)) => Err(Error::Bad(format!("{name} has no parameters"))),
+            ("plain" | "again" | "store", Some(_)) => {
+                Err(Error::Bad(format!("{name} has no parameters")))
+            }
             _ => Err(Error::unknown("engine", name, &NAMES)),
         }
     }
@@ -141,6 +147,7 @@ impl Engine {
                 original::attach(conn, tables, keys)?;
                 (Fold::Never, None)
             }
+            Engine::Store => return Err(Error::Bad("the engine store is no SQLite".into())),
         };
         Ok(Attached { fold, folder, changes: 0, folded: Instant::now() })
     }
@@ -201,6 +208,7 @@ mod tests {
             "improved:fold=250ms",
             "original",
             "original:keys=untyped",
+            "store",
         ] {
             assert_eq!(text.parse::<Engine>().unwrap().to_string(), text);
         }

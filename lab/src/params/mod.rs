@@ -25,7 +25,10 @@ pub struct Parameters {
     engine: Engine,
     workload: Workload,
     round: Round,
-    sqlite: Sqlite,
+    /// What the user asked SQLite to be.
+    asked: Settings,
+    /// What SQLite says it is; absent where the engine is no SQLite.
+    sqlite: Option<Sqlite>,
     storage: Storage,
     machine: Machine,
     program: Program,
@@ -110,20 +113,23 @@ pub struct Start {
 }
 
 impl Start {
-    /// Notes everything before the measurement. `conn` is the application's connection.
+    /// Notes everything before the measurement. `conn` is the application's connection, if the
+    /// engine is a SQLite.
     pub fn detect(
         site: &Site,
-        conn: &Connection,
+        conn: Option<&Connection>,
         engine: Engine,
         workload: Workload,
         round: Round,
+        asked: &Settings,
     ) -> Result<Start> {
         let load = Load::detect();
         let parameters = Parameters {
             engine,
             workload,
             round,
-            sqlite: Sqlite::detect(conn)?,
+            asked: asked.clone(),
+            sqlite: conn.map(Sqlite::detect).transpose()?,
             storage: site.storage.clone(),
             machine: site.machine.clone(),
             program: Program::detect(),
@@ -170,9 +176,14 @@ impl Parameters {
         &self.round
     }
 
-    /// A pragma as SQLite said it.
-    pub fn pragma(&self, name: &str) -> &str {
-        self.sqlite.pragmas.get(name).map_or("", String::as_str)
+    /// What the user asked SQLite to be.
+    pub fn asked(&self) -> &Settings {
+        &self.asked
+    }
+
+    /// The program that measured.
+    pub fn program(&self) -> &Program {
+        &self.program
     }
 
     /// When the measurement began.
@@ -214,10 +225,8 @@ impl Parameters {
 
     /// The lines that stand beside figures.
     pub fn lines(&self) -> Vec<String> {
-        let pragmas: Vec<String> =
-            self.sqlite.pragmas.iter().map(|(name, value)| format!("{name}={value}")).collect();
         vec![
-            format!("SQLite {}: {}", self.sqlite.version(), pragmas.join(" ")),
+            self.sqlite.as_ref().map_or_else(|| "no SQLite".to_owned(), Sqlite::label),
             format!("storage: {}", self.storage.label()),
             format!("machine: {}, {}", self.machine.label(), self.machine.kernel()),
             format!(

@@ -24,7 +24,7 @@ pub const PRAGMAS: [&str; 13] = [
 ];
 
 /// What SQLite is asked to be. Pragmas that are not named keep the library's default.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// Values by pragma.
     pub pragmas: BTreeMap<String, String>,
@@ -76,14 +76,22 @@ impl Settings {
         Ok(())
     }
 
+    /// The journal mode, as asked for.
+    pub fn journal_mode(&self) -> &str {
+        self.pragmas.get("journal_mode").map_or("default", String::as_str)
+    }
+
     /// A few words, for headings: `wal/normal`.
     pub fn label(&self) -> String {
         let named = |pragma: &str| self.pragmas.get(pragma).cloned();
         let mut words: Vec<String> = Vec::new();
         words.extend(named("journal_mode"));
         words.extend(named("synchronous"));
-        let others =
-            self.pragmas.iter().filter(|(p, _)| *p != "journal_mode" && *p != "synchronous");
+        // Foreign keys are off in a standard SQLite, so off is not worth a word.
+        let said = |p: &str, v: &str| {
+            ["journal_mode", "synchronous"].contains(&p) || (p, v) == ("foreign_keys", "off")
+        };
+        let others = self.pragmas.iter().filter(|(p, v)| !said(p, v));
         words.extend(others.map(|(pragma, value)| format!("{pragma}={value}")));
         if self.no_triggers {
             words.push("no triggers".to_owned());
@@ -128,7 +136,7 @@ pub struct Sqlite {
     /// Its compile options.
     compile_options: Vec<String>,
     /// The pragmas as the application's connection has them.
-    pub(super) pragmas: BTreeMap<String, String>,
+    pragmas: BTreeMap<String, String>,
     /// Whether that connection fires triggers.
     triggers: bool,
 }
@@ -152,9 +160,12 @@ impl Sqlite {
         })
     }
 
-    /// Its version.
-    pub fn version(&self) -> &str {
-        &self.version
+    /// Version and pragmas.
+    pub fn label(&self) -> String {
+        let pragmas: Vec<String> =
+            self.pragmas.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let triggers = if self.triggers { "" } else { ", triggers off" };
+        format!("SQLite {}: {}{triggers}", self.version, pragmas.join(" "))
     }
 }
 

@@ -4,14 +4,18 @@
 //! draws nothing from the clock and nothing from what an engine does, so all engines execute the
 //! same, which the warm-up round of every run checks.
 
+pub mod kv;
 pub mod micro;
+pub mod mobibench;
 pub mod random;
+pub mod sync;
 pub mod tpcc;
 
-use crate::Result;
 use crate::database::Database;
 use crate::meter::Meter;
+use crate::{Error, Result};
 use serde_json::Value;
+use std::path::Path;
 
 /// Something to execute.
 pub trait Workload {
@@ -26,6 +30,12 @@ pub trait Workload {
 
     /// Executes it. Only the phases count; what lies between them does not.
     fn run(&self, database: &mut Database, seed: u64, meter: &mut Meter) -> Result<()>;
+
+    /// Executes it on a key-value store in the empty folder `dir`.
+    fn run_on_store(&self, _dir: &Path, _seed: u64, _meter: &mut Meter) -> Result<()> {
+        let only = format!("{} needs SQL; the engine store executes kv only", self.name());
+        Err(Error::Bad(only))
+    }
 
     /// Whether every engine executes the same statements; not if a run is limited by time.
     fn same_for_all(&self) -> bool {
