@@ -55,6 +55,8 @@ pub enum Workloads {
     Kv(KvArgs),
     /// Clone, push, pull, fold, merge; continuous synchronization
     Sync(SyncArgs),
+    /// One parameter varied, all others held: the slides' study
+    Parameters(ParametersArgs),
 }
 
 /// What all runs share.
@@ -345,6 +347,31 @@ impl SyncArgs {
         };
         self.rows.values().map(one).collect()
     }
+}
+
+#[derive(Args)]
+pub struct ParametersArgs {
+    /// What to vary: journal_mode, synchronous, populate, wal_autocheckpoint, page_size, cache_size,
+    /// file_system (on loop devices, for root) [default: all of them]
+    #[arg(long, value_delimiter = ',')]
+    pub vary: Vec<String>,
+    /// Transactions of each kind; the slides have 1000
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
+    pub transactions: u64,
+    /// Rows that are there before; the slides have 100000
+    #[arg(long, default_value_t = 10_000)]
+    pub populate: u64,
+    /// Engines, in the order of their turns
+    #[arg(long, value_delimiter = ',', default_value = "plain,replica")]
+    pub engines: Vec<Engine>,
+    /// Rounds; each engine has one turn in each
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+    /// Seed: the same one gives the same statements
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub place: Place,
 }
 
 impl Common {

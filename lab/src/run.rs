@@ -80,9 +80,9 @@ impl Bench {
         Ok(Bench { dir, _temporary: temporary, site, stop, quiet })
     }
 
-    /// Machine and storage, a line each.
-    pub fn lines(&self) -> [String; 2] {
-        self.site.lines()
+    /// The folder.
+    pub fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// Runs the plans one after the other. Finished rounds go to `sink` at once; if the user

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod compare;
+mod parameters;
 mod quick;
 mod run;
 mod show;
@@ -26,7 +27,7 @@ pub fn execute(cli: Cli) -> Result<()> {
 }
 
 /// Runs the plans where `place` says, by default in a temporary folder, and keeps the results there.
-fn measure(place: &Place, plans: &[Plan]) -> Result<Vec<Record>> {
+fn measure(place: &Place, plans: Vec<Plan>) -> Result<Vec<Record>> {
     measure_in(place, &std::env::temp_dir(), plans)
 }
 
@@ -37,7 +38,17 @@ fn memory() -> PathBuf {
     if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() }
 }
 
-fn measure_in(place: &Place, base: &Path, plans: &[Plan]) -> Result<Vec<Record>> {
+fn measure_in(place: &Place, base: &Path, plans: Vec<Plan>) -> Result<Vec<Record>> {
+    measure_with(place, base, |_| Ok((plans, ())))
+}
+
+/// Runs the plans that are made once there is a folder. What they hold on to, such as mounts, is let
+/// go before the folder is removed.
+fn measure_with<Held>(
+    place: &Place,
+    base: &Path,
+    plans: impl FnOnce(&Path) -> Result<(Vec<Plan>, Held)>,
+) -> Result<Vec<Record>> {
     if cfg!(debug_assertions) {
         eprintln!("note: this is a debug build; its figures compare with nothing else");
     }
@@ -50,5 +61,8 @@ fn measure_in(place: &Place, base: &Path, plans: &[Plan]) -> Result<Vec<Record>>
     }
     let bench = Bench::new(place.dir.as_deref(), base, stop, place.quiet)?;
     let sink = place.out.as_deref().map(Sink::create).transpose()?;
-    bench.run(plans, sink)
+    let (plans, held) = plans(bench.dir())?;
+    let records = bench.run(&plans, sink);
+    drop(held);
+    records
 }

@@ -57,7 +57,7 @@ pub fn run(args: &Quick) -> Result<()> {
             });
         }
     }
-    let records = measure_in(&args.place, &memory(), &plans)?;
+    let records = measure_in(&args.place, &memory(), plans)?;
     if args.details {
         show::print(&records, args.place.markdown);
     }

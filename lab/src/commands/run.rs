@@ -1,6 +1,6 @@
 //! `run`: a workload on some engines.
 
-use super::{measure, show};
+use super::{measure, parameters, show};
 use crate::Result;
 use crate::cli::{Common, Workloads};
 use crate::run::Plan;
@@ -20,6 +20,7 @@ pub fn run(workload: Workloads) -> Result<()> {
             let all = args.all()?;
             run_all(&args.common, &|| boxed(&all))
         }
+        Workloads::Parameters(args) => parameters::run(&args),
         Workloads::Kv(args) => run_all(&args.common, &|| boxed(&[args.workload()])),
         Workloads::Tpcc(args) => {
             let tpcc = args.workload()?;
@@ -48,7 +49,7 @@ fn run_all(common: &Common, workloads: &dyn Fn() -> Vec<Box<dyn Workload>>) -> R
             });
         }
     }
-    let records = measure(&common.place, &plans)?;
+    let records = measure(&common.place, plans)?;
     show::print(&records, common.place.markdown);
     Ok(())
 }

@@ -100,11 +100,6 @@ impl Site {
     pub fn detect(dir: &Path) -> Result<Site> {
         Ok(Site { storage: Storage::detect(dir)?, machine: Machine::detect() })
     }
-
-    /// Machine and storage, a line each.
-    pub fn lines(&self) -> [String; 2] {
-        [self.machine.label(), self.storage.label()]
-    }
 }
 
 /// Parameters of a result that is being measured.
