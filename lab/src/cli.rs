@@ -2,6 +2,7 @@
 
 use crate::engine::Engine;
 use crate::params::Settings;
+use crate::reproduce::Experiment;
 use crate::workload::kv::{Kv, Source};
 use crate::workload::micro::{Key, Micro, Operation};
 use crate::workload::mobibench::Mobibench;
@@ -32,8 +33,14 @@ pub enum Command {
     },
     /// The project's headline ratios, in under three minutes
     Quick(Quick),
+    /// Repeat a published experiment, and print its tables beside the published ones
+    Reproduce(Reproduce),
     /// Print the tables of results files
-    Table(Select),
+    Table(Table),
+    /// Make one page of results files, with plots and all parameters
+    Report(ReportArgs),
+    /// Make plots of results files, as SVG
+    Plot(PlotArgs),
     /// Compare two results files, or two engines: A and B are FILE or FILE:ENGINE
     Compare(Compare),
     /// Print the triggers of a database, by table
@@ -408,6 +415,18 @@ pub struct Quick {
 }
 
 #[derive(Args)]
+pub struct Reproduce {
+    /// The experiment
+    #[arg(value_enum)]
+    pub experiment: Experiment,
+    /// In the size that was published; takes hours
+    #[arg(long)]
+    pub full: bool,
+    #[command(flatten)]
+    pub place: Place,
+}
+
+#[derive(Args)]
 pub struct Select {
     /// Results files
     #[arg(required = true)]
@@ -424,9 +443,36 @@ pub struct Select {
     /// Take what stands before the end of a file that is cut short
     #[arg(long)]
     pub force: bool,
+}
+
+#[derive(Args)]
+pub struct Table {
+    #[command(flatten)]
+    pub select: Select,
     /// Print tables as Markdown
     #[arg(long)]
     pub markdown: bool,
+}
+
+#[derive(Args)]
+pub struct ReportArgs {
+    #[command(flatten)]
+    pub select: Select,
+    /// The page to write
+    #[arg(long, short, default_value = "report.html")]
+    pub out: PathBuf,
+}
+
+#[derive(Args)]
+pub struct PlotArgs {
+    #[command(flatten)]
+    pub select: Select,
+    /// Folder for the pictures
+    #[arg(long)]
+    pub dir: PathBuf,
+    /// Begin the names of the files so
+    #[arg(long, default_value = "")]
+    pub prefix: String,
 }
 
 #[derive(Args)]

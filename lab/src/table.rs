@@ -89,6 +89,15 @@ const HEADER: [&str; 10] = [
 /// The table of a group: rate, difference to plain and ratio to plain, as the thesis's three, with
 /// what stands behind them.
 pub fn of_group(group: &Group<'_>, style: Style) -> String {
+    let (header, lines) = cells_of_group(group);
+    draw(style, &header, &lines)
+}
+
+/// Header and lines of a table.
+pub type Cells = (Vec<&'static str>, Vec<Vec<String>>);
+
+/// The cells of [`of_group`].
+pub fn cells_of_group(group: &Group<'_>) -> Cells {
     let rows = group.rows();
     let plain_rate = |phase: &str| {
         let found = rows.iter().find(|r| r.engine == Engine::Plain && r.phase == phase);
@@ -116,12 +125,21 @@ pub fn of_group(group: &Group<'_>, style: Style) -> String {
             row.written_kb.map(number).unwrap_or_default(),
         ]
     };
-    let lines: Vec<Vec<String>> = rows.iter().map(line).collect();
-    draw(style, &HEADER, &lines)
+    (HEADER.to_vec(), rows.iter().map(line).collect())
+}
+
+/// Draws cells; nothing if there are no lines.
+fn draw_some(style: Style, (header, lines): Cells) -> String {
+    if lines.is_empty() { String::new() } else { draw(style, &header, &lines) }
 }
 
 /// The other figures of a group, such as sizes; empty if there are none.
 pub fn of_facts(group: &Group<'_>, style: Style) -> String {
+    draw_some(style, cells_of_facts(group))
+}
+
+/// The cells of [`of_facts`].
+pub fn cells_of_facts(group: &Group<'_>) -> Cells {
     let mut lines = Vec::new();
     for (name, values) in group.facts() {
         for (engine, value, ratio) in values {
@@ -129,14 +147,16 @@ pub fn of_facts(group: &Group<'_>, style: Style) -> String {
             lines.push(vec![name.clone(), engine.to_string(), number(value), ratio]);
         }
     }
-    if lines.is_empty() {
-        return String::new();
-    }
-    draw(style, &["figure", "engine", "value", "× plain"], &lines)
+    (vec!["figure", "engine", "value", "× plain"], lines)
 }
 
 /// Latencies of a group, in microseconds; empty if none were timed.
 pub fn of_latencies(group: &Group<'_>, style: Style) -> String {
+    draw_some(style, cells_of_latencies(group))
+}
+
+/// The cells of [`of_latencies`].
+pub fn cells_of_latencies(group: &Group<'_>) -> Cells {
     let mut lines = Vec::new();
     for phase in group.phases() {
         for (engine, records) in &group.engines {
@@ -164,12 +184,9 @@ pub fn of_latencies(group: &Group<'_>, style: Style) -> String {
             ]);
         }
     }
-    if lines.is_empty() {
-        return String::new();
-    }
     let header =
         ["latency, µs", "engine", "count", "mean", "p50", "p90", "p99", "p99.9", "maximum"];
-    draw(style, &header, &lines)
+    (header.to_vec(), lines)
 }
 
 /// Whether any ratio of the group is too vague to conclude from, and how far plain SQLite is from

@@ -63,11 +63,6 @@ impl Counts {
         self.deletes += more.deletes;
         self.truncates += more.truncates;
     }
-
-    /// All calls; locks and questions about files are not among them.
-    pub fn calls(self) -> u64 {
-        self.reads + self.writes + self.syncs + self.opens + self.deletes + self.truncates
-    }
 }
 
 static READS: AtomicU64 = AtomicU64::new(0);

@@ -3,6 +3,8 @@
 mod compare;
 mod parameters;
 mod quick;
+mod report;
+mod reproduce;
 mod run;
 mod show;
 mod triggers;
@@ -21,6 +23,9 @@ pub fn execute(cli: Cli) -> Result<()> {
         Command::Run { workload } => run::run(workload),
         Command::Quick(args) => quick::run(&args),
         Command::Table(args) => show::table(&args),
+        Command::Reproduce(args) => reproduce::run(&args),
+        Command::Report(args) => report::page(&args),
+        Command::Plot(args) => report::plots(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Triggers { db } => triggers::run(&db),
     }

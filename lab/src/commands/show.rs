@@ -1,25 +1,24 @@
 //! `table`: prints results.
 
 use crate::Result;
-use crate::cli::Select;
+use crate::cli::{Select, Table};
 use crate::compare::{self, Group};
 use crate::record::{self, Record};
 use crate::table::{self, Style};
 
-pub fn table(args: &Select) -> Result<()> {
-    let records = select(args)?;
+pub fn table(args: &Table) -> Result<()> {
+    let (records, notes) = select(&args.select)?;
+    notes.iter().for_each(|note| eprintln!("note: {note}"));
     print(&records, args.markdown);
     Ok(())
 }
 
-/// Reads what a selection names.
-pub fn select(args: &Select) -> Result<Vec<Record>> {
-    let mut records = Vec::new();
+/// Reads what a selection names, and says which files are not whole.
+pub fn select(args: &Select) -> Result<(Vec<Record>, Vec<String>)> {
+    let (mut records, mut notes) = (Vec::new(), Vec::new());
     for file in &args.files {
         let results = record::read(file, args.force)?;
-        if let Some(why) = results.cut {
-            eprintln!("note: {}: {why}", file.display());
-        }
+        notes.extend(results.cut.map(|why| format!("{}: {why}", file.display())));
         records.extend(results.records);
     }
     records.retain(|r| {
@@ -28,7 +27,7 @@ pub fn select(args: &Select) -> Result<Vec<Record>> {
             && (args.engines.is_empty() || args.engines.contains(&p.engine()))
             && args.workload.as_ref().is_none_or(|name| p.workload().name == *name)
     });
-    Ok(records)
+    Ok((records, notes))
 }
 
 /// Prints every group with its parameters.

@@ -181,11 +181,6 @@ impl Parameters {
         &self.program
     }
 
-    /// When the measurement began.
-    pub fn started(&self) -> &str {
-        &self.started
-    }
-
     /// Everything that must agree for two results to be compared, as (path, value).
     pub fn comparable(&self) -> Vec<(String, String)> {
         let value = serde_json::to_value(self).unwrap_or(Value::Null);
