@@ -71,7 +71,7 @@ pub enum Workloads {
 pub struct Common {
     /// Engines, in the order of their turns: plain, again (plain once more: the resolution),
     /// replica, replica:fold=transaction, replica:fold=CHANGES, replica:fold=MILLISECONDSms,
-    /// improved (same parameters), original, original:keys=untyped, store (kv only)
+    /// improved (same parameters), original, original:keys=scanned, store (kv only)
     #[arg(long, value_delimiter = ',', default_value = "plain,replica,again")]
     pub engines: Vec<Engine>,
     /// Rounds; each engine has one turn in each

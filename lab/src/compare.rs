@@ -28,6 +28,8 @@ pub struct Row {
     pub cost: Option<Summary>,
     /// Wall time over plain SQLite's, pair by pair.
     pub slowdown: Option<Summary>,
+    /// Calls of the file system a transaction.
+    pub calls: Option<f64>,
     /// Syncs a transaction; a store that is no SQLite is not counted.
     pub syncs: Option<f64>,
     /// Kilobytes written a transaction.
@@ -121,6 +123,7 @@ impl<'a> Group<'a> {
             }))?,
             cost: ratio(&|p| p.processor),
             slowdown: ratio(&|p| p.wall),
+            calls: counted.then(|| sum(&|p| p.files.calls() as f64) / transactions),
             syncs: counted.then(|| sum(&|p| p.files.syncs as f64) / transactions),
             written_kb: counted
                 .then(|| sum(&|p| p.files.written_bytes as f64) / 1000.0 / transactions),

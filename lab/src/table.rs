@@ -73,7 +73,7 @@ pub fn interval(summary: &Option<Summary>) -> String {
     }
 }
 
-const HEADER: [&str; 10] = [
+const HEADER: [&str; 11] = [
     "phase",
     "engine",
     "operations/s",
@@ -82,6 +82,7 @@ const HEADER: [&str; 10] = [
     "× plain, processor (95 %)",
     "quartiles",
     "× plain, wall (95 %)",
+    "file calls/txn",
     "syncs/txn",
     "KB written/txn",
 ];
@@ -121,6 +122,7 @@ pub fn cells_of_group(group: &Group<'_>) -> Cells {
             interval(&row.cost),
             quartiles.unwrap_or_default(),
             interval(&row.slowdown),
+            row.calls.map(number).unwrap_or_default(),
             row.syncs.map(number).unwrap_or_default(),
             row.written_kb.map(number).unwrap_or_default(),
         ]

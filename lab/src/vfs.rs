@@ -52,6 +52,11 @@ impl Counts {
         }
     }
 
+    /// All calls; locks and questions about files are not among them.
+    pub fn calls(self) -> u64 {
+        self.reads + self.writes + self.syncs + self.opens + self.deletes + self.truncates
+    }
+
     /// Adds other counts.
     pub fn add(&mut self, more: Counts) {
         self.reads += more.reads;

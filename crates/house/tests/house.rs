@@ -154,7 +154,7 @@ fn every_dependency_is_documented_and_every_documented_one_is_used() {
 
 #[test]
 fn only_sources_and_documents_are_kept() {
-    let endings = [".rs", ".md", ".toml", ".py", ".snap", ".txt"];
+    let endings = [".rs", ".md", ".toml", ".py", ".snap", ".txt", ".png"];
     let names = ["Cargo.lock", "LICENSE", "justfile", ".gitignore", "run"];
     for path in files() {
         let name = path.rsplit('/').next().unwrap_or_default();

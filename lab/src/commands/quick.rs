@@ -20,7 +20,7 @@ const ENGINES: [Engine; 5] = [
     Engine::Plain,
     Engine::Replica(Fold::Never),
     Engine::Improved(Fold::Never),
-    Engine::Original(Keys::Typed),
+    Engine::Original(Keys::Indexed),
     Engine::Again,
 ];
 

@@ -96,22 +96,22 @@ impl Table {
 
     /// The table of versions: a random id, the key, the values, a time for each column, the causal
     /// length.
-    fn versions_sql(&self, typed: bool) -> String {
+    fn versions_sql(&self, indexed: bool) -> String {
         let n = self.columns.len();
         let values: String = self.columns.iter().map(|(c, _)| format!(", {c}")).collect();
         let times: String = (0..n).map(|i| format!(", crr_meta__ts{i} INTEGER")).collect();
+        let index = if indexed { format!(", UNIQUE({})", self.kept_key()) } else { String::new() };
         format!(
             "CREATE TABLE {}(crr_meta__uuid BLOB PRIMARY KEY, {}{values}{times}, \
-             crr_meta__cl INTEGER, UNIQUE({}));",
+             crr_meta__cl INTEGER{index});",
             self.versions(),
-            self.key_columns(typed),
-            self.kept_key()
+            self.key_columns(indexed),
         )
     }
 }
 
 /// Creates the tables that both designs have.
-pub fn create_versions(conn: &Connection, tables: &[Table], typed: bool) -> Result<()> {
+pub fn create_versions(conn: &Connection, tables: &[Table], indexed: bool) -> Result<()> {
     conn.execute_batch(
         "CREATE TABLE crr_meta__clock(ms INTEGER, ns INTEGER);
          INSERT INTO crr_meta__clock VALUES(0, 0);
@@ -125,7 +125,7 @@ pub fn create_versions(conn: &Connection, tables: &[Table], typed: bool) -> Resu
            PRIMARY KEY(tbl, row, site));",
     )?;
     for table in tables {
-        conn.execute_batch(&table.versions_sql(typed))?;
+        conn.execute_batch(&table.versions_sql(indexed))?;
     }
     Ok(())
 }

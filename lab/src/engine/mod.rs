@@ -67,9 +67,9 @@ impl fmt::Display for Engine {
             Engine::Again => f.write_str("again"),
             Engine::Replica(when) => write!(f, "replica{}", fold(when)),
             Engine::Improved(when) => write!(f, "improved{}", fold(when)),
-            Engine::Original(Keys::Typed) => f.write_str("original"),
+            Engine::Original(Keys::Indexed) => f.write_str("original"),
             Engine::Store => f.write_str("store"),
-            Engine::Original(Keys::Untyped) => f.write_str("original:keys=untyped"),
+            Engine::Original(Keys::Scanned) => f.write_str("original:keys=scanned"),
         }
     }
 }
@@ -119,9 +119,9 @@ impl FromStr for Engine {
             ("store", None) => Ok(Engine::Store),
             ("replica", _) => Ok(Engine::Replica(fold()?)),
             ("improved", _) => Ok(Engine::Improved(fold()?)),
-            ("original", None) => Ok(Engine::Original(Keys::Typed)),
-            ("original", Some("keys=untyped")) => Ok(Engine::Original(Keys::Untyped)),
-            ("original", Some(_)) => Err(bad(&["keys=untyped"])),
+            ("original", None) => Ok(Engine::Original(Keys::Indexed)),
+            ("original", Some("keys=scanned")) => Ok(Engine::Original(Keys::Scanned)),
+            ("original", Some(_)) => Err(bad(&["keys=scanned"])),
             ("plain" | "again" | "store", Some(_)) => {
                 Err(Error::Bad(format!("{name} has no parameters")))
             }
@@ -207,7 +207,7 @@ mod tests {
             "replica:fold=100",
             "improved:fold=250ms",
             "original",
-            "original:keys=untyped",
+            "original:keys=scanned",
             "store",
         ] {
             assert_eq!(text.parse::<Engine>().unwrap().to_string(), text);

@@ -74,7 +74,7 @@ pub fn report(groups: &[Group<'_>], style: Style) -> String {
     let mut claims = Claims::default();
     let total = ratio("all transactions", engine);
     claims.add(
-        "WAL executes about twice as many transactions as DELETE (2.08 times)",
+        "WAL executes more transactions than DELETE (2.08 times as many)",
         total.map(|r| r > 1.5),
         &format!("{} times; the share of syncs in a transaction decides", cell(total)),
     );

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 const ALL: &str = "plain,again,replica,replica:fold=transaction,replica:fold=50,improved,\
-                   improved:fold=100,original,original:keys=untyped";
+                   improved:fold=100,original,original:keys=scanned";
 
 /// Digests of statements and rows in a results file, by journal mode: what a crash leaves differs
 /// between modes, and so do the statements that look at it.
@@ -38,6 +38,50 @@ fn all_engines_execute_the_same_statements_and_end_with_the_same_rows() {
         let found = digests(&dir.path().join(&out));
         assert_eq!(found.len(), 2, "{name}, one for each journal mode: {found:?}");
     }
+}
+
+#[test]
+fn keys_and_values_come_from_a_csv_file_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let csv = "id,title,views\na,\"one, two\",3\nb,\"a \"\"quoted\"\" line\nbreak\",4\na,again,5\n";
+    fs::write(dir.path().join("videos.csv"), csv).unwrap();
+    let run =
+        "run kv --csv videos.csv --value-column 1 --engines plain,replica,store --rounds 1 -q";
+    ok(dir.path(), &format!("{run} -o r"));
+    let lines = results(&dir.path().join("r"));
+    assert_eq!(lines.len(), 3);
+    for line in lines {
+        let phases = line["result"]["outcome"]["phases"].as_array().unwrap();
+        assert_eq!(phases.len(), 7);
+        // The key that comes twice is one entry.
+        assert!(phases.iter().all(|p| p["operations"] == 2), "{phases:?}");
+    }
+    let error = super::fails(dir.path(), &run.replace("--value-column 1", "--value-column 9"));
+    assert!(error.contains("line 2: there is no column 9"), "{error}");
+}
+
+#[test]
+fn a_report_needs_nothing_but_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    ok(
+        dir.path(),
+        "run tpcc --scale 100 --transactions 20 --rounds 2 -q -o r --journal-mode wal,delete",
+    );
+    ok(dir.path(), "report r -o page.html");
+    let page = fs::read_to_string(dir.path().join("page.html")).unwrap();
+    for part in
+        ["tpcc, wal/normal", "By journal mode", "latency of new order", "<svg", "page_size="]
+    {
+        assert!(page.contains(part), "no {part}");
+    }
+    for outside in ["<script", "<link", "src=", "@import", "url("] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    assert!(fails(dir.path(), "report r -o page.html").contains("exists"));
+    let made = ok(dir.path(), "plot r --dir pictures --prefix x- --engines plain,replica");
+    assert!(made.lines().count() > 10, "{made}");
+    assert!(made.lines().all(|path| path.starts_with("pictures/x-tpcc")), "{made}");
+    assert!(made.lines().all(|path| dir.path().join(path).exists()));
 }
 
 #[test]
