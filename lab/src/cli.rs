@@ -405,7 +405,7 @@ impl Common {
 #[derive(Args)]
 pub struct Quick {
     /// Rounds; fewer are faster and vaguer
-    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: u32,
     /// Print the tables behind the headline too
     #[arg(long)]

@@ -59,9 +59,10 @@ pub fn report(groups: &[Group<'_>], style: Style) -> String {
         "and 5,000 in DELETE",
         in_delete.map(|s| (4900.0..5100.0).contains(&s)),
         &format!(
-            "{}: SQLite no longer syncs the folder after it deleted the journal; TRUNCATE and \
-             PERSIST have {} and {}",
+            "{}: this SQLite syncs the folder after deleting the journal only with EXTRA, which has \
+             {}; TRUNCATE and PERSIST have {} and {}",
             cell(in_delete),
+            cell(syncs("synchronous=extra")),
             cell(syncs("journal_mode=truncate")),
             cell(syncs("journal_mode=persist"))
         ),
