@@ -37,11 +37,11 @@ pub fn modes() -> [Settings; 2] {
 pub fn run(args: &Quick) -> Result<()> {
     let mut plans = Vec::new();
     for settings in modes() {
-        let length = Length::Transactions(1000);
+        let length = Length::Transactions(700);
         let tpcc = Tpcc { warehouses: 1, scale: 10, length, fold_after_load: false };
-        let bulk = Micro { rows: vec![20_000], ..Micro::default() };
+        let bulk = Micro { rows: vec![10_000], ..Micro::default() };
         let single =
-            Micro { rows: vec![3_000], transaction: 1, populate: 20_000, ..Micro::default() };
+            Micro { rows: vec![2_000], transaction: 1, populate: 10_000, ..Micro::default() };
         let workloads: [(&str, Box<dyn Workload>); 3] =
             [("tpcc", Box::new(tpcc)), ("bulk", Box::new(bulk)), ("single", Box::new(single))];
         for (name, workload) in workloads {
