@@ -83,8 +83,10 @@ impl<'a> Group<'a> {
             return String::new();
         };
         let p = &first.parameters;
-        let name = if first.name.is_empty() { "" } else { &format!("{}: ", first.name) };
-        format!("{name}{}, {}", p.workload().name, p.asked().label())
+        let workload = &p.workload().name;
+        let named = !first.name.is_empty() && first.name != *workload;
+        let name = if named { format!("{}: ", first.name) } else { String::new() };
+        format!("{name}{workload}, {}", p.asked().label())
     }
 
     /// The results of an engine.

@@ -133,12 +133,11 @@ pub fn by_journal_mode(groups: &[Group<'_>]) -> Result<Vec<Plot>> {
                 categories.push((phase.clone(), bars.collect::<Vec<Bar>>()));
             }
             categories.retain(|(_, bars)| !bars.is_empty());
-            let workload =
-                of(first).map_or(String::new(), |(name, w)| format!("{name} {}", w.name));
-            let heading =
-                format!("{}: {engine}, operations a second by journal mode", workload.trim());
+            let title = first.title();
+            let workload = title.split(',').next().unwrap_or_default();
+            let heading = format!("{}: {engine}, operations a second by journal mode", workload);
             let svg = plot::bars(&heading, &modes, &categories, Scale::Own)?;
-            let name = format!("{} {engine} by journal mode", workload.trim());
+            let name = format!("{} {engine} by journal mode", workload);
             let parameters = alike.iter().filter_map(|g| {
                 let lines = g.parameters()?.lines();
                 Some([vec![format!("{}:", mode(g))], lines].concat())
@@ -210,7 +209,7 @@ table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums}
 th,td{padding:2px 10px;text-align:right;white-space:nowrap}th{border-bottom:1px solid var(--faint)}
 td:first-child,th:first-child,td:nth-child(2),th:nth-child(2){text-align:left}
 .scroll{overflow-x:auto;margin:1rem 0}
-figure{display:flex;flex-wrap:wrap;gap:1rem;margin:1.5rem 0}
+figure{display:flex;flex-wrap:wrap;align-items:flex-start;gap:1rem;margin:1.5rem 0}
 figure svg{flex:0 1 760px;max-width:100%;height:auto}
 figcaption{flex:1 1 300px;font-size:12px;color:var(--ink);opacity:.85;overflow-wrap:anywhere}
 figcaption ul,.notes{padding-left:1rem;margin:0}
@@ -234,12 +233,13 @@ pub fn page(groups: &[Group<'_>], notes: &[String]) -> Result<String> {
     for group in groups {
         let _ = writeln!(html, "<h2>{}</h2>", escape(&group.title()));
         list(&mut html, "notes", &table::notes(group));
+        // The picture of the costs, the figures behind it, the other pictures.
+        let plots = plots(group)?;
+        plots.iter().take(1).for_each(|plot| figure(&mut html, plot));
         html += &html_table(&table::cells_of_group(group));
         html += &html_table(&table::cells_of_latencies(group));
         html += &html_table(&table::cells_of_facts(group));
-        for plot in plots(group)? {
-            figure(&mut html, &plot);
-        }
+        plots.iter().skip(1).for_each(|plot| figure(&mut html, plot));
     }
     let by_mode = by_journal_mode(groups)?;
     if !by_mode.is_empty() {
