@@ -129,3 +129,66 @@ impl Folder for Synchronization {
         Ok(rows)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Causal lengths in the table of versions, by key.
+    fn lengths(conn: &Connection) -> Vec<(i64, i64)> {
+        let sql = "SELECT key_id, crr_meta__cl FROM crr__t ORDER BY key_id";
+        let mut statement = conn.prepare(sql).unwrap();
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        rows.map(Result::unwrap).collect()
+    }
+
+    fn count(conn: &Connection, table: &str) -> i64 {
+        conn.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
+    }
+
+    #[test]
+    fn folds_count_causal_lengths_as_table_9_does() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.db");
+        let conn = Connection::open(&path).unwrap();
+        conn.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, a, b)").unwrap();
+        let mut engine = attach(&path, &conn, &["t".to_owned()]).unwrap();
+        conn.execute_batch("INSERT INTO t VALUES(1,1,1),(2,2,2),(3,3,3),(4,4,4)").unwrap();
+        // What came and went between two folds leaves nothing.
+        conn.execute_batch("DELETE FROM t WHERE id=4").unwrap();
+        assert_eq!(engine.fold().unwrap(), 4);
+        assert_eq!(lengths(&conn), [(1, 1), (2, 1), (3, 1)]);
+        assert_eq!((count(&conn, "crr_journal__t"), count(&conn, "crr_meta__history")), (0, 3));
+
+        conn.execute_batch("UPDATE t SET a=9 WHERE id=1; DELETE FROM t WHERE id=2").unwrap();
+        engine.fold().unwrap();
+        assert_eq!(lengths(&conn), [(1, 1), (2, 2), (3, 1)], "example 1: an update counts nothing");
+
+        conn.execute_batch("INSERT INTO t VALUES(2,0,0)").unwrap();
+        engine.fold().unwrap();
+        assert_eq!(lengths(&conn)[1], (2, 3), "example 3");
+
+        conn.execute_batch("DELETE FROM t WHERE id=2").unwrap();
+        engine.fold().unwrap();
+        assert_eq!(lengths(&conn)[1], (2, 4), "example 2");
+        assert_eq!(count(&conn, "crr_meta__history"), 3);
+        let shown: i64 =
+            conn.query_row("SELECT a FROM crr__t WHERE key_id=1", [], |row| row.get(0)).unwrap();
+        assert_eq!(shown, 9);
+    }
+
+    #[test]
+    fn a_changed_key_is_found_by_its_original() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.db");
+        let conn = Connection::open(&path).unwrap();
+        conn.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, a); INSERT INTO t VALUES(1,1)")
+            .unwrap();
+        let mut engine = attach(&path, &conn, &["t".to_owned()]).unwrap();
+        conn.execute_batch("UPDATE t SET a=2; ").unwrap();
+        engine.fold().unwrap();
+        conn.execute_batch("UPDATE t SET id=5; UPDATE t SET a=3").unwrap();
+        engine.fold().unwrap();
+        assert_eq!(lengths(&conn), [(5, 1)]);
+    }
+}

@@ -102,3 +102,38 @@ fn triggers(t: &Table) -> String {
         ),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_write_reaches_versions_history_and_state() {
+        for keys in [Keys::Indexed, Keys::Scanned] {
+            let conn = Connection::open_in_memory().unwrap();
+            conn.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, a, b)").unwrap();
+            attach(&conn, &["t".to_owned()], keys).unwrap();
+            let one = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+            let length = || one("SELECT crr_meta__cl FROM crr__t");
+
+            conn.execute_batch("INSERT INTO t VALUES(7,1,1)").unwrap();
+            assert_eq!((length(), one("SELECT count(*) FROM crr_meta__history")), (1, 1));
+            assert!(one("SELECT last_out FROM crr_meta__site_state") > 0);
+
+            let times = || {
+                (one("SELECT crr_meta__ts1 FROM crr__t"), one("SELECT crr_meta__ts2 FROM crr__t"))
+            };
+            let before = times();
+            conn.execute_batch("UPDATE t SET a=2").unwrap();
+            let after = times();
+            assert!(after.0 > before.0 && after.1 == before.1, "{before:?} {after:?}");
+            assert_eq!((length(), one("SELECT a FROM crr__t")), (1, 2));
+
+            conn.execute_batch("DELETE FROM t").unwrap();
+            assert_eq!(length(), 2);
+            conn.execute_batch("INSERT INTO t VALUES(7,3,3)").unwrap();
+            assert_eq!((length(), one("SELECT a FROM crr__t")), (3, 3));
+            assert_eq!(one("SELECT count(*) FROM crr_meta__history"), 1);
+        }
+    }
+}

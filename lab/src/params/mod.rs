@@ -224,7 +224,7 @@ impl Parameters {
                 self.workload.name, self.workload.options, self.workload.seed
             ),
             format!(
-                "{} rounds after {} to warm up, {} in turn, caches {}",
+                "rounds: {}, after {} to warm up, {} in turn, caches {}",
                 self.round.of,
                 self.round.warm_up,
                 self.round.in_turn.iter().map(Engine::to_string).collect::<Vec<_>>().join(" "),

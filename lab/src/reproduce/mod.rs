@@ -119,3 +119,18 @@ fn find<'a, 'b>(groups: &'b [Group<'a>], name: &str, mode: &str) -> Option<&'b G
 fn cell(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), number)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::ValueEnum;
+
+    #[test]
+    fn nothing_agrees_that_was_not_measured() {
+        for experiment in Experiment::value_variants() {
+            let text = experiment.report(&[], Style::Terminal);
+            assert!(!text.contains("agrees") && !text.contains("AGREE"), "{experiment:?}: {text}");
+            assert!(text.contains("not measured"), "{experiment:?}: {text}");
+        }
+    }
+}
