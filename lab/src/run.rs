@@ -90,6 +90,12 @@ impl Bench {
     pub fn run(&self, plans: &[Plan], mut sink: Option<Sink>) -> Result<Vec<Record>> {
         for plan in plans {
             let dir = plan.dir.as_deref().unwrap_or(&self.dir);
+            let twice = |i: &usize| plan.engines[..*i].contains(&plan.engines[*i]);
+            if let Some(i) = (0..plan.engines.len()).find(twice) {
+                let engine = plan.engines[i];
+                let hint = "the engine again is plain SQLite once more";
+                return Err(Error::Bad(format!("engine {engine} is named twice; {hint}")));
+            }
             let (free, needed) = (Storage::free(dir)? / 1_000_000, plan.workload.megabytes());
             if free < needed {
                 return Err(Error::TooSmall { dir: dir.to_owned(), free, needed });

@@ -10,6 +10,7 @@ fn unknown_names_bring_suggestions() {
         ("run mikro", "micro"),
         ("run micro --engines plain,replcia", "did you mean 'replica'"),
         ("run micro --engines replica:fold=often", "fold=transaction"),
+        ("run micro --engines plain,replica,plain -q", "engine plain is named twice"),
         ("run micro --row 5", "--rows"),
         ("run micro --set jurnal_mode=wal", "did you mean 'journal_mode'"),
         ("run micro --journal-mode wall", "did you mean 'wal'"),
