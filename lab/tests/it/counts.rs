@@ -37,10 +37,11 @@ fn the_tracer_counts_the_same_syncs() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let traced = |rows: u64, out: &str| {
+    let traced = |mode: &str, rows: u64| {
+        let out = &format!("{mode}-{rows}");
         let run = format!(
             "run micro --tables 1 --rows {rows} --transaction 1 --rounds 1 -q --engines plain \
-             --journal-mode delete --operations insert -o {out}"
+             --journal-mode {mode} --set synchronous=full --operations insert -o {out}"
         );
         let trace = dir.path().join(format!("{out}.trace"));
         let output = Command::new("strace")
@@ -56,8 +57,10 @@ fn the_tracer_counts_the_same_syncs() {
         let calls = calls.lines().filter(|l| l.contains("sync(")).count() as u64;
         (calls, syncs(&results(&dir.path().join(out))[0], "insert"))
     };
-    let ((few_calls, few), (many_calls, many)) = (traced(10, "few"), traced(30, "many"));
-    // A warm-up and a round, each with insert, update and delete of the additional rows.
-    assert_eq!(many - few, 20 * 4);
-    assert_eq!(many_calls - few_calls, 2 * 3 * (many - few));
+    for (mode, each) in [("delete", 4), ("persist", 5), ("wal", 1)] {
+        let ((few_calls, few), (many_calls, many)) = (traced(mode, 10), traced(mode, 30));
+        assert_eq!(many - few, 20 * each, "{mode}");
+        // A warm-up and a round, each with insert, update and delete of the additional rows.
+        assert_eq!(many_calls - few_calls, 2 * 3 * (many - few), "{mode}");
+    }
 }
