@@ -67,11 +67,10 @@ fn read(text: &str, force: bool) -> Result<Vec<Series>> {
 
 pub fn run(args: &Compare) -> Result<()> {
     let (ours, theirs) = (read(&args.a, args.force)?, read(&args.b, args.force)?);
-    let mut by: Vec<&str> = args.by.iter().map(String::as_str).collect();
-    check(&by, &ours)?;
-    if by.contains(&"engine") {
-        by.push("round.in_turn");
-    }
+    let asked: Vec<&str> = args.by.iter().map(String::as_str).collect();
+    check(&asked, ours.iter().chain(&theirs))?;
+    let by = implied(&args.by);
+    let by: Vec<&str> = by.iter().map(String::as_str).collect();
     let style = if args.markdown { Style::Markdown } else { Style::Terminal };
     let mut pairs = Vec::new();
     let mut unlike = Vec::new();
@@ -94,9 +93,25 @@ pub fn run(args: &Compare) -> Result<()> {
     Ok(())
 }
 
+/// What is compared, with what cannot be alike when it differs: who took turns, and what SQLite says
+/// of a pragma that was asked for.
+fn implied(by: &[String]) -> Vec<String> {
+    let mut all = by.to_vec();
+    for name in by {
+        match name.strip_prefix("asked") {
+            Some("") => all.extend(["sqlite.pragmas", "sqlite.triggers"].map(str::to_owned)),
+            Some(".no_triggers") => all.push("sqlite.triggers".to_owned()),
+            Some(pragma) => all.push(format!("sqlite{pragma}")),
+            None if name == "engine" => all.push("round.in_turn".to_owned()),
+            None => {}
+        }
+    }
+    all
+}
+
 /// Refuses to compare by what is no parameter.
-fn check(by: &[&str], series: &[Series]) -> Result<()> {
-    let paths = series.iter().flat_map(|s| s.first().parameters.comparable());
+fn check<'a>(by: &[&str], series: impl Iterator<Item = &'a Series>) -> Result<()> {
+    let paths = series.flat_map(|s| s.first().parameters.comparable());
     let mut known: Vec<String> = paths.map(|(path, _)| path).collect();
     let tops: Vec<String> =
         known.iter().map(|p| p.split('.').next().unwrap_or_default().to_owned()).collect();

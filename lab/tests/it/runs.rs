@@ -185,6 +185,10 @@ fn runs_are_compared_only_if_nothing_else_differs() {
     let marked = ok(dir.path(), "compare a:plain b:plain --force");
     assert!(marked.contains("UNLIKE: workload.options.rows: [20] / [30]"), "{marked}");
     ok(dir.path(), "compare a:plain b:plain --by workload");
+    ok(dir.path(), "run micro --rows 20 --rounds 1 -q -o big --set page_size=8192");
+    fails(dir.path(), "compare a:plain big:plain");
+    ok(dir.path(), "compare a:plain big:plain --by asked");
+    ok(dir.path(), "compare a:plain big:plain --by asked.pragmas.page_size");
     let error = fails(dir.path(), "compare a:plain b:plain --by wrkload");
     assert!(error.contains("did you mean 'workload'"), "{error}");
 }
