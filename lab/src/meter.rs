@@ -51,6 +51,31 @@ impl Phase {
     }
 }
 
+/// Measures a part of a phase that is made of many.
+pub struct Watch {
+    files: Counts,
+    wall: Instant,
+    processor: ProcessTime,
+}
+
+impl Watch {
+    /// Begins a part.
+    pub fn start() -> Watch {
+        Watch { files: vfs::counts(), wall: Instant::now(), processor: ProcessTime::now() }
+    }
+
+    /// Ends it and adds it to its phase. Gives the time that passed.
+    pub fn stop(self, phase: &mut Phase, done: Done) -> Duration {
+        let (wall, processor) = (self.wall.elapsed(), self.processor.elapsed());
+        phase.operations += done.operations;
+        phase.transactions += done.transactions;
+        phase.wall += wall.as_secs_f64();
+        phase.processor += processor.as_secs_f64();
+        phase.files.add(vfs::counts().since(self.files));
+        wall
+    }
+}
+
 /// A distribution of latencies, in microseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
@@ -141,19 +166,12 @@ impl Meter {
         name: &str,
         work: impl FnOnce() -> Result<(Done, Option<Timer>)>,
     ) -> Result<()> {
-        let (files, wall, processor) = (vfs::counts(), Instant::now(), ProcessTime::now());
+        let watch = Watch::start();
         let (done, timer) = work()?;
-        let processor = processor.elapsed().as_secs_f64();
-        let wall = wall.elapsed().as_secs_f64();
-        self.outcome.phases.push(Phase {
-            name: name.to_owned(),
-            operations: done.operations,
-            transactions: done.transactions,
-            wall,
-            processor,
-            files: vfs::counts().since(files),
-            latency: timer.and_then(|timer| timer.latency()),
-        });
+        let mut phase = Phase::named(name);
+        watch.stop(&mut phase, done);
+        phase.latency = timer.and_then(|timer| timer.latency());
+        self.outcome.phases.push(phase);
         Ok(())
     }
 

@@ -3,12 +3,13 @@
 use super::Sizes;
 use crate::Result;
 use crate::database::Database;
-use crate::meter::Done;
+use crate::meter::{Done, Phase, Watch};
 use crate::workload::random::Random;
-use rusqlite::params;
+use rusqlite::types::Value;
+use rusqlite::{CachedStatement, params_from_iter};
 
 /// Rows a transaction of the load.
-const BATCH: u64 = 10_000;
+const BATCH: usize = 10_000;
 /// Date of the initial rows, in seconds; later ones count up from it.
 pub const EPOCH: i64 = 1_600_000_000;
 
@@ -60,51 +61,64 @@ pub fn last_name(number: i64) -> String {
     [syllable(number / 100), syllable(number / 10), syllable(number)].concat()
 }
 
-/// Inserts rows, `BATCH` of them a transaction.
+/// Rows on their way into the database. They are made first and executed in batches, each one
+/// transaction; only the execution counts.
 struct Loader<'a> {
     db: &'a mut Database,
-    rows: u64,
-    open: u64,
-    transactions: u64,
+    pending: Vec<(&'static str, Vec<Value>)>,
+    phase: Phase,
 }
 
 impl Loader<'_> {
-    fn insert(&mut self, sql: &str, values: impl rusqlite::Params) -> Result<()> {
-        if self.open == 0 {
-            self.db.conn.execute_batch("BEGIN")?;
-        }
-        self.db.conn.prepare_cached(sql)?.execute(values)?;
-        self.rows += 1;
-        self.open += 1;
-        if self.open == BATCH { self.commit() } else { Ok(()) }
+    fn insert(&mut self, sql: &'static str, values: Vec<Value>) -> Result<()> {
+        self.pending.push((sql, values));
+        if self.pending.len() == BATCH { self.execute() } else { Ok(()) }
     }
 
-    fn commit(&mut self) -> Result<()> {
-        if self.open > 0 {
-            self.db.conn.execute_batch("COMMIT")?;
-            let changes = std::mem::take(&mut self.open);
-            self.transactions += 1;
-            self.db.committed(changes)?;
+    fn execute(&mut self) -> Result<()> {
+        let pending = std::mem::take(&mut self.pending);
+        let rows = pending.len() as u64;
+        if rows == 0 {
+            return Ok(());
         }
+        let watch = Watch::start();
+        self.db.conn.execute_batch("BEGIN")?;
+        let mut open: Option<(&str, CachedStatement<'_>)> = None;
+        for (sql, values) in &pending {
+            let statement = match &mut open {
+                Some((same, statement)) if same == sql => statement,
+                other => &mut other.insert((sql, self.db.conn.prepare_cached(sql)?)).1,
+            };
+            statement.execute(params_from_iter(values))?;
+        }
+        drop(open);
+        self.db.conn.execute_batch("COMMIT")?;
+        self.db.committed(rows)?;
+        watch.stop(&mut self.phase, Done { operations: rows, transactions: 1 });
         Ok(())
     }
 }
 
-/// Loads all tables.
-pub fn load(db: &mut Database, sizes: Sizes, seed: u64) -> Result<Done> {
+/// A row's values.
+macro_rules! row {
+    ($($value:expr),* $(,)?) => { vec![$(Value::from($value)),*] };
+}
+
+/// Loads all tables. Gives the measured part.
+pub fn load(db: &mut Database, sizes: Sizes, seed: u64) -> Result<Phase> {
     let mut random = Random::new(seed, 1);
     let random = &mut random;
-    let mut to = Loader { db, rows: 0, open: 0, transactions: 0 };
+    let mut to = Loader { db, pending: Vec::new(), phase: Phase::named("load") };
     for i in 1..=sizes.items {
         let (name, data) = (random.text(14, 24), data(random));
-        let values = params![i, random.between(1, 10_000), name, random.between(100, 10_000), data];
+        let values = row![i, random.between(1, 10_000), name, random.between(100, 10_000), data];
         to.insert("INSERT INTO item VALUES(?,?,?,?,?)", values)?;
     }
     for w in 1..=sizes.warehouses {
         warehouse(&mut to, sizes, w, random)?;
     }
-    to.commit()?;
-    Ok(Done { operations: to.rows, transactions: to.transactions })
+    to.execute()?;
+    Ok(to.phase)
 }
 
 /// A tenth of all items and stocks is marked (4.3.3.1).
@@ -126,13 +140,13 @@ fn address(random: &mut Random) -> [String; 5] {
 fn warehouse(to: &mut Loader<'_>, sizes: Sizes, w: i64, random: &mut Random) -> Result<()> {
     let (name, [s1, s2, city, state, zip]) = (random.text(6, 10), address(random));
     let tax = random.between(0, 2000) as f64 / 10_000.0;
-    let values = params![w, name, s1, s2, city, state, zip, tax, 3_000_000 * sizes.districts];
+    let values = row![w, name, s1, s2, city, state, zip, tax, 3_000_000 * sizes.districts];
     to.insert("INSERT INTO warehouse VALUES(?,?,?,?,?,?,?,?,?)", values)?;
     for d in 1..=sizes.districts {
         let (name, [s1, s2, city, state, zip]) = (random.text(6, 10), address(random));
         let tax = random.between(0, 2000) as f64 / 10_000.0;
         let next = sizes.customers + 1;
-        let values = params![d, w, name, s1, s2, city, state, zip, tax, 3_000_000, next];
+        let values = row![d, w, name, s1, s2, city, state, zip, tax, 3_000_000, next];
         to.insert("INSERT INTO district VALUES(?,?,?,?,?,?,?,?,?,?,?)", values)?;
         for c in 1..=sizes.customers {
             customer(to, sizes, (w, d, c), random)?;
@@ -140,10 +154,9 @@ fn warehouse(to: &mut Loader<'_>, sizes: Sizes, w: i64, random: &mut Random) -> 
         orders(to, sizes, (w, d), random)?;
     }
     for i in 1..=sizes.items {
-        let info: Vec<String> = (0..10).map(|_| random.text(24, 24)).collect();
-        let [a, b, c, d, e, f, g, h, j, k] = &info[..] else { continue };
-        let quantity = random.between(10, 100);
-        let values = params![i, w, quantity, a, b, c, d, e, f, g, h, j, k, 0, 0, 0, data(random)];
+        let mut values = row![i, w, random.between(10, 100)];
+        values.extend((0..10).map(|_| Value::from(random.text(24, 24))));
+        values.extend(row![0, 0, 0, data(random)]);
         to.insert("INSERT INTO stock VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", values)?;
     }
     Ok(())
@@ -159,16 +172,35 @@ fn customer(
     let last = if c <= names { c - 1 } else { random.between(0, names - 1) };
     let (first, last) = (random.text(8, 16), last_name(last));
     let [s1, s2, city, state, zip] = address(random);
-    let credit = if random.one_in(10) { "BC" } else { "GC" };
+    let credit = if random.one_in(10) { "BC" } else { "GC" }.to_owned();
     let discount = random.between(0, 5000) as f64 / 10_000.0;
     let (phone, data) = (random.digits(16), random.text(300, 500));
-    let values = params![
-        c, d, w, first, "OE", last, s1, s2, city, state, zip, phone, EPOCH, credit, 5_000_000,
-        discount, -1000, 1000, 1, 0, data
+    let values = row![
+        c,
+        d,
+        w,
+        first,
+        "OE".to_owned(),
+        last,
+        s1,
+        s2,
+        city,
+        state,
+        zip,
+        phone,
+        EPOCH,
+        credit,
+        5_000_000,
+        discount,
+        -1000,
+        1000,
+        1,
+        0,
+        data
     ];
     let sql = "INSERT INTO customer VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
     to.insert(sql, values)?;
-    let values = params![c, d, w, d, w, EPOCH, 1000, random.text(12, 24)];
+    let values = row![c, d, w, d, w, EPOCH, 1000, random.text(12, 24)];
     to.insert("INSERT INTO history VALUES(?,?,?,?,?,?,?,?)", values)
 }
 
@@ -183,17 +215,17 @@ fn orders(
     for (o, c) in (1..).zip(customers) {
         let delivered = o <= sizes.customers - sizes.waiting;
         let (carrier, lines) = (random.between(1, 10), random.between(5, 15));
-        let values = params![o, c, d, w, EPOCH, delivered.then_some(carrier), lines, 1];
+        let values = row![o, c, d, w, EPOCH, delivered.then_some(carrier), lines, 1];
         to.insert("INSERT INTO orders VALUES(?,?,?,?,?,?,?,?)", values)?;
         for number in 1..=lines {
             let item = random.between(1, sizes.items);
             let amount = if delivered { 0 } else { random.between(1, 999_999) };
             let (date, info) = (delivered.then_some(EPOCH), random.text(24, 24));
-            let values = params![o, d, w, number, item, w, date, 5, amount, info];
+            let values = row![o, d, w, number, item, w, date, 5, amount, info];
             to.insert("INSERT INTO order_line VALUES(?,?,?,?,?,?,?,?,?,?)", values)?;
         }
         if !delivered {
-            to.insert("INSERT INTO new_order VALUES(?,?,?)", params![o, d, w])?;
+            to.insert("INSERT INTO new_order VALUES(?,?,?)", row![o, d, w])?;
         }
     }
     Ok(())

@@ -12,10 +12,8 @@ mod transactions;
 use super::Workload;
 use super::random::Random;
 use crate::database::Database;
-use crate::meter::{Done, Meter, Phase, Timer};
-use crate::vfs;
+use crate::meter::{Done, Meter, Phase, Timer, Watch};
 use crate::{Error, Result};
-use cpu_time::ProcessTime;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use transactions::Terminal;
@@ -125,19 +123,13 @@ impl Tpcc {
                 return Ok(Done { operations: executed, transactions: executed });
             }
             let kind = Kind::draw(&mut random);
-            let (files, wall, processor) = (vfs::counts(), Instant::now(), ProcessTime::now());
+            let watch = Watch::start();
             let changes = terminal.execute(kind, &db.conn)?;
             db.committed(changes)?;
-            let (wall, processor) = (wall.elapsed(), processor.elapsed());
             executed += 1;
             let at = Kind::ALL.iter().position(|(k, _)| *k == kind).unwrap_or_default();
             let Sum { phase, timer } = &mut sums[at];
-            phase.operations += 1;
-            phase.transactions += 1;
-            phase.wall += wall.as_secs_f64();
-            phase.processor += processor.as_secs_f64();
-            phase.files.add(vfs::counts().since(files));
-            timer.add(wall);
+            timer.add(watch.stop(phase, Done { operations: 1, transactions: 1 }));
         }
     }
 }
@@ -167,7 +159,7 @@ impl Workload for Tpcc {
 
     fn run(&self, db: &mut Database, seed: u64, meter: &mut Meter) -> Result<()> {
         let sizes = self.sizes();
-        meter.phase("load", || load::load(db, sizes, seed))?;
+        meter.add(load::load(db, sizes, seed)?);
         meter.fact("bytes after load", db.bytes()?);
         if self.fold_after_load {
             db.fold()?;
