@@ -40,3 +40,7 @@ fuzz SECONDS="60":
 # What a replica costs over plain SQLite, in processor time.
 cost ROWS="50000" ROUNDS="5":
     cargo run --release -p synqlite-core --features bundled --example cost -- {{ROWS}} {{ROUNDS}}
+
+# Benchmarks: `just lab quick`, `just lab run tpcc --help`; see docs/benchmarks.md.
+lab *ARGS:
+    cargo run --release --manifest-path lab/Cargo.toml -- {{ARGS}}

@@ -51,12 +51,13 @@ fn files() -> Vec<String> {
             let entry = entry.expect("a readable folder");
             let name = entry.file_name().into_string().expect("names are UTF-8");
             let path = format!("{at}{name}");
-            let skipped = ["target", "fuzz/target", "fuzz/corpus", "fuzz/artifacts"];
+            let skipped = ["target", "lab/target", "fuzz/target", "fuzz/corpus", "fuzz/artifacts"];
             if entry.path().is_dir() {
                 if !skipped.contains(&path.as_str()) && (!name.starts_with('.') || name == ".ci") {
                     walk(&entry.path(), &format!("{path}/"), out);
                 }
-            } else {
+            } else if name != ".git" {
+                // A further work tree of a clone has a file of that name.
                 out.push(path);
             }
         }
@@ -137,7 +138,8 @@ fn every_dependency_is_documented_and_every_documented_one_is_used() {
         .filter_map(|line| line.strip_prefix("| `")?.split_once('`').map(|(name, _)| name))
         .collect();
     let mut manifests = read("Cargo.toml");
-    for package in packages("Cargo.toml").iter().chain(&packages("fuzz/Cargo.toml")) {
+    let others = ["fuzz/Cargo.toml", "lab/Cargo.toml"].map(packages).concat();
+    for package in packages("Cargo.toml").iter().chain(&others) {
         for dependency in dependencies(package).1 {
             let (of, known) = (name(package), documented.contains(&dependency));
             assert!(known, "{of} uses {dependency}: give it a line in docs/dependencies.md");
@@ -152,7 +154,7 @@ fn every_dependency_is_documented_and_every_documented_one_is_used() {
 
 #[test]
 fn only_sources_and_documents_are_kept() {
-    let endings = [".rs", ".md", ".toml", ".py", ".snap", ".txt"];
+    let endings = [".rs", ".md", ".toml", ".py", ".snap", ".txt", ".png"];
     let names = ["Cargo.lock", "LICENSE", "justfile", ".gitignore", "run"];
     for path in files() {
         let name = path.rsplit('/').next().unwrap_or_default();
@@ -235,7 +237,7 @@ fn every_link_in_the_documents_resolves() {
 
 #[test]
 fn every_file_that_a_document_names_is_there() {
-    let known = ["crates/", "docs/", "fuzz/"];
+    let known = ["crates/", "docs/", "fuzz/", "lab/"];
     for (path, text) in texts(&[".md"]) {
         for quoted in text.split('`').skip(1).step_by(2) {
             let named = known.iter().any(|top| quoted.starts_with(top));

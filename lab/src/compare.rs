@@ -1,0 +1,165 @@
+//! Puts results side by side: engines against plain SQLite, phase by phase.
+
+use crate::engine::Engine;
+use crate::meter::Phase;
+use crate::params::Parameters;
+use crate::record::Record;
+use crate::stats::Summary;
+use std::collections::BTreeMap;
+
+/// Results that differ in engine and round only.
+pub struct Group<'a> {
+    /// The results of each engine, in the order of their turns and rounds.
+    pub engines: Vec<(Engine, Vec<&'a Record>)>,
+}
+
+/// A phase of one engine, summed up.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Phase.
+    pub phase: String,
+    /// Engine.
+    pub engine: Engine,
+    /// Operations a second of wall time.
+    pub rate: Summary,
+    /// Microseconds of processor time an operation.
+    pub processor: Summary,
+    /// Processor time over plain SQLite's, pair by pair.
+    pub cost: Option<Summary>,
+    /// Wall time over plain SQLite's, pair by pair.
+    pub slowdown: Option<Summary>,
+    /// Calls of the file system a transaction.
+    pub calls: Option<f64>,
+    /// Syncs a transaction; a store that is no SQLite is not counted.
+    pub syncs: Option<f64>,
+    /// Kilobytes written a transaction.
+    pub written_kb: Option<f64>,
+}
+
+/// Sorts results into groups, in order of appearance.
+pub fn group(records: &[Record]) -> Vec<Group<'_>> {
+    let mut keys: Vec<String> = Vec::new();
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for record in records {
+        let mut parts = record.parameters.comparable();
+        // One program has one SQLite; a store that is none belongs beside it.
+        parts.retain(|(path, _)| path != "engine" && !path.starts_with("sqlite"));
+        let key = format!("{} {parts:?}", record.name);
+        let at = keys.iter().position(|k| *k == key).unwrap_or_else(|| {
+            keys.push(key);
+            groups.push(Group { engines: Vec::new() });
+            groups.len() - 1
+        });
+        let engine = record.parameters.engine();
+        let engines = &mut groups[at].engines;
+        match engines.iter_mut().find(|(e, _)| *e == engine) {
+            Some((_, list)) => list.push(record),
+            None => engines.push((engine, vec![record])),
+        }
+    }
+    groups
+}
+
+fn values(records: &[&Record], phase: &str, of: impl Fn(&Phase) -> f64) -> Vec<f64> {
+    let phases = records.iter().filter_map(|r| r.outcome.phases.iter().find(|p| p.name == phase));
+    phases.map(of).collect()
+}
+
+impl<'a> Group<'a> {
+    /// Circumstances of its first result.
+    pub fn parameters(&self) -> Option<&'a Parameters> {
+        self.engines.first()?.1.first().map(|record| &record.parameters)
+    }
+
+    /// Name that the user gave its results.
+    pub fn name(&self) -> &'a str {
+        let first = self.engines.first().and_then(|(_, list)| list.first());
+        first.map_or("", |record| &record.name)
+    }
+
+    /// `micro, wal/normal`.
+    pub fn title(&self) -> String {
+        let Some(first) = self.engines.first().and_then(|(_, list)| list.first()) else {
+            return String::new();
+        };
+        let p = &first.parameters;
+        let workload = &p.workload().name;
+        let named = !first.name.is_empty() && first.name != *workload;
+        let name = if named { format!("{}: ", first.name) } else { String::new() };
+        format!("{name}{workload}, {}", p.asked().label())
+    }
+
+    /// The results of an engine.
+    pub fn of(&self, engine: Engine) -> Option<&[&'a Record]> {
+        self.engines.iter().find(|(e, _)| *e == engine).map(|(_, list)| &list[..])
+    }
+
+    /// Names of the phases, in order.
+    pub fn phases(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        let records = self.engines.iter().filter_map(|(_, list)| list.first());
+        for phase in records.flat_map(|record| &record.outcome.phases) {
+            if !names.contains(&phase.name) {
+                names.push(phase.name.clone());
+            }
+        }
+        names
+    }
+
+    /// One phase of one engine.
+    pub fn row(&self, engine: Engine, phase: &str) -> Option<Row> {
+        let ours = self.of(engine)?;
+        let theirs = self.of(Engine::Plain).filter(|_| engine != Engine::Plain);
+        let ratio = |of: &dyn Fn(&Phase) -> f64| {
+            Summary::of_ratios(&values(ours, phase, of), &values(theirs?, phase, of))
+        };
+        let sum = |of: &dyn Fn(&Phase) -> f64| values(ours, phase, of).iter().sum::<f64>();
+        let transactions = sum(&|p| p.transactions as f64).max(1.0);
+        let counted = engine != Engine::Store;
+        Some(Row {
+            phase: phase.to_owned(),
+            engine,
+            rate: Summary::of(&values(ours, phase, |p| p.operations as f64 / p.wall))?,
+            processor: Summary::of(&values(ours, phase, |p| {
+                p.processor * 1e6 / p.operations.max(1) as f64
+            }))?,
+            cost: ratio(&|p| p.processor),
+            slowdown: ratio(&|p| p.wall),
+            calls: counted.then(|| sum(&|p| p.files.calls() as f64) / transactions),
+            syncs: counted.then(|| sum(&|p| p.files.syncs as f64) / transactions),
+            written_kb: counted
+                .then(|| sum(&|p| p.files.written_bytes as f64) / 1000.0 / transactions),
+        })
+    }
+
+    /// All rows, by phase.
+    pub fn rows(&self) -> Vec<Row> {
+        let phases = self.phases();
+        let each = |phase: &String| {
+            self.engines.iter().filter_map(|(e, _)| self.row(*e, phase)).collect::<Vec<_>>()
+        };
+        phases.iter().flat_map(each).collect()
+    }
+
+    /// Median of each other figure by name and engine, with its ratio to plain SQLite's.
+    pub fn facts(&self) -> BTreeMap<String, Vec<(Engine, f64, Option<f64>)>> {
+        let mut facts: BTreeMap<String, Vec<(Engine, f64, Option<f64>)>> = BTreeMap::new();
+        let median = |records: &[&Record], name: &str| {
+            let all = records.iter().filter_map(|r| r.outcome.facts.get(name).copied());
+            Summary::of(&all.collect::<Vec<_>>()).map(|s| s.median)
+        };
+        let names = self.engines.iter().flat_map(|(_, list)| list.iter());
+        let mut names: Vec<&String> = names.flat_map(|r| r.outcome.facts.keys()).collect();
+        names.sort();
+        names.dedup();
+        for name in names {
+            let plain = self.of(Engine::Plain).and_then(|list| median(list, name));
+            for (engine, list) in &self.engines {
+                let Some(value) = median(list, name) else { continue };
+                let ratio = plain.filter(|p| *p > 0.0).map(|p| value / p);
+                facts.entry(name.clone()).or_default().push((*engine, value, ratio));
+            }
+        }
+        facts
+    }
+}

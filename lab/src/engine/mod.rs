@@ -1,0 +1,219 @@
+//! The engines: ways to have a database note what is written to it.
+//!
+//! All execute the application's statements on the same connection with the same settings, so what
+//! differs between two is what they add. An engine is attached to a database that has its schema
+//! and, unless a workload says otherwise, no rows.
+
+mod baseline;
+mod improved;
+mod original;
+mod replica;
+
+use crate::{Error, Result};
+use rusqlite::Connection;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+pub use original::Keys;
+
+/// When an engine turns its journal into versions.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Fold {
+    /// Only when asked.
+    Never,
+    /// After every transaction.
+    Transaction,
+    /// After so many changed rows.
+    Changes(u64),
+    /// After so many milliseconds, at the end of a transaction.
+    Milliseconds(u64),
+}
+
+/// An engine.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum Engine {
+    /// SQLite alone.
+    Plain,
+    /// SQLite alone once more: its distance from the first is the resolution of a run.
+    Again,
+    /// A SynQLite replica.
+    Replica(Fold),
+    /// The thesis's journal (its chapter 4.5).
+    Improved(Fold),
+    /// The thesis's triggers before it (its chapter 3).
+    Original(Keys),
+    /// The log-structured store of `crates/lsm`, for key-value workloads.
+    Store,
+}
+
+/// The names that [`Engine::from_str`] reads, without parameters.
+pub const NAMES: [&str; 6] = ["plain", "again", "replica", "improved", "original", "store"];
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fold = |fold: &Fold| match fold {
+            Fold::Never => String::new(),
+            Fold::Transaction => ":fold=transaction".to_owned(),
+            Fold::Changes(n) => format!(":fold={n}"),
+            Fold::Milliseconds(ms) => format!(":fold={ms}ms"),
+        };
+        match self {
+            Engine::Plain => f.write_str("plain"),
+            Engine::Again => f.write_str("again"),
+            Engine::Replica(when) => write!(f, "replica{}", fold(when)),
+            Engine::Improved(when) => write!(f, "improved{}", fold(when)),
+            Engine::Original(Keys::Indexed) => f.write_str("original"),
+            Engine::Store => f.write_str("store"),
+            Engine::Original(Keys::Scanned) => f.write_str("original:keys=scanned"),
+        }
+    }
+}
+
+impl From<Engine> for String {
+    fn from(engine: Engine) -> String {
+        engine.to_string()
+    }
+}
+
+impl TryFrom<String> for Engine {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Engine> {
+        text.parse()
+    }
+}
+
+impl FromStr for Engine {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Engine> {
+        let (name, parameter) = match text.split_once(':') {
+            Some((name, parameter)) => (name, Some(parameter)),
+            None => (text, None),
+        };
+        let bad = |known: &'static [&'static str]| {
+            Error::unknown("engine parameter", parameter.unwrap_or_default(), known)
+        };
+        let fold = || match parameter.map(|p| p.strip_prefix("fold=")) {
+            None => Ok(Fold::Never),
+            Some(Some("transaction")) => Ok(Fold::Transaction),
+            Some(Some(many)) => {
+                let (digits, milliseconds) = match many.strip_suffix("ms") {
+                    Some(digits) => (digits, true),
+                    None => (many, false),
+                };
+                let known = &["fold=transaction", "fold=CHANGES", "fold=MILLISECONDSms"];
+                let n: u64 = digits.parse().map_err(|_| bad(known))?;
+                Ok(if milliseconds { Fold::Milliseconds(n) } else { Fold::Changes(n) })
+            }
+            Some(None) => Err(bad(&["fold=transaction", "fold=CHANGES", "fold=MILLISECONDSms"])),
+        };
+        match (name, parameter) {
+            ("plain", None) => Ok(Engine::Plain),
+            ("again", None) => Ok(Engine::Again),
+            ("store", None) => Ok(Engine::Store),
+            ("replica", _) => Ok(Engine::Replica(fold()?)),
+            ("improved", _) => Ok(Engine::Improved(fold()?)),
+            ("original", None) => Ok(Engine::Original(Keys::Indexed)),
+            ("original", Some("keys=scanned")) => Ok(Engine::Original(Keys::Scanned)),
+            ("original", Some(_)) => Err(bad(&["keys=scanned"])),
+            ("plain" | "again" | "store", Some(_)) => {
+                Err(Error::Bad(format!("{name} has no parameters")))
+            }
+            _ => Err(Error::unknown("engine", name, &NAMES)),
+        }
+    }
+}
+
+impl Engine {
+    /// Whether it is SQLite with nothing added.
+    pub fn is_plain(self) -> bool {
+        matches!(self, Engine::Plain | Engine::Again)
+    }
+
+    /// Makes the database at `path`, which `conn` has open, note its changes. `tables` are those
+    /// of the application.
+    pub fn attach(self, path: &Path, conn: &Connection, tables: &[String]) -> Result<Attached> {
+        let (fold, folder): (Fold, Option<Box<dyn Folder>>) = match self {
+            Engine::Plain | Engine::Again => (Fold::Never, None),
+            Engine::Replica(fold) => (fold, Some(Box::new(replica::attach(path)?))),
+            Engine::Improved(fold) => (fold, Some(Box::new(improved::attach(path, conn, tables)?))),
+            Engine::Original(keys) => {
+                original::attach(conn, tables, keys)?;
+                (Fold::Never, None)
+            }
+            Engine::Store => return Err(Error::Bad("the engine store is no SQLite".into())),
+        };
+        Ok(Attached { fold, folder, changes: 0, folded: Instant::now() })
+    }
+}
+
+/// What turns a journal into versions, on a connection of its own.
+trait Folder {
+    /// Folds; gives the number of rows whose versions changed.
+    fn fold(&mut self) -> Result<u64>;
+}
+
+/// An engine at work on a database.
+pub struct Attached {
+    fold: Fold,
+    folder: Option<Box<dyn Folder>>,
+    changes: u64,
+    folded: Instant,
+}
+
+impl Attached {
+    /// To be called after every commit of the application, with the rows it changed: folds if it
+    /// is time.
+    pub fn committed(&mut self, changes: u64) -> Result<()> {
+        self.changes += changes;
+        let due = match self.fold {
+            Fold::Never => false,
+            Fold::Transaction => true,
+            Fold::Changes(n) => self.changes >= n,
+            Fold::Milliseconds(ms) => self.folded.elapsed() >= Duration::from_millis(ms),
+        };
+        if due {
+            self.fold()?;
+        }
+        Ok(())
+    }
+
+    /// Folds now. `None` if the engine has nothing to fold.
+    pub fn fold(&mut self) -> Result<Option<u64>> {
+        self.changes = 0;
+        let folded = self.folder.as_mut().map(|folder| folder.fold()).transpose()?;
+        self.folded = Instant::now();
+        Ok(folded)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn engines_are_read_as_they_are_written() {
+        for text in [
+            "plain",
+            "again",
+            "replica",
+            "replica:fold=transaction",
+            "replica:fold=100",
+            "improved:fold=250ms",
+            "original",
+            "original:keys=scanned",
+            "store",
+        ] {
+            assert_eq!(text.parse::<Engine>().unwrap().to_string(), text);
+        }
+        for text in ["plane", "replica:fold=often", "replica:x", "plain:fold=1", "original:x"] {
+            assert!(text.parse::<Engine>().is_err(), "{text}");
+        }
+    }
+}

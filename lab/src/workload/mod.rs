@@ -1,0 +1,47 @@
+//! The workloads: what is executed.
+//!
+//! A workload is deterministic: its options and a seed say every statement and every value. It
+//! draws nothing from the clock and nothing from what an engine does, so all engines execute the
+//! same, which the warm-up round of every run checks.
+
+pub mod kv;
+pub mod micro;
+pub mod mobibench;
+pub mod random;
+pub mod sync;
+pub mod tpcc;
+
+use crate::database::Database;
+use crate::meter::Meter;
+use crate::{Error, Result};
+use serde_json::Value;
+use std::path::Path;
+
+/// Something to execute.
+pub trait Workload {
+    /// Its name: `micro`, `tpcc`.
+    fn name(&self) -> &'static str;
+
+    /// All of its parameters but the seed.
+    fn options(&self) -> Value;
+
+    /// The application's schema.
+    fn schema(&self) -> String;
+
+    /// Executes it. Only the phases count; what lies between them does not.
+    fn run(&self, database: &mut Database, seed: u64, meter: &mut Meter) -> Result<()>;
+
+    /// Executes it on a key-value store in the empty folder `dir`.
+    fn run_on_store(&self, _dir: &Path, _seed: u64, _meter: &mut Meter) -> Result<()> {
+        let only = format!("{} needs SQL; the engine store executes kv only", self.name());
+        Err(Error::Bad(only))
+    }
+
+    /// Whether every engine executes the same statements; not if a run is limited by time.
+    fn same_for_all(&self) -> bool {
+        true
+    }
+
+    /// Megabytes that its files take at most, with an engine of ordinary hunger.
+    fn megabytes(&self) -> u64;
+}
