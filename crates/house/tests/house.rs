@@ -51,7 +51,7 @@ fn files() -> Vec<String> {
             let entry = entry.expect("a readable folder");
             let name = entry.file_name().into_string().expect("names are UTF-8");
             let path = format!("{at}{name}");
-            let skipped = ["target", "fuzz/target", "fuzz/corpus", "fuzz/artifacts"];
+            let skipped = ["target", "ext/target", "fuzz/target", "fuzz/corpus", "fuzz/artifacts"];
             if entry.path().is_dir() {
                 if !skipped.contains(&path.as_str()) && (!name.starts_with('.') || name == ".ci") {
                     walk(&entry.path(), &format!("{path}/"), out);
@@ -137,7 +137,11 @@ fn every_dependency_is_documented_and_every_documented_one_is_used() {
         .filter_map(|line| line.strip_prefix("| `")?.split_once('`').map(|(name, _)| name))
         .collect();
     let mut manifests = read("Cargo.toml");
-    for package in packages("Cargo.toml").iter().chain(&packages("fuzz/Cargo.toml")) {
+    for package in packages("Cargo.toml")
+        .iter()
+        .chain(&packages("fuzz/Cargo.toml"))
+        .chain(&packages("ext/Cargo.toml"))
+    {
         for dependency in dependencies(package).1 {
             let (of, known) = (name(package), documented.contains(&dependency));
             assert!(known, "{of} uses {dependency}: give it a line in docs/dependencies.md");
