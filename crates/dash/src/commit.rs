@@ -205,6 +205,7 @@ impl Transaction {
         };
         image::write_trailer(disk, pair.shadow(), &trailer)?;
         self.prepared = true;
+        self.size = size;
         if durably {
             // The exchange of a commit of one file brings the rest to the device, where it can.
             let alone = pair.mode.names_are_right()

@@ -31,6 +31,17 @@ impl Mode {
         Mode::ALL.into_iter().find(|mode| mode.name() == name)
     }
 
+    /// Whether no power failure takes an acknowledged transaction.
+    pub fn is_safe(self) -> bool {
+        true
+    }
+
+    /// Whether the main file is, after every power failure, a complete database with the last
+    /// acknowledged transaction, for programs without this file system too.
+    pub fn promises_main(self) -> bool {
+        self == Mode::Strict
+    }
+
     /// The mode that the value of `dash=` asks for, or why there is none.
     pub(crate) fn chosen(value: Option<&str>) -> Result<Mode, String> {
         let Some(name) = value else { return Ok(Mode::ALL[0]) };
