@@ -11,7 +11,9 @@
 use crate::disk::Sync;
 use crate::error::{Context, Error, Result};
 use crate::image::{self, Header, Image, POISON};
+use crate::mode::Evidence;
 use crate::pair::{Pair, wrote};
+use crate::paper;
 use crate::ranges::Ranges;
 use crate::registry::{Durable, State};
 use crate::trailer::{self, Trailer};
@@ -50,6 +52,25 @@ struct Ready {
     /// The first commit of a new pair.
     first: bool,
     poisoned: bool,
+    /// Whether the paper's Version Update was made.
+    updated: bool,
+}
+
+impl Ready {
+    /// The version that this transaction makes.
+    fn version(&self) -> u64 {
+        self.base.version().filter(|_| !self.first).unwrap_or(0) + 1
+    }
+
+    /// Whether the paper's Version Update is still to be made.
+    fn updates_version(&self, pair: &Pair) -> bool {
+        pair.mode.evidence() == Evidence::Version && !self.first && !self.updated
+    }
+
+    fn update_version(&mut self, pair: &Pair, trailer: &Trailer) -> Result<()> {
+        self.updated = true;
+        paper::update_version(pair, trailer)
+    }
 }
 
 impl Transaction {
@@ -142,12 +163,13 @@ impl Transaction {
     /// Makes the shadow ready, once.
     fn ready(&mut self, pair: &Pair) -> Result<&mut Ready> {
         if self.ready.is_none() {
+            paper::settle_names(pair)?;
             let mut durable = pair.durable()?;
             let (base, first) = pair.ready(&mut durable)?;
-            self.ready = Some(Ready { base, durable, first, poisoned: false });
+            self.ready = Some(Ready { base, durable, first, poisoned: false, updated: false });
         }
         let ready = self.ready.as_mut().ok_or(Error::Busy)?;
-        if !ready.poisoned {
+        if !ready.poisoned && pair.mode.is_safe() {
             pair.disk.write(pair.shadow(), 0, POISON).writing("marking the shadow")?;
             ready.poisoned = true;
         }
@@ -156,7 +178,14 @@ impl Transaction {
 
     /// Writes the pages in memory to the shadow, all but the first one, which comes last.
     pub(crate) fn spill(&mut self, pair: &Pair) -> Result<()> {
-        self.ready(pair)?;
+        let ready = self.ready(pair)?;
+        if ready.updates_version(pair) {
+            let (all, version) = (Ranges::one(0, ready.base.size), ready.version());
+            let counter = ready.base.header.map_or(0, |header| header.counter);
+            let label = image::label(ready.durable.pair, version, ready.base.size, counter);
+            let trailer = Trailer { wrote: all.clone(), here: all, ..label };
+            ready.update_version(pair, &trailer)?;
+        }
         let first = self.pages.remove(&0);
         for (&offset, page) in &self.pages {
             pair.disk.write(pair.shadow(), offset, page).writing("writing a page")?;
@@ -189,34 +218,32 @@ impl Transaction {
         }
         let written = written.clipped(size).at_most(room);
         let here = wrote(&ready.base).clipped(size).union(&written).at_most(room);
-        let pages = self.write_pages(pair, &here)?;
-        let disk = pair.disk.as_ref();
+        let (disk, first) = (pair.disk.as_ref(), ready.first);
+        let counter = parsed.map_or(0, |header| header.counter);
+        let label = image::label(ready.durable.pair, ready.version(), size, counter);
+        let commits_with = commits_with.to_owned();
+        let mut trailer = Trailer { wrote: written, here, commits_with, ..label };
+        if let Some(ready) = self.ready.as_mut().filter(|ready| ready.updates_version(pair)) {
+            ready.update_version(pair, &trailer)?;
+        }
+        trailer.pages = self.write_pages(pair, &trailer.here)?;
         disk.write(pair.shadow(), 0, &header[..16]).writing("writing the header of the shadow")?;
-        let version = ready.base.version().filter(|_| !ready.first).unwrap_or(0) + 1;
-        let trailer = Trailer {
-            pair: ready.durable.pair,
-            version,
-            size,
-            counter: parsed.map_or(0, |header| header.counter),
-            wrote: written,
-            here,
-            pages,
-            commits_with: commits_with.to_owned(),
-        };
-        image::write_trailer(disk, pair.shadow(), &trailer)?;
+        if first || pair.mode.evidence() != Evidence::Version || !self.spilled.is_empty() {
+            image::write_trailer(disk, pair.shadow(), &trailer)?;
+        }
         self.prepared = true;
         self.size = size;
         if durably {
             // The exchange of a commit of one file brings the rest to the device, where it can.
-            let alone = pair.mode.names_are_right()
+            let alone = pair.mode.evidence() == Evidence::Name
                 && !pair.mode.needs_folder(pair.kind)
-                && commits_with.is_empty()
-                && !ready.first;
+                && trailer.commits_with.is_empty()
+                && !first;
             let how = if alone { Sync::Hand } else { Sync::Bytes };
             disk.sync(pair.shadow(), how).syncing("making a transaction durable")?;
             self.synced = true;
         }
-        if !commits_with.is_empty() {
+        if !trailer.commits_with.is_empty() {
             pair.publish(true, false)?;
         }
         Ok(())
@@ -261,7 +288,7 @@ impl Transaction {
             true if ready.first || pair.mode.needs_folder(pair.kind) => {
                 disk.sync_folder(&pair.names.main)
             }
-            true if pair.mode.names_are_right() => disk.sync(pair.shadow(), Sync::Names),
+            true if pair.mode.evidence() == Evidence::Name => disk.sync(pair.shadow(), Sync::Names),
             true => Ok(()),
         };
         if let Err(error) = durable {
@@ -278,13 +305,19 @@ impl Transaction {
             image::write_trailer(pair.disk.as_ref(), pair.shadow(), &label)?;
             ready.durable.state = State::Open;
             pair.register(&ready.durable, self.synced)?;
+        } else if pair.mode.evidence() == Evidence::Version {
+            paper::reset_version(pair, pair.shadow(), &ready.base)?;
+            if self.synced {
+                let reset = pair.disk.sync(pair.shadow(), Sync::Bytes);
+                reset.syncing("making a Version Reset durable")?;
+            }
         }
         pair.publish(false, false)
     }
 
     /// Makes the shadow what it was before.
     pub(crate) fn discard(self, pair: &Pair) -> Result<()> {
-        let Some(ready) = self.ready.filter(|ready| ready.poisoned && !ready.first) else {
+        let Some(ready) = self.ready.filter(|ready| !ready.first) else {
             return Ok(());
         };
         // What was copied from the transaction before is equal in both files, so the shadow ends

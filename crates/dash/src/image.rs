@@ -72,7 +72,7 @@ pub(crate) struct Image {
 impl Image {
     /// Looks at a file. Trailers of other pairs count for nothing.
     pub(crate) fn read(file: &Handle, pair: &[u8; 16]) -> Result<Image> {
-        let length = file.file.metadata().reading("asking for the length of a file")?.len();
+        let length = length_of(file)?;
         let header = Header::read(file)?;
         let trailer = read_trailer(file, length)?.filter(|trailer| &trailer.pair == pair);
         let by_trailer = trailer.as_ref().map(|trailer| trailer.size);
@@ -112,6 +112,11 @@ pub(crate) fn read_trailer(file: &Handle, length: u64) -> Result<Option<Trailer>
     Ok(Trailer::decode(&bytes[..got]))
 }
 
+/// How long a file is.
+pub(crate) fn length_of(file: &Handle) -> Result<u64> {
+    Ok(file.file.metadata().reading("asking for the length of a file")?.len())
+}
+
 /// Whether a file begins like a database.
 pub(crate) fn is_database(file: &Handle) -> Result<bool> {
     let mut bytes = [0; 16];
@@ -132,7 +137,7 @@ pub(crate) fn length_for(size: u64, length: u64) -> u64 {
 
 /// Puts a trailer at the end of a file and gives the file its length.
 pub(crate) fn write_trailer(disk: &dyn Disk, file: &Handle, trailer: &Trailer) -> Result<()> {
-    let now = file.file.metadata().reading("asking for the length of a file")?.len();
+    let now = length_of(file)?;
     let length = length_for(trailer.size, now);
     if length < now {
         disk.set_len(file, length)

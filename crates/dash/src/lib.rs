@@ -9,13 +9,14 @@ mod journal;
 mod lock;
 mod mode;
 mod pair;
+mod paper;
 mod ranges;
 mod registry;
 mod session;
 mod trailer;
 mod vfs;
 
-pub use mode::Mode;
+pub use mode::{Found, Mode};
 pub use vfs::{NAME, register, register_as};
 
 #[cfg(feature = "loadable")]

@@ -10,7 +10,8 @@ use crate::disk::{Disk, Handle, Kind, Open, Sync};
 use crate::error::{Context, Error, Result};
 use crate::image::{self, Image};
 use crate::lock::{self, Hold};
-use crate::mode::Mode;
+use crate::mode::{Evidence, Mode};
+use crate::paper::{self, Shadow};
 use crate::ranges::Ranges;
 use crate::registry::{Durable, Live, OPEN, State};
 use crate::trailer::Trailer;
@@ -28,6 +29,8 @@ pub(crate) struct Names {
     pub main: PathBuf,
     /// Its shadow.
     pub shadow: PathBuf,
+    /// The shadow's while three renames exchange it.
+    pub passing: PathBuf,
     /// Its registry.
     pub registry: PathBuf,
     /// The rollback journal of a program without this file system.
@@ -45,6 +48,7 @@ impl Names {
         Names {
             main: main.to_owned(),
             shadow: with(SHADOW),
+            passing: with("-shadow-passing"),
             registry: with("-dash"),
             journal: with("-journal"),
         }
@@ -70,7 +74,7 @@ impl Pair {
         let registry = disk.open(&names.registry, Open::Create);
         let registry = registry.when("opening the registry", ffi::SQLITE_CANTOPEN)?;
         let first = hold(&registry, &OPEN, Hold::Write)?;
-        if !first && !hold(&registry, &OPEN, Hold::Read)? {
+        if !first && (mode.is_alone() || !hold(&registry, &OPEN, Hold::Read)?) {
             return Err(Error::Busy);
         }
         let known = Durable::read(&registry).reading("reading the registry")?;
@@ -88,7 +92,9 @@ impl Pair {
         let mut pair = Pair { disk, names, mode, kind, registry, files, current: 0 };
         if first {
             pair.recover(known)?;
-            hold(&pair.registry, &OPEN, Hold::Read)?;
+            if !mode.is_alone() {
+                hold(&pair.registry, &OPEN, Hold::Read)?;
+            }
         } else {
             pair.join(known.as_ref())?;
         }
@@ -133,7 +139,8 @@ impl Pair {
         };
         let power_lost = durable.state == State::Open && durable.boot != boot;
         self.settle(&durable, power_lost)?;
-        if power_lost {
+        // A durable Version Update tells how far a shadow may be off; else nothing does.
+        if power_lost && (durable.mode.evidence() != Evidence::Version || durable.mode.is_alone()) {
             durable.state = State::MainOnly;
             durable.boot = boot;
             self.register(&durable, false)?;
@@ -151,14 +158,13 @@ impl Pair {
         };
         let [main, shadow] = [&self.files[named], &self.files[1 - named]];
         let images = [Image::read(main, &durable.pair)?, Image::read(shadow, &durable.pair)?];
-        let by_versions =
-            power_lost && durable.state == State::Open && !durable.mode.names_are_right();
+        let by_checksum = power_lost && durable.mode.evidence() == Evidence::Checksum;
         let commits_with = images[1].trailer.as_ref().map_or("", |t| t.commits_with.as_str());
         let facts = Facts {
             hot_journal: is_hot(&self.names.journal),
             versions: [images[0].version(), images[1].version()],
             counters: [&images[0], &images[1]].map(|i| i.header.map_or(0, |h| h.counter)),
-            whole: match by_versions {
+            whole: match by_checksum {
                 true => Some([images[0].is_whole(main)?, images[1].is_whole(shadow)?]),
                 false => None,
             },
@@ -206,14 +212,20 @@ impl Pair {
         };
         let seen = Image::read(shadow, &durable.pair)?;
         let trusted = durable.state != State::MainOnly && !live.stale;
-        let behind = trusted && seen.version().map(|v| v + 1) == Some(version);
-        if !behind {
-            // A version that was written and never acknowledged says itself where it differs.
-            let ahead = trusted && seen.version() == Some(version + 1);
-            let here = seen.trailer.filter(|_| ahead).map(|t| t.here.clipped(base.size));
-            self.restore(&base, version, &here.unwrap_or(all), live.stale)?;
-            disk.sync(shadow, Sync::Bytes).syncing("making the shadow durable")?;
-            self.publish(false, false)?;
+        match paper::shadow_is(self.mode, version, &seen) {
+            _ if self.mode.is_alone() && paper::take_header_back(self, &base, live.stale)? => {}
+            Shadow::Behind if trusted => {}
+            Shadow::Unreset if trusted => paper::reset_version(self, shadow, &base)?,
+            is => {
+                // A version that was begun and not acknowledged says itself where it differs.
+                let here = match (is, seen.trailer) {
+                    (Shadow::Ahead, Some(trailer)) if trusted => trailer.here.clipped(base.size),
+                    _ => all,
+                };
+                self.restore(&base, version, &here, live.stale)?;
+                disk.sync(shadow, Sync::Bytes).syncing("making the shadow durable")?;
+                self.publish(false, false)?;
+            }
         }
         let open =
             Durable { state: State::Open, mode: self.mode, boot: disk.boot(), ..durable.clone() };
@@ -225,7 +237,7 @@ impl Pair {
     }
 
     /// Makes the shadow equal to the current file within `ranges`, and labels it as the version
-    /// before.
+    /// before, or as reset.
     pub(crate) fn restore(
         &self,
         base: &Image,
@@ -237,7 +249,11 @@ impl Pair {
         image::copy(disk, self.main(), shadow, ranges, forced)?;
         let trailer = base.trailer.as_ref();
         let (pair, counter) = trailer.map_or(([0; 16], 0), |t| (t.pair, t.counter));
-        let label = image::label(pair, version.saturating_sub(1), base.size, counter);
+        let before = match self.mode.evidence() {
+            Evidence::Version => 0,
+            _ => version.saturating_sub(1),
+        };
+        let label = image::label(pair, before, base.size, counter);
         image::write_trailer(disk, shadow, &label)
     }
 
@@ -283,7 +299,10 @@ impl Pair {
                 return Err(moved(&self.names));
             }
         }
-        let done = self.disk.exchange(&self.names.main, &self.names.shadow);
+        let done = match self.mode.is_safe() {
+            true => self.disk.exchange(&self.names.main, &self.names.shadow),
+            false => paper::rename_thrice(self.disk.as_ref(), &self.names),
+        };
         done.when("exchanging the database and its shadow", ffi::SQLITE_IOERR_WRITE)
     }
 }
@@ -324,6 +343,8 @@ pub(crate) fn winner(facts: &Facts) -> Winner {
         None => version == 1 && facts.counters[1] == facts.counters[0].wrapping_add(1),
     };
     match (facts.super_journal, facts.whole) {
+        // Version Reset reached the device and the exchange did not.
+        (_, None) if main == Some(0) && version > 0 => Winner::Shadow,
         // A commit of several files ends with the removal of the super-journal.
         (Some(false), None) if next => Winner::Shadow,
         (Some(true), _) => Winner::Main,

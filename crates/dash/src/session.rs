@@ -14,8 +14,9 @@ use crate::disk::{Disk, Handle, Kind, Open, Sync};
 use crate::error::{Context, Error, Result};
 use crate::image::{self, Header, Image};
 use crate::lock::{self, Hold};
-use crate::mode::Mode;
+use crate::mode::{Evidence, Mode};
 use crate::pair::{Names, Pair, SHADOW, hold};
+use crate::paper;
 use crate::registry::{OPEN, State, WRITER};
 use libsqlite3_sys as ffi;
 use std::path::Path;
@@ -61,6 +62,9 @@ impl Session {
                 "{} is a name for shadow files; rename the database, or open it without vfs=dash",
                 main.display()
             )));
+        }
+        if !mode.is_safe() && how != Open::Read {
+            paper::finish_renames(disk.as_ref(), &Names::of(main))?;
         }
         let plain = disk.open(main, how).when("opening the database", ffi::SQLITE_CANTOPEN)?;
         if let Kind::Unknown(number) = disk.kind(&plain).reading("asking for the file system")? {
@@ -434,10 +438,17 @@ impl Session {
         let [main, shadow] = [&pair.files[current], &pair.files[1 - current]];
         let main = Image::read(main, &durable.pair)?.version();
         let shadow = Image::read(shadow, &durable.pair)?.version();
-        if main.is_some() && main == shadow.map(|version| version + 1) {
-            if !pair.mode.names_are_right() {
+        let behind = match durable.mode.evidence() {
+            Evidence::Version => shadow == Some(0),
+            _ => main.is_some() && main == shadow.map(|version| version + 1),
+        };
+        if behind {
+            if durable.mode.evidence() != Evidence::Name {
                 let synced = pair.disk.sync_folder(&pair.names.main);
                 synced.syncing("making the last exchange durable")?;
+            }
+            if durable.mode.is_alone() {
+                return paper::reset_header(pair);
             }
             durable.state = State::Clean;
             pair.register(&durable, false)?;

@@ -222,7 +222,10 @@ unsafe extern "C" fn open(
         let mode = unsafe { ffi::sqlite3_uri_parameter(name, c"dash".as_ptr()) };
         // SAFETY: a parameter ends in a zero byte.
         let mode = (!mode.is_null()).then(|| unsafe { CStr::from_ptr(mode) }.to_string_lossy());
-        open_database(context, at, mode.as_deref(), &mut result_flags)
+        // SAFETY: as above.
+        let at_risk = unsafe { ffi::sqlite3_uri_boolean(name, c"dash_unsafe".as_ptr(), 0) } != 0;
+        let mode = Mode::chosen(mode.as_deref(), at_risk);
+        open_database(context, at, mode, &mut result_flags)
     };
     match opened {
         Ok(inner) => {
@@ -245,7 +248,7 @@ unsafe extern "C" fn open(
 fn open_database(
     context: &Context,
     at: &Path,
-    mode: Option<&str>,
+    mode: std::result::Result<Mode, String>,
     flags: &mut c_int,
 ) -> Result<Inner> {
     let create = *flags & ffi::SQLITE_OPEN_CREATE != 0;
@@ -254,7 +257,7 @@ fn open_database(
         false if create => Open::Create,
         false => Open::Write,
     };
-    let session = match Mode::chosen(mode) {
+    let session = match mode {
         Err(why) => Err(Error::Refused(why)),
         Ok(mode) => {
             Session::open(context.disk.clone(), at, mode, how).or_else(|error| match error {
