@@ -274,14 +274,24 @@ impl Transaction {
         Ok(*hasher.finalize().as_bytes())
     }
 
-    /// Makes the prepared version the database. After an error the one before still is.
-    pub(crate) fn exchange(&mut self, pair: &mut Pair) -> Result<()> {
-        let Some(ready) = &mut self.ready else { return Ok(()) };
+    /// Makes the prepared version the database. After an error the one before still is, unless it
+    /// is part of a commit of several files, which the removal of the super-journal has decided.
+    pub(crate) fn exchange(&mut self, pair: &mut Pair, alone: bool) -> Result<()> {
+        let old = pair.current;
         pair.publish(true, false)?;
-        if let Err(error) = pair.exchange_names() {
+        let done = pair.exchange_names().and_then(|()| self.conclude(pair));
+        if done.is_err() && alone {
+            // Nobody knows what the device has now. The version before is in the other file.
+            pair.current = old;
+            pair.give_name_back()?;
             pair.publish(false, true)?;
-            return Err(error);
         }
+        done
+    }
+
+    /// Makes the exchange durable and tells it to the others.
+    fn conclude(&mut self, pair: &mut Pair) -> Result<()> {
+        let Some(ready) = &mut self.ready else { return Ok(()) };
         let disk = pair.disk.as_ref();
         let durable = match self.synced {
             false => Ok(()),
@@ -291,12 +301,7 @@ impl Transaction {
             true if pair.mode.evidence() == Evidence::Name => disk.sync(pair.shadow(), Sync::Names),
             true => Ok(()),
         };
-        if let Err(error) = durable {
-            // Nobody knows what the device has now. The version before is in the other file.
-            pair.exchange_names()?;
-            pair.publish(false, true)?;
-            return Err(error).syncing("making a transaction durable");
-        }
+        durable.syncing("making a transaction durable")?;
         pair.current = 1 - pair.current;
         if ready.first {
             let old = &ready.base;
@@ -312,7 +317,9 @@ impl Transaction {
                 reset.syncing("making a Version Reset durable")?;
             }
         }
-        pair.publish(false, false)
+        // It is done. If this cannot be written, the next to look finds that out by itself.
+        let _ = pair.publish(false, false);
+        Ok(())
     }
 
     /// Makes the shadow what it was before.

@@ -10,8 +10,6 @@ use std::ops::Range;
 
 /// The byte that a stock SQLite locks while a transaction of its own is under way.
 pub(crate) const RESERVED: Range<i64> = 0x4000_0001..0x4000_0002;
-/// The byte that keeps new readers out, and those that readers share.
-pub(crate) const PENDING_AND_SHARED: Range<i64> = 0x4000_0000..0x4000_0200;
 /// The bytes that readers share.
 pub(crate) const SHARED: Range<i64> = 0x4000_0002..0x4000_0200;
 

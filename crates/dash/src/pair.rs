@@ -196,6 +196,11 @@ impl Pair {
         let live = self.live()?;
         let mut base = Image::read(main, &durable.pair)?;
         let all = Ranges::one(0, base.size);
+        if live.stale {
+            // The last exchange was taken back, and the device may not know that yet.
+            disk.sync(main, Sync::Bytes).syncing("making the database durable")?;
+            disk.sync_folder(&self.names.main).syncing("making its name durable")?;
+        }
         let Some(version) = base.version() else {
             // New to us, or written by another program since: no version means anything any more.
             durable.pair = new_id()?;
@@ -289,6 +294,15 @@ impl Pair {
     pub(crate) fn register(&self, durable: &Durable, durably: bool) -> Result<()> {
         let written = durable.write(self.disk.as_ref(), &self.registry, durably);
         written.writing("writing the registry")
+    }
+
+    /// Makes the current file the one that has the database's name.
+    pub(crate) fn give_name_back(&self) -> Result<()> {
+        let name = self.disk.identity_at(&self.names.main).reading("looking for the database")?;
+        if name == Some(self.shadow().identity) {
+            self.exchange_names()?;
+        }
+        Ok(())
     }
 
     /// Exchanges the names of both files, if they still have them.

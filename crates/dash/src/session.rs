@@ -201,7 +201,7 @@ impl Session {
         let Some(pair) = &self.pair else { return Err(Error::Busy) };
         let shadow = 1 - pair.current;
         if self.held[shadow] != Hold::Write {
-            if !hold(&pair.files[shadow], &lock::PENDING_AND_SHARED, Hold::Write)? {
+            if !hold(&pair.files[shadow], &lock::SHARED, Hold::Write)? {
                 return Err(Error::Busy);
             }
             self.held[shadow] = Hold::Write;
@@ -213,7 +213,7 @@ impl Session {
     fn hold_current(&mut self) -> Result<()> {
         let Some(pair) = &self.pair else { return Err(Error::Busy) };
         if self.held[pair.current] != Hold::Write {
-            if !hold(pair.main(), &lock::PENDING_AND_SHARED, Hold::Write)? {
+            if !hold(pair.main(), &lock::SHARED, Hold::Write)? {
                 return Err(Error::Busy);
             }
             self.held[pair.current] = Hold::Write;
@@ -249,13 +249,12 @@ impl Session {
             let current = pair.current;
             if level == Level::None {
                 for at in [0, 1].into_iter().filter(|&at| self.held[at] != Hold::None) {
-                    hold(&pair.files[at], &lock::PENDING_AND_SHARED, Hold::None)?;
+                    hold(&pair.files[at], &lock::SHARED, Hold::None)?;
                 }
                 self.held = [Hold::None; 2];
             } else {
                 if self.held[current] != Hold::Read {
                     hold(&pair.files[current], &lock::SHARED, Hold::Read)?;
-                    hold(&pair.files[current], &PENDING, Hold::None)?;
                     self.held[current] = Hold::Read;
                 }
                 self.unlock_shadow()?;
@@ -272,7 +271,7 @@ impl Session {
         let Some(pair) = &self.pair else { return Ok(()) };
         let shadow = 1 - pair.current;
         if self.held[shadow] != Hold::None {
-            hold(&pair.files[shadow], &lock::PENDING_AND_SHARED, Hold::None)?;
+            hold(&pair.files[shadow], &lock::SHARED, Hold::None)?;
             self.held[shadow] = Hold::None;
         }
         Ok(())
@@ -412,8 +411,9 @@ impl Session {
         let (Some(mut transaction), Some(pair)) = (self.transaction.take(), &mut self.pair) else {
             return Ok(());
         };
-        let done = transaction.exchange(pair);
-        if done.is_err() {
+        let alone = self.commits_with.is_empty();
+        let done = transaction.exchange(pair, alone);
+        if done.is_err() && alone {
             self.transaction = Some(transaction);
         }
         self.commits_with.clear();
@@ -459,10 +459,6 @@ impl Session {
 
 /// How often a reader tries before SQLite's busy handler is asked.
 const TRIES: usize = 20;
-
-/// The byte that announces a writer.
-const PENDING: std::ops::Range<i64> =
-    lock::PENDING_AND_SHARED.start..lock::PENDING_AND_SHARED.start + 1;
 
 /// Tries until it works, or until SQLite's busy handler gives up.
 fn wait(retry: Retry, mut attempt: impl FnMut() -> Result<()>) -> Result<()> {

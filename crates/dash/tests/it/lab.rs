@@ -52,6 +52,8 @@ struct State {
     fault: Option<(usize, Fault)>,
     boot: u8,
     local: bool,
+    /// Files have the numbers that the machine gives them, so that others can take part.
+    real: bool,
 }
 
 /// The disk.
@@ -69,6 +71,11 @@ impl Lab {
         let next = known.values().copied().max().unwrap_or(0).max(state.next);
         let (boot, local) = (state.boot.wrapping_add(1), kind == Kind::Local);
         *state = State { numbers: known, next, boot, local, ..State::default() };
+    }
+
+    /// Forgets everything; files keep the numbers of the machine.
+    pub fn reset_real(&self) {
+        *self.state() = State { real: true, ..State::default() };
     }
 
     /// Notes something that is no operation.
@@ -106,6 +113,9 @@ impl Lab {
 
     fn number(&self, inode: u64) -> u64 {
         let mut state = self.state();
+        if state.real {
+            return inode;
+        }
         let next = state.next + 1;
         let number = *state.numbers.entry(inode).or_insert(next);
         state.next = state.next.max(number);
@@ -191,6 +201,9 @@ impl Disk for Lab {
     }
 
     fn boot(&self) -> [u8; 16] {
+        if self.state().real {
+            return Machine.boot();
+        }
         [self.state().boot; 16]
     }
 }

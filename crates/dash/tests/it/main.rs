@@ -1,6 +1,9 @@
 //! Behaviour of the file system, through SQLite, on real files. Each module is one promise.
 
+mod counts;
 mod crash;
+mod equal;
+mod faults;
 mod lab;
 mod states;
 
