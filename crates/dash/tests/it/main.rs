@@ -5,6 +5,7 @@ mod crash;
 mod equal;
 mod faults;
 mod lab;
+mod many;
 mod states;
 
 /// Numbers that look random and depend on nothing but a seed.
