@@ -156,23 +156,8 @@ impl Pair {
         let Some(named) = self.files.iter().position(|f| Some(f.identity) == name) else {
             return Err(moved(&self.names));
         };
-        let [main, shadow] = [&self.files[named], &self.files[1 - named]];
-        let images = [Image::read(main, &durable.pair)?, Image::read(shadow, &durable.pair)?];
-        let by_checksum = power_lost && durable.mode.evidence() == Evidence::Checksum;
-        let commits_with = images[1].trailer.as_ref().map_or("", |t| t.commits_with.as_str());
-        let facts = Facts {
-            hot_journal: is_hot(&self.names.journal),
-            versions: [images[0].version(), images[1].version()],
-            counters: [&images[0], &images[1]].map(|i| i.header.map_or(0, |h| h.counter)),
-            whole: match by_checksum {
-                true => Some([images[0].is_whole(main)?, images[1].is_whole(shadow)?]),
-                false => None,
-            },
-            super_journal: match commits_with {
-                "" => None,
-                path => Some(Path::new(path).exists()),
-            },
-        };
+        let files = [&self.files[named], &self.files[1 - named]];
+        let facts = Facts::find(&self.names, files, durable, power_lost)?;
         self.current = named;
         if winner(&facts) == Winner::Shadow {
             self.exchange_names()?;
@@ -334,6 +319,49 @@ pub(crate) struct Facts {
     pub whole: Option<[bool; 2]>,
     /// Whether the super-journal of the shadow's commit of several files still exists.
     pub super_journal: Option<bool>,
+}
+
+impl Facts {
+    /// Looks at the two files, of which the first has the database's name.
+    pub(crate) fn find(
+        names: &Names,
+        files: [&Handle; 2],
+        durable: &Durable,
+        power_lost: bool,
+    ) -> Result<Facts> {
+        let [main, shadow] = files;
+        let images = [Image::read(main, &durable.pair)?, Image::read(shadow, &durable.pair)?];
+        let commits_with = images[1].trailer.as_ref().map_or("", |t| t.commits_with.as_str());
+        let by_checksum = power_lost && durable.mode.evidence() == Evidence::Checksum;
+        Ok(Facts {
+            hot_journal: is_hot(&names.journal),
+            versions: [images[0].version(), images[1].version()],
+            counters: [&images[0], &images[1]].map(|i| i.header.map_or(0, |h| h.counter)),
+            whole: match by_checksum {
+                true => Some([images[0].is_whole(main)?, images[1].is_whole(shadow)?]),
+                false => None,
+            },
+            super_journal: match commits_with {
+                "" => None,
+                path => Some(Path::new(path).exists()),
+            },
+        })
+    }
+}
+
+/// Whether a database that nobody has open, and that cannot be written to now, has its last
+/// transaction under another name than its own.
+pub(crate) fn needs_recovery(disk: &dyn Disk, names: &Names, main: &Handle) -> Result<bool> {
+    let opened = (disk.open(&names.registry, Open::Read), disk.open(&names.shadow, Open::Read));
+    let (Ok(registry), Ok(shadow)) = opened else { return Ok(false) };
+    let durable = Durable::read(&registry).reading("reading the registry")?;
+    let ours = [main.identity, shadow.identity];
+    let known = durable.filter(|d| ours.iter().all(|file| d.files.contains(file)));
+    let in_use = lock::taken(&registry.file, &OPEN, Hold::Write).reading("asking for locks")?;
+    let Some(durable) = known.filter(|_| !in_use) else { return Ok(false) };
+    let power_lost = durable.state == State::Open && durable.boot != disk.boot();
+    let facts = Facts::find(names, [main, &shadow], &durable, power_lost)?;
+    Ok(winner(&facts) == Winner::Shadow)
 }
 
 /// Which file holds the last transaction.

@@ -15,7 +15,7 @@ use crate::error::{Context, Error, Result};
 use crate::image::{self, Header, Image};
 use crate::lock::{self, Hold};
 use crate::mode::{Evidence, Mode};
-use crate::pair::{Names, Pair, SHADOW, hold};
+use crate::pair::{self, Names, Pair, SHADOW, hold};
 use crate::paper;
 use crate::registry::{OPEN, State, WRITER};
 use libsqlite3_sys as ffi;
@@ -174,7 +174,14 @@ impl Session {
             let name =
                 self.disk.identity_at(&self.names.main).reading("looking for the database")?;
             if name == Some(self.plain.identity) {
-                return Ok(());
+                if !pair::needs_recovery(self.disk.as_ref(), &self.names, &self.plain)? {
+                    return Ok(());
+                }
+                hold(&self.plain, &lock::SHARED, Hold::None)?;
+                return Err(Error::Refused(format!(
+                    "{} was not closed properly; open it once for writing to recover it",
+                    self.names.main.display()
+                )));
             }
             let opened = self.disk.open(&self.names.main, Open::Read);
             self.plain = opened.when("opening the database", ffi::SQLITE_CANTOPEN)?;

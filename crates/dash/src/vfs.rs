@@ -97,6 +97,8 @@ enum Inner {
 /// A main database, or why it was refused.
 struct Database {
     session: std::result::Result<Box<Session>, String>,
+    /// Why the last lock was refused.
+    refused: Option<String>,
     busy: Busy,
 }
 
@@ -275,10 +277,12 @@ fn open_database(
     }
     let busy = Busy { call: None, with: ptr::null_mut() };
     match session {
-        Ok(session) => Ok(Inner::Database(Database { session: Ok(Box::new(session)), busy })),
+        Ok(session) => {
+            Ok(Inner::Database(Database { session: Ok(Box::new(session)), refused: None, busy }))
+        }
         Err(Error::Refused(why)) => {
             log(ffi::SQLITE_CANTOPEN, &why);
-            Ok(Inner::Database(Database { session: Err(why), busy }))
+            Ok(Inner::Database(Database { session: Err(why), refused: None, busy }))
         }
         Err(error) => Err(error),
     }
@@ -351,7 +355,7 @@ unsafe extern "C" fn write(
     let offset = offset as u64;
     // SAFETY: SQLite passes an open file.
     code(match unsafe { inner(file) } {
-        Inner::Database(Database { session: Ok(session), busy }) => {
+        Inner::Database(Database { session: Ok(session), busy, .. }) => {
             let busy = *busy;
             session.write(offset, from, &mut || busy.ask())
         }
@@ -375,7 +379,7 @@ unsafe extern "C" fn truncate(file: *mut ffi::sqlite3_file, size: ffi::sqlite3_i
 unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, _flags: c_int) -> c_int {
     // SAFETY: SQLite passes an open file.
     code(match unsafe { inner(file) } {
-        Inner::Database(Database { session: Ok(session), busy }) => {
+        Inner::Database(Database { session: Ok(session), busy, .. }) => {
             let busy = *busy;
             session.sync(&mut || busy.ask())
         }
@@ -419,7 +423,14 @@ unsafe extern "C" fn lock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
     };
     // SAFETY: SQLite passes an open file.
     match unsafe { inner(file) } {
-        Inner::Database(Database { session: Ok(session), .. }) => code(session.lock(level)),
+        Inner::Database(Database { session: Ok(session), refused, .. }) => {
+            let locked = session.lock(level);
+            *refused = match &locked {
+                Err(Error::Refused(why)) => Some(why.clone()),
+                _ => None,
+            };
+            code(locked)
+        }
         Inner::Database(_) => ffi::SQLITE_CANTOPEN,
         _ => ffi::SQLITE_OK,
     }
@@ -499,7 +510,11 @@ unsafe fn pragma(database: &Database, texts: &mut [*mut c_char; 3]) -> c_int {
         false => Some(unsafe { CStr::from_ptr(texts[at]) }.to_string_lossy().to_lowercase()),
     };
     let (name, value) = (word(1).unwrap_or_default(), word(2));
-    let answer = match (name.as_str(), value.as_deref(), &database.session) {
+    let session = match (&database.session, &database.refused) {
+        (Ok(session), None) => Ok(session),
+        (Err(why), _) | (_, Some(why)) => Err(why),
+    };
+    let answer = match (name.as_str(), value.as_deref(), session) {
         ("dash", None, Ok(session)) => Ok(session.mode().name().to_owned()),
         ("dash", None, Err(why)) => Err(why.clone()),
         ("dash", Some(_), _) => {

@@ -51,7 +51,7 @@ struct State {
     count: usize,
     fault: Option<(usize, Fault)>,
     boot: u8,
-    local: bool,
+    kind: Option<Kind>,
     /// Files have the numbers that the machine gives them, so that others can take part.
     real: bool,
 }
@@ -69,8 +69,8 @@ impl Lab {
     pub fn reset(&self, known: HashMap<u64, u64>, kind: Kind) {
         let mut state = self.state();
         let next = known.values().copied().max().unwrap_or(0).max(state.next);
-        let (boot, local) = (state.boot.wrapping_add(1), kind == Kind::Local);
-        *state = State { numbers: known, next, boot, local, ..State::default() };
+        let (boot, kind) = (state.boot.wrapping_add(1), Some(kind));
+        *state = State { numbers: known, next, boot, kind, ..State::default() };
     }
 
     /// Forgets everything; files keep the numbers of the machine.
@@ -197,7 +197,7 @@ impl Disk for Lab {
     }
 
     fn kind(&self, _of: &Handle) -> io::Result<Kind> {
-        Ok(if self.state().local { Kind::Local } else { Kind::Journal })
+        Ok(self.state().kind.unwrap_or(Kind::Journal))
     }
 
     fn boot(&self) -> [u8; 16] {

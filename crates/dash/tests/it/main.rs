@@ -6,6 +6,7 @@ mod equal;
 mod faults;
 mod lab;
 mod many;
+mod refuse;
 mod states;
 
 /// Numbers that look random and depend on nothing but a seed.
