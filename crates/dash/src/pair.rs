@@ -6,7 +6,7 @@
 //! while anybody has the database open, and is what the name says otherwise, unless [`winner`]
 //! finds that a power failure took an exchange of names.
 
-use crate::disk::{Disk, Handle, Kind, Open, Sync};
+use crate::disk::{self, Disk, Handle, Kind, Open, Sync};
 use crate::error::{Context, Error, Result};
 use crate::image::{self, Image};
 use crate::lock::{self, Hold};
@@ -343,7 +343,7 @@ impl Facts {
             },
             super_journal: match commits_with {
                 "" => None,
-                path => Some(Path::new(path).exists()),
+                name => Some(disk::folder(&names.main).join(name).exists()),
             },
         })
     }

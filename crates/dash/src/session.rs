@@ -10,7 +10,7 @@
 //! takes both files, and only then the current file is written to.
 
 use crate::commit::Transaction;
-use crate::disk::{Disk, Handle, Kind, Open, Sync};
+use crate::disk::{self, Disk, Handle, Kind, Open, Sync};
 use crate::error::{Context, Error, Result};
 use crate::image::{self, Header, Image};
 use crate::lock::{self, Hold};
@@ -383,9 +383,12 @@ impl Session {
         wait(retry, || self.hold_shadow())
     }
 
-    /// Notes the super-journal of the commit that follows; empty for a commit of one file.
-    pub(crate) fn commit_with(&mut self, super_journal: String) {
-        self.commits_with = super_journal;
+    /// Notes the super-journal of the commit that follows; empty for a commit of one file. One in
+    /// the database's folder is noted without it, so that the folder may be moved.
+    pub(crate) fn commit_with(&mut self, super_journal: &str) {
+        let folder = disk::folder(&self.names.main);
+        let within = Path::new(super_journal).strip_prefix(folder).ok().and_then(Path::to_str);
+        self.commits_with = within.unwrap_or(super_journal).to_owned();
     }
 
     /// Writes the transaction to the shadow and to the device.

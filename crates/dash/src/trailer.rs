@@ -36,8 +36,8 @@ pub(crate) struct Trailer {
     pub here: Ranges,
     /// Checksum of all bytes in `here`, in ascending order.
     pub pages: [u8; 32],
-    /// The super-journal of a commit of several files; empty for a commit of one. While that file
-    /// exists this version does not count.
+    /// The super-journal of a commit of several files, from the database's folder; empty for a commit
+    /// of one. While that file exists this version does not count.
     pub commits_with: String,
 }
 

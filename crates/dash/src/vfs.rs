@@ -483,7 +483,7 @@ unsafe extern "C" fn file_control(
                 // SAFETY: for this operation the argument is a text or null.
                 false => unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned(),
             };
-            session.commit_with(name);
+            session.commit_with(&name);
             ffi::SQLITE_OK
         }
         ffi::SQLITE_FCNTL_COMMIT_PHASETWO => {

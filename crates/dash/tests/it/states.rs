@@ -59,6 +59,8 @@ pub enum Without {
     File(Sync),
     /// Those of the folder.
     Folder,
+    /// The one with this number, from 0, in each transaction.
+    Nth(usize),
 }
 
 /// Draws one state in which the first `ops` may leave `before`.
@@ -69,10 +71,19 @@ pub fn draw(
     without: Without,
     random: &mut Random,
 ) -> Files {
-    let counts = |op: &Op| match (op, without) {
-        (Op::Sync(_, how), Without::File(left_out)) => *how != left_out,
-        (Op::SyncFolder, Without::Folder) => false,
-        _ => true,
+    let mut nth = 0;
+    let mut counts = |op: &Op| {
+        match op {
+            Op::Begin(_) => nth = 0,
+            Op::Sync(..) | Op::SyncFolder => nth += 1,
+            _ => return true,
+        }
+        match (op, without) {
+            (Op::Sync(_, how), Without::File(left_out)) => *how != left_out,
+            (Op::SyncFolder, Without::Folder) => false,
+            (Op::Sync(..) | Op::SyncFolder, Without::Nth(left_out)) => nth != left_out + 1,
+            _ => true,
+        }
     };
     let ops: Vec<&Op> = ops.iter().filter(|op| counts(op)).collect();
     let is_name =
@@ -99,7 +110,7 @@ pub fn draw(
     let last_name = (0..ops.len()).rev().find(|&at| is_name(ops[at]) && name_kept[at]);
 
     let mut files = before.clone();
-    for (at, op) in ops.iter().enumerate().filter(|(at, _)| name_kept[*at]) {
+    for (op, _) in ops.iter().zip(&name_kept).filter(|(_, kept)| **kept) {
         match op {
             Op::Create(name, number) => {
                 files.names.insert(name.clone(), *number);
@@ -112,9 +123,7 @@ pub fn draw(
             Op::Remove(name) => {
                 files.names.remove(name);
             }
-            _ => {
-                let _ = at;
-            }
+            _ => {}
         }
     }
     // From which operation on the bytes of a file are uncertain.
