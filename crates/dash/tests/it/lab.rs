@@ -73,9 +73,14 @@ impl Lab {
         *state = State { numbers: known, next, boot, kind, ..State::default() };
     }
 
-    /// Forgets everything; files keep the numbers of the machine.
+    /// Forgets everything. Files keep the numbers of the machine, and are synchronized.
     pub fn reset_real(&self) {
-        *self.state() = State { real: true, ..State::default() };
+        self.reset_booted(0);
+    }
+
+    /// The same, after the machine was started for the `boot`th time.
+    pub fn reset_booted(&self, boot: u8) {
+        *self.state() = State { real: true, boot, ..State::default() };
     }
 
     /// Notes something that is no operation.
@@ -109,6 +114,10 @@ impl Lab {
             _ => return Ok(()),
         };
         Err(error.into())
+    }
+
+    fn is_real(&self) -> bool {
+        self.state().real
     }
 
     fn number(&self, inode: u64) -> u64 {
@@ -164,13 +173,13 @@ impl Disk for Lab {
     fn sync(&self, of: &Handle, how: Sync) -> io::Result<()> {
         self.step(false)?;
         self.note(Op::Sync(of.identity, how));
-        Ok(())
+        if self.is_real() { Machine.sync(of, how) } else { Ok(()) }
     }
 
-    fn sync_folder(&self, _path: &Path) -> io::Result<()> {
+    fn sync_folder(&self, path: &Path) -> io::Result<()> {
         self.step(false)?;
         self.note(Op::SyncFolder);
-        Ok(())
+        if self.is_real() { Machine.sync_folder(path) } else { Ok(()) }
     }
 
     fn exchange(&self, a: &Path, b: &Path) -> io::Result<()> {
@@ -196,12 +205,15 @@ impl Disk for Lab {
         Ok(())
     }
 
-    fn kind(&self, _of: &Handle) -> io::Result<Kind> {
+    fn kind(&self, of: &Handle) -> io::Result<Kind> {
+        if self.is_real() {
+            return Machine.kind(of);
+        }
         Ok(self.state().kind.unwrap_or(Kind::Journal))
     }
 
     fn boot(&self) -> [u8; 16] {
-        if self.state().real {
+        if self.state().real && self.state().boot == 0 {
             return Machine.boot();
         }
         [self.state().boot; 16]

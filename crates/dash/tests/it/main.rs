@@ -6,6 +6,7 @@ mod equal;
 mod faults;
 mod lab;
 mod many;
+mod real;
 mod refuse;
 mod states;
 
