@@ -30,6 +30,7 @@
 //! | `session` | one connection's file: SQLite's locks, reads, writes, commit |
 //! | `commit` | a write transaction, from its first page to the exchange |
 //! | `pair` | the two files: opening, recovery, making the shadow fit to be written |
+//! | `several` | commits of several files that died |
 //! | `paper` | what only the protocols of the DASH paper do |
 //! | `image`, `trailer`, `registry`, `ranges` | what is in the files |
 //! | `mode` | the modes and their promises |
@@ -52,6 +53,7 @@ mod paper;
 mod ranges;
 mod registry;
 mod session;
+mod several;
 mod trailer;
 mod vfs;
 

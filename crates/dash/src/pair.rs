@@ -14,6 +14,7 @@ use crate::mode::{Evidence, Mode};
 use crate::paper::{self, Shadow};
 use crate::ranges::Ranges;
 use crate::registry::{Durable, Live, OPEN, State};
+use crate::several;
 use crate::trailer::Trailer;
 use libsqlite3_sys as ffi;
 use std::path::{Path, PathBuf};
@@ -82,6 +83,10 @@ impl Pair {
             set_foreign_aside(disk.as_ref(), &names, known.as_ref())?;
         }
         let files = open_both(disk.as_ref(), &names)?;
+        for file in [&files[1], &registry] {
+            give_access_of(&files[0], file)
+                .when("setting permissions", ffi::SQLITE_IOERR_ACCESS)?;
+        }
         let kind = disk.kind(&files[0]).reading("asking for the kind of the file system")?;
         for file in &files {
             // Programs without this file system may read beside us, but not write.
@@ -162,6 +167,8 @@ impl Pair {
         if winner(&facts) == Winner::Shadow {
             self.exchange_names()?;
             self.current = 1 - named;
+        } else if facts.super_journal == Some(true) {
+            several::give_up(self, self.shadow())?;
         }
         if durable.state == State::Open {
             // A commit that was cut short may have left both on the way to the device.
@@ -409,6 +416,23 @@ fn open_both(disk: &dyn Disk, names: &Names) -> Result<[Handle; 2]> {
         }
     }
     Err(Error::Busy)
+}
+
+/// Gives a file the permissions and, as far as it may be given away, the owner of another.
+fn give_access_of(from: &Handle, to: &Handle) -> std::io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, fchown};
+    let (wanted, found) = (from.file.metadata()?, to.file.metadata()?);
+    if (wanted.uid(), wanted.gid()) != (found.uid(), found.gid()) {
+        // Only the administrator may give a file to another user; the group may work alone.
+        let given = fchown(&to.file, Some(wanted.uid()), Some(wanted.gid()));
+        if given.is_err() {
+            let _ = fchown(&to.file, None, Some(wanted.gid()));
+        }
+    }
+    if wanted.mode() & 0o7777 != found.mode() & 0o7777 {
+        to.file.set_permissions(wanted.permissions())?;
+    }
+    Ok(())
 }
 
 /// A file that has the shadow's name and was not made for this database is never written to.

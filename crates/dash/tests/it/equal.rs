@@ -195,7 +195,7 @@ fn run(seed: u64) {
 
 #[test]
 fn random_statements_answer_as_on_the_default_file_system() {
-    synqlite_dash::register().expect("registers");
+    crate::register();
     let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
     if let Some(seed) = number("SYNQLITE_SEED") {
         return run(seed);

@@ -39,6 +39,25 @@ impl Random {
     }
 }
 
+/// Makes `vfs=dash` known: that of this crate, or, with `SYNQLITE_EXTENSION=path`, that of an
+/// extension, which the system's SQLite loads.
+pub fn register() {
+    let Some(path) = std::env::var_os("SYNQLITE_EXTENSION") else {
+        return synqlite_dash::register().expect("registers");
+    };
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| load(&path));
+}
+
+#[allow(unsafe_code)]
+fn load(path: &std::ffi::OsStr) {
+    let db = rusqlite::Connection::open_in_memory().expect("opens");
+    // SAFETY: the extension is the one that this repository builds.
+    let loaded =
+        unsafe { db.load_extension_enable().and_then(|()| db.load_extension(path, None::<&str>)) };
+    loaded.expect("the extension loads");
+}
+
 /// A folder for files, in memory where the system has such a place.
 pub fn folder() -> tempfile::TempDir {
     let memory = std::path::Path::new("/dev/shm");

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use synqlite_dash::Mode;
 
 fn connect(path: &Path, mode: Mode) -> Connection {
-    synqlite_dash::register().expect("registers");
+    crate::register();
     let uri = format!("file:{}?vfs=dash&dash={mode}", path.display());
     let flags = OpenFlags::default() | OpenFlags::SQLITE_OPEN_URI;
     Connection::open_with_flags(uri, flags).expect("opens")

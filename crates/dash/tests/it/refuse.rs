@@ -11,7 +11,7 @@ use synqlite_dash::Mode;
 use synqlite_dash::disk::Kind;
 
 fn connect(path: &Path, parameters: &str) -> rusqlite::Result<Connection> {
-    synqlite_dash::register().expect("registers");
+    crate::register();
     let uri = format!("file:{}?vfs=dash&{parameters}", path.display());
     let flags = OpenFlags::default() | OpenFlags::SQLITE_OPEN_URI;
     Connection::open_with_flags(uri, flags)
@@ -332,4 +332,33 @@ fn every_page_size_and_huge_transactions() {
         assert_eq!(text(&stock, "PRAGMA integrity_check").as_deref(), Ok("ok"), "{mode}");
         assert_eq!(number(&stock, &format!("SELECT CAST(({sums}) AS INTEGER)")), sum);
     }
+}
+
+#[test]
+fn the_database_keeps_its_permissions() {
+    use std::os::unix::fs::PermissionsExt;
+    let (folder, path) = database();
+    Connection::open(&path).expect("opens").execute_batch("CREATE TABLE t(a)").expect("a table");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("sets");
+    let db = connect(&path, "").expect("opens");
+    for _ in 0..3 {
+        db.execute_batch("INSERT INTO t VALUES(1)").expect("writes");
+        for name in ["app.db", "app.db-shadow", "app.db-dash"] {
+            let mode = fs::metadata(folder.path().join(name)).expect("there").permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_symbolic_link_leads_to_the_same_files() {
+    let (folder, path) = database();
+    let link = folder.path().join("link.db");
+    std::os::unix::fs::symlink(&path, &link).expect("links");
+    let one = connect(&path, "").expect("opens");
+    one.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES(1)").expect("writes");
+    let other = connect(&link, "").expect("opens");
+    other.execute_batch("UPDATE t SET a = 2").expect("writes");
+    assert_eq!(number(&one, "SELECT a FROM t"), 2);
+    assert!(link.is_symlink() && !folder.path().join("link.db-shadow").exists());
 }
