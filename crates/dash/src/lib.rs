@@ -58,7 +58,7 @@ mod trailer;
 mod vfs;
 
 pub use mode::{Found, Mode};
-pub use vfs::{NAME, register, register_as};
+pub use vfs::{NAME, register, register_as, register_default};
 
 #[cfg(feature = "loadable")]
 pub use libsqlite3_sys as ffi;

@@ -30,6 +30,20 @@ pub fn register() -> std::result::Result<(), c_int> {
     register_as(NAME, Arc::new(crate::disk::Machine))
 }
 
+/// Makes it the file system of every connection of this process that names no other, in its
+/// default mode.
+///
+/// # Errors
+/// SQLite's result code, if it has no default file system or no memory.
+pub fn register_default() -> std::result::Result<(), c_int> {
+    register()?;
+    // SAFETY: the name ends in a zero byte, and what it finds was registered above.
+    match unsafe { ffi::sqlite3_vfs_register(ffi::sqlite3_vfs_find(c"dash".as_ptr()), 1) } {
+        ffi::SQLITE_OK => Ok(()),
+        code => Err(code),
+    }
+}
+
 /// Makes the file system known under another name, over other files: for tests that record what is
 /// written, or let it fail.
 ///
