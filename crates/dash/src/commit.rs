@@ -12,7 +12,7 @@ use crate::disk::Sync;
 use crate::error::{Context, Error, Result};
 use crate::image::{self, Header, Image, POISON};
 use crate::mode::Evidence;
-use crate::pair::{Pair, wrote};
+use crate::pair::{self, Pair, wrote};
 use crate::paper;
 use crate::ranges::Ranges;
 use crate::registry::{Durable, State};
@@ -51,6 +51,8 @@ struct Ready {
     durable: Durable,
     /// The first commit of a new pair.
     first: bool,
+    /// Numbers of the version before and of this one.
+    ids: [u64; 2],
     poisoned: bool,
     /// Whether the paper's Version Update was made.
     updated: bool,
@@ -166,7 +168,10 @@ impl Transaction {
             paper::settle_names(pair)?;
             let mut durable = pair.durable()?;
             let (base, first) = pair.ready(&mut durable)?;
-            self.ready = Some(Ready { base, durable, first, poisoned: false, updated: false });
+            let (before, id) = split(pair::new_id()?);
+            let before = base.trailer.as_ref().map_or(before, |trailer| trailer.id);
+            let (poisoned, updated, ids) = (false, false, [before, id]);
+            self.ready = Some(Ready { base, durable, first, ids, poisoned, updated });
         }
         let ready = self.ready.as_mut().ok_or(Error::Busy)?;
         if !ready.poisoned && pair.mode.is_safe() {
@@ -183,7 +188,8 @@ impl Transaction {
             let (all, version) = (Ranges::one(0, ready.base.size), ready.version());
             let counter = ready.base.header.map_or(0, |header| header.counter);
             let label = image::label(ready.durable.pair, version, ready.base.size, counter);
-            let trailer = Trailer { wrote: all.clone(), here: all, ..label };
+            let [after, id] = ready.ids;
+            let trailer = Trailer { id, after, wrote: all.clone(), here: all, ..label };
             ready.update_version(pair, &trailer)?;
         }
         let first = self.pages.remove(&0);
@@ -222,7 +228,8 @@ impl Transaction {
         let counter = parsed.map_or(0, |header| header.counter);
         let label = image::label(ready.durable.pair, ready.version(), size, counter);
         let commits_with = commits_with.to_owned();
-        let mut trailer = Trailer { wrote: written, here, commits_with, ..label };
+        let [after, id] = ready.ids;
+        let mut trailer = Trailer { id, after, wrote: written, here, commits_with, ..label };
         if let Some(ready) = self.ready.as_mut().filter(|ready| ready.updates_version(pair)) {
             ready.update_version(pair, &trailer)?;
         }
@@ -307,11 +314,12 @@ impl Transaction {
             let old = &ready.base;
             let counter = old.header.map_or(0, |header| header.counter);
             let label = image::label(ready.durable.pair, 0, old.size, counter);
+            let label = Trailer { id: ready.ids[0], ..label };
             image::write_trailer(pair.disk.as_ref(), pair.shadow(), &label)?;
             ready.durable.state = State::Open;
             pair.register(&ready.durable, self.synced)?;
         } else if pair.mode.evidence() == Evidence::Version {
-            paper::reset_version(pair, pair.shadow(), &ready.base)?;
+            paper::reset_version(pair, pair.shadow())?;
             if self.synced {
                 let reset = pair.disk.sync(pair.shadow(), Sync::Bytes);
                 reset.syncing("making a Version Reset durable")?;
@@ -342,6 +350,11 @@ impl Transaction {
         pair.restore(base, version, &touched.clipped(base.size), false)?;
         pair.publish(false, false)
     }
+}
+
+fn split(bytes: [u8; 16]) -> (u64, u64) {
+    let both = u128::from_le_bytes(bytes);
+    ((both >> 64) as u64, both as u64)
 }
 
 fn too_large() -> Error {

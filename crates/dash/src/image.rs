@@ -146,11 +146,12 @@ pub(crate) fn write_trailer(disk: &dyn Disk, file: &Handle, trailer: &Trailer) -
     disk.write(file, length - trailer::LENGTH, &trailer.encode()).writing("writing a trailer")
 }
 
-/// A trailer for a file that equals a database of which no transaction is remembered.
+/// A trailer for a file that equals a database of which no transaction is remembered, without a
+/// place in any history.
 pub(crate) fn label(pair: [u8; 16], version: u64, size: u64, counter: u32) -> Trailer {
     let pages = *blake3::hash(b"").as_bytes();
     let (wrote, here, commits_with) = Default::default();
-    Trailer { pair, version, size, counter, wrote, here, pages, commits_with }
+    Trailer { pair, version, id: 0, after: 0, size, counter, wrote, here, pages, commits_with }
 }
 
 /// Makes `to` equal to `from` within `ranges`, of which nothing lies behind `size`; the header comes

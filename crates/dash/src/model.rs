@@ -144,6 +144,7 @@ fn recovered(mode: Mode, [main, shadow]: [File; 2]) -> File {
     let facts = Facts {
         hot_journal: false,
         versions: [Some(main.version), Some(shadow.version)],
+        follows: true,
         counters: [0; 2],
         whole: (mode.evidence() == Evidence::Checksum).then_some([
             main.whole && main.holds == main.version,

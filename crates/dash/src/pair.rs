@@ -209,10 +209,10 @@ impl Pair {
         };
         let seen = Image::read(shadow, &durable.pair)?;
         let trusted = durable.state != State::MainOnly && !live.stale;
-        match paper::shadow_is(self.mode, version, &seen) {
+        match paper::shadow_is(self.mode, &base, &seen) {
             _ if self.mode.is_alone() && paper::take_header_back(self, &base, live.stale)? => {}
             Shadow::Behind if trusted => {}
-            Shadow::Unreset if trusted => paper::reset_version(self, shadow, &base)?,
+            Shadow::Unreset if trusted => paper::reset_version(self, shadow)?,
             is => {
                 // A version that was begun and not acknowledged says itself where it differs.
                 let here = match (is, seen.trailer) {
@@ -250,7 +250,8 @@ impl Pair {
             Evidence::Version => 0,
             _ => version.saturating_sub(1),
         };
-        let label = image::label(pair, before, base.size, counter);
+        let id = trailer.map_or(0, |trailer| trailer.after);
+        let label = Trailer { id, ..image::label(pair, before, base.size, counter) };
         image::write_trailer(disk, shadow, &label)
     }
 
@@ -320,6 +321,8 @@ pub(crate) struct Facts {
     pub hot_journal: bool,
     /// Versions of files that nobody else wrote to.
     pub versions: [Option<u64>; 2],
+    /// Whether the shadow's version follows that of the named file, as far as can be told.
+    pub follows: bool,
     /// Change counters in the headers.
     pub counters: [u32; 2],
     /// Whether all that the versions wrote is there; known only where names may be wrong.
@@ -343,6 +346,10 @@ impl Facts {
         Ok(Facts {
             hot_journal: is_hot(&names.journal),
             versions: [images[0].version(), images[1].version()],
+            follows: match [&images[0].trailer, &images[1].trailer] {
+                [Some(main), Some(shadow)] => shadow.after == main.id,
+                _ => true,
+            },
             counters: [&images[0], &images[1]].map(|i| i.header.map_or(0, |h| h.counter)),
             whole: match by_checksum {
                 true => Some([images[0].is_whole(main)?, images[1].is_whole(shadow)?]),
@@ -388,12 +395,12 @@ pub(crate) fn winner(facts: &Facts) -> Winner {
     let [main, shadow] = facts.versions;
     let Some(version) = shadow else { return Winner::Main };
     let next = match main {
-        Some(main) => version == main + 1,
+        Some(main) => version == main + 1 && facts.follows,
         None => version == 1 && facts.counters[1] == facts.counters[0].wrapping_add(1),
     };
     match (facts.super_journal, facts.whole) {
         // Version Reset reached the device and the exchange did not.
-        (_, None) if main == Some(0) && version > 0 => Winner::Shadow,
+        (_, None) if main == Some(0) && version > 0 && facts.follows => Winner::Shadow,
         // A commit of several files ends with the removal of the super-journal.
         (Some(false), None) if next => Winner::Shadow,
         (Some(true), _) => Winner::Main,
@@ -477,7 +484,8 @@ fn moved(names: &Names) -> Error {
     ))
 }
 
-fn new_id() -> Result<[u8; 16]> {
+/// Sixteen random bytes.
+pub(crate) fn new_id() -> Result<[u8; 16]> {
     let mut id = [0; 16];
     let made = getrandom::fill(&mut id).map_err(|error| std::io::Error::other(error.to_string()));
     made.when("making an id for the pair", ffi::SQLITE_IOERR)?;

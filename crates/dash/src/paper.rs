@@ -40,20 +40,21 @@ pub(crate) enum Shadow {
     Unknown,
 }
 
-/// What the shadow is.
-pub(crate) fn shadow_is(mode: Mode, version: u64, seen: &Image) -> Shadow {
-    if mode.evidence() != Evidence::Version {
-        return match seen.version() {
-            Some(there) if there + 1 == version => Shadow::Behind,
-            Some(there) if there == version + 1 => Shadow::Ahead,
-            _ => Shadow::Unknown,
-        };
-    }
-    match seen.trailer.as_ref().map(|trailer| trailer.version) {
-        Some(0) => Shadow::Behind,
-        Some(there) if there + 1 == version => Shadow::Unreset,
+/// What the shadow is beside a current file whose version is known.
+pub(crate) fn shadow_is(mode: Mode, current: &Image, seen: &Image) -> Shadow {
+    let (Some(current), Some(there)) = (&current.trailer, &seen.trailer) else {
+        return Shadow::Unknown;
+    };
+    let (before, next) = (there.id == current.after, there.after == current.id);
+    let by_versions = mode.evidence() == Evidence::Version;
+    match there.version {
         // Its pages may be in any state: only the trailer was durable before they were written.
-        Some(there) if there == version + 1 => Shadow::Ahead,
+        n if next && n == current.version + 1 && (by_versions || seen.version().is_some()) => {
+            Shadow::Ahead
+        }
+        0 if before && by_versions => Shadow::Behind,
+        n if before && by_versions && n + 1 == current.version => Shadow::Unreset,
+        n if before && n + 1 == current.version && seen.version().is_some() => Shadow::Behind,
         _ => Shadow::Unknown,
     }
 }
@@ -79,14 +80,12 @@ pub(crate) fn update_version(pair: &Pair, trailer: &Trailer) -> Result<()> {
 }
 
 /// Sets the version in a file to 0: the transaction that made it the shadow is durable.
-pub(crate) fn reset_version(pair: &Pair, file: &Handle, image: &Image) -> Result<()> {
-    let Some(trailer) = image::read_trailer(file, image::length_of(file)?)? else {
-        let pair_id = image.trailer.as_ref().map_or([0; 16], |trailer| trailer.pair);
-        let counter = image.header.map_or(0, |header| header.counter);
-        let label = image::label(pair_id, 0, image.size, counter);
-        return image::write_trailer(pair.disk.as_ref(), file, &label);
-    };
-    image::write_trailer(pair.disk.as_ref(), file, &Trailer { version: 0, ..trailer })
+pub(crate) fn reset_version(pair: &Pair, file: &Handle) -> Result<()> {
+    match image::read_trailer(file, image::length_of(file)?)? {
+        Some(old) => image::write_trailer(pair.disk.as_ref(), file, &Trailer { version: 0, ..old }),
+        // Without a trailer the file is made anew before it is written to.
+        None => Ok(()),
+    }
 }
 
 /// Fills the header of the shadow with zeros: the connection that had the database alone is closed

@@ -16,7 +16,7 @@ use crate::image::{self, Header, Image};
 use crate::lock::{self, Hold};
 use crate::mode::{Evidence, Mode};
 use crate::pair::{self, Names, Pair, SHADOW, hold};
-use crate::paper;
+use crate::paper::{self, Shadow};
 use crate::registry::{OPEN, State, WRITER};
 use libsqlite3_sys as ffi;
 use std::path::Path;
@@ -446,13 +446,10 @@ impl Session {
         }
         let current = usize::from(pair.files[1].identity == live.current);
         let [main, shadow] = [&pair.files[current], &pair.files[1 - current]];
-        let main = Image::read(main, &durable.pair)?.version();
-        let shadow = Image::read(shadow, &durable.pair)?.version();
-        let behind = match durable.mode.evidence() {
-            Evidence::Version => shadow == Some(0),
-            _ => main.is_some() && main == shadow.map(|version| version + 1),
-        };
-        if behind {
+        let main = Image::read(main, &durable.pair)?;
+        let shadow = Image::read(shadow, &durable.pair)?;
+        let behind = paper::shadow_is(durable.mode, &main, &shadow) == Shadow::Behind;
+        if behind && main.version().is_some() {
             if durable.mode.evidence() != Evidence::Name {
                 let synced = pair.disk.sync_folder(&pair.names.main);
                 synced.syncing("making the last exchange durable")?;

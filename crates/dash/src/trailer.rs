@@ -26,6 +26,11 @@ pub(crate) struct Trailer {
     pub pair: [u8; 16],
     /// Counts the transactions of the pair. 0: reset, as the paper's protocol does after a commit.
     pub version: u64,
+    /// A random number of this version, and that of the version before: a file that was put back
+    /// from a copy may have the right version of another history.
+    pub id: u64,
+    /// See `id`.
+    pub after: u64,
     /// Length of the database in bytes, without padding and trailer.
     pub size: u64,
     /// Change counter in the database header. If it differs there, another program wrote the file.
@@ -62,8 +67,10 @@ impl Trailer {
         out[48..50].copy_from_slice(&(self.wrote.len() as u16).to_le_bytes());
         out[50..52].copy_from_slice(&(self.here.len() as u16).to_le_bytes());
         out[52..54].copy_from_slice(&(self.commits_with.len() as u16).to_le_bytes());
+        out[56..64].copy_from_slice(&self.id.to_le_bytes());
         out[64..96].copy_from_slice(&self.pages);
         out[96..128].copy_from_slice(body.as_bytes());
+        out[128..136].copy_from_slice(&self.after.to_le_bytes());
         let seal = blake3::hash(&out[..SEAL]);
         out[SEAL..SECTOR].copy_from_slice(seal.as_bytes());
         out
@@ -96,6 +103,8 @@ impl Trailer {
         Some(Trailer {
             pair: bytes[32..48].try_into().ok()?,
             version: long(16),
+            id: long(56),
+            after: long(128),
             size: long(24),
             counter: word(12),
             wrote: list(0, wrote),
@@ -130,6 +139,8 @@ mod tests {
         Trailer {
             pair: [7; 16],
             version,
+            id: version ^ 5,
+            after: version ^ 6,
             size: 1 << 20,
             counter: 9,
             wrote: here.at_most(3),

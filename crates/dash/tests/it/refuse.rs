@@ -362,3 +362,36 @@ fn a_symbolic_link_leads_to_the_same_files() {
     assert_eq!(number(&one, "SELECT a FROM t"), 2);
     assert!(link.is_symlink() && !folder.path().join("link.db-shadow").exists());
 }
+
+#[test]
+fn a_copy_of_another_history_put_back_is_not_mixed_with_the_shadow() {
+    for mode in Mode::ALL.into_iter().filter(|mode| mode.is_safe()) {
+        let (_folder, path) = database();
+        let open = || connect(&path, &format!("dash={mode}")).expect("opens");
+        let write = |from: i64, to: i64| {
+            let db = open();
+            for n in from..=to {
+                db.execute("UPDATE t SET b = ?1 WHERE a = ?2", (n, n % 10)).expect("writes");
+            }
+        };
+        open()
+            .execute_batch(
+                "CREATE TABLE t(a INTEGER PRIMARY KEY, b, pad);
+                 INSERT INTO t SELECT value, 0, hex(zeroblob(1900)) FROM json_each('[0,1,2,3,4,5,6,7,8,9]')",
+            )
+            .expect("a schema");
+        write(1, 3);
+        let early = fs::read(&path).expect("reads");
+        write(4, 5);
+        let late = fs::read(&path).expect("reads");
+        // Another history of the same versions, then back to the first.
+        fs::write(&path, &early).expect("puts back");
+        write(106, 107);
+        fs::write(&path, &late).expect("puts back");
+        write(8, 9);
+        let db = open();
+        let found = text(&db, "SELECT group_concat(b) FROM t").expect("rows");
+        assert_eq!(found, "0,1,2,3,4,5,0,0,8,9", "{mode}");
+        assert_eq!(text(&db, "PRAGMA integrity_check").as_deref(), Ok("ok"));
+    }
+}
