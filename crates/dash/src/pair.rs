@@ -210,7 +210,9 @@ impl Pair {
         let seen = Image::read(shadow, &durable.pair)?;
         let trusted = durable.state != State::MainOnly && !live.stale;
         match paper::shadow_is(self.mode, &base, &seen) {
-            _ if self.mode.is_alone() && paper::take_header_back(self, &base, live.stale)? => {}
+            Shadow::Behind if self.mode.is_alone() && !live.stale && paper::is_reset(self)? => {
+                paper::take_header_back(self)?;
+            }
             Shadow::Behind if trusted => {}
             Shadow::Unreset if trusted => paper::reset_version(self, shadow)?,
             is => {

@@ -94,20 +94,21 @@ pub(crate) fn reset_header(pair: &Pair) -> Result<()> {
     pair.disk.write(pair.shadow(), 0, &[0; HEADER]).writing("resetting the header of the shadow")
 }
 
-/// Gives the shadow its header again, if it was reset and nothing else is wrong with it; whether
-/// that is so. The current file's header will do: if it is another one, then its page was written
-/// by the last transaction and will be copied.
-pub(crate) fn take_header_back(pair: &Pair, base: &Image, stale: bool) -> Result<bool> {
+/// Whether the header of the shadow was reset, so that it is whole whatever else happened.
+pub(crate) fn is_reset(pair: &Pair) -> Result<bool> {
+    let mut header = [1; HEADER];
+    image::read_up_to(pair.shadow(), &mut header, 0).reading("reading the shadow")?;
+    Ok(header == [0; HEADER])
+}
+
+/// Gives the shadow its header again. The current file's will do: if it is another one, then its
+/// page was written by the last transaction and will be copied.
+pub(crate) fn take_header_back(pair: &Pair) -> Result<()> {
     let mut header = [0; HEADER];
-    let got = image::read_up_to(pair.shadow(), &mut header, 0).reading("reading the shadow")?;
-    if stale || got < HEADER || header != [0; HEADER] || base.size < HEADER as u64 {
-        return Ok(false);
-    }
     image::read_up_to(pair.main(), &mut header, 0).reading("reading the database")?;
     let disk = pair.disk.as_ref();
     disk.write(pair.shadow(), 0, &header).writing("writing the header of the shadow")?;
-    disk.sync(pair.shadow(), Sync::Bytes).syncing("making the shadow durable")?;
-    Ok(true)
+    disk.sync(pair.shadow(), Sync::Bytes).syncing("making the shadow durable")
 }
 
 /// Exchanges the names of both files by three renames (figure 9).
