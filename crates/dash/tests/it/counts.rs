@@ -114,3 +114,45 @@ fn without_synchronizations_there_are_none() {
     db.execute_batch(INSERT).expect("inserts");
     assert_eq!(count(&lab.take()).synchronizations, 0);
 }
+
+/// `cargo test --release -p synqlite-dash --test it recovery -- --ignored --nocapture`
+#[test]
+#[ignore = "a measurement"]
+fn recovery_of_a_database_of_20_mb() {
+    use crate::lab::Fault;
+    use std::time::Instant;
+    for mode in Mode::ALL {
+        let lab = Lab::default();
+        let vfs = format!("recovery-{mode}");
+        synqlite_dash::register_as(&vfs, Arc::new(lab.clone())).expect("registers");
+        let folder = tempfile::tempdir().expect("a folder on a disk");
+        let path = folder.path().join("app.db");
+        let uri = format!("file:{}?vfs={vfs}&dash={mode}&dash_unsafe=1", path.display());
+        lab.reset_booted(1);
+        let db = connect(&uri);
+        db.execute_batch(&format!(
+            "{TABLE}; WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
+             INSERT INTO t SELECT i, zeroblob(3900) FROM n; {INSERT}; {INSERT}"
+        ))
+        .expect("writes");
+        lab.fail(Some((lab.count() + 4, Fault::Dead)));
+        let _ = db.execute_batch(INSERT);
+        drop(db);
+        let session = |boot| {
+            lab.reset_booted(boot);
+            let begun = Instant::now();
+            let db = connect(&uri);
+            let _: i64 = db.query_row("SELECT max(a) FROM t", [], |row| row.get(0)).expect("a row");
+            let opened = begun.elapsed();
+            let begun = Instant::now();
+            db.execute_batch(INSERT).expect("writes");
+            (opened, begun.elapsed())
+        };
+        let (opened, written) = session(2);
+        let (clean, again) = session(2);
+        println!(
+            "{mode}: after a failure open {opened:.1?}, first write {written:.1?}; \
+             clean open {clean:.1?}, first write {again:.1?}"
+        );
+    }
+}
