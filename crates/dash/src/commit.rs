@@ -315,9 +315,10 @@ impl Transaction {
             let counter = old.header.map_or(0, |header| header.counter);
             let label = image::label(ready.durable.pair, 0, old.size, counter);
             let label = Trailer { id: ready.ids[0], ..label };
-            image::write_trailer(pair.disk.as_ref(), pair.shadow(), &label)?;
             ready.durable.state = State::Open;
-            pair.register(&ready.durable, self.synced)?;
+            // It is durable by its name. Without label or registry the shadow is made anew.
+            let _ = image::write_trailer(pair.disk.as_ref(), pair.shadow(), &label)
+                .and_then(|()| pair.register(&ready.durable, self.synced));
         } else if pair.mode.evidence() == Evidence::Version {
             paper::reset_version(pair, pair.shadow())?;
             if self.synced {

@@ -145,6 +145,7 @@ fn recovered(mode: Mode, [main, shadow]: [File; 2]) -> File {
         hot_journal: false,
         versions: [Some(main.version), Some(shadow.version)],
         follows: true,
+        resets: mode.evidence() == Evidence::Version,
         counters: [0; 2],
         whole: (mode.evidence() == Evidence::Checksum).then_some([
             main.whole && main.holds == main.version,

@@ -325,6 +325,8 @@ pub(crate) struct Facts {
     pub versions: [Option<u64>; 2],
     /// Whether the shadow's version follows that of the named file, as far as can be told.
     pub follows: bool,
+    /// Whether a version of 0 means that a Version Reset was made.
+    pub resets: bool,
     /// Change counters in the headers.
     pub counters: [u32; 2],
     /// Whether all that the versions wrote is there; known only where names may be wrong.
@@ -352,6 +354,7 @@ impl Facts {
                 [Some(main), Some(shadow)] => shadow.after == main.id,
                 _ => true,
             },
+            resets: durable.mode.evidence() == Evidence::Version,
             counters: [&images[0], &images[1]].map(|i| i.header.map_or(0, |h| h.counter)),
             whole: match by_checksum {
                 true => Some([images[0].is_whole(main)?, images[1].is_whole(shadow)?]),
@@ -402,7 +405,7 @@ pub(crate) fn winner(facts: &Facts) -> Winner {
     };
     match (facts.super_journal, facts.whole) {
         // Version Reset reached the device and the exchange did not.
-        (_, None) if main == Some(0) && version > 0 && facts.follows => Winner::Shadow,
+        _ if facts.resets && main == Some(0) && version > 0 && facts.follows => Winner::Shadow,
         // A commit of several files ends with the removal of the super-journal.
         (Some(false), None) if next => Winner::Shadow,
         (Some(true), _) => Winner::Main,

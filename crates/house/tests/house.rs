@@ -56,7 +56,7 @@ fn files() -> Vec<String> {
                 if !skipped.contains(&path.as_str()) && (!name.starts_with('.') || name == ".ci") {
                     walk(&entry.path(), &format!("{path}/"), out);
                 }
-            } else {
+            } else if name != ".git" {
                 out.push(path);
             }
         }

@@ -47,14 +47,23 @@ fn fail_everywhere(fault: Fault) {
     let vfs = format!("fault-{fault:?}");
     let lab = lab(&vfs);
     for mode in Mode::ALL.into_iter().filter(|mode| mode.is_safe()) {
-        for work in WORK {
+        for (work, stock) in WORK.into_iter().flat_map(|work| [(work, false), (work, true)]) {
             let mut at = 0;
             loop {
                 lab.reset_real();
                 let folder = crate::folder();
                 let path = folder.path().join("app.db");
+                if stock {
+                    // Another program's database, which the first transaction makes one of ours.
+                    Connection::open(&path)
+                        .expect("opens")
+                        .execute_batch(SCHEMA)
+                        .expect("a schema");
+                }
                 let db = connect(&path, &vfs, mode).expect("opens");
-                db.execute_batch(SCHEMA).expect("a schema");
+                if !stock {
+                    db.execute_batch(SCHEMA).expect("a schema");
+                }
                 let before = lab.count();
                 lab.fail(Some((before + at, fault)));
                 let done = db.execute_batch(work);
@@ -86,9 +95,7 @@ fn fail_everywhere(fault: Fault) {
                     assert_eq!(number(&db, "SELECT n FROM m"), n + 1, "{mode} {work} at {at}");
                     drop(db);
                 }
-                let stock = Connection::open(&path).expect("opens");
-                check(&stock);
-                drop(stock);
+                check(&Connection::open(&path).expect("opens"));
                 if !reached {
                     break;
                 }
