@@ -349,7 +349,7 @@ pub(crate) fn connect(path: &Path, write: bool) -> Result<Connection> {
     let access =
         if write { OpenFlags::SQLITE_OPEN_READ_WRITE } else { OpenFlags::SQLITE_OPEN_READ_ONLY };
     let open = || {
-        let conn = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        let conn = open_as_kept(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         conn.busy_timeout(Duration::from_secs(10))?;
         conn.set_prepared_statement_cache_capacity(256);
         conn.execute_batch("PRAGMA foreign_keys=OFF; PRAGMA recursive_triggers=OFF;")?;
@@ -359,6 +359,23 @@ pub(crate) fn connect(path: &Path, write: bool) -> Result<Connection> {
         Ok(conn)
     };
     open().map_err(|e: Error| e.on(path))
+}
+
+/// Opens a database with the file system that applications keep it on: `dash`, if its registry lies
+/// beside it and this process knows that file system. With another one, a database that is in use
+/// there could only be read.
+fn open_as_kept(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    let mut registry = path.as_os_str().to_owned();
+    registry.push("-dash");
+    if Path::new(&registry).exists() {
+        let opened = Connection::open_with_flags_and_vfs(path, flags, c"dash");
+        let unknown = matches!(&opened, Err(rusqlite::Error::SqliteFailure(_, Some(why)))
+            if why.contains("no such vfs"));
+        if !unknown {
+            return opened;
+        }
+    }
+    Connection::open_with_flags(path, flags)
 }
 
 fn check_format(conn: &Connection, path: &Path) -> Result<()> {

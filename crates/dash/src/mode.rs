@@ -15,11 +15,12 @@ use crate::disk::Kind;
 use std::fmt;
 
 /// How a commit is made durable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Mode {
     /// One synchronizing call a commit. After a power failure the main file is a complete database
     /// with the last acknowledged transaction, for every program.
+    #[default]
     Strict = 1,
     /// One device flush a commit. After a power failure the database must first be opened here.
     Fast = 2,
@@ -92,11 +93,12 @@ impl Mode {
         }
     }
 
-    /// The mode that `dash=` and `dash_unsafe=` ask for, or why there is none.
-    pub(crate) fn chosen(value: Option<&str>, at_risk: bool) -> Result<Mode, String> {
-        let Some(name) = value else { return Ok(Mode::ALL[0]) };
+    /// The mode that `dash=` and `dash_unsafe=` ask for, `None` if they leave it open, or why there
+    /// is none.
+    pub(crate) fn chosen(value: Option<&str>, at_risk: bool) -> Result<Option<Mode>, String> {
+        let Some(name) = value else { return Ok(None) };
         match Mode::named(name) {
-            Some(mode) if mode.is_safe() || at_risk => Ok(mode),
+            Some(mode) if mode.is_safe() || at_risk => Ok(Some(mode)),
             Some(mode) => Err(format!(
                 "dash={mode} loses acknowledged transactions when the power fails; it is for \
                  experiments, with dash_unsafe=1. Use dash={} instead",
@@ -141,9 +143,9 @@ mod tests {
 
     #[test]
     fn a_mode_is_chosen_by_name_and_the_unsafe_ones_by_two() {
-        assert_eq!(Mode::chosen(None, false), Ok(Mode::Strict));
+        assert_eq!(Mode::chosen(None, false), Ok(None));
         for mode in Mode::ALL {
-            assert_eq!(Mode::chosen(Some(mode.name()), true), Ok(mode));
+            assert_eq!(Mode::chosen(Some(mode.name()), true), Ok(Some(mode)));
             assert_eq!(Mode::chosen(Some(mode.name()), false).is_ok(), mode.is_safe());
         }
         let refused = Mode::chosen(Some("wal"), true).expect_err("there is none");

@@ -70,8 +70,10 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Opens a database for writing. The first to do so recovers it.
-    pub(crate) fn open(disk: Arc<dyn Disk>, names: Names, mode: Mode) -> Result<Pair> {
+    /// Opens a database for writing, in the mode that was asked for or that others have it open in.
+    /// The first to do so recovers it.
+    pub(crate) fn open(disk: Arc<dyn Disk>, names: Names, asked: Option<Mode>) -> Result<Pair> {
+        let mode = asked.unwrap_or_default();
         let registry = disk.open(&names.registry, Open::Create);
         let registry = registry.when("opening the registry", ffi::SQLITE_CANTOPEN)?;
         let first = hold(&registry, &OPEN, Hold::Write)?;
@@ -101,16 +103,19 @@ impl Pair {
                 hold(&pair.registry, &OPEN, Hold::Read)?;
             }
         } else {
-            pair.join(known.as_ref())?;
+            pair.join(known.as_ref(), asked)?;
         }
         Ok(pair)
     }
 
     /// Takes the place of one more that has the pair open.
-    fn join(&mut self, known: Option<&Durable>) -> Result<()> {
+    fn join(&mut self, known: Option<&Durable>, asked: Option<Mode>) -> Result<()> {
         let live = self.live()?;
+        let theirs = Mode::ALL.into_iter().find(|m| *m as u8 == live.mode);
+        if let (None, Some(theirs)) = (asked, theirs.filter(|theirs| theirs.is_safe())) {
+            self.mode = theirs;
+        }
         if live.mode != self.mode as u8 {
-            let theirs = Mode::ALL.into_iter().find(|m| *m as u8 == live.mode);
             let theirs = theirs.map_or("another mode", Mode::name);
             return Err(Error::Refused(format!(
                 "{} is open with dash={theirs} elsewhere; open it with dash={theirs} too, or close \

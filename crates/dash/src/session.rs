@@ -39,7 +39,8 @@ pub(crate) type Retry<'a> = &'a mut dyn FnMut() -> bool;
 pub(crate) struct Session {
     disk: Arc<dyn Disk>,
     names: Names,
-    mode: Mode,
+    /// The mode that was asked for.
+    mode: Option<Mode>,
     read_only: bool,
     /// The file that had the database's name when it was opened; for what is read before any lock,
     /// and for reading where nothing may be written.
@@ -56,14 +57,19 @@ pub(crate) struct Session {
 
 impl Session {
     /// Opens a database file.
-    pub(crate) fn open(disk: Arc<dyn Disk>, main: &Path, mode: Mode, how: Open) -> Result<Session> {
+    pub(crate) fn open(
+        disk: Arc<dyn Disk>,
+        main: &Path,
+        mode: Option<Mode>,
+        how: Open,
+    ) -> Result<Session> {
         if main.as_os_str().to_string_lossy().ends_with(SHADOW) {
             return Err(Error::Refused(format!(
                 "{} is a name for shadow files; rename the database, or open it without vfs=dash",
                 main.display()
             )));
         }
-        if !mode.is_safe() && how != Open::Read {
+        if mode.is_some_and(|mode| !mode.is_safe()) && how != Open::Read {
             paper::finish_renames(disk.as_ref(), &Names::of(main))?;
         }
         let plain = disk.open(main, how).when("opening the database", ffi::SQLITE_CANTOPEN)?;
@@ -100,7 +106,7 @@ impl Session {
 
     /// How commits are made durable.
     pub(crate) fn mode(&self) -> Mode {
-        self.mode
+        self.pair.as_ref().map_or(self.mode.unwrap_or_default(), |pair| pair.mode)
     }
 
     /// The file that is read where no transaction is under way.

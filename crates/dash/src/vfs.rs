@@ -264,7 +264,7 @@ unsafe extern "C" fn open(
 fn open_database(
     context: &Context,
     at: &Path,
-    mode: std::result::Result<Mode, String>,
+    mode: std::result::Result<Option<Mode>, String>,
     flags: &mut c_int,
 ) -> Result<Inner> {
     let create = *flags & ffi::SQLITE_OPEN_CREATE != 0;

@@ -34,3 +34,26 @@ fn a_commit_by_exchange_makes_no_copy_of_a_replica() -> Result<()> {
     assert!(matches!(refused, Err(Error::Copied { .. })), "a copy made by hand is one");
     Ok(())
 }
+
+#[test]
+fn a_replica_is_folded_while_an_application_has_it_open() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("app.db");
+    application(&path)?.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, v)")?;
+    Replica::init(&path, &InitOptions::default(), Arc::new(System))?;
+    let flags = OpenFlags::default() | OpenFlags::SQLITE_OPEN_URI;
+    let uri = format!("file:{}?vfs=dash&dash=fast", path.display());
+    let app = Connection::open_with_flags(uri, flags)?;
+    for n in 1..4 {
+        app.execute_batch("INSERT INTO t(v) VALUES('x')")?;
+        let mut replica = Replica::open(&path, Arc::new(System))?;
+        replica.fold()?;
+        assert_eq!(replica.verify()?.len(), 0);
+        drop(replica);
+        let rows: i64 = app.query_row("SELECT count(*) FROM t", [], |row| row.get(0))?;
+        let journal = "SELECT count(*) FROM synqlite_journal";
+        let waiting: i64 = app.query_row(journal, [], |row| row.get(0))?;
+        assert_eq!((rows, waiting), (n, 0));
+    }
+    Ok(())
+}
