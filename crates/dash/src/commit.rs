@@ -21,7 +21,8 @@ use libsqlite3_sys as ffi;
 use std::collections::BTreeMap;
 use std::io;
 
-/// How many bytes of pages a transaction keeps in memory before it writes them to the shadow.
+/// How many bytes of pages a transaction keeps in memory before it writes them to the shadow, unless
+/// the database's name asks for another number.
 pub(crate) const KEPT: usize = 8 << 20;
 
 /// The smallest page that SQLite has.
@@ -33,8 +34,12 @@ pub(crate) struct Transaction {
     /// Pages by offset, all of `page` bytes.
     pages: BTreeMap<u64, Vec<u8>>,
     page: usize,
+    /// How many bytes of them there may be.
+    memory: usize,
     /// What is in the shadow already.
     spilled: Ranges,
+    /// What was written to the shadow, whatever became of it.
+    spoiled: Ranges,
     /// Length of the database as the transaction sees it, and as it was before.
     size: u64,
     before: u64,
@@ -77,10 +82,19 @@ impl Ready {
 
 impl Transaction {
     /// A transaction on a database of `size` bytes.
-    pub(crate) fn new(size: u64) -> Transaction {
-        let (pages, spilled) = Default::default();
-        let (ready, prepared, synced) = (None, false, false);
-        Transaction { pages, page: 0, spilled, size, before: size, ready, prepared, synced }
+    pub(crate) fn new(size: u64, memory: usize) -> Transaction {
+        Transaction {
+            pages: BTreeMap::new(),
+            page: 0,
+            memory,
+            spilled: Ranges::default(),
+            spoiled: Ranges::default(),
+            size,
+            before: size,
+            ready: None,
+            prepared: false,
+            synced: false,
+        }
     }
 
     /// Length of the database as the transaction sees it.
@@ -95,7 +109,7 @@ impl Transaction {
 
     /// Whether a page goes to memory; otherwise [`Transaction::spill`] has to be called first.
     pub(crate) fn has_room(&self, length: usize) -> bool {
-        self.pages.len() * self.page + length <= KEPT
+        self.pages.len() * self.page + length <= self.memory
     }
 
     /// Puts a page into memory.
@@ -196,6 +210,7 @@ impl Transaction {
         for (&offset, page) in &self.pages {
             pair.disk.write(pair.shadow(), offset, page).writing("writing a page")?;
             self.spilled.add(offset, offset + page.len() as u64);
+            self.spoiled.add(offset, offset + page.len() as u64);
         }
         self.pages.clear();
         self.pages.extend(first.map(|page| (0, page)));
@@ -218,7 +233,7 @@ impl Transaction {
         if size > trailer::LARGEST {
             return Err(too_large());
         }
-        let mut written = self.spilled.clone();
+        let mut written = self.spoiled.clone();
         for (&offset, page) in &self.pages {
             written.add(offset, offset + page.len() as u64);
         }
@@ -230,12 +245,13 @@ impl Transaction {
         let commits_with = commits_with.to_owned();
         let [after, id] = ready.ids;
         let mut trailer = Trailer { id, after, wrote: written, here, commits_with, ..label };
-        if let Some(ready) = self.ready.as_mut().filter(|ready| ready.updates_version(pair)) {
+        let updates_version = ready.updates_version(pair);
+        if let Some(ready) = self.ready.as_mut().filter(|_| updates_version) {
             ready.update_version(pair, &trailer)?;
         }
         trailer.pages = self.write_pages(pair, &trailer.here)?;
         disk.write(pair.shadow(), 0, &header[..16]).writing("writing the header of the shadow")?;
-        if first || pair.mode.evidence() != Evidence::Version || !self.spilled.is_empty() {
+        if !updates_version {
             image::write_trailer(disk, pair.shadow(), &trailer)?;
         }
         self.prepared = true;
@@ -340,7 +356,7 @@ impl Transaction {
         // up closer to the current file than it was.
         let base = &ready.base;
         let shadow = Image::read(pair.shadow(), &ready.durable.pair)?;
-        let mut touched = self.spilled.union(&wrote(base));
+        let mut touched = self.spoiled.union(&wrote(base));
         for (&offset, page) in &self.pages {
             touched.add(offset, offset + page.len() as u64);
         }

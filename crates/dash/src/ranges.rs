@@ -85,11 +85,6 @@ impl Ranges {
         self.0.iter().copied()
     }
 
-    /// Whether nothing is in the set.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// How many ranges there are.
     pub(crate) fn len(&self) -> usize {
         self.0.len()

@@ -34,13 +34,21 @@ pub(crate) enum Level {
 /// Asks SQLite's busy handler whether to try again.
 pub(crate) type Retry<'a> = &'a mut dyn FnMut() -> bool;
 
+/// What the parameters of a database's name ask for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    /// How commits are made durable.
+    pub mode: Option<Mode>,
+    /// How many bytes of a transaction stay in memory.
+    pub memory: usize,
+}
+
 /// One connection's database file.
 #[derive(Debug)]
 pub(crate) struct Session {
     disk: Arc<dyn Disk>,
     names: Names,
-    /// The mode that was asked for.
-    mode: Option<Mode>,
+    asked: Asked,
     read_only: bool,
     /// The file that had the database's name when it was opened; for what is read before any lock,
     /// and for reading where nothing may be written.
@@ -60,7 +68,7 @@ impl Session {
     pub(crate) fn open(
         disk: Arc<dyn Disk>,
         main: &Path,
-        mode: Option<Mode>,
+        asked: Asked,
         how: Open,
     ) -> Result<Session> {
         if main.as_os_str().to_string_lossy().ends_with(SHADOW) {
@@ -69,7 +77,7 @@ impl Session {
                 main.display()
             )));
         }
-        if mode.is_some_and(|mode| !mode.is_safe()) && how != Open::Read {
+        if asked.mode.is_some_and(|mode| !mode.is_safe()) && how != Open::Read {
             paper::finish_renames(disk.as_ref(), &Names::of(main))?;
         }
         let plain = disk.open(main, how).when("opening the database", ffi::SQLITE_CANTOPEN)?;
@@ -91,7 +99,7 @@ impl Session {
         Ok(Session {
             disk,
             names: Names::of(main),
-            mode,
+            asked,
             read_only: how == Open::Read,
             plain,
             pair: None,
@@ -106,7 +114,7 @@ impl Session {
 
     /// How commits are made durable.
     pub(crate) fn mode(&self) -> Mode {
-        self.pair.as_ref().map_or(self.mode.unwrap_or_default(), |pair| pair.mode)
+        self.pair.as_ref().map_or(self.asked.mode.unwrap_or_default(), |pair| pair.mode)
     }
 
     /// The file that is read where no transaction is under way.
@@ -134,7 +142,7 @@ impl Session {
             return self.lock_shared_read_only();
         }
         if self.pair.is_none() {
-            self.pair = Some(Pair::open(self.disk.clone(), self.names.clone(), self.mode)?);
+            self.pair = Some(Pair::open(self.disk.clone(), self.names.clone(), self.asked.mode)?);
         }
         let Some(pair) = &mut self.pair else { return Err(Error::Busy) };
         for _ in 0..TRIES {
@@ -152,7 +160,8 @@ impl Session {
             }
             let Some(current) = pair.files.iter().position(|f| f.identity == live.current) else {
                 // The shadow was replaced, or the two words were read while they changed.
-                self.pair = Some(Pair::open(self.disk.clone(), self.names.clone(), self.mode)?);
+                self.pair =
+                    Some(Pair::open(self.disk.clone(), self.names.clone(), self.asked.mode)?);
                 return Err(Error::Busy);
             };
             pair.current = current;
@@ -380,7 +389,7 @@ impl Session {
             prepared.discard(pair)?;
         }
         if self.transaction.is_none() {
-            self.transaction = Some(Transaction::new(self.size()?));
+            self.transaction = Some(Transaction::new(self.size()?, self.asked.memory));
         }
         Ok(())
     }

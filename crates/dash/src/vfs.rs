@@ -5,11 +5,12 @@
 //! for every other file, and for time, randomness and libraries, the default file system is asked.
 #![allow(unsafe_code)]
 
+use crate::commit::KEPT;
 use crate::disk::{Disk, Handle, Open, Sync, folder};
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::mode::Mode;
-use crate::session::{Level, Session};
+use crate::session::{Asked, Level, Session};
 use libsqlite3_sys as ffi;
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
@@ -240,8 +241,11 @@ unsafe extern "C" fn open(
         let mode = (!mode.is_null()).then(|| unsafe { CStr::from_ptr(mode) }.to_string_lossy());
         // SAFETY: as above.
         let at_risk = unsafe { ffi::sqlite3_uri_boolean(name, c"dash_unsafe".as_ptr(), 0) } != 0;
+        // SAFETY: as above.
+        let memory = unsafe { ffi::sqlite3_uri_int64(name, c"dash_memory".as_ptr(), KEPT as i64) };
+        let memory = usize::try_from(memory).unwrap_or(0);
         let mode = Mode::chosen(mode.as_deref(), at_risk);
-        open_database(context, at, mode, &mut result_flags)
+        open_database(context, at, mode.map(|mode| Asked { mode, memory }), &mut result_flags)
     };
     match opened {
         Ok(inner) => {
@@ -264,7 +268,7 @@ unsafe extern "C" fn open(
 fn open_database(
     context: &Context,
     at: &Path,
-    mode: std::result::Result<Option<Mode>, String>,
+    asked: std::result::Result<Asked, String>,
     flags: &mut c_int,
 ) -> Result<Inner> {
     let create = *flags & ffi::SQLITE_OPEN_CREATE != 0;
@@ -273,13 +277,13 @@ fn open_database(
         false if create => Open::Create,
         false => Open::Write,
     };
-    let session = match mode {
+    let session = match asked {
         Err(why) => Err(Error::Refused(why)),
-        Ok(mode) => {
-            Session::open(context.disk.clone(), at, mode, how).or_else(|error| match error {
+        Ok(asked) => {
+            Session::open(context.disk.clone(), at, asked, how).or_else(|error| match error {
                 Error::Io { ref error, .. } if how != Open::Read && is_read_only(error) => {
                     how = Open::Read;
-                    Session::open(context.disk.clone(), at, mode, how)
+                    Session::open(context.disk.clone(), at, asked, how)
                 }
                 error => Err(error),
             })

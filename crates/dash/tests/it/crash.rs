@@ -30,11 +30,20 @@ struct Setting {
     exclusive: bool,
     /// Every transaction writes to a second database too.
     two: bool,
+    /// How many bytes of a transaction stay in memory.
+    memory: usize,
 }
 
 impl Setting {
     fn of(mode: Mode, kind: Kind) -> Setting {
-        Setting { mode, kind, without: Without::Nothing, exclusive: false, two: false }
+        Setting {
+            mode,
+            kind,
+            without: Without::Nothing,
+            exclusive: false,
+            two: false,
+            memory: 8 << 20,
+        }
     }
 }
 
@@ -130,11 +139,12 @@ impl Bench {
     }
 
     fn connect(&self, folder: &Path) -> rusqlite::Result<Connection> {
-        let Setting { mode, exclusive, two, .. } = self.setting;
+        let Setting { mode, exclusive, two, memory, .. } = self.setting;
         let vfs = &self.vfs;
         let uri = |name: &str| {
             let path = folder.join(name);
-            format!("file:{}?vfs={vfs}&dash={mode}&dash_unsafe=1", path.display())
+            let path = path.display();
+            format!("file:{path}?vfs={vfs}&dash={mode}&dash_unsafe=1&dash_memory={memory}")
         };
         let flags = OpenFlags::default() | OpenFlags::SQLITE_OPEN_URI;
         let db = Connection::open_with_flags(uri("app.db"), flags)?;
@@ -328,13 +338,15 @@ fn campaign(setting: Setting, count: usize, seed: u64) -> Result<(), String> {
 #[test]
 fn every_state_recovers_to_what_was_acknowledged() {
     let safe: Vec<Mode> = Mode::ALL.into_iter().filter(|mode| mode.is_safe()).collect();
-    let share = states().div_ceil(safe.len() * 4);
+    let share = states().div_ceil(safe.len() * 6);
     for (seed, mode) in safe.into_iter().enumerate() {
         let settings = [
             Setting::of(mode, Kind::Journal),
             Setting::of(mode, Kind::Local),
             Setting { exclusive: true, ..Setting::of(mode, Kind::Journal) },
             Setting { two: true, ..Setting::of(mode, Kind::Journal) },
+            Setting { two: true, memory: 2000, ..Setting::of(mode, Kind::Local) },
+            Setting { memory: 2000, ..Setting::of(mode, Kind::Journal) },
         ];
         for setting in settings {
             campaign(setting, share, seed as u64 + 1).unwrap_or_else(|e| panic!("{e}"));

@@ -150,7 +150,9 @@ fn run(seed: u64) {
     let mut random = Random::new(seed);
     let mode = Mode::ALL[random.below(Mode::ALL.len())];
     let folders = [crate::folder(), crate::folder()];
-    let mut here = Side::open(folders[0].path(), &format!("vfs=dash&dash={mode}&dash_unsafe=1"));
+    let memory = [0, 3000, 20_000, 8 << 20][random.below(4)];
+    let parameters = format!("vfs=dash&dash={mode}&dash_unsafe=1&dash_memory={memory}");
+    let mut here = Side::open(folders[0].path(), &parameters);
     let mut there = Side::open(folders[1].path(), "vfs=unix");
     let mut depth = 0;
     let mut history = Vec::new();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use synqlite_dash::Mode;
 
 fn connect(path: &Path, vfs: &str, mode: Mode) -> rusqlite::Result<Connection> {
-    let uri = format!("file:{}?vfs={vfs}&dash={mode}&dash_unsafe=1", path.display());
+    let uri = format!("file:{}?vfs={vfs}&dash={mode}&dash_memory=9000", path.display());
     let flags = OpenFlags::default() | OpenFlags::SQLITE_OPEN_URI;
     Connection::open_with_flags(uri, flags)
 }

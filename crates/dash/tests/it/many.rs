@@ -14,7 +14,7 @@ use synqlite_dash::Mode;
 
 fn connect(path: &Path, mode: Mode) -> Connection {
     crate::register();
-    let uri = format!("file:{}?vfs=dash&dash={mode}", path.display());
+    let uri = format!("file:{}?vfs=dash&dash={mode}&dash_memory=50000", path.display());
     let flags = OpenFlags::default() | OpenFlags::SQLITE_OPEN_URI;
     Connection::open_with_flags(uri, flags).expect("opens")
 }
