@@ -1,10 +1,15 @@
 //! The rollback journal that SQLite keeps during a transaction. It is needed to roll back and never
 //! to recover, so it stays in memory, and a large one goes to a file without a name.
+//!
+//! One that another program left is read from its file, until SQLite has played it back and marks it
+//! as done. An exclusive connection goes on to use it; from then on it is one in memory.
 
+use crate::disk::{Disk, Handle, Sync};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A longer journal goes to a file.
 const KEPT: u64 = 8 << 20;
@@ -15,17 +20,23 @@ pub(crate) struct Journal {
     folder: PathBuf,
     bytes: Vec<u8>,
     file: Option<File>,
+    left: Option<(Arc<dyn Disk>, Handle)>,
 }
 
 impl Journal {
     /// An empty journal whose file, if it needs one, lies in `folder`.
     pub(crate) fn new(folder: PathBuf) -> Journal {
-        Journal { folder, bytes: Vec::new(), file: None }
+        Journal { folder, bytes: Vec::new(), file: None, left: None }
+    }
+
+    /// The journal that another program left in `file`.
+    pub(crate) fn left(folder: PathBuf, disk: Arc<dyn Disk>, file: Handle) -> Journal {
+        Journal { left: Some((disk, file)), ..Journal::new(folder) }
     }
 
     /// Reads; how much was there.
     pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
-        if let Some(file) = &self.file {
+        if let Some(file) = self.left.as_ref().map(|(_, left)| &left.file).or(self.file.as_ref()) {
             let mut done = 0;
             while done < into.len() {
                 match file.read_at(&mut into[done..], offset + done as u64)? {
@@ -43,6 +54,10 @@ impl Journal {
 
     /// Writes; a gap before becomes zeros.
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        if let Some((disk, left)) = self.left.take() {
+            disk.write(&left, offset, bytes)?;
+            return disk.sync(&left, Sync::Bytes);
+        }
         let end = offset + bytes.len() as u64;
         if self.file.is_none() && end > KEPT {
             let mut options = OpenOptions::new();
@@ -64,6 +79,10 @@ impl Journal {
 
     /// Shortens it.
     pub(crate) fn truncate(&mut self, length: u64) -> io::Result<()> {
+        if let Some((disk, left)) = self.left.take() {
+            disk.set_len(&left, length)?;
+            return disk.sync(&left, Sync::Bytes);
+        }
         match &self.file {
             Some(file) => file.set_len(length),
             None => {
@@ -75,7 +94,7 @@ impl Journal {
 
     /// Its length.
     pub(crate) fn length(&self) -> io::Result<u64> {
-        match &self.file {
+        match self.left.as_ref().map(|(_, left)| &left.file).or(self.file.as_ref()) {
             Some(file) => Ok(file.metadata()?.len()),
             None => Ok(self.bytes.len() as u64),
         }

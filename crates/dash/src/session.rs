@@ -31,6 +31,15 @@ pub(crate) enum Level {
     Exclusive,
 }
 
+/// Whether the current file is written to, because another program left a rollback journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Playback {
+    No,
+    UnderWay,
+    /// Everything is written; what is written next belongs to a transaction.
+    Written,
+}
+
 /// Asks SQLite's busy handler whether to try again.
 pub(crate) type Retry<'a> = &'a mut dyn FnMut() -> bool;
 
@@ -58,7 +67,7 @@ pub(crate) struct Session {
     /// What is held on the range of each of the pair's files.
     held: [Hold; 2],
     writer: bool,
-    playback: bool,
+    playback: Playback,
     transaction: Option<Transaction>,
     commits_with: String,
 }
@@ -106,7 +115,7 @@ impl Session {
             level: Level::None,
             held: [Hold::None; 2],
             writer: false,
-            playback: false,
+            playback: Playback::No,
             transaction: None,
             commits_with: String::new(),
         })
@@ -255,7 +264,7 @@ impl Session {
             self.unlock_shadow()?;
             return taken;
         }
-        self.playback = true;
+        self.playback = Playback::UnderWay;
         Ok(())
     }
 
@@ -265,7 +274,7 @@ impl Session {
             (Some(pair), Some(transaction)) => transaction.discard(pair),
             _ => Ok(()),
         };
-        self.playback = false;
+        self.playback = Playback::No;
         self.commits_with.clear();
         if let Some(pair) = &self.pair {
             let current = pair.current;
@@ -345,7 +354,7 @@ impl Session {
 
     /// Writes a page.
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8], retry: Retry) -> Result<()> {
-        if self.playback {
+        if self.playback == Playback::UnderWay {
             return self.disk.write(self.current(), offset, bytes).writing("writing a page");
         }
         self.begin()?;
@@ -364,7 +373,7 @@ impl Session {
 
     /// Cuts the database.
     pub(crate) fn truncate(&mut self, size: u64) -> Result<()> {
-        if self.playback {
+        if self.playback == Playback::UnderWay {
             let cut = self.disk.set_len(self.current(), size);
             return cut.when("cutting the database", ffi::SQLITE_IOERR_TRUNCATE);
         }
@@ -381,6 +390,7 @@ impl Session {
 
     /// Begins a transaction. One that is prepared and written to again is being rolled back.
     fn begin(&mut self) -> Result<()> {
+        self.playback = Playback::No;
         let Some(pair) = self.pair.as_ref().filter(|_| self.writer) else {
             let error = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
             return Err(error).when("writing without a lock", ffi::SQLITE_READONLY);
@@ -401,6 +411,9 @@ impl Session {
     /// Notes the super-journal of the commit that follows; empty for a commit of one file. One in
     /// the database's folder is noted without it, so that the folder may be moved.
     pub(crate) fn commit_with(&mut self, super_journal: &str) {
+        if self.playback == Playback::UnderWay {
+            self.playback = Playback::Written;
+        }
         let folder = disk::folder(&self.names.main);
         let within = Path::new(super_journal).strip_prefix(folder).ok().and_then(Path::to_str);
         self.commits_with = within.unwrap_or(super_journal).to_owned();
@@ -408,7 +421,7 @@ impl Session {
 
     /// Writes the transaction to the shadow and to the device.
     pub(crate) fn sync(&mut self, retry: Retry) -> Result<()> {
-        if self.playback {
+        if self.playback != Playback::No {
             let synced = self.disk.sync(self.current(), Sync::Bytes);
             return synced.syncing("making a rollback durable");
         }

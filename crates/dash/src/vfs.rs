@@ -213,7 +213,7 @@ unsafe extern "C" fn open(
     let context = unsafe { context(vfs) };
     let is = |kind: c_int| flags & kind != 0;
     let ours = ffi::SQLITE_OPEN_MAIN_DB | ffi::SQLITE_OPEN_SUPER_JOURNAL;
-    let journal = is(ffi::SQLITE_OPEN_MAIN_JOURNAL) && is(ffi::SQLITE_OPEN_CREATE);
+    let journal = is(ffi::SQLITE_OPEN_MAIN_JOURNAL) && !is(ffi::SQLITE_OPEN_READONLY);
     if name.is_null() || !(is(ours) || journal || is(ffi::SQLITE_OPEN_WAL)) {
         // SAFETY: the default file system gets its own pointer and a file with room for its own.
         return unsafe {
@@ -230,8 +230,12 @@ unsafe extern "C" fn open(
     let mut result_flags = flags;
     let opened = if is(ffi::SQLITE_OPEN_WAL) {
         Err(Error::Refused("vfs=dash has no write-ahead log".to_owned()))
-    } else if journal {
+    } else if journal && is(ffi::SQLITE_OPEN_CREATE) {
         Ok(Inner::Journal(Journal::new(folder(at))))
+    } else if journal {
+        // Only to play back what another program left.
+        let opened = context.disk.open(at, Open::Write).map_err(reading);
+        opened.map(|file| Inner::Journal(Journal::left(folder(at), context.disk.clone(), file)))
     } else if is(ffi::SQLITE_OPEN_SUPER_JOURNAL) {
         open_super(context, at, flags)
     } else {

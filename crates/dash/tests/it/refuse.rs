@@ -186,7 +186,7 @@ fn damaged_or_missing_companions_are_made_anew() {
 #[test]
 fn a_hot_journal_of_another_program_is_played_back() {
     for mode in Mode::ALL.into_iter().filter(|mode| mode.is_safe()) {
-        for ours_before in [false, true] {
+        for (ours_before, exclusive) in [(false, false), (true, false), (true, true)] {
             let (folder, path) = database();
             let parameters = format!("dash={mode}");
             let schema = "CREATE TABLE t(a INTEGER PRIMARY KEY, b);
@@ -211,11 +211,19 @@ fn a_hot_journal_of_another_program_is_played_back() {
             fs::write(&path, &left.0).expect("writes");
             fs::write(&journal, &left.1).expect("writes");
             let db = connect(&path, &parameters).expect("opens");
+            if exclusive {
+                db.execute_batch("PRAGMA locking_mode = EXCLUSIVE").expect("a pragma");
+            }
             assert_eq!(number(&db, "SELECT count(*) FROM t WHERE b = 'gone'"), 0, "{mode}");
             assert_eq!(number(&db, "SELECT count(*) FROM t"), 8, "{mode}");
-            assert!(!journal.exists());
+            let done = fs::read(&journal).map_or(true, |left| left.first().is_none_or(|b| *b == 0));
+            assert!(done, "{mode}: the journal is played back");
+            let inode =
+                || std::os::unix::fs::MetadataExt::ino(&fs::metadata(&path).expect("there"));
             for _ in 0..3 {
+                let before = inode();
                 db.execute_batch("INSERT INTO t(b) VALUES('new')").expect("writes");
+                assert_ne!(inode(), before, "{mode}: the next transaction goes to the shadow");
             }
             assert_eq!(text(&db, "PRAGMA integrity_check").as_deref(), Ok("ok"));
             drop(db);
