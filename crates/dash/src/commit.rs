@@ -245,6 +245,9 @@ impl Transaction {
         let commits_with = commits_with.to_owned();
         let [after, id] = ready.ids;
         let mut trailer = Trailer { id, after, wrote: written, here, commits_with, ..label };
+        // The trailer may come to lie within the database as it was, and the rest be cut off.
+        let length = image::length_for(size, image::length_of(pair.shadow())?);
+        self.spoiled.add(length - trailer::LENGTH, self.before);
         let updates_version = ready.updates_version(pair);
         if let Some(ready) = self.ready.as_mut().filter(|_| updates_version) {
             ready.update_version(pair, &trailer)?;
@@ -361,7 +364,7 @@ impl Transaction {
             touched.add(offset, offset + page.len() as u64);
         }
         if let Some(trailer) = shadow.trailer {
-            touched = touched.union(&trailer.here);
+            touched = touched.union(&trailer.differs(base.size));
         }
         let version = base.version().unwrap_or(1);
         pair.restore(base, version, &touched.clipped(base.size), false)?;

@@ -223,7 +223,7 @@ impl Pair {
             is => {
                 // A version that was begun and not acknowledged says itself where it differs.
                 let here = match (is, seen.trailer) {
-                    (Shadow::Ahead, Some(trailer)) if trusted => trailer.here.clipped(base.size),
+                    (Shadow::Ahead, Some(trailer)) if trusted => trailer.differs(base.size),
                     _ => all,
                 };
                 self.restore(&base, version, &here, live.stale)?;

@@ -114,6 +114,15 @@ impl Trailer {
         })
     }
 
+    /// Where a file with this version may differ from a database of `size` bytes on which its
+    /// transaction began. What that cut off counts too: it may have been written to before, or be
+    /// gone with the end of the file.
+    pub(crate) fn differs(&self, size: u64) -> Ranges {
+        let mut ranges = self.here.clipped(size);
+        ranges.add(self.size, size);
+        ranges
+    }
+
     /// How many ranges each of the two lists may have beside a name of `name` bytes; `None` if the
     /// name is too long.
     pub(crate) fn room(name: usize) -> Option<usize> {

@@ -190,3 +190,42 @@ fn a_commit_of_several_files_is_whole_or_not_at_all() {
         assert!(outcomes[0] > 5 && outcomes[1] > 1, "{mode}: {outcomes:?}");
     }
 }
+
+/// The file of the shadow becomes shorter before it is known whether the transaction commits.
+#[test]
+fn a_vacuum_that_fails_in_the_end_leaves_a_whole_shadow() {
+    let lab = lab("fault-vacuum");
+    for mode in Mode::ALL.into_iter().filter(|mode| mode.is_safe()) {
+        let prepare = || {
+            lab.reset_real();
+            let folder = crate::folder();
+            let path = folder.path().join("app.db");
+            let db = connect(&path, "fault-vacuum", mode).expect("opens");
+            let rows =
+                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1500)";
+            db.execute_batch(&format!(
+                "CREATE TABLE t(a INTEGER PRIMARY KEY, b);
+                 {rows} INSERT INTO t(b) SELECT printf('%.*c', 3500, 'x') FROM n;
+                 DELETE FROM t WHERE a % 10 <> 0; UPDATE t SET b = b || 'y' WHERE a = 10"
+            ))
+            .expect("a table");
+            (folder, path, db, lab.count())
+        };
+        let (_folder, _path, db, before) = prepare();
+        db.execute_batch("VACUUM").expect("works");
+        let operations = lab.count() - before;
+        for at in operations - 9..operations {
+            let (_folder, path, db, before) = prepare();
+            lab.fail(Some((before + at, Fault::Error)));
+            let _ = db.execute_batch("VACUUM");
+            lab.fail(None);
+            for n in 1..4 {
+                db.execute("UPDATE t SET b = ?1 || b WHERE a = 20", [n]).expect("writes on");
+                assert_eq!(number(&db, "SELECT count(*) FROM t WHERE length(b) >= 3500"), 150);
+                check(&db);
+            }
+            drop(db);
+            check(&Connection::open(&path).expect("opens"));
+        }
+    }
+}
