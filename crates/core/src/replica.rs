@@ -10,7 +10,7 @@ use crate::schema::{self, Schema, Selection, Skipped, Table};
 use crate::track::{self, Loaded};
 use crate::{Error, Result, export};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -348,8 +348,7 @@ pub(crate) fn connect(path: &Path, write: bool) -> Result<Connection> {
     }
     let access =
         if write { OpenFlags::SQLITE_OPEN_READ_WRITE } else { OpenFlags::SQLITE_OPEN_READ_ONLY };
-    let open = || {
-        let conn = open_as_kept(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    let prepare = |conn: Connection| {
         conn.busy_timeout(Duration::from_secs(10))?;
         conn.set_prepared_statement_cache_capacity(256);
         conn.execute_batch("PRAGMA foreign_keys=OFF; PRAGMA recursive_triggers=OFF;")?;
@@ -358,24 +357,25 @@ pub(crate) fn connect(path: &Path, write: bool) -> Result<Connection> {
         conn.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))?;
         Ok(conn)
     };
-    open().map_err(|e: Error| e.on(path))
-}
-
-/// Opens a database with the file system that applications keep it on: `dash`, if its registry lies
-/// beside it and this process knows that file system. With another one, a database that is in use
-/// there could only be read.
-fn open_as_kept(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
-    let mut registry = path.as_os_str().to_owned();
-    registry.push("-dash");
-    if Path::new(&registry).exists() {
-        let opened = Connection::open_with_flags_and_vfs(path, flags, c"dash");
-        let unknown = matches!(&opened, Err(rusqlite::Error::SqliteFailure(_, Some(why)))
-            if why.contains("no such vfs"));
-        if !unknown {
-            return opened;
+    let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    if kept_on_dash(path) {
+        // In use there it can only be read with another file system. One that this process does
+        // not know, or that refuses the database by now, says that it cannot open it.
+        let opened = Connection::open_with_flags_and_vfs(path, flags, c"dash").and_then(prepare);
+        let code = opened.as_ref().err().and_then(rusqlite::Error::sqlite_error_code);
+        if !matches!(code, Some(ErrorCode::CannotOpen | ErrorCode::Unknown)) {
+            return opened.map_err(|e| Error::from(e).on(path));
         }
     }
-    Connection::open_with_flags(path, flags)
+    let opened = Connection::open_with_flags(path, flags).and_then(prepare);
+    opened.map_err(|e| Error::from(e).on(path))
+}
+
+/// Whether the registry of file system `dash` lies beside a database.
+fn kept_on_dash(path: &Path) -> bool {
+    let mut registry = path.as_os_str().to_owned();
+    registry.push("-dash");
+    Path::new(&registry).exists()
 }
 
 fn check_format(conn: &Connection, path: &Path) -> Result<()> {

@@ -57,3 +57,18 @@ fn a_replica_is_folded_while_an_application_has_it_open() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn a_replica_that_left_the_file_system_is_opened_like_any_other() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("app.db");
+    application(&path)?.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, v)")?;
+    Replica::init(&path, &InitOptions::default(), Arc::new(System))?;
+    let stock = Connection::open(&path)?;
+    stock.query_row("PRAGMA journal_mode=WAL", [], |_| Ok(()))?;
+    stock.execute_batch("INSERT INTO t(v) VALUES('x')")?;
+    let mut replica = Replica::open(&path, Arc::new(System))?;
+    replica.fold()?;
+    assert_eq!(replica.verify()?.len(), 0);
+    Ok(())
+}
