@@ -229,3 +229,49 @@ fn a_vacuum_that_fails_in_the_end_leaves_a_whole_shadow() {
         }
     }
 }
+
+/// A stock connection keeps the file that it opened, which is the shadow by now. A writer that is
+/// killed while it overwrites that file leaves it an old transaction, or no database at all.
+#[test]
+fn a_long_lived_stock_reader_finds_no_half_written_file() {
+    let lab = lab("fault-reader");
+    for mode in Mode::ALL.into_iter().filter(|mode| mode.is_safe()) {
+        let (mut at, mut whole, mut none) = (0, 0, 0);
+        loop {
+            lab.reset_real();
+            let folder = crate::folder();
+            let path = folder.path().join("app.db");
+            let db = connect(&path, "fault-reader", mode).expect("opens");
+            db.execute_batch(&format!(
+                "{SCHEMA} UPDATE t SET b = zeroblob(1500); UPDATE t SET a = a"
+            ))
+            .expect("a schema");
+            let stock = Connection::open(&path).expect("opens");
+            let look = || stock.query_row("SELECT min(b) = max(b) FROM t", [], |row| row.get(0));
+            assert_eq!(look(), Ok(true));
+            db.execute_batch("UPDATE m SET n = 1").expect("the file becomes the shadow");
+            let before = lab.count();
+            lab.fail(Some((before + at, Fault::Dead)));
+            let _ = db.execute_batch("UPDATE t SET b = zeroblob(1501)");
+            let reached = lab.count() > before + at;
+            drop(db);
+            lab.fail(None);
+            match look() {
+                Ok(same) => {
+                    assert!(same, "{mode}, killed at {at}: half a transaction");
+                    whole += 1;
+                }
+                Err(error) => {
+                    let code = error.sqlite_error_code();
+                    assert_eq!(code, Some(rusqlite::ErrorCode::NotADatabase), "{mode}: {error}");
+                    none += 1;
+                }
+            }
+            if !reached {
+                break;
+            }
+            at += 1;
+        }
+        assert!(whole > 5 && none > 1, "{mode}: {whole} times whole, {none} times none");
+    }
+}
