@@ -74,8 +74,17 @@ impl Pair {
     /// The first to do so recovers it.
     pub(crate) fn open(disk: Arc<dyn Disk>, names: Names, asked: Option<Mode>) -> Result<Pair> {
         let mode = asked.unwrap_or_default();
-        let registry = disk.open(&names.registry, Open::Create);
-        let registry = registry.when("opening the registry", ffi::SQLITE_CANTOPEN)?;
+        let registry = match disk.open(&names.registry, Open::Create) {
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                return Err(Error::Refused(format!(
+                    "vfs=dash keeps two files beside {}, and may not write {}; allow it, or open \
+                     the database with mode=ro",
+                    names.main.display(),
+                    names.registry.display()
+                )));
+            }
+            opened => opened.when("opening the registry", ffi::SQLITE_CANTOPEN)?,
+        };
         let first = hold(&registry, &OPEN, Hold::Write)?;
         if !first && (mode.is_alone() || !hold(&registry, &OPEN, Hold::Read)?) {
             return Err(Error::Busy);
