@@ -9,6 +9,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 /// An open file and what tells it from others whatever its name becomes.
 #[derive(Debug)]
@@ -90,13 +91,13 @@ impl Disk for Machine {
         let mut options = OpenOptions::new();
         options.read(true).write(how != Open::Read).create(how == Open::Create);
         let file = options.truncate(false).open(path)?;
-        let identity = file.metadata()?.ino();
+        let identity = identity(&file.metadata()?);
         Ok(Handle { file, identity })
     }
 
     fn identity_at(&self, path: &Path) -> io::Result<Option<u64>> {
         match fs::metadata(path) {
-            Ok(found) => Ok(Some(found.ino())),
+            Ok(found) => Ok(Some(identity(&found))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
@@ -156,6 +157,14 @@ impl Disk for Machine {
         out.copy_from_slice(&blake3::hash(&id).as_bytes()[..16]);
         out
     }
+}
+
+/// The inode's number, mixed with the time of its birth: the number of a file that was deleted goes
+/// to the next one that is made.
+fn identity(file: &fs::Metadata) -> u64 {
+    let born = file.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let born = born.map_or(0, |since| since.as_nanos() as u64);
+    file.ino() ^ born.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 /// The folder that holds `path`.

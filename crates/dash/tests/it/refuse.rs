@@ -407,3 +407,31 @@ fn a_copy_of_another_history_put_back_is_not_mixed_with_the_shadow() {
         assert_eq!(text(&db, "PRAGMA integrity_check").as_deref(), Ok("ok"));
     }
 }
+
+#[test]
+fn a_new_database_of_the_same_name_is_not_mixed_with_an_old_shadow() {
+    let lab = Lab::default();
+    synqlite_dash::register_as("renewed", Arc::new(lab.clone())).expect("registers");
+    for mode in Mode::ALL.into_iter().filter(|mode| mode.is_safe()) {
+        let folder = tempfile::tempdir().expect("a folder on a disk");
+        let path = folder.path().join("app.db");
+        let uri = format!("file:{}?vfs=renewed&dash={mode}", path.display());
+        let flags = OpenFlags::default() | OpenFlags::SQLITE_OPEN_URI;
+        lab.reset_booted(1);
+        let db = Connection::open_with_flags(&uri, flags).expect("opens");
+        db.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES(1); INSERT INTO t VALUES(1)")
+            .expect("writes");
+        // The machine stops, and starts again; somebody makes another database of that name.
+        lab.fail(Some((lab.count(), crate::lab::Fault::Dead)));
+        drop(db);
+        fs::remove_file(&path).expect("removes");
+        let stock = Connection::open(&path).expect("opens");
+        stock.execute_batch("CREATE TABLE other(b); INSERT INTO other VALUES(7)").expect("writes");
+        drop(stock);
+        lab.reset_booted(2);
+        let db = Connection::open_with_flags(&uri, flags).expect("opens");
+        assert_eq!(number(&db, "SELECT b FROM other"), 7, "{mode}");
+        db.execute_batch("INSERT INTO other VALUES(8); UPDATE other SET b = b").expect("writes");
+        assert_eq!(text(&db, "PRAGMA integrity_check").as_deref(), Ok("ok"), "{mode}");
+    }
+}

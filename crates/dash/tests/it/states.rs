@@ -13,9 +13,8 @@ use crate::Random;
 use crate::lab::Op;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use synqlite_dash::disk::{Kind, Sync};
+use synqlite_dash::disk::{Disk, Kind, Machine, Sync};
 
 const SECTOR: usize = 512;
 
@@ -39,13 +38,14 @@ impl Files {
         files
     }
 
-    /// Writes them into an empty folder; which inode has which number.
+    /// Writes them into an empty folder; which file of the machine has which number.
     pub fn write(&self, folder: &Path) -> HashMap<u64, u64> {
         let mut numbers = HashMap::new();
         for (name, number) in &self.names {
             let path = folder.join(name);
             fs::write(&path, self.bytes.get(number).map_or(&[][..], |b| b)).expect("writes");
-            numbers.insert(fs::metadata(&path).expect("there").ino(), *number);
+            let identity = Machine.identity_at(&path).expect("asks").expect("there");
+            numbers.insert(identity, *number);
         }
         numbers
     }
