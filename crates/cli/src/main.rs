@@ -28,6 +28,8 @@ fn main() -> ExitCode {
             return ExitCode::from(if asked { 0 } else { 2 });
         }
     };
+    // Without it, databases that are kept on vfs=dash are opened like any other.
+    let _ = synqlite_dash::register();
     match commands::run(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {

@@ -34,12 +34,22 @@ impl Environment for System {
     }
 
     /// Inode and time of birth: device numbers may change when a machine restarts, these do not.
+    /// A database and its shadow exchange their names with every commit; the older one speaks for
+    /// both.
     #[cfg(unix)]
     fn instance(&self, path: &Path) -> String {
         use std::os::unix::fs::MetadataExt;
-        let Ok(meta) = std::fs::metadata(path) else { return String::new() };
-        let born = meta.created().ok().and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
-        format!("{:x}-{:x}", meta.ino(), born.map_or(0, |d| d.as_nanos()))
+        let token = |path: &Path| {
+            let meta = std::fs::metadata(path).ok()?;
+            let born = meta.created().ok();
+            let since = born.and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
+            Some((since.map_or(0, |since| since.as_nanos()), meta.ino()))
+        };
+        let Some(own) = token(path) else { return String::new() };
+        let mut shadow = path.as_os_str().to_owned();
+        shadow.push("-shadow");
+        let (born, inode) = token(Path::new(&shadow)).map_or(own, |shadow| own.min(shadow));
+        format!("{inode:x}-{born:x}")
     }
 
     #[cfg(not(unix))]

@@ -11,7 +11,7 @@ use crate::schema::{self, Schema, Selection, Skipped, Table};
 use crate::track::{self, Loaded};
 use crate::{Error, Result, export, migrate};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -356,8 +356,7 @@ pub(crate) fn connect(path: &Path, write: bool) -> Result<Connection> {
     }
     let access =
         if write { OpenFlags::SQLITE_OPEN_READ_WRITE } else { OpenFlags::SQLITE_OPEN_READ_ONLY };
-    let open = || {
-        let conn = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    let prepare = |conn: Connection| {
         conn.busy_timeout(Duration::from_secs(10))?;
         conn.set_prepared_statement_cache_capacity(256);
         conn.execute_batch("PRAGMA foreign_keys=OFF; PRAGMA recursive_triggers=OFF;")?;
@@ -366,7 +365,25 @@ pub(crate) fn connect(path: &Path, write: bool) -> Result<Connection> {
         conn.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))?;
         Ok(conn)
     };
-    open().map_err(|e: Error| e.on(path))
+    let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    if kept_on_dash(path) {
+        // In use there it can only be read with another file system. One that this process does
+        // not know, or that refuses the database by now, says that it cannot open it.
+        let opened = Connection::open_with_flags_and_vfs(path, flags, c"dash").and_then(prepare);
+        let code = opened.as_ref().err().and_then(rusqlite::Error::sqlite_error_code);
+        if !matches!(code, Some(ErrorCode::CannotOpen | ErrorCode::Unknown)) {
+            return opened.map_err(|e| Error::from(e).on(path));
+        }
+    }
+    let opened = Connection::open_with_flags(path, flags).and_then(prepare);
+    opened.map_err(|e| Error::from(e).on(path))
+}
+
+/// Whether the registry of file system `dash` lies beside a database.
+fn kept_on_dash(path: &Path) -> bool {
+    let mut registry = path.as_os_str().to_owned();
+    registry.push("-dash");
+    Path::new(&registry).exists()
 }
 
 fn check_format(conn: &Connection, path: &Path) -> Result<()> {

@@ -51,7 +51,14 @@ fn files() -> Vec<String> {
             let entry = entry.expect("a readable folder");
             let name = entry.file_name().into_string().expect("names are UTF-8");
             let path = format!("{at}{name}");
-            let skipped = ["target", "lab/target", "fuzz/target", "fuzz/corpus", "fuzz/artifacts"];
+            let skipped = [
+                "target",
+                "lab/target",
+                "ext/target",
+                "fuzz/target",
+                "fuzz/corpus",
+                "fuzz/artifacts",
+            ];
             if entry.path().is_dir() {
                 if !skipped.contains(&path.as_str()) && (!name.starts_with('.') || name == ".ci") {
                     walk(&entry.path(), &format!("{path}/"), out);
@@ -138,7 +145,7 @@ fn every_dependency_is_documented_and_every_documented_one_is_used() {
         .filter_map(|line| line.strip_prefix("| `")?.split_once('`').map(|(name, _)| name))
         .collect();
     let mut manifests = read("Cargo.toml");
-    let others = ["fuzz/Cargo.toml", "lab/Cargo.toml"].map(packages).concat();
+    let others = ["fuzz/Cargo.toml", "lab/Cargo.toml", "ext/Cargo.toml"].map(packages).concat();
     for package in packages("Cargo.toml").iter().chain(&others) {
         for dependency in dependencies(package).1 {
             let (of, known) = (name(package), documented.contains(&dependency));

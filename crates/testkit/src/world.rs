@@ -116,6 +116,10 @@ pub struct State {
 impl World {
     /// `count` sites of one database.
     pub fn new(family: Family, count: usize, recursive: bool, seed: u64) -> Result<World> {
+        if std::env::var("SYNQLITE_VFS").is_ok_and(|vfs| vfs == synqlite_dash::NAME) {
+            let registered = synqlite_dash::register_default();
+            registered.map_err(|code| format!("SQLite's result code {code}"))?;
+        }
         // Memory-backed storage where there is some: these histories are not about the disk.
         let memory = Path::new("/dev/shm");
         let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };

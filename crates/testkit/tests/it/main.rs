@@ -3,4 +3,5 @@
 mod crash;
 mod laws;
 mod seeds;
+mod shadow;
 mod topology;

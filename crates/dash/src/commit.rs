@@ -1,0 +1,383 @@
+//! A write transaction: pages are collected in memory, written to the shadow together with those of
+//! the transaction before, and made the database by exchanging two names.
+//!
+//! ```text
+//!  collecting ──prepare──> prepared ──exchange──> done
+//!      │ ▲                     │
+//!      │ └── a write: SQLite rolls back
+//!      └───────────── unlock ──┴──> discarded: the shadow is made what it was
+//! ```
+
+use crate::disk::Sync;
+use crate::error::{Context, Error, Result};
+use crate::image::{self, Header, Image, POISON};
+use crate::mode::Evidence;
+use crate::pair::{self, Pair, wrote};
+use crate::paper;
+use crate::ranges::Ranges;
+use crate::registry::{Durable, State};
+use crate::trailer::{self, Trailer};
+use libsqlite3_sys as ffi;
+use std::collections::BTreeMap;
+use std::io;
+
+/// How many bytes of pages a transaction keeps in memory before it writes them to the shadow, unless
+/// the database's name asks for another number.
+pub(crate) const KEPT: usize = 8 << 20;
+
+/// The smallest page that SQLite has.
+const SMALLEST: usize = 512;
+
+/// A write transaction under way.
+#[derive(Debug)]
+pub(crate) struct Transaction {
+    /// Pages by offset, all of `page` bytes.
+    pages: BTreeMap<u64, Vec<u8>>,
+    page: usize,
+    /// How many bytes of them there may be.
+    memory: usize,
+    /// What is in the shadow already.
+    spilled: Ranges,
+    /// What was written to the shadow, whatever became of it.
+    spoiled: Ranges,
+    /// Length of the database as the transaction sees it, and as it was before.
+    size: u64,
+    before: u64,
+    /// What the current file says; known since the shadow is ready.
+    ready: Option<Ready>,
+    prepared: bool,
+    /// Whether the prepared version is on the device.
+    synced: bool,
+}
+
+#[derive(Debug)]
+struct Ready {
+    base: Image,
+    durable: Durable,
+    /// The first commit of a new pair.
+    first: bool,
+    /// Numbers of the version before and of this one.
+    ids: [u64; 2],
+    poisoned: bool,
+    /// Whether the paper's Version Update was made.
+    updated: bool,
+}
+
+impl Ready {
+    /// The version that this transaction makes.
+    fn version(&self) -> u64 {
+        self.base.version().filter(|_| !self.first).unwrap_or(0) + 1
+    }
+
+    /// Whether the paper's Version Update is still to be made.
+    fn updates_version(&self, pair: &Pair) -> bool {
+        pair.mode.evidence() == Evidence::Version && !self.first && !self.updated
+    }
+
+    fn update_version(&mut self, pair: &Pair, trailer: &Trailer) -> Result<()> {
+        self.updated = true;
+        paper::update_version(pair, trailer)
+    }
+}
+
+impl Transaction {
+    /// A transaction on a database of `size` bytes.
+    pub(crate) fn new(size: u64, memory: usize) -> Transaction {
+        Transaction {
+            pages: BTreeMap::new(),
+            page: 0,
+            memory,
+            spilled: Ranges::default(),
+            spoiled: Ranges::default(),
+            size,
+            before: size,
+            ready: None,
+            prepared: false,
+            synced: false,
+        }
+    }
+
+    /// Length of the database as the transaction sees it.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Whether it only has to be exchanged.
+    pub(crate) fn is_prepared(&self) -> bool {
+        self.prepared
+    }
+
+    /// Whether a page goes to memory; otherwise [`Transaction::spill`] has to be called first.
+    pub(crate) fn has_room(&self, length: usize) -> bool {
+        self.pages.len() * self.page + length <= self.memory
+    }
+
+    /// Puts a page into memory.
+    pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) {
+        if self.pages.is_empty() {
+            self.page = bytes.len();
+        }
+        if bytes.len() != self.page {
+            // The size of pages changes: from here on all are kept in the smallest pieces.
+            let pages = std::mem::take(&mut self.pages);
+            self.page = SMALLEST;
+            pages.iter().for_each(|(&offset, page)| self.insert(offset, page));
+        }
+        self.insert(offset, bytes);
+        self.size = self.size.max(offset + bytes.len() as u64);
+    }
+
+    fn insert(&mut self, offset: u64, bytes: &[u8]) {
+        for (at, piece) in bytes.chunks(self.page).enumerate() {
+            self.pages.insert(offset + (at * self.page) as u64, piece.to_vec());
+        }
+    }
+
+    /// Cuts the database.
+    pub(crate) fn truncate(&mut self, size: u64) {
+        self.size = size;
+        self.pages.retain(|&offset, _| offset < size);
+        self.spilled = self.spilled.clipped(size);
+    }
+
+    /// Reads what the transaction sees: how much of the buffer lies within the database.
+    pub(crate) fn read(&self, pair: &Pair, offset: u64, into: &mut [u8]) -> Result<usize> {
+        let end = self.size.min(offset + into.len() as u64);
+        let mut at = offset;
+        while at < end {
+            let piece = &mut into[(at - offset) as usize..(end - offset) as usize];
+            at += self.read_run(pair, at, piece)?;
+        }
+        Ok(end.saturating_sub(offset) as usize)
+    }
+
+    /// Fills the beginning of `into` from the one place that holds it: how much.
+    fn read_run(&self, pair: &Pair, at: u64, into: &mut [u8]) -> Result<u64> {
+        let end = at + into.len() as u64;
+        if let Some((start, page)) = self.pages.range(..=at).next_back() {
+            let skip = (at - start) as usize;
+            if skip < page.len() {
+                let length = (page.len() - skip).min(into.len());
+                into[..length].copy_from_slice(&page[skip..skip + length]);
+                return Ok(length as u64);
+            }
+        }
+        let end = self.pages.range(at..end).next().map_or(end, |(start, _)| *start);
+        let (length, spilled) = self.spilled.run(at, end);
+        let into = &mut into[..length as usize];
+        // Behind the database lie padding and trailer.
+        let (file, end) = match spilled {
+            true => (pair.shadow(), at + length),
+            false => (pair.main(), (at + length).min(self.before.max(at))),
+        };
+        let wanted = &mut into[..(end - at) as usize];
+        let got = image::read_up_to(file, wanted, at).reading("reading a page")?;
+        into[got..].fill(0);
+        Ok(length)
+    }
+
+    /// Makes the shadow ready, once.
+    fn ready(&mut self, pair: &Pair) -> Result<&mut Ready> {
+        if self.ready.is_none() {
+            paper::settle_names(pair)?;
+            let mut durable = pair.durable()?;
+            let (base, first) = pair.ready(&mut durable)?;
+            let (before, id) = split(pair::new_id()?);
+            let before = base.trailer.as_ref().map_or(before, |trailer| trailer.id);
+            let (poisoned, updated, ids) = (false, false, [before, id]);
+            self.ready = Some(Ready { base, durable, first, ids, poisoned, updated });
+        }
+        let ready = self.ready.as_mut().ok_or(Error::Busy)?;
+        if !ready.poisoned && pair.mode.is_safe() {
+            pair.disk.write(pair.shadow(), 0, POISON).writing("marking the shadow")?;
+            ready.poisoned = true;
+        }
+        Ok(ready)
+    }
+
+    /// Writes the pages in memory to the shadow, all but the first one, which comes last.
+    pub(crate) fn spill(&mut self, pair: &Pair) -> Result<()> {
+        let ready = self.ready(pair)?;
+        if ready.updates_version(pair) {
+            let (all, version) = (Ranges::one(0, ready.base.size), ready.version());
+            let counter = ready.base.header.map_or(0, |header| header.counter);
+            let label = image::label(ready.durable.pair, version, ready.base.size, counter);
+            let [after, id] = ready.ids;
+            let trailer = Trailer { id, after, wrote: all.clone(), here: all, ..label };
+            ready.update_version(pair, &trailer)?;
+        }
+        let first = self.pages.remove(&0);
+        for (&offset, page) in &self.pages {
+            pair.disk.write(pair.shadow(), offset, page).writing("writing a page")?;
+            self.spilled.add(offset, offset + page.len() as u64);
+            self.spoiled.add(offset, offset + page.len() as u64);
+        }
+        self.pages.clear();
+        self.pages.extend(first.map(|page| (0, page)));
+        Ok(())
+    }
+
+    /// Writes the version to the shadow: the pages of this transaction and of the one before, then
+    /// the header, then the trailer. `commits_with` names the super-journal of a commit of several
+    /// files.
+    pub(crate) fn prepare(&mut self, pair: &Pair, commits_with: &str, durably: bool) -> Result<()> {
+        self.ready(pair)?;
+        let Some(ready) = &self.ready else { return Ok(()) };
+        let room = Trailer::room(commits_with.len()).ok_or_else(|| {
+            Error::Refused(format!("the name {commits_with} is too long for a trailer"))
+        })?;
+        let mut header = [0; 100];
+        self.read(pair, 0, &mut header)?;
+        let parsed = Header::parse(&header);
+        let size = parsed.and_then(|header| header.size).unwrap_or(self.size);
+        if size > trailer::LARGEST {
+            return Err(too_large());
+        }
+        let mut written = self.spoiled.clone();
+        for (&offset, page) in &self.pages {
+            written.add(offset, offset + page.len() as u64);
+        }
+        let written = written.clipped(size).at_most(room);
+        let here = wrote(&ready.base).clipped(size).union(&written).at_most(room);
+        let (disk, first) = (pair.disk.as_ref(), ready.first);
+        let counter = parsed.map_or(0, |header| header.counter);
+        let label = image::label(ready.durable.pair, ready.version(), size, counter);
+        let commits_with = commits_with.to_owned();
+        let [after, id] = ready.ids;
+        let mut trailer = Trailer { id, after, wrote: written, here, commits_with, ..label };
+        // The trailer may come to lie within the database as it was, and the rest be cut off.
+        let length = image::length_for(size, image::length_of(pair.shadow())?);
+        self.spoiled.add(length - trailer::LENGTH, self.before);
+        let updates_version = ready.updates_version(pair);
+        if let Some(ready) = self.ready.as_mut().filter(|_| updates_version) {
+            ready.update_version(pair, &trailer)?;
+        }
+        trailer.pages = self.write_pages(pair, &trailer.here)?;
+        disk.write(pair.shadow(), 0, &header[..16]).writing("writing the header of the shadow")?;
+        if !updates_version {
+            image::write_trailer(disk, pair.shadow(), &trailer)?;
+        }
+        self.prepared = true;
+        self.size = size;
+        if durably {
+            // The exchange of a commit of one file brings the rest to the device, where it can.
+            let alone = pair.mode.evidence() == Evidence::Name
+                && !pair.mode.needs_folder(pair.kind)
+                && trailer.commits_with.is_empty()
+                && !first;
+            let how = if alone { Sync::Hand } else { Sync::Bytes };
+            disk.sync(pair.shadow(), how).syncing("making a transaction durable")?;
+            self.synced = true;
+        }
+        if !trailer.commits_with.is_empty() {
+            pair.publish(true, false)?;
+        }
+        Ok(())
+    }
+
+    /// Writes everything in `here` to the shadow, but for the mark at the beginning: the checksum.
+    fn write_pages(&self, pair: &Pair, here: &Ranges) -> Result<[u8; 32]> {
+        const AT_ONCE: u64 = 64 << 10;
+        let mut hasher = blake3::Hasher::new();
+        let mut buffer = vec![0; AT_ONCE as usize];
+        for (start, end) in here.iter() {
+            let mut at = start;
+            while at < end {
+                let piece = &mut buffer[..(end - at).min(AT_ONCE) as usize];
+                let length = self.read_run(pair, at, piece)?;
+                let piece = &piece[..length as usize];
+                hasher.update(piece);
+                let in_memory = self.pages.range(..=at).next_back();
+                let in_memory = in_memory.is_some_and(|(s, page)| s + page.len() as u64 > at);
+                if in_memory || !self.spilled.run(at, at + length).1 {
+                    let skip = if at == 0 { POISON.len().min(piece.len()) } else { 0 };
+                    let to = at + skip as u64;
+                    pair.disk.write(pair.shadow(), to, &piece[skip..]).writing("writing a page")?;
+                }
+                at += length;
+            }
+        }
+        Ok(*hasher.finalize().as_bytes())
+    }
+
+    /// Makes the prepared version the database. After an error the one before still is, unless it
+    /// is part of a commit of several files, which the removal of the super-journal has decided.
+    pub(crate) fn exchange(&mut self, pair: &mut Pair, alone: bool) -> Result<()> {
+        let old = pair.current;
+        pair.publish(true, false)?;
+        let done = pair.exchange_names().and_then(|()| self.conclude(pair));
+        if done.is_err() && alone {
+            // Nobody knows what the device has now. The version before is in the other file.
+            pair.current = old;
+            pair.give_name_back()?;
+            pair.publish(false, true)?;
+        }
+        done
+    }
+
+    /// Makes the exchange durable and tells it to the others.
+    fn conclude(&mut self, pair: &mut Pair) -> Result<()> {
+        let Some(ready) = &mut self.ready else { return Ok(()) };
+        let disk = pair.disk.as_ref();
+        let durable = match self.synced {
+            false => Ok(()),
+            true if ready.first || pair.mode.needs_folder(pair.kind) => {
+                disk.sync_folder(&pair.names.main)
+            }
+            true if pair.mode.evidence() == Evidence::Name => disk.sync(pair.shadow(), Sync::Names),
+            true => Ok(()),
+        };
+        durable.syncing("making a transaction durable")?;
+        pair.current = 1 - pair.current;
+        if ready.first {
+            let old = &ready.base;
+            let counter = old.header.map_or(0, |header| header.counter);
+            let label = image::label(ready.durable.pair, 0, old.size, counter);
+            let label = Trailer { id: ready.ids[0], ..label };
+            ready.durable.state = State::Open;
+            // It is durable by its name. Without label or registry the shadow is made anew.
+            let _ = image::write_trailer(pair.disk.as_ref(), pair.shadow(), &label)
+                .and_then(|()| pair.register(&ready.durable, self.synced));
+        } else if pair.mode.evidence() == Evidence::Version {
+            paper::reset_version(pair, pair.shadow())?;
+            if self.synced {
+                let reset = pair.disk.sync(pair.shadow(), Sync::Bytes);
+                reset.syncing("making a Version Reset durable")?;
+            }
+        }
+        // It is done. If this cannot be written, the next to look finds that out by itself.
+        let _ = pair.publish(false, false);
+        Ok(())
+    }
+
+    /// Makes the shadow what it was before.
+    pub(crate) fn discard(self, pair: &Pair) -> Result<()> {
+        let Some(ready) = self.ready.filter(|ready| !ready.first) else {
+            return Ok(());
+        };
+        // What was copied from the transaction before is equal in both files, so the shadow ends
+        // up closer to the current file than it was.
+        let base = &ready.base;
+        let shadow = Image::read(pair.shadow(), &ready.durable.pair)?;
+        let mut touched = self.spoiled.union(&wrote(base));
+        for (&offset, page) in &self.pages {
+            touched.add(offset, offset + page.len() as u64);
+        }
+        if let Some(trailer) = shadow.trailer {
+            touched = touched.union(&trailer.differs(base.size));
+        }
+        let version = base.version().unwrap_or(1);
+        pair.restore(base, version, &touched.clipped(base.size), false)?;
+        pair.publish(false, false)
+    }
+}
+
+fn split(bytes: [u8; 16]) -> (u64, u64) {
+    let both = u128::from_le_bytes(bytes);
+    ((both >> 64) as u64, both as u64)
+}
+
+fn too_large() -> Error {
+    let error = io::Error::from(io::ErrorKind::StorageFull);
+    Error::Io { what: "a database under vfs=dash ends at 2 TiB", code: ffi::SQLITE_FULL, error }
+}

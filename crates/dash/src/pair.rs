@@ -1,0 +1,522 @@
+//! The two files of a database and its registry: opening them, finding out which of them holds the
+//! last transaction, and making the other one fit to be written.
+//!
+//! What always holds: the file that is current is never written to, except for a rollback journal
+//! of another program that has to be played back. Which of the two is current is in the registry
+//! while anybody has the database open, and is what the name says otherwise, unless [`winner`]
+//! finds that a power failure took an exchange of names.
+
+use crate::disk::{self, Disk, Handle, Kind, Open, Sync};
+use crate::error::{Context, Error, Result};
+use crate::image::{self, Image};
+use crate::lock::{self, Hold};
+use crate::mode::{Evidence, Mode};
+use crate::paper::{self, Shadow};
+use crate::ranges::Ranges;
+use crate::registry::{Durable, Live, OPEN, State};
+use crate::several;
+use crate::trailer::Trailer;
+use libsqlite3_sys as ffi;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What the name of a shadow ends in.
+pub(crate) const SHADOW: &str = "-shadow";
+
+/// The names that belong to a database.
+#[derive(Debug, Clone)]
+pub(crate) struct Names {
+    /// The database.
+    pub main: PathBuf,
+    /// Its shadow.
+    pub shadow: PathBuf,
+    /// The shadow's while three renames exchange it.
+    pub passing: PathBuf,
+    /// Its registry.
+    pub registry: PathBuf,
+    /// The rollback journal of a program without this file system.
+    pub journal: PathBuf,
+}
+
+impl Names {
+    /// The names beside a database.
+    pub(crate) fn of(main: &Path) -> Names {
+        let with = |end: &str| {
+            let mut name = main.as_os_str().to_owned();
+            name.push(end);
+            PathBuf::from(name)
+        };
+        Names {
+            main: main.to_owned(),
+            shadow: with(SHADOW),
+            passing: with("-shadow-passing"),
+            registry: with("-dash"),
+            journal: with("-journal"),
+        }
+    }
+}
+
+/// One opening of a database, its shadow and its registry.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    pub disk: Arc<dyn Disk>,
+    pub names: Names,
+    pub mode: Mode,
+    pub kind: Kind,
+    pub registry: Handle,
+    pub files: [Handle; 2],
+    /// Which of the files is current, as far as this opening knows.
+    pub current: usize,
+}
+
+impl Pair {
+    /// Opens a database for writing, in the mode that was asked for or that others have it open in.
+    /// The first to do so recovers it.
+    pub(crate) fn open(disk: Arc<dyn Disk>, names: Names, asked: Option<Mode>) -> Result<Pair> {
+        let mode = asked.unwrap_or_default();
+        let registry = match disk.open(&names.registry, Open::Create) {
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                return Err(Error::Refused(format!(
+                    "vfs=dash keeps two files beside {}, and may not write {}; allow it, or open \
+                     the database with mode=ro",
+                    names.main.display(),
+                    names.registry.display()
+                )));
+            }
+            opened => opened.when("opening the registry", ffi::SQLITE_CANTOPEN)?,
+        };
+        let first = hold(&registry, &OPEN, Hold::Write)?;
+        if !first && (mode.is_alone() || !hold(&registry, &OPEN, Hold::Read)?) {
+            return Err(Error::Busy);
+        }
+        let known = Durable::read(&registry).reading("reading the registry")?;
+        if first {
+            set_foreign_aside(disk.as_ref(), &names, known.as_ref())?;
+        }
+        let files = open_both(disk.as_ref(), &names)?;
+        for file in [&files[1], &registry] {
+            give_access_of(&files[0], file)
+                .when("setting permissions", ffi::SQLITE_IOERR_ACCESS)?;
+        }
+        let kind = disk.kind(&files[0]).reading("asking for the kind of the file system")?;
+        for file in &files {
+            // Programs without this file system may read beside us, but not write.
+            if !hold(file, &lock::RESERVED, Hold::Read)? {
+                return Err(Error::Busy);
+            }
+        }
+        let mut pair = Pair { disk, names, mode, kind, registry, files, current: 0 };
+        if first {
+            pair.recover(known)?;
+            if !mode.is_alone() {
+                hold(&pair.registry, &OPEN, Hold::Read)?;
+            }
+        } else {
+            pair.join(known.as_ref(), asked)?;
+        }
+        Ok(pair)
+    }
+
+    /// Takes the place of one more that has the pair open.
+    fn join(&mut self, known: Option<&Durable>, asked: Option<Mode>) -> Result<()> {
+        let live = self.live()?;
+        let theirs = Mode::ALL.into_iter().find(|m| *m as u8 == live.mode);
+        if let (None, Some(theirs)) = (asked, theirs.filter(|theirs| theirs.is_safe())) {
+            self.mode = theirs;
+        }
+        if live.mode != self.mode as u8 {
+            let theirs = theirs.map_or("another mode", Mode::name);
+            return Err(Error::Refused(format!(
+                "{} is open with dash={theirs} elsewhere; open it with dash={theirs} too, or close \
+                 it there first",
+                self.names.main.display()
+            )));
+        }
+        let [a, b] = [self.files[0].identity, self.files[1].identity];
+        match known {
+            Some(durable) if durable.files == [a, b] || durable.files == [b, a] => {
+                self.current = usize::from(live.current == b);
+                Ok(())
+            }
+            _ => Err(moved(&self.names)),
+        }
+    }
+
+    /// Finds the last transaction after whatever happened, and gives its file the name.
+    fn recover(&mut self, known: Option<Durable>) -> Result<()> {
+        let [a, b] = [self.files[0].identity, self.files[1].identity];
+        let boot = self.disk.boot();
+        let known = known.filter(|k| k.files == [a, b] || k.files == [b, a]);
+        let mut durable = match known {
+            Some(durable) => durable,
+            None => {
+                let (state, mode) = (State::MainOnly, self.mode);
+                let durable = Durable { state, mode, pair: new_id()?, boot, files: [a, b] };
+                self.register(&durable, false)?;
+                durable
+            }
+        };
+        let power_lost = durable.state == State::Open && durable.boot != boot;
+        self.settle(&durable, power_lost)?;
+        // A durable Version Update tells how far a shadow may be off; else nothing does.
+        if power_lost && (durable.mode.evidence() != Evidence::Version || durable.mode.is_alone()) {
+            durable.state = State::MainOnly;
+            durable.boot = boot;
+            self.register(&durable, false)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the file with the last transaction the database's name and makes it current. Called
+    /// by whoever is alone with the pair, or holds the writer's lock and finds that the writer
+    /// before did not finish.
+    pub(crate) fn settle(&mut self, durable: &Durable, power_lost: bool) -> Result<()> {
+        let name = self.disk.identity_at(&self.names.main).reading("looking for the database")?;
+        let Some(named) = self.files.iter().position(|f| Some(f.identity) == name) else {
+            return Err(moved(&self.names));
+        };
+        let files = [&self.files[named], &self.files[1 - named]];
+        let facts = Facts::find(&self.names, files, durable, power_lost)?;
+        self.current = named;
+        if winner(&facts) == Winner::Shadow {
+            self.exchange_names()?;
+            self.current = 1 - named;
+        } else if facts.super_journal == Some(true) {
+            several::give_up(self, self.shadow())?;
+        }
+        if durable.state == State::Open {
+            // A commit that was cut short may have left both on the way to the device.
+            self.disk.sync(self.main(), Sync::Bytes).syncing("making the database durable")?;
+            self.disk.sync_folder(&self.names.main).syncing("making an exchange durable")?;
+        }
+        self.publish(false, false)
+    }
+
+    /// Brings the shadow to where the next transaction can be written on top: equal to the current
+    /// file but for what the current version wrote. Gives back what the current file says, and
+    /// whether the pair is new, so that the first commit has to be made durable by name. The caller
+    /// holds the writer's lock and has the shadow alone.
+    pub(crate) fn ready(&self, durable: &mut Durable) -> Result<(Image, bool)> {
+        let disk = self.disk.as_ref();
+        let (main, shadow) = (self.main(), self.shadow());
+        let live = self.live()?;
+        let mut base = Image::read(main, &durable.pair)?;
+        let all = Ranges::one(0, base.size);
+        if live.stale {
+            // The last exchange was taken back, and the device may not know that yet.
+            disk.sync(main, Sync::Bytes).syncing("making the database durable")?;
+            disk.sync_folder(&self.names.main).syncing("making its name durable")?;
+        }
+        let Some(version) = base.version() else {
+            // New to us, or written by another program since: no version means anything any more.
+            durable.pair = new_id()?;
+            durable.state = State::MainOnly;
+            durable.mode = self.mode;
+            durable.boot = disk.boot();
+            durable.files = [main.identity, shadow.identity];
+            self.register(durable, true)?;
+            disk.sync_folder(&self.names.main).syncing("making the names of the pair durable")?;
+            self.publish(false, true)?;
+            image::copy(disk, main, shadow, &all, live.stale)?;
+            base.trailer = None;
+            return Ok((base, true));
+        };
+        let seen = Image::read(shadow, &durable.pair)?;
+        let trusted = durable.state != State::MainOnly && !live.stale;
+        match paper::shadow_is(self.mode, &base, &seen) {
+            Shadow::Behind if self.mode.is_alone() && !live.stale && paper::is_reset(self)? => {
+                paper::take_header_back(self)?;
+            }
+            Shadow::Behind if trusted => {}
+            Shadow::Unreset if trusted => paper::reset_version(self, shadow)?,
+            is => {
+                // A version that was begun and not acknowledged says itself where it differs.
+                let here = match (is, seen.trailer) {
+                    (Shadow::Ahead, Some(trailer)) if trusted => trailer.differs(base.size),
+                    _ => all,
+                };
+                self.restore(&base, version, &here, live.stale)?;
+                disk.sync(shadow, Sync::Bytes).syncing("making the shadow durable")?;
+                self.publish(false, false)?;
+            }
+        }
+        let open =
+            Durable { state: State::Open, mode: self.mode, boot: disk.boot(), ..durable.clone() };
+        if *durable != open {
+            *durable = open;
+            self.register(durable, true)?;
+        }
+        Ok((base, false))
+    }
+
+    /// Makes the shadow equal to the current file within `ranges`, and labels it as the version
+    /// before, or as reset.
+    pub(crate) fn restore(
+        &self,
+        base: &Image,
+        version: u64,
+        ranges: &Ranges,
+        forced: bool,
+    ) -> Result<()> {
+        let (disk, shadow) = (self.disk.as_ref(), self.shadow());
+        image::copy(disk, self.main(), shadow, ranges, forced)?;
+        let trailer = base.trailer.as_ref();
+        let (pair, counter) = trailer.map_or(([0; 16], 0), |t| (t.pair, t.counter));
+        let before = match self.mode.evidence() {
+            Evidence::Version => 0,
+            _ => version.saturating_sub(1),
+        };
+        let id = trailer.map_or(0, |trailer| trailer.after);
+        let label = Trailer { id, ..image::label(pair, before, base.size, counter) };
+        image::write_trailer(disk, shadow, &label)
+    }
+
+    /// The current file.
+    pub(crate) fn main(&self) -> &Handle {
+        &self.files[self.current]
+    }
+
+    /// The other one.
+    pub(crate) fn shadow(&self) -> &Handle {
+        &self.files[1 - self.current]
+    }
+
+    /// What living processes say.
+    pub(crate) fn live(&self) -> Result<Live> {
+        Live::read(&self.registry).reading("reading the registry")
+    }
+
+    /// Tells living processes which file is current.
+    pub(crate) fn publish(&self, unsettled: bool, stale: bool) -> Result<()> {
+        let current = self.main().identity;
+        let live = Live { current, mode: self.mode as u8, unsettled, stale };
+        live.write(self.disk.as_ref(), &self.registry).writing("writing the registry")
+    }
+
+    /// What the device says.
+    pub(crate) fn durable(&self) -> Result<Durable> {
+        let durable = Durable::read(&self.registry).reading("reading the registry")?;
+        durable.ok_or_else(|| moved(&self.names))
+    }
+
+    /// Writes the durable part of the registry.
+    pub(crate) fn register(&self, durable: &Durable, durably: bool) -> Result<()> {
+        let written = durable.write(self.disk.as_ref(), &self.registry, durably);
+        written.writing("writing the registry")
+    }
+
+    /// Makes the current file the one that has the database's name.
+    pub(crate) fn give_name_back(&self) -> Result<()> {
+        let name = self.disk.identity_at(&self.names.main).reading("looking for the database")?;
+        if name == Some(self.shadow().identity) {
+            self.exchange_names()?;
+        }
+        Ok(())
+    }
+
+    /// Exchanges the names of both files, if they still have them.
+    pub(crate) fn exchange_names(&self) -> Result<()> {
+        for name in [&self.names.main, &self.names.shadow] {
+            let found = self.disk.identity_at(name).reading("looking for the database")?;
+            if self.files.iter().all(|file| Some(file.identity) != found) {
+                return Err(moved(&self.names));
+            }
+        }
+        let done = match self.mode.is_safe() {
+            true => self.disk.exchange(&self.names.main, &self.names.shadow),
+            false => paper::rename_thrice(self.disk.as_ref(), &self.names),
+        };
+        done.when("exchanging the database and its shadow", ffi::SQLITE_IOERR_WRITE)
+    }
+}
+
+/// What recovery knows. In pairs, the file that has the database's name comes first.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Facts {
+    /// Another program left a rollback journal: the named file is its business.
+    pub hot_journal: bool,
+    /// Versions of files that nobody else wrote to.
+    pub versions: [Option<u64>; 2],
+    /// Whether the shadow's version follows that of the named file, as far as can be told.
+    pub follows: bool,
+    /// Whether a version of 0 means that a Version Reset was made.
+    pub resets: bool,
+    /// Change counters in the headers.
+    pub counters: [u32; 2],
+    /// Whether all that the versions wrote is there; known only where names may be wrong.
+    pub whole: Option<[bool; 2]>,
+    /// Whether the super-journal of the shadow's commit of several files still exists.
+    pub super_journal: Option<bool>,
+}
+
+impl Facts {
+    /// Looks at the two files, of which the first has the database's name.
+    pub(crate) fn find(
+        names: &Names,
+        files: [&Handle; 2],
+        durable: &Durable,
+        power_lost: bool,
+    ) -> Result<Facts> {
+        let [main, shadow] = files;
+        let images = [Image::read(main, &durable.pair)?, Image::read(shadow, &durable.pair)?];
+        let commits_with = images[1].trailer.as_ref().map_or("", |t| t.commits_with.as_str());
+        let by_checksum = power_lost && durable.mode.evidence() == Evidence::Checksum;
+        Ok(Facts {
+            hot_journal: is_hot(&names.journal),
+            versions: [images[0].version(), images[1].version()],
+            follows: match [&images[0].trailer, &images[1].trailer] {
+                [Some(main), Some(shadow)] => shadow.after == main.id,
+                _ => true,
+            },
+            resets: durable.mode.evidence() == Evidence::Version,
+            counters: [&images[0], &images[1]].map(|i| i.header.map_or(0, |h| h.counter)),
+            whole: match by_checksum {
+                true => Some([images[0].is_whole(main)?, images[1].is_whole(shadow)?]),
+                false => None,
+            },
+            super_journal: match commits_with {
+                "" => None,
+                name => Some(disk::folder(&names.main).join(name).exists()),
+            },
+        })
+    }
+}
+
+/// Whether a database that nobody has open, and that cannot be written to now, has its last
+/// transaction under another name than its own.
+pub(crate) fn needs_recovery(disk: &dyn Disk, names: &Names, main: &Handle) -> Result<bool> {
+    let opened = (disk.open(&names.registry, Open::Read), disk.open(&names.shadow, Open::Read));
+    let (Ok(registry), Ok(shadow)) = opened else { return Ok(false) };
+    let durable = Durable::read(&registry).reading("reading the registry")?;
+    let ours = [main.identity, shadow.identity];
+    let known = durable.filter(|d| ours.iter().all(|file| d.files.contains(file)));
+    let in_use = lock::taken(&registry.file, &OPEN, Hold::Write).reading("asking for locks")?;
+    let Some(durable) = known.filter(|_| !in_use) else { return Ok(false) };
+    let power_lost = durable.state == State::Open && durable.boot != disk.boot();
+    let facts = Facts::find(names, [main, &shadow], &durable, power_lost)?;
+    Ok(winner(&facts) == Winner::Shadow)
+}
+
+/// Which file holds the last transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Winner {
+    /// The one that has the database's name.
+    Main,
+    /// The other.
+    Shadow,
+}
+
+/// The rule of recovery.
+pub(crate) fn winner(facts: &Facts) -> Winner {
+    if facts.hot_journal {
+        return Winner::Main;
+    }
+    let [main, shadow] = facts.versions;
+    let Some(version) = shadow else { return Winner::Main };
+    let next = match main {
+        Some(main) => version == main + 1 && facts.follows,
+        None => version == 1 && facts.counters[1] == facts.counters[0].wrapping_add(1),
+    };
+    match (facts.super_journal, facts.whole) {
+        // Version Reset reached the device and the exchange did not.
+        _ if facts.resets && main == Some(0) && version > 0 && facts.follows => Winner::Shadow,
+        // A commit of several files ends with the removal of the super-journal.
+        (Some(false), None) if next => Winner::Shadow,
+        (Some(true), _) => Winner::Main,
+        (_, Some([main_whole, true])) if !main_whole || main.is_none_or(|main| main < version) => {
+            Winner::Shadow
+        }
+        _ => Winner::Main,
+    }
+}
+
+/// Opens the two files by name. An exchange in between would give one of them twice.
+fn open_both(disk: &dyn Disk, names: &Names) -> Result<[Handle; 2]> {
+    for _ in 0..20 {
+        let main = disk.open(&names.main, Open::Write);
+        let main = main.when("opening the database", ffi::SQLITE_CANTOPEN)?;
+        let shadow = disk.open(&names.shadow, Open::Create);
+        let shadow = shadow.when("opening the shadow", ffi::SQLITE_CANTOPEN)?;
+        if main.identity != shadow.identity {
+            return Ok([main, shadow]);
+        }
+    }
+    Err(Error::Busy)
+}
+
+/// Gives a file the permissions and, as far as it may be given away, the owner of another.
+fn give_access_of(from: &Handle, to: &Handle) -> std::io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, fchown};
+    let (wanted, found) = (from.file.metadata()?, to.file.metadata()?);
+    if (wanted.uid(), wanted.gid()) != (found.uid(), found.gid()) {
+        // Only the administrator may give a file to another user; the group may work alone.
+        let given = fchown(&to.file, Some(wanted.uid()), Some(wanted.gid()));
+        if given.is_err() {
+            let _ = fchown(&to.file, None, Some(wanted.gid()));
+        }
+    }
+    if wanted.mode() & 0o7777 != found.mode() & 0o7777 {
+        to.file.set_permissions(wanted.permissions())?;
+    }
+    Ok(())
+}
+
+/// A file that has the shadow's name and was not made for this database is never written to.
+fn set_foreign_aside(disk: &dyn Disk, names: &Names, known: Option<&Durable>) -> Result<()> {
+    let Ok(file) = disk.open(&names.shadow, Open::Read) else { return Ok(()) };
+    let length = file.file.metadata().reading("asking for the length of the shadow")?.len();
+    if length == 0 || known.is_some_and(|known| known.files.contains(&file.identity)) {
+        return Ok(());
+    }
+    if image::read_trailer(&file, length)?.is_none() && image::is_database(&file)? {
+        return Err(Error::Refused(format!(
+            "{} is a database of its own, and the shadow of {} would need that name; rename one \
+             of the two, or open it without vfs=dash",
+            names.shadow.display(),
+            names.main.display()
+        )));
+    }
+    for number in 1.. {
+        let aside = format!("{}.aside{number}", names.shadow.display());
+        let taken = disk.identity_at(Path::new(&aside)).reading("looking for a free name")?;
+        if taken.is_none() {
+            let moved = disk.rename(&names.shadow, Path::new(&aside));
+            return moved.when("setting a foreign shadow aside", ffi::SQLITE_CANTOPEN);
+        }
+    }
+    Ok(())
+}
+
+/// Whether another program left a rollback journal that has to be played back.
+fn is_hot(journal: &Path) -> bool {
+    let first = std::fs::File::open(journal).and_then(|file| {
+        let mut byte = [0];
+        std::os::unix::fs::FileExt::read_at(&file, &mut byte, 0).map(|read| (read, byte[0]))
+    });
+    matches!(first, Ok((1, byte)) if byte != 0)
+}
+
+fn moved(names: &Names) -> Error {
+    Error::Refused(format!(
+        "{} was replaced while it was open; close every connection to it and open it again",
+        names.main.display()
+    ))
+}
+
+/// Sixteen random bytes.
+pub(crate) fn new_id() -> Result<[u8; 16]> {
+    let mut id = [0; 16];
+    let made = getrandom::fill(&mut id).map_err(|error| std::io::Error::other(error.to_string()));
+    made.when("making an id for the pair", ffi::SQLITE_IOERR)?;
+    Ok(id)
+}
+
+/// A lock, or whether it is refused.
+pub(crate) fn hold(file: &Handle, range: &std::ops::Range<i64>, hold: Hold) -> Result<bool> {
+    lock::set(&file.file, range, hold).when("locking", ffi::SQLITE_IOERR_LOCK)
+}
+
+/// The trailer that the next version begins from: what its transaction wrote.
+pub(crate) fn wrote(base: &Image) -> Ranges {
+    base.trailer.as_ref().map(|t: &Trailer| t.wrote.clone()).unwrap_or_default()
+}

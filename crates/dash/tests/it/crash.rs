@@ -1,0 +1,413 @@
+//! Power failures. A workload is recorded; states in which the files may be after losing power at
+//! any of its operations are drawn, opened and checked:
+//!
+//! - the recovered database is one of those between the last acknowledged and the last begun;
+//! - `integrity_check` is content, and further transactions work;
+//! - where the mode promises it, a program without this file system finds such a database too;
+//! - all of it again after a second failure inside the recovery and what follows.
+//!
+//! `SYNQLITE_STATES=100000 cargo test --release -p synqlite-dash --test it every_state` for a
+//! campaign over all safe modes; `SYNQLITE_SEED=1` for other workloads.
+
+use crate::Random;
+use crate::lab::{Lab, Op};
+use crate::states::{Files, Without, draw};
+use rusqlite::{Connection, OpenFlags};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use synqlite_dash::disk::{Disk, Kind, Sync};
+use synqlite_dash::{Found, Mode};
+
+/// What is recorded, and how it is enumerated.
+#[derive(Debug, Clone, Copy)]
+struct Setting {
+    mode: Mode,
+    kind: Kind,
+    without: Without,
+    /// With `locking_mode=EXCLUSIVE`.
+    exclusive: bool,
+    /// Every transaction writes to a second database too.
+    two: bool,
+    /// How many bytes of a transaction stay in memory.
+    memory: usize,
+}
+
+impl Setting {
+    fn of(mode: Mode, kind: Kind) -> Setting {
+        Setting {
+            mode,
+            kind,
+            without: Without::Nothing,
+            exclusive: false,
+            two: false,
+            memory: 8 << 20,
+        }
+    }
+}
+
+/// A workload that was recorded.
+struct Recording {
+    before: Files,
+    ops: Vec<Op>,
+    /// What the database holds after each transaction.
+    digests: Vec<String>,
+}
+
+/// The number of transactions on an existing database after a failure.
+const MORE: i64 = 2;
+
+/// A number from the environment.
+fn number(name: &str, otherwise: usize) -> usize {
+    std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(otherwise)
+}
+
+/// What the database holds, as a text.
+fn digest(db: &Connection, two: bool) -> rusqlite::Result<String> {
+    let sql = "SELECT count(*) FROM sqlite_schema";
+    let tables: i64 = db.query_row(sql, [], |row| row.get(0))?;
+    let sql = match (tables, two) {
+        (0, false) => return Ok("empty".to_owned()),
+        (0, true) => "SELECT 'empty' || iif(count(*), ' and not', '') FROM o.sqlite_schema",
+        (_, true) => "SELECT m.n || ':' || k.n FROM m, o.k",
+        (_, false) => {
+            "SELECT n || ':' || (SELECT count(*) || ',' || total(length(b)) || ',' || \
+             coalesce(group_concat(a || substr(b, 1, 6)), '') FROM (SELECT a, b FROM t ORDER BY a)) \
+             FROM m"
+        }
+    };
+    db.query_row(sql, [], |row| row.get(0))
+}
+
+fn integrity(db: &Connection) -> Result<(), String> {
+    let said: Result<String, _> = db.query_row("PRAGMA integrity_check", [], |row| row.get(0));
+    match said {
+        Ok(ok) if ok == "ok" => Ok(()),
+        Ok(said) => Err(format!("integrity_check: {said}")),
+        Err(error) => Err(format!("integrity_check: {error}")),
+    }
+}
+
+/// One transaction of the workload.
+fn transaction(db: &Connection, n: usize, two: bool, random: &mut Random) -> rusqlite::Result<()> {
+    let text =
+        |random: &mut Random| format!("{:x}", random.below(1 << 30)).repeat(random.below(60));
+    let count = match two {
+        true => format!("UPDATE m SET n = {n}; UPDATE o.k SET n = {n}"),
+        false => format!("UPDATE m SET n = {n}"),
+    };
+    match random.below(12) {
+        0 if n > 3 => return db.execute_batch(&format!("BEGIN; {count}; COMMIT; VACUUM")),
+        1 => {
+            // More pages than the cache holds.
+            db.execute_batch("PRAGMA cache_size = 3; BEGIN")?;
+            for _ in 0..60 {
+                db.execute("INSERT INTO t(b) VALUES(?1)", [text(random) + "long"])?;
+            }
+        }
+        2 => db.execute_batch("BEGIN; DELETE FROM t WHERE a % 3 = 1")?,
+        _ => {
+            db.execute_batch("BEGIN")?;
+            for _ in 0..1 + random.below(3) {
+                let b = text(random);
+                let half = "UPDATE t SET b = ?1 WHERE a = (SELECT max(a) / 2 FROM t)";
+                match random.below(3) {
+                    0 => db.execute("INSERT INTO t(b) VALUES(?1)", [b])?,
+                    1 => db.execute(half, [b])?,
+                    _ => db.execute("DELETE FROM t WHERE a = (SELECT min(a) FROM t)", [])?,
+                };
+            }
+        }
+    }
+    db.execute_batch(&format!("{count}; COMMIT"))
+}
+
+/// A disk that records, under a name of its own.
+struct Bench {
+    lab: Lab,
+    vfs: String,
+    setting: Setting,
+}
+
+impl Bench {
+    fn new(setting: Setting) -> Bench {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let lab = Lab::default();
+        let vfs = format!("bench{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        synqlite_dash::register_as(&vfs, Arc::new(lab.clone())).expect("registers");
+        Bench { lab, vfs, setting }
+    }
+
+    fn connect(&self, folder: &Path) -> rusqlite::Result<Connection> {
+        let Setting { mode, exclusive, two, memory, .. } = self.setting;
+        let vfs = &self.vfs;
+        let uri = |name: &str| {
+            let path = folder.join(name);
+            let path = path.display();
+            format!("file:{path}?vfs={vfs}&dash={mode}&dash_unsafe=1&dash_memory={memory}")
+        };
+        let flags = OpenFlags::default() | OpenFlags::SQLITE_OPEN_URI;
+        let db = Connection::open_with_flags(uri("app.db"), flags)?;
+        if two {
+            db.execute("ATTACH ?1 AS o", [uri("other.db")])?;
+        }
+        if exclusive {
+            db.execute_batch("PRAGMA locking_mode = EXCLUSIVE")?;
+        }
+        Ok(db)
+    }
+
+    /// Runs a workload on a new database and records it.
+    fn record(&self, seed: u64) -> Recording {
+        let (lab, two) = (&self.lab, self.setting.two);
+        let mut random = Random::new(seed);
+        let folder = crate::folder();
+        lab.reset(HashMap::new(), self.setting.kind);
+        let (size, vacuum) = ([512, 1024, 4096][random.below(3)], random.below(3));
+        let mut schema = format!(
+            "PRAGMA page_size = {size}; PRAGMA auto_vacuum = {vacuum};
+             BEGIN; CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT); CREATE INDEX i ON t(b);
+             CREATE TABLE m(n INT); INSERT INTO m VALUES(1);"
+        );
+        if two {
+            schema += "CREATE TABLE o.k(n INT); INSERT INTO o.k VALUES(1);";
+        }
+        schema += "COMMIT";
+        let mut digests = vec!["empty".to_owned()];
+        if !two && random.chance(30) {
+            // A database that another program made.
+            let db = Connection::open(folder.path().join("app.db")).expect("opens");
+            db.execute_batch(&schema).expect("a schema");
+            digests.push(digest(&db, false).expect("a digest"));
+        }
+        let number = |path: &Path| lab.identity_at(path).expect("a file").expect("a file");
+        let before = Files::read(folder.path(), number);
+        let old = digests.len() - 1;
+        lab.note(Op::Begin(old));
+        lab.note(Op::Ack(old));
+        let mut db = None;
+        for n in old + 1..old + 8 {
+            if random.chance(15) {
+                db = None;
+            }
+            let db = db.get_or_insert_with(|| self.connect(folder.path()).expect("opens"));
+            if random.chance(15) {
+                db.execute_batch("PRAGMA cache_size = 2; BEGIN").expect("begins");
+                let _ = db.execute_batch("DELETE FROM t; DELETE FROM m");
+                db.execute_batch("ROLLBACK").expect("rolls back");
+            }
+            lab.note(Op::Begin(n));
+            match n {
+                1 => db.execute_batch(&schema).expect("a schema"),
+                n => transaction(db, n, two, &mut random).expect("a transaction"),
+            }
+            lab.note(Op::Ack(n));
+            digests.push(digest(db, two).expect("a digest"));
+        }
+        drop(db);
+        Recording { before, ops: lab.take(), digests }
+    }
+
+    /// What a program without this file system finds.
+    fn look_from_outside(&self, folder: &Path, allowed: &[String]) -> Result<(), String> {
+        let stock = Connection::open(folder.join("app.db")).map_err(|e| format!("stock: {e}"))?;
+        let seen = digest(&stock, false).map_err(|e| format!("stock: {e}"))?;
+        integrity(&stock).map_err(|e| format!("stock: {e}"))?;
+        match allowed.contains(&seen) {
+            true => Ok(()),
+            false => Err(format!("a stock program sees {seen}, not one of {allowed:?}")),
+        }
+    }
+
+    /// Recovers one state and writes on; what it held, or what is wrong with it.
+    fn recover(
+        &self,
+        files: &Files,
+        allowed: &[String],
+        older: &[String],
+    ) -> Result<String, String> {
+        let folder = crate::folder();
+        self.lab.reset(files.write(folder.path()), self.setting.kind);
+        match self.setting.mode.found_by_others() {
+            _ if self.setting.two => {}
+            Found::Latest => self.look_from_outside(folder.path(), allowed)?,
+            Found::OneBehind => self.look_from_outside(folder.path(), older)?,
+            Found::Anything => {}
+        }
+        let two = self.setting.two;
+        let db = self.connect(folder.path()).map_err(|e| format!("opening: {e}"))?;
+        let seen = digest(&db, two).map_err(|e| format!("reading: {e}"))?;
+        integrity(&db)?;
+        if !allowed.contains(&seen) {
+            return Err(format!("recovered {seen}, not one of {allowed:?}"));
+        }
+        if seen == "empty" {
+            let mut new = "BEGIN; CREATE TABLE t(a INTEGER PRIMARY KEY, b); CREATE TABLE m(n);
+                           INSERT INTO m VALUES(100);"
+                .to_owned();
+            if two {
+                new += "CREATE TABLE o.k(n); INSERT INTO o.k VALUES(100);";
+            }
+            db.execute_batch(&(new + "COMMIT")).map_err(|e| format!("creating: {e}"))?;
+        }
+        for n in 101..=100 + MORE {
+            let other = if two { format!("UPDATE o.k SET n = {n};") } else { String::new() };
+            let more = format!(
+                "BEGIN; INSERT INTO t(b) VALUES('x'); UPDATE m SET n = {n}; {other} COMMIT"
+            );
+            db.execute_batch(&more).map_err(|e| format!("writing on: {e}"))?;
+            self.lab.note(Op::Ack(n as usize));
+        }
+        integrity(&db).map_err(|e| format!("after writing on: {e}"))?;
+        let found = digest(&db, two).map_err(|e| format!("reading again: {e}"))?;
+        match found.starts_with(&format!("{}:", 100 + MORE)) {
+            true => Ok(seen),
+            false => Err(format!("after writing on it holds {found}")),
+        }
+    }
+
+    /// After a second failure, at `ops` of recovering a database that held `first`.
+    fn recover_again(&self, files: &Files, first: &str, ops: &[Op]) -> Result<(), String> {
+        let folder = crate::folder();
+        self.lab.reset(files.write(folder.path()), self.setting.kind);
+        let acked = ops.iter().rev().find_map(|op| match op {
+            Op::Ack(n) => Some(*n as i64),
+            _ => None,
+        });
+        let db = self.connect(folder.path()).map_err(|e| format!("opening: {e}"))?;
+        let seen = digest(&db, self.setting.two).map_err(|e| format!("reading: {e}"))?;
+        integrity(&db)?;
+        let n = seen.split(':').next().and_then(|n| n.parse::<i64>().ok());
+        let later = n.is_some_and(|n| n >= acked.unwrap_or(100) && n <= 100 + MORE);
+        match later || acked.is_none() && seen == first {
+            true => Ok(()),
+            false => Err(format!("recovered {seen}, after {first} and {acked:?}")),
+        }
+    }
+
+    /// Draws states of a recorded workload.
+    fn check(
+        &self,
+        recording: &Recording,
+        count: usize,
+        random: &mut Random,
+    ) -> Result<(), String> {
+        let Setting { kind, without, .. } = self.setting;
+        let first = recording.ops.iter().position(|op| matches!(op, Op::Ack(_))).unwrap_or(0);
+        for state in 0..count {
+            let at = first + 1 + random.below(recording.ops.len() - first);
+            let ops = &recording.ops[..at];
+            let last = |wanted: fn(&Op) -> Option<usize>| ops.iter().rev().find_map(wanted);
+            let acked = last(|op| if let Op::Ack(n) = op { Some(*n) } else { None });
+            let begun = last(|op| if let Op::Begin(n) = op { Some(*n) } else { None });
+            let (acked, begun) = (acked.unwrap_or(0), begun.unwrap_or(0));
+            let allowed = &recording.digests[acked..=begun];
+            let older = &recording.digests[acked.saturating_sub(1)..=begun];
+            let files = draw(&recording.before, ops, kind, without, random);
+            let seen = self
+                .recover(&files, allowed, older)
+                .map_err(|e| format!("state {state} at operation {at}: {e}"))?;
+            if random.chance(30) {
+                let ops = self.lab.take();
+                let second = random.below(ops.len() + 1);
+                let files = draw(&files, &ops[..second], kind, without, random);
+                self.recover_again(&files, &seen, &ops[..second]).map_err(|e| {
+                    format!("state {state} at operation {at}, then at {second}: {e}")
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Draws `count` states of recorded workloads; the first fault found, with what finds it again.
+fn campaign(setting: Setting, count: usize, seed: u64) -> Result<(), String> {
+    const A_WORKLOAD: usize = 60;
+    let bench = Bench::new(setting);
+    for run in 0..count.div_ceil(A_WORKLOAD) {
+        let seed = seed * 1_000_003 + run as u64;
+        let recording = bench.record(seed);
+        let count = A_WORKLOAD.min(count - run * A_WORKLOAD);
+        bench
+            .check(&recording, count, &mut Random::new(seed ^ 0x5EED))
+            .map_err(|e| format!("{setting:?} seed {seed} {e}"))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn every_state_recovers_to_what_was_acknowledged() {
+    let safe: Vec<Mode> = Mode::ALL.into_iter().filter(|mode| mode.is_safe()).collect();
+    let share = number("SYNQLITE_STATES", 4000).div_ceil(safe.len() * 6);
+    let first = number("SYNQLITE_SEED", 0) * 10;
+    for (seed, mode) in safe.into_iter().enumerate() {
+        let settings = [
+            Setting::of(mode, Kind::Journal),
+            Setting::of(mode, Kind::Local),
+            Setting { exclusive: true, ..Setting::of(mode, Kind::Journal) },
+            Setting { two: true, ..Setting::of(mode, Kind::Journal) },
+            Setting { two: true, memory: 2000, ..Setting::of(mode, Kind::Local) },
+            Setting { memory: 2000, ..Setting::of(mode, Kind::Journal) },
+        ];
+        for setting in settings {
+            campaign(setting, share, (first + seed) as u64 + 1).unwrap_or_else(|e| panic!("{e}"));
+        }
+    }
+}
+
+#[test]
+fn a_missing_synchronization_is_found() {
+    let removals = [
+        (Mode::Strict, Kind::Journal, Without::File(Sync::Hand)),
+        (Mode::Strict, Kind::Journal, Without::File(Sync::Names)),
+        (Mode::Strict, Kind::Journal, Without::File(Sync::Bytes)),
+        (Mode::Strict, Kind::Journal, Without::Folder),
+        (Mode::Strict, Kind::Local, Without::File(Sync::Bytes)),
+        (Mode::Strict, Kind::Local, Without::Folder),
+        (Mode::Fast, Kind::Journal, Without::File(Sync::Bytes)),
+        (Mode::Fast, Kind::Journal, Without::Folder),
+        (Mode::Shadow, Kind::Journal, Without::Folder),
+        (Mode::Shadow, Kind::Journal, Without::Nth(0)), // the exchange before
+        (Mode::Shadow, Kind::Journal, Without::Nth(1)), // Version Update
+        (Mode::Shadow, Kind::Journal, Without::Nth(2)), // Aggregate Update
+        (Mode::Shadow, Kind::Journal, Without::Nth(3)), // Version Reset
+        (Mode::ShadowX, Kind::Journal, Without::Nth(0)),
+        (Mode::ShadowX, Kind::Journal, Without::Nth(1)),
+        (Mode::ShadowX, Kind::Journal, Without::Nth(2)),
+    ];
+    for (mode, kind, without) in removals {
+        let found = campaign(Setting { without, ..Setting::of(mode, kind) }, 6000, 77);
+        assert!(found.is_err(), "nothing was found in {mode} on {kind:?} without {without:?}");
+    }
+}
+
+#[test]
+fn the_paper_as_printed_loses_transactions() {
+    for mode in [Mode::Paper, Mode::PaperX] {
+        let found = campaign(Setting::of(mode, Kind::Journal), 5000, 5);
+        let found = found.expect_err("an exchange that is not durable is overwritten");
+        let lost = found.contains("not one of") || found.contains("malformed");
+        assert!(lost || found.contains("integrity_check"), "{found}");
+    }
+}
+
+/// Workloads of which a state recovered wrongly once, long ago or in a campaign.
+#[test]
+fn what_failed_once_does_not_fail_again() {
+    let early = |mode, kind| Setting { memory: 2000, ..Setting::of(mode, kind) };
+    let failed = [
+        // Page lists were cut to the new length of a database that had become shorter.
+        (early(Mode::Shadow, Kind::Journal), 3_000_036),
+        // A Version Update before the commit named no super-journal.
+        (Setting { two: true, ..early(Mode::Shadow, Kind::Local) }, 3_000_009),
+        // A late cut by auto-vacuum threw the prepared version away.
+        (Setting::of(Mode::Strict, Kind::Journal), 1_000_007),
+    ];
+    for (setting, seed) in failed {
+        let bench = Bench::new(setting);
+        let recording = bench.record(seed);
+        let checked = bench.check(&recording, 60, &mut Random::new(seed ^ 0x5EED));
+        checked.unwrap_or_else(|e| panic!("{setting:?} seed {seed} {e}"));
+    }
+}
