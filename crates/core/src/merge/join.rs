@@ -194,9 +194,6 @@ pub(super) fn join(
         None => {
             let mut state = RowState::born(t, Stamp::ZERO);
             state.header = Header::NONE;
-            for (g, group) in state.groups.iter_mut().enumerate() {
-                group.body = Body::Kept(t.default_cell(g));
-            }
             Stored { entry: None, rid: change.rid.clone(), loc: None, state }
         }
     };
@@ -239,9 +236,12 @@ pub(super) fn join(
                 merged.columns += 1;
                 news = true;
             }
+            if !register.counts.is_empty() {
+                fits(t, unit, register)?;
+                state::join_base(group, register.stamp, &register.cell);
+            }
             let counts = register.counts.iter();
             if counts.filter(|count| join_count(&mut group.counts, count)).count() > 0 {
-                fits(t, unit, register)?;
                 merged.columns += 1;
                 news = true;
             }
@@ -257,6 +257,14 @@ pub(super) fn join(
         if join_piece(Lookup { conn, meta, catalog }, t, &mut stored, &piece)? {
             merged.columns += 1;
             news = true;
+        }
+    }
+    if !known {
+        // What the sender did not write, its schema lacks: there the row has its defaults.
+        for (g, group) in stored.state.groups.iter_mut().enumerate() {
+            if group.body == Body::Shown {
+                group.body = Body::Kept(t.default_cell(g));
+            }
         }
     }
     Ok(news.then_some(Joined { stored, old, former }))

@@ -12,7 +12,7 @@ mod segment;
 pub mod stash;
 mod waits;
 
-pub use overlay::overlay;
+pub use overlay::{join_base, overlay};
 pub use segment::{COLUMNS as SEGMENT_COLUMNS, Runs, Segment};
 pub use waits::{
     Waits, any_conflict, anyone_waits, awaited, kept_references, record_conflict, record_waits,

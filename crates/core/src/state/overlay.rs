@@ -9,7 +9,7 @@ use super::stash::Piece;
 use super::{Body, GroupState};
 use crate::catalog::Tracked;
 use synqlite_wire::counter::join_count;
-use synqlite_wire::{Cell, Value};
+use synqlite_wire::{Cell, Stamp, Value};
 
 /// Joins `piece` into group `g` of the table. `before` gives what the group holds so far. Returns
 /// whether the piece was news.
@@ -24,7 +24,8 @@ pub fn overlay<E>(
     let nos: Vec<u32> = of.columns.iter().map(|&c| t.column_nos[c]).collect();
     let keys: Vec<&String> = of.foreign_keys.iter().map(|&f| &t.key_names[f]).collect();
     let mut counted = false;
-    if piece.columns == nos {
+    if piece.columns == nos && !piece.counts.is_empty() {
+        join_base(group, piece.stamp, &piece.cell);
         for count in &piece.counts {
             counted |= join_count(&mut group.counts, count);
         }
@@ -61,4 +62,16 @@ pub fn overlay<E>(
     *group = GroupState { body: Body::Kept(cell), counts, ..GroupState::shown(piece.stamp) };
     group.set_column_stamps(stamps);
     Ok(true)
+}
+
+/// Joins the base of a counter that nobody has written, neither here nor where `cell` comes from: what
+/// was counted there was counted over that. A row that was inserted counts from nothing, a column that
+/// was added from its default; where sites disagree on which, nothing is the base.
+pub fn join_base(group: &mut GroupState, stamp: Stamp, cell: &Cell) {
+    if !stamp.is_zero() || !group.stamp.is_zero() {
+        return;
+    }
+    if group.counts.is_empty() || cell.values.iter().all(Value::is_null) {
+        group.body = Body::Kept(cell.clone());
+    }
 }

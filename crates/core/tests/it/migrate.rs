@@ -394,3 +394,27 @@ fn mig_a_counter_travels_through_old_sites() {
     }
     agree(&mut [&mut a, &mut b, &mut c]);
 }
+
+#[test]
+fn mig_a_counter_counts_from_its_default_or_from_nothing() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, T);
+    let add = "ALTER TABLE t ADD COLUMN n INTEGER NOT NULL DEFAULT 5";
+    a.run(add);
+    a.replica.set_policies(&[("t.n".to_owned(), "counter".to_owned())]).unwrap();
+    a.run("UPDATE t SET n = n + 1; INSERT INTO t(id, n) VALUES ('new', 2)");
+    b.pull(&mut a);
+    b.run(add);
+    b.replica.fold().unwrap();
+    let mut c = world.clone_site(&mut b, "c");
+    a.run("INSERT INTO t(id, n) VALUES ('newer', 3)");
+    c.pull(&mut a);
+    c.run("UPDATE t SET n = n + 10");
+    settle(&mut a, &mut b);
+    settle(&mut b, &mut c);
+    settle(&mut a, &mut b);
+    for site in [&a, &b, &c] {
+        assert_eq!(site.rows("SELECT id, n FROM t ORDER BY id"), ["k|16", "new|12", "newer|13"]);
+    }
+    agree(&mut [&mut a, &mut b, &mut c]);
+}
