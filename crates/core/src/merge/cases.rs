@@ -339,7 +339,8 @@ impl<'a> Cases<'a> {
         columns.iter().map(value).collect()
     }
 
-    fn load_entry(&mut self, no: u32, entry: i64) -> Result<()> {
+    /// Adds the row of an entry of the table numbered `no`.
+    pub fn load_entry(&mut self, no: u32, entry: i64) -> Result<()> {
         let Lookup { conn, meta, catalog } = self.lookup;
         let Some(table) = catalog.position_of_no(no) else { return Ok(()) };
         if let Some(stored) = state::entry_by_id(conn, meta, &catalog.tables[table], entry)? {

@@ -274,14 +274,16 @@ impl Show<'_, '_> {
         round.ids = self.numbers(&round, &live)?;
         self.display(&mut round, &live, &BTreeMap::new())?;
         let mut news = self.dangling(&round, &live)?;
-        if self.judged {
-            for &at in live.iter().filter(|at| !news.contains_key(at)).collect::<Vec<_>>() {
-                let case = &self.cases.list[at];
-                let row = &round.rows[&at];
-                let t = &self.cases.catalog().tables[case.table];
-                if case.old.as_ref() != Some(row) && !self.cases.judge.row(t, row)?.valid {
-                    news.insert(at, conflict("row_constraint", "", None));
-                }
+        for &at in &live {
+            let (case, row) = (&self.cases.list[at], &round.rows[&at]);
+            let t = &self.cases.catalog().tables[case.table];
+            // SQLite would give a number of its own to a row whose integer key has become NULL.
+            let numberless = t.table.rowid_alias().is_some_and(|c| row[c].is_null());
+            let judged = self.judged && case.old.as_ref() != Some(row);
+            if !news.contains_key(&at)
+                && (numberless || judged && !self.cases.judge.row(t, row)?.valid)
+            {
+                news.insert(at, conflict("row_constraint", "", None));
             }
         }
         let mut fallbacks = BTreeMap::new();

@@ -119,7 +119,7 @@ impl Count {
             }
         }
         let all = self.same + self.different + self.beyond;
-        if all % 100 == 0 {
+        if all.is_multiple_of(100) {
             let rate = all as f64 / start.elapsed().as_secs_f64();
             let Count { same, different, .. } = self;
             println!("{all}: {same} the same, {different} different; {rate:.1} histories/s");
