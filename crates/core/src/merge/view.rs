@@ -86,6 +86,9 @@ fn grow(cases: &mut Cases<'_>, view: &View, judged: bool) -> Result<()> {
         }
     }
     for (table, u, key) in &view.wanted {
+        if !cases.first_asked(*table, *u, &key.canonical) {
+            continue;
+        }
         let index = &catalog.tables[*table].table.uniques[*u];
         cases.holder(*table, index, key)?;
         cases.waiting_for_key(*table, &index.name, &key.canonical)?;
