@@ -56,6 +56,29 @@ impl Replica {
     }
 }
 
+impl Replica {
+    /// [`Replica::verify`], and works out anew what every row shows, from the states of all (R-MAT).
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if there are writes that are not folded yet: they are no part of the states.
+    pub fn verify_full(&self) -> Result<Vec<String>> {
+        let mut problems = self.verify()?;
+        if !problems.is_empty() {
+            return Ok(problems);
+        }
+        let differences = self.read(|conn, meta, loaded| {
+            if self.unfolded(1)? > 0 {
+                let why = "there are writes that are not folded yet; run synqlite fold first";
+                return Err(Error::Refused(why.into()));
+            }
+            crate::merge::differences(conn, meta, &loaded.catalog, &Policies::load(conn)?)
+        })?;
+        let sentence = |(table, row, what)| format!("table {table}, row {row}: {what}");
+        problems.extend(differences.into_iter().map(sentence));
+        Ok(problems)
+    }
+}
+
 #[derive(Default)]
 struct Findings {
     problems: Vec<String>,

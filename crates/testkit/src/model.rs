@@ -182,6 +182,10 @@ fn play(
             turn.done = world.play(step)?;
             for at in [step.site, *from] {
                 let site = &world.sites[at];
+                let problems = site.replica.verify_full()?;
+                if !problems.is_empty() {
+                    return Err(format!("site {at}: {}", problems.join("; ")).into());
+                }
                 let mut shown = site.rows()?;
                 shown.extend(site.conflicts()?);
                 turn.shown.push((at, shown));

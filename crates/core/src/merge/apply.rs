@@ -210,8 +210,8 @@ fn save(
             continue;
         }
         let recorded = || match item.stored.entry {
-            Some(entry) => state::recorded(conn, entry),
-            None => Ok(false),
+            Some(entry) => Ok(state::conflict(conn, entry)?.is_some()),
+            None => Ok::<_, Error>(false),
         };
         if item.news || item.unsaved || item.conflict.is_some() || recorded()? {
             let entry = state::put(conn, meta, t, &item.stored, item.news.then_some(position))?;

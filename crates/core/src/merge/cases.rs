@@ -14,7 +14,7 @@ use crate::refs::Lookup;
 use crate::schema::{Action, Identity, UniqueIndex};
 use crate::state::{self, Body, GroupState, Stored};
 use rusqlite::params;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use synqlite_wire::key::{Collation, KeyPart, encode, normalise};
 use synqlite_wire::{Cell, Header, Rid, Stamp, Value};
 
@@ -98,6 +98,8 @@ pub(super) struct Cases<'a> {
     contested: bool,
     /// Cases up to here have been asked for their neighbours.
     asked: usize,
+    /// Unique keys whose rows are cases: (table, index, key).
+    keys: HashSet<(usize, usize, Vec<u8>)>,
 }
 
 impl<'a> Cases<'a> {
@@ -105,8 +107,9 @@ impl<'a> Cases<'a> {
         let judge = Judge::new(lookup.conn)?;
         let waits = state::anyone_waits(lookup.conn)?;
         let contested = state::any_conflict(lookup.conn)?;
+        let keys = HashSet::new();
         let (list, index, asked) = (vec![], HashMap::new(), 0);
-        Ok(Cases { lookup, policies, judge, list, index, waits, contested, asked })
+        Ok(Cases { lookup, policies, judge, list, index, waits, contested, asked, keys })
     }
 
     pub fn catalog(&self) -> &'a Catalog {
@@ -343,7 +346,8 @@ impl<'a> Cases<'a> {
         columns.iter().map(value).collect()
     }
 
-    fn load_entry(&mut self, no: u32, entry: i64) -> Result<()> {
+    /// Adds the row of an entry of the table numbered `no`.
+    pub fn load_entry(&mut self, no: u32, entry: i64) -> Result<()> {
         let Lookup { conn, meta, catalog } = self.lookup;
         let Some(table) = catalog.position_of_no(no) else { return Ok(()) };
         if let Some(stored) = state::entry_by_id(conn, meta, &catalog.tables[table], entry)? {
@@ -381,6 +385,11 @@ impl<'a> Cases<'a> {
         let group = t.table.columns[alias].group;
         let i = t.table.groups[group].columns.iter().position(|&c| c == alias)?;
         self.list[at].cells[group].values[i].as_integer()
+    }
+
+    /// Whether nobody has asked yet which rows have or want a unique key.
+    pub fn first_asked(&mut self, table: usize, index: usize, key: &[u8]) -> bool {
+        self.keys.insert((table, index, key.to_vec()))
     }
 
     /// Adds the visible row that has a key which a case wants.

@@ -8,7 +8,7 @@ use crate::schema::{Collation, UniqueIndex, quote};
 use crate::sqlvalue::{Bind, values};
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
 use std::cell::RefCell;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use synqlite_wire::Value;
 use synqlite_wire::key::{KeyPart, encode, normalise};
 
@@ -35,13 +35,16 @@ pub(super) struct Judge<'a> {
     main: &'a Connection,
     scratch: Connection,
     made: RefCell<HashSet<u32>>,
+    /// Verdicts by table and row: a view is computed several times, of mostly the same rows.
+    known: RefCell<HashMap<(u32, Vec<u8>), Verdict>>,
 }
 
 impl<'a> Judge<'a> {
     pub fn new(main: &'a Connection) -> Result<Judge<'a>> {
         let scratch = Connection::open_in_memory()?;
         scratch.execute_batch("PRAGMA foreign_keys=OFF")?;
-        Ok(Judge { main, scratch, made: RefCell::default() })
+        scratch.set_prepared_statement_cache_capacity(256);
+        Ok(Judge { main, scratch, made: RefCell::default(), known: RefCell::default() })
     }
 
     fn make(&self, t: &Tracked) -> Result<()> {
@@ -56,6 +59,16 @@ impl<'a> Judge<'a> {
 
     /// Judges a row of stored columns.
     pub fn row(&self, t: &Tracked, row: &[Value]) -> Result<Verdict> {
+        let bytes = encode(&row.iter().cloned().map(KeyPart::Value).collect::<Vec<_>>());
+        if let Some(verdict) = self.known.borrow().get(&(t.no, bytes.clone())) {
+            return Ok(verdict.clone());
+        }
+        let verdict = self.ask(t, row)?;
+        self.known.borrow_mut().insert((t.no, bytes), verdict.clone());
+        Ok(verdict)
+    }
+
+    fn ask(&self, t: &Tracked, row: &[Value]) -> Result<Verdict> {
         self.make(t)?;
         let table = quote(&t.table.name);
         self.scratch.prepare_cached(&format!("DELETE FROM {table}"))?.execute([])?;
@@ -69,7 +82,16 @@ impl<'a> Judge<'a> {
                 let keys = uniques.iter().map(|u| self.key(t, u)).collect::<Result<_>>()?;
                 Ok(Verdict { valid: true, keys })
             }
-            Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation) => {
+            Err(e)
+                if matches!(
+                    e.sqlite_error_code(),
+                    // What is no integer is refused as a mismatch where an integer key is due.
+                    Some(
+                        rusqlite::ErrorCode::ConstraintViolation
+                            | rusqlite::ErrorCode::TypeMismatch
+                    )
+                ) =>
+            {
                 Ok(Verdict { valid: false, keys: vec![None; uniques.len()] })
             }
             Err(e) => Err(e.into()),

@@ -12,6 +12,7 @@
 //! The first try trusts that no unique key and no row constraint stands in the way; SQLite says if
 //! one does, and then the view is computed again with every key heard (R-UNIQ).
 
+mod anew;
 mod apply;
 mod cases;
 mod compensate;
@@ -24,6 +25,7 @@ mod unique;
 mod view;
 mod words;
 
+pub(crate) use anew::differences;
 pub(crate) use compensate::{Wrote, compensate, reshow};
 pub(crate) use join::join_piece;
 pub(crate) use words::{describe, text};

@@ -86,6 +86,9 @@ fn grow(cases: &mut Cases<'_>, view: &View, judged: bool) -> Result<()> {
         }
     }
     for (table, u, key) in &view.wanted {
+        if !cases.first_asked(*table, *u, &key.canonical) {
+            continue;
+        }
         let index = &catalog.tables[*table].table.uniques[*u];
         cases.holder(*table, index, key)?;
         cases.waiting_for_key(*table, &index.name, &key.canonical)?;
@@ -274,14 +277,16 @@ impl Show<'_, '_> {
         round.ids = self.numbers(&round, &live)?;
         self.display(&mut round, &live, &BTreeMap::new())?;
         let mut news = self.dangling(&round, &live)?;
-        if self.judged {
-            for &at in live.iter().filter(|at| !news.contains_key(at)).collect::<Vec<_>>() {
-                let case = &self.cases.list[at];
-                let row = &round.rows[&at];
-                let t = &self.cases.catalog().tables[case.table];
-                if case.old.as_ref() != Some(row) && !self.cases.judge.row(t, row)?.valid {
-                    news.insert(at, conflict("row_constraint", "", None));
-                }
+        for &at in &live {
+            let (case, row) = (&self.cases.list[at], &round.rows[&at]);
+            let t = &self.cases.catalog().tables[case.table];
+            // SQLite would give a number of its own to a row whose integer key has become NULL.
+            let numberless = t.table.rowid_alias().is_some_and(|c| row[c].is_null());
+            let judged = self.judged && case.old.as_ref() != Some(row);
+            if !news.contains_key(&at)
+                && (numberless || judged && !self.cases.judge.row(t, row)?.valid)
+            {
+                news.insert(at, conflict("row_constraint", "", None));
             }
         }
         let mut fallbacks = BTreeMap::new();

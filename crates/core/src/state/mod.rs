@@ -15,8 +15,8 @@ mod waits;
 pub use overlay::{join_base, overlay};
 pub use segment::{COLUMNS as SEGMENT_COLUMNS, Runs, Segment};
 pub use waits::{
-    Waits, any_conflict, anyone_waits, awaited, kept_references, record_conflict, record_waits,
-    recorded, revived, table_of_entry,
+    Waits, any_conflict, anyone_waits, awaited, conflict, kept_references, record_conflict,
+    record_waits, revived, table_of_entry,
 };
 
 use crate::catalog::{Loc, Tracked};

@@ -71,10 +71,11 @@ pub fn table_of_entry(conn: &Connection, entry: i64) -> Result<Option<u32>> {
     Ok(conn.prepare_cached(sql)?.query_row([entry], |row| row.get(0)).optional()?)
 }
 
-/// Whether a conflict is recorded for the row of an entry.
-pub fn recorded(conn: &Connection, entry: i64) -> Result<bool> {
-    let sql = "SELECT kind IS NOT NULL FROM synqlite_row WHERE id = ?1";
-    Ok(conn.prepare_cached(sql)?.query_row([entry], |row| row.get(0))?)
+/// Kind and constraint of the conflict that is recorded for the row of an entry.
+pub fn conflict(conn: &Connection, entry: i64) -> Result<Option<(String, String)>> {
+    let sql = "SELECT kind, cons FROM synqlite_row WHERE id = ?1 AND kind IS NOT NULL";
+    let mut statement = conn.prepare_cached(sql)?;
+    Ok(statement.query_row([entry], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
 }
 
 /// Entries of the deleted rows of a table that are shown because others refer to them (R-PROTECT).

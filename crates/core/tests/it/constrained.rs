@@ -98,6 +98,7 @@ fn fold(seen: &mut Seen) {
     let after = dump(&site.app);
     let lost: Vec<_> = before.difference(&after).filter(|row| !aside.contains(*row)).collect();
     assert!(lost.is_empty(), "a fold took back {lost:?}, now {after:?}");
+    assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
     let back: Vec<_> = after.difference(&before).filter(|row| seen.shown.contains(*row)).collect();
     assert!(back.is_empty(), "a fold brought back {back:?}");
     seen.shown = after;

@@ -274,3 +274,17 @@ fn a_row_that_refers_to_itself_follows_itself() {
     agree(&mut a, &mut b, &["n"]);
     assert_eq!(a.rows("SELECT up FROM n WHERE k = 'z'"), ["y"]);
 }
+
+/// An integer key that a foreign key's action would set to NULL would get a number of SQLite's.
+#[test]
+fn an_integer_key_never_becomes_null() {
+    let schema = "CREATE TABLE p(id INTEGER PRIMARY KEY);
+                  CREATE TABLE d(id INTEGER PRIMARY KEY REFERENCES p(id) ON DELETE SET NULL);
+                  INSERT INTO p VALUES(1), (2)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("INSERT INTO d VALUES(2)");
+    b.run("DELETE FROM p WHERE id = 2");
+    agree(&mut a, &mut b, &["p", "d"]);
+    assert_eq!(a.rows("SELECT * FROM d"), [""; 0]);
+    assert_eq!(a.replica.conflicts().unwrap()[0].kind, "row_constraint");
+}

@@ -1,5 +1,6 @@
 //! Laws and campaigns in their short form; `docs/testing.md` names the long ones.
 
+mod constraints;
 mod crash;
 mod laws;
 mod seeds;

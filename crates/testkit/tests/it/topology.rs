@@ -6,6 +6,7 @@ use rusqlite::Connection;
 use synqlite_testkit::families::{Context, FAMILIES, Family};
 use synqlite_testkit::history::{Action, START_MS, Step, settling};
 use synqlite_testkit::random::Random;
+use synqlite_testkit::shapes::SHAPES;
 use synqlite_testkit::world::{Result, World, rows};
 use synqlite_wire::RowChange;
 
@@ -120,22 +121,34 @@ fn changes_travel_along_a_chain_and_through_a_site_that_only_relays() {
 /// INV-LOCAL before any synchronization: a replica shows what a plain database shows.
 #[test]
 fn a_replica_shows_what_a_plain_database_shows() {
-    each(0..20, |seed| {
+    each(0..60, |seed| {
         let mut r = Random::new(seed);
-        let family = FAMILIES[r.index(FAMILIES.len())];
+        let family = match seed % 3 {
+            0 => FAMILIES[r.index(FAMILIES.len())],
+            _ => Family::shaped(&SHAPES[r.index(SHAPES.len())], r.any()),
+        };
         let recursive = r.one_in(2);
         let mut world = World::new(family, 1, recursive, seed)?;
         let plain = Connection::open_in_memory()?;
         let setting = if recursive { "ON" } else { "OFF" };
         plain.execute_batch(&format!(
-            "PRAGMA foreign_keys=ON; PRAGMA recursive_triggers={setting}"
+            "PRAGMA foreign_keys={}; PRAGMA recursive_triggers={setting}",
+            if family.enforces() { "ON" } else { "OFF" }
         ))?;
         plain.execute_batch(&family.schema())?;
         for n in 0..80 {
             let context = Context { site: 0, n, apart: false, onward: false };
             let sql = family.statement(&mut r, &context);
             let done = world.sites[0].run(&sql, START_MS + n as i64)?;
-            assert_eq!(plain.execute_batch(&sql).is_ok(), done, "{sql}");
+            let plainly = plain.execute_batch(&format!("BEGIN; {sql}; COMMIT")).is_ok();
+            if !plain.is_autocommit() {
+                plain.execute_batch("ROLLBACK")?;
+            }
+            assert_eq!(plainly, done, "{}: {sql}", family.name);
+            if family.enforces() && plain.prepare("PRAGMA foreign_key_check")?.exists([])? {
+                // REPLACE can leave references dangling in SQLite; a fold hides such rows.
+                return Ok(());
+            }
             if r.one_in(8) {
                 world.sites[0].replica.fold()?;
             }

@@ -1,0 +1,60 @@
+//! R-MAT: what a merge shows by looking at some rows must be what it would show by looking at all.
+//!
+//! The view is computed with every row of the database as a case, and compared with the tables and
+//! the records. Nothing is written. It takes the memory and the time that all rows take.
+
+use super::cases::Cases;
+use super::words::describe;
+use super::{Merged, view};
+use crate::Result;
+use crate::catalog::{Catalog, Loc};
+use crate::meta::Meta;
+use crate::policy::Policies;
+use crate::refs::Lookup;
+use crate::state;
+use rusqlite::Connection;
+
+/// Where the tables and the records are not what all states together mean: (table, row, what). The
+/// journal must be empty.
+pub(crate) fn differences(
+    conn: &Connection,
+    meta: &Meta,
+    catalog: &Catalog,
+    policies: &Policies,
+) -> Result<Vec<(String, String, &'static str)>> {
+    let mut cases = Cases::new(Lookup { conn, meta, catalog }, policies)?;
+    for (table, t) in catalog.tables.iter().enumerate() {
+        let loc = crate::catalog::loc_sql(&t.table, "o.");
+        let mut statement = conn.prepare(&format!("SELECT {loc} FROM {} AS o", t.target()))?;
+        let locs = statement.query_map([], |row| row.get(0))?;
+        for loc in locs.collect::<rusqlite::Result<Vec<Loc>>>()? {
+            cases.load_at(table, &loc)?;
+        }
+        let sql = "SELECT id FROM synqlite_row WHERE tbl = ?1 AND loc IS NULL";
+        let mut statement = conn.prepare(sql)?;
+        let entries = statement.query_map([t.no], |row| row.get(0))?;
+        for entry in entries.collect::<rusqlite::Result<Vec<i64>>>()? {
+            cases.load_entry(t.no, entry)?;
+        }
+    }
+    let view = view::settle(&mut cases, true)?;
+    let mut found = Vec::new();
+    for case in view::decide(cases, view, &mut Merged::default()) {
+        let t = &catalog.tables[case.table];
+        let recorded = match case.stored.entry {
+            Some(entry) => state::conflict(conn, entry)?,
+            None => None,
+        };
+        let conflict = case.conflict.as_ref().map(|c| (c.kind.to_owned(), c.constraint.clone()));
+        let what = match (&case.old, &case.new) {
+            (None, Some(_)) => "it is hidden, but nothing stands in its way",
+            (Some(_), None) => "it is shown, but should be hidden",
+            (Some(old), Some(new)) if old != new => "it shows other values than it should",
+            _ if recorded != conflict => "the record of its conflict is not what it should be",
+            _ => continue,
+        };
+        let row = describe(t, case.old.as_deref().or(case.new.as_deref()), &case.stored.rid);
+        found.push((t.table.name.clone(), row, what));
+    }
+    Ok(found)
+}
