@@ -465,6 +465,13 @@ impl Fold<'_> {
                 let entry = written.entry(column.group).or_insert(stamp);
                 *entry = (*entry).max(stamp);
             }
+            // A reference to the row itself is to its present life, not to the former one (R-INC).
+            for fk in t.table.foreign_keys.iter().filter(|fk| fk.parent == t.table.name) {
+                let mut key = fk.columns.iter().zip(&fk.parent_columns);
+                if key.all(|(&c, &p)| new[c] == new[p] && !new[c].is_null()) {
+                    written.entry(t.table.columns[fk.columns[0]].group).or_insert(stamp);
+                }
+            }
         }
         let only_counted = written.keys().all(|&g| t.table.groups[g].counter);
         if let (Some(_), Some((old, cells)), Some(new)) =

@@ -288,3 +288,17 @@ fn an_integer_key_never_becomes_null() {
     assert_eq!(a.rows("SELECT * FROM d"), [""; 0]);
     assert_eq!(a.replica.conflicts().unwrap()[0].kind, "row_constraint");
 }
+
+/// A row that REPLACE renews refers to itself as it is now, so it is not hidden as of a former life.
+#[test]
+fn a_replaced_row_that_refers_to_itself_stays() {
+    let schema =
+        "CREATE TABLE n(id INTEGER PRIMARY KEY, up INT REFERENCES n(id) ON DELETE CASCADE, v);
+                  INSERT INTO n VALUES(101, NULL, 0), (103, 103, 0)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("PRAGMA recursive_triggers=ON; INSERT OR REPLACE INTO n VALUES(103, 103, 9)");
+    a.replica.fold().unwrap();
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    agree(&mut a, &mut b, &["n"]);
+    assert_eq!(b.rows("SELECT v FROM n WHERE id = 103"), ["9"]);
+}
