@@ -10,7 +10,7 @@
 
 use crate::disk::Sync;
 use crate::error::{Context, Error, Result};
-use crate::image::{self, Header, Image, POISON};
+use crate::image::{self, Header, Image, MARKED};
 use crate::mode::Evidence;
 use crate::pair::{self, Pair, wrote};
 use crate::paper;
@@ -189,7 +189,7 @@ impl Transaction {
         }
         let ready = self.ready.as_mut().ok_or(Error::Busy)?;
         if !ready.poisoned && pair.mode.is_safe() {
-            pair.disk.write(pair.shadow(), 0, POISON).writing("marking the shadow")?;
+            image::mark(pair.disk.as_ref(), pair.shadow())?;
             ready.poisoned = true;
         }
         Ok(ready)
@@ -253,7 +253,8 @@ impl Transaction {
             ready.update_version(pair, &trailer)?;
         }
         trailer.pages = self.write_pages(pair, &trailer.here)?;
-        disk.write(pair.shadow(), 0, &header[..16]).writing("writing the header of the shadow")?;
+        disk.write(pair.shadow(), 0, &header[..MARKED])
+            .writing("writing the header of the shadow")?;
         if !updates_version {
             image::write_trailer(disk, pair.shadow(), &trailer)?;
         }
@@ -290,7 +291,7 @@ impl Transaction {
                 let in_memory = self.pages.range(..=at).next_back();
                 let in_memory = in_memory.is_some_and(|(s, page)| s + page.len() as u64 > at);
                 if in_memory || !self.spilled.run(at, at + length).1 {
-                    let skip = if at == 0 { POISON.len().min(piece.len()) } else { 0 };
+                    let skip = if at == 0 { MARKED.min(piece.len()) } else { 0 };
                     let to = at + skip as u64;
                     pair.disk.write(pair.shadow(), to, &piece[skip..]).writing("writing a page")?;
                 }

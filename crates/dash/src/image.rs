@@ -14,7 +14,10 @@ const CHUNK: u64 = 32 << 10;
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// What stands there instead while a shadow is written, so that a program that still has that file
 /// open from the time when it was the database takes it for none.
-pub(crate) const POISON: &[u8; 16] = b"SynQDash writing";
+const POISON: &[u8; 16] = b"SynQDash writing";
+/// How far the mark of a shadow that is being written reaches: to the end of the change counter.
+/// While the counter stays the same, a program trusts the pages in its cache and looks at no header.
+pub(crate) const MARKED: usize = 28;
 /// How much is copied at once.
 const COPY: u64 = 64 << 10;
 
@@ -154,8 +157,20 @@ pub(crate) fn label(pair: [u8; 16], version: u64, size: u64, counter: u32) -> Tr
     Trailer { pair, version, id: 0, after: 0, size, counter, wrote, here, pages, commits_with }
 }
 
+/// Marks a file as being written, until somebody writes its first [`MARKED`] bytes.
+pub(crate) fn mark(disk: &dyn Disk, file: &Handle) -> Result<()> {
+    let mut head = [0; MARKED];
+    read_up_to(file, &mut head, 0).reading("reading the header of the shadow")?;
+    // A dead writer may have marked it already, and twice inverted is what it was.
+    if &head[..16] != POISON {
+        head[..16].copy_from_slice(POISON);
+        head[24..].iter_mut().for_each(|byte| *byte = !*byte);
+    }
+    disk.write(file, 0, &head).writing("marking the shadow")
+}
+
 /// Makes `to` equal to `from` within `ranges`, of which nothing lies behind `size`; the header comes
-/// last and the poison first, so that `to` is taken for no database meanwhile. Bytes that are equal
+/// last and the mark first, so that `to` is taken for no database meanwhile. Bytes that are equal
 /// already are not written, unless `forced`: after a failed synchronization nobody knows whether
 /// what the page cache holds will ever reach the device.
 pub(crate) fn copy(
@@ -165,10 +180,10 @@ pub(crate) fn copy(
     ranges: &Ranges,
     forced: bool,
 ) -> Result<()> {
-    let mut head = [0; 16];
+    let mut head = [0; MARKED];
     let got = read_up_to(from, &mut head, 0).reading("reading a database header")?;
     if got > 0 {
-        disk.write(to, 0, POISON).writing("marking the shadow")?;
+        mark(disk, to)?;
     }
     let (mut old, mut new) = (vec![0; COPY as usize], vec![0; COPY as usize]);
     for (start, end) in ranges.iter() {
@@ -179,7 +194,7 @@ pub(crate) fn copy(
                 let from = page * trailer::LENGTH as usize;
                 let equal = there >= from + bytes.len() && &old[from..from + bytes.len()] == bytes;
                 if forced || !equal {
-                    let skip = if at == 0 && page == 0 { 16.min(bytes.len()) } else { 0 };
+                    let skip = if at == 0 && page == 0 { got.min(MARKED) } else { 0 };
                     let to_offset = at + (from + skip) as u64;
                     disk.write(to, to_offset, &bytes[skip..]).writing("writing the shadow")?;
                 }
