@@ -17,6 +17,8 @@ pub enum Op {
     SetLen(u64, u64),
     /// A synchronization of a file.
     Sync(u64, Sync),
+    /// A synchronization of a file that failed: what was written before may never reach the device.
+    SyncFailed(u64),
     /// A synchronization of the folder.
     SyncFolder,
     /// Two names get these files.
@@ -171,7 +173,10 @@ impl Disk for Lab {
     }
 
     fn sync(&self, of: &Handle, how: Sync) -> io::Result<()> {
-        self.step(false)?;
+        if let Err(error) = self.step(false) {
+            self.note(Op::SyncFailed(of.identity));
+            return Err(error);
+        }
         self.note(Op::Sync(of.identity, how));
         if self.is_real() { Machine.sync(of, how) } else { Ok(()) }
     }
