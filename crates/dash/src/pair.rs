@@ -344,6 +344,13 @@ impl Pair {
             true => self.disk.exchange(&self.names.main, &self.names.shadow),
             false => paper::rename_thrice(self.disk.as_ref(), &self.names),
         };
+        if done.as_ref().is_err_and(|e| e.kind() == std::io::ErrorKind::InvalidInput) {
+            return Err(Error::Refused(format!(
+                "the file system of {} cannot exchange two names; open it without vfs=dash, with \
+                 journal_mode DELETE",
+                self.names.main.display()
+            )));
+        }
         done.when("exchanging the database and its shadow", ffi::SQLITE_IOERR_WRITE)
     }
 }

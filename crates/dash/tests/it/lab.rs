@@ -42,6 +42,8 @@ pub enum Fault {
     Error,
     /// This operation and all later ones are never done: the process is dead.
     Dead,
+    /// The file system cannot exchange names.
+    NoExchange,
 }
 
 #[derive(Debug, Default)]
@@ -189,6 +191,9 @@ impl Disk for Lab {
 
     fn exchange(&self, a: &Path, b: &Path) -> io::Result<()> {
         self.step(false)?;
+        if matches!(self.state().fault, Some((_, Fault::NoExchange))) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         Machine.exchange(a, b)?;
         let number = |path| self.identity_at(path).map(|n| (name(path), n.unwrap_or_default()));
         self.note(Op::Exchange([number(a)?, number(b)?]));
