@@ -358,7 +358,7 @@ fn duplication(found: &Found<'_, '_>, style: Style) -> String {
             found.median("T5", label, &named(percent), |p| Some(p.transactions as f64 / p.wall))
         };
         let written = |percent: u32| {
-            Some(found.group("T5", label)?.row(Engine::Plain, &named(percent))?.written_kb?)
+            found.group("T5", label)?.row(Engine::Plain, &named(percent))?.written_kb
         };
         let mut cells: Vec<String> = DUPLICATION.iter().map(|p| cell(rate(*p))).collect();
         let loss = rate(0).zip(rate(100)).map(|(none, all)| (1.0 - none / all) * 100.0);
