@@ -320,6 +320,11 @@ impl Pair {
     /// Writes the durable part of the registry.
     pub(crate) fn register(&self, durable: &Durable, durably: bool) -> Result<()> {
         let written = durable.write(self.disk.as_ref(), &self.registry, durably);
+        if written.is_err() {
+            // The device may have none of it. Whoever writes next has to begin the session anew.
+            let unknown = Durable { state: State::MainOnly, ..durable.clone() };
+            let _ = unknown.write(self.disk.as_ref(), &self.registry, false);
+        }
         written.writing("writing the registry")
     }
 
