@@ -183,9 +183,7 @@ impl Replica {
 
     /// How many writes wait to be folded; counts no further than `most`.
     pub fn unfolded(&self, most: i64) -> Result<i64> {
-        let sql = "SELECT count(*) FROM (SELECT 1 FROM synqlite_journal LIMIT ?1)";
-        let count = self.conn.prepare_cached(sql)?.query_row([most], |row| row.get(0));
-        count.map_err(|e| Error::from(e).on(&self.path))
+        self.read(|conn, _, loaded| crate::journal::waiting(conn, &loaded.catalog, most))
     }
 
     /// A number that changes when another connection writes to the database.

@@ -67,7 +67,7 @@ impl Replica {
             return Ok(problems);
         }
         let differences = self.read(|conn, meta, loaded| {
-            if self.unfolded(1)? > 0 {
+            if crate::journal::waiting(conn, &loaded.catalog, 1)? > 0 {
                 let why = "there are writes that are not folded yet; run synqlite fold first";
                 return Err(Error::Refused(why.into()));
             }

@@ -131,9 +131,7 @@ pub(super) fn unnoticed(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<W
         if known.contains(loc) {
             window.changed.insert(loc.clone(), changed(loc, written.clone()));
         } else {
-            let written = BTreeMap::new();
-            let born = Born { at: 0, since: 0, written, replaces: None };
-            window.born.insert(loc.clone(), born);
+            window.born.insert(loc.clone(), Born::at(0));
         }
     }
     for loc in known.difference(&there) {
