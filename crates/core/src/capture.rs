@@ -30,9 +30,9 @@
 //! column only inside a subquery whose *outer* scope offers a row of the same name: once the column
 //! is gone, its name resolves there, the trigger stays valid and the application goes on.
 
-use crate::Result;
-use crate::catalog::{Tracked, loc_sql};
+use crate::catalog::{Catalog, Tracked, loc_sql};
 use crate::schema::{Action, Collation, ForeignKey, TableKind, UniqueIndex, quote};
+use crate::{Result, state};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -148,12 +148,39 @@ pub fn columns_of(delete_trigger: &str) -> BTreeMap<u32, String> {
     numbers.map_while(|no| Some((no.parse().ok()?, names.next()?))).collect()
 }
 
-/// Creates the capture objects of one table.
+/// Creates the capture objects of one table, all but the trigger before inserts: see [`guard`].
 pub fn install(conn: &Connection, t: &Tracked) -> Result<()> {
-    for (_, sql) in objects(t) {
-        conn.execute_batch(&sql)?;
+    let guard = own_name("replace", t.no);
+    for (_, sql) in objects(t).iter().filter(|(name, _)| *name != guard) {
+        conn.execute_batch(sql)?;
     }
     Ok(())
+}
+
+/// Creates the trigger before inserts that notes rows which REPLACE may displace, where it is missing.
+/// A table of which no row is known yet does without: whatever is displaced there, nobody else has
+/// seen, and a first load is to cost as little as can be.
+pub fn guard(conn: &Connection, catalog: &Catalog) -> Result<()> {
+    let sql = "SELECT name FROM main.sqlite_master WHERE type = 'trigger' \
+               AND name LIKE 'synqlite\\_replace\\_%' ESCAPE '\\'";
+    let mut statement = conn.prepare_cached(sql)?;
+    let present: BTreeSet<String> =
+        statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    for t in &catalog.tables {
+        let guard = own_name("replace", t.no);
+        if !present.contains(&guard)
+            && state::any_row(conn, t.no)?
+            && let Some((_, sql)) = objects(t).iter().find(|(name, _)| *name == guard)
+        {
+            conn.execute_batch(sql)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a table may lack the object `name`.
+pub fn may_lack(conn: &Connection, t: &Tracked, name: &str) -> Result<bool> {
+    Ok(name == own_name("replace", t.no) && !state::any_row(conn, t.no)?)
 }
 
 /// Column `ev` of an entry.
@@ -177,8 +204,7 @@ fn insert_entry(t: &Tracked) -> (String, String) {
          ORDER BY seq DESC LIMIT 1) IS NOT 1"
     );
     let last = format!("(SELECT max({}) FROM {})", quote(rowid), quote(&t.table.name));
-    let entry =
-        format!("INSERT INTO synqlite_journal(ev,a,b,at) VALUES({ev},{loc},{last},{NOW})");
+    let entry = format!("INSERT INTO synqlite_journal(ev,a,b,at) VALUES({ev},{loc},{last},{NOW})");
     (when, entry)
 }
 

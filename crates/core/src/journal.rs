@@ -22,12 +22,45 @@ pub type Millis = i64;
 /// Net change of one table.
 #[derive(Debug, Default)]
 pub struct Window {
-    /// Rows that came into being, by where they are now.
+    /// Rows that were inserted and not touched since, by rowid.
+    pub appended: Vec<Run>,
+    /// Other rows that came into being, by where they are now.
     pub born: BTreeMap<Loc, Born>,
     /// Rows that were there at the last fold and still are, by where they were.
     pub changed: BTreeMap<Loc, Changed>,
     /// Rows that were there at the last fold and are gone, by where they were.
     pub gone: BTreeMap<Loc, Gone>,
+}
+
+/// Rows `lo..=hi`, all there, inserted at `at`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// First rowid.
+    pub lo: i64,
+    /// Last rowid.
+    pub hi: i64,
+    /// When.
+    pub at: Millis,
+}
+
+impl Run {
+    /// How many rows it is.
+    pub fn len(&self) -> u64 {
+        self.hi.abs_diff(self.lo) + 1
+    }
+
+    /// Puts runs of different rows in order and joins those that follow each other.
+    fn joined(mut runs: Vec<Run>) -> Vec<Run> {
+        runs.sort_unstable_by_key(|run| run.lo);
+        runs.dedup_by(|next, run| {
+            let follows = run.at == next.at && run.hi.checked_add(1) == Some(next.lo);
+            if follows {
+                run.hi = next.hi;
+            }
+            follows
+        });
+        runs
+    }
 }
 
 /// A row inserted since the last fold.
@@ -112,9 +145,20 @@ pub struct Gone {
 pub type Written = BTreeMap<u32, Millis>;
 
 impl Window {
+    /// The same window with every new row by itself.
+    pub fn expanded(mut self) -> Window {
+        for run in std::mem::take(&mut self.appended) {
+            self.born.extend((run.lo..=run.hi).map(|rowid| (Loc::Row(rowid), Born::at(run.at))));
+        }
+        self
+    }
+
     /// Whether nothing changed.
     pub fn is_empty(&self) -> bool {
-        self.born.is_empty() && self.changed.is_empty() && self.gone.is_empty()
+        self.appended.is_empty()
+            && self.born.is_empty()
+            && self.changed.is_empty()
+            && self.gone.is_empty()
     }
 }
 
@@ -225,7 +269,8 @@ impl Replay {
         let Loc::Row(rowid) = loc else { return None };
         let mark = self.marks.of(*rowid)?;
         let left = self.left.get(loc);
-        (!self.slots.contains_key(loc) && left.is_none_or(|left| *left < mark.seq)).then_some(mark.at)
+        (!self.slots.contains_key(loc) && left.is_none_or(|left| *left < mark.seq))
+            .then_some(mark.at)
     }
 
     fn leave(&mut self, loc: Loc) {
@@ -423,8 +468,8 @@ fn settle(conn: &Connection, t: &Tracked, mut replay: Replay) -> Result<Window> 
         }
         replay.rivals.insert(loc, marks);
     }
-    let mut window = Window { born: unnoted(conn, t, &replay)?, ..Window::default() };
-    window.gone = replay.gone;
+    let appended = unnoted(conn, t, &replay)?;
+    let mut window = Window { gone: replay.gone, ..Window::default() };
     for (loc, slot) in replay.slots {
         match slot {
             Slot::New(born) => {
@@ -439,25 +484,36 @@ fn settle(conn: &Connection, t: &Tracked, mut replay: Replay) -> Result<Window> 
         }
     }
     pair_replaced(conn, t, &replay.rivals, &mut window)?;
+    window.appended = appended;
+    window.born.retain(|loc, born| match loc {
+        Loc::Row(rowid) if *born == Born::at(born.at) => {
+            window.appended.push(Run { lo: *rowid, hi: *rowid, at: born.at });
+            false
+        }
+        _ => true,
+    });
+    window.appended = Run::joined(window.appended);
     Ok(window)
 }
 
 /// Rows that no entry names: they share one.
-fn unnoted(conn: &Connection, t: &Tracked, replay: &Replay) -> Result<BTreeMap<Loc, Born>> {
-    let mut born = BTreeMap::new();
+fn unnoted(conn: &Connection, t: &Tracked, replay: &Replay) -> Result<Vec<Run>> {
+    let mut runs: Vec<Run> = Vec::new();
     let (Some(lowest), Some(rowid)) = (replay.marks.lowest(), &t.table.rowid_name) else {
-        return Ok(born);
+        return Ok(runs);
     };
-    let sql = format!("SELECT {0} FROM {1} WHERE {0} > ?1", quote(rowid), t.target());
+    let sql = format!("SELECT {0} FROM {1} WHERE {0} > ?1 ORDER BY {0}", quote(rowid), t.target());
     let mut statement = conn.prepare_cached(&sql)?;
     let mut rows = statement.query([lowest])?;
     while let Some(row) = rows.next()? {
-        let loc: Loc = row.get(0)?;
-        if let Some(at) = replay.unnoted(&loc) {
-            born.insert(loc, Born::at(at));
+        let lo: i64 = row.get(0)?;
+        let Some(at) = replay.unnoted(&Loc::Row(lo)) else { continue };
+        match runs.last_mut() {
+            Some(run) if run.at == at && run.hi + 1 == lo => run.hi = lo,
+            _ => runs.push(Run { lo, hi: lo, at }),
         }
     }
-    Ok(born)
+    Ok(runs)
 }
 
 /// Milliseconds since 1970 of a Julian day.

@@ -1,5 +1,6 @@
 //! A replica: the one entrance to the engine.
 
+use crate::capture;
 use crate::catalog::Catalog;
 use crate::closed;
 use crate::env::Environment;
@@ -341,6 +342,7 @@ fn write<T>(
     let mut work = Work::begin(&tx, env.now_ms())?;
     migrate::catch_up(&mut work)?;
     let result = f(&mut work)?;
+    capture::guard(&tx, &work.catalog)?;
     work.meta.save(&tx)?;
     drop(work);
     tx.commit()?;
@@ -480,6 +482,7 @@ fn init(
     });
     let tables = tables.collect::<Result<_>>()?;
     let site = work.meta.site;
+    capture::guard(&tx, &work.catalog)?;
     work.meta.save(&tx)?;
     drop(work);
     tx.commit()?;

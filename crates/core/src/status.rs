@@ -76,10 +76,11 @@ impl Replica {
     }
 }
 
-/// Net changes of each table as the next fold will see them.
+/// Net changes of each table as the next fold will see them, every new row by itself.
 pub(crate) fn windows(conn: &Connection, loaded: &Loaded) -> Result<Vec<Window>> {
     let fresh = loaded.stale.iter().map(|(no, stale)| (*no, stale.fresh.clone())).collect();
-    journal::read_altered(conn, &loaded.catalog, &fresh)
+    let windows = journal::read_altered(conn, &loaded.catalog, &fresh)?;
+    Ok(windows.into_iter().map(Window::expanded).collect())
 }
 
 #[cfg(test)]

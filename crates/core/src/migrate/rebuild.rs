@@ -28,8 +28,8 @@ pub(super) fn put_back(
     let (TableKind::Rowid, Some(rowid)) = (t.table.kind, &t.table.rowid_name) else {
         return Ok(());
     };
-    let windows = journal::read(conn, catalog)?;
-    let Some(window) = catalog.position_of_no(t.no).and_then(|i| windows.get(i)) else {
+    let windows = journal::read(conn, catalog)?.into_iter().map(Window::expanded);
+    let Some(window) = catalog.position_of_no(t.no).and_then(|i| windows.into_iter().nth(i)) else {
         return Ok(());
     };
     let mut were = state::places(conn, meta, t)?;
