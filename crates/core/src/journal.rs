@@ -13,7 +13,7 @@ use crate::sqlvalue::value;
 use crate::{Error, Result};
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use synqlite_wire::Value;
 
 /// When something happened, in milliseconds since 1970.
@@ -243,6 +243,8 @@ struct Replay {
     left: HashMap<Loc, i64>,
     gone: BTreeMap<Loc, Gone>,
     rivals: HashMap<Loc, Vec<Rival>>,
+    /// Rowids of `rivals` that may still be there.
+    pending: BTreeSet<i64>,
     /// Whether a location is a primary key.
     keyed: bool,
     /// The latest row that had the primary key of a row about to be inserted.
@@ -269,7 +271,7 @@ impl Replay {
         let Loc::Row(rowid) = loc else { return None };
         let mark = self.marks.of(*rowid)?;
         let left = self.left.get(loc);
-        (!self.slots.contains_key(loc) && left.is_none_or(|left| *left < mark.seq))
+        (!self.slots.contains_key(loc) && left.is_none_or(|left| *left <= mark.seq))
             .then_some(mark.at)
     }
 
@@ -318,6 +320,21 @@ impl Replay {
                 self.went.get(loc).filter(|from| self.gone.get(from).is_some_and(|g| g.at == at))
             }
             .cloned(),
+        }
+    }
+
+    /// No row is above rowid `above` now: rivals that were have been displaced.
+    fn displace_above(&mut self, above: i64) {
+        let displaced = match above.checked_add(1) {
+            Some(next) => self.pending.split_off(&next),
+            None => BTreeSet::new(),
+        };
+        for loc in displaced.into_iter().map(Loc::Row) {
+            let there = self.slots.contains_key(&loc) || !self.left.contains_key(&loc);
+            let last = self.rivals.get(&loc).and_then(|marks| marks.last().copied());
+            if let Some(last) = last.filter(|_| there) {
+                self.remove(&loc, last.at, Some(last.seq));
+            }
         }
     }
 
@@ -406,6 +423,7 @@ pub fn read(conn: &Connection, catalog: &Catalog) -> Result<Vec<Window>> {
             op::INSERT => {
                 replay.insert(loc, ms);
                 if let Some(above) = row.get(3)? {
+                    replay.displace_above(above);
                     replay.marks.add(Mark { above, at: ms, seq });
                 }
             }
@@ -421,6 +439,9 @@ pub fn read(conn: &Connection, catalog: &Catalog) -> Result<Vec<Window>> {
                 let rival = Rival { seq, at: ms, by_key: kind == op::REPLACE };
                 if rival.by_key {
                     replay.marked = Some((loc.clone(), ms));
+                }
+                if let Loc::Row(rowid) = loc {
+                    replay.pending.insert(rowid);
                 }
                 replay.rivals.entry(loc).or_default().push(rival);
             }

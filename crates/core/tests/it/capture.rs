@@ -51,15 +51,25 @@ fn rows_appended_together_are_told_apart_from_those_that_were_there() {
         "BEGIN; INSERT INTO t(x) VALUES(1),(2); SAVEPOINT s; INSERT INTO t(x) VALUES(3),(4); ROLLBACK TO s; \
          INSERT INTO t(x) VALUES(5),(6); COMMIT",
         "BEGIN; INSERT INTO t(x) VALUES(1),(2); DELETE FROM t WHERE id>10; INSERT INTO t(x) VALUES(5),(6); COMMIT",
+        // The highest row is displaced by one below it, and its rowid is given again.
+        "REPLACE INTO t VALUES(7,'d'),(NULL,1),(NULL,2),(NULL,3),(NULL,4)",
+        "UPDATE OR REPLACE t SET x='d' WHERE id=2; INSERT INTO t(x) VALUES(1),(2),(3),(4),(5),(6),(7)",
+        "INSERT INTO t(x) VALUES(1),(2),(3); REPLACE INTO t VALUES(3,3),(NULL,'d'),(NULL,4),(NULL,5)",
         // Negative, and the largest of all.
         "INSERT INTO t VALUES(-5,1),(-4,2),(9223372036854775807,3)",
         "DELETE FROM t; INSERT INTO t VALUES(-5,1),(-4,2),(-3,3),(-1,4); DELETE FROM t WHERE id=-1; INSERT INTO t VALUES(-1,5)",
     ];
-    let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, x); CREATE TABLE u(k TEXT UNIQUE, x);
-                  INSERT INTO t VALUES(1,'a'),(2,'b'),(5,'c'),(10,'d')";
-    for sql in cases {
-        let (_w, a, _b) = replicates(schema, &[sql], "SELECT * FROM t ORDER BY 1");
-        assert_eq!(a.replica.verify().unwrap(), Vec::<String>::new(), "{sql}");
+    for unique in ["", "UNIQUE"] {
+        let schema = format!(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, x {unique});
+             INSERT INTO t VALUES(1,'a'),(2,'b'),(5,'c'),(10,'d')"
+        );
+        for sql in cases {
+            let (_w, a, mut b) = replicates(&schema, &[sql], "SELECT * FROM t ORDER BY 1");
+            assert_eq!(a.replica.verify_full().unwrap(), Vec::<String>::new(), "{sql}");
+            b.replica.fold().unwrap();
+            assert_eq!(b.replica.verify_full().unwrap(), Vec::<String>::new(), "{sql}");
+        }
     }
 }
 
