@@ -78,6 +78,8 @@ CHANGES = [
                 g = t.group[f.cols[0]]; o = S[r].g.get(g); was = o.refs.get(f.id); pt = sch.t[f.parent]
                 kept = f.on_delete != "~" and s.cfg.get("fk", "enforce") == "enforce"
                 if rf[f.id] == was or was is None or o.ts == ts or rf[f.id] is None and (kept or was in dead): continue
+                own = {x: l for l, x in s_map_before[t.name].items()}.get(r)
+                if own is None or any(norm(s.before[t.name][own][c]) != norm(row[c]) for c in f.cols): continue
                 at = {x: l for l, x in s_map_before[pt.name].items()}.get(was)
                 left = was in dead or (was in A and at is not None and any(norm(s.before[pt.name][at][c]) != norm(A[was][c]) for c in f.pcols))
                 if left:

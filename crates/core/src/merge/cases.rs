@@ -264,9 +264,19 @@ impl<'a> Cases<'a> {
         if !case.alive() || case.touched || case.news && !case.header().reinserted.is_zero() {
             return true;
         }
+        // A later write of the key overrides references, even if the key is what it was.
+        if case.news && self.catalog().references_to(case.table).any(|key| self.overrides(key)) {
+            return true;
+        }
         let t = &self.catalog().tables[case.table];
         let mut keys = t.table.groups.iter().zip(&case.cells).filter(|(g, _)| g.keeps_previous);
         keys.any(|(g, cell)| g.columns.iter().zip(&cell.values).any(|(&c, v)| old[c] != *v))
+    }
+
+    /// Whether R-FK-ONUPDATE is of a foreign key of a table.
+    fn overrides(&self, (table, f): (usize, usize)) -> bool {
+        let fk = &self.catalog().tables[table].table.foreign_keys[f];
+        matches!(fk.on_update, Action::SetNull | Action::SetDefault)
     }
 
     /// Parents that are dead, hidden or revived; their fate and this row's depend on each other.
@@ -288,7 +298,7 @@ impl<'a> Cases<'a> {
                 }
                 let p = &catalog.tables[parent];
                 let Some(stored) = state::of(conn, meta, p, &rid)? else { continue };
-                let follows = matches!(fk.on_update, Action::SetNull | Action::SetDefault);
+                let follows = self.overrides((table, f));
                 let header = &stored.state.header;
                 let plain = header.alive() && stored.loc.is_some() && header.reinserted.is_zero();
                 if !plain || follows {

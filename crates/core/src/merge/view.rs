@@ -449,14 +449,16 @@ impl Show<'_, '_> {
     }
 
     /// Whether a reference is later than the delete of the row that it is to, or that row is only
-    /// hidden: then it is no delete that the reference gave way to.
+    /// hidden: then it is no delete that the reference gave way to. What is inserted anew has been
+    /// deleted before.
     fn unexpected(&self, round: &Round, at: usize, fk: &ForeignKey, rid: &Rid) -> bool {
         let parent = self.cases.catalog().position(&fk.parent);
         let Some(p) = parent.and_then(|parent| self.meant(parent, rid)) else { return true };
         let t = &self.cases.catalog().tables[self.cases.list[at].table];
         let written = self.cases.list[at].stamp(t, fk.columns[0]);
         let shown = self.visible(round, fk, rid) == Some(true);
-        !(shown || self.dead(round, fk, rid)) || written > self.cases.list[p].header().deleted
+        let header = self.cases.list[p].header();
+        !(shown || self.dead(round, fk, rid)) || written > header.deleted.max(header.reinserted)
     }
 
     /// R-REMAP for the tables of the component.
@@ -478,8 +480,9 @@ impl Show<'_, '_> {
             let highest = || {
                 let all = self.cases.list.iter().enumerate().filter(|(_, c)| c.table == table);
                 let asked = all.clone().filter_map(|(at, _)| self.cases.wanted(t, alias, at)).max();
-                let places = all.filter_map(|(_, c)| c.stored.loc.clone()).collect();
-                let others = remap::highest(self.cases.lookup.conn, t, &places)?;
+                let places = all.clone().filter_map(|(_, c)| c.stored.loc.clone()).collect();
+                let entries = all.filter_map(|(_, c)| c.stored.entry).collect();
+                let others = remap::highest(self.cases.lookup.conn, t, &places, &entries)?;
                 Ok(others.max(asked.unwrap_or(0)))
             };
             ids.extend(remap::grant(wishes, highest)?);

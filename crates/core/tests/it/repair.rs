@@ -302,3 +302,53 @@ fn a_replaced_row_that_refers_to_itself_stays() {
     agree(&mut a, &mut b, &["n"]);
     assert_eq!(b.rows("SELECT v FROM n WHERE id = 103"), ["9"]);
 }
+
+/// A reference to a key that was changed and changed back is overridden, though the key is what it was.
+#[test]
+fn a_key_that_came_back_overrides_references() {
+    let schema = "CREATE TABLE p(id INTEGER PRIMARY KEY, name TEXT);
+        CREATE TABLE c(id INTEGER PRIMARY KEY, p INT REFERENCES p(id) ON UPDATE SET NULL);
+        INSERT INTO p VALUES(1, 'x'); INSERT INTO c VALUES(1, 1)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    b.run("UPDATE p SET id = 7");
+    b.replica.fold().unwrap();
+    b.run("UPDATE p SET id = 1");
+    a.pull(&mut b);
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    assert_eq!(a.rows("SELECT p FROM c"), ["NULL"]);
+    agree(&mut a, &mut b, &["p", "c"]);
+}
+
+/// The number that a row gets is past those that are asked for now, not those that were.
+#[test]
+fn numbers_start_past_those_that_are_asked_for() {
+    let schema = "CREATE TABLE p(k TEXT PRIMARY KEY);
+        CREATE TABLE c(id INTEGER PRIMARY KEY, p TEXT REFERENCES p(k) ON DELETE CASCADE);
+        INSERT INTO p VALUES('x'), ('y'); INSERT INTO c VALUES(101, 'x'), (102, 'y')";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    b.run("UPDATE c SET id = 107 WHERE id = 101");
+    b.replica.fold().unwrap();
+    a.run("INSERT INTO c VALUES(103, NULL)");
+    b.run("DELETE FROM p WHERE k = 'x'");
+    b.run("UPDATE c SET id = 103 WHERE id = 102");
+    a.run("UPDATE c SET id = 105 WHERE id = 101");
+    b.pull(&mut a);
+    assert_eq!(b.replica.verify_full().unwrap(), [""; 0]);
+    assert_eq!(b.rows("SELECT id FROM c ORDER BY id"), ["103", "106"]);
+    agree(&mut a, &mut b, &["p", "c"]);
+}
+
+/// A reference that a replaced row left behind gave way to a delete, whoever asks.
+#[test]
+fn a_reference_to_a_replaced_row_gives_way_without_a_record() {
+    let schema = "CREATE TABLE p(id INTEGER PRIMARY KEY, name TEXT);
+        CREATE TABLE c(id INTEGER PRIMARY KEY, p INT DEFAULT 1 REFERENCES p(id) ON DELETE SET DEFAULT);
+        INSERT INTO p VALUES(1, 'x'); INSERT INTO c VALUES(1, 1)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("INSERT OR REPLACE INTO p VALUES(1, 'a')");
+    a.pull(&mut b);
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    agree(&mut a, &mut b, &["p", "c"]);
+    assert_eq!(a.replica.open_conflicts().unwrap(), 0);
+    assert_eq!(b.replica.verify_full().unwrap(), [""; 0]);
+}
