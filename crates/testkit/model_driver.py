@@ -90,10 +90,11 @@ CHANGES = [
 """,
     ),
     (
-        "R-RETURN, R-REF: a reference to a row that comes back shows the key with which it comes.",
+        "R-RETURN, R-REF: a reference to a row that comes back shows the key with which it comes, and "
+        "what had to step aside is shown again without a write.",
         "for c in f.cols) and r not in V.fall:\n",
-        "for c in f.cols) and r not in V.fall and not "
-        "(lambda p: p in V.row and p not in A)(S[r].g[t.group[f.cols[0]]].refs.get(f.id)):\n",
+        "for c in f.cols) and r not in V.fall and t.group[f.cols[0]] not in s.V.fall.get(r, ()) and not "
+        "(lambda p: p in V.row and (p not in A or p in s.V.fall))(S[r].g[t.group[f.cols[0]]].refs.get(f.id)):\n",
     ),
     (
         "R-FK-ONUPDATE excepts pinned keys, not those of rows that are being renumbered.",
@@ -137,7 +138,36 @@ def pin(site, original=oracle.Site.pin):
     tables = [table for tables in site.sch.sccs for table in tables]
     order = sorted(site.prov.items(), key=lambda item: (tables.index(item[0][1]), item[1]))
     site.prov = dict(order)
+    overridden = [found for rid, number in order for found in overrode(site, rid, number)]
     original(site)
+    shown = oracle.view(site.S, site.sch, site.cfg).row
+    for rid, f in overridden:
+        t, seen, row = site.sch.t[rid[1]], site.V.row[rid], site.S[rid]
+        if rid in shown and all(seen[c] == shown[rid][c] for c in f.cols):
+            continue
+        g, row = t.group[f.cols[0]], row.copy()
+        refs = site.refs_of(t, seen, None, site.map)
+        refs = {k.id: refs[k.id] for k in t.fks if t.group[k.cols[0]] == g}
+        previous = (row.g[g].vals, row.g[g].refs)
+        row.g[g] = oracle.Reg(site.tick(), {c: seen[t.uncanon[c]] for c in g}, refs, previous)
+        site.S[rid] = row
+
+
+def overrode(site, pinned, number):
+    """A pin overrides no references, so those that a change of the key by a user overrides are
+    written with it: R-COMP."""
+    if pinned not in site.V.row or site.V.remap.get(pinned) != number:
+        return
+    parent = site.sch.t[pinned[1]]
+    key = site.S[pinned].g[parent.group[parent.alias]]
+    if key.prev is None or key.refs.get("~pin") or key.vals[parent.canon[parent.alias]] == number:
+        return
+    for rid in sorted(site.V.row):
+        for f in site.sch.t[rid[1]].fks:
+            g = site.S[rid].g[site.sch.t[rid[1]].group[f.cols[0]]]
+            sets = f.parent == parent.name and f.on_update in ("SET NULL", "SET DEFAULT")
+            if sets and f.pcols == [parent.alias] and g.refs.get(f.id) == pinned and g.ts < key.ts:
+                yield rid, f
 
 
 def materialize(site, original=oracle.Site.materialize):

@@ -438,7 +438,7 @@ pub(super) fn exact_key(key: &[Value]) -> Vec<u8> {
 }
 
 /// Entries of rows whose kept references are to this row, with the numbers of their tables.
-fn waiting_for_row(
+pub(super) fn waiting_for_row(
     conn: &rusqlite::Connection,
     meta: &crate::meta::Meta,
     t: &Tracked,

@@ -26,7 +26,7 @@ mod view;
 mod words;
 
 pub(crate) use anew::differences;
-pub(crate) use compensate::{Wrote, compensate, reshow};
+pub(crate) use compensate::{Wrote, compensate, overrode, reshow};
 pub(crate) use join::join_piece;
 pub(crate) use words::{describe, text};
 

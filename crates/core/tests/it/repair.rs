@@ -352,3 +352,65 @@ fn a_reference_to_a_replaced_row_gives_way_without_a_record() {
     assert_eq!(a.replica.open_conflicts().unwrap(), 0);
     assert_eq!(b.replica.verify_full().unwrap(), [""; 0]);
 }
+
+/// A pin is no change of a key by a user, so what such a change did to references is written with it.
+#[test]
+fn a_pinned_number_leaves_references_as_they_are() {
+    let schema = "CREATE TABLE p(id INTEGER PRIMARY KEY, v);
+        CREATE TABLE c(id INTEGER PRIMARY KEY, p INT REFERENCES p(id) ON UPDATE SET NULL);
+        INSERT INTO p VALUES(1, 'x'); INSERT INTO c VALUES(1, 1)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("INSERT INTO p VALUES(7, 'a')");
+    b.run("UPDATE p SET id = 7");
+    b.pull(&mut a);
+    assert_eq!(b.rows("SELECT * FROM p ORDER BY id"), ["7|a", "8|x"]);
+    assert_eq!(b.rows("SELECT p FROM c"), ["NULL"]);
+    b.run("INSERT INTO p VALUES(9, 'b')");
+    b.replica.fold().unwrap();
+    assert_eq!(b.rows("SELECT p FROM c"), ["NULL"]);
+    agree(&mut a, &mut b, &["p", "c"]);
+    assert_eq!(a.rows("SELECT p FROM c"), ["NULL"]);
+}
+
+/// A row whose reference was overridden stays when the row that it was to is inserted anew.
+#[test]
+fn a_row_stays_when_what_it_no_longer_refers_to_returns() {
+    let schema = "CREATE TABLE p(k TEXT PRIMARY KEY);
+        CREATE TABLE c(id INTEGER PRIMARY KEY,
+            p TEXT REFERENCES p(k) ON DELETE CASCADE ON UPDATE SET NULL);
+        INSERT INTO p VALUES('x')";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    b.run("INSERT INTO c VALUES(1, 'x')");
+    b.replica.fold().unwrap();
+    b.run("UPDATE p SET k = 'y'");
+    a.run("DELETE FROM p");
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT * FROM c"), ["1|NULL"]);
+    a.run("INSERT INTO p VALUES('x')");
+    a.replica.fold().unwrap();
+    assert_eq!(a.rows("SELECT * FROM c"), ["1|NULL"]);
+    agree(&mut a, &mut b, &["p", "c"]);
+    assert_eq!(b.rows("SELECT * FROM c"), ["1|NULL"]);
+}
+
+/// A number that the user sees is kept, though another row returns that asked for it earlier, and
+/// though its row had to step aside for something else.
+#[test]
+fn a_row_keeps_its_number_beside_one_that_returns() {
+    let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, u INT UNIQUE, v)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("INSERT INTO t VALUES(3, 4, 'a')");
+    b.run("INSERT INTO t VALUES(8, 4, 'early')");
+    b.pull(&mut a);
+    assert_eq!(b.rows("SELECT id FROM t"), ["3"]);
+    b.run("INSERT INTO t VALUES(8, 1, 'late')");
+    b.replica.fold().unwrap();
+    a.run("INSERT INTO t VALUES(5, 2, 'b')");
+    b.run("UPDATE t SET u = 2 WHERE v = 'late'");
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT * FROM t"), ["3|4|a", "5|2|b", "8|1|late"]);
+    a.run("DELETE FROM t WHERE id = 3");
+    a.replica.fold().unwrap();
+    assert_eq!(a.rows("SELECT * FROM t"), ["5|2|b", "8|1|late", "9|4|early"]);
+    agree(&mut a, &mut b, &["t"]);
+}
