@@ -13,6 +13,15 @@ import types
 # the text of the model, and what stands in its place. docs/testing.md lists them.
 CHANGES = [
     (
+        "R-REF: ON UPDATE CASCADE to a key with a NULL in it is an action too, whatever ON DELETE does.",
+        """                if f.on_delete in ("SET NULL", "SET DEFAULT") or f.on_update in ("SET NULL", "SET DEFAULT"):
+                    act.append(""",
+        """                if f.on_update == "CASCADE" and f.on_delete not in ("SET NULL", "SET DEFAULT"):
+                    act.append("CASE WHEN %s AND %s AND (%s) THEN '%s;' ELSE '' END" % (nn, gone, " OR ".join("NEW.%s IS NULL" % q(c) for c in f.cols), f.id.replace("'", "''")))
+                if f.on_delete in ("SET NULL", "SET DEFAULT") or f.on_update in ("SET NULL", "SET DEFAULT"):
+                    act.append(""",
+    ),
+    (
         "R-FK-SETNULL: an INTEGER PRIMARY KEY cannot show NULL, so its row is hidden.",
         "if r not in new and not sch.judge(T(r), show(r))[0]: new[r]",
         "if r not in new and (T(r).alias and show(r)[T(r).alias] is None "
@@ -184,8 +193,29 @@ def materialize(site, original=oracle.Site.materialize):
         site.db.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = ?", (top, t.name))
 
 
+def capture(site, phys, original=oracle.Site.capture):
+    """A window in which nothing changed takes no clock value in the engine."""
+    state, clock = dict(site.S), site.clk
+    original(site, phys)
+    if site.S == state:
+        site.clk = clock
+
+
+def pull(to, source):
+    """R-PIN: a number is pinned by the fold after the one that first showed it, not by the same."""
+    for site in (source, to):
+        if getattr(site, "open_window", False):
+            site.fold()
+        else:
+            site.pin()
+            site.materialize()
+    to.S, to.clk = oracle.join(to.S, source.S), max(to.clk, source.clk)
+    to.materialize()
+
+
 oracle.Site.pin = pin
 oracle.Site.materialize = materialize
+oracle.Site.capture = capture
 
 
 def config(policies):
@@ -216,18 +246,13 @@ def build(history):
 
 
 def run(site, sql, ms):
-    """A statement that changes nothing takes no clock value in the engine."""
     if not getattr(site, "open_window", False):
         site.pin()
-    state, clock = dict(site.S), site.clk
     try:
         site.run("BEGIN;\n%s;\nCOMMIT" % sql, shift(ms))
-        done = True
+        return True
     except oracle.sqlite3.Error:
-        done = False
-    if not site.lazy and site.S == state:
-        site.clk = clock
-    return done
+        return False
 
 
 def show(site, queries, folded):
@@ -260,7 +285,7 @@ def play(history):
             site.fold()
         if "from" in step:
             shown.append(sites[step["from"]])
-            oracle.pull(site, shown[1])
+            pull(site, shown[1])
         else:
             done = step["sql"] is not None and run(site, step["sql"], step["ms"])
         folded = "from" in step or not history["lazy"]

@@ -362,7 +362,14 @@ impl Fold<'_> {
         let Some(mut stored) = state::at(self.conn, self.meta, c, loc)? else { return Ok(()) };
         let g = c.table.columns[c.table.foreign_keys[f].columns[0]].group;
         let now = self.lookup().reference(c, f, &row)?;
-        if now.as_ref() == Some(left)
+        let at = c.table.groups[g].foreign_keys.iter().position(|&k| k == f);
+        // Its reference may be to another row, which had the same key.
+        let other = match (&stored.state.groups[g].body, at) {
+            (Body::Kept(cell), Some(at)) => cell.refs[at].as_ref() != Some(left),
+            _ => false,
+        };
+        if other
+            || now.as_ref() == Some(left)
             || self.followed.contains(&(c.no, stored.rid.clone(), g))
             || self.stamps.values().any(|s| *s == stored.state.groups[g].stamp)
         {
@@ -382,7 +389,6 @@ impl Fold<'_> {
             return self.put(c, &stored);
         }
         let mut cell = self.lookup().cell(c, g, &row)?;
-        let at = c.table.groups[g].foreign_keys.iter().position(|&k| k == f);
         if let Some(at) = at {
             cell.refs[at] = Some(left.clone());
         }
@@ -457,6 +463,7 @@ impl Fold<'_> {
             }
         }
         let mut written = self.groups_written(t, &changed.written);
+        let replaced = self.emptied(t, &written, &image, &changed.now, replaced)?;
         written.retain(|g, _| !replaced.contains_key(g));
         let acted = !replaced.is_empty();
         self.keep_replaced(t, &mut stored, replaced, image.as_ref().map(|(_, cells)| &cells[..]));

@@ -5,11 +5,12 @@ use super::{Merged, triggers};
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::meta::Meta;
 use crate::policy::Policies;
+use crate::refs::Lookup;
 use crate::schema::TableKind;
 use crate::state::{self, Body, Runs, Waits};
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
-use synqlite_wire::{Rid, Value};
+use synqlite_wire::{Cell, Rid, Value};
 
 /// Applies what the items show and saves their states.
 pub(crate) fn apply(
@@ -200,7 +201,7 @@ fn save(
     mut items: Vec<&mut Case>,
 ) -> Result<()> {
     for item in &mut items {
-        item.unsaved |= keep(t, item);
+        item.unsaved |= keep(Lookup { conn, meta, catalog }, t, item)?;
     }
     items.sort_by(|a, b| a.stored.loc.cmp(&b.stored.loc));
     let mut runs = Runs::default();
@@ -272,7 +273,7 @@ fn place_in_run(
 
 /// Keeps in the state what the row does not show, and drops from it what it does. Returns whether
 /// the state changed.
-fn keep(t: &Tracked, item: &mut Case) -> bool {
+fn keep(lookup: Lookup<'_>, t: &Tracked, item: &mut Case) -> Result<bool> {
     let mut changed = false;
     for (g, group) in item.stored.state.groups.iter_mut().enumerate() {
         let cell = &item.cells[g];
@@ -292,10 +293,34 @@ fn keep(t: &Tracked, item: &mut Case) -> bool {
             });
             !item.derived.contains(&g) && found && columns.clone().all(shows)
         });
+        let shown = shown && !others_row(lookup, t, g, cell, item.new.as_deref())?;
         let body =
             if shown && group.counts.is_empty() { Body::Shown } else { Body::Kept(cell.clone()) };
         changed |= body != group.body;
         group.body = body;
     }
-    changed
+    Ok(changed)
+}
+
+/// Of two foreign keys that share a column one may show the key of the other's row: whether the value
+/// of a reference of this group means another row than it does.
+fn others_row(
+    lookup: Lookup<'_>,
+    t: &Tracked,
+    g: usize,
+    cell: &Cell,
+    new: Option<&[Value]>,
+) -> Result<bool> {
+    let keys = &t.table.groups[g].foreign_keys;
+    let columns = |f: usize| t.table.foreign_keys[f].columns.iter();
+    for (&f, rid) in keys.iter().zip(&cell.refs) {
+        let mut others = keys.iter().filter(|&&o| o != f);
+        let shares = others.any(|&o| columns(o).any(|&c| columns(f).any(|&own| own == c)));
+        if let (true, Some(rid), Some(new)) = (shares, rid, new)
+            && lookup.reference(t, f, new)?.as_ref() != Some(rid)
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

@@ -414,3 +414,62 @@ fn a_row_keeps_its_number_beside_one_that_returns() {
     assert_eq!(a.rows("SELECT * FROM t"), ["5|2|b", "8|1|late", "9|4|early"]);
     agree(&mut a, &mut b, &["t"]);
 }
+
+/// ON UPDATE CASCADE is no write, also where the parent's key becomes NULL in part.
+#[test]
+fn a_reference_follows_to_a_key_with_a_null() {
+    let schema = "CREATE TABLE p(id INTEGER PRIMARY KEY, a TEXT, b INT, UNIQUE(a, b));
+        CREATE TABLE c(id INTEGER PRIMARY KEY, x TEXT, y INT,
+            FOREIGN KEY(x, y) REFERENCES p(a, b) ON UPDATE CASCADE);
+        INSERT INTO p VALUES(1, 'x', 0), (2, 'y', 0); INSERT INTO c VALUES(1, 'x', 0), (2, 'x', 0)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("UPDATE c SET x = 'y' WHERE id = 1");
+    b.run("UPDATE p SET a = NULL, b = 1 WHERE id = 1");
+    agree(&mut a, &mut b, &["p", "c"]);
+    assert_eq!(a.rows("SELECT * FROM c"), ["1|y|0", "2|NULL|1"]);
+    assert_eq!(b.replica.verify_full().unwrap(), [""; 0]);
+    b.run("UPDATE p SET a = 'z' WHERE id = 1");
+    agree(&mut a, &mut b, &["p", "c"]);
+    assert_eq!(a.rows("SELECT * FROM c"), ["1|y|0", "2|z|1"]);
+}
+
+/// A column with two parents shows the key of one of them, and refers to both all the same.
+#[test]
+fn a_column_with_two_parents_keeps_both() {
+    let schema = "CREATE TABLE p(k TEXT PRIMARY KEY); CREATE TABLE q(k TEXT PRIMARY KEY);
+        CREATE TABLE c(id INTEGER PRIMARY KEY, r TEXT REFERENCES p(k) REFERENCES q(k));
+        INSERT INTO p VALUES('x'); INSERT INTO q VALUES('x')";
+    let (world, mut a, mut b) = pair(schema, &[]);
+    let mut c = world.clone_site(&mut a, "c");
+    a.run("INSERT INTO c VALUES(1, 'x')");
+    b.run("UPDATE q SET k = 'y'; INSERT INTO p VALUES('y')");
+    c.run("DELETE FROM p");
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT r FROM c"), ["y"]);
+    c.pull(&mut a);
+    assert_eq!(c.rows("SELECT k FROM p ORDER BY k"), ["x", "y"]);
+    agree(&mut b, &mut c, &["p", "q", "c"]);
+    agree(&mut a, &mut c, &["p", "q", "c"]);
+    assert_eq!(a.rows("SELECT k FROM p ORDER BY k"), ["x", "y"]);
+}
+
+/// A value that nothing keeps stays with the hidden row it is to, when a row that took its key moves.
+#[test]
+fn a_reference_to_a_hidden_row_is_not_to_one_with_its_key() {
+    let schema = "CREATE TABLE p(id INTEGER PRIMARY KEY, name TEXT UNIQUE);
+        CREATE TABLE c(id INTEGER PRIMARY KEY, p INT)";
+    let (_world, mut a, mut b) = pair(schema, &[("c.refs", "p:p")]);
+    a.run("INSERT INTO p VALUES(1, 'n')");
+    b.run("INSERT INTO p VALUES(4, 'n'); INSERT INTO c VALUES(1, 4)");
+    b.pull(&mut a);
+    assert_eq!(b.rows("SELECT id FROM p"), ["1"]);
+    b.run("INSERT INTO p VALUES(4, NULL)");
+    b.replica.fold().unwrap();
+    b.run("UPDATE p SET id = 6 WHERE id = 4");
+    b.replica.fold().unwrap();
+    b.run("INSERT INTO p VALUES(4, 'm')");
+    b.replica.fold().unwrap();
+    b.run("DELETE FROM p WHERE id = 1");
+    agree(&mut a, &mut b, &["p", "c"]);
+    assert_eq!(a.rows("SELECT p.name FROM c JOIN p ON p.id = c.p"), ["n"]);
+}
