@@ -10,6 +10,7 @@ use crate::schema::TableKind;
 use crate::state::{self, Body, Runs, Waits};
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
+use std::collections::HashSet;
 use synqlite_wire::{Cell, Rid, Value};
 
 /// Applies what the items show and saves their states.
@@ -18,7 +19,7 @@ pub(crate) fn apply(
     meta: &mut Meta,
     catalog: &Catalog,
     policies: &Policies,
-    mut cases: Vec<Case>,
+    cases: &mut [Case],
     merged: &mut Merged,
 ) -> Result<()> {
     triggers::fire_only(conn, &policies.list("fire_on_merge"), || {
@@ -32,7 +33,7 @@ pub(crate) fn apply(
         Ok(())
     })?;
     if policies.enforces_foreign_keys() {
-        check_references(conn, catalog, &cases)?;
+        check_references(conn, catalog, cases)?;
     }
     for (position, t) in catalog.tables.iter().enumerate() {
         let mine = cases.iter_mut().filter(|c| c.table == position);
@@ -106,10 +107,16 @@ fn rows(
         placed.push((at, t.insert(conn, new, rowid)?));
     }
     // An entry must leave its place before another can take it.
+    let taken: HashSet<Loc> = placed.iter().map(|(_, loc)| loc.clone()).collect();
     for item in items.iter_mut() {
-        if item.new.is_none() {
-            state::unplace(conn, &item.stored)?;
-            item.stored.loc = None;
+        if item.new.is_some() {
+            continue;
+        }
+        if let Some(loc) = item.stored.loc.take() {
+            item.unsaved = true;
+            if taken.contains(&loc) {
+                state::unplace(conn, &item.stored)?;
+            }
         }
     }
     for (at, loc) in placed {
@@ -226,7 +233,10 @@ fn save(
                 conflict: item.conflict.as_ref().map(|c| (c.kind, c.constraint.as_str())),
                 winner: item.winner.as_ref(),
             };
-            state::record_waits(conn, meta, entry, &waits)?;
+            match item.stored.entry {
+                Some(_) => state::record_waits(conn, meta, entry, &waits)?,
+                None => state::record_first_waits(conn, meta, entry, &waits)?,
+            }
         } else if let Some(entry) = item.stored.entry {
             // It may have had a conflict until now.
             state::record_conflict(conn, entry, None, None)?;

@@ -110,8 +110,8 @@ fn attempt(
         }
         if demoted.is_empty() && revived.is_empty() && written.is_empty() {
             let mut merged = Merged::default();
-            let list = view::decide(cases, view, &mut merged);
-            return apply::apply(conn, meta, catalog, policies, list, &mut merged);
+            let mut list = view::decide(cases, view, &mut merged);
+            return apply::apply(conn, meta, catalog, policies, &mut list, &mut merged);
         }
         let of = |at: usize| (cases.list[at].table, cases.list[at].stored.clone());
         let changes: Vec<_> = demoted
@@ -266,8 +266,8 @@ pub(crate) fn reshow(
         }
     }
     let view = view::settle(&mut cases, true)?;
-    let list = view::decide(cases, view, &mut Merged::default());
-    apply::apply(conn, meta, catalog, policies, list, &mut Merged::default())
+    let mut list = view::decide(cases, view, &mut Merged::default());
+    apply::apply(conn, meta, catalog, policies, &mut list, &mut Merged::default())
 }
 
 /// Hidden rows whose references keep a deleted row shown.

@@ -3,11 +3,10 @@
 //! Tables are taken parents first, the tables of one cycle together. Within a cycle the set of
 //! hidden rows only grows until every foreign key, row constraint and unique key holds.
 
-use super::cases::{Case, Cases, Conflict};
-use super::judge::Key;
+use super::cases::{Case, Cases, Conflict, written};
 use super::protect::{overridden, protected, stale};
 use super::remap::{self, Wish};
-use super::unique;
+use super::unique::{self, Wanted};
 use super::words::{describe, text};
 use super::{Decision, Merged};
 use crate::Result;
@@ -32,8 +31,8 @@ pub(super) struct View {
     pub conflicts: BTreeMap<usize, Conflict>,
     /// Cases in the way of the former values of a case that lost a unique key.
     pub blockers: BTreeMap<usize, Vec<usize>>,
-    /// Unique keys that cases asked for: (table, position of the index, key).
-    pub wanted: Vec<(usize, usize, Key)>,
+    /// Unique keys that cases asked for.
+    pub wanted: Vec<Wanted>,
     /// Unique keys that a case asked for and does not have: (name of the index, key).
     pub claims: BTreeMap<usize, Vec<(String, Vec<u8>)>>,
     /// Groups of a case that show something derived, not their register.
@@ -42,6 +41,9 @@ pub(super) struct View {
 
 /// Computes the view of the cases, adding cases until nothing outside depends on what they show.
 pub(super) fn settle(cases: &mut Cases<'_>, judged: bool) -> Result<View> {
+    if judged {
+        cases.rivals_for_keys()?;
+    }
     loop {
         cases.neighbours()?;
         let view = compute(cases, judged)?;
@@ -85,13 +87,8 @@ fn grow(cases: &mut Cases<'_>, view: &View, judged: bool) -> Result<()> {
             }
         }
     }
-    for (table, u, key) in &view.wanted {
-        if !cases.first_asked(*table, *u, &key.canonical) {
-            continue;
-        }
-        let index = &catalog.tables[*table].table.uniques[*u];
-        cases.holder(*table, index, key)?;
-        cases.waiting_for_key(*table, &index.name, &key.canonical)?;
+    for wanted in &view.wanted {
+        cases.rivals_for_key(wanted)?;
     }
     Ok(())
 }
@@ -197,6 +194,8 @@ pub(super) struct Round {
     unexpected: BTreeSet<usize>,
     /// The same for a change of the parent's key, and groups that show a row standing for another.
     overridden: BTreeMap<usize, BTreeSet<usize>>,
+    /// Whether all that remains is who has which unique key.
+    granted: bool,
 }
 
 /// A row that a case shows, and the groups that an action on its parent has set.
@@ -234,7 +233,14 @@ impl Show<'_, '_> {
                 break (round, fallbacks);
             }
             self.unify(&news);
+            // Rows that lost a key had it from nobody else, so the others show what they showed.
+            let others = !round.ids.is_empty() || !fallbacks.is_empty();
+            let same = round.granted && !others && !self.refers_to_itself(&tables);
+            round.rows.retain(|at, _| !same || !news.contains_key(at));
             round.hidden.extend(news);
+            if same {
+                break (round, fallbacks);
+            }
             hidden = round.hidden;
         };
         for (&at, (groups, lost)) in &fallbacks {
@@ -270,6 +276,7 @@ impl Show<'_, '_> {
             nulled: BTreeMap::new(),
             unexpected: BTreeSet::new(),
             overridden: BTreeMap::new(),
+            granted: false,
         };
         self.close(&mut round, mine);
         let live: Vec<usize> =
@@ -291,6 +298,7 @@ impl Show<'_, '_> {
         }
         let mut fallbacks = BTreeMap::new();
         if news.is_empty() && self.judged {
+            round.granted = true;
             for table in tables.clone() {
                 let rows: Vec<usize> =
                     live.iter().copied().filter(|&at| self.cases.list[at].table == table).collect();
@@ -338,7 +346,8 @@ impl Show<'_, '_> {
     fn display(&self, round: &mut Round, live: &[usize], fallbacks: &Fallbacks) -> Result<()> {
         let none = Fallback::new();
         // A key can be a reference itself; a chain of them is no longer than there are tables.
-        for _ in 0..=round.tables.len().max(1) {
+        let passes = if self.refers_to_itself(&round.tables) { round.tables.len() + 1 } else { 1 };
+        for _ in 0..passes {
             let mut changed = false;
             for &at in live {
                 let fallback = fallbacks.get(&at).map_or(&none, |(groups, _)| groups);
@@ -364,6 +373,13 @@ impl Show<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether rows of these tables refer to others of them.
+    fn refers_to_itself(&self, tables: &Range<usize>) -> bool {
+        let catalog = self.cases.catalog();
+        let mut keys = tables.clone().flat_map(|table| &catalog.tables[table].table.foreign_keys);
+        keys.any(|fk| catalog.position(&fk.parent).is_some_and(|parent| tables.contains(&parent)))
     }
 
     /// FK closure: rows whose parent is not visible are hidden with it.
@@ -675,12 +691,9 @@ fn kept(stored: &Stored, t: &Tracked) -> Vec<Value> {
     row
 }
 
-/// What a case shows before anything is derived.
+/// What a case shows before anything is derived, but for its number.
 fn plain(case: &Case, t: &Tracked, id: Option<&i64>) -> Vec<Value> {
-    let mut row = vec![Value::Null; t.table.columns.len()];
-    for (group, cell) in t.table.groups.iter().zip(&case.cells) {
-        group.columns.iter().zip(&cell.values).for_each(|(&c, v)| row[c] = v.clone());
-    }
+    let mut row = written(case, t);
     if let (Some(alias), Some(id)) = (t.table.rowid_alias(), id) {
         row[alias] = Value::Integer(*id);
     }
