@@ -16,7 +16,7 @@ CHANGES = [
         "R-REF: ON UPDATE CASCADE to a key with a NULL in it is an action too, whatever ON DELETE does.",
         """                if f.on_delete in ("SET NULL", "SET DEFAULT") or f.on_update in ("SET NULL", "SET DEFAULT"):
                     act.append(""",
-        """                if f.on_update == "CASCADE" and f.on_delete not in ("SET NULL", "SET DEFAULT"):
+        """                if f.on_update == "CASCADE":
                     act.append("CASE WHEN %s AND %s AND (%s) THEN '%s;' ELSE '' END" % (nn, gone, " OR ".join("NEW.%s IS NULL" % q(c) for c in f.cols), f.id.replace("'", "''")))
                 if f.on_delete in ("SET NULL", "SET DEFAULT") or f.on_update in ("SET NULL", "SET DEFAULT"):
                     act.append(""",
