@@ -16,13 +16,13 @@ pub use adopt::adopt;
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::counter;
 use crate::history;
-use crate::journal::{self, Changed, Gone, Millis, Window, Written};
+use crate::journal::{self, Changed, Gone, Millis, Run, Window, Written};
 use crate::merge::Wrote;
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
 use crate::schema::Identity;
-use crate::state::{self, Body, GroupState, RowState, Runs, Stored};
+use crate::state::{self, Body, GroupState, RowState, Runs, Segment, Stored};
 use crate::{Error, Result};
 use actions::{Actions, Replaced};
 use former::{Formers, image_of, old_cells};
@@ -214,6 +214,7 @@ impl Fold<'_> {
     fn stamp(&mut self, windows: &[Window]) {
         let mut times = BTreeSet::new();
         for window in windows {
+            times.extend(window.appended.iter().map(|run| run.at));
             let born = window.born.values().map(|b| (b.at, &b.written));
             let gone = window.gone.values().map(|g| (g.at, &g.written));
             for (at, written) in born.chain(gone) {
@@ -302,10 +303,39 @@ impl Fold<'_> {
             }
         }
         let mut runs = Runs::default();
+        for run in &window.appended {
+            self.append(t, *run, &died, &mut runs)?;
+        }
+        runs.finish(self.conn, t)?;
         for (loc, born) in &window.born {
             self.bear(t, loc, born.at, &born.written, &died, &mut runs)?;
         }
         runs.finish(self.conn, t)
+    }
+
+    /// Rows that were inserted together. Where none of them can need anything but its birth, nobody
+    /// looks at them.
+    fn append(
+        &mut self,
+        t: &Tracked,
+        run: Run,
+        died: &BTreeSet<Rid>,
+        runs: &mut Runs,
+    ) -> Result<()> {
+        let refers = self.enforces && t.table.foreign_keys.iter().any(|fk| fk.enforced);
+        let plain = t.table.identity == Identity::Birth && !refers;
+        let plain = plain && !self.conflicts && !self.history;
+        if plain && !Segment::any_within(self.conn, t, run.lo, run.hi)? {
+            let site = self.meta.number(self.conn, self.meta.site)?;
+            let birth = (site, state::next_births(self.conn, t, run.len())? as i64);
+            let hlc = self.at(run.at).hlc;
+            runs.add_all(self.conn, t, (run.lo, run.hi), birth, hlc, self.position)?;
+            self.done.rows += run.len();
+            self.done.columns += run.len() * t.table.groups.len() as u64;
+            return Ok(());
+        }
+        let rows = (run.lo..=run.hi).map(Loc::Row);
+        rows.into_iter().try_for_each(|loc| self.bear(t, &loc, run.at, &Written::new(), died, runs))
     }
 
     /// Rows that still show a key which their parent has left.
