@@ -362,22 +362,6 @@ impl Fold<'_> {
         Ok(())
     }
 
-    /// Dead rows that were shown because another needed them: perhaps a reference that has changed
-    /// was to one of them.
-    fn unprotected(&mut self) -> Result<()> {
-        for position in std::mem::take(&mut self.unnamed) {
-            let no = self.catalog.tables[position].no;
-            let sql = "SELECT rid FROM synqlite_row WHERE kind = 'restrict_revived' AND +tbl = ?1";
-            let mut statement = self.conn.prepare_cached(sql)?;
-            let mut rows = statement.query([no])?;
-            while let Some(row) = rows.next()? {
-                let rid: Vec<u8> = row.get(0)?;
-                self.touched.push((no, state::decode_rid(self.meta, &rid)?));
-            }
-        }
-        Ok(())
-    }
-
     fn orphan(
         &mut self,
         parent: usize,

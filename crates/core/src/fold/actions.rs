@@ -155,6 +155,22 @@ pub(super) fn mark(
 }
 
 impl super::Fold<'_> {
+    /// Dead rows that were shown because another needed them: perhaps a reference that has changed
+    /// was to one of them.
+    pub(super) fn unprotected(&mut self) -> Result<()> {
+        for position in std::mem::take(&mut self.unnamed) {
+            let no = self.catalog.tables[position].no;
+            let sql = "SELECT rid FROM synqlite_row WHERE kind = 'restrict_revived' AND +tbl = ?1";
+            let mut statement = self.conn.prepare_cached(sql)?;
+            let mut rows = statement.query([no])?;
+            while let Some(row) = rows.next()? {
+                let rid: Vec<u8> = row.get(0)?;
+                self.touched.push((no, state::decode_rid(self.meta, &rid)?));
+            }
+        }
+        Ok(())
+    }
+
     /// Adds to the references that actions replaced those that followed their row to a key with a
     /// NULL in it: by what they show they would not be found again.
     pub(super) fn emptied(
