@@ -13,6 +13,15 @@ import types
 # the text of the model, and what stands in its place. docs/testing.md lists them.
 CHANGES = [
     (
+        "R-REF: ON UPDATE CASCADE to a key with a NULL in it is an action too, whatever ON DELETE does.",
+        """                if f.on_delete in ("SET NULL", "SET DEFAULT") or f.on_update in ("SET NULL", "SET DEFAULT"):
+                    act.append(""",
+        """                if f.on_update == "CASCADE":
+                    act.append("CASE WHEN %s AND %s AND (%s) THEN '%s;' ELSE '' END" % (nn, gone, " OR ".join("NEW.%s IS NULL" % q(c) for c in f.cols), f.id.replace("'", "''")))
+                if f.on_delete in ("SET NULL", "SET DEFAULT") or f.on_update in ("SET NULL", "SET DEFAULT"):
+                    act.append(""",
+    ),
+    (
         "R-FK-SETNULL: an INTEGER PRIMARY KEY cannot show NULL, so its row is hidden.",
         "if r not in new and not sch.judge(T(r), show(r))[0]: new[r]",
         "if r not in new and (T(r).alias and show(r)[T(r).alias] is None "
@@ -78,6 +87,8 @@ CHANGES = [
                 g = t.group[f.cols[0]]; o = S[r].g.get(g); was = o.refs.get(f.id); pt = sch.t[f.parent]
                 kept = f.on_delete != "~" and s.cfg.get("fk", "enforce") == "enforce"
                 if rf[f.id] == was or was is None or o.ts == ts or rf[f.id] is None and (kept or was in dead): continue
+                own = {x: l for l, x in s_map_before[t.name].items()}.get(r)
+                if own is None or any(norm(s.before[t.name][own][c]) != norm(row[c]) for c in f.cols): continue
                 at = {x: l for l, x in s_map_before[pt.name].items()}.get(was)
                 left = was in dead or (was in A and at is not None and any(norm(s.before[pt.name][at][c]) != norm(A[was][c]) for c in f.pcols))
                 if left:
@@ -88,10 +99,11 @@ CHANGES = [
 """,
     ),
     (
-        "R-RETURN, R-REF: a reference to a row that comes back shows the key with which it comes.",
+        "R-RETURN, R-REF: a reference to a row that comes back shows the key with which it comes, and "
+        "what had to step aside is shown again without a write.",
         "for c in f.cols) and r not in V.fall:\n",
-        "for c in f.cols) and r not in V.fall and not "
-        "(lambda p: p in V.row and p not in A)(S[r].g[t.group[f.cols[0]]].refs.get(f.id)):\n",
+        "for c in f.cols) and r not in V.fall and t.group[f.cols[0]] not in s.V.fall.get(r, ()) and not "
+        "(lambda p: p in V.row and (p not in A or p in s.V.fall))(S[r].g[t.group[f.cols[0]]].refs.get(f.id)):\n",
     ),
     (
         "R-FK-ONUPDATE excepts pinned keys, not those of rows that are being renumbered.",
@@ -135,7 +147,36 @@ def pin(site, original=oracle.Site.pin):
     tables = [table for tables in site.sch.sccs for table in tables]
     order = sorted(site.prov.items(), key=lambda item: (tables.index(item[0][1]), item[1]))
     site.prov = dict(order)
+    overridden = [found for rid, number in order for found in overrode(site, rid, number)]
     original(site)
+    shown = oracle.view(site.S, site.sch, site.cfg).row
+    for rid, f in overridden:
+        t, seen, row = site.sch.t[rid[1]], site.V.row[rid], site.S[rid]
+        if rid in shown and all(seen[c] == shown[rid][c] for c in f.cols):
+            continue
+        g, row = t.group[f.cols[0]], row.copy()
+        refs = site.refs_of(t, seen, None, site.map)
+        refs = {k.id: refs[k.id] for k in t.fks if t.group[k.cols[0]] == g}
+        previous = (row.g[g].vals, row.g[g].refs)
+        row.g[g] = oracle.Reg(site.tick(), {c: seen[t.uncanon[c]] for c in g}, refs, previous)
+        site.S[rid] = row
+
+
+def overrode(site, pinned, number):
+    """A pin overrides no references, so those that a change of the key by a user overrides are
+    written with it: R-COMP."""
+    if pinned not in site.V.row or site.V.remap.get(pinned) != number:
+        return
+    parent = site.sch.t[pinned[1]]
+    key = site.S[pinned].g[parent.group[parent.alias]]
+    if key.prev is None or key.refs.get("~pin") or key.vals[parent.canon[parent.alias]] == number:
+        return
+    for rid in sorted(site.V.row):
+        for f in site.sch.t[rid[1]].fks:
+            g = site.S[rid].g[site.sch.t[rid[1]].group[f.cols[0]]]
+            sets = f.parent == parent.name and f.on_update in ("SET NULL", "SET DEFAULT")
+            if sets and f.pcols == [parent.alias] and g.refs.get(f.id) == pinned and g.ts < key.ts:
+                yield rid, f
 
 
 def materialize(site, original=oracle.Site.materialize):
@@ -152,8 +193,29 @@ def materialize(site, original=oracle.Site.materialize):
         site.db.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = ?", (top, t.name))
 
 
+def capture(site, phys, original=oracle.Site.capture):
+    """A window in which nothing changed takes no clock value in the engine."""
+    state, clock = dict(site.S), site.clk
+    original(site, phys)
+    if site.S == state:
+        site.clk = clock
+
+
+def pull(to, source):
+    """R-PIN: a number is pinned by the fold after the one that first showed it, not by the same."""
+    for site in (source, to):
+        if getattr(site, "open_window", False):
+            site.fold()
+        else:
+            site.pin()
+            site.materialize()
+    to.S, to.clk = oracle.join(to.S, source.S), max(to.clk, source.clk)
+    to.materialize()
+
+
 oracle.Site.pin = pin
 oracle.Site.materialize = materialize
+oracle.Site.capture = capture
 
 
 def config(policies):
@@ -184,18 +246,13 @@ def build(history):
 
 
 def run(site, sql, ms):
-    """A statement that changes nothing takes no clock value in the engine."""
     if not getattr(site, "open_window", False):
         site.pin()
-    state, clock = dict(site.S), site.clk
     try:
         site.run("BEGIN;\n%s;\nCOMMIT" % sql, shift(ms))
-        done = True
+        return True
     except oracle.sqlite3.Error:
-        done = False
-    if not site.lazy and site.S == state:
-        site.clk = clock
-    return done
+        return False
 
 
 def show(site, queries, folded):
@@ -228,7 +285,7 @@ def play(history):
             site.fold()
         if "from" in step:
             shown.append(sites[step["from"]])
-            oracle.pull(site, shown[1])
+            pull(site, shown[1])
         else:
             done = step["sql"] is not None and run(site, step["sql"], step["ms"])
         folded = "from" in step or not history["lazy"]

@@ -12,7 +12,6 @@ use crate::refs::Lookup;
 use crate::replica::Replica;
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
-use std::collections::HashSet;
 
 /// So many closed records are kept; the oldest go first.
 pub const KEPT: i64 = 1_000;
@@ -95,17 +94,8 @@ pub fn update(
     if conn.prepare_cached(close)?.execute(params![now_ms, how])? > 0 {
         prune(conn)?;
     }
-    let fresh = "SELECT id FROM synqlite_row WHERE kind IS NOT NULL AND id NOT IN \
-                 (SELECT entry FROM synqlite_closed WHERE closed IS NULL)";
-    let mut statement = conn.prepare_cached(fresh)?;
-    let fresh = statement.query_map([], |row| row.get(0))?;
-    let fresh: HashSet<i64> = fresh.collect::<Result<_, _>>()?;
-    if fresh.is_empty() {
-        return Ok(());
-    }
     for t in &catalog.tables {
-        let open = conflicts::of_table(Lookup { conn, meta, catalog }, t)?;
-        for (entry, conflict) in open.iter().filter(|(entry, _)| fresh.contains(entry)) {
+        for (entry, conflict) in &conflicts::fresh(Lookup { conn, meta, catalog }, t)? {
             let Conflict { id, table, row, kind, constraint, .. } = conflict;
             let sql = "INSERT INTO synqlite_closed(entry, record, tbl, row, kind, cons, what, opened) \
                        VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";

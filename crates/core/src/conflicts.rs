@@ -85,21 +85,37 @@ impl Replica {
 }
 
 /// Open records of a table, with their entries.
-pub(crate) fn of_table(lookup: Lookup<'_>, t: &Tracked) -> Result<Vec<(i64, Conflict)>> {
-    let mut out = Vec::new();
-    let Lookup { conn, meta, .. } = lookup;
+fn of_table(lookup: Lookup<'_>, t: &Tracked) -> Result<Vec<(i64, Conflict)>> {
     let sql = format!(
         "SELECT {ENTRY_COLUMNS}, kind, cons, winner FROM synqlite_row \
          WHERE +tbl = ?1 AND kind IS NOT NULL"
     );
-    let mut statement = conn.prepare_cached(&sql)?;
+    records(lookup, t, &sql)
+}
+
+/// Those that the log of closed ones does not have yet, without their winners.
+pub(crate) fn fresh(lookup: Lookup<'_>, t: &Tracked) -> Result<Vec<(i64, Conflict)>> {
+    let sql = format!(
+        "SELECT {ENTRY_COLUMNS}, kind, cons, NULL FROM synqlite_row \
+         WHERE +tbl = ?1 AND kind IS NOT NULL \
+         AND id NOT IN (SELECT entry FROM synqlite_closed WHERE closed IS NULL)"
+    );
+    records(lookup, t, &sql)
+}
+
+fn records(lookup: Lookup<'_>, t: &Tracked, sql: &str) -> Result<Vec<(i64, Conflict)>> {
+    let mut out = Vec::new();
+    let Lookup { conn, meta, .. } = lookup;
+    let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query([t.no])?;
     while let Some(row) = rows.next()? {
         let stored = state::decode(meta, t, row)?;
         let old = match &stored.loc {
             // The user has deleted or moved it since; the next fold settles the record.
-            Some(loc) if !t.exists(conn, loc)? => continue,
-            Some(loc) => t.read(conn, loc)?,
+            Some(loc) => match t.read(conn, loc)? {
+                Some(old) => Some(old),
+                None => continue,
+            },
             None => None,
         };
         let mut written = vec![Value::Null; t.table.columns.len()];

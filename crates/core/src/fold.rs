@@ -195,6 +195,10 @@ impl Fold<'_> {
             .collect::<Result<_, _>>()?;
         for loc in locs {
             let Some(mut stored) = state::at(self.conn, self.meta, t, &loc)? else { continue };
+            if self.waits && self.enforces {
+                let lookup = Lookup { conn: self.conn, meta: self.meta, catalog: self.catalog };
+                self.acted.extend(crate::merge::overrode(lookup, t, &stored)?);
+            }
             let stamp = self.meta.tick(0);
             let group = &mut stored.state.groups[t.table.columns[alias].group];
             let body = std::mem::replace(&mut group.body, Body::Shown);
@@ -334,22 +338,6 @@ impl Fold<'_> {
         Ok(())
     }
 
-    /// Dead rows that were shown because another needed them: perhaps a reference that has changed
-    /// was to one of them.
-    fn unprotected(&mut self) -> Result<()> {
-        for position in std::mem::take(&mut self.unnamed) {
-            let no = self.catalog.tables[position].no;
-            let sql = "SELECT rid FROM synqlite_row WHERE kind = 'restrict_revived' AND +tbl = ?1";
-            let mut statement = self.conn.prepare_cached(sql)?;
-            let mut rows = statement.query([no])?;
-            while let Some(row) = rows.next()? {
-                let rid: Vec<u8> = row.get(0)?;
-                self.touched.push((no, state::decode_rid(self.meta, &rid)?));
-            }
-        }
-        Ok(())
-    }
-
     fn orphan(
         &mut self,
         parent: usize,
@@ -364,7 +352,14 @@ impl Fold<'_> {
         let Some(mut stored) = state::at(self.conn, self.meta, c, loc)? else { return Ok(()) };
         let g = c.table.columns[c.table.foreign_keys[f].columns[0]].group;
         let now = self.lookup().reference(c, f, &row)?;
-        if now.as_ref() == Some(left)
+        let at = c.table.groups[g].foreign_keys.iter().position(|&k| k == f);
+        // Its reference may be to another row, which had the same key.
+        let other = match (&stored.state.groups[g].body, at) {
+            (Body::Kept(cell), Some(at)) => cell.refs[at].as_ref() != Some(left),
+            _ => false,
+        };
+        if other
+            || now.as_ref() == Some(left)
             || self.followed.contains(&(c.no, stored.rid.clone(), g))
             || self.stamps.values().any(|s| *s == stored.state.groups[g].stamp)
         {
@@ -384,7 +379,6 @@ impl Fold<'_> {
             return self.put(c, &stored);
         }
         let mut cell = self.lookup().cell(c, g, &row)?;
-        let at = c.table.groups[g].foreign_keys.iter().position(|&k| k == f);
         if let Some(at) = at {
             cell.refs[at] = Some(left.clone());
         }
@@ -459,6 +453,7 @@ impl Fold<'_> {
             }
         }
         let mut written = self.groups_written(t, &changed.written);
+        let replaced = self.emptied(t, &written, &image, &changed.now, replaced)?;
         written.retain(|g, _| !replaced.contains_key(g));
         let acted = !replaced.is_empty();
         self.keep_replaced(t, &mut stored, replaced, image.as_ref().map(|(_, cells)| &cells[..]));

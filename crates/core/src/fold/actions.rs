@@ -14,7 +14,7 @@ use crate::refs::Lookup;
 use crate::schema::{Action, ForeignKey};
 use crate::{Result, state};
 use std::collections::BTreeMap;
-use synqlite_wire::{Cell, Rid, Value};
+use synqlite_wire::{Cell, Rid, Stamp, Value};
 
 /// What an action did to a row that was there at the last fold.
 #[derive(Debug, Clone, PartialEq)]
@@ -155,6 +155,65 @@ pub(super) fn mark(
 }
 
 impl super::Fold<'_> {
+    /// Dead rows that were shown because another needed them: perhaps a reference that has changed
+    /// was to one of them.
+    pub(super) fn unprotected(&mut self) -> Result<()> {
+        for position in std::mem::take(&mut self.unnamed) {
+            let no = self.catalog.tables[position].no;
+            let sql = "SELECT rid FROM synqlite_row WHERE kind = 'restrict_revived' AND +tbl = ?1";
+            let mut statement = self.conn.prepare_cached(sql)?;
+            let mut rows = statement.query([no])?;
+            while let Some(row) = rows.next()? {
+                let rid: Vec<u8> = row.get(0)?;
+                self.touched.push((no, state::decode_rid(self.meta, &rid)?));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds to the references that actions replaced those that followed their row to a key with a
+    /// NULL in it: by what they show they would not be found again.
+    pub(super) fn emptied(
+        &self,
+        t: &Tracked,
+        written: &BTreeMap<usize, Stamp>,
+        image: &Option<super::Image>,
+        now: &Loc,
+        mut replaced: Replaced,
+    ) -> Result<Replaced> {
+        let cascades = |&f: &usize| {
+            let fk = &t.table.foreign_keys[f];
+            fk.enforced && fk.on_update == Action::Cascade
+        };
+        for &g in written.keys() {
+            let mut keys = t.table.groups[g].foreign_keys.iter().copied().filter(cascades);
+            let (Some(f), Some((old, cells))) = (keys.next(), image) else { continue };
+            let Some(new) = t.read(self.conn, now)? else { continue };
+            let fk = &t.table.foreign_keys[f];
+            let at = t.table.groups[g].foreign_keys.iter().position(|&k| k == f);
+            let Some(rid) = at.and_then(|at| cells[g].refs[at].as_ref()) else { continue };
+            let columns = &t.table.groups[g].columns;
+            let changed: Vec<usize> =
+                columns.iter().copied().filter(|&c| old[c] != new[c]).collect();
+            if !self.enforces
+                || !changed.iter().all(|c| fk.columns.contains(c))
+                || !fk.columns.iter().any(|&c| new[c].is_null())
+            {
+                continue;
+            }
+            let lookup = self.lookup();
+            let parent = lookup.parent(&fk.parent)?;
+            let stored = state::of(self.conn, self.meta, parent, rid)?;
+            let Some(loc) = stored.and_then(|stored| stored.loc) else { continue };
+            let Some(key) = parent.read(self.conn, &loc)? else { continue };
+            let mut pairs = fk.columns.iter().zip(&fk.parent_columns);
+            if pairs.all(|(&c, &p)| new[c] == key[p]) {
+                replaced.insert(g, (cells[g].clone(), None));
+            }
+        }
+        Ok(replaced)
+    }
+
     /// Keeps the references that actions replaced: the row shows something else, derived from what
     /// became of its parent. What a user wrote just before counts as written.
     pub(super) fn keep_replaced(

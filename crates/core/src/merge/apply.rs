@@ -5,11 +5,13 @@ use super::{Merged, triggers};
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::meta::Meta;
 use crate::policy::Policies;
+use crate::refs::Lookup;
 use crate::schema::TableKind;
 use crate::state::{self, Body, Runs, Waits};
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
-use synqlite_wire::{Rid, Value};
+use std::collections::HashSet;
+use synqlite_wire::{Cell, Rid, Value};
 
 /// Applies what the items show and saves their states.
 pub(crate) fn apply(
@@ -17,7 +19,7 @@ pub(crate) fn apply(
     meta: &mut Meta,
     catalog: &Catalog,
     policies: &Policies,
-    mut cases: Vec<Case>,
+    cases: &mut [Case],
     merged: &mut Merged,
 ) -> Result<()> {
     triggers::fire_only(conn, &policies.list("fire_on_merge"), || {
@@ -31,7 +33,7 @@ pub(crate) fn apply(
         Ok(())
     })?;
     if policies.enforces_foreign_keys() {
-        check_references(conn, catalog, &cases)?;
+        check_references(conn, catalog, cases)?;
     }
     for (position, t) in catalog.tables.iter().enumerate() {
         let mine = cases.iter_mut().filter(|c| c.table == position);
@@ -105,10 +107,16 @@ fn rows(
         placed.push((at, t.insert(conn, new, rowid)?));
     }
     // An entry must leave its place before another can take it.
+    let taken: HashSet<Loc> = placed.iter().map(|(_, loc)| loc.clone()).collect();
     for item in items.iter_mut() {
-        if item.new.is_none() {
-            state::unplace(conn, &item.stored)?;
-            item.stored.loc = None;
+        if item.new.is_some() {
+            continue;
+        }
+        if let Some(loc) = item.stored.loc.take() {
+            item.unsaved = true;
+            if taken.contains(&loc) {
+                state::unplace(conn, &item.stored)?;
+            }
         }
     }
     for (at, loc) in placed {
@@ -200,7 +208,7 @@ fn save(
     mut items: Vec<&mut Case>,
 ) -> Result<()> {
     for item in &mut items {
-        item.unsaved |= keep(t, item);
+        item.unsaved |= keep(Lookup { conn, meta, catalog }, t, item)?;
     }
     items.sort_by(|a, b| a.stored.loc.cmp(&b.stored.loc));
     let mut runs = Runs::default();
@@ -225,7 +233,10 @@ fn save(
                 conflict: item.conflict.as_ref().map(|c| (c.kind, c.constraint.as_str())),
                 winner: item.winner.as_ref(),
             };
-            state::record_waits(conn, meta, entry, &waits)?;
+            match item.stored.entry {
+                Some(_) => state::record_waits(conn, meta, entry, &waits)?,
+                None => state::record_first_waits(conn, meta, entry, &waits)?,
+            }
         } else if let Some(entry) = item.stored.entry {
             // It may have had a conflict until now.
             state::record_conflict(conn, entry, None, None)?;
@@ -272,7 +283,7 @@ fn place_in_run(
 
 /// Keeps in the state what the row does not show, and drops from it what it does. Returns whether
 /// the state changed.
-fn keep(t: &Tracked, item: &mut Case) -> bool {
+fn keep(lookup: Lookup<'_>, t: &Tracked, item: &mut Case) -> Result<bool> {
     let mut changed = false;
     for (g, group) in item.stored.state.groups.iter_mut().enumerate() {
         let cell = &item.cells[g];
@@ -292,10 +303,34 @@ fn keep(t: &Tracked, item: &mut Case) -> bool {
             });
             !item.derived.contains(&g) && found && columns.clone().all(shows)
         });
+        let shown = shown && !others_row(lookup, t, g, cell, item.new.as_deref())?;
         let body =
             if shown && group.counts.is_empty() { Body::Shown } else { Body::Kept(cell.clone()) };
         changed |= body != group.body;
         group.body = body;
     }
-    changed
+    Ok(changed)
+}
+
+/// Of two foreign keys that share a column one may show the key of the other's row: whether the value
+/// of a reference of this group means another row than it does.
+fn others_row(
+    lookup: Lookup<'_>,
+    t: &Tracked,
+    g: usize,
+    cell: &Cell,
+    new: Option<&[Value]>,
+) -> Result<bool> {
+    let keys = &t.table.groups[g].foreign_keys;
+    let columns = |f: usize| t.table.foreign_keys[f].columns.iter();
+    for (&f, rid) in keys.iter().zip(&cell.refs) {
+        let mut others = keys.iter().filter(|&&o| o != f);
+        let shares = others.any(|&o| columns(o).any(|&c| columns(f).any(|&own| own == c)));
+        if let (true, Some(rid), Some(new)) = (shares, rid, new)
+            && lookup.reference(t, f, new)?.as_ref() != Some(rid)
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

@@ -4,15 +4,17 @@
 //! refer to them, are referred to by them, hold a key they want or wait for a key they leave. All
 //! other rows keep what they show, so cost follows the change and not the size of the tables.
 
+use super::join::Joined;
 use super::judge::Judge;
-use crate::Result;
+use super::unique::Wanted;
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::counter;
 use crate::export::shown;
 use crate::policy::Policies;
 use crate::refs::Lookup;
-use crate::schema::{Action, Identity, UniqueIndex};
+use crate::schema::{Action, Identity};
 use crate::state::{self, Body, GroupState, Stored};
+use crate::{Error, Result};
 use rusqlite::params;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use synqlite_wire::key::{Collation, KeyPart, encode, normalise};
@@ -64,6 +66,12 @@ pub(crate) struct Conflict {
 }
 
 impl Case {
+    /// What the join made of it, if nothing was shown after all. `place` is where it was.
+    pub fn joined(mut self, place: Option<Loc>) -> (usize, Joined) {
+        self.stored.loc = place;
+        (self.table, Joined { stored: self.stored, old: self.old, former: self.former })
+    }
+
     pub fn alive(&self) -> bool {
         self.stored.state.header.alive()
     }
@@ -234,10 +242,11 @@ impl<'a> Cases<'a> {
     pub fn load_at(&mut self, table: usize, loc: &Loc) -> Result<Option<usize>> {
         let (Lookup { conn, meta, .. }, t) = (self.lookup, &self.catalog().tables[table]);
         let Some(stored) = state::at(conn, meta, t, loc)? else { return Ok(None) };
-        if self.get(table, &stored.rid).is_none() && !t.exists(conn, loc)? {
-            return Ok(None);
+        if let Some(at) = self.get(table, &stored.rid) {
+            return Ok(Some(at));
         }
-        self.load(table, stored).map(Some)
+        let Some(old) = t.read(conn, loc)? else { return Ok(None) };
+        self.push(table, stored, Some(old), false).map(Some)
     }
 
     /// Adds the rows on which the cases depend by state alone.
@@ -264,9 +273,19 @@ impl<'a> Cases<'a> {
         if !case.alive() || case.touched || case.news && !case.header().reinserted.is_zero() {
             return true;
         }
+        // A later write of the key overrides references, even if the key is what it was.
+        if case.news && self.catalog().references_to(case.table).any(|key| self.overrides(key)) {
+            return true;
+        }
         let t = &self.catalog().tables[case.table];
         let mut keys = t.table.groups.iter().zip(&case.cells).filter(|(g, _)| g.keeps_previous);
         keys.any(|(g, cell)| g.columns.iter().zip(&cell.values).any(|(&c, v)| old[c] != *v))
+    }
+
+    /// Whether R-FK-ONUPDATE is of a foreign key of a table.
+    fn overrides(&self, (table, f): (usize, usize)) -> bool {
+        let fk = &self.catalog().tables[table].table.foreign_keys[f];
+        matches!(fk.on_update, Action::SetNull | Action::SetDefault)
     }
 
     /// Parents that are dead, hidden or revived; their fate and this row's depend on each other.
@@ -288,7 +307,7 @@ impl<'a> Cases<'a> {
                 }
                 let p = &catalog.tables[parent];
                 let Some(stored) = state::of(conn, meta, p, &rid)? else { continue };
-                let follows = matches!(fk.on_update, Action::SetNull | Action::SetDefault);
+                let follows = self.overrides((table, f));
                 let header = &stored.state.header;
                 let plain = header.alive() && stored.loc.is_some() && header.reinserted.is_zero();
                 if !plain || follows {
@@ -387,16 +406,58 @@ impl<'a> Cases<'a> {
         self.list[at].cells[group].values[i].as_integer()
     }
 
-    /// Whether nobody has asked yet which rows have or want a unique key.
-    pub fn first_asked(&mut self, table: usize, index: usize, key: &[u8]) -> bool {
-        self.keys.insert((table, index, key.to_vec()))
+    /// Adds the rows that have or want a unique key which a case writes. The view would tell of them,
+    /// and of more: this spares computing it once without them.
+    pub fn rivals_for_keys(&mut self) -> Result<()> {
+        for at in 0..self.list.len() {
+            let (case, catalog) = (&self.list[at], self.catalog());
+            if !case.alive() {
+                continue;
+            }
+            let row = written(case, &catalog.tables[case.table]);
+            let own = case.old.as_ref() == Some(&row);
+            let verdict = self.judge.row(&catalog.tables[case.table], &row)?;
+            for wanted in Wanted::all(case.table, &verdict, own) {
+                self.rivals_for_key(&wanted)?;
+            }
+        }
+        Ok(())
     }
 
-    /// Adds the visible row that has a key which a case wants.
-    pub fn holder(&mut self, table: usize, u: &UniqueIndex, key: &super::judge::Key) -> Result<()> {
-        let t = &self.catalog().tables[table];
-        if let Some(loc) = self.judge.holder(t, u, key)? {
-            self.load_at(table, &loc)?;
+    /// Adds the rows that have or want a unique key.
+    pub fn rivals_for_key(&mut self, wanted: &Wanted) -> Result<()> {
+        let Wanted { table, index, key, own } = wanted;
+        if !self.keys.insert((*table, *index, key.canonical.clone())) {
+            return Ok(());
+        }
+        let t = &self.catalog().tables[*table];
+        let u = &t.table.uniques[*index];
+        if !own && let Some(loc) = self.judge.holder(t, u, key)? {
+            self.load_at(*table, &loc)?;
+        }
+        self.waiting_for_key(*table, &u.name, &key.canonical)
+    }
+
+    /// Refuses the first of a few rows that asks for a unique key of a row which the merge does not
+    /// bring, as SQLite would in the end: where many collide this is known soon.
+    pub fn foresee(&self) -> Result<()> {
+        const FEW: usize = 32;
+        let Lookup { conn, meta, catalog } = self.lookup;
+        for case in self.list.iter().filter(|case| case.alive()).take(FEW) {
+            let t = &catalog.tables[case.table];
+            let row = written(case, t);
+            if case.old.as_ref() == Some(&row) {
+                continue;
+            }
+            for (u, key) in t.table.uniques.iter().zip(self.judge.row(t, &row)?.keys) {
+                let Some(key) = key else { continue };
+                let Some(loc) = self.judge.holder(t, u, &key)? else { continue };
+                let holder = state::at(conn, meta, t, &loc)?;
+                if holder.is_some_and(|other| self.get(case.table, &other.rid).is_none()) {
+                    let what = format!("{}: another row has the key", u.name);
+                    return Err(Error::Constraint { table: t.table.name.clone(), what });
+                }
+            }
         }
         Ok(())
     }
@@ -416,6 +477,15 @@ impl<'a> Cases<'a> {
     }
 }
 
+/// What a case shows before anything is derived.
+pub(super) fn written(case: &Case, t: &Tracked) -> Vec<Value> {
+    let mut row = vec![Value::Null; t.table.columns.len()];
+    for (group, cell) in t.table.groups.iter().zip(&case.cells) {
+        group.columns.iter().zip(&cell.values).for_each(|(&c, v)| row[c] = v.clone());
+    }
+    row
+}
+
 /// Under this name a row waits for a key that its foreign key names and no row has.
 pub(super) fn dangling_index(foreign_key: &str) -> String {
     format!("fk {foreign_key}")
@@ -428,7 +498,7 @@ pub(super) fn exact_key(key: &[Value]) -> Vec<u8> {
 }
 
 /// Entries of rows whose kept references are to this row, with the numbers of their tables.
-fn waiting_for_row(
+pub(super) fn waiting_for_row(
     conn: &rusqlite::Connection,
     meta: &crate::meta::Meta,
     t: &Tracked,

@@ -8,15 +8,16 @@
 //! removed come back (R-RETURN). And what a foreign key did to a row is written as if the user had
 //! done it, where the row would not show it by itself.
 
-use super::cases::Cases;
-use super::{Merged, apply, show, view};
+use super::cases::{self, Cases};
+use super::{Merged, apply, protect, show, view};
 use crate::Result;
 use crate::catalog::{Catalog, Tracked};
 use crate::fold::{Acted, ActedOn};
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
-use crate::state::{self, Body, GroupState, Waits};
+use crate::schema::Action;
+use crate::state::{self, Body, GroupState, Stored, Waits};
 use rusqlite::Connection;
 use std::collections::BTreeSet;
 use synqlite_wire::{Rid, Stamp, Value};
@@ -82,15 +83,18 @@ fn attempt(
             cases.unneeded(table)?;
         }
         let view = view::settle(&mut cases, judged)?;
+        let mut written = contradicted(&cases, &view, &mut acted);
+        written.extend(unbound(&cases, &view)?);
         let (mut demoted, mut revived) = (BTreeSet::new(), BTreeSet::new());
-        for (at, case) in cases.list.iter().enumerate() {
+        // What foreign keys did comes first: rows may stand in the way for the want of it.
+        let list = cases.list.iter().enumerate().filter(|_| written.is_empty());
+        for (at, case) in list {
             let shown = view.rows.get(&at);
             if case.alive() && case.old.is_some() && case.old.as_ref() != shown {
                 // A visible row would lose, because of one the user could not see.
-                let winner = view.conflicts.get(&at).and_then(|c| c.winner);
-                let winner = winner.or_else(|| takes_number(&cases, &view, at));
+                let winner = view.conflicts.get(&at).and_then(|c| c.winner).into_iter();
                 let others = view.blockers.get(&at).into_iter().flatten().copied();
-                let mut rivals = winner.into_iter().chain(others);
+                let mut rivals = winner.chain(takes_number(&cases, &view, at)).chain(others);
                 demoted.extend(rivals.find(|w| {
                     let shown = view.rows.get(w);
                     shown.is_none() || cases.list[*w].old.as_ref() != shown
@@ -104,14 +108,10 @@ fn attempt(
                 demoted.extend(protectors(&cases, at));
             }
         }
-        let contradicted = match demoted.is_empty() && revived.is_empty() {
-            true => contradicted(&cases, &view, &mut acted),
-            false => vec![],
-        };
-        if demoted.is_empty() && revived.is_empty() && contradicted.is_empty() {
+        if demoted.is_empty() && revived.is_empty() && written.is_empty() {
             let mut merged = Merged::default();
-            let list = view::decide(cases, view, &mut merged);
-            return apply::apply(conn, meta, catalog, policies, list, &mut merged);
+            let mut list = view::decide(cases, view, &mut merged);
+            return apply::apply(conn, meta, catalog, policies, &mut list, &mut merged);
         }
         let of = |at: usize| (cases.list[at].table, cases.list[at].stored.clone());
         let changes: Vec<_> = demoted
@@ -119,7 +119,7 @@ fn attempt(
             .map(|at| (of(at), false))
             .chain(revived.into_iter().map(|at| (of(at), true)))
             .collect();
-        let written: Vec<_> = contradicted.into_iter().map(|(at, acted)| (of(at), acted)).collect();
+        let written: Vec<_> = written.into_iter().map(|(at, acted)| (of(at), acted)).collect();
         drop(cases);
         for ((table, mut stored), acted) in written {
             let stamp = meta.tick(0);
@@ -184,6 +184,50 @@ fn contradicted(
     found
 }
 
+/// Rows that the user sees and that a foreign key would hide for a reference which they do not show:
+/// it is overridden, or to a former life of its row.
+fn unbound(cases: &Cases<'_>, view: &view::View) -> Result<Vec<(usize, Acted)>> {
+    let mut found = Vec::new();
+    for (at, case) in cases.list.iter().enumerate() {
+        let hidden = view.conflicts.get(&at).is_some_and(|c| c.kind.starts_with("fk"));
+        let Some(old) = case.old.as_ref().filter(|_| hidden && case.alive()) else { continue };
+        let t = &cases.catalog().tables[case.table];
+        for (f, fk) in t.table.foreign_keys.iter().enumerate().filter(|(_, fk)| fk.enforced) {
+            let shown = cases.lookup.reference(t, f, old)?;
+            let bound = shown.as_ref() == case.reference(t, f);
+            if !bound || shown.is_some() && protect::stale(cases, at, f) {
+                found.push((at, Acted::Set(t.table.columns[fk.columns[0]].group)));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Visible rows whose references a change of this row's key overrides until the key is pinned. What
+/// they show has to be written then: a pin overrides nothing.
+pub(crate) fn overrode(lookup: Lookup<'_>, t: &Tracked, pinned: &Stored) -> Result<Vec<ActedOn>> {
+    let Lookup { conn, meta, catalog } = lookup;
+    let Some(position) = catalog.position_of_no(t.no) else { return Ok(vec![]) };
+    let mut found = Vec::new();
+    for (no, entry) in cases::waiting_for_row(conn, meta, t, &pinned.rid)? {
+        for (child, f) in catalog.references_to(position) {
+            let c = &catalog.tables[child];
+            let fk = &c.table.foreign_keys[f];
+            let key = &pinned.state.groups[t.table.columns[fk.parent_columns[0]].group];
+            let sets = matches!(fk.on_update, Action::SetNull | Action::SetDefault);
+            if c.no != no || !fk.enforced || !sets || key.previous.is_none() || key.pinned {
+                continue;
+            }
+            let Some(stored) = state::entry_by_id(conn, meta, c, entry)? else { continue };
+            let g = c.table.columns[fk.columns[0]].group;
+            if stored.loc.is_some() && stored.state.groups[g].stamp < key.stamp {
+                found.push((no, stored.rid, Acted::Set(g)));
+            }
+        }
+    }
+    Ok(found)
+}
+
 /// What a reference shows becomes what was written.
 fn set(group: &mut GroupState, t: &Tracked, g: usize, stamp: Stamp) {
     let body = std::mem::replace(&mut group.body, Body::Shown);
@@ -222,8 +266,8 @@ pub(crate) fn reshow(
         }
     }
     let view = view::settle(&mut cases, true)?;
-    let list = view::decide(cases, view, &mut Merged::default());
-    apply::apply(conn, meta, catalog, policies, list, &mut Merged::default())
+    let mut list = view::decide(cases, view, &mut Merged::default());
+    apply::apply(conn, meta, catalog, policies, &mut list, &mut Merged::default())
 }
 
 /// Hidden rows whose references keep a deleted row shown.

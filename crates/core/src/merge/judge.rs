@@ -1,14 +1,15 @@
 //! SQLite itself judges rows: a scratch copy of each table says whether a row meets its NOT NULL,
 //! CHECK and STRICT constraints, and what its unique keys are, expressions and generated columns
-//! included.
+//! included. Where there is none of these, a row's keys are its values, and it is not asked.
 
 use crate::Result;
 use crate::catalog::{Tracked, loc_sql};
-use crate::schema::{Collation, UniqueIndex, quote};
+use crate::schema::{Affinity, Collation, UniqueIndex, quote};
 use crate::sqlvalue::{Bind, values};
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 use synqlite_wire::Value;
 use synqlite_wire::key::{KeyPart, encode, normalise};
 
@@ -21,6 +22,19 @@ pub(super) struct Key {
     pub canonical: Vec<u8>,
 }
 
+impl Key {
+    /// `None` if a value is NULL.
+    fn of(u: &UniqueIndex, values: Vec<Value>) -> Option<Key> {
+        if values.iter().any(Value::is_null) {
+            return None;
+        }
+        let parts = values.iter().zip(&u.terms);
+        let parts = parts.map(|(v, term)| KeyPart::Value(normalise(v, &term.collation)));
+        let canonical = encode(&parts.collect::<Vec<_>>());
+        Some(Key { values, canonical })
+    }
+}
+
 /// What SQLite says of a row.
 #[derive(Clone, Debug)]
 pub(super) struct Verdict {
@@ -30,11 +44,16 @@ pub(super) struct Verdict {
     pub keys: Vec<Option<Key>>,
 }
 
+/// The columns of each unique index of a table.
+type Indexes = Rc<[Vec<usize>]>;
+
 /// The scratch database.
 pub(super) struct Judge<'a> {
     main: &'a Connection,
     scratch: Connection,
     made: RefCell<HashSet<u32>>,
+    /// Of tables that need no judge, the columns of each unique index.
+    plain: RefCell<HashMap<u32, Option<Indexes>>>,
     /// Verdicts by table and row: a view is computed several times, of mostly the same rows.
     known: RefCell<HashMap<(u32, Vec<u8>), Verdict>>,
 }
@@ -44,21 +63,53 @@ impl<'a> Judge<'a> {
         let scratch = Connection::open_in_memory()?;
         scratch.execute_batch("PRAGMA foreign_keys=OFF")?;
         scratch.set_prepared_statement_cache_capacity(256);
-        Ok(Judge { main, scratch, made: RefCell::default(), known: RefCell::default() })
+        let (made, plain, known) = Default::default();
+        Ok(Judge { main, scratch, made, plain, known })
     }
 
     fn make(&self, t: &Tracked) -> Result<()> {
         if !self.made.borrow_mut().insert(t.no) {
             return Ok(());
         }
-        let sql = "SELECT sql FROM main.sqlite_master WHERE type = 'table' AND name = ?1";
-        let sql: String = self.main.query_row(sql, [&t.table.name], |row| row.get(0))?;
-        self.scratch.execute_batch(&sql)?;
+        self.scratch.execute_batch(&self.declared(t)?)?;
         Ok(())
+    }
+
+    fn declared(&self, t: &Tracked) -> Result<String> {
+        let sql = "SELECT sql FROM main.sqlite_master WHERE type = 'table' AND name = ?1";
+        Ok(self.main.query_row(sql, [&t.table.name], |row| row.get(0))?)
+    }
+
+    /// The columns of each unique index, if a row of this table is judged by its values alone.
+    fn plain(&self, t: &Tracked) -> Result<Option<Indexes>> {
+        if let Some(known) = self.plain.borrow().get(&t.no) {
+            return Ok(known.clone());
+        }
+        let sql = self.declared(t)?.to_ascii_lowercase();
+        let column = |sql: &str| t.table.columns.iter().position(|c| quote(&c.name) == sql);
+        let terms = |u: &UniqueIndex| -> Option<Vec<usize>> {
+            let whole = u.predicate.is_none();
+            u.terms.iter().map(|term| column(&term.sql).filter(|_| whole)).collect()
+        };
+        let bare =
+            !sql.contains("check") && !sql.contains("strict") && t.table.generated.is_empty();
+        let columns: Option<Vec<_>> = t.table.uniques.iter().map(terms).collect();
+        let plain: Option<Indexes> = columns.filter(|_| bare).map(Rc::from);
+        self.plain.borrow_mut().insert(t.no, plain.clone());
+        Ok(plain)
     }
 
     /// Judges a row of stored columns.
     pub fn row(&self, t: &Tracked, row: &[Value]) -> Result<Verdict> {
+        if let Some(indexes) = self.plain(t)?
+            && stored_as_is(t, row)
+        {
+            let keys = indexes.iter().zip(&t.table.uniques);
+            let key = |(columns, u): (&Vec<usize>, _)| {
+                Key::of(u, columns.iter().map(|&c| row[c].clone()).collect())
+            };
+            return Ok(Verdict { valid: true, keys: keys.map(key).collect() });
+        }
         let bytes = encode(&row.iter().cloned().map(KeyPart::Value).collect::<Vec<_>>());
         if let Some(verdict) = self.known.borrow().get(&(t.no, bytes.clone())) {
             return Ok(verdict.clone());
@@ -108,11 +159,7 @@ impl<'a> Judge<'a> {
         );
         let mut statement = self.scratch.prepare_cached(&sql)?;
         let key = statement.query_row([], |row| values(row, 0, terms.len())).optional()?;
-        let Some(key) = key.filter(|key| !key.iter().any(Value::is_null)) else { return Ok(None) };
-        let parts =
-            key.iter().zip(&u.terms).map(|(v, term)| KeyPart::Value(normalise(v, &term.collation)));
-        let canonical = encode(&parts.collect::<Vec<_>>());
-        Ok(Some(Key { values: key, canonical }))
+        Ok(key.and_then(|key| Key::of(u, key)))
     }
 
     /// The value of a column's DEFAULT clause.
@@ -152,5 +199,61 @@ impl<'a> Judge<'a> {
             .query_row(params_from_iter(key.values.iter().map(Bind)), |row| row.get(0))
             .optional()?;
         Ok(found)
+    }
+}
+
+/// Whether SQLite would store these values as they are, in a table with no constraint on rows but NOT
+/// NULL.
+fn stored_as_is(t: &Tracked, row: &[Value]) -> bool {
+    let key = |c: usize| t.table.primary_key.contains(&c);
+    let alias = t.table.rowid_alias();
+    t.table.columns.iter().zip(row).enumerate().all(|(c, (column, value))| match value {
+        _ if alias == Some(c) => matches!(value, Value::Integer(_)),
+        Value::Null => !column.not_null && !key(c),
+        Value::Blob(_) => true,
+        Value::Text(_) => matches!(column.affinity, Affinity::Text | Affinity::Blob),
+        Value::Integer(_) | Value::Real(_) => column.affinity != Affinity::Text,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Site;
+
+    /// What is told by values alone is what SQLite tells.
+    #[test]
+    fn plain_rows_are_judged_as_sqlite_judges_them() {
+        let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT COLLATE NOCASE UNIQUE,
+                          b INT, c REAL NOT NULL, d, UNIQUE(b, c, d))";
+        let site = Site::new(schema);
+        let values = [
+            Value::Null,
+            Value::Integer(5),
+            Value::Real(5.0),
+            Value::Real(0.5),
+            Value::Text(b"5".to_vec()),
+            Value::Text(b"Ab".to_vec()),
+            Value::Blob(vec![0]),
+        ];
+        site.replica
+            .read(|conn, _, loaded| {
+                let (t, judge) = (&loaded.catalog.tables[0], Judge::new(conn)?);
+                assert!(judge.plain(t)?.is_some());
+                let mut alone = 0;
+                for n in 0..7_usize.pow(4) {
+                    let at = |place: u32| values[n / 7_usize.pow(place) % 7].clone();
+                    let row = [Value::Integer(1), at(0), at(1), at(2), at(3)];
+                    let (told, asked) = (judge.row(t, &row)?, judge.ask(t, &row)?);
+                    let keys = |v: &Verdict| -> Vec<Option<Vec<u8>>> {
+                        v.keys.iter().map(|k| k.as_ref().map(|k| k.canonical.clone())).collect()
+                    };
+                    assert_eq!((told.valid, keys(&told)), (asked.valid, keys(&asked)), "{row:?}");
+                    alone += usize::from(stored_as_is(t, &row));
+                }
+                assert!(alone > 500);
+                Ok(())
+            })
+            .unwrap();
     }
 }

@@ -26,7 +26,7 @@ mod view;
 mod words;
 
 pub(crate) use anew::differences;
-pub(crate) use compensate::{Wrote, compensate, reshow};
+pub(crate) use compensate::{Wrote, compensate, overrode, reshow};
 pub(crate) use join::join_piece;
 pub(crate) use words::{describe, text};
 
@@ -123,31 +123,43 @@ pub fn merge(
     for &site in delta.upto.0.keys() {
         meta.number(conn, site)?;
     }
+    let mut joined = Merged::default();
+    let mut rows: Vec<(usize, Joined)> = Vec::new();
+    for change in &delta.rows {
+        let Some(matched) = &tables[change.table as usize] else { continue };
+        let Place::Here(position) = matched.place else {
+            let t = matched.table(catalog);
+            joined.rows += u64::from(join::keep(conn, meta, t, matched, change)?);
+            continue;
+        };
+        let news = join::join(conn, meta, catalog, matched, &delta.upto, change, &mut joined)?;
+        rows.extend(news.map(|news| (position, news)));
+    }
+    joined.rows += rows.len() as u64;
     let mut merged = show(conn, meta, |meta, judged| {
-        let mut merged = Merged::default();
-        let mut rows: Vec<(usize, Joined)> = Vec::new();
-        for change in &delta.rows {
-            let Some(matched) = &tables[change.table as usize] else { continue };
-            let Place::Here(position) = matched.place else {
-                let t = matched.table(catalog);
-                merged.rows += u64::from(join::keep(conn, meta, t, matched, change)?);
-                continue;
-            };
-            let joined =
-                join::join(conn, meta, catalog, matched, &delta.upto, change, &mut merged)?;
-            rows.extend(joined.map(|joined| (position, joined)));
-        }
-        merged.rows += rows.len() as u64;
-        let lookup = Lookup { conn, meta, catalog };
-        let mut cases = Cases::new(lookup, policies)?;
-        for (table, Joined { stored, old, former }) in rows {
+        let mut merged = joined.clone();
+        let mut cases = Cases::new(Lookup { conn, meta, catalog }, policies)?;
+        let places: Vec<_> = rows.iter().map(|(_, row)| row.stored.loc.clone()).collect();
+        for (table, Joined { stored, old, former }) in rows.drain(..) {
             let at = cases.push(table, stored, old, true)?;
             cases.list[at].former = former;
         }
-        let view = view::settle(&mut cases, judged)?;
-        let list = view::decide(cases, view, &mut merged);
-        apply::apply(conn, meta, catalog, policies, list, &mut merged)?;
-        Ok(merged)
+        let foreseen = if judged { Ok(()) } else { cases.foresee() };
+        let (mut list, applied) = match foreseen {
+            Err(refused) => (cases.list, Err(refused)),
+            Ok(()) => {
+                let view = view::settle(&mut cases, judged)?;
+                let mut list = view::decide(cases, view, &mut merged);
+                let applied = apply::apply(conn, meta, catalog, policies, &mut list, &mut merged);
+                (list, applied)
+            }
+        };
+        if applied.is_err() {
+            // What was joined stays so, for another try.
+            let news = list.drain(..).zip(places);
+            rows.extend(news.map(|(case, place)| case.joined(place)));
+        }
+        applied.map(|()| merged)
     })?;
     for setting in &delta.settings {
         merged.settings |= policy::store(conn, meta, setting)?;

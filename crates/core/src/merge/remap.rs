@@ -57,18 +57,32 @@ pub(super) fn grant(
     Ok(ids)
 }
 
-/// The largest key that any known row outside `except` asks for, visible or not.
-pub(super) fn highest(conn: &Connection, t: &Tracked, except: &BTreeSet<Loc>) -> Result<i64> {
-    let sql = "SELECT max(wants) FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL";
-    let kept: Option<i64> = conn.prepare_cached(sql)?.query_row([t.no], |row| row.get(0))?;
+/// The largest key that any known row asks for, visible or not, except the rows at `places` and
+/// those of `entries`.
+pub(super) fn highest(
+    conn: &Connection,
+    t: &Tracked,
+    places: &BTreeSet<Loc>,
+    entries: &BTreeSet<i64>,
+) -> Result<i64> {
+    let sql = "SELECT wants, id FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL \
+               ORDER BY wants DESC";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query([t.no])?;
+    let mut highest = 0;
+    while let Some(row) = rows.next()? {
+        if !entries.contains(&row.get(1)?) {
+            highest = row.get(0)?;
+            break;
+        }
+    }
     let loc = loc_sql(&t.table, "o.");
     let sql = format!("SELECT {loc} FROM {} AS o ORDER BY {loc} DESC", t.target());
     let mut statement = conn.prepare_cached(&sql)?;
     let mut rows = statement.query([])?;
-    let mut highest = kept.unwrap_or(0);
     while let Some(row) = rows.next()? {
         let rowid: i64 = row.get(0)?;
-        if !except.contains(&Loc::Row(rowid)) {
+        if !places.contains(&Loc::Row(rowid)) {
             highest = highest.max(rowid);
             break;
         }

@@ -20,11 +20,31 @@ pub(super) struct Outcome {
     /// Cases that show earlier values in some groups.
     pub fallbacks: Fallbacks,
     /// Keys that were asked for.
-    pub wanted: Vec<(usize, usize, Key)>,
+    pub wanted: Vec<Wanted>,
     /// Cases in the way of a fallback, by the case that could not fall back.
     pub blockers: BTreeMap<usize, Vec<usize>>,
     /// Keys that cases without their own asked for: (name of the index, key).
     pub claims: BTreeMap<usize, Vec<(String, Vec<u8>)>>,
+}
+
+/// A unique key that a case asks for.
+pub(super) struct Wanted {
+    /// Position of its table.
+    pub table: usize,
+    /// Position of the index.
+    pub index: usize,
+    /// The key.
+    pub key: Key,
+    /// Whether the case has shown it until now, so that no other row does.
+    pub own: bool,
+}
+
+impl Wanted {
+    /// All keys of a row.
+    pub fn all(table: usize, verdict: &Verdict, own: bool) -> impl Iterator<Item = Wanted> {
+        let keys = verdict.keys.iter().enumerate();
+        keys.filter_map(move |(index, key)| Some(Wanted { table, index, key: key.clone()?, own }))
+    }
 }
 
 /// A row's claim of the key of one index; in the order in which claims are heard.
@@ -51,8 +71,8 @@ pub(super) fn grant(
     let mut verdicts = HashMap::new();
     for &case in rows {
         let verdict = show.cases().judge.row(t, &round.rows[&case])?;
-        let keys = verdict.keys.iter().enumerate();
-        outcome.wanted.extend(keys.filter_map(|(u, k)| Some((table, u, k.clone()?))));
+        let own = show.cases().list[case].old.as_ref() == Some(&round.rows[&case]);
+        outcome.wanted.extend(Wanted::all(table, &verdict, own));
         verdicts.insert(case, verdict);
     }
     let (mut excluded, mut tried) = (BTreeMap::new(), HashMap::new());
@@ -70,6 +90,8 @@ pub(super) fn grant(
                 outcome.lost.extend(pass.out);
                 outcome.blockers.append(&mut pass.blockers);
                 outcome.fallbacks = pass.fallbacks;
+                // Who shows a former value has its keys.
+                tried.retain(|case, _| !outcome.fallbacks.contains_key(case));
                 for case in outcome.lost.keys().chain(outcome.fallbacks.keys()) {
                     let tried = tried.remove(case).unwrap_or_default();
                     let keys = verdicts[case].keys.iter().chain(&tried).enumerate();
@@ -135,7 +157,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         &mut self,
         rows: &[usize],
         excluded: &BTreeMap<usize, Conflict>,
-        wanted: &mut Vec<(usize, usize, Key)>,
+        wanted: &mut Vec<Wanted>,
     ) -> Result<Option<(usize, Conflict)>> {
         let mut claims = Vec::new();
         for &case in rows.iter().filter(|case| !excluded.contains_key(case)) {
@@ -230,12 +252,11 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         index: usize,
         groups: Fallback,
         conflict: &Conflict,
-        wanted: &mut Vec<(usize, usize, Key)>,
+        wanted: &mut Vec<Wanted>,
     ) -> Result<bool> {
         let row = self.show.row(self.round, case, &groups)?.row;
         let verdict = self.show.cases().judge.row(self.t, &row)?;
-        let keys = verdict.keys.iter().enumerate();
-        wanted.extend(keys.filter_map(|(u, k)| Some((self.table, u, k.clone()?))));
+        wanted.extend(Wanted::all(self.table, &verdict, false));
         self.tried.insert(case, verdict.keys.clone());
         let mut asked: BTreeSet<usize> =
             self.held.get(&case).into_iter().flat_map(|h| h.keys().copied()).collect();

@@ -3,11 +3,10 @@
 //! Tables are taken parents first, the tables of one cycle together. Within a cycle the set of
 //! hidden rows only grows until every foreign key, row constraint and unique key holds.
 
-use super::cases::{Case, Cases, Conflict};
-use super::judge::Key;
+use super::cases::{Case, Cases, Conflict, written};
 use super::protect::{overridden, protected, stale};
 use super::remap::{self, Wish};
-use super::unique;
+use super::unique::{self, Wanted};
 use super::words::{describe, text};
 use super::{Decision, Merged};
 use crate::Result;
@@ -32,8 +31,8 @@ pub(super) struct View {
     pub conflicts: BTreeMap<usize, Conflict>,
     /// Cases in the way of the former values of a case that lost a unique key.
     pub blockers: BTreeMap<usize, Vec<usize>>,
-    /// Unique keys that cases asked for: (table, position of the index, key).
-    pub wanted: Vec<(usize, usize, Key)>,
+    /// Unique keys that cases asked for.
+    pub wanted: Vec<Wanted>,
     /// Unique keys that a case asked for and does not have: (name of the index, key).
     pub claims: BTreeMap<usize, Vec<(String, Vec<u8>)>>,
     /// Groups of a case that show something derived, not their register.
@@ -42,6 +41,9 @@ pub(super) struct View {
 
 /// Computes the view of the cases, adding cases until nothing outside depends on what they show.
 pub(super) fn settle(cases: &mut Cases<'_>, judged: bool) -> Result<View> {
+    if judged {
+        cases.rivals_for_keys()?;
+    }
     loop {
         cases.neighbours()?;
         let view = compute(cases, judged)?;
@@ -85,13 +87,8 @@ fn grow(cases: &mut Cases<'_>, view: &View, judged: bool) -> Result<()> {
             }
         }
     }
-    for (table, u, key) in &view.wanted {
-        if !cases.first_asked(*table, *u, &key.canonical) {
-            continue;
-        }
-        let index = &catalog.tables[*table].table.uniques[*u];
-        cases.holder(*table, index, key)?;
-        cases.waiting_for_key(*table, &index.name, &key.canonical)?;
+    for wanted in &view.wanted {
+        cases.rivals_for_key(wanted)?;
     }
     Ok(())
 }
@@ -197,6 +194,8 @@ pub(super) struct Round {
     unexpected: BTreeSet<usize>,
     /// The same for a change of the parent's key, and groups that show a row standing for another.
     overridden: BTreeMap<usize, BTreeSet<usize>>,
+    /// Whether all that remains is who has which unique key.
+    granted: bool,
 }
 
 /// A row that a case shows, and the groups that an action on its parent has set.
@@ -234,7 +233,14 @@ impl Show<'_, '_> {
                 break (round, fallbacks);
             }
             self.unify(&news);
+            // Rows that lost a key had it from nobody else, so the others show what they showed.
+            let others = !round.ids.is_empty() || !fallbacks.is_empty();
+            let same = round.granted && !others && !self.refers_to_itself(&tables);
+            round.rows.retain(|at, _| !same || !news.contains_key(at));
             round.hidden.extend(news);
+            if same {
+                break (round, fallbacks);
+            }
             hidden = round.hidden;
         };
         for (&at, (groups, lost)) in &fallbacks {
@@ -270,6 +276,7 @@ impl Show<'_, '_> {
             nulled: BTreeMap::new(),
             unexpected: BTreeSet::new(),
             overridden: BTreeMap::new(),
+            granted: false,
         };
         self.close(&mut round, mine);
         let live: Vec<usize> =
@@ -291,6 +298,7 @@ impl Show<'_, '_> {
         }
         let mut fallbacks = BTreeMap::new();
         if news.is_empty() && self.judged {
+            round.granted = true;
             for table in tables.clone() {
                 let rows: Vec<usize> =
                     live.iter().copied().filter(|&at| self.cases.list[at].table == table).collect();
@@ -338,7 +346,8 @@ impl Show<'_, '_> {
     fn display(&self, round: &mut Round, live: &[usize], fallbacks: &Fallbacks) -> Result<()> {
         let none = Fallback::new();
         // A key can be a reference itself; a chain of them is no longer than there are tables.
-        for _ in 0..=round.tables.len().max(1) {
+        let passes = if self.refers_to_itself(&round.tables) { round.tables.len() + 1 } else { 1 };
+        for _ in 0..passes {
             let mut changed = false;
             for &at in live {
                 let fallback = fallbacks.get(&at).map_or(&none, |(groups, _)| groups);
@@ -364,6 +373,13 @@ impl Show<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether rows of these tables refer to others of them.
+    fn refers_to_itself(&self, tables: &Range<usize>) -> bool {
+        let catalog = self.cases.catalog();
+        let mut keys = tables.clone().flat_map(|table| &catalog.tables[table].table.foreign_keys);
+        keys.any(|fk| catalog.position(&fk.parent).is_some_and(|parent| tables.contains(&parent)))
     }
 
     /// FK closure: rows whose parent is not visible are hidden with it.
@@ -449,14 +465,16 @@ impl Show<'_, '_> {
     }
 
     /// Whether a reference is later than the delete of the row that it is to, or that row is only
-    /// hidden: then it is no delete that the reference gave way to.
+    /// hidden: then it is no delete that the reference gave way to. What is inserted anew has been
+    /// deleted before.
     fn unexpected(&self, round: &Round, at: usize, fk: &ForeignKey, rid: &Rid) -> bool {
         let parent = self.cases.catalog().position(&fk.parent);
         let Some(p) = parent.and_then(|parent| self.meant(parent, rid)) else { return true };
         let t = &self.cases.catalog().tables[self.cases.list[at].table];
         let written = self.cases.list[at].stamp(t, fk.columns[0]);
         let shown = self.visible(round, fk, rid) == Some(true);
-        !(shown || self.dead(round, fk, rid)) || written > self.cases.list[p].header().deleted
+        let header = self.cases.list[p].header();
+        !(shown || self.dead(round, fk, rid)) || written > header.deleted.max(header.reinserted)
     }
 
     /// R-REMAP for the tables of the component.
@@ -478,8 +496,9 @@ impl Show<'_, '_> {
             let highest = || {
                 let all = self.cases.list.iter().enumerate().filter(|(_, c)| c.table == table);
                 let asked = all.clone().filter_map(|(at, _)| self.cases.wanted(t, alias, at)).max();
-                let places = all.filter_map(|(_, c)| c.stored.loc.clone()).collect();
-                let others = remap::highest(self.cases.lookup.conn, t, &places)?;
+                let places = all.clone().filter_map(|(_, c)| c.stored.loc.clone()).collect();
+                let entries = all.filter_map(|(_, c)| c.stored.entry).collect();
+                let others = remap::highest(self.cases.lookup.conn, t, &places, &entries)?;
                 Ok(others.max(asked.unwrap_or(0)))
             };
             ids.extend(remap::grant(wishes, highest)?);
@@ -672,12 +691,9 @@ fn kept(stored: &Stored, t: &Tracked) -> Vec<Value> {
     row
 }
 
-/// What a case shows before anything is derived.
+/// What a case shows before anything is derived, but for its number.
 fn plain(case: &Case, t: &Tracked, id: Option<&i64>) -> Vec<Value> {
-    let mut row = vec![Value::Null; t.table.columns.len()];
-    for (group, cell) in t.table.groups.iter().zip(&case.cells) {
-        group.columns.iter().zip(&cell.values).for_each(|(&c, v)| row[c] = v.clone());
-    }
+    let mut row = written(case, t);
     if let (Some(alias), Some(id)) = (t.table.rowid_alias(), id) {
         row[alias] = Value::Integer(*id);
     }

@@ -16,7 +16,7 @@ pub use overlay::{join_base, overlay};
 pub use segment::{COLUMNS as SEGMENT_COLUMNS, Runs, Segment};
 pub use waits::{
     Waits, any_conflict, anyone_waits, awaited, conflict, kept_references, record_conflict,
-    record_waits, revived, table_of_entry,
+    record_first_waits, record_waits, revived, table_of_entry,
 };
 
 use crate::catalog::{Loc, Tracked};

@@ -91,6 +91,19 @@ pub fn record_waits(conn: &Connection, meta: &Meta, entry: i64, waits: &Waits<'_
     for table in ["synqlite_reference", "synqlite_claim"] {
         conn.prepare_cached(&format!("DELETE FROM {table} WHERE entry = ?1"))?.execute([entry])?;
     }
+    if waits.conflict.is_none() {
+        record_conflict(conn, entry, None, None)?;
+    }
+    record_first_waits(conn, meta, entry, waits)
+}
+
+/// The same for an entry that has just been made.
+pub fn record_first_waits(
+    conn: &Connection,
+    meta: &Meta,
+    entry: i64,
+    waits: &Waits<'_>,
+) -> Result<()> {
     for (no, rid) in &waits.references {
         let Some(bytes) = known_bytes(meta, rid)? else { continue };
         let sql = "INSERT OR IGNORE INTO synqlite_reference(tbl, rid, entry) VALUES(?1, ?2, ?3)";
@@ -105,7 +118,10 @@ pub fn record_waits(conn: &Connection, meta: &Meta, entry: i64, waits: &Waits<'_
         Some(rid) => known_bytes(meta, rid)?,
         None => None,
     };
-    record_conflict(conn, entry, waits.conflict, winner)
+    match waits.conflict {
+        Some(_) => record_conflict(conn, entry, waits.conflict, winner),
+        None => Ok(()),
+    }
 }
 
 /// Records what keeps the row of an entry from showing its registers: kind, constraint, and the

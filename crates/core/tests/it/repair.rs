@@ -302,3 +302,174 @@ fn a_replaced_row_that_refers_to_itself_stays() {
     agree(&mut a, &mut b, &["n"]);
     assert_eq!(b.rows("SELECT v FROM n WHERE id = 103"), ["9"]);
 }
+
+/// A reference to a key that was changed and changed back is overridden, though the key is what it was.
+#[test]
+fn a_key_that_came_back_overrides_references() {
+    let schema = "CREATE TABLE p(id INTEGER PRIMARY KEY, name TEXT);
+        CREATE TABLE c(id INTEGER PRIMARY KEY, p INT REFERENCES p(id) ON UPDATE SET NULL);
+        INSERT INTO p VALUES(1, 'x'); INSERT INTO c VALUES(1, 1)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    b.run("UPDATE p SET id = 7");
+    b.replica.fold().unwrap();
+    b.run("UPDATE p SET id = 1");
+    a.pull(&mut b);
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    assert_eq!(a.rows("SELECT p FROM c"), ["NULL"]);
+    agree(&mut a, &mut b, &["p", "c"]);
+}
+
+/// The number that a row gets is past those that are asked for now, not those that were.
+#[test]
+fn numbers_start_past_those_that_are_asked_for() {
+    let schema = "CREATE TABLE p(k TEXT PRIMARY KEY);
+        CREATE TABLE c(id INTEGER PRIMARY KEY, p TEXT REFERENCES p(k) ON DELETE CASCADE);
+        INSERT INTO p VALUES('x'), ('y'); INSERT INTO c VALUES(101, 'x'), (102, 'y')";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    b.run("UPDATE c SET id = 107 WHERE id = 101");
+    b.replica.fold().unwrap();
+    a.run("INSERT INTO c VALUES(103, NULL)");
+    b.run("DELETE FROM p WHERE k = 'x'");
+    b.run("UPDATE c SET id = 103 WHERE id = 102");
+    a.run("UPDATE c SET id = 105 WHERE id = 101");
+    b.pull(&mut a);
+    assert_eq!(b.replica.verify_full().unwrap(), [""; 0]);
+    assert_eq!(b.rows("SELECT id FROM c ORDER BY id"), ["103", "106"]);
+    agree(&mut a, &mut b, &["p", "c"]);
+}
+
+/// A reference that a replaced row left behind gave way to a delete, whoever asks.
+#[test]
+fn a_reference_to_a_replaced_row_gives_way_without_a_record() {
+    let schema = "CREATE TABLE p(id INTEGER PRIMARY KEY, name TEXT);
+        CREATE TABLE c(id INTEGER PRIMARY KEY, p INT DEFAULT 1 REFERENCES p(id) ON DELETE SET DEFAULT);
+        INSERT INTO p VALUES(1, 'x'); INSERT INTO c VALUES(1, 1)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("INSERT OR REPLACE INTO p VALUES(1, 'a')");
+    a.pull(&mut b);
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    agree(&mut a, &mut b, &["p", "c"]);
+    assert_eq!(a.replica.open_conflicts().unwrap(), 0);
+    assert_eq!(b.replica.verify_full().unwrap(), [""; 0]);
+}
+
+/// A pin is no change of a key by a user, so what such a change did to references is written with it.
+#[test]
+fn a_pinned_number_leaves_references_as_they_are() {
+    let schema = "CREATE TABLE p(id INTEGER PRIMARY KEY, v);
+        CREATE TABLE c(id INTEGER PRIMARY KEY, p INT REFERENCES p(id) ON UPDATE SET NULL);
+        INSERT INTO p VALUES(1, 'x'); INSERT INTO c VALUES(1, 1)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("INSERT INTO p VALUES(7, 'a')");
+    b.run("UPDATE p SET id = 7");
+    b.pull(&mut a);
+    assert_eq!(b.rows("SELECT * FROM p ORDER BY id"), ["7|a", "8|x"]);
+    assert_eq!(b.rows("SELECT p FROM c"), ["NULL"]);
+    b.run("INSERT INTO p VALUES(9, 'b')");
+    b.replica.fold().unwrap();
+    assert_eq!(b.rows("SELECT p FROM c"), ["NULL"]);
+    agree(&mut a, &mut b, &["p", "c"]);
+    assert_eq!(a.rows("SELECT p FROM c"), ["NULL"]);
+}
+
+/// A row whose reference was overridden stays when the row that it was to is inserted anew.
+#[test]
+fn a_row_stays_when_what_it_no_longer_refers_to_returns() {
+    let schema = "CREATE TABLE p(k TEXT PRIMARY KEY);
+        CREATE TABLE c(id INTEGER PRIMARY KEY,
+            p TEXT REFERENCES p(k) ON DELETE CASCADE ON UPDATE SET NULL);
+        INSERT INTO p VALUES('x')";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    b.run("INSERT INTO c VALUES(1, 'x')");
+    b.replica.fold().unwrap();
+    b.run("UPDATE p SET k = 'y'");
+    a.run("DELETE FROM p");
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT * FROM c"), ["1|NULL"]);
+    a.run("INSERT INTO p VALUES('x')");
+    a.replica.fold().unwrap();
+    assert_eq!(a.rows("SELECT * FROM c"), ["1|NULL"]);
+    agree(&mut a, &mut b, &["p", "c"]);
+    assert_eq!(b.rows("SELECT * FROM c"), ["1|NULL"]);
+}
+
+/// A number that the user sees is kept, though another row returns that asked for it earlier, and
+/// though its row had to step aside for something else.
+#[test]
+fn a_row_keeps_its_number_beside_one_that_returns() {
+    let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, u INT UNIQUE, v)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("INSERT INTO t VALUES(3, 4, 'a')");
+    b.run("INSERT INTO t VALUES(8, 4, 'early')");
+    b.pull(&mut a);
+    assert_eq!(b.rows("SELECT id FROM t"), ["3"]);
+    b.run("INSERT INTO t VALUES(8, 1, 'late')");
+    b.replica.fold().unwrap();
+    a.run("INSERT INTO t VALUES(5, 2, 'b')");
+    b.run("UPDATE t SET u = 2 WHERE v = 'late'");
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT * FROM t"), ["3|4|a", "5|2|b", "8|1|late"]);
+    a.run("DELETE FROM t WHERE id = 3");
+    a.replica.fold().unwrap();
+    assert_eq!(a.rows("SELECT * FROM t"), ["5|2|b", "8|1|late", "9|4|early"]);
+    agree(&mut a, &mut b, &["t"]);
+}
+
+/// ON UPDATE CASCADE is no write, also where the parent's key becomes NULL in part.
+#[test]
+fn a_reference_follows_to_a_key_with_a_null() {
+    let schema = "CREATE TABLE p(id INTEGER PRIMARY KEY, a TEXT, b INT, UNIQUE(a, b));
+        CREATE TABLE c(id INTEGER PRIMARY KEY, x TEXT, y INT,
+            FOREIGN KEY(x, y) REFERENCES p(a, b) ON UPDATE CASCADE);
+        INSERT INTO p VALUES(1, 'x', 0), (2, 'y', 0); INSERT INTO c VALUES(1, 'x', 0), (2, 'x', 0)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("UPDATE c SET x = 'y' WHERE id = 1");
+    b.run("UPDATE p SET a = NULL, b = 1 WHERE id = 1");
+    agree(&mut a, &mut b, &["p", "c"]);
+    assert_eq!(a.rows("SELECT * FROM c"), ["1|y|0", "2|NULL|1"]);
+    assert_eq!(b.replica.verify_full().unwrap(), [""; 0]);
+    b.run("UPDATE p SET a = 'z' WHERE id = 1");
+    agree(&mut a, &mut b, &["p", "c"]);
+    assert_eq!(a.rows("SELECT * FROM c"), ["1|y|0", "2|z|1"]);
+}
+
+/// A column with two parents shows the key of one of them, and refers to both all the same.
+#[test]
+fn a_column_with_two_parents_keeps_both() {
+    let schema = "CREATE TABLE p(k TEXT PRIMARY KEY); CREATE TABLE q(k TEXT PRIMARY KEY);
+        CREATE TABLE c(id INTEGER PRIMARY KEY, r TEXT REFERENCES p(k) REFERENCES q(k));
+        INSERT INTO p VALUES('x'); INSERT INTO q VALUES('x')";
+    let (world, mut a, mut b) = pair(schema, &[]);
+    let mut c = world.clone_site(&mut a, "c");
+    a.run("INSERT INTO c VALUES(1, 'x')");
+    b.run("UPDATE q SET k = 'y'; INSERT INTO p VALUES('y')");
+    c.run("DELETE FROM p");
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT r FROM c"), ["y"]);
+    c.pull(&mut a);
+    assert_eq!(c.rows("SELECT k FROM p ORDER BY k"), ["x", "y"]);
+    agree(&mut b, &mut c, &["p", "q", "c"]);
+    agree(&mut a, &mut c, &["p", "q", "c"]);
+    assert_eq!(a.rows("SELECT k FROM p ORDER BY k"), ["x", "y"]);
+}
+
+/// A value that nothing keeps stays with the hidden row it is to, when a row that took its key moves.
+#[test]
+fn a_reference_to_a_hidden_row_is_not_to_one_with_its_key() {
+    let schema = "CREATE TABLE p(id INTEGER PRIMARY KEY, name TEXT UNIQUE);
+        CREATE TABLE c(id INTEGER PRIMARY KEY, p INT)";
+    let (_world, mut a, mut b) = pair(schema, &[("c.refs", "p:p")]);
+    a.run("INSERT INTO p VALUES(1, 'n')");
+    b.run("INSERT INTO p VALUES(4, 'n'); INSERT INTO c VALUES(1, 4)");
+    b.pull(&mut a);
+    assert_eq!(b.rows("SELECT id FROM p"), ["1"]);
+    b.run("INSERT INTO p VALUES(4, NULL)");
+    b.replica.fold().unwrap();
+    b.run("UPDATE p SET id = 6 WHERE id = 4");
+    b.replica.fold().unwrap();
+    b.run("INSERT INTO p VALUES(4, 'm')");
+    b.replica.fold().unwrap();
+    b.run("DELETE FROM p WHERE id = 1");
+    agree(&mut a, &mut b, &["p", "c"]);
+    assert_eq!(a.rows("SELECT p.name FROM c JOIN p ON p.id = c.p"), ["n"]);
+}
