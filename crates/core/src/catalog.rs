@@ -9,6 +9,7 @@ use crate::{Error, Result};
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
 use std::collections::HashMap;
 use std::ops::Range;
+use synqlite_wire::key::{Collation, KeyPart, decode_values, encode, normalise};
 use synqlite_wire::{Cell, Value};
 
 /// Where a visible row is in its table.
@@ -261,6 +262,53 @@ impl Tracked {
         let found =
             statement.query_map(params_from_iter(key.iter().map(Bind)), |row| row.get(0))?;
         Ok(found.collect::<Result<_, _>>()?)
+    }
+
+    /// Whether its rows are addressed by rowid.
+    pub fn has_rowid(&self) -> bool {
+        self.table.kind != TableKind::WithoutRowid && self.table.rowid_name.is_some()
+    }
+
+    /// Whether canonical bytes of a key are equal exactly when SQLite holds two keys for equal.
+    pub fn knows_collations(&self) -> bool {
+        !self.table.key_collations.iter().any(|c| matches!(c, Collation::Other(_)))
+    }
+
+    /// Canonical bytes of the primary key that a row shows.
+    pub fn key_of_values(&self, row: &[Value]) -> Vec<u8> {
+        let key = self.table.primary_key.iter().zip(&self.table.key_collations);
+        let part = |(&c, collation): (&usize, _)| KeyPart::Value(normalise(&row[c], collation));
+        encode(&key.map(part).collect::<Vec<_>>())
+    }
+
+    /// Rowid of the row that has this primary key, by its canonical bytes. `None` too if a part of
+    /// it is no value.
+    pub fn rowid_of_key(&self, conn: &Connection, key: &[u8]) -> Result<Option<i64>> {
+        let pk = &self.table.primary_key;
+        let values = match decode_values(key) {
+            Some(values) if values.len() == pk.len() && self.has_rowid() => values,
+            _ => return Ok(None),
+        };
+        let term = |(&c, collation): (&usize, &Collation)| {
+            let collation = match collation {
+                Collation::Binary => "BINARY",
+                Collation::NoCase => "NOCASE",
+                Collation::Rtrim => "RTRIM",
+                Collation::Other(_) => return None,
+            };
+            Some(format!("{} COLLATE {collation} = ?", quote(&self.table.columns[c].name)))
+        };
+        let terms: Option<Vec<_>> = pk.iter().zip(&self.table.key_collations).map(term).collect();
+        let Some(terms) = terms.filter(|terms| !terms.is_empty()) else { return Ok(None) };
+        let sql = format!(
+            "SELECT {} FROM {} AS o WHERE {}",
+            loc_sql(&self.table, "o."),
+            self.target(),
+            terms.join(" AND ")
+        );
+        let mut statement = conn.prepare_cached(&sql)?;
+        let key = params_from_iter(values.iter().map(Bind));
+        Ok(statement.query_row(key, |row| row.get(0)).optional()?)
     }
 
     /// Inserts a row and returns where it went. For a table addressed by rowid, `rowid` chooses it.

@@ -22,7 +22,7 @@ use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
 use crate::schema::Identity;
-use crate::state::{self, Body, GroupState, RowState, Runs, Stored};
+use crate::state::{self, Body, GroupState, Name, RowState, Runs, Stored};
 use crate::{Error, Result};
 use actions::{Actions, Replaced};
 use former::{Formers, image_of, old_cells};
@@ -92,6 +92,9 @@ pub fn fold_windows(
     }
     if windows.iter().any(|w| !w.is_empty()) {
         fold.stamp(&windows);
+        for (t, window) in catalog.tables.iter().zip(&windows) {
+            fold.name(t, window)?;
+        }
         let mut before = fold.before(&windows)?;
         for ((t, window), before) in catalog.tables.iter().zip(&windows).zip(&mut before) {
             fold.places(t, window, before)?;
@@ -235,6 +238,21 @@ impl Fold<'_> {
 
     fn at(&self, ms: Millis) -> Stamp {
         self.stamps[&ms]
+    }
+
+    /// Gives rows that went, moved or got another key entries of their own: their keys find them in
+    /// a segment no more.
+    fn name(&mut self, t: &Tracked, window: &Window) -> Result<()> {
+        let left = |(from, c): (&Loc, &Changed)| image_of(c).is_some() || c.now != *from;
+        let changed = window.changed.iter().filter(|(from, c)| left((from, c)));
+        for from in window.gone.keys().chain(changed.map(|(from, _)| from)) {
+            if let Some(stored) = state::at(self.conn, self.meta, t, from)?
+                && let (None, Rid::Key { .. }) = (stored.entry, &stored.rid)
+            {
+                state::put(self.conn, self.meta, t, &stored, None)?;
+            }
+        }
+        Ok(())
     }
 
     /// Looks up what the rows of all windows were, before any of them is written: a reference in a
@@ -640,8 +658,8 @@ impl Fold<'_> {
             let n = state::next_births(self.conn, t, 1)?;
             if let (Loc::Row(rowid), true) = (loc, written.is_empty()) {
                 let site = self.meta.number(self.conn, self.meta.site)?;
-                let birth = (site, n as i64);
-                if runs.add(self.conn, t, *rowid, birth, stamp.hlc, self.position)? {
+                let name = Name::Birth(n as i64);
+                if runs.add(self.conn, t, *rowid, site, name, stamp.hlc, self.position)? {
                     self.done.rows += 1;
                     if self.conflicts || dangling {
                         self.touched.push((t.no, Rid::Birth { site: self.meta.site, n }));
@@ -649,7 +667,7 @@ impl Fold<'_> {
                     if self.history {
                         let rid = Rid::Birth { site: self.meta.site, n };
                         let (loc, state) = (Some(loc.clone()), RowState::born(t, stamp));
-                        let born = Stored { entry: None, rid, loc, state };
+                        let born = Stored { entry: None, rid, loc, position: 0, state };
                         history::record(self.conn, self.meta, t, &born)?;
                     }
                     return Ok(());
@@ -661,7 +679,8 @@ impl Fold<'_> {
             if dangling {
                 self.touched.push((t.no, rid.clone()));
             }
-            let born = Stored { entry: None, rid, loc: Some(loc.clone()), state };
+            let loc = Some(loc.clone());
+            let born = Stored { entry: None, rid, loc, position: 0, state };
             return self.put(t, &born);
         };
         let mut stored = self.free_generation(t, key)?;
@@ -692,7 +711,30 @@ impl Fold<'_> {
         if dangling {
             self.touched.push((t.no, stored.rid.clone()));
         }
+        if let (Loc::Row(rowid), Rid::Key { key, generation: 0 }) = (loc, &stored.rid)
+            && stored.entry.is_none()
+            && stored.state.is_plain()
+            && state::names_itself(t, key)
+        {
+            let site = self.meta.number(self.conn, self.meta.site)?;
+            let name = Name::Key(key);
+            if runs.add(self.conn, t, *rowid, site, name, stamp.hlc, self.position)? {
+                return self.shared(t, &stored);
+            }
+        }
         self.put(t, &stored)
+    }
+
+    /// What there is to do besides for a row that a segment has taken.
+    fn shared(&mut self, t: &Tracked, stored: &Stored) -> Result<()> {
+        self.done.rows += 1;
+        if self.history {
+            history::record(self.conn, self.meta, t, stored)?;
+        }
+        if self.conflicts || self.waits && state::awaited(self.conn, self.meta, t, &stored.rid)? {
+            self.touched.push((t.no, stored.rid.clone()));
+        }
+        Ok(())
     }
 
     /// Whether a row that the application wrote with foreign keys off refers to no row.
@@ -722,7 +764,7 @@ impl Fold<'_> {
                 None => {
                     let mut state = RowState::born(t, Stamp::ZERO);
                     state.header = synqlite_wire::Header::NONE;
-                    return Ok(Stored { entry: None, rid, loc: None, state });
+                    return Ok(Stored { entry: None, rid, loc: None, position: 0, state });
                 }
             }
         }

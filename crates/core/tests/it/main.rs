@@ -5,6 +5,7 @@ mod actions;
 mod capture;
 mod constrained;
 mod counters;
+mod keys;
 mod merge;
 mod migrate;
 mod random;
