@@ -655,10 +655,11 @@ impl Fold<'_> {
         let Some(key) = key else {
             // Nobody else can have changed it yet: a counter is as it was inserted.
             written.retain(|&g, _| !t.table.groups[g].counter);
-            let n = state::next_births(self.conn, t, 1)?;
+            let birth = runs.next_birth(self.conn, t)?;
+            let n = birth as u64;
             if let (Loc::Row(rowid), true) = (loc, written.is_empty()) {
                 let site = self.meta.number(self.conn, self.meta.site)?;
-                let name = Name::Birth(n as i64);
+                let name = Name::Birth(birth);
                 if runs.add(self.conn, t, *rowid, site, name, stamp.hlc, self.position)? {
                     self.done.rows += 1;
                     if self.conflicts || dangling {

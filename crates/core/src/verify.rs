@@ -325,7 +325,7 @@ impl Verify<'_> {
                 let Rid::Key { key, .. } = &rid else { continue };
                 match (row, stored) {
                     (Some(_), None) => self.unknown(t, &at)?,
-                    (Some(row), Some(_)) if t.key_of_values(&row) != *key => {
+                    (Some(row), Some(_)) if t.key_of_values(|c| &row[c]) != *key => {
                         let name = || Ok(loc_name(t, Some(&row), &at));
                         self.found.row(t, name, "its key was changed without being captured")?;
                     }

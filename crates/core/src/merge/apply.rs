@@ -41,7 +41,7 @@ pub(crate) fn apply(
 }
 
 /// SQLite's refusal of a row as an error that names the table.
-fn constraint(t: &Tracked, error: Error) -> Error {
+pub(super) fn constraint(t: &Tracked, error: Error) -> Error {
     match error {
         Error::Sqlite(e)
             if e.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation) =>
@@ -267,7 +267,7 @@ fn place_in_run(
         },
         Rid::Key { key, generation: 0 }
             if state::names_itself(t, key)
-                && item.new.as_ref().is_some_and(|row| t.key_of_values(row) == *key) =>
+                && item.new.as_ref().is_some_and(|row| t.key_of_values(|c| &row[c]) == *key) =>
         {
             Name::Key(key)
         }

@@ -51,7 +51,7 @@ pub(super) struct Unit {
     /// Canonical names of its foreign keys.
     keys: Vec<String>,
     /// The local group of just these columns and foreign keys, if there is one.
-    exact: Option<usize>,
+    pub exact: Option<usize>,
     /// Whether this database lacks one of the columns.
     unknown: bool,
 }

@@ -10,12 +10,14 @@
 //!    triggers off (R-TRG), then checked against every declared foreign key.
 //!
 //! The first try trusts that no unique key and no row constraint stands in the way; SQLite says if
-//! one does, and then the view is computed again with every key heard (R-UNIQ).
+//! one does, and then the view is computed again with every key heard (R-UNIQ). It also takes rows
+//! that are new and decided by nothing else out of all three steps (`fresh`).
 
 mod anew;
 mod apply;
 mod cases;
 mod compensate;
+mod fresh;
 mod join;
 mod judge;
 mod protect;
@@ -126,7 +128,14 @@ pub fn merge(
     let mut merged = show(conn, meta, |meta, judged| {
         let mut merged = Merged::default();
         let mut rows: Vec<(usize, Joined)> = Vec::new();
-        for change in &delta.rows {
+        let done = match judged {
+            true => vec![],
+            false => fresh::insert(conn, meta, catalog, policies, &tables, delta, &mut merged)?,
+        };
+        for (i, change) in delta.rows.iter().enumerate() {
+            if done.get(i) == Some(&true) {
+                continue;
+            }
             let Some(matched) = &tables[change.table as usize] else { continue };
             let Place::Here(position) = matched.place else {
                 let t = matched.table(catalog);
@@ -136,6 +145,9 @@ pub fn merge(
             let joined =
                 join::join(conn, meta, catalog, matched, &delta.upto, change, &mut merged)?;
             rows.extend(joined.map(|joined| (position, joined)));
+        }
+        if rows.is_empty() {
+            return Ok(merged);
         }
         merged.rows += rows.len() as u64;
         let lookup = Lookup { conn, meta, catalog };

@@ -190,6 +190,8 @@ pub struct Runs {
     last: Vec<u8>,
     /// Where the next segment that is already there begins.
     bound: i64,
+    /// How many births the table has counted, once one was asked for.
+    births: Option<i64>,
 }
 
 impl Runs {
@@ -228,7 +230,7 @@ impl Runs {
                 }
             }
         }
-        self.finish(conn, t)?;
+        self.close(conn, t)?;
         if !free {
             if Segment::containing(conn, t, rowid)?.is_some() {
                 return Ok(false);
@@ -251,8 +253,29 @@ impl Runs {
         Ok(true)
     }
 
-    /// Writes the run collected last.
+    /// The next number of a birth in this table at this site.
+    pub fn next_birth(&mut self, conn: &Connection, t: &Tracked) -> Result<i64> {
+        let n = match self.births {
+            Some(n) => n,
+            None => {
+                let sql = "SELECT births FROM synqlite_table WHERE no = ?1";
+                conn.prepare_cached(sql)?.query_row([t.no], |row| row.get(0))?
+            }
+        };
+        self.births = Some(n + 1);
+        Ok(n)
+    }
+
+    /// Writes the run collected last, and how many births there were.
     pub fn finish(&mut self, conn: &Connection, t: &Tracked) -> Result<()> {
+        if let Some(births) = self.births.take() {
+            let sql = "UPDATE synqlite_table SET births = ?2 WHERE no = ?1";
+            conn.prepare_cached(sql)?.execute(params![t.no, births])?;
+        }
+        self.close(conn, t)
+    }
+
+    fn close(&mut self, conn: &Connection, t: &Tracked) -> Result<()> {
         self.current.take().map_or(Ok(()), |run| run.save(conn, t))
     }
 }
