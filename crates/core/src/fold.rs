@@ -684,7 +684,7 @@ impl Fold<'_> {
             let born = Stored { entry: None, rid, loc, position: 0, state };
             return self.put(t, &born);
         };
-        let mut stored = self.free_generation(t, key)?;
+        let mut stored = self.free_generation(t, key, loc, runs)?;
         let again = stored.state.header.cl > 0;
         let same = died.contains(&stored.rid);
         if !(self.adopts && stored.state.header.alive()) {
@@ -755,11 +755,16 @@ impl Fold<'_> {
     }
 
     /// R-ID-KEY: the smallest generation of a key that no visible row has; after a rename the old
-    /// key is free for a new row.
-    fn free_generation(&self, t: &Tracked, key: Vec<u8>) -> Result<Stored> {
-        for generation in 0.. {
-            let rid = Rid::Key { key: key.clone(), generation };
-            match state::of(self.conn, self.meta, t, &rid)? {
+    /// key is free for a new row. `loc`: where the row with the key is.
+    fn free_generation(&self, t: &Tracked, key: Vec<u8>, loc: &Loc, runs: &Runs) -> Result<Stored> {
+        let mut rid = Rid::Key { key, generation: 0 };
+        loop {
+            // No other row has the key, so only one that was at this place can be in a segment.
+            let known = match runs.is_free(loc) {
+                true => state::of_entry(self.conn, self.meta, t, &rid)?,
+                false => state::of(self.conn, self.meta, t, &rid)?,
+            };
+            match known {
                 Some(stored) if stored.loc.is_some() => {}
                 Some(stored) => return Ok(stored),
                 None => {
@@ -768,8 +773,13 @@ impl Fold<'_> {
                     return Ok(Stored { entry: None, rid, loc: None, position: 0, state });
                 }
             }
+            if let Rid::Key { generation, .. } = &mut rid {
+                *generation = generation.checked_add(1).ok_or_else(|| {
+                    let name = &t.table.name;
+                    Error::Damaged(format!("table {name}: a key has too many generations"))
+                })?;
+            }
         }
-        Err(Error::Damaged(format!("table {}: a key has too many generations", t.table.name)))
     }
 
     /// Groups that hold the written columns, with the stamp of the latest write of each.

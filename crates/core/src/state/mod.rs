@@ -170,7 +170,7 @@ pub fn at(conn: &Connection, meta: &Meta, t: &Tracked, loc: &Loc) -> Result<Opti
     let Loc::Row(rowid) = loc else { return Ok(None) };
     let Some(segment) = Segment::containing(conn, t, *rowid)? else { return Ok(None) };
     let rid = segment.rid_at(meta, *rowid)?;
-    if own_entry(conn, meta, t, &rid)?.is_some() {
+    if of_entry(conn, meta, t, &rid)?.is_some() {
         return Ok(None);
     }
     let (state, position) = (segment.state(meta, t)?, segment.position);
@@ -179,7 +179,7 @@ pub fn at(conn: &Connection, meta: &Meta, t: &Tracked, loc: &Loc) -> Result<Opti
 
 /// The row with this identity.
 pub fn of(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid) -> Result<Option<Stored>> {
-    if let Some(stored) = own_entry(conn, meta, t, rid)? {
+    if let Some(stored) = of_entry(conn, meta, t, rid)? {
         return Ok(Some(stored));
     }
     if !t.is_here() {
@@ -195,7 +195,8 @@ pub fn of(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid) -> Result<Opti
     Ok(Some(Stored { entry: None, rid: rid.clone(), loc: Some(loc), position, state }))
 }
 
-fn own_entry(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid) -> Result<Option<Stored>> {
+/// The row with this identity, if it has an entry of its own.
+pub fn of_entry(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid) -> Result<Option<Stored>> {
     let Some(bytes) = known_bytes(meta, rid)? else { return Ok(None) };
     let sql = format!("SELECT {ENTRY_COLUMNS} FROM synqlite_row WHERE tbl = ?1 AND rid = ?2");
     entry(conn, meta, t, &sql, params![t.no, bytes])

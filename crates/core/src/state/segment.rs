@@ -7,7 +7,7 @@
 use super::RowState;
 use super::keys::Keys;
 use crate::Result;
-use crate::catalog::Tracked;
+use crate::catalog::{Loc, Tracked};
 use crate::meta::Meta;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use synqlite_wire::{Hlc, Rid, Stamp, key};
@@ -251,6 +251,12 @@ impl Runs {
         };
         self.current = Some(Segment { lo: rowid, hi: rowid, site, names, hlc, position });
         Ok(true)
+    }
+
+    /// Whether it is known that no segment spans a place past the row added last.
+    pub fn is_free(&self, loc: &Loc) -> bool {
+        let Loc::Row(rowid) = loc else { return true };
+        self.current.as_ref().is_some_and(|run| run.hi < *rowid && *rowid < self.bound)
     }
 
     /// The next number of a birth in this table at this site.
