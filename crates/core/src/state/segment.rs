@@ -84,6 +84,17 @@ impl Segment {
         Ok(found.filter(|s| rowid <= s.hi))
     }
 
+    /// Whether a segment spans any of the rowids `first..=last`.
+    pub fn any_within(conn: &Connection, t: &Tracked, first: i64, last: i64) -> Result<bool> {
+        let sql =
+            "SELECT hi FROM synqlite_segment WHERE tbl = ?1 AND lo <= ?2 ORDER BY lo DESC LIMIT 1";
+        let hi: Option<i64> = conn
+            .prepare_cached(sql)?
+            .query_row(params![t.no, last], |row| row.get(0))
+            .optional()?;
+        Ok(hi.is_some_and(|hi| hi >= first))
+    }
+
     /// The segment with a row of this identity, and the row's rowid. A key is looked for in the
     /// application's table, so a row that has lost its key there is not found.
     pub fn of(
@@ -259,8 +270,8 @@ impl Runs {
         self.current.as_ref().is_some_and(|run| run.hi < *rowid && *rowid < self.bound)
     }
 
-    /// The next number of a birth in this table at this site.
-    pub fn next_birth(&mut self, conn: &Connection, t: &Tracked) -> Result<i64> {
+    /// The next `count` numbers of births in this table at this site, from the one returned.
+    pub fn next_births(&mut self, conn: &Connection, t: &Tracked, count: u64) -> Result<i64> {
         let n = match self.births {
             Some(n) => n,
             None => {
@@ -268,8 +279,28 @@ impl Runs {
                 conn.prepare_cached(sql)?.query_row([t.no], |row| row.get(0))?
             }
         };
-        self.births = Some(n + 1);
+        self.births = Some(n.saturating_add_unsigned(count));
         Ok(n)
+    }
+
+    /// Adds the rows `lo..=hi`, births of `site` from number `n` on. No segment spans any of them.
+    #[expect(clippy::too_many_arguments)]
+    pub fn add_births(
+        &mut self,
+        conn: &Connection,
+        t: &Tracked,
+        (lo, hi): (i64, i64),
+        site: u32,
+        n: i64,
+        hlc: Hlc,
+        position: i64,
+    ) -> Result<()> {
+        if self.add(conn, t, lo, site, Name::Birth(n), hlc, position)?
+            && let Some(run) = &mut self.current
+        {
+            run.hi = hi;
+        }
+        Ok(())
     }
 
     /// Writes the run collected last, and how many births there were.
