@@ -9,6 +9,8 @@ use crate::{Error, Result};
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::OnceLock;
+use synqlite_wire::key::{Collation, KeyPart, decode_values, encode, normalise};
 use synqlite_wire::{Cell, Value};
 
 /// Where a visible row is in its table.
@@ -56,6 +58,16 @@ pub struct Tracked {
     /// Position of this file after which each column was there, parallel to `table.columns`; -1 for
     /// those that the table had when it was taken in.
     pub since: Vec<i64>,
+    /// SQL that is needed for many rows, once it is made.
+    sql: Statements,
+}
+
+/// Texts of statements on one table.
+#[derive(Clone, Debug, Default)]
+struct Statements {
+    read: OnceLock<String>,
+    exists: OnceLock<String>,
+    rowid_of_key: OnceLock<Option<String>>,
 }
 
 /// All replicated tables, parents first.
@@ -154,7 +166,8 @@ impl Tracked {
     pub fn unnumbered(no: u32, canonical: &str, table: Table) -> Tracked {
         let (canonical, names) = (canonical.to_owned(), Vec::new());
         let (column_nos, since) = (Vec::new(), Vec::new());
-        Tracked { no, table, column_nos, canonical, column_names: names, key_names: vec![], since }
+        let (key_names, sql) = (Vec::new(), Statements::default());
+        Tracked { no, table, column_nos, canonical, column_names: names, key_names, since, sql }
     }
 
     /// Whether this database has the table, or other sites told of it or it was dropped.
@@ -225,15 +238,13 @@ impl Tracked {
 
     /// The stored columns of the row at `loc`.
     pub fn read(&self, conn: &Connection, loc: &Loc) -> Result<Option<Vec<Value>>> {
-        let sql = format!(
-            "SELECT {} FROM {} WHERE {}",
-            self.column_list(),
-            self.target(),
-            self.where_loc(1)
-        );
+        let sql = self.sql.read.get_or_init(|| {
+            let (columns, target) = (self.column_list(), self.target());
+            format!("SELECT {columns} FROM {target} WHERE {}", self.where_loc(1))
+        });
         let key = self.loc_values(loc)?;
         let count = self.table.columns.len();
-        let mut statement = conn.prepare_cached(&sql)?;
+        let mut statement = conn.prepare_cached(sql)?;
         let row = statement
             .query_row(params_from_iter(key.iter().map(Bind)), |row| values(row, 0, count))
             .optional()?;
@@ -242,9 +253,12 @@ impl Tracked {
 
     /// Whether a row is at `loc`.
     pub fn exists(&self, conn: &Connection, loc: &Loc) -> Result<bool> {
-        let sql = format!("SELECT 1 FROM {} WHERE {}", self.target(), self.where_loc(1));
+        let sql = self
+            .sql
+            .exists
+            .get_or_init(|| format!("SELECT 1 FROM {} WHERE {}", self.target(), self.where_loc(1)));
         let key = self.loc_values(loc)?;
-        Ok(conn.prepare_cached(&sql)?.exists(params_from_iter(key.iter().map(Bind)))?)
+        Ok(conn.prepare_cached(sql)?.exists(params_from_iter(key.iter().map(Bind)))?)
     }
 
     /// Locations of the rows whose `columns` equal `key` as SQLite compares them.
@@ -261,6 +275,61 @@ impl Tracked {
         let found =
             statement.query_map(params_from_iter(key.iter().map(Bind)), |row| row.get(0))?;
         Ok(found.collect::<Result<_, _>>()?)
+    }
+
+    /// Whether its rows are addressed by rowid.
+    pub fn has_rowid(&self) -> bool {
+        self.table.kind != TableKind::WithoutRowid && self.table.rowid_name.is_some()
+    }
+
+    /// Whether canonical bytes of a key are equal exactly when SQLite holds two keys for equal.
+    pub fn knows_collations(&self) -> bool {
+        !self.table.key_collations.iter().any(|c| matches!(c, Collation::Other(_)))
+    }
+
+    /// Canonical bytes of the primary key of a row with these values, no foreign key being a part.
+    pub fn key_of_values<'v>(&self, value: impl Fn(usize) -> &'v Value) -> Vec<u8> {
+        let key = self.table.primary_key.iter().zip(&self.table.key_collations);
+        let part = |(&c, collation): (&usize, _)| KeyPart::Value(normalise(value(c), collation));
+        encode(&key.map(part).collect::<Vec<_>>())
+    }
+
+    /// Rowid of the row that has this primary key, by its canonical bytes. `None` too if a part of
+    /// it is no value.
+    pub fn rowid_of_key(&self, conn: &Connection, key: &[u8]) -> Result<Option<i64>> {
+        let values = match decode_values(key) {
+            Some(values) if values.len() == self.table.primary_key.len() => values,
+            _ => return Ok(None),
+        };
+        let sql = self.sql.rowid_of_key.get_or_init(|| self.rowid_of_key_sql());
+        let Some(sql) = sql else { return Ok(None) };
+        let mut statement = conn.prepare_cached(sql)?;
+        let key = params_from_iter(values.iter().map(Bind));
+        Ok(statement.query_row(key, |row| row.get(0)).optional()?)
+    }
+
+    fn rowid_of_key_sql(&self) -> Option<String> {
+        let term = |(&c, collation): (&usize, &Collation)| {
+            let collation = match collation {
+                Collation::Binary => "BINARY",
+                Collation::NoCase => "NOCASE",
+                Collation::Rtrim => "RTRIM",
+                Collation::Other(_) => return None,
+            };
+            Some(format!("{} COLLATE {collation} = ?", quote(&self.table.columns[c].name)))
+        };
+        let key = self.table.primary_key.iter().zip(&self.table.key_collations);
+        let terms: Option<Vec<_>> = key.map(term).collect();
+        let terms = terms.filter(|terms| !terms.is_empty() && self.has_rowid())?;
+        let (loc, target) = (loc_sql(&self.table, "o."), self.target());
+        Some(format!("SELECT {loc} FROM {target} AS o WHERE {}", terms.join(" AND ")))
+    }
+
+    /// Inserts a row, in the order of [`Tracked::column_list`]; OR ABORT as in [`Tracked::insert`].
+    pub fn insert_sql(&self) -> String {
+        let marks = vec!["?"; self.table.columns.len()].join(",");
+        let (target, columns) = (self.target(), self.column_list());
+        format!("INSERT OR ABORT INTO {target}({columns}) VALUES({marks})")
     }
 
     /// Inserts a row and returns where it went. For a table addressed by rowid, `rowid` chooses it.

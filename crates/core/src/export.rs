@@ -104,10 +104,16 @@ impl Export<'_> {
                 t.target()
             );
             let state = RowState::unchanged(t, stamp, segment.position);
+            let keyed = segment.keyed()?;
             let mut statement = conn.prepare_cached(&sql)?;
             let mut rows = statement.query(params![segment.lo, segment.hi, t.no])?;
             while let Some(row) = rows.next()? {
-                let rid = segment.rid_at(meta, row.get(0)?)?;
+                let rowid: i64 = row.get(0)?;
+                let rid = match &keyed {
+                    Some(rids) => rids.get((rowid - segment.lo) as usize).cloned(),
+                    None => Some(segment.rid_at(meta, rowid)?),
+                };
+                let rid = rid.ok_or_else(|| Error::Damaged("a segment lacks keys".into()))?;
                 let values = values(row, 1, t.table.columns.len())?;
                 let kept = kept.remove(&rid).unwrap_or_default();
                 self.row(position, t, &state, rid, Some(&values), kept)?;

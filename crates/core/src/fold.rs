@@ -9,11 +9,13 @@
 mod actions;
 mod adopt;
 mod append;
+mod born;
 mod former;
 
 pub(crate) use actions::{Acted, ActedOn};
 pub use adopt::adopt;
 
+use crate::Result;
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::counter;
 use crate::history;
@@ -23,8 +25,7 @@ use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
 use crate::schema::Identity;
-use crate::state::{self, Body, GroupState, RowState, Runs, Stored};
-use crate::{Error, Result};
+use crate::state::{self, Body, GroupState, Runs, Stored};
 use actions::{Actions, Replaced};
 use former::{Formers, image_of, old_cells};
 use rusqlite::Connection;
@@ -93,6 +94,9 @@ pub fn fold_windows(
     }
     if windows.iter().any(|w| !w.is_empty()) {
         fold.stamp(&windows);
+        for (t, window) in catalog.tables.iter().zip(&windows) {
+            fold.name(t, window)?;
+        }
         let mut before = fold.before(&windows)?;
         for ((t, window), before) in catalog.tables.iter().zip(&windows).zip(&mut before) {
             fold.places(t, window, before)?;
@@ -241,6 +245,21 @@ impl Fold<'_> {
 
     fn at(&self, ms: Millis) -> Stamp {
         self.stamps[&ms]
+    }
+
+    /// Gives rows that went, moved or got another key entries of their own: their keys find them in
+    /// a segment no more.
+    fn name(&mut self, t: &Tracked, window: &Window) -> Result<()> {
+        let left = |(from, c): (&Loc, &Changed)| image_of(c).is_some() || c.now != *from;
+        let changed = window.changed.iter().filter(|(from, c)| left((from, c)));
+        for from in window.gone.keys().chain(changed.map(|(from, _)| from)) {
+            if let Some(stored) = state::at(self.conn, self.meta, t, from)?
+                && let (None, Rid::Key { .. }) = (stored.entry, &stored.rid)
+            {
+                state::put(self.conn, self.meta, t, &stored, None)?;
+            }
+        }
+        Ok(())
     }
 
     /// Looks up what the rows of all windows were, before any of them is written: a reference in a
@@ -616,118 +635,6 @@ impl Fold<'_> {
             self.former.push((position, first));
         }
         self.former.push((position, row.to_vec()));
-    }
-
-    fn bear(
-        &mut self,
-        t: &Tracked,
-        loc: &Loc,
-        at: Millis,
-        written: &Written,
-        died: &BTreeSet<Rid>,
-        runs: &mut Runs,
-    ) -> Result<()> {
-        let Some(row) = t.read(self.conn, loc)? else { return Ok(()) };
-        let (stamp, mut written) = (self.at(at), self.groups_written(t, written));
-        let dangling = self.dangles(t, &row)?;
-        let key = match t.table.identity {
-            Identity::Birth => None,
-            Identity::Key => self.lookup().key_rid(t, &row)?,
-        };
-        self.done.columns += t.table.groups.len() as u64;
-        let Some(key) = key else {
-            // Nobody else can have changed it yet: a counter is as it was inserted.
-            written.retain(|&g, _| !t.table.groups[g].counter);
-            let n = state::next_births(self.conn, t, 1)?;
-            if let (Loc::Row(rowid), true) = (loc, written.is_empty()) {
-                let site = self.meta.number(self.conn, self.meta.site)?;
-                let birth = (site, n as i64);
-                if runs.add(self.conn, t, *rowid, birth, stamp.hlc, self.position)? {
-                    self.done.rows += 1;
-                    if self.conflicts || dangling {
-                        self.touched.push((t.no, Rid::Birth { site: self.meta.site, n }));
-                    }
-                    if self.history {
-                        let rid = Rid::Birth { site: self.meta.site, n };
-                        let (loc, state) = (Some(loc.clone()), RowState::born(t, stamp));
-                        let born = Stored { entry: None, rid, loc, state };
-                        history::record(self.conn, self.meta, t, &born)?;
-                    }
-                    return Ok(());
-                }
-            }
-            let rid = Rid::Birth { site: self.meta.site, n };
-            let mut state = RowState::born(t, stamp);
-            written.iter().for_each(|(&g, &stamp)| state.groups[g] = GroupState::shown(stamp));
-            if dangling {
-                self.touched.push((t.no, rid.clone()));
-            }
-            let born = Stored { entry: None, rid, loc: Some(loc.clone()), state };
-            return self.put(t, &born);
-        };
-        let mut stored = self.free_generation(t, key)?;
-        let again = stored.state.header.cl > 0;
-        let same = died.contains(&stored.rid);
-        if !(self.adopts && stored.state.header.alive()) {
-            stored.state.header.insert(stamp);
-        }
-        for g in 0..stored.state.groups.len() {
-            let (c, group) = (t.table.groups[g].columns[0], &mut stored.state.groups[g]);
-            if counter::adds_up(t, g, group) && !self.adopts {
-                let stamp = written.get(&g).copied().unwrap_or(stamp);
-                counter::insert(t, g, group, again, &row[c], stamp);
-                continue;
-            }
-            // A row deleted and inserted again since the last fold: only what differs is a write.
-            if again
-                && same
-                && Body::Kept(self.lookup().cell(t, g, &row)?) == stored.state.groups[g].body
-            {
-                stored.state.groups[g].body = Body::Shown;
-                continue;
-            }
-            let stamp = written.get(&g).copied().unwrap_or(stamp);
-            stored.state.groups[g] = GroupState::shown(stamp);
-        }
-        stored.loc = Some(loc.clone());
-        if dangling {
-            self.touched.push((t.no, stored.rid.clone()));
-        }
-        self.put(t, &stored)
-    }
-
-    /// Whether a row that the application wrote with foreign keys off refers to no row.
-    fn dangles(&self, t: &Tracked, row: &[Value]) -> Result<bool> {
-        let enforced = t.table.foreign_keys.iter().filter(|fk| fk.enforced && self.enforces);
-        for fk in enforced {
-            let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
-            let lookup = self.lookup();
-            let parent = lookup.parent(&fk.parent)?;
-            if !key.iter().any(Value::is_null)
-                && parent.find(self.conn, &fk.parent_columns, &key)?.is_empty()
-            {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// R-ID-KEY: the smallest generation of a key that no visible row has; after a rename the old
-    /// key is free for a new row.
-    fn free_generation(&self, t: &Tracked, key: Vec<u8>) -> Result<Stored> {
-        for generation in 0.. {
-            let rid = Rid::Key { key: key.clone(), generation };
-            match state::of(self.conn, self.meta, t, &rid)? {
-                Some(stored) if stored.loc.is_some() => {}
-                Some(stored) => return Ok(stored),
-                None => {
-                    let mut state = RowState::born(t, Stamp::ZERO);
-                    state.header = synqlite_wire::Header::NONE;
-                    return Ok(Stored { entry: None, rid, loc: None, state });
-                }
-            }
-        }
-        Err(Error::Damaged(format!("table {}: a key has too many generations", t.table.name)))
     }
 
     /// Groups that hold the written columns, with the stamp of the latest write of each.

@@ -344,7 +344,8 @@ impl Log<'_> {
             }
             let (rid, loc) = (segment.rid_at(self.meta, rowid)?, Some(Loc::Row(rowid)));
             let values = values(row, 1, t.table.columns.len())?;
-            let stored = Stored { entry: None, rid, loc, state: state.clone() };
+            let (position, state) = (segment.position, state.clone());
+            let stored = Stored { entry: None, rid, loc, position, state };
             self.add(t, &stored, &Before { row: Some(values), overwritten: None });
         }
         Ok(())

@@ -46,9 +46,10 @@ const DDL: &[&str] = &[
      PRIMARY KEY(tbl, idx, key, entry)) WITHOUT ROWID",
     "CREATE INDEX synqlite_claim_entry ON synqlite_claim(entry)",
     "CREATE TABLE synqlite_segment(tbl INTEGER, lo INTEGER, hi INTEGER NOT NULL, \
-     site INTEGER NOT NULL, first INTEGER NOT NULL, hlc INTEGER NOT NULL, \
-     position INTEGER NOT NULL, PRIMARY KEY(tbl, lo)) WITHOUT ROWID",
-    "CREATE INDEX synqlite_segment_birth ON synqlite_segment(tbl, site, first)",
+     site INTEGER NOT NULL, first INTEGER, hlc INTEGER NOT NULL, \
+     position INTEGER NOT NULL, keys BLOB, PRIMARY KEY(tbl, lo)) WITHOUT ROWID",
+    "CREATE INDEX synqlite_segment_birth ON synqlite_segment(tbl, site, first) \
+     WHERE first IS NOT NULL",
     "CREATE INDEX synqlite_segment_position ON synqlite_segment(position)",
     "CREATE TABLE synqlite_stash(tbl INTEGER, rid BLOB, unit TEXT, position INTEGER NOT NULL, \
      state BLOB NOT NULL, PRIMARY KEY(tbl, rid, unit)) WITHOUT ROWID",

@@ -74,6 +74,9 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>) -> Result<()> {
         if of(t).is_some() {
             regroup(conn, meta, t)?;
         }
+        if of(t).is_some_and(|s| s.gap || s.rekeyed) {
+            state::expand(conn, meta, t)?;
+        }
         if of(t).is_some_and(|s| s.gap) {
             rebuild::put_back(conn, meta, catalog, t)?;
         }

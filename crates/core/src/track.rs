@@ -31,6 +31,8 @@ pub struct Stale {
     pub fresh: Vec<u32>,
     /// Whether triggers are missing, so that there may be writes that nobody noted.
     pub gap: bool,
+    /// Whether the primary key is another.
+    pub rekeyed: bool,
 }
 
 /// Triggers and other objects of ours: the table they are on, and their SQL, by name.
@@ -68,7 +70,8 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
             complete &= present.contains_key(&name) || capture::may_lack(conn, &tracked, &name)?;
         }
         if *shape != tracked.table.describe() || !complete {
-            stale.insert(*no, Stale { fresh, gap });
+            let rekeyed = !tracked.table.has_key_of(shape);
+            stale.insert(*no, Stale { fresh, gap, rekeyed });
         }
         tables.push(tracked);
     }

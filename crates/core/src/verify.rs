@@ -13,8 +13,8 @@ use crate::log::{loc_name, row_name};
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::replica::Replica;
-use crate::schema::{TableKind, quote};
-use crate::state::{self, Body, ENTRY_COLUMNS, Segment, Stored};
+use crate::schema::quote;
+use crate::state::{self, Body, ENTRY_COLUMNS, SEGMENT_COLUMNS, Segment, Stored};
 use crate::status::windows;
 use crate::track::Loaded;
 use crate::{Error, Result};
@@ -230,6 +230,7 @@ impl Verify<'_> {
     fn table(&mut self, t: &Tracked, window: &Window) -> Result<()> {
         self.references(t)?;
         self.segments(t)?;
+        self.keys(t, window)?;
         self.rows(t, window)?;
         self.places(t, window)?;
         self.entries(t, window)
@@ -262,7 +263,8 @@ impl Verify<'_> {
     fn segments(&mut self, t: &Tracked) -> Result<()> {
         let sql = "SELECT lo, hi, site, hlc, position, first, \
                    lag(hi) OVER (ORDER BY lo) >= lo, \
-                   lag(first + hi - lo) OVER (PARTITION BY site ORDER BY first) >= first \
+                   lag(first + hi - lo) OVER (PARTITION BY site ORDER BY first) >= first, \
+                   first IS NULL = (keys IS NULL) \
                    FROM synqlite_segment WHERE tbl = ?1 ORDER BY lo";
         let mut statement = self.conn.prepare(sql)?;
         let mut rows = statement.query([t.no])?;
@@ -272,20 +274,22 @@ impl Verify<'_> {
             |row| row.get(0),
         )?;
         while let Some(row) = rows.next()? {
-            let (lo, hi, first): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(5)?);
+            let (lo, hi): (i64, i64) = (row.get(0)?, row.get(1)?);
+            let first: Option<i64> = row.get(5)?;
             let site = self.meta.site_of(row.get(2)?)?;
             let stamp = Stamp { hlc: Hlc(row.get(3)?), site };
             let overlaps = |i| row.get::<_, Option<bool>>(i).map(|o| o.unwrap_or(false));
-            let last = hi.checked_sub(lo).and_then(|span| span.checked_add(first));
+            let last = hi.checked_sub(lo).and_then(|span| span.checked_add(first.unwrap_or(0)));
+            let uncounted = first.is_some() && last.is_some_and(|last| last >= births);
             let what = [
                 last.is_none().then_some("it ends before it begins"),
                 (lo > hi).then_some("it ends before it begins"),
                 overlaps(6)?.then_some("it overlaps the segment before it"),
                 overlaps(7)?.then_some("it shares births with another segment"),
+                overlaps(8)?.then_some("it has not either births or keys"),
                 (row.get::<_, i64>(4)? > self.meta.position)
                     .then_some("it changed after the latest change of this replica"),
-                (site == self.meta.site && last.is_some_and(|last| last >= births))
-                    .then_some("its births are not counted"),
+                (site == self.meta.site && uncounted).then_some("its births are not counted"),
                 self.beyond([stamp]),
             ];
             for what in what.into_iter().flatten() {
@@ -295,10 +299,53 @@ impl Verify<'_> {
         Ok(())
     }
 
+    /// Segments of keys have one for each rowid, and rows without an entry show theirs.
+    fn keys(&mut self, t: &Tracked, window: &Window) -> Result<()> {
+        let sql = format!(
+            "SELECT {SEGMENT_COLUMNS} FROM synqlite_segment WHERE tbl = ?1 AND keys IS NOT NULL"
+        );
+        let mut statement = self.conn.prepare(&sql)?;
+        let mut segments = statement.query([t.no])?;
+        let now: BTreeSet<&Loc> = window.changed.values().map(|changed| &changed.now).collect();
+        while let Some(row) = segments.next()? {
+            let segment = Segment::from_row(row)?;
+            let Some(rids) = segment.keyed()?.filter(|rids| fits(&segment, rids.len())) else {
+                let name = || Ok(format!("{} to {} (a segment)", segment.lo, segment.hi));
+                self.found.row(t, name, "it does not have one key for each of its rows")?;
+                continue;
+            };
+            for (rowid, rid) in (segment.lo..).zip(rids) {
+                let at = Loc::Row(rowid);
+                let fresh = window.born.contains_key(&at) || now.contains(&at);
+                let pending = window.changed.contains_key(&at) || window.gone.contains_key(&at);
+                let sql = "SELECT 1 FROM synqlite_row WHERE tbl = ?1 AND loc = ?2";
+                if fresh || pending || self.conn.prepare_cached(sql)?.exists(params![t.no, at])? {
+                    continue;
+                }
+                let (row, stored) =
+                    (t.read(self.conn, &at)?, state::at(self.conn, self.meta, t, &at)?);
+                let Rid::Key { key, .. } = &rid else { continue };
+                match (row, stored) {
+                    (Some(_), None) => self.unknown(t, &at)?,
+                    (Some(row), Some(_)) if t.key_of_values(|c| &row[c]) != *key => {
+                        let name = || Ok(loc_name(t, Some(&row), &at));
+                        self.found.row(t, name, "its key was changed without being captured")?;
+                    }
+                    (None, Some(gone)) => {
+                        let name = || Ok(row_name(t, None, &gone.state, &gone.rid));
+                        self.found.row(t, name, DISAPPEARED)?;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Every visible row is known to the state.
     fn rows(&mut self, t: &Tracked, window: &Window) -> Result<()> {
         let loc = loc_sql(&t.table, "o.");
-        let outside = match by_rowid(t) {
+        let outside = match t.has_rowid() {
             true => format!(
                 "coalesce((SELECT s.hi FROM synqlite_segment AS s WHERE s.tbl = ?1 \
                  AND s.lo <= {loc} ORDER BY s.lo DESC LIMIT 1) < {loc}, 1)"
@@ -348,7 +395,7 @@ impl Verify<'_> {
                     }
                     _ => Ok(loc_name(t, None, &loc)),
                 };
-                self.found.row(t, name, "it disappeared from the table without being captured")?;
+                self.found.row(t, name, DISAPPEARED)?;
             }
         }
         Ok(())
@@ -456,9 +503,10 @@ impl Verify<'_> {
         now: &BTreeSet<&Loc>,
         stored: &Stored,
     ) -> Result<()> {
-        let Rid::Birth { site, n } = &stored.rid else { return Ok(()) };
-        let Some(site) = self.meta.known_number(*site) else { return Ok(()) };
-        let Some((_, rowid)) = Segment::of_birth(self.conn, t, site, *n)? else { return Ok(()) };
+        let Rid::Birth { .. } = &stored.rid else { return Ok(()) };
+        let Some((_, rowid)) = Segment::of(self.conn, self.meta, t, &stored.rid)? else {
+            return Ok(());
+        };
         let at = Loc::Row(rowid);
         let sql = "SELECT 1 FROM synqlite_row WHERE tbl = ?1 AND loc = ?2";
         if stored.loc.as_ref() == Some(&at)
@@ -485,8 +533,11 @@ impl Verify<'_> {
     }
 }
 
-fn by_rowid(t: &Tracked) -> bool {
-    t.table.kind != TableKind::WithoutRowid && t.table.rowid_name.is_some()
+const DISAPPEARED: &str = "it disappeared from the table without being captured";
+
+fn fits(segment: &Segment, keys: usize) -> bool {
+    let rows = segment.hi.checked_sub(segment.lo).and_then(|span| span.checked_add(1));
+    rows == i64::try_from(keys).ok()
 }
 
 #[cfg(test)]

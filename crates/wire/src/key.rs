@@ -109,6 +109,33 @@ pub fn decode(mut bytes: &[u8]) -> Option<Vec<KeyPart>> {
     Some(parts)
 }
 
+/// The values of an encoded key, or `None` if one of its parts is a row.
+pub fn decode_values(bytes: &[u8]) -> Option<Vec<Value>> {
+    let value = |part| match part {
+        KeyPart::Value(value) => Some(value),
+        KeyPart::Row(_) => None,
+    };
+    decode(bytes)?.into_iter().map(value).collect()
+}
+
+/// Whether these are the bytes of a key of which no part is a row.
+pub fn is_of_values(mut bytes: &[u8]) -> bool {
+    while let Some((&tag, rest)) = bytes.split_first() {
+        bytes = rest;
+        let len = match tag {
+            0 => Some(0),
+            1 | 2 => Some(8),
+            3 | 4 => take(&mut bytes).and_then(|len| usize::try_from(u64::from_be_bytes(len)).ok()),
+            _ => None,
+        };
+        match len.and_then(|len| bytes.get(len..)) {
+            Some(rest) => bytes = rest,
+            None => return false,
+        }
+    }
+    true
+}
+
 fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (head, rest) = bytes.split_first_chunk::<N>()?;
     *bytes = rest;
@@ -182,7 +209,11 @@ mod tests {
         ) {
             let mut bytes = encode(&parts);
             bytes.extend(more);
+            let decoded = decode_values(&bytes);
+            prop_assert_eq!(is_of_values(&bytes), decoded.is_some());
             if let Some(parts) = decode(&bytes) {
+                let values = parts.iter().all(|part| matches!(part, KeyPart::Value(_)));
+                prop_assert_eq!(values, decoded.is_some());
                 prop_assert_eq!(encode(&parts), bytes);
             }
         }

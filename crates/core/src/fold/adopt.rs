@@ -6,7 +6,7 @@ use crate::catalog::{Catalog, Tracked};
 use crate::journal::Written;
 use crate::meta::Meta;
 use crate::schema::Identity;
-use crate::state::{self, Runs};
+use crate::state::{self, Name, Names, Runs};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::Stamp;
@@ -32,7 +32,8 @@ pub fn adopt(
         let spared = if t.table.rowid_alias().is_some() { count } else { 0 };
         if let Some(span) = hi.checked_sub(lo).filter(|s| *s < count.saturating_add(spared)) {
             let first = state::next_births(conn, t, span as u64 + 1)? as i64;
-            let segment = state::Segment { lo, hi, site, first, hlc: stamp.hlc, position };
+            let (names, hlc) = (Names::Births(first), stamp.hlc);
+            let segment = state::Segment { lo, hi, site, names, hlc, position };
             segment.save(conn, t)?;
             return Ok(());
         }
@@ -42,12 +43,12 @@ pub fn adopt(
         let mut locs = statement.query([])?;
         let mut runs = Runs::default();
         while let Some(row) = locs.next()? {
-            runs.add(conn, t, row.get(0)?, (site, n), stamp.hlc, position)?;
+            runs.add(conn, t, row.get(0)?, site, Name::Birth(n), stamp.hlc, position)?;
             n += 1;
         }
         return runs.finish(conn, t);
     }
-    let sql = format!("SELECT {loc} FROM {} AS o", t.target());
+    let sql = format!("SELECT {loc} FROM {} AS o ORDER BY 1", t.target());
     let mut statement = conn.prepare(&sql)?;
     let mut locs = statement.query([])?;
     let mut runs = Runs::default();

@@ -5,7 +5,7 @@ use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::journal::{Run, Written};
 use crate::schema::{ForeignKey, Identity, quote};
-use crate::state::{self, Runs, Segment};
+use crate::state::{Runs, Segment};
 use std::collections::BTreeSet;
 use synqlite_wire::Rid;
 
@@ -29,9 +29,8 @@ impl Fold<'_> {
                 .try_for_each(|loc| self.bear(t, &loc, run.at, &Written::new(), died, runs));
         }
         let site = self.meta.number(self.conn, self.meta.site)?;
-        let birth = (site, state::next_births(self.conn, t, run.len())? as i64);
-        let hlc = self.at(run.at).hlc;
-        runs.add_all(self.conn, t, (run.lo, run.hi), birth, hlc, self.position)?;
+        let (n, hlc) = (runs.next_births(self.conn, t, run.len())?, self.at(run.at).hlc);
+        runs.add_births(self.conn, t, (run.lo, run.hi), site, n, hlc, self.position)?;
         self.done.rows += run.len();
         self.done.columns += run.len() * t.table.groups.len() as u64;
         Ok(())

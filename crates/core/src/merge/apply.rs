@@ -7,7 +7,7 @@ use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
 use crate::schema::TableKind;
-use crate::state::{self, Body, Runs, Waits};
+use crate::state::{self, Body, Name, Runs, Waits};
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
 use std::collections::HashSet;
@@ -43,7 +43,7 @@ pub(crate) fn apply(
 }
 
 /// SQLite's refusal of a row as an error that names the table.
-fn constraint(t: &Tracked, error: Error) -> Error {
+pub(super) fn constraint(t: &Tracked, error: Error) -> Error {
     match error {
         Error::Sqlite(e)
             if e.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation) =>
@@ -269,16 +269,26 @@ fn place_in_run(
     runs: &mut Runs,
 ) -> Result<bool> {
     let stored = &item.stored;
-    let (Some(Loc::Row(rowid)), Rid::Birth { site, n }) = (&stored.loc, &stored.rid) else {
-        return Ok(false);
-    };
-    let Ok(n) = i64::try_from(*n) else { return Ok(false) };
     let inserted = stored.state.header.inserted;
-    if stored.entry.is_some() || inserted.site != *site || !stored.state.is_plain() {
+    let (Some(Loc::Row(rowid)), None) = (&stored.loc, stored.entry) else { return Ok(false) };
+    let name = match &stored.rid {
+        Rid::Birth { site, n } if *site == inserted.site => match i64::try_from(*n) {
+            Ok(n) => Name::Birth(n),
+            Err(_) => return Ok(false),
+        },
+        Rid::Key { key, generation: 0 }
+            if state::names_itself(t, key)
+                && item.new.as_ref().is_some_and(|row| t.key_of_values(|c| &row[c]) == *key) =>
+        {
+            Name::Key(key)
+        }
+        _ => return Ok(false),
+    };
+    if !stored.state.is_plain() {
         return Ok(false);
     }
-    let birth = (meta.number(conn, *site)?, n);
-    runs.add(conn, t, *rowid, birth, inserted.hlc, meta.position)
+    let site = meta.number(conn, inserted.site)?;
+    runs.add(conn, t, *rowid, site, name, inserted.hlc, meta.position)
 }
 
 /// Keeps in the state what the row does not show, and drops from it what it does. Returns whether

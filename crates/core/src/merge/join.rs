@@ -51,7 +51,7 @@ pub(super) struct Unit {
     /// Canonical names of its foreign keys.
     keys: Vec<String>,
     /// The local group of just these columns and foreign keys, if there is one.
-    exact: Option<usize>,
+    pub exact: Option<usize>,
     /// Whether this database lacks one of the columns.
     unknown: bool,
 }
@@ -146,7 +146,7 @@ pub(super) fn keep(
         let state = RowState { header, groups: vec![] };
         let place = found.map(|stored| (stored.entry, stored.loc));
         let (entry, loc) = place.unwrap_or((None, None));
-        let stored = Stored { entry, rid: change.rid.clone(), loc, state };
+        let stored = Stored { entry, rid: change.rid.clone(), loc, position, state };
         state::put(conn, meta, t, &stored, Some(position))?;
     }
     Ok(news)
@@ -194,7 +194,7 @@ pub(super) fn join(
         None => {
             let mut state = RowState::born(t, Stamp::ZERO);
             state.header = Header::NONE;
-            Stored { entry: None, rid: change.rid.clone(), loc: None, state }
+            Stored { entry: None, rid: change.rid.clone(), loc: None, position: 0, state }
         }
     };
     let old = match &stored.loc {

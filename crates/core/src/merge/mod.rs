@@ -10,12 +10,14 @@
 //!    triggers off (R-TRG), then checked against every declared foreign key.
 //!
 //! The first try trusts that no unique key and no row constraint stands in the way; SQLite says if
-//! one does, and then the view is computed again with every key heard (R-UNIQ).
+//! one does, and then the view is computed again with every key heard (R-UNIQ). It also takes rows
+//! that are new and decided by nothing else out of all three steps (`fresh`).
 
 mod anew;
 mod apply;
 mod cases;
 mod compensate;
+mod fresh;
 mod join;
 mod judge;
 mod protect;
@@ -123,9 +125,14 @@ pub fn merge(
     for &site in delta.upto.0.keys() {
         meta.number(conn, site)?;
     }
+    let trusts = !state::any_conflict(conn)?;
+    let fresh = match trusts {
+        true => fresh::select(conn, meta, catalog, policies, &tables, delta)?,
+        false => vec![false; delta.rows.len()],
+    };
     let mut joined = Merged::default();
     let mut rows: Vec<(usize, Joined)> = Vec::new();
-    for change in &delta.rows {
+    for (change, _) in delta.rows.iter().zip(&fresh).filter(|(_, fresh)| !**fresh) {
         let Some(matched) = &tables[change.table as usize] else { continue };
         let Place::Here(position) = matched.place else {
             let t = matched.table(catalog);
@@ -138,6 +145,21 @@ pub fn merge(
     joined.rows += rows.len() as u64;
     let mut merged = show(conn, meta, |meta, judged| {
         let mut merged = joined.clone();
+        if !judged {
+            fresh::insert(conn, meta, catalog, &tables, delta, &fresh, &mut merged)?;
+        } else {
+            for (change, _) in delta.rows.iter().zip(&fresh).filter(|(_, fresh)| **fresh) {
+                let Some(matched) = &tables[change.table as usize] else { continue };
+                let Place::Here(position) = matched.place else { continue };
+                let news =
+                    join::join(conn, meta, catalog, matched, &delta.upto, change, &mut merged)?;
+                merged.rows += u64::from(news.is_some());
+                rows.extend(news.map(|news| (position, news)));
+            }
+        }
+        if rows.is_empty() {
+            return Ok(merged);
+        }
         let mut cases = Cases::new(Lookup { conn, meta, catalog }, policies)?;
         let places: Vec<_> = rows.iter().map(|(_, row)| row.stored.loc.clone()).collect();
         for (table, Joined { stored, old, former }) in rows.drain(..) {

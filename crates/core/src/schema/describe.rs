@@ -19,12 +19,6 @@ impl Table {
         };
         let mut columns: Vec<String> = self.columns.iter().map(|c| self.column(c)).collect();
         columns.sort();
-        let key: Vec<String> = self
-            .primary_key
-            .iter()
-            .zip(&self.key_collations)
-            .map(|(&i, collation)| format!("{} {}", self.name_at(i), collation_name(collation)))
-            .collect();
         let mut units: Vec<String> = self
             .groups
             .iter()
@@ -56,16 +50,30 @@ impl Table {
         };
         let uniques: Vec<String> = self.uniques.iter().map(|index| self.unique(index)).collect();
         let text = format!(
-            "{} {kind}, identity {identity}, columns ({}), key ({}), units ({}), references ({}), \
+            "{} {kind}, identity {identity}, columns ({}), {}, units ({}), references ({}), \
              unique ({}){counters}",
             quote(&self.name),
             columns.join(", "),
-            key.join(", "),
+            self.describe_key(),
             units.join(", "),
             references.join(", "),
             uniques.join(", ")
         );
-        text.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r")
+        escaped(&text)
+    }
+
+    /// The part of [`Table::describe`] that tells of the primary key.
+    fn describe_key(&self) -> String {
+        let key = self.primary_key.iter().zip(&self.key_collations);
+        let column = |(&i, collation): (&usize, _)| {
+            format!("{} {}", self.name_at(i), collation_name(collation))
+        };
+        format!("key ({})", key.map(column).collect::<Vec<_>>().join(", "))
+    }
+
+    /// Whether the table of which `text` is the description had this primary key.
+    pub fn has_key_of(&self, text: &str) -> bool {
+        text.contains(&format!(", {}, units (", escaped(&self.describe_key())))
     }
 
     fn column(&self, column: &Column) -> String {
@@ -110,6 +118,11 @@ impl Table {
     fn name_at(&self, position: usize) -> String {
         self.columns.get(position).map_or(String::new(), |column| quote(&column.name))
     }
+}
+
+/// Without line breaks, injectively.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r")
 }
 
 fn collation_name(collation: &Collation) -> &str {

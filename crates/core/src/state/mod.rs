@@ -2,18 +2,19 @@
 //!
 //! Two things keep it small. The values of a visible row live in the application's table and
 //! nowhere else: a group whose register is what the table shows is [`Body::Shown`]. And rows born
-//! together in a run of rowids share one *segment* (site, clock, number of the first birth); only
-//! rows that changed later, or that have no rowid to derive their identity from, have an entry of
-//! their own, which overrides the segment.
+//! together in a run of rowids share one *segment* (site, clock, numbers of births or keys); only
+//! rows that changed later, or that have no rowid, have an entry of their own, which overrides the
+//! segment.
 
 mod codec;
+mod keys;
 mod overlay;
 mod segment;
 pub mod stash;
 mod waits;
 
 pub use overlay::{join_base, overlay};
-pub use segment::{COLUMNS as SEGMENT_COLUMNS, Runs, Segment};
+pub use segment::{COLUMNS as SEGMENT_COLUMNS, Name, Names, Runs, Segment, names_itself};
 pub use waits::{
     Waits, any_conflict, anyone_waits, awaited, conflict, kept_references, record_conflict,
     record_first_waits, record_waits, revived, table_of_entry,
@@ -152,6 +153,8 @@ pub struct Stored {
     pub rid: Rid,
     /// Where it is visible, if it is.
     pub loc: Option<Loc>,
+    /// Position of this file at which its state last changed; 0 if this file did not know it.
+    pub position: i64,
     /// Its state.
     pub state: RowState,
 }
@@ -167,31 +170,33 @@ pub fn at(conn: &Connection, meta: &Meta, t: &Tracked, loc: &Loc) -> Result<Opti
     let Loc::Row(rowid) = loc else { return Ok(None) };
     let Some(segment) = Segment::containing(conn, t, *rowid)? else { return Ok(None) };
     let rid = segment.rid_at(meta, *rowid)?;
-    if own_entry(conn, meta, t, &rid)?.is_some() {
+    if of_entry(conn, meta, t, &rid)?.is_some() {
         return Ok(None);
     }
-    let state = RowState::unchanged(t, segment.stamp(meta)?, segment.position);
-    Ok(Some(Stored { entry: None, rid, loc: Some(loc.clone()), state }))
+    let (state, position) = (segment.state(meta, t)?, segment.position);
+    Ok(Some(Stored { entry: None, rid, loc: Some(loc.clone()), position, state }))
 }
 
 /// The row with this identity.
 pub fn of(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid) -> Result<Option<Stored>> {
-    if let Some(stored) = own_entry(conn, meta, t, rid)? {
+    if let Some(stored) = of_entry(conn, meta, t, rid)? {
         return Ok(Some(stored));
     }
-    let Rid::Birth { site, n } = rid else { return Ok(None) };
-    let Some(site) = meta.known_number(*site).filter(|_| t.is_here()) else { return Ok(None) };
-    let Some((segment, rowid)) = Segment::of_birth(conn, t, site, *n)? else { return Ok(None) };
+    if !t.is_here() {
+        return Ok(None);
+    }
+    let Some((segment, rowid)) = Segment::of(conn, meta, t, rid)? else { return Ok(None) };
     let loc = Loc::Row(rowid);
     let sql = "SELECT 1 FROM synqlite_row WHERE tbl = ?1 AND loc = ?2";
     if conn.prepare_cached(sql)?.exists(params![t.no, loc])? || !t.exists(conn, &loc)? {
         return Ok(None);
     }
-    let state = RowState::unchanged(t, segment.stamp(meta)?, segment.position);
-    Ok(Some(Stored { entry: None, rid: rid.clone(), loc: Some(loc), state }))
+    let (state, position) = (segment.state(meta, t)?, segment.position);
+    Ok(Some(Stored { entry: None, rid: rid.clone(), loc: Some(loc), position, state }))
 }
 
-fn own_entry(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid) -> Result<Option<Stored>> {
+/// The row with this identity, if it has an entry of its own.
+pub fn of_entry(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid) -> Result<Option<Stored>> {
     let Some(bytes) = known_bytes(meta, rid)? else { return Ok(None) };
     let sql = format!("SELECT {ENTRY_COLUMNS} FROM synqlite_row WHERE tbl = ?1 AND rid = ?2");
     entry(conn, meta, t, &sql, params![t.no, bytes])
@@ -236,7 +241,7 @@ pub fn decode(meta: &Meta, t: &Tracked, row: &Row<'_>) -> Result<Stored> {
     let (loc, position): (Option<Loc>, i64) = (row.get(2)?, row.get(4)?);
     let rid = Reader::new(meta, &rid).rid()?;
     let state = Reader::new(meta, &state).state(t, loc.is_some(), position)?;
-    Ok(Stored { entry: Some(row.get(0)?), rid, loc, state })
+    Ok(Stored { entry: Some(row.get(0)?), rid, loc, position, state })
 }
 
 /// An identity from its bytes.
@@ -276,6 +281,27 @@ pub fn places(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<BTreeSet<Lo
     Ok(places)
 }
 
+/// Gives every row that shares a segment of keys an entry of its own, and drops those segments. From
+/// then on the primary key may be another.
+pub fn expand(conn: &Connection, meta: &mut Meta, t: &Tracked) -> Result<()> {
+    let sql = format!(
+        "SELECT {SEGMENT_COLUMNS} FROM synqlite_segment WHERE tbl = ?1 AND keys IS NOT NULL"
+    );
+    let mut statement = conn.prepare(&sql)?;
+    let segments = statement.query_map([t.no], Segment::from_row)?;
+    for segment in segments.collect::<Result<Vec<_>, _>>()? {
+        for rowid in segment.lo..=segment.hi {
+            if let Some(stored) = at(conn, meta, t, &Loc::Row(rowid))?
+                && stored.entry.is_none()
+            {
+                put(conn, meta, t, &stored, None)?;
+            }
+        }
+    }
+    conn.execute("DELETE FROM synqlite_segment WHERE tbl = ?1 AND keys IS NOT NULL", [t.no])?;
+    Ok(())
+}
+
 /// Forgets where a row is, so that another can be placed there.
 pub fn unplace(conn: &Connection, stored: &Stored) -> Result<()> {
     if let Some(id) = stored.entry {
@@ -309,10 +335,7 @@ pub fn put(
         }
         (None, position) => {
             let rid = Writer::new(&mut |site| meta.number(conn, site)).rid(&stored.rid)?;
-            let position = match position {
-                Some(position) => position,
-                None => Segment::position_of(conn, meta, t, &stored.rid)?,
-            };
+            let position = position.unwrap_or(stored.position);
             let sql = "INSERT INTO synqlite_row(tbl, rid, loc, wants, position, state) \
                        VALUES(?1, ?2, ?3, ?4, ?5, ?6)";
             let row = params![t.no, rid, stored.loc, wants, position, state];

@@ -1,12 +1,21 @@
 //! Runs of rows that share one stamp, and how they are formed.
+//!
+//! A segment says which rows its rowids had when it was made, by numbers of births or by keys. It
+//! does so for itself, without the application's table: a row that is deleted or gets another key
+//! while the triggers are gone can still be named.
 
+use super::RowState;
+use super::keys::Keys;
 use crate::Result;
-use crate::catalog::Tracked;
+use crate::catalog::{Loc, Tracked};
 use crate::meta::Meta;
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use synqlite_wire::{Hlc, Rid, Stamp};
+use synqlite_wire::{Hlc, Rid, Stamp, key};
 
-/// Rows `lo..=hi` of a table, born at `site` with consecutive numbers from `first`.
+/// Keys of a segment may take so many bytes. Then SQLite keeps it on one page, with others.
+const KEY_BYTES: usize = 900;
+
+/// Rows `lo..=hi` of a table, inserted at `site` at one clock.
 ///
 /// It may span rowids that hold no row. It never changes: a row of it that changes, moves or dies
 /// gets an entry of its own. Segments of a table do not overlap.
@@ -18,16 +27,35 @@ pub struct Segment {
     pub hi: i64,
     /// Number of the site.
     pub site: u32,
-    /// Number of the birth at `lo`.
-    pub first: i64,
+    /// Which rows they are.
+    pub names: Names,
     /// Clock of all of them.
     pub hlc: Hlc,
     /// Position of the transaction that made it.
     pub position: i64,
 }
 
+/// Identities of the rows of a segment.
+#[derive(Clone, Debug)]
+pub enum Names {
+    /// Consecutive births of the site, from this number.
+    Births(i64),
+    /// Keys in generation 0, one for each rowid. None of them has the identity of another row as a
+    /// part, and each is what the primary key of its row was when it was inserted.
+    Keys(Keys),
+}
+
+/// Identity of a row that may be added to a segment.
+#[derive(Clone, Copy)]
+pub enum Name<'a> {
+    /// Number of its birth at the site.
+    Birth(i64),
+    /// Its key, in generation 0.
+    Key(&'a [u8]),
+}
+
 /// Columns of a segment in the order of its fields.
-pub const COLUMNS: &str = "lo, hi, site, first, hlc, position";
+pub const COLUMNS: &str = "lo, hi, site, first, hlc, position, keys";
 
 impl Segment {
     /// A segment from columns in the order of [`COLUMNS`].
@@ -36,7 +64,10 @@ impl Segment {
             lo: row.get(0)?,
             hi: row.get(1)?,
             site: row.get(2)?,
-            first: row.get(3)?,
+            names: match row.get(6)? {
+                Some(keys) => Names::Keys(Keys(keys)),
+                None => Names::Births(row.get(3)?),
+            },
             hlc: Hlc(row.get(4)?),
             position: row.get(5)?,
         })
@@ -64,8 +95,25 @@ impl Segment {
         Ok(hi.is_some_and(|hi| hi >= first))
     }
 
-    /// The segment with birth `n` of `site`, and that row's rowid.
-    pub fn of_birth(
+    /// The segment with a row of this identity, and the row's rowid. A key is looked for in the
+    /// application's table, so a row that has lost its key there is not found.
+    pub fn of(
+        conn: &Connection,
+        meta: &Meta,
+        t: &Tracked,
+        rid: &Rid,
+    ) -> Result<Option<(Segment, i64)>> {
+        match rid {
+            Rid::Birth { site, n } => {
+                let Some(site) = meta.known_number(*site) else { return Ok(None) };
+                Segment::of_birth(conn, t, site, *n)
+            }
+            Rid::Key { key, generation: 0 } => Segment::of_key(conn, t, key),
+            Rid::Key { .. } => Ok(None),
+        }
+    }
+
+    fn of_birth(
         conn: &Connection,
         t: &Tracked,
         site: u32,
@@ -78,21 +126,41 @@ impl Segment {
         );
         let mut statement = conn.prepare_cached(&sql)?;
         let found = statement.query_row(params![t.no, site, n], Segment::from_row).optional()?;
-        let placed = found.and_then(|s| s.lo.checked_add(n - s.first).map(|rowid| (s, rowid)));
-        Ok(placed.filter(|(s, rowid)| *rowid <= s.hi))
+        let Some(segment) = found else { return Ok(None) };
+        let Names::Births(first) = segment.names else { return Ok(None) };
+        let rowid = segment.lo.checked_add(n - first).filter(|rowid| *rowid <= segment.hi);
+        Ok(rowid.map(|rowid| (segment, rowid)))
     }
 
-    /// Position of the segment that a row was in until now; 0 if it was in none.
-    pub fn position_of(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid) -> Result<i64> {
-        let Rid::Birth { site, n } = rid else { return Ok(0) };
-        let Some(site) = meta.known_number(*site) else { return Ok(0) };
-        Ok(Segment::of_birth(conn, t, site, *n)?.map_or(0, |(s, _)| s.position))
+    fn of_key(conn: &Connection, t: &Tracked, key: &[u8]) -> Result<Option<(Segment, i64)>> {
+        let Some(rowid) = t.rowid_of_key(conn, key)? else { return Ok(None) };
+        let Some(segment) = Segment::containing(conn, t, rowid)? else { return Ok(None) };
+        let Names::Keys(keys) = &segment.names else { return Ok(None) };
+        let mut found = Vec::new();
+        keys.get(rowid - segment.lo, &mut found)?;
+        Ok((found == key).then_some((segment, rowid)))
     }
 
-    /// Identity of the row at `rowid`.
+    /// Identity of the row at `rowid`, which must be between `lo` and `hi`.
     pub fn rid_at(&self, meta: &Meta, rowid: i64) -> Result<Rid> {
-        let n = (self.first + (rowid - self.lo)) as u64;
-        Ok(Rid::Birth { site: meta.site_of(self.site)?, n })
+        match &self.names {
+            Names::Births(first) => {
+                let n = (first + (rowid - self.lo)) as u64;
+                Ok(Rid::Birth { site: meta.site_of(self.site)?, n })
+            }
+            Names::Keys(keys) => {
+                let mut key = Vec::new();
+                keys.get(rowid - self.lo, &mut key)?;
+                Ok(Rid::Key { key, generation: 0 })
+            }
+        }
+    }
+
+    /// Identities of its rows in order, if keys name them. Births are not listed.
+    pub fn keyed(&self) -> Result<Option<Vec<Rid>>> {
+        let Names::Keys(keys) = &self.names else { return Ok(None) };
+        let named = |key| Rid::Key { key, generation: 0 };
+        Ok(Some(keys.all()?.into_iter().map(named).collect()))
     }
 
     /// Stamp of all of its rows.
@@ -100,68 +168,134 @@ impl Segment {
         Ok(Stamp { hlc: self.hlc, site: meta.site_of(self.site)? })
     }
 
+    /// State of each of its rows that has no entry of its own.
+    pub fn state(&self, meta: &Meta, t: &Tracked) -> Result<RowState> {
+        Ok(RowState::unchanged(t, self.stamp(meta)?, self.position))
+    }
+
     /// Writes it.
     pub fn save(&self, conn: &Connection, t: &Tracked) -> Result<()> {
-        let sql = "INSERT INTO synqlite_segment(tbl, lo, hi, site, first, hlc, position) \
-                   VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-        let Segment { lo, hi, site, first, hlc, position } = self;
-        conn.prepare_cached(sql)?.execute(params![t.no, lo, hi, site, first, hlc.0, position])?;
+        let sql = "INSERT INTO synqlite_segment(tbl, lo, hi, site, first, hlc, position, keys) \
+                   VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+        let Segment { lo, hi, site, names, hlc, position } = self;
+        let (first, keys) = match names {
+            Names::Births(first) => (Some(first), None),
+            Names::Keys(keys) => (None, Some(&keys.0)),
+        };
+        let row = params![t.no, lo, hi, site, first, hlc.0, position, keys];
+        conn.prepare_cached(sql)?.execute(row)?;
         Ok(())
     }
+}
+
+/// Whether a row with this identity can be in a segment, if it has this primary key.
+pub fn names_itself(t: &Tracked, key: &[u8]) -> bool {
+    t.has_rowid() && t.knows_collations() && key::is_of_values(key)
 }
 
 /// Collects plain rows in ascending order of rowid into segments.
 #[derive(Default)]
 pub struct Runs {
     current: Option<Segment>,
+    /// The key added last.
+    last: Vec<u8>,
     /// Where the next segment that is already there begins.
     bound: i64,
+    /// How many births the table has counted, once one was asked for.
+    births: Option<i64>,
 }
 
 impl Runs {
-    /// Adds the row at `rowid`: birth `n` of `site` at `hlc`. False if an older segment spans the
+    /// Adds the row at `rowid`, inserted at `site` at `hlc`. False if an older segment spans the
     /// rowid; then the row needs an entry of its own.
+    #[expect(clippy::too_many_arguments)]
     pub fn add(
         &mut self,
         conn: &Connection,
         t: &Tracked,
         rowid: i64,
-        (site, n): (u32, i64),
+        site: u32,
+        name: Name<'_>,
         hlc: Hlc,
         position: i64,
     ) -> Result<bool> {
-        if let Some(run) = &mut self.current
-            && run.hi.checked_add(1) == Some(rowid)
-            && rowid < self.bound
-            && (run.site, run.hlc) == (site, hlc)
-            && run.first + (rowid - run.lo) == n
-        {
-            run.hi = rowid;
-            return Ok(true);
+        let mut free = false;
+        if let Some(run) = &mut self.current {
+            free = run.hi.checked_add(1) == Some(rowid) && rowid < self.bound;
+            if free && (run.site, run.hlc) == (site, hlc) {
+                match (&mut run.names, name) {
+                    (Names::Births(first), Name::Birth(n)) if *first + (rowid - run.lo) == n => {
+                        run.hi = rowid;
+                        return Ok(true);
+                    }
+                    (Names::Keys(keys), Name::Key(key))
+                        if keys.0.len() + key.len() <= KEY_BYTES =>
+                    {
+                        keys.push(&self.last, key);
+                        self.last.clear();
+                        self.last.extend(key);
+                        run.hi = rowid;
+                        return Ok(true);
+                    }
+                    _ => {}
+                }
+            }
         }
-        self.finish(conn, t)?;
-        if Segment::containing(conn, t, rowid)?.is_some() {
-            return Ok(false);
+        self.close(conn, t)?;
+        if !free {
+            if Segment::containing(conn, t, rowid)?.is_some() {
+                return Ok(false);
+            }
+            let sql = "SELECT min(lo) FROM synqlite_segment WHERE tbl = ?1 AND lo > ?2";
+            let next: Option<i64> =
+                conn.prepare_cached(sql)?.query_row(params![t.no, rowid], |row| row.get(0))?;
+            self.bound = next.unwrap_or(i64::MAX);
         }
-        let sql = "SELECT min(lo) FROM synqlite_segment WHERE tbl = ?1 AND lo > ?2";
-        let next: Option<i64> =
-            conn.prepare_cached(sql)?.query_row(params![t.no, rowid], |row| row.get(0))?;
-        self.bound = next.unwrap_or(i64::MAX);
-        self.current = Some(Segment { lo: rowid, hi: rowid, site, first: n, hlc, position });
+        let names = match name {
+            Name::Birth(n) => Names::Births(n),
+            Name::Key(key) => {
+                let mut keys = Keys::default();
+                keys.push(&[], key);
+                self.last = key.to_vec();
+                Names::Keys(keys)
+            }
+        };
+        self.current = Some(Segment { lo: rowid, hi: rowid, site, names, hlc, position });
         Ok(true)
     }
 
+    /// Whether it is known that no segment spans a place past the row added last.
+    pub fn is_free(&self, loc: &Loc) -> bool {
+        let Loc::Row(rowid) = loc else { return true };
+        self.current.as_ref().is_some_and(|run| run.hi < *rowid && *rowid < self.bound)
+    }
+
+    /// The next `count` numbers of births in this table at this site, from the one returned.
+    pub fn next_births(&mut self, conn: &Connection, t: &Tracked, count: u64) -> Result<i64> {
+        let n = match self.births {
+            Some(n) => n,
+            None => {
+                let sql = "SELECT births FROM synqlite_table WHERE no = ?1";
+                conn.prepare_cached(sql)?.query_row([t.no], |row| row.get(0))?
+            }
+        };
+        self.births = Some(n.saturating_add_unsigned(count));
+        Ok(n)
+    }
+
     /// Adds the rows `lo..=hi`, births of `site` from number `n` on. No segment spans any of them.
-    pub fn add_all(
+    #[expect(clippy::too_many_arguments)]
+    pub fn add_births(
         &mut self,
         conn: &Connection,
         t: &Tracked,
         (lo, hi): (i64, i64),
-        birth: (u32, i64),
+        site: u32,
+        n: i64,
         hlc: Hlc,
         position: i64,
     ) -> Result<()> {
-        if self.add(conn, t, lo, birth, hlc, position)?
+        if self.add(conn, t, lo, site, Name::Birth(n), hlc, position)?
             && let Some(run) = &mut self.current
         {
             run.hi = hi;
@@ -169,8 +303,16 @@ impl Runs {
         Ok(())
     }
 
-    /// Writes the run collected last.
+    /// Writes the run collected last, and how many births there were.
     pub fn finish(&mut self, conn: &Connection, t: &Tracked) -> Result<()> {
+        if let Some(births) = self.births.take() {
+            let sql = "UPDATE synqlite_table SET births = ?2 WHERE no = ?1";
+            conn.prepare_cached(sql)?.execute(params![t.no, births])?;
+        }
+        self.close(conn, t)
+    }
+
+    fn close(&mut self, conn: &Connection, t: &Tracked) -> Result<()> {
         self.current.take().map_or(Ok(()), |run| run.save(conn, t))
     }
 }

@@ -135,14 +135,27 @@ fn damage_is_found() {
         ),
         // Segments.
         (
-            "INSERT INTO synqlite_segment SELECT tbl, lo + 1, hi, site, first + 1000, hlc, position FROM synqlite_segment WHERE tbl = 1 AND lo = 1",
+            "INSERT INTO synqlite_segment SELECT tbl, lo + 1, hi, site, first + 1000, hlc, position, keys FROM synqlite_segment WHERE tbl = 1 AND lo = 1",
             "it overlaps the segment before it",
         ),
         (
-            "INSERT INTO synqlite_segment SELECT tbl, lo + 1000, hi + 1000, site, first, hlc, position FROM synqlite_segment WHERE tbl = 1 AND lo = 1",
+            "INSERT INTO synqlite_segment SELECT tbl, lo + 1000, hi + 1000, site, first, hlc, position, keys FROM synqlite_segment WHERE tbl = 1 AND lo = 1",
             "it shares births with another segment",
         ),
         ("UPDATE synqlite_segment SET hi = lo - 1 WHERE tbl = 1", "it ends before it begins"),
+        (
+            "UPDATE synqlite_segment SET keys = NULL",
+            "table n, row 1 to 2 (a segment): it has not either births or keys",
+        ),
+        (
+            "UPDATE synqlite_segment SET keys = x'0001ff' WHERE keys IS NOT NULL",
+            "table n, row 1 to 2 (a segment): it does not have one key for each of its rows",
+        ),
+        (
+            "UPDATE n SET k = 'other' WHERE rowid = 1",
+            "table n, row 'other': its key was changed without being captured",
+        ),
+        ("DELETE FROM n WHERE rowid = 1", "it disappeared from the table without being captured"),
         ("UPDATE synqlite_segment SET hlc = hlc << 1", "it is stamped later than the clock"),
         ("UPDATE synqlite_segment SET position = 99999", "it changed after"),
         ("UPDATE synqlite_table SET births = 0", "its births are not counted"),

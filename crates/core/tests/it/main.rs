@@ -6,6 +6,7 @@ mod capture;
 mod constrained;
 mod cost;
 mod counters;
+mod keys;
 mod merge;
 mod migrate;
 mod random;

@@ -1,0 +1,170 @@
+//! Rows named by their keys that share a segment: whatever takes one of them out of it.
+
+use crate::site::{Site, World, dump, settle};
+
+const T: &str = "CREATE TABLE t(k TEXT PRIMARY KEY, a, b)";
+const ROWS: &str =
+    "INSERT INTO t SELECT 'k' || value, value, 0 FROM json_each('[1,2,3,4,5,6,7,8]')";
+
+fn pair(world: &World, schema: &str) -> (Site, Site) {
+    let mut a = world.init("a", schema);
+    let b = world.clone_site(&mut a, "b");
+    (a, b)
+}
+
+fn agree(a: &mut Site, b: &mut Site, tables: &[&str]) {
+    settle(a, b);
+    assert_eq!(dump(&a.app, tables), dump(&b.app, tables));
+    assert_eq!(a.replica.digest().unwrap().digest, b.replica.digest().unwrap().digest);
+    for site in [a, b] {
+        assert_eq!(site.replica.verify().unwrap(), Vec::<String>::new());
+    }
+}
+
+fn entries(site: &Site) -> String {
+    site.row("SELECT count(*) FROM synqlite_row")
+}
+
+#[test]
+fn rows_that_were_only_inserted_have_no_entries() {
+    for schema in [
+        T,
+        "CREATE TABLE t(k TEXT PRIMARY KEY COLLATE NOCASE, a, b)",
+        "CREATE TABLE t(k TEXT, a INTEGER, b, PRIMARY KEY(a, k COLLATE RTRIM))",
+        "CREATE TABLE t(k, a INTEGER, b REAL, PRIMARY KEY(a, k))",
+        "CREATE TABLE t(k TEXT COLLATE NOCASE, a, b, PRIMARY KEY(k COLLATE BINARY))",
+    ] {
+        let world = World::new();
+        let (mut a, mut b) = pair(&world, schema);
+        a.run(ROWS);
+        b.run("INSERT INTO t VALUES ('K3', 3, 0.5), ('z', 9, 9)");
+        a.replica.fold().unwrap();
+        assert_eq!(entries(&a), "0", "{schema}");
+        b.pull(&mut a);
+        agree(&mut a, &mut b, &["t"]);
+        for site in [&a, &b] {
+            let shared = "SELECT sum(hi - lo + 1) FROM synqlite_segment WHERE keys IS NOT NULL";
+            assert!(site.row(shared).parse::<i64>().unwrap() >= 7, "{schema}");
+        }
+        // What is found is found by its key.
+        b.run("UPDATE t SET b = 5 WHERE k LIKE 'k2'; UPDATE t SET b = 6 WHERE k = 'z'");
+        a.run("DELETE FROM t WHERE k LIKE 'K4'");
+        agree(&mut a, &mut b, &["t"]);
+        assert_eq!(a.row("SELECT b FROM t WHERE k LIKE 'k2'").trim_end_matches(".0"), "5");
+    }
+}
+
+#[test]
+fn a_row_leaves_its_segment_in_every_way() {
+    for statements in [
+        "UPDATE t SET a = 'n' WHERE k = 'k2'",
+        "UPDATE t SET k = 'n' WHERE k = 'k2'",
+        "UPDATE t SET k = 'K2' WHERE k = 'k2'",
+        "UPDATE t SET rowid = 100 WHERE k = 'k2'",
+        "UPDATE t SET rowid = 100, k = 'n' WHERE k = 'k2'",
+        "DELETE FROM t WHERE k = 'k2'",
+        "DELETE FROM t WHERE k = 'k8'; INSERT INTO t VALUES ('n', 0, 0)",
+        "DELETE FROM t WHERE k = 'k8'; INSERT INTO t VALUES ('k8', 0, 0)",
+        "DELETE FROM t WHERE k = 'k2'; INSERT INTO t VALUES ('k2', 0, 0)",
+        "DELETE FROM t WHERE k = 'k2'; INSERT INTO t(rowid, k) VALUES (2, 'n'); \
+         INSERT INTO t VALUES ('k2', 0, 0)",
+        "INSERT OR REPLACE INTO t VALUES ('k2', 'n', 'n')",
+        "INSERT OR REPLACE INTO t(rowid, k) VALUES (3, 'k2')",
+        "UPDATE t SET k = 'n' WHERE k = 'k2'; INSERT INTO t VALUES ('k2', 'new', 0)",
+        "UPDATE t SET k = 'n' WHERE k = 'k2'; UPDATE t SET k = 'k2' WHERE k = 'k3'",
+        "UPDATE t SET k = '' WHERE k = 'k2'; UPDATE t SET k = 'k2' WHERE k = 'k3'; \
+         UPDATE t SET k = 'k3' WHERE k = ''",
+        "UPDATE t SET a = 'n' WHERE k = 'k2'; DELETE FROM t WHERE k = 'k2'",
+        "DELETE FROM t; INSERT INTO t VALUES ('k1', 'n', 'n')",
+    ] {
+        for folds in [false, true] {
+            let world = World::new();
+            let (mut a, mut b) = pair(&world, T);
+            a.run(ROWS);
+            settle(&mut a, &mut b);
+            for statement in statements.split("; ") {
+                a.run(statement);
+                if folds {
+                    a.replica.fold().unwrap();
+                    assert_eq!(a.replica.verify().unwrap(), [""; 0], "{statement}");
+                }
+            }
+            let after = dump(&a.app, &["t"]);
+            b.pull(&mut a);
+            assert_eq!(dump(&b.app, &["t"]), after, "{statements}");
+            agree(&mut a, &mut b, &["t"]);
+            b.run("UPDATE t SET b = 'there' WHERE k IN ('k2', 'k3', 'k8', 'n')");
+            a.run("UPDATE t SET a = 'here' WHERE k IN ('k2', 'k3', 'k8', 'n')");
+            agree(&mut a, &mut b, &["t"]);
+        }
+    }
+}
+
+#[test]
+fn both_sites_insert_one_key_and_the_later_values_stay() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, T);
+    a.run(ROWS);
+    b.run("INSERT INTO t VALUES ('x', 0, 0)");
+    b.run("INSERT INTO t SELECT 'k' || value, 'later', 0 FROM json_each('[8,3,9]')");
+    settle(&mut a, &mut b);
+    agree(&mut a, &mut b, &["t"]);
+    assert_eq!(a.rows("SELECT k FROM t WHERE a = 'later' ORDER BY k"), ["k3", "k8", "k9"]);
+    assert_eq!(a.row("SELECT count(*) FROM t"), "10");
+}
+
+#[test]
+fn references_are_to_rows_in_segments() {
+    let world = World::new();
+    let schema = "CREATE TABLE t(k TEXT PRIMARY KEY, a, b); \
+                  CREATE TABLE c(id TEXT PRIMARY KEY, t TEXT REFERENCES t ON UPDATE CASCADE ON DELETE CASCADE); \
+                  CREATE TABLE j(t TEXT REFERENCES t, c TEXT REFERENCES c, PRIMARY KEY(t, c))";
+    let (mut a, mut b) = pair(&world, schema);
+    a.run(ROWS);
+    a.run("INSERT INTO c SELECT 'c' || a, k FROM t; INSERT INTO j VALUES ('k1', 'c2')");
+    settle(&mut a, &mut b);
+    b.run("UPDATE t SET k = 'renamed' WHERE k = 'k3'; DELETE FROM t WHERE k = 'k4'");
+    b.run("INSERT INTO t VALUES ('k3', 'another', 0)");
+    a.run("INSERT INTO c VALUES ('of k3', 'k3'), ('of k4', 'k4')");
+    agree(&mut a, &mut b, &["t", "c", "j"]);
+    assert_eq!(a.row("SELECT t FROM c WHERE id = 'of k3'"), "renamed");
+    assert_eq!(a.row("SELECT t FROM c WHERE id = 'c3'"), "renamed");
+    // A row inserted anew where another was deleted is no row of the segment.
+    a.run("DELETE FROM t WHERE k = 'k8'; INSERT INTO t VALUES ('n', 0, 0); INSERT INTO c VALUES ('of n', 'n')");
+    agree(&mut a, &mut b, &["t", "c", "j"]);
+}
+
+#[test]
+fn rows_that_left_their_keys_while_the_triggers_were_gone_are_named() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, T);
+    a.run(ROWS);
+    settle(&mut a, &mut b);
+    a.run(
+        "CREATE TABLE n(k TEXT PRIMARY KEY, a, b, c); \
+         INSERT INTO n SELECT upper(k), a, b, 0 FROM t WHERE k NOT IN ('k2', 'k5') ORDER BY a; \
+         DROP TABLE t; ALTER TABLE n RENAME TO t",
+    );
+    agree(&mut a, &mut b, &["(SELECT k, a FROM t)"]);
+    assert_eq!(b.rows("SELECT k FROM t ORDER BY k"), ["K1", "K3", "K4", "K6", "K7", "K8"]);
+}
+
+#[test]
+fn a_primary_key_of_other_columns_names_no_row_anew() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, T);
+    a.run(ROWS);
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        site.run(
+            "CREATE TABLE n(k TEXT, a INTEGER, b, PRIMARY KEY(a, k)); INSERT INTO n SELECT * FROM t; \
+             DROP TABLE t; ALTER TABLE n RENAME TO t",
+        );
+    }
+    settle(&mut a, &mut b);
+    a.run("UPDATE t SET b = 'a' WHERE k = 'k1'; INSERT INTO t VALUES ('new', 1, 2)");
+    b.run("UPDATE t SET a = 20 WHERE k = 'k1'; DELETE FROM t WHERE k = 'k2'");
+    agree(&mut a, &mut b, &["t"]);
+    assert_eq!(a.row("SELECT a, b FROM t WHERE k = 'k1'"), "20|a");
+    assert_eq!(a.row("SELECT count(*) FROM t"), "8");
+}
