@@ -66,7 +66,7 @@ impl Tree {
         Entry { key: &self.arena[key], seq, value }
     }
 
-    #[inline]
+    #[inline(always)]
     fn compare(&self, slot: &Slot, target: &Target<'_>) -> Ordering {
         let first = slot.prefix.cmp(&target.prefix);
         if first != Ordering::Equal {
@@ -184,6 +184,11 @@ impl Tree {
 
     fn get(&self, key: &[u8], seq: u64) -> Option<Entry<'_>> {
         let target = Target { prefix: prefix(key), key, seq };
+        // Keys that arrive in order are mostly read where no memtable has any.
+        let (first, last) = (&self.root.first()?.0, self.leaf(self.root.len() - 1)?.last()?);
+        if target.prefix < first.prefix || last.prefix < target.prefix {
+            return None;
+        }
         let (leaf, place) = self.find(&target);
         let slot = self.slot(leaf, place)?;
         (slot.prefix == target.prefix).then(|| self.entry(slot)).filter(|e| e.key == key)

@@ -59,11 +59,13 @@ impl Version {
     /// The one table of a sorted level that may hold a key.
     fn holder(&self, level: usize, key: &[u8]) -> Option<&Arc<Table>> {
         let wanted = prefix(key);
-        let first = self.lasts[level].partition_point(|last| *last < wanted);
+        let at = self.lasts[level].partition_point(|last| *last < wanted);
         // Tables whose last keys share the prefix are told apart by the keys themselves.
-        let table =
-            self.levels[level].get(first..)?.iter().find(|t| t.meta.last.as_slice() >= key)?;
-        (table.meta.first.as_slice() <= key).then_some(table)
+        let mut rest = self.levels[level][at..].iter().zip(&self.lasts[level][at..]);
+        let holds = |(t, last): &(&Arc<Table>, &[u64; 2])| {
+            **last != wanted || t.meta.last.as_slice() >= key
+        };
+        rest.find(holds).map(|(table, _)| table)
     }
 
     /// Bytes of a level.
