@@ -30,6 +30,8 @@ use crate::version::Version;
 const RATIO: f64 = 0.6;
 /// The same when nobody has written for a while.
 const IDLE_RATIO: f64 = 0.05;
+/// Tables of level 0 that are merged however large level 1 is: fewer than slow writers down.
+const MANY: usize = 18;
 /// Tables of the lower level that are merged at a time.
 const PART: usize = 4;
 /// How much larger each level may be than the one above.
@@ -197,7 +199,8 @@ impl Inner {
         let share = |a: u64, b: u64| a as f64 / (b.max(1)) as f64;
         let heavy = share(version.bytes(0), version.bytes(1))
             .max(share(version.entries(0), version.entries(1)));
-        if all.len() >= due && heavy >= RATIO || idle && !all.is_empty() && heavy >= IDLE_RATIO {
+        let ripe = all.len() >= due && heavy >= RATIO || all.len() >= due.max(MANY);
+        if ripe || idle && !all.is_empty() && heavy >= IDLE_RATIO {
             return Job::new(version, 0, all.to_vec(), 1);
         }
         if all.len() < due {
