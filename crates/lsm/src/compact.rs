@@ -390,3 +390,35 @@ fn leave<'a>(shape: &Shape, tables: impl Iterator<Item = &'a Arc<Table>>) -> Edi
         ..Edit::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::Cache;
+    use crate::disk::Real;
+    use crate::table::Meta;
+
+    #[test]
+    fn parts_meet_and_hold_each_lower_table_once() {
+        let cache = Arc::new(Cache::new(0));
+        let table = |first: u8, last: u8| {
+            let meta = Meta { first: vec![first], last: vec![last], ..Meta::default() };
+            let dir = std::path::Path::new("none");
+            Arc::new(Table::new(dir, meta, Arc::new(Real), cache.clone(), false))
+        };
+        for n in 0..10 {
+            let lower: Vec<_> = (0..n).map(|i| table(10 * i, 10 * i + 5)).collect();
+            let job = Job { upper: vec![table(0, 255)], from: 0, lower, to: 1 };
+            let parts = job.parts();
+            assert_eq!(parts.len(), usize::from(n).div_ceil(PART).max(1));
+            assert_eq!((parts[0].from, parts[parts.len() - 1].before), (None, None));
+            for pair in parts.windows(2) {
+                assert!(pair[0].before.is_some() && pair[0].before == pair[1].from);
+                let (ends, starts) = (pair[0].lower.last(), pair[1].lower.first());
+                assert!(ends.is_some_and(|t| Some(t.meta.last.as_slice()) < pair[0].before));
+                assert_eq!(starts.map(|t| t.meta.first.as_slice()), pair[1].from);
+            }
+            assert_eq!(parts.iter().map(|p| p.lower.len()).sum::<usize>(), usize::from(n));
+        }
+    }
+}

@@ -95,12 +95,12 @@ pub(crate) struct State {
 impl State {
     /// The value of a key as of `seq`.
     pub(crate) fn get(&self, key: &[u8], seq: u64) -> Result<Option<Vec<u8>>> {
+        let hash = hash(key);
         for table in std::iter::once(&self.active).chain(&self.sealed) {
-            if let Some(found) = table.get(key, seq) {
+            if let Some(found) = table.get(key, hash, seq) {
                 return Ok(found);
             }
         }
-        let hash = hash(key);
         for table in self.version.levels[0].iter() {
             if table.meta.overlaps(key, key)
                 && let Some(found) = table.get(key, hash, seq)?
