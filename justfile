@@ -41,7 +41,7 @@ fuzz SECONDS="60" *TARGETS="batch_decode store_log store_table store_manifest":
 store-crashes STATES="50000":
     CRASH_STATES={{STATES}} cargo test --release -p synqlite-lsm --test crash -- --nocapture promised
 
-# The store beside other stores: docs/benchmarks/kv.md, .html; results go to FOLDER. About an hour.
+# The store beside other stores: docs/benchmarks/kv.html; results go to FOLDER. About an hour.
 peers FOLDER *PARTS:
     lab/peers/measure {{FOLDER}} {{PARTS}}
 
