@@ -83,7 +83,8 @@ impl Newest {
 #[derive(Default)]
 struct Tree {
     arena: Vec<u8>,
-    newest: Newest,
+    /// Absent in a memtable that is loaded only to be flushed: making it would delay opening.
+    newest: Option<Newest>,
     /// First slot of each leaf, and which leaf.
     root: Vec<(Slot, u32)>,
     leaves: Vec<Vec<Slot>>,
@@ -121,11 +122,6 @@ fn entry(arena: &[u8], at: u32) -> Entry<'_> {
 }
 
 impl Tree {
-    fn new(capacity: usize) -> Tree {
-        let arena = Vec::with_capacity(capacity);
-        Tree { arena, newest: Newest::new(capacity), ..Tree::default() }
-    }
-
     fn entry(&self, slot: Slot) -> Entry<'_> {
         entry(&self.arena, slot.at)
     }
@@ -173,7 +169,7 @@ impl Tree {
                 .is_none_or(|(next, _)| self.compare(next, target) == Ordering::Greater)
     }
 
-    /// Copies an entry to the arena, and notes it as its key's newest.
+    /// Copies an entry to the arena, and notes it as its key's newest where that is kept.
     fn store(&mut self, seq: u64, op: Op<'_>) -> Slot {
         let at = self.arena.len() as u32;
         let value = op.value.unwrap_or_default();
@@ -185,7 +181,9 @@ impl Tree {
         self.arena.extend_from_slice(op.key);
         self.arena.extend_from_slice(value);
         let Tree { arena, newest, .. } = self;
-        newest.set(hash(op.key), at, |other| entry(arena, other).key == op.key);
+        if let Some(newest) = newest {
+            newest.set(hash(op.key), at, |other| entry(arena, other).key == op.key);
+        }
         Slot { prefix: prefix(op.key), len: op.key.len() as u32, at }
     }
 
@@ -250,10 +248,12 @@ impl Tree {
     }
 
     fn get(&self, key: &[u8], hash: u64, seq: u64) -> Option<Entry<'_>> {
-        let newest = self.newest.get(hash, |at| entry(&self.arena, at).key == key)?;
-        let newest = entry(&self.arena, newest);
-        if newest.seq <= seq {
-            return Some(newest);
+        if let Some(newest) = &self.newest {
+            let newest = newest.get(hash, |at| entry(&self.arena, at).key == key)?;
+            let newest = entry(&self.arena, newest);
+            if newest.seq <= seq {
+                return Some(newest);
+            }
         }
         let target = Target { prefix: prefix(key), key, seq };
         let (leaf, place) = self.find(&target);
@@ -282,7 +282,8 @@ pub(crate) struct Memtable {
 
 impl Memtable {
     pub(crate) fn new(log: u64, capacity: usize) -> Memtable {
-        let tree = Tree::new(capacity);
+        let arena = Vec::with_capacity(capacity);
+        let tree = Tree { arena, newest: Some(Newest::new(capacity)), ..Tree::default() };
         Memtable { log, size: AtomicUsize::new(0), tree: RwLock::new(tree) }
     }
 
@@ -293,7 +294,7 @@ impl Memtable {
         capacity: usize,
         fill: impl FnOnce(&mut dyn FnMut(u64, Op<'_>)) -> Result<(), E>,
     ) -> Result<Memtable, E> {
-        let mut tree = Tree::new(capacity);
+        let mut tree = Tree { arena: Vec::with_capacity(capacity), ..Tree::default() };
         let mut slots = Vec::with_capacity(capacity / 128);
         fill(&mut |seq, op| slots.push(tree.store(seq, op)))?;
         let size = tree.arena.len() + slots.len() * OVERHEAD;
