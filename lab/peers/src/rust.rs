@@ -283,8 +283,16 @@ pub mod sled {
     }
 
     pub fn open(dir: &Path, wish: Wish) -> Result<Box<dyn Store>> {
-        let db = ::sled::open(dir).map_err(Error::peer("sled"))?;
-        Ok(Box::new(Open { db, sync: wish.sync }))
+        // A store that was just closed gives back its lock some time later.
+        let mut patience = 200;
+        loop {
+            match ::sled::open(dir) {
+                Ok(db) => return Ok(Box::new(Open { db, sync: wish.sync })),
+                Err(e) if patience == 0 => return Err(Error::peer("sled")(e)),
+                Err(_) => std::thread::sleep(std::time::Duration::from_millis(10)),
+            }
+            patience -= 1;
+        }
     }
 
     impl Store for Open {
