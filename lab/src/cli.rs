@@ -85,7 +85,8 @@ pub struct Common {
     /// Seed: the same one gives the same statements
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Journal modes to run in: delete, truncate, persist, memory, wal, off
+    /// Journal modes to run in: delete, truncate, persist, memory, wal, off, and on vfs=dash
+    /// dash-strict, dash-fast, dash-shadow, dash-shadow-x, dash-paper, dash-paper-x
     #[arg(long, value_delimiter = ',', default_value = "wal")]
     pub journal_mode: Vec<String>,
     /// PRAGMA=VALUE on the application's connection; may be given more than once. WAL has
@@ -273,6 +274,12 @@ pub struct MobibenchArgs {
     /// How often to time recovery after a crash
     #[arg(long, default_value_t = 0)]
     pub recoveries: u32,
+    /// Megabytes that the database has before
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1000))]
+    pub fill: u32,
+    /// Count what reaches the block device; nothing else should be writing to it
+    #[arg(long)]
+    pub device: bool,
     #[command(flatten)]
     pub common: Common,
 }
@@ -286,6 +293,8 @@ impl MobibenchArgs {
                 record: self.record,
                 duplication: self.duplication.clone(),
                 recoveries: self.recoveries,
+                fill: self.fill,
+                device: self.device,
             };
             bench.check().map(|()| bench)
         };
@@ -397,14 +406,20 @@ impl Common {
         const MODES: [&str; 6] = ["delete", "truncate", "persist", "memory", "wal", "off"];
         let each = |mode: &String| {
             let mode = mode.to_ascii_lowercase();
-            if !MODES.contains(&mode.as_str()) {
+            let dash = mode.starts_with("dash-");
+            if !dash && !MODES.contains(&mode.as_str()) {
                 return Err(Error::unknown("journal mode", &mode, &MODES));
             }
             let mut settings = Settings { no_triggers: self.no_triggers, ..Settings::default() };
+            if dash {
+                settings = settings.on_dash(&mode)?;
+            }
             let synchronous = if mode == "wal" { "normal" } else { "full" };
             settings.set("foreign_keys=off")?;
             settings.set(&format!("synchronous={synchronous}"))?;
-            settings.set(&format!("journal_mode={mode}"))?;
+            if !dash {
+                settings.set(&format!("journal_mode={mode}"))?;
+            }
             self.set.iter().try_for_each(|text| settings.set(text))?;
             Ok(settings)
         };

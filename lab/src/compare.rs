@@ -1,5 +1,6 @@
 //! Puts results side by side: engines against plain SQLite, phase by phase.
 
+use crate::device::Work;
 use crate::engine::Engine;
 use crate::meter::Phase;
 use crate::params::Parameters;
@@ -36,6 +37,8 @@ pub struct Row {
     pub syncs: Option<f64>,
     /// Kilobytes written a transaction.
     pub written_kb: Option<f64>,
+    /// Names changed or exchanged a transaction.
+    pub renames: Option<f64>,
 }
 
 /// Sorts results into groups, in order of appearance; ratios are over plain SQLite.
@@ -139,7 +142,17 @@ impl<'a> Group<'a> {
             syncs: counted.then(|| sum(&|p| p.files.syncs as f64) / transactions),
             written_kb: counted
                 .then(|| sum(&|p| p.files.written_bytes as f64) / 1000.0 / transactions),
+            renames: counted.then(|| sum(&|p| p.files.renames as f64) / transactions),
         })
+    }
+
+    /// What a transaction of a phase makes the device do: of the round with the median of bytes.
+    pub fn work(&self, engine: Engine, phase: &str) -> Option<Work> {
+        let phases = self.of(engine)?.iter().flat_map(|r| &r.outcome.phases);
+        let of_phase = phases.filter(|p| p.name == phase);
+        let mut rounds: Vec<&Work> = of_phase.filter_map(|p| p.device.as_ref()).collect();
+        rounds.sort_by(|a, b| a.kilobytes.mean.total_cmp(&b.kilobytes.mean));
+        rounds.get(rounds.len() / 2).copied().cloned()
     }
 
     /// All rows, by phase.

@@ -15,6 +15,7 @@ pub struct Database {
     /// The application's connection.
     pub conn: Connection,
     path: PathBuf,
+    settings: Settings,
     tables: Vec<String>,
     engine: Engine,
     attached: Attached,
@@ -28,14 +29,12 @@ impl Database {
         settings: &Settings,
         schema: &str,
     ) -> Result<Database> {
-        let conn = Connection::open(path)?;
-        conn.busy_timeout(Duration::from_secs(30))?;
-        conn.set_prepared_statement_cache_capacity(256);
-        settings.apply(&conn)?;
+        let conn = open(path, settings)?;
         conn.execute_batch(schema)?;
         let tables = application_tables(&conn)?;
         let attached = engine.attach(path, &conn, &tables)?;
-        Ok(Database { conn, path: path.to_owned(), tables, engine, attached })
+        let (path, settings) = (path.to_owned(), settings.clone());
+        Ok(Database { conn, path, settings, tables, engine, attached })
     }
 
     /// To be called after every commit, with the rows it changed.
@@ -62,6 +61,33 @@ impl Database {
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What SQLite was asked to be.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Closes the application's connection and opens it again. `between` happens in between.
+    pub fn reopen<T>(&mut self, between: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+        self.conn = Connection::open_in_memory()?;
+        let done = between(&self.path)?;
+        self.conn = open(&self.path, &self.settings)?;
+        Ok(done)
+    }
+
+    /// Bytes of the database and of every file beside it that begins with its name.
+    pub fn bytes_of_files(&self) -> Result<f64> {
+        let (Some(folder), Some(name)) = (self.path.parent(), self.path.file_name()) else {
+            return Ok(0.0);
+        };
+        let mut bytes = 0;
+        for file in std::fs::read_dir(folder).map_err(Error::io(folder))? {
+            let file = file.map_err(Error::io(folder))?;
+            let ours = file.file_name().as_encoded_bytes().starts_with(name.as_encoded_bytes());
+            bytes += if ours { file.metadata().map_err(Error::io(folder))?.len() } else { 0 };
+        }
+        Ok(bytes as f64)
     }
 
     /// Bytes of the database's pages.
@@ -108,6 +134,14 @@ impl Database {
         drop(self.attached);
         self.conn.close().map_err(|(_, e)| Error::from(e))
     }
+}
+
+fn open(path: &Path, settings: &Settings) -> Result<Connection> {
+    let conn = Connection::open(settings.name_of(path))?;
+    conn.busy_timeout(Duration::from_secs(30))?;
+    conn.set_prepared_statement_cache_capacity(256);
+    settings.apply(&conn)?;
+    Ok(conn)
 }
 
 thread_local! {

@@ -1,5 +1,6 @@
 //! Measures phases of a run: wall time, processor time, file operations, latencies.
 
+use crate::device::Work;
 use crate::vfs::{self, Counts};
 use crate::{Error, Result};
 use cpu_time::ProcessTime;
@@ -34,6 +35,9 @@ pub struct Phase {
     pub files: Counts,
     /// Latency of its transactions, where they were timed one by one.
     pub latency: Option<Latency>,
+    /// What a transaction makes the device do, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<Work>,
 }
 
 impl Phase {
@@ -47,6 +51,7 @@ impl Phase {
             processor: 0.0,
             files: Counts::default(),
             latency: None,
+            device: None,
         }
     }
 }
@@ -166,11 +171,21 @@ impl Meter {
         name: &str,
         work: impl FnOnce() -> Result<(Done, Option<Timer>)>,
     ) -> Result<()> {
+        self.watched(name, || work().map(|(done, timer)| (done, timer, None)))
+    }
+
+    /// The same, of work that asks the device for its counts as well.
+    pub fn watched(
+        &mut self,
+        name: &str,
+        work: impl FnOnce() -> Result<(Done, Option<Timer>, Option<Work>)>,
+    ) -> Result<()> {
         let watch = Watch::start();
-        let (done, timer) = work()?;
+        let (done, timer, device) = work()?;
         let mut phase = Phase::named(name);
         watch.stop(&mut phase, done);
         phase.latency = timer.and_then(|timer| timer.latency());
+        phase.device = device;
         self.outcome.phases.push(phase);
         Ok(())
     }

@@ -63,6 +63,7 @@ impl Bench {
         quiet: bool,
     ) -> Result<Bench> {
         crate::vfs::install()?;
+        crate::shadow::install()?;
         let (dir, temporary) = match dir {
             Some(dir) => {
                 fs::create_dir_all(dir).map_err(Error::io(dir))?;

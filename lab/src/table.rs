@@ -1,6 +1,7 @@
 //! Tables, in the terminal and as Markdown.
 
 use crate::compare::{Group, Row};
+use crate::device::Work;
 use crate::engine::Engine;
 use crate::stats::Summary;
 use comfy_table::{CellAlignment, Table, presets};
@@ -194,6 +195,34 @@ pub fn cells_of_latencies(group: &Group<'_>) -> Cells {
     let columns =
         ["latency, µs", "engine", "count", "mean", "p50", "p90", "p99", "p99.9", "maximum"];
     (header(&columns, group.over), lines)
+}
+
+/// What a transaction makes the device do; empty if nobody asked.
+pub fn of_devices(group: &Group<'_>, style: Style) -> String {
+    let mut lines = Vec::new();
+    for phase in group.phases() {
+        for (engine, _) in &group.engines {
+            let Some(work) = group.work(*engine, &phase) else { continue };
+            let Work { flushes: f, kilobytes: k } = work;
+            let figures = [f.mean, f.p99, f.p999, f.max, k.mean, k.p99, k.p999, k.max];
+            let mut line = vec![phase.clone(), engine.to_string()];
+            line.extend(figures.map(number));
+            lines.push(line);
+        }
+    }
+    let header = vec![
+        "device, a transaction",
+        "engine",
+        "flushes, mean",
+        "p99",
+        "p99.9",
+        "maximum",
+        "KB, mean",
+        "p99",
+        "p99.9",
+        "maximum",
+    ];
+    draw_some(style, (header.into_iter().map(str::to_owned).collect(), lines))
 }
 
 /// Whether any ratio of the group is too vague to conclude from, and how far plain SQLite is from

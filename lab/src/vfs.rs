@@ -5,6 +5,8 @@
 //! engine's own included. Counts are exact where the machine's times are not. Shared memory and
 //! memory-mapped reads are not files' reads and are not counted.
 //!
+//! [`crate::shadow`] counts here what `vfs=dash` does.
+//!
 //! A sync is one that reaches the device: a call of `xSync`, and one more of the folder where SQLite
 //! syncs it, namely at the first sync of a new journal and at a deletion that asks for it. A test
 //! compares the counts with `strace`.
@@ -35,6 +37,9 @@ pub struct Counts {
     pub deletes: u64,
     /// Files cut.
     pub truncates: u64,
+    /// Names changed or exchanged.
+    #[serde(default)]
+    pub renames: u64,
 }
 
 impl Counts {
@@ -49,12 +54,14 @@ impl Counts {
             opens: self.opens - earlier.opens,
             deletes: self.deletes - earlier.deletes,
             truncates: self.truncates - earlier.truncates,
+            renames: self.renames - earlier.renames,
         }
     }
 
     /// All calls; locks and questions about files are not among them.
     pub fn calls(self) -> u64 {
-        self.reads + self.writes + self.syncs + self.opens + self.deletes + self.truncates
+        let names = self.deletes + self.renames;
+        self.reads + self.writes + self.syncs + self.opens + self.truncates + names
     }
 
     /// Adds other counts.
@@ -67,17 +74,31 @@ impl Counts {
         self.opens += more.opens;
         self.deletes += more.deletes;
         self.truncates += more.truncates;
+        self.renames += more.renames;
     }
+}
+
+/// Adds to one of the counters below.
+pub fn count(what: &AtomicU64, by: u64) {
+    what.fetch_add(by, Relaxed);
 }
 
 static READS: AtomicU64 = AtomicU64::new(0);
 static READ_BYTES: AtomicU64 = AtomicU64::new(0);
-static WRITES: AtomicU64 = AtomicU64::new(0);
-static WRITTEN_BYTES: AtomicU64 = AtomicU64::new(0);
-static SYNCS: AtomicU64 = AtomicU64::new(0);
-static OPENS: AtomicU64 = AtomicU64::new(0);
-static DELETES: AtomicU64 = AtomicU64::new(0);
-static TRUNCATES: AtomicU64 = AtomicU64::new(0);
+/// See [`Counts`].
+pub static WRITES: AtomicU64 = AtomicU64::new(0);
+/// See [`Counts`].
+pub static WRITTEN_BYTES: AtomicU64 = AtomicU64::new(0);
+/// See [`Counts`].
+pub static SYNCS: AtomicU64 = AtomicU64::new(0);
+/// See [`Counts`].
+pub static OPENS: AtomicU64 = AtomicU64::new(0);
+/// See [`Counts`].
+pub static DELETES: AtomicU64 = AtomicU64::new(0);
+/// See [`Counts`].
+pub static TRUNCATES: AtomicU64 = AtomicU64::new(0);
+/// See [`Counts`].
+pub static RENAMES: AtomicU64 = AtomicU64::new(0);
 
 /// What was counted since the process began.
 pub fn counts() -> Counts {
@@ -90,6 +111,7 @@ pub fn counts() -> Counts {
         opens: OPENS.load(Relaxed),
         deletes: DELETES.load(Relaxed),
         truncates: TRUNCATES.load(Relaxed),
+        renames: RENAMES.load(Relaxed),
     }
 }
 
@@ -146,7 +168,7 @@ unsafe extern "C" fn open(
     flags: c_int,
     out: *mut c_int,
 ) -> c_int {
-    OPENS.fetch_add(1, Relaxed);
+    count(&OPENS, 1);
     let inner = INNER.load(Relaxed);
     // SAFETY: SQLite's arguments are passed on, with the part of its allocation that follows ours.
     unsafe {
@@ -172,8 +194,8 @@ unsafe extern "C" fn delete(
     name: *const c_char,
     sync_folder: c_int,
 ) -> c_int {
-    DELETES.fetch_add(1, Relaxed);
-    SYNCS.fetch_add(u64::from(sync_folder != 0), Relaxed);
+    count(&DELETES, 1);
+    count(&SYNCS, u64::from(sync_folder != 0));
     let inner = INNER.load(Relaxed);
     // SAFETY: SQLite's arguments are passed on.
     unsafe { (*inner).xDelete.map_or(ffi::SQLITE_ERROR, |call| call(inner, name, sync_folder)) }
@@ -198,15 +220,15 @@ macro_rules! pass {
 }
 
 pass!(read(to: *mut c_void, len: c_int, at: i64) -> c_int, xRead, ffi::SQLITE_IOERR, {
-    READS.fetch_add(1, Relaxed);
-    READ_BYTES.fetch_add(len as u64, Relaxed);
+    count(&READS, 1);
+    count(&READ_BYTES, len as u64);
 });
 pass!(write(from: *const c_void, len: c_int, at: i64) -> c_int, xWrite, ffi::SQLITE_IOERR, {
-    WRITES.fetch_add(1, Relaxed);
-    WRITTEN_BYTES.fetch_add(len as u64, Relaxed);
+    count(&WRITES, 1);
+    count(&WRITTEN_BYTES, len as u64);
 });
 pass!(truncate(size: i64) -> c_int, xTruncate, ffi::SQLITE_IOERR, {
-    TRUNCATES.fetch_add(1, Relaxed);
+    count(&TRUNCATES, 1);
 });
 pass!(close() -> c_int, xClose, ffi::SQLITE_OK);
 pass!(file_size(size: *mut i64) -> c_int, xFileSize, ffi::SQLITE_IOERR);
@@ -227,7 +249,7 @@ unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
     // SAFETY: as in `pass`; `file` begins with our own part.
     unsafe {
         let ours = file.cast::<File>();
-        SYNCS.fetch_add(1 + u64::from(std::mem::take(&mut (*ours).new_journal)), Relaxed);
+        count(&SYNCS, 1 + u64::from(std::mem::take(&mut (*ours).new_journal)));
         let file = real(file);
         (*(*file).pMethods).xSync.map_or(ffi::SQLITE_IOERR, |call| call(file, flags))
     }

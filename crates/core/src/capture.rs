@@ -3,13 +3,18 @@
 //!
 //! | entry | when | `a` | with a before-image |
 //! | --- | --- | --- | --- |
-//! | insert | AFTER INSERT | where the row is | |
+//! | insert | AFTER INSERT | where the row is, `b` the largest rowid | |
 //! | update | AFTER UPDATE | where it was, `b` where it went, `m` mask of changed columns | |
 //! | delete | AFTER DELETE | where it was | the whole row |
 //! | replace | BEFORE INSERT | the row with the same primary key, if there is one | the whole row |
 //! | rival | BEFORE INSERT, UPDATE | a row that shares another unique key with the new one | the whole row |
 //! | previous | BEFORE UPDATE of key columns, of counters, or of a reference that an action may be setting | where the row is | the columns of its keys and counters and of those references |
 //! | leaving | BEFORE DELETE of a row on whose delete foreign keys act | where the row is | |
+//!
+//! Rows that are appended one after another within a millisecond share the entry of the first: none
+//! is made for a row with a rowid above that entry's `b` while that entry is the last one and of the
+//! same time. The fold finds such rows by their rowids ([decision
+//! 014](../../../docs/decisions/014-shared-inserts.md)).
 //!
 //! With `recursive_triggers` off, SQLite's default, REPLACE fires no delete trigger; `replace` and
 //! `rival` say which rows it may have displaced, and the fold looks whether they are still there
@@ -25,9 +30,9 @@
 //! column only inside a subquery whose *outer* scope offers a row of the same name: once the column
 //! is gone, its name resolves there, the trigger stays valid and the application goes on.
 
-use crate::Result;
-use crate::catalog::{Tracked, loc_sql};
+use crate::catalog::{Catalog, Tracked, loc_sql};
 use crate::schema::{Action, Collation, ForeignKey, TableKind, UniqueIndex, quote};
+use crate::{Result, state};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,8 +51,9 @@ pub mod op {
 /// Columns whose change bits fit one integer of a mask.
 pub const MASK_BITS: u32 = 62;
 
-/// Milliseconds since 1970. `julianday` is a whole number of milliseconds over 86,400,000.
-const NOW: &str = "CAST(julianday('now')*86400000.0+0.5 AS INTEGER)-210866760000000";
+/// The time, a whole number of milliseconds over 86,400,000. Without an argument it costs less than
+/// with `'now'`, and half as much as with the arithmetic that makes an integer of it.
+const NOW: &str = "julianday()";
 
 /// Name of a trigger or table of ours that belongs to one application table.
 pub fn own_name(kind: &str, no: u32) -> String {
@@ -63,7 +69,7 @@ pub fn is_own(name: &str, no: u32) -> bool {
 
 /// The journal, one for all tables.
 pub const JOURNAL_DDL: &str = "CREATE TABLE synqlite_journal(\
-     seq INTEGER PRIMARY KEY, ev INTEGER NOT NULL, a, b, m, ms INTEGER NOT NULL)";
+     seq INTEGER PRIMARY KEY, ev INTEGER NOT NULL, a, b, m, at REAL NOT NULL)";
 
 /// What the capture of one table consists of: (name, SQL) of a table for before-images, triggers,
 /// and where VACUUM would renumber rows an index that holds nothing and prevents it.
@@ -80,8 +86,8 @@ pub fn objects(t: &Tracked) -> Vec<(String, String)> {
         format!("CREATE TABLE {name}(seq INTEGER PRIMARY KEY{columns})")
     });
     add("insert", &|name| {
-        let entry = entry(t, op::INSERT, &loc_sql(&t.table, "NEW."));
-        format!("CREATE TRIGGER {name} AFTER INSERT ON {target} BEGIN {entry}; END")
+        let (when, entry) = insert_entry(t);
+        format!("CREATE TRIGGER {name} AFTER INSERT ON {target}{when} BEGIN {entry}; END")
     });
     add("update", &|name| {
         format!("CREATE TRIGGER {name} AFTER UPDATE ON {target} BEGIN {}; END", update_entry(t))
@@ -142,24 +148,71 @@ pub fn columns_of(delete_trigger: &str) -> BTreeMap<u32, String> {
     numbers.map_while(|no| Some((no.parse().ok()?, names.next()?))).collect()
 }
 
-/// Creates the capture objects of one table.
+/// Creates the capture objects of one table, all but the trigger before inserts: see [`guard`].
 pub fn install(conn: &Connection, t: &Tracked) -> Result<()> {
-    for (_, sql) in objects(t) {
-        conn.execute_batch(&sql)?;
+    let guard = own_name("replace", t.no);
+    for (_, sql) in objects(t).iter().filter(|(name, _)| *name != guard) {
+        conn.execute_batch(sql)?;
     }
     Ok(())
 }
 
+/// Creates the trigger before inserts that notes rows which REPLACE may displace, where it is missing.
+/// A table of which no row is known yet does without: whatever is displaced there, nobody else has
+/// seen, and a first load is to cost as little as can be.
+pub fn guard(conn: &Connection, catalog: &Catalog) -> Result<()> {
+    let sql = "SELECT name FROM main.sqlite_master WHERE type = 'trigger' \
+               AND name LIKE 'synqlite\\_replace\\_%' ESCAPE '\\'";
+    let mut statement = conn.prepare_cached(sql)?;
+    let present: BTreeSet<String> =
+        statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    for t in &catalog.tables {
+        let guard = own_name("replace", t.no);
+        if !present.contains(&guard)
+            && state::any_row(conn, t.no)?
+            && let Some((_, sql)) = objects(t).iter().find(|(name, _)| *name == guard)
+        {
+            conn.execute_batch(sql)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a table may lack the object `name`.
+pub fn may_lack(conn: &Connection, t: &Tracked, name: &str) -> Result<bool> {
+    Ok(name == own_name("replace", t.no) && !state::any_row(conn, t.no)?)
+}
+
+/// Column `ev` of an entry.
+fn ev(t: &Tracked, op: i64) -> i64 {
+    i64::from(t.no) * 8 + op
+}
+
 fn entry(t: &Tracked, op: i64, loc: &str) -> String {
-    let ev = i64::from(t.no) * 8 + op;
-    format!("INSERT INTO synqlite_journal(ev,a,ms) VALUES({ev},{loc},{NOW})")
+    format!("INSERT INTO synqlite_journal(ev,a,at) VALUES({},{loc},{NOW})", ev(t, op))
+}
+
+/// (WHEN clause, statement) of the trigger after an insert.
+fn insert_entry(t: &Tracked) -> (String, String) {
+    let loc = loc_sql(&t.table, "NEW.");
+    let Some(rowid) = &t.table.rowid_name else {
+        return (String::new(), entry(t, op::INSERT, &loc));
+    };
+    let ev = ev(t, op::INSERT);
+    let when = format!(
+        " WHEN (SELECT ev={ev} AND b<{loc} AND at={NOW} FROM synqlite_journal \
+         ORDER BY seq DESC LIMIT 1) IS NOT 1"
+    );
+    let last = format!("(SELECT max({}) FROM {})", quote(rowid), quote(&t.table.name));
+    let entry = format!("INSERT INTO synqlite_journal(ev,a,b,at) VALUES({ev},{loc},{last},{NOW})");
+    (when, entry)
 }
 
 fn update_entry(t: &Tracked) -> String {
-    let ev = i64::from(t.no) * 8 + op::UPDATE;
+    let ev = ev(t, op::UPDATE);
     let (old, new) = (loc_sql(&t.table, "OLD."), loc_sql(&t.table, "NEW."));
     format!(
-        "INSERT INTO synqlite_journal(ev,a,b,m,ms) VALUES({ev},{old},nullif({new},{old}),{},{NOW})",
+        "INSERT INTO synqlite_journal(ev,a,b,m,at) VALUES({ev},{old},nullif({new},{old}),{},{NOW})",
         mask(t)
     )
 }
@@ -301,7 +354,7 @@ impl Rival {
 
     /// Statements that journal that row, with its whole image.
     fn note(&self, t: &Tracked, op: i64) -> String {
-        let ev = i64::from(t.no) * 8 + op;
+        let ev = ev(t, op);
         let all: Vec<usize> = (0..t.table.columns.len()).collect();
         let one = |what: &str| self.of_new(&format!("({})", self.select(t, what)));
         let value =
@@ -310,7 +363,7 @@ impl Rival {
         let names = nulls(t) + &generated.collect::<String>();
         let from = format!("FROM (SELECT {names}) AS o WHERE {}", self.exists(t));
         format!(
-            "INSERT INTO synqlite_journal(ev,a,ms) SELECT {ev},{},{NOW} {from}; \
+            "INSERT INTO synqlite_journal(ev,a,at) SELECT {ev},{},{NOW} {from}; \
              INSERT INTO {}(seq{}) SELECT last_insert_rowid(){} {from}; ",
             one(&loc_sql(&t.table, "o.")),
             own_name("before", t.no),

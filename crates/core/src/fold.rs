@@ -8,6 +8,7 @@
 
 mod actions;
 mod adopt;
+mod append;
 mod former;
 
 pub(crate) use actions::{Acted, ActedOn};
@@ -210,6 +211,7 @@ impl Fold<'_> {
     fn stamp(&mut self, windows: &[Window]) {
         let mut times = BTreeSet::new();
         for window in windows {
+            times.extend(window.appended.iter().map(|run| run.at));
             let born = window.born.values().map(|b| (b.at, &b.written));
             let gone = window.gone.values().map(|g| (g.at, &g.written));
             for (at, written) in born.chain(gone) {
@@ -298,6 +300,10 @@ impl Fold<'_> {
             }
         }
         let mut runs = Runs::default();
+        for run in &window.appended {
+            self.append(t, *run, &died, &mut runs)?;
+        }
+        runs.finish(self.conn, t)?;
         for (loc, born) in &window.born {
             self.bear(t, loc, born.at, &born.written, &died, &mut runs)?;
         }

@@ -3,15 +3,17 @@
 //! Entries are replayed in order, so chains of moved keys, deleted and reused rowids and replaced
 //! rows come out right; what a row looks like now is read from its table afterwards. Nothing here
 //! writes.
+//!
+//! Inserts may share an entry: see [`Marks`].
 
 use crate::capture::{MASK_BITS, op, own_name};
 use crate::catalog::{Catalog, Loc, Tracked};
-use crate::schema::TableKind;
+use crate::schema::{TableKind, quote};
 use crate::sqlvalue::value;
 use crate::{Error, Result};
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use synqlite_wire::Value;
 
 /// When something happened, in milliseconds since 1970.
@@ -20,12 +22,45 @@ pub type Millis = i64;
 /// Net change of one table.
 #[derive(Debug, Default)]
 pub struct Window {
-    /// Rows that came into being, by where they are now.
+    /// Rows that were inserted and not touched since, by rowid.
+    pub appended: Vec<Run>,
+    /// Other rows that came into being, by where they are now.
     pub born: BTreeMap<Loc, Born>,
     /// Rows that were there at the last fold and still are, by where they were.
     pub changed: BTreeMap<Loc, Changed>,
     /// Rows that were there at the last fold and are gone, by where they were.
     pub gone: BTreeMap<Loc, Gone>,
+}
+
+/// Rows `lo..=hi`, all there, inserted at `at`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// First rowid.
+    pub lo: i64,
+    /// Last rowid.
+    pub hi: i64,
+    /// When.
+    pub at: Millis,
+}
+
+impl Run {
+    /// How many rows it is.
+    pub fn len(&self) -> u64 {
+        self.hi.abs_diff(self.lo) + 1
+    }
+
+    /// Puts runs of different rows in order and joins those that follow each other.
+    fn joined(mut runs: Vec<Run>) -> Vec<Run> {
+        runs.sort_unstable_by_key(|run| run.lo);
+        runs.dedup_by(|next, run| {
+            let follows = run.at == next.at && run.hi.checked_add(1) == Some(next.lo);
+            if follows {
+                run.hi = next.hi;
+            }
+            follows
+        });
+        runs
+    }
 }
 
 /// A row inserted since the last fold.
@@ -39,6 +74,13 @@ pub struct Born {
     pub replaces: Option<Loc>,
     /// Columns updated later, by number, and when.
     pub written: Written,
+}
+
+impl Born {
+    /// A row inserted at `at` and not written since.
+    pub fn at(at: Millis) -> Born {
+        Born { at, since: at, replaces: None, written: Written::new() }
+    }
 }
 
 /// A row updated or replaced since the last fold.
@@ -103,9 +145,20 @@ pub struct Gone {
 pub type Written = BTreeMap<u32, Millis>;
 
 impl Window {
+    /// The same window with every new row by itself.
+    pub fn expanded(mut self) -> Window {
+        for run in std::mem::take(&mut self.appended) {
+            self.born.extend((run.lo..=run.hi).map(|rowid| (Loc::Row(rowid), Born::at(run.at))));
+        }
+        self
+    }
+
     /// Whether nothing changed.
     pub fn is_empty(&self) -> bool {
-        self.born.is_empty() && self.changed.is_empty() && self.gone.is_empty()
+        self.appended.is_empty()
+            && self.born.is_empty()
+            && self.changed.is_empty()
+            && self.gone.is_empty()
     }
 }
 
@@ -138,15 +191,60 @@ struct Rival {
     by_key: bool,
 }
 
+/// Entries of inserts so far, each of which may stand for more than its own row.
+///
+/// A row has no entry of its own only if, when it was inserted, the last entry of the journal was of
+/// an insert of the same millisecond, and the largest rowid then, `above`, was below the row's. From
+/// then on, for as long as the row is there, the largest rowid is not below the row's. So its entry
+/// is the latest whose `above` is below the row, and no row that was there before has such an entry
+/// since it came.
+#[derive(Default)]
+struct Marks(Vec<Mark>);
+
+/// An insert of the millisecond `at`, in entry `seq`; `above` was the largest rowid after it.
+#[derive(Debug, Clone, Copy)]
+struct Mark {
+    above: i64,
+    at: Millis,
+    seq: i64,
+}
+
+impl Marks {
+    /// Adds the entry that follows all others. Those with a larger `above` are never asked for again.
+    fn add(&mut self, mark: Mark) {
+        while self.0.last().is_some_and(|last| last.above >= mark.above) {
+            self.0.pop();
+        }
+        self.0.push(mark);
+    }
+
+    /// The latest entry whose `above` is below a rowid.
+    fn of(&self, rowid: i64) -> Option<Mark> {
+        let below = self.0.partition_point(|mark| mark.above < rowid);
+        below.checked_sub(1).map(|i| self.0[i])
+    }
+
+    /// Rows at larger rowids may have no entry of their own.
+    fn lowest(&self) -> Option<i64> {
+        self.0.first().map(|mark| mark.above)
+    }
+}
+
 /// Replays the entries of one table.
 #[derive(Default)]
 struct Replay {
+    /// Number of the entry being replayed.
+    seq: i64,
+    marks: Marks,
     /// Locations that entries have named. Any other location still holds what it held.
     slots: HashMap<Loc, Slot>,
-    /// Locations whose original row has left them, so that a new row there is no old one.
-    left: HashSet<Loc>,
+    /// Locations whose original row has left them, so that a new row there is no old one, and the
+    /// entry by which one last did.
+    left: HashMap<Loc, i64>,
     gone: BTreeMap<Loc, Gone>,
     rivals: HashMap<Loc, Vec<Rival>>,
+    /// Rowids of `rivals` that may still be there.
+    pending: BTreeSet<i64>,
     /// Whether a location is a primary key.
     keyed: bool,
     /// The latest row that had the primary key of a row about to be inserted.
@@ -159,13 +257,31 @@ struct Replay {
 
 impl Replay {
     fn take(&mut self, loc: &Loc) -> Option<Slot> {
-        let untouched = || Slot::Old(loc.clone(), Touch::default());
-        self.slots.remove(loc).or_else(|| (!self.left.contains(loc)).then(untouched))
+        if let Some(slot) = self.slots.remove(loc) {
+            return Some(slot);
+        }
+        if let Some(at) = self.unnoted(loc) {
+            return Some(Slot::New(Born::at(at)));
+        }
+        (!self.left.contains_key(loc)).then(|| Slot::Old(loc.clone(), Touch::default()))
+    }
+
+    /// When a row came to `loc` that no entry has named yet, if one did.
+    fn unnoted(&self, loc: &Loc) -> Option<Millis> {
+        let Loc::Row(rowid) = loc else { return None };
+        let mark = self.marks.of(*rowid)?;
+        let left = self.left.get(loc);
+        (!self.slots.contains_key(loc) && left.is_none_or(|left| *left <= mark.seq))
+            .then_some(mark.at)
+    }
+
+    fn leave(&mut self, loc: Loc) {
+        self.left.insert(loc, self.seq);
     }
 
     fn place(&mut self, loc: Loc, slot: Slot) {
         if !matches!(&slot, Slot::Old(from, _) if *from == loc) {
-            self.left.insert(loc.clone());
+            self.leave(loc.clone());
         }
         self.slots.insert(loc, slot);
     }
@@ -173,7 +289,7 @@ impl Replay {
     /// The row at `loc` is no longer there. Returns it if it was born in this window.
     fn remove(&mut self, loc: &Loc, at: Millis, image: Option<i64>) -> Option<Born> {
         let slot = self.take(loc);
-        self.left.insert(loc.clone());
+        self.leave(loc.clone());
         match slot? {
             Slot::New(born) => Some(born),
             Slot::Old(from, touch) => {
@@ -197,12 +313,28 @@ impl Replay {
         match (self.slots.get(loc), self.deleted.get(loc)) {
             (Some(Slot::Old(from, _)), _) => Some(from.clone()),
             (Some(Slot::New(born)), _) => born.replaces.clone(),
-            (None, _) if !self.left.contains(loc) => Some(loc.clone()),
+            (None, _) if self.unnoted(loc).is_some() => None,
+            (None, _) if !self.left.contains_key(loc) => Some(loc.clone()),
             (None, Some((when, born))) if *when == at => born.replaces.clone(),
             (None, _) => {
                 self.went.get(loc).filter(|from| self.gone.get(from).is_some_and(|g| g.at == at))
             }
             .cloned(),
+        }
+    }
+
+    /// No row is above rowid `above` now: rivals that were have been displaced.
+    fn displace_above(&mut self, above: i64) {
+        let displaced = match above.checked_add(1) {
+            Some(next) => self.pending.split_off(&next),
+            None => BTreeSet::new(),
+        };
+        for loc in displaced.into_iter().map(Loc::Row) {
+            let there = self.slots.contains_key(&loc) || !self.left.contains_key(&loc);
+            let last = self.rivals.get(&loc).and_then(|marks| marks.last().copied());
+            if let Some(last) = last.filter(|_| there) {
+                self.remove(&loc, last.at, Some(last.seq));
+            }
         }
     }
 
@@ -224,23 +356,21 @@ impl Replay {
         let born = match displaced.or(deleted.map(|(_, born)| born)) {
             Some(born) if by_key.is_some() => Born { at, ..born },
             // The application's own trigger ran before ours and updated the new row.
-            Some(born) => Born { at, since: at, replaces, written: born.written },
-            None if mark.is_none() => Born { at, since: at, replaces, written: touched },
-            None => Born { at, since: at, replaces, written: Written::new() },
+            Some(born) => Born { replaces, written: born.written, ..Born::at(at) },
+            None if mark.is_none() => Born { replaces, written: touched, ..Born::at(at) },
+            None => Born { replaces, ..Born::at(at) },
         };
         self.place(loc, Slot::New(born));
     }
 
     fn update(&mut self, from: Loc, to: Option<Loc>, columns: &[u32], at: Millis) {
-        let (since, written) = (at, Written::new());
-        let fresh = || Slot::New(Born { at, since, replaces: None, written });
-        let mut slot = self.take(&from).unwrap_or_else(fresh);
+        let mut slot = self.take(&from).unwrap_or_else(|| Slot::New(Born::at(at)));
         match &mut slot {
             Slot::New(born) => born.written.extend(columns.iter().map(|&c| (c, at))),
             Slot::Old(_, touch) => touch.update(columns, at),
         }
         let Some(to) = to else { return self.place(from, slot) };
-        self.left.insert(from);
+        self.leave(from);
         let mark = self.rival(&to, false);
         self.remove(&to, at, mark.map(|r| r.seq));
         self.place(to, slot);
@@ -277,7 +407,7 @@ pub fn read(conn: &Connection, catalog: &Catalog) -> Result<Vec<Window>> {
     let keyed = |t: &Tracked| t.table.kind != TableKind::Rowid;
     let replay = |t: &Tracked| Replay { keyed: keyed(t), ..Replay::default() };
     let mut replays: Vec<Replay> = catalog.tables.iter().map(replay).collect();
-    let sql = "SELECT seq, ev, a, b, m, ms FROM synqlite_journal ORDER BY seq";
+    let sql = "SELECT seq, ev, a, b, m, at FROM synqlite_journal ORDER BY seq";
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query([])?;
     // A clock that jumps back must not make a later write look earlier (R-SKEW c).
@@ -287,9 +417,16 @@ pub fn read(conn: &Connection, catalog: &Catalog) -> Result<Vec<Window>> {
         let no = u32::try_from(ev >> 3).unwrap_or(u32::MAX);
         let Some(position) = catalog.position_of_no(no) else { continue };
         let (replay, loc) = (&mut replays[position], row.get::<_, Loc>(2)?);
-        ms = ms.max(row.get(5)?);
+        ms = ms.max(millis(row.get(5)?));
+        replay.seq = seq;
         match ev & 7 {
-            op::INSERT => replay.insert(loc, ms),
+            op::INSERT => {
+                replay.insert(loc, ms);
+                if let Some(above) = row.get(3)? {
+                    replay.displace_above(above);
+                    replay.marks.add(Mark { above, at: ms, seq });
+                }
+            }
             op::UPDATE => {
                 replay.update(loc, row.get(3)?, &columns_of_mask(row.get_ref(4)?)?, ms);
             }
@@ -302,6 +439,9 @@ pub fn read(conn: &Connection, catalog: &Catalog) -> Result<Vec<Window>> {
                 let rival = Rival { seq, at: ms, by_key: kind == op::REPLACE };
                 if rival.by_key {
                     replay.marked = Some((loc.clone(), ms));
+                }
+                if let Loc::Row(rowid) = loc {
+                    replay.pending.insert(rowid);
                 }
                 replay.rivals.entry(loc).or_default().push(rival);
             }
@@ -343,15 +483,13 @@ pub fn read_altered(
 fn settle(conn: &Connection, t: &Tracked, mut replay: Replay) -> Result<Window> {
     for (loc, marks) in std::mem::take(&mut replay.rivals) {
         let last = marks[marks.len() - 1];
-        let still_there = match replay.slots.get(&loc) {
-            Some(_) => true,
-            None => !replay.left.contains(&loc),
-        };
+        let still_there = replay.slots.contains_key(&loc) || !replay.left.contains_key(&loc);
         if still_there && !t.exists(conn, &loc)? {
             replay.remove(&loc, last.at, Some(last.seq));
         }
         replay.rivals.insert(loc, marks);
     }
+    let appended = unnoted(conn, t, &replay)?;
     let mut window = Window { gone: replay.gone, ..Window::default() };
     for (loc, slot) in replay.slots {
         match slot {
@@ -367,7 +505,41 @@ fn settle(conn: &Connection, t: &Tracked, mut replay: Replay) -> Result<Window> 
         }
     }
     pair_replaced(conn, t, &replay.rivals, &mut window)?;
+    window.appended = appended;
+    window.born.retain(|loc, born| match loc {
+        Loc::Row(rowid) if *born == Born::at(born.at) => {
+            window.appended.push(Run { lo: *rowid, hi: *rowid, at: born.at });
+            false
+        }
+        _ => true,
+    });
+    window.appended = Run::joined(window.appended);
     Ok(window)
+}
+
+/// Rows that no entry names: they share one.
+fn unnoted(conn: &Connection, t: &Tracked, replay: &Replay) -> Result<Vec<Run>> {
+    let mut runs: Vec<Run> = Vec::new();
+    let (Some(lowest), Some(rowid)) = (replay.marks.lowest(), &t.table.rowid_name) else {
+        return Ok(runs);
+    };
+    let sql = format!("SELECT {0} FROM {1} WHERE {0} > ?1 ORDER BY {0}", quote(rowid), t.target());
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut rows = statement.query([lowest])?;
+    while let Some(row) = rows.next()? {
+        let lo: i64 = row.get(0)?;
+        let Some(at) = replay.unnoted(&Loc::Row(lo)) else { continue };
+        match runs.last_mut() {
+            Some(run) if run.at == at && run.hi + 1 == lo => run.hi = lo,
+            _ => runs.push(Run { lo, hi: lo, at }),
+        }
+    }
+    Ok(runs)
+}
+
+/// Milliseconds since 1970 of a Julian day.
+fn millis(day: f64) -> Millis {
+    (day * 86_400_000.0).round() as Millis - 210_866_760_000_000
 }
 
 /// R-CAP-REPLACE: a row displaced by one with its primary key, in the same instant, goes on as that
@@ -446,6 +618,30 @@ pub fn image(conn: &Connection, t: &Tracked, seq: i64) -> Result<Option<Vec<Valu
     let columns: Vec<Option<usize>> = t.column_nos.iter().map(at).collect();
     let of = |i: &Option<usize>| i.map_or(Ok(Value::Null), |i| row.get_ref(i).map(value));
     Ok(Some(columns.iter().map(of).collect::<Result<_, _>>()?))
+}
+
+/// How many writes wait: entries, and inserts that have none of their own. Counts no further than
+/// `most`.
+pub fn waiting(conn: &Connection, catalog: &Catalog, most: i64) -> Result<i64> {
+    let entries = "SELECT count(*) FROM (SELECT 1 FROM synqlite_journal LIMIT ?1)";
+    let mut count: i64 = conn.prepare_cached(entries)?.query_row([most], |row| row.get(0))?;
+    for t in &catalog.tables {
+        let Some(rowid) = t.table.rowid_name.as_ref().filter(|_| count < most) else { continue };
+        let insert = i64::from(t.no) * 8 + op::INSERT;
+        let sql = "SELECT min(b) FROM synqlite_journal WHERE ev = ?1";
+        let lowest: Option<i64> = conn.prepare_cached(sql)?.query_row([insert], |r| r.get(0))?;
+        let Some(lowest) = lowest else { continue };
+        let sql = format!(
+            "SELECT count(*) FROM (SELECT {0} AS loc FROM {1} WHERE {0} > ?1 LIMIT ?3) \
+             WHERE loc NOT IN (SELECT a FROM synqlite_journal WHERE ev = ?2)",
+            quote(rowid),
+            t.target()
+        );
+        let shared: i64 =
+            conn.prepare_cached(&sql)?.query_row([lowest, insert, most], |row| row.get(0))?;
+        count = count.saturating_add(shared).min(most);
+    }
+    Ok(count)
 }
 
 /// Empties the journal and its before-images. Touches nothing if the journal is empty: even a DELETE

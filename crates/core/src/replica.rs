@@ -1,5 +1,6 @@
 //! A replica: the one entrance to the engine.
 
+use crate::capture;
 use crate::catalog::Catalog;
 use crate::closed;
 use crate::env::Environment;
@@ -183,9 +184,7 @@ impl Replica {
 
     /// How many writes wait to be folded; counts no further than `most`.
     pub fn unfolded(&self, most: i64) -> Result<i64> {
-        let sql = "SELECT count(*) FROM (SELECT 1 FROM synqlite_journal LIMIT ?1)";
-        let count = self.conn.prepare_cached(sql)?.query_row([most], |row| row.get(0));
-        count.map_err(|e| Error::from(e).on(&self.path))
+        self.read(|conn, _, loaded| crate::journal::waiting(conn, &loaded.catalog, most))
     }
 
     /// A number that changes when another connection writes to the database.
@@ -343,6 +342,7 @@ fn write<T>(
     let mut work = Work::begin(&tx, env.now_ms())?;
     migrate::catch_up(&mut work)?;
     let result = f(&mut work)?;
+    capture::guard(&tx, &work.catalog)?;
     work.meta.save(&tx)?;
     drop(work);
     tx.commit()?;
@@ -482,6 +482,7 @@ fn init(
     });
     let tables = tables.collect::<Result<_>>()?;
     let site = work.meta.site;
+    capture::guard(&tx, &work.catalog)?;
     work.meta.save(&tx)?;
     drop(work);
     tx.commit()?;

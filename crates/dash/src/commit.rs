@@ -182,9 +182,8 @@ impl Transaction {
             paper::settle_names(pair)?;
             let mut durable = pair.durable()?;
             let (base, first) = pair.ready(&mut durable)?;
-            let (before, id) = split(pair::new_id()?);
-            let before = base.trailer.as_ref().map_or(before, |trailer| trailer.id);
-            let (poisoned, updated, ids) = (false, false, [before, id]);
+            let id = image::number(&pair::new_id()?);
+            let (poisoned, updated, ids) = (false, false, [base.id(), id]);
             self.ready = Some(Ready { base, durable, first, ids, poisoned, updated });
         }
         let ready = self.ready.as_mut().ok_or(Error::Busy)?;
@@ -267,7 +266,7 @@ impl Transaction {
                 && trailer.commits_with.is_empty()
                 && !first;
             let how = if alone { Sync::Hand } else { Sync::Bytes };
-            disk.sync(pair.shadow(), how).syncing("making a transaction durable")?;
+            pair.sync_shadow(how, "making a transaction durable")?;
             self.synced = true;
         }
         if !trailer.commits_with.is_empty() {
@@ -308,9 +307,15 @@ impl Transaction {
         pair.publish(true, false)?;
         let done = pair.exchange_names().and_then(|()| self.conclude(pair));
         if done.is_err() && alone {
-            // Nobody knows what the device has now. The version before is in the other file.
+            // Nobody knows what the device has now. The version before is in the other file, and
+            // this one is not touched until the names are durable and it can be made anew.
+            let ready = self.ready.take();
             pair.current = old;
             pair.give_name_back()?;
+            if let Some(Ready { base: Image { trailer: Some(trailer), .. }, .. }) = &ready {
+                // A Version Reset may have been made.
+                image::write_trailer(pair.disk.as_ref(), pair.main(), trailer)?;
+            }
             pair.publish(false, true)?;
         }
         done
@@ -342,8 +347,7 @@ impl Transaction {
         } else if pair.mode.evidence() == Evidence::Version {
             paper::reset_version(pair, pair.shadow())?;
             if self.synced {
-                let reset = pair.disk.sync(pair.shadow(), Sync::Bytes);
-                reset.syncing("making a Version Reset durable")?;
+                pair.sync_shadow(Sync::Bytes, "making a Version Reset durable")?;
             }
         }
         // It is done. If this cannot be written, the next to look finds that out by itself.
@@ -368,14 +372,10 @@ impl Transaction {
             touched = touched.union(&trailer.differs(base.size));
         }
         let version = base.version().unwrap_or(1);
+        let stale = pair.live()?.stale;
         pair.restore(base, version, &touched.clipped(base.size), false)?;
-        pair.publish(false, false)
+        pair.publish(false, stale)
     }
-}
-
-fn split(bytes: [u8; 16]) -> (u64, u64) {
-    let both = u128::from_le_bytes(bytes);
-    ((both >> 64) as u64, both as u64)
 }
 
 fn too_large() -> Error {

@@ -70,18 +70,23 @@ pub(crate) struct Image {
     pub header: Option<Header>,
     /// Its trailer, if it is whole and belongs to the pair.
     pub trailer: Option<Trailer>,
+    /// A checksum of the header: what tells a file without a version from what it was before.
+    pub mark: u64,
 }
 
 impl Image {
     /// Looks at a file. Trailers of other pairs count for nothing.
     pub(crate) fn read(file: &Handle, pair: &[u8; 16]) -> Result<Image> {
         let length = length_of(file)?;
-        let header = Header::read(file)?;
+        let mut bytes = [0; 100];
+        let got = read_up_to(file, &mut bytes, 0).reading("reading a database header")?;
+        let header = Header::parse(&bytes[..got]);
+        let mark = number(blake3::hash(&bytes[..got]).as_bytes());
         let trailer = read_trailer(file, length)?.filter(|trailer| &trailer.pair == pair);
         let by_trailer = trailer.as_ref().map(|trailer| trailer.size);
         let by_header = header.and_then(|header| header.size);
         let size = by_header.or(by_trailer).unwrap_or(length).min(length);
-        Ok(Image { length, size, header, trailer })
+        Ok(Image { length, size, header, trailer, mark })
     }
 
     /// The version of the file, if nobody else wrote to it since.
@@ -89,6 +94,12 @@ impl Image {
         let trailer = self.trailer.as_ref()?;
         let counter = self.header.map_or(0, |header| header.counter);
         (trailer.counter == counter && trailer.size == self.size).then_some(trailer.version)
+    }
+
+    /// The number by which a version that follows this one names it.
+    pub(crate) fn id(&self) -> u64 {
+        let ours = self.trailer.as_ref().filter(|_| self.version().is_some());
+        ours.map_or(self.mark, |trailer| trailer.id)
     }
 
     /// Whether every byte that the commit of this version wrote is there.
@@ -113,6 +124,11 @@ pub(crate) fn read_trailer(file: &Handle, length: u64) -> Result<Option<Trailer>
     let mut bytes = vec![0; trailer::LENGTH as usize];
     let got = read_up_to(file, &mut bytes, at).reading("reading a trailer")?;
     Ok(Trailer::decode(&bytes[..got]))
+}
+
+/// The first eight bytes as a number.
+pub(crate) fn number(bytes: &[u8]) -> u64 {
+    bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
 /// How long a file is.

@@ -146,7 +146,6 @@ fn recovered(mode: Mode, [main, shadow]: [File; 2]) -> File {
         versions: [Some(main.version), Some(shadow.version)],
         follows: true,
         resets: mode.evidence() == Evidence::Version,
-        counters: [0; 2],
         whole: (mode.evidence() == Evidence::Checksum).then_some([
             main.whole && main.holds == main.version,
             shadow.whole && shadow.holds == shadow.version,

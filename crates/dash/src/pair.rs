@@ -184,12 +184,14 @@ impl Pair {
         } else if facts.super_journal == Some(true) {
             several::give_up(self, self.shadow())?;
         }
-        if durable.state == State::Open {
+        let closed = durable.mode.is_alone() && paper::is_reset(self)?;
+        if durable.state == State::Open && !closed {
             // A commit that was cut short may have left both on the way to the device.
             self.disk.sync(self.main(), Sync::Bytes).syncing("making the database durable")?;
             self.disk.sync_folder(&self.names.main).syncing("making an exchange durable")?;
         }
-        self.publish(false, false)
+        let stale = durable.boot == self.disk.boot() && self.live().is_ok_and(|live| live.stale);
+        self.publish(false, stale)
     }
 
     /// Brings the shadow to where the next transaction can be written on top: equal to the current
@@ -206,6 +208,8 @@ impl Pair {
             // The last exchange was taken back, and the device may not know that yet.
             disk.sync(main, Sync::Bytes).syncing("making the database durable")?;
             disk.sync_folder(&self.names.main).syncing("making its name durable")?;
+            durable.state = State::MainOnly;
+            self.register(durable, true)?;
         }
         let Some(version) = base.version() else {
             // New to us, or written by another program since: no version means anything any more.
@@ -236,7 +240,7 @@ impl Pair {
                     _ => all,
                 };
                 self.restore(&base, version, &here, live.stale)?;
-                disk.sync(shadow, Sync::Bytes).syncing("making the shadow durable")?;
+                self.sync_shadow(Sync::Bytes, "making the shadow durable")?;
                 self.publish(false, false)?;
             }
         }
@@ -260,6 +264,10 @@ impl Pair {
     ) -> Result<()> {
         let (disk, shadow) = (self.disk.as_ref(), self.shadow());
         image::copy(disk, self.main(), shadow, ranges, forced)?;
+        if self.mode.evidence() == Evidence::Version {
+            // The label alone will say that this was done.
+            self.sync_shadow(Sync::Bytes, "making the shadow durable")?;
+        }
         let trailer = base.trailer.as_ref();
         let (pair, counter) = trailer.map_or(([0; 16], 0), |t| (t.pair, t.counter));
         let before = match self.mode.evidence() {
@@ -269,6 +277,16 @@ impl Pair {
         let id = trailer.map_or(0, |trailer| trailer.after);
         let label = Trailer { id, ..image::label(pair, before, base.size, counter) };
         image::write_trailer(disk, shadow, &label)
+    }
+
+    /// Synchronizes the shadow. If that fails nobody knows what of it the device has, and another
+    /// call that succeeds does not tell either: it is made anew before it is written to again.
+    pub(crate) fn sync_shadow(&self, how: Sync, what: &'static str) -> Result<()> {
+        let synced = self.disk.sync(self.shadow(), how);
+        if synced.is_err() {
+            self.publish(self.live()?.unsettled, true)?;
+        }
+        synced.syncing(what)
     }
 
     /// The current file.
@@ -302,6 +320,11 @@ impl Pair {
     /// Writes the durable part of the registry.
     pub(crate) fn register(&self, durable: &Durable, durably: bool) -> Result<()> {
         let written = durable.write(self.disk.as_ref(), &self.registry, durably);
+        if written.is_err() {
+            // The device may have none of it. Whoever writes next has to begin the session anew.
+            let unknown = Durable { state: State::MainOnly, ..durable.clone() };
+            let _ = unknown.write(self.disk.as_ref(), &self.registry, false);
+        }
         written.writing("writing the registry")
     }
 
@@ -326,6 +349,13 @@ impl Pair {
             true => self.disk.exchange(&self.names.main, &self.names.shadow),
             false => paper::rename_thrice(self.disk.as_ref(), &self.names),
         };
+        if done.as_ref().is_err_and(|e| e.kind() == std::io::ErrorKind::InvalidInput) {
+            return Err(Error::Refused(format!(
+                "the file system of {} cannot exchange two names; open it without vfs=dash, with \
+                 journal_mode DELETE",
+                self.names.main.display()
+            )));
+        }
         done.when("exchanging the database and its shadow", ffi::SQLITE_IOERR_WRITE)
     }
 }
@@ -341,8 +371,6 @@ pub(crate) struct Facts {
     pub follows: bool,
     /// Whether a version of 0 means that a Version Reset was made.
     pub resets: bool,
-    /// Change counters in the headers.
-    pub counters: [u32; 2],
     /// Whether all that the versions wrote is there; known only where names may be wrong.
     pub whole: Option<[bool; 2]>,
     /// Whether the super-journal of the shadow's commit of several files still exists.
@@ -364,12 +392,8 @@ impl Facts {
         Ok(Facts {
             hot_journal: is_hot(&names.journal),
             versions: [images[0].version(), images[1].version()],
-            follows: match [&images[0].trailer, &images[1].trailer] {
-                [Some(main), Some(shadow)] => shadow.after == main.id,
-                _ => true,
-            },
+            follows: images[1].trailer.as_ref().is_some_and(|t| t.after == images[0].id()),
             resets: durable.mode.evidence() == Evidence::Version,
-            counters: [&images[0], &images[1]].map(|i| i.header.map_or(0, |h| h.counter)),
             whole: match by_checksum {
                 true => Some([images[0].is_whole(main)?, images[1].is_whole(shadow)?]),
                 false => None,
@@ -413,10 +437,7 @@ pub(crate) fn winner(facts: &Facts) -> Winner {
     }
     let [main, shadow] = facts.versions;
     let Some(version) = shadow else { return Winner::Main };
-    let next = match main {
-        Some(main) => version == main + 1 && facts.follows,
-        None => version == 1 && facts.counters[1] == facts.counters[0].wrapping_add(1),
-    };
+    let next = version == main.unwrap_or(0) + 1 && facts.follows;
     match (facts.super_journal, facts.whole) {
         // Version Reset reached the device and the exchange did not.
         _ if facts.resets && main == Some(0) && version > 0 && facts.follows => Winner::Shadow,

@@ -75,8 +75,7 @@ pub(crate) fn update_version(pair: &Pair, trailer: &Trailer) -> Result<()> {
     if pair.mode.is_alone() {
         return Ok(());
     }
-    let synced = pair.disk.sync(pair.shadow(), Sync::Bytes);
-    synced.syncing("making a Version Update durable")
+    pair.sync_shadow(Sync::Bytes, "making a Version Update durable")
 }
 
 /// Sets the version in a file to 0: the transaction that made it the shadow is durable.
@@ -108,7 +107,7 @@ pub(crate) fn take_header_back(pair: &Pair) -> Result<()> {
     image::read_up_to(pair.main(), &mut header, 0).reading("reading the database")?;
     let disk = pair.disk.as_ref();
     disk.write(pair.shadow(), 0, &header).writing("writing the header of the shadow")?;
-    disk.sync(pair.shadow(), Sync::Bytes).syncing("making the shadow durable")
+    pair.sync_shadow(Sync::Bytes, "making the shadow durable")
 }
 
 /// Exchanges the names of both files by three renames (figure 9).

@@ -18,8 +18,9 @@ use crate::mode::{Evidence, Mode};
 use crate::pair::{self, Names, Pair, SHADOW, hold};
 use crate::paper::{self, Shadow};
 use crate::registry::{OPEN, State, WRITER};
+use crate::several;
 use libsqlite3_sys as ffi;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// SQLite's lock levels.
@@ -70,6 +71,8 @@ pub(crate) struct Session {
     playback: Playback,
     transaction: Option<Transaction>,
     commits_with: String,
+    /// The super-journal of the last commit of several files that this file took part in.
+    super_journal: Option<PathBuf>,
 }
 
 impl Session {
@@ -118,6 +121,7 @@ impl Session {
             playback: Playback::No,
             transaction: None,
             commits_with: String::new(),
+            super_journal: None,
         })
     }
 
@@ -136,6 +140,7 @@ impl Session {
         if level <= self.level {
             return Ok(());
         }
+        self.forget_commit();
         match level {
             Level::Shared => self.lock_shared()?,
             Level::Reserved => self.lock_reserved()?,
@@ -270,10 +275,16 @@ impl Session {
 
     /// Lowers the lock. A transaction that was not committed is gone with it.
     pub(crate) fn unlock(&mut self, level: Level) -> Result<()> {
-        let discarded = match (&self.pair, self.transaction.take()) {
-            (Some(pair), Some(transaction)) => transaction.discard(pair),
+        let discarded = match (&self.pair, self.transaction.take(), &self.super_journal) {
+            (Some(pair), Some(transaction), None) => transaction.discard(pair),
+            (Some(pair), Some(transaction), Some(super_journal)) => {
+                transaction.discard(pair).and_then(|()| several::withdraw(pair, super_journal))
+            }
             _ => Ok(()),
         };
+        if discarded.is_err() {
+            self.super_journal = None;
+        }
         self.playback = Playback::No;
         self.commits_with.clear();
         if let Some(pair) = &self.pair {
@@ -415,8 +426,20 @@ impl Session {
             self.playback = Playback::Written;
         }
         let folder = disk::folder(&self.names.main);
+        if !super_journal.is_empty() {
+            self.super_journal = Some(PathBuf::from(super_journal));
+        }
         let within = Path::new(super_journal).strip_prefix(folder).ok().and_then(Path::to_str);
         self.commits_with = within.unwrap_or(super_journal).to_owned();
+    }
+
+    /// Removes the super-journal of a commit that was given up, now that SQLite is done with it.
+    fn forget_commit(&mut self) {
+        let done = self.super_journal.take_if(|_| self.level == Level::None);
+        if let Some(name) = done.filter(|name| name.exists()) {
+            // One that stays harms nobody: no file names it.
+            let _ = several::remove(self.disk.as_ref(), &name);
+        }
     }
 
     /// Writes the transaction to the shadow and to the device.
@@ -450,6 +473,7 @@ impl Session {
             return Ok(());
         };
         let alone = self.commits_with.is_empty();
+        self.super_journal = None;
         let done = transaction.exchange(pair, alone);
         if done.is_err() && alone {
             self.transaction = Some(transaction);
@@ -461,6 +485,7 @@ impl Session {
     /// Closes the file. The last to do so says that nothing is left to recover.
     pub(crate) fn close(mut self) -> Result<()> {
         self.unlock(Level::None)?;
+        self.forget_commit();
         let Some(pair) = &self.pair else { return Ok(()) };
         if !hold(&pair.registry, &OPEN, Hold::Write)? {
             return Ok(());

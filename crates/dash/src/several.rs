@@ -2,7 +2,9 @@
 //! each file is prepared with a trailer that names it; its removal commits them all at once.
 //!
 //! A commit that died before that leaves the super-journal. It may be removed only when no trailer
-//! names it any more, or the transaction would count in that file.
+//! names it any more, or the transaction would count in that file. SQLite would remove it earlier
+//! when it gives a commit up, because it finds no rollback journals; so that is done here instead,
+//! after every file was rolled back.
 
 use crate::disk::{Disk, Handle, Open, Sync, folder};
 use crate::error::{Context, Result};
@@ -24,15 +26,51 @@ pub(crate) fn give_up(pair: &Pair, shadow: &Handle) -> Result<()> {
     if prepared.commits_with.is_empty() || !super_journal.exists() {
         return Ok(());
     }
-    let nothing = [0; trailer::LENGTH as usize];
-    let at = length - trailer::LENGTH;
-    disk.write(shadow, at, &nothing).writing("giving up a commit of several files")?;
-    disk.sync(shadow, Sync::Bytes).syncing("giving up a commit of several files")?;
-    if others(&super_journal).all(|main| !names(disk, &main, &super_journal)) {
-        let removed = disk.remove(&super_journal);
+    void(disk, shadow)?;
+    remove(disk, &super_journal)
+}
+
+/// Makes sure that the shadow does not count any more, whatever becomes of the super-journal.
+pub(crate) fn withdraw(pair: &Pair, super_journal: &Path) -> Result<()> {
+    if prepared(pair.disk.as_ref(), &pair.names.shadow, super_journal, Open::Read)?.is_some() {
+        void(pair.disk.as_ref(), pair.shadow())
+    } else {
+        pair.sync_shadow(Sync::Bytes, "giving up a commit of several files")
+    }
+}
+
+/// Removes the super-journal of a commit that was given up, if no file names it any more.
+pub(crate) fn remove(disk: &dyn Disk, super_journal: &Path) -> Result<()> {
+    if others(super_journal).all(|main| !names(disk, &main, super_journal)) {
+        let removed = disk.remove(super_journal);
         removed.when("removing a super-journal", ffi::SQLITE_IOERR_DELETE)?;
     }
     Ok(())
+}
+
+/// Makes sure that the version in a file does not count.
+fn void(disk: &dyn Disk, file: &Handle) -> Result<()> {
+    let nothing = [0; trailer::LENGTH as usize];
+    let at = image::length_of(file)?.saturating_sub(trailer::LENGTH);
+    disk.write(file, at, &nothing).writing("giving up a commit of several files")?;
+    disk.sync(file, Sync::Bytes).syncing("giving up a commit of several files")
+}
+
+/// A file, if it is there and is prepared with this super-journal.
+fn prepared(
+    disk: &dyn Disk,
+    path: &Path,
+    super_journal: &Path,
+    how: Open,
+) -> Result<Option<Handle>> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let file = disk.open(path, how).when("looking for a super-journal", ffi::SQLITE_CANTOPEN)?;
+    let trailer = image::read_trailer(&file, image::length_of(&file)?)?;
+    let named = trailer.map(|trailer| folder(path).join(trailer.commits_with));
+    let named = named.is_some_and(|named| named.file_name() == super_journal.file_name());
+    Ok(named.then_some(file))
 }
 
 /// The databases whose journals a super-journal names. Their folder may have been moved with it.
@@ -57,15 +95,7 @@ fn names(disk: &dyn Disk, main: &Path, super_journal: &Path) -> bool {
     if its.journal.exists() || !main.exists() {
         return true;
     }
-    [&its.main, &its.shadow].into_iter().filter(|path| path.exists()).any(|path| {
-        let trailer = disk.open(path, Open::Read).map_err(|_| ()).and_then(|file| {
-            let length = image::length_of(&file).map_err(|_| ())?;
-            image::read_trailer(&file, length).map_err(|_| ())
-        });
-        trailer.is_err()
-            || trailer.is_ok_and(|trailer| {
-                let named = trailer.map(|trailer| folder(main).join(trailer.commits_with));
-                named.is_some_and(|named| named.file_name() == super_journal.file_name())
-            })
-    })
+    [&its.main, &its.shadow]
+        .into_iter()
+        .any(|path| !matches!(prepared(disk, path, super_journal, Open::Read), Ok(None)))
 }

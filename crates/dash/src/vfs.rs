@@ -112,7 +112,7 @@ enum Inner {
 /// A main database, or why it was refused.
 struct Database {
     session: std::result::Result<Box<Session>, String>,
-    /// Why the last lock was refused.
+    /// Why the last lock or commit was refused.
     refused: Option<String>,
     busy: Busy,
 }
@@ -146,13 +146,11 @@ static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
     xFileControl: Some(file_control),
     xSectorSize: Some(sector_size),
     xDeviceCharacteristics: Some(device_characteristics),
-    xShmMap: None,
-    xShmLock: None,
-    xShmBarrier: None,
-    xShmUnmap: None,
-    xFetch: None,
-    xUnfetch: None,
+    ..NOTHING
 };
+
+// SAFETY: its fields are a number and functions that may be missing, which is what zeros mean.
+const NOTHING: ffi::sqlite3_io_methods = unsafe { std::mem::zeroed() };
 
 /// The context of a call on the file system.
 ///
@@ -184,6 +182,14 @@ fn code(result: Result<()>) -> c_int {
             }
             code
         }
+    }
+}
+
+/// Why something was refused, for `PRAGMA dash` to say.
+fn reason(result: &Result<()>) -> Option<String> {
+    match result {
+        Err(Error::Refused(why)) => Some(why.clone()),
+        _ => None,
     }
 }
 
@@ -447,10 +453,7 @@ unsafe extern "C" fn lock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
     match unsafe { inner(file) } {
         Inner::Database(Database { session: Ok(session), refused, .. }) => {
             let locked = session.lock(level);
-            *refused = match &locked {
-                Err(Error::Refused(why)) => Some(why.clone()),
-                _ => None,
-            };
+            *refused = reason(&locked);
             code(locked)
         }
         Inner::Database(_) => ffi::SQLITE_CANTOPEN,
@@ -510,7 +513,9 @@ unsafe extern "C" fn file_control(
         }
         ffi::SQLITE_FCNTL_COMMIT_PHASETWO => {
             let busy = database.busy;
-            code(session.commit(&mut || busy.ask()))
+            let done = session.commit(&mut || busy.ask());
+            database.refused = reason(&done);
+            code(done)
         }
         ffi::SQLITE_FCNTL_VFSNAME => {
             // SAFETY: for this operation the argument takes a text that SQLite frees.
@@ -585,9 +590,21 @@ unsafe extern "C" fn delete(
 ) -> c_int {
     // SAFETY: SQLite passes the file system that it calls, and a name.
     let (context, at) = unsafe { (context(vfs), path(name)) };
-    let removed = match context.disk.remove(at) {
+    let disk = context.disk.as_ref();
+    let name = at.file_name().unwrap_or_default().to_string_lossy();
+    if !at.exists() {
+        // A journal in memory. An error here would keep SQLite from the end of its commit.
+        return ffi::SQLITE_OK;
+    }
+    if sync_folder == 0 && name.contains("-mj") {
+        // A commit that is given up; `several` removes it when every file is rolled back.
+        return ffi::SQLITE_OK;
+    }
+    let removed = match disk.remove(at) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return ffi::SQLITE_OK,
-        Ok(()) if sync_folder != 0 => context.disk.sync_folder(at),
+        // The name is gone and nobody would know whether it stays so. Journals of file systems fail
+        // for good, so a second call that succeeds has made it durable.
+        Ok(()) if sync_folder != 0 => disk.sync_folder(at).or_else(|_| disk.sync_folder(at)),
         other => other,
     };
     code(removed.map_err(|error| {

@@ -86,6 +86,14 @@ pub enum Ran {
     Again,
 }
 
+/// Kind of a journal entry.
+const INSERT: i64 = 0;
+
+/// The Julian day of milliseconds since 1970.
+fn julian_day(ms: i64) -> f64 {
+    ms as f64 / 86_400_000.0 + 2_440_587.5
+}
+
 fn outcome(done: rusqlite::Result<()>) -> Result<Ran> {
     match done {
         Ok(()) => Ok(Ran::Done),
@@ -216,8 +224,8 @@ impl Site {
         }
         if ran == Ran::Done {
             self.app
-                .prepare_cached("UPDATE synqlite_journal SET ms = ?1 WHERE seq > ?2")?
-                .execute([ms, start])?;
+                .prepare_cached("UPDATE synqlite_journal SET at = ?1 WHERE seq > ?2")?
+                .execute((julian_day(ms), start))?;
             ran = outcome(self.app.execute_batch("COMMIT"))?;
         }
         if !self.app.is_autocommit() {
@@ -228,38 +236,49 @@ impl Site {
 
     /// Rows that journal entries after `seq` name, as text.
     fn touched(&self, seq: i64) -> Result<BTreeSet<String>> {
-        let sql = "SELECT ev >> 3, quote(a), quote(b) FROM synqlite_journal WHERE seq > ?1";
+        let sql = "SELECT j.ev >> 3, j.ev & 7, quote(j.a), quote(j.b), t.name \
+                   FROM synqlite_journal AS j JOIN synqlite_table AS t ON t.no = j.ev >> 3 \
+                   WHERE seq > ?1";
         let mut statement = self.app.prepare_cached(sql)?;
         let mut rows = statement.query([seq])?;
         let mut touched = BTreeSet::new();
         while let Some(row) = rows.next()? {
-            let table: i64 = row.get(0)?;
-            for place in [row.get::<_, String>(1)?, row.get(2)?].into_iter().filter(|p| p != "NULL")
-            {
-                touched.insert(format!("{table} {place}"));
+            let (table, kind): (i64, i64) = (row.get(0)?, row.get(1)?);
+            let (a, b, name): (String, String, String) = (row.get(2)?, row.get(3)?, row.get(4)?);
+            let mut places = vec![a];
+            if kind != INSERT {
+                places.push(b);
+            } else if b != "NULL" {
+                // Rows that share the entry.
+                let sql = format!("SELECT quote(rowid) FROM \"{name}\" WHERE rowid > {b}");
+                let mut statement = self.app.prepare(&sql)?;
+                let more = statement.query_map([], |row| row.get(0))?;
+                places.extend(more.collect::<rusqlite::Result<Vec<String>>>()?);
             }
+            let named = places.into_iter().filter(|place| place != "NULL");
+            touched.extend(named.map(|place| format!("{table} {place}")));
         }
         Ok(touched)
     }
 
     /// Gives all unfolded writes one time.
     pub fn at_once(&self, ms: i64) -> Result<()> {
-        self.app.execute("UPDATE synqlite_journal SET ms = ?1", [ms])?;
+        self.app.execute("UPDATE synqlite_journal SET at = ?1", [julian_day(ms)])?;
         Ok(())
     }
 
     /// Moves the times of unfolded writes to just before `last`, in their order.
     pub fn level(&self, last: i64) -> Result<()> {
-        let sql = "SELECT DISTINCT ms FROM synqlite_journal ORDER BY ms DESC";
-        let times: Vec<i64> = self
+        let sql = "SELECT DISTINCT at FROM synqlite_journal ORDER BY at DESC";
+        let times: Vec<f64> = self
             .app
             .prepare(sql)?
             .query_map([], |row| row.get(0))?
             .collect::<rusqlite::Result<_>>()?;
         // The latest first: it moves forward, the others towards it.
-        for (before, ms) in (0..).zip(times) {
-            let sql = "UPDATE synqlite_journal SET ms = ?2 WHERE ms = ?1";
-            self.app.execute(sql, [ms, last - before])?;
+        for (before, at) in (0..).zip(times) {
+            let sql = "UPDATE synqlite_journal SET at = ?2 WHERE at = ?1";
+            self.app.execute(sql, [at, julian_day(last - before)])?;
         }
         Ok(())
     }

@@ -55,6 +55,7 @@ pub fn of_group(group: &Group<'_>, style: Style) -> String {
     for table in [
         table::of_group(group, style),
         table::of_latencies(group, style),
+        table::of_devices(group, style),
         table::of_facts(group, style),
     ] {
         if !table.is_empty() {

@@ -1,9 +1,11 @@
 //! SQLite: what it is asked to be, and what it says it is.
 
 use crate::{Error, Result};
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use synqlite_dash::Mode;
 
 /// The pragmas that matter to speed, in the order in which they must be set. Each can be asked for
 /// with `--set` and is read back into every result.
@@ -28,6 +30,9 @@ pub const PRAGMAS: [&str; 13] = [
 pub struct Settings {
     /// Values by pragma.
     pub pragmas: BTreeMap<String, String>,
+    /// The mode of `vfs=dash`, as `dash-strict`, if the database is kept there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dash: Option<String>,
     /// The application's connection fires no trigger, so nothing is captured (thesis, 4.1.2).
     pub no_triggers: bool,
 }
@@ -56,6 +61,26 @@ impl Settings {
         other
     }
 
+    /// These settings on `vfs=dash`, in the mode of that name, such as `dash-strict`.
+    pub fn on_dash(&self, name: &str) -> Result<Settings> {
+        let known = Mode::ALL.map(|mode| format!("dash-{mode}"));
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        match known.contains(&name) {
+            true => Ok(Settings { dash: Some(name.to_owned()), ..self.clone() }),
+            false => Err(Error::unknown("mode of vfs=dash", name, &known)),
+        }
+    }
+
+    /// The name under which SQLite opens the database at `path`.
+    pub fn name_of(&self, path: &Path) -> PathBuf {
+        let Some(mode) = self.dash.as_ref().and_then(|name| name.strip_prefix("dash-")) else {
+            return path.to_owned();
+        };
+        let path = path.to_string_lossy().replace('%', "%25").replace('?', "%3f");
+        let path = path.replace('#', "%23");
+        format!("file:{path}?vfs=dash&dash={mode}&dash_unsafe=1").into()
+    }
+
     /// Applies them to a connection and checks that SQLite obeyed.
     pub fn apply(&self, conn: &Connection) -> Result<()> {
         for pragma in PRAGMAS {
@@ -76,16 +101,17 @@ impl Settings {
         Ok(())
     }
 
-    /// The journal mode, as asked for.
+    /// The journal mode, as asked for, or the mode of `vfs=dash`.
     pub fn journal_mode(&self) -> &str {
-        self.pragmas.get("journal_mode").map_or("default", String::as_str)
+        let named = self.pragmas.get("journal_mode");
+        self.dash.as_ref().or(named).map_or("default", String::as_str)
     }
 
     /// A few words, for headings: `wal/normal`.
     pub fn label(&self) -> String {
         let named = |pragma: &str| self.pragmas.get(pragma).cloned();
         let mut words: Vec<String> = Vec::new();
-        words.extend(named("journal_mode"));
+        words.extend(self.dash.clone().or(named("journal_mode")));
         words.extend(named("synchronous"));
         // Foreign keys are off in a standard SQLite, so off is not worth a word.
         let said = |p: &str, v: &str| {
@@ -119,7 +145,9 @@ fn same(pragma: &str, asked: &str, got: &str) -> bool {
 
 fn read(conn: &Connection, pragma: &str) -> Result<String> {
     let value = conn.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get(0));
-    Ok(match value? {
+    // A file system that maps no memory has no `mmap_size`.
+    let Some(value) = value.optional()? else { return Ok("none".to_owned()) };
+    Ok(match value {
         rusqlite::types::Value::Integer(number) => number.to_string(),
         rusqlite::types::Value::Text(text) => text,
         other => format!("{other:?}"),

@@ -53,6 +53,11 @@ impl Storage {
         Ok(space.f_bavail * space.f_frsize)
     }
 
+    /// Name of the block device that `dir` is on, if there is one.
+    pub fn block_device(dir: &Path) -> Result<Option<String>> {
+        Ok(Mount::of(dir)?.block_device())
+    }
+
     /// In one line.
     pub fn label(&self) -> String {
         format!(

@@ -61,7 +61,7 @@ impl Experiment {
             Experiment::JournalModes => journal_modes::plans(full).into(),
             Experiment::Dangers => dangers::prepare(dir, full)?,
             Experiment::Projectdb => projectdb::plans(full).into(),
-            Experiment::Dash => dash::plans(full).into(),
+            Experiment::Dash => dash::prepare(dir, full),
         })
     }
 

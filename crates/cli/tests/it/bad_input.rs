@@ -200,7 +200,7 @@ fn stamps_from_the_future() {
     let lab = Lab::with_a_and_b();
     lab.sql("A", "INSERT INTO note VALUES('from 2100')");
     // What a machine whose clock is years ahead would have noted.
-    lab.sql("A", "UPDATE synqlite_journal SET ms = 4102444800000");
+    lab.sql("A", "UPDATE synqlite_journal SET at = julianday('2100-01-01')");
     lab.json(&["fold", &lab.db("A")]);
     let skewed = ["ahead of this machine's clock", "--force"];
     refused(&lab, &["pull", &lab.db("B"), &lab.db("A")], &skewed);

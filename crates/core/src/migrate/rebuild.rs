@@ -28,8 +28,8 @@ pub(super) fn put_back(
     let (TableKind::Rowid, Some(rowid)) = (t.table.kind, &t.table.rowid_name) else {
         return Ok(());
     };
-    let windows = journal::read(conn, catalog)?;
-    let Some(window) = catalog.position_of_no(t.no).and_then(|i| windows.get(i)) else {
+    let windows = journal::read(conn, catalog)?.into_iter().map(Window::expanded);
+    let Some(window) = catalog.position_of_no(t.no).and_then(|i| windows.into_iter().nth(i)) else {
         return Ok(());
     };
     let mut were = state::places(conn, meta, t)?;
@@ -131,9 +131,7 @@ pub(super) fn unnoticed(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<W
         if known.contains(loc) {
             window.changed.insert(loc.clone(), changed(loc, written.clone()));
         } else {
-            let written = BTreeMap::new();
-            let born = Born { at: 0, since: 0, written, replaces: None };
-            window.born.insert(loc.clone(), born);
+            window.born.insert(loc.clone(), Born::at(0));
         }
     }
     for loc in known.difference(&there) {

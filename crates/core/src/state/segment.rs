@@ -53,6 +53,17 @@ impl Segment {
         Ok(found.filter(|s| rowid <= s.hi))
     }
 
+    /// Whether a segment spans any of the rowids `first..=last`.
+    pub fn any_within(conn: &Connection, t: &Tracked, first: i64, last: i64) -> Result<bool> {
+        let sql =
+            "SELECT hi FROM synqlite_segment WHERE tbl = ?1 AND lo <= ?2 ORDER BY lo DESC LIMIT 1";
+        let hi: Option<i64> = conn
+            .prepare_cached(sql)?
+            .query_row(params![t.no, last], |row| row.get(0))
+            .optional()?;
+        Ok(hi.is_some_and(|hi| hi >= first))
+    }
+
     /// The segment with birth `n` of `site`, and that row's rowid.
     pub fn of_birth(
         conn: &Connection,
@@ -138,6 +149,24 @@ impl Runs {
         self.bound = next.unwrap_or(i64::MAX);
         self.current = Some(Segment { lo: rowid, hi: rowid, site, first: n, hlc, position });
         Ok(true)
+    }
+
+    /// Adds the rows `lo..=hi`, births of `site` from number `n` on. No segment spans any of them.
+    pub fn add_all(
+        &mut self,
+        conn: &Connection,
+        t: &Tracked,
+        (lo, hi): (i64, i64),
+        birth: (u32, i64),
+        hlc: Hlc,
+        position: i64,
+    ) -> Result<()> {
+        if self.add(conn, t, lo, birth, hlc, position)?
+            && let Some(run) = &mut self.current
+        {
+            run.hi = hi;
+        }
+        Ok(())
     }
 
     /// Writes the run collected last.

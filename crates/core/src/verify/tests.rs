@@ -172,7 +172,7 @@ fn damage_is_found() {
             "PRAGMA writable_schema=ON; UPDATE sqlite_master SET sql = replace(sql, 'u UNIQUE', 'u UNIQUE CHECK(u < 4)') WHERE name = 'a'",
             "the database file: CHECK constraint failed in a",
         ),
-        ("INSERT INTO synqlite_journal(ev, a, ms) VALUES (11, 1, 0)", "kind 3"),
+        ("INSERT INTO synqlite_journal(ev, a, at) VALUES (11, 1, 0)", "kind 3"),
     ];
     let site = lived_in();
     for (damage, want) in cases {

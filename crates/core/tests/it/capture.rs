@@ -28,6 +28,108 @@ fn inserts_updates_and_deletes_of_a_rowid_table() {
     assert_eq!(a.rows("SELECT id FROM t ORDER BY 1"), ["1", "3", "4"]);
 }
 
+/// Rows that share an entry, or would have if the rules were other than they are.
+#[test]
+fn rows_appended_together_are_told_apart_from_those_that_were_there() {
+    let cases = [
+        // Nothing else happens.
+        "INSERT INTO t(x) VALUES(1),(2),(3)",
+        // The highest row goes, and its rowid is given again: by a new row.
+        "DELETE FROM t WHERE id=10; INSERT INTO t(x) VALUES(1),(2),(3)",
+        "INSERT INTO t(x) VALUES(1),(2),(3); DELETE FROM t WHERE id=13; INSERT INTO t(x) VALUES(4),(5)",
+        // Gaps below the highest row are filled once it is gone.
+        "DELETE FROM t WHERE id>2; INSERT INTO t(x) VALUES(1),(2),(3),(4),(5),(6),(7),(8),(9),(10)",
+        // Out of order, and far apart.
+        "INSERT INTO t VALUES(500,1),(40,2),(300,3),(600,4),(41,5),(700,6)",
+        "INSERT INTO t VALUES(500,1),(501,2); UPDATE t SET id=450 WHERE id=501; INSERT INTO t(x) VALUES(3),(4)",
+        "INSERT INTO t VALUES(500,1),(501,2); UPDATE t SET id=700 WHERE id=1; INSERT INTO t(x) VALUES(3),(4)",
+        // Touched afterwards.
+        "INSERT INTO t(x) VALUES(1),(2),(3); UPDATE t SET x=9 WHERE id=12; DELETE FROM t WHERE id=13",
+        "INSERT INTO t(x) VALUES(1),(2),(3); INSERT OR REPLACE INTO t VALUES(12,'new'),(2,'new'),(13,'new')",
+        "INSERT INTO t(x) VALUES(1),(2),(3) ; INSERT INTO t VALUES(12,0) ON CONFLICT(id) DO UPDATE SET x='up'",
+        // Undone.
+        "BEGIN; INSERT INTO t(x) VALUES(1),(2); SAVEPOINT s; INSERT INTO t(x) VALUES(3),(4); ROLLBACK TO s; \
+         INSERT INTO t(x) VALUES(5),(6); COMMIT",
+        "BEGIN; INSERT INTO t(x) VALUES(1),(2); DELETE FROM t WHERE id>10; INSERT INTO t(x) VALUES(5),(6); COMMIT",
+        // The highest row is displaced by one below it, and its rowid is given again.
+        "REPLACE INTO t VALUES(7,'d'),(NULL,1),(NULL,2),(NULL,3),(NULL,4)",
+        "UPDATE OR REPLACE t SET x='d' WHERE id=2; INSERT INTO t(x) VALUES(1),(2),(3),(4),(5),(6),(7)",
+        "INSERT INTO t(x) VALUES(1),(2),(3); REPLACE INTO t VALUES(3,3),(NULL,'d'),(NULL,4),(NULL,5)",
+        // Negative, and the largest of all.
+        "INSERT INTO t VALUES(-5,1),(-4,2),(9223372036854775807,3)",
+        "DELETE FROM t; INSERT INTO t VALUES(-5,1),(-4,2),(-3,3),(-1,4); DELETE FROM t WHERE id=-1; INSERT INTO t VALUES(-1,5)",
+    ];
+    for unique in ["", "UNIQUE"] {
+        let schema = format!(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, x {unique});
+             INSERT INTO t VALUES(1,'a'),(2,'b'),(5,'c'),(10,'d')"
+        );
+        for sql in cases {
+            let (_w, a, mut b) = replicates(&schema, &[sql], "SELECT * FROM t ORDER BY 1");
+            assert_eq!(a.replica.verify_full().unwrap(), Vec::<String>::new(), "{sql}");
+            b.replica.fold().unwrap();
+            assert_eq!(b.replica.verify_full().unwrap(), Vec::<String>::new(), "{sql}");
+        }
+    }
+}
+
+/// The same in a table whose rowids nobody sees, and among writes to another table.
+#[test]
+fn appended_rows_among_writes_to_other_tables() {
+    let schema = "CREATE TABLE t(k TEXT PRIMARY KEY, x); CREATE TABLE u(x);
+                  INSERT INTO t VALUES('a',1),('b',2); INSERT INTO u VALUES(1)";
+    let cases = [
+        "INSERT INTO t VALUES('c',3),('d',4); INSERT INTO u VALUES(2),(3); INSERT INTO t VALUES('e',5)",
+        "INSERT OR REPLACE INTO t VALUES('c',3),('a',4),('d',5),('c',6)",
+        "REPLACE INTO t VALUES('b',3),('e',4); DELETE FROM t WHERE k='a'; INSERT INTO t VALUES('a',7),('f',8)",
+        "INSERT INTO t VALUES('c',3),('d',4); UPDATE OR REPLACE t SET k='b' WHERE k='d'; INSERT INTO t VALUES('g',1),('h',2)",
+    ];
+    for sql in cases {
+        let (_w, a, _b) = replicates(schema, &[sql], "SELECT k,x FROM t ORDER BY 1");
+        assert_eq!(a.replica.verify().unwrap(), Vec::<String>::new(), "{sql}");
+    }
+}
+
+/// A first load needs no look at what REPLACE may displace; what comes after it does.
+#[test]
+fn replace_in_a_table_that_was_empty() {
+    for key in ["INTEGER PRIMARY KEY", "TEXT PRIMARY KEY"] {
+        let schema = format!("CREATE TABLE t(id {key}, u UNIQUE, x)");
+        let world = World::new();
+        let mut a = world.init("a", &schema);
+        let mut b = world.clone_site(&mut a, "b");
+        let guards = "SELECT count(*) FROM sqlite_master WHERE name LIKE 'synqlite_replace%'";
+        assert_eq!(a.row(guards), "0");
+        a.run("INSERT INTO t VALUES(1,1,1),(2,2,2); REPLACE INTO t VALUES(1,3,3),(4,2,4)");
+        settle(&mut a, &mut b);
+        assert_eq!(b.rows("SELECT * FROM t ORDER BY u"), ["4|2|4", "1|3|3"]);
+        assert_eq!((a.row(guards), b.row(guards)), ("1".into(), "1".into()));
+        b.run("REPLACE INTO t VALUES(4,3,5)");
+        settle(&mut a, &mut b);
+        for site in [&mut a, &mut b] {
+            assert_eq!(site.rows("SELECT * FROM t"), ["4|3|5"], "{key}");
+            assert_eq!(site.replica.verify_full().unwrap(), Vec::<String>::new());
+        }
+    }
+}
+
+/// Who wrote first keeps the number, though rows share an entry and the other synchronized first.
+#[test]
+fn rows_that_share_an_entry_have_the_time_of_their_write() {
+    let world = World::new();
+    let mut a = world.init("a", "CREATE TABLE t(id INTEGER PRIMARY KEY, x)");
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("INSERT INTO t(x) VALUES('first 1'),('first 2'),('first 3')");
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    b.run("INSERT INTO t(x) VALUES('later 1'),('later 2'),('later 3')");
+    b.replica.fold().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    settle(&mut a, &mut b);
+    let want = ["1|first 1", "2|first 2", "3|first 3", "4|later 1", "5|later 2", "6|later 3"];
+    assert_eq!(a.rows("SELECT * FROM t"), want);
+    assert_eq!(b.rows("SELECT * FROM t"), want);
+}
+
 #[test]
 fn a_table_without_any_key() {
     let schema = "CREATE TABLE log(ts, msg); INSERT INTO log VALUES(1,'a'),(1,'a'),(2,'b');";

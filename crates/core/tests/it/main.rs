@@ -4,6 +4,7 @@
 mod actions;
 mod capture;
 mod constrained;
+mod cost;
 mod counters;
 mod merge;
 mod migrate;

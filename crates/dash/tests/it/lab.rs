@@ -17,6 +17,8 @@ pub enum Op {
     SetLen(u64, u64),
     /// A synchronization of a file.
     Sync(u64, Sync),
+    /// A synchronization of a file that failed: what was written before may never reach the device.
+    SyncFailed(u64),
     /// A synchronization of the folder.
     SyncFolder,
     /// Two names get these files.
@@ -40,6 +42,8 @@ pub enum Fault {
     Error,
     /// This operation and all later ones are never done: the process is dead.
     Dead,
+    /// The file system cannot exchange names.
+    NoExchange,
 }
 
 #[derive(Debug, Default)]
@@ -171,7 +175,10 @@ impl Disk for Lab {
     }
 
     fn sync(&self, of: &Handle, how: Sync) -> io::Result<()> {
-        self.step(false)?;
+        if let Err(error) = self.step(false) {
+            self.note(Op::SyncFailed(of.identity));
+            return Err(error);
+        }
         self.note(Op::Sync(of.identity, how));
         if self.is_real() { Machine.sync(of, how) } else { Ok(()) }
     }
@@ -184,6 +191,9 @@ impl Disk for Lab {
 
     fn exchange(&self, a: &Path, b: &Path) -> io::Result<()> {
         self.step(false)?;
+        if matches!(self.state().fault, Some((_, Fault::NoExchange))) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         Machine.exchange(a, b)?;
         let number = |path| self.identity_at(path).map(|n| (name(path), n.unwrap_or_default()));
         self.note(Op::Exchange([number(a)?, number(b)?]));

@@ -1,5 +1,6 @@
 //! Behaviour of the file system, through SQLite, on real files. Each module is one promise.
 
+mod block;
 mod counts;
 mod crash;
 mod equal;

@@ -13,15 +13,17 @@ use std::process::Command;
 use std::sync::Arc;
 use synqlite_dash::{Found, Mode};
 
-fn run(program: &str, arguments: &[&str]) -> bool {
+/// Runs a program: whether it succeeds.
+pub fn run(program: &str, arguments: &[&str]) -> bool {
     Command::new(program).args(arguments).output().is_ok_and(|done| done.status.success())
 }
 
 /// A mounted image, unmounted in the end.
-struct Mounted(PathBuf);
+pub struct Mounted(pub PathBuf);
 
 impl Mounted {
-    fn new(image: &Path, at: &Path) -> Option<Mounted> {
+    /// Mounts an image in an empty folder, if that can be.
+    pub fn new(image: &Path, at: &Path) -> Option<Mounted> {
         let text = |path: &Path| path.to_string_lossy().into_owned();
         run("mount", &["-o", "loop", &text(image), &text(at)]).then(|| Mounted(at.to_owned()))
     }
@@ -33,7 +35,8 @@ impl Drop for Mounted {
     }
 }
 
-fn connect(folder: &Path, mode: Mode) -> rusqlite::Result<Connection> {
+/// Opens the database in a folder.
+pub fn connect(folder: &Path, mode: Mode) -> rusqlite::Result<Connection> {
     let path = folder.join("app.db");
     let uri = format!("file:{}?vfs=real&dash={mode}&dash_unsafe=1", path.display());
     let flags = OpenFlags::default() | OpenFlags::SQLITE_OPEN_URI;
@@ -42,7 +45,8 @@ fn connect(folder: &Path, mode: Mode) -> rusqlite::Result<Connection> {
     Ok(db)
 }
 
-fn counts(db: &Connection) -> Result<i64, String> {
+/// Which transaction a whole database holds.
+pub fn counts(db: &Connection) -> Result<i64, String> {
     let said: String =
         db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).map_err(|e| e.to_string())?;
     if said != "ok" {
@@ -55,7 +59,8 @@ fn counts(db: &Connection) -> Result<i64, String> {
 }
 
 const ROWS: i64 = 40;
-const SCHEMA: &str = "PRAGMA page_size = 4096; CREATE TABLE m(n INT); INSERT INTO m VALUES(0);
+/// A database that every transaction changes on many pages.
+pub const SCHEMA: &str = "PRAGMA page_size = 4096; CREATE TABLE m(n INT); INSERT INTO m VALUES(0);
     CREATE TABLE t(a INTEGER PRIMARY KEY, b INT, pad TEXT);
     WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40)
     INSERT INTO t SELECT i, 0, printf('%.*c', 1500, 'x') FROM n; UPDATE m SET n = 0; UPDATE m SET n = 0";

@@ -118,6 +118,27 @@ fn an_unknown_file_system_is_refused() {
 }
 
 #[test]
+fn a_file_system_that_cannot_exchange_names_is_refused() {
+    let (_folder, path) = database();
+    let lab = Lab::default();
+    synqlite_dash::register_as("unequal", Arc::new(lab.clone())).expect("registers");
+    lab.reset_real();
+    Connection::open(&path).expect("opens").execute_batch("CREATE TABLE t(a)").expect("a table");
+    lab.fail(Some((0, crate::lab::Fault::NoExchange)));
+    let flags = OpenFlags::default() | OpenFlags::SQLITE_OPEN_URI;
+    let uri = format!("file:{}?vfs=unequal", path.display());
+    let db = Connection::open_with_flags(uri, flags).expect("opens");
+    db.execute_batch("INSERT INTO t VALUES(1)").expect_err("is refused");
+    let why = text(&db, "PRAGMA dash").expect_err("a reason");
+    assert!(why.contains("cannot exchange") && why.contains("without vfs=dash"), "{why}");
+    assert_eq!(number(&db, "SELECT count(*) FROM t"), 0);
+    drop(db);
+    let stock = Connection::open(&path).expect("opens");
+    stock.execute_batch("INSERT INTO t VALUES(1)").expect("goes on without it");
+    assert_eq!(text(&stock, "PRAGMA integrity_check").as_deref(), Ok("ok"));
+}
+
+#[test]
 fn a_file_in_the_way_of_the_shadow_is_never_written_to() {
     let (folder, path) = database();
     let shadow = folder.path().join("app.db-shadow");

@@ -7,7 +7,9 @@
 //! folder; nothing else counts.
 //!
 //! On both, bytes are durable once their file was synchronized. Of other writes any subset may
-//! be there, in part too, by sectors of 512 bytes.
+//! be there, in part too, by sectors of 512 bytes. A synchronization that fails leaves what was
+//! written before it in doubt for good: the system takes it for written, and a later one that
+//! succeeds does not write it again.
 
 use crate::Random;
 use crate::lab::Op;
@@ -94,16 +96,16 @@ pub fn draw(
         Op::Sync(_, Sync::Names) => kind == Kind::Journal,
         _ => false,
     });
-    let certain = fence.map_or(0, |at| at + 1);
+    let settled = fence.map_or(0, |at| at + 1);
     let until = match random.below(3) {
-        0 => certain,
+        0 => settled,
         1 => ops.len(),
-        _ => certain + random.below(ops.len() + 1 - certain),
+        _ => settled + random.below(ops.len() + 1 - settled),
     };
     let any = random.chance(50);
     let name_kept: Vec<bool> = (0..ops.len())
         .map(|at| match kind {
-            Kind::Local if any => at < certain || random.chance(50),
+            Kind::Local if any => at < settled || random.chance(50),
             _ => at < until,
         })
         .collect();
@@ -126,17 +128,23 @@ pub fn draw(
             _ => {}
         }
     }
-    // From which operation on the bytes of a file are uncertain.
-    let mut safe: HashMap<u64, usize> = HashMap::new();
+    let mut certain = vec![false; ops.len()];
+    // Writes that the next synchronization of their file brings to the device.
+    let mut pending: HashMap<u64, Vec<usize>> = HashMap::new();
     for (at, op) in ops.iter().enumerate() {
+        let mut reached = |writes: &[usize]| writes.iter().for_each(|&at| certain[at] = true);
         match op {
+            Op::Write(file, ..) | Op::SetLen(file, _) => pending.entry(*file).or_default().push(at),
             Op::Sync(file, Sync::Bytes | Sync::Names) => {
-                safe.insert(*file, at);
+                reached(&pending.remove(file).unwrap_or_default());
             }
             Op::Sync(file, Sync::Hand)
                 if kind == Kind::Journal && last_name.is_some_and(|name| name > at) =>
             {
-                safe.insert(*file, at);
+                reached(pending.get(file).map_or(&[], |writes| writes));
+            }
+            Op::SyncFailed(file) => {
+                pending.remove(file);
             }
             _ => {}
         }
@@ -145,9 +153,8 @@ pub fn draw(
     let odd = random.below(ops.len().max(1));
     for (at, op) in ops.iter().enumerate() {
         let (Op::Write(file, ..) | Op::SetLen(file, _)) = op else { continue };
-        let certain = safe.get(file).is_some_and(|safe| at < *safe);
         let fate = match style {
-            _ if certain => Fate::Kept,
+            _ if certain[at] => Fate::Kept,
             0 => Fate::Kept,
             1 => Fate::Lost,
             2 if at == odd => Fate::Lost,
