@@ -33,9 +33,17 @@ campaign *ARGS:
     cargo build --release -p synqlite
     cargo run --release -p synqlite-testkit --features bundled --bin campaign -- {{ARGS}}
 
-# Feeds made-up bytes to the batch decoder; needs a nightly toolchain and cargo-fuzz.
-fuzz SECONDS="60":
-    cargo +nightly fuzz run batch_decode -- -max_total_time={{SECONDS}}
+# Feeds made-up bytes to each format's reader; needs a nightly toolchain and cargo-fuzz.
+fuzz SECONDS="60" *TARGETS="batch_decode store_log store_table store_manifest":
+    for target in {{TARGETS}}; do cargo +nightly fuzz run $target -- -max_total_time={{SECONDS}} || exit 1; done
+
+# The store's crash campaign: every file operation, every kind of crash.
+store-crashes STATES="50000":
+    CRASH_STATES={{STATES}} cargo test --release -p synqlite-lsm --test crash -- --nocapture promised
+
+# The store beside other stores: docs/benchmarks/kv.html; results go to FOLDER. About an hour.
+peers FOLDER *PARTS:
+    lab/peers/measure {{FOLDER}} {{PARTS}}
 
 # What a replica costs over plain SQLite, in processor time.
 cost ROWS="50000" ROUNDS="5":

@@ -71,7 +71,9 @@ pub enum Workloads {
 pub struct Common {
     /// Engines, in the order of their turns: plain, again (plain once more: the resolution),
     /// replica, replica:fold=transaction, replica:fold=CHANGES, replica:fold=MILLISECONDSms,
-    /// improved (same parameters), original, original:keys=scanned, store (kv only)
+    /// improved (same parameters), original, original:keys=scanned; for kv only: store, store:note
+    /// (as the ProjectDB note sets it), and in lab/peers leveldb, rocksdb, fjall, each also
+    /// with :alike (memtable, cache and filter as ours), redb, lmdb, sled
     #[arg(long, value_delimiter = ',', default_value = "plain,replica,again")]
     pub engines: Vec<Engine>,
     /// Rounds; each engine has one turn in each
@@ -317,9 +319,16 @@ pub struct KvArgs {
     /// Column of the values, from 0
     #[arg(long, default_value_t = 1, requires = "csv")]
     pub value_column: usize,
-    /// Operations a transaction, on SQLite
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    /// Operations a batch or transaction; 1: each by itself
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub transaction: u64,
+    /// Stores force each group to the device (SQLite: --set synchronous=full)
+    #[arg(long)]
+    pub sync: bool,
+    /// Instead of the seven tasks what they do not show, for stores only: missing keys, scans, two
+    /// threads, space, reopening; with --sync: one and two writers
+    #[arg(long)]
+    pub further: bool,
     #[command(flatten)]
     pub common: Common,
 }
@@ -332,7 +341,8 @@ impl KvArgs {
             }
             None => Source::Random { entries: self.entries, value: self.value },
         };
-        Kv { source, transaction: self.transaction }
+        let Self { transaction, sync, further, .. } = *self;
+        Kv { source, transaction, sync, further }
     }
 }
 
@@ -464,6 +474,9 @@ pub struct Select {
 pub struct Table {
     #[command(flatten)]
     pub select: Select,
+    /// Form ratios over this engine
+    #[arg(long, default_value = "plain")]
+    pub over: Engine,
     /// Print tables as Markdown
     #[arg(long)]
     pub markdown: bool,
@@ -473,6 +486,9 @@ pub struct Table {
 pub struct ReportArgs {
     #[command(flatten)]
     pub select: Select,
+    /// Form ratios over this engine
+    #[arg(long, default_value = "plain")]
+    pub over: Engine,
     /// The page to write
     #[arg(long, short, default_value = "report.html")]
     pub out: PathBuf,

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 
 /// Results that differ in engine and round only.
 pub struct Group<'a> {
+    /// Ratios are over this engine.
+    pub over: Engine,
     /// The results of each engine, in the order of their turns and rounds.
     pub engines: Vec<(Engine, Vec<&'a Record>)>,
 }
@@ -25,9 +27,9 @@ pub struct Row {
     pub rate: Summary,
     /// Microseconds of processor time an operation.
     pub processor: Summary,
-    /// Processor time over plain SQLite's, pair by pair.
+    /// Processor time over that of [`Group::over`], pair by pair.
     pub cost: Option<Summary>,
-    /// Wall time over plain SQLite's, pair by pair.
+    /// Wall time over it, pair by pair.
     pub slowdown: Option<Summary>,
     /// Calls of the file system a transaction.
     pub calls: Option<f64>,
@@ -39,18 +41,26 @@ pub struct Row {
     pub renames: Option<f64>,
 }
 
-/// Sorts results into groups, in order of appearance.
+/// Sorts results into groups, in order of appearance; ratios are over plain SQLite.
 pub fn group(records: &[Record]) -> Vec<Group<'_>> {
+    group_over(records, Engine::Plain)
+}
+
+/// The same with ratios over another engine.
+pub fn group_over(records: &[Record], over: Engine) -> Vec<Group<'_>> {
     let mut keys: Vec<String> = Vec::new();
     let mut groups: Vec<Group<'_>> = Vec::new();
     for record in records {
         let mut parts = record.parameters.comparable();
         // One program has one SQLite; a store that is none belongs beside it.
-        parts.retain(|(path, _)| path != "engine" && !path.starts_with("sqlite"));
+        let own = ["engine", "sqlite", "sqlite.", "store."];
+        parts.retain(|(path, _)| {
+            !own.iter().any(|o| path == o || o.ends_with('.') && path.starts_with(o))
+        });
         let key = format!("{} {parts:?}", record.name);
         let at = keys.iter().position(|k| *k == key).unwrap_or_else(|| {
             keys.push(key);
-            groups.push(Group { engines: Vec::new() });
+            groups.push(Group { over, engines: Vec::new() });
             groups.len() - 1
         });
         let engine = record.parameters.engine();
@@ -112,13 +122,13 @@ impl<'a> Group<'a> {
     /// One phase of one engine.
     pub fn row(&self, engine: Engine, phase: &str) -> Option<Row> {
         let ours = self.of(engine)?;
-        let theirs = self.of(Engine::Plain).filter(|_| engine != Engine::Plain);
+        let theirs = self.of(self.over).filter(|_| engine != self.over);
         let ratio = |of: &dyn Fn(&Phase) -> f64| {
             Summary::of_ratios(&values(ours, phase, of), &values(theirs?, phase, of))
         };
         let sum = |of: &dyn Fn(&Phase) -> f64| values(ours, phase, of).iter().sum::<f64>();
         let transactions = sum(&|p| p.transactions as f64).max(1.0);
-        let counted = engine != Engine::Store;
+        let counted = !matches!(engine, Engine::Store(_));
         Some(Row {
             phase: phase.to_owned(),
             engine,
@@ -154,7 +164,7 @@ impl<'a> Group<'a> {
         phases.iter().flat_map(each).collect()
     }
 
-    /// Median of each other figure by name and engine, with its ratio to plain SQLite's.
+    /// Median of each other figure by name and engine, with its ratio to that of the engine over which ratios are.
     pub fn facts(&self) -> BTreeMap<String, Vec<(Engine, f64, Option<f64>)>> {
         let mut facts: BTreeMap<String, Vec<(Engine, f64, Option<f64>)>> = BTreeMap::new();
         let median = |records: &[&Record], name: &str| {
@@ -166,10 +176,10 @@ impl<'a> Group<'a> {
         names.sort();
         names.dedup();
         for name in names {
-            let plain = self.of(Engine::Plain).and_then(|list| median(list, name));
+            let base = self.of(self.over).and_then(|list| median(list, name));
             for (engine, list) in &self.engines {
                 let Some(value) = median(list, name) else { continue };
-                let ratio = plain.filter(|p| *p > 0.0).map(|p| value / p);
+                let ratio = base.filter(|p| *p > 0.0).map(|p| value / p);
                 facts.entry(name.clone()).or_default().push((*engine, value, ratio));
             }
         }

@@ -112,6 +112,14 @@ pub enum Error {
     /// The key-value store.
     #[error(transparent)]
     Store(#[from] synqlite_lsm::Error),
+    /// Another key-value store.
+    #[error("{store}: {why}")]
+    Peer {
+        /// Its name.
+        store: &'static str,
+        /// What it says.
+        why: String,
+    },
     /// A number that does not fit a histogram.
     #[error("latency cannot be recorded: {0}")]
     Latency(String),
@@ -138,6 +146,11 @@ impl Error {
             similar: similar.map(|name| (*name).to_owned()),
             known: known.join(", "),
         }
+    }
+
+    /// What another store says.
+    pub fn peer<E: std::fmt::Display>(store: &'static str) -> impl Fn(E) -> Error {
+        move |e| Error::Peer { store, why: e.to_string() }
     }
 
     /// An error of a file or folder.

@@ -21,6 +21,11 @@ pub struct Plot {
     pub parameters: Vec<String>,
 }
 
+/// An engine in a sentence.
+fn sqlite(engine: Engine) -> String {
+    if engine == Engine::Plain { "plain SQLite".to_owned() } else { engine.to_string() }
+}
+
 fn names(group: &Group<'_>) -> Vec<String> {
     group.engines.iter().map(|(engine, _)| engine.to_string()).collect()
 }
@@ -56,7 +61,7 @@ pub fn plots(group: &Group<'_>) -> Result<Vec<Plot>> {
     };
     let cost = by_engine(group, |row| row.cost.map(|c| (c.median, c.interval)));
     if !cost.is_empty() {
-        let heading = format!("{title}: processor time over plain SQLite");
+        let heading = format!("{title}: processor time over {}", sqlite(group.over));
         add("cost by engine".into(), plot::bars(&heading, &names, &cost, Scale::Common(1.0))?);
     }
     let rate = by_engine(group, |row| Some((row.rate.median, row.rate.interval)));
@@ -161,7 +166,7 @@ fn html_table((header, lines): &Cells) -> String {
     };
     let mut html = format!(
         "<div class=scroll><table><thead><tr>{}</tr></thead><tbody>",
-        cells("th", &mut header.iter().copied())
+        cells("th", &mut header.iter().map(String::as_str))
     );
     for line in lines {
         let _ = write!(html, "<tr>{}</tr>", cells("td", &mut line.iter().map(String::as_str)));
@@ -173,7 +178,7 @@ fn html_table((header, lines): &Cells) -> String {
 fn summary(groups: &[Group<'_>]) -> String {
     let mut engines: Vec<Engine> = Vec::new();
     for (engine, _) in groups.iter().flat_map(|g| &g.engines) {
-        if *engine != Engine::Plain && !engines.contains(engine) {
+        if *engine != groups[0].over && !engines.contains(engine) {
             engines.push(*engine);
         }
     }
@@ -224,10 +229,20 @@ pub fn page(groups: &[Group<'_>], notes: &[String]) -> Result<String> {
          <h1>SynQLite benchmarks</h1>\n",
         plot::STYLE
     );
-    html += "<p>Processor time over plain SQLite's: the median of the ratios of each round, and its \
-             95&nbsp;% interval. 1 costs nothing more than plain SQLite; <em>again</em> is plain \
-             SQLite once more, so its distance from 1 is what this machine cannot tell apart. A \
-             question mark: too vague to conclude.</p>\n";
+    let over = groups.first().map_or(Engine::Plain, |group| group.over);
+    let again = if over == Engine::Plain {
+        "; <em>again</em> is plain SQLite once more, so its distance from 1 is what this machine \
+         cannot tell apart"
+    } else {
+        ""
+    };
+    let _ = writeln!(
+        html,
+        "<p>Processor time over that of {0}: the median of the ratios of each round, and its \
+         95&nbsp;% interval. 1 costs as much as {0}{again}. A question mark: too vague to \
+         conclude.</p>",
+        sqlite(over)
+    );
     html += &summary(groups);
     list(&mut html, "notes", notes);
     for group in groups {

@@ -5,6 +5,7 @@ use crate::engine::Engine;
 use crate::meter::{Meter, Outcome};
 use crate::params::{self, Settings, Site, Start, Storage};
 use crate::record::{Record, Sink};
+use crate::store;
 use crate::workload::Workload;
 use crate::{Error, Result};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -207,9 +208,10 @@ impl Bench {
             seed: plan.seed,
         };
         let mut meter = Meter::default();
-        if engine == Engine::Store {
-            let start = Start::detect(site, None, engine, workload, round, &plan.settings)?;
-            plan.workload.run_on_store(dir.path(), plan.seed, &mut meter)?;
+        if let Engine::Store(name) = engine {
+            let mut start = Start::detect(site, None, engine, workload, round, &plan.settings)?;
+            start.store(store::label(plan.workload.wish(name))?);
+            plan.workload.run_on_store(dir.path(), name, plan.seed, &mut meter)?;
             return Ok((start.finish(), meter.finish()));
         }
         let schema = plan.workload.schema();

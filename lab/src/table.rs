@@ -19,13 +19,13 @@ pub enum Style {
 const TERMINAL: &str = "     ──            ";
 
 /// A table of these rows, first column to the left, the others to the right.
-pub fn draw(style: Style, header: &[&str], rows: &[Vec<String>]) -> String {
+pub fn draw<S: AsRef<str>>(style: Style, header: &[S], rows: &[Vec<String>]) -> String {
     let mut table = Table::new();
     table.load_preset(match style {
         Style::Terminal => TERMINAL,
         Style::Markdown => presets::ASCII_MARKDOWN,
     });
-    table.set_header(header);
+    table.set_header(header.iter().map(S::as_ref));
     table.add_rows(rows);
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
@@ -74,21 +74,26 @@ pub fn interval(summary: &Option<Summary>) -> String {
     }
 }
 
+/// Columns of [`of_group`]; `{}` is the engine over which ratios are.
 const HEADER: [&str; 11] = [
     "phase",
     "engine",
     "operations/s",
     "difference",
     "µs processor/op",
-    "× plain, processor (95 %)",
+    "× {}, processor (95 %)",
     "quartiles",
-    "× plain, wall (95 %)",
+    "× {}, wall (95 %)",
     "file calls/txn",
     "syncs/txn",
     "KB written/txn",
 ];
 
-/// The table of a group: rate, difference to plain and ratio to plain, as the thesis's three, with
+fn header(columns: &[&str], over: Engine) -> Vec<String> {
+    columns.iter().map(|column| column.replace("{}", &over.to_string())).collect()
+}
+
+/// The table of a group: rate, difference and ratio to plain or another, as the thesis's three, with
 /// what stands behind them.
 pub fn of_group(group: &Group<'_>, style: Style) -> String {
     let (header, lines) = cells_of_group(group);
@@ -96,19 +101,19 @@ pub fn of_group(group: &Group<'_>, style: Style) -> String {
 }
 
 /// Header and lines of a table.
-pub type Cells = (Vec<&'static str>, Vec<Vec<String>>);
+pub type Cells = (Vec<String>, Vec<Vec<String>>);
 
 /// The cells of [`of_group`].
 pub fn cells_of_group(group: &Group<'_>) -> Cells {
     let rows = group.rows();
-    let plain_rate = |phase: &str| {
-        let found = rows.iter().find(|r| r.engine == Engine::Plain && r.phase == phase);
+    let their_rate = |phase: &str| {
+        let found = rows.iter().find(|r| r.engine == group.over && r.phase == phase);
         found.map(|r| r.rate.median)
     };
     let mut previous = String::new();
     let line = |row: &Row| {
-        let difference = match plain_rate(&row.phase) {
-            Some(rate) if row.engine != Engine::Plain => number(row.rate.median - rate),
+        let difference = match their_rate(&row.phase) {
+            Some(rate) if row.engine != group.over => number(row.rate.median - rate),
             _ => String::new(),
         };
         let quartiles = row.cost.map(|c| format!("{} to {}", number(c.lower), number(c.upper)));
@@ -128,7 +133,7 @@ pub fn cells_of_group(group: &Group<'_>) -> Cells {
             row.written_kb.map(number).unwrap_or_default(),
         ]
     };
-    (HEADER.to_vec(), rows.iter().map(line).collect())
+    (header(&HEADER, group.over), rows.iter().map(line).collect())
 }
 
 /// Draws cells; nothing if there are no lines.
@@ -150,7 +155,7 @@ pub fn cells_of_facts(group: &Group<'_>) -> Cells {
             lines.push(vec![name.clone(), engine.to_string(), number(value), ratio]);
         }
     }
-    (vec!["figure", "engine", "value", "× plain"], lines)
+    (header(&["figure", "engine", "value", "× {}"], group.over), lines)
 }
 
 /// Latencies of a group, in microseconds; empty if none were timed.
@@ -187,9 +192,9 @@ pub fn cells_of_latencies(group: &Group<'_>) -> Cells {
             ]);
         }
     }
-    let header =
+    let columns =
         ["latency, µs", "engine", "count", "mean", "p50", "p90", "p99", "p99.9", "maximum"];
-    (header.to_vec(), lines)
+    (header(&columns, group.over), lines)
 }
 
 /// What a transaction makes the device do; empty if nobody asked.
@@ -217,7 +222,7 @@ pub fn of_devices(group: &Group<'_>, style: Style) -> String {
         "p99.9",
         "maximum",
     ];
-    draw_some(style, (header, lines))
+    draw_some(style, (header.into_iter().map(str::to_owned).collect(), lines))
 }
 
 /// Whether any ratio of the group is too vague to conclude from, and how far plain SQLite is from
@@ -229,6 +234,7 @@ pub fn notes(group: &Group<'_>) -> Vec<String> {
         .iter()
         .filter(|r| r.engine == Engine::Again)
         .filter_map(|r| r.cost.map(|c| c.median))
+        .filter(|_| group.over == Engine::Plain)
         .collect();
     if !again.is_empty() {
         let (low, high) = again.iter().fold((f64::MAX, 0_f64), |(l, h), &v| (l.min(v), h.max(v)));
@@ -237,6 +243,11 @@ pub fn notes(group: &Group<'_>) -> Vec<String> {
             number(low),
             number(high)
         ));
+    }
+    for (engine, records) in &group.engines {
+        if let Some(label) = records.first().and_then(|r| r.parameters.store()) {
+            notes.push(format!("{engine}: {}, {}", label.version, label.settings));
+        }
     }
     if rows.iter().any(|r| r.cost.is_some_and(|c| c.is_vague())) {
         notes.push(

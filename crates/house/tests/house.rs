@@ -54,6 +54,7 @@ fn files() -> Vec<String> {
             let skipped = [
                 "target",
                 "lab/target",
+                "lab/peers/target",
                 "ext/target",
                 "fuzz/target",
                 "fuzz/corpus",
@@ -145,7 +146,8 @@ fn every_dependency_is_documented_and_every_documented_one_is_used() {
         .filter_map(|line| line.strip_prefix("| `")?.split_once('`').map(|(name, _)| name))
         .collect();
     let mut manifests = read("Cargo.toml");
-    let others = ["fuzz/Cargo.toml", "lab/Cargo.toml", "ext/Cargo.toml"].map(packages).concat();
+    let others = ["fuzz", "lab", "lab/peers", "ext"];
+    let others = others.map(|folder| packages(&format!("{folder}/Cargo.toml"))).concat();
     for package in packages("Cargo.toml").iter().chain(&others) {
         for dependency in dependencies(package).1 {
             let (of, known) = (name(package), documented.contains(&dependency));
@@ -161,8 +163,8 @@ fn every_dependency_is_documented_and_every_documented_one_is_used() {
 
 #[test]
 fn only_sources_and_documents_are_kept() {
-    let endings = [".rs", ".md", ".toml", ".py", ".snap", ".txt", ".png"];
-    let names = ["Cargo.lock", "LICENSE", "justfile", ".gitignore", "run"];
+    let endings = [".rs", ".cc", ".md", ".toml", ".py", ".snap", ".txt", ".png", ".html"];
+    let names = ["Cargo.lock", "LICENSE", "justfile", ".gitignore", "run", "measure"];
     for path in files() {
         let name = path.rsplit('/').next().unwrap_or_default();
         let known = names.contains(&name) || endings.iter().any(|ending| name.ends_with(ending));

@@ -6,6 +6,7 @@
 //! Bytes: see `docs/formats/lsm.md`, "Data block".
 
 use std::cmp::Ordering;
+use std::hint::black_box;
 use std::sync::Arc;
 
 use crate::codec::{Reader, hash, put_varint, shared_len};
@@ -182,18 +183,23 @@ impl Raw {
 /// A block laid out for reading: keys whole, and a byte of each key's hash, so that a lookup goes
 /// straight to its entry. Clones share the bytes.
 ///
-/// Entries (sequence, lengths of key and value, key, value); offset of each entry; tag of each
-/// entry; eight bytes that no one looks at.
+/// Entries (sequence, lengths of key and value, key, value), then the directory: groups of the tags
+/// of eight entries and their offsets, side by side in memory because they are read together.
 #[derive(Clone)]
 pub(crate) struct Block {
     bytes: Arc<[u8]>,
-    /// Where the offsets begin.
-    offsets: usize,
+    /// Where the directory begins.
+    directory: usize,
     len: usize,
 }
 
 const DELETED: u32 = u32::MAX;
 const HEAD: usize = 16;
+/// Entries of a group of the directory, and its bytes.
+const GROUP: usize = 8;
+const GROUP_BYTES: usize = GROUP + 4 * GROUP;
+/// Bytes that come from memory together.
+const LINE: usize = 64;
 /// With more entries than this, halving beats looking at every tag.
 const TAGS: usize = 256;
 
@@ -205,7 +211,8 @@ impl Raw {
     /// Lays out the entries.
     pub(crate) fn expand(&self) -> Result<Block, Malformed> {
         let mut out = Vec::with_capacity(self.end * 3 / 2 + 64);
-        let (mut tags, mut offsets) = (Vec::with_capacity(64), Vec::with_capacity(256));
+        let mut directory: Vec<[u8; GROUP_BYTES]> = Vec::with_capacity(8);
+        let mut len = 0;
         let mut r = Reader(&self.bytes[..self.end]);
         let mut last = 0..0;
         while !r.0.is_empty() {
@@ -223,15 +230,21 @@ impl Raw {
             out.extend_from_within(last.start..last.start + stored.shared);
             out.extend_from_slice(stored.suffix);
             last = start + HEAD..out.len();
-            tags.push(tag(hash(&out[last.clone()])));
+            let tag = tag(hash(&out[last.clone()]));
             out.extend_from_slice(stored.value.unwrap_or_default());
-            offsets.extend_from_slice(&(start as u32).to_le_bytes());
+            let place = len % GROUP;
+            if place == 0 {
+                directory.push([0; GROUP_BYTES]);
+            }
+            if let Some(group) = directory.last_mut() {
+                group[place] = tag;
+                group[GROUP + 4 * place..][..4].copy_from_slice(&(start as u32).to_le_bytes());
+            }
+            len += 1;
         }
-        let (len, start) = (tags.len(), out.len());
-        out.extend_from_slice(&offsets);
-        out.extend_from_slice(&tags);
-        out.extend_from_slice(&[0; 8]);
-        Ok(Block { bytes: out.into(), offsets: start, len })
+        let start = out.len();
+        out.extend_from_slice(directory.as_flattened());
+        Ok(Block { bytes: out.into(), directory: start, len })
     }
 }
 
@@ -252,8 +265,21 @@ impl Block {
         if i >= self.len {
             return None;
         }
-        let at = Reader(self.bytes.get(self.offsets + 4 * i..)?).u32()? as usize;
+        self.entry_of(self.group(i / GROUP)?, i % GROUP)
+    }
+
+    #[inline]
+    fn group(&self, i: usize) -> Option<&[u8; GROUP_BYTES]> {
+        self.bytes.get(self.directory + i * GROUP_BYTES..)?.first_chunk()
+    }
+
+    #[inline]
+    fn entry_of(&self, group: &[u8; GROUP_BYTES], place: usize) -> Option<Entry<'_>> {
+        let at = Reader(&group[GROUP + 4 * place..]).u32()? as usize;
         let mut r = Reader(self.bytes.get(at..)?);
+        // Where the value begins is known once the head is here. Asking for the next two lines of
+        // memory now lets all three come at the same time.
+        black_box((r.0.get(LINE).copied(), r.0.get(2 * LINE).copied()));
         let (seq, key, value) = (r.u64()?, r.u32()? as usize, r.u32()?);
         let key = r.take(key)?;
         let value = if value == DELETED { None } else { Some(r.take(value as usize)?) };
@@ -279,14 +305,15 @@ impl Block {
             return self.entry(self.before(key, seq)).filter(|e| e.key == key).map(|e| e.value);
         }
         let wanted = ONES * u64::from(tag(hash));
-        let tags = self.bytes.get(self.offsets + 4 * self.len..)?;
         // Eight tags at a time. A byte that equals the wanted one is marked, and now and then the
-        // byte after such a one: the key decides.
-        for i in (0..self.len).step_by(8) {
-            let different = tags.get(i..)?.first_chunk().map(|w| u64::from_le_bytes(*w))? ^ wanted;
+        // byte after such a one: the key decides. The last group's unused places lead to the first
+        // entry, which has another key or is the one that is looked for.
+        for i in 0..self.len.div_ceil(GROUP) {
+            let group = self.group(i)?;
+            let different = u64::from_le_bytes(*group.first_chunk()?) ^ wanted;
             let mut marked = different.wrapping_sub(ONES) & !different & (ONES << 7);
             while marked != 0 {
-                let found = self.entry(i + marked.trailing_zeros() as usize / 8);
+                let found = self.entry_of(group, marked.trailing_zeros() as usize / 8);
                 if let Some(e) = found.filter(|e| e.seq <= seq && e.key == key) {
                     return Some(e.value);
                 }

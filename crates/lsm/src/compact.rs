@@ -5,6 +5,10 @@
 //! merged among themselves meanwhile. A deeper level that outgrows its size hands one table after
 //! the other to the next. A table that overlaps nothing there is moved without being rewritten.
 //!
+//! A merge goes on part by part, each of a few tables of the lower level: what a part replaces is gone
+//! before the next one needs room. The upper tables stay until the end; until then they say the same
+//! as the new ones below them.
+//!
 //! Of each key only the newest version survives: readers keep the tables they read from, so no
 //! older version has a reader. A deletion survives until no deeper table can hold its key; what is
 //! dropped then is noted as forgotten, for those who follow the changes.
@@ -26,6 +30,10 @@ use crate::version::Version;
 const RATIO: f64 = 0.6;
 /// The same when nobody has written for a while.
 const IDLE_RATIO: f64 = 0.05;
+/// Tables of level 0 that are merged however large level 1 is: fewer than slow writers down.
+const MANY: usize = 18;
+/// Tables of the lower level that are merged at a time.
+const PART: usize = 4;
 /// How much larger each level may be than the one above.
 const GROWTH: u64 = 10;
 
@@ -53,6 +61,17 @@ impl Job {
         (first, tables().map(|t| &t.meta.last).max().cloned().unwrap_or_default())
     }
 
+    /// The parts in the order of their keys; at least one.
+    fn parts(&self) -> Vec<Part<'_>> {
+        let start = |i: usize| self.lower.get(i).map(|t| t.meta.first.as_slice());
+        let part = |i: usize| Part {
+            from: start(i).filter(|_| i > 0),
+            before: start(i + PART),
+            lower: &self.lower[i..self.lower.len().min(i + PART)],
+        };
+        (0..self.lower.len().max(1)).step_by(PART).map(part).collect()
+    }
+
     /// Whether the tables can change level as they are.
     fn movable(&self) -> bool {
         let mut sorted: Vec<_> = self.upper.iter().collect();
@@ -61,6 +80,13 @@ impl Job {
             && self.lower.is_empty()
             && sorted.windows(2).all(|w| w[0].meta.last < w[1].meta.first)
     }
+}
+
+/// The keys of a job from one on and before another, and the lower tables that hold them.
+struct Part<'a> {
+    from: Option<&'a [u8]>,
+    before: Option<&'a [u8]>,
+    lower: &'a [Arc<Table>],
 }
 
 /// Writes tables one after the other, each up to the table size.
@@ -173,7 +199,8 @@ impl Inner {
         let share = |a: u64, b: u64| a as f64 / (b.max(1)) as f64;
         let heavy = share(version.bytes(0), version.bytes(1))
             .max(share(version.entries(0), version.entries(1)));
-        if all.len() >= due && heavy >= RATIO || idle && !all.is_empty() && heavy >= IDLE_RATIO {
+        let ripe = all.len() >= due && heavy >= RATIO || all.len() >= due.max(MANY);
+        if ripe || idle && !all.is_empty() && heavy >= IDLE_RATIO {
             return Job::new(version, 0, all.to_vec(), 1);
         }
         if all.len() < due {
@@ -262,40 +289,42 @@ impl Inner {
         if job.movable() {
             let mut shape = lock(&self.shape);
             let tables: Vec<_> = job.upper.iter().map(|t| (job.to, t.clone())).collect();
-            let edit = self.edit_for(job, &shape_numbers(&shape));
+            let edit = leave(&shape, job.upper.iter());
             self.install(&mut shape, edit, tables, None)?;
             self.counters.moved.fetch_add(job.upper.len() as u64, Ordering::Relaxed);
             return Ok(());
         }
         if job.to == 1 {
-            let mut shape = lock(&self.shape);
-            shape.merging = Some(job.range());
+            lock(&self.shape).merging = Some(job.range());
         }
-        let merged = self.merge(job);
-        let mut shape = lock(&self.shape);
-        shape.merging = None;
-        let (tables, forgotten) = merged?;
-        self.counters.compacted_bytes.fetch_add(bytes(&tables), Ordering::Relaxed);
-        let edit = Edit { forgotten, ..self.edit_for(job, &shape_numbers(&shape)) };
-        tables.iter().for_each(|t| t.keep());
-        self.install(&mut shape, edit, tables.iter().map(|t| (job.to, t.clone())).collect(), None)?;
-        job.upper.iter().chain(&job.lower).for_each(|t| t.retire());
+        let done = job.parts().iter().try_for_each(|part| self.run_part(job, part));
+        lock(&self.shape).merging = None;
+        done?;
+        job.upper.iter().for_each(|t| t.retire());
         self.counters.compactions.since(start);
         Ok(())
     }
 
-    fn edit_for(&self, job: &Job, now: &Edit) -> Edit {
-        let removed = job.upper.iter().chain(&job.lower).map(|t| t.meta.number).collect();
-        Edit { removed, ..now.clone() }
+    fn run_part(&self, job: &Job, part: &Part<'_>) -> Result<()> {
+        let (tables, forgotten) = self.merge(job, part)?;
+        self.counters.compacted_bytes.fetch_add(bytes(&tables), Ordering::Relaxed);
+        let leaving = if part.before.is_none() { &job.upper[..] } else { &[] };
+        let mut shape = lock(&self.shape);
+        let edit = Edit { forgotten, ..leave(&shape, leaving.iter().chain(part.lower)) };
+        tables.iter().for_each(|t| t.keep());
+        self.install(&mut shape, edit, tables.iter().map(|t| (job.to, t.clone())).collect(), None)?;
+        part.lower.iter().for_each(|t| t.retire());
+        Ok(())
     }
 
     /// The merged tables, and the newest deletion that was dropped.
-    fn merge(&self, job: &Job) -> Result<(Vec<Arc<Table>>, u64)> {
+    fn merge(&self, job: &Job, part: &Part<'_>) -> Result<(Vec<Arc<Table>>, u64)> {
+        let from = part.from.map(|key| (key, u64::MAX));
         let run = |tables: Vec<Arc<Table>>| -> Result<Source> {
-            Ok(Source::Run(Box::new(RunSource::new(tables.into(), None, false, false, 0)?)))
+            Ok(Source::Run(Box::new(RunSource::new(tables.into(), from, false, false, 0)?)))
         };
         let mut sources = Vec::new();
-        let base = job.upper.iter().chain(&job.lower).map(|t| t.meta.base).min().unwrap_or(0);
+        let base = job.upper.iter().chain(part.lower).map(|t| t.meta.base).min().unwrap_or(0);
         if job.from == 0 {
             for table in &job.upper {
                 sources.push(run(vec![table.clone()])?);
@@ -303,8 +332,8 @@ impl Inner {
         } else {
             sources.push(run(job.upper.clone())?);
         }
-        if !job.lower.is_empty() {
-            sources.push(run(job.lower.clone())?);
+        if !part.lower.is_empty() {
+            sources.push(run(part.lower.to_vec())?);
         }
         let (first, last) = job.range();
         let version = self.state().version.clone();
@@ -325,6 +354,9 @@ impl Inner {
         let mut key: Option<Vec<u8>> = None;
         let mut forgotten = 0;
         while let Some(entry) = merge.entry() {
+            if part.before.is_some_and(|end| entry.key >= end) {
+                break;
+            }
             if key.as_deref() != Some(entry.key) {
                 let key = key.get_or_insert_default();
                 key.clear();
@@ -347,13 +379,46 @@ impl Inner {
     }
 }
 
-/// The numbers that an edit repeats unchanged.
-fn shape_numbers(shape: &Shape) -> Edit {
+/// The edit by which tables leave; its numbers are those of before.
+fn leave<'a>(shape: &Shape, tables: impl Iterator<Item = &'a Arc<Table>>) -> Edit {
     Edit {
         seq: shape.seq,
         log: shape.log,
         open: shape.open,
         forgotten: shape.forgotten,
+        removed: tables.map(|t| t.meta.number).collect(),
         ..Edit::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::Cache;
+    use crate::disk::Real;
+    use crate::table::Meta;
+
+    #[test]
+    fn parts_meet_and_hold_each_lower_table_once() {
+        let cache = Arc::new(Cache::new(0));
+        let table = |first: u8, last: u8| {
+            let meta = Meta { first: vec![first], last: vec![last], ..Meta::default() };
+            let dir = std::path::Path::new("none");
+            Arc::new(Table::new(dir, meta, Arc::new(Real), cache.clone(), false))
+        };
+        for n in 0..10 {
+            let lower: Vec<_> = (0..n).map(|i| table(10 * i, 10 * i + 5)).collect();
+            let job = Job { upper: vec![table(0, 255)], from: 0, lower, to: 1 };
+            let parts = job.parts();
+            assert_eq!(parts.len(), usize::from(n).div_ceil(PART).max(1));
+            assert_eq!((parts[0].from, parts[parts.len() - 1].before), (None, None));
+            for pair in parts.windows(2) {
+                assert!(pair[0].before.is_some() && pair[0].before == pair[1].from);
+                let (ends, starts) = (pair[0].lower.last(), pair[1].lower.first());
+                assert!(ends.is_some_and(|t| Some(t.meta.last.as_slice()) < pair[0].before));
+                assert_eq!(starts.map(|t| t.meta.first.as_slice()), pair[1].from);
+            }
+            assert_eq!(parts.iter().map(|p| p.lower.len()).sum::<usize>(), usize::from(n));
+        }
     }
 }

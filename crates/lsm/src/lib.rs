@@ -50,7 +50,8 @@
 //! share every force.
 //!
 //! The **memtable** (`memtable`) is a two-level B-tree over an arena: sorted arrays of slots that
-//! carry the first 16 bytes of their keys. All versions are kept, newest first. A full memtable is
+//! carry the first 16 bytes of their keys. All versions are kept, newest first; a hash table beside
+//! it says where each key's newest version is, so that point reads search nothing. A full memtable is
 //! sealed, a new log begins, and the flush thread writes the sealed one as a **table** (`table`,
 //! `block`, `bloom`): blocks of prefix-compressed entries with restart points, an index searched by
 //! halving, a Bloom filter, a footer, a checksum for each part. Tables never change.
@@ -58,7 +59,8 @@
 //! Tables live on levels. A flushed memtable lands on level 0, whose tables overlap; if it overlaps
 //! nothing on levels 0 and 1, as keys that arrive in order do, it lands on level 1 at once. **Compaction**
 //! (`compact`) merges level 0 into level 1 when it holds at least `tables_per_compaction` tables
-//! and 60 % as much as level 1 does, so a byte is rewritten less than twice; deeper levels
+//! and 60 % as much as level 1 does, so a byte is rewritten less than twice. It goes on part by part
+//! and gives back the room of each part before the next. Deeper levels
 //! take over what outgrows the one above, by moving tables where nothing overlaps. Deletions stay
 //! until no deeper table can hold their key. When flushes or compactions lag, writers pause 1 ms
 //! every 64 KiB, then wait; [`Stats`] counts both.
@@ -89,7 +91,8 @@
 //! it leaves out each kind of force in turn and must then find a loss. `CRASH_STATES=50000 cargo
 //! test --release -p synqlite-lsm --test crash` tries that many. `tests/damage.rs` flips bits of and
 //! cuts every file. `tests/kill.rs` kills processes. `tests/store.rs` compares with a `BTreeMap`,
-//! `tests/options.rs` shows what each option changes. The examples `seven` and `goals` measure.
+//! `tests/options.rs` shows what each option changes; `fuzz` feeds made-up logs, tables and manifests
+//! to the whole. The examples `seven` and `goals` measure; `lab/peers` measures beside other stores.
 //!
 //! # Limits
 //!

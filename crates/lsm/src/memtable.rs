@@ -1,4 +1,5 @@
-//! The newest writes, in memory and in order: a two-level B-tree over an arena.
+//! The newest writes, in memory and in order: a two-level B-tree over an arena, and beside it the
+//! place of each key's newest version by the key's hash, so that point reads search nothing.
 //!
 //! Leaves are short sorted arrays of slots; a slot holds the first 16 bytes of its key, so most
 //! comparisons touch no other memory, and a neighbour search is two binary searches in cache.
@@ -11,11 +12,11 @@ use std::cmp::Ordering;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use crate::codec::prefix;
+use crate::codec::{hash, prefix};
 use crate::log::Op;
 
 const LEAF: usize = 128;
-const HEAD: usize = 12;
+const HEAD: usize = 16;
 const DELETED: u32 = 1 << 31;
 /// What a change costs beyond its key and value, roughly.
 const OVERHEAD: usize = 48;
@@ -24,13 +25,66 @@ const OVERHEAD: usize = 48;
 struct Slot {
     prefix: [u64; 2],
     len: u32,
-    /// Offset of the entry in the arena: sequence, value length, key, value.
+    /// Offset of the entry in the arena: sequence, lengths of value and key, key, value.
     at: u32,
+}
+
+/// Where the newest version of each key is in the arena, by hash: places in a row are tried.
+#[derive(Default)]
+struct Newest {
+    /// Upper half of the key's hash, and the offset + 1; 0 where there is none.
+    places: Vec<u64>,
+    used: usize,
+}
+
+impl Newest {
+    /// Room for the entries that about `bytes` of arena hold.
+    fn new(bytes: usize) -> Newest {
+        let places = if bytes == 0 { 0 } else { (bytes / 128).next_power_of_two() };
+        Newest { places: vec![0; places], used: 0 }
+    }
+
+    /// The place of the key with this hash whose entry is `same`, or the free one for it. There
+    /// must be a free place.
+    fn find(&self, hash: u64, same: impl Fn(u32) -> bool) -> usize {
+        let (tag, mask) = (hash >> 32, self.places.len() - 1);
+        let mut i = tag as usize & mask;
+        loop {
+            let place = self.places[i];
+            if place == 0 || place >> 32 == tag && same(place as u32 - 1) {
+                return i;
+            }
+            i = (i + 1) & mask;
+        }
+    }
+
+    fn get(&self, hash: u64, same: impl Fn(u32) -> bool) -> Option<u32> {
+        if self.used == 0 {
+            return None;
+        }
+        (self.places[self.find(hash, same)] as u32).checked_sub(1)
+    }
+
+    fn set(&mut self, hash: u64, at: u32, same: impl Fn(u32) -> bool) {
+        if self.used * 5 >= self.places.len() * 4 {
+            let old = std::mem::take(&mut self.places);
+            self.places = vec![0; (old.len() * 2).max(16)];
+            for place in old.into_iter().filter(|place| *place != 0) {
+                let i = self.find(place, |_| false);
+                self.places[i] = place;
+            }
+        }
+        let i = self.find(hash, same);
+        self.used += usize::from(self.places[i] == 0);
+        self.places[i] = hash >> 32 << 32 | u64::from(at + 1);
+    }
 }
 
 #[derive(Default)]
 struct Tree {
     arena: Vec<u8>,
+    /// Absent in a memtable that is loaded only to be flushed: making it would delay opening.
+    newest: Option<Newest>,
     /// First slot of each leaf, and which leaf.
     root: Vec<(Slot, u32)>,
     leaves: Vec<Vec<Slot>>,
@@ -54,16 +108,22 @@ struct Target<'a> {
     seq: u64,
 }
 
+/// The entry at an offset of an arena.
+fn entry(arena: &[u8], at: u32) -> Entry<'_> {
+    let at = at as usize;
+    let head = &arena[at..at + HEAD];
+    let seq = head.first_chunk().map_or(0, |b| u64::from_le_bytes(*b));
+    let number = |at: usize| head[at..].first_chunk().map_or(0, |b| u32::from_le_bytes(*b));
+    let (tag, len) = (number(8), number(12));
+    let key = at + HEAD..at + HEAD + len as usize;
+    let value = key.end..key.end + (tag & !DELETED) as usize;
+    let value = (tag & DELETED == 0).then(|| &arena[value]);
+    Entry { key: &arena[key], seq, value }
+}
+
 impl Tree {
     fn entry(&self, slot: Slot) -> Entry<'_> {
-        let at = slot.at as usize;
-        let head = &self.arena[at..at + HEAD];
-        let seq = head.first_chunk().map_or(0, |b| u64::from_le_bytes(*b));
-        let tag = head[8..].first_chunk().map_or(0, |b| u32::from_le_bytes(*b));
-        let key = at + HEAD..at + HEAD + slot.len as usize;
-        let value = key.end..key.end + (tag & !DELETED) as usize;
-        let value = (tag & DELETED == 0).then(|| &self.arena[value]);
-        Entry { key: &self.arena[key], seq, value }
+        entry(&self.arena, slot.at)
     }
 
     #[inline]
@@ -109,7 +169,7 @@ impl Tree {
                 .is_none_or(|(next, _)| self.compare(next, target) == Ordering::Greater)
     }
 
-    /// Copies an entry to the arena.
+    /// Copies an entry to the arena, and notes it as its key's newest where that is kept.
     fn store(&mut self, seq: u64, op: Op<'_>) -> Slot {
         let at = self.arena.len() as u32;
         let value = op.value.unwrap_or_default();
@@ -117,8 +177,13 @@ impl Tree {
         self.arena.reserve(HEAD + op.key.len() + value.len());
         self.arena.extend_from_slice(&seq.to_le_bytes());
         self.arena.extend_from_slice(&tag.to_le_bytes());
+        self.arena.extend_from_slice(&(op.key.len() as u32).to_le_bytes());
         self.arena.extend_from_slice(op.key);
         self.arena.extend_from_slice(value);
+        let Tree { arena, newest, .. } = self;
+        if let Some(newest) = newest {
+            newest.set(hash(op.key), at, |other| entry(arena, other).key == op.key);
+        }
         Slot { prefix: prefix(op.key), len: op.key.len() as u32, at }
     }
 
@@ -182,11 +247,17 @@ impl Tree {
         self.leaves.push(right);
     }
 
-    fn get(&self, key: &[u8], seq: u64) -> Option<Entry<'_>> {
+    fn get(&self, key: &[u8], hash: u64, seq: u64) -> Option<Entry<'_>> {
+        if let Some(newest) = &self.newest {
+            let newest = newest.get(hash, |at| entry(&self.arena, at).key == key)?;
+            let newest = entry(&self.arena, newest);
+            if newest.seq <= seq {
+                return Some(newest);
+            }
+        }
         let target = Target { prefix: prefix(key), key, seq };
         let (leaf, place) = self.find(&target);
-        let slot = self.slot(leaf, place)?;
-        (slot.prefix == target.prefix).then(|| self.entry(slot)).filter(|e| e.key == key)
+        self.slot(leaf, place).map(|slot| self.entry(slot)).filter(|e| e.key == key)
     }
 
     /// The slot at a place, or the first of the next leaf.
@@ -211,7 +282,8 @@ pub(crate) struct Memtable {
 
 impl Memtable {
     pub(crate) fn new(log: u64, capacity: usize) -> Memtable {
-        let tree = Tree { arena: Vec::with_capacity(capacity), ..Tree::default() };
+        let arena = Vec::with_capacity(capacity);
+        let tree = Tree { arena, newest: Some(Newest::new(capacity)), ..Tree::default() };
         Memtable { log, size: AtomicUsize::new(0), tree: RwLock::new(tree) }
     }
 
@@ -256,12 +328,12 @@ impl Memtable {
     }
 
     /// Newest version of a key not after `seq`: `None` if the table has none, `Some(None)` if it
-    /// is a deletion.
-    pub(crate) fn get(&self, key: &[u8], seq: u64) -> Option<Option<Vec<u8>>> {
+    /// is a deletion. `hash` is the key's.
+    pub(crate) fn get(&self, key: &[u8], hash: u64, seq: u64) -> Option<Option<Vec<u8>>> {
         if self.is_empty() {
             return None;
         }
-        self.read().get(key, seq).map(|e| e.value.map(<[u8]>::to_vec))
+        self.read().get(key, hash, seq).map(|e| e.value.map(<[u8]>::to_vec))
     }
 
     /// Visits all entries in order; stops at the first error.
@@ -350,7 +422,8 @@ mod tests {
             for (i, (key, _)) in ops.iter().enumerate() {
                 let seq = i as u64 + 1;
                 let newest = model.range((key.clone(), u64::MAX - seq)..).next().map(|(_, v)| v.clone());
-                prop_assert_eq!(table.get(key, seq), newest);
+                prop_assert_eq!(table.get(key, hash(key), seq), newest.clone());
+                prop_assert_eq!(loaded.get(key, hash(key), seq), newest);
                 let mut after = Vec::new();
                 table.chunk(Some((key, seq)), 5, false, |e| after.push((e.key.to_vec(), u64::MAX - e.seq)));
                 let want: Vec<_> = model.range((key.clone(), u64::MAX - seq)..).take(5).map(|(k, _)| k.clone()).collect();

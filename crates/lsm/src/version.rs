@@ -59,11 +59,13 @@ impl Version {
     /// The one table of a sorted level that may hold a key.
     fn holder(&self, level: usize, key: &[u8]) -> Option<&Arc<Table>> {
         let wanted = prefix(key);
-        let first = self.lasts[level].partition_point(|last| *last < wanted);
+        let at = self.lasts[level].partition_point(|last| *last < wanted);
         // Tables whose last keys share the prefix are told apart by the keys themselves.
-        let table =
-            self.levels[level].get(first..)?.iter().find(|t| t.meta.last.as_slice() >= key)?;
-        (table.meta.first.as_slice() <= key).then_some(table)
+        let mut rest = self.levels[level][at..].iter().zip(&self.lasts[level][at..]);
+        let holds = |(t, last): &(&Arc<Table>, &[u64; 2])| {
+            **last != wanted || t.meta.last.as_slice() >= key
+        };
+        rest.find(holds).map(|(table, _)| table)
     }
 
     /// Bytes of a level.
@@ -93,12 +95,12 @@ pub(crate) struct State {
 impl State {
     /// The value of a key as of `seq`.
     pub(crate) fn get(&self, key: &[u8], seq: u64) -> Result<Option<Vec<u8>>> {
+        let hash = hash(key);
         for table in std::iter::once(&self.active).chain(&self.sealed) {
-            if let Some(found) = table.get(key, seq) {
+            if let Some(found) = table.get(key, hash, seq) {
                 return Ok(found);
             }
         }
-        let hash = hash(key);
         for table in self.version.levels[0].iter() {
             if table.meta.overlaps(key, key)
                 && let Some(found) = table.get(key, hash, seq)?

@@ -278,3 +278,68 @@ fn no_failed_operation_loses_what_was_promised() {
     }
     println!("{checked} states after failed operations recovered");
 }
+
+#[test]
+fn a_store_that_crashes_again_and_again_follows_the_model() {
+    for seed in 1..=60 {
+        let mut random = Random(seed);
+        let mut world = Sim::new();
+        let mut history = History { states: vec![(0, Model::new())], acknowledged: 0, synced: 0 };
+        for life in 0..12 {
+            let at = format!("seed {seed}, life {life}");
+            world.die_at(random.below(400) as u64);
+            let _ = attempt(&world, seed * 100 + life, 60, &mut history);
+            let crash = CRASHES[random.below(CRASHES.len())];
+            world = world.crash(crash, &mut random);
+            // A copy is looked at, so that the next life begins with what the crash left.
+            let copy = world.crash(Crash::Kill, &mut random);
+            let db = open(&copy, seed).unwrap_or_else(|e| panic!("{at}, {crash:?}: {e}"));
+            let killed = matches!(crash, Crash::Kill | Crash::TornKill);
+            let least = if killed { history.acknowledged } else { history.synced };
+            let sequence = db.sequence();
+            let found = history.states.iter().position(|(s, _)| *s == sequence);
+            let found = found.unwrap_or_else(|| panic!("{at}: {sequence} is within a batch"));
+            assert!(found >= least, "{at}, {crash:?}: {found} batches, {least} were promised");
+            same(&db, &history.states[found].1).unwrap_or_else(|e| panic!("{at}, {crash:?}: {e}"));
+            history.states.truncate(found + 1);
+            history.acknowledged = found;
+            history.synced = if killed { history.synced } else { found };
+        }
+    }
+}
+
+#[test]
+fn a_full_or_read_only_disk_is_named_and_loses_nothing() {
+    for kind in [ErrorKind::StorageFull, ErrorKind::ReadOnlyFilesystem] {
+        let sim = Sim::new();
+        let refused = |e: &Error| matches!(e, Error::Io { source, .. } if source.kind() == kind);
+        sim.refuse(Some(kind));
+        let error = open(&sim, 1).and_then(|db| db.put("key", "value")).unwrap_err();
+        assert!(refused(&error), "a new store: {error}");
+        sim.refuse(None);
+        let db = open(&sim, 1).unwrap();
+        db.put("key", "value").unwrap();
+        sim.refuse(Some(kind));
+        // What was allocated before is still used.
+        let mut written = 0;
+        let error = loop {
+            match db.put(format!("more{written}"), vec![1; 100]) {
+                Ok(()) => written += 1,
+                Err(e) => break e,
+            }
+            assert!(written < 10_000, "the disk takes nothing");
+        };
+        assert!(refused(&error) || matches!(error, Error::Halted { .. }), "{error}");
+        assert_eq!(db.get("key").unwrap(), Some(b"value".to_vec()), "reading goes on");
+        drop(db);
+        if let Err(e) = open(&sim, 1).and_then(|db| db.put("key", "other")) {
+            assert!(refused(&e), "{e}");
+        }
+        sim.refuse(None);
+        let db = open(&sim, 1).unwrap();
+        assert!(db.get("key").unwrap().is_some());
+        for i in 0..written {
+            assert!(db.get(format!("more{i}")).unwrap().is_some(), "more{i} of {written}");
+        }
+    }
+}

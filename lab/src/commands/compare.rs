@@ -102,7 +102,7 @@ fn implied(by: &[String]) -> Vec<String> {
             Some("") => all.extend(["sqlite.pragmas", "sqlite.triggers"].map(str::to_owned)),
             Some(".no_triggers") => all.push("sqlite.triggers".to_owned()),
             Some(pragma) => all.push(format!("sqlite{pragma}")),
-            None if name == "engine" => all.push("round.in_turn".to_owned()),
+            None if name == "engine" => all.extend(["round.in_turn", "store"].map(str::to_owned)),
             None => {}
         }
     }

@@ -10,7 +10,7 @@ use std::fs;
 
 pub fn page(args: &ReportArgs) -> Result<()> {
     let (records, notes) = show::select(&args.select)?;
-    let html = report::page(&compare::group(&records), &notes)?;
+    let html = report::page(&compare::group_over(&records, args.over), &notes)?;
     let mut file = fs::OpenOptions::new();
     let mut file =
         file.write(true).create_new(true).open(&args.out).map_err(Error::io(&args.out))?;

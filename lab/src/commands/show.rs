@@ -3,13 +3,14 @@
 use crate::Result;
 use crate::cli::{Select, Table};
 use crate::compare::{self, Group};
+use crate::engine::Engine;
 use crate::record::{self, Record};
 use crate::table::{self, Style};
 
 pub fn table(args: &Table) -> Result<()> {
     let (records, notes) = select(&args.select)?;
     notes.iter().for_each(|note| eprintln!("note: {note}"));
-    print(&records, args.markdown);
+    print_over(&records, args.over, args.markdown);
     Ok(())
 }
 
@@ -32,8 +33,12 @@ pub fn select(args: &Select) -> Result<(Vec<Record>, Vec<String>)> {
 
 /// Prints every group with its parameters.
 pub fn print(records: &[Record], markdown: bool) {
+    print_over(records, Engine::Plain, markdown);
+}
+
+fn print_over(records: &[Record], over: Engine, markdown: bool) {
     let style = if markdown { Style::Markdown } else { Style::Terminal };
-    let groups = compare::group(records);
+    let groups = compare::group_over(records, over);
     if groups.is_empty() {
         say!("no results");
     }

@@ -9,6 +9,7 @@ mod improved;
 mod original;
 mod replica;
 
+use crate::store::{self, Name};
 use crate::{Error, Result};
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
@@ -47,12 +48,12 @@ pub enum Engine {
     Improved(Fold),
     /// The thesis's triggers before it (its chapter 3).
     Original(Keys),
-    /// The log-structured store of `crates/lsm`, for key-value workloads.
-    Store,
+    /// A key-value store, for the workload `kv`.
+    Store(Name),
 }
 
 /// The names that [`Engine::from_str`] reads, without parameters.
-pub const NAMES: [&str; 6] = ["plain", "again", "replica", "improved", "original", "store"];
+const NAMES: [&str; 5] = ["plain", "again", "replica", "improved", "original"];
 
 impl fmt::Display for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -68,7 +69,7 @@ impl fmt::Display for Engine {
             Engine::Replica(when) => write!(f, "replica{}", fold(when)),
             Engine::Improved(when) => write!(f, "improved{}", fold(when)),
             Engine::Original(Keys::Indexed) => f.write_str("original"),
-            Engine::Store => f.write_str("store"),
+            Engine::Store(name) => f.write_str(name.text()),
             Engine::Original(Keys::Scanned) => f.write_str("original:keys=scanned"),
         }
     }
@@ -92,6 +93,9 @@ impl FromStr for Engine {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Engine> {
+        if let Some(store) = Name::read(text) {
+            return Ok(Engine::Store(store));
+        }
         let (name, parameter) = match text.split_once(':') {
             Some((name, parameter)) => (name, Some(parameter)),
             None => (text, None),
@@ -116,16 +120,17 @@ impl FromStr for Engine {
         match (name, parameter) {
             ("plain", None) => Ok(Engine::Plain),
             ("again", None) => Ok(Engine::Again),
-            ("store", None) => Ok(Engine::Store),
             ("replica", _) => Ok(Engine::Replica(fold()?)),
             ("improved", _) => Ok(Engine::Improved(fold()?)),
             ("original", None) => Ok(Engine::Original(Keys::Indexed)),
             ("original", Some("keys=scanned")) => Ok(Engine::Original(Keys::Scanned)),
             ("original", Some(_)) => Err(bad(&["keys=scanned"])),
-            ("plain" | "again" | "store", Some(_)) => {
-                Err(Error::Bad(format!("{name} has no parameters")))
+            ("plain" | "again", Some(_)) => Err(Error::Bad(format!("{name} has no parameters"))),
+            _ => {
+                let stores = store::NAMES.iter().map(|name| name.text());
+                let known: Vec<&str> = NAMES.into_iter().chain(stores).collect();
+                Err(Error::unknown("engine", text, &known))
             }
-            _ => Err(Error::unknown("engine", name, &NAMES)),
         }
     }
 }
@@ -147,7 +152,7 @@ impl Engine {
                 original::attach(conn, tables, keys)?;
                 (Fold::Never, None)
             }
-            Engine::Store => return Err(Error::Bad("the engine store is no SQLite".into())),
+            Engine::Store(_) => return Err(Error::Bad(format!("the engine {self} is no SQLite"))),
         };
         Ok(Attached { fold, folder, changes: 0, folded: Instant::now() })
     }
@@ -209,10 +214,14 @@ mod tests {
             "original",
             "original:keys=scanned",
             "store",
+            "store:note",
+            "leveldb:alike",
         ] {
             assert_eq!(text.parse::<Engine>().unwrap().to_string(), text);
         }
-        for text in ["plane", "replica:fold=often", "replica:x", "plain:fold=1", "original:x"] {
+        for text in
+            ["plane", "replica:fold=often", "replica:x", "plain:fold=1", "original:x", "store:x"]
+        {
             assert!(text.parse::<Engine>().is_err(), "{text}");
         }
     }

@@ -14,6 +14,7 @@ pub use storage::Storage;
 
 use crate::Result;
 use crate::engine::Engine;
+use crate::store::Label;
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -29,6 +30,9 @@ pub struct Parameters {
     asked: Settings,
     /// What SQLite says it is; absent where the engine is no SQLite.
     sqlite: Option<Sqlite>,
+    /// Which store it is and what it was told; absent where the engine is SQLite.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    store: Option<Label>,
     storage: Storage,
     machine: Machine,
     program: Program,
@@ -125,6 +129,7 @@ impl Start {
             round,
             asked: asked.clone(),
             sqlite: conn.map(Sqlite::detect).transpose()?,
+            store: None,
             storage: site.storage.clone(),
             machine: site.machine.clone(),
             program: Program::detect(),
@@ -135,6 +140,11 @@ impl Start {
             load_after: load,
         };
         Ok(Start { parameters })
+    }
+
+    /// Notes which store it is.
+    pub fn store(&mut self, label: Label) {
+        self.parameters.store = Some(label);
     }
 
     /// Completes them after the measurement.
@@ -174,6 +184,11 @@ impl Parameters {
     /// What the user asked SQLite to be.
     pub fn asked(&self) -> &Settings {
         &self.asked
+    }
+
+    /// Which store it is and what it was told; absent where the engine is SQLite.
+    pub fn store(&self) -> Option<&Label> {
+        self.store.as_ref()
     }
 
     /// The program that measured.

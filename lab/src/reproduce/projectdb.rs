@@ -5,8 +5,11 @@ use crate::compare::Group;
 use crate::engine::Engine;
 use crate::params::Settings;
 use crate::run::Plan;
+use crate::store::Name;
 use crate::table::{self, Style};
 use crate::workload::kv::{Kv, Source};
+
+const STORE: Engine = Engine::Store(Name::Ours);
 
 const TASKS: [&str; 7] = [
     "fill sequential",
@@ -33,8 +36,10 @@ pub fn plans(full: bool) -> Vec<Plan> {
         workload: Box::new(Kv {
             source: Source::Random { entries: *entries, value: 100 },
             transaction: 1,
+            sync: false,
+            further: false,
         }),
-        engines: vec![Engine::Plain, Engine::Store],
+        engines: vec![Engine::Plain, STORE],
         settings: Settings::default()
             .with("foreign_keys", "off")
             .with("synchronous", "normal")
@@ -65,15 +70,14 @@ pub fn report(groups: &[Group<'_>], style: Style) -> String {
             rows.push([vec![entries.to_string(), who.to_owned()], cells.collect()].concat());
         };
         line("ProjectDB, published", &|i| Some(published[i]));
-        line("store, here", &|i| time(group, Engine::Store, TASKS[i]));
+        line("store, here", &|i| time(group, STORE, TASKS[i]));
         line("plain SQLite, here", &|i| time(group, Engine::Plain, TASKS[i]));
     }
     let header = [&["entries", "µs an operation"][..], &TASKS[..]].concat();
     let text = table::draw(style, &header, &rows);
     let growth = |task: usize| {
         let (first, last) = (measured.first()?, measured.last()?);
-        let here =
-            time(last.2, Engine::Store, TASKS[task])? / time(first.2, Engine::Store, TASKS[task])?;
+        let here = time(last.2, STORE, TASKS[task])? / time(first.2, STORE, TASKS[task])?;
         Some((last.1[task] / first.1[task], here))
     };
     let mut claims = Claims::default();
@@ -100,9 +104,9 @@ pub fn report(groups: &[Group<'_>], style: Style) -> String {
             }),
         );
     }
-    let ordered = measured.last().and_then(|(_, _, g)| {
-        Some(time(g, Engine::Store, TASKS[0])? < time(g, Engine::Store, TASKS[1])?)
-    });
+    let ordered = measured
+        .last()
+        .and_then(|(_, _, g)| Some(time(g, STORE, TASKS[0])? < time(g, STORE, TASKS[1])?));
     claims.add("writes in random order cost more than in the order of the keys", ordered, "");
     let note = "ProjectDB itself is not run; the store is this project's. What does not agree \
                   are costs of ProjectDB that the store does not have: it walks its memtable on \

@@ -13,6 +13,7 @@ pub mod tpcc;
 
 use crate::database::Database;
 use crate::meter::Meter;
+use crate::store::{Name, Wish};
 use crate::{Error, Result};
 use serde_json::Value;
 use std::path::Path;
@@ -32,9 +33,14 @@ pub trait Workload {
     fn run(&self, database: &mut Database, seed: u64, meter: &mut Meter) -> Result<()>;
 
     /// Executes it on a key-value store in the empty folder `dir`.
-    fn run_on_store(&self, _dir: &Path, _seed: u64, _meter: &mut Meter) -> Result<()> {
-        let only = format!("{} needs SQL; the engine store executes kv only", self.name());
-        Err(Error::Bad(only))
+    fn run_on_store(&self, _dir: &Path, name: Name, _seed: u64, _meter: &mut Meter) -> Result<()> {
+        let (workload, name) = (self.name(), name.text());
+        Err(Error::Bad(format!("{workload} needs SQL; the engine {name} executes kv only")))
+    }
+
+    /// What it wants of a store.
+    fn wish(&self, name: Name) -> Wish {
+        Wish { name, sync: false }
     }
 
     /// Whether every engine executes the same statements; not if a run is limited by time.

@@ -23,6 +23,9 @@ fn unknown_names_bring_suggestions() {
         ("run micro --columns 1", "columns"),
         ("run kv --csv none.csv", "none.csv"),
         ("run micro --engines store --rounds 1 -q", "executes kv only"),
+        ("run kv --entries 9 --engines leveldb --rounds 1 -q", "not built into this program"),
+        ("run kv --entries 9 --engines leveldx --rounds 1 -q", "did you mean 'leveldb'"),
+        ("run kv --entries 9 --engines plain --rounds 1 -q --further", "for stores"),
         ("compare none.jsonl other.jsonl", "no results file none.jsonl"),
         ("table none.jsonl", "none.jsonl"),
     ] {

@@ -61,6 +61,27 @@ fn keys_and_values_come_from_a_csv_file_too() {
 }
 
 #[test]
+fn stores_are_measured_beyond_the_seven_tasks_and_over_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = "run kv --entries 200 --engines store,store:note --rounds 1 -q --further";
+    ok(dir.path(), &format!("{run} -o r"));
+    ok(dir.path(), &format!("{run} --sync -o s"));
+    let turn = &results(&dir.path().join("r"))[1]["result"];
+    let settings = turn["parameters"]["store"]["settings"].as_str().unwrap();
+    assert!(settings.contains("block_size: 2048"), "{settings}");
+    let facts = turn["outcome"]["facts"].as_object().unwrap();
+    for fact in
+        ["clean reopen, ms", "reopen after a kill, ms", "bytes to the device / bytes written"]
+    {
+        assert!(facts.contains_key(fact), "{fact}: {facts:?}");
+    }
+    let table = ok(dir.path(), "table r s --over store:note");
+    for text in ["× store:note", "read missing", "get and put, two threads", "put, two writers"] {
+        assert!(table.contains(text), "{text}: {table}");
+    }
+}
+
+#[test]
 fn a_report_needs_nothing_but_itself() {
     let dir = tempfile::tempdir().unwrap();
     ok(

@@ -157,6 +157,8 @@ struct World {
     dying: Option<(usize, usize, Vec<u8>)>,
     /// This operation fails, with this error.
     fail_at: Option<(u64, ErrorKind)>,
+    /// Every change is refused with this error.
+    refused: Option<ErrorKind>,
     skip: Option<Skip>,
 }
 
@@ -187,11 +189,17 @@ impl World {
         }
     }
 
+    /// An operation that changes something.
+    fn change(&mut self) -> io::Result<()> {
+        self.op()?;
+        self.refused.map_or(Ok(()), |kind| Err(kind.into()))
+    }
+
     fn write(&mut self, inode: usize, at: usize, bytes: &[u8]) -> io::Result<()> {
         if self.die_at == Some(self.ops) && self.dying.is_none() {
             self.dying = Some((inode, at, bytes.to_vec()));
         }
-        self.op()?;
+        self.change()?;
         self.inodes[inode].write(at, bytes);
         Ok(())
     }
@@ -205,7 +213,7 @@ impl World {
     }
 
     fn make(&mut self, path: &Path) -> io::Result<usize> {
-        self.op()?;
+        self.change()?;
         self.inodes.push(Inode::default());
         let inode = self.inodes.len() - 1;
         self.folder.insert(name(path), inode);
@@ -247,6 +255,11 @@ impl Sim {
     /// The given operation fails.
     pub fn fail_at(&self, op: u64, kind: ErrorKind) {
         self.0.lock().unwrap().fail_at = Some((op, kind));
+    }
+
+    /// Refuses every change from now on; `None` allows them again.
+    pub fn refuse(&self, kind: Option<ErrorKind>) {
+        self.0.lock().unwrap().refused = kind;
     }
 
     /// Leaves out a kind of force.
@@ -390,7 +403,7 @@ impl Disk for Sim {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut world = self.0.lock().unwrap();
-        world.op()?;
+        world.change()?;
         let inode = world.folder.remove(&name(from)).ok_or(ErrorKind::NotFound)?;
         world.folder.insert(name(to), inode);
         world.pending.push(Entry::Moved(name(from), name(to), inode));
@@ -399,7 +412,7 @@ impl Disk for Sim {
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut world = self.0.lock().unwrap();
-        world.op()?;
+        world.change()?;
         world.folder.remove(&name(path)).ok_or(ErrorKind::NotFound)?;
         world.pending.push(Entry::Gone(name(path)));
         Ok(())
