@@ -3,86 +3,66 @@
 //! Most rows of most merges are such: inserted elsewhere, never written since, in a table without
 //! foreign keys. If nothing waits here for a row or a key, they show what was inserted or collide
 //! with another row. So they are inserted at once, before the others are joined, as if an earlier
-//! merge had brought them; SQLite says if one collides, and then the second try treats all rows
-//! alike. Their states are segments, so what a row costs is one INSERT.
+//! merge had brought them; one of which SQLite says that it collides is joined with the others. Their
+//! states are segments, so what a row costs is one INSERT.
 
 use super::Merged;
 use super::apply::constraint;
 use super::join::{Matched, Place};
-use crate::Result;
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::schema::Identity;
 use crate::sqlvalue::Bind;
 use crate::state::{self, Name, RowState, Runs, Stored};
+use crate::{Error, Result};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
 use synqlite_wire::{Delta, Header, Rid, RowChange, SiteId, Value};
 
-/// Says of each row of `delta` whether it is such a row.
-pub(super) fn select(
-    conn: &Connection,
-    meta: &Meta,
-    catalog: &Catalog,
-    policies: &Policies,
-    tables: &[Option<Matched>],
-    delta: &Delta,
-) -> Result<Vec<bool>> {
-    let mut fresh = vec![false; delta.rows.len()];
-    if state::anyone_waits(conn)? || !policies.list("fire_on_merge").is_empty() {
-        return Ok(fresh);
-    }
-    for (table, matched) in tables.iter().enumerate() {
-        let Some(matched) = matched else { continue };
-        let Place::Here(position) = matched.place else { continue };
-        let Some(mut lane) = Lane::new(conn, &catalog.tables[position], matched)? else {
-            continue;
-        };
-        let of_table = |(_, change): &(_, &RowChange)| change.table as usize == table;
-        for (fresh, change) in fresh.iter_mut().zip(&delta.rows).filter(of_table) {
-            *fresh = lane.takes(conn, meta, change)?;
-        }
-    }
-    Ok(fresh)
-}
-
-/// Inserts the rows of `delta` that [`select`] chose.
+/// Inserts such rows of `delta`. Says of each row whether it is done.
 pub(super) fn insert(
     conn: &Connection,
     meta: &mut Meta,
     catalog: &Catalog,
+    policies: &Policies,
     tables: &[Option<Matched>],
     delta: &Delta,
-    fresh: &[bool],
     merged: &mut Merged,
-) -> Result<()> {
+) -> Result<Vec<bool>> {
+    let mut done = vec![false; delta.rows.len()];
+    if state::anyone_waits(conn)? || !policies.list("fire_on_merge").is_empty() {
+        return Ok(done);
+    }
     for (table, matched) in tables.iter().enumerate() {
         let Some(matched) = matched else { continue };
         let Place::Here(position) = matched.place else { continue };
-        let chosen =
-            |(change, fresh): &(&RowChange, &bool)| **fresh && change.table as usize == table;
-        let rows = || delta.rows.iter().zip(fresh).filter(chosen).map(|(change, _)| change);
         let t = &catalog.tables[position];
-        let Some(columns) = columns(t, matched).filter(|_| rows().next().is_some()) else {
-            continue;
-        };
+        let Some(mut lane) = Lane::new(conn, t, matched)? else { continue };
         let mut statement = conn.prepare(&t.insert_sql())?;
         let mut placed: Vec<(i64, &RowChange)> = Vec::new();
-        for change in rows() {
-            for (parameter, &at) in (1..).zip(&columns) {
+        for (done, change) in done.iter_mut().zip(&delta.rows) {
+            if change.table as usize != table || !lane.takes(conn, meta, change)? {
+                continue;
+            }
+            for (parameter, &at) in (1..).zip(&lane.columns) {
                 statement.raw_bind_parameter(parameter, Bind(value(change, at)))?;
             }
-            statement.raw_execute().map_err(|e| constraint(t, e.into()))?;
+            match statement.raw_execute().map_err(|e| constraint(t, e.into())) {
+                Ok(_) => {}
+                Err(Error::Constraint { .. }) => continue,
+                Err(error) => return Err(error),
+            }
             placed.push((conn.last_insert_rowid(), change));
             merged.columns += change.registers.len() as u64;
+            *done = true;
         }
         merged.inserted += placed.len() as u64;
         merged.rows += placed.len() as u64;
         placed.sort_by_key(|(rowid, _)| *rowid);
         save(conn, meta, t, &placed)?;
     }
-    Ok(())
+    Ok(done)
 }
 
 /// Where a column is in a change: position of the register, and of the value in its cell.
@@ -90,16 +70,6 @@ type At = (usize, usize);
 
 fn value(change: &RowChange, (register, place): At) -> &Value {
     &change.registers[register].cell.values[place]
-}
-
-/// Where the columns of a table are in changes; `None` if the sender has not all of them.
-fn columns(t: &Tracked, matched: &Matched) -> Option<Vec<At>> {
-    let groups = &t.table.groups;
-    let unit = |g| matched.units.iter().position(|unit| unit.exact == Some(g));
-    let at = |(c, column): (usize, &crate::schema::Column)| {
-        Some((unit(column.group)?, groups[column.group].columns.iter().position(|&x| x == c)?))
-    };
-    t.table.columns.iter().enumerate().map(at).collect()
 }
 
 /// A table of which such rows come.
@@ -123,7 +93,12 @@ impl Lane<'_> {
             && t.table.foreign_keys.is_empty()
             && !groups.iter().any(|group| group.counter)
             && matched.units.len() == groups.len();
-        let Some(columns) = columns(t, matched).filter(|_| simple) else { return Ok(None) };
+        let unit = |g| matched.units.iter().position(|unit| unit.exact == Some(g));
+        let at = |(c, column): (usize, &crate::schema::Column)| {
+            Some((unit(column.group)?, groups[column.group].columns.iter().position(|&x| x == c)?))
+        };
+        let columns: Option<Vec<At>> = t.table.columns.iter().enumerate().map(at).collect();
+        let Some(columns) = columns.filter(|_| simple) else { return Ok(None) };
         // Who has got another number than it asked for may want one that a new row takes.
         let sql = "SELECT 1 FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL \
                    AND loc IS NOT NULL";

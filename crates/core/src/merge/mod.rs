@@ -125,14 +125,13 @@ pub fn merge(
     for &site in delta.upto.0.keys() {
         meta.number(conn, site)?;
     }
-    let trusts = !state::any_conflict(conn)?;
-    let fresh = match trusts {
-        true => fresh::select(conn, meta, catalog, policies, &tables, delta)?,
-        false => vec![false; delta.rows.len()],
-    };
     let mut joined = Merged::default();
+    let fresh = match state::any_conflict(conn)? {
+        true => vec![false; delta.rows.len()],
+        false => fresh::insert(conn, meta, catalog, policies, &tables, delta, &mut joined)?,
+    };
     let mut rows: Vec<(usize, Joined)> = Vec::new();
-    for (change, _) in delta.rows.iter().zip(&fresh).filter(|(_, fresh)| !**fresh) {
+    for (change, _) in delta.rows.iter().zip(&fresh).filter(|(_, done)| !**done) {
         let Some(matched) = &tables[change.table as usize] else { continue };
         let Place::Here(position) = matched.place else {
             let t = matched.table(catalog);
@@ -145,18 +144,6 @@ pub fn merge(
     joined.rows += rows.len() as u64;
     let mut merged = show(conn, meta, |meta, judged| {
         let mut merged = joined.clone();
-        if !judged {
-            fresh::insert(conn, meta, catalog, &tables, delta, &fresh, &mut merged)?;
-        } else {
-            for (change, _) in delta.rows.iter().zip(&fresh).filter(|(_, fresh)| **fresh) {
-                let Some(matched) = &tables[change.table as usize] else { continue };
-                let Place::Here(position) = matched.place else { continue };
-                let news =
-                    join::join(conn, meta, catalog, matched, &delta.upto, change, &mut merged)?;
-                merged.rows += u64::from(news.is_some());
-                rows.extend(news.map(|news| (position, news)));
-            }
-        }
         if rows.is_empty() {
             return Ok(merged);
         }
