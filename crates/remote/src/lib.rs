@@ -1,48 +1,7 @@
-//! Where SynQLite changes go: another replica, a shared folder.
-//!
-//! Sites that never meet exchange objects: immutable, opaque, named bytes of two [`Kind`]s. A
-//! *batch* holds what changed on one site between two of its local positions. A *snapshot* holds
-//! everything a site knew at one position, so that a new clone need not replay history. Both are
-//! named by what they hold ([`ObjectName`]), so putting one twice is harmless.
-//!
-//! A [`Store`] keeps objects and promises little: list them, read them, put one if it is absent.
-//! Whatever keeps that promise passes [`conformance`]. [`Folder`] does it on a plain file system.
-//! No store looks inside an object; readers verify what they read, because a folder may be copied,
-//! synchronized or damaged by other programs.
-//!
-//! ```
-//! use synqlite_remote::{Folder, Kind, ObjectName, Put, Store};
-//! use synqlite_wire::Id;
-//!
-//! # fn main() -> synqlite_remote::Result<()> {
-//! # let dir = tempfile::tempdir().expect("a temporary folder");
-//! # let url = format!("file://{}/", dir.path().display());
-//! let store = Folder::from_url(&url)?; // file:///media/stick/team/
-//! let (database, site) = (Id([1; 16]), Id([2; 16]));
-//! let name = ObjectName::batch(database, site, 0, 17);
-//! assert_eq!(store.put_if_absent(&name, b"changes")?, Put::Created);
-//! assert_eq!(store.put_if_absent(&name, b"changes")?, Put::AlreadyThere);
-//! assert_eq!(store.list(database, Kind::Batch)?[0].name, name);
-//! assert_eq!(store.read(&name)?, b"changes");
-//! # Ok(())
-//! # }
-//! ```
+//! Where SynQLite changes go: another replica, or a place where sites that never meet exchange
+//! objects ([`synqlite_objects`]).
 
-pub mod conformance;
-mod error;
-mod files;
-mod folder;
-mod name;
-mod snapshot;
-mod store;
 pub mod sync;
-mod url;
 
-pub use error::{Error, Result};
-pub use folder::Folder;
-pub use name::{Kind, ObjectName};
-pub use snapshot::{
-    SnapshotHeader, fetch_snapshot, peek_snapshot, put_snapshot, read_snapshot, write_snapshot,
-};
-pub use store::{Entry, Put, Store, find_database, only_database};
 pub use sync::{Cloned, Outcome, Progress, Remote, Session, SyncError, Traffic, Waiting};
+pub use synqlite_objects::Error;

@@ -5,12 +5,12 @@
 
 use super::folder::fetch;
 use super::{Remote, Result, Session, SyncError};
-use crate::files::{Temp, folder_of, remove_leftovers, sync_dir};
-use crate::name::Kind;
-use crate::snapshot::peek_snapshot;
-use crate::store::{Put, Store, only_database};
 use std::path::{Path, PathBuf};
 use synqlite_core::{Direction, Replica};
+use synqlite_objects::Kind;
+use synqlite_objects::files::{Temp, folder_of, remove_leftovers, sync_dir};
+use synqlite_objects::peek_snapshot;
+use synqlite_objects::{Put, Store, only_database};
 use synqlite_wire::SiteId;
 
 /// A new replica.
@@ -93,5 +93,5 @@ fn fetch_newest(store: &dyn Store, to: &Path, session: &mut Session<'_>) -> Resu
             Err(e) => failure = Some(e),
         }
     }
-    Err(failure.unwrap_or(crate::Error::NoDatabase { place: store.place() }).into())
+    Err(failure.unwrap_or(synqlite_objects::Error::NoDatabase { place: store.place() }).into())
 }

@@ -1,7 +1,7 @@
 //! Why a synchronization failed, and what to do about it.
 
-use crate::name::ObjectName;
 use std::path::PathBuf;
+use synqlite_objects::ObjectName;
 use synqlite_wire::{BatchError, SiteId};
 
 /// A synchronization failed. The replica is as it was, the remote at most gained whole objects.
@@ -12,7 +12,7 @@ pub enum SyncError {
     Engine(#[from] synqlite_core::Error),
     /// The place of exchange refused.
     #[error(transparent)]
-    Store(#[from] crate::Error),
+    Store(#[from] synqlite_objects::Error),
     /// A batch that is needed cannot be read.
     #[error("cannot use the batch `{name}` of {place}: {source}")]
     Batch {

@@ -7,13 +7,13 @@
 
 use super::heads::{Heads, Known, Plan, Step};
 use super::{Outcome, Progress, Result, Session, SyncError, Traffic, refuse_restored};
-use crate::files::{Temp, folder_of, remove_leftovers};
-use crate::name::{Kind, ObjectName};
-use crate::snapshot::{SnapshotHeader, put_snapshot, read_snapshot};
-use crate::store::{Put, Store, find_database};
 use std::io::Read;
 use std::path::Path;
 use synqlite_core::Replica;
+use synqlite_objects::files::{Temp, folder_of, remove_leftovers};
+use synqlite_objects::{Kind, ObjectName};
+use synqlite_objects::{Put, Store, find_database};
+use synqlite_objects::{SnapshotHeader, put_snapshot, read_snapshot};
 use synqlite_wire::{BatchError, Delta, VersionVector, batch};
 
 /// A new snapshot is due when more batches than these came after the last one, or more bytes than
@@ -112,7 +112,8 @@ fn put_whole(mine: &mut Replica, store: &dyn Store, session: &mut Session<'_>) -
     let (seen, position) = (copy.seen()?, copy.position()?);
     let rows = u64::try_from(copy.count_rows()?).unwrap_or(0);
     drop(copy);
-    let file = std::fs::metadata(temp.path()).map_err(crate::Error::io("read", temp.path()))?;
+    let file =
+        std::fs::metadata(temp.path()).map_err(synqlite_objects::Error::io("read", temp.path()))?;
     let header = SnapshotHeader {
         database: mine.database(),
         site: mine.site(),
@@ -134,7 +135,7 @@ pub fn pull(
 ) -> Result<(Outcome, VersionVector)> {
     let database = mine.database();
     if !find_database(store, database)? {
-        return Err(crate::Error::NoDatabase { place: store.place() }.into());
+        return Err(synqlite_objects::Error::NoDatabase { place: store.place() }.into());
     }
     let seen = mine.seen()?;
     let mut heads = Heads::read(store, database, Known::Seen(&seen))?;
@@ -203,7 +204,7 @@ pub fn fetch(
     size: u64,
     to: &Path,
     session: &mut Session<'_>,
-) -> crate::Result<SnapshotHeader> {
+) -> synqlite_objects::Result<SnapshotHeader> {
     let progress = &mut *session.progress;
     read_snapshot(name, Watched { inner: store.open(name)?, done: 0, size, progress }, to)
 }

@@ -5,10 +5,10 @@
 //! the oldest may stop at the first that brings nothing new.
 
 use super::{Result, SyncError, Waiting};
-use crate::name::{Kind, ObjectName};
-use crate::snapshot::{SnapshotHeader, peek_snapshot};
-use crate::store::Store;
 use std::collections::{BTreeMap, BTreeSet};
+use synqlite_objects::Store;
+use synqlite_objects::{Kind, ObjectName};
+use synqlite_objects::{SnapshotHeader, peek_snapshot};
 use synqlite_wire::batch::{self, HEADER_PREFIX};
 use synqlite_wire::{BatchError, BatchHeader, DatabaseId, SiteId, VersionVector};
 
@@ -218,7 +218,7 @@ fn header(
     loop {
         let prefix = match store.read_prefix(name, want) {
             Ok(prefix) => prefix,
-            Err(crate::Error::NotFound { .. }) => return Ok(Err(Flaw::HalfWritten)),
+            Err(synqlite_objects::Error::NotFound { .. }) => return Ok(Err(Flaw::HalfWritten)),
             Err(e) => return Err(e.into()),
         };
         return Ok(match batch::decode_header(&prefix) {

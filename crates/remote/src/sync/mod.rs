@@ -13,12 +13,12 @@ mod replica;
 pub use clone::Cloned;
 pub use error::SyncError;
 
-use crate::Folder;
-use crate::store::Store;
 use std::path::PathBuf;
 use std::sync::Arc;
 use synqlite_core::merge::Merged;
 use synqlite_core::{Direction, Environment, Replica};
+use synqlite_objects::Folder;
+use synqlite_objects::Store;
 use synqlite_wire::{Delta, VersionVector};
 
 /// Result of synchronization.
@@ -162,7 +162,7 @@ impl Remote {
     /// A pull, then a push. A place to which nobody has pushed yet is no failure.
     pub fn sync(&self, mine: &mut Replica, session: &mut Session<'_>) -> Result<Outcome> {
         let mut outcome = match self.pull(mine, session) {
-            Err(SyncError::Store(crate::Error::NoDatabase { .. })) => Outcome::default(),
+            Err(SyncError::Store(synqlite_objects::Error::NoDatabase { .. })) => Outcome::default(),
             pulled => pulled?,
         };
         let pushed = self.push(mine, session)?;

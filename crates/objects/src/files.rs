@@ -19,10 +19,10 @@ const LEFTOVER: Duration = Duration::from_secs(24 * 60 * 60);
 const ABANDONED: Duration = Duration::from_secs(60);
 
 /// How a finished file gets its name: fails if the name is taken. [`fs::hard_link`], except in tests.
-pub(crate) type Link = fn(&Path, &Path) -> io::Result<()>;
+pub type Link = fn(&Path, &Path) -> io::Result<()>;
 
 /// A file under a temporary name, removed unless it is published.
-pub(crate) struct Temp {
+pub struct Temp {
     path: PathBuf,
     file: File,
     named: bool,
@@ -30,7 +30,7 @@ pub(crate) struct Temp {
 
 impl Temp {
     /// In the folder `dir`, which must exist.
-    pub(crate) fn within(dir: &Path) -> Result<Temp> {
+    pub fn within(dir: &Path) -> Result<Temp> {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         loop {
             let n = COUNTER.fetch_add(1, Ordering::Relaxed);
@@ -45,15 +45,17 @@ impl Temp {
     }
 
     /// In the folder of the file `target`.
-    pub(crate) fn beside(target: &Path) -> Result<Temp> {
+    pub fn beside(target: &Path) -> Result<Temp> {
         Temp::within(folder_of(target))
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Where it is for now.
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
-    pub(crate) fn file(&mut self) -> &mut File {
+    /// Its content, to be written.
+    pub fn file(&mut self) -> &mut File {
         &mut self.file
     }
 
@@ -62,7 +64,7 @@ impl Temp {
     }
 
     /// Syncs it and gives it the name `target`, in place of a file that may be there.
-    pub(crate) fn replace(self, target: &Path) -> Result<()> {
+    pub fn replace(self, target: &Path) -> Result<()> {
         self.sync()?;
         self.rename(target)
     }
@@ -78,7 +80,7 @@ impl Temp {
     /// Without hard links (exFAT, many network shares) an empty file takes the name first, and a
     /// rename fills it. A writer that dies in between leaves the empty file: it is no object, and
     /// the next writer fills it once it is surely abandoned.
-    pub(crate) fn publish(self, target: &Path, link: Link) -> Result<Put> {
+    pub fn publish(self, target: &Path, link: Link) -> Result<Put> {
         self.sync()?;
         match link(&self.path, target) {
             Ok(()) => return Ok(Put::Created),
@@ -111,7 +113,7 @@ impl Drop for Temp {
 }
 
 /// The folder that holds `path`; that of a bare name is the current one.
-pub(crate) fn folder_of(path: &Path) -> &Path {
+pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
@@ -122,7 +124,7 @@ fn older(file: &fs::Metadata, age: Duration) -> bool {
 
 /// Removes temporary files that a dead writer left in `dir`. Failures are not the caller's: the
 /// files may belong to another user, or another writer may be removing them too.
-pub(crate) fn remove_leftovers(dir: &Path) {
+pub fn remove_leftovers(dir: &Path) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(TEMP));
         if ours && entry.metadata().is_ok_and(|file| file.is_file() && older(&file, LEFTOVER)) {
@@ -132,7 +134,7 @@ pub(crate) fn remove_leftovers(dir: &Path) {
 }
 
 /// Makes the names in `dir` durable, where the system can.
-pub(crate) fn sync_dir(dir: &Path) -> Result<()> {
+pub fn sync_dir(dir: &Path) -> Result<()> {
     if !cfg!(unix) {
         return Ok(());
     }
@@ -146,13 +148,15 @@ pub(crate) fn sync_dir(dir: &Path) -> Result<()> {
 }
 
 /// Which side of a copy failed.
-pub(crate) enum CopyError {
+pub enum CopyError {
+    /// The source failed.
     Read(io::Error),
+    /// The target failed.
     Write(io::Error),
 }
 
 /// Copies until the source ends, or until more than `limit` bytes are there. Returns their number.
-pub(crate) fn copy(
+pub fn copy(
     from: &mut impl Read,
     to: &mut impl Write,
     limit: u64,

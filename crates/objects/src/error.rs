@@ -121,7 +121,7 @@ fn list(databases: &[DatabaseId]) -> String {
 
 impl Error {
     /// For `map_err`: the operating system refused `doing` on `path`.
-    pub(crate) fn io(doing: &'static str, path: &Path) -> impl Fn(io::Error) -> Error {
+    pub fn io(doing: &'static str, path: &Path) -> impl Fn(io::Error) -> Error {
         move |source| Error::Io { doing, path: path.to_owned(), source }
     }
 }
