@@ -12,7 +12,7 @@ use crate::disk::Sync;
 use crate::error::{Context, Error, Result};
 use crate::image::{self, Header, Image, MARKED};
 use crate::mode::Evidence;
-use crate::pair::{self, Pair, wrote};
+use crate::pair::{self, Left, Pair, wrote};
 use crate::paper;
 use crate::ranges::Ranges;
 use crate::registry::{Durable, State};
@@ -46,6 +46,8 @@ pub(crate) struct Transaction {
     /// What the current file says; known since the shadow is ready.
     ready: Option<Ready>,
     prepared: bool,
+    /// What the prepared version says of itself, where that alone decides.
+    image: Option<Image>,
     /// Whether the prepared version is on the device.
     synced: bool,
 }
@@ -93,6 +95,7 @@ impl Transaction {
             before: size,
             ready: None,
             prepared: false,
+            image: None,
             synced: false,
         }
     }
@@ -181,14 +184,17 @@ impl Transaction {
         if self.ready.is_none() {
             paper::settle_names(pair)?;
             let mut durable = pair.durable()?;
-            let (base, first) = pair.ready(&mut durable)?;
+            let (base, first) = match pair.still_ready(&durable)? {
+                Some(base) => (base, false),
+                None => pair.ready(&mut durable)?,
+            };
             let id = image::number(&pair::new_id()?);
             let (poisoned, updated, ids) = (false, false, [base.id(), id]);
             self.ready = Some(Ready { base, durable, first, ids, poisoned, updated });
         }
         let ready = self.ready.as_mut().ok_or(Error::Busy)?;
         if !ready.poisoned && pair.mode.is_safe() {
-            image::mark(pair.disk.as_ref(), pair.shadow())?;
+            image::mark(pair.disk.as_ref(), pair.shadow(), image::head(pair.shadow())?)?;
             ready.poisoned = true;
         }
         Ok(ready)
@@ -255,7 +261,9 @@ impl Transaction {
         disk.write(pair.shadow(), 0, &header[..MARKED])
             .writing("writing the header of the shadow")?;
         if !updates_version {
-            image::write_trailer(disk, pair.shadow(), &trailer)?;
+            let length = image::write_trailer(disk, pair.shadow(), &trailer)?;
+            let alone = trailer.commits_with.is_empty();
+            self.image = alone.then(|| Image::of(length, &header, Some(trailer.clone())));
         }
         self.prepared = true;
         self.size = size;
@@ -279,7 +287,8 @@ impl Transaction {
     fn write_pages(&self, pair: &Pair, here: &Ranges) -> Result<[u8; 32]> {
         const AT_ONCE: u64 = 64 << 10;
         let mut hasher = blake3::Hasher::new();
-        let mut buffer = vec![0; AT_ONCE as usize];
+        let longest = here.iter().map(|(start, end)| end - start).max().unwrap_or(0);
+        let mut buffer = vec![0; longest.min(AT_ONCE) as usize];
         for (start, end) in here.iter() {
             let mut at = start;
             while at < end {
@@ -304,6 +313,7 @@ impl Transaction {
     /// is part of a commit of several files, which the removal of the super-journal has decided.
     pub(crate) fn exchange(&mut self, pair: &mut Pair, alone: bool) -> Result<()> {
         let old = pair.current;
+        pair.left = None;
         pair.publish(true, false)?;
         let done = pair.exchange_names().and_then(|()| self.conclude(pair));
         if done.is_err() && alone {
@@ -343,15 +353,24 @@ impl Transaction {
             ready.durable.state = State::Open;
             // It is durable by its name. Without label or registry the shadow is made anew.
             let _ = image::write_trailer(pair.disk.as_ref(), pair.shadow(), &label)
-                .and_then(|()| pair.register(&ready.durable, self.synced));
+                .and_then(|_| pair.register(&ready.durable, self.synced));
         } else if pair.mode.evidence() == Evidence::Version {
             paper::reset_version(pair, pair.shadow())?;
             if self.synced {
                 pair.sync_shadow(Sync::Bytes, "making a Version Reset durable")?;
             }
         }
+        let version = match (self.ready.take(), self.image.take()) {
+            (Some(ready), Some(image)) if !ready.first && image.version().is_some() => {
+                let version = image.id();
+                let Ready { durable, base, .. } = ready;
+                pair.left = Some(Left { durable, current: image, shadow: base });
+                version
+            }
+            _ => 0,
+        };
         // It is done. If this cannot be written, the next to look finds that out by itself.
-        let _ = pair.publish(false, false);
+        let _ = pair.publish_version(version);
         Ok(())
     }
 
@@ -374,6 +393,11 @@ impl Transaction {
         let version = base.version().unwrap_or(1);
         let stale = pair.live()?.stale;
         pair.restore(base, version, &touched.clipped(base.size), false)?;
+        if pair.mode.evidence() == Evidence::Checksum {
+            // The device may have the trailer of this version, and the next one to write here may
+            // spoil pages that its checksum does not cover.
+            pair.sync_shadow(Sync::Bytes, "making a rollback durable")?;
+        }
         pair.publish(false, stale)
     }
 }

@@ -9,6 +9,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::UNIX_EPOCH;
 
 /// An open file and what tells it from others whatever its name becomes.
@@ -152,10 +153,13 @@ impl Disk for Machine {
     }
 
     fn boot(&self) -> [u8; 16] {
-        let id = fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        let mut out = [0; 16];
-        out.copy_from_slice(&blake3::hash(&id).as_bytes()[..16]);
-        out
+        static BOOT: OnceLock<[u8; 16]> = OnceLock::new();
+        *BOOT.get_or_init(|| {
+            let id = fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+            let mut out = [0; 16];
+            out.copy_from_slice(&blake3::hash(&id).as_bytes()[..16]);
+            out
+        })
     }
 }
 

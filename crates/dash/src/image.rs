@@ -72,6 +72,8 @@ pub(crate) struct Image {
     pub trailer: Option<Trailer>,
     /// A checksum of the header: what tells a file without a version from what it was before.
     pub mark: u64,
+    /// Its first bytes, as far as a mark reaches; zeros where there are none.
+    pub head: [u8; MARKED],
 }
 
 impl Image {
@@ -80,13 +82,21 @@ impl Image {
         let length = length_of(file)?;
         let mut bytes = [0; 100];
         let got = read_up_to(file, &mut bytes, 0).reading("reading a database header")?;
-        let header = Header::parse(&bytes[..got]);
-        let mark = number(blake3::hash(&bytes[..got]).as_bytes());
         let trailer = read_trailer(file, length)?.filter(|trailer| &trailer.pair == pair);
+        Ok(Image::of(length, &bytes[..got], trailer))
+    }
+
+    /// A file of this length that begins with `bytes`, at most 100, and has this trailer.
+    pub(crate) fn of(length: u64, bytes: &[u8], trailer: Option<Trailer>) -> Image {
+        let header = Header::parse(bytes);
+        let mark = number(blake3::hash(bytes).as_bytes());
         let by_trailer = trailer.as_ref().map(|trailer| trailer.size);
         let by_header = header.and_then(|header| header.size);
         let size = by_header.or(by_trailer).unwrap_or(length).min(length);
-        Ok(Image { length, size, header, trailer, mark })
+        let mut head = [0; MARKED];
+        let known = bytes.len().min(MARKED);
+        head[..known].copy_from_slice(&bytes[..known]);
+        Image { length, size, header, trailer, mark, head }
     }
 
     /// The version of the file, if nobody else wrote to it since.
@@ -154,15 +164,16 @@ pub(crate) fn length_for(size: u64, length: u64) -> u64 {
     }
 }
 
-/// Puts a trailer at the end of a file and gives the file its length.
-pub(crate) fn write_trailer(disk: &dyn Disk, file: &Handle, trailer: &Trailer) -> Result<()> {
+/// Puts a trailer at the end of a file and gives the file its length: which.
+pub(crate) fn write_trailer(disk: &dyn Disk, file: &Handle, trailer: &Trailer) -> Result<u64> {
     let now = length_of(file)?;
     let length = length_for(trailer.size, now);
     if length < now {
         disk.set_len(file, length)
             .when("shortening a file", libsqlite3_sys::SQLITE_IOERR_TRUNCATE)?;
     }
-    disk.write(file, length - trailer::LENGTH, &trailer.encode()).writing("writing a trailer")
+    disk.write(file, length - trailer::LENGTH, &trailer.encode()).writing("writing a trailer")?;
+    Ok(length)
 }
 
 /// A trailer for a file that equals a database of which no transaction is remembered, without a
@@ -173,10 +184,16 @@ pub(crate) fn label(pair: [u8; 16], version: u64, size: u64, counter: u32) -> Tr
     Trailer { pair, version, id: 0, after: 0, size, counter, wrote, here, pages, commits_with }
 }
 
-/// Marks a file as being written, until somebody writes its first [`MARKED`] bytes.
-pub(crate) fn mark(disk: &dyn Disk, file: &Handle) -> Result<()> {
+/// The first bytes of the shadow.
+pub(crate) fn head(shadow: &Handle) -> Result<[u8; MARKED]> {
     let mut head = [0; MARKED];
-    read_up_to(file, &mut head, 0).reading("reading the header of the shadow")?;
+    read_up_to(shadow, &mut head, 0).reading("reading the header of the shadow")?;
+    Ok(head)
+}
+
+/// Marks a file that begins with `head` as being written, until somebody writes its first
+/// [`MARKED`] bytes.
+pub(crate) fn mark(disk: &dyn Disk, file: &Handle, mut head: [u8; MARKED]) -> Result<()> {
     // A dead writer may have marked it already, and twice inverted is what it was.
     if &head[..16] != POISON {
         head[..16].copy_from_slice(POISON);
@@ -199,7 +216,7 @@ pub(crate) fn copy(
     let mut head = [0; MARKED];
     let got = read_up_to(from, &mut head, 0).reading("reading a database header")?;
     if got > 0 {
-        mark(disk, to)?;
+        mark(disk, to, self::head(to)?)?;
     }
     let (mut old, mut new) = (vec![0; COPY as usize], vec![0; COPY as usize]);
     for (start, end) in ranges.iter() {

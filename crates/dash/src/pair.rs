@@ -8,7 +8,7 @@
 
 use crate::disk::{self, Disk, Handle, Kind, Open, Sync};
 use crate::error::{Context, Error, Result};
-use crate::image::{self, Image};
+use crate::image::{self, Header, Image};
 use crate::lock::{self, Hold};
 use crate::mode::{Evidence, Mode};
 use crate::paper::{self, Shadow};
@@ -67,6 +67,17 @@ pub(crate) struct Pair {
     pub files: [Handle; 2],
     /// Which of the files is current, as far as this opening knows.
     pub current: usize,
+    /// What its last commit left.
+    pub left: Option<Left>,
+}
+
+/// What a commit left: still so as long as the registry names its version, because whoever changes
+/// anything publishes that first, or marks the shadow.
+#[derive(Debug)]
+pub(crate) struct Left {
+    pub durable: Durable,
+    pub current: Image,
+    pub shadow: Image,
 }
 
 impl Pair {
@@ -105,7 +116,7 @@ impl Pair {
                 return Err(Error::Busy);
             }
         }
-        let mut pair = Pair { disk, names, mode, kind, registry, files, current: 0 };
+        let mut pair = Pair { disk, names, mode, kind, registry, files, current: 0, left: None };
         if first {
             pair.recover(known)?;
             if !mode.is_alone() {
@@ -194,6 +205,22 @@ impl Pair {
         self.publish(false, stale)
     }
 
+    /// What the current file says, if the last commit was this connection's and left both files
+    /// ready for the next. The caller holds the writer's lock and has the shadow alone.
+    pub(crate) fn still_ready(&self, durable: &Durable) -> Result<Option<Image>> {
+        let Some(left) = self.left.as_ref().filter(|left| left.durable == *durable) else {
+            return Ok(None);
+        };
+        let live = self.live()?;
+        let named = live.version == left.current.id() && live.current == self.main().identity;
+        let untouched = named
+            && !live.unsettled
+            && !live.stale
+            && image::head(self.shadow())? == left.shadow.head
+            && Header::read(self.main())? == left.current.header;
+        Ok(untouched.then(|| left.current.clone()))
+    }
+
     /// Brings the shadow to where the next transaction can be written on top: equal to the current
     /// file but for what the current version wrote. Gives back what the current file says, and
     /// whether the pair is new, so that the first commit has to be made durable by name. The caller
@@ -276,7 +303,7 @@ impl Pair {
         };
         let id = trailer.map_or(0, |trailer| trailer.after);
         let label = Trailer { id, ..image::label(pair, before, base.size, counter) };
-        image::write_trailer(disk, shadow, &label)
+        image::write_trailer(disk, shadow, &label).map(drop)
     }
 
     /// Synchronizes the shadow. If that fails nobody knows what of it the device has, and another
@@ -306,8 +333,18 @@ impl Pair {
 
     /// Tells living processes which file is current.
     pub(crate) fn publish(&self, unsettled: bool, stale: bool) -> Result<()> {
+        self.write_live(unsettled, stale, 0)
+    }
+
+    /// Tells living processes that the current file has a new version, and that the shadow is the
+    /// one before.
+    pub(crate) fn publish_version(&self, version: u64) -> Result<()> {
+        self.write_live(false, false, version)
+    }
+
+    fn write_live(&self, unsettled: bool, stale: bool, version: u64) -> Result<()> {
         let current = self.main().identity;
-        let live = Live { current, mode: self.mode as u8, unsettled, stale };
+        let live = Live { current, mode: self.mode as u8, unsettled, stale, version };
         live.write(self.disk.as_ref(), &self.registry).writing("writing the registry")
     }
 

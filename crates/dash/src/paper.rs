@@ -81,7 +81,10 @@ pub(crate) fn update_version(pair: &Pair, trailer: &Trailer) -> Result<()> {
 /// Sets the version in a file to 0: the transaction that made it the shadow is durable.
 pub(crate) fn reset_version(pair: &Pair, file: &Handle) -> Result<()> {
     match image::read_trailer(file, image::length_of(file)?)? {
-        Some(old) => image::write_trailer(pair.disk.as_ref(), file, &Trailer { version: 0, ..old }),
+        Some(old) => {
+            let reset = Trailer { version: 0, ..old };
+            image::write_trailer(pair.disk.as_ref(), file, &reset).map(drop)
+        }
         // Without a trailer the file is made anew before it is written to.
         None => Ok(()),
     }

@@ -120,22 +120,27 @@ pub(crate) struct Live {
     pub unsettled: bool,
     /// The shadow must be made anew before it is written to.
     pub stale: bool,
+    /// The number of the version in `current`, if nothing was published since its commit; 0
+    /// otherwise. Whoever made that version need not look at the two files again.
+    pub version: u64,
 }
 
 impl Live {
-    /// Reads the words. They are written with one call of 16 bytes; `current` has one of two
+    /// Reads the words. They are written with one call of 24 bytes; `current` has one of two
     /// values, so a mixture of both is neither and is noticed.
     pub(crate) fn read(registry: &Handle) -> io::Result<Live> {
-        let mut bytes = [0; 16];
+        let mut bytes = [0; 24];
         registry.file.read_exact_at(&mut bytes, LIVE)?;
-        let current = u64::from_le_bytes(bytes[..8].try_into().unwrap_or_default());
-        Ok(Live { current, mode: bytes[8], unsettled: bytes[9] != 0, stale: bytes[10] != 0 })
+        let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
+        let (unsettled, stale) = (bytes[9] != 0, bytes[10] != 0);
+        Ok(Live { current: long(0), mode: bytes[8], unsettled, stale, version: long(16) })
     }
 
     /// Writes the words.
     pub(crate) fn write(&self, disk: &dyn Disk, registry: &Handle) -> io::Result<()> {
-        let mut bytes = [0; 16];
+        let mut bytes = [0; 24];
         bytes[..8].copy_from_slice(&self.current.to_le_bytes());
+        bytes[16..].copy_from_slice(&self.version.to_le_bytes());
         bytes[8..11].copy_from_slice(&[self.mode, self.unsettled.into(), self.stale.into()]);
         disk.write(registry, LIVE, &bytes)
     }

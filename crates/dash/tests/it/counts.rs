@@ -98,7 +98,7 @@ fn a_short_session_costs_little() {
         let rows: i64 = db.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).expect("one");
         assert_eq!(rows, 1);
         drop(db);
-        assert_eq!(count(&lab.take()), Counts { bytes: 16, ..Counts::default() }, "{mode}");
+        assert_eq!(count(&lab.take()), Counts { bytes: 24, ..Counts::default() }, "{mode}");
     }
 }
 

@@ -156,6 +156,55 @@ fn killed_writers_lose_nothing_and_block_nobody() {
     }
 }
 
+/// Writes more than fits into memory, and is gone. A program of its own.
+#[test]
+#[ignore = "a part of other tests"]
+#[expect(clippy::disallowed_methods, reason = "what it leaves behind is what is tested")]
+fn half_a_writer() {
+    let var = |name: &str| std::env::var(name).expect("set by the test that starts this");
+    let mode = Mode::named(&var("STORM_MODE")).expect("a mode");
+    let db = connect(Path::new(&var("STORM_PATH")), mode);
+    db.execute_batch(
+        "PRAGMA cache_size = 2; BEGIN; UPDATE acc SET pad = printf('%.*c', 9000, 'q')",
+    )
+    .expect("writes");
+    std::process::abort();
+}
+
+/// A connection trusts what its last commit left, unless somebody has begun to write since.
+#[test]
+fn half_a_transaction_of_another_process_is_undone() {
+    for mode in [Mode::Strict, Mode::Fast] {
+        let folder = crate::folder();
+        let path = folder.path().join("app.db");
+        let db = connect(&path, mode);
+        db.execute_batch(SCHEMA).expect("a schema");
+        for _ in 0..3 {
+            db.execute_batch("UPDATE total SET v = v + 1; UPDATE total SET v = v + 1")
+                .expect("counts");
+            let ended = Command::new(std::env::current_exe().expect("this program"))
+                .args(["--exact", "many::half_a_writer", "--ignored"])
+                .env("STORM_PATH", &path)
+                .env("STORM_MODE", mode.name())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .status()
+                .expect("starts");
+            assert_eq!(ended.code(), None, "it is gone without having closed anything");
+            db.execute_batch("UPDATE total SET v = v + 1").expect("counts");
+            let sql = "SELECT (SELECT sum(v) FROM total) || (SELECT sum(length(pad)) FROM acc)";
+            let now: String = db.query_row(sql, [], |row| row.get(0)).expect("numbers");
+            let stock = Connection::open(&path).expect("opens");
+            let there: String = stock.query_row(sql, [], |row| row.get(0)).expect("numbers");
+            assert_eq!(now, there, "{mode}");
+            assert!(now.ends_with("9000"), "{mode}: {now}");
+            let sound: String =
+                stock.query_row("PRAGMA integrity_check", [], |row| row.get(0)).expect("a check");
+            assert_eq!(sound, "ok", "{mode}");
+        }
+    }
+}
+
 #[test]
 fn a_reader_keeps_its_snapshot_and_does_not_delay_the_next_commit() {
     let folder = crate::folder();
