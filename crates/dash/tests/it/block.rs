@@ -24,8 +24,9 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
+use synqlite_dash::disk::Sync;
 use synqlite_dash::{Found, Mode};
 
 const SECTOR: usize = 512;
@@ -159,7 +160,13 @@ impl Device {
 }
 
 /// Runs a workload on `image` and records what reaches the device.
-fn record(lab: &Lab, image: &Path, folder: &Path, mode: Mode) -> Option<Vec<Event>> {
+fn record(
+    lab: &Lab,
+    image: &Path,
+    folder: &Path,
+    mode: Mode,
+    left_out: Option<Sync>,
+) -> Option<Vec<Event>> {
     let (below, mount) = (folder.join("below"), folder.join("mount"));
     let events = Events::default();
     let device = match Device::new(image, &below, events.clone()) {
@@ -180,6 +187,7 @@ fn record(lab: &Lab, image: &Path, folder: &Path, mode: Mode) -> Option<Vec<Even
         &["--sparse=always", &image.to_string_lossy(), &folder.join("before").to_string_lossy()],
     );
     *events.lock() = Some(vec![Event::Begin(0), Event::Ack(0)]);
+    lab.leave_out(left_out);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -273,51 +281,100 @@ fn check(lab: &Lab, events: &[Event], folder: &Path, mode: Mode) -> Result<bool,
     }
 }
 
+/// What states of some workloads came to.
+#[derive(Debug, Default)]
+struct Tally {
+    right: usize,
+    wrong: Vec<String>,
+    /// Of those that are right, how many show other programs a transaction before the latest.
+    behind: usize,
+}
+
+/// Draws states of workloads on a new file system each, with some synchronizations only claimed.
+/// `None` if the machine cannot do that.
+fn campaign(
+    lab: &Lab,
+    (fs, size): (&str, u64),
+    mode: Mode,
+    left_out: Option<Sync>,
+    states: usize,
+    random: &mut Random,
+) -> Option<Tally> {
+    const A_WORKLOAD: usize = 25;
+    let mut tally = Tally::default();
+    while tally.right + tally.wrong.len() < states {
+        let folder = crate::folder();
+        let at = |name: &str| folder.path().join(name);
+        let text = |name: &str| at(name).to_string_lossy().into_owned();
+        for name in ["below", "mount"] {
+            std::fs::create_dir(at(name)).expect("a folder");
+        }
+        File::create(at("image")).and_then(|f| f.set_len(size)).expect("an image");
+        assert!(run(&format!("mkfs.{fs}"), &["-q", &text("image")]), "mkfs.{fs}");
+        let events = record(lab, &at("image"), folder.path(), mode, left_out)?;
+        for _ in 0..A_WORKLOAD.min(states - tally.right - tally.wrong.len()) {
+            let events = &events[..2 + random.below(events.len() - 1)];
+            run("cp", &["--sparse=always", &text("before"), &text("state")]);
+            let image = File::options().write(true).open(at("state")).expect("a copy");
+            draw(events, &image, random);
+            drop(image);
+            match check(lab, events, folder.path(), mode) {
+                Ok(latest) => {
+                    tally.right += 1;
+                    tally.behind += usize::from(!latest);
+                }
+                Err(why) => tally.wrong.push(why),
+            }
+        }
+    }
+    Some(tally)
+}
+
+/// The disk of these tests, which take turns; how many states, and which.
+fn bench() -> (MutexGuard<'static, Lab>, usize, usize) {
+    static LAB: OnceLock<Mutex<Lab>> = OnceLock::new();
+    let lab = LAB.get_or_init(|| {
+        let lab = Lab::default();
+        synqlite_dash::register_as("real", Arc::new(lab.clone())).expect("registers");
+        Mutex::new(lab)
+    });
+    let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<usize>().ok());
+    let lab = lab.lock().unwrap_or_else(PoisonError::into_inner);
+    (lab, number("SYNQLITE_STATES").unwrap_or(50), number("SYNQLITE_SEED").unwrap_or(0))
+}
+
+const EXT4: (&str, u64) = ("ext4", 32 << 20);
+
 #[test]
 #[ignore = "needs root, /dev/fuse and loop devices"]
 fn block_devices_keep_what_the_modes_promise() {
-    const A_WORKLOAD: usize = 25;
-    let lab = Lab::default();
-    synqlite_dash::register_as("real", Arc::new(lab.clone())).expect("registers");
-    let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<usize>().ok());
-    let states = number("SYNQLITE_STATES").unwrap_or(50);
-    let seed = number("SYNQLITE_SEED").unwrap_or(0);
-    for (fs, size) in [("ext4", 32 << 20), ("xfs", 300 << 20), ("btrfs", 128 << 20)] {
+    let (lab, states, seed) = bench();
+    for file_system in [EXT4, ("xfs", 300 << 20), ("btrfs", 128 << 20)] {
+        let fs = file_system.0;
         for mode in Mode::ALL {
             let mut random = Random::new((seed * 100 + mode as usize) as u64);
-            let (mut good, mut wrong, mut behind) = (0, Vec::new(), 0);
-            while good + wrong.len() < states {
-                let folder = crate::folder();
-                let at = |name: &str| folder.path().join(name);
-                let text = |name: &str| at(name).to_string_lossy().into_owned();
-                for name in ["below", "mount"] {
-                    std::fs::create_dir(at(name)).expect("a folder");
-                }
-                File::create(at("image")).and_then(|f| f.set_len(size)).expect("an image");
-                assert!(run(&format!("mkfs.{fs}"), &["-q", &text("image")]), "mkfs.{fs}");
-                let Some(events) = record(&lab, &at("image"), folder.path(), mode) else { return };
-                for _ in 0..A_WORKLOAD.min(states - good - wrong.len()) {
-                    let events = &events[..2 + random.below(events.len() - 1)];
-                    run("cp", &["--sparse=always", &text("before"), &text("state")]);
-                    let image = File::options().write(true).open(at("state")).expect("a copy");
-                    draw(events, &image, &mut random);
-                    drop(image);
-                    match check(&lab, events, folder.path(), mode) {
-                        Ok(latest) => {
-                            good += 1;
-                            behind += usize::from(!latest);
-                        }
-                        Err(why) => wrong.push(why),
-                    }
-                }
-            }
+            let found = campaign(&lab, file_system, mode, None, states, &mut random);
+            let Some(Tally { right, wrong, behind }) = found else { return };
             println!(
-                "{fs} {mode}: {good} right, of which {behind} not the latest from outside; {} wrong",
+                "{fs} {mode}: {right} right, of which {behind} not the latest from outside; {} wrong",
                 wrong.len()
             );
             assert!(!mode.is_safe() || wrong.is_empty(), "{fs} {mode} seed {seed}: {wrong:#?}");
             let fault = (fs, mode) != ("ext4", Mode::Paper) || states < 50 || !wrong.is_empty();
             assert!(fault, "the paper's fault was not found");
         }
+    }
+}
+
+#[test]
+#[ignore = "needs root, /dev/fuse and loop devices"]
+fn block_devices_show_that_a_synchronization_is_missing() {
+    let (lab, states, seed) = bench();
+    for (mode, left_out) in [(Mode::Strict, Sync::Names), (Mode::Fast, Sync::Bytes)] {
+        let mut random = Random::new((seed * 100 + mode as usize) as u64);
+        let found = campaign(&lab, EXT4, mode, Some(left_out), states.max(50), &mut random);
+        let Some(found) = found else { return };
+        println!("{mode} without {left_out:?}: {} right, {} wrong", found.right, found.wrong.len());
+        assert!(!found.wrong.is_empty(), "{mode} without {left_out:?} seed {seed}: nothing found");
     }
 }

@@ -58,6 +58,8 @@ struct State {
     kind: Option<Kind>,
     /// Files have the numbers that the machine gives them, so that others can take part.
     real: bool,
+    /// Synchronizations of this strength are only claimed.
+    left_out: Option<Sync>,
 }
 
 /// The disk.
@@ -105,6 +107,11 @@ impl Lab {
     /// From operation `at` on something goes wrong.
     pub fn fail(&self, at: Option<(usize, Fault)>) {
         self.state().fault = at;
+    }
+
+    /// From now on, until the next reset, synchronizations of this strength are only claimed.
+    pub fn leave_out(&self, how: Option<Sync>) {
+        self.state().left_out = how;
     }
 
     /// Counts an operation, or says why it is not done.
@@ -180,7 +187,8 @@ impl Disk for Lab {
             return Err(error);
         }
         self.note(Op::Sync(of.identity, how));
-        if self.is_real() { Machine.sync(of, how) } else { Ok(()) }
+        let left_out = self.state().left_out == Some(how);
+        if self.is_real() && !left_out { Machine.sync(of, how) } else { Ok(()) }
     }
 
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
