@@ -277,6 +277,28 @@ fn every_rule_that_the_code_cites_is_explained() {
     }
 }
 
+#[test]
+fn every_rule_has_a_test_named_after_it() {
+    let document = read("ARCHITECTURE.md");
+    let (_, rules) = document.split_once("## Rules").expect("the rules have a chapter");
+    let names = rules.lines().filter_map(|line| line.strip_prefix("| R-")?.split_once(" |"));
+    let rules: Vec<String> =
+        names.map(|(name, _)| format!("r_{}_", name.to_lowercase().replace('-', "_"))).collect();
+    assert!(rules.len() > 30, "only {} rules were found", rules.len());
+    let mut tested = Vec::new();
+    for (path, text) in texts(&[".rs"]) {
+        if path.starts_with("crates/core/tests/it/rules/") {
+            for (_, test) in text.match_indices("fn r_").map(|(at, _)| text[at..].split_at(3)) {
+                tested
+                    .extend(rules.iter().filter(|r| test.starts_with(*r)).max_by_key(|r| r.len()));
+            }
+        }
+    }
+    for rule in &rules {
+        assert!(tested.contains(&rule), "no test in crates/core/tests/it/rules begins with {rule}");
+    }
+}
+
 /// (table, columns) of each metadata table that the engine creates under a fixed name.
 fn metadata_tables() -> Vec<(String, Vec<String>)> {
     let mut out = Vec::new();

@@ -11,5 +11,6 @@ mod merge;
 mod migrate;
 mod random;
 mod repair;
+mod rules;
 mod site;
 mod versions;

@@ -1,0 +1,159 @@
+//! What becomes of rows that refer to others.
+
+use super::Pair;
+use crate::site::settle;
+
+fn children(action: &str) -> String {
+    format!(
+        "CREATE TABLE p(id TEXT PRIMARY KEY, k TEXT UNIQUE, v);
+         CREATE TABLE c(id TEXT PRIMARY KEY, p TEXT DEFAULT 'd' REFERENCES p(id) {action}, v);
+         INSERT INTO p VALUES('P', 'k', 0), ('d', 'd', 0); INSERT INTO c VALUES('c0', 'P', 0);"
+    )
+}
+
+const CHILDREN: &str = "SELECT id, p FROM c ORDER BY 1";
+
+#[test]
+fn r_ref_a_reference_follows_its_row() {
+    let mut pair = Pair::new(&children("ON UPDATE CASCADE"));
+    pair.apart("UPDATE p SET id = 'R' WHERE id = 'P'", "INSERT INTO c VALUES('c1', 'P', 0)");
+    pair.show(CHILDREN, &["c0|R", "c1|R"], &[]);
+}
+
+#[test]
+fn r_lref_a_reference_declared_by_policy_follows_its_row_and_is_not_enforced() {
+    let mut pair = Pair::with(
+        "CREATE TABLE p(id INTEGER PRIMARY KEY, v); CREATE TABLE c(id TEXT PRIMARY KEY, p INT);",
+        &[("c.refs", "p:p")],
+    );
+    pair.apart(
+        "INSERT INTO p VALUES(1, 'a')",
+        "INSERT INTO p VALUES(1, 'b'); INSERT INTO c VALUES('c', 1), ('nobody', 77)",
+    );
+    pair.show("SELECT id, p FROM c ORDER BY 1", &["c|2", "nobody|77"], &[]);
+}
+
+#[test]
+fn r_rebind_a_key_that_another_row_has_now_means_that_row() {
+    let mut pair = Pair::new(
+        "CREATE TABLE p(id INTEGER PRIMARY KEY, k TEXT UNIQUE, v);
+         CREATE TABLE c(id TEXT PRIMARY KEY,
+                        k TEXT REFERENCES p(k) DEFERRABLE INITIALLY DEFERRED);
+         INSERT INTO p VALUES(5, 'k', 'old'); INSERT INTO c VALUES('c', 'k')",
+    );
+    pair.a.run("BEGIN; DELETE FROM p WHERE id = 5; INSERT INTO p VALUES(9, 'k', 'new'); COMMIT");
+    pair.show("SELECT p.id, c.id FROM c JOIN p ON p.k = c.k", &["9|c"], &[]);
+}
+
+#[test]
+fn r_protect_a_parent_that_is_still_referred_to_is_kept() {
+    for action in ["", "ON DELETE RESTRICT"] {
+        let mut pair = Pair::new(&children(action));
+        pair.apart(
+            "DELETE FROM c; DELETE FROM p WHERE id = 'P'",
+            "INSERT INTO c VALUES('c1', 'P', 0)",
+        );
+        pair.show(CHILDREN, &["c1|P"], &["restrict_revived"]);
+    }
+}
+
+#[test]
+fn r_inc_a_reference_to_a_rows_former_life_does_not_come_back_with_it() {
+    for (action, shown) in
+        [("ON DELETE CASCADE", [].as_slice()), ("ON DELETE SET NULL", &["c0|NULL"])]
+    {
+        let mut pair = Pair::new(&children(action));
+        pair.a.run("DELETE FROM p WHERE id = 'P'");
+        settle(&mut pair.a, &mut pair.b);
+        pair.b.run("INSERT INTO p VALUES('P', 'k', 1)");
+        pair.show(CHILDREN, shown, &[]);
+    }
+}
+
+#[test]
+fn r_fk_mode_ignore_leaves_references_that_lead_nowhere() {
+    let mut pair = Pair::with(&children(""), &[("fk", "ignore")]);
+    pair.b.app.execute_batch("PRAGMA foreign_keys = OFF").unwrap();
+    pair.a.app.execute_batch("PRAGMA foreign_keys = OFF").unwrap();
+    pair.apart("DELETE FROM p WHERE id = 'P'", "INSERT INTO c VALUES('c1', 'nowhere', 0)");
+    for _ in 0..2 {
+        pair.a.replica.pull_from(&mut pair.b.replica, false).unwrap();
+        pair.b.replica.pull_from(&mut pair.a.replica, false).unwrap();
+    }
+    for site in [&pair.a, &pair.b] {
+        assert_eq!(site.rows(CHILDREN), ["c0|P", "c1|nowhere"]);
+        assert_eq!(site.rows("SELECT id FROM p"), ["d"]);
+    }
+}
+
+#[test]
+fn r_fk_cascade_children_of_a_dead_parent_are_hidden() {
+    let mut pair = Pair::new(&children("ON DELETE CASCADE"));
+    pair.apart("DELETE FROM p WHERE id = 'P'", "INSERT INTO c VALUES('c1', 'P', 0)");
+    pair.show(CHILDREN, &[], &["fk_cascade"]);
+}
+
+#[test]
+fn r_fk_setnull_a_reference_to_a_dead_parent_is_shown_as_null() {
+    let mut pair = Pair::new(&children("ON DELETE SET NULL"));
+    pair.apart("DELETE FROM p WHERE id = 'P'", "INSERT INTO c VALUES('c1', 'P', 0)");
+    pair.show(CHILDREN, &["c0|NULL", "c1|NULL"], &["set_null"]);
+}
+
+#[test]
+fn r_fk_setdefault_a_reference_to_a_dead_parent_is_shown_as_the_default() {
+    let mut pair = Pair::new(&children("ON DELETE SET DEFAULT"));
+    pair.apart("DELETE FROM p WHERE id = 'P'", "INSERT INTO c VALUES('c1', 'P', 0)");
+    pair.show(CHILDREN, &["c0|d", "c1|d"], &["set_null"]);
+}
+
+#[test]
+fn r_fk_onupdate_a_later_change_of_the_parents_key_overrides_the_reference() {
+    let mut pair = Pair::new(&children("ON UPDATE SET NULL"));
+    pair.apart("INSERT INTO c VALUES('c1', 'P', 0)", "UPDATE p SET id = 'R' WHERE id = 'P'");
+    settle(&mut pair.a, &mut pair.b);
+    for site in [&pair.a, &pair.b] {
+        assert_eq!(site.rows(CHILDREN), ["c0|NULL", "c1|NULL"]);
+    }
+}
+
+#[test]
+fn r_fk_hidden_children_go_and_return_with_a_parent_that_lost_its_key() {
+    let mut pair = Pair::new(&children("ON DELETE CASCADE"));
+    pair.apart(
+        "INSERT INTO p VALUES('A', 'same', 0)",
+        "INSERT INTO p VALUES('B', 'same', 0); INSERT INTO c VALUES('c1', 'B', 0)",
+    );
+    pair.show(CHILDREN, &["c0|P"], &["fk_parent_hidden", "unique"]);
+    pair.a.run("DELETE FROM p WHERE id = 'A'");
+    pair.show(CHILDREN, &["c0|P", "c1|B"], &[]);
+}
+
+#[test]
+fn r_fk_cycle_among_tables_that_refer_to_each_other_all_constraints_hold() {
+    let mut pair = Pair::new(
+        "CREATE TABLE team(id TEXT PRIMARY KEY, name TEXT UNIQUE, head TEXT
+             REFERENCES person(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED);
+         CREATE TABLE person(id TEXT PRIMARY KEY, team TEXT
+             REFERENCES team(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED);",
+    );
+    let make = |x: &str| {
+        format!(
+            "BEGIN; INSERT INTO team VALUES('t{x}', 'core', 'p{x}');
+             INSERT INTO person VALUES('p{x}', 't{x}'); COMMIT"
+        )
+    };
+    pair.apart(&make("1"), &make("2"));
+    let all = "SELECT id FROM team UNION SELECT id FROM person ORDER BY 1";
+    pair.show(all, &["p1", "t1"], &["fk_parent_hidden", "unique"]);
+}
+
+#[test]
+fn r_fk_action_what_an_action_did_is_undone_with_its_cause() {
+    let mut pair = Pair::new(
+        &(children("ON DELETE CASCADE")
+            + "CREATE TABLE r(id TEXT PRIMARY KEY, p TEXT REFERENCES p(id));"),
+    );
+    pair.apart("DELETE FROM p WHERE id = 'P'", "INSERT INTO r VALUES('r', 'P')");
+    pair.show(CHILDREN, &["c0|P"], &["restrict_revived"]);
+}

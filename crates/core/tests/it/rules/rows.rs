@@ -1,0 +1,240 @@
+//! What a write is, when it was made, which one wins: versions of rows and columns.
+
+use super::Pair;
+use crate::site::settle;
+use std::path::Path;
+use std::sync::Arc;
+use synqlite_core::{Environment, Error, Replica, System};
+
+const NOTE: &str = "CREATE TABLE note(id TEXT PRIMARY KEY, title, body);
+    INSERT INTO note VALUES('n', 'title', 'body')";
+
+#[test]
+fn r_lww_the_later_write_wins_column_by_column() {
+    let mut pair = Pair::new(NOTE);
+    pair.apart("UPDATE note SET title = 'a', body = 'a'", "UPDATE note SET title = 'b'");
+    pair.show("SELECT title, body FROM note", &["b|a"], &[]);
+}
+
+#[test]
+fn r_join_takes_the_larger_of_each_part_in_whatever_order() {
+    let mut pair = Pair::new(NOTE);
+    let mut c = pair.world.clone_site(&mut pair.a, "c");
+    pair.apart("UPDATE note SET title = 'a'", "UPDATE note SET body = 'b'");
+    c.run("UPDATE note SET title = 'c'; INSERT INTO note VALUES('m', 1, 2)");
+    let mut d = pair.world.clone_site(&mut pair.a, "d");
+    d.pull(&mut c);
+    d.pull(&mut pair.b);
+    d.pull(&mut c);
+    pair.b.pull(&mut d);
+    c.pull(&mut pair.b);
+    let all = ["m|1|2", "n|c|b"];
+    for site in [&pair.b, &c, &d] {
+        assert_eq!(site.rows("SELECT * FROM note ORDER BY 1"), all);
+    }
+}
+
+#[test]
+fn r_exist_a_row_lives_if_its_latest_insert_is_later_than_its_latest_delete() {
+    let mut pair = Pair::new(NOTE);
+    // Deleted twice, independently, is deleted once; and delete wins over a later update.
+    pair.apart("DELETE FROM note", "UPDATE note SET title = 'b'");
+    pair.show("SELECT * FROM note", &[], &[]);
+    // An insert and a delete there, and a later insert here that knew nothing of them.
+    pair.apart(
+        "INSERT INTO note VALUES('m', 'a', 1); DELETE FROM note WHERE id = 'm'",
+        "INSERT INTO note VALUES('m', 'b', 2)",
+    );
+    pair.show("SELECT id, title FROM note", &["m|b"], &[]);
+}
+
+#[test]
+fn r_exist_with_delete_last_an_update_counts_as_an_insert() {
+    let mut pair = Pair::with(NOTE, &[("note.delete", "last")]);
+    pair.apart("DELETE FROM note", "UPDATE note SET title = 'b'");
+    pair.show("SELECT title, body FROM note", &["b|body"], &[]);
+}
+
+#[test]
+fn r_group_columns_of_a_check_are_joined_as_one() {
+    let mut pair = Pair::new(
+        "CREATE TABLE span(id TEXT PRIMARY KEY, low INT, high INT, note, CHECK(low < high));
+         INSERT INTO span VALUES('s', 1, 9, '')",
+    );
+    pair.apart("UPDATE span SET low = 8, note = 'a'", "UPDATE span SET high = 2");
+    pair.show("SELECT low, high, note FROM span", &["1|2|a"], &[]);
+}
+
+#[test]
+fn r_counter_concurrent_changes_add_up() {
+    let mut pair = Pair::with(
+        "CREATE TABLE stock(id TEXT PRIMARY KEY, n INT); INSERT INTO stock VALUES('x', 10)",
+        &[("stock.n", "counter")],
+    );
+    pair.apart("UPDATE stock SET n = n - 3", "UPDATE stock SET n = n + 5");
+    pair.show("SELECT n FROM stock", &["12"], &[]);
+}
+
+#[test]
+fn r_gen_generated_columns_are_computed_and_not_replicated() {
+    let mut pair = Pair::new(
+        "CREATE TABLE box(id TEXT PRIMARY KEY, w INT, h INT, area INT AS (w * h) STORED);
+         INSERT INTO box(id, w, h) VALUES('b', 2, 3)",
+    );
+    pair.apart("UPDATE box SET w = 5", "UPDATE box SET h = 7");
+    pair.show("SELECT area FROM box", &["35"], &[]);
+}
+
+#[test]
+fn r_cap_only_what_changed_is_a_write() {
+    let mut pair = Pair::new(NOTE);
+    // The whole row is written, one column of it with a new value; a rolled-back write is none.
+    pair.apart(
+        "UPDATE note SET title = 'a', body = 'a'",
+        "UPDATE note SET title = 'b', body = 'body'; BEGIN; UPDATE note SET body = 'x'; ROLLBACK;
+         INSERT OR IGNORE INTO note VALUES('n', 'ignored', 'ignored')",
+    );
+    pair.show("SELECT title, body FROM note", &["b|a"], &[]);
+}
+
+#[test]
+fn r_cap_replace_a_row_saved_by_replace_goes_on_as_that_row() {
+    let mut pair = Pair::new(NOTE);
+    pair.apart(
+        "UPDATE note SET body = 'a'",
+        "INSERT OR REPLACE INTO note VALUES('n', 'b', 'body')",
+    );
+    pair.show("SELECT title, body FROM note", &["b|a"], &[]);
+}
+
+#[test]
+fn r_cap_replace_a_row_displaced_through_another_key_is_deleted() {
+    let mut pair = Pair::new(
+        "CREATE TABLE u(id TEXT PRIMARY KEY, mail TEXT UNIQUE); INSERT INTO u VALUES('x', 'm')",
+    );
+    pair.a.run("INSERT OR REPLACE INTO u VALUES('y', 'm')");
+    pair.show("SELECT * FROM u", &["y|m"], &[]);
+}
+
+/// This machine, with its clock put forward or back.
+struct Off(i64);
+
+impl Environment for Off {
+    fn now_ms(&self) -> i64 {
+        System.now_ms() + self.0
+    }
+
+    fn random(&self) -> [u8; 16] {
+        System.random()
+    }
+
+    fn instance(&self, path: &Path) -> String {
+        System.instance(path)
+    }
+}
+
+#[test]
+fn r_hlc_a_stamp_is_never_earlier_than_anything_seen_before() {
+    let mut pair = Pair::new(NOTE);
+    // The clock of A is three minutes fast. B has seen its write, so what B writes is later.
+    pair.a.run("UPDATE note SET title = 'a'; UPDATE synqlite_journal SET at = at + 3 / 1440.0");
+    pair.b.pull(&mut pair.a);
+    pair.b.run("UPDATE note SET title = 'b'");
+    pair.show("SELECT title FROM note", &["b"], &[]);
+}
+
+#[test]
+fn r_ts_the_time_of_a_write_counts_and_not_that_of_its_fold() {
+    let mut pair = Pair::new(NOTE);
+    pair.apart("UPDATE note SET title = 'a'", "UPDATE note SET title = 'b'");
+    pair.b.replica.fold().unwrap();
+    pair.a.replica.fold().unwrap();
+    pair.show("SELECT title FROM note", &["b"], &[]);
+}
+
+#[test]
+fn r_fbm_a_pull_folds_before_it_merges() {
+    let mut pair = Pair::new(NOTE);
+    pair.apart("UPDATE note SET title = 'a'", "UPDATE note SET title = 'b'");
+    // Folded after the merge, A's earlier write would look later than what it has just seen.
+    pair.a.pull(&mut pair.b);
+    assert_eq!(pair.a.row("SELECT title FROM note"), "b");
+    pair.show("SELECT title FROM note", &["b"], &[]);
+}
+
+#[test]
+fn r_skew_changes_from_far_ahead_are_refused_unless_forced() {
+    let mut pair = Pair::new(NOTE);
+    pair.a.run("UPDATE note SET title = 'a'");
+    let slow = Arc::new(Off(-6 * 60_000));
+    let mut b = Replica::open(pair.b.replica.path(), slow).unwrap();
+    let refused = b.pull_from(&mut pair.a.replica, false).unwrap_err();
+    assert!(matches!(refused, Error::Skewed { .. }), "{refused}");
+    assert_eq!(pair.b.row("SELECT title FROM note"), "title");
+    b.pull_from(&mut pair.a.replica, true).unwrap();
+    assert_eq!(pair.b.row("SELECT title FROM note"), "a");
+}
+
+#[test]
+fn r_skew_a_clock_that_jumps_back_never_makes_a_later_write_look_earlier() {
+    let mut pair = Pair::new(NOTE);
+    pair.a.run("UPDATE note SET title = 'first'");
+    pair.b.pull(&mut pair.a);
+    pair.a.run("UPDATE note SET title = 'second'; UPDATE synqlite_journal SET at = at - 1");
+    pair.show("SELECT title FROM note", &["second"], &[]);
+}
+
+#[test]
+fn r_vv_what_was_seen_is_not_sent_again() {
+    let mut pair = Pair::new(NOTE);
+    pair.a.run("UPDATE note SET title = 'a'");
+    pair.b.pull(&mut pair.a);
+    let seen = pair.b.replica.seen().unwrap();
+    let (delta, _) = pair.a.replica.export(&seen, 0).unwrap();
+    assert_eq!(delta.rows.len(), 0);
+    pair.a.run("UPDATE note SET body = 'a'");
+    pair.a.replica.fold().unwrap();
+    let (delta, _) = pair.a.replica.export(&seen, 0).unwrap();
+    let registers: usize = delta.rows.iter().map(|row| row.registers.len()).sum();
+    assert_eq!((delta.rows.len(), registers), (1, 1));
+}
+
+#[test]
+fn r_mat_a_merge_is_one_transaction() {
+    let mut pair = Pair::new(NOTE);
+    pair.a.run("INSERT INTO note SELECT 'n' || value, 1, 2 FROM json_each('[1,2,3,4,5]')");
+    let before = pair.b.row("SELECT count(*) FROM note");
+    // A reader sees nothing of it until it is whole.
+    pair.b.app.execute_batch("PRAGMA journal_mode = WAL; BEGIN").unwrap();
+    assert_eq!(pair.b.row("SELECT count(*) FROM note"), before);
+    pair.b.replica.pull_from(&mut pair.a.replica, false).unwrap();
+    assert_eq!(pair.b.row("SELECT count(*) FROM note"), before);
+    pair.b.app.execute_batch("COMMIT").unwrap();
+    assert_eq!(pair.b.row("SELECT count(*) FROM note"), "6");
+}
+
+#[test]
+fn r_trg_triggers_do_not_fire_for_merged_rows_unless_named() {
+    let schema = "CREATE TABLE note(id TEXT PRIMARY KEY, body);
+        CREATE TABLE words(id TEXT, n INT); CREATE TABLE seen(id TEXT);
+        CREATE TRIGGER count_words AFTER INSERT ON note BEGIN
+            INSERT INTO words VALUES(new.id, length(new.body)); END;
+        CREATE TRIGGER note_seen AFTER INSERT ON note BEGIN INSERT INTO seen VALUES(new.id); END;";
+    let policies = [("local_tables", "seen"), ("fire_on_merge", "note_seen")];
+    let mut pair = Pair::with(schema, &policies);
+    pair.a.run("INSERT INTO note VALUES('n', 'abc')");
+    // What the first trigger wrote arrives as a row; the second keeps a table of this site only.
+    pair.show("SELECT * FROM words", &["n|3"], &[]);
+    assert_eq!(pair.b.rows("SELECT * FROM seen"), ["n"]);
+}
+
+#[test]
+fn inv_local_a_fold_changes_nothing_that_is_shown() {
+    let mut pair = Pair::new("CREATE TABLE u(id TEXT PRIMARY KEY, mail TEXT UNIQUE)");
+    pair.apart("INSERT INTO u VALUES('a', 'x')", "INSERT INTO u VALUES('b', 'x')");
+    settle(&mut pair.a, &mut pair.b);
+    // The row that waits for `x` has the earlier claim to what B writes now.
+    pair.b.run("DELETE FROM u; INSERT INTO u VALUES('c', 'x')");
+    pair.b.replica.fold().unwrap();
+    assert_eq!(pair.b.rows("SELECT * FROM u"), ["c|x"]);
+}

@@ -1,0 +1,62 @@
+//! Sites whose schemas differ, for a while or for good.
+
+use super::Pair;
+use crate::site::settle;
+
+const ITEM: &str =
+    "CREATE TABLE item(id TEXT PRIMARY KEY, name, v); INSERT INTO item VALUES('i', 'n', 0)";
+
+#[test]
+fn r_mig_sites_at_different_versions_keep_synchronizing() {
+    let mut pair = Pair::new(ITEM);
+    pair.apart(
+        "ALTER TABLE item ADD COLUMN extra; UPDATE item SET extra = 1, name = 'a'",
+        "UPDATE item SET v = 7",
+    );
+    settle(&mut pair.a, &mut pair.b);
+    assert_eq!(pair.a.rows("SELECT * FROM item"), ["i|a|7|1"]);
+    assert_eq!(pair.b.rows("SELECT * FROM item"), ["i|a|7"]);
+}
+
+#[test]
+fn r_mig_add_a_new_column_shows_its_default_until_somebody_writes_it() {
+    let mut pair = Pair::new(ITEM);
+    let add = "ALTER TABLE item ADD COLUMN stars INT DEFAULT 3";
+    pair.apart(&format!("{add}; UPDATE item SET stars = 5"), add);
+    pair.show("SELECT stars FROM item", &["5"], &[]);
+}
+
+#[test]
+fn r_mig_rename_the_old_name_and_the_new_one_are_the_same() {
+    let mut pair = Pair::new(ITEM);
+    pair.a.run("ALTER TABLE item RENAME COLUMN name TO title");
+    pair.a.replica.fold().unwrap();
+    pair.apart("UPDATE item SET title = 'a'", "UPDATE item SET v = 1");
+    settle(&mut pair.a, &mut pair.b);
+    assert_eq!(pair.a.rows("SELECT title, v FROM item"), ["a|1"]);
+    assert_eq!(pair.b.rows("SELECT name, v FROM item"), ["a|1"]);
+}
+
+#[test]
+fn r_mig_stash_what_a_site_cannot_show_it_keeps_and_gives_on() {
+    let mut pair = Pair::new(ITEM);
+    let mut c = pair.world.clone_site(&mut pair.a, "c");
+    let add = "ALTER TABLE item ADD COLUMN extra";
+    pair.a.run(&format!("{add}; UPDATE item SET extra = 'x'"));
+    pair.b.pull(&mut pair.a);
+    c.run(add);
+    c.pull(&mut pair.b);
+    assert_eq!(c.rows("SELECT extra FROM item"), ["x"]);
+    pair.b.run(add);
+    pair.b.replica.fold().unwrap();
+    assert_eq!(pair.b.rows("SELECT extra FROM item"), ["x"]);
+}
+
+#[test]
+fn r_mig_drop_a_dropped_column_is_out_of_sight_and_stays_elsewhere() {
+    let mut pair = Pair::new(ITEM);
+    pair.apart("ALTER TABLE item DROP COLUMN name", "UPDATE item SET name = 'b', v = 2");
+    settle(&mut pair.a, &mut pair.b);
+    assert_eq!(pair.a.rows("SELECT * FROM item"), ["i|2"]);
+    assert_eq!(pair.b.rows("SELECT * FROM item"), ["i|b|2"]);
+}
