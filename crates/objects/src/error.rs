@@ -105,6 +105,53 @@ pub enum Error {
         /// Those it holds.
         found: Vec<DatabaseId>,
     },
+    /// A place on the network does not answer, or breaks off again and again.
+    #[error("cannot reach {place}: {why}. Check the address and the network, and try again")]
+    Unreachable {
+        /// The store.
+        place: String,
+        /// What happened the last time.
+        why: String,
+    },
+    /// A place on the network does not know who asks, or does not let them.
+    #[error(
+        "{place} {why}. Set SYNQLITE_TOKEN, \
+         or keep a token with the remote: synqlite remote add DB NAME URL --token TOKEN"
+    )]
+    Denied {
+        /// The store.
+        place: String,
+        /// Which of the two.
+        why: &'static str,
+    },
+    /// A place on the network refuses what it was asked, for a reason that will not pass.
+    #[error("{place} refuses: {why}")]
+    Refused {
+        /// The store.
+        place: String,
+        /// What it says, with its hint.
+        why: String,
+    },
+    /// Something answers that does not speak as this kind of place does.
+    #[error("{place} does not answer as it should: {why}. Check the URL")]
+    Stranger {
+        /// The store.
+        place: String,
+        /// What is wrong with the answer.
+        why: &'static str,
+    },
+    /// A text that is no URL of a place on the network.
+    #[error("`{url}` is not the URL of {kind}: {why}. Write it like {like}")]
+    NotAPlaceUrl {
+        /// The text.
+        url: String,
+        /// What kind of place it names by its scheme.
+        kind: &'static str,
+        /// What does not fit.
+        why: &'static str,
+        /// A good one.
+        like: &'static str,
+    },
     /// A text that is no URL of a folder on this machine.
     #[error("`{url}` is not the URL of a folder: {why}. Write it like file:///media/stick/team/")]
     NotAFolderUrl {

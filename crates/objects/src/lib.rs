@@ -32,6 +32,8 @@ pub mod conformance;
 mod error;
 pub mod files;
 mod folder;
+mod http;
+mod hub;
 mod name;
 mod snapshot;
 mod store;
@@ -39,8 +41,12 @@ mod url;
 
 pub use error::{Error, Result};
 pub use folder::Folder;
+pub use hub::Hub;
 pub use name::{Kind, ObjectName};
 pub use snapshot::{
-    SnapshotHeader, fetch_snapshot, peek_snapshot, put_snapshot, read_snapshot, write_snapshot,
+    SnapshotHeader, decode_snapshot_header, fetch_snapshot, peek_snapshot, put_snapshot,
+    read_snapshot, write_snapshot,
 };
-pub use store::{Entry, Put, Store, find_database, only_database};
+pub use store::{
+    Ask, Changes, Cursor, Entry, Found, Put, Step, Store, find_database, only_database,
+};
