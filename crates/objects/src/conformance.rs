@@ -243,7 +243,8 @@ fn changes_are_told(store: &dyn Store) {
 
 fn put_file(store: &dyn Store, name: &ObjectName, file: &Path) -> Result<Put> {
     let mut last = (0, 0);
-    let put = store.put_file_if_absent(name, file, None, &mut |done, total| last = (done, total))?;
+    let put =
+        store.put_file_if_absent(name, file, None, &mut |done, total| last = (done, total))?;
     assert_eq!(last.0, last.1, "progress ends where the file does");
     Ok(put)
 }

@@ -146,10 +146,9 @@ impl Client {
             ureq::Error::Http(_) | ureq::Error::BadUri(_) => {
                 self.stranger("the request cannot be written for it").into()
             }
-            ureq::Error::Rustls(_) | ureq::Error::Tls(_) => Trouble::Lasting(Error::Unreachable {
-                place: self.place(),
-                why: e.to_string(),
-            }),
+            ureq::Error::Rustls(_) | ureq::Error::Tls(_) => {
+                Trouble::Lasting(Error::Unreachable { place: self.place(), why: e.to_string() })
+            }
             e => Trouble::Passing(e.to_string(), None),
         }
     }

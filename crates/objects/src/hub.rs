@@ -106,7 +106,12 @@ impl Hub {
     }
 
     /// Everything after `from`, of all databases of the place.
-    fn changes_after(&self, from: Option<Cursor>, prefix: u64, site: Option<Id>) -> Result<Listing> {
+    fn changes_after(
+        &self,
+        from: Option<Cursor>,
+        prefix: u64,
+        site: Option<Id>,
+    ) -> Result<Listing> {
         let mut listing = Listing { found: BTreeMap::new(), cursor: None, resumed: from.is_some() };
         let (mut after, mut room) = (from, ROOM);
         loop {
@@ -242,7 +247,8 @@ impl Store for Hub {
         let text = self.client.patiently(|| {
             let answer = self.client.send(&Request { url: url.clone(), ..Request::default() })?;
             let mut text = String::new();
-            let read = answer.into_body().into_reader().take(LONGEST_LINE).read_to_string(&mut text);
+            let read =
+                answer.into_body().into_reader().take(LONGEST_LINE).read_to_string(&mut text);
             read.map_err(|e| Trouble::Passing(e.to_string(), None))?;
             Ok(text)
         })?;

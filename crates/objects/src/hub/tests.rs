@@ -35,7 +35,8 @@ fn lines_of_a_list_are_read() {
     assert_eq!(read_line(&format!("9 3 {name} YWJj")), Some(Some((entry, b"abc".to_vec()))));
     assert_eq!(read_line("9 3 foreign YWJj"), Some(None));
     assert_eq!(read_line(&format!("9 0 {name}")), Some(None), "an empty object is none");
-    for wrong in ["", "9", "x 3 a", "9 3", &format!("9 2 {name} YWJj"), &format!("9 3 {name} Y J")] {
+    for wrong in ["", "9", "x 3 a", "9 3", &format!("9 2 {name} YWJj"), &format!("9 3 {name} Y J")]
+    {
         assert_eq!(read_line(wrong), None, "{wrong}");
     }
 }
