@@ -114,15 +114,14 @@ pub enum Error {
         why: String,
     },
     /// A place on the network does not know who asks, or does not let them.
-    #[error(
-        "{place} {why}. Set SYNQLITE_TOKEN, \
-         or keep a token with the remote: synqlite remote add DB NAME URL --token TOKEN"
-    )]
+    #[error("{place} {why}. {hint}")]
     Denied {
         /// The store.
         place: String,
         /// Which of the two.
         why: &'static str,
+        /// How to say who asks.
+        hint: &'static str,
     },
     /// A place on the network refuses what it was asked, for a reason that will not pass.
     #[error("{place} refuses: {why}")]

@@ -62,18 +62,7 @@ pub(crate) struct Client {
 
 impl Client {
     pub fn new(place: String, token: Option<String>) -> Client {
-        let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .tls_config(tls)
-            .user_agent(concat!("synqlite/", env!("CARGO_PKG_VERSION")))
-            .timeout_connect(Some(Duration::from_secs(10)))
-            .timeout_per_read(Some(SILENCE))
-            .timeout_per_write(Some(SILENCE))
-            .build();
-        Client { agent: config.new_agent(), place, token }
+        Client { agent: agent(), place, token }
     }
 
     /// The place, for messages.
@@ -164,13 +153,31 @@ impl Client {
         });
         let why = said.unwrap_or_else(|| format!("it answers with status {status}"));
         let place = self.place();
+        let hint = "Set SYNQLITE_TOKEN, or keep a token with the remote: \
+                    synqlite remote add DB NAME URL --token TOKEN";
         match status {
-            401 => Error::Denied { place, why: "wants a token that it knows" }.into(),
-            403 => Error::Denied { place, why: "wants a token that is good for this" }.into(),
+            401 => Error::Denied { place, why: "wants a token that it knows", hint }.into(),
+            403 => Error::Denied { place, why: "wants a token that is good for this", hint }.into(),
             429 | 500 | 502 | 503 | 504 => Trouble::Passing(why, after),
             _ => Error::Refused { place, why }.into(),
         }
     }
+}
+
+/// What sends requests: refusals are answers, and silence is a broken connection.
+pub(crate) fn agent() -> Agent {
+    let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
+    let config = Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .tls_config(tls)
+        .user_agent(concat!("synqlite/", env!("CARGO_PKG_VERSION")))
+        .timeout_connect(Some(Duration::from_secs(10)))
+        .timeout_per_read(Some(SILENCE))
+        .timeout_per_write(Some(SILENCE))
+        .build();
+    config.new_agent()
 }
 
 /// Waits after so many failures, at least as long as the other side asked for.

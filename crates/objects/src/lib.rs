@@ -6,7 +6,8 @@
 //! named by what they hold ([`ObjectName`]), so putting one twice is harmless.
 //!
 //! A [`Store`] keeps objects and promises little: list them, read them, put one if it is absent.
-//! Whatever keeps that promise passes [`conformance`]. [`Folder`] does it on a plain file system.
+//! Whatever keeps that promise passes [`conformance`]. [`Folder`] does it on a plain file system,
+//! [`Hub`] over HTTP, [`Bucket`] on object storage.
 //! No store looks inside an object; readers verify what they read, because a folder may be copied,
 //! synchronized or damaged by other programs.
 //!
@@ -28,6 +29,7 @@
 //! # }
 //! ```
 
+mod bucket;
 pub mod conformance;
 mod error;
 pub mod files;
@@ -39,6 +41,7 @@ mod snapshot;
 mod store;
 mod url;
 
+pub use bucket::Bucket;
 pub use error::{Error, Result};
 pub use folder::Folder;
 pub use hub::Hub;

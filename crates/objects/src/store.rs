@@ -111,11 +111,12 @@ pub trait Store: Send + Sync {
     /// [`Error::DatabaseMismatch`] if it holds others only.
     fn changes(&self, ask: Ask) -> Result<Changes> {
         let mut found = Vec::new();
-        if find_database(self, ask.database)? {
-            for kind in Kind::ALL {
-                let entries = self.list(ask.database, kind)?.into_iter();
-                found.extend(entries.map(|entry| Found { entry, prefix: Vec::new() }));
-            }
+        for kind in Kind::ALL {
+            let entries = self.list(ask.database, kind)?.into_iter();
+            found.extend(entries.map(|entry| Found { entry, prefix: Vec::new() }));
+        }
+        if found.is_empty() {
+            find_database(self, ask.database)?;
         }
         Ok(Changes { found, cursor: None, resumed: false })
     }

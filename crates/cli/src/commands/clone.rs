@@ -14,8 +14,8 @@ use synqlite_remote::{Remote, Session};
 /// on writing to the source meanwhile.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Path of another replica, or URL of a folder or of a hub: file:///path/to/folder/,
-    /// https://host/name.
+    /// Path of another replica, or URL of a folder, hub or bucket: file:///path/to/folder/,
+    /// https://host/name, s3://bucket/prefix.
     remote: String,
     /// The new file, which must not exist.
     db: PathBuf,

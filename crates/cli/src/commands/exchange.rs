@@ -40,7 +40,8 @@ pub struct Sync {
 struct With {
     /// The replica.
     db: PathBuf,
-    /// Name of a remote, path of another replica, or URL of a folder or hub; `origin` if absent.
+    /// Name of a remote, path of another replica, or URL of a folder, hub or bucket;
+    /// `origin` if absent.
     remote: Option<String>,
     /// Merges changes that are stamped more than five minutes ahead of this machine's clock.
     #[arg(long)]

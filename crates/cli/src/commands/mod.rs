@@ -131,7 +131,12 @@ fn open(path: &Path) -> Result<Replica> {
 /// What places ask for: from the environment first, then what the remote keeps.
 fn credentials(kept: &Access) -> Result<Credentials> {
     let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-    Ok(Credentials { token: set("SYNQLITE_TOKEN").or_else(|| kept.token.clone()) })
+    let aws = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+        let name = name.into_string().ok().filter(|name| name.starts_with("AWS_"))?;
+        Some((name, value.into_string().ok()?))
+    };
+    let storage = std::env::vars_os().filter_map(aws).collect();
+    Ok(Credentials { token: set("SYNQLITE_TOKEN").or_else(|| kept.token.clone()), storage })
 }
 
 /// The remote that a user means: a name first, then a path or a URL; `origin` if nothing is said.

@@ -16,8 +16,8 @@ pub enum Command {
         db: PathBuf,
         /// Name of the remote.
         name: String,
-        /// Path of another replica, or URL of a folder or of a hub: file:///path/to/folder/,
-        /// https://host/name.
+        /// Path of another replica, or URL of a folder, hub or bucket: file:///path/to/folder/,
+        /// https://host/name, s3://bucket/prefix.
         url: String,
         /// Token for the hub. It is kept in the replica, where whoever can read the file can read
         /// it; clones and snapshots do not get it.

@@ -35,7 +35,8 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(3
 pub struct Args {
     /// The replica.
     db: PathBuf,
-    /// Name of a remote, path of another replica, or URL of a folder or hub; `origin` if absent.
+    /// Name of a remote, path of another replica, or URL of a folder, hub or bucket;
+    /// `origin` if absent.
     remote: Option<String>,
     /// Time from one round to the next: 500ms, 5s, 2m or 1h. 5s if absent, 1m while a hub would say
     /// so if there were something new.

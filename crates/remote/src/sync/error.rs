@@ -88,8 +88,8 @@ impl SyncError {
                 path.display().to_string().trim_end_matches('/')
             ),
             SyncError::Scheme { .. } => {
-                "Use the path of another replica, a folder (file:///path/to/folder/) or a hub \
-                 (http://host/name)"
+                "Use the path of another replica, a folder (file:///path/to/folder/), a hub \
+                 (http://host/name) or a bucket (s3://bucket/prefix)"
                     .into()
             }
             SyncError::Restored { path, .. } => format!(

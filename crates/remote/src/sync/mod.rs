@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use synqlite_core::merge::Merged;
 use synqlite_core::{Environment, Replica};
-use synqlite_objects::{Cursor, Folder, Hub, Store};
+use synqlite_objects::{Bucket, Cursor, Folder, Hub, Store};
 use synqlite_wire::{Delta, VersionVector};
 
 /// Result of synchronization.
@@ -46,6 +46,9 @@ pub enum Remote {
 pub struct Credentials {
     /// The token for a hub.
     pub token: Option<String>,
+    /// Settings for object storage, under the names that are usual in the environment:
+    /// `AWS_ACCESS_KEY_ID` and the like.
+    pub storage: Vec<(String, String)>,
 }
 
 /// How to synchronize.
@@ -134,13 +137,15 @@ impl Remote {
         Remote::open(text, &Credentials::default())
     }
 
-    /// Reads what a user calls a remote: a path, `file:///dir/`, or `http(s)://HOST/NAME`.
+    /// Reads what a user calls a remote: a path, `file:///dir/`, `http(s)://HOST/NAME`, or
+    /// `s3://BUCKET/PREFIX`.
     /// Nothing is asked yet.
     pub fn open(text: &str, credentials: &Credentials) -> Result<Remote> {
         let Some((scheme, rest)) = text.split_once(':') else { return Remote::at(text) };
         let store: Arc<dyn Store> = match scheme.to_ascii_lowercase().as_str() {
             "file" => Arc::new(Folder::from_url(text)?),
             "http" | "https" => Arc::new(Hub::new(text, credentials.token.as_deref())?),
+            "s3" => Arc::new(Bucket::new(text, &credentials.storage)?),
             _ if rest.starts_with("//") => {
                 let (url, scheme) = (text.to_owned(), scheme.to_owned());
                 return Err(SyncError::Scheme { url, scheme });
