@@ -158,7 +158,7 @@ impl Client {
         match status {
             401 => Error::Denied { place, why: "wants a token that it knows", hint }.into(),
             403 => Error::Denied { place, why: "wants a token that is good for this", hint }.into(),
-            429 | 500 | 502 | 503 | 504 => Trouble::Passing(why, after),
+            408 | 429 | 500 | 502 | 503 | 504 => Trouble::Passing(why, after),
             _ => Error::Refused { place, why }.into(),
         }
     }

@@ -387,7 +387,11 @@ impl Store for Hub {
                     return Ok(put);
                 }
                 Progress::Received(there) if there < total && stalls < STALLS => {
+                    // Perhaps what a broken connection left is still being written.
                     stalls = if there > done { 0 } else { stalls + 1 };
+                    if stalls > 0 {
+                        pause(stalls, None);
+                    }
                     done = there;
                 }
                 Progress::Received(_) => {

@@ -63,7 +63,11 @@ impl SnapshotHeader {
     }
 
     fn decode(source: &mut Source<impl Read>) -> std::result::Result<Self, Flaw> {
-        if source.array()? != *MAGIC {
+        let magic: [u8; 8] = source.array()?;
+        if magic == *crate::sealed::MAGIC {
+            return Err(Flaw::Sealed);
+        }
+        if magic != *MAGIC {
             return Err(Flaw::Bad("it does not begin as a snapshot does"));
         }
         let version = u16::from_be_bytes(source.array()?);
@@ -187,6 +191,7 @@ fn named(name: &ObjectName, source: &mut Source<impl Read>) -> Result<SnapshotHe
 enum Flaw {
     Bad(&'static str),
     Newer(u16),
+    Sealed,
     Read(io::Error),
 }
 
@@ -197,6 +202,7 @@ impl Flaw {
         let name = *name;
         match self {
             Flaw::Bad(why) => Error::BadSnapshot { name, why },
+            Flaw::Sealed => Error::SealedObject { name },
             Flaw::Newer(version) => Error::NewerSnapshot { name, version },
             Flaw::Read(source) => Error::Read { name, source },
         }
