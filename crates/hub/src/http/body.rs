@@ -27,30 +27,37 @@ pub struct Incoming {
     body: Body,
     /// How long the next bytes may take.
     patience: Duration,
+    /// Nothing more will come.
+    over: bool,
 }
 
 impl Incoming {
     /// The body of a request.
     pub fn new(body: Body, patience: Duration) -> Incoming {
-        Incoming { body, patience }
+        Incoming { body, patience, over: false }
     }
 
     /// The next bytes; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
-        loop {
+        while !self.over {
             let Ok(frame) = tokio::time::timeout(self.patience, self.body.frame()).await else {
+                self.over = true;
                 let text = "the body stopped. Send it again";
                 return Err(Failure::new(StatusCode::REQUEST_TIMEOUT, text));
             };
             match frame {
-                None => return Ok(None),
-                Some(Err(_)) => return Err(Failure::bad("the body is cut short. Send it again")),
+                None => self.over = true,
+                Some(Err(_)) => {
+                    self.over = true;
+                    return Err(Failure::bad("the body is cut short. Send it again"));
+                }
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(bytes) if !bytes.is_empty() => return Ok(Some(bytes)),
                     _ => {}
                 },
             }
         }
+        Ok(None)
     }
 
     /// All of a body of `length` bytes.

@@ -35,7 +35,9 @@ struct Turn<'a> {
 
 impl<'a> Turn<'a> {
     fn take(hub: &'a Hub, key: blake3::Hash) -> Option<Turn<'a>> {
-        lock(&hub.uploads).insert(key).then_some(Turn { hub, key })
+        let first = lock(&hub.uploads).insert(key);
+        // Made only if it is ours: dropping it ends the turn.
+        first.then(|| Turn { hub, key })
     }
 }
 

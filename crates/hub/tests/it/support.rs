@@ -61,10 +61,6 @@ impl Lab {
         self.dir.path().join("hub")
     }
 
-    pub fn scratch(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
     /// Somebody without a token.
     pub fn nobody(&self) -> Client {
         Client::new(&self.hub().url(), None)

@@ -83,6 +83,33 @@ fn a_part_that_breaks_off_goes_on_where_it_ended() {
 }
 
 #[test]
+fn one_part_at_a_time_is_taken() {
+    use std::io::Write;
+    let lab = Lab::open();
+    let all = bytes(600_000, 1);
+    let hash = hash(&all);
+    let address = lab.hub().url().replace("http://", "");
+    let mut slow = std::net::TcpStream::connect(address).unwrap();
+    let range = [("Content-Range", "bytes 0-599999/600000"), ("Synqlite-Upload", &hash)];
+    let head = lab.nobody().head(
+        "PUT",
+        &batch("todo", 1),
+        &[&range[..], &[("Content-Length", "600000")]].concat(),
+    );
+    slow.write_all(head.as_bytes()).unwrap();
+    slow.write_all(&all[..400_000]).unwrap();
+    let staging = lab.store().join("staging");
+    crate::support::until(|| !files(&staging).is_empty());
+    let mut client = lab.nobody();
+    for _ in 0..3 {
+        part(&mut client, 1, &all, 0, 600_000, &hash).expect(409);
+    }
+    slow.write_all(&all[400_000..]).unwrap();
+    crate::support::until(|| client.get(&batch("todo", 1)).status == 200);
+    assert!(client.get(&batch("todo", 1)).body == all);
+}
+
+#[test]
 fn malformed_parts_are_refused() {
     let lab = Lab::open();
     let mut client = lab.nobody();
