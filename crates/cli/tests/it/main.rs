@@ -12,6 +12,7 @@ mod folder;
 mod guides;
 mod kv;
 mod reference;
+mod serve;
 mod support;
 mod topologies;
 mod watch;
