@@ -68,8 +68,13 @@ fn list(replica: &Replica) -> Result<Report> {
     let remotes = replica.remotes()?;
     let lines: Vec<_> = remotes.iter().map(|r| format!("{}  {}", r.name, r.url)).collect();
     let text = if lines.is_empty() { "no remotes".to_owned() } else { lines.join("\n") };
-    let json =
-        |r: &NamedRemote| json!({"name": r.name, "url": r.url, "token": r.access.token.is_some()});
+    let json = |r: &NamedRemote| {
+        let mut line = json!({"name": r.name, "url": r.url});
+        if r.access.token.is_some() {
+            line["token"] = json!("kept");
+        }
+        line
+    };
     let remotes: Vec<_> = remotes.iter().map(json).collect();
     Ok(Report::new(json!({"remotes": remotes}), text))
 }
