@@ -82,7 +82,7 @@ pub use digest::Digest;
 pub use env::{Environment, System};
 pub use error::{Error, Result};
 pub use log::{LogEntry, LogQuery};
-pub use remotes::{Direction, NamedRemote, Sent};
+pub use remotes::{Access, NamedRemote, Sent, Synced};
 pub use replica::{InitOptions, InitReport, Replica, TableReport};
 pub use settle::Verb;
 pub use status::{Pending, Status, Trigger};

@@ -27,7 +27,8 @@ const DDL: &[&str] = &[
     "CREATE TABLE synqlite_policy(key TEXT PRIMARY KEY, value TEXT NOT NULL, \
      hlc INTEGER NOT NULL, site INTEGER NOT NULL) WITHOUT ROWID",
     "CREATE TABLE synqlite_remote(name TEXT PRIMARY KEY, url TEXT NOT NULL, \
-     pushed INTEGER, pulled INTEGER, sent BLOB) WITHOUT ROWID",
+     pushed INTEGER, pulled INTEGER, sent BLOB, place BLOB, token TEXT, key TEXT) \
+     WITHOUT ROWID",
     "CREATE TABLE synqlite_peer(site INTEGER PRIMARY KEY, position INTEGER NOT NULL)",
     "CREATE TABLE synqlite_row(id INTEGER PRIMARY KEY, tbl INTEGER NOT NULL, rid BLOB NOT NULL, \
      loc, wants INTEGER, position INTEGER NOT NULL, state BLOB NOT NULL, kind TEXT, \

@@ -20,6 +20,25 @@ pub struct NamedRemote {
     pub pulled: Option<i64>,
     /// What it is known to contain.
     pub sent: Option<Sent>,
+    /// What this replica needs to use it.
+    pub access: Access,
+}
+
+/// What a replica needs to use a remote, beside its URL.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Access {
+    /// The token that it wants.
+    pub token: Option<String>,
+    /// Absolute path of the file with the key by which everything in it is sealed.
+    pub key_file: Option<String>,
+}
+
+/// Never shows the token.
+impl std::fmt::Debug for Access {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let token = self.token.as_ref().map(|_| "...");
+        f.debug_struct("Access").field("token", &token).field("key_file", &self.key_file).finish()
+    }
 }
 
 /// A state of this replica that a remote contains.
@@ -31,13 +50,17 @@ pub struct Sent {
     pub seen: VersionVector,
 }
 
-/// Direction of a synchronization.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Direction {
-    /// To the remote.
-    Push,
-    /// From the remote.
-    Pull,
+/// What a synchronization did and found.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Synced {
+    /// It sent, or there was nothing to send.
+    pub pushed: bool,
+    /// It fetched, or there was nothing to fetch.
+    pub pulled: bool,
+    /// What the remote contains.
+    pub theirs: VersionVector,
+    /// What to remember of the remote for the next time; what is remembered stays if absent.
+    pub place: Option<Vec<u8>>,
 }
 
 impl Sent {
@@ -64,7 +87,7 @@ impl Sent {
     }
 }
 
-const COLUMNS: &str = "name, url, pushed, pulled, sent";
+const COLUMNS: &str = "name, url, pushed, pulled, sent, token, key";
 
 fn from_row(row: &Row<'_>) -> rusqlite::Result<NamedRemote> {
     let sent: Option<Vec<u8>> = row.get(4)?;
@@ -74,6 +97,7 @@ fn from_row(row: &Row<'_>) -> rusqlite::Result<NamedRemote> {
         pushed: row.get(2)?,
         pulled: row.get(3)?,
         sent: sent.and_then(|bytes| Sent::decode(&bytes)),
+        access: Access { token: row.get(5)?, key_file: row.get(6)? },
     })
 }
 
@@ -99,9 +123,10 @@ impl Replica {
     }
 
     /// Adds a remote. [`Error::Refused`] if there is one of that name.
-    pub fn add_remote(&mut self, name: &str, url: &str) -> Result<()> {
-        let sql = "INSERT OR IGNORE INTO synqlite_remote(name, url) VALUES(?1, ?2)";
-        let added = self.conn.execute(sql, [name, url]);
+    pub fn add_remote(&mut self, name: &str, url: &str, access: &Access) -> Result<()> {
+        let sql = "INSERT OR IGNORE INTO synqlite_remote(name, url, token, key) \
+                   VALUES(?1, ?2, ?3, ?4)";
+        let added = self.conn.execute(sql, params![name, url, access.token, access.key_file]);
         match added.map_err(|e| Error::from(e).on(&self.path))? {
             0 => Err(Error::Refused(format!("there is a remote called {name} already"))),
             _ => Ok(()),
@@ -119,23 +144,25 @@ impl Replica {
         Ok(self.remotes()?.into_iter().find(|r| r.url == url).and_then(|r| r.sent))
     }
 
-    /// Notes that the remotes with this URL were synchronized just now and contain `theirs`.
-    pub fn note_synced(
-        &mut self,
-        url: &str,
-        direction: Direction,
-        theirs: &VersionVector,
-    ) -> Result<()> {
+    /// What was remembered of the remotes with this URL at the last synchronization.
+    pub fn place_of(&self, url: &str) -> Result<Option<Vec<u8>>> {
+        let sql = "SELECT place FROM synqlite_remote WHERE url = ?1 AND place IS NOT NULL LIMIT 1";
+        let read =
+            || Ok(self.conn.prepare_cached(sql)?.query_row([url], |r| r.get(0)).optional()?);
+        read().map_err(|e: Error| e.on(&self.path))
+    }
+
+    /// Notes that the remotes with this URL were synchronized just now.
+    pub fn note_synced(&mut self, url: &str, synced: &Synced) -> Result<()> {
         let now = self.env.now_ms();
-        let column = match direction {
-            Direction::Push => "pushed",
-            Direction::Pull => "pulled",
-        };
         let note = || {
             let tx = Transaction::new_unchecked(&self.conn, TransactionBehavior::Immediate)?;
             let meta = Meta::load(&tx)?;
-            let sql = format!("UPDATE synqlite_remote SET {column} = ?2 WHERE url = ?1");
-            let there = tx.prepare_cached(&sql)?.execute(params![url, now])?;
+            let sql = "UPDATE synqlite_remote SET pushed = iif(?2, ?4, pushed), \
+                       pulled = iif(?3, ?4, pulled), place = ifnull(?5, place) WHERE url = ?1";
+            let Synced { pushed, pulled, theirs, place } = synced;
+            let there =
+                tx.prepare_cached(sql)?.execute(params![url, pushed, pulled, now, place])?;
             if there > 0 && theirs.dominates(&meta.seen) {
                 let sent = Sent { position: meta.position, seen: meta.seen }.encode();
                 let sql = "UPDATE synqlite_remote SET sent = ?2 WHERE url = ?1";

@@ -2,11 +2,12 @@
 //!
 //! A store's own tests cover what only it has: foreign files, its URL, its ways to fail.
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::name::{Kind, ObjectName};
-use crate::store::{Entry, Put, Store, find_database, only_database};
+use crate::store::{Ask, Cursor, Entry, Found, Put, Store, find_database, only_database};
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use synqlite_wire::Id;
@@ -27,6 +28,7 @@ pub fn conformance(make: impl Fn() -> Box<dyn Store>) {
     objects_are_never_empty(&*make());
     sites_and_ranges_may_overlap(&*make());
     databases_are_kept_apart(&*make());
+    changes_are_told(&*make());
     racing_puts_have_one_winner(&*make());
 }
 
@@ -88,15 +90,15 @@ fn files_travel_as_bytes_do(store: &dyn Store) {
         fs::write(&to, b"before").unwrap();
         assert!(matches!(store.fetch_to(&name, &to), Err(Error::NotFound { .. })));
         assert_eq!(fs::read(&to).unwrap(), b"before");
-        assert_eq!(store.put_file_if_absent(&name, &from).unwrap(), Put::Created);
-        assert_eq!(store.put_file_if_absent(&name, &from).unwrap(), Put::AlreadyThere);
+        assert_eq!(put_file(store, &name, &from).unwrap(), Put::Created);
+        assert_eq!(put_file(store, &name, &from).unwrap(), Put::AlreadyThere);
         assert_eq!(store.put_if_absent(&name, b"other").unwrap(), Put::AlreadyThere);
         assert_eq!(store.read(&name).unwrap(), bytes);
         store.fetch_to(&name, &to).unwrap();
         assert_eq!(fs::read(&to).unwrap(), bytes);
     }
     let name = ObjectName::snapshot(DATABASE, SITE, 2);
-    assert!(store.put_file_if_absent(&name, &scratch.file("absent")).is_err());
+    assert!(put_file(store, &name, &scratch.file("absent")).is_err());
     assert_missing(store, &name);
     assert_eq!(fs::read(&from).unwrap(), bytes);
     let files = fs::read_dir(&scratch.0).unwrap().count();
@@ -117,7 +119,7 @@ fn objects_are_never_empty(store: &dyn Store) {
     fs::write(scratch.file("empty"), b"").unwrap();
     let name = ObjectName::batch(DATABASE, SITE, 0, 1);
     assert!(matches!(store.put_if_absent(&name, b""), Err(Error::EmptyObject { .. })));
-    let put = store.put_file_if_absent(&name, &scratch.file("empty"));
+    let put = put_file(store, &name, &scratch.file("empty"));
     assert!(matches!(put, Err(Error::EmptyObject { .. })));
     assert_missing(store, &name);
     assert_eq!(store.databases().unwrap(), []);
@@ -197,6 +199,54 @@ fn racing_puts_have_one_winner(store: &dyn Store) {
         assert_eq!(store.read(&name(n)).unwrap(), content(winners[0]));
     }
     assert_eq!(store.list(DATABASE, Kind::Batch).unwrap().len() as u64, NAMES);
+}
+
+/// What others have put since, and nothing else, or again everything; whole objects read from any
+/// byte on.
+fn changes_are_told(store: &dyn Store) {
+    let ask = |after| Ask { database: DATABASE, after, prefix: 8, site: Some(SITE) };
+    assert_eq!(store.changes(ask(None)).unwrap().found, []);
+    let (mut names, mut cursor) = (Vec::new(), None);
+    for n in 0..5 {
+        let batch = ObjectName::batch(DATABASE, SITE, n, n + 1);
+        for name in [batch, ObjectName::snapshot(DATABASE, SITE, n + 1)] {
+            store.put_if_absent(&name, name.to_string().as_bytes()).unwrap();
+            names.push(name);
+        }
+        let told = store.changes(ask(cursor)).unwrap();
+        assert_eq!(told.resumed, cursor.is_some(), "a place with an order resumes");
+        let mut expected = names[if told.resumed { names.len() - 2 } else { 0 }..].to_vec();
+        expected.sort();
+        assert_eq!(told.found.iter().map(|f| f.entry.name).collect::<Vec<_>>(), expected);
+        for Found { entry, prefix } in &told.found {
+            let text = entry.name.to_string();
+            assert_eq!(entry.size, text.len() as u64);
+            assert!(prefix.is_empty() || *prefix == text.as_bytes()[..8], "{prefix:?}");
+        }
+        if let Some(now) = told.cursor {
+            assert_eq!(store.changes(ask(Some(now))).unwrap().found, []);
+            let elsewhere = Cursor { epoch: Id([0xee; 16]), ..now };
+            let again = store.changes(ask(Some(elsewhere))).unwrap();
+            assert!(!again.resumed && again.found.len() == names.len());
+        }
+        cursor = told.cursor;
+    }
+    let (name, text) = (names[0], names[0].to_string());
+    for from in [0, 1, text.len() as u64] {
+        let mut rest = String::new();
+        store.open_from(&name, from).unwrap().read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, text[from as usize..]);
+    }
+    let other = Ask { database: Id([9; 16]), ..ask(None) };
+    assert!(matches!(store.changes(other), Err(Error::DatabaseMismatch { .. })));
+}
+
+fn put_file(store: &dyn Store, name: &ObjectName, file: &Path) -> Result<Put> {
+    let mut last = (0, 0);
+    let put =
+        store.put_file_if_absent(name, file, None, &mut |done, total| last = (done, total))?;
+    assert_eq!(last.0, last.1, "progress ends where the file does");
+    Ok(put)
 }
 
 fn assert_missing(store: &dyn Store, name: &ObjectName) {

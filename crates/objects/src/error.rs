@@ -105,6 +105,93 @@ pub enum Error {
         /// Those it holds.
         found: Vec<DatabaseId>,
     },
+    /// A place on the network does not answer, or breaks off again and again.
+    #[error("cannot reach {place}: {why}. Check the address and the network, and try again")]
+    Unreachable {
+        /// The store.
+        place: String,
+        /// What happened the last time.
+        why: String,
+    },
+    /// A place on the network does not know who asks, or does not let them.
+    #[error("{place} {why}. {hint}")]
+    Denied {
+        /// The store.
+        place: String,
+        /// Which of the two.
+        why: &'static str,
+        /// How to say who asks.
+        hint: &'static str,
+    },
+    /// A place on the network refuses what it was asked, for a reason that will not pass.
+    #[error("{place} refuses: {why}")]
+    Refused {
+        /// The store.
+        place: String,
+        /// What it says, with its hint.
+        why: String,
+    },
+    /// Something answers that does not speak as this kind of place does.
+    #[error("{place} does not answer as it should: {why}. Check the URL")]
+    Stranger {
+        /// The store.
+        place: String,
+        /// What is wrong with the answer.
+        why: &'static str,
+    },
+    /// An object that is sealed is read without a key.
+    #[error("`{name}` is sealed. Say where the key is: --key-file FILE")]
+    SealedObject {
+        /// The object.
+        name: ObjectName,
+    },
+    /// What is in a place was sealed with another key.
+    #[error("{place} is sealed with another key. Use the key file of the sites that push there")]
+    WrongKey {
+        /// The store.
+        place: String,
+    },
+    /// A key is given for a place whose objects are not sealed.
+    #[error(
+        "{place} is not sealed, and a key is given for it. \
+         Use it without one, or seal what goes to another place"
+    )]
+    NotSealed {
+        /// The store.
+        place: String,
+    },
+    /// An object does not open with the right key.
+    #[error(
+        "`{name}` was altered, or is another object under this name. \
+         Whoever keeps it is not to be trusted; a site that has its changes can push them elsewhere"
+    )]
+    Unsealable {
+        /// The object asked for.
+        name: ObjectName,
+    },
+    /// A key file cannot be read.
+    #[error(
+        "cannot read the key file `{path}`: {why}. Without that key what is sealed with it is lost: \
+         restore the file from a copy, or push a replica to a new place with a new key"
+    )]
+    NoKey {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// A text that is no URL of a place on the network.
+    #[error("`{url}` is not the URL of {kind}: {why}. Write it like {like}")]
+    NotAPlaceUrl {
+        /// The text.
+        url: String,
+        /// What kind of place it names by its scheme.
+        kind: &'static str,
+        /// What does not fit.
+        why: &'static str,
+        /// A good one.
+        like: &'static str,
+    },
     /// A text that is no URL of a folder on this machine.
     #[error("`{url}` is not the URL of a folder: {why}. Write it like file:///media/stick/team/")]
     NotAFolderUrl {

@@ -7,7 +7,7 @@
 use crate::error::{Error, Result};
 use crate::files::{CopyError, Link, Temp, copy, folder_of, remove_leftovers, sync_dir};
 use crate::name::{Kind, ObjectName};
-use crate::store::{Entry, Put, Store};
+use crate::store::{Cursor, Entry, Put, Step, Store};
 use crate::url::folder_path;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -174,7 +174,13 @@ impl Store for Folder {
         })
     }
 
-    fn put_file_if_absent(&self, name: &ObjectName, file: &Path) -> Result<Put> {
+    fn put_file_if_absent(
+        &self,
+        name: &ObjectName,
+        file: &Path,
+        _: Option<Cursor>,
+        _: Step<'_>,
+    ) -> Result<Put> {
         let mut source = File::open(file).map_err(Error::io("read", file))?;
         self.put(name, |temp| {
             copy(&mut source, temp, u64::MAX).map_err(|e| match e {

@@ -6,7 +6,9 @@
 //! named by what they hold ([`ObjectName`]), so putting one twice is harmless.
 //!
 //! A [`Store`] keeps objects and promises little: list them, read them, put one if it is absent.
-//! Whatever keeps that promise passes [`conformance`]. [`Folder`] does it on a plain file system.
+//! Whatever keeps that promise passes [`conformance`]. [`Folder`] does it on a plain file system,
+//! [`Hub`] over HTTP, [`Bucket`] on object storage, [`Sealed`] over any of them, so
+//! that whoever keeps the objects cannot read them.
 //! No store looks inside an object; readers verify what they read, because a folder may be copied,
 //! synchronized or damaged by other programs.
 //!
@@ -28,19 +30,31 @@
 //! # }
 //! ```
 
+mod bucket;
 pub mod conformance;
 mod error;
 pub mod files;
 mod folder;
+mod http;
+mod hub;
+mod key;
 mod name;
+mod sealed;
 mod snapshot;
 mod store;
 mod url;
 
+pub use bucket::Bucket;
 pub use error::{Error, Result};
 pub use folder::Folder;
+pub use hub::Hub;
+pub use key::Key;
 pub use name::{Kind, ObjectName};
+pub use sealed::Sealed;
 pub use snapshot::{
-    SnapshotHeader, fetch_snapshot, peek_snapshot, put_snapshot, read_snapshot, write_snapshot,
+    SnapshotHeader, decode_snapshot_header, fetch_snapshot, peek_snapshot, put_snapshot,
+    read_snapshot, write_snapshot,
 };
-pub use store::{Entry, Put, Store, find_database, only_database};
+pub use store::{
+    Ask, Changes, Cursor, Entry, Found, Put, Step, Store, find_database, only_database,
+};

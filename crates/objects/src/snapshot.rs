@@ -7,7 +7,7 @@
 use crate::error::{Error, Result};
 use crate::files::{CopyError, Temp, copy};
 use crate::name::{Kind, ObjectName};
-use crate::store::{Put, Store};
+use crate::store::{Cursor, Put, Step, Store};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -63,7 +63,11 @@ impl SnapshotHeader {
     }
 
     fn decode(source: &mut Source<impl Read>) -> std::result::Result<Self, Flaw> {
-        if source.array()? != *MAGIC {
+        let magic: [u8; 8] = source.array()?;
+        if magic == *crate::sealed::MAGIC {
+            return Err(Flaw::Sealed);
+        }
+        if magic != *MAGIC {
             return Err(Flaw::Bad("it does not begin as a snapshot does"));
         }
         let version = u16::from_be_bytes(source.array()?);
@@ -143,11 +147,19 @@ pub fn read_snapshot(name: &ObjectName, from: impl Read, to: &Path) -> Result<Sn
     Ok(header)
 }
 
-/// Puts the file `from` as a snapshot, by way of a temporary file beside it.
-pub fn put_snapshot(store: &dyn Store, from: &Path, header: &SnapshotHeader) -> Result<Put> {
+/// Puts the file `from` as a snapshot, by way of a temporary file beside it. Also returns how many
+/// bytes the snapshot has. `covers` and `step` as in [`Store::put_file_if_absent`].
+pub fn put_snapshot(
+    store: &dyn Store,
+    from: &Path,
+    header: &SnapshotHeader,
+    covers: Option<Cursor>,
+    step: Step<'_>,
+) -> Result<(Put, u64)> {
     let mut temp = Temp::beside(from)?;
     write_snapshot(from, temp.file(), header)?;
-    store.put_file_if_absent(&header.name(), temp.path())
+    let size = temp.file().metadata().map_err(Error::io("read", temp.path()))?.len();
+    Ok((store.put_file_if_absent(&header.name(), temp.path(), covers, step)?, size))
 }
 
 /// Streams the snapshot `name` from the store into the file `to`, as [`read_snapshot`] does.
@@ -158,6 +170,12 @@ pub fn fetch_snapshot(store: &dyn Store, name: &ObjectName, to: &Path) -> Result
 /// The header of the snapshot `name`, from its first bytes. Says nothing about its body.
 pub fn peek_snapshot(store: &dyn Store, name: &ObjectName) -> Result<SnapshotHeader> {
     named(name, &mut Source::new(store.open(name)?))
+}
+
+/// [`peek_snapshot`] from bytes that are there already.
+/// [`Error::BadSnapshot`] also if they are too few.
+pub fn decode_snapshot_header(name: &ObjectName, prefix: &[u8]) -> Result<SnapshotHeader> {
+    named(name, &mut Source::new(prefix))
 }
 
 /// Decodes a header and checks that it belongs to `name`: a renamed snapshot is a wrong one.
@@ -173,6 +191,7 @@ fn named(name: &ObjectName, source: &mut Source<impl Read>) -> Result<SnapshotHe
 enum Flaw {
     Bad(&'static str),
     Newer(u16),
+    Sealed,
     Read(io::Error),
 }
 
@@ -183,6 +202,7 @@ impl Flaw {
         let name = *name;
         match self {
             Flaw::Bad(why) => Error::BadSnapshot { name, why },
+            Flaw::Sealed => Error::SealedObject { name },
             Flaw::Newer(version) => Error::NewerSnapshot { name, version },
             Flaw::Read(source) => Error::Read { name, source },
         }

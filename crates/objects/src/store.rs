@@ -6,9 +6,10 @@
 use crate::error::{Error, Result};
 use crate::files::{CopyError, Temp, copy};
 use crate::name::{Kind, ObjectName};
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
-use synqlite_wire::DatabaseId;
+use std::time::Duration;
+use synqlite_wire::{DatabaseId, Id, SiteId};
 
 /// An object that a store holds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -27,6 +28,51 @@ pub enum Put {
     /// One of that name was there already; it stays as it was.
     AlreadyThere,
 }
+
+/// How far somebody has read a place that numbers its objects in the order of their arrival.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cursor {
+    /// Names the order; sequences of another epoch mean nothing.
+    pub epoch: Id,
+    /// Everything up to this sequence is known.
+    pub sequence: u64,
+}
+
+/// What to tell of a database.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask {
+    /// The database.
+    pub database: DatabaseId,
+    /// Only what came after; everything if the place has no such order, or another one.
+    pub after: Option<Cursor>,
+    /// So many bytes of the beginning of each object, where they cost nothing more.
+    pub prefix: u64,
+    /// The site that asks, and has everything up to `after`.
+    pub site: Option<SiteId>,
+}
+
+/// An object that a place holds, as [`Store::changes`] tells of it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Found {
+    /// Its name and length.
+    pub entry: Entry,
+    /// Its first bytes, as far as they came along.
+    pub prefix: Vec<u8>,
+}
+
+/// What a place holds of a database.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    /// Objects, in order of their names.
+    pub found: Vec<Found>,
+    /// Up to where this is complete; `None` if the place has no order.
+    pub cursor: Option<Cursor>,
+    /// Whether these are only the objects after what was asked for.
+    pub resumed: bool,
+}
+
+/// Told how much of a file has been put: bytes done, and their total.
+pub type Step<'a> = &'a mut dyn FnMut(u64, u64);
 
 /// A place where sites that never meet exchange objects.
 ///
@@ -50,7 +96,45 @@ pub trait Store: Send + Sync {
     fn put_if_absent(&self, name: &ObjectName, bytes: &[u8]) -> Result<Put>;
 
     /// [`Store::put_if_absent`] with the content of a file, of any length, in constant memory.
-    fn put_file_if_absent(&self, name: &ObjectName, file: &Path) -> Result<Put>;
+    ///
+    /// `covers` says of a snapshot that it contains everything of the place up to there. A place
+    /// that retires objects may then do so, as soon as nobody needs them.
+    fn put_file_if_absent(
+        &self,
+        name: &ObjectName,
+        file: &Path,
+        covers: Option<Cursor>,
+        step: Step<'_>,
+    ) -> Result<Put>;
+
+    /// What the place holds of a database; nothing if it is empty.
+    /// [`Error::DatabaseMismatch`] if it holds others only.
+    fn changes(&self, ask: Ask) -> Result<Changes> {
+        let mut found = Vec::new();
+        for kind in Kind::ALL {
+            let entries = self.list(ask.database, kind)?.into_iter();
+            found.extend(entries.map(|entry| Found { entry, prefix: Vec::new() }));
+        }
+        if found.is_empty() {
+            find_database(self, ask.database)?;
+        }
+        Ok(Changes { found, cursor: None, resumed: false })
+    }
+
+    /// Where the place stands, as soon as that is beyond `after`, or after some time up to
+    /// `at_most`. `None` at once if it wakes nobody.
+    fn wait(&self, after: Option<Cursor>, at_most: Duration) -> Result<Option<Cursor>> {
+        let _ = (after, at_most);
+        Ok(None)
+    }
+
+    /// Streams an object from the byte `from` on.
+    fn open_from(&self, name: &ObjectName, from: u64) -> Result<Box<dyn Read + Send>> {
+        let mut source = self.open(name)?;
+        io::copy(&mut source.by_ref().take(from), &mut io::sink())
+            .map_err(|source| Error::Read { name: *name, source })?;
+        Ok(source)
+    }
 
     /// All bytes of an object. [`Error::NotFound`] if it is absent.
     fn read(&self, name: &ObjectName) -> Result<Vec<u8>> {
@@ -80,7 +164,7 @@ pub trait Store: Send + Sync {
 
 /// The database of a place that holds exactly one: what a clone is made of.
 /// [`Error::NoDatabase`] or [`Error::SeveralDatabases`] otherwise.
-pub fn only_database(store: &dyn Store) -> Result<DatabaseId> {
+pub fn only_database(store: &(impl Store + ?Sized)) -> Result<DatabaseId> {
     let found = store.databases()?;
     match found.as_slice() {
         [] => Err(Error::NoDatabase { place: store.place() }),
@@ -91,7 +175,7 @@ pub fn only_database(store: &dyn Store) -> Result<DatabaseId> {
 
 /// Whether the place holds `database`; `false` if it holds none yet. A place that holds only others
 /// is most likely not the one meant: [`Error::DatabaseMismatch`].
-pub fn find_database(store: &dyn Store, database: DatabaseId) -> Result<bool> {
+pub fn find_database(store: &(impl Store + ?Sized), database: DatabaseId) -> Result<bool> {
     let found = store.databases()?;
     if found.contains(&database) {
         return Ok(true);

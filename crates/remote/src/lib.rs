@@ -3,5 +3,7 @@
 
 pub mod sync;
 
-pub use sync::{Cloned, Outcome, Progress, Remote, Session, SyncError, Traffic, Waiting};
-pub use synqlite_objects::Error;
+pub use sync::{
+    Cloned, Credentials, Outcome, Progress, Remote, Session, SyncError, Traffic, Waiting,
+};
+pub use synqlite_objects::{Cursor, Error};

@@ -1,10 +1,11 @@
-use super::env;
+use super::{credentials, env};
 use crate::error::Result;
 use crate::report::{Report, bytes, rows, seconds};
 use crate::terminal::Bar;
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
+use synqlite_core::Access;
 use synqlite_remote::{Remote, Session};
 
 /// Makes a new replica of what a remote holds.
@@ -13,18 +14,23 @@ use synqlite_remote::{Remote, Session};
 /// on writing to the source meanwhile.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Path of another replica, or URL of a folder: file:///path/to/folder/.
+    /// Path of another replica, or URL of a folder, hub or bucket: file:///path/to/folder/,
+    /// https://host/name, s3://bucket/prefix.
     remote: String,
     /// The new file, which must not exist.
     db: PathBuf,
+    /// Token for the hub, which the new replica keeps; without it SYNQLITE_TOKEN counts.
+    #[arg(long)]
+    token: Option<String>,
 }
 
 pub fn run(args: &Args) -> Result<Report> {
     let since = Instant::now();
-    let remote = Remote::parse(&args.remote)?;
+    let access = Access { token: args.token.clone(), ..Access::default() };
+    let remote = Remote::open(&args.remote, &credentials(&access)?)?;
     let mut bar = Bar::new();
     let mut session = Session { env: env(), force: false, progress: &mut bar };
-    let cloned = remote.clone_to(&args.db, &mut session)?;
+    let cloned = remote.clone_with(&args.db, &access, &mut session)?;
     let time = since.elapsed();
     let text = format!(
         "{} is a replica with {} ({}), site {}, in {:.3} s",

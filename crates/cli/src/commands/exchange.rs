@@ -11,8 +11,8 @@ use synqlite_remote::{Outcome, Remote, Session};
 
 /// Sends local changes to a remote.
 ///
-/// Into another replica they are merged at once. In a folder they wait as a batch until others pull
-/// them. Pushing twice sends nothing the second time.
+/// Into another replica they are merged at once. In a folder or at a hub they wait as a batch until
+/// others pull them. Pushing twice sends nothing the second time.
 #[derive(clap::Args)]
 pub struct Push {
     #[command(flatten)]
@@ -40,7 +40,8 @@ pub struct Sync {
 struct With {
     /// The replica.
     db: PathBuf,
-    /// Name of a remote, path of another replica, or URL of a folder; `origin` if absent.
+    /// Name of a remote, path of another replica, or URL of a folder, hub or bucket;
+    /// `origin` if absent.
     remote: Option<String>,
     /// Merges changes that are stamped more than five minutes ahead of this machine's clock.
     #[arg(long)]

@@ -14,7 +14,9 @@ mod log;
 mod policy;
 mod reference;
 mod remote;
+mod serve;
 mod status;
+mod token;
 mod triggers;
 mod verify;
 mod watch;
@@ -25,8 +27,8 @@ use crate::terminal;
 use clap::{Parser, Subcommand};
 use std::path::Path;
 use std::sync::Arc;
-use synqlite_core::{Environment, Replica, System};
-use synqlite_remote::Remote;
+use synqlite_core::{Access, Environment, Replica, System};
+use synqlite_remote::{Credentials, Remote};
 
 /// Makes any SQLite file a replica that synchronizes offline.
 ///
@@ -54,6 +56,10 @@ Through a folder that both can reach, now and then:
   synqlite push notes.db file:///media/stick/notes/
   synqlite clone file:///media/stick/notes/ laptop.db
 
+Through a hub, as it happens:
+  synqlite remote add notes.db origin https://example.org/notes --token TOKEN
+  synqlite watch notes.db
+
 Exit status: 0 done, 1 refused or failed, 2 wrong usage.";
 
 #[derive(Subcommand)]
@@ -75,6 +81,9 @@ enum Command {
     Verify(verify::Args),
     Triggers(triggers::Args),
     Watch(watch::Args),
+    Serve(serve::Args),
+    #[command(subcommand)]
+    Token(token::Command),
     #[command(subcommand)]
     Kv(kv::Command),
     Demo(demo::Args),
@@ -105,6 +114,8 @@ pub fn run(args: &Args) -> Result<()> {
         Command::Demo(a) => demo::run(a),
         Command::Completions(a) => completions::run(a),
         Command::Reference => reference::run(),
+        Command::Token(a) => token::run(a),
+        Command::Serve(a) => return serve::run(a, args.json),
         Command::Watch(a) => return watch::run(a, args.json),
         Command::Kv(a) => return kv::run(a, args.json),
     }?;
@@ -124,11 +135,22 @@ fn open(path: &Path) -> Result<Replica> {
     Ok(Replica::open(path, env())?)
 }
 
+/// What places ask for: from the environment first, then what the remote keeps.
+fn credentials(kept: &Access) -> Result<Credentials> {
+    let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let aws = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+        let name = name.into_string().ok().filter(|name| name.starts_with("AWS_"))?;
+        Some((name, value.into_string().ok()?))
+    };
+    let storage = std::env::vars_os().filter_map(aws).collect();
+    Ok(Credentials { token: set("SYNQLITE_TOKEN").or_else(|| kept.token.clone()), storage })
+}
+
 /// The remote that a user means: a name first, then a path or a URL; `origin` if nothing is said.
 fn resolve(replica: &Replica, text: Option<&str>) -> Result<Remote> {
     let name = text.unwrap_or("origin");
     if let Some(named) = replica.remote(name)? {
-        return Ok(Remote::parse(&named.url)?);
+        return Ok(Remote::open(&named.url, &credentials(&named.access)?)?);
     }
     let path = replica.path().display();
     let Some(text) = text else {
@@ -136,7 +158,9 @@ fn resolve(replica: &Replica, text: Option<&str>) -> Result<Remote> {
             format!("Name one in the command, or add it: synqlite remote add {path} origin URL"),
         ));
     };
-    let remote = Remote::parse(text)?;
+    let named = replica.remotes()?.into_iter().find(|named| named.url == text);
+    let kept = named.map(|named| named.access).unwrap_or_default();
+    let remote = Remote::open(text, &credentials(&kept)?)?;
     match &remote {
         Remote::Replica(there) if !there.exists() => {
             let names: Vec<_> = replica.remotes()?.into_iter().map(|r| r.name).collect();

@@ -1,10 +1,10 @@
-use super::open;
+use super::{credentials, open};
 use crate::error::{CommandError, Result};
 use crate::report::Report;
 use clap::Subcommand;
 use serde_json::json;
 use std::path::PathBuf;
-use synqlite_core::Replica;
+use synqlite_core::{Access, NamedRemote, Replica};
 use synqlite_remote::Remote;
 
 /// Adds, removes and lists named remotes.
@@ -16,8 +16,13 @@ pub enum Command {
         db: PathBuf,
         /// Name of the remote.
         name: String,
-        /// Path of another replica, or URL of a folder: file:///path/to/folder/.
+        /// Path of another replica, or URL of a folder, hub or bucket: file:///path/to/folder/,
+        /// https://host/name, s3://bucket/prefix.
         url: String,
+        /// Token for the hub. It is kept in the replica, where whoever can read the file can read
+        /// it; clones and snapshots do not get it.
+        #[arg(long)]
+        token: Option<String>,
     },
     /// Removes a remote; what it refers to stays as it is.
     Remove {
@@ -35,13 +40,15 @@ pub enum Command {
 
 pub fn run(command: &Command) -> Result<Report> {
     match command {
-        Command::Add { db, name, url } => {
+        Command::Add { db, name, url, token } => {
             if name.is_empty() || name.contains(['/', '\\', ':']) || name.starts_with('-') {
                 return Err(CommandError::new(format!("`{name}` cannot be the name of a remote"))
                     .hint("Use letters, digits and hyphens"));
             }
             let mut replica = open(db)?;
-            replica.add_remote(name, &Remote::parse(url)?.url())?;
+            let access = Access { token: token.clone(), ..Access::default() };
+            let remote = Remote::open(url, &credentials(&access)?)?;
+            replica.add_remote(name, &remote.url(), &access)?;
             list(&replica)
         }
         Command::Remove { db, name } => {
@@ -61,6 +68,13 @@ fn list(replica: &Replica) -> Result<Report> {
     let remotes = replica.remotes()?;
     let lines: Vec<_> = remotes.iter().map(|r| format!("{}  {}", r.name, r.url)).collect();
     let text = if lines.is_empty() { "no remotes".to_owned() } else { lines.join("\n") };
-    let remotes: Vec<_> = remotes.iter().map(|r| json!({"name": r.name, "url": r.url})).collect();
+    let json = |r: &NamedRemote| {
+        let mut line = json!({"name": r.name, "url": r.url});
+        if r.access.token.is_some() {
+            line["token"] = json!("kept");
+        }
+        line
+    };
+    let remotes: Vec<_> = remotes.iter().map(json).collect();
     Ok(Report::new(json!({"remotes": remotes}), text))
 }

@@ -7,28 +7,42 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 use synqlite_core::Replica;
-use synqlite_remote::{Outcome, Remote, Session};
+use synqlite_remote::{Cursor, Outcome, Remote, Session};
 
 /// How often it looks whether there is something to do.
 const TICK: Duration = Duration::from_millis(50);
+/// The same, where others wait for it.
+const LIVE_TICK: Duration = Duration::from_millis(10);
+/// Time from one round to the next if nothing is said of it.
+const EVERY: Duration = Duration::from_secs(5);
+/// The same, while a hub would say so if there were something to do.
+const LIVE_EVERY: Duration = Duration::from_secs(60);
+/// A hub is asked to answer after so long, also when nothing has happened.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Between two attempts to reach a hub; it doubles from the first to the last.
+const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(30)];
 
 /// Synchronizes again and again, until it is stopped.
 ///
-/// A round that fails, because the remote is away or the database locked, is reported and tried
+/// A hub says when there is something new: then a round begins at once, and so it does when
+/// something is written here. Any other remote is asked on a period. A round that fails, because the remote is away or the database locked, is reported and tried
 /// again. SIGINT and SIGTERM end it after the round that is under way; a second one ends it at
 /// once, which is safe too.
 #[derive(clap::Args)]
 pub struct Args {
     /// The replica.
     db: PathBuf,
-    /// Name of a remote, path of another replica, or URL of a folder; `origin` if absent.
+    /// Name of a remote, path of another replica, or URL of a folder, hub or bucket;
+    /// `origin` if absent.
     remote: Option<String>,
-    /// Time from one round to the next: 500ms, 5s, 2m or 1h.
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
-    every: Duration,
-    /// Begins a round early when so many changes were written here.
+    /// Time from one round to the next: 500ms, 5s, 2m or 1h. 5s if absent, 1m while a hub would say
+    /// so if there were something new.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    every: Option<Duration>,
+    /// Begins a round early when so many changes were written here. 1 if absent, at a hub.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
     changes: Option<i64>,
     /// Stops after so many rounds.
@@ -43,27 +57,96 @@ pub fn run(args: &Args, as_json: bool) -> Result<()> {
     let stop = stop_signal()?;
     let mut replica = open(&args.db)?;
     let remote = resolve(&replica, args.remote.as_deref())?;
-    let mut round = 0;
+    let mut live = Live::start(remote.clone());
+    let (mut round, mut upto) = (0, None);
     loop {
         round += 1;
         let since = Instant::now();
         let done = one_round(&remote, &mut replica, args.force);
+        // A round that failed is not begun again for what it failed at.
+        let failed = done.is_err();
+        upto = done.as_ref().map_or(live.latest.or(upto), |(done, _)| done.upto);
         tell(round, done, since.elapsed(), as_json)?;
         if args.rounds == Some(round) {
             return Ok(());
         }
         let mut version = None;
-        while since.elapsed() < args.every {
+        while since.elapsed() < args.every.unwrap_or(if failed { EVERY } else { live.every() }) {
             if stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            if args.changes.is_some_and(|n| is_due(&replica, n, &mut version)) {
+            let changes = args.changes.or(upto.map(|_| 1));
+            if !failed && changes.is_some_and(|n| is_due(&replica, n, &mut version)) {
                 break;
             }
-            std::thread::sleep(TICK.min(args.every));
+            let tick = if upto.is_some() { LIVE_TICK } else { TICK };
+            if live.is_beyond(upto, tick.min(args.every.unwrap_or(EVERY))) {
+                break;
+            }
         }
         if stop.load(Ordering::Relaxed) {
             return Ok(());
+        }
+    }
+}
+
+/// A hub that is listened to, by a thread that ends with the process.
+struct Live {
+    news: Receiver<Option<Cursor>>,
+    /// Where it stands, as far as is known; `None` while it cannot be reached, or is no hub.
+    latest: Option<Cursor>,
+}
+
+impl Live {
+    fn start(remote: Remote) -> Live {
+        let (sender, news) = channel();
+        std::thread::spawn(move || listen(&remote, &sender));
+        Live { news, latest: None }
+    }
+
+    /// Time from one round to the next.
+    fn every(&self) -> Duration {
+        if self.latest.is_some() { LIVE_EVERY } else { EVERY }
+    }
+
+    /// Whether there is something beyond `upto`, now or within a tick.
+    fn is_beyond(&mut self, upto: Option<Cursor>, tick: Duration) -> bool {
+        match self.news.recv_timeout(tick) {
+            Ok(latest) => self.latest = latest,
+            // It is no hub: what remains is the pause.
+            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(tick),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        let beyond = |latest: Cursor| {
+            upto.is_none_or(|u| u.epoch != latest.epoch || u.sequence < latest.sequence)
+        };
+        self.latest.is_some_and(beyond)
+    }
+}
+
+/// Tells where the hub stands, each time that it changes. Ends at once if the remote is no hub.
+fn listen(remote: &Remote, sender: &Sender<Option<Cursor>>) {
+    let [mut pause, longest] = PAUSES;
+    let mut after = None;
+    loop {
+        match remote.wait(after, PATIENCE) {
+            Ok(None) => return,
+            Ok(latest) => {
+                pause = PAUSES[0];
+                if latest != after && sender.send(latest).is_err() {
+                    return;
+                }
+                after = latest;
+            }
+            // The next round says what is wrong.
+            Err(_) => {
+                after = None;
+                if sender.send(None).is_err() {
+                    return;
+                }
+                std::thread::sleep(pause);
+                pause = longest.min(pause * 2);
+            }
         }
     }
 }
@@ -113,7 +196,7 @@ fn is_due(replica: &Replica, n: i64, version: &mut Option<i64>) -> bool {
 }
 
 /// A flag that SIGINT and SIGTERM set; the second of them ends the process.
-fn stop_signal() -> Result<Arc<AtomicBool>> {
+pub(super) fn stop_signal() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         let status = 128 + signal;
@@ -123,7 +206,7 @@ fn stop_signal() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(split);
     let n: u64 = digits.parse().map_err(|_| "write it as 500ms, 5s, 2m or 1h".to_owned())?;

@@ -190,7 +190,10 @@ fn an_unwritable_folder_is_an_error() {
     for folder in both(Path::new("/proc")) {
         let error = folder.put_if_absent(&NAME, b"batch").unwrap_err();
         assert!(matches!(&error, Error::Io { path, .. } if path.starts_with("/proc")), "{error}");
-        assert!(matches!(folder.put_file_if_absent(&NAME, &source), Err(Error::Io { .. })));
+        assert!(matches!(
+            folder.put_file_if_absent(&NAME, &source, None, &mut |_, _| {}),
+            Err(Error::Io { .. })
+        ));
         assert!(matches!(folder.read(&NAME), Err(Error::NotFound { .. })));
     }
 }

@@ -233,8 +233,14 @@ fn snapshots_travel_through_a_store() {
     let missing = fetch_snapshot(&store, &name, &case.to());
     assert!(matches!(missing, Err(Error::NotFound { .. })));
     let source = case.dir.path().join("source");
-    assert_eq!(put_snapshot(&store, &source, &case.header).unwrap(), Put::Created);
-    assert_eq!(put_snapshot(&store, &source, &case.header).unwrap(), Put::AlreadyThere);
+    assert_eq!(
+        put_snapshot(&store, &source, &case.header, None, &mut |_, _| {}).unwrap().0,
+        Put::Created
+    );
+    assert_eq!(
+        put_snapshot(&store, &source, &case.header, None, &mut |_, _| {}).unwrap().0,
+        Put::AlreadyThere
+    );
     assert_eq!(store.read(&name).unwrap(), case.packed);
     assert_eq!(peek_snapshot(&store, &name).unwrap(), case.header);
     assert_eq!(fetch_snapshot(&store, &name, &case.to()).unwrap(), case.header);

@@ -3,15 +3,17 @@
 //! The new file is built under a temporary name beside its target and gets its own name last, so a
 //! clone that is killed leaves nothing that looks like a replica.
 
-use super::folder::fetch;
+use super::place::fetch;
 use super::{Remote, Result, Session, SyncError};
 use std::path::{Path, PathBuf};
-use synqlite_core::{Direction, Replica};
-use synqlite_objects::Kind;
+use synqlite_core::{Access, Replica, Synced};
 use synqlite_objects::files::{Temp, folder_of, remove_leftovers, sync_dir};
-use synqlite_objects::peek_snapshot;
-use synqlite_objects::{Put, Store, only_database};
+use synqlite_objects::{Ask, Kind, Put, Store, only_database};
+use synqlite_objects::{decode_snapshot_header, peek_snapshot};
 use synqlite_wire::SiteId;
+
+/// So much of each object comes along with the list, where that costs nothing: headers mostly.
+const PREFIX: u64 = 1 << 10;
 
 /// A new replica.
 #[derive(Clone, Debug)]
@@ -28,6 +30,16 @@ impl Remote {
     /// Makes `target` a replica of what the remote holds, with a site id of its own, and remembers
     /// the remote as `origin`. [`SyncError::Exists`] if there is such a file.
     pub fn clone_to(&self, target: &Path, session: &mut Session<'_>) -> Result<Cloned> {
+        self.clone_with(target, &Access::default(), session)
+    }
+
+    /// [`Remote::clone_to`] that also remembers what it takes to use the remote.
+    pub fn clone_with(
+        &self,
+        target: &Path,
+        access: &Access,
+        session: &mut Session<'_>,
+    ) -> Result<Cloned> {
         refuse_existing(target)?;
         remove_leftovers(folder_of(target));
         let temp = Temp::beside(target)?;
@@ -39,13 +51,13 @@ impl Remote {
                     progress.step("pages", done, total);
                 })?;
             }
-            Remote::Folder(folder, _) => fetch_newest(folder, temp.path(), session)?,
+            Remote::Place { store, .. } => fetch_newest(&**store, temp.path(), session)?,
         }
         let mut copy = Replica::open_copy(temp.path(), session.env.clone())?.become_site()?;
-        copy.add_remote("origin", &self.url())?;
-        let seen = copy.seen()?;
-        copy.note_synced(&self.url(), Direction::Pull, &seen)?;
-        if let Remote::Folder(..) = self {
+        copy.add_remote("origin", &self.url(), access)?;
+        let theirs = copy.seen()?;
+        copy.note_synced(&self.url(), &Synced { pulled: true, theirs, ..Synced::default() })?;
+        if let Remote::Place { .. } = self {
             self.pull(&mut copy, session)?;
         }
         let (site, rows) = (copy.site(), copy.count_rows()?);
@@ -80,8 +92,14 @@ fn fetch_newest(store: &dyn Store, to: &Path, session: &mut Session<'_>) -> Resu
     let database = only_database(store)?;
     let mut failure = None;
     let mut found = Vec::new();
-    for entry in store.list(database, Kind::Snapshot)? {
-        match peek_snapshot(store, &entry.name) {
+    let ask = Ask { database, after: None, prefix: PREFIX, site: None };
+    for seen in store.changes(ask)?.found {
+        let (entry, prefix) = (seen.entry, seen.prefix);
+        if entry.name.kind != Kind::Snapshot {
+            continue;
+        }
+        let header = decode_snapshot_header(&entry.name, &prefix);
+        match header.or_else(|_| peek_snapshot(store, &entry.name)) {
             Ok(header) => found.push((header.vector.latest(), entry)),
             Err(e) => failure = Some(e),
         }

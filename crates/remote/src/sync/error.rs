@@ -88,7 +88,9 @@ impl SyncError {
                 path.display().to_string().trim_end_matches('/')
             ),
             SyncError::Scheme { .. } => {
-                "Use the path of another replica, or a folder: file:///path/to/folder/".into()
+                "Use the path of another replica, a folder (file:///path/to/folder/), a hub \
+                 (http://host/name) or a bucket (s3://bucket/prefix)"
+                    .into()
             }
             SyncError::Restored { path, .. } => format!(
                 "Go on as a new site, then pull what was lost: synqlite init {} --new-site",

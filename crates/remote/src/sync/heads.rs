@@ -4,13 +4,14 @@
 //! site covers all older ones, and a reader that goes through a site's objects from the newest to
 //! the oldest may stop at the first that brings nothing new.
 
+use super::memory::{Memory, Since};
 use super::{Result, SyncError, Waiting};
 use std::collections::{BTreeMap, BTreeSet};
-use synqlite_objects::Store;
-use synqlite_objects::{Kind, ObjectName};
-use synqlite_objects::{SnapshotHeader, peek_snapshot};
+use std::io::Read;
+use synqlite_objects::{Changes, Cursor, Found, Kind, ObjectName, Store};
+use synqlite_objects::{SnapshotHeader, decode_snapshot_header, peek_snapshot};
 use synqlite_wire::batch::{self, HEADER_PREFIX};
-use synqlite_wire::{BatchError, BatchHeader, DatabaseId, SiteId, VersionVector};
+use synqlite_wire::{BatchError, BatchHeader, SiteId, VersionVector};
 
 /// Which batches need not be looked at.
 pub enum Known<'a> {
@@ -21,7 +22,16 @@ pub enum Known<'a> {
 }
 
 /// What a place holds of one database.
+#[derive(Default)]
 pub struct Heads {
+    /// What the place is remembered to contain, apart from what is listed here.
+    pub base: VersionVector,
+    /// Up to where this is complete, if the place numbers its objects.
+    pub cursor: Option<Cursor>,
+    /// What came after the newest snapshot.
+    pub since: Since,
+    /// When the whole place was last looked at.
+    pub looked: i64,
     /// The newest readable snapshot of each site, with its size in the place.
     pub snapshots: Vec<(SnapshotHeader, u64)>,
     /// Batches not known, by name.
@@ -32,6 +42,8 @@ pub struct Heads {
     known: VersionVector,
     /// The latest position of each site in any name.
     ends: BTreeMap<SiteId, u64>,
+    /// Beginnings of batches that came along with their names.
+    prefixes: BTreeMap<ObjectName, Vec<u8>>,
 }
 
 /// Why a batch cannot be used, as far as its header tells.
@@ -67,47 +79,96 @@ pub enum Step {
 }
 
 impl Heads {
-    /// Looks at a place.
-    pub fn read(store: &dyn Store, database: DatabaseId, known: Known<'_>) -> Result<Heads> {
-        let mut heads = Heads {
-            snapshots: Vec::new(),
-            batches: Vec::new(),
-            flawed: Vec::new(),
-            known: VersionVector::default(),
-            ends: BTreeMap::new(),
-        };
+    /// Looks at what a place told of itself, at the time `now`. If it told only of what came after
+    /// `memory`, that counts; otherwise `known` does.
+    pub fn read(
+        store: &dyn Store,
+        changes: Changes,
+        memory: Option<Memory>,
+        known: Known<'_>,
+        now: i64,
+    ) -> Result<Heads> {
+        let mut heads = Heads { cursor: changes.cursor, looked: now, ..Heads::default() };
+        let memory = memory.filter(|_| changes.resumed);
+        if let Some(memory) = &memory {
+            heads.base = memory.contains.clone();
+            heads.since = memory.since;
+            heads.looked = memory.looked;
+            heads.ends.insert(memory.site, memory.end);
+        }
         let mut found = BTreeSet::new();
-        for entry in store.list(database, Kind::Snapshot)?.into_iter().rev() {
+        for Found { entry, prefix } in changes.found.iter().rev() {
             heads.end(&entry.name);
-            if !found.contains(&entry.name.site)
-                && let Ok(header) = peek_snapshot(store, &entry.name)
-            {
+            let unread = entry.name.kind == Kind::Snapshot && !found.contains(&entry.name.site);
+            if unread && let Ok(header) = snapshot_header(store, &entry.name, prefix) {
                 found.insert(entry.name.site);
                 heads.snapshots.push((header, entry.size));
             }
         }
+        let newest = heads.snapshots.iter().max_by_key(|(header, _)| header.vector.latest());
+        if let Some((_, size)) = newest {
+            heads.since = Since { snapshot: *size, ..Since::default() };
+        }
         let floor = match known {
+            _ if memory.is_some() => heads.base.clone(),
             Known::Seen(seen) => seen.clone(),
             Known::Snapshots => heads.snapshotted(),
         };
         let mut covered = None;
-        for entry in store.list(database, Kind::Batch)?.into_iter().rev() {
+        for Found { entry, prefix } in changes.found.into_iter().rev() {
             let name = entry.name;
-            heads.end(&name);
-            if covered == Some(name.site) {
+            if name.kind != Kind::Batch || covered == Some(name.site) {
                 continue;
             }
-            match header(store, &name, entry.size)? {
+            match header(store, &name, entry.size, &prefix)? {
                 Ok(header) if floor.dominates(&header.upto) => {
                     covered = Some(name.site);
                     heads.known.join(&header.upto);
                 }
-                Ok(header) => heads.batches.push((name, header)),
+                Ok(header) => {
+                    heads.since.batches += 1;
+                    heads.since.bytes += entry.size;
+                    heads.prefixes.insert(name, prefix);
+                    heads.batches.push((name, header));
+                }
                 Err(flaw) => heads.flawed.push((name, flaw)),
             }
         }
         heads.batches.reverse();
         Ok(heads)
+    }
+
+    /// Takes note of an object that the caller put.
+    pub fn put(&mut self, name: &ObjectName, bytes: u64) {
+        self.end(name);
+        self.since = match name.kind {
+            Kind::Batch => Since {
+                batches: self.since.batches + 1,
+                bytes: self.since.bytes + bytes,
+                ..self.since
+            },
+            Kind::Snapshot => Since { snapshot: bytes, ..Since::default() },
+        };
+    }
+
+    /// Whether the place has nothing of the database.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty() && self.base.0.is_empty()
+    }
+
+    /// All bytes of a batch: those that came along with its name, and the rest.
+    pub fn whole(&self, store: &dyn Store, name: &ObjectName) -> Result<Vec<u8>> {
+        let mut bytes = self.prefixes.get(name).cloned().unwrap_or_default();
+        let header = self.batches.iter().find(|(batch, _)| batch == name);
+        if bytes.is_empty() {
+            return Ok(store.read(name)?);
+        }
+        if header.is_some_and(|(_, header)| header.size > bytes.len() as u64) {
+            let mut rest = store.open_from(name, bytes.len() as u64)?;
+            rest.read_to_end(&mut bytes)
+                .map_err(|source| synqlite_objects::Error::Read { name: *name, source })?;
+        }
+        Ok(bytes)
     }
 
     fn end(&mut self, name: &ObjectName) {
@@ -130,6 +191,7 @@ impl Heads {
     /// What all objects together contain, whether it can be reached or not.
     pub fn claimed(&self) -> VersionVector {
         let mut all = self.snapshotted();
+        all.join(&self.base);
         all.join(&self.known);
         self.batches.iter().for_each(|(_, header)| all.join(&header.upto));
         all
@@ -181,13 +243,21 @@ impl Heads {
         self.flawed.push((*name, flaw));
     }
 
+    /// Whether a later snapshot of the same site makes up for a batch.
+    fn made_up(&self, name: &ObjectName) -> bool {
+        let whole = |(s, _): &(SnapshotHeader, u64)| s.site == name.site && s.upto >= name.upto;
+        self.snapshots.iter().any(whole)
+    }
+
+    /// Whether nothing is there that cannot be read and that nothing makes up for.
+    pub fn is_sound(&self) -> bool {
+        self.flawed.iter().all(|(name, _)| self.made_up(name))
+    }
+
     /// Batches that cannot be merged yet, for people. One that cannot be merged at all is an error,
     /// unless a later snapshot of its site makes up for it. Of `own` nothing is needed.
     pub fn waiting(&self, plan: &Plan, place: &str, own: SiteId) -> Result<Vec<Waiting>> {
-        let made_up = |name: &ObjectName| {
-            let whole = |(s, _): &(SnapshotHeader, u64)| s.site == name.site && s.upto >= name.upto;
-            name.site == own || self.snapshots.iter().any(whole)
-        };
+        let made_up = |name: &ObjectName| name.site == own || self.made_up(name);
         let mut waiting = Vec::new();
         for (name, flaw) in self.flawed.iter().filter(|(name, _)| !made_up(name)) {
             let (name, place) = (*name, place.to_owned());
@@ -208,19 +278,35 @@ impl Heads {
     }
 }
 
-/// The header of a batch of `size` bytes.
+/// The header of a snapshot, whose first bytes may be known.
+fn snapshot_header(
+    store: &dyn Store,
+    name: &ObjectName,
+    prefix: &[u8],
+) -> synqlite_objects::Result<SnapshotHeader> {
+    match decode_snapshot_header(name, prefix) {
+        Err(_) => peek_snapshot(store, name),
+        header => header,
+    }
+}
+
+/// The header of a batch of `size` bytes, whose first bytes may be known.
 fn header(
     store: &dyn Store,
     name: &ObjectName,
     size: u64,
+    known: &[u8],
 ) -> Result<std::result::Result<BatchHeader, Flaw>> {
-    let mut want = HEADER_PREFIX as u64;
+    let mut prefix = known.to_vec();
+    let mut want = if known.is_empty() { HEADER_PREFIX } else { known.len() } as u64;
     loop {
-        let prefix = match store.read_prefix(name, want) {
-            Ok(prefix) => prefix,
-            Err(synqlite_objects::Error::NotFound { .. }) => return Ok(Err(Flaw::HalfWritten)),
-            Err(e) => return Err(e.into()),
-        };
+        if prefix.is_empty() {
+            prefix = match store.read_prefix(name, want) {
+                Ok(prefix) => prefix,
+                Err(synqlite_objects::Error::NotFound { .. }) => return Ok(Err(Flaw::HalfWritten)),
+                Err(e) => return Err(e.into()),
+            };
+        }
         return Ok(match batch::decode_header(&prefix) {
             Ok(header) if header.database != name.database || header.site != name.site => {
                 Err(Flaw::Renamed)
@@ -229,6 +315,7 @@ fn header(
             Ok(header) => Ok(header),
             Err(BatchError::Truncated { need, .. }) if want < need && need <= size => {
                 want = need;
+                prefix.clear();
                 continue;
             }
             Err(BatchError::Truncated { .. }) => Err(Flaw::HalfWritten),

@@ -6,31 +6,49 @@
 
 mod clone;
 mod error;
-mod folder;
 mod heads;
+mod memory;
+mod place;
 mod replica;
 
 pub use clone::Cloned;
 pub use error::SyncError;
 
+use self::place::Place;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use synqlite_core::merge::Merged;
-use synqlite_core::{Direction, Environment, Replica};
-use synqlite_objects::Folder;
-use synqlite_objects::Store;
+use synqlite_core::{Environment, Replica};
+use synqlite_objects::{Bucket, Cursor, Folder, Hub, Store};
 use synqlite_wire::{Delta, VersionVector};
 
 /// Result of synchronization.
 pub type Result<T, E = SyncError> = std::result::Result<T, E>;
 
 /// Where changes go to and come from.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum Remote {
     /// Another replica on this machine.
     Replica(PathBuf),
-    /// A folder of batches and snapshots, with its URL.
-    Folder(Folder, String),
+    /// A place of batches and snapshots.
+    Place {
+        /// The place.
+        store: Arc<dyn Store>,
+        /// Its URL.
+        url: String,
+    },
+}
+
+/// What places ask for, as the caller has it.
+#[derive(Clone, Default)]
+pub struct Credentials {
+    /// The token for a hub.
+    pub token: Option<String>,
+    /// Settings for object storage, under the names that are usual in the environment:
+    /// `AWS_ACCESS_KEY_ID` and the like.
+    pub storage: Vec<(String, String)>,
 }
 
 /// How to synchronize.
@@ -76,6 +94,8 @@ pub struct Outcome {
     pub merged: Merged,
     /// Batches that cannot be merged yet.
     pub waiting: Vec<Waiting>,
+    /// Up to where the place was looked at, if it numbers its objects.
+    pub upto: Option<Cursor>,
 }
 
 /// A batch that cannot be merged yet.
@@ -107,67 +127,100 @@ impl Outcome {
         self.received.add(other.received);
         self.merged.add(other.merged);
         self.waiting = other.waiting;
+        self.upto = other.upto;
     }
 }
 
 impl Remote {
-    /// Reads what a user calls a remote: a path, or a `file:///dir/` URL.
+    /// [`Remote::open`] with nothing to show.
     pub fn parse(text: &str) -> Result<Remote> {
-        match text.split_once(':') {
-            Some((scheme, _)) if scheme.eq_ignore_ascii_case("file") => {
-                Ok(Remote::Folder(Folder::from_url(text)?, text.to_owned()))
-            }
-            Some((scheme, rest)) if rest.starts_with("//") => {
+        Remote::open(text, &Credentials::default())
+    }
+
+    /// Reads what a user calls a remote: a path, `file:///dir/`, `http(s)://HOST/NAME`, or
+    /// `s3://BUCKET/PREFIX`.
+    /// Nothing is asked yet.
+    pub fn open(text: &str, credentials: &Credentials) -> Result<Remote> {
+        let Some((scheme, rest)) = text.split_once(':') else { return Remote::at(text) };
+        let store: Arc<dyn Store> = match scheme.to_ascii_lowercase().as_str() {
+            "file" => Arc::new(Folder::from_url(text)?),
+            "http" | "https" => Arc::new(Hub::new(text, credentials.token.as_deref())?),
+            "s3" => Arc::new(Bucket::new(text, &credentials.storage)?),
+            _ if rest.starts_with("//") => {
                 let (url, scheme) = (text.to_owned(), scheme.to_owned());
-                Err(SyncError::Scheme { url, scheme })
+                return Err(SyncError::Scheme { url, scheme });
             }
-            _ => {
-                let path = std::path::absolute(text).unwrap_or_else(|_| text.into());
-                if path.is_dir() {
-                    return Err(SyncError::IsFolder(path));
-                }
-                Ok(Remote::Replica(path))
-            }
+            _ => return Remote::at(text),
+        };
+        Ok(Remote::Place { store, url: text.to_owned() })
+    }
+
+    /// The replica at a path.
+    fn at(path: &str) -> Result<Remote> {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
+        if path.is_dir() {
+            return Err(SyncError::IsFolder(path));
         }
+        Ok(Remote::Replica(path))
     }
 
     /// What [`Remote::parse`] reads back, wherever the process runs.
     pub fn url(&self) -> String {
         match self {
             Remote::Replica(path) => path.display().to_string(),
-            Remote::Folder(_, url) => url.clone(),
+            Remote::Place { url, .. } => url.clone(),
         }
     }
 
     /// Ships what the remote lacks.
     pub fn push(&self, mine: &mut Replica, session: &mut Session<'_>) -> Result<Outcome> {
-        let (outcome, there) = match self {
+        let (outcome, synced) = match self {
             Remote::Replica(path) => replica::push(mine, path, session)?,
-            Remote::Folder(folder, url) => folder::push(mine, folder, url, session)?,
+            Remote::Place { store, url } => {
+                place::push(mine, Place { store: &**store, url }, session)?
+            }
         };
-        mine.note_synced(&self.url(), Direction::Push, &there)?;
+        mine.note_synced(&self.url(), &synced)?;
         Ok(outcome)
     }
 
     /// Fetches and merges what `mine` lacks.
     pub fn pull(&self, mine: &mut Replica, session: &mut Session<'_>) -> Result<Outcome> {
-        let (outcome, there) = match self {
+        let (outcome, synced) = match self {
             Remote::Replica(path) => replica::pull(mine, path, session)?,
-            Remote::Folder(folder, _) => folder::pull(mine, folder, session)?,
+            Remote::Place { store, url } => {
+                place::pull(mine, Place { store: &**store, url }, session)?
+            }
         };
-        mine.note_synced(&self.url(), Direction::Pull, &there)?;
+        mine.note_synced(&self.url(), &synced)?;
         Ok(outcome)
     }
 
     /// A pull, then a push. A place to which nobody has pushed yet is no failure.
     pub fn sync(&self, mine: &mut Replica, session: &mut Session<'_>) -> Result<Outcome> {
-        let mut outcome = match self.pull(mine, session) {
-            Err(SyncError::Store(synqlite_objects::Error::NoDatabase { .. })) => Outcome::default(),
-            pulled => pulled?,
-        };
-        let pushed = self.push(mine, session)?;
-        outcome.add(Outcome { waiting: outcome.waiting.clone(), ..pushed });
+        if let Remote::Place { store, url } = self {
+            let (outcome, synced) = place::sync(mine, Place { store: &**store, url }, session)?;
+            mine.note_synced(url, &synced)?;
+            return Ok(outcome);
+        }
+        let mut outcome = self.pull(mine, session)?;
+        outcome.add(self.push(mine, session)?);
         Ok(outcome)
+    }
+
+    /// Where the remote stands, as soon as that is beyond `after`, or after some time up to
+    /// `at_most`. `None` at once if it is none that wakes anybody.
+    pub fn wait(&self, after: Option<Cursor>, at_most: Duration) -> Result<Option<Cursor>> {
+        match self {
+            Remote::Replica(_) => Ok(None),
+            Remote::Place { store, .. } => Ok(store.wait(after, at_most)?),
+        }
+    }
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Remote").field(&self.url()).finish()
     }
 }
 
@@ -179,9 +232,4 @@ fn refuse_restored(mine: &Replica, seen: &VersionVector, there: &VersionVector) 
         return Err(SyncError::Restored { path: mine.path().to_owned(), site });
     }
     Ok(())
-}
-
-/// The place, for messages about one of its objects.
-fn place(store: &dyn Store) -> String {
-    store.place()
 }

@@ -2,8 +2,8 @@
 
 use super::{Outcome, Result, Session, SyncError, Traffic, refuse_restored};
 use std::path::Path;
-use synqlite_core::{Error, Replica};
-use synqlite_wire::{Cell, Delta, Rid, Value, VersionVector};
+use synqlite_core::{Error, Replica, Synced};
+use synqlite_wire::{Cell, Delta, Rid, Value};
 
 /// Opens the other replica, unless the two cannot be synchronized.
 fn open(mine: &Replica, path: &Path, session: &Session<'_>) -> Result<Replica> {
@@ -21,28 +21,30 @@ fn open(mine: &Replica, path: &Path, session: &Session<'_>) -> Result<Replica> {
     Ok(other)
 }
 
-/// Lets the replica at `path` pull from `mine`. Also returns what it then contains.
+/// Lets the replica at `path` pull from `mine`.
 pub fn push(
     mine: &mut Replica,
     path: &Path,
     session: &mut Session<'_>,
-) -> Result<(Outcome, VersionVector)> {
+) -> Result<(Outcome, Synced)> {
     let mut other = open(mine, path, session)?;
     let (_, delta) = other.pull_from(mine, session.force)?;
     let sent = Traffic::of(&delta, payload(&delta));
-    Ok((Outcome { sent, ..Outcome::default() }, other.seen()?))
+    let synced = Synced { pushed: true, theirs: other.seen()?, ..Synced::default() };
+    Ok((Outcome { sent, ..Outcome::default() }, synced))
 }
 
-/// Pulls from the replica at `path`. Also returns what it contains.
+/// Pulls from the replica at `path`.
 pub fn pull(
     mine: &mut Replica,
     path: &Path,
     session: &mut Session<'_>,
-) -> Result<(Outcome, VersionVector)> {
+) -> Result<(Outcome, Synced)> {
     let mut other = open(mine, path, session)?;
     let (merged, delta) = mine.pull_from(&mut other, session.force)?;
     let received = Traffic::of(&delta, payload(&delta));
-    Ok((Outcome { received, merged, ..Outcome::default() }, other.seen()?))
+    let synced = Synced { pulled: true, theirs: other.seen()?, ..Synced::default() };
+    Ok((Outcome { received, merged, ..Outcome::default() }, synced))
 }
 
 /// Bytes of values and identities in a delta that is handed over in memory.

@@ -1,5 +1,5 @@
 use super::*;
-use synqlite_wire::{Hlc, Id};
+use synqlite_wire::{DatabaseId, Hlc, Id};
 
 const DATABASE: DatabaseId = Id([1; 16]);
 
@@ -39,9 +39,7 @@ fn heads(batches: &[Link<'_>], snapshots: &[(u8, Clocks<'_>)]) -> Heads {
     Heads {
         snapshots: snapshots.iter().map(snapshot).collect(),
         batches: (0..).zip(batches).map(batch).collect(),
-        flawed: Vec::new(),
-        known: VersionVector::default(),
-        ends: BTreeMap::new(),
+        ..Heads::default()
     }
 }
 

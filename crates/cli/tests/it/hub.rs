@@ -1,0 +1,241 @@
+//! Sites around a hub: what it costs, what they need to get in, and how fast news travels.
+
+use crate::network::{Hub, Proxy};
+use crate::support::{Lab, stderr, stdout, synqlite};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use synqlite_objects::conformance::conformance;
+use synqlite_objects::{Key, ObjectName, Sealed, Store};
+use synqlite_wire::Id;
+
+/// A and B, each with the hub as its origin, and in agreement.
+fn two(lab: &Lab, url: &str) {
+    lab.sql("A", crate::support::TODO);
+    lab.json(&["init", &lab.db("A")]);
+    lab.json(&["remote", "add", &lab.db("A"), "origin", url]);
+    lab.json(&["sync", &lab.db("A")]);
+    lab.json(&["clone", url, &lab.db("B")]);
+}
+
+fn note(lab: &Lab, site: &str, text: &str) {
+    lab.sql(site, &format!("INSERT INTO note VALUES('{text}')"));
+}
+
+fn sync(lab: &Lab, site: &str) -> Value {
+    lab.json(&["sync", &lab.db(site)])
+}
+
+#[test]
+fn a_place_at_a_hub_keeps_the_promise_of_a_store() {
+    let lab = Lab::new();
+    let hub = Hub::open(&lab);
+    let count = AtomicUsize::new(0);
+    let place = || hub.url(&format!("place-{}", count.fetch_add(1, Ordering::Relaxed)));
+    let store = || synqlite_objects::Hub::new(&place(), None).unwrap();
+    conformance(|| Box::new(store()));
+    conformance(|| Box::new(Sealed::new(store(), &Key::new([9; 32]))));
+}
+
+#[test]
+fn sites_at_a_hub_converge() {
+    let lab = Lab::new();
+    let hub = Hub::open(&lab);
+    two(&lab, &hub.url("todo"));
+    lab.json(&["clone", &hub.url("todo"), &lab.db("C")]);
+    for site in ["A", "B", "C"] {
+        lab.sql(site, &format!("INSERT INTO todo(what) VALUES('{site}'); UPDATE person SET name = '{site}' WHERE id = 1"));
+    }
+    for site in ["A", "B", "C", "A", "B"] {
+        sync(&lab, site);
+    }
+    lab.assert_equal(&["A", "B", "C"]);
+    assert_eq!(lab.rows("A", "SELECT name FROM person WHERE id = 1"), ["C"]);
+}
+
+#[test]
+fn what_came_since_is_one_request_whatever_there_is() {
+    let lab = Lab::new();
+    let hub = Hub::open(&lab);
+    let proxy = Proxy::counting(&hub);
+    two(&lab, &proxy.url("todo"));
+    for n in 0..40 {
+        note(&lab, "A", &format!("old {n}"));
+        sync(&lab, "A");
+    }
+    sync(&lab, "B");
+    sync(&lab, "A");
+    proxy.counted();
+    let cost = |what: &str, site: &str| {
+        lab.json(&[what, &lab.db(site)]);
+        proxy.counted()
+    };
+    let (requests, bytes) = cost("pull", "B");
+    assert_eq!(requests, 1, "a pull of nothing");
+    assert!(bytes < 500, "{bytes} bytes");
+    assert_eq!(cost("sync", "B").0, 1, "a sync of nothing");
+    note(&lab, "A", "new");
+    assert_eq!(cost("sync", "A").0, 2, "a look and a put");
+    let (requests, bytes) = cost("sync", "B");
+    assert_eq!(requests, 1, "the batch comes with the list");
+    assert!(bytes < 1_500, "{bytes} bytes");
+    note(&lab, "B", "also new");
+    assert_eq!(cost("push", "B").0, 2);
+    assert_eq!(cost("pull", "A").0, 1);
+    lab.assert_equal(&["A", "B"]);
+}
+
+#[test]
+fn a_site_whose_memory_is_gone_looks_at_everything() {
+    let lab = Lab::new();
+    let hub = Hub::open(&lab);
+    let url = hub.url("todo");
+    two(&lab, &url);
+    note(&lab, "A", "one");
+    sync(&lab, "A");
+    // Another store has another epoch, and nothing of what is remembered.
+    let other = Hub::start(&lab.path("other"), &["--open"]);
+    drop(hub);
+    let address = url.split('/').nth(2).unwrap().to_owned();
+    drop(other);
+    let other = Hub::start_at(&address, &lab.path("other"), &["--open"]);
+    assert_eq!(other.url("todo"), url);
+    assert_eq!(sync(&lab, "A")["sent"]["rows"], 7, "all that A has");
+    sync(&lab, "B");
+    lab.assert_equal(&["A", "B"]);
+}
+
+#[test]
+fn a_token_opens_a_hub() {
+    let lab = Lab::new();
+    let store = lab.path("hub").display().to_string();
+    let make = |scope: &str| {
+        let args = ["token", "create", "--store", &store, "--database", "todo", "--scope", scope];
+        lab.json(&args)["token"].as_str().expect("a token").to_owned()
+    };
+    let (write, read) = (make("write"), make("read"));
+    let hub = Hub::start(&lab.path("hub"), &[]);
+    let url = hub.url("todo");
+    lab.sql("A", crate::support::TODO);
+    lab.json(&["init", &lab.db("A")]);
+    let told = lab.refused(&["push", &lab.db("A"), &url]);
+    assert!(told.contains("token") && told.contains("SYNQLITE_TOKEN"), "{told}");
+    lab.json(&["remote", "add", &lab.db("A"), "origin", &url, "--token", &write]);
+    lab.json(&["push", &lab.db("A")]);
+    lab.json(&["clone", &url, &lab.db("B"), "--token", &read]);
+    note(&lab, "A", "new");
+    sync(&lab, "A");
+    lab.json(&["pull", &lab.db("B")]);
+    lab.assert_equal(&["A", "B"]);
+    note(&lab, "B", "not for you");
+    let told = lab.refused(&["push", &lab.db("B")]);
+    assert!(told.contains("good for this"), "{told}");
+    // The environment comes first.
+    let output = Command::new(env!("CARGO_BIN_EXE_synqlite"))
+        .args(["push", &lab.db("B")])
+        .env("SYNQLITE_TOKEN", &write)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let listed = stdout(&synqlite(&["remote", "list", &lab.db("A"), "--json"]));
+    assert!(!listed.contains(&write) && listed.contains("\"token\":\"kept\""), "{listed}");
+}
+
+#[test]
+fn broken_transfers_go_on_where_they_broke() {
+    let lab = Lab::new();
+    let hub = Hub::open(&lab);
+    let dir = tempfile::tempdir().unwrap();
+    let (file, back) = (dir.path().join("file"), dir.path().join("back"));
+    let bytes: Vec<u8> = (0..20_000_000_u32).map(|n| (n / 1_000) as u8).collect();
+    std::fs::write(&file, &bytes).unwrap();
+    let seed = 7;
+    println!("seed {seed}");
+    let proxy = Proxy::harming(&hub, seed);
+    let store = synqlite_objects::Hub::new(&proxy.url("todo"), None).unwrap();
+    for n in 1..3 {
+        let name = ObjectName::snapshot(Id([1; 16]), Id([2; 16]), n);
+        store.put_file_if_absent(&name, &file, None, &mut |_, _| {}).unwrap();
+        store.fetch_to(&name, &back).unwrap();
+        assert!(std::fs::read(&back).unwrap() == bytes);
+    }
+}
+
+/// `watch` of a site, until it is dropped.
+struct Watch(Child);
+
+impl Watch {
+    fn start(lab: &Lab, site: &str) -> (Watch, impl Iterator<Item = Value> + use<>) {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_synqlite"))
+            .args(["watch", &lab.db(site), "--json"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the binary runs");
+        let out = BufReader::new(child.stdout.take().expect("standard output"));
+        let lines = out.lines().map_while(Result::ok);
+        (Watch(child), lines.map(|line| serde_json::from_str(&line).expect("JSON")))
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Until the site shows a note, and how long that took.
+fn arrives(lab: &Lab, site: &str, text: &str) -> Duration {
+    let since = Instant::now();
+    let conn = lab.connect(site);
+    let sql = "SELECT count(*) FROM note WHERE text = ?1";
+    while conn.query_row(sql, [text], |row| row.get::<_, i64>(0)).unwrap() == 0 {
+        assert!(since.elapsed() < Duration::from_secs(60), "`{text}` does not arrive");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    since.elapsed()
+}
+
+#[test]
+fn news_travels_while_two_sites_watch() {
+    let lab = Lab::new();
+    let hub = Hub::open(&lab);
+    two(&lab, &hub.url("todo"));
+    let (_a, mut rounds) = Watch::start(&lab, "A");
+    let (_b, mut others) = Watch::start(&lab, "B");
+    assert_eq!(rounds.next().unwrap()["round"], 1);
+    assert_eq!(others.next().unwrap()["round"], 1);
+    let mut times = Vec::new();
+    for n in 0..25 {
+        let (from, to) = if n % 2 == 0 { ("A", "B") } else { ("B", "A") };
+        let text = format!("news {n}");
+        lab.connect(from).execute("INSERT INTO note VALUES(?1)", [&text]).unwrap();
+        times.push(arrives(&lab, to, &text));
+        std::thread::sleep(Duration::from_millis(60));
+    }
+    times.sort();
+    let median = times[times.len() / 2];
+    println!("from one site to another: median {median:?}, longest {:?}", times[times.len() - 1]);
+    // 150 ms on a machine that has nothing else to do.
+    assert!(median < Duration::from_secs(2), "{times:?}");
+}
+
+#[test]
+fn a_watch_outlives_its_hub() {
+    let lab = Lab::new();
+    let hub = Hub::open(&lab);
+    two(&lab, &hub.url("todo"));
+    let address = hub.address.to_string();
+    let (_a, mut rounds) = Watch::start(&lab, "A");
+    rounds.next().unwrap();
+    drop(hub);
+    note(&lab, "A", "while it is away");
+    assert!(rounds.any(|round| round["error"].is_string()));
+    let _hub = Hub::start_at(&address, &lab.path("hub"), &["--open"]);
+    assert!(rounds.any(|round| round["sent"]["rows"] == 1));
+    sync(&lab, "B");
+    assert_eq!(lab.rows("B", "SELECT count(*) FROM note WHERE text = 'while it is away'"), ["1"]);
+}

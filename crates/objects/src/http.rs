@@ -1,0 +1,195 @@
+//! Requests over HTTP, repeated while that can help.
+//!
+//! Every request to a hub may be repeated. So one that met a broken connection, a full queue or a
+//! hub that is starting is sent again after a while, which doubles from one time to the next and
+//! differs from site to site. What will not pass is an error at once.
+
+use crate::error::{Error, Result};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::Duration;
+use ureq::http::{self, Response};
+use ureq::tls::{RootCerts, TlsConfig};
+use ureq::{Agent, Body};
+
+/// A request is sent so many times at most.
+const ATTEMPTS: u32 = 6;
+/// Pause after the first failure; it doubles with each further one.
+const PAUSE: Duration = Duration::from_millis(100);
+/// No longer than so, whatever the hub asks for.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// A connection on which nothing has moved for so long is broken.
+const SILENCE: Duration = Duration::from_secs(30);
+/// Of an answer that says why it refuses, so much is read.
+const LONGEST_REASON: u64 = 16 * 1024;
+
+/// Why a request came to nothing.
+pub(crate) enum Trouble {
+    /// It may work another time, after at least so long.
+    Passing(String, Option<Duration>),
+    /// It will not.
+    Lasting(Error),
+}
+
+impl From<Error> for Trouble {
+    fn from(e: Error) -> Trouble {
+        Trouble::Lasting(e)
+    }
+}
+
+/// Result of one try.
+pub(crate) type Tried<T> = std::result::Result<T, Trouble>;
+
+/// One request, without what all have in common.
+#[derive(Default)]
+pub(crate) struct Request<'a> {
+    pub method: http::Method,
+    pub url: String,
+    pub headers: Vec<(&'static str, String)>,
+    pub body: Option<&'a [u8]>,
+    /// Refusals that are answers.
+    pub expect: &'static [u16],
+    /// The answer may take so long.
+    pub wait: Option<Duration>,
+}
+
+/// Speaks with one place.
+#[derive(Clone)]
+pub(crate) struct Client {
+    agent: Agent,
+    place: String,
+    token: Option<String>,
+}
+
+impl Client {
+    pub fn new(place: String, token: Option<String>) -> Client {
+        Client { agent: agent(), place, token }
+    }
+
+    /// The place, for messages.
+    pub fn place(&self) -> String {
+        self.place.clone()
+    }
+
+    /// The place answers as no hub does.
+    pub fn stranger(&self, why: &'static str) -> Error {
+        Error::Stranger { place: self.place(), why }
+    }
+
+    /// Sends a request once.
+    pub fn send(&self, request: &Request<'_>) -> Tried<Response<Body>> {
+        let mut builder =
+            http::Request::builder().method(request.method.clone()).uri(request.url.as_str());
+        for (name, value) in &request.headers {
+            builder = builder.header(*name, value);
+        }
+        if let Some(token) = &self.token {
+            builder = builder.header("authorization", format!("Bearer {token}"));
+        }
+        let wrong = |_| self.stranger("the request cannot be written for it");
+        let sent = match request.body {
+            Some(bytes) => self.agent.run(builder.body(bytes).map_err(wrong)?),
+            None => {
+                let mut config = self.agent.configure_request(builder.body(()).map_err(wrong)?);
+                if let Some(wait) = request.wait {
+                    config = config.timeout_per_read(None).timeout_global(Some(wait + SILENCE));
+                }
+                self.agent.run(config.build())
+            }
+        };
+        let answer = sent.map_err(|e| self.failed(e))?;
+        let status = answer.status();
+        if status.is_success() || request.expect.contains(&status.as_u16()) {
+            return Ok(answer);
+        }
+        Err(self.refusal(answer))
+    }
+
+    /// Does something until it works, or will not.
+    pub fn patiently<T>(&self, mut attempt: impl FnMut() -> Tried<T>) -> Result<T> {
+        let mut failures = 0;
+        loop {
+            match attempt() {
+                Ok(done) => return Ok(done),
+                Err(Trouble::Lasting(e)) => return Err(e),
+                Err(Trouble::Passing(why, after)) => {
+                    failures += 1;
+                    if failures == ATTEMPTS {
+                        return Err(Error::Unreachable { place: self.place(), why });
+                    }
+                    pause(failures, after);
+                }
+            }
+        }
+    }
+
+    /// What [`Client::patiently`] returns for something that is tried only once.
+    pub fn once<T>(&self, tried: Tried<T>) -> Result<T> {
+        tried.map_err(|trouble| match trouble {
+            Trouble::Lasting(e) => e,
+            Trouble::Passing(why, _) => Error::Unreachable { place: self.place(), why },
+        })
+    }
+
+    fn failed(&self, e: ureq::Error) -> Trouble {
+        match e {
+            ureq::Error::Http(_) | ureq::Error::BadUri(_) => {
+                self.stranger("the request cannot be written for it").into()
+            }
+            ureq::Error::Rustls(_) | ureq::Error::Tls(_) => {
+                Trouble::Lasting(Error::Unreachable { place: self.place(), why: e.to_string() })
+            }
+            e => Trouble::Passing(e.to_string(), None),
+        }
+    }
+
+    /// What an answer means that is none.
+    fn refusal(&self, answer: Response<Body>) -> Trouble {
+        let status = answer.status().as_u16();
+        let after = header(&answer, "retry-after").map(Duration::from_secs);
+        let text = answer.into_body().into_with_config().limit(LONGEST_REASON).read_to_string();
+        let said = text.ok().and_then(|text| {
+            let json: serde_json::Value = serde_json::from_str(&text).ok()?;
+            Some(json["error"].as_str()?.trim_end_matches('.').to_owned())
+        });
+        let why = said.unwrap_or_else(|| format!("it answers with status {status}"));
+        let place = self.place();
+        let hint = "Set SYNQLITE_TOKEN, or keep a token with the remote: \
+                    synqlite remote add DB NAME URL --token TOKEN";
+        match status {
+            401 => Error::Denied { place, why: "wants a token that it knows", hint }.into(),
+            403 => Error::Denied { place, why: "wants a token that is good for this", hint }.into(),
+            408 | 429 | 500 | 502 | 503 | 504 => Trouble::Passing(why, after),
+            _ => Error::Refused { place, why }.into(),
+        }
+    }
+}
+
+/// What sends requests: refusals are answers, and silence is a broken connection.
+pub(crate) fn agent() -> Agent {
+    let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
+    let config = Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .tls_config(tls)
+        .user_agent(concat!("synqlite/", env!("CARGO_PKG_VERSION")))
+        .timeout_connect(Some(Duration::from_secs(10)))
+        .timeout_per_read(Some(SILENCE))
+        .timeout_per_write(Some(SILENCE))
+        .build();
+    config.new_agent()
+}
+
+/// Waits after so many failures, at least as long as the other side asked for.
+pub(crate) fn pause(failures: u32, at_least: Option<Duration>) {
+    let longest = PAUSE * 2_u32.saturating_pow(failures.saturating_sub(1).min(16));
+    // Between half of it and all of it, lest many sites come back in the same moment.
+    let random = RandomState::new().build_hasher().finish() as u32;
+    let pause = longest / 2 + (longest / 2).mul_f64(f64::from(random) / f64::from(u32::MAX));
+    std::thread::sleep(pause.max(at_least.unwrap_or_default()).min(LONGEST_PAUSE));
+}
+
+/// A header that is read as a number or an id.
+pub(crate) fn header<T: std::str::FromStr>(answer: &Response<Body>, name: &str) -> Option<T> {
+    answer.headers().get(name)?.to_str().ok()?.parse().ok()
+}

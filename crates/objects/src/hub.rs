@@ -1,0 +1,465 @@
+//! A store behind HTTP: a hub. The protocol is `docs/formats/hub.md`.
+//!
+//! A hub numbers what it takes in the order of arrival. So whoever remembers how far it has read
+//! asks for what came after, gets small objects whole with the list, and pays nothing for old ones.
+//! Transfers go on where a broken connection left them, in memory that does not grow with them.
+
+use crate::error::{Error, Result};
+use crate::http::{Client, Request, Tried, Trouble, header, pause};
+use crate::name::{Kind, ObjectName};
+use crate::store::{Ask, Changes, Cursor, Entry, Found, Put, Step, Store};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
+use std::time::Duration;
+use synqlite_wire::{DatabaseId, Id};
+use ureq::http::{Method, Response};
+use ureq::{Body, BodyReader};
+
+/// Files longer than this are put in parts of this length.
+const PART: u64 = 8 << 20;
+/// So many bytes of objects are kept with one list; of the others only the first [`HEAD`].
+const ROOM: usize = 32 << 20;
+/// Enough for most headers.
+const HEAD: usize = 1 << 10;
+/// No line of a list is longer.
+const LONGEST_LINE: u64 = 16 << 20;
+/// A transfer that does not get on is tried so often.
+const STALLS: u32 = 6;
+
+/// A place at a hub.
+#[derive(Clone)]
+pub struct Hub {
+    client: Client,
+    base: String,
+}
+
+impl Hub {
+    /// The place that a URL `http(s)://HOST/NAME` names. [`Error::NotAPlaceUrl`] if it names none.
+    pub fn new(url: &str, token: Option<&str>) -> Result<Hub> {
+        let like = "http://127.0.0.1:7700/todo";
+        let bad = |why| Error::NotAPlaceUrl { url: url.to_owned(), kind: "a hub", why, like };
+        let (scheme, rest) = url.split_once("://").ok_or_else(|| bad("it has no scheme"))?;
+        let scheme = scheme.to_ascii_lowercase();
+        if scheme != "http" && scheme != "https" {
+            return Err(bad("it starts with neither http:// nor https://"));
+        }
+        let rest = rest.trim_end_matches('/');
+        let (host, name) = rest.rsplit_once('/').ok_or_else(|| bad("it names no place"))?;
+        if host.is_empty() || !rest.bytes().all(|b| b.is_ascii_graphic()) {
+            return Err(bad("it names no host"));
+        }
+        if rest.contains('@') {
+            return Err(bad("a token does not belong into it"));
+        }
+        if rest.contains(['?', '#', '%']) || !is_name(name) {
+            return Err(bad("a name consists of 1 to 64 letters, digits, dots, _ and -"));
+        }
+        let base = format!("{scheme}://{rest}");
+        let client = Client::new(format!("the hub at {base}"), token.map(str::to_owned));
+        Ok(Hub { client, base })
+    }
+
+    fn object(&self, name: &ObjectName) -> String {
+        format!("{}/objects/{name}", self.base)
+    }
+
+    /// One answer of the list.
+    fn page(&self, after: Option<Cursor>, prefix: u64, site: Option<Id>) -> Tried<Page> {
+        let mut url = format!("{}/objects?prefix={prefix}", self.base);
+        if let Some(Cursor { epoch, sequence }) = after {
+            url += &format!("&after={sequence}&epoch={epoch}");
+            if let Some(site) = site {
+                url += &format!("&site={site}");
+            }
+        }
+        let answer = self.client.send(&Request { url, ..Request::default() })?;
+        let cursor = self.cursor(&answer)?;
+        let more = header(&answer, "synqlite-more").unwrap_or(false);
+        let mut lines = BufReader::with_capacity(64 << 10, answer.into_body().into_reader());
+        let (mut found, mut line) = (Vec::new(), Vec::new());
+        loop {
+            line.clear();
+            let read = lines.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line);
+            if read.map_err(|e| Trouble::Passing(e.to_string(), None))? == 0 {
+                break;
+            }
+            if line.pop() != Some(b'\n') {
+                return Err(Trouble::Passing("its list is cut short".into(), None));
+            }
+            let line = std::str::from_utf8(&line).ok().and_then(read_line);
+            // A name that is none of ours is none of ours here too.
+            found.extend(line.ok_or_else(|| self.client.stranger("its list cannot be read"))?);
+        }
+        Ok(Page { found, cursor, more })
+    }
+
+    /// Where the place stands, as an answer says.
+    fn cursor(&self, answer: &Response<Body>) -> Result<Cursor> {
+        match (header(answer, "synqlite-epoch"), header(answer, "synqlite-upto")) {
+            (Some(epoch), Some(sequence)) => Ok(Cursor { epoch, sequence }),
+            _ => Err(self.client.stranger("it is no SynQLite hub")),
+        }
+    }
+
+    /// Everything after `from`, of all databases of the place.
+    fn changes_after(
+        &self,
+        from: Option<Cursor>,
+        prefix: u64,
+        site: Option<Id>,
+    ) -> Result<Listing> {
+        let mut listing = Listing { found: BTreeMap::new(), cursor: None, resumed: from.is_some() };
+        let (mut after, mut room) = (from, ROOM);
+        loop {
+            let wanted = if room > 0 { prefix } else { prefix.min(HEAD as u64) };
+            let page = self.client.patiently(|| self.page(after, wanted, site))?;
+            match after {
+                Some(after) if after.epoch == page.cursor.epoch => {
+                    if page.more && page.cursor.sequence <= after.sequence {
+                        return Err(self.client.stranger("its list has no end"));
+                    }
+                }
+                _ => {
+                    // Another order: this is the beginning of everything.
+                    listing.found.clear();
+                    listing.resumed = false;
+                }
+            }
+            for (entry, mut prefix) in page.found {
+                if prefix.len() > room {
+                    prefix.truncate(HEAD);
+                }
+                room = room.saturating_sub(prefix.len());
+                listing.found.insert(entry.name, (entry.size, prefix));
+            }
+            listing.cursor = Some(page.cursor);
+            if !page.more {
+                return Ok(listing);
+            }
+            after = Some(page.cursor);
+        }
+    }
+
+    /// Starts reading an object at a byte. Also says how long the object is, if the hub does.
+    fn read_at(&self, name: &ObjectName, from: u64) -> Tried<(BodyReader<'static>, Option<u64>)> {
+        let headers = match from {
+            0 => Vec::new(),
+            from => vec![("range", format!("bytes={from}-"))],
+        };
+        let expect = &[404, 416];
+        let request = Request { url: self.object(name), headers, expect, ..Request::default() };
+        let answer = self.client.send(&request)?;
+        let length = header::<u64>(&answer, "content-length");
+        match answer.status().as_u16() {
+            404 => Err(Error::NotFound { name: *name }.into()),
+            // Nothing follows.
+            416 => Ok((answer.into_body().into_with_config().limit(0).reader(), Some(from))),
+            206 => Ok((answer.into_body().into_reader(), length.map(|length| from + length))),
+            _ => {
+                let mut body = answer.into_body().into_reader();
+                io::copy(&mut body.by_ref().take(from), &mut io::sink())
+                    .map_err(|e| Trouble::Passing(e.to_string(), None))?;
+                Ok((body, length))
+            }
+        }
+    }
+
+    /// Sends a whole object, or a part of one.
+    fn put(
+        &self,
+        name: &ObjectName,
+        bytes: &[u8],
+        headers: Vec<(&'static str, String)>,
+    ) -> Result<Progress> {
+        let request = Request {
+            method: Method::PUT,
+            url: self.object(name),
+            headers,
+            body: Some(bytes),
+            expect: &[409],
+            ..Request::default()
+        };
+        let answer = self.client.patiently(|| self.client.send(&request))?;
+        match answer.status().as_u16() {
+            201 => Ok(Progress::Put(Put::Created)),
+            200 => Ok(Progress::Put(Put::AlreadyThere)),
+            _ => Ok(Progress::Received(self.received(&answer)?)),
+        }
+    }
+
+    fn received(&self, answer: &Response<Body>) -> Result<u64> {
+        let there = header(answer, "synqlite-received");
+        there.ok_or_else(|| self.client.stranger("it does not say what it has received"))
+    }
+}
+
+/// What sending came to.
+enum Progress {
+    Put(Put),
+    /// So much of it has arrived.
+    Received(u64),
+}
+
+struct Page {
+    found: Vec<(Entry, Vec<u8>)>,
+    cursor: Cursor,
+    more: bool,
+}
+
+struct Listing {
+    found: BTreeMap<ObjectName, (u64, Vec<u8>)>,
+    cursor: Option<Cursor>,
+    resumed: bool,
+}
+
+/// `SEQUENCE SIZE NAME[ PREFIX]`. Nothing inside if the name is foreign, `None` if it is no such line.
+fn read_line(line: &str) -> Option<Option<(Entry, Vec<u8>)>> {
+    let mut words = line.split(' ');
+    let _: u64 = words.next()?.parse().ok()?;
+    let size: u64 = words.next()?.parse().ok()?;
+    let name = words.next()?;
+    let prefix = words.next().map_or(Some(Vec::new()), |text| STANDARD.decode(text).ok())?;
+    if words.next().is_some() || prefix.len() as u64 > size {
+        return None;
+    }
+    let name = ObjectName::parse(name).filter(|_| size > 0);
+    Some(name.map(|name| (Entry { name, size }, prefix)))
+}
+
+/// Whether a place may be called so.
+fn is_name(name: &str) -> bool {
+    name.len() <= 64
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+}
+
+impl Store for Hub {
+    fn place(&self) -> String {
+        self.client.place()
+    }
+
+    fn databases(&self) -> Result<Vec<DatabaseId>> {
+        let url = format!("{}/databases", self.base);
+        let text = self.client.patiently(|| {
+            let answer = self.client.send(&Request { url: url.clone(), ..Request::default() })?;
+            let mut text = String::new();
+            let read =
+                answer.into_body().into_reader().take(LONGEST_LINE).read_to_string(&mut text);
+            read.map_err(|e| Trouble::Passing(e.to_string(), None))?;
+            Ok(text)
+        })?;
+        let ids: Option<BTreeSet<Id>> = text.lines().map(|line| line.parse().ok()).collect();
+        Ok(ids.ok_or_else(|| self.client.stranger("it is no SynQLite hub"))?.into_iter().collect())
+    }
+
+    fn list(&self, database: DatabaseId, kind: Kind) -> Result<Vec<Entry>> {
+        let listing = self.changes_after(None, 0, None)?;
+        let ours = |name: &ObjectName| name.database == database && name.kind == kind;
+        let found = listing.found.into_iter().filter(|(name, _)| ours(name));
+        Ok(found.map(|(name, (size, _))| Entry { name, size }).collect())
+    }
+
+    fn changes(&self, ask: Ask) -> Result<Changes> {
+        let Listing { found, cursor, resumed } =
+            self.changes_after(ask.after, ask.prefix, ask.site)?;
+        let (ours, others): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|(name, _)| name.database == ask.database);
+        if !resumed && ours.is_empty() && !others.is_empty() {
+            let others: BTreeSet<_> = others.into_iter().map(|(name, _)| name.database).collect();
+            let (place, found) = (self.place(), others.into_iter().collect());
+            return Err(Error::DatabaseMismatch { place, expected: ask.database, found });
+        }
+        let found = ours.into_iter();
+        let found =
+            found.map(|(name, (size, prefix))| Found { entry: Entry { name, size }, prefix });
+        Ok(Changes { found: found.collect(), cursor, resumed })
+    }
+
+    fn wait(&self, after: Option<Cursor>, at_most: Duration) -> Result<Option<Cursor>> {
+        let wait = at_most.min(Duration::from_secs(60));
+        let mut url = format!("{}/events?wait={}", self.base, wait.as_secs());
+        match after {
+            Some(Cursor { epoch, sequence }) => {
+                url += &format!("&after={sequence}&epoch={epoch}");
+            }
+            // An epoch that is none is answered at once.
+            None => url += &format!("&after=0&epoch={}", Id::ZERO),
+        }
+        let request = Request { url, wait: Some(wait), ..Request::default() };
+        let answer = self.client.once(self.client.send(&request))?;
+        self.cursor(&answer).map(Some)
+    }
+
+    fn open(&self, name: &ObjectName) -> Result<Box<dyn Read + Send>> {
+        self.open_from(name, 0)
+    }
+
+    fn open_from(&self, name: &ObjectName, from: u64) -> Result<Box<dyn Read + Send>> {
+        let (body, length) = self.client.patiently(|| self.read_at(name, from))?;
+        let (hub, name) = (self.clone(), *name);
+        Ok(Box::new(Download { hub, name, body: Some(body), at: from, length, failures: 0 }))
+    }
+
+    fn read_prefix(&self, name: &ObjectName, max: u64) -> Result<Vec<u8>> {
+        let headers = vec![("range", format!("bytes=0-{}", max.saturating_sub(1)))];
+        let request =
+            Request { url: self.object(name), headers, expect: &[404], ..Request::default() };
+        self.client.patiently(|| {
+            let answer = self.client.send(&request)?;
+            if answer.status().as_u16() == 404 {
+                return Err(Error::NotFound { name: *name }.into());
+            }
+            let mut bytes = Vec::new();
+            let read = answer.into_body().into_reader().take(max).read_to_end(&mut bytes);
+            read.map_err(|e| Trouble::Passing(e.to_string(), None))?;
+            Ok(bytes)
+        })
+    }
+
+    fn read(&self, name: &ObjectName) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let read = self.open(name)?.read_to_end(&mut bytes);
+        read.map_err(|source| Error::Read { name: *name, source })?;
+        Ok(bytes)
+    }
+
+    fn put_if_absent(&self, name: &ObjectName, bytes: &[u8]) -> Result<Put> {
+        if bytes.is_empty() {
+            return Err(Error::EmptyObject { name: *name });
+        }
+        match self.put(name, bytes, Vec::new())? {
+            Progress::Put(put) => Ok(put),
+            Progress::Received(_) => Err(self.client.stranger("it takes an object for a part")),
+        }
+    }
+
+    fn put_file_if_absent(
+        &self,
+        name: &ObjectName,
+        file: &Path,
+        covers: Option<Cursor>,
+        step: Step<'_>,
+    ) -> Result<Put> {
+        let failed = Error::io("read", file);
+        let mut source = File::open(file).map_err(&failed)?;
+        let total = source.metadata().map_err(&failed)?.len();
+        let mut common = Vec::new();
+        if let Some(Cursor { epoch, sequence }) = covers {
+            common.push(("synqlite-covers", sequence.to_string()));
+            common.push(("synqlite-epoch", epoch.to_string()));
+        }
+        if total == 0 {
+            return Err(Error::EmptyObject { name: *name });
+        }
+        let mut done = 0;
+        if total > PART {
+            let mut hasher = blake3::Hasher::new();
+            io::copy(&mut source, &mut hasher).map_err(&failed)?;
+            let upload = hasher.finalize().to_hex().to_string();
+            let url = format!("{}/uploads/{upload}", self.base);
+            let asked = self.client.patiently(|| {
+                self.client.send(&Request { url: url.clone(), ..Request::default() })
+            })?;
+            done = self.received(&asked)?;
+            common.push(("synqlite-upload", upload));
+        }
+        let mut stalls = 0;
+        loop {
+            step(done.min(total), total);
+            let mut part = vec![0; PART.min(total.saturating_sub(done)) as usize];
+            source.seek(SeekFrom::Start(done)).map_err(&failed)?;
+            source.read_exact(&mut part).map_err(|e| match e.kind() {
+                io::ErrorKind::UnexpectedEof => Error::SourceChanged { path: file.to_owned() },
+                _ => failed(e),
+            })?;
+            let mut headers = common.clone();
+            if total > PART {
+                let last = (done + part.len() as u64).saturating_sub(1);
+                headers.push(("content-range", format!("bytes {done}-{last}/{total}")));
+            }
+            match self.put(name, &part, headers)? {
+                Progress::Put(put) => {
+                    step(total, total);
+                    return Ok(put);
+                }
+                Progress::Received(there) if there < total && stalls < STALLS => {
+                    // Perhaps what a broken connection left is still being written.
+                    stalls = if there > done { 0 } else { stalls + 1 };
+                    if stalls > 0 {
+                        pause(stalls, None);
+                    }
+                    done = there;
+                }
+                Progress::Received(_) => {
+                    return Err(self.client.stranger("an upload to it does not get on"));
+                }
+            }
+        }
+    }
+}
+
+/// An object that is being read, over as many connections as it takes.
+struct Download {
+    hub: Hub,
+    name: ObjectName,
+    body: Option<BodyReader<'static>>,
+    at: u64,
+    length: Option<u64>,
+    /// In a row, without a byte between them.
+    failures: u32,
+}
+
+impl Download {
+    fn read_once(&mut self, out: &mut [u8]) -> Tried<usize> {
+        let body = match &mut self.body {
+            Some(body) => body,
+            None => {
+                let (body, length) = self.hub.read_at(&self.name, self.at)?;
+                if self.length != length {
+                    let changed = self.hub.client.stranger("an object changed while it was read");
+                    return Err(changed.into());
+                }
+                self.body.insert(body)
+            }
+        };
+        match body.read(out) {
+            Ok(0) if self.length.is_some_and(|length| self.at < length) => {
+                Err(Trouble::Passing("the connection broke".into(), None))
+            }
+            Ok(n) => Ok(n),
+            Err(e) => Err(Trouble::Passing(e.to_string(), None)),
+        }
+    }
+}
+
+impl Read for Download {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if out.is_empty() || self.length == Some(self.at) {
+                return Ok(0);
+            }
+            let after = match self.read_once(out) {
+                Ok(n) => {
+                    self.at += n as u64;
+                    self.failures = 0;
+                    return Ok(n);
+                }
+                Err(Trouble::Lasting(e)) => return Err(io::Error::other(e.to_string())),
+                Err(Trouble::Passing(why, _)) if self.failures >= STALLS => {
+                    return Err(io::Error::other(why));
+                }
+                Err(Trouble::Passing(_, after)) => after,
+            };
+            self.body = None;
+            self.failures += 1;
+            pause(self.failures, after);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

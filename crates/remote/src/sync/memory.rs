@@ -1,0 +1,118 @@
+//! What a replica remembers of a place that numbers its objects, so that old ones cost nothing.
+//!
+//! It is noted only once everything in the place, up to the cursor, has been merged here and can be
+//! reached there. So what comes after is all that matters: to a pull, which lacks nothing older,
+//! and to a push, which need not send what is older.
+
+use std::time::Duration;
+use synqlite_objects::Cursor;
+use synqlite_wire::{Hlc, Id, SiteId, VersionVector};
+
+/// A place is looked at as a whole again after so long: what an operator removed is noticed then.
+const AGE: Duration = Duration::from_secs(24 * 60 * 60);
+const FORMAT: u8 = 1;
+
+/// What a place contained.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Memory {
+    /// The site that remembers it.
+    pub site: SiteId,
+    /// Everything up to here is in `contains`, and in the replica.
+    pub cursor: Cursor,
+    /// When all of it was last looked at, in milliseconds since 1970.
+    pub looked: i64,
+    /// Where the chain of the site's own batches ended.
+    pub end: u64,
+    /// What a new snapshot depends on.
+    pub since: Since,
+    /// What can be reached there from nothing.
+    pub contains: VersionVector,
+}
+
+/// What came after the newest snapshot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Since {
+    /// So many batches.
+    pub batches: u64,
+    /// With so many bytes.
+    pub bytes: u64,
+    /// Bytes of the snapshot itself; 0 if there is none.
+    pub snapshot: u64,
+}
+
+impl Memory {
+    /// As the replica keeps it; `docs/formats/metadata.md` has the bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let Memory { site, cursor, looked, end, since, contains } = self;
+        let mut out = vec![FORMAT];
+        out.extend(site.0);
+        out.extend(cursor.epoch.0);
+        let Since { batches, bytes, snapshot } = *since;
+        for n in [cursor.sequence, looked.cast_unsigned(), *end, batches, bytes, snapshot] {
+            out.extend(n.to_le_bytes());
+        }
+        for (site, hlc) in &contains.0 {
+            out.extend(site.0);
+            out.extend(hlc.0.to_le_bytes());
+        }
+        out
+    }
+
+    /// `None` if it is of no use to `site` at the time `now`: then all of the place is looked at.
+    pub fn decode(bytes: &[u8], site: SiteId, now: i64) -> Option<Memory> {
+        let mut rest = bytes.strip_prefix(&[FORMAT])?;
+        let memory = Memory {
+            site: Id(take(&mut rest)?),
+            cursor: Cursor { epoch: Id(take(&mut rest)?), sequence: number(&mut rest)? },
+            looked: number(&mut rest)?.cast_signed(),
+            end: number(&mut rest)?,
+            since: Since {
+                batches: number(&mut rest)?,
+                bytes: number(&mut rest)?,
+                snapshot: number(&mut rest)?,
+            },
+            contains: {
+                let mut contains = VersionVector::default();
+                while !rest.is_empty() {
+                    let site = Id(take(&mut rest)?);
+                    contains.raise(site, Hlc(number(&mut rest)?.cast_signed()));
+                }
+                contains
+            },
+        };
+        let age = now.abs_diff(memory.looked);
+        (memory.site == site && u128::from(age) < AGE.as_millis()).then_some(memory)
+    }
+}
+
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (bytes, after) = rest.split_first_chunk()?;
+    *rest = after;
+    Some(*bytes)
+}
+
+fn number(rest: &mut &[u8]) -> Option<u64> {
+    take(rest).map(u64::from_le_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_reads_back_for_its_site_and_for_a_day() {
+        let site = Id([7; 16]);
+        let mut contains = VersionVector::default();
+        contains.raise(Id([1; 16]), Hlc(5));
+        contains.raise(site, Hlc(1 << 40));
+        let cursor = Cursor { epoch: Id([9; 16]), sequence: 77 };
+        let since = Since { batches: 3, bytes: 400, snapshot: 5_000 };
+        let memory = Memory { site, cursor, looked: 1_000, end: 12, since, contains };
+        let bytes = memory.encode();
+        assert_eq!(Memory::decode(&bytes, site, 2_000), Some(memory));
+        assert_eq!(Memory::decode(&bytes, Id([8; 16]), 2_000), None);
+        assert_eq!(Memory::decode(&bytes, site, 1_000 + AGE.as_millis() as i64), None);
+        assert_eq!(Memory::decode(&bytes[..bytes.len() - 1], site, 2_000), None);
+        assert_eq!(Memory::decode(b"", site, 2_000), None);
+    }
+}
