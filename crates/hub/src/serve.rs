@@ -192,7 +192,7 @@ pub fn check(settings: &Settings) -> Result<crate::backend::Totals> {
     })
 }
 
-fn runtime(threads: Option<usize>) -> Result<Runtime> {
+pub(crate) fn runtime(threads: Option<usize>) -> Result<Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if let Some(threads) = threads {
         builder.worker_threads(threads.max(1));

@@ -61,6 +61,11 @@ impl Lab {
         self.dir.path().join("hub")
     }
 
+    /// A path beside the store.
+    pub fn scratch(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
     /// Somebody without a token.
     pub fn nobody(&self) -> Client {
         Client::new(&self.hub().url(), None)
