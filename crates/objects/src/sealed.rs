@@ -32,16 +32,16 @@ const CHUNK: usize = 16 << 10;
 const TAG: usize = 16;
 
 /// A store over another one, sealed with a key.
-pub struct Sealed<S> {
-    inner: S,
+pub struct Sealed {
+    inner: Arc<dyn Store>,
     cipher: Arc<XChaCha20Poly1305>,
     names: [u8; 32],
     key_id: [u8; KEY_ID],
 }
 
-impl<S: Store> Sealed<S> {
+impl Sealed {
     /// Seals what goes to `inner` with `key`, and opens what comes from there.
-    pub fn new(inner: S, key: &Key) -> Sealed<S> {
+    pub fn new(inner: Arc<dyn Store>, key: &Key) -> Sealed {
         let content = key.part("synqlite 1 sealed content");
         let id = key.part("synqlite 1 sealed id");
         Sealed {
@@ -295,7 +295,7 @@ fn take<const N: usize>(rest: &mut &[u8]) -> [u8; N] {
     std::array::from_fn(|i| bytes.get(i).copied().unwrap_or_default())
 }
 
-impl<S: Store> Store for Sealed<S> {
+impl Store for Sealed {
     fn place(&self) -> String {
         self.inner.place()
     }

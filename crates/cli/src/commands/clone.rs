@@ -1,11 +1,10 @@
-use super::{credentials, env};
+use super::{Keep, credentials, env};
 use crate::error::Result;
 use crate::report::{Report, bytes, rows, seconds};
 use crate::terminal::Bar;
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
-use synqlite_core::Access;
 use synqlite_remote::{Remote, Session};
 
 /// Makes a new replica of what a remote holds.
@@ -19,14 +18,13 @@ pub struct Args {
     remote: String,
     /// The new file, which must not exist.
     db: PathBuf,
-    /// Token for the hub, which the new replica keeps; without it SYNQLITE_TOKEN counts.
-    #[arg(long)]
-    token: Option<String>,
+    #[command(flatten)]
+    keep: Keep,
 }
 
 pub fn run(args: &Args) -> Result<Report> {
     let since = Instant::now();
-    let access = Access { token: args.token.clone(), ..Access::default() };
+    let access = args.keep.access()?;
     let remote = Remote::open(&args.remote, &credentials(&access)?)?;
     let mut bar = Bar::new();
     let mut session = Session { env: env(), force: false, progress: &mut bar };

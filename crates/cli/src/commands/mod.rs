@@ -9,6 +9,7 @@ mod digest;
 mod exchange;
 mod fold;
 mod init;
+mod key;
 mod kv;
 mod log;
 mod policy;
@@ -25,10 +26,10 @@ use crate::error::{CommandError, Result};
 use crate::report::Report;
 use crate::terminal;
 use clap::{Parser, Subcommand};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use synqlite_core::{Access, Environment, Replica, System};
-use synqlite_remote::{Credentials, Remote};
+use synqlite_remote::{Credentials, Key, Remote};
 
 /// Makes any SQLite file a replica that synchronizes offline.
 ///
@@ -85,6 +86,8 @@ enum Command {
     #[command(subcommand)]
     Token(token::Command),
     #[command(subcommand)]
+    Key(key::Command),
+    #[command(subcommand)]
     Kv(kv::Command),
     Demo(demo::Args),
     Completions(completions::Args),
@@ -111,6 +114,7 @@ pub fn run(args: &Args) -> Result<()> {
         Command::Digest(a) => digest::run(a),
         Command::Verify(a) => verify::run(a),
         Command::Triggers(a) => triggers::run(a),
+        Command::Key(a) => key::run(a),
         Command::Demo(a) => demo::run(a),
         Command::Completions(a) => completions::run(a),
         Command::Reference => reference::run(),
@@ -143,7 +147,8 @@ fn credentials(kept: &Access) -> Result<Credentials> {
         Some((name, value.into_string().ok()?))
     };
     let storage = std::env::vars_os().filter_map(aws).collect();
-    Ok(Credentials { token: set("SYNQLITE_TOKEN").or_else(|| kept.token.clone()), storage })
+    let key = kept.key_file.as_ref().map(|path| Key::read(path.as_ref())).transpose()?;
+    Ok(Credentials { token: set("SYNQLITE_TOKEN").or_else(|| kept.token.clone()), storage, key })
 }
 
 /// The remote that a user means: a name first, then a path or a URL; `origin` if nothing is said.
@@ -171,6 +176,29 @@ fn resolve(replica: &Replica, text: Option<&str>) -> Result<Remote> {
             Err(CommandError::new(format!("there is no database or remote {text}")).hint(hint))
         }
         _ => Ok(remote),
+    }
+}
+
+/// What a replica is to keep so that it can use a remote.
+#[derive(clap::Args)]
+struct Keep {
+    /// Token for the hub. It is kept in the replica, where whoever can read the file can read it;
+    /// clones and snapshots do not get it. Without it SYNQLITE_TOKEN counts.
+    #[arg(long)]
+    token: Option<String>,
+    /// Seals all that goes to the place with the key in this file (see `synqlite key new`), so that
+    /// whoever keeps the place cannot read it. The replica keeps the path only.
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+}
+
+impl Keep {
+    fn access(&self) -> Result<Access> {
+        let key_file = match &self.key_file {
+            Some(path) => Some(std::path::absolute(path)?.display().to_string()),
+            None => None,
+        };
+        Ok(Access { token: self.token.clone(), key_file })
     }
 }
 

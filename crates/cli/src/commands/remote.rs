@@ -1,10 +1,10 @@
-use super::{credentials, open};
+use super::{Keep, credentials, open};
 use crate::error::{CommandError, Result};
 use crate::report::Report;
 use clap::Subcommand;
 use serde_json::json;
 use std::path::PathBuf;
-use synqlite_core::{Access, NamedRemote, Replica};
+use synqlite_core::{NamedRemote, Replica};
 use synqlite_remote::Remote;
 
 /// Adds, removes and lists named remotes.
@@ -19,10 +19,8 @@ pub enum Command {
         /// Path of another replica, or URL of a folder, hub or bucket: file:///path/to/folder/,
         /// https://host/name, s3://bucket/prefix.
         url: String,
-        /// Token for the hub. It is kept in the replica, where whoever can read the file can read
-        /// it; clones and snapshots do not get it.
-        #[arg(long)]
-        token: Option<String>,
+        #[command(flatten)]
+        keep: Keep,
     },
     /// Removes a remote; what it refers to stays as it is.
     Remove {
@@ -40,13 +38,13 @@ pub enum Command {
 
 pub fn run(command: &Command) -> Result<Report> {
     match command {
-        Command::Add { db, name, url, token } => {
+        Command::Add { db, name, url, keep } => {
             if name.is_empty() || name.contains(['/', '\\', ':']) || name.starts_with('-') {
                 return Err(CommandError::new(format!("`{name}` cannot be the name of a remote"))
                     .hint("Use letters, digits and hyphens"));
             }
             let mut replica = open(db)?;
-            let access = Access { token: token.clone(), ..Access::default() };
+            let access = keep.access()?;
             let remote = Remote::open(url, &credentials(&access)?)?;
             replica.add_remote(name, &remote.url(), &access)?;
             list(&replica)
@@ -72,6 +70,9 @@ fn list(replica: &Replica) -> Result<Report> {
         let mut line = json!({"name": r.name, "url": r.url});
         if r.access.token.is_some() {
             line["token"] = json!("kept");
+        }
+        if let Some(path) = &r.access.key_file {
+            line["key_file"] = json!(path);
         }
         line
     };

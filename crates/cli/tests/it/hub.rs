@@ -5,6 +5,7 @@ use crate::support::{Lab, stderr, stdout, synqlite};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use synqlite_objects::conformance::conformance;
@@ -36,7 +37,7 @@ fn a_place_at_a_hub_keeps_the_promise_of_a_store() {
     let place = || hub.url(&format!("place-{}", count.fetch_add(1, Ordering::Relaxed)));
     let store = || synqlite_objects::Hub::new(&place(), None).unwrap();
     conformance(|| Box::new(store()));
-    conformance(|| Box::new(Sealed::new(store(), &Key::new([9; 32]))));
+    conformance(|| Box::new(Sealed::new(Arc::new(store()), &Key::new([9; 32]))));
 }
 
 #[test]

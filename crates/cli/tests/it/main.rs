@@ -15,6 +15,7 @@ mod hub;
 mod kv;
 mod network;
 mod reference;
+mod sealed;
 mod serve;
 mod support;
 mod topologies;

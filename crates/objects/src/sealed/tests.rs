@@ -10,18 +10,18 @@ const SITE: Id = Id([0x51; 16]);
 
 struct Lab {
     dir: tempfile::TempDir,
-    store: Sealed<Folder>,
+    store: Sealed,
 }
 
 fn lab() -> Lab {
     let dir = tempfile::tempdir().unwrap();
-    let store = Sealed::new(Folder::new(dir.path()), &Key::new([1; 32]));
+    let store = Sealed::new(Arc::new(Folder::new(dir.path())), &Key::new([1; 32]));
     Lab { dir, store }
 }
 
 impl Lab {
-    fn with_key(&self, key: u8) -> Sealed<Folder> {
-        Sealed::new(Folder::new(self.dir.path()), &Key::new([key; 32]))
+    fn with_key(&self, key: u8) -> Sealed {
+        Sealed::new(Arc::new(Folder::new(self.dir.path())), &Key::new([key; 32]))
     }
 
     fn put(&self, n: u64, bytes: &[u8]) -> (ObjectName, PathBuf) {
@@ -47,7 +47,7 @@ fn a_sealed_place_keeps_the_promise_of_a_store() {
     conformance(|| {
         count.set(count.get() + 1);
         let folder = Folder::new(dir.path().join(count.get().to_string()));
-        Box::new(Sealed::new(folder, &Key::new([count.get() as u8; 32])))
+        Box::new(Sealed::new(Arc::new(folder), &Key::new([count.get() as u8; 32])))
     });
 }
 
@@ -142,7 +142,7 @@ fn a_wrong_key_and_none_are_told_apart() {
     assert!(matches!(wrong.changes(ask), Err(Error::WrongKey { .. })));
     let plain = Folder::new(lab.dir.path().join("plain"));
     plain.put_if_absent(&ObjectName::batch(DATABASE, SITE, 0, 1), b"plain").unwrap();
-    let sealed = Sealed::new(plain, &Key::new([1; 32]));
+    let sealed = Sealed::new(Arc::new(plain), &Key::new([1; 32]));
     assert!(matches!(sealed.databases(), Err(Error::NotSealed { .. })));
     assert!(matches!(sealed.changes(ask), Err(Error::NotSealed { .. })));
 }

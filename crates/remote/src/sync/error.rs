@@ -40,6 +40,9 @@ pub enum SyncError {
     /// The path of a folder where a database is expected.
     #[error("{} is a folder", .0.display())]
     IsFolder(PathBuf),
+    /// A key is given for another replica.
+    #[error("{} is a replica, which is written as it is: a key seals what is put into a place", .0.display())]
+    NoPlace(PathBuf),
     /// A URL that this version cannot reach.
     #[error("{url}: remotes of the kind `{scheme}` are not supported")]
     Scheme {
@@ -87,6 +90,7 @@ impl SyncError {
                 "A folder for exchange is written as a URL: file://{}/",
                 path.display().to_string().trim_end_matches('/')
             ),
+            SyncError::NoPlace(_) => "Leave out --key-file".into(),
             SyncError::Scheme { .. } => {
                 "Use the path of another replica, a folder (file:///path/to/folder/), a hub \
                  (http://host/name) or a bucket (s3://bucket/prefix)"

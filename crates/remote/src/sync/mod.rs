@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use synqlite_core::merge::Merged;
 use synqlite_core::{Environment, Replica};
-use synqlite_objects::{Bucket, Cursor, Folder, Hub, Store};
+use synqlite_objects::{Bucket, Cursor, Folder, Hub, Key, Sealed, Store};
 use synqlite_wire::{Delta, VersionVector};
 
 /// Result of synchronization.
@@ -49,6 +49,8 @@ pub struct Credentials {
     /// Settings for object storage, under the names that are usual in the environment:
     /// `AWS_ACCESS_KEY_ID` and the like.
     pub storage: Vec<(String, String)>,
+    /// The key by which what goes to a place is sealed, and what comes from there opened.
+    pub key: Option<Key>,
 }
 
 /// How to synchronize.
@@ -141,7 +143,9 @@ impl Remote {
     /// `s3://BUCKET/PREFIX`.
     /// Nothing is asked yet.
     pub fn open(text: &str, credentials: &Credentials) -> Result<Remote> {
-        let Some((scheme, rest)) = text.split_once(':') else { return Remote::at(text) };
+        let Some((scheme, rest)) = text.split_once(':') else {
+            return Remote::at(text, credentials);
+        };
         let store: Arc<dyn Store> = match scheme.to_ascii_lowercase().as_str() {
             "file" => Arc::new(Folder::from_url(text)?),
             "http" | "https" => Arc::new(Hub::new(text, credentials.token.as_deref())?),
@@ -150,14 +154,21 @@ impl Remote {
                 let (url, scheme) = (text.to_owned(), scheme.to_owned());
                 return Err(SyncError::Scheme { url, scheme });
             }
-            _ => return Remote::at(text),
+            _ => return Remote::at(text, credentials),
+        };
+        let store = match &credentials.key {
+            Some(key) => Arc::new(Sealed::new(store, key)),
+            None => store,
         };
         Ok(Remote::Place { store, url: text.to_owned() })
     }
 
     /// The replica at a path.
-    fn at(path: &str) -> Result<Remote> {
+    fn at(path: &str, credentials: &Credentials) -> Result<Remote> {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
+        if credentials.key.is_some() {
+            return Err(SyncError::NoPlace(path));
+        }
         if path.is_dir() {
             return Err(SyncError::IsFolder(path));
         }

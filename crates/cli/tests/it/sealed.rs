@@ -1,0 +1,106 @@
+//! Sites that seal what they exchange, at a hub that must not read it.
+
+use crate::network::Hub;
+use crate::support::{Lab, TODO, files, objects};
+use std::fs;
+
+/// A and B around a place, with a key; A has pushed, B is its clone.
+fn two(lab: &Lab, url: &str) -> String {
+    let key = lab.path("key").display().to_string();
+    lab.json(&["key", "new", &key]);
+    lab.sql("A", TODO);
+    lab.json(&["init", &lab.db("A")]);
+    lab.json(&["remote", "add", &lab.db("A"), "origin", url, "--key-file", &key]);
+    lab.json(&["sync", &lab.db("A")]);
+    lab.json(&["clone", url, &lab.db("B"), "--key-file", &key]);
+    key
+}
+
+fn note(lab: &Lab, site: &str, text: &str) {
+    lab.sql(site, &format!("INSERT INTO note VALUES('{text}')"));
+    lab.json(&["sync", &lab.db(site)]);
+}
+
+#[test]
+fn sites_with_the_key_converge_and_the_hub_reads_nothing() {
+    let lab = Lab::new();
+    let hub = Hub::open(&lab);
+    two(&lab, &hub.url("todo"));
+    for n in 0..3 {
+        note(&lab, "A", &format!("a secret {n}"));
+        note(&lab, "B", &format!("another secret {n}"));
+    }
+    lab.json(&["sync", &lab.db("A")]);
+    lab.assert_equal(&["A", "B"]);
+    let site = lab.json(&["status", &lab.db("A")])["site"].as_str().unwrap().to_owned();
+    let names = hub.objects("todo", "");
+    assert_eq!(names.len(), 7);
+    for name in names {
+        assert!(!name.contains(&site), "{name}");
+        let bytes = hub.object("todo", &name);
+        assert!(bytes.starts_with(b"SynQSeal"));
+        assert!(!bytes.windows(6).any(|window| window == b"secret"));
+    }
+}
+
+#[test]
+fn a_lost_key_is_said_to_be_lost_and_a_wrong_one_to_be_wrong() {
+    let lab = Lab::new();
+    let url = lab.folder();
+    let key = two(&lab, &url);
+    let told = lab.refused(&["clone", &url, &lab.db("C")]);
+    assert!(told.contains("sealed") && told.contains("--key-file"), "{told}");
+    let other = lab.path("other").display().to_string();
+    lab.json(&["key", "new", &other]);
+    let told = lab.refused(&["clone", &url, &lab.db("C"), "--key-file", &other]);
+    assert!(told.contains("another key"), "{told}");
+    let told = lab.refused(&["key", "new", &key]);
+    assert!(told.contains("exists already"), "{told}");
+    fs::rename(&key, lab.path("away")).unwrap();
+    let told = lab.refused(&["pull", &lab.db("B")]);
+    assert!(told.contains("lost") && told.contains(&key), "{told}");
+    // Nothing of the key is in a replica.
+    let hex = fs::read_to_string(lab.path("away")).unwrap();
+    let hex = hex.trim().rsplit(' ').next().unwrap().to_owned();
+    let bytes = fs::read(lab.db("B")).unwrap();
+    assert!(!bytes.windows(hex.len()).any(|window| window == hex.as_bytes()));
+    fs::rename(lab.path("away"), &key).unwrap();
+    lab.json(&["pull", &lab.db("B")]);
+    let told = lab.refused(&["remote", "add", &lab.db("B"), "a", &lab.db("A"), "--key-file", &key]);
+    assert!(told.contains("is a replica"), "{told}");
+}
+
+#[test]
+fn what_a_hub_swaps_renames_or_replays_is_noticed() {
+    let lab = Lab::new();
+    let hub = Hub::open(&lab);
+    two(&lab, &hub.url("todo"));
+    for n in 0..3 {
+        note(&lab, "A", &format!("note {n}"));
+    }
+    let batches = hub.objects("todo", ".batch");
+    let bytes: Vec<_> = batches.iter().map(|batch| hub.object("todo", batch)).collect();
+    let before = lab.digest("B");
+    // An old batch under the name of a new one, and the new one under that of the old.
+    hub.replace("todo", &batches[0], &bytes[2]);
+    hub.replace("todo", &batches[2], &bytes[0]);
+    let told = lab.refused(&["pull", &lab.db("B")]);
+    assert!(told.contains("altered, or is another object"), "{told}");
+    assert_eq!(lab.digest("B"), before);
+    // As they were, in another order: nothing is wrong with that.
+    hub.replace("todo", &batches[2], &bytes[2]);
+    hub.replace("todo", &batches[0], &bytes[0]);
+    lab.json(&["pull", &lab.db("B")]);
+    lab.assert_equal(&["A", "B"]);
+}
+
+#[test]
+fn a_sealed_folder_has_pseudonyms_for_names() {
+    let lab = Lab::new();
+    two(&lab, &lab.folder());
+    note(&lab, "A", "one");
+    lab.json(&["pull", &lab.db("B")]);
+    lab.assert_equal(&["A", "B"]);
+    assert_eq!((objects(&lab, ".batch").len(), objects(&lab, ".snapshot").len()), (1, 1));
+    assert_eq!(files(&lab.path("folder")).len(), 2);
+}
