@@ -3,14 +3,8 @@
 //! Places are copied one after another, each in the order of its sequences up to its end. So when a
 //! batch was retired meanwhile, the snapshot that covers it comes later in the stream, and what is
 //! restored lacks nothing. A store that is restored has an epoch of its own, and gives sequences of
-//! its own: how far sites had read the old one means nothing to it.
-//!
-//! ```text
-//! "SYNQHUBB", version: u32
-//! entry   1, length: u32, tokens as JSON          once, first
-//!         2, length: u8, place, length: u8, name, size: u64, content
-//!         0, number of objects: u64, BLAKE3 of everything before: 32 bytes; the end
-//! ```
+//! its own: how far sites had read the old one means nothing to it. The bytes are
+//! described in `docs/formats/hub-store.md`.
 
 use crate::backend::{Backend, Content, Incoming, Part, Source, Staged, Wanted};
 use crate::embedded::{IN_STORE, random_id};
@@ -150,8 +144,9 @@ async fn send_place(backend: &dyn Backend, place: &Place, out: &mut Writer<'_>) 
 pub fn backup(settings: &Settings, file: &Path) -> Result<u64> {
     runtime(Some(1))?.block_on(async {
         let setup = crate::embedded::Setup { create: false, ..settings.setup };
-        let Opened { backend, vault, .. } = settings.store.open(setup, Default::default())?;
-        let tokens = vault.read()?;
+        let Opened { backend, vault, .. } =
+            settings.store.open(setup, &settings.scratch, Default::default()).await?;
+        let tokens = vault.load().await?;
         let mut to = File::create_new(file).map_err(Error::io("write", file))?;
         let (sender, mut chunks) = mpsc::channel::<io::Result<Bytes>>(4);
         let path = file.to_owned();
@@ -276,8 +271,8 @@ pub fn restore(settings: &Settings, file: &Path) -> Result<u64> {
     }
     runtime(Some(1))?.block_on(async {
         let Opened { backend, vault, staging } =
-            settings.store.open(settings.setup, Default::default())?;
-        if backend.totals().await?.objects > 0 || !vault.read()?.is_empty() {
+            settings.store.open(settings.setup, &settings.scratch, Default::default()).await?;
+        if backend.totals().await?.objects > 0 || !vault.load().await?.is_empty() {
             let what = "the store is not empty".to_owned();
             return Err(Error::Setting { what, hint: "Restore into a new one" });
         }
@@ -319,7 +314,7 @@ pub fn restore(settings: &Settings, file: &Path) -> Result<u64> {
             put.await?;
         }
         for token in tokens {
-            vault.add(token)?;
+            vault.store(token).await?;
         }
         backend.close().await?;
         Ok(count)

@@ -27,6 +27,7 @@ mod error;
 mod http;
 mod location;
 mod place;
+mod postgres;
 mod serve;
 mod tokens;
 mod wait;

@@ -25,8 +25,9 @@ pub struct Args {
     /// Address and port to listen on, 127.0.0.1:7700 if absent; port 0 takes any that is free.
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
-    /// Where to keep what sites send: a folder, which is made if it is absent.
-    #[arg(long, value_name = "DIR", required_unless_present = "config")]
+    /// Where to keep what sites send: a folder, which is made if it is absent, or
+    /// postgres://USER@HOST/DATABASE.
+    #[arg(long, value_name = "STORE", required_unless_present = "config")]
     store: Option<String>,
     /// File of settings, TOML; what the command line says goes before it.
     #[arg(long, value_name = "FILE")]
@@ -69,6 +70,7 @@ fn settings(args: &Args) -> Result<(Settings, LevelFilter)> {
     })?;
     let store = Location::parse(store)?;
     let mut settings = Settings::new(store.clone(), Arc::new(now));
+    settings.scratch = std::env::temp_dir().join(format!("synqlite-hub-{}", std::process::id()));
     config.apply(&mut settings)?;
     settings.store = store;
     if let Some(listen) = &args.listen {

@@ -7,6 +7,7 @@ mod objects;
 mod openapi;
 mod operation;
 mod page;
+mod postgres;
 mod retire;
 mod support;
 mod uploads;

@@ -181,3 +181,43 @@ fn a_disk_that_is_nearly_full_is_said_to_be() {
     lab.start();
     lab.nobody().put(&batch("todo", 2), b"x").expect(201);
 }
+
+#[test]
+fn the_way_to_the_hub_can_be_encrypted() {
+    use rustls::pki_types::ServerName;
+    use std::io::{Read, Write};
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let [cert, key] = ["cert.pem", "key.pem"].map(|name| dir.path().join(name));
+    std::fs::write(&cert, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let lab = Lab::with(|settings| settings.tls = Some((cert.clone(), key.clone())));
+    assert!(lab.hub().url().starts_with("https://"));
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(made.cert.der().clone()).unwrap();
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = ServerName::try_from("localhost").unwrap();
+    let session = rustls::ClientConnection::new(std::sync::Arc::new(config), name).unwrap();
+    let address = lab.hub().url().replace("https://", "");
+    let socket = std::net::TcpStream::connect(&address).unwrap();
+    let mut stream = rustls::StreamOwned::new(session, socket);
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(
+        answer.starts_with("HTTP/1.1 200") && answer.ends_with("{\"status\":\"ok\"}"),
+        "{answer}"
+    );
+    // Whoever does not encrypt is not answered.
+    let mut plain = Client::new(&format!("http://{address}"), None);
+    let head = plain.head("GET", "/healthz", &[]);
+    assert!(plain.raw(&head, &[]).is_err());
+    let mut settings = lab.settings.clone();
+    settings.tls = Some((key, cert));
+    assert!(matches!(check(&settings), Err(Error::Setting { .. })));
+}

@@ -40,7 +40,7 @@ fn pass() {
 }
 
 #[test]
-fn nothing_goes_that_a_known_site_needs() {
+pub fn nothing_goes_that_a_known_site_needs() {
     let lab = lab();
     let mut client = lab.nobody();
     for n in 1..=10 {
@@ -63,7 +63,7 @@ fn nothing_goes_that_a_known_site_needs() {
 }
 
 #[test]
-fn a_site_that_was_not_seen_for_long_is_not_waited_for() {
+pub fn a_site_that_was_not_seen_for_long_is_not_waited_for() {
     let lab = lab();
     let mut client = lab.nobody();
     for n in 1..=3 {
@@ -83,7 +83,7 @@ fn a_site_that_was_not_seen_for_long_is_not_waited_for() {
 }
 
 #[test]
-fn snapshots_that_a_newer_one_covers_go_and_the_newest_stays() {
+pub fn snapshots_that_a_newer_one_covers_go_and_the_newest_stays() {
     let lab = lab();
     let mut client = lab.nobody();
     client.put(&batch("todo", 1), b"x").expect(201);
@@ -99,7 +99,7 @@ fn snapshots_that_a_newer_one_covers_go_and_the_newest_stays() {
 }
 
 #[test]
-fn other_databases_of_the_place_stay() {
+pub fn other_databases_of_the_place_stay() {
     let lab = lab();
     let mut client = lab.nobody();
     let other = ObjectName::batch(OTHER, SITE, 0, 1);
@@ -113,7 +113,7 @@ fn other_databases_of_the_place_stay() {
 }
 
 #[test]
-fn a_snapshot_that_says_nothing_retires_nothing() {
+pub fn a_snapshot_that_says_nothing_retires_nothing() {
     let lab = lab();
     let mut client = lab.nobody();
     client.put(&batch("todo", 1), b"x").expect(201);
