@@ -4,7 +4,7 @@ use super::link::{Link, Params};
 use super::{covers, signed};
 use crate::backend::{Content, Done, Incoming, TokenId};
 use crate::error::{Error, Result};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use tokio::sync::{mpsc, oneshot};
 
 /// Most objects, and most bytes, of one statement; a single object may exceed the latter.
@@ -76,11 +76,13 @@ impl Writer {
             Err(()) => return,
         };
         let done = self.write(&jobs).await;
+        // Of those that came together under one name, the first was put.
+        let mut put = HashSet::new();
         for job in jobs {
             let key = (job.object.place.to_string(), job.object.name.to_string());
             let answer = match &done {
                 Ok((new, old)) => match (new.get(&key), old.get(&key)) {
-                    (Some(&sequence), _) => Ok(Done { sequence, created: true }),
+                    (Some(&sequence), _) => Ok(Done { sequence, created: put.insert(key) }),
                     (None, Some(&sequence)) => Ok(Done { sequence, created: false }),
                     (None, None) => Err(Error::away("an object was removed while it was put")),
                 },
