@@ -20,15 +20,20 @@
 //! grow with the number of places: a place that nobody uses just now is only in the store.
 
 pub mod backend;
+mod backup;
+mod config;
 mod embedded;
 mod error;
 mod http;
 mod location;
 mod place;
+mod postgres;
 mod serve;
 mod tokens;
 mod wait;
 
+pub use backup::{backup, restore};
+pub use config::Config;
 pub use embedded::{Embedded, Setup};
 pub use error::{Error, Result};
 pub use http::Limits;

@@ -3,16 +3,31 @@
 use crate::backend::Backend;
 use crate::embedded::{Embedded, Setup};
 use crate::error::{Error, Result};
-use crate::tokens::{Token, TokenFile};
+use crate::postgres::{self, Link, Postgres};
+use crate::serve::runtime;
+use crate::tokens::{Mark, Token, TokenFile};
 use crate::wait::Waiters;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A store by its name.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Location {
     /// A folder of this machine.
     Folder(PathBuf),
+    /// A database of PostgreSQL, by its URL.
+    Postgres(String),
+}
+
+impl fmt::Debug for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Location::Folder(dir) => f.debug_tuple("Folder").field(dir).finish(),
+            // A URL may hold a password.
+            Location::Postgres(_) => f.debug_tuple("Postgres").finish_non_exhaustive(),
+        }
+    }
 }
 
 /// A store that is open.
@@ -26,68 +41,102 @@ pub(crate) struct Opened {
 impl Location {
     /// Reads what stands after `--store`.
     pub fn parse(text: &str) -> Result<Location> {
-        if text.contains("://") {
-            let what = format!("{text} is no store of a hub");
-            return Err(Error::Setting { what, hint: "Give the path of a folder" });
+        let scheme = text.split_once("://").map(|(scheme, _)| scheme);
+        match scheme {
+            None => Ok(Location::Folder(text.into())),
+            Some("postgres" | "postgresql") => Ok(Location::Postgres(text.to_owned())),
+            Some(scheme) => {
+                let what = format!("{scheme}:// is no store of a hub");
+                let hint = "Give the path of a folder, or postgres://USER@HOST/DATABASE";
+                Err(Error::Setting { what, hint })
+            }
         }
-        Ok(Location::Folder(text.into()))
     }
 
-    /// Opens the store; the folder `scratch` is for what is on its way, if the store has no place for
-    /// it.
-    pub(crate) fn open(&self, setup: Setup, waiters: Arc<Waiters>) -> Result<Opened> {
+    /// Opens the store; `scratch` is the folder for what is on its way, if the store has none.
+    pub(crate) async fn open(
+        &self,
+        setup: Setup,
+        scratch: &Path,
+        waiters: Arc<Waiters>,
+    ) -> Result<Opened> {
+        let vault = self.vault();
         match self {
-            Location::Folder(dir) => Ok(Opened {
-                backend: Arc::new(Embedded::open(dir, setup, waiters)?),
-                vault: self.vault(),
-                staging: Embedded::staging(dir),
-            }),
+            Location::Folder(dir) => {
+                let backend = Arc::new(Embedded::open(dir, setup, waiters)?);
+                Ok(Opened { backend, vault, staging: Embedded::staging(dir) })
+            }
+            Location::Postgres(url) => {
+                let backend = Arc::new(Postgres::open(url, waiters).await?);
+                std::fs::create_dir_all(scratch).map_err(Error::io("make the folder", scratch))?;
+                Ok(Opened { backend, vault, staging: scratch.to_owned() })
+            }
         }
     }
 
     /// Its tokens.
     pub fn vault(&self) -> Vault {
-        match self {
-            Location::Folder(dir) => Vault { file: TokenFile::of(dir) },
-        }
-    }
-
-    /// The folder, if it is one.
-    pub fn folder(&self) -> Option<&Path> {
-        match self {
-            Location::Folder(dir) => Some(dir),
-        }
+        Vault(match self {
+            Location::Folder(dir) => Kept::File(TokenFile::of(dir)),
+            Location::Postgres(url) => Kept::Postgres(Arc::new(Link::new(url))),
+        })
     }
 }
 
 /// The tokens of a store. They can be changed whether a hub runs or not.
-#[derive(Clone, Debug)]
-pub struct Vault {
-    file: TokenFile,
+#[derive(Clone)]
+pub struct Vault(Kept);
+
+#[derive(Clone)]
+enum Kept {
+    File(TokenFile),
+    Postgres(Arc<Link>),
 }
 
 impl Vault {
-    /// All tokens, in the order in which they were made.
+    /// All tokens, in the order in which they were made. Not to be called by asynchronous code.
     pub fn read(&self) -> Result<Vec<Token>> {
-        self.file.read()
+        runtime(Some(1))?.block_on(self.load())
     }
 
-    /// Adds one.
+    /// Adds one. Not to be called by asynchronous code.
     pub fn add(&self, token: Token) -> Result<()> {
-        self.file.change(|tokens| tokens.push(token))
+        runtime(Some(1))?.block_on(self.store(token))
     }
 
-    /// Removes one by its id; whether it was there.
+    /// Removes one by its id; whether it was there. Not to be called by asynchronous code.
     pub fn revoke(&self, id: u64) -> Result<bool> {
-        self.file.change(|tokens| {
-            let before = tokens.len();
-            tokens.retain(|token| token.id != id);
-            tokens.len() < before
+        runtime(Some(1))?.block_on(async {
+            match &self.0 {
+                Kept::File(file) => file.change(|tokens| {
+                    let before = tokens.len();
+                    tokens.retain(|token| token.id != id);
+                    tokens.len() < before
+                }),
+                Kept::Postgres(link) => postgres::revoke_token(link, id).await,
+            }
         })
     }
 
-    /// Something that differs when they were changed.
-    pub(crate) fn mark(&self) -> impl PartialEq + Send + use<> {
-        self.file.mark()
+    pub(crate) async fn load(&self) -> Result<Vec<Token>> {
+        match &self.0 {
+            Kept::File(file) => file.read(),
+            Kept::Postgres(link) => postgres::tokens(link).await,
+        }
+    }
+
+    pub(crate) async fn store(&self, token: Token) -> Result<()> {
+        match &self.0 {
+            Kept::File(file) => file.change(|tokens| tokens.push(token)),
+            Kept::Postgres(link) => postgres::add_token(link, token).await,
+        }
+    }
+
+    /// Something that differs when a file was changed; `None` where only reading tells.
+    pub(crate) fn mark(&self) -> Option<Mark> {
+        match &self.0 {
+            Kept::File(file) => file.mark(),
+            Kept::Postgres(_) => None,
+        }
     }
 }

@@ -46,6 +46,8 @@ pub struct Settings {
     pub store: Location,
     /// How an embedded store is opened.
     pub setup: Setup,
+    /// Folder for what is on its way, where the store has none of its own.
+    pub scratch: PathBuf,
     /// Everybody may read and write. For loopback and networks that are trusted.
     pub open: bool,
     /// Certificate chain and key, PEM files; plain HTTP without them.
@@ -71,6 +73,7 @@ impl Settings {
             listen: "127.0.0.1:7700".into(),
             store,
             setup: Setup::default(),
+            scratch: "synqlite-hub-staging".into(),
             open: false,
             tls: None,
             limits: Limits::default(),
@@ -144,10 +147,10 @@ pub fn start(settings: Settings) -> Result<Running> {
     let (address, work) = runtime.block_on(async {
         let waiters = Arc::new(Waiters::default());
         let Opened { backend, vault, staging } =
-            settings.store.open(settings.setup, waiters.clone())?;
+            settings.store.open(settings.setup, &settings.scratch, waiters.clone()).await?;
         http::sweep_staging(&staging, true)?;
         let access = Access::new(settings.open, settings.limits.rate);
-        access.set(vault.read()?);
+        access.set(vault.load().await?);
         let listener = TcpListener::bind(&settings.listen).await.map_err(|e| Error::Setting {
             what: format!("cannot listen on {}: {e}", settings.listen),
             hint: "Choose another address or port",
@@ -183,8 +186,9 @@ pub fn check(settings: &Settings) -> Result<crate::backend::Totals> {
     settings.tls.as_ref().map(|(cert, key)| acceptor(cert, key)).transpose()?;
     runtime(Some(1))?.block_on(async {
         let setup = Setup { create: false, ..settings.setup };
-        let Opened { backend, vault, .. } = settings.store.open(setup, Arc::default())?;
-        vault.read()?;
+        let Opened { backend, vault, .. } =
+            settings.store.open(setup, &settings.scratch, Arc::default()).await?;
+        vault.load().await?;
         backend.health().await?;
         let totals = backend.totals().await?;
         backend.close().await?;
@@ -192,7 +196,7 @@ pub fn check(settings: &Settings) -> Result<crate::backend::Totals> {
     })
 }
 
-fn runtime(threads: Option<usize>) -> Result<Runtime> {
+pub(crate) fn runtime(threads: Option<usize>) -> Result<Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if let Some(threads) = threads {
         builder.worker_threads(threads.max(1));
@@ -281,20 +285,19 @@ where
 /// Notices changed tokens, retires objects, removes abandoned uploads.
 async fn look_after(hub: Arc<Hub>, vault: Vault, settings: Settings) {
     let tokens = async {
-        let mut known = vault.mark();
+        let mut known = None;
         loop {
             tokio::time::sleep(LOOK).await;
             let mark = vault.mark();
-            if mark == known {
+            if mark.is_some() && mark == known {
                 continue;
             }
-            match vault.read() {
+            match vault.load().await {
                 Ok(tokens) => {
-                    tracing::info!(tokens = tokens.len(), "tokens changed");
                     hub.access.set(tokens);
                     known = mark;
                 }
-                // Those that were good stay good: a moment later the file can be read again.
+                // Those that were good stay good: a moment later they can be read again.
                 Err(e) => tracing::error!("{e}"),
             }
         }

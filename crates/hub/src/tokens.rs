@@ -13,6 +13,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::SystemTime;
 
 /// Start of every token.
 const PREFIX: &str = "synq_";
@@ -188,6 +189,10 @@ pub fn read_tokens(text: &str, what: &str) -> Result<Vec<Token>> {
     tokens.ok_or_else(|| bad("a token in it is not of the right form"))
 }
 
+/// What differs when a file was changed: when, its length, and which file it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mark(SystemTime, u64, u64);
+
 /// The file of tokens beside an embedded store. A hub need not run to change it, and may run.
 #[derive(Clone, Debug)]
 pub struct TokenFile {
@@ -234,10 +239,10 @@ impl TokenFile {
     }
 
     /// Something that differs when the file was changed.
-    pub fn mark(&self) -> Option<(std::time::SystemTime, u64, u64)> {
+    pub fn mark(&self) -> Option<Mark> {
         use std::os::unix::fs::MetadataExt;
         let found = fs::metadata(&self.path).ok()?;
-        Some((found.modified().ok()?, found.len(), found.ino()))
+        Some(Mark(found.modified().ok()?, found.len(), found.ino()))
     }
 }
 

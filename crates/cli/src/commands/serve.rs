@@ -1,12 +1,14 @@
+use super::print;
 use super::watch::stop_signal;
 use crate::error::{CommandError, Result};
+use crate::report::Report;
 use crate::terminal;
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use synqlite_hub::{Location, Settings, check, start};
+use synqlite_hub::{Config, Location, Settings, backup, check, restore, start};
 use tracing_subscriber::filter::LevelFilter;
 
 /// How often it looks for a signal.
@@ -20,12 +22,16 @@ const TICK: Duration = Duration::from_millis(50);
 /// the device at any time. The first line of standard output says where it listens.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Address and port to listen on; port 0 takes any that is free.
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7700")]
-    listen: String,
-    /// Where to keep what sites send: a folder, which is made if it is absent.
-    #[arg(long, value_name = "DIR")]
-    store: String,
+    /// Address and port to listen on, 127.0.0.1:7700 if absent; port 0 takes any that is free.
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+    /// Where to keep what sites send: a folder, which is made if it is absent, or
+    /// postgres://USER@HOST/DATABASE.
+    #[arg(long, value_name = "STORE", required_unless_present = "config")]
+    store: Option<String>,
+    /// File of settings, TOML; what the command line says goes before it.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Lets everybody read and write without a token: for this machine, or a network that you trust.
     #[arg(long)]
     open: bool,
@@ -38,9 +44,16 @@ pub struct Args {
     /// Checks the settings, the certificate and the store, and exits.
     #[arg(long)]
     check: bool,
-    /// What is logged on standard error, each with those before: error, warn, info or debug.
-    #[arg(long, value_name = "LEVEL", default_value = "info")]
-    log: LevelFilter,
+    /// Writes a backup of the store, and exits; of a hub that runs, GET /backup is one.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["check", "restore"])]
+    backup: Option<PathBuf>,
+    /// Restores a backup into a new store, and exits.
+    #[arg(long, value_name = "FILE", conflicts_with = "check")]
+    restore: Option<PathBuf>,
+    /// What is logged on standard error: error, warn, info or debug, each with those before; info if
+    /// absent.
+    #[arg(long, value_name = "LEVEL")]
+    log: Option<LevelFilter>,
 }
 
 /// The time, as hubs count it.
@@ -49,29 +62,58 @@ pub(super) fn now() -> i64 {
     since.as_millis() as i64
 }
 
+/// Default settings, changed by the file, changed by the command line.
+fn settings(args: &Args) -> Result<(Settings, LevelFilter)> {
+    let config = args.config.as_deref().map(Config::read).transpose()?.unwrap_or_default();
+    let store = args.store.as_ref().or(config.store.as_ref()).ok_or_else(|| {
+        CommandError::usage("there is no store").hint("Give --store, or set store in the file")
+    })?;
+    let store = Location::parse(store)?;
+    let mut settings = Settings::new(store.clone(), Arc::new(now));
+    settings.scratch = std::env::temp_dir().join(format!("synqlite-hub-{}", std::process::id()));
+    config.apply(&mut settings)?;
+    settings.store = store;
+    if let Some(listen) = &args.listen {
+        settings.listen.clone_from(listen);
+    }
+    settings.open |= args.open;
+    settings.tls = args.tls_cert.clone().zip(args.tls_key.clone()).or(settings.tls);
+    let level = config.log.map(|text| text.parse()).transpose();
+    let level = level.map_err(|_| CommandError::new("log: write error, warn, info or debug"))?;
+    Ok((settings, args.log.or(level).unwrap_or(LevelFilter::INFO)))
+}
+
 pub fn run(args: &Args, as_json: bool) -> Result<()> {
-    let mut settings = Settings::new(Location::parse(&args.store)?, Arc::new(now));
-    settings.listen.clone_from(&args.listen);
-    settings.open = args.open;
-    settings.tls = args.tls_cert.clone().zip(args.tls_key.clone());
+    let (settings, level) = settings(args)?;
     if args.check {
         let found = check(&settings)?;
-        let json = json!({"ok": true, "places": found.places, "objects": found.objects, "bytes": found.bytes});
-        let text = format!("ok: {} places, {} objects", found.places, found.objects);
-        return terminal::print(&if as_json { json.to_string() } else { text });
+        let (places, objects) = (found.places, found.objects);
+        let json = json!({"ok": true, "places": places, "objects": objects, "bytes": found.bytes});
+        return print(
+            &Report::new(json, format!("ok: {places} places, {objects} objects")),
+            as_json,
+        );
     }
-    let log = tracing_subscriber::fmt().with_max_level(args.log).with_writer(std::io::stderr);
+    if let Some(file) = &args.backup {
+        let objects = backup(&settings, file)?;
+        let text = format!("{objects} objects in {}", file.display());
+        return print(&Report::new(json!({"objects": objects}), text), as_json);
+    }
+    if let Some(file) = &args.restore {
+        let objects = restore(&settings, file)?;
+        let text = format!("{objects} objects restored");
+        return print(&Report::new(json!({"objects": objects}), text), as_json);
+    }
+    let log = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
     let set = if as_json { log.json().try_init() } else { log.with_ansi(false).try_init() };
     set.map_err(|e| CommandError::new(format!("logging cannot begin: {e}")))?;
     let stop = stop_signal()?;
-    let vault = settings.store.vault();
+    let (open, vault) = (settings.open, settings.store.vault());
     let hub = start(settings)?;
     let url = hub.url();
-    let line = json!({"listening": url}).to_string();
-    terminal::print(&if as_json { line } else { format!("listening on {url}") })?;
-    if !args.open && vault.read()?.is_empty() {
-        let hint = format!("synqlite token create --store {} --database NAME", args.store);
-        terminal::complain(&format!("nobody can use it yet; make a token: {hint}"));
+    print(&Report::new(json!({"listening": url}), format!("listening on {url}")), as_json)?;
+    if !open && vault.read()?.is_empty() {
+        terminal::complain("nobody can use it yet: make a token with `synqlite token create`");
     }
     let stopper = hub.stopper();
     std::thread::spawn(move || {

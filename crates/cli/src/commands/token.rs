@@ -48,7 +48,7 @@ pub enum Command {
 #[derive(clap::Args)]
 pub struct Store {
     /// The store of the hub, as `synqlite serve` has it.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "STORE")]
     store: String,
 }
 

@@ -43,18 +43,25 @@ struct Due {
     upto: u64,
 }
 
-/// What may be retired, after `after` in the order of keys, and the keys of sites to forget.
-fn due(
-    shared: &Shared,
-    after: Option<Vec<u8>>,
-    since: Millis,
-) -> Result<(Vec<Due>, Vec<Vec<u8>>, Option<Vec<u8>>)> {
+/// A part of what was looked through.
+#[derive(Default)]
+struct Look {
+    found: Vec<Due>,
+    /// Keys of sites that were not seen for long.
+    forget: Vec<Vec<u8>>,
+    /// Where to go on, unless it was the last part.
+    last: Option<Vec<u8>>,
+}
+
+/// What may be retired, after `after` in the order of keys.
+fn due(shared: &Shared, after: Option<Vec<u8>>, since: Millis) -> Result<Look> {
     let from = after.map_or(Bound::Included(vec![layout::COVER]), Bound::Excluded);
     let mut scan = shared.db.scan((from, Bound::Excluded(vec![layout::COVER + 1])))?;
-    let (mut found, mut forget, mut last) = (Vec::new(), Vec::new(), None);
+    let mut look = Look::default();
     for _ in 0..PART {
         if !scan.advance()? {
-            return Ok((found, forget, None));
+            look.last = None;
+            return Ok(look);
         }
         let (place, rest) = layout::split(scan.key())?;
         let database = layout::id(rest)?;
@@ -62,17 +69,17 @@ fn due(
         let mut upto = covers;
         for site in shared.sites(&place)? {
             if site.seen < since {
-                forget.push(layout::site(&place, site.site));
+                look.forget.push(layout::site(&place, site.site));
             } else {
                 upto = upto.min(site.upto);
             }
         }
-        last = Some(scan.key().to_vec());
+        look.last = Some(scan.key().to_vec());
         if upto > done {
-            found.push(Due { key: scan.key().to_vec(), place, database, done, upto });
+            look.found.push(Due { key: scan.key().to_vec(), place, database, done, upto });
         }
     }
-    Ok((found, forget, last))
+    Ok(look)
 }
 
 /// Sequences of a place's objects of one database, or of all, above one sequence and up to another;
@@ -107,7 +114,7 @@ pub async fn retire(shared: Arc<Shared>, jobs: Sender<Job>, since: Millis) -> Re
     let mut count = 0;
     let mut after = None;
     loop {
-        let (found, forget, last) = look(&shared, move |s| due(s, after, since)).await?;
+        let Look { found, forget, last } = look(&shared, move |s| due(s, after, since)).await?;
         if !forget.is_empty() {
             let _ = jobs.send(Job::Forget(forget));
         }

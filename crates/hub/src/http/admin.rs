@@ -60,6 +60,31 @@ pub(super) async fn metrics(
     Ok(typed(hub.metrics.text(&others), "text/plain; version=0.0.4"))
 }
 
+pub(super) async fn backup(
+    State(hub): State<Arc<Hub>>,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Failure> {
+    hub.access.check(&headers, None, Scope::Admin, hub.now())?;
+    let tokens: Vec<_> = hub.access.tokens().values().cloned().collect();
+    let (sender, chunks) = tokio::sync::mpsc::channel(4);
+    let backend = hub.backend.clone();
+    tokio::spawn(async move {
+        match crate::backup::send(&*backend, &tokens, &sender).await {
+            Ok(objects) => tracing::info!(objects, "backup sent"),
+            Err(e) => {
+                tracing::error!("backup failed: {e}");
+                // A body that breaks off is no whole backup, and has no end mark either.
+                let _ = sender.send(Err(std::io::Error::other("the backup failed"))).await;
+            }
+        }
+    });
+    let mut response = Response::new(super::body::endless(chunks));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    Ok(response)
+}
+
 pub(super) async fn overview(
     State(hub): State<Arc<Hub>>,
     headers: HeaderMap,

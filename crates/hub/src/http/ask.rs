@@ -12,8 +12,8 @@ pub struct Query<'a>(pub &'a str);
 
 impl<'a> Query<'a> {
     fn text(&self, name: &str) -> Option<&'a str> {
-        let pairs = self.0.split('&').filter_map(|pair| pair.split_once('='));
-        pairs.filter(|(key, _)| *key == name).map(|(_, value)| value).last()
+        let mut pairs = self.0.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.rfind(|(key, _)| *key == name).map(|(_, value)| value)
     }
 
     /// A number.

@@ -104,13 +104,18 @@ impl Incoming {
 pub fn outgoing(source: Source, length: u64) -> Body {
     match source {
         Source::Bytes(bytes) => Body::from(bytes),
-        Source::Stream(chunks) => Body::new(Outgoing { chunks, left: length }),
+        Source::Stream(chunks) => Body::new(Outgoing { chunks, left: Some(length) }),
         Source::File(file) => {
             let (sender, chunks) = mpsc::channel(2);
             tokio::task::spawn_blocking(move || read(file, length, &sender));
-            Body::new(Outgoing { chunks, left: length })
+            Body::new(Outgoing { chunks, left: Some(length) })
         }
     }
+}
+
+/// A body that ends when its channel does.
+pub fn endless(chunks: mpsc::Receiver<io::Result<Bytes>>) -> Body {
+    Body::new(Outgoing { chunks, left: None })
 }
 
 /// Reads a file piece by piece, until all is read or nobody listens.
@@ -129,7 +134,8 @@ fn read(mut file: File, mut left: u64, to: &mpsc::Sender<io::Result<Bytes>>) {
 /// A body that arrives through a channel.
 struct Outgoing {
     chunks: mpsc::Receiver<io::Result<Bytes>>,
-    left: u64,
+    /// How much will come, if that is known.
+    left: Option<u64>,
 }
 
 impl http_body::Body for Outgoing {
@@ -140,24 +146,25 @@ impl http_body::Body for Outgoing {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        if self.left == 0 {
+        if self.left == Some(0) {
             return Poll::Ready(None);
         }
         self.chunks.poll_recv(context).map(|chunk| match chunk {
             Some(Ok(bytes)) => {
-                self.left = self.left.saturating_sub(bytes.len() as u64);
+                self.left = self.left.map(|left| left.saturating_sub(bytes.len() as u64));
                 Some(Ok(Frame::data(bytes)))
             }
             Some(Err(e)) => Some(Err(e)),
+            None if self.left.is_none() => None,
             None => Some(Err(io::ErrorKind::UnexpectedEof.into())),
         })
     }
 
     fn is_end_stream(&self) -> bool {
-        self.left == 0
+        self.left == Some(0)
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.left)
+        self.left.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }

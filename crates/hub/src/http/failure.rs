@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::place::BadPlace;
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
 use axum::response::IntoResponse;
 use serde_json::json;
 
@@ -13,13 +13,13 @@ use serde_json::json;
 pub struct Failure {
     status: StatusCode,
     text: String,
-    headers: HeaderMap,
+    headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Failure {
     /// With a text of the form `WHAT. HINT`.
     pub fn new(status: StatusCode, text: impl Into<String>) -> Failure {
-        Failure { status, text: text.into(), headers: HeaderMap::new() }
+        Failure { status, text: text.into(), headers: Vec::new() }
     }
 
     /// Malformed.
@@ -37,7 +37,7 @@ impl Failure {
 
     /// With a header more.
     pub fn with(mut self, name: HeaderName, value: impl Into<HeaderValue>) -> Failure {
-        self.headers.insert(name, value.into());
+        self.headers.push((name, value.into()));
         self
     }
 
@@ -80,7 +80,7 @@ impl IntoResponse for Failure {
         let body = json!({"error": self.text}).to_string();
         let mut response = Response::new(Body::from(body));
         *response.status_mut() = self.status;
-        *response.headers_mut() = self.headers;
+        response.headers_mut().extend(self.headers);
         let json = HeaderValue::from_static("application/json");
         response.headers_mut().insert(CONTENT_TYPE, json);
         response

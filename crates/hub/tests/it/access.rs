@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use synqlite_hub::{Scope, Token};
 
 #[test]
-fn without_a_token_nothing_is_told() {
+pub fn without_a_token_nothing_is_told() {
     let lab = Lab::with(|_| ());
     lab.somebody("todo", Scope::Write).put(&batch("todo", 1), b"x").expect(201);
     let mut nobody = lab.nobody();
@@ -37,7 +37,7 @@ fn without_a_token_nothing_is_told() {
 }
 
 #[test]
-fn scopes_and_places_bound_a_token() {
+pub fn scopes_and_places_bound_a_token() {
     let lab = Lab::with(|_| ());
     let mut read = lab.somebody("todo", Scope::Read);
     let mut write = lab.somebody("todo", Scope::Write);
@@ -56,7 +56,7 @@ fn scopes_and_places_bound_a_token() {
 }
 
 #[test]
-fn an_open_hub_lets_everybody_read_and_write_but_not_remove() {
+pub fn an_open_hub_lets_everybody_read_and_write_but_not_remove() {
     let lab = Lab::open();
     let mut nobody = lab.nobody();
     nobody.put(&batch("todo", 1), b"x").expect(201);
@@ -67,7 +67,7 @@ fn an_open_hub_lets_everybody_read_and_write_but_not_remove() {
 }
 
 #[test]
-fn revoked_and_expired_tokens_are_noticed() {
+pub fn revoked_and_expired_tokens_are_noticed() {
     let lab = Lab::with(|_| ());
     let mut client = lab.somebody("todo", Scope::Read);
     client.get("/todo/objects").expect(200);
@@ -86,7 +86,7 @@ fn revoked_and_expired_tokens_are_noticed() {
 }
 
 #[test]
-fn a_token_that_asks_too_often_has_to_wait() {
+pub fn a_token_that_asks_too_often_has_to_wait() {
     let lab = Lab::with(|settings| settings.limits.rate = Some(5));
     let mut client = lab.somebody("todo", Scope::Read);
     let mut other = lab.somebody("todo", Scope::Read);
@@ -103,7 +103,7 @@ fn a_token_that_asks_too_often_has_to_wait() {
 }
 
 #[test]
-fn a_token_stores_as_much_as_it_may() {
+pub fn a_token_stores_as_much_as_it_may() {
     let mut lab = Lab::with(|settings| settings.limits.storage = Some(1000));
     let secret = lab.token("todo", Scope::Admin);
     let mut client = Client::new(&lab.hub().url(), Some(&secret));

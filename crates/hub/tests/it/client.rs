@@ -68,6 +68,7 @@ impl Client {
         connection.get_mut().write_all(body)?;
         let bodiless = head.starts_with("HEAD");
         let answer = read(&mut connection, bodiless)?;
+        crate::openapi::assert_described(head, answer.status);
         if answer.header("connection") != Some("close") {
             self.connection = Some(connection);
         }

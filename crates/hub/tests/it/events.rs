@@ -4,7 +4,7 @@ use crate::support::{Lab, batch};
 use std::time::{Duration, Instant};
 
 #[test]
-fn who_waits_is_woken_by_a_put_to_the_place() {
+pub fn who_waits_is_woken_by_a_put_to_the_place() {
     let lab = Lab::open();
     let epoch = lab.nobody().get("/todo/objects").header("synqlite-epoch").unwrap().to_owned();
     std::thread::scope(|scope| {
@@ -39,7 +39,7 @@ fn who_waits_is_woken_by_a_put_to_the_place() {
 }
 
 #[test]
-fn who_waits_is_released_when_the_hub_stops() {
+pub fn who_waits_is_released_when_the_hub_stops() {
     let mut lab = Lab::open();
     let mut client = lab.nobody();
     let waiter = std::thread::spawn(move || client.get("/todo/events?wait=60").status);

@@ -1,6 +1,7 @@
 //! A hub in this process, on a free port.
 
 use crate::client::Client;
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -12,6 +13,20 @@ use tempfile::TempDir;
 pub const DATABASE: Id = Id([0xd0; 16]);
 pub const OTHER: Id = Id([0xd1; 16]);
 pub const SITE: Id = Id([0x51; 16]);
+
+/// Names a new, empty store at each call.
+type Make = Box<dyn FnMut() -> String>;
+
+thread_local! {
+    /// Where the labs of this thread keep their objects, if not in a folder: so the tests of one
+    /// store can be run on another.
+    static STORE: RefCell<Option<Make>> = const { RefCell::new(None) };
+}
+
+/// Labs that this thread makes from now on use such stores.
+pub fn use_stores(make: impl FnMut() -> String + 'static) {
+    STORE.set(Some(Box::new(make)));
+}
 
 /// A hub that can be stopped and started again.
 pub struct Lab {
@@ -35,10 +50,13 @@ impl Lab {
             let time = time.clone();
             Arc::new(move || time.load(Ordering::Relaxed))
         };
-        let store = Location::parse(dir.path().join("hub").to_str().unwrap()).unwrap();
+        let store = STORE.with_borrow_mut(|make| make.as_mut().map(|make| make()));
+        let store = store.unwrap_or_else(|| dir.path().join("hub").to_str().unwrap().to_owned());
+        let store = Location::parse(&store).unwrap();
         let mut settings = Settings::new(store, clock);
         settings.listen = "127.0.0.1:0".into();
         settings.setup.cache = 8 << 20;
+        settings.scratch = dir.path().join("scratch");
         change(&mut settings);
         let mut lab = Lab { dir, settings, time, hub: None };
         lab.start();
@@ -59,6 +77,25 @@ impl Lab {
 
     pub fn store(&self) -> PathBuf {
         self.dir.path().join("hub")
+    }
+
+    /// Number of files of large objects; `None` if the store keeps none.
+    pub fn large_files(&self) -> Option<usize> {
+        let folder = matches!(self.settings.store, Location::Folder(_));
+        folder.then(|| files(&self.store().join("objects")).len())
+    }
+
+    /// What is on its way.
+    pub fn staged(&self) -> Vec<PathBuf> {
+        match self.settings.store {
+            Location::Folder(_) => files(&self.store().join("staging")),
+            _ => files(&self.settings.scratch),
+        }
+    }
+
+    /// A path beside the store.
+    pub fn scratch(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
     }
 
     /// Somebody without a token.

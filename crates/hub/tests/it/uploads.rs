@@ -1,7 +1,7 @@
 //! Objects that arrive in parts.
 
 use crate::client::{Answer, Client};
-use crate::support::{Lab, batch, bytes, files};
+use crate::support::{Lab, batch, bytes};
 
 fn part(client: &mut Client, n: u64, all: &[u8], from: usize, to: usize, hash: &str) -> Answer {
     let range = format!("bytes {from}-{}/{}", to - 1, all.len());
@@ -14,7 +14,7 @@ fn hash(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn parts_arrive_in_order_and_go_on_after_a_restart() {
+pub fn parts_arrive_in_order_and_go_on_after_a_restart() {
     let mut lab = Lab::open();
     for (n, size) in [(1, 1_000_000), (2, 1000)] {
         let all = bytes(size, n as u8);
@@ -37,12 +37,12 @@ fn parts_arrive_in_order_and_go_on_after_a_restart() {
         assert!(client.get(&batch("todo", n)).expect(200).body == all);
         assert_eq!(client.get(&state).expect(200).number("synqlite-received"), 0);
         part(&mut client, n, &all, 0, third, &hash).expect(200);
-        assert_eq!(files(&lab.store().join("staging")).len(), 0);
+        assert_eq!(lab.staged(), Vec::<std::path::PathBuf>::new());
     }
 }
 
 #[test]
-fn what_does_not_match_its_hash_is_gone() {
+pub fn what_does_not_match_its_hash_is_gone() {
     let lab = Lab::open();
     let mut client = lab.nobody();
     let all = bytes(600_000, 1);
@@ -50,12 +50,12 @@ fn what_does_not_match_its_hash_is_gone() {
     part(&mut client, 1, &all, 0, 300_000, &wrong).expect(202);
     part(&mut client, 1, &all, 300_000, 600_000, &wrong).expect(422);
     client.get(&batch("todo", 1)).expect(404);
-    assert_eq!(files(&lab.store().join("staging")).len(), 0);
+    assert_eq!(lab.staged(), Vec::<std::path::PathBuf>::new());
     part(&mut client, 1, &all, 0, 600_000, &hash(&all)).expect(201);
 }
 
 #[test]
-fn a_part_that_breaks_off_goes_on_where_it_ended() {
+pub fn a_part_that_breaks_off_goes_on_where_it_ended() {
     use std::io::Write;
     let lab = Lab::open();
     let all = bytes(600_000, 1);
@@ -83,7 +83,7 @@ fn a_part_that_breaks_off_goes_on_where_it_ended() {
 }
 
 #[test]
-fn one_part_at_a_time_is_taken() {
+pub fn one_part_at_a_time_is_taken() {
     use std::io::Write;
     let lab = Lab::open();
     let all = bytes(600_000, 1);
@@ -98,8 +98,7 @@ fn one_part_at_a_time_is_taken() {
     );
     slow.write_all(head.as_bytes()).unwrap();
     slow.write_all(&all[..400_000]).unwrap();
-    let staging = lab.store().join("staging");
-    crate::support::until(|| !files(&staging).is_empty());
+    crate::support::until(|| !lab.staged().is_empty());
     let mut client = lab.nobody();
     for _ in 0..3 {
         part(&mut client, 1, &all, 0, 600_000, &hash).expect(409);
@@ -110,7 +109,7 @@ fn one_part_at_a_time_is_taken() {
 }
 
 #[test]
-fn malformed_parts_are_refused() {
+pub fn malformed_parts_are_refused() {
     let lab = Lab::open();
     let mut client = lab.nobody();
     let good = "a".repeat(64);

@@ -1,0 +1,129 @@
+//! Connections to PostgreSQL that come back: one that broke is made anew by whoever needs it next.
+
+use crate::error::{Error, Result};
+use crate::place::Place;
+use crate::wait::Waiters;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Mutex;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{AsyncMessage, Client, NoTls, Row, Statement};
+
+/// How long a statement may take, and connecting.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Parameters of a statement.
+pub type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+/// One connection, made when it is first used.
+pub struct Link {
+    url: String,
+    open: Mutex<Option<Arc<Open>>>,
+}
+
+/// A connection, and the statements that it knows.
+struct Open {
+    client: Client,
+    statements: Mutex<HashMap<&'static str, Statement>>,
+}
+
+impl Open {
+    async fn query(
+        &self,
+        sql: &'static str,
+        params: Params<'_>,
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let known = self.statements.lock().await.get(sql).cloned();
+        let statement = match known {
+            Some(statement) => statement,
+            None => {
+                let made = self.client.prepare(sql).await?;
+                self.statements.lock().await.insert(sql, made.clone());
+                made
+            }
+        };
+        self.client.query(&statement, params).await
+    }
+}
+
+/// What PostgreSQL said, without what it was asked: values are the users'.
+pub fn failed(e: &tokio_postgres::Error) -> Error {
+    match e.as_db_error() {
+        Some(e) if e.code().code().starts_with("53") => Error::Full,
+        Some(e) => Error::away(format!("PostgreSQL says: {}", e.message())),
+        None => Error::away(format!("PostgreSQL: {e}")),
+    }
+}
+
+impl Link {
+    /// Does not connect yet.
+    pub fn new(url: &str) -> Link {
+        Link { url: url.to_owned(), open: Mutex::new(None) }
+    }
+
+    async fn open(&self) -> Result<Arc<Open>> {
+        let mut held = self.open.lock().await;
+        if let Some(open) = held.as_ref().filter(|open| !open.client.is_closed()) {
+            return Ok(open.clone());
+        }
+        let connected = tokio::time::timeout(PATIENCE, tokio_postgres::connect(&self.url, NoTls));
+        let connected = connected.await.map_err(|_| Error::away("PostgreSQL does not answer"))?;
+        let (client, connection) = connected.map_err(|e| failed(&e))?;
+        tokio::spawn(async move {
+            if let Err(e) = connection.await {
+                tracing::warn!("the connection to PostgreSQL ended: {e}");
+            }
+        });
+        Ok(held.insert(Arc::new(Open { client, statements: Mutex::default() })).clone())
+    }
+
+    /// Runs a statement; its rows. Whether it was done is not known after a failure.
+    pub async fn query(&self, sql: &'static str, params: Params<'_>) -> Result<Vec<Row>> {
+        let open = self.open().await?;
+        let done = tokio::time::timeout(PATIENCE, open.query(sql, params)).await;
+        let done = done.map_err(|_| Error::away("PostgreSQL does not answer"))?;
+        done.map_err(|e| failed(&e))
+    }
+
+    /// Runs statements without parameters.
+    pub async fn batch(&self, sql: &str) -> Result<()> {
+        self.open().await?.client.batch_execute(sql).await.map_err(|e| failed(&e))
+    }
+}
+
+/// Wakes who waits here for what any hub put. Whoever waited while the connection was away looks anew.
+pub async fn listen(url: String, waiters: Arc<Waiters>) {
+    loop {
+        if let Err(e) = listen_once(&url, &waiters).await {
+            tracing::warn!("news from PostgreSQL do not arrive: {e}");
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+async fn listen_once(url: &str, waiters: &Waiters) -> Result<(), tokio_postgres::Error> {
+    let (client, mut connection) = tokio_postgres::connect(url, NoTls).await?;
+    let mut listening = std::pin::pin!(client.batch_execute("LISTEN synqlite_hub"));
+    let mut begun = false;
+    loop {
+        tokio::select! {
+            done = &mut listening, if !begun => {
+                done?;
+                begun = true;
+                waiters.wake_all();
+            }
+            message = std::future::poll_fn(|context| connection.poll_message(context)) => {
+                match message {
+                    None => return Ok(()),
+                    Some(Ok(AsyncMessage::Notification(news))) => {
+                        if let Ok(place) = Place::parse(news.payload()) {
+                            waiters.wake(&place);
+                        }
+                    }
+                    Some(other) => drop(other?),
+                }
+            }
+        }
+    }
+}

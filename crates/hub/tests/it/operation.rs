@@ -1,0 +1,223 @@
+//! What whoever runs a hub does with it: watch it, back it up, restore it, encrypt the way to it.
+
+use crate::client::Client;
+use crate::support::{Lab, SITE, batch, bytes};
+use serde_json::Value;
+use synqlite_hub::{Error, Location, Scope, Settings, backup, check, restore};
+
+#[test]
+fn the_overview_shows_places_sites_and_tokens_but_no_secret() {
+    let lab = Lab::with(|_| ());
+    let secret = lab.token("*", Scope::Admin);
+    let mut admin = Client::new(&lab.hub().url(), Some(&secret));
+    admin.put(&batch("todo", 1), &[1; 10]).expect(201);
+    admin.put(&batch("todo", 2), &[1; 10_000]).expect(201);
+    admin.put(&batch("other", 1), b"x").expect(201);
+    admin.get(&format!("/todo/objects?after=1&site={SITE}")).expect(200);
+    let told = admin.get("/overview").expect(200);
+    assert!(!told.text().contains(&secret[5..]));
+    let told: Value = serde_json::from_slice(&told.body).unwrap();
+    assert_eq!(told["totals"], serde_json::json!({"places": 2, "objects": 3, "bytes": 10_011}));
+    let place = &told["places"][1];
+    assert_eq!((&place["place"], &place["objects"]), (&"todo".into(), &2.into()));
+    let mut site = place["sites"][0].clone();
+    for _ in 0..100 {
+        // Where a site stands is noted a moment later.
+        if !site.is_null() {
+            break;
+        }
+        let told: Value = serde_json::from_slice(&admin.get("/overview").body).unwrap();
+        site = told["places"][1]["sites"][0].clone();
+    }
+    assert_eq!((&site["site"], &site["lag"]), (&SITE.to_string().into(), &1.into()));
+    assert_eq!(told["recent"][0]["place"], "other");
+    assert_eq!(told["tokens"][0]["scope"], "admin");
+}
+
+#[test]
+fn metrics_are_what_prometheus_reads() {
+    let lab = Lab::with(|_| ());
+    let mut admin = lab.somebody("*", Scope::Admin);
+    admin.put(&batch("todo", 1), &[1; 10]).expect(201);
+    admin.get(&batch("todo", 9)).expect(404);
+    let told = admin.get("/metrics").expect(200);
+    let value = |name: &str| -> f64 {
+        let lines = told.lines();
+        let line = lines.iter().find_map(|line| line.strip_prefix(&format!("{name} ")));
+        line.unwrap_or_else(|| panic!("{name}: {}", told.text())).parse().unwrap()
+    };
+    assert_eq!(value("synqlite_objects"), 1.0);
+    assert_eq!(value("synqlite_received_bytes_total"), 10.0);
+    assert!(value("synqlite_requests_total{status=\"4xx\"}") >= 1.0);
+    assert_eq!(value("synqlite_store_commits_total"), 1.0);
+    for line in told.lines() {
+        let plain = line.starts_with("# TYPE synqlite_");
+        let number = line.split(' ').nth(1).is_some_and(|n| n.parse::<f64>().is_ok());
+        assert!(plain || (line.starts_with("synqlite_") && number), "{line}");
+    }
+}
+
+fn settings(lab: &Lab, name: &str) -> Settings {
+    let store = lab.scratch(name);
+    let mut settings = lab.settings.clone();
+    settings.store = Location::parse(store.to_str().unwrap()).unwrap();
+    settings
+}
+
+#[test]
+fn a_backup_taken_while_sites_push_restores_what_was_there() {
+    let mut lab = Lab::with(|_| ());
+    let secret = lab.token("*", Scope::Admin);
+    let mut admin = Client::new(&lab.hub().url(), Some(&secret));
+    let content = |n: u64| bytes([10, 9_000, 300_000][n as usize % 3], n as u8);
+    for n in 1..=30 {
+        let place = ["a", "b"][n as usize % 2];
+        admin.put(&batch(place, n), &content(n)).expect(201);
+    }
+    lab.somebody("a", Scope::Write).get("/backup").expect(403);
+    // Without Content-Length: it is read until the connection ends.
+    let head = admin.head("GET", "/backup", &[("Connection", "close")]);
+    let taken = std::thread::scope(|scope| {
+        let pushing = scope.spawn(|| {
+            let mut client = Client::new(&lab.hub().url(), Some(&secret));
+            (31..=200).for_each(|n| drop(client.put(&batch("c", n), &content(n)).expect(201)));
+        });
+        let taken = chunked(&lab, &head);
+        pushing.join().unwrap();
+        taken
+    });
+    let file = lab.scratch("hub.backup");
+    std::fs::write(&file, &taken).unwrap();
+    let restored = settings(&lab, "restored");
+    let count = restore(&restored, &file).unwrap();
+    assert!((30..=200).contains(&count), "{count}");
+    assert!(matches!(restore(&restored, &file), Err(Error::Setting { .. })), "it is not empty");
+    let epoch = |client: &mut Client| {
+        client.get("/a/objects").expect(200).header("synqlite-epoch").unwrap().to_owned()
+    };
+    let before = epoch(&mut admin);
+    lab.stop();
+    lab.settings = restored.clone();
+    lab.start();
+    let mut admin = Client::new(&lab.hub().url(), Some(&secret));
+    assert_ne!(epoch(&mut admin), before);
+    for n in 1..=30 {
+        let place = ["a", "b"][n as usize % 2];
+        assert!(admin.get(&batch(place, n)).expect(200).body == content(n), "{n}");
+    }
+    lab.stop();
+    let again = lab.scratch("again.backup");
+    assert_eq!(backup(&restored, &again).unwrap(), count);
+    assert_eq!(check(&restored).unwrap().objects, count);
+    // Damage anywhere is noticed, and nothing is restored.
+    for at in [0, 9, 40, taken.len() / 2, taken.len() - 1] {
+        let mut damaged = taken.clone();
+        damaged[at] ^= 1;
+        std::fs::write(&file, &damaged).unwrap();
+        assert!(restore(&settings(&lab, "damaged"), &file).is_err(), "byte {at}");
+        std::fs::write(&file, &taken[..at]).unwrap();
+        assert!(restore(&settings(&lab, "damaged"), &file).is_err(), "cut at {at}");
+    }
+    assert!(!lab.scratch("damaged").exists());
+}
+
+/// The body of an answer in chunks.
+fn chunked(lab: &Lab, head: &str) -> Vec<u8> {
+    use std::io::{BufRead, BufReader, Read, Write};
+    let address = lab.hub().url().replace("http://", "");
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut from = BufReader::new(stream);
+    let mut line = String::new();
+    let mut next = |from: &mut BufReader<_>| {
+        line.clear();
+        from.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    };
+    while !next(&mut from).is_empty() {}
+    let mut all = Vec::new();
+    loop {
+        let length = u64::from_str_radix(&next(&mut from), 16).unwrap();
+        from.by_ref().take(length).read_to_end(&mut all).unwrap();
+        next(&mut from);
+        if length == 0 {
+            return all;
+        }
+    }
+}
+
+#[test]
+fn a_store_that_is_none_of_a_hub_is_refused() {
+    let lab = Lab::open();
+    assert!(check(&settings(&lab, "absent")).is_err());
+    let other = lab.scratch("other").join("store");
+    let db = synqlite_lsm::Db::open(&other, synqlite_lsm::Options::default()).unwrap();
+    db.put("a", "b").unwrap();
+    db.close().unwrap();
+    let told = synqlite_hub::start(settings(&lab, "other")).err().unwrap().to_string();
+    assert!(told.contains("not of a hub"), "{told}");
+    let newer = lab.scratch("newer").join("store");
+    let db = synqlite_lsm::Db::open(&newer, synqlite_lsm::Options::default()).unwrap();
+    db.put("mformat", 99_u64.to_be_bytes()).unwrap();
+    db.close().unwrap();
+    let told = synqlite_hub::start(settings(&lab, "newer")).err().unwrap().to_string();
+    assert!(told.contains("format 99"), "{told}");
+}
+
+#[test]
+fn a_disk_that_is_nearly_full_is_said_to_be() {
+    let mut lab = Lab::open();
+    lab.nobody().put(&batch("todo", 1), b"x").expect(201);
+    lab.stop();
+    lab.settings.setup.reserve = u64::MAX;
+    lab.start();
+    let mut client = lab.nobody();
+    client.put(&batch("todo", 2), b"x").expect(507);
+    client.get("/healthz").expect(503);
+    client.get(&batch("todo", 1)).expect(200);
+    client.put(&batch("todo", 1), b"x").expect(200);
+    lab.stop();
+    lab.settings.setup.reserve = 0;
+    lab.start();
+    lab.nobody().put(&batch("todo", 2), b"x").expect(201);
+}
+
+#[test]
+fn the_way_to_the_hub_can_be_encrypted() {
+    use rustls::pki_types::ServerName;
+    use std::io::{Read, Write};
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let [cert, key] = ["cert.pem", "key.pem"].map(|name| dir.path().join(name));
+    std::fs::write(&cert, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let lab = Lab::with(|settings| settings.tls = Some((cert.clone(), key.clone())));
+    assert!(lab.hub().url().starts_with("https://"));
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(made.cert.der().clone()).unwrap();
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = ServerName::try_from("localhost").unwrap();
+    let session = rustls::ClientConnection::new(std::sync::Arc::new(config), name).unwrap();
+    let address = lab.hub().url().replace("https://", "");
+    let socket = std::net::TcpStream::connect(&address).unwrap();
+    let mut stream = rustls::StreamOwned::new(session, socket);
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(
+        answer.starts_with("HTTP/1.1 200") && answer.ends_with("{\"status\":\"ok\"}"),
+        "{answer}"
+    );
+    // Whoever does not encrypt is not answered.
+    let mut plain = Client::new(&format!("http://{address}"), None);
+    let head = plain.head("GET", "/healthz", &[]);
+    assert!(plain.raw(&head, &[]).is_err());
+    let mut settings = lab.settings.clone();
+    settings.tls = Some((key, cert));
+    assert!(matches!(check(&settings), Err(Error::Setting { .. })));
+}
