@@ -86,7 +86,7 @@ async fn client(plan: Arc<Plan>, id: u64, until: Instant) -> Result<Vec<Duration
     let mut connection = Connection::open(&plan.address).await?;
     let mut took = Vec::new();
     // Not compressible, as sealed batches are not.
-    let content: Vec<u8> = (0..1024_u64).map(|i| (i * i * 2_654_435_761 >> 13) as u8).collect();
+    let content: Vec<u8> = (0..1024_u64).map(|i| ((i * i * 2_654_435_761) >> 13) as u8).collect();
     let pause =
         (plan.rate > 0).then(|| Duration::from_secs_f64(plan.clients as f64 / plan.rate as f64));
     let begin = Instant::now();

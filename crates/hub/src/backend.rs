@@ -298,8 +298,8 @@ pub trait Backend: Send + Sync {
     /// Databases of which a place has objects, in order.
     fn databases<'a>(&'a self, place: &'a Place) -> Later<'a, Vec<DatabaseId>>;
 
-    /// A site has everything of a place up to a sequence. It may take a while to be remembered.
-    fn seen(&self, place: &Place, site: SiteInfo);
+    /// A site has everything of a place up to a sequence. What is retired from now on minds that.
+    fn seen<'a>(&'a self, place: &'a Place, site: SiteInfo) -> Later<'a, ()>;
 
     /// Removes what newer snapshots cover and every site has that was seen at `since` or later;
     /// forgets sites that were not. The number of objects.

@@ -441,12 +441,16 @@ impl Backend for Embedded {
         now(self.shared.databases(place))
     }
 
-    fn seen(&self, place: &Place, site: SiteInfo) {
+    fn seen<'a>(&'a self, place: &'a Place, site: SiteInfo) -> Later<'a, ()> {
         // Nobody has what is not there yet.
         let site = SiteInfo { upto: site.upto.min(self.shared.durable()), ..site };
-        if self.shared.is_news(place, site).unwrap_or(false) {
-            let _ = self.jobs.send(Job::Seen(place.clone(), site));
-        }
+        now(self.shared.is_news(place, site).map(|news| {
+            if news {
+                // The writer does one thing after another, so it will be noted before anything of
+                // which a snapshot says later that it covers it is removed.
+                let _ = self.jobs.send(Job::Seen(place.clone(), site));
+            }
+        }))
     }
 
     fn retire(&self, since: Millis) -> Later<'_, u64> {

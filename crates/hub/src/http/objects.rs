@@ -75,10 +75,14 @@ pub(super) async fn list(
     let after = query.number("after")?.filter(|_| same).unwrap_or(0);
     let prefix = query.number("prefix")?.unwrap_or(0).min(LONGEST_PREFIX);
     let limit = query.number("limit")?.unwrap_or(LIMIT).clamp(1, LIMIT);
-    if let (Some(site), true) = (query.id("site")?, same) {
-        hub.backend.seen(&place, SiteInfo { site, upto: after, seen: hub.now() });
-    }
-    let page = hub.backend.list(&place, Wanted { after, prefix, limit }).await?;
+    let list = hub.backend.list(&place, Wanted { after, prefix, limit });
+    let page = match query.id("site")?.filter(|_| same) {
+        None => list.await?,
+        Some(site) => {
+            let seen = hub.backend.seen(&place, SiteInfo { site, upto: after, seen: hub.now() });
+            tokio::try_join!(seen, list)?.1
+        }
+    };
     let mut response = news(&hub, StatusCode::OK, page.upto);
     let out = response.headers_mut();
     out.insert(CONTENT_TYPE, TEXT);

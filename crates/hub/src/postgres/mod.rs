@@ -379,16 +379,13 @@ impl Backend for Postgres {
         })
     }
 
-    fn seen(&self, place: &Place, site: SiteInfo) {
-        let (readers, place) = (self.readers.clone(), place.clone());
-        tokio::spawn(async move {
+    fn seen<'a>(&'a self, place: &'a Place, site: SiteInfo) -> Later<'a, ()> {
+        Box::pin(async move {
             let SiteInfo { site, upto, seen } = site;
             let (site, upto) = (site.to_string(), signed(upto));
             let params: link::Params<'_> = &[&place.as_str(), &site, &upto, &seen];
-            if let Err(e) = readers[0].query(SEEN, params).await {
-                tracing::warn!("how far a site has read was not noted: {e}");
-            }
-        });
+            self.reader().query(SEEN, params).await.map(drop)
+        })
     }
 
     fn retire(&self, since: Millis) -> Later<'_, u64> {

@@ -151,5 +151,5 @@ pub fn files(dir: &Path) -> Vec<PathBuf> {
 
 /// Bytes that differ from place to place.
 pub fn bytes(length: usize, seed: u8) -> Vec<u8> {
-    (0..length).map(|n| (n as u64 * 2_654_435_761 >> 7) as u8 ^ seed).collect()
+    (0..length).map(|n| ((n as u64 * 2_654_435_761) >> 7) as u8 ^ seed).collect()
 }
