@@ -6,6 +6,7 @@
 
 use crate::error::{Error, Result};
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::ErrorKind;
 use std::time::Duration;
 use ureq::http::{self, Response};
 use ureq::tls::{RootCerts, TlsConfig};
@@ -135,11 +136,15 @@ impl Client {
             ureq::Error::Http(_) | ureq::Error::BadUri(_) => {
                 self.stranger("the request cannot be written for it").into()
             }
-            ureq::Error::Rustls(_) | ureq::Error::Tls(_) => {
-                Trouble::Lasting(Error::Unreachable { place: self.place(), why: e.to_string() })
-            }
+            // A certificate that is not trusted will not be the next time.
+            ureq::Error::Io(ref io) if io.kind() == ErrorKind::InvalidData => self.lasting(&e),
+            ureq::Error::Rustls(_) | ureq::Error::Tls(_) => self.lasting(&e),
             e => Trouble::Passing(e.to_string(), None),
         }
+    }
+
+    fn lasting(&self, e: &ureq::Error) -> Trouble {
+        Error::Unreachable { place: self.place(), why: e.to_string() }.into()
     }
 
     /// What an answer means that is none.

@@ -144,7 +144,7 @@ fn credentials(kept: &Access) -> Result<Credentials> {
     let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     let aws = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
         let name = name.into_string().ok().filter(|name| name.starts_with("AWS_"))?;
-        Some((name, value.into_string().ok()?))
+        Some((name, value.into_string().ok().filter(|value| !value.is_empty())?))
     };
     let storage = std::env::vars_os().filter_map(aws).collect();
     let key = kept.key_file.as_ref().map(|path| Key::read(path.as_ref())).transpose()?;

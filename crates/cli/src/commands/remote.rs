@@ -4,7 +4,7 @@ use crate::report::Report;
 use clap::Subcommand;
 use serde_json::json;
 use std::path::PathBuf;
-use synqlite_core::{NamedRemote, Replica};
+use synqlite_core::{Access, NamedRemote, Replica};
 use synqlite_remote::Remote;
 
 /// Adds, removes and lists named remotes.
@@ -45,6 +45,7 @@ pub fn run(command: &Command) -> Result<Report> {
             }
             let mut replica = open(db)?;
             let access = keep.access()?;
+            refuse_second_key(&replica, url, &access)?;
             let remote = Remote::open(url, &credentials(&access)?)?;
             replica.add_remote(name, &remote.url(), &access)?;
             list(&replica)
@@ -59,6 +60,19 @@ pub fn run(command: &Command) -> Result<Report> {
             list(&replica)
         }
         Command::List { db } => list(&open(db)?),
+    }
+}
+
+/// What a place contains is remembered by its URL, so no two remotes may read it by different keys.
+fn refuse_second_key(replica: &Replica, url: &str, access: &Access) -> Result<()> {
+    let other = |r: &NamedRemote| r.url == url && r.access.key_file != access.key_file;
+    match replica.remotes()?.into_iter().find(other) {
+        None => Ok(()),
+        Some(remote) => {
+            let what =
+                format!("{url} is the remote {} already, with another key or none", remote.name);
+            Err(CommandError::new(what).hint("Use another place, or remove that remote first"))
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use synqlite_remote::{Cursor, Outcome, Remote, Session};
 /// How often it looks whether there is something to do.
 const TICK: Duration = Duration::from_millis(50);
 /// The same, where others wait for it.
-const LIVE_TICK: Duration = Duration::from_millis(10);
+const LIVE_TICK: Duration = Duration::from_millis(15);
 /// Time from one round to the next if nothing is said of it.
 const EVERY: Duration = Duration::from_secs(5);
 /// The same, while a hub would say so if there were something to do.

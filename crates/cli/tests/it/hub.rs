@@ -89,6 +89,52 @@ fn what_came_since_is_one_request_whatever_there_is() {
 }
 
 #[test]
+fn old_batches_go_and_nobody_misses_them() {
+    let lab = Lab::new();
+    let hub = Hub::open(&lab);
+    let url = hub.url("todo");
+    two(&lab, &url);
+    // C is known to the hub, and then away.
+    lab.json(&["clone", &url, &lab.db("C")]);
+    sync(&lab, "C");
+    note(&lab, "C", "from afar");
+    let first = hub.objects("todo", ".snapshot");
+    let batches = || hub.objects("todo", ".batch").len();
+    for n in 0..70 {
+        note(&lab, "A", &format!("note {n}"));
+        sync(&lab, "A");
+    }
+    let snapshots = hub.objects("todo", ".snapshot");
+    assert!(snapshots.iter().any(|name| !first.contains(name)), "a new one was due");
+    assert!(batches() >= 70, "C needs them all");
+    for site in ["B", "C", "B", "A"] {
+        sync(&lab, site);
+    }
+    lab.assert_equal(&["A", "B", "C"]);
+    for site in ["A", "B", "C"] {
+        sync(&lab, site);
+    }
+    for n in 0..70 {
+        note(&lab, "B", &format!("another {n}"));
+        sync(&lab, "B");
+        if n % 20 == 0 {
+            sync(&lab, "A");
+            sync(&lab, "C");
+        }
+    }
+    let since = Instant::now();
+    while batches() > 140 {
+        assert!(since.elapsed() < Duration::from_secs(60), "nothing goes");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    lab.json(&["clone", &url, &lab.db("D")]);
+    for site in ["A", "B", "C", "D"] {
+        sync(&lab, site);
+    }
+    lab.assert_equal(&["A", "B", "C", "D"]);
+}
+
+#[test]
 fn a_site_whose_memory_is_gone_looks_at_everything() {
     let lab = Lab::new();
     let hub = Hub::open(&lab);

@@ -1,6 +1,7 @@
 //! The binary on real files. An ordinary connection, with nothing of ours loaded, is the application.
 
 mod bad_input;
+mod bucket;
 mod chinook;
 mod commands;
 mod concurrency;

@@ -68,6 +68,8 @@ fn a_lost_key_is_said_to_be_lost_and_a_wrong_one_to_be_wrong() {
     lab.json(&["pull", &lab.db("B")]);
     let told = lab.refused(&["remote", "add", &lab.db("B"), "a", &lab.db("A"), "--key-file", &key]);
     assert!(told.contains("is a replica"), "{told}");
+    let told = lab.refused(&["remote", "add", &lab.db("B"), "open", &url]);
+    assert!(told.contains("another key or none"), "{told}");
 }
 
 #[test]

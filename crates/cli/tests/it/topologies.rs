@@ -1,5 +1,7 @@
-//! Random edits, random meetings, and a folder that loses files: all sites converge in the end.
+//! Random edits, random meetings, a folder that loses files, a hub of which sites remember what it
+//! contained: all sites converge in the end.
 
+use crate::network::Hub;
 use crate::support::{Lab, objects};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -104,4 +106,48 @@ fn random_meetings_end_in_agreement() {
 #[test]
 fn a_folder_that_loses_batches_is_healed() {
     (4..=6).for_each(|seed| play(seed, true));
+}
+
+/// Sites that meet at a hub, which each remembers, and directly and at a folder, of which the notes
+/// about the hub know nothing.
+#[test]
+fn what_sites_remember_of_a_hub_is_never_too_much() {
+    for seed in 7..=10 {
+        println!("seed {seed}");
+        let mut dice = Dice((seed * 0x9e37_79b9) | 1);
+        let lab = Lab::with_a();
+        let hub = Hub::open(&lab);
+        let url = hub.url("todo");
+        lab.json(&["remote", "add", &lab.db("A"), "hub", &url]);
+        lab.json(&["push", &lab.db("A"), "hub"]);
+        lab.json(&["push", &lab.db("A"), &lab.folder()]);
+        for (n, site) in SITES.into_iter().enumerate().skip(1) {
+            let from = [lab.db("A"), url.clone(), lab.folder()];
+            lab.json(&["clone", &from[n % 3], &lab.db(site)]);
+            lab.json(&["remote", "add", &lab.db(site), "hub", &url]);
+        }
+        for _ in 0..50 {
+            let site = dice.site();
+            match dice.below(10) {
+                0..=2 => lab.sql(site, &dice.statement()),
+                3 => drop(exchange(&lab, site, &url, Remote::push)),
+                4 => drop(exchange(&lab, site, &url, Remote::pull)),
+                5 | 6 => drop(exchange(&lab, site, &url, Remote::sync)),
+                7 => drop(exchange(&lab, site, &lab.folder(), Remote::sync)),
+                _ => {
+                    let other = dice.site();
+                    if other != site {
+                        exchange(&lab, site, &lab.db(other), Remote::sync);
+                    }
+                }
+            }
+        }
+        for site in SITES.into_iter().chain(SITES) {
+            exchange(&lab, site, &url, Remote::sync);
+        }
+        lab.assert_equal(&SITES);
+        // Whoever comes new finds all of it there too.
+        lab.json(&["clone", &url, &lab.db("E")]);
+        lab.assert_equal(&["A", "E"]);
+    }
 }

@@ -27,6 +27,8 @@ const BATCHES: u64 = 64;
 const BATCH: u64 = 1 << 10;
 /// So much of each object comes along with the list, where that costs nothing.
 const PREFIX: u64 = 64 << 10;
+/// Enough for most headers.
+const HEAD: u64 = 1 << 10;
 /// Another process, or a program that synchronizes folders, may come in between so often.
 const ATTEMPTS: u32 = 4;
 
@@ -94,9 +96,12 @@ fn look(
     session: &Session<'_>,
 ) -> Result<Heads> {
     let (site, now) = (mine.site(), session.env.now_ms());
-    let memory = mine.place_of(url)?.and_then(|bytes| Memory::decode(&bytes, site, now));
+    let kept = mine.place_of(url)?;
+    let memory = kept.as_deref().and_then(|bytes| Memory::decode(bytes, site, now));
     let after = memory.as_ref().map(|memory| memory.cursor);
-    let ask = Ask { database: mine.database(), after, prefix: PREFIX, site: Some(site) };
+    // What is looked at again is mostly known: headers tell.
+    let prefix = if kept.is_some() && after.is_none() { HEAD } else { PREFIX };
+    let ask = Ask { database: mine.database(), after, prefix, site: Some(site) };
     let changes = store.changes(ask)?;
     // What is remembered must be reachable from nothing, so all of it has to be looked at once.
     let known = if changes.cursor.is_some() { Known::Snapshots } else { known };
