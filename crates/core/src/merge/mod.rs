@@ -15,6 +15,7 @@
 
 mod anew;
 mod apply;
+mod bystanders;
 mod cases;
 mod compensate;
 mod fresh;

@@ -55,6 +55,30 @@ fn rows_that_were_only_inserted_have_no_entries() {
 }
 
 #[test]
+fn rows_that_arrive_with_the_rows_they_refer_to_have_no_entries() {
+    let world = World::new();
+    let schema = "CREATE TABLE p(id INTEGER PRIMARY KEY, v); CREATE TABLE t(k TEXT PRIMARY KEY, a, b); \
+                  CREATE TABLE c(id INTEGER PRIMARY KEY, p INT REFERENCES p, t TEXT REFERENCES t ON DELETE CASCADE)";
+    let (mut a, mut b) = pair(&world, schema);
+    a.run(ROWS);
+    a.run("INSERT INTO p SELECT a, 'a' FROM t; INSERT INTO c SELECT NULL, a, k FROM t; INSERT INTO c VALUES (NULL, NULL, 'k1')");
+    b.pull(&mut a);
+    assert_eq!(entries(&b), "0");
+    agree(&mut a, &mut b, &["p", "t", "c"]);
+    // A parent that was deleted, and two with one number.
+    b.run(
+        "INSERT INTO p VALUES (9, 'b'); DELETE FROM c WHERE t = 'k2'; DELETE FROM t WHERE k = 'k2'",
+    );
+    a.run("INSERT INTO p VALUES (9, 'a'); INSERT INTO c VALUES (20, 9, 'k1'), (21, 1, 'k2')");
+    agree(&mut a, &mut b, &["p", "t", "c"]);
+    for site in [&a, &b] {
+        assert_eq!(site.row("SELECT v FROM p JOIN c ON p.id = c.p WHERE c.id = 20"), "a");
+        assert_eq!(site.row("SELECT count(*) FROM c WHERE id = 21"), "0");
+        assert_eq!(site.replica.open_conflicts().unwrap(), 1);
+    }
+}
+
+#[test]
 fn a_row_leaves_its_segment_in_every_way() {
     for statements in [
         "UPDATE t SET a = 'n' WHERE k = 'k2'",
