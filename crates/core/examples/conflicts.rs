@@ -1,10 +1,11 @@
 //! What conflicts cost: processor time of a merge in which many rows collide, against the same merge
 //! in which none does.
 //!
-//! `cargo run --release -p synqlite-core --features bundled --example conflicts -- [rows] [collisions] [rounds]`
+//! `cargo run --release -p synqlite-core --features bundled --example conflicts -- [rows] [collisions] [rounds] [kind]`
 //!
-//! Two sites of one database with `rows` rows insert `collisions` rows each, and one pulls from the
-//! other. With collisions and without run in turns, on fresh files in the same folder
+//! Two sites of one database with `rows` rows write `collisions` rows each, all of which collide, and
+//! one pulls from the other. In the kinds *among* the other wrote `rows` rows, of which `collisions`
+//! collide. With collisions and without run in turns, on fresh files in the same folder
 //! (`SYNQLITE_DIR`, by default the system's temporary folder; name a memory-backed one). Ratios are
 //! of the medians of user and system time of the pull; its own fold is done before.
 
@@ -19,12 +20,12 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 struct Kind {
     name: &'static str,
     schema: &'static str,
-    /// What the two sites do, `$N` rows each, in two versions: apart and colliding.
+    /// What the two sites do, `$N` rows each or `$R` and `$N`, in two versions: apart and colliding.
     apart: [&'static str; 2],
     colliding: [&'static str; 2],
 }
 
-const KINDS: [Kind; 4] = [
+const KINDS: [Kind; 8] = [
     Kind {
         name: "unique values",
         schema: "CREATE TABLE t(id TEXT PRIMARY KEY, name TEXT UNIQUE, v);
@@ -80,6 +81,62 @@ const KINDS: [Kind; 4] = [
             "INSERT INTO t SELECT 'b' || value, value, 1 FROM generate($N)",
         ],
     },
+    Kind {
+        name: "unique values among rows",
+        schema: "CREATE TABLE t(id TEXT PRIMARY KEY, name TEXT UNIQUE, v);
+                 INSERT INTO t SELECT 'r' || value, 'n' || value, 0 FROM generate($R);",
+        apart: [
+            "INSERT INTO t SELECT 'a' || value, 'a' || value, 1 FROM generate($R)",
+            "INSERT INTO t SELECT 'b' || value, 'b' || value, 1 FROM generate($N)",
+        ],
+        colliding: [
+            "INSERT INTO t SELECT 'a' || value, 'x' || value, 1 FROM generate($R)",
+            "INSERT INTO t SELECT 'b' || value, 'x' || (value * $Q), 1 FROM generate($N)",
+        ],
+    },
+    Kind {
+        name: "by update among updates",
+        schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT UNIQUE, v);
+                 INSERT INTO t SELECT value, 'n' || value, 0 FROM generate($R);
+                 INSERT INTO t SELECT $R + value, 'm' || value, 0 FROM generate($N);",
+        apart: [
+            "UPDATE t SET name = 'a' || id WHERE id <= $R",
+            "UPDATE t SET name = 'b' || id WHERE id > $R",
+        ],
+        colliding: [
+            "UPDATE t SET name = 'x' || id WHERE id <= $R",
+            "UPDATE t SET name = 'x' || ((id - $R) * $Q) WHERE id > $R",
+        ],
+    },
+    Kind {
+        name: "integer keys among rows",
+        schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT, v);
+                 INSERT INTO t SELECT value, 'n' || value, 0 FROM generate($R);",
+        apart: [
+            "INSERT INTO t SELECT value + 10000000, 'a' || value, 1 FROM generate($R)",
+            "INSERT INTO t SELECT value * $Q + 20000000, 'b' || value, 1 FROM generate($N)",
+        ],
+        colliding: [
+            "INSERT INTO t SELECT value + 10000000, 'a' || value, 1 FROM generate($R)",
+            "INSERT INTO t SELECT value * $Q + 10000000, 'b' || value, 1 FROM generate($N)",
+        ],
+    },
+    Kind {
+        name: "dangling among children",
+        schema: "CREATE TABLE p(id INTEGER PRIMARY KEY);
+                 CREATE TABLE t(id TEXT PRIMARY KEY, p INT REFERENCES p(id) ON DELETE CASCADE, v);
+                 CREATE INDEX tp ON t(p);
+                 INSERT INTO p SELECT value FROM generate($R);
+                 INSERT INTO p SELECT $R + value FROM generate($N);",
+        apart: [
+            "INSERT INTO t SELECT 'b' || value, value, 1 FROM generate($R)",
+            "DELETE FROM p WHERE id > $R",
+        ],
+        colliding: [
+            "INSERT INTO t SELECT 'b' || value, value, 1 FROM generate($R)",
+            "DELETE FROM p WHERE id <= $R AND id % $Q = 0",
+        ],
+    },
 ];
 
 fn main() -> Result<()> {
@@ -87,6 +144,7 @@ fn main() -> Result<()> {
     let rows: u32 = args.next().map_or(Ok(100_000), |a| a.parse())?;
     let count: u32 = args.next().map_or(Ok(10_000), |a| a.parse())?;
     let rounds: usize = args.next().map_or(Ok(3), |a| a.parse())?;
+    let only = args.next().unwrap_or_default();
     let base = std::env::var("SYNQLITE_DIR").map_or(std::env::temp_dir(), Into::into);
     println!(
         "SQLite {}, {rows} rows, {count} collisions, {rounds} rounds, medians of processor time; \
@@ -95,7 +153,7 @@ fn main() -> Result<()> {
         base.display()
     );
     println!("{:<28}{:>12}{:>12}{:>8}{:>12}", "", "apart ms", "colliding", "ratio", "conflicts");
-    for kind in &KINDS {
+    for kind in KINDS.iter().filter(|kind| only.is_empty() || kind.name == only) {
         let (mut apart, mut colliding, mut open) = (Vec::new(), Vec::new(), 0);
         for round in 0..rounds {
             let dir = base.join(format!("synqlite-conflicts-{}-{round}", std::process::id()));
@@ -141,7 +199,8 @@ fn run(path: &Path, sql: &str, rows: u32, count: u32) -> Result<()> {
         )
     };
     let sql = sql.replace("generate($R)", &numbers(rows)).replace("generate($N)", &numbers(count));
-    let sql = sql.replace("$N", &count.to_string());
+    let sql = sql.replace("$N", &count.to_string()).replace("$R", &rows.to_string());
+    let sql = sql.replace("$Q", &(rows / count.max(1)).max(1).to_string());
     conn.execute_batch(&format!("PRAGMA foreign_keys=ON; BEGIN; {sql}; COMMIT"))?;
     Ok(())
 }

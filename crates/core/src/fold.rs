@@ -11,6 +11,7 @@ mod adopt;
 mod append;
 mod born;
 mod former;
+mod plain;
 
 pub(crate) use actions::{Acted, ActedOn};
 pub use adopt::adopt;
@@ -63,7 +64,7 @@ pub fn fold_windows(
     meta: &mut Meta,
     catalog: &Catalog,
     policies: &Policies,
-    windows: Vec<Window>,
+    mut windows: Vec<Window>,
     stale: BTreeSet<u32>,
 ) -> Result<Folded> {
     let (position, clock) = (meta.position + 1, meta.clock);
@@ -94,6 +95,9 @@ pub fn fold_windows(
     }
     if windows.iter().any(|w| !w.is_empty()) {
         fold.stamp(&windows);
+        for (t, window) in catalog.tables.iter().zip(&mut windows) {
+            fold.plain(t, window)?;
+        }
         for (t, window) in catalog.tables.iter().zip(&windows) {
             fold.name(t, window)?;
         }
@@ -494,9 +498,8 @@ impl Fold<'_> {
             }
         }
         let only_counted = written.keys().all(|&g| t.table.groups[g].counter);
-        if let (Some(_), Some((old, cells)), Some(new)) =
-            (changed.previous, &image, t.read(self.conn, &changed.now)?)
-            && changed.replaced.is_none()
+        if let (Some(_), None, Some((old, cells))) = (changed.previous, changed.replaced, &image)
+            && let Some(new) = t.read(self.conn, &changed.now)?
         {
             let mut followed = Vec::new();
             for &g in written.keys() {

@@ -491,6 +491,7 @@ fn settle(conn: &Connection, t: &Tracked, mut replay: Replay) -> Result<Window> 
     }
     let appended = unnoted(conn, t, &replay)?;
     let mut window = Window { gone: replay.gone, ..Window::default() };
+    let mut changed = Vec::new();
     for (loc, slot) in replay.slots {
         match slot {
             Slot::New(born) => {
@@ -499,11 +500,12 @@ fn settle(conn: &Connection, t: &Tracked, mut replay: Replay) -> Result<Window> 
             Slot::Old(from, touch) => {
                 let Touch { written, previous, set, last, .. } = touch;
                 let (now, replaced, start) = (loc, None, previous);
-                let changed = Changed { now, written, replaced, previous, set, start, last };
-                window.changed.insert(from, changed);
+                let row = Changed { now, written, replaced, previous, set, start, last };
+                changed.push((from, row));
             }
         }
     }
+    window.changed = changed.into_iter().collect();
     pair_replaced(conn, t, &replay.rivals, &mut window)?;
     window.appended = appended;
     window.born.retain(|loc, born| match loc {

@@ -76,6 +76,8 @@ pub struct Meta {
     pub position: i64,
     /// What this replica contains.
     pub seen: VersionVector,
+    /// What the file says of clock, position and version vector.
+    saved: (Hlc, i64, VersionVector),
     sites: Vec<SiteId>,
     numbers: HashMap<SiteId, u32>,
 }
@@ -125,6 +127,7 @@ impl Meta {
             clock: Hlc(need(conn, "clock")?),
             position: need(conn, "position")?,
             seen: VersionVector::default(),
+            saved: Default::default(),
             sites: Vec::new(),
             numbers: HashMap::new(),
         };
@@ -140,17 +143,26 @@ impl Meta {
             meta.numbers.insert(id, no);
             meta.seen.raise(id, hlc);
         }
+        meta.saved = (meta.clock, meta.position, meta.seen.clone());
         Ok(meta)
     }
 
-    /// Saves clock, position and version vector.
+    /// Saves clock, position and version vector. Touches nothing that is as it was: a transaction
+    /// that writes nothing costs no synchronization.
     pub fn save(&self, conn: &Connection) -> Result<()> {
-        set(conn, "clock", self.clock.0)?;
-        set(conn, "position", self.position)?;
+        let (clock, position, seen) = &self.saved;
+        if self.clock != *clock {
+            set(conn, "clock", self.clock.0)?;
+        }
+        if self.position != *position {
+            set(conn, "position", self.position)?;
+        }
         let mut statement =
             conn.prepare_cached("UPDATE synqlite_site SET hlc = ?2 WHERE no = ?1")?;
         for (no, &site) in (0u32..).zip(&self.sites) {
-            statement.execute(params![no, self.seen.get(site).0])?;
+            if self.seen.get(site) != seen.get(site) {
+                statement.execute(params![no, self.seen.get(site).0])?;
+            }
         }
         Ok(())
     }

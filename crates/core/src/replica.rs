@@ -360,6 +360,9 @@ pub(crate) fn connect(path: &Path, write: bool) -> Result<Connection> {
         conn.busy_timeout(Duration::from_secs(10))?;
         conn.set_prepared_statement_cache_capacity(256);
         conn.execute_batch("PRAGMA foreign_keys=OFF; PRAGMA recursive_triggers=OFF;")?;
+        // Rows are looked up in the order in which they come; SQLite's 2 MB hold a small part of most
+        // files.
+        conn.execute_batch("PRAGMA cache_size=-16384")?;
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
         // The first read shows whether this is a database at all.
         conn.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))?;

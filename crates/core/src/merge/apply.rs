@@ -211,7 +211,7 @@ fn save(
         item.unsaved |= keep(Lookup { conn, meta, catalog }, t, item)?;
     }
     items.sort_by(|a, b| a.stored.loc.cmp(&b.stored.loc));
-    let mut runs = Runs::default();
+    let (mut runs, waited) = (Runs::default(), state::anyone_waits(conn)?);
     let position = meta.position;
     for item in items {
         if item.news && item.old.is_none() && place_in_run(conn, meta, t, item, &mut runs)? {
@@ -233,7 +233,7 @@ fn save(
                 conflict: item.conflict.as_ref().map(|c| (c.kind, c.constraint.as_str())),
                 winner: item.winner.as_ref(),
             };
-            match item.stored.entry {
+            match item.stored.entry.filter(|_| waited) {
                 Some(_) => state::record_waits(conn, meta, entry, &waits)?,
                 None => state::record_first_waits(conn, meta, entry, &waits)?,
             }

@@ -4,6 +4,7 @@
 //! refer to them, are referred to by them, hold a key they want or wait for a key they leave. All
 //! other rows keep what they show, so cost follows the change and not the size of the tables.
 
+use super::bystanders::Bystanders;
 use super::join::Joined;
 use super::judge::Judge;
 use super::unique::Wanted;
@@ -99,11 +100,16 @@ pub(super) struct Cases<'a> {
     pub policies: &'a Policies,
     pub judge: Judge<'a>,
     pub list: Vec<Case>,
-    index: HashMap<(usize, Rid), usize>,
+    /// Rows that cases refer to and that are no cases.
+    pub others: Bystanders<'a>,
+    /// Cases by table and identity.
+    index: Vec<HashMap<Rid, usize>>,
     /// Whether any row of the database waits for another row or a key.
     waits: bool,
     /// Whether any conflict is open.
     contested: bool,
+    /// Tables whose rows with another integer key than they ask for are cases.
+    renumbered: HashSet<usize>,
     /// Cases up to here have been asked for their neighbours.
     asked: usize,
     /// Unique keys whose rows are cases: (table, index, key).
@@ -112,12 +118,25 @@ pub(super) struct Cases<'a> {
 
 impl<'a> Cases<'a> {
     pub fn new(lookup: Lookup<'a>, policies: &'a Policies) -> Result<Cases<'a>> {
-        let judge = Judge::new(lookup.conn)?;
+        let judge = Judge::new(lookup.conn);
         let waits = state::anyone_waits(lookup.conn)?;
         let contested = state::any_conflict(lookup.conn)?;
-        let keys = HashSet::new();
-        let (list, index, asked) = (vec![], HashMap::new(), 0);
-        Ok(Cases { lookup, policies, judge, list, index, waits, contested, asked, keys })
+        let (renumbered, keys) = (HashSet::new(), HashSet::new());
+        let index = lookup.catalog.tables.iter().map(|_| HashMap::new()).collect();
+        let (list, others, asked) = (vec![], Bystanders::new(lookup), 0);
+        Ok(Cases {
+            lookup,
+            policies,
+            judge,
+            list,
+            others,
+            index,
+            waits,
+            contested,
+            renumbered,
+            asked,
+            keys,
+        })
     }
 
     pub fn catalog(&self) -> &'a Catalog {
@@ -125,7 +144,7 @@ impl<'a> Cases<'a> {
     }
 
     pub fn get(&self, table: usize, rid: &Rid) -> Option<usize> {
-        self.index.get(&(table, rid.clone())).copied()
+        self.index[table].get(rid).copied()
     }
 
     /// Adds a row. `old` is what it shows.
@@ -155,7 +174,7 @@ impl<'a> Cases<'a> {
         };
         let sums = stored.state.groups.iter().enumerate().filter_map(sum).collect();
         let at = self.list.len();
-        self.index.insert((table, stored.rid.clone()), at);
+        self.index[table].insert(stored.rid.clone(), at);
         self.list.push(Case {
             table,
             stored,
@@ -290,7 +309,7 @@ impl<'a> Cases<'a> {
 
     /// Parents that are dead, hidden or revived; their fate and this row's depend on each other.
     fn parents(&mut self, at: usize) -> Result<()> {
-        let Lookup { conn, meta, catalog } = self.lookup;
+        let catalog = self.catalog();
         let table = self.list[at].table;
         let t = &catalog.tables[table];
         for (f, fk) in t.table.foreign_keys.iter().enumerate() {
@@ -305,13 +324,12 @@ impl<'a> Cases<'a> {
                 if self.get(parent, &rid).is_some() {
                     continue;
                 }
-                let p = &catalog.tables[parent];
-                let Some(stored) = state::of(conn, meta, p, &rid)? else { continue };
-                let follows = self.overrides((table, f));
+                let Some(other) = self.others.get(parent, &rid)? else { continue };
+                let (follows, stored) = (self.overrides((table, f)), &other.stored);
                 let header = &stored.state.header;
                 let plain = header.alive() && stored.loc.is_some() && header.reinserted.is_zero();
                 if !plain || follows {
-                    self.load(parent, stored)?;
+                    self.load(parent, stored.clone())?;
                 }
             }
         }
@@ -388,7 +406,12 @@ impl<'a> Cases<'a> {
         if same && self.list[at].alive() && !self.list[at].news {
             return Ok(());
         }
-        self.load_at(table, &Loc::Row(id))?;
+        if !same {
+            self.load_at(table, &Loc::Row(id))?;
+        }
+        if !self.renumbered.insert(table) {
+            return Ok(());
+        }
         let sql = "SELECT loc FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL \
                    AND loc IS NOT NULL";
         let mut statement = conn.prepare_cached(sql)?;

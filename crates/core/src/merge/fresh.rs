@@ -1,10 +1,11 @@
 //! Rows that nobody here has seen, and that nothing but themselves decides on.
 //!
-//! Most rows of most merges are such: inserted elsewhere, never written since, in a table without
-//! foreign keys. If nothing waits here for a row or a key, they show what was inserted or collide
-//! with another row. So they are inserted at once, before the others are joined, as if an earlier
-//! merge had brought them; one of which SQLite says that it collides is joined with the others. Their
-//! states are segments, so what a row costs is one INSERT.
+//! Most rows of most merges are such: inserted elsewhere, never written since, and what they refer to
+//! is there and was never deleted. If nothing waits here for a row or a key, they show what was
+//! inserted or collide with another row. So they are inserted at once, parents first, before the
+//! others are joined, as if an earlier merge had brought them; one of which SQLite says that it
+//! collides is joined with the others. Their states are segments, so what a row costs is one INSERT
+//! and a look at each row that it refers to.
 
 use super::Merged;
 use super::apply::constraint;
@@ -12,12 +13,13 @@ use super::join::{Matched, Place};
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::meta::Meta;
 use crate::policy::Policies;
-use crate::schema::Identity;
+use crate::refs::Lookup;
+use crate::schema::{ForeignKey, Identity};
 use crate::sqlvalue::Bind;
 use crate::state::{self, Name, RowState, Runs, Stored};
 use crate::{Error, Result};
 use rusqlite::Connection;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use synqlite_wire::{Delta, Header, Rid, RowChange, SiteId, Value};
 
 /// Inserts such rows of `delta`. Says of each row whether it is done.
@@ -34,15 +36,23 @@ pub(super) fn insert(
     if state::anyone_waits(conn)? || !policies.list("fire_on_merge").is_empty() {
         return Ok(done);
     }
-    for (table, matched) in tables.iter().enumerate() {
-        let Some(matched) = matched else { continue };
-        let Place::Here(position) = matched.place else { continue };
-        let t = &catalog.tables[position];
-        let Some(mut lane) = Lane::new(conn, t, matched)? else { continue };
+    let here = tables.iter().enumerate().filter_map(|(table, matched)| match matched {
+        Some(Matched { place: Place::Here(position), .. }) => Some((*position, table)),
+        _ => None,
+    });
+    let mut here: Vec<(usize, usize)> = here.collect();
+    here.sort_unstable();
+    let mut parents = Parents::new(catalog);
+    for (position, table) in here {
+        let (t, Some(matched)) = (&catalog.tables[position], &tables[table]) else { continue };
+        let Some(mut lane) = Lane::new(conn, catalog, t, matched)? else { continue };
         let mut statement = conn.prepare(&t.insert_sql())?;
         let mut placed: Vec<(i64, &RowChange)> = Vec::new();
         for (done, change) in done.iter_mut().zip(&delta.rows) {
-            if change.table as usize != table || !lane.takes(conn, meta, change)? {
+            if change.table as usize != table
+                || !lane.takes(conn, meta, change)?
+                || !lane.refers(Lookup { conn, meta, catalog }, &mut parents, change)?
+            {
                 continue;
             }
             for (parameter, &at) in (1..).zip(&lane.columns) {
@@ -72,13 +82,56 @@ fn value(change: &RowChange, (register, place): At) -> &Value {
     &change.registers[register].cell.values[place]
 }
 
+/// Rows that others refer to, by table and identity, each with what it shows; `None` if it is not
+/// there as it was inserted.
+struct Parents(Vec<HashMap<Rid, Option<Vec<Value>>>>);
+
+impl Parents {
+    fn new(catalog: &Catalog) -> Parents {
+        Parents(catalog.tables.iter().map(|_| HashMap::new()).collect())
+    }
+
+    fn get(&mut self, lookup: Lookup<'_>, table: usize, rid: &Rid) -> Result<Option<&[Value]>> {
+        let known = &mut self.0[table];
+        if !known.contains_key(rid) {
+            let Lookup { conn, meta, catalog } = lookup;
+            let t = &catalog.tables[table];
+            let row = match state::of(conn, meta, t, rid)? {
+                // A row that was deleted and came back, or whose key was changed, may decide on those
+                // that refer to it.
+                Some(Stored { loc: Some(loc), state, .. })
+                    if state.header == Header::born(state.header.inserted)
+                        && state.groups.iter().all(|group| group.previous.is_none()) =>
+                {
+                    t.read(conn, &loc)?
+                }
+                _ => None,
+            };
+            known.insert(rid.clone(), row);
+        }
+        Ok(known.get(rid).and_then(Option::as_deref))
+    }
+}
+
+/// A foreign key of such a table.
+struct Reference {
+    /// Position of the parent table.
+    parent: usize,
+    /// Register and position of the reference in its cell.
+    at: At,
+    /// Where its columns are, and which columns of the parent they name.
+    columns: Vec<(At, usize)>,
+}
+
 /// A table of which such rows come.
 struct Lane<'a> {
     t: &'a Tracked,
     /// Where its columns are.
     columns: Vec<At>,
-    /// Number of values in each register.
-    widths: Vec<usize>,
+    /// Number of values and of references in each register.
+    widths: Vec<(usize, usize)>,
+    /// Its foreign keys.
+    references: Vec<Reference>,
     /// Whether this file has or had rows of the table.
     known: bool,
     /// Latest birth taken, by site.
@@ -86,11 +139,16 @@ struct Lane<'a> {
 }
 
 impl Lane<'_> {
-    /// `None` if more than a row itself decides what it shows, or the sender has other columns.
-    fn new<'a>(conn: &Connection, t: &'a Tracked, matched: &Matched) -> Result<Option<Lane<'a>>> {
+    /// `None` if more than a row and its parents decide what it shows, or the sender has other
+    /// columns.
+    fn new<'a>(
+        conn: &Connection,
+        catalog: &Catalog,
+        t: &'a Tracked,
+        matched: &Matched,
+    ) -> Result<Option<Lane<'a>>> {
         let groups = &t.table.groups;
         let simple = t.has_rowid()
-            && t.table.foreign_keys.is_empty()
             && !groups.iter().any(|group| group.counter)
             && matched.units.len() == groups.len();
         let unit = |g| matched.units.iter().position(|unit| unit.exact == Some(g));
@@ -99,6 +157,21 @@ impl Lane<'_> {
         };
         let columns: Option<Vec<At>> = t.table.columns.iter().enumerate().map(at).collect();
         let Some(columns) = columns.filter(|_| simple) else { return Ok(None) };
+        let keys = &t.table.foreign_keys;
+        let mut shared: Vec<usize> = keys.iter().flat_map(|fk| fk.columns.clone()).collect();
+        shared.sort_unstable();
+        if shared.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Ok(None);
+        }
+        let reference = |(f, fk): (usize, &ForeignKey)| {
+            let g = t.table.columns[*fk.columns.first()?].group;
+            let at = (unit(g)?, groups[g].foreign_keys.iter().position(|&k| k == f)?);
+            let named = fk.columns.iter().zip(&fk.parent_columns);
+            let columns = named.map(|(&c, &p)| (columns[c], p)).collect();
+            Some(Reference { parent: catalog.position(&fk.parent)?, at, columns })
+        };
+        let references: Option<Vec<_>> = keys.iter().enumerate().map(reference).collect();
+        let Some(references) = references else { return Ok(None) };
         // Who has got another number than it asked for may want one that a new row takes.
         let sql = "SELECT 1 FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL \
                    AND loc IS NOT NULL";
@@ -111,8 +184,9 @@ impl Lane<'_> {
             t.target()
         );
         let known = conn.query_row(&sql, [t.no], |row| row.get(0))?;
-        let widths = matched.units.iter().map(|unit| unit.columns.len()).collect();
-        Ok(Some(Lane { t, columns, widths, known, births: BTreeMap::new() }))
+        let widths = matched.units.iter().map(|unit| (unit.columns.len(), unit.keys.len()));
+        let (widths, births) = (widths.collect(), BTreeMap::new());
+        Ok(Some(Lane { t, columns, widths, references, known, births }))
     }
 
     /// Whether the row was inserted and never written since, and is not known here.
@@ -126,8 +200,7 @@ impl Lane<'_> {
                     && (r.stamp, r.pinned) == (inserted, false)
                     && r.previous.is_none()
                     && r.counts.is_empty()
-                    && r.cell.refs.is_empty()
-                    && r.cell.values.len() == *width
+                    && (r.cell.values.len(), r.cell.refs.len()) == *width
             });
         if !plain {
             return Ok(false);
@@ -151,6 +224,31 @@ impl Lane<'_> {
                 && (!self.known || state::of(conn, meta, t, &change.rid)?.is_none())),
             _ => Ok(false),
         }
+    }
+
+    /// Whether all that the row refers to is there, under the keys by which it does.
+    fn refers(
+        &self,
+        lookup: Lookup<'_>,
+        parents: &mut Parents,
+        change: &RowChange,
+    ) -> Result<bool> {
+        for Reference { parent, at: (register, place), columns } in &self.references {
+            let refers = match &change.registers[*register].cell.refs[*place] {
+                Some(rid) => {
+                    let shown = parents.get(lookup, *parent, rid)?;
+                    let same = |&(at, p): &(At, usize), shown: &[Value]| {
+                        *value(change, at) == shown[p] && !shown[p].is_null()
+                    };
+                    shown.is_some_and(|shown| columns.iter().all(|column| same(column, shown)))
+                }
+                None => columns.iter().any(|&(at, _)| value(change, at).is_null()),
+            };
+            if !refers {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 

@@ -49,7 +49,7 @@ pub(super) struct Unit {
     /// Numbers of its columns in this file.
     pub columns: Vec<u32>,
     /// Canonical names of its foreign keys.
-    keys: Vec<String>,
+    pub keys: Vec<String>,
     /// The local group of just these columns and foreign keys, if there is one.
     pub exact: Option<usize>,
     /// Whether this database lacks one of the columns.

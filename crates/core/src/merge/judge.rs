@@ -7,7 +7,7 @@ use crate::catalog::{Tracked, loc_sql};
 use crate::schema::{Affinity, Collation, UniqueIndex, quote};
 use crate::sqlvalue::{Bind, values};
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use synqlite_wire::Value;
@@ -50,7 +50,7 @@ type Indexes = Rc<[Vec<usize>]>;
 /// The scratch database.
 pub(super) struct Judge<'a> {
     main: &'a Connection,
-    scratch: Connection,
+    scratch: OnceCell<Connection>,
     made: RefCell<HashSet<u32>>,
     /// Of tables that need no judge, the columns of each unique index.
     plain: RefCell<HashMap<u32, Option<Indexes>>>,
@@ -59,19 +59,27 @@ pub(super) struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    pub fn new(main: &'a Connection) -> Result<Judge<'a>> {
+    pub fn new(main: &'a Connection) -> Judge<'a> {
+        let (made, plain, known) = Default::default();
+        Judge { main, scratch: OnceCell::new(), made, plain, known }
+    }
+
+    /// The scratch database; made when it is first asked.
+    fn scratch(&self) -> Result<&Connection> {
+        if let Some(scratch) = self.scratch.get() {
+            return Ok(scratch);
+        }
         let scratch = Connection::open_in_memory()?;
         scratch.execute_batch("PRAGMA foreign_keys=OFF")?;
         scratch.set_prepared_statement_cache_capacity(256);
-        let (made, plain, known) = Default::default();
-        Ok(Judge { main, scratch, made, plain, known })
+        Ok(self.scratch.get_or_init(|| scratch))
     }
 
     fn make(&self, t: &Tracked) -> Result<()> {
         if !self.made.borrow_mut().insert(t.no) {
             return Ok(());
         }
-        self.scratch.execute_batch(&self.declared(t)?)?;
+        self.scratch()?.execute_batch(&self.declared(t)?)?;
         Ok(())
     }
 
@@ -122,11 +130,11 @@ impl<'a> Judge<'a> {
     fn ask(&self, t: &Tracked, row: &[Value]) -> Result<Verdict> {
         self.make(t)?;
         let table = quote(&t.table.name);
-        self.scratch.prepare_cached(&format!("DELETE FROM {table}"))?.execute([])?;
+        self.scratch()?.prepare_cached(&format!("DELETE FROM {table}"))?.execute([])?;
         let marks = vec!["?"; row.len()].join(",");
         let sql = format!("INSERT OR ABORT INTO {table}({}) VALUES({marks})", t.column_list());
         let done =
-            self.scratch.prepare_cached(&sql)?.execute(params_from_iter(row.iter().map(Bind)));
+            self.scratch()?.prepare_cached(&sql)?.execute(params_from_iter(row.iter().map(Bind)));
         let uniques = &t.table.uniques;
         match done {
             Ok(_) => {
@@ -157,7 +165,7 @@ impl<'a> Judge<'a> {
             quote(&t.table.name),
             u.predicate.as_deref().unwrap_or("1")
         );
-        let mut statement = self.scratch.prepare_cached(&sql)?;
+        let mut statement = self.scratch()?.prepare_cached(&sql)?;
         let key = statement.query_row([], |row| values(row, 0, terms.len())).optional()?;
         Ok(key.and_then(|key| Key::of(u, key)))
     }
@@ -165,7 +173,7 @@ impl<'a> Judge<'a> {
     /// The value of a column's DEFAULT clause.
     pub fn default(&self, t: &Tracked, column: usize) -> Result<Value> {
         let Some(default) = &t.table.columns[column].default else { return Ok(Value::Null) };
-        let value = self.scratch.query_row(&format!("SELECT {default}"), [], |row| {
+        let value = self.scratch()?.query_row(&format!("SELECT {default}"), [], |row| {
             row.get_ref(0).map(crate::sqlvalue::value)
         })?;
         Ok(value)
@@ -238,7 +246,7 @@ mod tests {
         ];
         site.replica
             .read(|conn, _, loaded| {
-                let (t, judge) = (&loaded.catalog.tables[0], Judge::new(conn)?);
+                let (t, judge) = (&loaded.catalog.tables[0], Judge::new(conn));
                 assert!(judge.plain(t)?.is_some());
                 let mut alone = 0;
                 for n in 0..7_usize.pow(4) {

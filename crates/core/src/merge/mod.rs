@@ -9,12 +9,16 @@
 //! 3. `apply`: the difference to what the tables show, written with capture and the application's
 //!    triggers off (R-TRG), then checked against every declared foreign key.
 //!
+//! Rows of a large delta are taken in parts, each as if a merge of its own had brought it: what is
+//! shown in the end does not depend on it, and memory is bounded.
+//!
 //! The first try trusts that no unique key and no row constraint stands in the way; SQLite says if
 //! one does, and then the view is computed again with every key heard (R-UNIQ). It also takes rows
 //! that are new and decided by nothing else out of all three steps (`fresh`).
 
 mod anew;
 mod apply;
+mod bystanders;
 mod cases;
 mod compensate;
 mod fresh;
@@ -40,12 +44,15 @@ use crate::refs::Lookup;
 use crate::state;
 use crate::{Error, Result};
 use cases::Cases;
-use join::{Joined, Place};
+use join::{Joined, Matched, Place};
 use rusqlite::Connection;
-use synqlite_wire::Delta;
+use synqlite_wire::{Delta, RowChange};
 
 /// How far ahead of this machine's clock a stamp may be, in milliseconds (R-SKEW).
 pub const MAX_DRIFT_MS: i64 = 5 * 60 * 1000;
+
+/// So many rows are joined and shown at a time. Each takes about 2 kB meanwhile.
+const PART: usize = 8_192;
 
 /// What a merge changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -130,8 +137,36 @@ pub fn merge(
         true => vec![false; delta.rows.len()],
         false => fresh::insert(conn, meta, catalog, policies, &tables, delta, &mut joined)?,
     };
+    let mut merged = joined;
+    let mut rest = delta.rows.iter().zip(fresh).filter(|(_, done)| !done).map(|(row, _)| row);
+    loop {
+        let part: Vec<&RowChange> = rest.by_ref().take(PART).collect();
+        if part.is_empty() {
+            break;
+        }
+        merged.add(join_part(conn, meta, catalog, policies, &tables, delta, &part)?);
+    }
+    for setting in &delta.settings {
+        merged.settings |= policy::store(conn, meta, setting)?;
+    }
+    meta.seen.join(&delta.upto);
+    meta.observe(delta.upto.latest());
+    Ok(merged)
+}
+
+/// Joins some rows of a delta and shows the result.
+fn join_part(
+    conn: &Connection,
+    meta: &mut Meta,
+    catalog: &Catalog,
+    policies: &Policies,
+    tables: &[Option<Matched>],
+    delta: &Delta,
+    part: &[&RowChange],
+) -> Result<Merged> {
+    let mut joined = Merged::default();
     let mut rows: Vec<(usize, Joined)> = Vec::new();
-    for (change, _) in delta.rows.iter().zip(&fresh).filter(|(_, done)| !**done) {
+    for change in part {
         let Some(matched) = &tables[change.table as usize] else { continue };
         let Place::Here(position) = matched.place else {
             let t = matched.table(catalog);
@@ -142,11 +177,11 @@ pub fn merge(
         rows.extend(news.map(|news| (position, news)));
     }
     joined.rows += rows.len() as u64;
-    let mut merged = show(conn, meta, |meta, judged| {
+    if rows.is_empty() {
+        return Ok(joined);
+    }
+    show(conn, meta, |meta, judged| {
         let mut merged = joined.clone();
-        if rows.is_empty() {
-            return Ok(merged);
-        }
         let mut cases = Cases::new(Lookup { conn, meta, catalog }, policies)?;
         let places: Vec<_> = rows.iter().map(|(_, row)| row.stored.loc.clone()).collect();
         for (table, Joined { stored, old, former }) in rows.drain(..) {
@@ -169,13 +204,7 @@ pub fn merge(
             rows.extend(news.map(|(case, place)| case.joined(place)));
         }
         applied.map(|()| merged)
-    })?;
-    for setting in &delta.settings {
-        merged.settings |= policy::store(conn, meta, setting)?;
-    }
-    meta.seen.join(&delta.upto);
-    meta.observe(delta.upto.latest());
-    Ok(merged)
+    })
 }
 
 /// Runs `attempt` trusting that no unique key is in the way, if no conflict is open; and again

@@ -12,7 +12,7 @@ use super::{Decision, Merged};
 use crate::Result;
 use crate::catalog::Tracked;
 use crate::schema::{Action, ForeignKey, Identity};
-use crate::state::{self, Body, Stored};
+use crate::state;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use synqlite_wire::{Cell, Rid, Value};
@@ -449,10 +449,8 @@ impl Show<'_, '_> {
                 self.view.rows.contains_key(&p)
             });
         }
-        let lookup = self.cases.lookup;
-        let t = &lookup.catalog.tables[parent];
-        let stored = state::of(lookup.conn, lookup.meta, t, rid).ok()??;
-        Some(stored.loc.is_some())
+        let other = self.cases.others.get(parent, rid).ok()??;
+        Some(other.stored.loc.is_some())
     }
 
     /// Whether the referenced row is dead, or was deleted with its own parent.
@@ -573,24 +571,22 @@ impl Show<'_, '_> {
 
     /// R-REF: shows the key that the referenced row shows; a hidden or dead one, what it kept.
     fn follow(&self, round: &Round, fk: &ForeignKey, rid: &Rid, row: &mut [Value]) -> Result<()> {
-        let lookup = self.cases.lookup;
-        let Some(parent) = lookup.catalog.position(&fk.parent) else { return Ok(()) };
-        let pt = &lookup.catalog.tables[parent];
-        let shown = match self.meant(parent, rid) {
-            Some(p) => match round.rows.get(&p).or_else(|| self.view.rows.get(&p)) {
-                Some(shown) => Some(shown.clone()),
-                None => Some(plain(&self.cases.list[p], pt, round.ids.get(&p))),
-            },
-            None => match state::of(lookup.conn, lookup.meta, pt, rid)? {
-                Some(Stored { loc: Some(loc), .. }) => pt.read(lookup.conn, &loc)?,
-                Some(hidden) => Some(kept(&hidden, pt)),
-                None => None,
-            },
-        };
-        if let Some(shown) = shown {
+        let Some(parent) = self.cases.catalog().position(&fk.parent) else { return Ok(()) };
+        let mut show = |shown: &[Value]| {
             for (&c, &p) in fk.columns.iter().zip(&fk.parent_columns) {
                 row[c] = shown[p].clone();
             }
+        };
+        if let Some(p) = self.meant(parent, rid) {
+            let pt = &self.cases.catalog().tables[parent];
+            match round.rows.get(&p).or_else(|| self.view.rows.get(&p)) {
+                Some(shown) => show(shown),
+                None => show(&plain(&self.cases.list[p], pt, round.ids.get(&p))),
+            }
+        } else if let Some(other) = self.cases.others.get(parent, rid)?
+            && let Some(shown) = self.cases.others.row(parent, &other)?
+        {
+            show(shown);
         }
         Ok(())
     }
@@ -678,17 +674,6 @@ pub(super) fn cell_shown<'c>(case: &'c Case, g: usize, fallback: &Fallback) -> &
         Some(previous) if fallback.contains(&g) => previous,
         _ => &case.cells[g],
     }
-}
-
-/// The values that a hidden or dead row keeps.
-fn kept(stored: &Stored, t: &Tracked) -> Vec<Value> {
-    let mut row = vec![Value::Null; t.table.columns.len()];
-    for (group, state) in t.table.groups.iter().zip(&stored.state.groups) {
-        if let Body::Kept(cell) = &state.body {
-            group.columns.iter().zip(&cell.values).for_each(|(&c, v)| row[c] = v.clone());
-        }
-    }
-    row
 }
 
 /// What a case shows before anything is derived, but for its number.

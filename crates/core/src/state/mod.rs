@@ -6,6 +6,7 @@
 //! rows that changed later, or that have no rowid, have an entry of their own, which overrides the
 //! segment.
 
+mod bulk;
 mod codec;
 mod keys;
 mod overlay;
@@ -13,6 +14,7 @@ mod segment;
 pub mod stash;
 mod waits;
 
+pub use bulk::Bulk;
 pub use overlay::{join_base, overlay};
 pub use segment::{COLUMNS as SEGMENT_COLUMNS, Name, Names, Runs, Segment, names_itself};
 pub use waits::{

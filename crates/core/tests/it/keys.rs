@@ -55,6 +55,57 @@ fn rows_that_were_only_inserted_have_no_entries() {
 }
 
 #[test]
+fn rows_that_arrive_with_the_rows_they_refer_to_have_no_entries() {
+    let world = World::new();
+    let schema = "CREATE TABLE p(id INTEGER PRIMARY KEY, v); CREATE TABLE t(k TEXT PRIMARY KEY, a, b); \
+                  CREATE TABLE c(id INTEGER PRIMARY KEY, p INT REFERENCES p, t TEXT REFERENCES t ON DELETE CASCADE)";
+    let (mut a, mut b) = pair(&world, schema);
+    a.run(ROWS);
+    a.run("INSERT INTO p SELECT a, 'a' FROM t; INSERT INTO c SELECT NULL, a, k FROM t; INSERT INTO c VALUES (NULL, NULL, 'k1')");
+    b.pull(&mut a);
+    assert_eq!(entries(&b), "0");
+    agree(&mut a, &mut b, &["p", "t", "c"]);
+    // A parent that was deleted, and two with one number.
+    b.run(
+        "INSERT INTO p VALUES (9, 'b'); DELETE FROM c WHERE t = 'k2'; DELETE FROM t WHERE k = 'k2'",
+    );
+    a.run("INSERT INTO p VALUES (9, 'a'); INSERT INTO c VALUES (20, 9, 'k1'), (21, 1, 'k2')");
+    agree(&mut a, &mut b, &["p", "t", "c"]);
+    for site in [&a, &b] {
+        assert_eq!(site.row("SELECT v FROM p JOIN c ON p.id = c.p WHERE c.id = 20"), "a");
+        assert_eq!(site.row("SELECT count(*) FROM c WHERE id = 21"), "0");
+        assert_eq!(site.replica.open_conflicts().unwrap(), 1);
+    }
+}
+
+#[test]
+fn rows_updated_together_are_stamped_each_from_its_own_state() {
+    let rows = "WITH RECURSIVE g(v) AS (SELECT 1 UNION ALL SELECT v + 1 FROM g WHERE v < 2000)";
+    for (schema, key, new) in
+        [(T, "'k' || v", "'n'"), ("CREATE TABLE t(k INTEGER PRIMARY KEY, a, b)", "v", "12")]
+    {
+        let world = World::new();
+        let (mut a, mut b) = pair(&world, schema);
+        a.run(&format!("{rows} INSERT INTO t SELECT {key}, v, 0 FROM g WHERE v % 5 > 0"));
+        settle(&mut a, &mut b);
+        b.run("UPDATE t SET b = 1 WHERE rowid % 3 = 0; DELETE FROM t WHERE rowid IN (7, 8)");
+        // Both columns, the other column, entries and segments by turns, and rows far apart.
+        a.run("UPDATE t SET a = -a WHERE rowid % 2 = 0");
+        settle(&mut a, &mut b);
+        a.run("UPDATE t SET b = 2, a = 1 WHERE rowid % 7 = 0 OR rowid % 7 = 1");
+        a.run("UPDATE t SET b = 3 WHERE rowid % 6 < 2; UPDATE t SET a = 2 WHERE rowid % 900 = 1");
+        b.run("UPDATE t SET a = 5 WHERE rowid % 6 = 1; UPDATE t SET b = b + 1 WHERE rowid IN (2, 1900)");
+        agree(&mut a, &mut b, &["t"]);
+        // A row took the place of another that moved.
+        a.run("UPDATE t SET k = k || '9999' WHERE rowid = 11; UPDATE t SET rowid = 90000 WHERE rowid = 12");
+        a.run(&format!("INSERT INTO t(rowid, k, a, b) VALUES (12, {new}, 0, 0)"));
+        agree(&mut a, &mut b, &["t"]);
+        a.run("UPDATE t SET a = a + 1");
+        agree(&mut a, &mut b, &["t"]);
+    }
+}
+
+#[test]
 fn a_row_leaves_its_segment_in_every_way() {
     for statements in [
         "UPDATE t SET a = 'n' WHERE k = 'k2'",

@@ -1,0 +1,163 @@
+//! States of many rows that were updated where they are, in ascending order of rowid.
+//!
+//! One by one each needs three look-ups and an encoding. Rows that are updated together mostly lie
+//! together and were in the same state before, so entries are read by ranges, segments are kept, and
+//! the bytes of a state are taken over from the row before.
+
+use super::codec::{Reader, Writer};
+use super::{RowState, Segment};
+use crate::Result;
+use crate::catalog::Tracked;
+use crate::meta::Meta;
+use rusqlite::{CachedStatement, Connection, params};
+use std::collections::HashMap;
+use synqlite_wire::{Hlc, Rid};
+
+/// So many rowids may be passed over, for each that is asked for, before each is looked up alone.
+const SPARSE: usize = 8;
+
+/// An entry, as stored.
+struct Entry {
+    id: i64,
+    state: Vec<u8>,
+    position: i64,
+}
+
+/// What a row's state was made of: nothing else decides on it.
+#[derive(PartialEq, Eq)]
+enum Before {
+    Entry(Vec<u8>, i64),
+    Segment(u32, Hlc, i64),
+}
+
+/// A segment, with the keys of its rows if it has any.
+struct Spanning(Segment, Option<Vec<Rid>>);
+
+/// Changes states of rows of one table.
+pub struct Bulk<'a> {
+    conn: &'a Connection,
+    t: &'a Tracked,
+    read: CachedStatement<'a>,
+    insert: CachedStatement<'a>,
+    update: CachedStatement<'a>,
+    entries: HashMap<i64, Entry>,
+    segment: Option<Spanning>,
+    /// What the last row was, and its new state and the number it asks for.
+    last: Option<(Before, Vec<u8>, Option<i64>)>,
+}
+
+impl<'a> Bulk<'a> {
+    /// For rows of a table that is addressed by rowid.
+    pub fn new(conn: &'a Connection, t: &'a Tracked) -> Result<Bulk<'a>> {
+        let read = "SELECT loc, id, state, position FROM synqlite_row \
+                    WHERE tbl = ?1 AND loc >= ?2 AND loc <= ?3";
+        // A row whose identity is somewhere else by now is not the one of the segment.
+        let insert = "INSERT OR IGNORE INTO synqlite_row(tbl, rid, loc, wants, position, state) \
+                      VALUES(?1, ?2, ?3, ?4, ?5, ?6)";
+        let update = "UPDATE synqlite_row SET state = ?2, position = ?3 WHERE id = ?1";
+        Ok(Bulk {
+            conn,
+            t,
+            read: conn.prepare_cached(read)?,
+            insert: conn.prepare_cached(insert)?,
+            update: conn.prepare_cached(update)?,
+            entries: HashMap::new(),
+            segment: None,
+            last: None,
+        })
+    }
+
+    /// Reads the entries of these rows, which are asked for next.
+    pub fn load(&mut self, rowids: &[i64]) -> Result<()> {
+        self.entries.clear();
+        let (Some(&first), Some(&last)) = (rowids.first(), rowids.last()) else { return Ok(()) };
+        let dense = last.abs_diff(first) / SPARSE as u64 <= rowids.len() as u64;
+        let ranges: Vec<(i64, i64)> = match dense {
+            true => vec![(first, last)],
+            false => rowids.iter().map(|&rowid| (rowid, rowid)).collect(),
+        };
+        for (first, last) in ranges {
+            let mut rows = self.read.query(params![self.t.no, first, last])?;
+            while let Some(row) = rows.next()? {
+                let entry = Entry { id: row.get(1)?, state: row.get(2)?, position: row.get(3)? };
+                self.entries.insert(row.get(0)?, entry);
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes the state of the row at `rowid` and marks it as changed at `position`. `same`: the
+    /// change is that of the row before. False if no state places a row there.
+    pub fn change(
+        &mut self,
+        meta: &mut Meta,
+        rowid: i64,
+        position: i64,
+        same: bool,
+        change: impl FnOnce(&mut RowState),
+    ) -> Result<bool> {
+        if !same {
+            self.last = None;
+        }
+        let entry = self.entries.remove(&rowid);
+        let (before, id) = match entry {
+            Some(Entry { id, state, position }) => (Before::Entry(state, position), Some(id)),
+            None => {
+                if !self.span(rowid)? {
+                    return Ok(false);
+                }
+                let Some(Spanning(segment, _)) = &self.segment else { return Ok(false) };
+                (Before::Segment(segment.site, segment.hlc, segment.position), None)
+            }
+        };
+        if self.last.as_ref().is_none_or(|(last, ..)| *last != before) {
+            let mut state = match (&before, &self.segment) {
+                (Before::Entry(bytes, at), _) => {
+                    Reader::new(meta, bytes).state(self.t, true, *at)?
+                }
+                (_, Some(Spanning(segment, _))) => segment.state(meta, self.t)?,
+                _ => return Ok(false),
+            };
+            change(&mut state);
+            let mut number = |site| meta.number(self.conn, site);
+            let bytes = Writer::new(&mut number).state(self.t, &state)?;
+            self.last = Some((before, bytes, state.kept_id(self.t)));
+        }
+        let (Some((_, state, wants)), segment) = (&self.last, &self.segment) else {
+            return Ok(false);
+        };
+        if let Some(id) = id {
+            self.update.execute(params![id, state, position])?;
+            return Ok(true);
+        }
+        let Some(Spanning(segment, keys)) = segment else { return Ok(false) };
+        let born;
+        let rid = match keys {
+            Some(keys) => match keys.get((rowid - segment.lo) as usize) {
+                Some(rid) => rid,
+                None => return Ok(false),
+            },
+            None => {
+                born = segment.rid_at(meta, rowid)?;
+                &born
+            }
+        };
+        let rid = Writer::new(&mut |site| meta.number(self.conn, site)).rid(rid)?;
+        let row = params![self.t.no, rid, rowid, wants, position, state];
+        Ok(self.insert.execute(row)? > 0)
+    }
+
+    /// Whether a segment spans a rowid; it is the current one then.
+    fn span(&mut self, rowid: i64) -> Result<bool> {
+        let spans = |s: &Spanning| s.0.lo <= rowid && rowid <= s.0.hi;
+        if !self.segment.as_ref().is_some_and(spans) {
+            let found = Segment::containing(self.conn, self.t, rowid)?;
+            let keyed = |segment: Segment| {
+                let keys = segment.keyed()?;
+                Ok::<_, crate::Error>(Spanning(segment, keys))
+            };
+            self.segment = found.map(keyed).transpose()?;
+        }
+        Ok(self.segment.is_some())
+    }
+}
