@@ -122,11 +122,6 @@ impl Builder {
         self.out.len() + self.block.size()
     }
 
-    /// Key of the newest entry.
-    pub(crate) fn last(&self) -> &[u8] {
-        self.block.last()
-    }
-
     fn finish_block(&mut self, next: Vec<u8>) {
         let compression = self.compression;
         let offset = self.out.len() as u64;
