@@ -72,8 +72,8 @@
 //! A **reader** clones one `Arc` (`version::State`: memtables and tables) and needs no lock after
 //! that; a snapshot is that value with a sequence. So compaction may drop every version but the
 //! newest: whoever reads older ones holds the tables they are in. The price is disk space as long
-//! as a snapshot lives. Blocks are verified when they are read and cached in slots of
-//! their tables, with a clock to evict them (`cache`). A cached block is laid out for reading: keys
+//! as a snapshot lives. Blocks are read one by one, or four at a time for those who go through them
+//! in order, verified, and cached in slots of their tables, with a clock to evict them (`cache`). A cached block is laid out for reading: keys
 //! whole, and a byte of each key's hash in front, so that a lookup touches little more than the one
 //! entry. A read that may keep nothing searches the restart points instead. Scans merge sources (`merge`), in either
 //! direction (`scan`).
