@@ -127,7 +127,8 @@ impl Inner {
         let bytes: u64 = (0..LEVELS).map(|level| version.bytes(level)).sum();
         let living = |t: &Table| t.meta.entries.saturating_sub(t.meta.deletions);
         let entries: u64 = version.tables().map(|(_, t)| living(t)).sum();
-        let least = self.options.memtable_size / 2048;
+        // At least one: without any an empty memtable would be replaced at every write.
+        let least = (self.options.memtable_size / 2048).max(1);
         let worth = bytes >= self.options.memtable_size as u64 / 8;
         let due = if worth { entries as f64 / 4.0 / shape.stale.max(0.01) } else { f64::INFINITY };
         self.deletions_due.store((due as usize).max(least), Ordering::Relaxed);

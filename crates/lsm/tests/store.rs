@@ -408,3 +408,16 @@ fn overwriting_and_deleting_leave_little_beside_what_lives() {
     }
     assert!(space() < 0.1, "{} is left of everything deleted", space());
 }
+
+#[test]
+fn a_tiny_memtable_is_not_replaced_before_it_holds_anything() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { memtable_size: 1 << 10, ..small() };
+    let db = Db::open(dir.path(), options).unwrap();
+    db.put("one", [1; 500]).unwrap();
+    db.flush().unwrap();
+    for i in 0..12u32 {
+        db.put(i.to_be_bytes(), "").unwrap();
+    }
+    assert_eq!(db.stats().flushes.count, 1);
+}
