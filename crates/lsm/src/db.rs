@@ -85,6 +85,7 @@ impl Db {
                 merging: None,
                 cuts: Vec::new(),
                 stale: 1.0,
+                large: false,
                 hands,
             }),
             state: RwLock::new(Arc::new(state)),

@@ -57,6 +57,8 @@ pub(crate) struct Shape {
     pub(crate) cuts: Vec<Vec<u8>>,
     /// Share of the changes merged last that took the place of an older entry.
     pub(crate) stale: f64,
+    /// Whether deletions are merged early; a small store leaves that to the idle time.
+    pub(crate) large: bool,
     /// Where the next compaction of each level goes on.
     pub(crate) hands: [Vec<u8>; manifest::LEVELS],
 }

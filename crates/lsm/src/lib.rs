@@ -60,9 +60,9 @@
 //! nothing on levels 0 and 1, as keys that arrive in order do, it lands on level 1 at once. **Compaction**
 //! (`pick`, `compact`) merges level 0 into level 1, range of keys by range: the one with the most
 //! changes, as soon as level 0 has made 27 % of level 1 obsolete. So a store takes less than 1.4 of
-//! its live data while its keys are overwritten, and a byte is rewritten less than twice. Deletions
-//! of a quarter of the store are flushed at once, those of half of a range merged. Deeper levels
-//! take over what outgrows the one above, by moving tables where nothing overlaps. Deletions stay
+//! its live data while its keys are overwritten, and a byte is rewritten less than twice. Unless
+//! the store is small, deletions of a quarter of it are flushed at once, those of half of a range
+//! merged. Deeper levels take over what outgrows the one above, by moving tables where nothing overlaps. Deletions stay
 //! until no deeper table can hold their key. When flushes or compactions lag, writers pause 1 to 6 ms
 //! every 32 KiB, then wait; [`Stats`] counts both.
 //!

@@ -9,7 +9,8 @@
 //!
 //! Flushes therefore cut their tables where ranges of level 1 begin. Changes that replace nothing
 //! leave nothing obsolete: how many do is known from the last merge, and where few do, level 0 may
-//! grow larger. Deletions count for what they make obsolete, not for their own size.
+//! grow larger. Deletions count for what they make obsolete, not for their own size;
+//! a store that is large beside a memtable does not let them wait.
 //!
 //! Small tables of level 0 are merged among themselves meanwhile. A deeper level that outgrows its
 //! size hands one table after the other to the next.
@@ -37,6 +38,9 @@ const IDLE_RATIO: f64 = 0.05;
 const MANY: usize = 18;
 /// Tables of level 1 that make a range, and how many ranges there are at most.
 const RANGE: (u64, u64) = (4, 16);
+/// Memtables' worth of sorted levels from which on a store gives back the room of deleted entries
+/// without waiting for the idle time, until it is all but empty.
+const LARGE: u64 = 4;
 /// How much larger each level may be than the one above.
 const GROWTH: u64 = 10;
 
@@ -119,18 +123,22 @@ impl Inner {
     }
 
     /// Notes how far compactions lag behind, and how many deletions are worth one.
-    pub(crate) fn weigh(&self, shape: &Shape, version: &Version) {
+    pub(crate) fn weigh(&self, shape: &mut Shape, version: &Version) {
+        let memtable = self.options.memtable_size as u64;
+        let bytes: u64 = (0..LEVELS).map(|level| version.bytes(level)).sum();
+        shape.large |= bytes - version.bytes(0) >= LARGE * memtable;
+        shape.large &= bytes >= memtable / 8;
         let whole = Weight::of(&version.levels[0], &version.levels[1]);
-        let due = version.runs[0].len() >= self.options.tables_per_compaction + 2 || whole.dead();
+        let due = version.runs[0].len() >= self.options.tables_per_compaction + 2
+            || shape.large && whole.dead();
         let excess = if due { (whole.stale(shape.stale) - STALE) / SLACK } else { 0.0 };
         self.behind.store(excess.clamp(0.0, SLOWEST) as u32, Ordering::Relaxed);
-        let bytes: u64 = (0..LEVELS).map(|level| version.bytes(level)).sum();
         let living = |t: &Table| t.meta.entries.saturating_sub(t.meta.deletions);
         let entries: u64 = version.tables().map(|(_, t)| living(t)).sum();
         // At least one: without any an empty memtable would be replaced at every write.
         let least = (self.options.memtable_size / 2048).max(1);
-        let worth = bytes >= self.options.memtable_size as u64 / 8;
-        let due = if worth { entries as f64 / 4.0 / shape.stale.max(0.01) } else { f64::INFINITY };
+        let due =
+            if shape.large { entries as f64 / 4.0 / shape.stale.max(0.01) } else { f64::INFINITY };
         self.deletions_due.store((due as usize).max(least), Ordering::Relaxed);
     }
 
@@ -142,7 +150,7 @@ impl Inner {
         let heavy = whole.share() >= RATIO || whole.stale(shape.stale) >= STALE;
         let ripe = |(job, weight): &(Job, Weight)| {
             let tables = job.upper.len();
-            heavy && (tables >= due || weight.dead())
+            heavy && (tables >= due || shape.large && weight.dead())
                 || tables >= due.max(MANY)
                 || idle && weight.share() >= IDLE_RATIO
         };
