@@ -5,6 +5,7 @@
 //!
 //! Bytes: see `docs/formats/lsm.md`, "Data block".
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -104,16 +105,16 @@ fn read<'a>(r: &mut Reader<'a>, base: u64) -> Option<Stored<'a>> {
 }
 
 /// A block as the file has it: what a read that keeps nothing searches.
-pub(crate) struct Raw {
-    bytes: Vec<u8>,
+pub(crate) struct Raw<'a> {
+    bytes: Cow<'a, [u8]>,
     /// Where the entries end and the restart offsets begin.
     end: usize,
     base: u64,
 }
 
-impl Raw {
+impl<'a> Raw<'a> {
     /// Wraps the bytes of a block whose table starts at sequence `base`.
-    pub(crate) fn new(bytes: Vec<u8>, base: u64) -> Result<Raw, Malformed> {
+    pub(crate) fn new(bytes: Cow<'a, [u8]>, base: u64) -> Result<Raw<'a>, Malformed> {
         let (_, count) = bytes.split_last_chunk().ok_or(Malformed)?;
         let tail = (u32::from_le_bytes(*count) as usize)
             .checked_add(1)
@@ -207,7 +208,7 @@ fn tag(hash: u64) -> u8 {
     (hash >> 56) as u8
 }
 
-impl Raw {
+impl Raw<'_> {
     /// Lays out the entries.
     pub(crate) fn expand(&self) -> Result<Block, Malformed> {
         let mut out = Vec::with_capacity(self.end * 3 / 2 + 64);
@@ -332,12 +333,12 @@ mod tests {
 
     type Model = BTreeMap<(Vec<u8>, u64), Option<Vec<u8>>>;
 
-    fn build(model: &Model) -> Raw {
+    fn build(model: &Model) -> Raw<'static> {
         let mut b = Builder::default();
         for ((key, inverse), value) in model {
             b.add(Entry { key, seq: u64::MAX - inverse, value: value.as_deref() }, 5);
         }
-        Raw::new(b.finish().to_vec(), 5).unwrap()
+        Raw::new(b.finish().to_vec().into(), 5).unwrap()
     }
 
     proptest! {
@@ -362,7 +363,7 @@ mod tests {
 
         #[test]
         fn arbitrary_bytes_never_panic(bytes: Vec<u8>, key: Vec<u8>) {
-            if let Ok(block) = Raw::new(bytes, 1) {
+            if let Ok(block) = Raw::new(bytes.into(), 1) {
                 let _ = block.get(&key, 9);
                 let _ = block.expand();
             }

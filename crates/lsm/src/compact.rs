@@ -1,13 +1,11 @@
 //! Flushes and compactions: memtables become tables, tables move down the levels.
 //!
-//! Level 0 is merged into level 1 when it holds enough tables *and* enough changes for the size of
-//! level 1 (lazy: each byte is rewritten about 1 / [`RATIO`] times); small tables of level 0 are
-//! merged among themselves meanwhile. A deeper level that outgrows its size hands one table after
-//! the other to the next. A table that overlaps nothing there is moved without being rewritten.
+//! What is merged next is the matter of `pick`. A table that overlaps nothing on the next level is
+//! moved without being rewritten.
 //!
 //! A merge goes on part by part, each of a few tables of the lower level: what a part replaces is gone
-//! before the next one needs room. The upper tables stay until the end; until then they say the same
-//! as the new ones below them.
+//! before the next one needs room, so nobody here holds a version or a table longer than needed. The
+//! upper tables stay until the end; until then they say the same as the new ones below them.
 //!
 //! Of each key only the newest version survives: readers keep the tables they read from, so no
 //! older version has a reader. A deletion survives until no deeper table can hold its key; what is
@@ -24,52 +22,46 @@ use crate::manifest::{Edit, LEVELS};
 use crate::memtable::{Entry, Memtable};
 use crate::merge::{Merge, RunSource, Source};
 use crate::table::{Builder, Table};
-use crate::version::Version;
+use crate::version::{self, Version};
 
-/// Share of level 1 that level 0 reaches before they are merged.
-const RATIO: f64 = 0.6;
-/// The same when nobody has written for a while.
-const IDLE_RATIO: f64 = 0.05;
-/// Tables of level 0 that are merged however large level 1 is: fewer than slow writers down.
-const MANY: usize = 18;
 /// Tables of the lower level that are merged at a time.
-const PART: usize = 4;
-/// How much larger each level may be than the one above.
-const GROWTH: u64 = 10;
-
+const PART: usize = 2;
 /// Tables to be merged.
-struct Job {
-    /// Newest first for any key; on level 0 each a run of its own.
-    upper: Vec<Arc<Table>>,
+pub(crate) struct Job {
+    /// Newest first for any key.
+    pub(crate) upper: Vec<Arc<Table>>,
     from: usize,
     /// Tables of the target level that overlap.
-    lower: Vec<Arc<Table>>,
+    pub(crate) lower: Vec<Arc<Table>>,
     to: usize,
 }
 
 impl Job {
-    fn new(version: &Version, from: usize, upper: Vec<Arc<Table>>, to: usize) -> Option<Job> {
-        let first = upper.iter().map(|t| &t.meta.first).min()?;
-        let last = upper.iter().map(|t| &t.meta.last).max()?;
-        let lower = if from == to { Vec::new() } else { version.overlapping(to, first, last) };
+    /// A merge of tables into a level; `None` without tables.
+    pub(crate) fn new(
+        version: &Version,
+        from: usize,
+        upper: Vec<Arc<Table>>,
+        to: usize,
+    ) -> Option<Job> {
+        if upper.is_empty() {
+            return None;
+        }
+        let (first, last) = span(upper.iter());
+        let lower = if from == to { Vec::new() } else { version.overlapping(to, &first, &last) };
         Some(Job { from, lower, to, upper })
     }
 
-    fn range(&self) -> (Vec<u8>, Vec<u8>) {
-        let tables = || self.upper.iter().chain(&self.lower);
-        let first = tables().map(|t| &t.meta.first).min().cloned().unwrap_or_default();
-        (first, tables().map(|t| &t.meta.last).max().cloned().unwrap_or_default())
-    }
-
-    /// The parts in the order of their keys; at least one.
-    fn parts(&self) -> Vec<Part<'_>> {
-        let start = |i: usize| self.lower.get(i).map(|t| t.meta.first.as_slice());
+    /// The parts in the order of their keys, at least one; each takes its lower tables along.
+    fn parts(&mut self) -> Vec<Part> {
+        let lower = std::mem::take(&mut self.lower);
+        let start = |i: usize| lower.get(i).map(|t| t.meta.first.clone());
         let part = |i: usize| Part {
             from: start(i).filter(|_| i > 0),
             before: start(i + PART),
-            lower: &self.lower[i..self.lower.len().min(i + PART)],
+            lower: lower[i..lower.len().min(i + PART)].to_vec(),
         };
-        (0..self.lower.len().max(1)).step_by(PART).map(part).collect()
+        (0..lower.len().max(1)).step_by(PART).map(part).collect()
     }
 
     /// Whether the tables can change level as they are.
@@ -83,10 +75,10 @@ impl Job {
 }
 
 /// The keys of a job from one on and before another, and the lower tables that hold them.
-struct Part<'a> {
-    from: Option<&'a [u8]>,
-    before: Option<&'a [u8]>,
-    lower: &'a [Arc<Table>],
+struct Part {
+    from: Option<Vec<u8>>,
+    before: Option<Vec<u8>>,
+    lower: Vec<Arc<Table>>,
 }
 
 /// Writes tables one after the other, each up to the table size.
@@ -94,13 +86,19 @@ struct Output<'a> {
     db: &'a Inner,
     base: u64,
     limit: usize,
+    /// Keys at which a table ends however small it is, the next one last.
+    cuts: Vec<Vec<u8>>,
     builder: Option<Builder>,
     done: Vec<Arc<Table>>,
 }
 
 impl Output<'_> {
     fn add(&mut self, entry: Entry<'_>) -> Result<()> {
-        if self.builder.as_ref().is_some_and(|b| b.size() >= self.limit && b.last() != entry.key) {
+        let mut full = self.builder.as_ref().is_some_and(|b| b.size() >= self.limit);
+        while self.cuts.pop_if(|cut| cut.as_slice() <= entry.key).is_some() {
+            full = true;
+        }
+        if full {
             self.finish()?;
         }
         let start = || Builder::new(self.db.new_file(), self.base, &self.db.options);
@@ -132,13 +130,23 @@ impl Output<'_> {
     }
 }
 
-fn bytes(tables: &[Arc<Table>]) -> u64 {
+/// First and last key of some tables.
+fn span<'a>(tables: impl Iterator<Item = &'a Arc<Table>> + Clone) -> (Vec<u8>, Vec<u8>) {
+    let first = tables.clone().map(|t| &t.meta.first).min().cloned().unwrap_or_default();
+    (first, tables.map(|t| &t.meta.last).max().cloned().unwrap_or_default())
+}
+
+pub(crate) fn bytes(tables: &[Arc<Table>]) -> u64 {
     tables.iter().map(|t| t.meta.size).sum()
+}
+
+pub(crate) fn entries(tables: &[Arc<Table>]) -> u64 {
+    tables.iter().map(|t| t.meta.entries).sum()
 }
 
 impl Inner {
     fn output(&self, base: u64, limit: usize) -> Output<'_> {
-        Output { db: self, base, limit, builder: None, done: Vec::new() }
+        Output { db: self, base, limit, cuts: Vec::new(), builder: None, done: Vec::new() }
     }
 
     /// Writes a memtable as tables: on level 1 if it overlaps nothing there or above, as keys that
@@ -152,9 +160,14 @@ impl Inner {
             base = base.min(e.seq);
             Ok::<_, Error>(())
         })?;
-        let sorted = self.fits_level1(&lock(&self.shape), &first, &last);
+        let mut shape = lock(&self.shape);
+        let sorted = self.fits_level1(&shape, &first, &last);
         let mut output =
             self.output(base, if sorted { self.options.table_size } else { usize::MAX });
+        if !sorted {
+            output.cuts = self.cuts(&mut shape, &self.state().version);
+        }
+        drop(shape);
         let mut key: Option<Vec<u8>> = None;
         memtable.visit(|entry| {
             if key.as_deref() == Some(entry.key) {
@@ -192,57 +205,13 @@ impl Inner {
         clear(0) && clear(1) && !merging
     }
 
-    /// What level 0 needs next.
-    fn pick_level0(&self, version: &Version, idle: bool) -> Option<Job> {
-        let all = &version.levels[0];
-        let due = self.options.tables_per_compaction;
-        let share = |a: u64, b: u64| a as f64 / (b.max(1)) as f64;
-        let heavy = share(version.bytes(0), version.bytes(1))
-            .max(share(version.entries(0), version.entries(1)));
-        let ripe = all.len() >= due && heavy >= RATIO || all.len() >= due.max(MANY);
-        if ripe || idle && !all.is_empty() && heavy >= IDLE_RATIO {
-            return Job::new(version, 0, all.to_vec(), 1);
-        }
-        if all.len() < due {
-            return None;
-        }
-        // The newest tables, as long as each is small and not much larger than those after it.
-        let mut sum = 0;
-        let small = all.iter().take_while(|t| {
-            let fits = t.meta.size <= self.options.memtable_size as u64 / 2
-                && (sum == 0 || t.meta.size <= 2 * sum);
-            sum += t.meta.size;
-            fits
-        });
-        let chosen: Vec<_> = small.cloned().collect();
-        if chosen.len() < due { None } else { Job::new(version, 0, chosen, 0) }
-    }
-
-    fn pick(&self, shape: &mut Shape, version: &Version, idle: bool) -> Option<Job> {
-        if let Some(job) = self.pick_level0(version, idle) {
-            return Some(job);
-        }
-        let mut limit = self.options.level_size;
-        for level in 1..LEVELS - 1 {
-            if version.bytes(level) > limit {
-                let run = &version.levels[level];
-                let hand = &shape.hands[level];
-                let next = run.iter().find(|t| t.meta.first > *hand).or(run.first())?;
-                shape.hands[level] = next.meta.first.clone();
-                return Job::new(version, level, vec![next.clone()], level + 1);
-            }
-            limit = limit.saturating_mul(GROWTH);
-        }
-        None
-    }
-
     /// Does one compaction if one is due; `false` if none is.
     pub(crate) fn compact_once(&self, idle: bool) -> Result<bool> {
         let _one = lock(&self.compacting);
-        let version = self.state().version.clone();
-        let job = self.pick(&mut lock(&self.shape), &version, idle);
+        // The version is given back before the job runs: it would keep the files that leave.
+        let job = self.pick(&mut lock(&self.shape), &self.state().version, idle);
         match job {
-            Some(job) => self.run(&job).map(|()| true),
+            Some(job) => self.run(job).map(|()| true),
             None => Ok(false),
         }
     }
@@ -266,6 +235,7 @@ impl Inner {
         let version = self.state().version.clone();
         let deepest =
             (0..LEVELS).rev().find(|l| version.levels[*l].iter().any(inside)).unwrap_or(0);
+        drop(version);
         for level in 0..deepest.max(1) {
             let version = self.state().version.clone();
             let run = &version.levels[level];
@@ -277,14 +247,16 @@ impl Inner {
             } else {
                 Vec::new()
             };
-            if let Some(job) = Job::new(&version, level, upper, level + 1) {
-                self.run(&job)?;
+            let job = Job::new(&version, level, upper, level + 1);
+            drop(version);
+            if let Some(job) = job {
+                self.run(job)?;
             }
         }
         Ok(())
     }
 
-    fn run(&self, job: &Job) -> Result<()> {
+    fn run(&self, mut job: Job) -> Result<()> {
         let start = Instant::now();
         if job.movable() {
             let mut shape = lock(&self.shape);
@@ -295,47 +267,47 @@ impl Inner {
             return Ok(());
         }
         if job.to == 1 {
-            lock(&self.shape).merging = Some(job.range());
+            lock(&self.shape).merging = Some(span(job.upper.iter().chain(&job.lower)));
         }
-        let done = job.parts().iter().try_for_each(|part| self.run_part(job, part));
-        lock(&self.shape).merging = None;
-        done?;
+        let before = entries(&job.upper) + entries(&job.lower);
+        let mut parts = job.parts().into_iter();
+        let done = parts.try_fold(0, |sum, part| Ok(sum + self.run_part(&job, part)?));
+        let mut shape = lock(&self.shape);
+        shape.merging = None;
+        let replaced = before.saturating_sub(done?);
+        if job.from == 0 && job.to == 1 {
+            shape.stale = (replaced as f64 / entries(&job.upper).max(1) as f64).min(1.0);
+        }
+        drop(shape);
         job.upper.iter().for_each(|t| t.retire());
         self.counters.compactions.since(start);
         Ok(())
     }
 
-    fn run_part(&self, job: &Job, part: &Part<'_>) -> Result<()> {
-        let (tables, forgotten) = self.merge(job, part)?;
+    /// Returns how many entries the new tables have.
+    fn run_part(&self, job: &Job, part: Part) -> Result<u64> {
+        let (tables, forgotten) = self.merge(job, &part)?;
         self.counters.compacted_bytes.fetch_add(bytes(&tables), Ordering::Relaxed);
         let leaving = if part.before.is_none() { &job.upper[..] } else { &[] };
         let mut shape = lock(&self.shape);
-        let edit = Edit { forgotten, ..leave(&shape, leaving.iter().chain(part.lower)) };
+        let edit = Edit { forgotten, ..leave(&shape, leaving.iter().chain(&part.lower)) };
         tables.iter().for_each(|t| t.keep());
         self.install(&mut shape, edit, tables.iter().map(|t| (job.to, t.clone())).collect(), None)?;
         part.lower.iter().for_each(|t| t.retire());
-        Ok(())
+        Ok(entries(&tables))
     }
 
     /// The merged tables, and the newest deletion that was dropped.
-    fn merge(&self, job: &Job, part: &Part<'_>) -> Result<(Vec<Arc<Table>>, u64)> {
-        let from = part.from.map(|key| (key, u64::MAX));
-        let run = |tables: Vec<Arc<Table>>| -> Result<Source> {
-            Ok(Source::Run(Box::new(RunSource::new(tables.into(), from, false, false, 0)?)))
-        };
+    fn merge(&self, job: &Job, part: &Part) -> Result<(Vec<Arc<Table>>, u64)> {
+        let from = part.from.as_deref().map(|key| (key, u64::MAX));
+        let tables = job.upper.iter().chain(&part.lower);
+        let base = tables.clone().map(|t| t.meta.base).min().unwrap_or(0);
+        let (first, last) = span(tables);
         let mut sources = Vec::new();
-        let base = job.upper.iter().chain(part.lower).map(|t| t.meta.base).min().unwrap_or(0);
-        if job.from == 0 {
-            for table in &job.upper {
-                sources.push(run(vec![table.clone()])?);
-            }
-        } else {
-            sources.push(run(job.upper.clone())?);
+        for run in version::runs(job.upper.iter()).iter().chain(&version::runs(part.lower.iter())) {
+            let tables = run.tables.clone();
+            sources.push(Source::Run(Box::new(RunSource::new(tables, from, false, false, 0)?)));
         }
-        if !part.lower.is_empty() {
-            sources.push(run(part.lower.to_vec())?);
-        }
-        let (first, last) = job.range();
         let version = self.state().version.clone();
         let mut deeper: Vec<Arc<Table>> =
             (job.to + 1..LEVELS).flat_map(|l| version.overlapping(l, &first, &last)).collect();
@@ -348,13 +320,14 @@ impl Inner {
                     .cloned(),
             );
         }
+        drop(version);
         let mut merge = Merge::new(sources, false);
         let mut output =
             self.output(base, if job.to == 0 { usize::MAX } else { self.options.table_size });
         let mut key: Option<Vec<u8>> = None;
         let mut forgotten = 0;
         while let Some(entry) = merge.entry() {
-            if part.before.is_some_and(|end| entry.key >= end) {
+            if part.before.as_deref().is_some_and(|end| entry.key >= end) {
                 break;
             }
             if key.as_deref() != Some(entry.key) {
@@ -408,15 +381,15 @@ mod tests {
         };
         for n in 0..10 {
             let lower: Vec<_> = (0..n).map(|i| table(10 * i, 10 * i + 5)).collect();
-            let job = Job { upper: vec![table(0, 255)], from: 0, lower, to: 1 };
+            let mut job = Job { upper: vec![table(0, 255)], from: 0, lower, to: 1 };
             let parts = job.parts();
             assert_eq!(parts.len(), usize::from(n).div_ceil(PART).max(1));
-            assert_eq!((parts[0].from, parts[parts.len() - 1].before), (None, None));
+            assert!(parts[0].from.is_none() && parts[parts.len() - 1].before.is_none());
             for pair in parts.windows(2) {
                 assert!(pair[0].before.is_some() && pair[0].before == pair[1].from);
                 let (ends, starts) = (pair[0].lower.last(), pair[1].lower.first());
-                assert!(ends.is_some_and(|t| Some(t.meta.last.as_slice()) < pair[0].before));
-                assert_eq!(starts.map(|t| t.meta.first.as_slice()), pair[1].from);
+                assert!(ends.is_some_and(|t| Some(&t.meta.last) < pair[0].before.as_ref()));
+                assert_eq!(starts.map(|t| &t.meta.first), pair[1].from.as_ref());
             }
             assert_eq!(parts.iter().map(|p| p.lower.len()).sum::<usize>(), usize::from(n));
         }

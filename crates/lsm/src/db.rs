@@ -2,7 +2,7 @@
 
 use std::ops::RangeBounds;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, RwLock};
 use std::thread::JoinHandle;
 
@@ -83,6 +83,9 @@ impl Db {
                 open,
                 forgotten,
                 merging: None,
+                cuts: Vec::new(),
+                stale: 1.0,
+                large: false,
                 hands,
             }),
             state: RwLock::new(Arc::new(state)),
@@ -101,6 +104,8 @@ impl Db {
             halted: AtomicBool::new(false),
             why: Mutex::default(),
             lagging: AtomicBool::new(false),
+            behind: AtomicU32::new(0),
+            deletions_due: AtomicUsize::new(usize::MAX),
             dir,
             disk,
             cache,

@@ -5,7 +5,7 @@
 //! writes its tables without any of them and takes `shape` to install the result.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -24,10 +24,11 @@ use crate::version::{State, Version};
 
 /// Sealed memtables at which writers slow down, and at which they wait.
 const SEALED: (usize, usize) = (2, 5);
-/// Level-0 tables at which writers slow down, and at which they wait.
+/// Runs of level 0 at which writers slow down, and at which they wait.
 const LEVEL0: (usize, usize) = (24, 48);
-/// A slowed writer pauses this long after this many bytes.
-const PAUSE: (Duration, usize) = (Duration::from_millis(1), 64 << 10);
+/// A slowed writer pauses this long after this many bytes, of which each change counts some more.
+const PAUSE: (Duration, usize) = (Duration::from_millis(1), 32 << 10);
+const CHANGE: usize = 64;
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -52,6 +53,12 @@ pub(crate) struct Shape {
     pub(crate) forgotten: u64,
     /// Keys that a running merge of level 0 may place on level 1.
     pub(crate) merging: Option<(Vec<u8>, Vec<u8>)>,
+    /// Keys at which flushes cut their tables, so that level 0 can be merged range by range.
+    pub(crate) cuts: Vec<Vec<u8>>,
+    /// Share of the changes merged last that took the place of an older entry.
+    pub(crate) stale: f64,
+    /// Whether deletions are merged early; a small store leaves that to the idle time.
+    pub(crate) large: bool,
     /// Where the next compaction of each level goes on.
     pub(crate) hands: [Vec<u8>; manifest::LEVELS],
 }
@@ -90,6 +97,11 @@ pub(crate) struct Inner {
     pub(crate) halted: AtomicBool,
     pub(crate) why: Mutex<String>,
     pub(crate) lagging: AtomicBool,
+    /// Compactions do not give back space as fast as writers make it obsolete: a slowed writer
+    /// pauses this many times as long, if not 0.
+    pub(crate) behind: AtomicU32,
+    /// Deletions in memory that are worth a flush, because they make a quarter of the tables obsolete.
+    pub(crate) deletions_due: AtomicUsize,
 }
 
 impl Inner {
@@ -150,12 +162,13 @@ impl Inner {
     ) -> Result<u64> {
         let mut commit = lock(&self.commit);
         self.usable()?;
-        if commit.active.size() >= self.options.memtable_size {
+        let full = commit.active.size() >= self.options.memtable_size;
+        if full || commit.active.deletions() >= self.deletions_due.load(Ordering::Relaxed) {
             self.make_room()?;
             self.rotate(&mut commit)?;
         }
         if self.lagging.load(Ordering::Relaxed) {
-            self.pace(&mut commit, size);
+            self.pace(&mut commit, size + count as usize * CHANGE);
         }
         if commit.log.is_none() {
             self.begin(&mut commit)?;
@@ -260,12 +273,13 @@ impl Inner {
 
     pub(crate) fn lag(&self) -> (usize, usize) {
         let state = self.state();
-        (state.sealed.len(), state.version.levels[0].len())
+        (state.sealed.len(), state.version.runs[0].len())
     }
 
     pub(crate) fn update_lag(&self) {
         let (sealed, level0) = self.lag();
-        self.lagging.store(sealed >= SEALED.0 || level0 >= LEVEL0.0, Ordering::Relaxed);
+        let behind = self.behind.load(Ordering::Relaxed) > 0;
+        self.lagging.store(behind || sealed >= SEALED.0 || level0 >= LEVEL0.0, Ordering::Relaxed);
     }
 
     /// Waits while too much is unflushed or uncompacted.
@@ -301,7 +315,7 @@ impl Inner {
         if commit.unpaused >= PAUSE.1 && self.options.background {
             let start = Instant::now();
             commit.unpaused = 0;
-            std::thread::sleep(PAUSE.0);
+            std::thread::sleep(PAUSE.0 * self.behind.load(Ordering::Relaxed).max(1));
             self.counters.slowdowns.since(start);
         }
     }
@@ -360,8 +374,9 @@ impl Inner {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let mut sealed = state.sealed.clone();
         sealed.retain(|m| flushed.is_none_or(|log| m.log > log));
-        *state = Arc::new(State { active: state.active.clone(), sealed, version });
+        *state = Arc::new(State { active: state.active.clone(), sealed, version: version.clone() });
         drop(state);
+        self.weigh(shape, &version);
         self.update_lag();
         let _signals = lock(&self.signals);
         self.room.notify_all();
@@ -397,11 +412,11 @@ impl Inner {
     pub(crate) fn flush_sealed(&self) -> Result<()> {
         let _one = lock(&self.flushing);
         loop {
-            let state = self.state();
-            let Some(oldest) = state.sealed.last() else { return Ok(()) };
+            // Not the whole state: it would keep the files of tables that leave meanwhile.
+            let Some(oldest) = self.state().sealed.last().cloned() else { return Ok(()) };
             let start = Instant::now();
             let before = lock(&self.shape).log;
-            self.flush_one(oldest)?;
+            self.flush_one(&oldest)?;
             self.counters.flushes.since(start);
             lock(&self.logs).retain(|l| l.number > oldest.log);
             self.remove_logs(before, oldest.log);

@@ -58,12 +58,13 @@
 //!
 //! Tables live on levels. A flushed memtable lands on level 0, whose tables overlap; if it overlaps
 //! nothing on levels 0 and 1, as keys that arrive in order do, it lands on level 1 at once. **Compaction**
-//! (`compact`) merges level 0 into level 1 when it holds at least `tables_per_compaction` tables
-//! and 60 % as much as level 1 does, so a byte is rewritten less than twice. It goes on part by part
-//! and gives back the room of each part before the next. Deeper levels
-//! take over what outgrows the one above, by moving tables where nothing overlaps. Deletions stay
-//! until no deeper table can hold their key. When flushes or compactions lag, writers pause 1 ms
-//! every 64 KiB, then wait; [`Stats`] counts both.
+//! (`pick`, `compact`) merges level 0 into level 1, range of keys by range: the one with the most
+//! changes, as soon as level 0 has made 27 % of level 1 obsolete. So a store takes less than 1.4 of
+//! its live data while its keys are overwritten, and a byte is rewritten less than twice. Unless
+//! the store is small, deletions of a quarter of it are flushed at once, those of half of a range
+//! merged. Deeper levels take over what outgrows the one above, by moving tables where nothing overlaps. Deletions stay
+//! until no deeper table can hold their key. When flushes or compactions lag, writers pause 1 to 6 ms
+//! every 32 KiB, then wait; [`Stats`] counts both.
 //!
 //! The **manifest** (`manifest`) logs which tables there are. An edit is forced before anybody
 //! relies on it and before anything it replaces is removed.
@@ -71,8 +72,8 @@
 //! A **reader** clones one `Arc` (`version::State`: memtables and tables) and needs no lock after
 //! that; a snapshot is that value with a sequence. So compaction may drop every version but the
 //! newest: whoever reads older ones holds the tables they are in. The price is disk space as long
-//! as a snapshot lives. Blocks are verified when they are read and cached in slots of
-//! their tables, with a clock to evict them (`cache`). A cached block is laid out for reading: keys
+//! as a snapshot lives. Blocks are read one by one, or four at a time for those who go through them
+//! in order, verified, and cached in slots of their tables, with a clock to evict them (`cache`). A cached block is laid out for reading: keys
 //! whole, and a byte of each key's hash in front, so that a lookup touches little more than the one
 //! entry. A read that may keep nothing searches the restart points instead. Scans merge sources (`merge`), in either
 //! direction (`scan`).
@@ -122,6 +123,7 @@ mod manifest;
 mod memtable;
 mod merge;
 mod options;
+mod pick;
 mod recover;
 mod scan;
 mod stats;

@@ -277,6 +277,7 @@ fn new_leaf(slots: &[Slot]) -> Vec<Slot> {
 pub(crate) struct Memtable {
     pub(crate) log: u64,
     size: AtomicUsize,
+    deletions: AtomicUsize,
     tree: RwLock<Tree>,
 }
 
@@ -284,7 +285,12 @@ impl Memtable {
     pub(crate) fn new(log: u64, capacity: usize) -> Memtable {
         let arena = Vec::with_capacity(capacity);
         let tree = Tree { arena, newest: Some(Newest::new(capacity)), ..Tree::default() };
-        Memtable { log, size: AtomicUsize::new(0), tree: RwLock::new(tree) }
+        Memtable {
+            log,
+            size: AtomicUsize::new(0),
+            deletions: AtomicUsize::new(0),
+            tree: RwLock::new(tree),
+        }
     }
 
     /// A memtable of changes that are all known, each with its sequence: sorted once instead of
@@ -299,17 +305,22 @@ impl Memtable {
         fill(&mut |seq, op| slots.push(tree.store(seq, op)))?;
         let size = tree.arena.len() + slots.len() * OVERHEAD;
         tree.build(slots);
-        Ok(Memtable { log, size: AtomicUsize::new(size), tree: RwLock::new(tree) })
+        let deletions = AtomicUsize::new(0);
+        Ok(Memtable { log, size: AtomicUsize::new(size), deletions, tree: RwLock::new(tree) })
     }
 
     /// Adds changes with consecutive sequences from `seq`, visible together.
     pub(crate) fn insert<'a>(&self, seq: u64, ops: impl Iterator<Item = Op<'a>>) {
         let mut tree = self.tree.write().unwrap_or_else(PoisonError::into_inner);
         let before = tree.arena.len();
-        let mut n = 0;
+        let (mut n, mut deletions) = (0, 0);
         for op in ops {
             tree.insert(seq + n, op);
             n += 1;
+            deletions += usize::from(op.value.is_none());
+        }
+        if deletions > 0 {
+            self.deletions.fetch_add(deletions, Relaxed);
         }
         self.size.fetch_add(tree.arena.len() - before + n as usize * OVERHEAD, Relaxed);
     }
@@ -317,6 +328,11 @@ impl Memtable {
     /// Bytes taken, roughly.
     pub(crate) fn size(&self) -> usize {
         self.size.load(Relaxed)
+    }
+
+    /// Deletions since it was made; those that it was loaded with do not count.
+    pub(crate) fn deletions(&self) -> usize {
+        self.deletions.load(Relaxed)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -7,8 +7,10 @@
 //!
 //! Bytes: see `docs/formats/lsm.md`, "Table".
 
+use std::borrow::Cow;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use crate::block::{self, Block, Raw};
@@ -23,8 +25,8 @@ use crate::options::{Compression, Options};
 const MAGIC: &[u8; 8] = b"SYNQLTAB";
 const VERSION: u32 = 1;
 const FOOTER: usize = 80;
-/// Compression kind and checksum after each part.
-const TRAILER: usize = 5;
+/// Blocks that are fetched at a time for those who read in order.
+const AHEAD: usize = 4;
 
 /// What the manifest knows about a table.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -122,11 +124,6 @@ impl Builder {
         self.out.len() + self.block.size()
     }
 
-    /// Key of the newest entry.
-    pub(crate) fn last(&self) -> &[u8] {
-        self.block.last()
-    }
-
     fn finish_block(&mut self, next: Vec<u8>) {
         let compression = self.compression;
         let offset = self.out.len() as u64;
@@ -208,21 +205,17 @@ fn put_part(out: &mut Vec<u8>, number: u64, plain: &[u8], compression: Compressi
 fn take_part(
     number: u64,
     offset: u64,
-    mut bytes: Vec<u8>,
-) -> std::result::Result<Vec<u8>, &'static str> {
-    let Some((body, crc)) = bytes.split_last_chunk::<4>() else {
-        return Err("the part is too short");
-    };
+    bytes: &[u8],
+) -> std::result::Result<Cow<'_, [u8]>, &'static str> {
+    let short = "the part is too short";
+    let (body, crc) = bytes.split_last_chunk::<4>().ok_or(short)?;
     if checksum(number, offset, body) != u32::from_le_bytes(*crc) {
         return Err("the checksum is wrong");
     }
-    let Some((kind, packed)) = body.split_last() else { return Err("the part is too short") };
+    let (kind, packed) = body.split_last().ok_or(short)?;
     let size = packed.first_chunk().map_or(0, |n| u32::from_le_bytes(*n) as usize);
     let unpacked = match kind {
-        0 => {
-            bytes.truncate(bytes.len() - TRAILER);
-            return Ok(bytes);
-        }
+        0 => return Ok(Cow::Borrowed(packed)),
         // A block grows with its largest value; what claims to be larger is not ours.
         1 | 2 if size > crate::options::MAX_BATCH * 2 => {
             return Err("the unpacked size is impossible");
@@ -231,7 +224,7 @@ fn take_part(
         2 => packed.get(4..).and_then(|bytes| zstd::bulk::decompress(bytes, size).ok()),
         _ => return Err("the compression kind is unknown"),
     };
-    unpacked.ok_or("the block does not unpack")
+    unpacked.map(Cow::Owned).ok_or("the block does not unpack")
 }
 
 /// What of a table is kept in memory once it is first read.
@@ -243,12 +236,14 @@ pub(crate) struct Loaded {
     blocks: Vec<BlockInfo>,
     keys: Vec<u8>,
     slots: Vec<Slot>,
+    /// The block after those read last.
+    next: AtomicUsize,
     /// Description as the file itself gives it.
     pub(crate) meta: Meta,
 }
 
 struct BlockInfo {
-    separator: std::ops::Range<usize>,
+    separator: Range<usize>,
     offset: u64,
     len: usize,
     newest: u64,
@@ -284,6 +279,15 @@ impl Loaded {
         let tied = &self.blocks[low..low + ties];
         let within = tied.partition_point(|b| &self.keys[b.separator.clone()] <= key);
         (low + within).saturating_sub(1)
+    }
+
+    /// Where the blocks end that are read together with block `i`: more than one for those who
+    /// read in order.
+    fn ahead(&self, i: usize) -> usize {
+        let blocks = if i > 0 && self.next.load(Relaxed) == i { AHEAD } else { 1 };
+        let end = (i + blocks).min(self.len());
+        self.next.store(end, Relaxed);
+        end
     }
 
     /// Number of data blocks.
@@ -362,7 +366,8 @@ impl Table {
     fn part(&self, file: &dyn ReadFile, offset: u64, len: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; len];
         file.read_at(offset, &mut bytes).at("read", &self.path)?;
-        take_part(self.meta.number, offset, bytes).map_err(|what| self.bad(offset, what))
+        let part = take_part(self.meta.number, offset, &bytes);
+        Ok(part.map_err(|what| self.bad(offset, what))?.into_owned())
     }
 
     /// Filter and index, read at first use.
@@ -433,6 +438,7 @@ impl Table {
             blocks: Vec::new(),
             keys: Vec::new(),
             slots: Vec::new(),
+            next: AtomicUsize::new(0),
             meta: Meta::default(),
         };
         let mut offset = 0u64;
@@ -455,15 +461,27 @@ impl Table {
         (offset == data_end && count == loaded.blocks.len() && count > 0).then_some(loaded)
     }
 
-    fn read_block(&self, loaded: &Loaded, i: usize) -> Result<Raw> {
-        let info = loaded.blocks.get(i).ok_or_else(|| self.bad(0, "there is no such block"))?;
-        self.cache.reads.fetch_add(1, Relaxed);
-        let bytes = match &loaded.file {
-            Some(file) => self.part(&**file, info.offset, info.len)?,
-            None => self.part(&*self.file()?, info.offset, info.len)?,
+    /// Some blocks in a row, as the file has them.
+    fn read_blocks(&self, loaded: &Loaded, blocks: Range<usize>) -> Result<Vec<u8>> {
+        let none = || self.bad(0, "there is no such block");
+        let run = loaded.blocks.get(blocks).ok_or_else(none)?;
+        let start = run.first().ok_or_else(none)?.offset;
+        let mut bytes = vec![0; run.iter().map(|b| b.len).sum()];
+        let read = match &loaded.file {
+            Some(file) => file.read_at(start, &mut bytes),
+            None => self.file()?.read_at(start, &mut bytes),
         };
-        Raw::new(bytes, loaded.meta.base)
-            .map_err(|_| self.bad(info.offset, "the block does not fit the format"))
+        self.cache.reads.fetch_add(run.len() as u64, Relaxed);
+        read.at("read", &self.path)?;
+        Ok(bytes)
+    }
+
+    /// Checks and unpacks the block `i`.
+    fn raw<'a>(&self, loaded: &Loaded, i: usize, bytes: &'a [u8]) -> Result<Raw<'a>> {
+        let offset = loaded.blocks.get(i).map_or(0, |b| b.offset);
+        let part = take_part(self.meta.number, offset, bytes);
+        Raw::new(part.map_err(|what| self.bad(offset, what))?, loaded.meta.base)
+            .map_err(|_| self.malformed(loaded, i))
     }
 
     fn malformed(&self, loaded: &Loaded, i: usize) -> Error {
@@ -478,15 +496,37 @@ impl Table {
             slot.used.store(true, Relaxed);
             return Ok(block.clone());
         }
-        let block = self.read_block(loaded, i)?.expand().map_err(|_| self.malformed(loaded, i))?;
-        if keep && self.cache.admits(block.size()) {
-            let before =
-                slot.block.write().unwrap_or_else(PoisonError::into_inner).replace(block.clone());
-            if before.is_none() {
-                self.cache.added(Arc::downgrade(loaded), i, block.size());
+        let end = if keep { loaded.ahead(i) } else { i + 1 };
+        let read = self.read_blocks(loaded, i..end);
+        // Others may be unreadable where this one is not.
+        let bytes =
+            if read.is_err() && end > i + 1 { self.read_blocks(loaded, i..i + 1) } else { read }?;
+        let (first, mut rest) = bytes.split_at(loaded.blocks[i].len);
+        let expand =
+            |i, bytes| self.raw(loaded, i, bytes)?.expand().map_err(|_| self.malformed(loaded, i));
+        let block = expand(i, first)?;
+        if keep {
+            self.keep_block(loaded, i, &block);
+        }
+        for i in i + 1..end {
+            let Some((bytes, others)) = rest.split_at_checked(loaded.blocks[i].len) else { break };
+            rest = others;
+            // What is wrong with it is for those to hear who ask for it.
+            if let Ok(block) = expand(i, bytes) {
+                self.keep_block(loaded, i, &block);
             }
         }
         Ok(block)
+    }
+
+    fn keep_block(&self, loaded: &Arc<Loaded>, i: usize, block: &Block) {
+        if self.cache.admits(block.size()) {
+            let mut slot = loaded.slots[i].block.write().unwrap_or_else(PoisonError::into_inner);
+            if slot.replace(block.clone()).is_none() {
+                drop(slot);
+                self.cache.added(Arc::downgrade(loaded), i, block.size());
+            }
+        }
     }
 
     /// Where a key's block is.
@@ -520,7 +560,9 @@ impl Table {
         if self.cache.admits(loaded.blocks[i].len) {
             return Ok(own(self.block(i, true)?.get(key, hash, seq)));
         }
-        self.read_block(loaded, i)?.get(key, seq).map(own).map_err(|_| self.malformed(loaded, i))
+        let bytes = self.read_blocks(loaded, i..i + 1)?;
+        let block = self.raw(loaded, i, &bytes)?;
+        block.get(key, seq).map(own).map_err(|_| self.malformed(loaded, i))
     }
 }
 

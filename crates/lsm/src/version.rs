@@ -7,22 +7,67 @@ use crate::error::Result;
 use crate::manifest::LEVELS;
 use crate::memtable::Memtable;
 use crate::merge::{MemSource, Merge, Position, RunSource, Source};
-use crate::table::Table;
+use crate::table::{Meta, Table};
+
+/// Tables in key order that do not overlap.
+#[derive(Clone, Default)]
+pub(crate) struct Run {
+    pub(crate) tables: Arc<[Arc<Table>]>,
+    /// Prefixes of the tables' last keys: a search that touches no table.
+    lasts: Arc<[[u64; 2]]>,
+}
+
+impl Run {
+    fn new(tables: Vec<Arc<Table>>) -> Run {
+        let lasts = tables.iter().map(|t| prefix(&t.meta.last)).collect();
+        Run { tables: tables.into(), lasts }
+    }
+
+    /// The one table that may hold a key.
+    fn holder(&self, key: &[u8]) -> Option<&Arc<Table>> {
+        let wanted = prefix(key);
+        let at = self.lasts.partition_point(|last| *last < wanted);
+        // Tables whose last keys share the prefix are told apart by the keys themselves.
+        let mut rest = self.tables[at..].iter().zip(&self.lasts[at..]);
+        let holds = |(t, last): &(&Arc<Table>, &[u64; 2])| {
+            **last != wanted || t.meta.last.as_slice() >= key
+        };
+        rest.find(holds).map(|(table, _)| table)
+    }
+}
+
+/// Puts tables, newest first, into as few runs as keep the newer of two that overlap in front.
+pub(crate) fn runs<'a>(tables: impl Iterator<Item = &'a Arc<Table>>) -> Vec<Run> {
+    let mut runs: Vec<Vec<Arc<Table>>> = Vec::new();
+    for table in tables {
+        let Meta { first, last, .. } = &table.meta;
+        let place = |run: &Vec<Arc<Table>>| run.partition_point(|t| t.meta.last < *first);
+        let overlaps =
+            |run: &Vec<Arc<Table>>| run.get(place(run)).is_some_and(|t| t.meta.first <= *last);
+        let behind = runs.iter().rposition(overlaps).map_or(0, |i| i + 1);
+        if behind == runs.len() {
+            runs.push(Vec::new());
+        }
+        let at = place(&runs[behind]);
+        runs[behind].insert(at, table.clone());
+    }
+    runs.into_iter().map(Run::new).collect()
+}
 
 /// The tables of a store. Level 0 overlaps, newest first; deeper levels are sorted runs, each
 /// older than the one above.
 #[derive(Clone)]
 pub(crate) struct Version {
     pub(crate) levels: [Arc<[Arc<Table>]>; LEVELS],
-    /// Prefixes of the tables' last keys: a search that touches no table.
-    lasts: [Arc<[[u64; 2]]>; LEVELS],
+    /// The same as runs: what is newer comes first.
+    pub(crate) runs: [Arc<[Run]>; LEVELS],
 }
 
 impl Default for Version {
     fn default() -> Version {
         Version {
             levels: std::array::from_fn(|_| Arc::from([])),
-            lasts: std::array::from_fn(|_| Arc::from([])),
+            runs: std::array::from_fn(|_| Arc::from([])),
         }
     }
 }
@@ -45,7 +90,7 @@ impl Version {
             } else {
                 tables.sort_by(|a, b| a.meta.first.cmp(&b.meta.first));
             }
-            next.lasts[level] = tables.iter().map(|t| prefix(&t.meta.last)).collect();
+            next.runs[level] = runs(tables.iter()).into();
             *run = tables.into();
         }
         next
@@ -56,26 +101,9 @@ impl Version {
         self.levels[level].iter().filter(|t| t.meta.overlaps(first, last)).cloned().collect()
     }
 
-    /// The one table of a sorted level that may hold a key.
-    fn holder(&self, level: usize, key: &[u8]) -> Option<&Arc<Table>> {
-        let wanted = prefix(key);
-        let at = self.lasts[level].partition_point(|last| *last < wanted);
-        // Tables whose last keys share the prefix are told apart by the keys themselves.
-        let mut rest = self.levels[level][at..].iter().zip(&self.lasts[level][at..]);
-        let holds = |(t, last): &(&Arc<Table>, &[u64; 2])| {
-            **last != wanted || t.meta.last.as_slice() >= key
-        };
-        rest.find(holds).map(|(table, _)| table)
-    }
-
     /// Bytes of a level.
     pub(crate) fn bytes(&self, level: usize) -> u64 {
         self.levels[level].iter().map(|t| t.meta.size).sum()
-    }
-
-    /// Entries of a level.
-    pub(crate) fn entries(&self, level: usize) -> u64 {
-        self.levels[level].iter().map(|t| t.meta.entries).sum()
     }
 
     /// All tables, newest first for any key.
@@ -101,15 +129,8 @@ impl State {
                 return Ok(found);
             }
         }
-        for table in self.version.levels[0].iter() {
-            if table.meta.overlaps(key, key)
-                && let Some(found) = table.get(key, hash, seq)?
-            {
-                return Ok(found);
-            }
-        }
-        for level in 1..LEVELS {
-            if let Some(table) = self.version.holder(level, key)
+        for run in self.version.runs.iter().flat_map(|level| level.iter()) {
+            if let Some(table) = run.holder(key)
                 && let Some(found) = table.get(key, hash, seq)?
             {
                 return Ok(found);
@@ -126,20 +147,13 @@ impl State {
                 sources.push(Source::Mem(MemSource::new(table.clone(), from, back)));
             }
         }
-        let mut run = |tables: Arc<[Arc<Table>]>| -> Result<()> {
-            sources.push(Source::Run(Box::new(RunSource::new(tables, from, back, true, after)?)));
-            Ok(())
-        };
-        let fresh = |t: &&Arc<Table>| t.meta.newest > after;
-        for table in self.version.levels[0].iter().filter(fresh) {
-            run(Arc::from([table.clone()]))?;
-        }
-        for tables in self.version.levels[1..].iter().filter(|run| !run.is_empty()) {
-            if after == 0 {
-                run(tables.clone())?;
+        for run in self.version.runs.iter().flat_map(|level| level.iter()) {
+            let tables = if after == 0 {
+                run.tables.clone()
             } else {
-                run(tables.iter().filter(fresh).cloned().collect())?;
-            }
+                run.tables.iter().filter(|t| t.meta.newest > after).cloned().collect()
+            };
+            sources.push(Source::Run(Box::new(RunSource::new(tables, from, back, true, after)?)));
         }
         Ok(Merge::new(sources, back))
     }

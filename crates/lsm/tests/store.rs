@@ -373,3 +373,51 @@ fn writers_and_readers_share_a_store() {
     assert_eq!(db.sequence(), 3 * 3 * 2_000);
     assert_eq!(db.scan(..).unwrap().count(), 3 * 3 * 200);
 }
+
+#[test]
+fn overwriting_and_deleting_leave_little_beside_what_lives() {
+    const N: u32 = 10_000;
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options {
+        memtable_size: 32 << 10,
+        table_size: 64 << 10,
+        background: false,
+        ..Options::default()
+    };
+    let db = Db::open(dir.path(), options).unwrap();
+    let live = f64::from(N) * 110.0;
+    let space = || {
+        let files = std::fs::read_dir(dir.path()).unwrap();
+        files.map(|f| f.unwrap().metadata().unwrap().len() as f64).sum::<f64>() / live
+    };
+    // Each factor has none in common with N, so every round visits all keys, in another order.
+    let mut most: f64 = 0.0;
+    for (round, step) in [7919, 104_729, 1_299_709, 15_485_863u64].into_iter().enumerate() {
+        for i in 0..u64::from(N) {
+            db.put(format!("{:010}", i * step % u64::from(N)), [round as u8; 100]).unwrap();
+            if i % 500 == 0 {
+                most = most.max(space());
+            }
+        }
+    }
+    assert!(most < 1.4, "{most} of the live data at most");
+    let written = db.stats().flushed_bytes + db.stats().compacted_bytes;
+    assert!((written as f64) < 4.0 * 4.0 * live, "{} times", written as f64 / 4.0 / live);
+    for i in 0..u64::from(N) {
+        db.delete(format!("{:010}", i * 7919 % u64::from(N))).unwrap();
+    }
+    assert!(space() < 0.1, "{} is left of everything deleted", space());
+}
+
+#[test]
+fn a_tiny_memtable_is_not_replaced_before_it_holds_anything() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { memtable_size: 1 << 10, ..small() };
+    let db = Db::open(dir.path(), options).unwrap();
+    db.put("one", [1; 500]).unwrap();
+    db.flush().unwrap();
+    for i in 0..12u32 {
+        db.put(i.to_be_bytes(), "").unwrap();
+    }
+    assert_eq!(db.stats().flushes.count, 1);
+}
