@@ -1,6 +1,6 @@
 //! A database of one engine's turn, as the application sees it.
 
-use crate::engine::{Attached, Engine};
+use crate::engine::{Attached, Engine, extension};
 use crate::params::Settings;
 use crate::{Error, Result};
 use rusqlite::Connection;
@@ -29,7 +29,7 @@ impl Database {
         settings: &Settings,
         schema: &str,
     ) -> Result<Database> {
-        let conn = open(path, settings)?;
+        let conn = open(path, settings, engine)?;
         conn.execute_batch(schema)?;
         let tables = application_tables(&conn)?;
         let attached = engine.attach(path, &conn, &tables)?;
@@ -70,9 +70,10 @@ impl Database {
 
     /// Closes the application's connection and opens it again. `between` happens in between.
     pub fn reopen<T>(&mut self, between: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+        before_close(&self.conn, self.engine)?;
         self.conn = Connection::open_in_memory()?;
         let done = between(&self.path)?;
-        self.conn = open(&self.path, &self.settings)?;
+        self.conn = open(&self.path, &self.settings, self.engine)?;
         Ok(done)
     }
 
@@ -132,16 +133,27 @@ impl Database {
     /// Closes it; fails if a statement is still at work.
     pub fn close(self) -> Result<()> {
         drop(self.attached);
+        before_close(&self.conn, self.engine)?;
         self.conn.close().map_err(|(_, e)| Error::from(e))
     }
 }
 
-fn open(path: &Path, settings: &Settings) -> Result<Connection> {
+fn open(path: &Path, settings: &Settings, engine: Engine) -> Result<Connection> {
     let conn = Connection::open(settings.name_of(path))?;
     conn.busy_timeout(Duration::from_secs(30))?;
     conn.set_prepared_statement_cache_capacity(256);
     settings.apply(&conn)?;
+    if let Engine::Extension(name) = engine {
+        (extension::find(name)?.load)(&conn)?;
+    }
     Ok(conn)
+}
+
+fn before_close(conn: &Connection, engine: Engine) -> Result<()> {
+    match engine {
+        Engine::Extension(name) => (extension::find(name)?.close)(conn),
+        _ => Ok(()),
+    }
 }
 
 thread_local! {
