@@ -4,6 +4,7 @@
 use std::fmt;
 use std::path::Path;
 use synqlite_core::Error as EngineError;
+use synqlite_hub::Error as HubError;
 use synqlite_lsm::Error as LsmError;
 use synqlite_remote::{Error as StoreError, SyncError};
 
@@ -123,6 +124,15 @@ impl From<LsmError> for CommandError {
             _ => return CommandError::new(e.to_string()),
         };
         CommandError::new(problem(&e)).hint(hint)
+    }
+}
+
+impl From<HubError> for CommandError {
+    fn from(e: HubError) -> CommandError {
+        match e {
+            HubError::Lsm(e) => e.into(),
+            e => CommandError::new(e.to_string()),
+        }
     }
 }
 

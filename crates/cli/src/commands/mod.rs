@@ -14,7 +14,9 @@ mod log;
 mod policy;
 mod reference;
 mod remote;
+mod serve;
 mod status;
+mod token;
 mod triggers;
 mod verify;
 mod watch;
@@ -75,6 +77,9 @@ enum Command {
     Verify(verify::Args),
     Triggers(triggers::Args),
     Watch(watch::Args),
+    Serve(serve::Args),
+    #[command(subcommand)]
+    Token(token::Command),
     #[command(subcommand)]
     Kv(kv::Command),
     Demo(demo::Args),
@@ -105,6 +110,8 @@ pub fn run(args: &Args) -> Result<()> {
         Command::Demo(a) => demo::run(a),
         Command::Completions(a) => completions::run(a),
         Command::Reference => reference::run(),
+        Command::Token(a) => token::run(a),
+        Command::Serve(a) => return serve::run(a, args.json),
         Command::Watch(a) => return watch::run(a, args.json),
         Command::Kv(a) => return kv::run(a, args.json),
     }?;

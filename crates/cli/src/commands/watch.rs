@@ -113,7 +113,7 @@ fn is_due(replica: &Replica, n: i64, version: &mut Option<i64>) -> bool {
 }
 
 /// A flag that SIGINT and SIGTERM set; the second of them ends the process.
-fn stop_signal() -> Result<Arc<AtomicBool>> {
+pub(super) fn stop_signal() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         let status = 128 + signal;
@@ -123,7 +123,7 @@ fn stop_signal() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(split);
     let n: u64 = digits.parse().map_err(|_| "write it as 500ms, 5s, 2m or 1h".to_owned())?;

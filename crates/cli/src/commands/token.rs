@@ -1,0 +1,101 @@
+use super::serve::now;
+use super::watch::duration;
+use crate::error::{CommandError, Result};
+use crate::report::{Report, time};
+use clap::Subcommand;
+use serde_json::{Value, json};
+use std::time::Duration;
+use synqlite_hub::{Location, Reach, Scope, Token};
+
+/// Makes, lists and revokes access tokens of a hub.
+///
+/// A hub that runs notices within a second. Sites send the token that stands in the environment
+/// variable `SYNQLITE_TOKEN`, or in the configuration of the remote.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Makes a token and prints it: the only time that anybody sees it.
+    Create {
+        #[command(flatten)]
+        store: Store,
+        /// The NAME of http://HOST:PORT/NAME where it is good, or * for all of them.
+        #[arg(long, value_name = "NAME")]
+        database: Reach,
+        /// What it may do: read; write, which includes read; admin, which includes both and removes.
+        #[arg(long, default_value = "write", value_name = "SCOPE")]
+        scope: Scope,
+        /// What to call it in lists, such as the site that gets it.
+        #[arg(long, value_name = "TEXT")]
+        name: Option<String>,
+        /// How long it is good, such as 12h or 720h; for ever if absent.
+        #[arg(long, value_name = "TIME", value_parser = duration)]
+        expires: Option<Duration>,
+    },
+    /// Lists the tokens; they themselves are not kept and cannot be shown.
+    List {
+        #[command(flatten)]
+        store: Store,
+    },
+    /// Revokes a token.
+    Revoke {
+        #[command(flatten)]
+        store: Store,
+        /// Its id, as `token list` prints it.
+        id: String,
+    },
+}
+
+/// Where the hub keeps what it is given.
+#[derive(clap::Args)]
+pub struct Store {
+    /// The store of the hub, as `synqlite serve` has it.
+    #[arg(long, value_name = "DIR")]
+    store: String,
+}
+
+pub fn run(command: &Command) -> Result<Report> {
+    match command {
+        Command::Create { store, database, scope, name, expires } => {
+            let (made, expires) = (now(), expires.map(|time| now() + time.as_millis() as i64));
+            let token = Token::make(database.clone(), *scope, made, expires, name.clone())?;
+            let (token, secret) = token;
+            Location::parse(&store.store)?.vault().add(token.clone())?;
+            let mut json = describe(&token);
+            json["token"] = json!(secret);
+            Ok(Report::new(json, secret))
+        }
+        Command::List { store } => {
+            let tokens = Location::parse(&store.store)?.vault().read()?;
+            let lines: Vec<_> = tokens.iter().map(line).collect();
+            let text = if lines.is_empty() { "no tokens".to_owned() } else { lines.join("\n") };
+            let tokens: Vec<_> = tokens.iter().map(describe).collect();
+            Ok(Report::new(json!({"tokens": tokens}), text))
+        }
+        Command::Revoke { store, id } => {
+            let number = u64::from_str_radix(id, 16).ok();
+            let vault = Location::parse(&store.store)?.vault();
+            if !number.map(|id| vault.revoke(id)).transpose()?.unwrap_or(false) {
+                let hint = format!("See: synqlite token list --store {}", store.store);
+                return Err(CommandError::new(format!("there is no token {id}")).hint(hint));
+            }
+            Ok(Report::new(json!({"revoked": id}), format!("revoked {id}")))
+        }
+    }
+}
+
+fn describe(token: &Token) -> Value {
+    json!({
+        "id": token.id_text(),
+        "database": token.reach.to_string(),
+        "scope": token.scope.as_str(),
+        "name": token.name,
+        "made": time(token.made),
+        "expires": token.expires.map(time),
+    })
+}
+
+fn line(token: &Token) -> String {
+    let (id, scope, reach) = (token.id_text(), token.scope.as_str(), &token.reach);
+    let name = token.name.as_deref().map(|name| format!("  {name}")).unwrap_or_default();
+    let expires = token.expires.map(|at| format!(", until {}", time(at))).unwrap_or_default();
+    format!("{id}  {scope:5}  {reach}  made {}{expires}{name}", time(token.made))
+}

@@ -1,0 +1,498 @@
+//! The hub's own store: small objects in a log-structured store, large ones in files beside it.
+//!
+//! What is in memory does not grow with the number of places: everything about a place is read from
+//! the store when somebody asks. Readers see what is durable, and only that: sequences up to
+//! `durable`, which moves when a batch of the writer is on the device.
+
+mod layout;
+mod retire;
+mod writer;
+
+use crate::backend::{
+    Backend, Done, Epoch, Incoming, Later, Millis, Page, Part, PlaceInfo, Reading, SiteInfo,
+    Source, TokenId, Totals, Wanted,
+};
+use crate::error::{Error, Result};
+use crate::place::Place;
+use crate::wait::{Waiters, lock};
+use bytes::Bytes;
+use layout::{Rank, Record, Sums};
+use std::fs::{self, File};
+use std::io::{Seek, SeekFrom};
+use std::ops::{Bound, Range};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use synqlite_lsm::{Batch, Db, Options};
+use synqlite_objects::ObjectName;
+use synqlite_wire::{DatabaseId, Id};
+use tokio::sync::oneshot;
+use writer::{Job, Reply, Writer};
+
+/// Folder of the log-structured store.
+const STORE: &str = "store";
+/// Folder of large objects.
+const FILES: &str = "objects";
+/// Folder of what is on its way.
+const STAGING: &str = "staging";
+
+/// Largest object in the record that lists read, in bytes.
+const HERE: usize = 4 << 10;
+/// Largest object in the log-structured store, in bytes; a larger one is a file.
+pub const IN_STORE: usize = 256 << 10;
+/// Most bytes that one list reads.
+const LONGEST_LOOK: usize = 8 << 20;
+/// A site that said nothing new is noted anew after so long.
+const NOTED: Millis = 60 * 60 * 1000;
+
+/// How an embedded store is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// Bytes of the store that are kept in memory for reading.
+    pub cache: usize,
+    /// Puts are refused while the device has less free space than this, in bytes.
+    pub reserve: u64,
+    /// Makes the store if there is none.
+    pub create: bool,
+}
+
+impl Default for Setup {
+    fn default() -> Setup {
+        Setup { cache: 160 << 20, reserve: 64 << 20, create: true }
+    }
+}
+
+/// What the store did since it was opened.
+#[derive(Default)]
+struct Counters {
+    commits: AtomicU64,
+    commit_nanos: AtomicU64,
+    puts: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// What readers and the writer share.
+struct Shared {
+    db: Db,
+    dir: PathBuf,
+    reserve: u64,
+    full: AtomicBool,
+    durable: AtomicU64,
+    totals: Mutex<Totals>,
+    counters: Counters,
+    waiters: Arc<Waiters>,
+}
+
+/// A hub's store in a folder.
+pub struct Embedded {
+    shared: Arc<Shared>,
+    epoch: Epoch,
+    jobs: Sender<Job>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Sixteen random bytes.
+pub(crate) fn random_id() -> Result<Id> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|e| Error::away(e.to_string()))?;
+    Ok(Id(bytes))
+}
+
+impl Embedded {
+    /// Opens the store in a folder. One process at a time has it open.
+    pub fn open(dir: &Path, setup: Setup, waiters: Arc<Waiters>) -> Result<Embedded> {
+        if setup.create {
+            for folder in [dir, &dir.join(FILES), &dir.join(STAGING)] {
+                fs::create_dir_all(folder).map_err(Error::io("make the folder", folder))?;
+            }
+        }
+        // Large tables: files that stay open are few even where the store is large.
+        let options = Options {
+            cache_size: setup.cache,
+            create: setup.create,
+            table_size: 32 << 20,
+            ..Options::default()
+        };
+        let db = Db::open(dir.join(STORE), options)?;
+        let epoch = enter(&db, dir)?;
+        // What an earlier process wrote may not be on the device yet, and is shown from now on.
+        db.sync()?;
+        let sequence = match db.get(layout::SEQUENCE_KEY)? {
+            Some(found) => layout::numbers::<1>(&found)?[0],
+            None => 0,
+        };
+        sweep(&db, &dir.join(FILES))?;
+        let shared = Arc::new(Shared {
+            totals: Mutex::new(sum(&db)?),
+            db,
+            dir: dir.to_owned(),
+            reserve: setup.reserve,
+            full: AtomicBool::new(false),
+            durable: AtomicU64::new(sequence),
+            counters: Counters::default(),
+            waiters,
+        });
+        let (jobs, queue) = channel();
+        let writer = Writer::new(shared.clone(), queue, sequence);
+        let thread = std::thread::Builder::new().name("hub-writer".into());
+        let thread = thread.spawn(|| writer.run()).map_err(Error::io("start a thread for", dir))?;
+        Ok(Embedded { shared, epoch, jobs, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Folder for what is on its way, on the same device.
+    pub fn staging(dir: &Path) -> PathBuf {
+        dir.join(STAGING)
+    }
+
+    /// Asks the writer. Whatever it does is done even if nobody waits for the answer.
+    fn ask<T>(&self, job: impl FnOnce(Reply<T>) -> Job) -> oneshot::Receiver<Result<T>> {
+        let (reply, answer) = oneshot::channel();
+        // A writer that is gone drops the reply, which the receiver notices.
+        let _ = self.jobs.send(job(reply));
+        answer
+    }
+}
+
+/// The answer of the writer.
+async fn answer<T>(receiver: oneshot::Receiver<Result<T>>) -> Result<T> {
+    receiver.await.unwrap_or_else(|_| Err(Error::away("the store is closed")))
+}
+
+/// A future that is ready: what is read from the store's cache needs no thread of its own.
+fn now<'a, T: Send + 'a>(value: Result<T>) -> Later<'a, T> {
+    Box::pin(std::future::ready(value))
+}
+
+/// Checks the format and returns the epoch; a new store gets both.
+fn enter(db: &Db, dir: &Path) -> Result<Epoch> {
+    if let Some(found) = db.get(layout::FORMAT_KEY)? {
+        let [found] = layout::numbers(&found)?;
+        if found > layout::FORMAT {
+            let (what, known) = (dir.display().to_string(), layout::FORMAT);
+            return Err(Error::Newer { what, found, known });
+        }
+        let epoch = db.get(layout::EPOCH_KEY)?.unwrap_or_default();
+        return layout::id(&epoch);
+    }
+    if db.scan(..)?.advance()? {
+        let what = dir.display().to_string();
+        return Err(Error::Damaged { what, why: "it is a store, but not of a hub" });
+    }
+    let epoch = random_id()?;
+    let mut batch = Batch::new();
+    batch.put(layout::FORMAT_KEY, layout::FORMAT.to_be_bytes())?;
+    batch.put(layout::EPOCH_KEY, epoch.0)?;
+    db.write_with(&batch, true)?;
+    Ok(epoch)
+}
+
+/// Removes files that no record leads to: a hub that was killed had not recorded them yet, or had
+/// forgotten them already.
+fn sweep(db: &Db, folder: &Path) -> Result<()> {
+    let entries = fs::read_dir(folder).map_err(Error::io("read", folder))?;
+    for entry in entries {
+        let entry = entry.map_err(Error::io("read", folder))?;
+        let id = entry.file_name().to_str().and_then(|name| name.parse::<Id>().ok());
+        let Some(id) = id else { continue };
+        if db.get(layout::file(id))?.is_none() {
+            fs::remove_file(entry.path()).map_err(Error::io("remove", &entry.path()))?;
+        }
+    }
+    Ok(())
+}
+
+fn sum(db: &Db) -> Result<Totals> {
+    let mut totals = Totals::default();
+    let mut scan = db.scan_prefix([layout::PLACE])?;
+    while scan.advance()? {
+        let sums = Sums::decode(scan.value())?;
+        totals.places += 1;
+        totals.objects += sums.objects;
+        totals.bytes += sums.bytes;
+    }
+    Ok(totals)
+}
+
+impl Shared {
+    fn durable(&self) -> u64 {
+        self.durable.load(Ordering::Acquire)
+    }
+
+    fn file(&self, id: Id) -> PathBuf {
+        self.dir.join(FILES).join(id.to_string())
+    }
+
+    fn free_space(&self) -> u64 {
+        // Where the system cannot tell, a write will.
+        rustix::fs::statvfs(&self.dir).map_or(u64::MAX, |s| s.f_bavail.saturating_mul(s.f_frsize))
+    }
+
+    /// A batch without changes is refused when any other is.
+    fn usable(&self) -> Result<()> {
+        Ok(self.db.write(&Batch::new()).map(drop)?)
+    }
+
+    fn usage(&self, token: TokenId) -> Result<u64> {
+        let found = self.db.get(layout::usage(token))?;
+        Ok(found.as_deref().map(layout::numbers::<1>).transpose()?.map_or(0, |[n]| n))
+    }
+
+    /// Keys of a place's objects with sequences above `after`, as far as they are durable.
+    fn range(&self, place: &Place, after: u64) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+        let upto = self.durable().max(after);
+        let (from, to) = (layout::object(place, after), layout::object(place, upto));
+        (Bound::Excluded(from), Bound::Included(to))
+    }
+
+    fn list(&self, place: &Place, wanted: Wanted) -> Result<Page> {
+        let mut page = Page::new(wanted);
+        let mut scan = self.db.scan(self.range(place, wanted.after))?;
+        let mut looked = 0;
+        while scan.advance()? {
+            if page.is_full() || looked > LONGEST_LOOK {
+                page.more = true;
+                break;
+            }
+            looked += scan.value().len();
+            let sequence = layout::sequence_of(scan.key())?;
+            let record = Record::decode(scan.value())?;
+            let prefix = match record.rank {
+                Rank::Here(bytes) => {
+                    page.line(sequence, record.size, &record.name, bytes);
+                    continue;
+                }
+                _ if wanted.prefix == 0 => Vec::new(),
+                Rank::Value => self.db.get(layout::value(sequence))?.unwrap_or_default(),
+                Rank::File(id) => self.prefix(id, page.prefix_of(record.size))?,
+            };
+            looked += prefix.len();
+            page.line(sequence, record.size, &record.name, &prefix);
+        }
+        Ok(page)
+    }
+
+    fn prefix(&self, id: Id, length: u64) -> Result<Vec<u8>> {
+        let path = self.file(id);
+        let mut bytes = Vec::new();
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            // Removed since; the site will ask for the object and hear of it.
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(bytes),
+            Err(e) => return Err(Error::io("open", &path)(e)),
+        };
+        let read = std::io::Read::read_to_end(&mut std::io::Read::take(file, length), &mut bytes);
+        read.map_err(Error::io("read", &path))?;
+        Ok(bytes)
+    }
+
+    fn latest(&self, place: &Place) -> Result<u64> {
+        let mut scan = self.db.scan_back(self.range(place, 0))?;
+        if scan.advance()? { layout::sequence_of(scan.key()) } else { Ok(0) }
+    }
+
+    fn sequence(&self, place: &Place, name: &ObjectName) -> Result<Option<u64>> {
+        let found = self.db.get(layout::name(place, name))?;
+        let found = found.as_deref().map(layout::numbers::<1>).transpose()?;
+        Ok(found.map(|[n]| n).filter(|n| *n <= self.durable()))
+    }
+
+    fn read(&self, place: &Place, name: &ObjectName, part: Part) -> Result<Option<Reading>> {
+        let Some(sequence) = self.sequence(place, name)? else { return Ok(None) };
+        let Some(value) = self.db.get(layout::object(place, sequence))? else { return Ok(None) };
+        let record = Record::decode(&value)?;
+        let size = record.size;
+        let Some(range) = part.of(size) else {
+            return Ok(Some(Reading { size, range: None, bytes: Source::Bytes(Bytes::new()) }));
+        };
+        let cut = |bytes: Bytes, start: usize| {
+            let Range { start: from, end } = range.clone();
+            if bytes.len() < start + end as usize {
+                let what = format!("object {name}");
+                return Err(Error::Damaged { what, why: "it is shorter than its record says" });
+            }
+            Ok(Source::Bytes(bytes.slice(start + from as usize..start + end as usize)))
+        };
+        let bytes = match record.rank {
+            Rank::Here(content) => {
+                let start = value.len() - content.len();
+                cut(Bytes::from(value), start)?
+            }
+            Rank::Value => match self.db.get(layout::value(sequence))? {
+                Some(content) => cut(Bytes::from(content), 0)?,
+                None => return Ok(None),
+            },
+            Rank::File(id) => {
+                let path = self.file(id);
+                let mut file = match File::open(&path) {
+                    Ok(file) => file,
+                    // Removed between the two looks.
+                    Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+                    Err(e) => return Err(Error::io("open", &path)(e)),
+                };
+                file.seek(SeekFrom::Start(range.start)).map_err(Error::io("read", &path))?;
+                Source::File(file)
+            }
+        };
+        Ok(Some(Reading { size, range: Some(range), bytes }))
+    }
+
+    fn databases(&self, place: &Place) -> Result<Vec<DatabaseId>> {
+        let mut out = Vec::new();
+        let mut from = layout::names(place, None);
+        loop {
+            let mut scan = self.db.scan(from..)?;
+            if !scan.advance()? || !scan.key().starts_with(&layout::names(place, None)) {
+                return Ok(out);
+            }
+            let id = layout::database_of(layout::split(scan.key())?.1)?;
+            out.push(id);
+            // On to the first name that can belong to another database.
+            match u128::from_be_bytes(id.0).checked_add(1) {
+                Some(next) => from = layout::names(place, Some(Id(next.to_be_bytes()))),
+                None => return Ok(out),
+            }
+        }
+    }
+
+    fn sites(&self, place: &Place) -> Result<Vec<SiteInfo>> {
+        let mut out = Vec::new();
+        let mut scan = self.db.scan_prefix(layout::sites(place))?;
+        while scan.advance()? {
+            let site = layout::id(layout::split(scan.key())?.1)?;
+            let [upto, seen] = layout::numbers(scan.value())?;
+            out.push(SiteInfo { site, upto, seen: seen as Millis });
+        }
+        Ok(out)
+    }
+
+    fn places(&self, after: Option<&Place>, limit: usize) -> Result<Vec<PlaceInfo>> {
+        let from = match after {
+            Some(place) => Bound::Excluded(layout::place(place)),
+            None => Bound::Included(vec![layout::PLACE]),
+        };
+        let mut out = Vec::new();
+        let mut scan = self.db.scan((from, Bound::Excluded(vec![layout::PLACE + 1])))?;
+        while out.len() < limit && scan.advance()? {
+            let (place, _) = layout::split(scan.key())?;
+            let Sums { objects, bytes, latest, changed } = Sums::decode(scan.value())?;
+            let sites = self.sites(&place)?;
+            out.push(PlaceInfo { place, objects, bytes, latest, changed, sites });
+        }
+        Ok(out)
+    }
+
+    /// Whether a site's word is news, and worth a write.
+    fn is_news(&self, place: &Place, site: SiteInfo) -> Result<bool> {
+        let found = self.db.get(layout::site(place, site.site))?;
+        let Some([upto, seen]) = found.as_deref().map(layout::numbers).transpose()? else {
+            return Ok(true);
+        };
+        Ok(site.upto > upto || site.seen > seen as Millis + NOTED)
+    }
+}
+
+impl Backend for Embedded {
+    fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    fn put(&self, object: Incoming) -> Later<'_, Done> {
+        Box::pin(answer(self.ask(|reply| Job::Put(object, reply))))
+    }
+
+    fn list<'a>(&'a self, place: &'a Place, wanted: Wanted) -> Later<'a, Page> {
+        now(self.shared.list(place, wanted))
+    }
+
+    fn latest<'a>(&'a self, place: &'a Place) -> Later<'a, u64> {
+        now(self.shared.latest(place))
+    }
+
+    fn find<'a>(&'a self, place: &'a Place, name: &'a ObjectName) -> Later<'a, Option<u64>> {
+        now(self.shared.sequence(place, name))
+    }
+
+    fn read<'a>(
+        &'a self,
+        place: &'a Place,
+        name: &'a ObjectName,
+        part: Part,
+    ) -> Later<'a, Option<Reading>> {
+        now(self.shared.read(place, name, part))
+    }
+
+    fn remove<'a>(&'a self, place: &'a Place, name: &'a ObjectName) -> Later<'a, bool> {
+        let sequence = match self.shared.sequence(place, name) {
+            Ok(Some(sequence)) => sequence,
+            Ok(None) => return now(Ok(false)),
+            Err(e) => return now(Err(e)),
+        };
+        let removed = self.ask(|reply| Job::Remove(place.clone(), vec![sequence], reply));
+        Box::pin(async { Ok(answer(removed).await? > 0) })
+    }
+
+    fn clear<'a>(&'a self, place: &'a Place) -> Later<'a, u64> {
+        Box::pin(retire::clear(self.shared.clone(), self.jobs.clone(), place.clone()))
+    }
+
+    fn databases<'a>(&'a self, place: &'a Place) -> Later<'a, Vec<DatabaseId>> {
+        now(self.shared.databases(place))
+    }
+
+    fn seen(&self, place: &Place, site: SiteInfo) {
+        // Nobody has what is not there yet.
+        let site = SiteInfo { upto: site.upto.min(self.shared.durable()), ..site };
+        if self.shared.is_news(place, site).unwrap_or(false) {
+            let _ = self.jobs.send(Job::Seen(place.clone(), site));
+        }
+    }
+
+    fn retire(&self, since: Millis) -> Later<'_, u64> {
+        Box::pin(retire::retire(self.shared.clone(), self.jobs.clone(), since))
+    }
+
+    fn places<'a>(&'a self, after: Option<&'a Place>, limit: usize) -> Later<'a, Vec<PlaceInfo>> {
+        now(self.shared.places(after, limit))
+    }
+
+    fn totals(&self) -> Later<'_, Totals> {
+        now(Ok(*lock(&self.shared.totals)))
+    }
+
+    fn health(&self) -> Later<'_, ()> {
+        let full = self.shared.full.load(Ordering::Relaxed);
+        now(if full { Err(Error::Full) } else { self.shared.usable() })
+    }
+
+    fn counters(&self) -> Vec<(&'static str, f64)> {
+        let Counters { commits, commit_nanos, puts, bytes } = &self.shared.counters;
+        let read = |n: &AtomicU64| n.load(Ordering::Relaxed) as f64;
+        let stats = self.shared.db.stats();
+        let levels = stats.levels.iter();
+        vec![
+            ("synqlite_store_commits_total", read(commits)),
+            ("synqlite_store_commit_seconds_total", read(commit_nanos) / 1e9),
+            ("synqlite_store_objects_put_total", read(puts)),
+            ("synqlite_store_bytes_put_total", read(bytes)),
+            ("synqlite_store_cache_bytes", stats.cache as f64),
+            ("synqlite_store_tables", levels.clone().map(|l| l.tables as f64).sum()),
+            ("synqlite_store_table_bytes", levels.map(|l| l.bytes as f64).sum()),
+            ("synqlite_store_free_bytes", self.shared.free_space() as f64),
+        ]
+    }
+
+    fn close(&self) -> Later<'_, ()> {
+        let _ = self.jobs.send(Job::Stop);
+        writer::join(&self.thread);
+        now(self.shared.db.close().map_err(Error::from))
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        let _ = self.jobs.send(Job::Stop);
+        writer::join(&self.thread);
+    }
+}

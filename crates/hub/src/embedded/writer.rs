@@ -1,0 +1,372 @@
+//! The one thread that changes the embedded store.
+//!
+//! It gathers all puts that wait, writes them as one synced batch and then answers them: a force of
+//! the device is shared by all who wait for it (group commit). As nobody else writes, sequences are
+//! given in the order in which objects become durable, and "is it there?" needs no lock.
+
+use super::{FILES, HERE, IN_STORE, Shared, layout};
+use crate::backend::{Content, Done, Incoming, SiteInfo, TokenId};
+use crate::error::{Error, Result};
+use crate::place::Place;
+use crate::wait::lock;
+use layout::{Rank, Record, Sums};
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+use synqlite_lsm::Batch;
+use synqlite_objects::Kind;
+use synqlite_wire::Id;
+use tokio::sync::oneshot;
+
+/// Most bytes of content in one batch; a single object may exceed it.
+const LARGEST_BATCH: u64 = 32 << 20;
+/// How often it looks whether the device is nearly full.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Where an answer goes. Whoever asked may be gone.
+pub type Reply<T> = oneshot::Sender<Result<T>>;
+
+/// What the thread is asked to do.
+pub enum Job {
+    /// Puts an object.
+    Put(Incoming, Reply<Done>),
+    /// Removes the objects with these sequences; answers how many were there.
+    Remove(Place, Vec<u64>, Reply<u64>),
+    /// Notes how far a site has read.
+    Seen(Place, SiteInfo),
+    /// Notes up to where all that the newest snapshot covers is removed.
+    Retired(Vec<u8>, u64),
+    /// Removes records that nothing else depends on.
+    Forget(Vec<Vec<u8>>),
+    /// Ends the thread.
+    Stop,
+}
+
+/// The thread's own state.
+pub struct Writer {
+    shared: Arc<Shared>,
+    jobs: Receiver<Job>,
+    sequence: u64,
+    batch: Batch,
+    looked: Option<Instant>,
+}
+
+impl Writer {
+    /// To be run on a thread of its own.
+    pub fn new(shared: Arc<Shared>, jobs: Receiver<Job>, sequence: u64) -> Writer {
+        Writer { shared, jobs, sequence, batch: Batch::new(), looked: None }
+    }
+
+    /// Works until it is told to stop or nobody is left to tell it.
+    pub fn run(mut self) {
+        let mut next = self.jobs.recv().ok();
+        while let Some(job) = next.take() {
+            match job {
+                Job::Put(object, reply) => next = self.puts(object, reply),
+                Job::Remove(place, sequences, reply) => {
+                    let _ = reply.send(self.remove(&place, &sequences));
+                }
+                Job::Seen(place, site) => self.note(|batch| {
+                    let value = layout::pair(site.upto, site.seen as u64);
+                    batch.put(layout::site(&place, site.site), value).map(drop)
+                }),
+                Job::Retired(key, upto) => self.retired(&key, upto),
+                Job::Forget(keys) => {
+                    self.note(|batch| keys.iter().try_for_each(|key| batch.delete(key).map(drop)))
+                }
+                Job::Stop => return,
+            }
+            next = next.or_else(|| self.jobs.recv().ok());
+        }
+    }
+
+    /// Writes what may be lost with the power. If it fails, so will the next put, and says so.
+    fn note(&mut self, fill: impl FnOnce(&mut Batch) -> synqlite_lsm::Result<()>) {
+        self.batch.clear();
+        if let Err(e) = fill(&mut self.batch).and_then(|()| self.shared.db.write(&self.batch)) {
+            tracing::warn!("a note was not written: {e}");
+        }
+    }
+
+    fn retired(&mut self, key: &[u8], upto: u64) {
+        let now = self.shared.db.get(key).ok().flatten();
+        if let Some(Ok([covers, _, snapshot])) = now.as_deref().map(layout::numbers::<3>) {
+            let value = [covers, upto, snapshot].map(u64::to_be_bytes).concat();
+            self.note(|batch| batch.put(key, value).map(drop));
+        }
+    }
+
+    /// Puts an object and all that wait behind it. Returns the first job that is no put.
+    fn puts(&mut self, object: Incoming, reply: Reply<Done>) -> Option<Job> {
+        let mut size = object.content.size();
+        let mut round = Round::new(self);
+        let mut answers = vec![(round.put(object), reply)];
+        let mut other = None;
+        while size < LARGEST_BATCH {
+            match round.writer.jobs.try_recv() {
+                Ok(Job::Put(object, reply)) => {
+                    size += object.content.size();
+                    answers.push((round.put(object), reply));
+                }
+                Ok(job) => {
+                    other = Some(job);
+                    break;
+                }
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
+            }
+        }
+        let places = round.commit();
+        let failed = places.as_ref().err().map(ToString::to_string);
+        for (answer, reply) in answers {
+            let answer = match (&failed, answer) {
+                (Some(why), Ok(Answer { waits: true, .. })) => Err(Error::away(why)),
+                (_, answer) => answer.map(|answer| answer.done),
+            };
+            // Whoever asked may have gone; the object stays.
+            let _ = reply.send(answer);
+        }
+        for place in places.into_iter().flatten() {
+            self.shared.waiters.wake(&place);
+        }
+        other
+    }
+
+    /// Refuses while the device has hardly any space: a full one would stop the store for good.
+    fn check_space(&mut self) -> Result<()> {
+        if self.looked.is_none_or(|at| at.elapsed() > LOOK) {
+            let free = self.shared.free_space();
+            self.shared.full.store(free < self.shared.reserve, Ordering::Relaxed);
+            self.looked = Some(Instant::now());
+        }
+        if self.shared.full.load(Ordering::Relaxed) { Err(Error::Full) } else { Ok(()) }
+    }
+
+    fn remove(&mut self, place: &Place, sequences: &[u64]) -> Result<u64> {
+        let mut files = Vec::new();
+        let mut round = Round::new(self);
+        let mut count = 0;
+        for &sequence in sequences {
+            count += u64::from(round.remove(place, sequence, &mut files)?);
+        }
+        round.commit()?;
+        for path in files {
+            // If this fails, the next start removes it: no record leads to it.
+            let _ = fs::remove_file(path);
+        }
+        Ok(count)
+    }
+}
+
+/// What a put will be told.
+struct Answer {
+    done: Done,
+    /// Whether that is true only once the batch is on the device.
+    waits: bool,
+}
+
+/// What one batch does, and what later changes of it must know of earlier ones.
+struct Round<'a> {
+    writer: &'a mut Writer,
+    names: HashMap<Vec<u8>, u64>,
+    places: HashMap<Place, (Sums, Sums)>,
+    usage: HashMap<TokenId, u64>,
+    files: bool,
+    puts: u64,
+    bytes: u64,
+}
+
+impl<'a> Round<'a> {
+    fn new(writer: &'a mut Writer) -> Round<'a> {
+        writer.batch.clear();
+        Round {
+            writer,
+            names: HashMap::new(),
+            places: HashMap::new(),
+            usage: HashMap::new(),
+            files: false,
+            puts: 0,
+            bytes: 0,
+        }
+    }
+
+    fn sums(&mut self, place: &Place) -> Result<&mut Sums> {
+        if !self.places.contains_key(place) {
+            let found = self.writer.shared.db.get(layout::place(place))?;
+            let sums = found.as_deref().map(Sums::decode).transpose()?.unwrap_or_default();
+            self.places.insert(place.clone(), (sums, sums));
+        }
+        Ok(&mut self.places.entry(place.clone()).or_default().1)
+    }
+
+    fn usage(&mut self, token: TokenId) -> Result<&mut u64> {
+        if !self.usage.contains_key(&token) {
+            let used = self.writer.shared.usage(token)?;
+            self.usage.insert(token, used);
+        }
+        Ok(self.usage.entry(token).or_default())
+    }
+
+    fn put(&mut self, object: Incoming) -> Result<Answer> {
+        let Incoming { place, name, content, covers, token, quota, at } = object;
+        let key = layout::name(&place, &name);
+        if let Some(&sequence) = self.names.get(&key) {
+            return Ok(Answer { done: Done { sequence, created: false }, waits: true });
+        }
+        if let Some(found) = self.writer.shared.db.get(&key)? {
+            let [sequence] = layout::numbers(&found)?;
+            return Ok(Answer { done: Done { sequence, created: false }, waits: false });
+        }
+        self.writer.check_space()?;
+        let size = content.size();
+        let used = *self.usage(token)?;
+        if let Some(limit) = quota.filter(|limit| used.saturating_add(size) > *limit) {
+            return Err(Error::Quota { limit });
+        }
+        self.sums(&place)?;
+        let sequence = self.writer.sequence + 1;
+        let record = |rank| Record { name, size, at, token, rank }.encode();
+        let value = match content {
+            Content::Bytes(bytes) if bytes.len() <= HERE => record(Rank::Here(&bytes)),
+            Content::Bytes(bytes) if bytes.len() <= IN_STORE => {
+                self.writer.batch.put(layout::value(sequence), &bytes)?;
+                record(Rank::Value)
+            }
+            content => {
+                let id = self.adopt(content)?;
+                self.writer.batch.put(layout::file(id), layout::object(&place, sequence))?;
+                record(Rank::File(id))
+            }
+        };
+        let batch = &mut self.writer.batch;
+        batch.put(layout::object(&place, sequence), value)?;
+        batch.put(&key, sequence.to_be_bytes())?;
+        if name.kind == Kind::Snapshot && covers > 0 {
+            let key = layout::cover(&place, name.database);
+            let covers = covers.min(sequence - 1);
+            let found = self.writer.shared.db.get(&key)?;
+            let [before, done, _] =
+                found.as_deref().map(layout::numbers).transpose()?.unwrap_or_default();
+            if covers >= before {
+                let value = [covers, done, sequence].map(u64::to_be_bytes).concat();
+                self.writer.batch.put(key, value)?;
+            }
+        }
+        self.writer.sequence = sequence;
+        self.names.insert(key, sequence);
+        *self.usage(token)? += size;
+        let sums = self.sums(&place)?;
+        sums.objects += 1;
+        sums.bytes += size;
+        (sums.latest, sums.changed) = (sequence, at);
+        self.puts += 1;
+        self.bytes += size;
+        Ok(Answer { done: Done { sequence, created: true }, waits: true })
+    }
+
+    /// Moves content to a file among the objects. Its name is random: no record leads to it yet.
+    fn adopt(&mut self, content: Content) -> Result<Id> {
+        let id = super::random_id()?;
+        let path = self.writer.shared.file(id);
+        match content {
+            Content::File(staged) => {
+                fs::rename(staged.path(), &path).map_err(Error::io("write", &path))?;
+                staged.keep();
+            }
+            Content::Bytes(bytes) => {
+                let written = File::create_new(&path).and_then(|mut file| {
+                    std::io::Write::write_all(&mut file, &bytes)?;
+                    file.sync_all()
+                });
+                written.map_err(Error::io("write", &path))?;
+            }
+        }
+        self.files = true;
+        Ok(id)
+    }
+
+    fn remove(&mut self, place: &Place, sequence: u64, files: &mut Vec<PathBuf>) -> Result<bool> {
+        let shared = self.writer.shared.clone();
+        let key = layout::object(place, sequence);
+        let Some(value) = shared.db.get(&key)? else { return Ok(false) };
+        let record = Record::decode(&value)?;
+        let batch = &mut self.writer.batch;
+        batch.delete(&key)?.delete(layout::name(place, &record.name))?;
+        match record.rank {
+            Rank::Here(_) => {}
+            Rank::Value => drop(batch.delete(layout::value(sequence))?),
+            Rank::File(id) => {
+                batch.delete(layout::file(id))?;
+                files.push(shared.file(id));
+            }
+        }
+        let cover = layout::cover(place, record.name.database);
+        if record.name.kind == Kind::Snapshot
+            && let Some(found) = shared.db.get(&cover)?
+            && layout::numbers::<3>(&found)?[2] == sequence
+        {
+            // Without the snapshot nothing is covered.
+            batch.delete(&cover)?;
+        }
+        let sums = self.sums(place)?;
+        sums.objects = sums.objects.saturating_sub(1);
+        sums.bytes = sums.bytes.saturating_sub(record.size);
+        let usage = self.usage(record.token)?;
+        *usage = usage.saturating_sub(record.size);
+        Ok(true)
+    }
+
+    /// Writes the batch, forces it to the device, and shows it. The places that changed.
+    fn commit(self) -> Result<Vec<Place>> {
+        let Round { writer, places, usage, files, puts, bytes, .. } = self;
+        if writer.batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let started = Instant::now();
+        let shared = &writer.shared;
+        for (place, (_, sums)) in &places {
+            if sums.objects == 0 {
+                writer.batch.delete(layout::place(place))?;
+            } else {
+                writer.batch.put(layout::place(place), sums.encode())?;
+            }
+        }
+        for (token, used) in usage {
+            writer.batch.put(layout::usage(token), used.to_be_bytes())?;
+        }
+        writer.batch.put(layout::SEQUENCE_KEY, writer.sequence.to_be_bytes())?;
+        if files {
+            let folder = shared.dir.join(FILES);
+            let synced = File::open(&folder).and_then(|folder| folder.sync_all());
+            synced.map_err(Error::io("sync", &folder))?;
+        }
+        shared.db.write_with(&writer.batch, true)?;
+        shared.durable.store(writer.sequence, Ordering::Release);
+        {
+            let mut totals = lock(&shared.totals);
+            for (before, after) in places.values() {
+                let there = |sums: &Sums| u64::from(sums.objects > 0);
+                totals.places = totals.places + there(after) - there(before);
+                totals.objects = totals.objects + after.objects - before.objects;
+                totals.bytes = totals.bytes + after.bytes - before.bytes;
+            }
+        }
+        let counters = &shared.counters;
+        counters.commits.fetch_add(1, Ordering::Relaxed);
+        counters.commit_nanos.fetch_add(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        counters.puts.fetch_add(puts, Ordering::Relaxed);
+        counters.bytes.fetch_add(bytes, Ordering::Relaxed);
+        Ok(places.into_keys().collect())
+    }
+}
+
+/// Waits for the thread. A panic in it is a fault of this program and has been printed.
+pub fn join(thread: &std::sync::Mutex<Option<std::thread::JoinHandle<()>>>) {
+    let thread = thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(thread) = thread {
+        let _ = thread.join();
+    }
+}

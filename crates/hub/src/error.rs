@@ -1,0 +1,82 @@
+//! What can go wrong in a hub's store, apart from what a request got wrong.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Result of the store's operations.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What failed, on which object, and what helps.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The log-structured store refused or failed.
+    #[error(transparent)]
+    Lsm(#[from] synqlite_lsm::Error),
+    /// The operating system refused an operation on a file.
+    #[error("cannot {op} {}: {source}. Check permissions and free space", path.display())]
+    Io {
+        /// What was attempted, such as "write".
+        op: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A file or record is not what a hub wrote.
+    #[error("{what} is damaged: {why}. Restore the store from a backup")]
+    Damaged {
+        /// The file or record.
+        what: String,
+        /// What does not fit.
+        why: &'static str,
+    },
+    /// A store of a later release.
+    #[error("{what} has format {found}, this release reads up to {known}. Use a newer release")]
+    Newer {
+        /// The store or file.
+        what: String,
+        /// Its format.
+        found: u64,
+        /// The newest known here.
+        known: u64,
+    },
+    /// The device has hardly any space left.
+    #[error("the hub's disk is full. Free space or remove what is not needed")]
+    Full,
+    /// The token has stored as much as it may.
+    #[error("this token may store {limit} bytes and has reached that. Ask for a higher limit")]
+    Quota {
+        /// Bytes that it may store.
+        limit: u64,
+    },
+    /// The store does not answer, or not any more.
+    #[error("the store cannot be reached: {why}. Try again later")]
+    Away {
+        /// What is known of the reason.
+        why: String,
+    },
+    /// A configuration or argument that cannot work.
+    #[error("{what}. {hint}")]
+    Setting {
+        /// What is wrong.
+        what: String,
+        /// What to do.
+        hint: &'static str,
+    },
+}
+
+impl Error {
+    /// Attaches operation and path to an I/O error.
+    pub(crate) fn io(op: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+        let path = path.to_owned();
+        move |source| match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::Full,
+            _ => Error::Io { op, path, source },
+        }
+    }
+
+    pub(crate) fn away(why: impl Into<String>) -> Error {
+        Error::Away { why: why.into() }
+    }
+}

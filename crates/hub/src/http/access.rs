@@ -1,0 +1,103 @@
+//! Who may do what, and how often.
+
+use super::failure::Failure;
+use crate::backend::{Millis, TokenId};
+use crate::place::Place;
+use crate::tokens::{Scope, Token, Tokens, hash};
+use crate::wait::lock;
+use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, StatusCode};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Instant;
+
+/// Tokens whose rate is remembered before those that are idle are forgotten.
+const BUCKETS: usize = 10_000;
+
+/// Decides on every request.
+pub struct Access {
+    tokens: RwLock<Arc<Tokens>>,
+    /// Everybody may read and write.
+    open: bool,
+    /// Requests a second that a token may make.
+    rate: Option<u32>,
+    buckets: Mutex<HashMap<TokenId, Bucket>>,
+}
+
+/// Fills at the rate, up to what a second brings; each request takes one.
+struct Bucket {
+    left: f64,
+    at: Instant,
+}
+
+impl Access {
+    /// Nobody may do anything until there are tokens, unless it is open.
+    pub fn new(open: bool, rate: Option<u32>) -> Access {
+        Access { tokens: RwLock::default(), open, rate, buckets: Mutex::default() }
+    }
+
+    /// From now on these tokens are good.
+    pub fn set(&self, tokens: Vec<Token>) {
+        let tokens = tokens.into_iter().map(|token| (token.hash, token)).collect();
+        *self.tokens.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tokens);
+    }
+
+    /// The tokens that are good.
+    pub fn tokens(&self) -> Arc<Tokens> {
+        self.tokens.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whose request it is, if it may do that in `place`, or to the whole hub.
+    pub fn check(
+        &self,
+        headers: &HeaderMap,
+        place: Option<&Place>,
+        scope: Scope,
+        now: Millis,
+    ) -> Result<TokenId, Failure> {
+        let Some(value) = headers.get(AUTHORIZATION) else {
+            if self.open && scope <= Scope::Write && place.is_some() {
+                return self.pace(0);
+            }
+            let hint = "Send the header Authorization: Bearer TOKEN";
+            return Err(Failure::unknown(&format!("this needs a token. {hint}")));
+        };
+        let text = value.to_str().ok().and_then(|text| text.split_once(' '));
+        let secret = text.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        let found = secret.and_then(|(_, secret)| {
+            let tokens = self.tokens.read().unwrap_or_else(PoisonError::into_inner);
+            let token = tokens.get(&hash(secret.trim()))?;
+            let fits = token.reach.covers(place) && token.scope >= scope;
+            token.expires.is_none_or(|end| now < end).then_some((token.id, fits))
+        });
+        match found {
+            Some((id, true)) => self.pace(id),
+            Some((_, false)) => Err(Failure::new(
+                StatusCode::FORBIDDEN,
+                format!("this token is not good for that. It needs scope {}", scope.as_str()),
+            )),
+            None => {
+                Err(Failure::unknown("the token is not known here. It may be revoked or expired"))
+            }
+        }
+    }
+
+    fn pace(&self, id: TokenId) -> Result<TokenId, Failure> {
+        let Some(rate) = self.rate else { return Ok(id) };
+        let (rate, now) = (f64::from(rate), Instant::now());
+        let mut buckets = lock(&self.buckets);
+        if buckets.len() >= BUCKETS {
+            buckets.retain(|_, bucket| now.duration_since(bucket.at).as_secs() < 1);
+        }
+        let bucket = buckets.entry(id).or_insert(Bucket { left: rate, at: now });
+        let since = now.duration_since(bucket.at).as_secs_f64();
+        bucket.left = (bucket.left + since * rate).min(rate);
+        bucket.at = now;
+        if bucket.left < 1.0 {
+            let text = "this token asks too often. Wait as Retry-After says";
+            return Err(Failure::new(StatusCode::TOO_MANY_REQUESTS, text).later(1));
+        }
+        bucket.left -= 1.0;
+        Ok(id)
+    }
+}

@@ -1,0 +1,156 @@
+//! Bodies, in and out, in constant memory.
+
+use super::failure::Failure;
+use crate::backend::Source;
+use crate::error::Error;
+use axum::body::Body;
+use axum::http::StatusCode;
+use bytes::{Bytes, BytesMut};
+use http_body::{Frame, SizeHint};
+use http_body_util::BodyExt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::sync::mpsc;
+
+/// Bytes that are read from a file at once.
+const CHUNK: usize = 256 << 10;
+/// A refused request's body is read so far, so that its sender comes to read the answer.
+const POLITE: u64 = 1 << 20;
+
+/// Bytes of a request as they arrive.
+pub struct Incoming {
+    body: Body,
+    /// How long the next bytes may take.
+    patience: Duration,
+}
+
+impl Incoming {
+    /// The body of a request.
+    pub fn new(body: Body, patience: Duration) -> Incoming {
+        Incoming { body, patience }
+    }
+
+    /// The next bytes; `None` at the end.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        loop {
+            let Ok(frame) = tokio::time::timeout(self.patience, self.body.frame()).await else {
+                let text = "the body stopped. Send it again";
+                return Err(Failure::new(StatusCode::REQUEST_TIMEOUT, text));
+            };
+            match frame {
+                None => return Ok(None),
+                Some(Err(_)) => return Err(Failure::bad("the body is cut short. Send it again")),
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(bytes) if !bytes.is_empty() => return Ok(Some(bytes)),
+                    _ => {}
+                },
+            }
+        }
+    }
+
+    /// All of a body of `length` bytes.
+    pub async fn all(&mut self, length: usize) -> Result<Bytes, Failure> {
+        let first = self.next().await?.unwrap_or_default();
+        if first.len() >= length {
+            return Ok(first);
+        }
+        let mut all = BytesMut::with_capacity(length);
+        all.extend_from_slice(&first);
+        while let Some(bytes) = self.next().await? {
+            all.extend_from_slice(&bytes);
+        }
+        Ok(all.freeze())
+    }
+
+    /// Writes it to the end of a file. What has arrived is there, even if more does not.
+    pub async fn append(&mut self, file: &mut tokio::fs::File, path: &Path) -> Result<(), Failure> {
+        let failed = |e| Failure::from(Error::io("write", path)(e));
+        let outcome = loop {
+            match self.next().await {
+                Ok(Some(bytes)) => file.write_all(&bytes).await.map_err(failed)?,
+                Ok(None) => break Ok(()),
+                Err(e) => break Err(e),
+            }
+        };
+        file.flush().await.map_err(failed)?;
+        outcome
+    }
+
+    /// Reads what is left of it, within reason.
+    pub async fn drain(&mut self) {
+        let mut left = POLITE;
+        while let Ok(Some(bytes)) = self.next().await {
+            left = left.saturating_sub(bytes.len() as u64);
+            if left == 0 {
+                return;
+            }
+        }
+    }
+}
+
+/// A body of `length` bytes.
+pub fn outgoing(source: Source, length: u64) -> Body {
+    match source {
+        Source::Bytes(bytes) => Body::from(bytes),
+        Source::Stream(chunks) => Body::new(Outgoing { chunks, left: length }),
+        Source::File(file) => {
+            let (sender, chunks) = mpsc::channel(2);
+            tokio::task::spawn_blocking(move || read(file, length, &sender));
+            Body::new(Outgoing { chunks, left: length })
+        }
+    }
+}
+
+/// Reads a file piece by piece, until all is read or nobody listens.
+fn read(mut file: File, mut left: u64, to: &mpsc::Sender<io::Result<Bytes>>) {
+    while left > 0 {
+        let mut chunk = vec![0; left.min(CHUNK as u64) as usize];
+        let read = file.read_exact(&mut chunk).map(|()| Bytes::from(chunk));
+        let failed = read.is_err();
+        left -= read.as_ref().map_or(0, |bytes| bytes.len() as u64);
+        if to.blocking_send(read).is_err() || failed {
+            return;
+        }
+    }
+}
+
+/// A body that arrives through a channel.
+struct Outgoing {
+    chunks: mpsc::Receiver<io::Result<Bytes>>,
+    left: u64,
+}
+
+impl http_body::Body for Outgoing {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if self.left == 0 {
+            return Poll::Ready(None);
+        }
+        self.chunks.poll_recv(context).map(|chunk| match chunk {
+            Some(Ok(bytes)) => {
+                self.left = self.left.saturating_sub(bytes.len() as u64);
+                Some(Ok(Frame::data(bytes)))
+            }
+            Some(Err(e)) => Some(Err(e)),
+            None => Some(Err(io::ErrorKind::UnexpectedEof.into())),
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}

@@ -1,0 +1,163 @@
+//! The protocol of `docs/formats/hub.md` over HTTP. Nothing here knows how objects are kept.
+
+mod access;
+mod admin;
+mod ask;
+mod body;
+mod events;
+mod failure;
+mod metrics;
+mod objects;
+mod uploads;
+
+pub(crate) use access::Access;
+pub(crate) use metrics::Metrics;
+pub(crate) use uploads::sweep as sweep_staging;
+
+use crate::backend::{Backend, Millis};
+use crate::place::Place;
+use crate::wait::{Waiters, lock};
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use axum::routing::{delete, get};
+use failure::Failure;
+use std::collections::{HashSet, VecDeque};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use synqlite_objects::ObjectName;
+use tokio::sync::{Notify, Semaphore, watch};
+
+/// What one request may ask for.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Largest object, in bytes.
+    pub object: u64,
+    /// Bytes that a token may store; no limit if absent.
+    pub storage: Option<u64>,
+    /// Requests a second that a token may make; no limit if absent.
+    pub rate: Option<u32>,
+    /// Connections at a time.
+    pub connections: usize,
+    /// How long the next bytes of a body may take.
+    pub patience: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            object: 16 << 30,
+            storage: None,
+            rate: None,
+            connections: 10_000,
+            patience: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Bytes of small bodies that are in memory at a time.
+pub(crate) const MEMORY: usize = 256 << 20;
+
+/// Objects that the overview shows.
+const RECENT: usize = 50;
+
+/// An object that was put a while ago.
+pub(crate) struct Recent {
+    pub sequence: u64,
+    pub place: Place,
+    pub name: ObjectName,
+    pub bytes: u64,
+    pub at: Millis,
+}
+
+/// What all requests share.
+pub(crate) struct Hub {
+    pub backend: Arc<dyn Backend>,
+    pub waiters: Arc<Waiters>,
+    pub access: Access,
+    pub limits: Limits,
+    pub clock: Arc<dyn Fn() -> Millis + Send + Sync>,
+    /// Folder of what is on its way.
+    pub staging: PathBuf,
+    /// Uploads to which a part is being added.
+    pub uploads: Mutex<HashSet<blake3::Hash>>,
+    pub memory: Semaphore,
+    pub metrics: Metrics,
+    /// What was put last, oldest first.
+    pub recent: Mutex<VecDeque<Recent>>,
+    /// Wakes the one who retires objects.
+    pub sweep: Notify,
+    /// Becomes true when the hub stops.
+    pub stopping: watch::Receiver<bool>,
+}
+
+impl Hub {
+    fn now(&self) -> Millis {
+        (self.clock)()
+    }
+
+    fn remember(&self, object: Recent) {
+        let mut recent = lock(&self.recent);
+        if recent.len() >= RECENT {
+            recent.pop_front();
+        }
+        recent.push_back(object);
+    }
+}
+
+/// Paths and methods, as `openapi.json` lists them.
+#[cfg(test)]
+pub(crate) const ROUTES: [(&str, &[&str]); 11] = [
+    ("/healthz", &["get"]),
+    ("/openapi.json", &["get"]),
+    ("/", &["get"]),
+    ("/overview", &["get"]),
+    ("/metrics", &["get"]),
+    ("/{place}/objects", &["get"]),
+    ("/{place}/objects/{*object}", &["get", "put", "delete"]),
+    ("/{place}/uploads/{upload}", &["get"]),
+    ("/{place}/databases", &["get"]),
+    ("/{place}/events", &["get"]),
+    ("/{place}", &["delete"]),
+];
+
+/// The service.
+pub(crate) fn router(hub: Arc<Hub>) -> Router {
+    let object = get(objects::get).put(objects::put).delete(objects::remove);
+    Router::new()
+        .route("/healthz", get(admin::healthz))
+        .route("/openapi.json", get(admin::openapi))
+        .route("/", get(admin::page))
+        .route("/overview", get(admin::overview))
+        .route("/metrics", get(admin::metrics))
+        .route("/{place}/objects", get(objects::list))
+        .route("/{place}/objects/{*object}", object)
+        .route("/{place}/uploads/{upload}", get(uploads::state))
+        .route("/{place}/databases", get(objects::databases))
+        .route("/{place}/events", get(events::wait))
+        .route("/{place}", delete(objects::clear))
+        .fallback(async || {
+            Failure::new(StatusCode::NOT_FOUND, "there is nothing here. See /openapi.json")
+        })
+        .method_not_allowed_fallback(wrong_method)
+        .layer(from_fn_with_state(hub.clone(), observe))
+        .with_state(hub)
+}
+
+async fn wrong_method() -> Failure {
+    let text = "this cannot be done here. See /openapi.json";
+    Failure::new(StatusCode::METHOD_NOT_ALLOWED, text)
+}
+
+/// Counts and logs a request. A query and a token are never logged.
+async fn observe(State(hub): State<Arc<Hub>>, request: Request, next: Next) -> Response {
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let response = next.run(request).await;
+    let status = response.status();
+    hub.metrics.count(status);
+    tracing::debug!(%method, path = uri.path(), status = status.as_u16(), "request");
+    response
+}

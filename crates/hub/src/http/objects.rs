@@ -1,0 +1,266 @@
+//! Objects: list, get, put, remove.
+
+use super::ask::{self, Query};
+use super::body::{Incoming as Body, outgoing};
+use super::failure::Failure;
+use super::{Hub, Metrics, Recent, uploads};
+use crate::backend::{Content, Done, Incoming, LONGEST_PREFIX, SiteInfo, Staged, TokenId, Wanted};
+use crate::embedded::IN_STORE;
+use crate::error::Error;
+use crate::place::Place;
+use crate::tokens::Scope;
+use axum::body::Body as Answer;
+use axum::extract::{Path, RawQuery, Request, State};
+use axum::http::header::{ACCEPT_RANGES, CONTENT_RANGE, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use std::sync::Arc;
+use synqlite_objects::{Kind, ObjectName};
+
+pub(super) const EPOCH: HeaderName = HeaderName::from_static("synqlite-epoch");
+pub(super) const UPTO: HeaderName = HeaderName::from_static("synqlite-upto");
+const MORE: HeaderName = HeaderName::from_static("synqlite-more");
+const SEQUENCE: HeaderName = HeaderName::from_static("synqlite-sequence");
+const COVERS: &str = "synqlite-covers";
+
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
+
+/// Lines of a list if the request does not say.
+const LIMIT: u64 = 10_000;
+
+type Outcome = Result<Response<Answer>, Failure>;
+
+/// A place, and whose request it is.
+pub(super) fn enter(
+    hub: &Hub,
+    headers: &HeaderMap,
+    place: &str,
+    scope: Scope,
+) -> Result<(Place, TokenId), Failure> {
+    let place = Place::parse(place)?;
+    let token = hub.access.check(headers, Some(&place), scope, hub.now())?;
+    Ok((place, token))
+}
+
+fn object_name(text: &str) -> Result<ObjectName, Failure> {
+    ObjectName::parse(text).ok_or_else(|| {
+        Failure::bad(
+            "this is no name of an object. Write DATABASE/batches/SITE/FROM-UPTO.batch or \
+             DATABASE/snapshots/SITE/FROM-UPTO.snapshot",
+        )
+    })
+}
+
+/// An answer with an epoch and a sequence.
+pub(super) fn news(hub: &Hub, status: StatusCode, upto: u64) -> Response<Answer> {
+    let mut response = Response::new(Answer::empty());
+    *response.status_mut() = status;
+    let epoch = HeaderValue::from_str(&hub.backend.epoch().to_string());
+    // Hex digits are always a value.
+    response.headers_mut().extend(epoch.ok().map(|epoch| (EPOCH, epoch)));
+    response.headers_mut().insert(UPTO, upto.into());
+    response
+}
+
+pub(super) async fn list(
+    State(hub): State<Arc<Hub>>,
+    Path(place): Path<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Outcome {
+    let (place, _) = enter(&hub, &headers, &place, Scope::Read)?;
+    let query = Query(query.as_deref().unwrap_or_default());
+    let epoch = query.id("epoch")?;
+    let same = epoch.is_none_or(|epoch| epoch == hub.backend.epoch());
+    let after = query.number("after")?.filter(|_| same).unwrap_or(0);
+    let prefix = query.number("prefix")?.unwrap_or(0).min(LONGEST_PREFIX);
+    let limit = query.number("limit")?.unwrap_or(LIMIT).clamp(1, LIMIT);
+    if let (Some(site), true) = (query.id("site")?, same) {
+        hub.backend.seen(&place, SiteInfo { site, upto: after, seen: hub.now() });
+    }
+    let page = hub.backend.list(&place, Wanted { after, prefix, limit }).await?;
+    let mut response = news(&hub, StatusCode::OK, page.upto);
+    let out = response.headers_mut();
+    out.insert(CONTENT_TYPE, TEXT);
+    if page.more {
+        out.insert(MORE, HeaderValue::from_static("true"));
+    }
+    Metrics::add(&hub.metrics.sent, page.text.len() as u64);
+    *response.body_mut() = page.text.into();
+    Ok(response)
+}
+
+pub(super) async fn databases(
+    State(hub): State<Arc<Hub>>,
+    Path(place): Path<String>,
+    headers: HeaderMap,
+) -> Outcome {
+    let (place, _) = enter(&hub, &headers, &place, Scope::Read)?;
+    let found = hub.backend.databases(&place).await?;
+    let text: String = found.iter().map(|id| format!("{id}\n")).collect();
+    let mut response = Response::new(text.into());
+    response.headers_mut().insert(CONTENT_TYPE, TEXT);
+    Ok(response)
+}
+
+pub(super) async fn get(
+    State(hub): State<Arc<Hub>>,
+    Path((place, object)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Outcome {
+    let (place, _) = enter(&hub, &headers, &place, Scope::Read)?;
+    let name = object_name(&object)?;
+    let part = ask::part(&headers);
+    let found = hub.backend.read(&place, &name, part).await?.ok_or_else(Failure::absent)?;
+    let size = found.size;
+    let Some(range) = found.range else {
+        let text = format!("the object has {size} bytes, none of them in that range. Ask for less");
+        let value = HeaderValue::from_str(&format!("bytes */{size}"));
+        let failure = Failure::new(StatusCode::RANGE_NOT_SATISFIABLE, text);
+        return Err(value.into_iter().fold(failure, |f, value| f.with(CONTENT_RANGE, value)));
+    };
+    let length = range.end - range.start;
+    Metrics::add(&hub.metrics.sent, length);
+    let mut response = Response::new(outgoing(found.bytes, length));
+    if part != crate::backend::Part::Whole {
+        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+        let value = format!("bytes {}-{}/{size}", range.start, range.end - 1);
+        let value = HeaderValue::from_str(&value);
+        response.headers_mut().extend(value.ok().map(|value| (CONTENT_RANGE, value)));
+    }
+    response.headers_mut().insert(CONTENT_TYPE, BYTES);
+    response.headers_mut().insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    Ok(response)
+}
+
+/// What a put asks for, apart from its bytes.
+pub(super) struct Putting {
+    pub place: Place,
+    pub name: ObjectName,
+    pub token: TokenId,
+    pub covers: u64,
+}
+
+impl Putting {
+    /// Puts the bytes.
+    pub async fn finish(self, hub: &Arc<Hub>, content: Content) -> Outcome {
+        let Putting { place, name, token, covers } = self;
+        let quota = hub.limits.storage;
+        let at = hub.now();
+        Metrics::add(&hub.metrics.received, content.size());
+        let mut recent =
+            Recent { sequence: 0, place: place.clone(), name, bytes: content.size(), at };
+        let object = Incoming { place, name, content, covers, token, quota, at };
+        let done = hub.backend.put(object).await?;
+        if done.created {
+            recent.sequence = done.sequence;
+            hub.remember(recent);
+            if covers > 0 {
+                hub.sweep.notify_one();
+            }
+        }
+        Ok(answer(done))
+    }
+}
+
+/// The answer to a put.
+pub(super) fn answer(done: Done) -> Response<Answer> {
+    let mut response = Response::new(Answer::empty());
+    let status = if done.created { StatusCode::CREATED } else { StatusCode::OK };
+    *response.status_mut() = status;
+    response.headers_mut().insert(SEQUENCE, done.sequence.into());
+    response
+}
+
+pub(super) async fn put(
+    State(hub): State<Arc<Hub>>,
+    Path((place, object)): Path<(String, String)>,
+    request: Request,
+) -> Outcome {
+    let (parts, body) = request.into_parts();
+    let mut body = Body::new(body, hub.limits.patience);
+    let outcome = put_body(&hub, &place, &object, &parts.headers, &mut body).await;
+    if outcome.is_err() {
+        body.drain().await;
+    }
+    outcome
+}
+
+async fn put_body(
+    hub: &Arc<Hub>,
+    place: &str,
+    object: &str,
+    headers: &HeaderMap,
+    body: &mut Body,
+) -> Outcome {
+    let (place, token) = enter(hub, headers, place, Scope::Write)?;
+    let name = object_name(object)?;
+    let covers = ask::header_number(headers, COVERS)?.unwrap_or(0);
+    if covers > 0 && name.kind != Kind::Snapshot {
+        return Err(Failure::bad("only a snapshot covers others. Leave out Synqlite-Covers"));
+    }
+    let length = ask::length(headers)?;
+    if length == 0 {
+        return Err(Failure::bad("an object is never empty. Send its bytes"));
+    }
+    let part = ask::upload_part(headers)?;
+    let total = part.map_or(length, |part| part.total);
+    if total > hub.limits.object {
+        let text = format!("the hub takes objects of up to {} bytes", hub.limits.object);
+        let text = format!("{text}. Send smaller ones, or ask for a higher limit");
+        return Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, text));
+    }
+    let putting = Putting { place, name, token, covers };
+    if let Some(part) = part {
+        return uploads::part(hub, putting, part, length, headers, body).await;
+    }
+    if length <= IN_STORE as u64 {
+        let _memory = hub.memory.acquire_many(length as u32).await;
+        let bytes = body.all(length as usize).await?;
+        return putting.finish(hub, Content::Bytes(bytes)).await;
+    }
+    // Only a look: if it comes in between, the bytes were sent for nothing.
+    if let Some(sequence) = hub.backend.find(&putting.place, &putting.name).await? {
+        while body.next().await?.is_some() {}
+        return Ok(answer(Done { sequence, created: false }));
+    }
+    let path = hub.staging.join(format!("put-{}", crate::embedded::random_id()?));
+    let failed = |e| Failure::from(Error::io("write", &path)(e));
+    let staged = Staged::new(path.clone(), length);
+    let mut file = tokio::fs::File::create_new(&path).await.map_err(failed)?;
+    file.set_max_buf_size(1 << 20);
+    body.append(&mut file, &path).await?;
+    file.sync_all().await.map_err(failed)?;
+    putting.finish(hub, Content::File(staged)).await
+}
+
+pub(super) async fn remove(
+    State(hub): State<Arc<Hub>>,
+    Path((place, object)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Outcome {
+    let (place, _) = enter(&hub, &headers, &place, Scope::Admin)?;
+    let name = object_name(&object)?;
+    if !hub.backend.remove(&place, &name).await? {
+        return Err(Failure::absent());
+    }
+    tracing::info!(%place, %name, "object removed");
+    Ok(gone())
+}
+
+pub(super) async fn clear(
+    State(hub): State<Arc<Hub>>,
+    Path(place): Path<String>,
+    headers: HeaderMap,
+) -> Outcome {
+    let (place, _) = enter(&hub, &headers, &place, Scope::Admin)?;
+    let count = hub.backend.clear(&place).await?;
+    tracing::info!(%place, objects = count, "place removed");
+    Ok(gone())
+}
+
+fn gone() -> Response<Answer> {
+    let mut response = Response::new(Answer::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}

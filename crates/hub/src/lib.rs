@@ -1,0 +1,39 @@
+//! A hub keeps objects for many databases and wakes those who wait for them.
+//!
+//! It never looks inside an object: names and bytes are all it sees, so it needs no key, no schema
+//! and no SQLite. The protocol is described in `docs/formats/hub.md`.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use synqlite_hub::{Location, Settings, start};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let clock = Arc::new(|| 0); // the time, in milliseconds since 1970
+//! let hub = start(Settings::new(Location::parse("hub")?, clock))?;
+//! println!("listening on {}", hub.url());
+//! hub.wait()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! From the inside out: [`backend`] is what a store must do; `embedded` does it in a folder; `http`
+//! speaks the protocol and knows nothing of how objects are kept; [`start`] listens. Memory does not
+//! grow with the number of places: a place that nobody uses just now is only in the store.
+
+pub mod backend;
+mod embedded;
+mod error;
+mod http;
+mod location;
+mod place;
+mod serve;
+mod tokens;
+mod wait;
+
+pub use embedded::{Embedded, Setup};
+pub use error::{Error, Result};
+pub use http::Limits;
+pub use location::{Location, Vault};
+pub use place::{BadPlace, Place};
+pub use serve::{Clock, Running, Settings, Stopper, check, start};
+pub use tokens::{Reach, Scope, Token};
+pub use wait::Waiters;

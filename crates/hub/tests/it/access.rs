@@ -1,0 +1,120 @@
+//! Who may do what.
+
+use crate::client::Client;
+use crate::support::{Lab, batch, until};
+use std::sync::atomic::Ordering;
+use synqlite_hub::{Scope, Token};
+
+#[test]
+fn without_a_token_nothing_is_told() {
+    let lab = Lab::with(|_| ());
+    lab.somebody("todo", Scope::Write).put(&batch("todo", 1), b"x").expect(201);
+    let mut nobody = lab.nobody();
+    for path in [
+        "/todo/objects",
+        "/none/objects",
+        &batch("todo", 1),
+        "/todo/databases",
+        "/todo/events?wait=0",
+        &format!("/todo/uploads/{}", "a".repeat(64)),
+        "/overview",
+        "/metrics",
+    ] {
+        let refused = nobody.get(path).expect(401);
+        assert_eq!(refused.header("www-authenticate"), Some("Bearer"), "{path}");
+    }
+    nobody.put(&batch("todo", 2), b"x").expect(401);
+    nobody.put(&batch("todo", 2), &[0; 900_000]).expect(401);
+    nobody.delete(&batch("todo", 1)).expect(401);
+    nobody.delete("/todo").expect(401);
+    for path in ["/healthz", "/openapi.json", "/"] {
+        nobody.get(path).expect(200);
+    }
+    let url = lab.hub().url();
+    for wrong in ["", "synq_", &format!("synq_{}", "0".repeat(64)), "a b", "é"] {
+        Client::new(&url, Some(wrong)).get("/todo/objects").expect(401);
+    }
+}
+
+#[test]
+fn scopes_and_places_bound_a_token() {
+    let lab = Lab::with(|_| ());
+    let mut read = lab.somebody("todo", Scope::Read);
+    let mut write = lab.somebody("todo", Scope::Write);
+    let mut admin = lab.somebody("todo", Scope::Admin);
+    let mut all = lab.somebody("*", Scope::Admin);
+    read.put(&batch("todo", 1), b"x").expect(403);
+    write.put(&batch("todo", 1), b"x").expect(201);
+    read.get(&batch("todo", 1)).expect(200);
+    write.put(&batch("other", 1), b"x").expect(403);
+    read.get("/other/objects").expect(403);
+    write.delete(&batch("todo", 1)).expect(403);
+    admin.get("/overview").expect(403);
+    all.put(&batch("other", 1), b"x").expect(201);
+    all.get("/overview").expect(200);
+    all.delete(&batch("todo", 1)).expect(204);
+}
+
+#[test]
+fn an_open_hub_lets_everybody_read_and_write_but_not_remove() {
+    let lab = Lab::open();
+    let mut nobody = lab.nobody();
+    nobody.put(&batch("todo", 1), b"x").expect(201);
+    nobody.get(&batch("todo", 1)).expect(200);
+    nobody.delete(&batch("todo", 1)).expect(401);
+    nobody.get("/overview").expect(401);
+    Client::new(&lab.hub().url(), Some("synq_wrong")).get("/todo/objects").expect(401);
+}
+
+#[test]
+fn revoked_and_expired_tokens_are_noticed() {
+    let lab = Lab::with(|_| ());
+    let mut client = lab.somebody("todo", Scope::Read);
+    client.get("/todo/objects").expect(200);
+    let vault = lab.settings.store.vault();
+    let id = vault.read().unwrap()[0].id;
+    assert!(vault.revoke(id).unwrap() && !vault.revoke(id).unwrap());
+    until(|| client.get("/todo/objects").status == 401);
+    let end = lab.time.load(Ordering::Relaxed) + 1000;
+    let made = Token::make("todo".parse().unwrap(), Scope::Read, 0, Some(end), None);
+    let (token, secret) = made.unwrap();
+    vault.add(token).unwrap();
+    let mut client = Client::new(&lab.hub().url(), Some(&secret));
+    until(|| client.get("/todo/objects").status == 200);
+    lab.time.fetch_add(1000, Ordering::Relaxed);
+    client.get("/todo/objects").expect(401);
+}
+
+#[test]
+fn a_token_that_asks_too_often_has_to_wait() {
+    let lab = Lab::with(|settings| settings.limits.rate = Some(5));
+    let mut client = lab.somebody("todo", Scope::Read);
+    let mut other = lab.somebody("todo", Scope::Read);
+    let statuses: Vec<_> = (0..20).map(|_| client.get("/todo/objects").status).collect();
+    assert!(statuses.contains(&429), "{statuses:?}");
+    let mut refused = client.get("/todo/objects");
+    while refused.status != 429 {
+        refused = client.get("/todo/objects");
+    }
+    assert_eq!(refused.number("retry-after"), 1);
+    other.get("/todo/objects").expect(200);
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    client.get("/todo/objects").expect(200);
+}
+
+#[test]
+fn a_token_stores_as_much_as_it_may() {
+    let mut lab = Lab::with(|settings| settings.limits.storage = Some(1000));
+    let secret = lab.token("todo", Scope::Admin);
+    let mut client = Client::new(&lab.hub().url(), Some(&secret));
+    client.put(&batch("todo", 1), &[1; 600]).expect(201);
+    client.put(&batch("todo", 2), &[1; 600]).expect(507);
+    client.put(&batch("todo", 1), &[1; 600]).expect(200);
+    lab.somebody("todo", Scope::Write).put(&batch("todo", 3), &[1; 600]).expect(201);
+    lab.stop();
+    lab.start();
+    let mut client = Client::new(&lab.hub().url(), Some(&secret));
+    client.put(&batch("todo", 2), &[1; 600]).expect(507);
+    client.delete(&batch("todo", 1)).expect(204);
+    client.put(&batch("todo", 2), &[1; 600]).expect(201);
+}
