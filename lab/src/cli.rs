@@ -396,6 +396,9 @@ pub struct HubArgs {
     /// Bytes of an object
     #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=65_536))]
     pub bytes: u64,
+    /// Pushes a second, of all clients together, while latency is measured
+    #[arg(long, default_value_t = 2_500, value_parser = clap::value_parser!(u64).range(1..))]
+    pub pace: u64,
     /// Databases that get one object each; 0 leaves it out
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=10_000_000))]
     pub databases: u64,
@@ -411,8 +414,8 @@ pub struct HubArgs {
 
 impl HubArgs {
     pub fn workload(&self) -> Hub {
-        let Self { clients, objects, bytes, databases, large, .. } = *self;
-        Hub { clients, objects, bytes, databases, large, postgres: self.postgres.clone() }
+        let Self { clients, objects, bytes, pace, databases, large, .. } = *self;
+        Hub { clients, objects, bytes, pace, databases, large, postgres: self.postgres.clone() }
     }
 }
 

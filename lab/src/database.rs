@@ -29,9 +29,10 @@ impl Database {
         settings: &Settings,
         schema: &str,
     ) -> Result<Database> {
-        let conn = open(path, settings, engine)?;
+        let conn = open(path, settings)?;
         conn.execute_batch(schema)?;
         let tables = application_tables(&conn)?;
+        after_open(&conn, engine)?;
         let attached = engine.attach(path, &conn, &tables)?;
         let (path, settings) = (path.to_owned(), settings.clone());
         Ok(Database { conn, path, settings, tables, engine, attached })
@@ -73,7 +74,8 @@ impl Database {
         before_close(&self.conn, self.engine)?;
         self.conn = Connection::open_in_memory()?;
         let done = between(&self.path)?;
-        self.conn = open(&self.path, &self.settings, self.engine)?;
+        self.conn = open(&self.path, &self.settings)?;
+        after_open(&self.conn, self.engine)?;
         Ok(done)
     }
 
@@ -138,15 +140,20 @@ impl Database {
     }
 }
 
-fn open(path: &Path, settings: &Settings, engine: Engine) -> Result<Connection> {
+fn open(path: &Path, settings: &Settings) -> Result<Connection> {
     let conn = Connection::open(settings.name_of(path))?;
     conn.busy_timeout(Duration::from_secs(30))?;
     conn.set_prepared_statement_cache_capacity(256);
     settings.apply(&conn)?;
-    if let Engine::Extension(name) = engine {
-        (extension::find(name)?.load)(&conn)?;
-    }
     Ok(conn)
+}
+
+/// Loads the extension that an engine consists of.
+fn after_open(conn: &Connection, engine: Engine) -> Result<()> {
+    match engine {
+        Engine::Extension(name) => (extension::find(name)?.load)(conn),
+        _ => Ok(()),
+    }
 }
 
 fn before_close(conn: &Connection, engine: Engine) -> Result<()> {

@@ -232,7 +232,8 @@ impl Bench {
         let schema = plan.workload.schema();
         let path = dir.path().join("database.db");
         let mut db = Database::create(&path, engine, &plan.settings, &schema)?;
-        let mut start = Start::detect(site, Some(&db.conn), engine, workload, round, &plan.settings)?;
+        let mut start =
+            Start::detect(site, Some(&db.conn), engine, workload, round, &plan.settings)?;
         let mut digests = Digests::default();
         if traced && !matches!(engine, Engine::Extension(_)) {
             let run = |db: &mut Database| plan.workload.run(db, plan.seed, &mut meter);

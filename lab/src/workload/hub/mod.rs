@@ -32,6 +32,8 @@ pub struct Hub {
     pub objects: u64,
     /// Bytes of an object.
     pub bytes: u64,
+    /// Pushes a second, of all clients together, while latency is measured.
+    pub pace: u64,
     /// Databases that get one object each; 0 leaves it out.
     pub databases: u64,
     /// Megabytes of one large object; 0 leaves it out.
@@ -53,6 +55,7 @@ impl Workload for Hub {
             "clients": self.clients,
             "objects": self.objects,
             "bytes": self.bytes,
+            "pace": self.pace,
             "databases": self.databases,
             "large_mb": self.large,
             "network": "loopback, one connection a client, one request at a time",
@@ -76,13 +79,11 @@ impl Workload for Hub {
             })
         };
         let before = hub.processor()?;
-        let start = Instant::now();
         meter.timed("push", || pushed(0, None))?;
-        let rate = (self.clients * self.objects) as f64 / start.elapsed().as_secs_f64();
         let total = (self.clients * self.objects) as f64;
         meter.fact("push, hub's processor time, us", (hub.processor()? - before) * 1e6 / total);
-        let pace = Duration::from_secs_f64(self.clients as f64 / (rate / 2.0));
-        meter.timed("push at half that rate", || pushed(self.objects, Some(pace)))?;
+        let pace = Duration::from_secs_f64(self.clients as f64 / self.pace as f64);
+        meter.timed("push at a pace", || pushed(self.objects, Some(pace)))?;
 
         let before = hub.processor()?;
         meter.timed("pull the newest object", || {
@@ -222,7 +223,8 @@ impl Hub {
         let mut client = hub.connect()?;
         let mut piece = body(PART as u64);
         let total = self.large * 1_000_000;
-        let parts = |piece: &mut Vec<u8>, mut each: Box<dyn FnMut(u64, &[u8]) -> Result<()> + '_>| {
+        let parts = |piece: &mut Vec<u8>,
+                     mut each: Box<dyn FnMut(u64, &[u8]) -> Result<()> + '_>| {
             let mut at = 0;
             while at < total {
                 let length = (total - at).min(PART as u64) as usize;
@@ -233,26 +235,32 @@ impl Hub {
             Ok::<(), Error>(())
         };
         let mut hasher = blake3::Hasher::new();
-        parts(&mut piece, Box::new(|_, bytes| {
-            hasher.update(bytes);
-            Ok(())
-        }))?;
+        parts(
+            &mut piece,
+            Box::new(|_, bytes| {
+                hasher.update(bytes);
+                Ok(())
+            }),
+        )?;
         let upload = hasher.finalize().to_hex();
         let path = format!("/large/objects/{}", name(0, 0));
         let done = Done { operations: self.large, transactions: 1 };
         meter.phase("push a large object, MB", || {
-            parts(&mut piece, Box::new(|at, bytes| {
-                let to = at + bytes.len() as u64 - 1;
-                let part = format!(
-                    "Content-Range: bytes {at}-{to}/{total}\r\nSynqlite-Upload: {upload}\r\n"
-                );
-                let status = client.ask_with("PUT", &path, &part, bytes)?.status;
-                let last = to + 1 == total;
-                match status == if last { 201 } else { 202 } {
-                    true => Ok(()),
-                    false => Err(Error::Bad(format!("PUT {path} at {at}: {status}"))),
-                }
-            }))?;
+            parts(
+                &mut piece,
+                Box::new(|at, bytes| {
+                    let to = at + bytes.len() as u64 - 1;
+                    let part = format!(
+                        "Content-Range: bytes {at}-{to}/{total}\r\nSynqlite-Upload: {upload}\r\n"
+                    );
+                    let status = client.ask_with("PUT", &path, &part, bytes)?.status;
+                    let last = to + 1 == total;
+                    match status == if last { 201 } else { 202 } {
+                        true => Ok(()),
+                        false => Err(Error::Bad(format!("PUT {path} at {at}: {status}"))),
+                    }
+                }),
+            )?;
             Ok(done)
         })?;
         meter.phase("pull a large object, MB", || {
