@@ -3,6 +3,7 @@
 use crate::engine::Engine;
 use crate::params::Settings;
 use crate::reproduce::Experiment;
+use crate::workload::hub::Hub;
 use crate::workload::kv::{Kv, Source};
 use crate::workload::micro::{Key, Micro, Operation};
 use crate::workload::mobibench::Mobibench;
@@ -43,6 +44,12 @@ pub enum Command {
     Plot(PlotArgs),
     /// Compare two results files, or two engines: A and B are FILE or FILE:ENGINE
     Compare(Compare),
+    /// The hub that `run hub` measures; ends with its standard input
+    #[command(hide = true)]
+    ServeHub {
+        /// Its store
+        store: String,
+    },
     /// Print the triggers of a database, by table
     Triggers {
         /// The database
@@ -62,6 +69,8 @@ pub enum Workloads {
     Kv(KvArgs),
     /// Clone, push, pull, fold, merge; continuous synchronization
     Sync(SyncArgs),
+    /// A hub under load: pushes and pulls of many clients, idle databases, large objects
+    Hub(HubArgs),
     /// One parameter varied, all others held: the slides' study
     Parameters(ParametersArgs),
 }
@@ -73,7 +82,8 @@ pub struct Common {
     /// replica, replica:fold=transaction, replica:fold=CHANGES, replica:fold=MILLISECONDSms,
     /// improved (same parameters), original, original:keys=scanned; for kv only: store, store:note
     /// (as the ProjectDB note sets it), and in lab/peers leveldb, rocksdb, fjall, each also
-    /// with :alike (memtable, cache and filter as ours), redb, lmdb, sled
+    /// with :alike (memtable, cache and filter as ours), redb, lmdb, sled; for hub only:
+    /// hub, hub:postgres
     #[arg(long, value_delimiter = ',', default_value = "plain,replica,again")]
     pub engines: Vec<Engine>,
     /// Rounds; each engine has one turn in each
@@ -372,6 +382,40 @@ impl SyncArgs {
             sync.check().map(|()| sync)
         };
         self.rows.values().map(one).collect()
+    }
+}
+
+#[derive(Args)]
+pub struct HubArgs {
+    /// Clients, each with a connection and a place of its own
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    pub clients: u64,
+    /// Objects that each client pushes, and pulls
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub objects: u64,
+    /// Bytes of an object
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=65_536))]
+    pub bytes: u64,
+    /// Pushes a second, of all clients together, while latency is measured
+    #[arg(long, default_value_t = 2_500, value_parser = clap::value_parser!(u64).range(1..))]
+    pub pace: u64,
+    /// Databases that get one object each; 0 leaves it out
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=10_000_000))]
+    pub databases: u64,
+    /// Megabytes of one large object; 0 leaves it out
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=100_000))]
+    pub large: u64,
+    /// Database for the engine hub:postgres, as postgres://USER@HOST/DATABASE; the run fills it
+    #[arg(long)]
+    pub postgres: Option<String>,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+impl HubArgs {
+    pub fn workload(&self) -> Hub {
+        let Self { clients, objects, bytes, pace, databases, large, .. } = *self;
+        Hub { clients, objects, bytes, pace, databases, large, postgres: self.postgres.clone() }
     }
 }
 

@@ -128,7 +128,7 @@ impl<'a> Group<'a> {
         };
         let sum = |of: &dyn Fn(&Phase) -> f64| values(ours, phase, of).iter().sum::<f64>();
         let transactions = sum(&|p| p.transactions as f64).max(1.0);
-        let counted = !matches!(engine, Engine::Store(_));
+        let counted = !matches!(engine, Engine::Store(_) | Engine::Hub(_));
         Some(Row {
             phase: phase.to_owned(),
             engine,

@@ -1,6 +1,6 @@
 //! A database of one engine's turn, as the application sees it.
 
-use crate::engine::{Attached, Engine};
+use crate::engine::{Attached, Engine, extension};
 use crate::params::Settings;
 use crate::{Error, Result};
 use rusqlite::Connection;
@@ -32,6 +32,7 @@ impl Database {
         let conn = open(path, settings)?;
         conn.execute_batch(schema)?;
         let tables = application_tables(&conn)?;
+        after_open(&conn, engine)?;
         let attached = engine.attach(path, &conn, &tables)?;
         let (path, settings) = (path.to_owned(), settings.clone());
         Ok(Database { conn, path, settings, tables, engine, attached })
@@ -70,9 +71,11 @@ impl Database {
 
     /// Closes the application's connection and opens it again. `between` happens in between.
     pub fn reopen<T>(&mut self, between: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+        before_close(&self.conn, self.engine)?;
         self.conn = Connection::open_in_memory()?;
         let done = between(&self.path)?;
         self.conn = open(&self.path, &self.settings)?;
+        after_open(&self.conn, self.engine)?;
         Ok(done)
     }
 
@@ -132,6 +135,7 @@ impl Database {
     /// Closes it; fails if a statement is still at work.
     pub fn close(self) -> Result<()> {
         drop(self.attached);
+        before_close(&self.conn, self.engine)?;
         self.conn.close().map_err(|(_, e)| Error::from(e))
     }
 }
@@ -142,6 +146,21 @@ fn open(path: &Path, settings: &Settings) -> Result<Connection> {
     conn.set_prepared_statement_cache_capacity(256);
     settings.apply(&conn)?;
     Ok(conn)
+}
+
+/// Loads the extension that an engine consists of.
+fn after_open(conn: &Connection, engine: Engine) -> Result<()> {
+    match engine {
+        Engine::Extension(name) => (extension::find(name)?.load)(conn),
+        _ => Ok(()),
+    }
+}
+
+fn before_close(conn: &Connection, engine: Engine) -> Result<()> {
+    match engine {
+        Engine::Extension(name) => (extension::find(name)?.close)(conn),
+        _ => Ok(()),
+    }
 }
 
 thread_local! {

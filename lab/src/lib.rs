@@ -38,14 +38,16 @@ mod table;
 mod vfs;
 mod workload;
 
+pub use engine::extension::{Extension, Name as ExtensionName};
 pub use error::{Error, Result};
 
 use clap::Parser;
 use std::process::ExitCode;
 
-/// The program, with these stores beside the project's own.
-pub fn main(peers: &'static [store::Peer]) -> ExitCode {
+/// The program, with these stores beside the project's own, and these extensions.
+pub fn main(peers: &'static [store::Peer], extensions: &'static [Extension]) -> ExitCode {
     store::install(peers);
+    engine::extension::install(extensions);
     match commands::execute(cli::Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -1,5 +1,5 @@
 //! The lab without peers.
 
 fn main() -> std::process::ExitCode {
-    synqlite_lab::main(&[])
+    synqlite_lab::main(&[], &[])
 }

@@ -117,6 +117,11 @@ impl Timer {
         self.0.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
 
+    /// Adds all of another's.
+    pub fn join(&mut self, other: &Timer) -> Result<()> {
+        self.0.add(&other.0).map_err(|e| Error::Latency(e.to_string()))
+    }
+
     /// The distribution; `None` if nothing was timed.
     pub fn latency(&self) -> Option<Latency> {
         let at = |quantile: f64| self.0.value_at_quantile(quantile) as f64 / 1000.0;

@@ -1,12 +1,12 @@
 //! Runs: engines take turns, round by round, on fresh files.
 
 use crate::database::Database;
-use crate::engine::Engine;
+use crate::engine::{Engine, extension};
 use crate::meter::{Meter, Outcome};
 use crate::params::{self, Settings, Site, Start, Storage};
 use crate::record::{Record, Sink};
 use crate::store;
-use crate::workload::Workload;
+use crate::workload::{Workload, hub};
 use crate::{Error, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs;
@@ -34,13 +34,20 @@ pub struct Plan {
     pub dir: Option<PathBuf>,
 }
 
+/// Digests of the statements that an engine executed, and of the rows that it has then.
+#[derive(Clone, Default)]
+struct Digests {
+    statements: Option<String>,
+    rows: Option<String>,
+}
+
 /// What the first round of a plan found out.
 #[derive(Clone, Default)]
 struct Checked {
     /// Storage of a folder of the plan's own.
     site: Option<Site>,
     /// Digests of statements and rows of each engine.
-    digests: Vec<Option<(String, String)>>,
+    digests: Vec<Digests>,
 }
 
 /// A folder to measure in, and what holds for all runs in it.
@@ -154,7 +161,7 @@ impl Bench {
     ) -> Result<()> {
         if round == 0 {
             checked.site = plan.dir.as_deref().map(Site::detect).transpose()?;
-            checked.digests = vec![None; plan.engines.len()];
+            checked.digests = vec![Digests::default(); plan.engines.len()];
         }
         for (i, &engine) in plan.engines.iter().enumerate() {
             if self.stop.load(Relaxed) {
@@ -173,14 +180,16 @@ impl Bench {
             let traced = round == 0 && plan.workload.same_for_all();
             let (parameters, mut outcome) = self.turn(plan, engine, site, place, traced)?;
             bar.inc(1);
-            if let (Some(statements), Some(rows)) = (&outcome.statements, &outcome.rows) {
-                checked.digests[i] = Some((statements.clone(), rows.clone()));
+            if outcome.rows.is_some() {
+                let (statements, rows) = (outcome.statements.clone(), outcome.rows.clone());
+                checked.digests[i] = Digests { statements, rows };
                 equal(&plan.engines, &checked.digests)?;
             }
             if round < plan.warm_up {
                 continue;
             }
-            (outcome.statements, outcome.rows) = checked.digests[i].clone().unzip();
+            let Digests { statements, rows } = checked.digests[i].clone();
+            (outcome.statements, outcome.rows) = (statements, rows);
             let record = Record { name: plan.name.clone(), parameters, outcome };
             if let Some(sink) = &mut sink {
                 sink.write(&record)?;
@@ -214,42 +223,56 @@ impl Bench {
             plan.workload.run_on_store(dir.path(), name, plan.seed, &mut meter)?;
             return Ok((start.finish(), meter.finish()));
         }
+        if let Engine::Hub(kind) = engine {
+            let mut start = Start::detect(site, None, engine, workload, round, &plan.settings)?;
+            start.store(hub::label(kind));
+            plan.workload.run_on_hub(dir.path(), kind, plan.seed, &mut meter)?;
+            return Ok((start.finish(), meter.finish()));
+        }
         let schema = plan.workload.schema();
         let path = dir.path().join("database.db");
         let mut db = Database::create(&path, engine, &plan.settings, &schema)?;
-        let start = Start::detect(site, Some(&db.conn), engine, workload, round, &plan.settings)?;
-        let mut digests = None;
-        if traced {
+        let mut start =
+            Start::detect(site, Some(&db.conn), engine, workload, round, &plan.settings)?;
+        let mut digests = Digests::default();
+        if traced && !matches!(engine, Engine::Extension(_)) {
             let run = |db: &mut Database| plan.workload.run(db, plan.seed, &mut meter);
             let ((), statements) = db.traced(run)?;
-            digests = Some((statements, db.digest()?));
+            digests.statements = Some(statements);
         } else {
+            // An extension executes statements of its own on the same connection.
             plan.workload.run(&mut db, plan.seed, &mut meter)?;
+        }
+        if traced {
+            digests.rows = Some(db.digest()?);
+        }
+        if let Engine::Extension(name) = engine {
+            start.store((extension::find(name)?.label)(&db.conn)?);
         }
         db.close()?;
         let mut outcome = meter.finish();
-        (outcome.statements, outcome.rows) = digests.unzip();
+        (outcome.statements, outcome.rows) = (digests.statements, digests.rows);
         Ok((start.finish(), outcome))
     }
 }
 
 /// Refuses a run whose engines did not execute the same.
-fn equal(engines: &[Engine], digests: &[Option<(String, String)>]) -> Result<()> {
-    let mut known = engines.iter().zip(digests).filter_map(|(e, d)| d.as_ref().map(|d| (e, d)));
-    let Some((baseline, first)) = known.next() else { return Ok(()) };
-    for (engine, digest) in known {
-        let unlike = |what, ours: &String, theirs: &String| Error::Unlike {
-            engine: engine.to_string(),
-            baseline: baseline.to_string(),
-            what,
-            ours: ours.clone(),
-            theirs: theirs.clone(),
-        };
-        if digest.0 != first.0 {
-            return Err(unlike("statements", &first.0, &digest.0));
-        }
-        if digest.1 != first.1 {
-            return Err(unlike("rows", &first.1, &digest.1));
+fn equal(engines: &[Engine], digests: &[Digests]) -> Result<()> {
+    type Part = fn(&Digests) -> &Option<String>;
+    let parts: [(&'static str, Part); 2] =
+        [("statements", |digests| &digests.statements), ("rows", |digests| &digests.rows)];
+    for (what, part) in parts {
+        let of = |(engine, digests)| Some((engine, part(digests).as_ref()?));
+        let mut known = engines.iter().zip(digests).filter_map(of);
+        let Some((baseline, first)) = known.next() else { continue };
+        if let Some((engine, digest)) = known.find(|(_, digest)| *digest != first) {
+            return Err(Error::Unlike {
+                engine: engine.to_string(),
+                baseline: baseline.to_string(),
+                what,
+                ours: first.clone(),
+                theirs: digest.clone(),
+            });
         }
     }
     Ok(())
@@ -262,8 +285,9 @@ mod tests {
     #[test]
     fn engines_that_did_not_execute_the_same_are_refused() {
         let engines = [Engine::Plain, Engine::Again];
-        let digest = |s: &str, r: &str| Some((s.to_owned(), r.to_owned()));
-        equal(&engines, &[digest("a", "b"), None]).unwrap();
+        let digest =
+            |s: &str, r: &str| Digests { statements: Some(s.to_owned()), rows: Some(r.to_owned()) };
+        equal(&engines, &[digest("a", "b"), Digests::default()]).unwrap();
         equal(&engines, &[digest("a", "b"), digest("a", "b")]).unwrap();
         let error = equal(&engines, &[digest("a", "b"), digest("x", "b")]).unwrap_err();
         assert!(error.to_string().contains("other statements than plain"), "{error}");

@@ -1,10 +1,11 @@
 //! The lab with other key-value stores beside ours: LevelDB and RocksDB (the system's libraries),
-//! fjall, redb, LMDB, sled.
+//! fjall, redb, LMDB, sled; and with other replications for SQLite, cr-sqlite and sqlite-sync.
 //!
 //! Settings that matter are equal or stated: no compression, every write reaches the operating
 //! system before it returns (redb and sled cannot, see there), forced to the device only if asked.
 
 mod cpp;
+mod extensions;
 mod rust;
 
 use synqlite_lab::store::{Name, Peer};
@@ -34,5 +35,5 @@ static PEERS: [Peer; 6] = [
 ];
 
 fn main() -> std::process::ExitCode {
-    synqlite_lab::main(&PEERS)
+    synqlite_lab::main(&PEERS, &extensions::ALL)
 }

@@ -27,6 +27,7 @@ pub fn execute(cli: Cli) -> Result<()> {
         Command::Report(args) => report::page(&args),
         Command::Plot(args) => report::plots(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::ServeHub { store } => crate::workload::hub::serve(&store),
         Command::Triggers { db } => triggers::run(&db),
     }
 }

@@ -20,6 +20,7 @@ pub fn run(workload: Workloads) -> Result<()> {
             let all = args.all()?;
             run_all(&args.common, &|| boxed(&all))
         }
+        Workloads::Hub(args) => run_all(&args.common, &|| boxed(&[args.workload()])),
         Workloads::Parameters(args) => parameters::run(&args),
         Workloads::Kv(args) => run_all(&args.common, &|| boxed(&[args.workload()])),
         Workloads::Tpcc(args) => {

@@ -9,6 +9,8 @@ mod improved;
 mod original;
 mod replica;
 
+pub mod extension;
+
 use crate::store::{self, Name};
 use crate::{Error, Result};
 use rusqlite::Connection;
@@ -50,10 +52,33 @@ pub enum Engine {
     Original(Keys),
     /// A key-value store, for the workload `kv`.
     Store(Name),
+    /// A hub, for the workload `hub`.
+    Hub(Hub),
+    /// SQLite with another replication that is loaded as an extension.
+    Extension(extension::Name),
+}
+
+/// Where a hub keeps its objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hub {
+    /// In a folder, in the project's own store.
+    Embedded,
+    /// In PostgreSQL.
+    Postgres,
+}
+
+impl Hub {
+    /// Its name.
+    pub fn text(self) -> &'static str {
+        match self {
+            Hub::Embedded => "hub",
+            Hub::Postgres => "hub:postgres",
+        }
+    }
 }
 
 /// The names that [`Engine::from_str`] reads, without parameters.
-const NAMES: [&str; 5] = ["plain", "again", "replica", "improved", "original"];
+const NAMES: [&str; 6] = ["plain", "again", "replica", "improved", "original", "hub"];
 
 impl fmt::Display for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -70,6 +95,8 @@ impl fmt::Display for Engine {
             Engine::Improved(when) => write!(f, "improved{}", fold(when)),
             Engine::Original(Keys::Indexed) => f.write_str("original"),
             Engine::Store(name) => f.write_str(name.text()),
+            Engine::Hub(kind) => f.write_str(kind.text()),
+            Engine::Extension(name) => f.write_str(name.text()),
             Engine::Original(Keys::Scanned) => f.write_str("original:keys=scanned"),
         }
     }
@@ -95,6 +122,9 @@ impl FromStr for Engine {
     fn from_str(text: &str) -> Result<Engine> {
         if let Some(store) = Name::read(text) {
             return Ok(Engine::Store(store));
+        }
+        if let Some(extension) = extension::Name::read(text) {
+            return Ok(Engine::Extension(extension));
         }
         let (name, parameter) = match text.split_once(':') {
             Some((name, parameter)) => (name, Some(parameter)),
@@ -125,10 +155,14 @@ impl FromStr for Engine {
             ("original", None) => Ok(Engine::Original(Keys::Indexed)),
             ("original", Some("keys=scanned")) => Ok(Engine::Original(Keys::Scanned)),
             ("original", Some(_)) => Err(bad(&["keys=scanned"])),
+            ("hub", None) => Ok(Engine::Hub(Hub::Embedded)),
+            ("hub", Some("postgres")) => Ok(Engine::Hub(Hub::Postgres)),
+            ("hub", Some(_)) => Err(bad(&["postgres"])),
             ("plain" | "again", Some(_)) => Err(Error::Bad(format!("{name} has no parameters"))),
             _ => {
                 let stores = store::NAMES.iter().map(|name| name.text());
-                let known: Vec<&str> = NAMES.into_iter().chain(stores).collect();
+                let extensions = extension::NAMES.iter().map(|name| name.text());
+                let known: Vec<&str> = NAMES.into_iter().chain(stores).chain(extensions).collect();
                 Err(Error::unknown("engine", text, &known))
             }
         }
@@ -148,11 +182,17 @@ impl Engine {
             Engine::Plain | Engine::Again => (Fold::Never, None),
             Engine::Replica(fold) => (fold, Some(Box::new(replica::attach(path)?))),
             Engine::Improved(fold) => (fold, Some(Box::new(improved::attach(path, conn, tables)?))),
+            Engine::Extension(name) => {
+                extension::attach(name, conn, tables)?;
+                (Fold::Never, None)
+            }
             Engine::Original(keys) => {
                 original::attach(conn, tables, keys)?;
                 (Fold::Never, None)
             }
-            Engine::Store(_) => return Err(Error::Bad(format!("the engine {self} is no SQLite"))),
+            Engine::Store(_) | Engine::Hub(_) => {
+                return Err(Error::Bad(format!("the engine {self} is no SQLite")));
+            }
         };
         Ok(Attached { fold, folder, changes: 0, folded: Instant::now() })
     }
@@ -216,6 +256,9 @@ mod tests {
             "store",
             "store:note",
             "leveldb:alike",
+            "hub",
+            "hub:postgres",
+            "crsqlite",
         ] {
             assert_eq!(text.parse::<Engine>().unwrap().to_string(), text);
         }

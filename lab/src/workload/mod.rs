@@ -4,6 +4,7 @@
 //! draws nothing from the clock and nothing from what an engine does, so all engines execute the
 //! same, which the warm-up round of every run checks.
 
+pub mod hub;
 pub mod kv;
 pub mod micro;
 pub mod mobibench;
@@ -12,6 +13,7 @@ pub mod sync;
 pub mod tpcc;
 
 use crate::database::Database;
+use crate::engine::Hub;
 use crate::meter::Meter;
 use crate::store::{Name, Wish};
 use crate::{Error, Result};
@@ -36,6 +38,13 @@ pub trait Workload {
     fn run_on_store(&self, _dir: &Path, name: Name, _seed: u64, _meter: &mut Meter) -> Result<()> {
         let (workload, name) = (self.name(), name.text());
         Err(Error::Bad(format!("{workload} needs SQL; the engine {name} executes kv only")))
+    }
+
+    /// Executes it on a hub that keeps its objects in the empty folder `dir`, or wherever its kind
+    /// does.
+    fn run_on_hub(&self, _dir: &Path, kind: Hub, _seed: u64, _meter: &mut Meter) -> Result<()> {
+        let (workload, name) = (self.name(), kind.text());
+        Err(Error::Bad(format!("{workload} needs SQL; the engine {name} executes hub only")))
     }
 
     /// What it wants of a store.

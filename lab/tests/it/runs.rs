@@ -82,6 +82,24 @@ fn stores_are_measured_beyond_the_seven_tasks_and_over_each_other() {
 }
 
 #[test]
+fn a_hub_is_measured_as_a_process_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = "run hub --engines hub --clients 3 --objects 4 --databases 5 --large 9 --rounds 1 -q";
+    ok(dir.path(), &format!("{run} -o r"));
+    let outcome = &results(&dir.path().join("r"))[0]["result"]["outcome"];
+    let phases = outcome["phases"].as_array().unwrap();
+    let operations: Vec<_> = phases.iter().map(|p| p["operations"].as_u64().unwrap()).collect();
+    assert_eq!(operations, [12, 12, 12, 12, 5, 9, 9], "{phases:?}");
+    assert!(outcome["facts"]["memory of the hub, MB"].as_f64().unwrap() > 1.0);
+    let error = fails(dir.path(), &run.replace("--engines hub", "--engines plain"));
+    assert!(error.contains("--engines hub"), "{error}");
+    let error = fails(dir.path(), &run.replace("--engines hub", "--engines hub:postgres"));
+    assert!(error.contains("--postgres"), "{error}");
+    let error = fails(dir.path(), "run micro --engines hub --rounds 1 -q");
+    assert!(error.contains("hub only"), "{error}");
+}
+
+#[test]
 fn a_report_needs_nothing_but_itself() {
     let dir = tempfile::tempdir().unwrap();
     ok(
