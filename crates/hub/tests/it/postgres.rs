@@ -56,7 +56,7 @@ impl Server {
             }
         }
         let mut initdb = command(user, &bin.join("initdb"));
-        initdb.arg("-D").arg(dir.path().join("data")).args(["-U", "hub", "-A", "trust"]);
+        initdb.arg("-D").arg(dir.path().join("data")).args(["-U", "hub", "-A", "trust", "-N"]);
         initdb.args(["-E", "UTF8", "--locale=C"]).current_dir(dir.path());
         let made = initdb.output().map_err(|_| "initdb does not run")?;
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
