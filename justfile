@@ -41,6 +41,10 @@ fuzz SECONDS="60" *TARGETS="batch_decode store_log store_table store_manifest":
 store-crashes STATES="50000":
     CRASH_STATES={{STATES}} cargo test --release -p synqlite-lsm --test crash -- --nocapture promised
 
+# Kills a hub under load, again and again: everything it acknowledged must be there.
+hub-kills KILLS="200":
+    HUB_KILLS={{KILLS}} cargo test --release -p synqlite --test it -- --nocapture however_often
+
 # The store beside other stores: docs/benchmarks/kv.html; results go to FOLDER. About an hour.
 peers FOLDER *PARTS:
     lab/peers/measure {{FOLDER}} {{PARTS}}

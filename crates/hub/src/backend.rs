@@ -2,7 +2,7 @@
 //!
 //! The promise: an object is listed once it is durable; sequences grow over all places; no object of
 //! a place ever appears below one that was listed before; of several puts of one name the first
-//! wins. Content is opaque. [`conformance`](crate::conformance) holds every kind of store to it.
+//! wins. Content is opaque. The tests in `tests/it` are run on every kind of store.
 
 use crate::error::Result;
 use crate::place::Place;

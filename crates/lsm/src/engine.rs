@@ -315,6 +315,10 @@ impl Inner {
             let start = Instant::now();
             for log in logs {
                 if let Err(e) = log.sync(&*self.disk) {
+                    // A flush put what it held into tables on the device, and removed the file.
+                    if !lock(&self.logs).iter().any(|needed| Arc::ptr_eq(needed, &log)) {
+                        continue;
+                    }
                     // A failed force may have dropped the bytes: trying again would lie.
                     self.halt(&e);
                     return Err(e);
@@ -376,6 +380,8 @@ impl Inner {
         let before =
             shape.manifest.replace(Manifest::start(&*self.disk, &self.dir, number, &whole)?);
         if let Some(old) = before {
+            // The new one, which is on the device, says all that the one of an earlier session did.
+            lock(&self.logs).retain(|l| l.number > 0);
             // Left behind, it is removed at the next opening.
             let _ = self.disk.remove(old.path());
         }

@@ -88,11 +88,12 @@
 //! # How it is checked
 //!
 //! `tests/crash.rs` stops a workload at every file operation, in six ways, and checks what is left;
-//! it leaves out each kind of force in turn and must then find a loss. `CRASH_STATES=50000 cargo
-//! test --release -p synqlite-lsm --test crash` tries that many. `tests/damage.rs` flips bits of and
-//! cuts every file. `tests/kill.rs` kills processes. `tests/store.rs` compares with a `BTreeMap`,
-//! `tests/options.rs` shows what each option changes; `fuzz` feeds made-up logs, tables and manifests
-//! to the whole. The examples `seven` and `goals` measure; `lab/peers` measures beside other stores.
+//! it leaves out each kind of force in turn and must then find a loss. `CRASH_STATES=50000 cargo test
+//! --release -p synqlite-lsm --test crash` tries that many. `tests/damage.rs` flips bits of and cuts
+//! every file. `tests/kill.rs` kills processes; `tests/reopen.rs` forces a log that is flushed.
+//! `tests/store.rs` compares with a `BTreeMap`, `tests/options.rs` shows what each option changes;
+//! `fuzz` feeds made-up logs, tables and manifests to the whole. The examples `seven` and `goals`
+//! measure; `lab/peers` measures beside other stores.
 //!
 //! # Limits
 //!

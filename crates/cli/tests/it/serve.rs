@@ -25,13 +25,20 @@ impl Hub {
             .arg(store)
             .args(more)
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()
             .expect("the binary runs");
         let mut line = String::new();
         let out = child.stdout.take().expect("a pipe");
         BufReader::new(out).read_line(&mut line).expect("a line");
-        let told: Value = serde_json::from_str(&line).expect("JSON");
+        let told: Value = serde_json::from_str(&line).unwrap_or_else(|_| {
+            let mut why = String::new();
+            let mut from = child.stderr.take().expect("a pipe");
+            from.read_to_string(&mut why).expect("text");
+            panic!("the hub does not start: {why}{line}")
+        });
+        // Errors alone are logged; whoever reads them no more must not be waited for.
+        drop(child.stderr.take());
         let url = told["listening"].as_str().expect("a URL");
         Hub { child, address: url.replace("http://", "") }
     }
