@@ -137,7 +137,7 @@ mod tests {
             ("[limits]\nobject_bytes = 'x'", "line 2"),
             ("open = 7", "line 1"),
             ("tls_key = 'x'", "only one of"),
-            ("store = 'ftp://x'", "ftp://"),
+            ("store = 'ftp://x'", "ftp:// is no store"),
         ] {
             let told = applied(text).unwrap_err().to_string();
             assert!(told.contains(says), "{text}: {told}");

@@ -28,6 +28,7 @@ mod http;
 mod location;
 mod place;
 mod postgres;
+mod room;
 mod serve;
 mod tokens;
 mod wait;

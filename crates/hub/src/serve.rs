@@ -5,6 +5,7 @@ use crate::embedded::Setup;
 use crate::error::{Error, Result};
 use crate::http::{self, Access, Hub, Limits, Metrics};
 use crate::location::{Location, Opened, Vault};
+use crate::room::Room;
 use crate::wait::Waiters;
 use axum::Router;
 use hyper::server::conn::http1;
@@ -162,6 +163,7 @@ pub fn start(settings: Settings) -> Result<Running> {
             access,
             limits: settings.limits,
             clock: settings.clock.clone(),
+            room: Room::new(&staging, settings.setup.reserve),
             staging,
             uploads: Default::default(),
             memory: Semaphore::new(http::MEMORY),

@@ -21,7 +21,7 @@ use std::fs::{self, File};
 use std::io::{Seek, SeekFrom};
 use std::ops::{Bound, Range};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -78,7 +78,6 @@ struct Shared {
     db: Db,
     dir: PathBuf,
     reserve: u64,
-    full: AtomicBool,
     durable: AtomicU64,
     totals: Mutex<Totals>,
     counters: Counters,
@@ -129,7 +128,6 @@ impl Embedded {
             db,
             dir: dir.to_owned(),
             reserve: setup.reserve,
-            full: AtomicBool::new(false),
             durable: AtomicU64::new(sequence),
             counters: Counters::default(),
             waiters,
@@ -225,8 +223,7 @@ impl Shared {
     }
 
     fn free_space(&self) -> u64 {
-        // Where the system cannot tell, a write will.
-        rustix::fs::statvfs(&self.dir).map_or(u64::MAX, |s| s.f_bavail.saturating_mul(s.f_frsize))
+        crate::room::free(&self.dir)
     }
 
     /// A batch without changes is refused when any other is.
@@ -466,7 +463,7 @@ impl Backend for Embedded {
     }
 
     fn health(&self) -> Later<'_, ()> {
-        let full = self.shared.full.load(Ordering::Relaxed);
+        let full = self.shared.free_space() < self.shared.reserve;
         now(if full { Err(Error::Full) } else { self.shared.usable() })
     }
 

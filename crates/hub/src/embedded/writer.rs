@@ -24,7 +24,7 @@ use tokio::sync::oneshot;
 
 /// Most bytes of content in one batch; a single object may exceed it.
 const LARGEST_BATCH: u64 = 32 << 20;
-/// How often it looks whether the device is nearly full.
+/// How often it looks whether the device is nearly full, at least.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Where an answer goes. Whoever asked may be gone.
@@ -53,12 +53,24 @@ pub struct Writer {
     sequence: u64,
     batch: Batch,
     looked: Option<Instant>,
+    /// Bytes put since.
+    unlooked: u64,
+    /// What it saw.
+    full: bool,
 }
 
 impl Writer {
     /// To be run on a thread of its own.
     pub fn new(shared: Arc<Shared>, jobs: Receiver<Job>, sequence: u64) -> Writer {
-        Writer { shared, jobs, sequence, batch: Batch::new(), looked: None }
+        Writer {
+            shared,
+            jobs,
+            sequence,
+            batch: Batch::new(),
+            looked: None,
+            unlooked: 0,
+            full: false,
+        }
     }
 
     /// Works until it is told to stop or nobody is left to tell it.
@@ -136,13 +148,15 @@ impl Writer {
     }
 
     /// Refuses while the device has hardly any space: a full one would stop the store for good.
-    fn check_space(&mut self) -> Result<()> {
-        if self.looked.is_none_or(|at| at.elapsed() > LOOK) {
-            let free = self.shared.free_space();
-            self.shared.full.store(free < self.shared.reserve, Ordering::Relaxed);
+    fn check_space(&mut self, size: u64) -> Result<()> {
+        self.unlooked += size;
+        let due = self.unlooked > self.shared.reserve / 8;
+        if due || self.looked.is_none_or(|at| at.elapsed() > LOOK) {
+            self.full = self.shared.free_space() < self.shared.reserve;
             self.looked = Some(Instant::now());
+            self.unlooked = 0;
         }
-        if self.shared.full.load(Ordering::Relaxed) { Err(Error::Full) } else { Ok(()) }
+        if self.full { Err(Error::Full) } else { Ok(()) }
     }
 
     fn remove(&mut self, place: &Place, sequences: &[u64]) -> Result<u64> {
@@ -220,8 +234,8 @@ impl<'a> Round<'a> {
             let [sequence] = layout::numbers(&found)?;
             return Ok(Answer { done: Done { sequence, created: false }, waits: false });
         }
-        self.writer.check_space()?;
         let size = content.size();
+        self.writer.check_space(size)?;
         let used = *self.usage(token)?;
         if let Some(limit) = quota.filter(|limit| used.saturating_add(size) > *limit) {
             return Err(Error::Quota { limit });

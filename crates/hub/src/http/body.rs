@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 /// Bytes that are read from a file at once.
 const CHUNK: usize = 256 << 10;
 /// A refused request's body is read so far, so that its sender comes to read the answer.
-const POLITE: u64 = 1 << 20;
+const POLITE: u64 = 32 << 20;
 
 /// Bytes of a request as they arrive.
 pub struct Incoming {

@@ -16,6 +16,7 @@ pub(crate) use uploads::sweep as sweep_staging;
 
 use crate::backend::{Backend, Millis};
 use crate::place::Place;
+use crate::room::Room;
 use crate::wait::{Waiters, lock};
 use axum::Router;
 use axum::extract::{Request, State};
@@ -82,6 +83,8 @@ pub(crate) struct Hub {
     pub clock: Arc<dyn Fn() -> Millis + Send + Sync>,
     /// Folder of what is on its way.
     pub staging: PathBuf,
+    /// Its disk.
+    pub room: Room,
     /// Uploads to which a part is being added.
     pub uploads: Mutex<HashSet<blake3::Hash>>,
     pub memory: Semaphore,

@@ -228,6 +228,7 @@ async fn put_body(
         while body.next().await?.is_some() {}
         return Ok(answer(Done { sequence, created: false }));
     }
+    let _room = hub.room.take(length)?;
     let path = hub.staging.join(format!("put-{}", crate::embedded::random_id()?));
     let failed = |e| Failure::from(Error::io("write", &path)(e));
     let staged = Staged::new(path.clone(), length);

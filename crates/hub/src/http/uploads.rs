@@ -116,6 +116,7 @@ pub(super) async fn part(
         let text = format!("{there} bytes have arrived, and this part begins at {from}");
         return Err(conflict(there, &format!("{text}. Go on where the last one ended")));
     }
+    let _room = hub.room.take(length)?;
     let failed = |e| Failure::from(Error::io("write", &path)(e));
     let mut options = tokio::fs::OpenOptions::new();
     let mut file = options.append(true).create(true).open(&path).await.map_err(failed)?;

@@ -219,6 +219,7 @@ pub fn too_much_is_refused() {
     let lab = Lab::with(|settings| {
         settings.open = true;
         settings.limits.object = 1000;
+        settings.limits.patience = std::time::Duration::from_secs(1);
     });
     let mut client = lab.nobody();
     client.put(&batch("todo", 1), &[1; 1000]).expect(201);

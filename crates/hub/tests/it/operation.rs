@@ -182,6 +182,63 @@ fn a_disk_that_is_nearly_full_is_said_to_be() {
     lab.nobody().put(&batch("todo", 2), b"x").expect(201);
 }
 
+/// A small file system in memory, for as long as this lives.
+struct Small(std::path::PathBuf);
+
+impl Small {
+    fn mount(at: std::path::PathBuf) -> Option<Small> {
+        std::fs::create_dir(&at).unwrap();
+        let mut mount = std::process::Command::new("mount");
+        let done = mount.args(["-t", "tmpfs", "-o", "size=40m", "tmpfs"]).arg(&at).output();
+        done.is_ok_and(|output| output.status.success()).then_some(Small(at))
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn on_a_full_disk_puts_are_refused_until_there_is_room() {
+    let mut lab = Lab::open();
+    lab.stop();
+    let Some(disk) = Small::mount(lab.scratch("small")) else {
+        return println!("skipped: only root can mount a small file system");
+    };
+    lab.settings = settings(&lab, "small/hub");
+    lab.settings.open = false;
+    lab.settings.setup.reserve = 8 << 20;
+    lab.start();
+    let secret = lab.token("*", Scope::Admin);
+    let mut admin = Client::new(&lab.hub().url(), Some(&secret));
+    let content = bytes(1 << 20, 1);
+    let mut count = 0;
+    let mut put = admin.put(&batch("todo", 1), &content);
+    while put.status == 201 {
+        count += 1;
+        assert!(count < 100, "the disk has 40 MB");
+        put = admin.put(&batch("todo", count + 1), &content);
+    }
+    put.expect(507);
+    assert!(count > 20, "{count}");
+    // Larger than all that is left: what arrived of it is gone again.
+    admin.put(&batch("todo", 1000), &vec![1; 12 << 20]).expect(507);
+    assert!(lab.settings.store == Location::parse(disk.0.join("hub").to_str().unwrap()).unwrap());
+    assert_eq!(crate::support::files(&disk.0.join("hub/staging")).len(), 0);
+    for n in 1..=count {
+        assert!(admin.get(&batch("todo", n)).expect(200).body == content, "{n}");
+    }
+    admin.delete("/todo").expect(204);
+    crate::support::until(|| admin.put(&batch("todo", 1), &content).status == 201);
+    lab.stop();
+    lab.start();
+    let mut admin = Client::new(&lab.hub().url(), Some(&secret));
+    assert_eq!(admin.get("/todo/objects").expect(200).lines().len(), 1);
+    lab.stop();
+}
+
 #[test]
 fn the_way_to_the_hub_can_be_encrypted() {
     use rustls::pki_types::ServerName;

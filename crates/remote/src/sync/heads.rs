@@ -26,6 +26,8 @@ pub enum Known<'a> {
 pub struct Heads {
     /// What the place is remembered to contain, apart from what is listed here.
     pub base: VersionVector,
+    /// Whether only what came after that was looked at.
+    pub resumed: bool,
     /// Up to where this is complete, if the place numbers its objects.
     pub cursor: Option<Cursor>,
     /// What came after the newest snapshot.
@@ -91,6 +93,7 @@ impl Heads {
         let mut heads = Heads { cursor: changes.cursor, looked: now, ..Heads::default() };
         let memory = memory.filter(|_| changes.resumed);
         if let Some(memory) = &memory {
+            heads.resumed = true;
             heads.base = memory.contains.clone();
             heads.since = memory.since;
             heads.looked = memory.looked;

@@ -143,13 +143,14 @@ fn send(
         // A snapshot stands for all that it contains, so nothing may be there that nobody has read.
         let read = heads.flawed.is_empty() && mine.seen()?.dominates(&heads.claimed());
         let covers = heads.cursor.filter(|_| read);
+        let mut nothing = None;
         let put = if heads.since.snapshot == 0 {
             Some(put_whole(mine, store, covers, session)?)
         } else {
-            let (delta, position) = missing(mine, url, &there)?;
+            let (delta, position) = missing(mine, url, &heads, &there)?;
             let (from, upto) = (heads.end_of(site), u64::try_from(position).unwrap_or(0));
             if delta.rows.is_empty() && delta.settings.is_empty() {
-                there.join(&delta.upto);
+                nothing = Some(delta.upto);
                 None
             } else if upto > from {
                 Some(put_batch(store, ObjectName::batch(database, site, from, upto), delta)?)
@@ -173,6 +174,8 @@ fn send(
             }
         }
         let place = remember(mine, &heads, &there)?.map(|memory| memory.encode());
+        // What was superseded before it was sent is there in effect. Nobody can build on it, though.
+        there.join(&nothing.unwrap_or_default());
         return Ok((outcome, Synced { pushed: true, pulled: false, theirs: there, place }));
     }
     let place = store.place();
@@ -196,12 +199,20 @@ fn put_batch(store: &dyn Store, name: ObjectName, delta: Delta) -> Result<Sent> 
 }
 
 /// What this replica has and the place lacks, with the position that it reaches.
-fn missing(mine: &mut Replica, url: &str, there: &VersionVector) -> Result<(Delta, i64)> {
+fn missing(
+    mine: &mut Replica,
+    url: &str,
+    heads: &Heads,
+    there: &VersionVector,
+) -> Result<(Delta, i64)> {
     let seen = mine.seen()?;
     // A receiver needs to have only those writes that this replica has seen too.
     let mut base = VersionVector::default();
     seen.0.iter().for_each(|(&site, &hlc)| base.raise(site, hlc.min(there.get(site))));
-    let sent = mine.sent_to(url)?.filter(|sent| there.dominates(&sent.seen));
+    // What is remembered has been there since, and all else that is listed can be reached; or what
+    // was sent is seen there.
+    let sound = heads.resumed && there.dominates(&heads.claimed());
+    let sent = mine.sent_to(url)?.filter(|sent| sound || there.dominates(&sent.seen));
     Ok(mine.export(&base, sent.map_or(0, |sent| sent.position))?)
 }
 
