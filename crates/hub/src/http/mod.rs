@@ -21,8 +21,9 @@ use crate::wait::{Waiters, lock};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
 use axum::middleware::{Next, from_fn_with_state};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get};
 use failure::Failure;
 use std::collections::{HashSet, VecDeque};
@@ -132,15 +133,19 @@ pub(crate) const ROUTES: [(&str, Methods); 12] = [
 /// The service.
 pub(crate) fn router(hub: Arc<Hub>) -> Router {
     let all = ROUTES.iter().fold(Router::new(), |all, (path, methods)| all.route(path, methods()));
-    all.fallback(async || {
-        Failure::new(StatusCode::NOT_FOUND, "there is nothing here. See /openapi.json")
-    })
-    .method_not_allowed_fallback(wrong_method)
-    .layer(from_fn_with_state(hub.clone(), observe))
-    .with_state(hub)
+    all.fallback(nothing_here)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(from_fn_with_state(hub.clone(), observe))
+        .with_state(hub)
 }
 
-async fn wrong_method() -> Failure {
+async fn nothing_here(State(hub): State<Arc<Hub>>, request: Request) -> Failure {
+    body::Incoming::new(request.into_body(), hub.limits.patience).drain().await;
+    Failure::new(StatusCode::NOT_FOUND, "there is nothing here. See /openapi.json")
+}
+
+async fn wrong_method(State(hub): State<Arc<Hub>>, request: Request) -> Failure {
+    body::Incoming::new(request.into_body(), hub.limits.patience).drain().await;
     let text = "this cannot be done here. See /openapi.json";
     Failure::new(StatusCode::METHOD_NOT_ALLOWED, text)
 }
@@ -148,8 +153,14 @@ async fn wrong_method() -> Failure {
 /// Counts and logs a request. A query and a token are never logged.
 async fn observe(State(hub): State<Arc<Hub>>, request: Request, next: Next) -> Response {
     let (method, uri) = (request.method().clone(), request.uri().clone());
-    let response = next.run(request).await;
+    let mut response = next.run(request).await;
     let status = response.status();
+    let told = response.headers().get(CONTENT_TYPE);
+    if status.is_client_error() && told.is_none_or(|kind| kind != "application/json") {
+        // Refused before any of the functions here saw it.
+        let text = "the request cannot be read. See /openapi.json";
+        response = Failure::new(status, text).into_response();
+    }
     hub.metrics.count(status);
     tracing::debug!(%method, path = uri.path(), status = status.as_u16(), "request");
     response
