@@ -91,22 +91,31 @@ impl Export<'_> {
             .prepare_cached(&sql)?
             .query_map(params![t.no, after], Segment::from_row)?
             .collect::<Result<_, _>>()?;
+        let loc = loc_sql(&t.table, "o.");
+        let whole = format!(
+            "SELECT {loc}, {} FROM {} AS o WHERE {loc} BETWEEN ?1 AND ?2",
+            t.column_list(),
+            t.target()
+        );
+        let rest = format!(
+            "{whole} AND NOT EXISTS(\
+             SELECT 1 FROM synqlite_row AS r WHERE r.tbl = ?3 AND r.loc = +{loc})"
+        );
+        let entry = "SELECT 1 FROM synqlite_row WHERE tbl = ?1 AND loc >= ?2 AND loc <= ?3";
         for segment in segments {
             let stamp = segment.stamp(meta)?;
             if self.base.covers(stamp) {
                 continue;
             }
-            let loc = loc_sql(&t.table, "o.");
-            let sql = format!(
-                "SELECT {loc}, {} FROM {} AS o WHERE {loc} BETWEEN ?1 AND ?2 AND NOT EXISTS(\
-                 SELECT 1 FROM synqlite_row AS r WHERE r.tbl = ?3 AND r.loc = +{loc})",
-                t.column_list(),
-                t.target()
-            );
+            let (lo, hi) = (segment.lo, segment.hi);
+            let entries = conn.prepare_cached(entry)?.exists(params![t.no, lo, hi])?;
             let state = RowState::unchanged(t, stamp, segment.position);
             let keyed = segment.keyed()?;
-            let mut statement = conn.prepare_cached(&sql)?;
-            let mut rows = statement.query(params![segment.lo, segment.hi, t.no])?;
+            let mut statement = conn.prepare_cached(if entries { &rest } else { &whole })?;
+            let mut rows = match entries {
+                true => statement.query(params![lo, hi, t.no])?,
+                false => statement.query([lo, hi])?,
+            };
             while let Some(row) = rows.next()? {
                 let rowid: i64 = row.get(0)?;
                 let rid = match &keyed {
