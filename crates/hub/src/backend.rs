@@ -6,8 +6,6 @@
 
 use crate::error::Result;
 use crate::place::Place;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use std::fs::File;
 use std::io::Write;
@@ -163,12 +161,9 @@ impl Page {
         // Writing to a vector cannot fail.
         let _ = write!(self.text, "{sequence} {size} {name}");
         if self.wanted.prefix > 0 {
-            self.text.push(b' ');
             let prefix = &prefix[..prefix.len().min(self.prefix_of(size) as usize)];
-            let start = self.text.len();
-            self.text.resize(start + prefix.len().div_ceil(3) * 4, 0);
-            let written = STANDARD.encode_slice(prefix, &mut self.text[start..]);
-            self.text.truncate(start + written.unwrap_or_default());
+            let _ = writeln!(self.text, " {}", prefix.len());
+            self.text.extend_from_slice(prefix);
         }
         self.text.push(b'\n');
         self.upto = sequence;
@@ -346,7 +341,7 @@ mod tests {
         page.line(5, 3, &name, b"abc");
         page.line(6, 9, &name, b"abcdefghi");
         assert!(page.is_full() && page.more && page.upto == 6);
-        let want = format!("5 3 {name} YWJj\n6 9 {name} YWJjZA==\n");
+        let want = format!("5 3 {name} 3\nabc\n6 9 {name} 4\nabcd\n");
         assert_eq!(String::from_utf8(page.text).unwrap(), want);
         let mut page = Page::new(Wanted { after: 0, prefix: 0, limit: 2 });
         page.line(5, 3, &name, b"");

@@ -8,8 +8,6 @@ use crate::error::{Error, Result};
 use crate::http::{Client, Request, Tried, Trouble, header, pause};
 use crate::name::{Kind, ObjectName};
 use crate::store::{Ask, Changes, Cursor, Entry, Found, Put, Step, Store};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -27,6 +25,8 @@ const ROOM: usize = 32 << 20;
 const HEAD: usize = 1 << 10;
 /// No line of a list is longer.
 const LONGEST_LINE: u64 = 16 << 20;
+/// No hub sends more of an object with a list.
+const LONGEST_PREFIX: u64 = 64 << 10;
 /// A transfer that does not get on is tried so often.
 const STALLS: u32 = 6;
 
@@ -81,18 +81,29 @@ impl Hub {
         let more = header(&answer, "synqlite-more").unwrap_or(false);
         let mut lines = BufReader::with_capacity(64 << 10, answer.into_body().into_reader());
         let (mut found, mut line) = (Vec::new(), Vec::new());
+        let broken = |e: io::Error| Trouble::Passing(e.to_string(), None);
+        let cut = || Trouble::Passing("its list is cut short".into(), None);
         loop {
             line.clear();
             let read = lines.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line);
-            if read.map_err(|e| Trouble::Passing(e.to_string(), None))? == 0 {
+            if read.map_err(broken)? == 0 {
                 break;
             }
             if line.pop() != Some(b'\n') {
-                return Err(Trouble::Passing("its list is cut short".into(), None));
+                return Err(cut());
             }
             let line = std::str::from_utf8(&line).ok().and_then(read_line);
+            let line = line.ok_or_else(|| self.client.stranger("its list cannot be read"))?;
+            let mut prefix = vec![0; line.prefix.map_or(0, |length| length + 1)];
+            lines.read_exact(&mut prefix).map_err(|e| match e.kind() {
+                io::ErrorKind::UnexpectedEof => cut(),
+                _ => broken(e),
+            })?;
+            if prefix.pop().is_some_and(|end| end != b'\n') {
+                return Err(self.client.stranger("its list cannot be read").into());
+            }
             // A name that is none of ours is none of ours here too.
-            found.extend(line.ok_or_else(|| self.client.stranger("its list cannot be read"))?);
+            found.extend(line.entry.map(|entry| (entry, prefix)));
         }
         Ok(Page { found, cursor, more })
     }
@@ -216,18 +227,28 @@ struct Listing {
     resumed: bool,
 }
 
-/// `SEQUENCE SIZE NAME[ PREFIX]`. Nothing inside if the name is foreign, `None` if it is no such line.
-fn read_line(line: &str) -> Option<Option<(Entry, Vec<u8>)>> {
+/// `SEQUENCE SIZE NAME[ LENGTH]`.
+#[derive(Debug, PartialEq, Eq)]
+struct Line {
+    /// Nothing if the name is foreign.
+    entry: Option<Entry>,
+    /// How many bytes of the object follow the line.
+    prefix: Option<usize>,
+}
+
+/// `None` if it is no such line.
+fn read_line(line: &str) -> Option<Line> {
     let mut words = line.split(' ');
     let _: u64 = words.next()?.parse().ok()?;
     let size: u64 = words.next()?.parse().ok()?;
     let name = words.next()?;
-    let prefix = words.next().map_or(Some(Vec::new()), |text| STANDARD.decode(text).ok())?;
-    if words.next().is_some() || prefix.len() as u64 > size {
+    let length: Option<u64> = words.next().map(str::parse).transpose().ok()?;
+    if words.next().is_some() || length.is_some_and(|length| length > size.min(LONGEST_PREFIX)) {
         return None;
     }
     let name = ObjectName::parse(name).filter(|_| size > 0);
-    Some(name.map(|name| (Entry { name, size }, prefix)))
+    let entry = name.map(|name| Entry { name, size });
+    Some(Line { entry, prefix: length.and_then(|length| usize::try_from(length).ok()) })
 }
 
 /// Whether a place may be called so.

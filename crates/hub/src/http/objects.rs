@@ -85,7 +85,7 @@ pub(super) async fn list(
     };
     let mut response = news(&hub, StatusCode::OK, page.upto);
     let out = response.headers_mut();
-    out.insert(CONTENT_TYPE, TEXT);
+    out.insert(CONTENT_TYPE, if prefix > 0 { BYTES } else { TEXT });
     if page.more {
         out.insert(MORE, HeaderValue::from_static("true"));
     }

@@ -26,6 +26,19 @@ impl Answer {
         std::str::from_utf8(&self.body).unwrap()
     }
 
+    /// How many objects a list with their beginnings has.
+    pub fn listed(&self) -> usize {
+        let (mut at, mut count) = (0, 0);
+        while at < self.body.len() {
+            let end = at + self.body[at..].iter().position(|&b| b == b'\n').expect("a line");
+            let line = std::str::from_utf8(&self.body[at..end]).expect("a line");
+            let length = line.split(' ').nth(3).and_then(|n| n.parse::<usize>().ok());
+            at = end + 1 + length.expect("a length") + 1;
+            count += 1;
+        }
+        count
+    }
+
     pub fn lines(&self) -> Vec<&str> {
         self.text().lines().collect()
     }

@@ -30,13 +30,18 @@ fn urls_name_a_host_and_a_place() {
 #[test]
 fn lines_of_a_list_are_read() {
     let name = ObjectName::batch(Id([1; 16]), Id([2; 16]), 0, 7);
-    let entry = Entry { name, size: 3 };
-    assert_eq!(read_line(&format!("9 3 {name}")), Some(Some((entry, Vec::new()))));
-    assert_eq!(read_line(&format!("9 3 {name} YWJj")), Some(Some((entry, b"abc".to_vec()))));
-    assert_eq!(read_line("9 3 foreign YWJj"), Some(None));
-    assert_eq!(read_line(&format!("9 0 {name}")), Some(None), "an empty object is none");
-    for wrong in ["", "9", "x 3 a", "9 3", &format!("9 2 {name} YWJj"), &format!("9 3 {name} Y J")]
-    {
+    let entry = Some(Entry { name, size: 3 });
+    let line = |entry, prefix| Some(Line { entry, prefix });
+    assert_eq!(read_line(&format!("9 3 {name}")), line(entry, None));
+    assert_eq!(read_line(&format!("9 3 {name} 2")), line(entry, Some(2)));
+    assert_eq!(read_line("9 3 foreign 3"), line(None, Some(3)));
+    assert_eq!(read_line(&format!("9 0 {name}")), line(None, None), "an empty object is none");
+    for wrong in ["", "9", "x 3 a", "9 3", &format!("9 2 {name} 3"), &format!("9 3 {name} 1 2")] {
         assert_eq!(read_line(wrong), None, "{wrong}");
     }
+    assert_eq!(
+        read_line(&format!("9 99999999 {name} 99999999")),
+        None,
+        "a hub sends 64 KiB at most"
+    );
 }
