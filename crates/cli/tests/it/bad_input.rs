@@ -159,6 +159,7 @@ fn a_read_only_file() {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     let lab = Lab::with_a();
     lab.sql("plain", TODO);
+    lab.sql("A", "INSERT INTO note VALUES('to be folded')");
     let mode = |path: PathBuf, mode| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     };

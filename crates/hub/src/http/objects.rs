@@ -199,7 +199,12 @@ async fn put_body(
 ) -> Outcome {
     let (place, token) = enter(hub, headers, place, Scope::Write)?;
     let name = object_name(object)?;
-    let covers = ask::header_number(headers, COVERS)?.unwrap_or(0);
+    let mut covers = ask::header_number(headers, COVERS)?.unwrap_or(0);
+    let epoch = ask::header(headers, EPOCH.as_str())?;
+    if epoch.is_some_and(|epoch| epoch != hub.backend.epoch().to_string()) {
+        // The store was restored since: what the site read is another order.
+        covers = 0;
+    }
     if covers > 0 && name.kind != Kind::Snapshot {
         return Err(Failure::bad("only a snapshot covers others. Leave out Synqlite-Covers"));
     }

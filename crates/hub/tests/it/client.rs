@@ -112,13 +112,7 @@ impl Client {
             all.push(("Content-Length", &length));
         }
         let head = self.head(method, path, &all);
-        let kept = self.connection.is_some();
-        let mut answer = self.raw(&head, body);
-        if kept && answer.is_err() {
-            // A hub that did not care for the last request's body may have closed the connection.
-            answer = self.raw(&head, body);
-        }
-        answer.unwrap_or_else(|e| panic!("{method} {path}: {e}"))
+        self.raw(&head, body).unwrap_or_else(|e| panic!("{method} {path}: {e}"))
     }
 
     pub fn get(&mut self, path: &str) -> Answer {

@@ -40,6 +40,18 @@ fn pass() {
 }
 
 #[test]
+fn what_a_snapshot_covers_in_another_order_stays() {
+    let lab = lab();
+    let mut client = lab.nobody();
+    client.put(&batch("todo", 1), b"batch").expect(201);
+    read_upto(&mut client, 1, 1);
+    let headers = [("Synqlite-Covers", "1"), ("Synqlite-Epoch", &*"0".repeat(32))];
+    client.request("PUT", &snapshot("todo", 1), &headers, b"snapshot").expect(201);
+    pass();
+    assert_eq!(listed(&mut client), [1, 2]);
+}
+
+#[test]
 pub fn nothing_goes_that_a_known_site_needs() {
     let lab = lab();
     let mut client = lab.nobody();
