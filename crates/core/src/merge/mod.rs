@@ -46,7 +46,7 @@ use crate::{Error, Result};
 use cases::Cases;
 use join::{Joined, Matched, Place};
 use rusqlite::Connection;
-use synqlite_wire::{Delta, RowChange};
+use synqlite_wire::{Delta, Rid, RowChange};
 
 /// How far ahead of this machine's clock a stamp may be, in milliseconds (R-SKEW).
 pub const MAX_DRIFT_MS: i64 = 5 * 60 * 1000;
@@ -138,9 +138,15 @@ pub fn merge(
         false => fresh::insert(conn, meta, catalog, policies, &tables, delta, &mut joined)?,
     };
     let mut merged = joined;
-    let mut rest = delta.rows.iter().zip(fresh).filter(|(_, done)| !done).map(|(row, _)| row);
+    let rest = delta.rows.iter().zip(&fresh).filter(|(_, done)| !**done).map(|(row, _)| row);
+    // Which number a new row gets depends on all that want one (R-REMAP), so they come together.
+    let new = |row: &RowChange| {
+        matches!(row.rid, Rid::Birth { .. }) && !meta.seen.covers(row.header.inserted)
+    };
+    let most = if rest.clone().any(new) { usize::MAX } else { PART };
+    let mut rest = rest;
     loop {
-        let part: Vec<&RowChange> = rest.by_ref().take(PART).collect();
+        let part: Vec<&RowChange> = rest.by_ref().take(most).collect();
         if part.is_empty() {
             break;
         }
