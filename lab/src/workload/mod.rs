@@ -18,6 +18,7 @@ use crate::meter::Meter;
 use crate::store::{Name, Wish};
 use crate::{Error, Result};
 use serde_json::Value;
+use std::fs;
 use std::path::Path;
 
 /// Something to execute.
@@ -59,4 +60,15 @@ pub trait Workload {
 
     /// Megabytes that its files take at most, with an engine of ordinary hunger.
     fn megabytes(&self) -> u64;
+}
+
+/// Bytes that the file system gave a folder. Files that go away meanwhile count nothing.
+pub fn space(dir: &Path) -> Result<u64> {
+    use std::os::unix::fs::MetadataExt;
+    let mut sum = 0;
+    for entry in fs::read_dir(dir).map_err(Error::io(dir))?.flatten() {
+        let Ok(found) = entry.metadata() else { continue };
+        sum += if found.is_dir() { space(&entry.path())? } else { found.blocks() * 512 };
+    }
+    Ok(sum)
 }

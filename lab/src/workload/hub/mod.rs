@@ -8,7 +8,7 @@
 mod client;
 mod process;
 
-use super::Workload;
+use super::{Workload, space};
 use crate::database::Database;
 use crate::engine::Hub as Kind;
 use crate::meter::{Done, Meter, Timer};
@@ -103,11 +103,16 @@ impl Workload for Hub {
         })?;
         if self.databases > 0 {
             let before = hub.memory()?;
+            let disk = space(dir)?;
             meter.timed("first push to a database", || self.spread(&hub, &body))?;
             let after = hub.memory()?;
             meter.fact("memory of the hub, MB", after / 1e6);
             let each = (after - before).max(0.0) / self.databases as f64;
             meter.fact("memory for a database that was pushed to, bytes", each);
+            if kind == Kind::Embedded {
+                let each = (space(dir)?.saturating_sub(disk)) as f64 / self.databases as f64;
+                meter.fact("disk for a database that was pushed to, bytes", each);
+            }
         }
         if self.large > 0 {
             self.large(&hub, meter)?;

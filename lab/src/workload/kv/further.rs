@@ -5,6 +5,7 @@ use super::{Entry, Kv, other_values, put, shuffled};
 use crate::meter::{Done, Meter, Phase, Timer, Watch};
 use crate::store::{self, Store, Wish};
 use crate::workload::random::Random;
+use crate::workload::space;
 use crate::{Error, Result};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -181,17 +182,6 @@ fn timed<T>(work: impl FnOnce() -> Result<T>) -> Result<(f64, T)> {
     let start = Instant::now();
     let made = work()?;
     Ok((start.elapsed().as_secs_f64() * 1e3, made))
-}
-
-/// Bytes that the file system gave a folder. Files that go away meanwhile count nothing.
-fn space(dir: &Path) -> Result<u64> {
-    use std::os::unix::fs::MetadataExt;
-    let mut sum = 0;
-    for entry in fs::read_dir(dir).map_err(Error::io(dir))?.flatten() {
-        let Ok(found) = entry.metadata() else { continue };
-        sum += if found.is_dir() { space(&entry.path())? } else { found.blocks() * 512 };
-    }
-    Ok(sum)
 }
 
 /// Waits until a store's files have not changed their sizes for a second and a half, at most a minute.
