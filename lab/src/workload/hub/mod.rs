@@ -75,7 +75,14 @@ impl Workload for Hub {
         let body = body(self.bytes);
         let pushed = |offset: u64, pace: Option<Duration>| {
             self.together(&hub, |client, number, timer| {
-                self.push(client, number, offset, &body, pace, timer)
+                let path = |n| format!("/{}/objects/{}", hub.place('p', number), name(number, n));
+                let share = pace.map(|pace| pace.mul_f64(number as f64 / self.clients as f64));
+                let first = Instant::now() + share.unwrap_or_default();
+                let due = |n| Some(first + pace? * u32::try_from(n).unwrap_or(u32::MAX));
+                for n in 0..self.objects {
+                    push(client, &path(offset + n), &body, due(n), timer)?;
+                }
+                Ok(self.objects)
             })
         };
         let before = hub.processor()?;
@@ -90,14 +97,15 @@ impl Workload for Hub {
             let after = self.newest(&hub)?;
             self.together(&hub, |client, number, timer| {
                 let after = after[number as usize];
-                let path = format!("/p{number}/objects?after={after}&prefix=65536");
+                let place = hub.place('p', number);
+                let path = format!("/{place}/objects?after={after}&prefix=65536");
                 self.pull(client, &path, timer)
             })
         })?;
         meter.fact("pull, hub's processor time, us", (hub.processor()? - before) * 1e6 / total);
         meter.timed("read an object by name", || {
             self.together(&hub, |client, number, timer| {
-                let path = format!("/p{number}/objects/{}", name(number, 0));
+                let path = format!("/{}/objects/{}", hub.place('p', number), name(number, 0));
                 self.pull(client, &path, timer)
             })
         })?;
@@ -156,38 +164,11 @@ impl Hub {
         Ok((Done { operations, transactions: operations }, Some(all)))
     }
 
-    /// Pushes the objects from `offset` on. With a pace, one each so often; what was late to begin
-    /// counts from when it should have begun.
-    fn push(
-        &self,
-        client: &mut Client,
-        number: u64,
-        offset: u64,
-        body: &[u8],
-        pace: Option<Duration>,
-        timer: &mut Timer,
-    ) -> Result<u64> {
-        let first = Instant::now();
-        for n in 0..self.objects {
-            let mut start = Instant::now();
-            if let Some(pace) = pace {
-                let share = pace.mul_f64(number as f64 / self.clients as f64);
-                let due = first + share + pace * u32::try_from(n).unwrap_or(u32::MAX);
-                thread::sleep(due.saturating_duration_since(start));
-                start = due;
-            }
-            let path = format!("/p{number}/objects/{}", name(number, offset + n));
-            expect(client, "PUT", &path, body, 201)?;
-            timer.add(start.elapsed());
-        }
-        Ok(self.objects)
-    }
-
     /// The sequence before the newest one of each client's place.
     fn newest(&self, hub: &Process) -> Result<Vec<u64>> {
         let mut client = hub.connect()?;
         let one = |number| {
-            let path = format!("/p{number}/events?after=0&wait=0");
+            let path = format!("/{}/events?after=0&wait=0", hub.place('p', number));
             let answer = client.ask("GET", &path, b"")?;
             let upto = answer.header("synqlite-upto").and_then(|n| n.parse::<u64>().ok());
             upto.map(|n| n - 1).ok_or_else(|| Error::Bad(format!("{path}: no Synqlite-Upto")))
@@ -214,7 +195,7 @@ impl Hub {
             let mut pushed = 0;
             for database in mine {
                 let start = Instant::now();
-                let path = format!("/d{database}/objects/{}", name(database, 0));
+                let path = format!("/{}/objects/{}", hub.place('d', database), name(database, 0));
                 expect(client, "PUT", &path, body, 201)?;
                 timer.add(start.elapsed());
                 pushed += 1;
@@ -228,44 +209,29 @@ impl Hub {
         let mut client = hub.connect()?;
         let mut piece = body(PART as u64);
         let total = self.large * 1_000_000;
-        let parts = |piece: &mut Vec<u8>,
-                     mut each: Box<dyn FnMut(u64, &[u8]) -> Result<()> + '_>| {
-            let mut at = 0;
-            while at < total {
-                let length = (total - at).min(PART as u64) as usize;
-                piece[..8].copy_from_slice(&at.to_le_bytes());
-                each(at, &piece[..length])?;
-                at += length as u64;
-            }
-            Ok::<(), Error>(())
-        };
+        let starts = || (0..total).step_by(PART);
+        let length = |at: u64| (total - at).min(PART as u64) as usize;
         let mut hasher = blake3::Hasher::new();
-        parts(
-            &mut piece,
-            Box::new(|_, bytes| {
-                hasher.update(bytes);
-                Ok(())
-            }),
-        )?;
+        for at in starts() {
+            piece[..8].copy_from_slice(&at.to_le_bytes());
+            hasher.update(&piece[..length(at)]);
+        }
         let upload = hasher.finalize().to_hex();
-        let path = format!("/large/objects/{}", name(0, 0));
+        let path = format!("/{}/objects/{}", hub.place('l', 0), name(0, 0));
         let done = Done { operations: self.large, transactions: 1 };
         meter.phase("push a large object, MB", || {
-            parts(
-                &mut piece,
-                Box::new(|at, bytes| {
-                    let to = at + bytes.len() as u64 - 1;
-                    let part = format!(
-                        "Content-Range: bytes {at}-{to}/{total}\r\nSynqlite-Upload: {upload}\r\n"
-                    );
-                    let status = client.ask_with("PUT", &path, &part, bytes)?.status;
-                    let last = to + 1 == total;
-                    match status == if last { 201 } else { 202 } {
-                        true => Ok(()),
-                        false => Err(Error::Bad(format!("PUT {path} at {at}: {status}"))),
-                    }
-                }),
-            )?;
+            for at in starts() {
+                piece[..8].copy_from_slice(&at.to_le_bytes());
+                let end = at + length(at) as u64;
+                let part = format!(
+                    "Content-Range: bytes {at}-{}/{total}\r\nSynqlite-Upload: {upload}\r\n",
+                    end - 1
+                );
+                let status = client.ask_with("PUT", &path, &part, &piece[..length(at)])?.status;
+                if status != if end == total { 201 } else { 202 } {
+                    return Err(Error::Bad(format!("PUT {path} at {at}: {status}")));
+                }
+            }
             Ok(done)
         })?;
         meter.phase("pull a large object, MB", || {
@@ -276,6 +242,21 @@ impl Hub {
             }
         })
     }
+}
+
+/// Pushes an object, not before it is due; one that is late to begin counts from when it was due.
+fn push(
+    client: &mut Client,
+    path: &str,
+    body: &[u8],
+    due: Option<Instant>,
+    timer: &mut Timer,
+) -> Result<()> {
+    let start = due.unwrap_or_else(Instant::now);
+    thread::sleep(start.saturating_duration_since(Instant::now()));
+    expect(client, "PUT", path, body, 201)?;
+    timer.add(start.elapsed());
+    Ok(())
 }
 
 /// Asks, and wants this status: how long the body of the answer is.

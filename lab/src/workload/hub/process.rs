@@ -47,6 +47,8 @@ pub struct Process {
     child: Child,
     address: SocketAddr,
     token: String,
+    /// Tells the places of this process from those of others that share a store.
+    tag: String,
 }
 
 impl Process {
@@ -81,7 +83,13 @@ impl Process {
             let _ = child.wait();
             return Err(Error::Bad("the hub did not start; it says why above".into()));
         };
-        Ok(Process { child, address, token: secret })
+        let tag = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Process { child, address, token: secret, tag })
+    }
+
+    /// The name of a place.
+    pub fn place(&self, kind: char, number: u64) -> String {
+        format!("{kind}{number}-{}", self.tag)
     }
 
     /// One more client.
