@@ -271,13 +271,6 @@ impl Store for Bucket {
         Ok(bytes)
     }
 
-    fn read(&self, name: &ObjectName) -> Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        let read = self.open(name)?.read_to_end(&mut bytes);
-        read.map_err(|source| Error::Read { name: *name, source })?;
-        Ok(bytes)
-    }
-
     fn put_if_absent(&self, name: &ObjectName, bytes: &[u8]) -> Result<Put> {
         if bytes.is_empty() {
             return Err(Error::EmptyObject { name: *name });

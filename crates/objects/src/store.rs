@@ -138,7 +138,10 @@ pub trait Store: Send + Sync {
 
     /// All bytes of an object. [`Error::NotFound`] if it is absent.
     fn read(&self, name: &ObjectName) -> Result<Vec<u8>> {
-        self.read_prefix(name, u64::MAX)
+        let mut bytes = Vec::new();
+        let read = self.open(name)?.read_to_end(&mut bytes);
+        read.map_err(|source| Error::Read { name: *name, source })?;
+        Ok(bytes)
     }
 
     /// The first `max` bytes of an object, all of them if it is shorter.

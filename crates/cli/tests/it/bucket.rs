@@ -24,17 +24,29 @@ impl Moto {
             println!("skipped: {test}: there is no moto_server (pip install 'moto[server]')");
             return None;
         };
-        let moto = Moto { child, address: format!("127.0.0.1:{port}") };
+        let mut moto = Moto { child, address: format!("127.0.0.1:{port}") };
         for _ in 0..600 {
-            if let Ok(mut stream) = TcpStream::connect(&moto.address) {
-                let head = "PUT /team HTTP/1.1\r\nHost: s3\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
-                stream.write_all(head.as_bytes()).unwrap();
-                let _ = stream.read_to_end(&mut Vec::new());
+            let made = moto.make_bucket().is_ok_and(|answer| answer.starts_with(b"HTTP/1.1 200"));
+            if moto.child.try_wait().unwrap().is_some() {
+                // Somebody else was given that port meanwhile.
+                return Moto::start(test);
+            }
+            if made {
                 return Some(moto);
             }
             std::thread::sleep(Duration::from_millis(50));
         }
         panic!("moto_server does not answer");
+    }
+
+    fn make_bucket(&self) -> std::io::Result<Vec<u8>> {
+        let mut stream = TcpStream::connect(&self.address)?;
+        let head =
+            "PUT /team HTTP/1.1\r\nHost: s3\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+        stream.write_all(head.as_bytes())?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer)?;
+        Ok(answer)
     }
 
     fn command(&self, args: &[&str]) -> Command {

@@ -28,11 +28,14 @@ impl Moto {
             println!("skipped: {test}: there is no moto_server (pip install 'moto[server]')");
             return None;
         };
-        let moto = Moto { child, port };
+        let mut moto = Moto { child, port };
         for _ in 0..600 {
-            if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                let url = format!("http://127.0.0.1:{port}/test");
-                agent().put(&url).send_empty().unwrap();
+            let made = agent().put(&format!("http://127.0.0.1:{port}/test")).send_empty().is_ok();
+            if moto.child.try_wait().unwrap().is_some() {
+                // Somebody else was given that port meanwhile.
+                return Moto::start(test);
+            }
+            if made {
                 return Some(moto);
             }
             std::thread::sleep(Duration::from_millis(50));
