@@ -27,12 +27,14 @@ use synqlite_wire::{Stamp, Value};
 pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
     let mut loaded = track::load(work.conn, &work.policies)?;
     work.catalog = loaded.catalog.clone();
+    work.settled &= loaded.stale.is_empty() && loaded.left.is_empty();
     if !loaded.stale.is_empty() {
         altered(work, &loaded.stale)?;
         renames::tell(work.conn, &mut work.meta, &loaded, work.now_ms)?;
     }
     let united = renames::unite(work.conn, &mut work.meta, &loaded)?;
     if !united.is_empty() {
+        work.settled = false;
         loaded = track::load(work.conn, &work.policies)?;
         work.catalog = loaded.catalog;
         show_stashed(work, &united.into_iter().collect(), false)?;
@@ -47,6 +49,7 @@ pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
 
 /// Takes in tables, with the rows that they have and those that other sites told of.
 pub(crate) fn take_in(work: &mut Work<'_>, tables: &[Table]) -> Result<()> {
+    work.settled = false;
     work.fold()?;
     tables.iter().try_for_each(|table| track::track(work.conn, table))?;
     // Now that all are known, references between old and new tables resolve.

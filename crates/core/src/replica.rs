@@ -26,6 +26,15 @@ pub struct Replica {
     pub(crate) env: Arc<dyn Environment>,
     site: SiteId,
     database: DatabaseId,
+    known: Option<Known>,
+}
+
+/// The catalog that the last write transaction worked with. The next one takes it over, if nothing
+/// was written since that a catalog is read from.
+struct Known {
+    schema: i64,
+    data: i64,
+    catalog: Catalog,
 }
 
 /// What `init` is to do.
@@ -83,6 +92,8 @@ pub(crate) struct Work<'a> {
     pub catalog: Catalog,
     pub policies: Policies,
     pub now_ms: i64,
+    /// Whether a catalog read now would be this one.
+    pub settled: bool,
 }
 
 impl Replica {
@@ -229,8 +240,11 @@ impl Replica {
 
     /// Runs `f` in a write transaction; nothing of it remains if it fails.
     pub(crate) fn write<T>(&mut self, f: impl FnOnce(&mut Work<'_>) -> Result<T>) -> Result<T> {
-        let (path, env) = (self.path.clone(), self.env.clone());
-        write(&mut self.conn, env.as_ref(), f).map_err(|e| e.on(&path))
+        let known = self.known.take();
+        let written = write(&mut self.conn, self.env.as_ref(), known, f);
+        let (result, known) = written.map_err(|e| e.on(&self.path))?;
+        self.known = known;
+        Ok(result)
     }
 
     /// Runs `f` in a read transaction.
@@ -277,10 +291,11 @@ pub(crate) fn open(path: &Path, env: Arc<dyn Environment>, own: bool) -> Result<
         Ok((site, database))
     })();
     let (site, database) = checked.map_err(|e: Error| e.on(path))?;
-    Ok(Replica { conn, path: path.to_owned(), env, site, database })
+    Ok(Replica { conn, path: path.to_owned(), env, site, database, known: None })
 }
 
 fn set_policies(work: &mut Work<'_>, settings: &[(String, String)], now: i64) -> Result<()> {
+    work.settled = false;
     work.policies.add(settings)?;
     if !settings.is_empty() {
         work.meta.position += 1;
@@ -308,12 +323,12 @@ fn set_policies(work: &mut Work<'_>, settings: &[(String, String)], now: i64) ->
 impl<'a> Work<'a> {
     fn begin(conn: &'a Connection, now_ms: i64) -> Result<Work<'a>> {
         let (meta, policies) = (Meta::load(conn)?, Policies::load(conn)?);
-        Ok(Work { conn, meta, catalog: Catalog::default(), policies, now_ms })
+        Ok(Work { conn, meta, catalog: Catalog::default(), policies, now_ms, settled: true })
     }
 
     /// R-FBM: the journal is folded before anything else happens.
     pub fn fold(&mut self) -> Result<Folded> {
-        let Work { conn, meta, catalog, policies, now_ms } = self;
+        let Work { conn, meta, catalog, policies, now_ms, .. } = self;
         let folded = fold::fold(conn, meta, catalog, policies, &BTreeMap::new())?;
         closed::update(conn, meta, catalog, *now_ms, "write")?;
         Ok(folded)
@@ -321,11 +336,12 @@ impl<'a> Work<'a> {
 
     /// Joins and shows a delta. The journal must have been folded.
     fn merge(&mut self, delta: &Delta, force: bool) -> Result<Merged> {
-        let Work { conn, meta, catalog, policies, now_ms } = self;
+        let Work { conn, meta, catalog, policies, now_ms, .. } = self;
         let merged = merge::merge(conn, meta, catalog, policies, delta, *now_ms, force)?;
         closed::update(conn, meta, catalog, *now_ms, "merge")?;
         closed::note(conn, &merged.decisions, *now_ms)?;
         if merged.settings {
+            self.settled = false;
             *policies = Policies::load(conn)?;
             migrate::catch_up(self)?;
         }
@@ -336,17 +352,28 @@ impl<'a> Work<'a> {
 fn write<T>(
     conn: &mut Connection,
     env: &dyn Environment,
+    known: Option<Known>,
     f: impl FnOnce(&mut Work<'_>) -> Result<T>,
-) -> Result<T> {
+) -> Result<(T, Option<Known>)> {
     let tx = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let mut work = Work::begin(&tx, env.now_ms())?;
-    migrate::catch_up(&mut work)?;
+    let (schema, data) = versions(&tx)?;
+    match known {
+        Some(known) if (known.schema, known.data) == (schema, data) => work.catalog = known.catalog,
+        _ => migrate::catch_up(&mut work)?,
+    }
     let result = f(&mut work)?;
     capture::guard(&tx, &work.catalog)?;
     work.meta.save(&tx)?;
-    drop(work);
+    let Work { catalog, settled, .. } = work;
     tx.commit()?;
-    Ok(result)
+    Ok((result, settled.then_some(Known { schema, data, catalog })))
+}
+
+/// Numbers that change with the schema, and with what any other connection commits.
+fn versions(conn: &Connection) -> Result<(i64, i64)> {
+    let pragma = |sql| conn.prepare_cached(sql)?.query_row([], |row| row.get(0));
+    Ok((pragma("PRAGMA schema_version")?, pragma("PRAGMA data_version")?))
 }
 
 /// Opens a database for the engine: no trigger fires and no foreign key acts on what it writes.

@@ -8,7 +8,7 @@ use super::Folder;
 use super::baseline::{self, NOW, Table, list, quote};
 use crate::Result;
 use rusqlite::Connection;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub fn attach(path: &Path, conn: &Connection, names: &[String]) -> Result<impl Folder + use<>> {
@@ -18,10 +18,8 @@ pub fn attach(path: &Path, conn: &Connection, names: &[String]) -> Result<impl F
         conn.execute_batch(&capture(table))?;
     }
     let fold = tables.iter().map(fold_sql).collect::<String>();
-    let conn = Connection::open(path)?;
-    conn.busy_timeout(Duration::from_secs(10))?;
     let journals = tables.iter().map(Table::journal).collect();
-    Ok(Synchronization { conn, journals, fold })
+    Ok(Synchronization { path: path.to_owned(), conn: None, journals, fold })
 }
 
 fn times(t: &Table) -> Vec<String> {
@@ -108,14 +106,23 @@ fn fold_sql(t: &Table) -> String {
 }
 
 struct Synchronization {
-    conn: Connection,
+    path: PathBuf,
+    conn: Option<Connection>,
     journals: Vec<String>,
     fold: String,
 }
 
 impl Folder for Synchronization {
     fn fold(&mut self) -> Result<u64> {
-        let tx = self.conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+        let conn = match &mut self.conn {
+            Some(conn) => conn,
+            none => {
+                let conn = none.insert(Connection::open(&self.path)?);
+                conn.busy_timeout(Duration::from_secs(10))?;
+                conn
+            }
+        };
+        let tx = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
         let mut rows = 0;
         for journal in &self.journals {
             let sql = format!("SELECT count(*) FROM {journal}");
@@ -127,6 +134,10 @@ impl Folder for Synchronization {
         ))?;
         tx.commit()?;
         Ok(rows)
+    }
+
+    fn close(&mut self) {
+        self.conn = None;
     }
 }
 

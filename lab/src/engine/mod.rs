@@ -5,6 +5,7 @@
 //! and, unless a workload says otherwise, no rows.
 
 mod baseline;
+mod floor;
 mod improved;
 mod original;
 mod replica;
@@ -20,6 +21,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
+pub use floor::Floor;
 pub use original::Keys;
 
 /// When an engine turns its journal into versions.
@@ -50,6 +52,8 @@ pub enum Engine {
     Improved(Fold),
     /// The thesis's triggers before it (its chapter 3).
     Original(Keys),
+    /// What capture by triggers costs at least.
+    Floor(Floor),
     /// A key-value store, for the workload `kv`.
     Store(Name),
     /// A hub, for the workload `hub`.
@@ -78,7 +82,7 @@ impl Hub {
 }
 
 /// The names that [`Engine::from_str`] reads, without parameters.
-const NAMES: [&str; 6] = ["plain", "again", "replica", "improved", "original", "hub"];
+const NAMES: [&str; 7] = ["plain", "again", "replica", "improved", "original", "floor", "hub"];
 
 impl fmt::Display for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -94,6 +98,7 @@ impl fmt::Display for Engine {
             Engine::Replica(when) => write!(f, "replica{}", fold(when)),
             Engine::Improved(when) => write!(f, "improved{}", fold(when)),
             Engine::Original(Keys::Indexed) => f.write_str("original"),
+            Engine::Floor(floor) => f.write_str(floor.text()),
             Engine::Store(name) => f.write_str(name.text()),
             Engine::Hub(kind) => f.write_str(kind.text()),
             Engine::Extension(name) => f.write_str(name.text()),
@@ -155,6 +160,9 @@ impl FromStr for Engine {
             ("original", None) => Ok(Engine::Original(Keys::Indexed)),
             ("original", Some("keys=scanned")) => Ok(Engine::Original(Keys::Scanned)),
             ("original", Some(_)) => Err(bad(&["keys=scanned"])),
+            ("floor", None) => Ok(Engine::Floor(Floor::Entry)),
+            ("floor", Some("idle")) => Ok(Engine::Floor(Floor::Idle)),
+            ("floor", Some(_)) => Err(bad(&["idle"])),
             ("hub", None) => Ok(Engine::Hub(Hub::Embedded)),
             ("hub", Some("postgres")) => Ok(Engine::Hub(Hub::Postgres)),
             ("hub", Some(_)) => Err(bad(&["postgres"])),
@@ -190,6 +198,10 @@ impl Engine {
                 original::attach(conn, tables, keys)?;
                 (Fold::Never, None)
             }
+            Engine::Floor(floor) => {
+                floor::attach(floor, conn, tables)?;
+                (Fold::Never, None)
+            }
             Engine::Store(_) | Engine::Hub(_) => {
                 return Err(Error::Bad(format!("the engine {self} is no SQLite")));
             }
@@ -198,10 +210,15 @@ impl Engine {
     }
 }
 
-/// What turns a journal into versions, on a connection of its own.
+/// What turns a journal into versions, on a connection of its own, opened by the first fold.
 trait Folder {
     /// Folds; gives the number of rows whose versions changed.
     fn fold(&mut self) -> Result<u64>;
+
+    /// Closes the connection until the next fold. SQLite as it is linked here was built with
+    /// `ENABLE_MEMORY_MANAGEMENT`, so the connections of a process share the sum of their caches:
+    /// while this one is open, the application's cache is larger than it is elsewhere.
+    fn close(&mut self);
 }
 
 /// An engine at work on a database.
@@ -224,13 +241,20 @@ impl Attached {
             Fold::Milliseconds(ms) => self.folded.elapsed() >= Duration::from_millis(ms),
         };
         if due {
-            self.fold()?;
+            self.turn()?;
         }
         Ok(())
     }
 
-    /// Folds now. `None` if the engine has nothing to fold.
+    /// Folds now, as a program does that is started for it. `None` if the engine has nothing to
+    /// fold.
     pub fn fold(&mut self) -> Result<Option<u64>> {
+        let folded = self.turn()?;
+        self.folder.iter_mut().for_each(|folder| folder.close());
+        Ok(folded)
+    }
+
+    fn turn(&mut self) -> Result<Option<u64>> {
         self.changes = 0;
         let folded = self.folder.as_mut().map(|folder| folder.fold()).transpose()?;
         self.folded = Instant::now();
@@ -253,6 +277,8 @@ mod tests {
             "improved:fold=250ms",
             "original",
             "original:keys=scanned",
+            "floor",
+            "floor:idle",
             "store",
             "store:note",
             "leveldb:alike",

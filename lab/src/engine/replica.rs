@@ -28,4 +28,8 @@ impl Folder for Opened {
         let folded = replica.fold()?;
         Ok(folded.rows)
     }
+
+    fn close(&mut self) {
+        self.replica = None;
+    }
 }
