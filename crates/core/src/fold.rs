@@ -20,7 +20,7 @@ use crate::Result;
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::counter;
 use crate::history;
-use crate::journal::{self, Changed, Gone, Millis, Window, Written};
+use crate::journal::{self, Changed, Gone, Millis, Survey, Window, Written};
 use crate::merge::Wrote;
 use crate::meta::Meta;
 use crate::policy::Policies;
@@ -31,7 +31,7 @@ use actions::{Actions, Replaced};
 use former::{Formers, image_of, old_cells};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
-use synqlite_wire::{Cell, Rid, Stamp, Value};
+use synqlite_wire::{Cell, Hlc, Rid, Stamp, Value};
 
 /// What a fold recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,20 +52,40 @@ pub fn fold(
     policies: &Policies,
     fresh: &BTreeMap<u32, Vec<u32>>,
 ) -> Result<Folded> {
-    let windows = journal::read_altered(conn, catalog, fresh)?;
     let stale = fresh.keys().copied().collect();
-    fold_windows(conn, meta, catalog, policies, windows, stale)
+    run(conn, meta, catalog, policies, stale, |fold| {
+        if !fresh.is_empty() {
+            return journal::read_altered(conn, catalog, fresh);
+        }
+        let mut survey = journal::survey(conn, catalog)?;
+        fold.apart(&mut survey)?;
+        match survey.is_done() {
+            true => Ok(catalog.tables.iter().map(|_| Window::default()).collect()),
+            false => journal::read_rest(conn, catalog, Some(&survey)),
+        }
+    })
 }
 
 /// Stamps what changed in each table of the catalog, in whatever way that was found out, and empties
-/// the journal. `stale`: tables whose triggers do not fit their schema.
+/// the journal.
 pub fn fold_windows(
     conn: &Connection,
     meta: &mut Meta,
     catalog: &Catalog,
     policies: &Policies,
-    mut windows: Vec<Window>,
+    windows: Vec<Window>,
+) -> Result<Folded> {
+    run(conn, meta, catalog, policies, BTreeSet::new(), |_| Ok(windows))
+}
+
+/// A fold of what `read` finds. `stale`: tables whose triggers do not fit their schema.
+fn run<'a>(
+    conn: &'a Connection,
+    meta: &'a mut Meta,
+    catalog: &'a Catalog,
+    policies: &Policies,
     stale: BTreeSet<u32>,
+    read: impl FnOnce(&mut Fold<'a>) -> Result<Vec<Window>>,
 ) -> Result<Folded> {
     let (position, clock) = (meta.position + 1, meta.clock);
     let lasting = catalog.tables.iter().filter(|t| policies.last_write_decides(&t.table.name));
@@ -74,7 +94,7 @@ pub fn fold_windows(
         meta,
         catalog,
         position,
-        stamps: BTreeMap::new(),
+        first: None,
         done: Folded::default(),
         conflicts: state::any_conflict(conn)?,
         waits: state::anyone_waits(conn)?,
@@ -93,25 +113,13 @@ pub fn fold_windows(
     for t in &catalog.tables {
         fold.pin(t)?;
     }
+    let windows = read(&mut fold)?;
     if windows.iter().any(|w| !w.is_empty()) {
-        fold.stamp(&windows);
-        for (t, window) in catalog.tables.iter().zip(&mut windows) {
-            fold.plain(t, window)?;
-        }
-        for (t, window) in catalog.tables.iter().zip(&windows) {
-            fold.name(t, window)?;
-        }
-        let mut before = fold.before(&windows)?;
-        for ((t, window), before) in catalog.tables.iter().zip(&windows).zip(&mut before) {
-            fold.places(t, window, before)?;
-        }
-        for ((t, window), before) in catalog.tables.iter().zip(windows).zip(before) {
-            fold.table(t, window, before)?;
-        }
+        fold.windows(windows)?;
         fold.orphans()?;
         fold.unprotected()?;
     }
-    let Fold { done, touched, former, acted, .. } = fold;
+    let Fold { meta, done, touched, former, acted, .. } = fold;
     // Whoever pulls names what it has by position, so it moves whenever a stamp was given.
     if meta.clock > clock {
         meta.position = position;
@@ -129,7 +137,8 @@ struct Fold<'a> {
     meta: &'a mut Meta,
     catalog: &'a Catalog,
     position: i64,
-    stamps: BTreeMap<Millis, Stamp>,
+    /// Clock value of the earliest write, once a stamp was given.
+    first: Option<Hlc>,
     done: Folded,
     /// Whether a conflict is open; then the rows this fold wrote are remembered.
     conflicts: bool,
@@ -219,36 +228,84 @@ impl Fold<'_> {
         Ok(())
     }
 
-    /// Gives every millisecond of the windows its stamp.
-    fn stamp(&mut self, windows: &[Window]) {
-        let mut times = BTreeSet::new();
-        for window in windows {
-            times.extend(window.appended.iter().map(|run| run.at));
-            let born = window.born.values().map(|b| (b.at, &b.written));
-            let gone = window.gone.values().map(|g| (g.at, &g.written));
-            for (at, written) in born.chain(gone) {
-                times.insert(at);
-                times.extend(written.values());
-            }
-            for changed in window.changed.values() {
-                times.extend(changed.replaced.map(|r| r.at));
-                times.extend(changed.set.values().filter_map(|set| set.since));
-                times.extend(changed.written.values());
-            }
+    /// Folds rows whose entries concern nobody else, before all others and a part at a time.
+    fn apart(&mut self, survey: &mut Survey) -> Result<()> {
+        if self.conflicts || self.waits || self.history || !survey.in_order {
+            return Ok(());
         }
-        for (i, &ms) in times.iter().enumerate() {
-            let first = i == 0 || synqlite_wire::Hlc::at_ms(ms) > self.meta.clock;
-            let stamp = if first {
-                self.meta.tick(ms)
-            } else {
-                Stamp { hlc: self.meta.clock, site: self.meta.site }
-            };
-            self.stamps.insert(ms, stamp);
+        let (catalog, earliest) = (self.catalog, survey.earliest);
+        for (position, t) in catalog.tables.iter().enumerate() {
+            if !t.has_rowid() || self.lasting.contains(&t.no) {
+                continue;
+            }
+            let referred = catalog.references_to(position).next().is_some();
+            let alone = t.table.foreign_keys.is_empty() && !referred && !survey.inserts(position);
+            survey.parts(self.conn, position, t, |mut window| {
+                let latest = window.times().1;
+                self.stamp(earliest, latest);
+                if !alone {
+                    self.plain(t, &mut window)?;
+                    return Ok(window);
+                }
+                let mut windows: Vec<_> =
+                    catalog.tables.iter().map(|_| Window::default()).collect();
+                windows[position] = window;
+                self.fold_rows(windows)?;
+                Ok(Window::default())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Folds the rows of all windows.
+    fn windows(&mut self, windows: Vec<Window>) -> Result<()> {
+        let times = windows.iter().map(Window::times);
+        let (earliest, latest) =
+            times.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or((0, 0));
+        self.stamp(earliest, latest);
+        self.fold_rows(windows)
+    }
+
+    fn fold_rows(&mut self, mut windows: Vec<Window>) -> Result<()> {
+        let tables = &self.catalog.tables;
+        for (t, window) in tables.iter().zip(&mut windows) {
+            self.plain(t, window)?;
+        }
+        for (t, window) in tables.iter().zip(&windows) {
+            self.name(t, window)?;
+        }
+        let mut before = self.before(&windows)?;
+        for ((t, window), before) in tables.iter().zip(&windows).zip(&mut before) {
+            self.places(t, window, before)?;
+        }
+        for ((t, window), before) in tables.iter().zip(windows).zip(before) {
+            self.table(t, window, before)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the first stamp of this fold, if that was not done, and raises the clock to the last.
+    /// Gives none if nothing was written: then the latest time is before the earliest.
+    fn stamp(&mut self, earliest: Millis, latest: Millis) {
+        if latest < earliest {
+            return;
+        }
+        if self.first.is_none() {
+            self.first = Some(self.meta.tick(earliest).hlc);
+        }
+        if Hlc::at_ms(latest) > self.meta.clock {
+            self.meta.tick(latest);
         }
     }
 
+    /// The stamp of a write of this fold.
     fn at(&self, ms: Millis) -> Stamp {
-        self.stamps[&ms]
+        let first = self.first.unwrap_or(self.meta.clock);
+        Stamp { hlc: first.max(Hlc::at_ms(ms)), site: self.meta.site }
+    }
+
+    fn is_of_this_fold(&self, stamp: Stamp) -> bool {
+        stamp.site == self.meta.site && self.first.is_some_and(|first| stamp.hlc >= first)
     }
 
     /// Gives rows that went, moved or got another key entries of their own: their keys find them in
@@ -384,7 +441,7 @@ impl Fold<'_> {
         if other
             || now.as_ref() == Some(left)
             || self.followed.contains(&(c.no, stored.rid.clone(), g))
-            || self.stamps.values().any(|s| *s == stored.state.groups[g].stamp)
+            || self.is_of_this_fold(stored.state.groups[g].stamp)
         {
             return Ok(());
         }
@@ -452,7 +509,7 @@ impl Fold<'_> {
                 group.body = shown();
             }
         }
-        let (header, stamp) = (&mut stored.state.header, self.stamps[&gone.at]);
+        let (header, stamp) = (&mut stored.state.header, self.at(gone.at));
         // A dead row that was shown for another's sake has nothing to come back to.
         if cascaded && header.cl % 2 == 1 {
             header.cascade(stamp);

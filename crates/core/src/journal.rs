@@ -6,6 +6,10 @@
 //!
 //! Inserts may share an entry: see [`Marks`].
 
+mod apart;
+
+pub use apart::{Survey, survey};
+
 use crate::capture::{MASK_BITS, op, own_name};
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::schema::{TableKind, quote};
@@ -151,6 +155,25 @@ impl Window {
             self.born.extend((run.lo..=run.hi).map(|rowid| (Loc::Row(rowid), Born::at(run.at))));
         }
         self
+    }
+
+    /// The earliest and the latest time in it; the largest and the smallest there is if it is empty.
+    pub fn times(&self) -> (Millis, Millis) {
+        let mut times = (Millis::MAX, Millis::MIN);
+        let mut add = |at: Millis| times = (times.0.min(at), times.1.max(at));
+        self.appended.iter().for_each(|run| add(run.at));
+        let born = self.born.values().map(|b| (b.at, &b.written));
+        let gone = self.gone.values().map(|g| (g.at, &g.written));
+        for (at, written) in born.chain(gone) {
+            add(at);
+            written.values().for_each(|at| add(*at));
+        }
+        for changed in self.changed.values() {
+            changed.replaced.iter().for_each(|r| add(r.at));
+            changed.set.values().filter_map(|set| set.since).for_each(&mut add);
+            changed.written.values().for_each(|at| add(*at));
+        }
+        times
     }
 
     /// Whether nothing changed.
@@ -404,6 +427,15 @@ impl Touch {
 ///
 /// Entries of tables that are no longer replicated are passed over.
 pub fn read(conn: &Connection, catalog: &Catalog) -> Result<Vec<Window>> {
+    read_rest(conn, catalog, None)
+}
+
+/// [`read`] without what was replayed apart.
+pub fn read_rest(
+    conn: &Connection,
+    catalog: &Catalog,
+    survey: Option<&Survey>,
+) -> Result<Vec<Window>> {
     let keyed = |t: &Tracked| t.table.kind != TableKind::Rowid;
     let replay = |t: &Tracked| Replay { keyed: keyed(t), ..Replay::default() };
     let mut replays: Vec<Replay> = catalog.tables.iter().map(replay).collect();
@@ -418,6 +450,10 @@ pub fn read(conn: &Connection, catalog: &Catalog) -> Result<Vec<Window>> {
         let Some(position) = catalog.position_of_no(no) else { continue };
         let (replay, loc) = (&mut replays[position], row.get::<_, Loc>(2)?);
         ms = ms.max(millis(row.get(5)?));
+        let may_be_apart = matches!(ev & 7, op::UPDATE | op::DELETE);
+        if may_be_apart && survey.is_some_and(|survey| survey.replayed(position, &loc)) {
+            continue;
+        }
         replay.seq = seq;
         match ev & 7 {
             op::INSERT => {

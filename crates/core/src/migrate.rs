@@ -103,7 +103,7 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>) -> Result<()> {
         }
     }
     if windows.iter().any(|window| !window.is_empty()) {
-        fold::fold_windows(conn, meta, catalog, policies, windows, BTreeSet::new())?;
+        fold::fold_windows(conn, meta, catalog, policies, windows)?;
     }
     Ok(())
 }

@@ -226,7 +226,7 @@ impl super::Fold<'_> {
         for (g, (cell, since)) in replaced {
             let group = &mut stored.state.groups[g];
             if let Some(ms) = since {
-                group.stamp = self.stamps[&ms];
+                group.stamp = self.at(ms);
                 group.apart.clear();
                 group.pinned = false;
                 let keeps = t.table.groups[g].keeps_previous;

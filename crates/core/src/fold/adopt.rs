@@ -8,7 +8,7 @@ use crate::meta::Meta;
 use crate::schema::Identity;
 use crate::state::{self, Name, Names, Runs};
 use rusqlite::Connection;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use synqlite_wire::Stamp;
 
 /// Adopts every row that a table has when it becomes replicated: births at one stamp.
@@ -57,7 +57,7 @@ pub fn adopt(
         meta,
         catalog,
         position,
-        stamps: BTreeMap::from([(0, stamp)]),
+        first: Some(stamp.hlc),
         done: Folded::default(),
         conflicts: false,
         waits: false,

@@ -190,7 +190,11 @@ pub fn of(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid) -> Result<Opti
     let Some((segment, rowid)) = Segment::of(conn, meta, t, rid)? else { return Ok(None) };
     let loc = Loc::Row(rowid);
     let sql = "SELECT 1 FROM synqlite_row WHERE tbl = ?1 AND loc = ?2";
-    if conn.prepare_cached(sql)?.exists(params![t.no, loc])? || !t.exists(conn, &loc)? {
+    if conn.prepare_cached(sql)?.exists(params![t.no, loc])? {
+        return Ok(None);
+    }
+    // A key was found in the application's table.
+    if matches!(rid, Rid::Birth { .. }) && !t.exists(conn, &loc)? {
         return Ok(None);
     }
     let (state, position) = (segment.state(meta, t)?, segment.position);
