@@ -12,7 +12,7 @@ use crate::{Error, Result};
 use rusqlite::{Connection, params};
 use std::collections::BTreeMap;
 use synqlite_wire::{
-    Cell, Delta, GroupShape, Register, Rid, RowChange, TableShape, Value, VersionVector,
+    Cell, Delta, GroupShape, Register, Rid, RowChange, Setting, TableShape, Value, VersionVector,
 };
 
 /// Everything that a site which has seen `base` lacks, among rows that changed here after position
@@ -24,11 +24,30 @@ pub fn delta(
     base: &VersionVector,
     after: i64,
 ) -> Result<Delta> {
+    let mut all = Delta::default();
+    parts(conn, meta, catalog, base, after, usize::MAX, &mut |delta| {
+        all = delta;
+        Ok(())
+    })?;
+    Ok(all)
+}
+
+/// [`delta`] in parts of at most `most` rows, handed to `each`: one at least, and the settings with
+/// the last. Every part has the `base` and `upto` of the whole.
+pub fn parts(
+    conn: &Connection,
+    meta: &Meta,
+    catalog: &Catalog,
+    base: &VersionVector,
+    after: i64,
+    most: usize,
+    each: &mut dyn FnMut(Delta) -> Result<()>,
+) -> Result<()> {
     let lookup = Lookup { conn, meta, catalog };
     let absent = track::absent(conn, catalog)?;
     let tables: Vec<&Tracked> = catalog.tables.iter().chain(&absent).collect();
     let shapes = tables.iter().map(|t| shape(t)).collect();
-    let mut export = Export { lookup, base, shapes, rows: Vec::new() };
+    let mut export = Export { lookup, base, shapes, rows: Vec::new(), most, each };
     if !base.dominates(&meta.seen) {
         for (position, t) in tables.into_iter().enumerate() {
             let mut kept = export.kept(t, after)?;
@@ -39,9 +58,7 @@ pub fn delta(
             export.rest(position, t, kept)?;
         }
     }
-    let settings = policy::settings_since(conn, meta, base)?;
-    let Export { shapes, rows, .. } = export;
-    Ok(Delta { base: base.clone(), upto: meta.seen.clone(), tables: shapes, rows, settings })
+    export.hand_over(policy::settings_since(conn, meta, base)?)
 }
 
 /// A table as other sites know it: by canonical names.
@@ -61,9 +78,17 @@ struct Export<'a> {
     base: &'a VersionVector,
     shapes: Vec<TableShape>,
     rows: Vec<RowChange>,
+    most: usize,
+    each: &'a mut dyn FnMut(Delta) -> Result<()>,
 }
 
 impl Export<'_> {
+    fn hand_over(&mut self, settings: Vec<Setting>) -> Result<()> {
+        let (base, upto) = (self.base.clone(), self.lookup.meta.seen.clone());
+        let (tables, rows) = (self.shapes.clone(), std::mem::take(&mut self.rows));
+        (self.each)(Delta { base, upto, tables, rows, settings })
+    }
+
     fn kept(&self, t: &Tracked, after: i64) -> Result<Kept> {
         let Lookup { conn, meta, .. } = self.lookup;
         let rids = stash::rows(conn, meta, t.no, after)?;
@@ -216,6 +241,9 @@ impl Export<'_> {
         if !registers.is_empty() || !state.header.covered_by(self.base) {
             let header = state.header;
             self.rows.push(RowChange { table: position as u32, rid, header, registers });
+        }
+        if self.rows.len() >= self.most {
+            self.hand_over(vec![])?;
         }
         Ok(())
     }

@@ -37,8 +37,8 @@
 //!
 //! // Any program writes to either, then they synchronize.
 //! app.execute_batch("UPDATE todo SET done = 1")?;
-//! let (merged, _) = other.pull_from(&mut mine, false)?;
-//! assert_eq!(merged.updated, 1);
+//! let pulled = other.pull_from(&mut mine, false)?;
+//! assert_eq!(pulled.merged.updated, 1);
 //! assert_eq!(mine.digest()?.digest, other.digest()?.digest);
 //! # Ok(())
 //! # }
@@ -67,6 +67,7 @@ mod journal;
 mod log;
 mod meta;
 mod migrate;
+mod pull;
 mod refs;
 mod remotes;
 mod renames;
@@ -82,6 +83,7 @@ pub use digest::Digest;
 pub use env::{Environment, System};
 pub use error::{Error, Result};
 pub use log::{LogEntry, LogQuery};
+pub use pull::Pulled;
 pub use remotes::{Access, NamedRemote, Sent, Synced};
 pub use replica::{InitOptions, InitReport, Replica, TableReport};
 pub use settle::Verb;

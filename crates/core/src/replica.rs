@@ -5,7 +5,7 @@ use crate::catalog::Catalog;
 use crate::closed;
 use crate::env::Environment;
 use crate::fold::{self, Folded};
-use crate::merge::{self, Merged};
+use crate::merge::{self, Merge, Merged};
 use crate::meta::{self, Meta};
 use crate::policy::{self, Policies};
 use crate::schema::{self, Schema, Selection, Skipped, Table};
@@ -32,8 +32,7 @@ pub struct Replica {
 /// The catalog that the last write transaction worked with. The next one takes it over, if nothing
 /// was written since that a catalog is read from.
 struct Known {
-    schema: i64,
-    data: i64,
+    versions: (i64, i64),
     catalog: Catalog,
 }
 
@@ -74,15 +73,6 @@ pub struct TableReport {
     pub identity: &'static str,
     /// Rows it has.
     pub rows: i64,
-}
-
-/// The result of a pull.
-#[derive(Clone, Debug, Default)]
-pub struct Pulled {
-    /// What the other site folded before it answered.
-    pub folded: Folded,
-    /// What this site's merge changed.
-    pub merged: Merged,
 }
 
 /// Everything inside a write transaction.
@@ -175,14 +165,18 @@ impl Replica {
     /// Folds, then joins and shows what another site sent. `force` merges changes that are stamped
     /// far ahead of this machine's clock.
     pub fn merge(&mut self, delta: &Delta, force: bool) -> Result<Merged> {
-        self.merge_all(std::slice::from_ref(delta), force)
+        self.merge_all([delta.clone()], force)
     }
 
     /// [`Replica::merge`] of several deltas, in this order, all in one transaction.
     ///
     /// It folds once: what is shown between two of the deltas nobody sees, so nothing of it may be
     /// pinned (R-PIN).
-    pub fn merge_all(&mut self, deltas: &[Delta], force: bool) -> Result<Merged> {
+    pub fn merge_all(
+        &mut self,
+        deltas: impl IntoIterator<Item = Delta>,
+        force: bool,
+    ) -> Result<Merged> {
         self.write(|work| {
             work.fold()?;
             let mut all = Merged::default();
@@ -215,29 +209,6 @@ impl Replica {
         })
     }
 
-    /// Fetches and merges what the replica `other` has and this one lacks.
-    pub fn pull_from(&mut self, other: &mut Replica, force: bool) -> Result<(Merged, Delta)> {
-        if other.database != self.database {
-            return Err(Error::Unrelated { ours: self.database, theirs: other.database });
-        }
-        if other.site == self.site {
-            return Err(Error::SameSite(self.site));
-        }
-        let (base, after) = self.write(|work| {
-            work.fold()?;
-            Ok((work.meta.seen.clone(), peer_position(work.conn, &work.meta, other.site)?))
-        })?;
-        let (delta, position) = other.export(&base, after)?;
-        let theirs = other.site;
-        let merged = self.write(|work| {
-            work.fold()?;
-            let merged = work.merge(&delta, force)?;
-            set_peer_position(work, theirs, position)?;
-            Ok(merged)
-        })?;
-        Ok((merged, delta))
-    }
-
     /// Runs `f` in a write transaction; nothing of it remains if it fails.
     pub(crate) fn write<T>(&mut self, f: impl FnOnce(&mut Work<'_>) -> Result<T>) -> Result<T> {
         let known = self.known.take();
@@ -255,7 +226,12 @@ impl Replica {
         let read = || {
             let tx = self.conn.unchecked_transaction()?;
             let meta = Meta::load(&tx)?;
-            let loaded = track::load(&tx, &Policies::load(&tx)?)?;
+            let loaded = match &self.known {
+                Some(known) if known.versions == versions(&tx)? => {
+                    Loaded { catalog: known.catalog.clone(), stale: BTreeMap::new(), left: vec![] }
+                }
+                _ => track::load(&tx, &Policies::load(&tx)?)?,
+            };
             f(&tx, &meta, &loaded)
         };
         read().map_err(|e: Error| e.on(&self.path))
@@ -335,9 +311,31 @@ impl<'a> Work<'a> {
     }
 
     /// Joins and shows a delta. The journal must have been folded.
-    fn merge(&mut self, delta: &Delta, force: bool) -> Result<Merged> {
+    fn merge(&mut self, delta: Delta, force: bool) -> Result<Merged> {
+        let Some(mut merge) = self.begin_merge(&delta, force)? else {
+            return Ok(Merged::default());
+        };
+        merge.part(&mut self.site(), delta)?;
+        self.end_merge(merge)
+    }
+
+    /// Begins to merge a delta that comes in parts, of which `first` is the first. `None` if it
+    /// brings nothing.
+    pub fn begin_merge(&mut self, first: &Delta, force: bool) -> Result<Option<Merge>> {
+        let now = self.now_ms;
+        Merge::begin(&mut self.site(), &first.base, &first.upto, now, force)
+    }
+
+    /// What a merge works with.
+    pub fn site(&mut self) -> merge::Site<'_> {
+        let Work { conn, meta, catalog, policies, .. } = self;
+        merge::Site { conn, meta, catalog, policies }
+    }
+
+    /// Ends a merge, all of whose parts have come.
+    pub fn end_merge(&mut self, merge: Merge) -> Result<Merged> {
+        let merged = merge.end(&mut self.site())?;
         let Work { conn, meta, catalog, policies, now_ms, .. } = self;
-        let merged = merge::merge(conn, meta, catalog, policies, delta, *now_ms, force)?;
         closed::update(conn, meta, catalog, *now_ms, "merge")?;
         closed::note(conn, &merged.decisions, *now_ms)?;
         if merged.settings {
@@ -357,9 +355,9 @@ fn write<T>(
 ) -> Result<(T, Option<Known>)> {
     let tx = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let mut work = Work::begin(&tx, env.now_ms())?;
-    let (schema, data) = versions(&tx)?;
+    let versions = versions(&tx)?;
     match known {
-        Some(known) if (known.schema, known.data) == (schema, data) => work.catalog = known.catalog,
+        Some(known) if known.versions == versions => work.catalog = known.catalog,
         _ => migrate::catch_up(&mut work)?,
     }
     let result = f(&mut work)?;
@@ -367,7 +365,7 @@ fn write<T>(
     work.meta.save(&tx)?;
     let Work { catalog, settled, .. } = work;
     tx.commit()?;
-    Ok((result, settled.then_some(Known { schema, data, catalog })))
+    Ok((result, settled.then_some(Known { versions, catalog })))
 }
 
 /// Numbers that change with the schema, and with what any other connection commits.
@@ -450,23 +448,6 @@ fn refuse_copy(conn: &Connection, path: &Path, env: &dyn Environment, site: Site
         return Ok(());
     }
     Err(Error::Copied { path: path.display().to_string(), site })
-}
-
-fn peer_position(conn: &Connection, meta: &Meta, site: SiteId) -> Result<i64> {
-    use rusqlite::OptionalExtension;
-    let Some(no) = meta.known_number(site) else { return Ok(0) };
-    let sql = "SELECT position FROM synqlite_peer WHERE site = ?1";
-    Ok(conn.prepare_cached(sql)?.query_row([no], |row| row.get(0)).optional()?.unwrap_or(0))
-}
-
-fn set_peer_position(work: &mut Work<'_>, site: SiteId, position: i64) -> Result<()> {
-    if peer_position(work.conn, &work.meta, site)? == position {
-        return Ok(());
-    }
-    let no = work.meta.number(work.conn, site)?;
-    let sql = "INSERT OR REPLACE INTO synqlite_peer(site, position) VALUES(?1, ?2)";
-    work.conn.prepare_cached(sql)?.execute([i64::from(no), position])?;
-    Ok(())
 }
 
 fn init(

@@ -46,13 +46,16 @@ use crate::{Error, Result};
 use cases::Cases;
 use join::{Joined, Matched, Place};
 use rusqlite::Connection;
-use synqlite_wire::{Delta, Rid, RowChange};
+use synqlite_wire::{Delta, Rid, RowChange, TableShape, VersionVector};
 
 /// How far ahead of this machine's clock a stamp may be, in milliseconds (R-SKEW).
 pub const MAX_DRIFT_MS: i64 = 5 * 60 * 1000;
 
 /// So many rows are joined and shown at a time. Each takes about 2 kB meanwhile.
 const PART: usize = 8_192;
+
+/// So many new rows are held back at most.
+const HELD: usize = 16_384;
 
 /// What a merge changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -99,77 +102,136 @@ pub struct Decision {
     pub kind: Option<&'static str>,
 }
 
-/// Joins `delta` and shows the result. Must run in a write transaction after the fold, with
-/// triggers and foreign keys off; the caller saves `meta`.
-pub fn merge(
-    conn: &Connection,
-    meta: &mut Meta,
-    catalog: &Catalog,
-    policies: &Policies,
-    delta: &Delta,
-    now_ms: i64,
-    force: bool,
-) -> Result<Merged> {
-    if !meta.seen.dominates(&delta.base) {
-        return Err(Error::MissingBase);
-    }
-    if meta.seen.dominates(&delta.upto) {
-        return Ok(Merged::default());
-    }
-    if !force {
-        check_skew(meta, delta, now_ms)?;
-    }
-    let tables = join::match_tables(conn, catalog, delta)?;
-    if history::enabled(conn)? {
-        for change in &delta.rows {
-            let Some(matched) = &tables[change.table as usize] else { continue };
-            let columns: Vec<_> = matched.units.iter().map(|unit| &unit.columns[..]).collect();
-            history::receive(conn, meta, matched.table(catalog), &columns, change)?;
+/// The merge of a delta that comes in parts.
+///
+/// Runs in one write transaction after the fold, with triggers and foreign keys off; the caller saves
+/// the metadata.
+pub struct Merge {
+    upto: VersionVector,
+    /// New rows that were in somebody's way. They are joined when the others are there: a conflict
+    /// that is open costs all that comes after it the short way.
+    held: Vec<RowChange>,
+    /// Tables and groups as the last part named them. No part gives another name to what was named.
+    tables: Vec<TableShape>,
+    merged: Merged,
+}
+
+/// What a merge works with.
+pub struct Site<'a> {
+    /// The database.
+    pub conn: &'a Connection,
+    /// Its metadata.
+    pub meta: &'a mut Meta,
+    /// Its tables.
+    pub catalog: &'a Catalog,
+    /// Its policies.
+    pub policies: &'a Policies,
+}
+
+impl Merge {
+    /// Begins to merge a delta with this base, up to `upto`. `None` if it brings nothing.
+    pub fn begin(
+        site: &mut Site<'_>,
+        base: &VersionVector,
+        upto: &VersionVector,
+        now_ms: i64,
+        force: bool,
+    ) -> Result<Option<Merge>> {
+        if !site.meta.seen.dominates(base) {
+            return Err(Error::MissingBase);
         }
+        if site.meta.seen.dominates(upto) {
+            return Ok(None);
+        }
+        if !force {
+            check_skew(site.meta, upto, now_ms)?;
+        }
+        site.meta.position += 1;
+        // A site whose writes were all superseded needs a number too: its clock is saved under it.
+        for &other in upto.0.keys() {
+            site.meta.number(site.conn, other)?;
+        }
+        let (upto, merged) = (upto.clone(), Merged::default());
+        Ok(Some(Merge { upto, held: vec![], tables: vec![], merged }))
     }
-    meta.position += 1;
-    // A site whose writes were all superseded needs a number too: its clock is saved under it.
-    for &site in delta.upto.0.keys() {
-        meta.number(conn, site)?;
+
+    /// Joins a part and shows the result.
+    pub fn part(&mut self, site: &mut Site<'_>, delta: Delta) -> Result<()> {
+        let Site { conn, meta, catalog, policies } = site;
+        let tables = join::match_tables(conn, catalog, &delta)?;
+        if history::enabled(conn)? {
+            for change in &delta.rows {
+                let Some(matched) = &tables[change.table as usize] else { continue };
+                let columns: Vec<_> = matched.units.iter().map(|unit| &unit.columns[..]).collect();
+                history::receive(conn, meta, matched.table(catalog), &columns, change)?;
+            }
+        }
+        let mut rest = vec![];
+        if state::any_conflict(conn)? {
+            rest = delta.rows;
+        } else {
+            let done =
+                fresh::insert(conn, meta, catalog, policies, &tables, &delta, &mut self.merged)?;
+            let left = delta.rows.into_iter().zip(&done).filter(|(_, done)| !**done);
+            for row in left.map(|(row, _)| row) {
+                let new = !meta.seen.covers(row.header.inserted);
+                if new { &mut self.held } else { &mut rest }.push(row);
+            }
+        }
+        self.merged.add(join_rows(site, &tables, &self.upto, &rest)?);
+        self.tables = delta.tables;
+        if self.held.len() >= HELD {
+            self.join_held(site)?;
+        }
+        for setting in &delta.settings {
+            self.merged.settings |= policy::store(site.conn, site.meta, setting)?;
+        }
+        Ok(())
     }
-    let mut joined = Merged::default();
-    let fresh = match state::any_conflict(conn)? {
-        true => vec![false; delta.rows.len()],
-        false => fresh::insert(conn, meta, catalog, policies, &tables, delta, &mut joined)?,
-    };
-    let mut merged = joined;
-    let rest = delta.rows.iter().zip(&fresh).filter(|(_, done)| !**done).map(|(row, _)| row);
+
+    /// Ends it.
+    pub fn end(mut self, site: &mut Site<'_>) -> Result<Merged> {
+        self.join_held(site)?;
+        site.meta.seen.join(&self.upto);
+        site.meta.observe(self.upto.latest());
+        Ok(self.merged)
+    }
+
+    fn join_held(&mut self, site: &mut Site<'_>) -> Result<()> {
+        let (rows, tables) = (std::mem::take(&mut self.held), self.tables.clone());
+        let held = Delta { rows, tables, ..Delta::default() };
+        let tables = join::match_tables(site.conn, site.catalog, &held)?;
+        self.merged.add(join_rows(site, &tables, &self.upto, &held.rows)?);
+        Ok(())
+    }
+}
+
+/// Joins rows and shows the result.
+fn join_rows(
+    site: &mut Site<'_>,
+    tables: &[Option<Matched>],
+    upto: &VersionVector,
+    rows: &[RowChange],
+) -> Result<Merged> {
     // Which number a new row gets depends on all that want one (R-REMAP), so they come together.
     let new = |row: &RowChange| {
-        matches!(row.rid, Rid::Birth { .. }) && !meta.seen.covers(row.header.inserted)
+        matches!(row.rid, Rid::Birth { .. }) && !site.meta.seen.covers(row.header.inserted)
     };
-    let most = if rest.clone().any(new) { usize::MAX } else { PART };
-    let mut rest = rest;
-    loop {
-        let part: Vec<&RowChange> = rest.by_ref().take(most).collect();
-        if part.is_empty() {
-            break;
-        }
-        merged.add(join_part(conn, meta, catalog, policies, &tables, delta, &part)?);
+    let most = if rows.iter().any(new) { rows.len() } else { PART };
+    let mut merged = Merged::default();
+    for part in rows.chunks(most.max(1)) {
+        merged.add(join_part(site, tables, upto, part)?);
     }
-    for setting in &delta.settings {
-        merged.settings |= policy::store(conn, meta, setting)?;
-    }
-    meta.seen.join(&delta.upto);
-    meta.observe(delta.upto.latest());
     Ok(merged)
 }
 
-/// Joins some rows of a delta and shows the result.
 fn join_part(
-    conn: &Connection,
-    meta: &mut Meta,
-    catalog: &Catalog,
-    policies: &Policies,
+    site: &mut Site<'_>,
     tables: &[Option<Matched>],
-    delta: &Delta,
-    part: &[&RowChange],
+    upto: &VersionVector,
+    part: &[RowChange],
 ) -> Result<Merged> {
+    let Site { conn, meta, catalog, policies } = site;
     let mut joined = Merged::default();
     let mut rows: Vec<(usize, Joined)> = Vec::new();
     for change in part {
@@ -179,7 +241,7 @@ fn join_part(
             joined.rows += u64::from(join::keep(conn, meta, t, matched, change)?);
             continue;
         };
-        let news = join::join(conn, meta, catalog, matched, &delta.upto, change, &mut joined)?;
+        let news = join::join(conn, meta, catalog, matched, upto, change, &mut joined)?;
         rows.extend(news.map(|news| (position, news)));
     }
     joined.rows += rows.len() as u64;
@@ -238,8 +300,8 @@ fn show<T>(
     attempt(meta, true)
 }
 
-fn check_skew(meta: &Meta, delta: &Delta, now_ms: i64) -> Result<()> {
-    for (&site, &hlc) in &delta.upto.0 {
+fn check_skew(meta: &Meta, upto: &VersionVector, now_ms: i64) -> Result<()> {
+    for (&site, &hlc) in &upto.0 {
         let ahead_ms = hlc.ms() - now_ms;
         if hlc > meta.seen.get(site) && ahead_ms > MAX_DRIFT_MS {
             return Err(Error::Skewed { site, ahead_ms });

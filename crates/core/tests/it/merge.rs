@@ -55,11 +55,12 @@ fn pulling_again_changes_nothing() {
         world.init("a", "CREATE TABLE t(id INTEGER PRIMARY KEY, x); INSERT INTO t VALUES(1,1)");
     let mut b = world.clone_site(&mut a, "b");
     a.run("UPDATE t SET x=2; INSERT INTO t VALUES(2,2)");
-    let (merged, _) = b.replica.pull_from(&mut a.replica, false).unwrap();
+    let merged = b.replica.pull_from(&mut a.replica, false).unwrap().merged;
     assert_eq!((merged.inserted, merged.updated), (1, 1));
-    let (merged, delta) = b.replica.pull_from(&mut a.replica, false).unwrap();
+    let pulled = b.replica.pull_from(&mut a.replica, false).unwrap();
+    let merged = &pulled.merged;
     assert_eq!((merged.inserted, merged.updated, merged.rows), (0, 0, 0));
-    assert!(delta.rows.is_empty());
+    assert_eq!((pulled.rows, pulled.columns, pulled.bytes), (0, 0, 0));
 }
 
 #[test]

@@ -277,7 +277,7 @@ fn merge(
         }
     };
     // Also without any, so that a pull always folds.
-    outcome.merged = mine.merge_all(&deltas, session.force)?;
+    outcome.merged = mine.merge_all(deltas, session.force)?;
     Ok(outcome)
 }
 
