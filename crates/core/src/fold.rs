@@ -233,28 +233,21 @@ impl Fold<'_> {
         if self.conflicts || self.waits || self.history || !survey.in_order {
             return Ok(());
         }
-        let (catalog, earliest) = (self.catalog, survey.earliest);
-        for (position, t) in catalog.tables.iter().enumerate() {
-            if !t.has_rowid() || self.lasting.contains(&t.no) {
-                continue;
-            }
+        let (catalog, lasting) = (self.catalog, self.lasting.clone());
+        let takes = |t: &Tracked| !lasting.contains(&t.no);
+        survey.parts(self.conn, catalog, takes, |survey, position, mut window| {
+            self.stamp(survey.earliest, window.times().1);
+            let t = &catalog.tables[position];
             let referred = catalog.references_to(position).next().is_some();
-            let alone = t.table.foreign_keys.is_empty() && !referred && !survey.inserts(position);
-            survey.parts(self.conn, position, t, |mut window| {
-                let latest = window.times().1;
-                self.stamp(earliest, latest);
-                if !alone {
-                    self.plain(t, &mut window)?;
-                    return Ok(window);
-                }
-                let mut windows: Vec<_> =
-                    catalog.tables.iter().map(|_| Window::default()).collect();
-                windows[position] = window;
-                self.fold_rows(windows)?;
-                Ok(Window::default())
-            })?;
-        }
-        Ok(())
+            if !t.table.foreign_keys.is_empty() || referred || survey.inserts(position) {
+                self.plain(t, &mut window)?;
+                return Ok(window);
+            }
+            let mut windows: Vec<_> = catalog.tables.iter().map(|_| Window::default()).collect();
+            windows[position] = window;
+            self.fold_rows(windows)?;
+            Ok(Window::default())
+        })
     }
 
     /// Folds the rows of all windows.

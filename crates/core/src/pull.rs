@@ -11,7 +11,7 @@ use rusqlite::OptionalExtension;
 use synqlite_wire::{Cell, Delta, Rid, SiteId, Value, VersionVector};
 
 /// So many rows are handed over at a time. Each takes up to 2 kB meanwhile.
-const PART: usize = 8_192;
+const PART: usize = 4_096;
 
 /// How often a snapshot without unfolded writes is looked for while others write.
 const ATTEMPTS: usize = 3;

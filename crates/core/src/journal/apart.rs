@@ -97,61 +97,70 @@ impl Survey {
         matches!(loc, Loc::Row(rowid) if of.replayed && of.is_apart(*rowid))
     }
 
-    /// Gives `fold` what the entries of such rows of a table come to, a part of the rows at a time.
-    /// Rows that it leaves in the window are replayed again, with all others.
+    /// Gives `fold` what the entries of such rows come to, a part of the rows of one table at a time,
+    /// with the position of the table. Rows that it leaves in the window are replayed again, with all
+    /// others; so are the rows of tables that `takes` refuses.
     pub fn parts(
         &mut self,
         conn: &Connection,
-        position: usize,
-        t: &Tracked,
-        mut fold: impl FnMut(Window) -> Result<Window>,
+        catalog: &Catalog,
+        takes: impl Fn(&Tracked) -> bool,
+        mut fold: impl FnMut(&Survey, usize, Window) -> Result<Window>,
     ) -> Result<()> {
-        let of = &mut self.tables[position];
-        if !of.entries {
-            return Ok(());
-        }
-        let sql = "SELECT a, seq, ev, m, at FROM synqlite_journal \
-                   WHERE ev = ?1 AND b IS NULL OR ev = ?2 ORDER BY a, seq";
+        let sql = "SELECT ev, a, seq, m, at FROM synqlite_journal \
+                   WHERE ev & 7 = ?1 AND b IS NULL OR ev & 7 = ?2 ORDER BY ev >> 3, a, seq";
         let mut statement = conn.prepare_cached(sql)?;
-        let kind = |kind: i64| i64::from(t.no) * 8 + kind;
-        let mut rows = statement.query([kind(op::UPDATE), kind(op::DELETE)])?;
+        let mut rows = statement.query([op::UPDATE, op::DELETE])?;
         let (mut replay, mut places, mut last) = (Replay::default(), 0, None);
-        let mut left = Vec::new();
-        let mut end = |replay: Replay| -> Result<()> {
-            let window = fold(settle(conn, t, replay)?)?;
-            let rows = window.changed.into_keys().chain(window.gone.into_keys());
-            left.extend(rows.filter_map(|loc| match loc {
-                Loc::Row(rowid) => Some(rowid),
-                Loc::Key(_) => None,
-            }));
+        let mut left: Vec<(usize, Loc)> = Vec::new();
+        let mut end = |survey: &Survey, position: usize, replay: Replay| -> Result<()> {
+            let window = settle(conn, &catalog.tables[position], replay)?;
+            let window = fold(survey, position, window)?;
+            let rest = window.changed.into_keys().chain(window.gone.into_keys());
+            left.extend(rest.map(|loc| (position, loc)));
             Ok(())
         };
         while let Some(row) = rows.next()? {
-            let rowid: i64 = row.get(0)?;
-            if !of.is_apart(rowid) {
+            let ev: i64 = row.get(0)?;
+            let no = u32::try_from(ev >> 3).unwrap_or(u32::MAX);
+            let Some(position) = catalog.position_of_no(no) else { continue };
+            let t = &catalog.tables[position];
+            if !t.has_rowid() || !takes(t) {
                 continue;
             }
-            if last != Some(rowid) {
-                if places == PART {
-                    end(std::mem::take(&mut replay))?;
+            let rowid: i64 = row.get(1)?;
+            if !self.tables[position].is_apart(rowid) {
+                continue;
+            }
+            if last != Some((position, rowid)) {
+                if let Some((before, _)) = last
+                    && (places == PART || before != position)
+                {
+                    end(self, before, std::mem::take(&mut replay))?;
                     places = 0;
                 }
                 places += 1;
-                last = Some(rowid);
+                last = Some((position, rowid));
             }
             let (loc, ms) = (Loc::Row(rowid), millis(row.get(4)?));
-            replay.seq = row.get(1)?;
-            if row.get::<_, i64>(2)? == kind(op::UPDATE) {
+            replay.seq = row.get(2)?;
+            if ev & 7 == op::UPDATE {
                 replay.update(loc, None, &columns_of_mask(row.get_ref(3)?)?, ms);
             } else {
                 replay.remove(&loc, ms, Some(replay.seq));
             }
         }
-        if places > 0 {
-            end(replay)?;
+        if let Some((position, _)) = last {
+            end(self, position, replay)?;
         }
-        of.together.extend(left);
-        of.replayed = true;
+        for (position, loc) in left {
+            if let Loc::Row(rowid) = loc {
+                self.tables[position].together.insert(rowid);
+            }
+        }
+        for (t, of) in catalog.tables.iter().zip(&mut self.tables) {
+            of.replayed = t.has_rowid() && takes(t);
+        }
         Ok(())
     }
 }
