@@ -310,7 +310,8 @@ fn campaign(
             std::fs::create_dir(at(name)).expect("a folder");
         }
         File::create(at("image")).and_then(|f| f.set_len(fs.size)).expect("an image");
-        let made = run(&format!("mkfs.{}", fs.name), &[fs.options, &["-q", &text("image")]].concat());
+        let made =
+            run(&format!("mkfs.{}", fs.name), &[fs.options, &["-q", &text("image")]].concat());
         assert!(made, "{fs:?}");
         let events = record(lab, &at("image"), folder.path(), mode, left_out)?;
         for _ in 0..A_WORKLOAD.min(states - tally.right - tally.wrong.len()) {
