@@ -195,15 +195,17 @@ impl Pair {
         let files = [&self.files[named], &self.files[1 - named]];
         let facts = Facts::find(&self.names, files, durable, power_lost)?;
         self.current = named;
-        if winner(&facts) == Winner::Shadow {
+        let exchanged = winner(&facts) == Winner::Shadow;
+        if exchanged {
             self.exchange_names()?;
             self.current = 1 - named;
         } else if facts.super_journal == Some(true) {
             several::give_up(self, self.shadow())?;
         }
         let closed = durable.mode.is_alone() && paper::is_reset(self)?;
-        if durable.state == State::Open && !closed {
-            // A commit that was cut short may have left both on the way to the device.
+        if exchanged || durable.state == State::Open && !closed {
+            // A commit that was cut short may have left both on the way to the device, and the file
+            // that had the name is about to be overwritten.
             self.disk.sync(self.main(), Sync::Bytes).syncing("making the database durable")?;
             self.disk.sync_folder(&self.names.main).syncing("making an exchange durable")?;
         }
