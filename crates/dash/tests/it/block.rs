@@ -320,6 +320,10 @@ fn campaign(
             let image = File::options().write(true).open(at("state")).expect("a copy");
             draw(events, &image, random);
             drop(image);
+            if !fs.options.is_empty() {
+                // Nothing else keeps a folder whole there, and a machine does this when it starts.
+                run("e2fsck", &["-f", "-y", &text("state")]);
+            }
             match check(lab, events, folder.path(), mode) {
                 Ok(latest) => {
                     tally.right += 1;
