@@ -88,6 +88,10 @@ pub struct Spread {
     pub p99: f64,
     /// 99.9th percentile.
     pub p999: f64,
+    /// Mean of the largest thousandth. Work that comes once in a thousand transactions lies now
+    /// before the percentile and now behind it; it is always in here.
+    #[serde(default)]
+    pub worst: f64,
     /// Largest.
     pub max: f64,
 }
@@ -98,18 +102,21 @@ impl Spread {
         let last = values.len().checked_sub(1)?;
         let at =
             |share: f64| values[((values.len() as f64 * share).ceil() as usize).min(last + 1) - 1];
+        let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
+        let worst = (values.len() as f64 / 1000.0).ceil() as usize;
         Some(Spread {
-            mean: values.iter().sum::<f64>() / values.len() as f64,
+            mean: mean(&values),
             p50: at(0.5),
             p99: at(0.99),
             p999: at(0.999),
+            worst: mean(&values[values.len() - worst..]),
             max: values[last],
         })
     }
 
     fn scale(&mut self, by: f64) {
-        let Spread { mean, p50, p99, p999, max } = self;
-        [mean, p50, p99, p999, max].into_iter().for_each(|value| *value *= by);
+        let Spread { mean, p50, p99, p999, worst, max } = self;
+        [mean, p50, p99, p999, worst, max].into_iter().for_each(|value| *value *= by);
     }
 }
 
@@ -124,6 +131,9 @@ mod tests {
         assert_eq!((work.flushes.mean, work.flushes.max), (1.0, 1.0));
         assert_eq!(work.kilobytes.max, 1.999);
         assert_eq!(work.kilobytes.p999, 1.997);
+        assert_eq!(work.kilobytes.worst, 1.999);
+        let twice: Vec<Counts> = counts.iter().flat_map(|c| [*c, *c]).collect();
+        assert_eq!(Work::of(&twice).unwrap().kilobytes.worst, 1.997);
         assert_eq!(Work::of(&counts[..1]), None);
     }
 }

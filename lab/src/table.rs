@@ -204,7 +204,7 @@ pub fn of_devices(group: &Group<'_>, style: Style) -> String {
         for (engine, _) in &group.engines {
             let Some(work) = group.work(*engine, &phase) else { continue };
             let Work { flushes: f, kilobytes: k } = work;
-            let figures = [f.mean, f.p99, f.p999, f.max, k.mean, k.p99, k.p999, k.max];
+            let figures = [f.mean, f.p99, f.p999, f.max, k.mean, k.p99, k.p999, k.worst, k.max];
             let mut line = vec![phase.clone(), engine.to_string()];
             line.extend(figures.map(number));
             lines.push(line);
@@ -220,6 +220,7 @@ pub fn of_devices(group: &Group<'_>, style: Style) -> String {
         "KB, mean",
         "p99",
         "p99.9",
+        "worst 0.1 %",
         "maximum",
     ];
     draw_some(style, (header.into_iter().map(str::to_owned).collect(), lines))

@@ -8,22 +8,25 @@
 //!      └───────────── unlock ──┴──> discarded: the shadow is made what it was
 //! ```
 
+use crate::checksum;
 use crate::disk::Sync;
 use crate::error::{Context, Error, Result};
 use crate::image::{self, Header, Image, MARKED};
 use crate::mode::Evidence;
-use crate::pair::{self, Left, Pair, wrote};
+use crate::pair::{self, Left, Pages, Pair, wrote};
 use crate::paper;
 use crate::ranges::Ranges;
 use crate::registry::{Durable, State};
 use crate::trailer::{self, Trailer};
 use libsqlite3_sys as ffi;
-use std::collections::BTreeMap;
 use std::io;
 
 /// How many bytes of pages a transaction keeps in memory before it writes them to the shadow, unless
 /// the database's name asks for another number.
 pub(crate) const KEPT: usize = 8 << 20;
+
+/// How many bytes of pages a connection keeps of its last transaction: the next one writes them too.
+const KEPT_OF_LAST: usize = 64 << 10;
 
 /// The smallest page that SQLite has.
 const SMALLEST: usize = 512;
@@ -31,8 +34,8 @@ const SMALLEST: usize = 512;
 /// A write transaction under way.
 #[derive(Debug)]
 pub(crate) struct Transaction {
-    /// Pages by offset, all of `page` bytes.
-    pages: BTreeMap<u64, Vec<u8>>,
+    /// All of `page` bytes.
+    pages: Pages,
     page: usize,
     /// How many bytes of them there may be.
     memory: usize,
@@ -60,7 +63,12 @@ struct Ready {
     first: bool,
     /// Numbers of the version before and of this one.
     ids: [u64; 2],
-    poisoned: bool,
+    /// How long the shadow is, unless pages were written to it since.
+    length: Option<u64>,
+    /// Pages of the current file that are known, by offset.
+    pages: Pages,
+    /// What the shadow begins with as long as it is being written; the bytes, until it does.
+    mark: Option<[u8; MARKED]>,
     /// Whether the paper's Version Update was made.
     updated: bool,
 }
@@ -86,7 +94,7 @@ impl Transaction {
     /// A transaction on a database of `size` bytes.
     pub(crate) fn new(size: u64, memory: usize) -> Transaction {
         Transaction {
-            pages: BTreeMap::new(),
+            pages: Pages::new(),
             page: 0,
             memory,
             spilled: Ranges::default(),
@@ -149,25 +157,25 @@ impl Transaction {
         let mut at = offset;
         while at < end {
             let piece = &mut into[(at - offset) as usize..(end - offset) as usize];
-            at += self.read_run(pair, at, piece)?;
+            at += self.read_run(pair, at, piece)?.0;
         }
         Ok(end.saturating_sub(offset) as usize)
     }
 
-    /// Fills the beginning of `into` from the one place that holds it: how much.
-    fn read_run(&self, pair: &Pair, at: u64, into: &mut [u8]) -> Result<u64> {
+    /// Fills the beginning of `into` from the one place that holds it: how much, and whether that
+    /// is the shadow.
+    fn read_run(&self, pair: &Pair, at: u64, into: &mut [u8]) -> Result<(u64, bool)> {
         let end = at + into.len() as u64;
-        if let Some((start, page)) = self.pages.range(..=at).next_back() {
-            let skip = (at - start) as usize;
-            if skip < page.len() {
-                let length = (page.len() - skip).min(into.len());
-                into[..length].copy_from_slice(&page[skip..skip + length]);
-                return Ok(length as u64);
-            }
+        if let Some(length) = copy_page(&self.pages, at, into) {
+            return Ok((length, false));
         }
         let end = self.pages.range(at..end).next().map_or(end, |(start, _)| *start);
         let (length, spilled) = self.spilled.run(at, end);
         let into = &mut into[..length as usize];
+        let old = self.ready.as_ref().filter(|_| !spilled).map(|ready| &ready.pages);
+        if let Some(length) = old.and_then(|old| copy_page(old, at, into)) {
+            return Ok((length, false));
+        }
         // Behind the database lie padding and trailer.
         let (file, end) = match spilled {
             true => (pair.shadow(), at + length),
@@ -176,32 +184,48 @@ impl Transaction {
         let wanted = &mut into[..(end - at) as usize];
         let got = image::read_up_to(file, wanted, at).reading("reading a page")?;
         into[got..].fill(0);
-        Ok(length)
+        Ok((length, spilled))
     }
 
     /// Makes the shadow ready, once.
-    fn ready(&mut self, pair: &Pair) -> Result<&mut Ready> {
+    fn ready(&mut self, pair: &mut Pair) -> Result<&mut Ready> {
         if self.ready.is_none() {
             paper::settle_names(pair)?;
-            let mut durable = pair.durable()?;
-            let (base, first) = match pair.still_ready(&durable)? {
-                Some(base) => (base, false),
-                None => pair.ready(&mut durable)?,
-            };
             let id = image::number(&pair::new_id()?);
-            let (poisoned, updated, ids) = (false, false, [base.id(), id]);
-            self.ready = Some(Ready { base, durable, first, ids, poisoned, updated });
+            let safe = pair.mode.is_safe();
+            let mark = |head| safe.then(|| image::marked(head));
+            self.ready = Some(match pair.still_ready()? {
+                Some(Left { durable, current, shadow, pages }) => Ready {
+                    ids: [current.id(), id],
+                    base: current,
+                    durable,
+                    first: false,
+                    length: Some(shadow.length),
+                    pages,
+                    mark: mark(shadow.head),
+                    updated: false,
+                },
+                None => {
+                    let mut durable = pair.durable()?;
+                    let (base, first) = pair.ready(&mut durable)?;
+                    Ready {
+                        ids: [base.id(), id],
+                        base,
+                        durable,
+                        first,
+                        length: None,
+                        pages: Pages::new(),
+                        mark: mark(image::head(pair.shadow())?),
+                        updated: false,
+                    }
+                }
+            });
         }
-        let ready = self.ready.as_mut().ok_or(Error::Busy)?;
-        if !ready.poisoned && pair.mode.is_safe() {
-            image::mark(pair.disk.as_ref(), pair.shadow(), image::head(pair.shadow())?)?;
-            ready.poisoned = true;
-        }
-        Ok(ready)
+        self.ready.as_mut().ok_or(Error::Busy)
     }
 
     /// Writes the pages in memory to the shadow, all but the first one, which comes last.
-    pub(crate) fn spill(&mut self, pair: &Pair) -> Result<()> {
+    pub(crate) fn spill(&mut self, pair: &mut Pair) -> Result<()> {
         let ready = self.ready(pair)?;
         if ready.updates_version(pair) {
             let (all, version) = (Ranges::one(0, ready.base.size), ready.version());
@@ -210,6 +234,10 @@ impl Transaction {
             let [after, id] = ready.ids;
             let trailer = Trailer { id, after, wrote: all.clone(), here: all, ..label };
             ready.update_version(pair, &trailer)?;
+        }
+        ready.length = None;
+        if let Some(mark) = ready.mark.take() {
+            pair.disk.write(pair.shadow(), 0, &mark).writing("marking the shadow")?;
         }
         let first = self.pages.remove(&0);
         for (&offset, page) in &self.pages {
@@ -225,7 +253,12 @@ impl Transaction {
     /// Writes the version to the shadow: the pages of this transaction and of the one before, then
     /// the header, then the trailer. `commits_with` names the super-journal of a commit of several
     /// files.
-    pub(crate) fn prepare(&mut self, pair: &Pair, commits_with: &str, durably: bool) -> Result<()> {
+    pub(crate) fn prepare(
+        &mut self,
+        pair: &mut Pair,
+        commits_with: &str,
+        durably: bool,
+    ) -> Result<()> {
         self.ready(pair)?;
         let Some(ready) = &self.ready else { return Ok(()) };
         let room = Trailer::room(commits_with.len()).ok_or_else(|| {
@@ -244,24 +277,33 @@ impl Transaction {
         }
         let written = written.clipped(size).at_most(room);
         let here = wrote(&ready.base).clipped(size).union(&written).at_most(room);
-        let (disk, first) = (pair.disk.as_ref(), ready.first);
+        let first = ready.first;
         let counter = parsed.map_or(0, |header| header.counter);
         let label = image::label(ready.durable.pair, ready.version(), size, counter);
         let commits_with = commits_with.to_owned();
         let [after, id] = ready.ids;
         let mut trailer = Trailer { id, after, wrote: written, here, commits_with, ..label };
         // The trailer may come to lie within the database as it was, and the rest be cut off.
-        let length = image::length_for(size, image::length_of(pair.shadow())?);
+        let now = match ready.length {
+            Some(length) => length,
+            None => image::length_of(pair.shadow())?,
+        };
+        let length = image::length_for(size, now);
         self.spoiled.add(length - trailer::LENGTH, self.before);
         let updates_version = ready.updates_version(pair);
-        if let Some(ready) = self.ready.as_mut().filter(|_| updates_version) {
-            ready.update_version(pair, &trailer)?;
+        let mut mark = None;
+        if let Some(ready) = self.ready.as_mut() {
+            if updates_version {
+                ready.update_version(pair, &trailer)?;
+            }
+            mark = ready.mark.take();
         }
-        trailer.pages = self.write_pages(pair, &trailer.here)?;
-        disk.write(pair.shadow(), 0, &header[..MARKED])
+        trailer.pages = self.write_pages(pair, trailer.id, &trailer.here, mark)?;
+        pair.disk
+            .write(pair.shadow(), 0, &header[..MARKED])
             .writing("writing the header of the shadow")?;
         if !updates_version {
-            let length = image::write_trailer(disk, pair.shadow(), &trailer)?;
+            image::write_trailer_at(pair.disk.as_ref(), pair.shadow(), now, &trailer)?;
             let alone = trailer.commits_with.is_empty();
             self.image = alone.then(|| Image::of(length, &header, Some(trailer.clone())));
         }
@@ -283,37 +325,54 @@ impl Transaction {
         Ok(())
     }
 
-    /// Writes everything in `here` to the shadow, but for the mark at the beginning: the checksum.
-    fn write_pages(&self, pair: &Pair, here: &Ranges) -> Result<[u8; 32]> {
-        const AT_ONCE: u64 = 64 << 10;
-        let mut hasher = blake3::Hasher::new();
-        let longest = here.iter().map(|(start, end)| end - start).max().unwrap_or(0);
-        let mut buffer = vec![0; longest.min(AT_ONCE) as usize];
+    /// Writes everything in `here` to the shadow, but for the mark at the beginning, which comes
+    /// first if it is not there yet: the checksum of the version with the number `id`.
+    fn write_pages(
+        &self,
+        pair: &Pair,
+        id: u64,
+        here: &Ranges,
+        mut mark: Option<[u8; MARKED]>,
+    ) -> Result<[u8; checksum::LENGTH]> {
+        let write = |at: u64, bytes: &[u8]| {
+            pair.disk.write(pair.shadow(), at, bytes).writing("writing a page")
+        };
+        let begins = here.iter().next().is_some_and(|(start, _)| start == 0);
+        if let Some(mark) = mark.take_if(|_| !begins) {
+            write(0, &mark)?;
+        }
+        let mut pages = checksum::Pages::new(id);
+        let mut buffer = Vec::new();
         for (start, end) in here.iter() {
-            let mut at = start;
-            while at < end {
-                let piece = &mut buffer[..(end - at).min(AT_ONCE) as usize];
-                let length = self.read_run(pair, at, piece)?;
-                let piece = &piece[..length as usize];
-                hasher.update(piece);
-                let in_memory = self.pages.range(..=at).next_back();
-                let in_memory = in_memory.is_some_and(|(s, page)| s + page.len() as u64 > at);
-                if in_memory || !self.spilled.run(at, at + length).1 {
-                    let skip = if at == 0 { MARKED.min(piece.len()) } else { 0 };
-                    let to = at + skip as u64;
-                    pair.disk.write(pair.shadow(), to, &piece[skip..]).writing("writing a page")?;
+            for (at, length) in image::pieces(start, end) {
+                buffer.resize(length, 0);
+                let (mut new, mut done) = (Ranges::default(), 0);
+                while done < length as u64 {
+                    let from = at + done;
+                    let (read, there) = self.read_run(pair, from, &mut buffer[done as usize..])?;
+                    // The beginning is the mark's until all else is written.
+                    let skip = if from == 0 && mark.is_none() { MARKED as u64 } else { 0 };
+                    if !there {
+                        new.add(done + skip, done + read);
+                    }
+                    done += read;
                 }
-                at += length;
+                pages.add(&buffer);
+                if let Some(mark) = mark.take() {
+                    buffer[..MARKED].copy_from_slice(&mark);
+                }
+                for (from, to) in new.iter() {
+                    write(at + from, &buffer[from as usize..to as usize])?;
+                }
             }
         }
-        Ok(*hasher.finalize().as_bytes())
+        Ok(pages.sum())
     }
 
     /// Makes the prepared version the database. After an error the one before still is, unless it
     /// is part of a commit of several files, which the removal of the super-journal has decided.
     pub(crate) fn exchange(&mut self, pair: &mut Pair, alone: bool) -> Result<()> {
         let old = pair.current;
-        pair.left = None;
         pair.publish(true, false)?;
         let done = pair.exchange_names().and_then(|()| self.conclude(pair));
         if done.is_err() && alone {
@@ -360,17 +419,20 @@ impl Transaction {
                 pair.sync_shadow(Sync::Bytes, "making a Version Reset durable")?;
             }
         }
-        let version = match (self.ready.take(), self.image.take()) {
+        let left = match (self.ready.take(), self.image.take()) {
             (Some(ready), Some(image)) if !ready.first && image.version().is_some() => {
-                let version = image.id();
+                self.truncate(self.size);
+                let few = self.pages.len() * self.page <= KEPT_OF_LAST;
+                let pages = if few { std::mem::take(&mut self.pages) } else { Pages::new() };
                 let Ready { durable, base, .. } = ready;
-                pair.left = Some(Left { durable, current: image, shadow: base });
-                version
+                Some(Left { durable, current: image, shadow: base, pages })
             }
-            _ => 0,
+            _ => None,
         };
         // It is done. If this cannot be written, the next to look finds that out by itself.
-        let _ = pair.publish_version(version);
+        let version = left.as_ref().map_or(0, |left| left.current.id());
+        let published = pair.publish_version(version);
+        pair.left = left.filter(|_| published.is_ok());
         Ok(())
     }
 
@@ -393,13 +455,24 @@ impl Transaction {
         let version = base.version().unwrap_or(1);
         let stale = pair.live()?.stale;
         pair.restore(base, version, &touched.clipped(base.size), false)?;
-        if pair.mode.evidence() == Evidence::Checksum {
+        if pair.mode.evidence() != Evidence::Version {
             // The device may have the trailer of this version, and the next one to write here may
-            // spoil pages that its checksum does not cover.
+            // spoil pages that its checksum does not cover. Or it may have the label and not what
+            // was restored, and the registry say that all was closed properly.
             pair.sync_shadow(Sync::Bytes, "making a rollback durable")?;
         }
         pair.publish(false, stale)
     }
+}
+
+/// Fills the beginning of `into` from the page that holds the byte at `at`, if there is one: how
+/// much.
+fn copy_page(pages: &Pages, at: u64, into: &mut [u8]) -> Option<u64> {
+    let (start, page) = pages.range(..=at).next_back()?;
+    let rest = page.get((at - start) as usize..).filter(|rest| !rest.is_empty())?;
+    let length = rest.len().min(into.len());
+    into[..length].copy_from_slice(&rest[..length]);
+    Some(length as u64)
 }
 
 fn too_large() -> Error {

@@ -47,10 +47,10 @@ pub enum Sync {
 /// What a file system does with names and synchronizations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// ext4, xfs, btrfs, f2fs: changes of names become durable in their order, and synchronizing a
+    /// ext4 with a journal, xfs, btrfs, f2fs: changes of names become durable in their order, and synchronizing a
     /// renamed file brings them along.
     Journal,
-    /// Another local one: names are durable once their folder was synchronized.
+    /// Another local one, ext4 without a journal too: names are durable once their folder was synchronized.
     Local,
     /// Of which no promise is known, by the number that `statfs` gives.
     Unknown(i64),
@@ -141,11 +141,15 @@ impl Disk for Machine {
     }
 
     fn kind(&self, of: &Handle) -> io::Result<Kind> {
-        const JOURNAL: [i64; 4] = [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010];
+        const EXT4: i64 = 0xEF53;
+        // xfs, btrfs, f2fs
+        const JOURNAL: [i64; 3] = [0x5846_5342, 0x9123_683E, 0xF2F5_2010];
         // tmpfs, ramfs, overlayfs, bcachefs, zfs
         const LOCAL: [i64; 5] = [0x0102_1994, 0x8584_58F6, 0x794C_7630, 0xCA45_1A4E, 0x2FC1_2FC1];
         let number = fstatfs(&of.file)?.filesystem_type().0 as i64 & 0xFFFF_FFFF;
         Ok(match number {
+            EXT4 if keeps_journal(&of.file) => Kind::Journal,
+            EXT4 => Kind::Local,
             n if JOURNAL.contains(&n) => Kind::Journal,
             n if LOCAL.contains(&n) => Kind::Local,
             n => Kind::Unknown(n),
@@ -161,6 +165,20 @@ impl Disk for Machine {
             out
         })
     }
+}
+
+/// Whether an ext4 has a journal. ext2 has its number and none; what the system does not tell is
+/// taken for no.
+fn keeps_journal(file: &File) -> bool {
+    let told = || -> io::Result<String> {
+        let device = file.metadata()?.dev();
+        let (major, minor) = (nix::libc::major(device), nix::libc::minor(device));
+        let device = fs::read_link(format!("/sys/dev/block/{major}:{minor}"))?;
+        let name = device.file_name().unwrap_or_default();
+        fs::read_to_string(Path::new("/sys/fs/ext4").join(name).join("journal_task"))
+    };
+    // The number of its thread, or `<none>`.
+    told().is_ok_and(|task| task.trim().parse::<u32>().is_ok())
 }
 
 /// The inode's number, mixed with the time of its birth: the number of a file that was deleted goes

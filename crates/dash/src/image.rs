@@ -1,6 +1,7 @@
 //! One file of a pair as it lies on the disk: pages, padding, trailer. What it is, what it says of
 //! itself, and how one is made like the other.
 
+use crate::checksum;
 use crate::disk::{Disk, Handle};
 use crate::error::{Context, Result};
 use crate::ranges::Ranges;
@@ -89,7 +90,7 @@ impl Image {
     /// A file of this length that begins with `bytes`, at most 100, and has this trailer.
     pub(crate) fn of(length: u64, bytes: &[u8], trailer: Option<Trailer>) -> Image {
         let header = Header::parse(bytes);
-        let mark = number(blake3::hash(bytes).as_bytes());
+        let mark = checksum::short(bytes);
         let by_trailer = trailer.as_ref().map(|trailer| trailer.size);
         let by_header = header.and_then(|header| header.size);
         let size = by_header.or(by_trailer).unwrap_or(length).min(length);
@@ -115,16 +116,16 @@ impl Image {
     /// Whether every byte that the commit of this version wrote is there.
     pub(crate) fn is_whole(&self, file: &Handle) -> Result<bool> {
         let Some(trailer) = &self.trailer else { return Ok(false) };
-        let mut hasher = blake3::Hasher::new();
+        let mut pages = checksum::Pages::new(trailer.id);
         let mut buffer = vec![0; COPY as usize];
         for (start, end) in trailer.here.iter() {
             for (at, length) in pieces(start, end) {
                 let got = read_up_to(file, &mut buffer[..length], at).reading("reading pages")?;
                 buffer[got..length].fill(0);
-                hasher.update(&buffer[..length]);
+                pages.add(&buffer[..length]);
             }
         }
-        Ok(self.version().is_some() && hasher.finalize().as_bytes() == &trailer.pages)
+        Ok(self.version().is_some() && pages.sum() == trailer.pages)
     }
 }
 
@@ -166,7 +167,16 @@ pub(crate) fn length_for(size: u64, length: u64) -> u64 {
 
 /// Puts a trailer at the end of a file and gives the file its length: which.
 pub(crate) fn write_trailer(disk: &dyn Disk, file: &Handle, trailer: &Trailer) -> Result<u64> {
-    let now = length_of(file)?;
+    write_trailer_at(disk, file, length_of(file)?, trailer)
+}
+
+/// The same, of a file that is `now` bytes long, or shorter than it is to become.
+pub(crate) fn write_trailer_at(
+    disk: &dyn Disk,
+    file: &Handle,
+    now: u64,
+    trailer: &Trailer,
+) -> Result<u64> {
     let length = length_for(trailer.size, now);
     if length < now {
         disk.set_len(file, length)
@@ -179,7 +189,7 @@ pub(crate) fn write_trailer(disk: &dyn Disk, file: &Handle, trailer: &Trailer) -
 /// A trailer for a file that equals a database of which no transaction is remembered, without a
 /// place in any history.
 pub(crate) fn label(pair: [u8; 16], version: u64, size: u64, counter: u32) -> Trailer {
-    let pages = *blake3::hash(b"").as_bytes();
+    let pages = checksum::NO_PAGES;
     let (wrote, here, commits_with) = Default::default();
     Trailer { pair, version, id: 0, after: 0, size, counter, wrote, here, pages, commits_with }
 }
@@ -191,15 +201,20 @@ pub(crate) fn head(shadow: &Handle) -> Result<[u8; MARKED]> {
     Ok(head)
 }
 
-/// Marks a file that begins with `head` as being written, until somebody writes its first
+/// What marks a file that begins with `head` as being written, until somebody writes its first
 /// [`MARKED`] bytes.
-pub(crate) fn mark(disk: &dyn Disk, file: &Handle, mut head: [u8; MARKED]) -> Result<()> {
+pub(crate) fn marked(mut head: [u8; MARKED]) -> [u8; MARKED] {
     // A dead writer may have marked it already, and twice inverted is what it was.
     if &head[..16] != POISON {
         head[..16].copy_from_slice(POISON);
         head[24..].iter_mut().for_each(|byte| *byte = !*byte);
     }
-    disk.write(file, 0, &head).writing("marking the shadow")
+    head
+}
+
+/// Marks the shadow as being written.
+pub(crate) fn mark(disk: &dyn Disk, shadow: &Handle) -> Result<()> {
+    disk.write(shadow, 0, &marked(head(shadow)?)).writing("marking the shadow")
 }
 
 /// Makes `to` equal to `from` within `ranges`, of which nothing lies behind `size`; the header comes
@@ -216,7 +231,7 @@ pub(crate) fn copy(
     let mut head = [0; MARKED];
     let got = read_up_to(from, &mut head, 0).reading("reading a database header")?;
     if got > 0 {
-        mark(disk, to, self::head(to)?)?;
+        mark(disk, to)?;
     }
     let (mut old, mut new) = (vec![0; COPY as usize], vec![0; COPY as usize]);
     for (start, end) in ranges.iter() {
@@ -241,7 +256,7 @@ pub(crate) fn copy(
 }
 
 /// A range in pieces that fit the copying buffer: offsets and lengths.
-fn pieces(start: u64, end: u64) -> impl Iterator<Item = (u64, usize)> {
+pub(crate) fn pieces(start: u64, end: u64) -> impl Iterator<Item = (u64, usize)> {
     (start..end).step_by(COPY as usize).map(move |at| (at, (end - at).min(COPY) as usize))
 }
 

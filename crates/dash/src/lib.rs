@@ -32,7 +32,7 @@
 //! | `pair` | the two files: opening, recovery, making the shadow fit to be written |
 //! | `several` | commits of several files that died |
 //! | `paper` | what only the protocols of the DASH paper do |
-//! | `image`, `trailer`, `registry`, `ranges` | what is in the files |
+//! | `image`, `trailer`, `registry`, `ranges`, `checksum` | what is in the files |
 //! | `mode` | the modes and their promises |
 //! | `lock`, `journal`, [`disk`] | locks, the journal in memory, and every operation on files |
 //!
@@ -40,6 +40,7 @@
 
 pub mod disk;
 
+mod checksum;
 mod commit;
 mod error;
 mod image;

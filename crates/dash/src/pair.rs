@@ -17,6 +17,7 @@ use crate::registry::{Durable, Live, OPEN, State};
 use crate::several;
 use crate::trailer::Trailer;
 use libsqlite3_sys as ffi;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -71,6 +72,9 @@ pub(crate) struct Pair {
     pub left: Option<Left>,
 }
 
+/// Pages of a file, by offset.
+pub(crate) type Pages = BTreeMap<u64, Vec<u8>>;
+
 /// What a commit left: still so as long as the registry names its version, because whoever changes
 /// anything publishes that first, or marks the shadow.
 #[derive(Debug)]
@@ -78,6 +82,8 @@ pub(crate) struct Left {
     pub durable: Durable,
     pub current: Image,
     pub shadow: Image,
+    /// What it wrote to the current file, if that was little.
+    pub pages: Pages,
 }
 
 impl Pair {
@@ -189,15 +195,17 @@ impl Pair {
         let files = [&self.files[named], &self.files[1 - named]];
         let facts = Facts::find(&self.names, files, durable, power_lost)?;
         self.current = named;
-        if winner(&facts) == Winner::Shadow {
+        let exchanged = winner(&facts) == Winner::Shadow;
+        if exchanged {
             self.exchange_names()?;
             self.current = 1 - named;
         } else if facts.super_journal == Some(true) {
             several::give_up(self, self.shadow())?;
         }
         let closed = durable.mode.is_alone() && paper::is_reset(self)?;
-        if durable.state == State::Open && !closed {
-            // A commit that was cut short may have left both on the way to the device.
+        if exchanged || durable.state == State::Open && !closed {
+            // A commit that was cut short may have left both on the way to the device, and the file
+            // that had the name is about to be overwritten.
             self.disk.sync(self.main(), Sync::Bytes).syncing("making the database durable")?;
             self.disk.sync_folder(&self.names.main).syncing("making an exchange durable")?;
         }
@@ -205,20 +213,24 @@ impl Pair {
         self.publish(false, stale)
     }
 
-    /// What the current file says, if the last commit was this connection's and left both files
-    /// ready for the next. The caller holds the writer's lock and has the shadow alone.
-    pub(crate) fn still_ready(&self, durable: &Durable) -> Result<Option<Image>> {
-        let Some(left) = self.left.as_ref().filter(|left| left.durable == *durable) else {
-            return Ok(None);
-        };
-        let live = self.live()?;
-        let named = live.version == left.current.id() && live.current == self.main().identity;
-        let untouched = named
-            && !live.unsettled
-            && !live.stale
-            && image::head(self.shadow())? == left.shadow.head
+    /// Forgets what its last commit left unless all of it is still so, by what living processes
+    /// say now.
+    pub(crate) fn recall(&mut self, live: &Live) {
+        let current = self.main().identity;
+        self.left.take_if(|left| {
+            let named = live.version == left.current.id() && live.current == current;
+            !named || live.unsettled || live.stale
+        });
+    }
+
+    /// What the last commit left, if it was this connection's and left both files ready for the
+    /// next; it is forgotten with that. The caller holds the writer's lock, has the shadow alone,
+    /// and has called [`Pair::recall`] since.
+    pub(crate) fn still_ready(&mut self) -> Result<Option<Left>> {
+        let Some(left) = self.left.take() else { return Ok(None) };
+        let untouched = image::head(self.shadow())? == left.shadow.head
             && Header::read(self.main())? == left.current.header;
-        Ok(untouched.then(|| left.current.clone()))
+        Ok(untouched.then_some(left))
     }
 
     /// Brings the shadow to where the next transaction can be written on top: equal to the current
@@ -238,16 +250,19 @@ impl Pair {
             durable.state = State::MainOnly;
             self.register(durable, true)?;
         }
-        let Some(version) = base.version() else {
+        // What the trailers of another mode say proves nothing in this one.
+        let ours = base.version().filter(|_| durable.mode == self.mode);
+        let Some(version) = ours else {
             // New to us, or written by another program since: no version means anything any more.
+            disk.sync(main, Sync::Bytes).syncing("making the database durable")?;
+            disk.sync_folder(&self.names.main).syncing("making the names of the pair durable")?;
             durable.pair = new_id()?;
             durable.state = State::MainOnly;
             durable.mode = self.mode;
             durable.boot = disk.boot();
             durable.files = [main.identity, shadow.identity];
-            self.register(durable, true)?;
-            disk.sync_folder(&self.names.main).syncing("making the names of the pair durable")?;
             self.publish(false, true)?;
+            self.register(durable, true)?;
             image::copy(disk, main, shadow, &all, live.stale)?;
             base.trailer = None;
             return Ok((base, true));
@@ -271,11 +286,12 @@ impl Pair {
                 self.publish(false, false)?;
             }
         }
-        let open =
-            Durable { state: State::Open, mode: self.mode, boot: disk.boot(), ..durable.clone() };
+        let open = Durable { state: State::Open, boot: disk.boot(), ..durable.clone() };
         if *durable != open {
+            // Where versions decide, a proper close promised nothing that is to be taken back.
+            let versions = self.mode.evidence() == Evidence::Version && !self.mode.is_alone();
             *durable = open;
-            self.register(durable, true)?;
+            self.register(durable, !(versions && trusted))?;
         }
         Ok((base, false))
     }

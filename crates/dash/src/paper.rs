@@ -65,6 +65,10 @@ pub(crate) fn settle_names(pair: &Pair) -> Result<()> {
     if pair.mode.evidence() != Evidence::Version || !pair.mode.is_safe() {
         return Ok(());
     }
+    if pair.mode.is_alone() && is_reset(pair)? {
+        // The exchange was made durable before the header was reset.
+        return Ok(());
+    }
     let synced = pair.disk.sync_folder(&pair.names.main);
     synced.syncing("making the last exchange durable")
 }

@@ -184,8 +184,10 @@ impl Session {
                 std::thread::sleep(std::time::Duration::from_micros(100));
                 continue;
             }
-            if pair.live()?.current == live.current {
+            let now = pair.live()?;
+            if now.current == live.current {
                 self.held[current] = Hold::Read;
+                pair.recall(&now);
                 return Ok(());
             }
             hold(&pair.files[current], &lock::SHARED, Hold::None)?;
@@ -219,12 +221,13 @@ impl Session {
     }
 
     fn lock_reserved(&mut self) -> Result<()> {
-        let pair = self.pair.as_ref().ok_or(Error::Busy)?;
+        let pair = self.pair.as_mut().ok_or(Error::Busy)?;
         if !hold(&pair.registry, &WRITER, Hold::Write)? {
             return Err(Error::Busy);
         }
         self.writer = true;
         let live = pair.live()?;
+        pair.recall(&live);
         if live.unsettled || live.current != pair.main().identity {
             self.release_writer()?;
             return Err(if live.unsettled { Error::Busy } else { Error::Snapshot });
@@ -258,7 +261,8 @@ impl Session {
     }
 
     fn lock_for_playback(&mut self) -> Result<()> {
-        let pair = self.pair.as_ref().ok_or(Error::Busy)?;
+        let pair = self.pair.as_mut().ok_or(Error::Busy)?;
+        pair.left = None;
         if !hold(&pair.registry, &WRITER, Hold::Write)? {
             return Err(Error::Busy);
         }
@@ -346,6 +350,10 @@ impl Session {
         if let Some(transaction) = &self.transaction {
             return Ok(transaction.size());
         }
+        let left = self.pair.as_ref().and_then(|pair| pair.left.as_ref());
+        if let Some(left) = left.filter(|_| self.level >= Level::Shared) {
+            return Ok(left.current.size);
+        }
         let file = self.current();
         let length = file.file.metadata().reading("asking for the length")?.len();
         if let Some(size) = Header::read(file)?.and_then(|header| header.size) {
@@ -372,7 +380,7 @@ impl Session {
         let room = |s: &Session| s.transaction.as_ref().is_some_and(|t| t.has_room(bytes.len()));
         if !room(self) {
             self.wait_for_shadow(retry)?;
-            if let (Some(transaction), Some(pair)) = (&mut self.transaction, &self.pair) {
+            if let (Some(transaction), Some(pair)) = (&mut self.transaction, &mut self.pair) {
                 transaction.spill(pair)?;
             }
         }
@@ -460,7 +468,7 @@ impl Session {
             wait(retry, || self.hold_current())?;
         }
         let commits_with = self.commits_with.clone();
-        match (&mut self.transaction, &self.pair) {
+        match (&mut self.transaction, &mut self.pair) {
             (Some(transaction), Some(pair)) => transaction.prepare(pair, &commits_with, durably),
             _ => Ok(()),
         }
@@ -502,8 +510,10 @@ impl Session {
         let main = Image::read(main, &durable.pair)?;
         let shadow = Image::read(shadow, &durable.pair)?;
         let behind = paper::shadow_is(durable.mode, &main, &shadow) == Shadow::Behind;
-        if behind && main.version().is_some() {
-            if durable.mode.evidence() != Evidence::Name {
+        let reset = durable.mode.is_alone() && paper::is_reset(pair)?;
+        if behind && main.version().is_some() && !reset {
+            // Where the name decides it is durable, and where versions do the next session sees to it.
+            if durable.mode.evidence() == Evidence::Checksum || durable.mode.is_alone() {
                 let synced = pair.disk.sync_folder(&pair.names.main);
                 synced.syncing("making the last exchange durable")?;
             }

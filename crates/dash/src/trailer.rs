@@ -8,15 +8,16 @@
 //! is not taken for a whole one. `pages` is the checksum of everything the commit wrote, so a file
 //! of which only some pages reached the device is not taken for a whole one either.
 
+use crate::checksum;
 use crate::ranges::Ranges;
 
 /// Length of a trailer in bytes.
 pub(crate) const LENGTH: u64 = 4096;
 const SECTOR: usize = 512;
 const MAGIC: &[u8; 8] = b"SynQDash";
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// Offset of the checksum that ends the first sector.
-const SEAL: usize = SECTOR - 32;
+const SEAL: usize = SECTOR - checksum::LENGTH;
 const BODY: usize = LENGTH as usize - SECTOR;
 
 /// What a trailer says about its file.
@@ -40,7 +41,7 @@ pub(crate) struct Trailer {
     /// What was written to this file for it: that, and what the transaction before it wrote.
     pub here: Ranges,
     /// Checksum of all bytes in `here`, in ascending order.
-    pub pages: [u8; 32],
+    pub pages: [u8; checksum::LENGTH],
     /// The super-journal of a commit of several files, from the database's folder; empty for a commit
     /// of one. While that file exists this version does not count.
     pub commits_with: String,
@@ -57,7 +58,7 @@ impl Trailer {
             at += 8;
         }
         out[at..at + self.commits_with.len()].copy_from_slice(self.commits_with.as_bytes());
-        let body = blake3::hash(&out[SECTOR..]);
+        let body = checksum::of(&out[SECTOR..]);
         out[..8].copy_from_slice(MAGIC);
         out[8..12].copy_from_slice(&FORMAT.to_le_bytes());
         out[12..16].copy_from_slice(&self.counter.to_le_bytes());
@@ -68,11 +69,11 @@ impl Trailer {
         out[50..52].copy_from_slice(&(self.here.len() as u16).to_le_bytes());
         out[52..54].copy_from_slice(&(self.commits_with.len() as u16).to_le_bytes());
         out[56..64].copy_from_slice(&self.id.to_le_bytes());
-        out[64..96].copy_from_slice(&self.pages);
-        out[96..128].copy_from_slice(body.as_bytes());
-        out[128..136].copy_from_slice(&self.after.to_le_bytes());
-        let seal = blake3::hash(&out[..SEAL]);
-        out[SEAL..SECTOR].copy_from_slice(seal.as_bytes());
+        out[64..72].copy_from_slice(&self.after.to_le_bytes());
+        out[80..96].copy_from_slice(&self.pages);
+        out[96..112].copy_from_slice(&body);
+        let seal = checksum::of(&out[..SEAL]);
+        out[SEAL..SECTOR].copy_from_slice(&seal);
         out
     }
 
@@ -84,8 +85,8 @@ impl Trailer {
         let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap_or_default());
         let short = |at: usize| usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
-        let sealed = blake3::hash(&bytes[..SEAL]).as_bytes() == &bytes[SEAL..SECTOR];
-        let whole = blake3::hash(&bytes[SECTOR..]).as_bytes() == &bytes[96..128];
+        let sealed = checksum::of(&bytes[..SEAL]) == bytes[SEAL..SECTOR];
+        let whole = checksum::of(&bytes[SECTOR..]) == bytes[96..112];
         let (wrote, here, name) = (short(48), short(50), short(52));
         let lists = 8 * (wrote + here);
         if !sealed || !whole || word(8) != FORMAT || lists + name > BODY {
@@ -104,12 +105,12 @@ impl Trailer {
             pair: bytes[32..48].try_into().ok()?,
             version: long(16),
             id: long(56),
-            after: long(128),
+            after: long(64),
             size: long(24),
             counter: word(12),
             wrote: list(0, wrote),
             here: list(wrote, here),
-            pages: bytes[64..96].try_into().ok()?,
+            pages: bytes[80..96].try_into().ok()?,
             commits_with: String::from_utf8(name.to_vec()).ok()?,
         })
     }
@@ -154,7 +155,7 @@ mod tests {
             counter: 9,
             wrote: here.at_most(3),
             here,
-            pages: [3; 32],
+            pages: [3; checksum::LENGTH],
             commits_with: name.to_owned(),
         }
     }
@@ -186,10 +187,10 @@ mod tests {
         fn any_bytes_are_decoded_or_refused(bytes in prop::collection::vec(any::<u8>(), 4096)) {
             let mut bytes = bytes;
             bytes[..8].copy_from_slice(MAGIC);
-            let seal = blake3::hash(&bytes[..SEAL]);
-            bytes[SEAL..SECTOR].copy_from_slice(seal.as_bytes());
-            let body = blake3::hash(&bytes[SECTOR..]);
-            bytes[96..128].copy_from_slice(body.as_bytes());
+            let body = checksum::of(&bytes[SECTOR..]);
+            bytes[96..112].copy_from_slice(&body);
+            let seal = checksum::of(&bytes[..SEAL]);
+            bytes[SEAL..SECTOR].copy_from_slice(&seal);
             let _ = Trailer::decode(&bytes);
         }
     }

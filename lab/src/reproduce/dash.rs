@@ -302,7 +302,8 @@ fn device(found: &Found<'_, '_>, style: Style) -> String {
             let Some(work) = found.work(name, label, "update") else { continue };
             let Work { flushes: f, kilobytes: k } = work;
             let mut row = vec![format!("{name} {label}")];
-            row.extend([f.mean, f.p50, f.p999, f.max, k.mean, k.p50, k.p999, k.max].map(number));
+            let figures = [f.mean, f.p50, f.p999, f.max, k.mean, k.p50, k.p999, k.worst, k.max];
+            row.extend(figures.map(number));
             rows.push(row);
         }
     }
@@ -318,6 +319,7 @@ fn device(found: &Found<'_, '_>, style: Style) -> String {
         "KB, mean",
         "p50",
         "p99.9",
+        "worst 0.1 %",
         "maximum",
     ];
     table::draw(style, &header, &rows)

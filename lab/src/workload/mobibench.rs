@@ -136,8 +136,8 @@ impl Mobibench {
         let mode = db.conn.query_row("PRAGMA journal_mode", [], |r| r.get::<_, String>(0))?;
         let copy = tempfile::tempdir_in(folder(db.path())).map_err(Error::io(db.path()))?;
         if let Some(settings) = Some(db.settings().clone()).filter(|s| s.dash.is_some()) {
-            // The trailer is the fifth operation at the earliest, so the transaction is undone.
-            shadow::die_after(random.between(1, 4) as u32);
+            // The trailer is the third operation at the earliest, so the transaction is undone.
+            shadow::die_after(random.between(1, 2) as u32);
             let mut died = db.conn.execute_batch("BEGIN").is_err();
             for sql in self.sql(Kind::Update) {
                 let row = random.between(1, rows as i64);

@@ -82,7 +82,8 @@ fn a_transaction_costs_what_its_mode_says() {
 
 #[test]
 fn a_short_session_costs_little() {
-    for (mode, most) in [(Mode::Strict, 2), (Mode::Fast, 3)] {
+    let expected = [(Mode::Strict, 2), (Mode::Fast, 3), (Mode::Shadow, 4), (Mode::ShadowX, 4)];
+    for (mode, most) in expected {
         let lab = Lab::default();
         let (_folder, uri) = open(&lab, mode, Kind::Journal, "session");
         let db = connect(&uri);
