@@ -3,11 +3,13 @@
 
 use super::*;
 use crate::conformance::conformance;
+use crate::http::agent;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 /// A server that ends with the test.
 struct Moto {
@@ -86,15 +88,14 @@ fn a_large_file_is_put_once_and_reads_back() {
     assert_eq!(put(), Put::Created);
     assert_eq!(put(), Put::AlreadyThere);
     // Also for a writer who was underway when it came: moto looks, then copies.
-    let (other, key) = (Key::from("other"), bucket.key(&name));
-    bucket.run(bucket.store.put(&other, "other".into())).unwrap();
-    let late = bucket.run(async { created(bucket.store.copy_if_not_exists(&other, &key).await) });
-    assert_eq!(late.unwrap(), Put::AlreadyThere);
-    bucket.run(bucket.store.delete(&other)).unwrap();
+    let storage = &bucket.storage;
+    storage.put("other", b"other".to_vec()).unwrap();
+    assert_eq!(storage.copy_to_new("other", &name.to_string()).unwrap(), Put::AlreadyThere);
+    storage.delete("other").unwrap();
     bucket.fetch_to(&name, &back).unwrap();
     assert!(std::fs::read(&back).unwrap() == bytes);
     assert_eq!(bucket.list(name.database, Kind::Snapshot).unwrap().len(), 1);
-    let all: Vec<_> = bucket.run(bucket.store.list(None).try_collect()).unwrap();
+    let all = storage.list("").unwrap();
     assert_eq!(all.len(), 1, "no temporary object is left: {all:?}");
 }
 
@@ -170,7 +171,7 @@ fn urls_name_a_bucket_and_a_prefix() {
     let key = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"];
     let key = key.map(|name| (name.to_owned(), "test".to_owned()));
     for (url, prefix) in [("s3://b", ""), ("S3://b/", ""), ("s3://b/team/todo/", "team/todo/")] {
-        assert_eq!(Bucket::new(url, &key).unwrap().prefix, prefix);
+        assert_eq!(Storage::new(url, &key).unwrap().prefix(), prefix);
     }
     for url in ["s3:b", "s3:///a", "s3://b/a b", "s3://b/a//b", "s3://b/.a", "http://b/a"] {
         assert!(matches!(Bucket::new(url, &key), Err(Error::NotAPlaceUrl { .. })), "{url}");
