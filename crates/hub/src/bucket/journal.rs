@@ -6,7 +6,7 @@
 //! lost the prefix and writes nothing more. The local store is a copy of what the log says, up to
 //! an entry whose number is in it; it may be lost at any time.
 
-use super::entry::{Entry, log_key};
+use super::entry::{EMPTY, Entry, log_key};
 use super::lease::{self, Hold, Lease};
 use super::listing::Listing;
 use super::tidy::{News, Tidy};
@@ -17,7 +17,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use synqlite_lsm::{Batch, Db, Options};
 use synqlite_objects::{Put, Storage};
 
@@ -27,11 +27,12 @@ const COPIED: &[u8] = b"mcopied";
 const AT_ONCE: (usize, u64) = (16, 64 << 20);
 /// What is noted beside puts and removals goes with the next entry, or when it is so long.
 const LARGEST_NOTES: usize = 256 << 10;
-/// A reader begins anew so often when files go that it was about to read, and an entry is put so
-/// often while it is not known whether it is there.
+/// A reader begins anew so often when files go that it was about to read.
 const TRIES: u32 = 4;
-/// Pause after the first failure; longer after each further one.
-const PAUSE: Duration = Duration::from_millis(100);
+/// For so long an entry is put again while it is not known whether it is there.
+const LONG: Duration = Duration::from_secs(10);
+/// Pause between.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// How a log is kept.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +75,7 @@ pub fn open(
     let run = random_id()?;
     lease::take(&storage, folder, run, keeping.patience)?;
     let mut tries = 1;
-    let (listing, epoch) = loop {
+    let (mut listing, epoch) = loop {
         let listing = Listing::read(&storage)?;
         match copy.update(&storage, &listing) {
             Err(Error::Damaged { .. }) if tries < TRIES => tries += 1,
@@ -99,12 +100,15 @@ pub fn open(
         grown,
         base,
         keeping,
-        tidy: Tidy::start(hold.clone(), epoch, listing, busy.clone()),
-        busy,
+        tidy: Tidy::default(),
+        busy: busy.clone(),
         _lease: Lease::hold(hold.clone(), folder, keeping.patience),
-        hold,
+        hold: hold.clone(),
     };
     journal.settle(&db)?;
+    // From here on it is ours to tidy.
+    listing.log.insert((next, next), EMPTY);
+    journal.tidy = Tidy::start(hold, epoch, listing, busy);
     Ok((db, epoch, journal))
 }
 
@@ -167,6 +171,7 @@ impl Copy<'_> {
             if let Some(checkpoint) = &listing.checkpoint {
                 let each = checkpoint.size / checkpoint.parts.len().max(1) as u64;
                 let parts: Vec<_> = checkpoint.parts.iter().map(|k| (k.clone(), each)).collect();
+                checkpoint.check(storage)?;
                 self.apply(storage, &parts, None)?;
                 number = checkpoint.upto;
             }
@@ -270,13 +275,12 @@ impl Journal {
         let number = self.hold.next.load(Ordering::Acquire);
         let key = log_key(number, number);
         let size = bytes.len() as u64;
-        let mut tries = 1;
+        let since = Instant::now();
         while let Err(e) = self.put(&key, bytes) {
-            if tries == TRIES || matches!(e, Error::Lost { .. }) {
+            if since.elapsed() > LONG || matches!(e, Error::Lost { .. }) {
                 return Err(e);
             }
-            std::thread::sleep(PAUSE * tries);
-            tries += 1;
+            std::thread::sleep(PAUSE);
         }
         let entry = Entry::decode(&key, bytes)?;
         entry.apply(db, |batch| note_copied(batch, self.epoch, Some(number)))?;

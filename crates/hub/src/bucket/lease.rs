@@ -140,7 +140,8 @@ fn beat(hold: &Hold, folder: Id, pause: Duration, stopped: &Receiver<()>) {
         let done =
             hold.look().and_then(|()| Ok(hold.storage.put(LEASE, text(folder, hold.run, beat))?));
         match done {
-            Ok(()) => {}
+            // The next put finds out what became of an entry that seemed to fail.
+            Ok(()) => hold.away.store(false, Ordering::Relaxed),
             Err(Error::Lost { .. }) => return,
             Err(e) => tracing::warn!("the lease was not renewed: {e}"),
         }

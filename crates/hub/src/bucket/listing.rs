@@ -44,41 +44,43 @@ pub struct Listing {
     pub log: BTreeMap<(u64, u64), u64>,
     /// The newest whole checkpoint.
     pub checkpoint: Option<Checkpoint>,
-    /// Parts of others.
+    /// Parts of older ones. Those of a newer one that is not whole may yet become so: a hub that has
+    /// lost the prefix, and does not know, may be writing it.
     pub stale: Vec<String>,
 }
 
 impl Listing {
     /// Lists it.
     pub fn read(storage: &Storage) -> Result<Listing> {
-        let mut listing = Listing::default();
         // Checkpoints first: what a later one made needless is removed after it is there.
+        let base = storage.list("base")?;
+        Ok(Listing::of(base, storage.list("log")?))
+    }
+
+    fn of(base: Vec<(String, u64)>, log: Vec<(String, u64)>) -> Listing {
         let mut found: BTreeMap<String, Checkpoint> = BTreeMap::new();
-        for (key, size) in storage.list("base")? {
+        for (key, size) in base {
             let Some((folder, _)) = key.rsplit_once('/') else { continue };
             let number = folder.strip_prefix("base/").and_then(|rest| rest.get(..16));
             let Some(upto) = number.and_then(|n| u64::from_str_radix(n, 16).ok()) else { continue };
-            let (owned, parts) = (folder.to_owned(), Vec::new());
-            let checkpoint = found.entry(owned.clone());
-            let checkpoint =
-                checkpoint.or_insert(Checkpoint { upto, folder: owned, parts, size: 0 });
+            let checkpoint = found.entry(folder.to_owned()).or_insert_with(|| {
+                let (folder, parts) = (folder.to_owned(), Vec::new());
+                Checkpoint { upto, folder, parts, size: 0 }
+            });
             checkpoint.parts.push(key);
             checkpoint.size += size;
         }
-        for (_, mut next) in found {
-            let whole = next.parts.last().is_some_and(|key| key.ends_with(END));
-            if whole {
-                next.parts.pop();
-                let before = listing.checkpoint.replace(next);
-                listing.stale.extend(before.into_iter().flat_map(|old| old.keys()));
-            } else {
-                listing.stale.extend(next.parts);
-            }
-        }
-        for (key, size) in storage.list("log")? {
-            listing.log.extend(log_numbers(&key).map(|numbers| (numbers, size)));
-        }
-        Ok(listing)
+        let is_whole = |of: &Checkpoint| of.parts.last().is_some_and(|key| key.ends_with(END));
+        let newest = found.values().filter(|of| is_whole(of)).max_by_key(|of| of.upto).cloned();
+        let base = newest.as_ref().map_or(0, |newest| newest.upto);
+        let older = found.into_values().filter(|of| of.upto < base);
+        let stale = older.flat_map(Checkpoint::keys).collect();
+        let checkpoint = newest.map(|mut newest| {
+            newest.parts.pop();
+            newest
+        });
+        let log = log.iter().filter_map(|(key, size)| Some((log_numbers(key)?, *size)));
+        Listing { log: log.collect(), checkpoint, stale }
     }
 
     /// Number of the last entry, 0 if there is none.
@@ -143,9 +145,20 @@ impl Listing {
 }
 
 impl Checkpoint {
-    /// All its keys, the end first: a checkpoint that is being removed is none.
+    /// All its keys, the end last, which is removed first: a checkpoint that is being removed is none.
     pub fn keys(self) -> impl Iterator<Item = String> {
-        std::iter::once(format!("{}/{END}", self.folder)).chain(self.parts)
+        let end = format!("{}/{END}", self.folder);
+        self.parts.into_iter().filter(|key| !key.ends_with(END)).chain([end])
+    }
+
+    /// Whether all parts are here that its end tells of.
+    pub fn check(&self, storage: &Storage) -> Result<()> {
+        let told = storage.get(&format!("{}/{END}", self.folder))?.unwrap_or_default();
+        if told == self.parts.len().to_string().as_bytes() {
+            return Ok(());
+        }
+        let what = format!("{} in the bucket", self.folder);
+        Err(Error::Damaged { what, why: "a part of it is missing" })
     }
 }
 
@@ -169,6 +182,28 @@ mod tests {
         assert!(keys(130).is_empty());
         assert!(listing(&[(1, 1), (3, 3)], 0).after(0).is_err());
         assert!(listing(&[(3, 3)], 2).after(2).is_ok());
+    }
+
+    #[test]
+    fn the_newest_whole_checkpoint_counts_and_only_older_ones_go() {
+        let run = |n: u8| synqlite_wire::Id([n; 16]);
+        let key = |upto, by, part| (format!("{}/{part}", folder(upto, run(by))), 10);
+        let base = vec![
+            key(5, 1, "00000000"),
+            key(5, 1, END),
+            key(6, 1, "00000000"),
+            key(7, 2, "00000000"),
+            key(7, 2, "00000001"),
+            key(7, 2, END),
+            key(9, 1, "00000000"),
+        ];
+        let found = Listing::of(base.clone(), vec![]);
+        let newest = found.checkpoint.unwrap();
+        assert_eq!((newest.upto, newest.parts), (7, vec![base[3].0.clone(), base[4].0.clone()]));
+        // The last one is removed first.
+        assert_eq!(found.stale.last().unwrap(), &format!("{}/{END}", folder(6, run(1))));
+        assert!(found.stale.iter().all(|key| key < &folder(7, run(0))), "{:?}", found.stale);
+        assert!(Listing::of(base[6..].to_vec(), vec![]).stale.is_empty());
     }
 
     #[test]

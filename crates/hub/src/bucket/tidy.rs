@@ -27,7 +27,8 @@ pub enum News {
     Checkpoint(Snapshot, u64),
 }
 
-/// The thread that does it.
+/// The thread that does it; none at first.
+#[derive(Default)]
 pub struct Tidy {
     news: Option<Sender<News>>,
     thread: Option<JoinHandle<()>>,
@@ -147,7 +148,9 @@ impl Work {
             }
         }
         put(&part, &mut checkpoint)?;
-        hold.storage.put(&format!("{}/{END}", checkpoint.folder), b"end".to_vec())?;
+        let count = checkpoint.parts.len().to_string();
+        self.go_on()?;
+        hold.storage.put(&format!("{}/{END}", checkpoint.folder), count.into_bytes())?;
         let before = self.listing.checkpoint.replace(checkpoint);
         self.listing.stale.extend(before.into_iter().flat_map(Checkpoint::keys));
         Ok(())
