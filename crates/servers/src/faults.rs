@@ -36,7 +36,7 @@ impl Faults {
 
     /// What the environment of the users of a stand-in for S3 says.
     pub fn settings(&self) -> Vec<(String, String)> {
-        crate::moto::settings(self.port)
+        crate::storage::settings(self.port)
     }
 }
 

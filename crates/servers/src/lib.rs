@@ -1,6 +1,6 @@
 //! Servers of others that tests start, and a proxy that does harm.
 //!
-//! - [`Moto`]: a stand-in for S3 whose conditional requests have one winner.
+//! - [`Storage`]: a stand-in for S3 whose conditional requests have one winner.
 //! - [`Postgres`]: the PostgreSQL of this machine, with a data folder of its own.
 //! - [`Authority`]: signs certificates.
 //! - [`Faults`]: a proxy before a server, which answers some requests itself.
@@ -10,13 +10,13 @@
 
 mod authority;
 mod faults;
-mod moto;
 mod postgres;
+mod storage;
 
 pub use authority::{Authority, Certified};
 pub use faults::{Faults, KINDS};
-pub use moto::Moto;
 pub use postgres::Postgres;
+pub use storage::Storage;
 
 use std::net::TcpListener;
 

@@ -3,11 +3,11 @@
 use crate::support::{Lab, TODO, stderr, stdout};
 use serde_json::Value;
 use std::process::Command;
-use synqlite_servers::Moto;
+use synqlite_servers::Storage;
 
-struct Site(Moto);
+struct Sites(Storage);
 
-impl Site {
+impl Sites {
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_synqlite"));
         command.args(args).arg("--json");
@@ -24,30 +24,30 @@ impl Site {
 
 #[test]
 fn sites_at_a_bucket_converge() {
-    let moto = match Moto::start() {
-        Ok(moto) => Site(moto),
+    let sites = match Storage::start() {
+        Ok(server) => Sites(server),
         Err(why) => return println!("skipped: sites around a bucket: {why}"),
     };
     let lab = Lab::new();
-    let url = "s3://team/notes/todo";
+    let url = &sites.0.url("todo");
     let key = lab.path("key").display().to_string();
     lab.json(&["key", "new", &key]);
     lab.sql("A", TODO);
     lab.json(&["init", &lab.db("A")]);
-    moto.json(&["remote", "add", &lab.db("A"), "origin", url, "--key-file", &key]);
-    assert_eq!(moto.json(&["sync", &lab.db("A")])["sent"]["rows"], 6);
-    moto.json(&["clone", url, &lab.db("B"), "--key-file", &key]);
+    sites.json(&["remote", "add", &lab.db("A"), "origin", url, "--key-file", &key]);
+    assert_eq!(sites.json(&["sync", &lab.db("A")])["sent"]["rows"], 6);
+    sites.json(&["clone", url, &lab.db("B"), "--key-file", &key]);
     for round in 0..3 {
         for site in ["A", "B"] {
             lab.sql(site, &format!("INSERT INTO note VALUES('{site} {round}')"));
-            moto.json(&["sync", &lab.db(site)]);
+            sites.json(&["sync", &lab.db(site)]);
         }
     }
-    moto.json(&["pull", &lab.db("A")]);
+    sites.json(&["pull", &lab.db("A")]);
     lab.assert_equal(&["A", "B"]);
     assert_eq!(lab.rows("A", "SELECT count(*) FROM note"), ["7"]);
     // Without a key of the storage nobody gets in.
-    let output = moto.command(&["pull", &lab.db("A")]).env("AWS_ACCESS_KEY_ID", "").output();
+    let output = sites.command(&["pull", &lab.db("A")]).env("AWS_ACCESS_KEY_ID", "").output();
     let told = stderr(&output.unwrap());
     assert!(told.contains("AWS_ACCESS_KEY_ID"), "{told}");
 }

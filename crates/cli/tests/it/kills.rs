@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
-use synqlite_servers::{Moto, Postgres};
+use synqlite_servers::{Postgres, Storage};
 
 /// A store, and who writes to it.
 struct Campaign {
@@ -199,8 +199,8 @@ fn postgres_survives_kills_of_its_hub() {
 #[test]
 fn a_bucket_survives_kills_of_its_hub() {
     let lab = Lab::new();
-    match Moto::start() {
-        Ok(moto) => Campaign::new(&lab, "s3://team/hubs/one", moto.settings()).run(6),
+    match Storage::start() {
+        Ok(server) => Campaign::new(&lab, &server.url("hub"), server.settings()).run(6),
         Err(why) => println!("skipped: kills of a hub on a bucket: {why}"),
     }
 }

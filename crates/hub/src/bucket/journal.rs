@@ -7,7 +7,7 @@
 //! an entry whose number is in it; it may be lost at any time.
 
 use super::entry::{EMPTY, Entry, log_key};
-use super::lease::{self, Hold, Lease};
+use super::lease::{self, Hold, Lease, WRITING};
 use super::listing::Listing;
 use super::tidy::{News, Tidy};
 use crate::backend::Epoch;
@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use synqlite_lsm::{Batch, Db, Options};
 use synqlite_objects::{Put, Storage};
@@ -53,12 +53,9 @@ pub struct Journal {
     notes: Entry,
     /// An entry of which it is not known whether it is in the bucket.
     pending: Option<Vec<u8>>,
-    /// Bytes of log since the last checkpoint, and of that checkpoint.
+    /// Bytes of log since the last checkpoint.
     grown: u64,
-    base: u64,
     keeping: Keeping,
-    /// Whether a checkpoint is being written.
-    busy: Arc<AtomicBool>,
     tidy: Tidy,
     _lease: Lease,
 }
@@ -70,6 +67,10 @@ pub fn open(
     options: &Options,
     keeping: Keeping,
 ) -> Result<(Db, Epoch, Journal)> {
+    if !keeping.create && storage.list("log")?.is_empty() {
+        let what = format!("{} holds no store of a hub", storage.place());
+        return Err(Error::Setting { what, hint: "Name another, or run a hub on it first" });
+    }
     let mut copy = Copy { dir, options, db: Some(Db::open(dir, options.clone())?) };
     let folder = lease::folder_id(dir.parent().unwrap_or(dir))?;
     let run = random_id()?;
@@ -82,33 +83,26 @@ pub fn open(
             done => break (listing, done?),
         }
     };
-    if epoch.is_none() && !keeping.create {
-        let what = format!("{} holds no store of a hub", storage.place());
-        return Err(Error::Setting { what, hint: "Name another, or run a hub on it first" });
-    }
     let epoch = epoch.map_or_else(random_id, Ok)?;
     let db = copy.into_db()?;
     let next = listing.last() + 1;
     let hold = Arc::new(Hold::new(storage, run));
     hold.next.store(next, Ordering::Release);
-    let (grown, base) = (listing.grown(), listing.checkpoint.as_ref().map_or(0, |c| c.size));
-    let busy = Arc::new(AtomicBool::new(false));
+    hold.base.store(listing.checkpoint.as_ref().map_or(0, |c| c.size), Ordering::Relaxed);
     let mut journal = Journal {
         epoch,
         notes: Entry::new(epoch, run, 0, 0),
         pending: Some(Entry::new(epoch, run, next, next).encode()),
-        grown,
-        base,
+        grown: listing.grown(),
         keeping,
         tidy: Tidy::default(),
-        busy: busy.clone(),
         _lease: Lease::hold(hold.clone(), folder, keeping.patience),
         hold: hold.clone(),
     };
     journal.settle(&db)?;
     // From here on it is ours to tidy.
     listing.log.insert((next, next), EMPTY);
-    journal.tidy = Tidy::start(hold, epoch, listing, busy);
+    journal.tidy = Tidy::start(hold, epoch, listing);
     Ok((db, epoch, journal))
 }
 
@@ -288,12 +282,11 @@ impl Journal {
         self.hold.next.store(number + 1, Ordering::Release);
         self.grown += size;
         self.tidy.tell(News::Entry(number, size));
-        if self.grown > self.keeping.checkpoint.max(self.base)
-            && !self.busy.swap(true, Ordering::AcqRel)
-        {
-            // As large as what it replaces, at most, for all that is known.
-            (self.base, self.grown) = (self.base.max(self.keeping.checkpoint), 0);
-            self.tidy.tell(News::Checkpoint(db.snapshot()?, number));
+        let base = self.hold.base.load(Ordering::Relaxed);
+        if self.grown > self.keeping.checkpoint.max(base) {
+            self.hold.base.store(WRITING, Ordering::Relaxed);
+            self.grown = 0;
+            self.tidy.tell(News::Checkpoint(db.snapshot()?, number, base));
         }
         Ok(true)
     }

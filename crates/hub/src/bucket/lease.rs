@@ -21,6 +21,9 @@ const LEASE: &str = "lease";
 /// While a hub is gone for less than its patience, it beats so often, at least.
 const BEATS: u32 = 3;
 
+/// A checkpoint is being written: none is longer.
+pub const WRITING: u64 = u64::MAX;
+
 /// What the threads of a hub share about its hold on a prefix.
 pub struct Hold {
     /// Object storage.
@@ -29,6 +32,8 @@ pub struct Hold {
     pub run: Id,
     /// Number of the entry that it writes next.
     pub next: AtomicU64,
+    /// Bytes of the last checkpoint, or [`WRITING`].
+    pub base: AtomicU64,
     lost: AtomicBool,
     /// The last entry did not get there, as far as is known.
     pub away: AtomicBool,
@@ -40,7 +45,8 @@ impl Hold {
     /// Of a hub that has the prefix.
     pub fn new(storage: Storage, run: Id) -> Hold {
         let no = || AtomicBool::new(false);
-        Hold { storage, run, next: AtomicU64::new(0), lost: no(), away: no(), ends: no() }
+        let (next, base) = (AtomicU64::new(0), AtomicU64::new(0));
+        Hold { storage, run, next, base, lost: no(), away: no(), ends: no() }
     }
 
     /// Another hub has written with our number: from now on nothing is written.

@@ -11,7 +11,7 @@ use super::listing::{Checkpoint, END, Listing, bundle_of, folder};
 use crate::backend::Epoch;
 use crate::error::{Error, Result};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use synqlite_lsm::Snapshot;
@@ -23,8 +23,8 @@ const PART: usize = 32 << 20;
 pub enum News {
     /// An entry of that number and length was written.
     Entry(u64, u64),
-    /// The store as it is after an entry is to be written down.
-    Checkpoint(Snapshot, u64),
+    /// The store as it is after an entry is to be written down; the bytes of the last checkpoint.
+    Checkpoint(Snapshot, u64, u64),
 }
 
 /// The thread that does it; none at first.
@@ -35,10 +35,10 @@ pub struct Tidy {
 }
 
 impl Tidy {
-    /// Begins with what an earlier hub left. `busy` ends to be so with each checkpoint.
-    pub fn start(hold: Arc<Hold>, epoch: Epoch, listing: Listing, busy: Arc<AtomicBool>) -> Tidy {
+    /// Begins with what an earlier hub left.
+    pub fn start(hold: Arc<Hold>, epoch: Epoch, listing: Listing) -> Tidy {
         let (news, queue) = channel();
-        let work = Work { hold, epoch, listing, busy };
+        let work = Work { hold, epoch, listing };
         let thread = std::thread::Builder::new().name("hub-tidy".into());
         Tidy { news: Some(news), thread: thread.spawn(move || work.run(&queue)).ok() }
     }
@@ -61,7 +61,6 @@ struct Work {
     hold: Arc<Hold>,
     epoch: Epoch,
     listing: Listing,
-    busy: Arc<AtomicBool>,
 }
 
 impl Work {
@@ -76,9 +75,10 @@ impl Work {
                     self.listing.log.insert((number, number), size);
                     number == bundle_of(number).1
                 }
-                Ok(News::Checkpoint(snapshot, number)) => {
+                Ok(News::Checkpoint(snapshot, number, before)) => {
                     let done = self.checkpoint(&snapshot, number);
-                    self.busy.store(false, Ordering::Release);
+                    let size = done.as_ref().copied().unwrap_or(before);
+                    self.hold.base.store(size, Ordering::Relaxed);
                     done.inspect_err(|e| tracing::info!("no checkpoint was written: {e}")).is_ok()
                 }
                 Err(_) => return,
@@ -122,8 +122,8 @@ impl Work {
         Ok(())
     }
 
-    /// Writes all keys down as they are after an entry.
-    fn checkpoint(&mut self, snapshot: &Snapshot, number: u64) -> Result<()> {
+    /// Writes all keys down as they are after an entry; how many bytes that took.
+    fn checkpoint(&mut self, snapshot: &Snapshot, number: u64) -> Result<u64> {
         let hold = self.hold.clone();
         let folder = folder(number, hold.run);
         let mut checkpoint = Checkpoint { upto: number, folder, parts: Vec::new(), size: 0 };
@@ -151,8 +151,9 @@ impl Work {
         let count = checkpoint.parts.len().to_string();
         self.go_on()?;
         hold.storage.put(&format!("{}/{END}", checkpoint.folder), count.into_bytes())?;
+        let size = checkpoint.size;
         let before = self.listing.checkpoint.replace(checkpoint);
         self.listing.stale.extend(before.into_iter().flat_map(Checkpoint::keys));
-        Ok(())
+        Ok(size)
     }
 }

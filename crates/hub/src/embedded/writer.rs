@@ -93,31 +93,41 @@ impl Writer {
     pub fn run(mut self) {
         let mut next = self.jobs.recv().ok();
         while let Some(job) = next.take() {
-            match job {
-                Job::Put(object, reply) => next = self.puts(object, reply),
-                Job::Remove(place, sequences, reply) => {
+            match self.done_aside(job) {
+                None => {}
+                Some(Job::Put(object, reply)) => next = self.puts(object, reply),
+                Some(Job::Remove(place, sequences, reply)) => {
                     let _ = reply.send(self.remove(&place, &sequences));
                 }
-                Job::Seen(place, site) => {
-                    // What cannot be counted is noted all the same.
-                    let forget = self.make_room(&place, &site).unwrap_or_default();
-                    self.note(|batch| {
-                        let value = layout::pair(site.upto, site.seen as u64);
-                        batch.put(layout::site(&place, site.site), value)?;
-                        forget.iter().try_for_each(|key| batch.delete(key).map(drop))
-                    });
-                }
-                Job::Retired(key, upto) => self.retired(&key, upto),
-                Job::Forget(keys) => {
-                    self.note(|batch| keys.iter().try_for_each(|key| batch.delete(key).map(drop)))
-                }
-                Job::Stop => break,
+                Some(_) => break,
             }
             next = next.or_else(|| self.jobs.recv().ok());
         }
         if let Some(journal) = self.journal.take() {
             journal.close(&self.shared.db);
         }
+    }
+
+    /// Writes what is no more than a note, at once: puts that wait are not held up by it, and it is
+    /// there before anything is removed that is asked for later. Returns any other job.
+    fn done_aside(&mut self, job: Job) -> Option<Job> {
+        match job {
+            Job::Seen(place, site) => {
+                // What cannot be counted is noted all the same.
+                let forget = self.make_room(&place, &site).unwrap_or_default();
+                self.note(|batch| {
+                    let value = layout::pair(site.upto, site.seen as u64);
+                    batch.put(layout::site(&place, site.site), value)?;
+                    forget.iter().try_for_each(|key| batch.delete(key).map(drop))
+                });
+            }
+            Job::Retired(key, upto) => self.retired(&key, upto),
+            Job::Forget(keys) => {
+                self.note(|batch| keys.iter().try_for_each(|key| batch.delete(key).map(drop)));
+            }
+            other => return Some(other),
+        }
+        None
     }
 
     /// Finds out what became of an entry of the journal that seemed to fail.
@@ -154,7 +164,8 @@ impl Writer {
         };
         let mut all = if known < most { Vec::new() } else { shared.sites(place)? };
         all.sort_by_key(|site| site.seen);
-        let forget = (all.len() + 1 + most / 10).saturating_sub(most).min(all.len());
+        let full = all.len() >= most;
+        let forget = if full { (all.len() + 1 + most / 10 - most).min(all.len()) } else { 0 };
         let left = if known < most { known } else { all.len() - forget };
         if self.sites.len() >= COUNTED {
             self.sites.clear();
@@ -181,7 +192,9 @@ impl Writer {
             let next = self.jobs.try_recv().ok();
             let next = next
                 .or_else(|| if left.is_zero() { None } else { self.jobs.recv_timeout(left).ok() });
-            match next {
+            let Some(next) = next else { break };
+            match self.done_aside(next) {
+                None => {}
                 Some(Job::Put(object, reply)) => {
                     size += object.content.size();
                     asked.push((object, reply));

@@ -6,17 +6,16 @@ use crate::support::{Lab, batch, bytes, snapshot, until, use_stores};
 use std::time::Duration;
 use synqlite_hub::{Error, Location, Scope, Settings, start};
 use synqlite_objects::Storage;
-use synqlite_servers::{Faults, Moto};
+use synqlite_servers::{Faults, Storage as Server};
 
-fn moto() -> Option<Moto> {
-    Moto::start().inspect_err(|why| println!("skipped: {why}")).ok()
+fn server() -> Option<Server> {
+    Server::start().inspect_err(|why| println!("skipped: {why}")).ok()
 }
 
 /// A prefix of the bucket, and what is there.
-fn store(prefix: &str, settings: &[(String, String)]) -> (Location, Storage) {
-    let url = format!("s3://team/{prefix}");
-    let storage = Storage::new(&url, settings).unwrap();
-    (Location::parse(&url).unwrap().with(settings), storage)
+fn store(url: &str, settings: &[(String, String)]) -> (Location, Storage) {
+    let storage = Storage::new(url, settings).unwrap();
+    (Location::parse(url).unwrap().with(settings), storage)
 }
 
 /// Of a hub that is gone nobody thinks for long that it is there.
@@ -27,19 +26,19 @@ fn briefly(settings: &mut Settings) {
 
 #[test]
 fn a_bucket_keeps_the_promises_of_a_store() {
-    let Some(moto) = moto() else { return };
-    let (settings, mut count) = (moto.settings(), 0);
+    let Some(server) = server() else { return };
+    let mut count = 0;
     use_stores(move || {
         count += 1;
-        store(&format!("lab{count}"), &settings).0
+        store(&server.url(&format!("lab{count}")), &server.settings()).0
     });
     crate::promises();
 }
 
 #[test]
 fn without_its_folder_a_hub_finds_everything_in_the_bucket() {
-    let Some(moto) = moto() else { return };
-    let (location, storage) = store("whole", &moto.settings());
+    let Some(server) = server() else { return };
+    let (location, storage) = store(&server.url("whole"), &server.settings());
     use_stores(move || location.clone());
     let mut lab = Lab::with(|settings| {
         briefly(settings);
@@ -84,8 +83,8 @@ fn without_its_folder_a_hub_finds_everything_in_the_bucket() {
 
 #[test]
 fn one_hub_at_a_time_has_a_prefix() {
-    let Some(moto) = moto() else { return };
-    let (location, storage) = store("one", &moto.settings());
+    let Some(server) = server() else { return };
+    let (location, storage) = store(&server.url("one"), &server.settings());
     let both = location.clone();
     use_stores(move || both.clone());
     let mut first = Lab::with(briefly);
@@ -122,11 +121,11 @@ fn one_hub_at_a_time_has_a_prefix() {
 
 #[test]
 fn faults_of_the_bucket_lose_and_double_nothing() {
-    let Some(moto) = moto() else { return };
+    let Some(server) = server() else { return };
     let seed = 7;
     println!("seed {seed}");
-    let faults = Faults::at_random(moto.port, seed, 30);
-    let (location, _) = store("faulty", &faults.settings());
+    let faults = Faults::at_random(server.port, seed, 30);
+    let (location, _) = store(&server.url("faulty"), &faults.settings());
     use_stores(move || location.clone());
     let mut lab = Lab::with(briefly);
     for round in 0..3_u64 {

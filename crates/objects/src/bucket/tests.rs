@@ -4,36 +4,36 @@
 use super::*;
 use crate::conformance::conformance;
 use std::sync::atomic::{AtomicU32, Ordering};
-use synqlite_servers::{Faults, Moto};
+use synqlite_servers::{Faults, Storage as Server};
 
 /// `None`, and a line that says so, if there is no server.
-fn moto(test: &str) -> Option<Moto> {
-    Moto::start().inspect_err(|why| println!("skipped: {test}: {why}")).ok()
+fn server(test: &str) -> Option<Server> {
+    Server::start().inspect_err(|why| println!("skipped: {test}: {why}")).ok()
 }
 
-fn bucket(settings: &[(String, String)], prefix: &str) -> Bucket {
-    Bucket::new(&format!("s3://team/{prefix}"), settings).unwrap()
+fn bucket(server: &Server, name: &str) -> Bucket {
+    Bucket::new(&server.url(name), &server.settings()).unwrap()
 }
 
 #[test]
 fn a_bucket_keeps_the_promise_of_a_store() {
-    let Some(moto) = moto("conformance of a bucket") else { return };
+    let Some(server) = server("conformance of a bucket") else { return };
     let count = AtomicU32::new(0);
     conformance(|| {
         let n = count.fetch_add(1, Ordering::Relaxed);
-        Box::new(bucket(&moto.settings(), &format!("team/{n}")))
+        Box::new(bucket(&server, &format!("{n}")))
     });
 }
 
 #[test]
 fn a_large_file_is_put_once_and_reads_back() {
-    let Some(moto) = moto("large files in a bucket") else { return };
+    let Some(server) = server("large files in a bucket") else { return };
     let dir = tempfile::tempdir().unwrap();
     let (file, back) = (dir.path().join("file"), dir.path().join("back"));
     let bytes: Vec<u8> = (0..2 * PART + 12_345).map(|n| (n / 1_000) as u8).collect();
     std::fs::write(&file, &bytes).unwrap();
     let name = ObjectName::snapshot(Id([1; 16]), Id([2; 16]), 7);
-    let bucket = bucket(&moto.settings(), "");
+    let bucket = bucket(&server, "large");
     let put = || bucket.put_file_if_absent(&name, &file, None, &mut |_, _| {}).unwrap();
     assert_eq!(put(), Put::Created);
     assert_eq!(put(), Put::AlreadyThere);
@@ -51,11 +51,11 @@ fn a_large_file_is_put_once_and_reads_back() {
 
 #[test]
 fn refusals_that_pass_are_overcome() {
-    let Some(moto) = moto("500 and 503 from a bucket") else { return };
+    let Some(server) = server("500 and 503 from a bucket") else { return };
     let alternating = |n: u64| n.is_multiple_of(2).then_some(n / 2 % 2);
-    let faults = Faults::before(moto.port, alternating);
-    let direct = bucket(&moto.settings(), "faulty");
-    let bucket = bucket(&faults.settings(), "faulty");
+    let faults = Faults::before(server.port, alternating);
+    let direct = bucket(&server, "faulty");
+    let bucket = Bucket::new(&server.url("faulty"), &faults.settings()).unwrap();
     for n in 0..6 {
         let name = ObjectName::batch(Id([1; 16]), Id([2; 16]), n, n + 1);
         assert_eq!(bucket.put_if_absent(&name, &[n as u8]).unwrap(), Put::Created);
