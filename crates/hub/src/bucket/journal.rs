@@ -10,6 +10,7 @@ use super::entry::{EMPTY, Entry, log_key};
 use super::lease::{self, Hold, Lease, WRITING};
 use super::listing::Listing;
 use super::tidy::{News, Tidy};
+use super::{AT_ONCE, each};
 use crate::backend::Epoch;
 use crate::embedded::{layout, random_id};
 use crate::error::{Error, Result};
@@ -23,8 +24,8 @@ use synqlite_objects::{Put, Storage};
 
 /// Key, in the local store alone, of the number of the entry up to which it is a copy.
 const COPIED: &[u8] = b"mcopied";
-/// Files that are fetched at once, and their bytes; a single one may exceed them.
-const AT_ONCE: (usize, u64) = (16, 64 << 20);
+/// Bytes of files that are fetched at once; a single one may exceed them.
+const LARGEST_FETCH: u64 = 64 << 20;
 /// What is noted beside puts and removals goes with the next entry, or when it is so long.
 const LARGEST_NOTES: usize = 256 << 10;
 /// A reader begins anew so often when files go that it was about to read.
@@ -185,20 +186,13 @@ impl Copy<'_> {
         let mut rest = files;
         while !rest.is_empty() {
             let mut sum = 0;
-            let fits = rest.iter().take(AT_ONCE.0).take_while(|(_, size)| {
+            let fits = rest.iter().take(AT_ONCE).take_while(|(_, size)| {
                 sum += size;
-                sum <= AT_ONCE.1
+                sum <= LARGEST_FETCH
             });
             let (now, later) = rest.split_at(fits.count().max(1));
             rest = later;
-            let fetched: Vec<Result<Entry>> = std::thread::scope(|scope| {
-                let threads: Vec<_> =
-                    now.iter().map(|(key, _)| scope.spawn(|| fetch(storage, key))).collect();
-                let failed = |_| Err(Error::away("a thread of the hub failed"));
-                threads.into_iter().map(|t| t.join().unwrap_or_else(failed)).collect()
-            });
-            for entry in fetched {
-                let entry = entry?;
+            for entry in each(now, |(key, _)| fetch(storage, key))? {
                 let (upto, epoch) = (upto.map(|_| entry.upto), entry.epoch);
                 entry.apply(db, |batch| note_copied(batch, epoch, upto))?;
             }

@@ -4,6 +4,7 @@
 //! or a checkpoint holds follows from the log alone, whoever writes it, and a file is removed only
 //! when another holds what is in it. If this stops anywhere, the next start goes on.
 
+use super::each;
 use super::entry::{Entry, log_key};
 use super::journal::{fetch, is_local};
 use super::lease::{Hold, join};
@@ -96,10 +97,8 @@ impl Work {
     /// Makes bundles, and removes what other files hold.
     fn tidy(&mut self) -> Result<()> {
         while let Some(numbers) = self.listing.bundle() {
-            let mut entries = Vec::with_capacity(numbers.len());
-            for number in numbers {
-                entries.push(fetch(&self.hold.storage, &log_key(number, number))?);
-            }
+            let storage = &self.hold.storage;
+            let entries = each(&numbers, |n| fetch(storage, &log_key(*n, *n)))?;
             let mut entries = entries.into_iter();
             let Some(mut bundle) = entries.next() else { break };
             entries.for_each(|entry| bundle.append(&entry));
@@ -109,11 +108,12 @@ impl Work {
             self.hold.storage.create(&log_key(bundle.from, bundle.upto), bytes)?;
             self.listing.log.insert((bundle.from, bundle.upto), size);
         }
-        for numbers in self.listing.needless() {
+        let needless = self.listing.needless();
+        each(&needless, |(from, upto)| {
             self.go_on()?;
-            self.hold.storage.delete(&log_key(numbers.0, numbers.1))?;
-            self.listing.log.remove(&numbers);
-        }
+            Ok(self.hold.storage.delete(&log_key(*from, *upto))?)
+        })?;
+        self.listing.log.retain(|numbers, _| needless.binary_search(numbers).is_err());
         while let Some(key) = self.listing.stale.last() {
             self.go_on()?;
             self.hold.storage.delete(key)?;
