@@ -83,7 +83,7 @@ pub struct Common {
     /// improved (same parameters), original, original:keys=scanned; for kv only: store, store:note
     /// (as the ProjectDB note sets it), and in lab/peers leveldb, rocksdb, fjall, each also
     /// with :alike (memtable, cache and filter as ours), redb, lmdb, sled; for hub only:
-    /// hub, hub:postgres
+    /// hub, hub:postgres, hub:bucket
     #[arg(long, value_delimiter = ',', default_value = "plain,replica,again")]
     pub engines: Vec<Engine>,
     /// Rounds; each engine has one turn in each
@@ -408,6 +408,10 @@ pub struct HubArgs {
     /// Database for the engine hub:postgres, as postgres://USER@HOST/DATABASE; the run fills it
     #[arg(long)]
     pub postgres: Option<String>,
+    /// Prefix for the engine hub:bucket, as s3://BUCKET/PREFIX, with keys in the usual AWS_
+    /// variables; the run fills it
+    #[arg(long)]
+    pub bucket: Option<String>,
     #[command(flatten)]
     pub common: Common,
 }
@@ -415,7 +419,8 @@ pub struct HubArgs {
 impl HubArgs {
     pub fn workload(&self) -> Hub {
         let Self { clients, objects, bytes, pace, databases, large, .. } = *self;
-        Hub { clients, objects, bytes, pace, databases, large, postgres: self.postgres.clone() }
+        let (postgres, bucket) = (self.postgres.clone(), self.bucket.clone());
+        Hub { clients, objects, bytes, pace, databases, large, postgres, bucket }
     }
 }
 

@@ -4,7 +4,7 @@
 //! a place ever appears below one that was listed before; of several puts of one name the first
 //! wins. Content is opaque. The tests in `tests/it` are run on every kind of store.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::place::Place;
 use bytes::Bytes;
 use std::fs::File;
@@ -60,6 +60,8 @@ pub enum Content {
     Bytes(Bytes),
     /// In a file of the hub's own.
     File(Staged),
+    /// In the store already, but nothing leads there: the store's own id, and the bytes.
+    Kept(Id, u64),
 }
 
 impl Content {
@@ -68,7 +70,13 @@ impl Content {
         match self {
             Content::Bytes(bytes) => bytes.len() as u64,
             Content::File(file) => file.size,
+            Content::Kept(_, size) => *size,
         }
+    }
+
+    /// The store's id of what it has already.
+    pub fn kept(&self) -> Option<Id> {
+        if let Content::Kept(id, _) = self { Some(*id) } else { None }
     }
 }
 
@@ -89,6 +97,11 @@ impl Staged {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Its bytes.
+    pub fn size(&self) -> u64 {
+        self.size
     }
 
     /// Whoever has renamed it says so.
@@ -232,9 +245,13 @@ pub struct PlaceInfo {
     pub latest: u64,
     /// When that was.
     pub changed: Millis,
-    /// Sites that said how far they have read.
-    pub sites: Vec<SiteInfo>,
+    /// Sites that said how far they have read, and how many objects of the place each lacks, counted
+    /// up to [`MOST_BEHIND`].
+    pub sites: Vec<(SiteInfo, u64)>,
 }
+
+/// So far is counted what a site lacks.
+pub const MOST_BEHIND: usize = 1000;
 
 /// A site of a place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -293,7 +310,8 @@ pub trait Backend: Send + Sync {
     /// Databases of which a place has objects, in order.
     fn databases<'a>(&'a self, place: &'a Place) -> Later<'a, Vec<DatabaseId>>;
 
-    /// A site has everything of a place up to a sequence. What is retired from now on minds that.
+    /// A site has everything of a place up to a sequence. What is retired from now on minds that. Of
+    /// too many sites of a place those are forgotten that were seen longest ago.
     fn seen<'a>(&'a self, place: &'a Place, site: SiteInfo) -> Later<'a, ()>;
 
     /// Removes what newer snapshots cover and every site has that was seen at `since` or later;
@@ -305,6 +323,11 @@ pub trait Backend: Send + Sync {
 
     /// What it holds in all.
     fn totals(&self) -> Later<'_, Totals>;
+
+    /// Why nothing can be written any more, until the hub is started anew.
+    fn lost(&self) -> Option<Error> {
+        None
+    }
 
     /// Whether it takes writes.
     fn health(&self) -> Later<'_, ()>;

@@ -15,6 +15,8 @@ pub struct Config {
     pub listen: Option<String>,
     /// Where objects are kept.
     pub store: Option<String>,
+    /// Folder for what is on its way, and for the copy of a bucket.
+    pub scratch: Option<PathBuf>,
     /// Everybody may read and write.
     pub open: Option<bool>,
     /// Certificate chain, a PEM file.
@@ -29,6 +31,10 @@ pub struct Config {
     pub cache_bytes: Option<usize>,
     /// Puts are refused while the disk has less free space.
     pub reserve_bytes: Option<u64>,
+    /// How long the first put waits for others that become durable with it.
+    pub gather_milliseconds: Option<u32>,
+    /// In a bucket: a hub that does not renew its lease for so long has gone.
+    pub lease_seconds: Option<u32>,
     /// A site that was not seen for so long is not waited for.
     pub retire_days: Option<u32>,
     /// How long requests may take to finish when the hub stops.
@@ -48,10 +54,14 @@ pub struct ConfigLimits {
     pub token_bytes: Option<u64>,
     /// Requests that a token may make.
     pub token_requests_per_second: Option<u32>,
+    /// Sites that are known of a place.
+    pub sites: Option<usize>,
     /// Connections at a time.
     pub connections: Option<usize>,
     /// How long the next bytes of a body may take.
     pub body_seconds: Option<u32>,
+    /// The least pace of a body.
+    pub body_bytes_per_second: Option<u64>,
 }
 
 impl Config {
@@ -77,6 +87,7 @@ impl Config {
             to.store = Location::parse(store)?;
         }
         set(&mut to.listen, &self.listen);
+        set(&mut to.scratch, &self.scratch);
         set(&mut to.open, &self.open);
         match (&self.tls_cert, &self.tls_key) {
             (Some(cert), Some(key)) => to.tls = Some((cert.clone(), key.clone())),
@@ -89,6 +100,10 @@ impl Config {
         to.threads = self.threads.or(to.threads);
         set(&mut to.setup.cache, &self.cache_bytes);
         set(&mut to.setup.reserve, &self.reserve_bytes);
+        let gather = self.gather_milliseconds.map(|n| Duration::from_millis(n.into()));
+        set(&mut to.setup.gather, &gather);
+        set(&mut to.setup.sites, &self.limits.sites);
+        set(&mut to.setup.lease, &seconds(self.lease_seconds));
         set(&mut to.patience, &seconds(self.retire_days.map(|days| days.saturating_mul(86_400))));
         set(&mut to.grace, &seconds(self.grace_seconds));
         let ConfigLimits { object_bytes, token_bytes, connections, body_seconds, .. } = self.limits;
@@ -97,6 +112,7 @@ impl Config {
         to.limits.rate = self.limits.token_requests_per_second.or(to.limits.rate);
         set(&mut to.limits.connections, &connections);
         set(&mut to.limits.patience, &seconds(body_seconds));
+        set(&mut to.limits.pace, &self.limits.body_bytes_per_second);
         Ok(())
     }
 }

@@ -13,6 +13,21 @@ pub enum Error {
     /// The log-structured store refused or failed.
     #[error(transparent)]
     Lsm(#[from] synqlite_lsm::Error),
+    /// Object storage refused or does not answer.
+    #[error(transparent)]
+    Storage(#[from] synqlite_objects::Error),
+    /// Another hub has the prefix of a bucket.
+    #[error("another hub has {place} open. Stop that one, or give this one another prefix")]
+    Taken {
+        /// Bucket and prefix.
+        place: String,
+    },
+    /// Another hub took over the prefix of a bucket.
+    #[error("another hub took over {place}, so this one writes no more. Run one of them only")]
+    Lost {
+        /// Bucket and prefix.
+        place: String,
+    },
     /// The operating system refused an operation on a file.
     #[error("cannot {op} {}: {source}. Check permissions and free space", path.display())]
     Io {

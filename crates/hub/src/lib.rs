@@ -15,12 +15,14 @@
 //! # }
 //! ```
 //!
-//! From the inside out: [`backend`] is what a store must do; `embedded` does it in a folder; `http`
+//! From the inside out: [`backend`] is what a store must do; `embedded` does it in a folder, with a
+//! journal in object storage if `bucket` gives it one; `postgres` in a database of PostgreSQL's; `http`
 //! speaks the protocol and knows nothing of how objects are kept; [`start`] listens. Memory does not
 //! grow with the number of places: a place that nobody uses just now is only in the store.
 
 pub mod backend;
 mod backup;
+mod bucket;
 mod config;
 mod embedded;
 mod error;
@@ -41,5 +43,5 @@ pub use http::Limits;
 pub use location::{Location, Vault};
 pub use place::{BadPlace, Place};
 pub use serve::{Clock, Running, Settings, Stopper, check, start};
-pub use tokens::{Reach, Scope, Token};
+pub use tokens::{Allowance, Reach, Scope, Token};
 pub use wait::Waiters;

@@ -1,6 +1,7 @@
 //! Where a hub keeps what it is given, and who may use it: the text after `--store`.
 
 use crate::backend::Backend;
+use crate::bucket::Tokens;
 use crate::embedded::{Embedded, Setup};
 use crate::error::{Error, Result};
 use crate::postgres::{self, Link, Postgres};
@@ -10,6 +11,8 @@ use crate::wait::Waiters;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
+use synqlite_objects::Storage;
 
 /// A store by its name.
 #[derive(Clone, PartialEq, Eq)]
@@ -18,6 +21,13 @@ pub enum Location {
     Folder(PathBuf),
     /// A database of PostgreSQL, by its URL.
     Postgres(String),
+    /// A prefix of a bucket.
+    Bucket {
+        /// `s3://BUCKET/PREFIX`.
+        url: String,
+        /// Keys and endpoint, by the names that they have in the environment.
+        settings: Vec<(String, String)>,
+    },
 }
 
 impl fmt::Debug for Location {
@@ -26,6 +36,9 @@ impl fmt::Debug for Location {
             Location::Folder(dir) => f.debug_tuple("Folder").field(dir).finish(),
             // A URL may hold a password.
             Location::Postgres(_) => f.debug_tuple("Postgres").finish_non_exhaustive(),
+            Location::Bucket { url, .. } => {
+                f.debug_struct("Bucket").field("url", url).finish_non_exhaustive()
+            }
         }
     }
 }
@@ -45,15 +58,26 @@ impl Location {
         match scheme {
             None => Ok(Location::Folder(text.into())),
             Some("postgres" | "postgresql") => Ok(Location::Postgres(text.to_owned())),
+            Some("s3") => Ok(Location::Bucket { url: text.to_owned(), settings: Vec::new() }),
             Some(scheme) => {
                 let what = format!("{scheme}:// is no store of a hub");
-                let hint = "Give the path of a folder, or postgres://USER@HOST/DATABASE";
+                let hint = "Give the path of a folder, postgres://USER@HOST/DATABASE, or \
+                            s3://BUCKET/PREFIX";
                 Err(Error::Setting { what, hint })
             }
         }
     }
 
-    /// Opens the store; `scratch` is the folder for what is on its way, if the store has none.
+    /// With keys and endpoint for object storage, such as `AWS_ACCESS_KEY_ID`; others are ignored.
+    pub fn with(mut self, given: &[(String, String)]) -> Location {
+        if let Location::Bucket { settings, .. } = &mut self {
+            *settings = given.to_vec();
+        }
+        self
+    }
+
+    /// Opens the store; `scratch` is the folder for what is on its way, or for a copy, if the store
+    /// has none of its own.
     pub(crate) async fn open(
         &self,
         setup: Setup,
@@ -62,12 +86,21 @@ impl Location {
     ) -> Result<Opened> {
         let vault = self.vault();
         match self {
+            Location::Bucket { url, settings } => {
+                let storage = Storage::new(url, settings)?;
+                let dir = scratch.to_owned();
+                let open = move || Embedded::open_in_bucket(storage, &dir, setup, waiters);
+                let opened = tokio::task::spawn_blocking(open).await;
+                let failed = |_| Err(Error::away("a thread of the hub failed"));
+                let backend = Arc::new(opened.unwrap_or_else(failed)?);
+                Ok(Opened { backend, vault, staging: Embedded::staging(scratch) })
+            }
             Location::Folder(dir) => {
                 let backend = Arc::new(Embedded::open(dir, setup, waiters)?);
                 Ok(Opened { backend, vault, staging: Embedded::staging(dir) })
             }
             Location::Postgres(url) => {
-                let backend = Arc::new(Postgres::open(url, waiters).await?);
+                let backend = Arc::new(Postgres::open(url, setup.sites, waiters).await?);
                 std::fs::create_dir_all(scratch).map_err(Error::io("make the folder", scratch))?;
                 Ok(Opened { backend, vault, staging: scratch.to_owned() })
             }
@@ -79,6 +112,7 @@ impl Location {
         Vault(match self {
             Location::Folder(dir) => Kept::File(TokenFile::of(dir)),
             Location::Postgres(url) => Kept::Postgres(Arc::new(Link::new(url))),
+            Location::Bucket { url, settings } => Kept::Bucket(Tokens::of(url, settings)),
         })
     }
 }
@@ -91,6 +125,7 @@ pub struct Vault(Kept);
 enum Kept {
     File(TokenFile),
     Postgres(Arc<Link>),
+    Bucket(Tokens),
 }
 
 impl Vault {
@@ -114,6 +149,7 @@ impl Vault {
                     tokens.len() < before
                 }),
                 Kept::Postgres(link) => postgres::revoke_token(link, id).await,
+                Kept::Bucket(tokens) => tokens.revoke(id).await,
             }
         })
     }
@@ -122,6 +158,7 @@ impl Vault {
         match &self.0 {
             Kept::File(file) => file.read(),
             Kept::Postgres(link) => postgres::tokens(link).await,
+            Kept::Bucket(tokens) => tokens.load().await,
         }
     }
 
@@ -129,6 +166,7 @@ impl Vault {
         match &self.0 {
             Kept::File(file) => file.change(|tokens| tokens.push(token)),
             Kept::Postgres(link) => postgres::add_token(link, token).await,
+            Kept::Bucket(tokens) => tokens.add(token).await,
         }
     }
 
@@ -136,7 +174,13 @@ impl Vault {
     pub(crate) fn mark(&self) -> Option<Mark> {
         match &self.0 {
             Kept::File(file) => file.mark(),
-            Kept::Postgres(_) => None,
+            Kept::Postgres(_) | Kept::Bucket(_) => None,
         }
+    }
+
+    /// How long changes may go unnoticed, if nobody comes with a token that is not known. Each look
+    /// at a bucket is paid for.
+    pub(crate) fn pause(&self) -> Duration {
+        Duration::from_secs(if matches!(self.0, Kept::Bucket(_)) { 5 } else { 0 })
     }
 }

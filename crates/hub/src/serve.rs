@@ -30,7 +30,7 @@ use tokio_rustls::TlsAcceptor;
 const IDLE: Duration = Duration::from_secs(75);
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How often it looks whether tokens were changed.
+/// How often it looks whether tokens were changed, and whether it still has its store.
 const LOOK: Duration = Duration::from_millis(500);
 /// After a failed accept, such as for want of file handles.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -47,7 +47,7 @@ pub struct Settings {
     pub store: Location,
     /// How an embedded store is opened.
     pub setup: Setup,
-    /// Folder for what is on its way, where the store has none of its own.
+    /// Folder for what is on its way, or for the copy of a bucket, where the store has none.
     pub scratch: PathBuf,
     /// Everybody may read and write. For loopback and networks that are trusted.
     pub open: bool,
@@ -172,7 +172,8 @@ pub fn start(settings: Settings) -> Result<Running> {
             sweep: Notify::new(),
             stopping,
         });
-        let beside = tokio::spawn(look_after(hub.clone(), vault, settings.clone()));
+        let stop = stop.clone();
+        let beside = tokio::spawn(look_after(hub.clone(), vault, settings.clone(), stop));
         let work = tokio::spawn(async move {
             accept(listener, tls, hub.clone(), settings.grace).await;
             beside.abort();
@@ -284,12 +285,21 @@ where
     }
 }
 
-/// Notices changed tokens, retires objects, removes abandoned uploads.
-async fn look_after(hub: Arc<Hub>, vault: Vault, settings: Settings) {
+/// Notices changed tokens, retires objects, removes abandoned uploads; ends the hub that has lost its
+/// store to another.
+async fn look_after(hub: Arc<Hub>, vault: Vault, settings: Settings, stop: watch::Sender<bool>) {
+    let keep = async {
+        while hub.backend.lost().is_none() {
+            tokio::time::sleep(LOOK).await;
+        }
+        stop.send_replace(true);
+    };
     let tokens = async {
         let mut known = None;
         loop {
             tokio::time::sleep(LOOK).await;
+            let asked = hub.access.unknown.notified();
+            let _ = tokio::time::timeout(vault.pause(), asked).await;
             let mark = vault.mark();
             if mark.is_some() && mark == known {
                 continue;
@@ -321,5 +331,5 @@ async fn look_after(hub: Arc<Hub>, vault: Vault, settings: Settings) {
             }
         }
     };
-    tokio::join!(tokens, retire);
+    tokio::join!(tokens, retire, keep);
 }

@@ -88,6 +88,17 @@ impl FromStr for Reach {
     }
 }
 
+/// What a token may do at most. What is absent is as the hub's settings have it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Allowance {
+    /// Bytes of an object.
+    pub object: Option<u64>,
+    /// Bytes that it may store in all.
+    pub storage: Option<u64>,
+    /// Requests a second.
+    pub rate: Option<u32>,
+}
+
 /// Hash of a token.
 pub type Hash = [u8; 32];
 
@@ -108,6 +119,8 @@ pub struct Token {
     pub expires: Option<Millis>,
     /// What people call it.
     pub name: Option<String>,
+    /// Limits of its own.
+    pub allowance: Allowance,
 }
 
 impl Token {
@@ -128,7 +141,8 @@ impl Token {
         let text = format!("{PREFIX}{digits}");
         // 0 is nobody.
         let id = u64::from_be_bytes(id).max(1);
-        Ok((Token { id, hash: hash(&text), reach, scope, made, expires, name }, text))
+        let (hash, allowance) = (hash(&text), Allowance::default());
+        Ok((Token { id, hash, reach, scope, made, expires, name, allowance }, text))
     }
 
     /// Its id as people write it.
@@ -145,6 +159,9 @@ impl Token {
             "made": self.made,
             "expires": self.expires,
             "name": self.name,
+            "object_bytes": self.allowance.object,
+            "stored_bytes": self.allowance.storage,
+            "requests_per_second": self.allowance.rate,
         })
     }
 
@@ -158,6 +175,11 @@ impl Token {
             made: value["made"].as_i64()?,
             expires: value["expires"].as_i64(),
             name: text("name").map(str::to_owned),
+            allowance: Allowance {
+                object: value["object_bytes"].as_u64(),
+                storage: value["stored_bytes"].as_u64(),
+                rate: value["requests_per_second"].as_u64().and_then(|n| n.try_into().ok()),
+            },
         })
     }
 }
@@ -267,7 +289,8 @@ mod tests {
         let file = TokenFile::of(dir.path());
         assert_eq!(file.read().unwrap(), []);
         let (one, secret) = token("one");
-        let (two, other) = token("two");
+        let (mut two, other) = token("two");
+        two.allowance = Allowance { object: Some(1), storage: Some(u64::MAX), rate: Some(3) };
         assert!(secret.starts_with("synq_") && secret.len() == 69 && secret != other);
         assert_eq!(hash(&secret), one.hash);
         file.change(|tokens| tokens.extend([one.clone(), two.clone()])).unwrap();

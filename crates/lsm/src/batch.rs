@@ -61,6 +61,11 @@ impl Batch {
         self.count == 0
     }
 
+    /// The changes in their order: keys, and values unless they are deletes.
+    pub fn changes(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+        self.ops().map(|op| (op.key, op.value))
+    }
+
     /// Forgets the changes and keeps the memory.
     pub fn clear(&mut self) {
         self.ops.clear();

@@ -44,7 +44,7 @@ mod snapshot;
 mod store;
 mod url;
 
-pub use bucket::Bucket;
+pub use bucket::{Bucket, Storage};
 pub use error::{Error, Result};
 pub use folder::Folder;
 pub use hub::Hub;

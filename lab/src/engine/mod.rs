@@ -69,6 +69,8 @@ pub enum Hub {
     Embedded,
     /// In PostgreSQL.
     Postgres,
+    /// In a bucket of object storage.
+    Bucket,
 }
 
 impl Hub {
@@ -77,6 +79,7 @@ impl Hub {
         match self {
             Hub::Embedded => "hub",
             Hub::Postgres => "hub:postgres",
+            Hub::Bucket => "hub:bucket",
         }
     }
 }
@@ -165,7 +168,8 @@ impl FromStr for Engine {
             ("floor", Some(_)) => Err(bad(&["idle"])),
             ("hub", None) => Ok(Engine::Hub(Hub::Embedded)),
             ("hub", Some("postgres")) => Ok(Engine::Hub(Hub::Postgres)),
-            ("hub", Some(_)) => Err(bad(&["postgres"])),
+            ("hub", Some("bucket")) => Ok(Engine::Hub(Hub::Bucket)),
+            ("hub", Some(_)) => Err(bad(&["postgres", "bucket"])),
             ("plain" | "again", Some(_)) => Err(Error::Bad(format!("{name} has no parameters"))),
             _ => {
                 let stores = store::NAMES.iter().map(|name| name.text());
@@ -284,6 +288,7 @@ mod tests {
             "leveldb:alike",
             "hub",
             "hub:postgres",
+            "hub:bucket",
             "crsqlite",
         ] {
             assert_eq!(text.parse::<Engine>().unwrap().to_string(), text);

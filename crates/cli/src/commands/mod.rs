@@ -139,14 +139,19 @@ fn open(path: &Path) -> Result<Replica> {
     Ok(Replica::open(path, env())?)
 }
 
-/// What places ask for: from the environment first, then what the remote keeps.
-fn credentials(kept: &Access) -> Result<Credentials> {
-    let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+/// Keys and endpoint of object storage, as the environment has them.
+fn storage_settings() -> Vec<(String, String)> {
     let aws = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
         let name = name.into_string().ok().filter(|name| name.starts_with("AWS_"))?;
         Some((name, value.into_string().ok().filter(|value| !value.is_empty())?))
     };
-    let storage = std::env::vars_os().filter_map(aws).collect();
+    std::env::vars_os().filter_map(aws).collect()
+}
+
+/// What places ask for: from the environment first, then what the remote keeps.
+fn credentials(kept: &Access) -> Result<Credentials> {
+    let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let storage = storage_settings();
     let key = kept.key_file.as_ref().map(|path| Key::read(path.as_ref())).transpose()?;
     Ok(Credentials { token: set("SYNQLITE_TOKEN").or_else(|| kept.token.clone()), storage, key })
 }

@@ -1,5 +1,5 @@
-use super::print;
 use super::watch::stop_signal;
+use super::{print, storage_settings};
 use crate::error::{CommandError, Result};
 use crate::report::Report;
 use crate::terminal;
@@ -25,10 +25,14 @@ pub struct Args {
     /// Address and port to listen on, 127.0.0.1:7700 if absent; port 0 takes any that is free.
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
-    /// Where to keep what sites send: a folder, which is made if it is absent, or
-    /// postgres://USER@HOST/DATABASE.
+    /// Where to keep what sites send: a folder, which is made if it is absent,
+    /// postgres://USER@HOST/DATABASE, or s3://BUCKET/PREFIX with keys in the usual AWS_ variables.
     #[arg(long, value_name = "STORE", required_unless_present = "config")]
     store: Option<String>,
+    /// Folder for what is on its way, and for the copy of a bucket, by which a start is faster; it
+    /// may be lost. One in the user's cache folder if absent.
+    #[arg(long, value_name = "FOLDER")]
+    scratch: Option<PathBuf>,
     /// File of settings, TOML; what the command line says goes before it.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -62,17 +66,35 @@ pub(super) fn now() -> i64 {
     since.as_millis() as i64
 }
 
+/// Where a store has what it may lose, if nobody says: the same folder each time for a bucket, so
+/// that its copy is found again.
+fn scratch(store: &str) -> PathBuf {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
+    match (store.starts_with("s3://"), cache) {
+        (true, Some(cache)) => {
+            let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+            cache.join("synqlite").join(store.chars().map(plain).collect::<String>())
+        }
+        _ => std::env::temp_dir().join(format!("synqlite-hub-{}", std::process::id())),
+    }
+}
+
 /// Default settings, changed by the file, changed by the command line.
 fn settings(args: &Args) -> Result<(Settings, LevelFilter)> {
     let config = args.config.as_deref().map(Config::read).transpose()?.unwrap_or_default();
     let store = args.store.as_ref().or(config.store.as_ref()).ok_or_else(|| {
         CommandError::usage("there is no store").hint("Give --store, or set store in the file")
     })?;
-    let store = Location::parse(store)?;
+    let default = scratch(store);
+    let store = Location::parse(store)?.with(&storage_settings());
     let mut settings = Settings::new(store.clone(), Arc::new(now));
-    settings.scratch = std::env::temp_dir().join(format!("synqlite-hub-{}", std::process::id()));
+    settings.scratch = default;
     config.apply(&mut settings)?;
     settings.store = store;
+    if let Some(scratch) = &args.scratch {
+        settings.scratch.clone_from(scratch);
+    }
     if let Some(listen) = &args.listen {
         settings.listen.clone_from(listen);
     }

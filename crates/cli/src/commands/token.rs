@@ -1,11 +1,12 @@
 use super::serve::now;
+use super::storage_settings;
 use super::watch::duration;
 use crate::error::{CommandError, Result};
 use crate::report::{Report, time};
 use clap::Subcommand;
 use serde_json::{Value, json};
 use std::time::Duration;
-use synqlite_hub::{Location, Reach, Scope, Token};
+use synqlite_hub::{Allowance, Location, Reach, Scope, Token, Vault};
 
 /// Makes, lists and revokes access tokens of a hub.
 ///
@@ -29,6 +30,15 @@ pub enum Command {
         /// How long it is good, such as 12h or 720h; for ever if absent.
         #[arg(long, value_name = "TIME", value_parser = duration)]
         expires: Option<Duration>,
+        /// Bytes that it may store in all; as the hub's settings have it if absent.
+        #[arg(long, value_name = "BYTES")]
+        stored_bytes: Option<u64>,
+        /// Bytes of the largest object that it may put; as the hub's settings have it if absent.
+        #[arg(long, value_name = "BYTES")]
+        object_bytes: Option<u64>,
+        /// Requests a second that it may make; as the hub's settings have it if absent.
+        #[arg(long, value_name = "N")]
+        requests_per_second: Option<u32>,
     },
     /// Lists the tokens; they themselves are not kept and cannot be shown.
     List {
@@ -52,19 +62,26 @@ pub struct Store {
     store: String,
 }
 
+impl Store {
+    fn vault(&self) -> Result<Vault> {
+        Ok(Location::parse(&self.store)?.with(&storage_settings()).vault())
+    }
+}
+
 pub fn run(command: &Command) -> Result<Report> {
     match command {
-        Command::Create { store, database, scope, name, expires } => {
+        Command::Create { store, database, scope, name, expires, .. } => {
             let (made, expires) = (now(), expires.map(|time| now() + time.as_millis() as i64));
             let token = Token::make(database.clone(), *scope, made, expires, name.clone())?;
-            let (token, secret) = token;
-            Location::parse(&store.store)?.vault().add(token.clone())?;
+            let (mut token, secret) = token;
+            token.allowance = allowance(command);
+            store.vault()?.add(token.clone())?;
             let mut json = describe(&token);
             json["token"] = json!(secret);
             Ok(Report::new(json, secret))
         }
         Command::List { store } => {
-            let tokens = Location::parse(&store.store)?.vault().read()?;
+            let tokens = store.vault()?.read()?;
             let lines: Vec<_> = tokens.iter().map(line).collect();
             let text = if lines.is_empty() { "no tokens".to_owned() } else { lines.join("\n") };
             let tokens: Vec<_> = tokens.iter().map(describe).collect();
@@ -72,13 +89,22 @@ pub fn run(command: &Command) -> Result<Report> {
         }
         Command::Revoke { store, id } => {
             let number = u64::from_str_radix(id, 16).ok();
-            let vault = Location::parse(&store.store)?.vault();
+            let vault = store.vault()?;
             if !number.map(|id| vault.revoke(id)).transpose()?.unwrap_or(false) {
                 let hint = format!("See: synqlite token list --store {}", store.store);
                 return Err(CommandError::new(format!("there is no token {id}")).hint(hint));
             }
             Ok(Report::new(json!({"revoked": id}), format!("revoked {id}")))
         }
+    }
+}
+
+fn allowance(command: &Command) -> Allowance {
+    match *command {
+        Command::Create { stored_bytes, object_bytes, requests_per_second, .. } => {
+            Allowance { object: object_bytes, storage: stored_bytes, rate: requests_per_second }
+        }
+        _ => Allowance::default(),
     }
 }
 
@@ -90,6 +116,9 @@ fn describe(token: &Token) -> Value {
         "name": token.name,
         "made": time(token.made),
         "expires": token.expires.map(time),
+        "stored_bytes": token.allowance.storage,
+        "object_bytes": token.allowance.object,
+        "requests_per_second": token.allowance.rate,
     })
 }
 

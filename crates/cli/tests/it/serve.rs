@@ -1,4 +1,4 @@
-//! `serve` and `token`: the hub as a process of its own, killed where it likes.
+//! `serve` and `token`: the hub as a process of its own.
 
 use crate::support::{Lab, stderr, stdout, synqlite};
 use serde_json::Value;
@@ -6,24 +6,26 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Kills of the campaign; few by default. `HUB_KILLS=200` is the long one.
-const KILLS: &str = "HUB_KILLS";
-
 /// A hub that runs.
-struct Hub {
-    child: Child,
-    address: String,
+pub struct Hub {
+    pub child: Child,
+    pub address: String,
 }
 
 impl Hub {
-    fn start(store: &Path, more: &[&str]) -> Hub {
+    pub fn start(store: &Path, more: &[&str]) -> Hub {
+        Hub::start_in(&[], store, more)
+    }
+
+    /// With an environment.
+    pub fn start_in(environment: &[(String, String)], store: &Path, more: &[&str]) -> Hub {
         let mut child = Command::new(env!("CARGO_BIN_EXE_synqlite"))
             .args(["serve", "--json", "--listen", "127.0.0.1:0", "--log", "error", "--store"])
             .arg(store)
             .args(more)
+            .envs(environment.iter().cloned())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -44,7 +46,25 @@ impl Hub {
     }
 
     /// Sends a request; its status and body. `None` if the connection breaks.
-    fn ask(&self, method: &str, path: &str, token: &str, body: &[u8]) -> Option<(u16, Vec<u8>)> {
+    pub fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        token: &str,
+        body: &[u8],
+    ) -> Option<(u16, Vec<u8>)> {
+        let (status, _, body) = self.send(method, path, token, body)?;
+        Some((status, body))
+    }
+
+    /// The same, with the head of the answer, in small letters.
+    pub fn send(
+        &self,
+        method: &str,
+        path: &str,
+        token: &str,
+        body: &[u8],
+    ) -> Option<(u16, String, Vec<u8>)> {
         let mut stream = TcpStream::connect(&self.address).ok()?;
         let length = body.len();
         let head = format!(
@@ -60,10 +80,10 @@ impl Hub {
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
         let body = answer.split_off(end);
         let whole = length.is_none_or(|n| n.trim().parse() == Ok(body.len()));
-        whole.then_some((status, body))
+        whole.then_some((status, head, body))
     }
 
-    fn signal(&self, name: &str) {
+    pub fn signal(&self, name: &str) {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args(["-s", name, &id]).status().expect("kill").success());
     }
@@ -77,19 +97,9 @@ impl Drop for Hub {
 }
 
 /// Path of the nth batch of a writer.
-fn batch(writer: u8, n: u64) -> String {
+pub fn batch(writer: u8, n: u64) -> String {
     let (database, site) = ("d0".repeat(16), format!("{writer:02x}").repeat(16));
     format!("/todo/objects/{database}/batches/{site}/{:016x}-{n:016x}.batch", n - 1)
-}
-
-/// What the nth batch of a writer holds: small, middling and large ones.
-fn content(writer: u8, n: u64) -> Vec<u8> {
-    let length = match n % 16 {
-        5 => 20_000,
-        9 => 300_000,
-        _ => 1 + n as usize % 900,
-    };
-    (0..length).map(|i| (i as u64 * 31 + n * 7) as u8 ^ writer).collect()
 }
 
 fn token(lab: &Lab, store: &str, database: &str, scope: &str) -> String {
@@ -154,62 +164,4 @@ fn it_ends_gracefully_and_one_at_a_time_has_the_store() {
         let output = synqlite(wrong);
         assert_eq!(output.status.code(), Some(2), "{}{}", stdout(&output), stderr(&output));
     }
-}
-
-#[test]
-fn what_was_acknowledged_is_there_however_often_the_hub_is_killed() {
-    let kills: u64 = std::env::var(KILLS).ok().and_then(|n| n.parse().ok()).unwrap_or(4);
-    let lab = Lab::new();
-    let store = lab.path("hub").display().to_string();
-    let all = token(&lab, &store, "todo", "write");
-    let writers: Vec<_> = (1..=6_u8).map(|writer| (writer, AtomicU64::new(0))).collect();
-    for round in 0..kills {
-        let mut hub = Hub::start(Path::new(&store), &[]);
-        std::thread::scope(|scope| {
-            for (writer, acknowledged) in &writers {
-                let (hub, all) = (&hub, &all);
-                scope.spawn(move || {
-                    // A kill between writing and answering leaves an object that was not acknowledged.
-                    let mut n = acknowledged.load(Ordering::Relaxed) + 1;
-                    while let Some((status, _)) =
-                        hub.ask("PUT", &batch(*writer, n), all, &content(*writer, n))
-                    {
-                        assert!(matches!(status, 200 | 201), "{status}");
-                        acknowledged.store(n, Ordering::Relaxed);
-                        n += 1;
-                    }
-                });
-            }
-            // A different moment in every round.
-            std::thread::sleep(Duration::from_millis(60 + round * 37 % 240));
-            hub.signal("KILL");
-        });
-        let _ = hub.child.wait();
-    }
-    let hub = Hub::start(Path::new(&store), &[]);
-    let (mut total, mut listed, mut after) = (0, 0, 0);
-    for (writer, acknowledged) in &writers {
-        for n in 1..=acknowledged.load(Ordering::Relaxed) {
-            let found = hub.ask("GET", &batch(*writer, n), &all, b"");
-            assert_eq!(found, Some((200, content(*writer, n))), "writer {writer}, batch {n}");
-            total += 1;
-        }
-    }
-    loop {
-        let path = format!("/todo/objects?after={after}&limit=1000");
-        let (_, list) = hub.ask("GET", &path, &all, b"").expect("a list");
-        let list = String::from_utf8(list).expect("text");
-        if list.is_empty() {
-            break;
-        }
-        for line in list.lines() {
-            let sequence = line.split(' ').next().and_then(|n| n.parse().ok()).expect("a sequence");
-            assert!(sequence > after, "{line}");
-            after = sequence;
-            listed += 1;
-        }
-    }
-    println!("{kills} kills, {total} acknowledged, {listed} listed");
-    // At most one a writer and kill was written and not acknowledged, and later ones took its name.
-    assert!(total > 0 && listed >= total && listed <= total + writers.len() as u64);
 }

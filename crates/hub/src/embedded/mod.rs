@@ -4,29 +4,32 @@
 //! the store when somebody asks. Readers see what is durable, and only that: sequences up to
 //! `durable`, which moves when a batch of the writer is on the device.
 
-mod layout;
+mod files;
+pub(crate) mod layout;
 mod retire;
 mod writer;
 
 use crate::backend::{
-    Backend, Done, Epoch, Incoming, Later, Millis, Page, Part, PlaceInfo, Reading, SiteInfo,
-    Source, TokenId, Totals, Wanted,
+    Backend, Content, Done, Epoch, Incoming, Later, MOST_BEHIND, Millis, Page, Part, PlaceInfo,
+    Reading, SiteInfo, Source, TokenId, Totals, Wanted,
 };
+use crate::bucket::{self, Hold, Journal, Keeping};
 use crate::error::{Error, Result};
 use crate::place::Place;
 use crate::wait::{Waiters, lock};
 use bytes::Bytes;
+use files::Files;
 use layout::{Rank, Record, Sums};
-use std::fs::{self, File};
-use std::io::{Seek, SeekFrom};
+use std::fs;
 use std::ops::{Bound, Range};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use synqlite_lsm::{Batch, Db, Options};
-use synqlite_objects::ObjectName;
+use synqlite_objects::{ObjectName, Storage};
 use synqlite_wire::{DatabaseId, Id};
 use tokio::sync::oneshot;
 use writer::{Job, Reply, Writer};
@@ -56,11 +59,27 @@ pub struct Setup {
     pub reserve: u64,
     /// Makes the store if there is none.
     pub create: bool,
+    /// How long the first put waits for others that become durable with it.
+    pub gather: Duration,
+    /// Sites that are known of a place.
+    pub sites: usize,
+    /// In a bucket: a hub that does not renew its lease for so long has gone.
+    pub lease: Duration,
+    /// In a bucket: at least so many bytes are logged before a checkpoint makes them needless.
+    pub checkpoint: u64,
 }
 
 impl Default for Setup {
     fn default() -> Setup {
-        Setup { cache: 160 << 20, reserve: 64 << 20, create: true }
+        Setup {
+            cache: 160 << 20,
+            reserve: 64 << 20,
+            create: true,
+            gather: Duration::ZERO,
+            sites: 10_000,
+            lease: Duration::from_secs(15),
+            checkpoint: 64 << 20,
+        }
     }
 }
 
@@ -77,16 +96,18 @@ struct Counters {
 struct Shared {
     db: Db,
     dir: PathBuf,
-    reserve: u64,
+    files: Files,
+    setup: Setup,
     durable: AtomicU64,
     totals: Mutex<Totals>,
     counters: Counters,
     waiters: Arc<Waiters>,
 }
 
-/// A hub's store in a folder.
+/// A hub's store in a folder, or in a bucket with a copy in a folder.
 pub struct Embedded {
     shared: Arc<Shared>,
+    hold: Option<Arc<Hold>>,
     epoch: Epoch,
     jobs: Sender<Job>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -103,40 +124,57 @@ impl Embedded {
     /// Opens the store in a folder. One process at a time has it open.
     pub fn open(dir: &Path, setup: Setup, waiters: Arc<Waiters>) -> Result<Embedded> {
         if setup.create {
-            for folder in [dir, &dir.join(FILES), &dir.join(STAGING)] {
-                fs::create_dir_all(folder).map_err(Error::io("make the folder", folder))?;
-            }
+            make_folders(dir)?;
         }
-        // Large tables: files that stay open are few even where the store is large.
-        let options = Options {
-            cache_size: setup.cache,
-            create: setup.create,
-            table_size: 32 << 20,
-            ..Options::default()
-        };
-        let db = Db::open(dir.join(STORE), options)?;
+        let db = Db::open(dir.join(STORE), options(setup, setup.create))?;
         let epoch = enter(&db, dir)?;
         // What an earlier process wrote may not be on the device yet, and is shown from now on.
         db.sync()?;
-        let sequence = match db.get(layout::SEQUENCE_KEY)? {
-            Some(found) => layout::numbers::<1>(&found)?[0],
-            None => 0,
-        };
-        sweep(&db, &dir.join(FILES))?;
+        let files = Files::Folder(dir.join(FILES));
+        Embedded::begin(dir, setup, waiters, (db, epoch, files, None))
+    }
+
+    /// Opens the store in a bucket. Its copy in a folder may be lost at any time; with it a start
+    /// is faster. One hub at a time has it open.
+    pub(crate) fn open_in_bucket(
+        storage: Storage,
+        dir: &Path,
+        setup: Setup,
+        waiters: Arc<Waiters>,
+    ) -> Result<Embedded> {
+        make_folders(dir)?;
+        let Setup { lease: patience, checkpoint, create, .. } = setup;
+        let keeping = Keeping { patience, checkpoint, create };
+        let files = Files::Bucket(Arc::new(storage.clone()));
+        let (db, epoch, journal) =
+            bucket::open(storage, &dir.join(STORE), &options(setup, true), keeping)?;
+        Embedded::begin(dir, setup, waiters, (db, epoch, files, Some(journal)))
+    }
+
+    fn begin(
+        dir: &Path,
+        setup: Setup,
+        waiters: Arc<Waiters>,
+        (db, epoch, files, journal): (Db, Epoch, Files, Option<Journal>),
+    ) -> Result<Embedded> {
+        sweep(&db, &files)?;
+        let hold = journal.as_ref().map(Journal::hold);
         let shared = Arc::new(Shared {
-            totals: Mutex::new(sum(&db)?),
+            totals: Mutex::default(),
             db,
             dir: dir.to_owned(),
-            reserve: setup.reserve,
-            durable: AtomicU64::new(sequence),
+            files,
+            setup,
+            durable: AtomicU64::new(0),
             counters: Counters::default(),
             waiters,
         });
+        let sequence = shared.look()?;
         let (jobs, queue) = channel();
-        let writer = Writer::new(shared.clone(), queue, sequence);
+        let writer = Writer::new(shared.clone(), journal, queue, sequence);
         let thread = std::thread::Builder::new().name("hub-writer".into());
         let thread = thread.spawn(|| writer.run()).map_err(Error::io("start a thread for", dir))?;
-        Ok(Embedded { shared, epoch, jobs, thread: Mutex::new(Some(thread)) })
+        Ok(Embedded { shared, hold, epoch, jobs, thread: Mutex::new(Some(thread)) })
     }
 
     /// Folder for what is on its way, on the same device.
@@ -153,9 +191,31 @@ impl Embedded {
     }
 }
 
+fn make_folders(dir: &Path) -> Result<()> {
+    for folder in [dir, &dir.join(FILES), &dir.join(STAGING)] {
+        fs::create_dir_all(folder).map_err(Error::io("make the folder", folder))?;
+    }
+    Ok(())
+}
+
+fn options(setup: Setup, create: bool) -> Options {
+    // Large tables: files that stay open are few even where the store is large.
+    Options { cache_size: setup.cache, create, table_size: 32 << 20, ..Options::default() }
+}
+
 /// The answer of the writer.
 async fn answer<T>(receiver: oneshot::Receiver<Result<T>>) -> Result<T> {
     receiver.await.unwrap_or_else(|_| Err(Error::away("the store is closed")))
+}
+
+/// Does something on a thread that may wait.
+async fn look<T: Send + 'static>(
+    shared: &Arc<Shared>,
+    f: impl FnOnce(&Shared) -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let shared = shared.clone();
+    let done = tokio::task::spawn_blocking(move || f(&shared)).await;
+    done.unwrap_or_else(|_| Err(Error::away("a thread of the hub failed")))
 }
 
 /// A future that is ready: what is read from the store's cache needs no thread of its own.
@@ -186,16 +246,12 @@ fn enter(db: &Db, dir: &Path) -> Result<Epoch> {
     Ok(epoch)
 }
 
-/// Removes files that no record leads to: a hub that was killed had not recorded them yet, or had
-/// forgotten them already.
-fn sweep(db: &Db, folder: &Path) -> Result<()> {
-    let entries = fs::read_dir(folder).map_err(Error::io("read", folder))?;
-    for entry in entries {
-        let entry = entry.map_err(Error::io("read", folder))?;
-        let id = entry.file_name().to_str().and_then(|name| name.parse::<Id>().ok());
-        let Some(id) = id else { continue };
+/// Removes large objects that no record leads to: a hub that was killed had not recorded them yet,
+/// or had forgotten them already.
+fn sweep(db: &Db, files: &Files) -> Result<()> {
+    for id in files.ids()? {
         if db.get(layout::file(id))?.is_none() {
-            fs::remove_file(entry.path()).map_err(Error::io("remove", &entry.path()))?;
+            files.remove(id);
         }
     }
     Ok(())
@@ -218,8 +274,13 @@ impl Shared {
         self.durable.load(Ordering::Acquire)
     }
 
-    fn file(&self, id: Id) -> PathBuf {
-        self.dir.join(FILES).join(id.to_string())
+    /// Sums up what is durable, and shows it; the newest sequence.
+    fn look(&self) -> Result<u64> {
+        let found = self.db.get(layout::SEQUENCE_KEY)?;
+        let [sequence] = found.as_deref().map(layout::numbers).transpose()?.unwrap_or_default();
+        *lock(&self.totals) = sum(&self.db)?;
+        self.durable.store(sequence, Ordering::Release);
+        Ok(sequence)
     }
 
     fn free_space(&self) -> u64 {
@@ -229,6 +290,14 @@ impl Shared {
     /// A batch without changes is refused when any other is.
     fn usable(&self) -> Result<()> {
         Ok(self.db.write(&Batch::new()).map(drop)?)
+    }
+
+    /// Places the bytes of a large object.
+    fn place(&self, mut object: Incoming) -> Result<Incoming> {
+        let size = object.content.size();
+        let content = std::mem::replace(&mut object.content, Content::Bytes(Bytes::new()));
+        object.content = Content::Kept(self.files.place(content)?, size);
+        Ok(object)
     }
 
     fn usage(&self, token: TokenId) -> Result<u64> {
@@ -262,26 +331,12 @@ impl Shared {
                 }
                 _ if wanted.prefix == 0 => Vec::new(),
                 Rank::Value => self.db.get(layout::value(sequence))?.unwrap_or_default(),
-                Rank::File(id) => self.prefix(id, page.prefix_of(record.size))?,
+                Rank::File(id) => self.files.prefix(id, page.prefix_of(record.size))?,
             };
             looked += prefix.len();
             page.line(sequence, record.size, &record.name, &prefix);
         }
         Ok(page)
-    }
-
-    fn prefix(&self, id: Id, length: u64) -> Result<Vec<u8>> {
-        let path = self.file(id);
-        let mut bytes = Vec::new();
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            // Removed since; the site will ask for the object and hear of it.
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(bytes),
-            Err(e) => return Err(Error::io("open", &path)(e)),
-        };
-        let read = std::io::Read::read_to_end(&mut std::io::Read::take(file, length), &mut bytes);
-        read.map_err(Error::io("read", &path))?;
-        Ok(bytes)
     }
 
     fn latest(&self, place: &Place) -> Result<u64> {
@@ -320,17 +375,11 @@ impl Shared {
                 Some(content) => cut(Bytes::from(content), 0)?,
                 None => return Ok(None),
             },
-            Rank::File(id) => {
-                let path = self.file(id);
-                let mut file = match File::open(&path) {
-                    Ok(file) => file,
-                    // Removed between the two looks.
-                    Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-                    Err(e) => return Err(Error::io("open", &path)(e)),
-                };
-                file.seek(SeekFrom::Start(range.start)).map_err(Error::io("read", &path))?;
-                Source::File(file)
-            }
+            // Removed between the two looks, if there is none.
+            Rank::File(id) => match self.files.read(id, range.clone())? {
+                Some(source) => source,
+                None => return Ok(None),
+            },
         };
         Ok(Some(Reading { size, range: Some(range), bytes }))
     }
@@ -364,6 +413,17 @@ impl Shared {
         Ok(out)
     }
 
+    /// With what each site lacks.
+    fn behind(&self, place: &Place, sites: Vec<SiteInfo>) -> Result<Vec<(SiteInfo, u64)>> {
+        let Some(least) = sites.iter().map(|site| site.upto).min() else { return Ok(Vec::new()) };
+        let (mut newest, mut scan) = (Vec::new(), self.db.scan_back(self.range(place, least))?);
+        while newest.len() < MOST_BEHIND && scan.advance()? {
+            newest.push(layout::sequence_of(scan.key())?);
+        }
+        let lacks = |upto| newest.partition_point(|sequence| *sequence > upto) as u64;
+        Ok(sites.into_iter().map(|site| (site, lacks(site.upto))).collect())
+    }
+
     fn places(&self, after: Option<&Place>, limit: usize) -> Result<Vec<PlaceInfo>> {
         let from = match after {
             Some(place) => Bound::Excluded(layout::place(place)),
@@ -374,7 +434,7 @@ impl Shared {
         while out.len() < limit && scan.advance()? {
             let (place, _) = layout::split(scan.key())?;
             let Sums { objects, bytes, latest, changed } = Sums::decode(scan.value())?;
-            let sites = self.sites(&place)?;
+            let sites = self.behind(&place, self.sites(&place)?)?;
             out.push(PlaceInfo { place, objects, bytes, latest, changed, sites });
         }
         Ok(out)
@@ -396,10 +456,26 @@ impl Backend for Embedded {
     }
 
     fn put(&self, object: Incoming) -> Later<'_, Done> {
-        Box::pin(answer(self.ask(|reply| Job::Put(object, reply))))
+        if object.content.size() <= IN_STORE as u64 {
+            return Box::pin(answer(self.ask(|reply| Job::Put(object, reply))));
+        }
+        if !self.shared.files.are_far() {
+            return match self.shared.place(object) {
+                Ok(object) => Box::pin(answer(self.ask(|reply| Job::Put(object, reply)))),
+                Err(e) => now(Err(e)),
+            };
+        }
+        Box::pin(async {
+            let object = look(&self.shared, |shared| shared.place(object)).await?;
+            answer(self.ask(|reply| Job::Put(object, reply))).await
+        })
     }
 
     fn list<'a>(&'a self, place: &'a Place, wanted: Wanted) -> Later<'a, Page> {
+        if self.shared.files.are_far() && wanted.prefix > 0 {
+            let place = place.clone();
+            return Box::pin(look(&self.shared, move |shared| shared.list(&place, wanted)));
+        }
         now(self.shared.list(place, wanted))
     }
 
@@ -462,9 +538,14 @@ impl Backend for Embedded {
         now(Ok(*lock(&self.shared.totals)))
     }
 
+    fn lost(&self) -> Option<Error> {
+        self.hold.as_ref().and_then(|hold| hold.check().err())
+    }
+
     fn health(&self) -> Later<'_, ()> {
-        let full = self.shared.free_space() < self.shared.reserve;
-        now(if full { Err(Error::Full) } else { self.shared.usable() })
+        let full = self.shared.free_space() < self.shared.setup.reserve;
+        let hold = self.hold.as_ref().map_or(Ok(()), |hold| hold.health());
+        now(if full { Err(Error::Full) } else { hold.and_then(|()| self.shared.usable()) })
     }
 
     fn counters(&self) -> Vec<(&'static str, f64)> {
@@ -487,7 +568,8 @@ impl Backend for Embedded {
     fn close(&self) -> Later<'_, ()> {
         let _ = self.jobs.send(Job::Stop);
         writer::join(&self.thread);
-        now(self.shared.db.close().map_err(Error::from))
+        let closed = self.shared.db.close().map_err(Error::from);
+        now(self.lost().map_or(closed, Err))
     }
 }
 

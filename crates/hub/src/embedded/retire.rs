@@ -4,9 +4,9 @@
 
 use super::layout::{self, Record};
 use super::writer::{Job, Reply};
-use super::{Shared, answer};
+use super::{Shared, answer, look};
 use crate::backend::Millis;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::place::Place;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -22,16 +22,6 @@ async fn remove(jobs: &Sender<Job>, place: &Place, sequences: Vec<u64>) -> Resul
     let (reply, done): (Reply<u64>, _) = oneshot::channel();
     let _ = jobs.send(Job::Remove(place.clone(), sequences, reply));
     answer(done).await
-}
-
-/// Looks on a thread that may wait for the disk.
-async fn look<T: Send + 'static>(
-    shared: &Arc<Shared>,
-    f: impl FnOnce(&Shared) -> Result<T> + Send + 'static,
-) -> Result<T> {
-    let shared = shared.clone();
-    let done = tokio::task::spawn_blocking(move || f(&shared)).await;
-    done.unwrap_or_else(|_| Err(Error::away("a thread of the hub failed")))
 }
 
 /// A snapshot that covers something which is still there.

@@ -2,19 +2,19 @@
 //!
 //! It gathers all puts that wait, writes them as one synced batch and then answers them: a force of
 //! the device is shared by all who wait for it (group commit). As nobody else writes, sequences are
-//! given in the order in which objects become durable, and "is it there?" needs no lock.
+//! given in the order in which objects become durable, and "is it there?" needs no lock. Where there
+//! is a journal, durable means that it is there; the batch is then a copy that need not be synced.
 
-use super::{FILES, HERE, IN_STORE, Shared, layout};
+use super::{HERE, Shared, layout};
 use crate::backend::{Content, Done, Incoming, SiteInfo, TokenId};
+use crate::bucket::Journal;
 use crate::error::{Error, Result};
 use crate::place::Place;
 use crate::wait::lock;
 use layout::{Rank, Record, Sums};
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use synqlite_lsm::Batch;
@@ -27,8 +27,14 @@ const LARGEST_BATCH: u64 = 32 << 20;
 /// How often it looks whether the device is nearly full, at least.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// Places whose sites are counted in memory.
+const COUNTED: usize = 10_000;
+
 /// Where an answer goes. Whoever asked may be gone.
 pub type Reply<T> = oneshot::Sender<Result<T>>;
+
+/// An object that is put, and who waits.
+type Asked = (Incoming, Reply<Done>);
 
 /// What the thread is asked to do.
 pub enum Job {
@@ -49,9 +55,12 @@ pub enum Job {
 /// The thread's own state.
 pub struct Writer {
     shared: Arc<Shared>,
+    journal: Option<Journal>,
     jobs: Receiver<Job>,
     sequence: u64,
     batch: Batch,
+    /// How many sites of some places are known, at most: some may have been forgotten since.
+    sites: HashMap<Place, usize>,
     looked: Option<Instant>,
     /// Bytes put since.
     unlooked: u64,
@@ -61,12 +70,19 @@ pub struct Writer {
 
 impl Writer {
     /// To be run on a thread of its own.
-    pub fn new(shared: Arc<Shared>, jobs: Receiver<Job>, sequence: u64) -> Writer {
+    pub fn new(
+        shared: Arc<Shared>,
+        journal: Option<Journal>,
+        jobs: Receiver<Job>,
+        sequence: u64,
+    ) -> Writer {
         Writer {
             shared,
+            journal,
             jobs,
             sequence,
             batch: Batch::new(),
+            sites: HashMap::new(),
             looked: None,
             unlooked: 0,
             full: false,
@@ -77,31 +93,85 @@ impl Writer {
     pub fn run(mut self) {
         let mut next = self.jobs.recv().ok();
         while let Some(job) = next.take() {
-            match job {
-                Job::Put(object, reply) => next = self.puts(object, reply),
-                Job::Remove(place, sequences, reply) => {
+            match self.done_aside(job) {
+                None => {}
+                Some(Job::Put(object, reply)) => next = self.puts(object, reply),
+                Some(Job::Remove(place, sequences, reply)) => {
                     let _ = reply.send(self.remove(&place, &sequences));
                 }
-                Job::Seen(place, site) => self.note(|batch| {
-                    let value = layout::pair(site.upto, site.seen as u64);
-                    batch.put(layout::site(&place, site.site), value).map(drop)
-                }),
-                Job::Retired(key, upto) => self.retired(&key, upto),
-                Job::Forget(keys) => {
-                    self.note(|batch| keys.iter().try_for_each(|key| batch.delete(key).map(drop)))
-                }
-                Job::Stop => return,
+                Some(_) => break,
             }
             next = next.or_else(|| self.jobs.recv().ok());
         }
+        if let Some(journal) = self.journal.take() {
+            journal.close(&self.shared.db);
+        }
+    }
+
+    /// Writes what is no more than a note, at once: puts that wait are not held up by it, and it is
+    /// there before anything is removed that is asked for later. Returns any other job.
+    fn done_aside(&mut self, job: Job) -> Option<Job> {
+        match job {
+            Job::Seen(place, site) => {
+                // What cannot be counted is noted all the same.
+                let forget = self.make_room(&place, &site).unwrap_or_default();
+                self.note(|batch| {
+                    let value = layout::pair(site.upto, site.seen as u64);
+                    batch.put(layout::site(&place, site.site), value)?;
+                    forget.iter().try_for_each(|key| batch.delete(key).map(drop))
+                });
+            }
+            Job::Retired(key, upto) => self.retired(&key, upto),
+            Job::Forget(keys) => {
+                self.note(|batch| keys.iter().try_for_each(|key| batch.delete(key).map(drop)));
+            }
+            other => return Some(other),
+        }
+        None
+    }
+
+    /// Finds out what became of an entry of the journal that seemed to fail.
+    fn settle(&mut self) -> Result<()> {
+        let Some(journal) = &mut self.journal else { return Ok(()) };
+        if journal.settle(&self.shared.db)? {
+            self.shared.look()?;
+            self.shared.waiters.wake_all();
+        }
+        Ok(())
     }
 
     /// Writes what may be lost with the power. If it fails, so will the next put, and says so.
     fn note(&mut self, fill: impl FnOnce(&mut Batch) -> synqlite_lsm::Result<()>) {
         self.batch.clear();
-        if let Err(e) = fill(&mut self.batch).and_then(|()| self.shared.db.write(&self.batch)) {
+        let written = fill(&mut self.batch).and_then(|()| self.shared.db.write(&self.batch));
+        let journal = self.journal.as_mut();
+        let noted = journal.map_or(Ok(()), |journal| journal.note(&self.shared.db, &self.batch));
+        if let Err(e) = written.map_err(Error::from).and(noted) {
             tracing::warn!("a note was not written: {e}");
         }
+    }
+
+    /// Keys of the sites that are forgotten for one more: a tenth of all at once, as looking for
+    /// those that were seen longest ago is a look at all.
+    fn make_room(&mut self, place: &Place, site: &SiteInfo) -> Result<Vec<Vec<u8>>> {
+        let (shared, most) = (&self.shared, self.shared.setup.sites.max(1));
+        if shared.db.get(layout::site(place, site.site))?.is_some() {
+            return Ok(Vec::new());
+        }
+        let known = match self.sites.get(place) {
+            Some(known) => *known,
+            None => shared.sites(place)?.len(),
+        };
+        let mut all = if known < most { Vec::new() } else { shared.sites(place)? };
+        all.sort_by_key(|site| site.seen);
+        let full = all.len() >= most;
+        let forget = if full { (all.len() + 1 + most / 10 - most).min(all.len()) } else { 0 };
+        let left = if known < most { known } else { all.len() - forget };
+        if self.sites.len() >= COUNTED {
+            self.sites.clear();
+        }
+        self.sites.insert(place.clone(), left + 1);
+        Ok(all[..forget].iter().map(|site| layout::site(place, site.site)).collect())
     }
 
     fn retired(&mut self, key: &[u8], upto: u64) {
@@ -112,24 +182,49 @@ impl Writer {
         }
     }
 
+    /// An object, all that wait behind it, and the first job that is no put.
+    fn gather(&mut self, object: Incoming, reply: Reply<Done>) -> (Vec<Asked>, Option<Job>) {
+        let mut size = object.content.size();
+        let mut asked = vec![(object, reply)];
+        let until = Instant::now() + self.shared.setup.gather;
+        while size < LARGEST_BATCH {
+            let left = until.saturating_duration_since(Instant::now());
+            let next = self.jobs.try_recv().ok();
+            let next = next
+                .or_else(|| if left.is_zero() { None } else { self.jobs.recv_timeout(left).ok() });
+            let Some(next) = next else { break };
+            match self.done_aside(next) {
+                None => {}
+                Some(Job::Put(object, reply)) => {
+                    size += object.content.size();
+                    asked.push((object, reply));
+                }
+                other => return (asked, other),
+            }
+        }
+        (asked, None)
+    }
+
     /// Puts an object and all that wait behind it. Returns the first job that is no put.
     fn puts(&mut self, object: Incoming, reply: Reply<Done>) -> Option<Job> {
-        let mut size = object.content.size();
-        let mut round = Round::new(self);
-        let mut answers = vec![(round.put(object), reply)];
-        let mut other = None;
-        while size < LARGEST_BATCH {
-            match round.writer.jobs.try_recv() {
-                Ok(Job::Put(object, reply)) => {
-                    size += object.content.size();
-                    answers.push((round.put(object), reply));
-                }
-                Ok(job) => {
-                    other = Some(job);
-                    break;
-                }
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
+        let (asked, other) = self.gather(object, reply);
+        if let Err(e) = self.settle() {
+            let why = e.to_string();
+            for (object, reply) in asked {
+                object.content.kept().into_iter().for_each(|id| self.shared.files.remove(id));
+                let _ = reply.send(Err(Error::away(&why)));
             }
+            return other;
+        }
+        let mut answers = Vec::with_capacity(asked.len());
+        let mut round = Round::new(self);
+        for (object, reply) in asked {
+            let kept = object.content.kept();
+            let answer = round.put(object);
+            if !answer.as_ref().is_ok_and(|answer| answer.done.created) {
+                kept.into_iter().for_each(|id| round.writer.shared.files.remove(id));
+            }
+            answers.push((answer, reply));
         }
         let places = round.commit();
         let failed = places.as_ref().err().map(ToString::to_string);
@@ -150,9 +245,9 @@ impl Writer {
     /// Refuses while the device has hardly any space: a full one would stop the store for good.
     fn check_space(&mut self, size: u64) -> Result<()> {
         self.unlooked += size;
-        let due = self.unlooked > self.shared.reserve / 8;
+        let due = self.unlooked > self.shared.setup.reserve / 8;
         if due || self.looked.is_none_or(|at| at.elapsed() > LOOK) {
-            self.full = self.shared.free_space() < self.shared.reserve;
+            self.full = self.shared.free_space() < self.shared.setup.reserve;
             self.looked = Some(Instant::now());
             self.unlooked = 0;
         }
@@ -160,6 +255,7 @@ impl Writer {
     }
 
     fn remove(&mut self, place: &Place, sequences: &[u64]) -> Result<u64> {
+        self.settle()?;
         let mut files = Vec::new();
         let mut round = Round::new(self);
         let mut count = 0;
@@ -167,10 +263,7 @@ impl Writer {
             count += u64::from(round.remove(place, sequence, &mut files)?);
         }
         round.commit()?;
-        for path in files {
-            // If this fails, the next start removes it: no record leads to it.
-            let _ = fs::remove_file(path);
-        }
+        files.into_iter().for_each(|id| self.shared.files.remove(id));
         Ok(count)
     }
 }
@@ -245,15 +338,16 @@ impl<'a> Round<'a> {
         let record = |rank| Record { name, size, at, token, rank }.encode();
         let value = match content {
             Content::Bytes(bytes) if bytes.len() <= HERE => record(Rank::Here(&bytes)),
-            Content::Bytes(bytes) if bytes.len() <= IN_STORE => {
+            Content::Bytes(bytes) => {
                 self.writer.batch.put(layout::value(sequence), &bytes)?;
                 record(Rank::Value)
             }
-            content => {
-                let id = self.adopt(content)?;
+            Content::Kept(id, _) => {
+                self.files = true;
                 self.writer.batch.put(layout::file(id), layout::object(&place, sequence))?;
                 record(Rank::File(id))
             }
+            Content::File(_) => return Err(Error::away("a large object was not placed")),
         };
         let batch = &mut self.writer.batch;
         batch.put(layout::object(&place, sequence), value)?;
@@ -281,28 +375,7 @@ impl<'a> Round<'a> {
         Ok(Answer { done: Done { sequence, created: true }, waits: true })
     }
 
-    /// Moves content to a file among the objects. Its name is random: no record leads to it yet.
-    fn adopt(&mut self, content: Content) -> Result<Id> {
-        let id = super::random_id()?;
-        let path = self.writer.shared.file(id);
-        match content {
-            Content::File(staged) => {
-                fs::rename(staged.path(), &path).map_err(Error::io("write", &path))?;
-                staged.keep();
-            }
-            Content::Bytes(bytes) => {
-                let written = File::create_new(&path).and_then(|mut file| {
-                    std::io::Write::write_all(&mut file, &bytes)?;
-                    file.sync_all()
-                });
-                written.map_err(Error::io("write", &path))?;
-            }
-        }
-        self.files = true;
-        Ok(id)
-    }
-
-    fn remove(&mut self, place: &Place, sequence: u64, files: &mut Vec<PathBuf>) -> Result<bool> {
+    fn remove(&mut self, place: &Place, sequence: u64, files: &mut Vec<Id>) -> Result<bool> {
         let shared = self.writer.shared.clone();
         let key = layout::object(place, sequence);
         let Some(value) = shared.db.get(&key)? else { return Ok(false) };
@@ -314,7 +387,7 @@ impl<'a> Round<'a> {
             Rank::Value => drop(batch.delete(layout::value(sequence))?),
             Rank::File(id) => {
                 batch.delete(layout::file(id))?;
-                files.push(shared.file(id));
+                files.push(id);
             }
         }
         let cover = layout::cover(place, record.name.database);
@@ -353,11 +426,12 @@ impl<'a> Round<'a> {
         }
         writer.batch.put(layout::SEQUENCE_KEY, writer.sequence.to_be_bytes())?;
         if files {
-            let folder = shared.dir.join(FILES);
-            let synced = File::open(&folder).and_then(|folder| folder.sync_all());
-            synced.map_err(Error::io("sync", &folder))?;
+            shared.files.sync()?;
         }
-        shared.db.write_with(&writer.batch, true)?;
+        match &mut writer.journal {
+            None => drop(shared.db.write_with(&writer.batch, true)?),
+            Some(journal) => journal.commit(&shared.db, &writer.batch)?,
+        }
         shared.durable.store(writer.sequence, Ordering::Release);
         {
             let mut totals = lock(&shared.totals);

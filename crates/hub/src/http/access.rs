@@ -3,25 +3,37 @@
 use super::failure::Failure;
 use crate::backend::{Millis, TokenId};
 use crate::place::Place;
-use crate::tokens::{Scope, Token, Tokens, hash};
+use crate::tokens::{Allowance, Scope, Token, Tokens, hash};
 use crate::wait::lock;
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, StatusCode};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
+use tokio::sync::Notify;
 
 /// Tokens whose rate is remembered before those that are idle are forgotten.
 const BUCKETS: usize = 10_000;
+
+/// Whose request it is, and what they may do at most.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Caller {
+    /// Their token, 0 without one.
+    pub token: TokenId,
+    /// Its own limits.
+    pub own: Allowance,
+}
 
 /// Decides on every request.
 pub struct Access {
     tokens: RwLock<Arc<Tokens>>,
     /// Everybody may read and write.
     open: bool,
-    /// Requests a second that a token may make.
+    /// Requests a second that a token may make that has no limit of its own.
     rate: Option<u32>,
     buckets: Mutex<HashMap<TokenId, Bucket>>,
+    /// Somebody came with a token that is not known: perhaps it is new.
+    pub unknown: Notify,
 }
 
 /// Fills at the rate, up to what a second brings; each request takes one.
@@ -33,7 +45,8 @@ struct Bucket {
 impl Access {
     /// Nobody may do anything until there are tokens, unless it is open.
     pub fn new(open: bool, rate: Option<u32>) -> Access {
-        Access { tokens: RwLock::default(), open, rate, buckets: Mutex::default() }
+        let (tokens, buckets) = Default::default();
+        Access { tokens, open, rate, buckets, unknown: Notify::new() }
     }
 
     /// From now on these tokens are good.
@@ -54,10 +67,10 @@ impl Access {
         place: Option<&Place>,
         scope: Scope,
         now: Millis,
-    ) -> Result<TokenId, Failure> {
+    ) -> Result<Caller, Failure> {
         let Some(value) = headers.get(AUTHORIZATION) else {
             if self.open && scope <= Scope::Write && place.is_some() {
-                return self.pace(0);
+                return self.pace(Caller::default());
             }
             let hint = "Send the header Authorization: Bearer TOKEN";
             return Err(Failure::unknown(&format!("this needs a token. {hint}")));
@@ -68,28 +81,32 @@ impl Access {
             let tokens = self.tokens.read().unwrap_or_else(PoisonError::into_inner);
             let token = tokens.get(&hash(secret.trim()))?;
             let fits = token.reach.covers(place) && token.scope >= scope;
-            token.expires.is_none_or(|end| now < end).then_some((token.id, fits))
+            token
+                .expires
+                .is_none_or(|end| now < end)
+                .then_some((Caller { token: token.id, own: token.allowance }, fits))
         });
         match found {
-            Some((id, true)) => self.pace(id),
+            Some((caller, true)) => self.pace(caller),
             Some((_, false)) => Err(Failure::new(
                 StatusCode::FORBIDDEN,
                 format!("this token is not good for that. It needs scope {}", scope.as_str()),
             )),
             None => {
+                self.unknown.notify_one();
                 Err(Failure::unknown("the token is not known here. It may be revoked or expired"))
             }
         }
     }
 
-    fn pace(&self, id: TokenId) -> Result<TokenId, Failure> {
-        let Some(rate) = self.rate else { return Ok(id) };
+    fn pace(&self, caller: Caller) -> Result<Caller, Failure> {
+        let Some(rate) = caller.own.rate.or(self.rate) else { return Ok(caller) };
         let (rate, now) = (f64::from(rate), Instant::now());
         let mut buckets = lock(&self.buckets);
         if buckets.len() >= BUCKETS {
             buckets.retain(|_, bucket| now.duration_since(bucket.at).as_secs() < 1);
         }
-        let bucket = buckets.entry(id).or_insert(Bucket { left: rate, at: now });
+        let bucket = buckets.entry(caller.token).or_insert(Bucket { left: rate, at: now });
         let since = now.duration_since(bucket.at).as_secs_f64();
         bucket.left = (bucket.left + since * rate).min(rate);
         bucket.at = now;
@@ -98,6 +115,6 @@ impl Access {
             return Err(Failure::new(StatusCode::TOO_MANY_REQUESTS, text).later(1));
         }
         bucket.left -= 1.0;
-        Ok(id)
+        Ok(caller)
     }
 }

@@ -95,8 +95,7 @@ pub(super) async fn overview(
     let places: Vec<_> = places
         .iter()
         .map(|p| {
-            let sites = p.sites.iter().map(|s| {
-                let lag = p.latest.saturating_sub(s.upto);
+            let sites = p.sites.iter().map(|(s, lag)| {
                 json!({"site": s.site.to_string(), "upto": s.upto, "seen": s.seen, "lag": lag})
             });
             json!({

@@ -1,5 +1,6 @@
 //! Bodies, in and out, in constant memory.
 
+use super::Limits;
 use super::failure::Failure;
 use crate::backend::Source;
 use crate::error::Error;
@@ -16,33 +17,45 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 /// Bytes that are read from a file at once.
 const CHUNK: usize = 256 << 10;
 /// A refused request's body is read so far, so that its sender comes to read the answer.
 const POLITE: u64 = 32 << 20;
+/// No body takes so long.
+const FOREVER: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Bytes of a request as they arrive.
 pub struct Incoming {
     body: Body,
     /// How long the next bytes may take.
     patience: Duration,
+    /// How long all of it may take: whoever sends slowly holds what others could use.
+    allowed: Duration,
+    /// When that is over, once somebody reads it.
+    until: Option<Instant>,
     /// Nothing more will come.
     over: bool,
 }
 
 impl Incoming {
-    /// The body of a request.
-    pub fn new(body: Body, patience: Duration) -> Incoming {
-        Incoming { body, patience, over: false }
+    /// The body of a request, as long as it says.
+    pub fn new(body: Body, limits: &Limits, length: u64) -> Incoming {
+        let patience = limits.patience;
+        let needs = Duration::from_secs(length / limits.pace.max(1)).min(FOREVER);
+        Incoming { body, patience, allowed: needs + patience, until: None, over: false }
     }
 
     /// The next bytes; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         while !self.over {
-            let Ok(frame) = tokio::time::timeout(self.patience, self.body.frame()).await else {
+            let now = Instant::now();
+            let until = *self.until.get_or_insert(now + self.allowed);
+            let until = until.min(now + self.patience);
+            let Ok(frame) = tokio::time::timeout_at(until, self.body.frame()).await else {
                 self.over = true;
-                let text = "the body stopped. Send it again";
+                let text = "the body stopped, or comes too slowly. Send it again, or in parts";
                 return Err(Failure::new(StatusCode::REQUEST_TIMEOUT, text));
             };
             match frame {
@@ -90,6 +103,7 @@ impl Incoming {
 
     /// Reads what is left of it, within reason.
     pub async fn drain(&mut self) {
+        self.until = Some(Instant::now() + self.patience);
         let mut left = POLITE;
         while let Ok(Some(bytes)) = self.next().await {
             left = left.saturating_sub(bytes.len() as u64);

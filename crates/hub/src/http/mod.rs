@@ -38,14 +38,17 @@ use tokio::sync::{Notify, Semaphore, watch};
 pub struct Limits {
     /// Largest object, in bytes.
     pub object: u64,
-    /// Bytes that a token may store; no limit if absent.
+    /// Bytes that a token may store that has no limit of its own; no limit if absent.
     pub storage: Option<u64>,
-    /// Requests a second that a token may make; no limit if absent.
+    /// Requests a second that such a token may make; no limit if absent.
     pub rate: Option<u32>,
     /// Connections at a time.
     pub connections: usize,
     /// How long the next bytes of a body may take.
     pub patience: Duration,
+    /// Bytes a second that a body must have, on the whole: it may take as long as its length needs
+    /// at that pace, and `patience` more.
+    pub pace: u64,
 }
 
 impl Default for Limits {
@@ -56,6 +59,7 @@ impl Default for Limits {
             rate: None,
             connections: 10_000,
             patience: Duration::from_secs(60),
+            pace: 4096,
         }
     }
 }
@@ -140,12 +144,12 @@ pub(crate) fn router(hub: Arc<Hub>) -> Router {
 }
 
 async fn nothing_here(State(hub): State<Arc<Hub>>, request: Request) -> Failure {
-    body::Incoming::new(request.into_body(), hub.limits.patience).drain().await;
+    body::Incoming::new(request.into_body(), &hub.limits, 0).drain().await;
     Failure::new(StatusCode::NOT_FOUND, "there is nothing here. See /openapi.json")
 }
 
 async fn wrong_method(State(hub): State<Arc<Hub>>, request: Request) -> Failure {
-    body::Incoming::new(request.into_body(), hub.limits.patience).drain().await;
+    body::Incoming::new(request.into_body(), &hub.limits, 0).drain().await;
     let text = "this cannot be done here. See /openapi.json";
     Failure::new(StatusCode::METHOD_NOT_ALLOWED, text)
 }

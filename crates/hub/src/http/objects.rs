@@ -1,10 +1,11 @@
 //! Objects: list, get, put, remove.
 
+use super::access::Caller;
 use super::ask::{self, Query};
 use super::body::{Incoming as Body, outgoing};
 use super::failure::Failure;
 use super::{Hub, Metrics, Recent, uploads};
-use crate::backend::{Content, Done, Incoming, LONGEST_PREFIX, SiteInfo, Staged, TokenId, Wanted};
+use crate::backend::{Content, Done, Incoming, LONGEST_PREFIX, SiteInfo, Staged, Wanted};
 use crate::embedded::IN_STORE;
 use crate::error::Error;
 use crate::place::Place;
@@ -36,10 +37,10 @@ pub(super) fn enter(
     headers: &HeaderMap,
     place: &str,
     scope: Scope,
-) -> Result<(Place, TokenId), Failure> {
+) -> Result<(Place, Caller), Failure> {
     let place = Place::parse(place)?;
-    let token = hub.access.check(headers, Some(&place), scope, hub.now())?;
-    Ok((place, token))
+    let caller = hub.access.check(headers, Some(&place), scope, hub.now())?;
+    Ok((place, caller))
 }
 
 fn object_name(text: &str) -> Result<ObjectName, Failure> {
@@ -141,15 +142,15 @@ pub(super) async fn get(
 pub(super) struct Putting {
     pub place: Place,
     pub name: ObjectName,
-    pub token: TokenId,
+    pub caller: Caller,
     pub covers: u64,
 }
 
 impl Putting {
     /// Puts the bytes.
     pub async fn finish(self, hub: &Arc<Hub>, content: Content) -> Outcome {
-        let Putting { place, name, token, covers } = self;
-        let quota = hub.limits.storage;
+        let Putting { place, name, caller: Caller { token, own }, covers } = self;
+        let quota = own.storage.or(hub.limits.storage);
         let at = hub.now();
         Metrics::add(&hub.metrics.received, content.size());
         let mut recent =
@@ -182,7 +183,8 @@ pub(super) async fn put(
     request: Request,
 ) -> Outcome {
     let (parts, body) = request.into_parts();
-    let mut body = Body::new(body, hub.limits.patience);
+    let length = ask::length(&parts.headers).unwrap_or(0);
+    let mut body = Body::new(body, &hub.limits, length);
     let outcome = put_body(&hub, &place, &object, &parts.headers, &mut body).await;
     if outcome.is_err() {
         body.drain().await;
@@ -197,7 +199,7 @@ async fn put_body(
     headers: &HeaderMap,
     body: &mut Body,
 ) -> Outcome {
-    let (place, token) = enter(hub, headers, place, Scope::Write)?;
+    let (place, caller) = enter(hub, headers, place, Scope::Write)?;
     let name = object_name(object)?;
     let mut covers = ask::header_number(headers, COVERS)?.unwrap_or(0);
     let epoch = ask::header(headers, EPOCH.as_str())?;
@@ -214,12 +216,13 @@ async fn put_body(
     }
     let part = ask::upload_part(headers)?;
     let total = part.map_or(length, |part| part.total);
-    if total > hub.limits.object {
-        let text = format!("the hub takes objects of up to {} bytes", hub.limits.object);
+    let largest = caller.own.object.unwrap_or(hub.limits.object);
+    if total > largest {
+        let text = format!("the hub takes objects of up to {largest} bytes");
         let text = format!("{text}. Send smaller ones, or ask for a higher limit");
         return Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, text));
     }
-    let putting = Putting { place, name, token, covers };
+    let putting = Putting { place, name, caller, covers };
     if let Some(part) = part {
         return uploads::part(hub, putting, part, length, headers, body).await;
     }

@@ -1,14 +1,16 @@
 //! Connections to PostgreSQL that come back: one that broke is made anew by whoever needs it next.
 
+use super::address::Address;
 use crate::error::{Error, Result};
 use crate::place::Place;
 use crate::wait::Waiters;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Mutex;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{AsyncMessage, Client, NoTls, Row, Statement};
+use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, Row, Statement};
 
 /// How long a statement may take, and connecting.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -52,7 +54,10 @@ pub fn failed(e: &tokio_postgres::Error) -> Error {
     match e.as_db_error() {
         Some(e) if e.code().code().starts_with("53") => Error::Full,
         Some(e) => Error::away(format!("PostgreSQL says: {}", e.message())),
-        None => Error::away(format!("PostgreSQL: {e}")),
+        None => {
+            let source = std::error::Error::source(e).map(|s| format!(": {s}")).unwrap_or_default();
+            Error::away(format!("PostgreSQL: {e}{source}"))
+        }
     }
 }
 
@@ -67,14 +72,24 @@ impl Link {
         if let Some(open) = held.as_ref().filter(|open| !open.client.is_closed()) {
             return Ok(open.clone());
         }
-        let connected = tokio::time::timeout(PATIENCE, tokio_postgres::connect(&self.url, NoTls));
-        let connected = connected.await.map_err(|_| Error::away("PostgreSQL does not answer"))?;
-        let (client, connection) = connected.map_err(|e| failed(&e))?;
-        tokio::spawn(async move {
-            if let Err(e) = connection.await {
-                tracing::warn!("the connection to PostgreSQL ended: {e}");
-            }
-        });
+        let Address { config, tls } = Address::parse(&self.url)?;
+        let connecting = async {
+            Ok(match tls {
+                None => {
+                    let (client, connection) = config.connect(NoTls).await?;
+                    tokio::spawn(drive(connection));
+                    client
+                }
+                Some(tls) => {
+                    let (client, connection) = config.connect(tls).await?;
+                    tokio::spawn(drive(connection));
+                    client
+                }
+            })
+        };
+        let connected = tokio::time::timeout(PATIENCE, connecting).await;
+        let connected = connected.map_err(|_| Error::away("PostgreSQL does not answer"))?;
+        let client = connected.map_err(|e| failed(&e))?;
         Ok(held.insert(Arc::new(Open { client, statements: Mutex::default() })).clone())
     }
 
@@ -92,6 +107,16 @@ impl Link {
     }
 }
 
+/// Carries what a connection says, until it ends.
+async fn drive<S, T>(connection: Connection<S, T>)
+where
+    Connection<S, T>: Future<Output = Result<(), tokio_postgres::Error>>,
+{
+    if let Err(e) = connection.await {
+        tracing::warn!("the connection to PostgreSQL ended: {e}");
+    }
+}
+
 /// Wakes who waits here for what any hub put. Whoever waited while the connection was away looks anew.
 pub async fn listen(url: String, waiters: Arc<Waiters>) {
     loop {
@@ -102,8 +127,30 @@ pub async fn listen(url: String, waiters: Arc<Waiters>) {
     }
 }
 
-async fn listen_once(url: &str, waiters: &Waiters) -> Result<(), tokio_postgres::Error> {
-    let (client, mut connection) = tokio_postgres::connect(url, NoTls).await?;
+async fn listen_once(url: &str, waiters: &Waiters) -> Result<()> {
+    let Address { config, tls } = Address::parse(url)?;
+    let ended = match tls {
+        None => match config.connect(NoTls).await {
+            Ok((client, connection)) => hear(client, connection, waiters).await,
+            Err(e) => Err(e),
+        },
+        Some(tls) => match config.connect(tls).await {
+            Ok((client, connection)) => hear(client, connection, waiters).await,
+            Err(e) => Err(e),
+        },
+    };
+    ended.map_err(|e| failed(&e))
+}
+
+async fn hear<S, T>(
+    client: Client,
+    mut connection: Connection<S, T>,
+    waiters: &Waiters,
+) -> Result<(), tokio_postgres::Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
     let mut listening = std::pin::pin!(client.batch_execute("LISTEN synqlite_hub"));
     let mut begun = false;
     loop {

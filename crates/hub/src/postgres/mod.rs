@@ -4,12 +4,13 @@
 //! whoever does that next waits until the first has committed. So sequences become visible in their
 //! order, and what a reader sees is on PostgreSQL's disk. The statement also notifies all hubs.
 
+mod address;
 mod link;
 mod writer;
 
 use crate::backend::{
-    Backend, Content, Done, Epoch, Incoming, Later, Millis, Page, Part, PlaceInfo, Reading,
-    SiteInfo, Source, Totals, Wanted,
+    Backend, Content, Done, Epoch, Incoming, Later, MOST_BEHIND, Millis, Page, Part, PlaceInfo,
+    Reading, SiteInfo, Source, Totals, Wanted,
 };
 use crate::embedded::{IN_STORE, random_id};
 use crate::error::{Error, Result};
@@ -106,12 +107,18 @@ const RETIRE: &str = "WITH late AS (DELETE FROM synqlite_site WHERE seen < $1), 
 const SEEN: &str = "INSERT INTO synqlite_site AS s VALUES($1, $2, \
   least($3, (SELECT sequence FROM synqlite_hub)), $4) ON CONFLICT(place, site) DO UPDATE \
   SET upto = greatest(s.upto, excluded.upto), seen = excluded.seen \
-  WHERE s.upto < excluded.upto OR s.seen + 3600000 < excluded.seen";
+  WHERE s.upto < excluded.upto OR s.seen + 3600000 < excluded.seen RETURNING xmax = 0";
 
 const PLACES: &str = "SELECT place, count(*), sum(size)::bigint, max(sequence), max(at) \
   FROM synqlite_object WHERE place > $1 GROUP BY place ORDER BY place LIMIT $2";
 
-const SITES: &str = "SELECT site, upto, seen FROM synqlite_site WHERE place = $1 ORDER BY site";
+const SITES: &str = "SELECT site, upto, seen, (SELECT count(*) FROM (SELECT FROM synqlite_object o \
+    WHERE o.place = s.place AND o.sequence > s.upto LIMIT $2) n) \
+  FROM synqlite_site s WHERE place = $1 ORDER BY site";
+
+/// Forgets the sites of a place that were seen longest ago: all but so many.
+const MAKE_ROOM: &str = "DELETE FROM synqlite_site WHERE place = $1 AND site IN (SELECT site \
+  FROM synqlite_site WHERE place = $1 ORDER BY seen DESC, site OFFSET $2)";
 
 const TOTALS: &str = "SELECT count(DISTINCT place), count(*), coalesce(sum(size), 0)::bigint \
   FROM synqlite_object";
@@ -121,6 +128,7 @@ pub struct Postgres {
     readers: Arc<[Link; READERS]>,
     next: AtomicUsize,
     epoch: Epoch,
+    sites: usize,
     jobs: mpsc::Sender<Job>,
     beside: tokio::task::JoinHandle<()>,
     work: std::sync::Mutex<Option<tokio::task::JoinHandle<()>>>,
@@ -137,8 +145,8 @@ fn id(text: &str) -> Result<Id> {
 }
 
 impl Postgres {
-    /// Connects, and makes the tables if there are none.
-    pub async fn open(url: &str, waiters: Arc<Waiters>) -> Result<Postgres> {
+    /// Connects, and makes the tables if there are none. So many `sites` of a place are known.
+    pub async fn open(url: &str, sites: usize, waiters: Arc<Waiters>) -> Result<Postgres> {
         let readers = Arc::new(std::array::from_fn(|_| Link::new(url)));
         let first: &Link = &readers[0];
         first.batch(SCHEMA).await?;
@@ -154,7 +162,7 @@ impl Postgres {
         let work = tokio::spawn(Writer::new(url, queue).run());
         let beside = tokio::spawn(link::listen(url.to_owned(), waiters));
         let work = std::sync::Mutex::new(Some(work));
-        Ok(Postgres { readers, next: AtomicUsize::new(0), epoch, jobs, beside, work })
+        Ok(Postgres { readers, next: AtomicUsize::new(0), epoch, sites, jobs, beside, work })
     }
 
     fn reader(&self) -> &Link {
@@ -164,28 +172,19 @@ impl Postgres {
     }
 
     async fn put_object(&self, mut object: Incoming) -> Result<Done> {
-        let mut blob = None;
-        if object.content.size() > IN_STORE as u64 {
-            let id = random_id()?.to_string();
-            self.put_parts(&id, &object.content).await?;
-            blob = Some(id);
-            let size = object.content.size();
-            object.content = Content::Bytes(Bytes::new());
-            return self.ask(object, size, blob).await;
-        }
-        if let Content::File(staged) = &object.content {
+        let size = object.content.size();
+        if size > IN_STORE as u64 {
+            let id = random_id()?;
+            self.put_parts(&id.to_string(), &object.content).await?;
+            object.content = Content::Kept(id, size);
+        } else if let Content::File(staged) = &object.content {
             let path = staged.path().to_owned();
             let bytes = tokio::fs::read(&path).await.map_err(Error::io("read", &path))?;
             object.content = Content::Bytes(bytes.into());
         }
-        let size = object.content.size();
-        self.ask(object, size, blob).await
-    }
-
-    async fn ask(&self, object: Incoming, size: u64, blob: Option<String>) -> Result<Done> {
         let (reply, answer) = oneshot::channel();
         let gone = || Error::away("the store is closed");
-        self.jobs.send(Job { object, size, blob, reply }).await.map_err(|_| gone())?;
+        self.jobs.send(Job { object, reply }).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
     }
 
@@ -215,6 +214,7 @@ impl Postgres {
                     n += 1;
                 }
             }
+            Content::Kept(..) => {}
         }
         Ok(())
     }
@@ -277,10 +277,11 @@ impl Postgres {
         for row in rows {
             let n = |i: usize| row.get::<_, i64>(i) as u64;
             let Ok(place) = Place::parse(row.get(0)) else { continue };
-            let sites = self.reader().query(SITES, &[&place.as_str()]).await?;
+            let params: link::Params<'_> = &[&place.as_str(), &(MOST_BEHIND as i64)];
+            let sites = self.reader().query(SITES, params).await?;
             let site = |row: &Row| {
-                let (upto, seen): (i64, i64) = (row.get(1), row.get(2));
-                Ok(SiteInfo { site: id(row.get(0))?, upto: upto as u64, seen })
+                let (upto, seen, lacks): (i64, i64, i64) = (row.get(1), row.get(2), row.get(3));
+                Ok((SiteInfo { site: id(row.get(0))?, upto: upto as u64, seen }, lacks as u64))
             };
             let sites: Result<Vec<_>> = sites.iter().map(site).collect();
             let (objects, bytes, latest, changed) = (n(1), n(2), n(3), row.get(4));
@@ -384,7 +385,12 @@ impl Backend for Postgres {
             let SiteInfo { site, upto, seen } = site;
             let (site, upto) = (site.to_string(), signed(upto));
             let params: link::Params<'_> = &[&place.as_str(), &site, &upto, &seen];
-            self.reader().query(SEEN, params).await.map(drop)
+            let noted = self.reader().query(SEEN, params).await?;
+            if noted.first().is_some_and(|row| row.get(0)) {
+                let params: link::Params<'_> = &[&place.as_str(), &(self.sites as i64)];
+                self.reader().query(MAKE_ROOM, params).await?;
+            }
+            Ok(())
         })
     }
 

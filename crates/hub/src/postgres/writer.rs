@@ -36,10 +36,18 @@ const USED: &str = "SELECT token, bytes FROM synqlite_usage WHERE token = ANY($1
 /// An object that waits.
 pub struct Job {
     pub object: Incoming,
-    pub size: u64,
-    /// Where its parts are, if it is large.
-    pub blob: Option<String>,
     pub reply: oneshot::Sender<Result<Done>>,
+}
+
+impl Job {
+    fn size(&self) -> u64 {
+        self.object.content.size()
+    }
+
+    /// Where its parts are, if it is large.
+    fn blob(&self) -> Option<String> {
+        self.object.content.kept().map(|id| id.to_string())
+    }
 }
 
 /// The task's own state.
@@ -58,11 +66,11 @@ impl Writer {
     /// Works until nobody is left to ask.
     pub async fn run(mut self) {
         while let Some(first) = self.jobs.recv().await {
-            let mut size = first.size;
+            let mut size = first.size();
             let mut jobs = vec![first];
             while jobs.len() < LARGEST.0 && size < LARGEST.1 {
                 let Ok(job) = self.jobs.try_recv() else { break };
-                size += job.size;
+                size += job.size();
                 jobs.push(job);
             }
             self.put(jobs).await;
@@ -90,7 +98,7 @@ impl Writer {
                 Err(e) => Err(Error::away(e.to_string())),
             };
             let kept = answer.as_ref().is_ok_and(|done| done.created);
-            if let (Some(blob), false) = (job.blob, kept) {
+            if let (Some(blob), false) = (job.blob(), kept) {
                 // If this fails, retiring removes them a day later.
                 const LOSE: &str = "DELETE FROM synqlite_blob b WHERE blob = $1 AND NOT EXISTS \
                     (SELECT FROM synqlite_object o WHERE o.blob = b.blob)";
@@ -121,13 +129,13 @@ impl Writer {
         for job in jobs {
             let key = (job.object.place.to_string(), job.object.name.to_string());
             let sum = used.entry(job.object.token).or_default();
-            let limit = job.object.quota.filter(|limit| sum.saturating_add(job.size) > *limit);
+            let limit = job.object.quota.filter(|limit| sum.saturating_add(job.size()) > *limit);
             match limit {
                 Some(limit) if !there.contains_key(&key) => {
                     let _ = job.reply.send(Err(Error::Quota { limit }));
                 }
                 _ => {
-                    *sum += job.size;
+                    *sum += job.size();
                     left.push(job);
                 }
             }
@@ -154,8 +162,8 @@ impl Writer {
         let places: Vec<_> = jobs.iter().map(|job| job.object.place.as_str()).collect();
         let names: Vec<_> = jobs.iter().map(|job| job.object.name.to_string()).collect();
         let contents: Vec<Option<&[u8]>> = jobs.iter().map(content).collect();
-        let blobs: Vec<_> = jobs.iter().map(|job| job.blob.as_deref()).collect();
-        let (sizes, covers) = (each(|job| signed(job.size)), each(|job| covers(&job.object)));
+        let blobs: Vec<_> = jobs.iter().map(Job::blob).collect();
+        let (sizes, covers) = (each(|job| signed(job.size())), each(|job| covers(&job.object)));
         let (tokens, times) = (each(|job| job.object.token as i64), each(|job| job.object.at));
         let count = jobs.len() as i64;
         let params: Params<'_> =
@@ -168,7 +176,7 @@ impl Writer {
 
 fn content(job: &Job) -> Option<&[u8]> {
     match &job.object.content {
-        Content::Bytes(bytes) if job.blob.is_none() => Some(bytes),
+        Content::Bytes(bytes) => Some(bytes),
         _ => None,
     }
 }

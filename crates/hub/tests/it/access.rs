@@ -3,7 +3,7 @@
 use crate::client::Client;
 use crate::support::{Lab, batch, until};
 use std::sync::atomic::Ordering;
-use synqlite_hub::{Scope, Token};
+use synqlite_hub::{Allowance, Scope, Token};
 
 #[test]
 pub fn without_a_token_nothing_is_told() {
@@ -117,4 +117,25 @@ pub fn a_token_stores_as_much_as_it_may() {
     client.put(&batch("todo", 2), &[1; 600]).expect(507);
     client.delete(&batch("todo", 1)).expect(204);
     client.put(&batch("todo", 2), &[1; 600]).expect(201);
+}
+
+#[test]
+pub fn limits_of_a_token_go_before_those_of_the_hub() {
+    let lab = Lab::with(|settings| settings.limits.storage = Some(1000));
+    let own = Allowance { object: Some(500), storage: Some(2000), rate: None };
+    let mut large = Client::new(&lab.hub().url(), Some(&lab.allowed("*", Scope::Write, own)));
+    let mut other = lab.somebody("*", Scope::Write);
+    for n in 1..=4 {
+        large.put(&batch("todo", n), &[1; 500]).expect(201);
+    }
+    large.put(&batch("todo", 5), &[1; 501]).expect(413);
+    // What is stored counts over all places.
+    large.put(&batch("elsewhere", 5), &[1; 1]).expect(507);
+    other.put(&batch("todo", 5), &[1; 900]).expect(201);
+    other.put(&batch("elsewhere", 6), &[1; 101]).expect(507);
+    let own = Allowance { rate: Some(1), ..Allowance::default() };
+    let slow = lab.allowed("*", Scope::Read, own);
+    let mut slow = Client::new(&lab.hub().url(), Some(&slow));
+    let statuses: Vec<_> = (0..10).map(|_| slow.get("/todo/objects").status).collect();
+    assert!(statuses.contains(&429), "{statuses:?}");
 }

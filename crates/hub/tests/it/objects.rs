@@ -246,6 +246,42 @@ pub fn too_much_is_refused() {
 }
 
 #[test]
+pub fn a_body_that_drips_is_refused_and_one_that_flows_is_not() {
+    use std::io::{Read, Write};
+    use std::time::{Duration, Instant};
+    let lab = Lab::with(|settings| {
+        settings.open = true;
+        settings.limits.patience = Duration::from_secs(1);
+        settings.limits.pace = 2000;
+    });
+    // 4,000 bytes may take three seconds. One goes on without a pause, at 1,000 bytes a second.
+    let send = |n: u64, each: usize| {
+        let mut stream = std::net::TcpStream::connect(lab.hub().url().replace("http://", ""))?;
+        let head = lab.nobody().head("PUT", &batch("todo", n), &[("Content-Length", "4000")]);
+        stream.write_all(head.as_bytes())?;
+        for _ in 0..4000 / each {
+            // Whoever is refused may find the connection closed.
+            if stream.write_all(&vec![7; each]).is_err() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer)?;
+        Ok::<_, std::io::Error>(answer)
+    };
+    let since = Instant::now();
+    assert_eq!(&send(1, 1000).unwrap(), b"HTTP/1.1 201");
+    assert!(since.elapsed() < Duration::from_secs(3));
+    if let Ok(answer) = send(2, 100) {
+        assert_eq!(&answer, b"HTTP/1.1 408");
+    }
+    lab.nobody().get(&batch("todo", 1)).expect(200);
+    lab.nobody().get(&batch("todo", 2)).expect(404);
+}
+
+#[test]
 pub fn a_body_that_breaks_off_leaves_nothing() {
     let lab = Lab::open();
     for size in [1000, 1_000_000] {

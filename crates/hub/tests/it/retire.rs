@@ -4,6 +4,7 @@ use crate::client::Client;
 use crate::support::{DATABASE, Lab, OTHER, SITE, batch, snapshot, until};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use synqlite_hub::Scope;
 use synqlite_objects::ObjectName;
 
 const DAY: i64 = 24 * 60 * 60 * 1000;
@@ -132,4 +133,31 @@ pub fn a_snapshot_that_says_nothing_retires_nothing() {
     client.put(&snapshot("todo", 1), b"x").expect(201);
     pass();
     assert_eq!(listed(&mut client), [1, 2]);
+}
+
+#[test]
+pub fn of_too_many_sites_those_seen_longest_ago_are_forgotten() {
+    let lab = Lab::with(|settings| {
+        settings.open = true;
+        settings.setup.sites = 20;
+    });
+    let secret = lab.token("*", Scope::Admin);
+    let mut admin = Client::new(&lab.hub().url(), Some(&secret));
+    admin.put(&batch("todo", 1), b"x").expect(201);
+    let known = |admin: &mut Client| -> Vec<String> {
+        let told: serde_json::Value = serde_json::from_slice(&admin.get("/overview").body).unwrap();
+        let sites = told["places"][0]["sites"].as_array().cloned().unwrap_or_default();
+        sites.iter().map(|site| site["site"].as_str().unwrap()[..2].to_owned()).collect()
+    };
+    for site in 1..=100 {
+        lab.time.fetch_add(1000, Ordering::Relaxed);
+        read_upto(&mut admin, site, 1);
+        let name = format!("{site:02x}");
+        // Noted a moment later.
+        until(|| known(&mut admin).contains(&name));
+        assert!(known(&mut admin).len() <= 20);
+    }
+    let known = known(&mut admin);
+    let newest: Vec<_> = (101 - known.len()..=100).map(|site| format!("{site:02x}")).collect();
+    assert!(known.len() >= 15 && known == newest, "{known:?}");
 }

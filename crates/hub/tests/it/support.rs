@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use synqlite_hub::{Location, Reach, Running, Scope, Settings, Token, start};
+use synqlite_hub::{Allowance, Location, Reach, Running, Scope, Settings, Token, start};
 use synqlite_objects::ObjectName;
 use synqlite_wire::Id;
 use tempfile::TempDir;
@@ -14,8 +14,8 @@ pub const DATABASE: Id = Id([0xd0; 16]);
 pub const OTHER: Id = Id([0xd1; 16]);
 pub const SITE: Id = Id([0x51; 16]);
 
-/// Names a new, empty store at each call.
-type Make = Box<dyn FnMut() -> String>;
+/// A new, empty store at each call.
+type Make = Box<dyn FnMut() -> Location>;
 
 thread_local! {
     /// Where the labs of this thread keep their objects, if not in a folder: so the tests of one
@@ -24,7 +24,7 @@ thread_local! {
 }
 
 /// Labs that this thread makes from now on use such stores.
-pub fn use_stores(make: impl FnMut() -> String + 'static) {
+pub fn use_stores(make: impl FnMut() -> Location + 'static) {
     STORE.set(Some(Box::new(make)));
 }
 
@@ -51,8 +51,7 @@ impl Lab {
             Arc::new(move || time.load(Ordering::Relaxed))
         };
         let store = STORE.with_borrow_mut(|make| make.as_mut().map(|make| make()));
-        let store = store.unwrap_or_else(|| dir.path().join("hub").to_str().unwrap().to_owned());
-        let store = Location::parse(&store).unwrap();
+        let store = store.unwrap_or_else(|| Location::Folder(dir.path().join("hub")));
         let mut settings = Settings::new(store, clock);
         settings.listen = "127.0.0.1:0".into();
         settings.setup.cache = 8 << 20;
@@ -69,6 +68,11 @@ impl Lab {
 
     pub fn stop(&mut self) {
         self.hub.take().unwrap().stop().unwrap();
+    }
+
+    /// Waits until it ends by itself.
+    pub fn end(&mut self) -> synqlite_hub::Result<()> {
+        self.hub.take().unwrap().wait()
     }
 
     pub fn hub(&self) -> &Running {
@@ -89,6 +93,7 @@ impl Lab {
     pub fn staged(&self) -> Vec<PathBuf> {
         match self.settings.store {
             Location::Folder(_) => files(&self.store().join("staging")),
+            Location::Bucket { .. } => files(&self.settings.scratch.join("staging")),
             _ => files(&self.settings.scratch),
         }
     }
@@ -110,8 +115,14 @@ impl Lab {
 
     /// A new token, which the hub knows already.
     pub fn token(&self, reach: &str, scope: Scope) -> String {
+        self.allowed(reach, scope, Allowance::default())
+    }
+
+    /// The same, with limits of its own.
+    pub fn allowed(&self, reach: &str, scope: Scope, allowance: Allowance) -> String {
         let reach: Reach = reach.parse().unwrap();
-        let (token, secret) = Token::make(reach.clone(), scope, 0, None, None).unwrap();
+        let (mut token, secret) = Token::make(reach.clone(), scope, 0, None, None).unwrap();
+        token.allowance = allowance;
         self.settings.store.vault().add(token).unwrap();
         let path = if reach == Reach::All { "any" } else { &reach.to_string() };
         let mut client = Client::new(&self.hub().url(), Some(&secret));

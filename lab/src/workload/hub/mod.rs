@@ -40,6 +40,8 @@ pub struct Hub {
     pub large: u64,
     /// Where PostgreSQL is, for the engine that needs one.
     pub postgres: Option<String>,
+    /// Where a bucket is, for the engine that needs one.
+    pub bucket: Option<String>,
 }
 
 /// Most that one request carries of a large object.
@@ -71,7 +73,12 @@ impl Workload for Hub {
     }
 
     fn run_on_hub(&self, dir: &Path, kind: Kind, _seed: u64, meter: &mut Meter) -> Result<()> {
-        let hub = Process::start(dir, kind, self.postgres.as_deref())?;
+        let elsewhere = match kind {
+            Kind::Embedded => None,
+            Kind::Postgres => self.postgres.as_deref(),
+            Kind::Bucket => self.bucket.as_deref(),
+        };
+        let hub = Process::start(dir, kind, elsewhere)?;
         let body = body(self.bytes);
         let pushed = |offset: u64, pace: Option<Duration>| {
             self.together(&hub, |client, number, timer| {

@@ -23,9 +23,15 @@ pub fn serve(store: &str) -> Result<()> {
 }
 
 fn settings(store: &str) -> Result<Settings> {
-    let location = Location::parse(store).map_err(failed)?;
+    let location = location(store)?;
     let settings = Settings::new(location, Arc::new(|| jiff::Timestamp::now().as_millisecond()));
     Ok(Settings { listen: "127.0.0.1:0".into(), ..settings })
+}
+
+/// A store by its name; for object storage with the keys that the environment has.
+fn location(store: &str) -> Result<Location> {
+    let aws: Vec<_> = std::env::vars().filter(|(name, _)| name.starts_with("AWS_")).collect();
+    Ok(Location::parse(store).map_err(failed)?.with(&aws))
 }
 
 fn failed(error: synqlite_hub::Error) -> Error {
@@ -38,6 +44,7 @@ pub fn label(kind: Kind) -> Label {
     let keeps = match kind {
         Kind::Embedded => "in its own store",
         Kind::Postgres => "in PostgreSQL",
+        Kind::Bucket => "in a bucket",
     };
     Label { version, settings: format!("keeps objects {keeps}; each is durable when answered") }
 }
@@ -53,10 +60,17 @@ pub struct Process {
 
 impl Process {
     /// Starts a hub that keeps its objects in the folder `dir`, or where its kind does.
-    pub fn start(dir: &Path, kind: Kind, postgres: Option<&str>) -> Result<Process> {
-        let store = match (kind, postgres) {
+    pub fn start(dir: &Path, kind: Kind, elsewhere: Option<&str>) -> Result<Process> {
+        let tag = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let store = match (kind, elsewhere) {
             (Kind::Embedded, _) => dir.join("hub").display().to_string(),
             (Kind::Postgres, Some(url)) => url.to_owned(),
+            (Kind::Bucket, Some(url)) => format!("{url}/{tag}"),
+            (Kind::Bucket, None) => {
+                let needs =
+                    "hub:bucket needs --bucket s3://BUCKET/PREFIX, a prefix that it may fill";
+                return Err(Error::Bad(needs.into()));
+            }
             (Kind::Postgres, None) => {
                 let needs = "hub:postgres needs --postgres postgres://USER@HOST/DATABASE, a \
                              database that it may fill";
@@ -65,10 +79,11 @@ impl Process {
         };
         let (token, secret) =
             Token::make(Reach::All, Scope::Admin, 0, None, None).map_err(failed)?;
-        Location::parse(&store).and_then(|place| place.vault().add(token)).map_err(failed)?;
+        location(&store)?.vault().add(token).map_err(failed)?;
         let broken = |e: io::Error| Error::Bad(format!("the hub cannot be started: {e}"));
         let mut child = Command::new(std::env::current_exe().map_err(broken)?)
             .args(["serve-hub", &store])
+            .current_dir(if kind == Kind::Bucket { dir } else { Path::new(".") })
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -83,7 +98,6 @@ impl Process {
             let _ = child.wait();
             return Err(Error::Bad("the hub did not start; it says why above".into()));
         };
-        let tag = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Process { child, address, token: secret, tag })
     }
 
