@@ -5,6 +5,7 @@
 //! walks at the last entry before it.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::block::Block;
@@ -84,6 +85,10 @@ pub(crate) struct RunSource {
     block: Option<Block>,
     /// Ascending: the current entry. Descending: one past it.
     at: usize,
+    /// The current entry: its key, its sequence, where its value is in the block.
+    key: Vec<u8>,
+    seq: u64,
+    value: Option<Range<usize>>,
 }
 
 impl RunSource {
@@ -94,8 +99,19 @@ impl RunSource {
         keep: bool,
         after: u64,
     ) -> Result<RunSource> {
-        let mut s =
-            RunSource { tables, back, keep, after, table: 0, block_at: 0, block: None, at: 0 };
+        let mut s = RunSource {
+            tables,
+            back,
+            keep,
+            after,
+            table: 0,
+            block_at: 0,
+            block: None,
+            at: 0,
+            key: Vec::new(),
+            seq: 0,
+            value: None,
+        };
         s.table = match (from, back) {
             (None, false) => 0,
             (None, true) => s.tables.len().wrapping_sub(1),
@@ -104,15 +120,15 @@ impl RunSource {
                 s.tables.partition_point(|t| t.meta.first.as_slice() <= key).wrapping_sub(1)
             }
         };
-        let Some(table) = s.tables.get(s.table) else { return Ok(s) };
+        let Some(table) = s.tables.get(s.table).cloned() else { return Ok(s) };
         s.block_at = match (from, back) {
             (Some((key, _)), _) => table.find(key)?,
             (None, true) => table.load()?.len() - 1,
             (None, false) => 0,
         };
         s.load()?;
-        if let Some((key, seq)) = from {
-            s.at = s.block.as_ref().map_or(0, |b| b.before(key, seq));
+        if let (Some((key, seq)), Some(block)) = (from, &s.block) {
+            s.at = block.before(key, seq).map_err(|_| table.malformed(s.block_at))?;
         }
         s.settle()?;
         Ok(s)
@@ -134,14 +150,16 @@ impl RunSource {
         Ok(())
     }
 
-    /// Moves on to the next block as long as the current one is used up.
+    /// Reads the entry it stands at, in the next block if the current one is used up.
     fn settle(&mut self) -> Result<()> {
         loop {
             let used_up = if self.back { self.at == 0 } else { self.at >= self.len() };
-            if !used_up && self.block.is_some() {
+            let Some(table) = self.tables.get(self.table) else { return Ok(()) };
+            if !used_up && let Some(block) = &self.block {
+                let read = block.read(self.at - usize::from(self.back), &mut self.key);
+                (self.seq, self.value) = read.map_err(|_| table.malformed(self.block_at))?;
                 return Ok(());
             }
-            let Some(table) = self.tables.get(self.table) else { return Ok(()) };
             if self.back {
                 if self.block_at > 0 {
                     self.block_at -= 1;
@@ -164,7 +182,9 @@ impl RunSource {
 
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
-        self.block.as_ref()?.entry(if self.back { self.at.wrapping_sub(1) } else { self.at })
+        let block = self.block.as_ref()?;
+        let value = self.value.clone().map(|at| block.bytes(at));
+        Some(Entry { key: &self.key, seq: self.seq, value })
     }
 
     fn len(&self) -> usize {
@@ -173,17 +193,7 @@ impl RunSource {
 
     #[inline]
     fn advance(&mut self) -> Result<()> {
-        if self.back {
-            self.at = self.at.saturating_sub(1);
-            if self.at > 0 {
-                return Ok(());
-            }
-        } else {
-            self.at += 1;
-            if self.at < self.len() {
-                return Ok(());
-            }
-        }
+        self.at = if self.back { self.at.saturating_sub(1) } else { self.at + 1 };
         self.settle()
     }
 }

@@ -2,21 +2,20 @@
 //!
 //! A table is written once, under a number that no other file ever gets, and never changed. Every
 //! part carries a checksum seeded with that number and the part's offset, verified when the part
-//! is read; there is no byte without one. All versions of a key lie in one block, so a lookup
-//! reads at most one.
+//! is read; there is no byte without one. A table has each key once.
 //!
 //! Bytes: see `docs/formats/lsm.md`, "Table".
 
 use std::borrow::Cow;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use crate::block::{self, Block, Raw};
+use crate::block::{self, Block};
 use crate::bloom;
 use crate::cache::Cache;
-use crate::codec::{Reader, hash, prefix, put_bytes, put_varint};
+use crate::codec::{Reader, hash, prefix, put_bytes, put_varint, shared_len};
 use crate::disk::{Disk, ReadFile};
 use crate::error::{At, Error, Result};
 use crate::memtable::Entry;
@@ -25,8 +24,6 @@ use crate::options::{Compression, Options};
 const MAGIC: &[u8; 8] = b"SYNQLTAB";
 const VERSION: u32 = 1;
 const FOOTER: usize = 80;
-/// Blocks that are fetched at a time for those who read in order.
-const AHEAD: usize = 4;
 
 /// What the manifest knows about a table.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -92,31 +89,26 @@ impl Builder {
         }
     }
 
-    /// Appends an entry.
+    /// Appends an entry, each key once.
     pub(crate) fn add(&mut self, entry: Entry<'_>) {
-        let new_key = self.meta.entries == 0 || self.meta_last() != entry.key;
-        if new_key {
-            if self.block.size() >= self.block_size && !self.block.is_empty() {
-                // The shortest prefix of the next key that lies above the last one.
-                let n = crate::codec::shared_len(self.meta_last(), entry.key);
-                let separator = entry.key[..(n + 1).min(entry.key.len())].to_vec();
-                self.finish_block(separator);
-            }
-            if self.bloom_bits > 0 {
-                self.hashes.push(hash(entry.key));
-            }
+        if self.block.size() >= self.block_size {
+            // The shortest prefix of the next key that lies above the last one.
+            let n = shared_len(&self.meta.last, entry.key) + 1;
+            self.finish_block(entry.key[..n.min(entry.key.len())].to_vec());
+        }
+        let hash = hash(entry.key);
+        if self.bloom_bits > 0 {
+            self.hashes.push(hash);
         }
         if self.meta.entries == 0 {
             self.meta.first = entry.key.to_vec();
         }
+        self.meta.last.clear();
+        self.meta.last.extend_from_slice(entry.key);
         self.meta.entries += 1;
         self.meta.deletions += u64::from(entry.value.is_none());
         self.block_newest = self.block_newest.max(entry.seq);
-        self.block.add(entry, self.meta.base);
-    }
-
-    fn meta_last(&self) -> &[u8] {
-        self.block.last()
+        self.block.add(entry, hash, self.meta.base);
     }
 
     /// Bytes so far, without filter and index.
@@ -125,18 +117,13 @@ impl Builder {
     }
 
     fn finish_block(&mut self, next: Vec<u8>) {
-        let compression = self.compression;
         let offset = self.out.len() as u64;
-        let plain = self.block.finish();
-        put_part(&mut self.out, self.meta.number, plain, compression);
+        put_part(&mut self.out, self.meta.number, &self.block.finish(), self.compression);
         let len = self.out.len() - offset as usize;
         let separator = std::mem::replace(&mut self.separator, next);
         self.index.push((separator, offset, len, self.block_newest));
         self.meta.newest = self.meta.newest.max(self.block_newest);
         self.block_newest = 0;
-        self.meta.last.clear();
-        self.meta.last.extend_from_slice(self.block.last());
-        self.block.clear();
     }
 
     /// The bytes of the table and its description. At least one entry must have been added.
@@ -236,8 +223,6 @@ pub(crate) struct Loaded {
     blocks: Vec<BlockInfo>,
     keys: Vec<u8>,
     slots: Vec<Slot>,
-    /// The block after those read last.
-    next: AtomicUsize,
     /// Description as the file itself gives it.
     pub(crate) meta: Meta,
 }
@@ -279,15 +264,6 @@ impl Loaded {
         let tied = &self.blocks[low..low + ties];
         let within = tied.partition_point(|b| &self.keys[b.separator.clone()] <= key);
         (low + within).saturating_sub(1)
-    }
-
-    /// Where the blocks end that are read together with block `i`: more than one for those who
-    /// read in order.
-    fn ahead(&self, i: usize) -> usize {
-        let blocks = if i > 0 && self.next.load(Relaxed) == i { AHEAD } else { 1 };
-        let end = (i + blocks).min(self.len());
-        self.next.store(end, Relaxed);
-        end
     }
 
     /// Number of data blocks.
@@ -438,7 +414,6 @@ impl Table {
             blocks: Vec::new(),
             keys: Vec::new(),
             slots: Vec::new(),
-            next: AtomicUsize::new(0),
             meta: Meta::default(),
         };
         let mut offset = 0u64;
@@ -461,85 +436,58 @@ impl Table {
         (offset == data_end && count == loaded.blocks.len() && count > 0).then_some(loaded)
     }
 
-    /// Some blocks in a row, as the file has them.
-    fn read_blocks(&self, loaded: &Loaded, blocks: Range<usize>) -> Result<Vec<u8>> {
+    /// Reads and checks the block `i`.
+    fn read_block(&self, loaded: &Loaded, i: usize) -> Result<Block> {
         let none = || self.bad(0, "there is no such block");
-        let run = loaded.blocks.get(blocks).ok_or_else(none)?;
-        let start = run.first().ok_or_else(none)?.offset;
-        let mut bytes = vec![0; run.iter().map(|b| b.len).sum()];
+        let &BlockInfo { offset, len, .. } = loaded.blocks.get(i).ok_or_else(none)?;
+        let mut bytes = vec![0; len];
         let read = match &loaded.file {
-            Some(file) => file.read_at(start, &mut bytes),
-            None => self.file()?.read_at(start, &mut bytes),
+            Some(file) => file.read_at(offset, &mut bytes),
+            None => self.file()?.read_at(offset, &mut bytes),
         };
-        self.cache.reads.fetch_add(run.len() as u64, Relaxed);
+        self.cache.reads.fetch_add(1, Relaxed);
         read.at("read", &self.path)?;
-        Ok(bytes)
+        let part = take_part(self.meta.number, offset, &bytes);
+        let part = part.map_err(|what| self.bad(offset, what))?;
+        Block::new(&part, loaded.meta.base).map_err(|_| self.malformed(i))
     }
 
-    /// Checks and unpacks the block `i`.
-    fn raw<'a>(&self, loaded: &Loaded, i: usize, bytes: &'a [u8]) -> Result<Raw<'a>> {
-        let offset = loaded.blocks.get(i).map_or(0, |b| b.offset);
-        let part = take_part(self.meta.number, offset, bytes);
-        Raw::new(part.map_err(|what| self.bad(offset, what))?, loaded.meta.base)
-            .map_err(|_| self.malformed(loaded, i))
+    /// The error for block `i`, whose checksum is right and whose entries are not.
+    pub(crate) fn malformed(&self, i: usize) -> Error {
+        let block = self.loaded.get().and_then(|loaded| loaded.blocks.get(i));
+        self.bad(block.map_or(0, |b| b.offset), "the block does not fit the format")
     }
 
-    fn malformed(&self, loaded: &Loaded, i: usize) -> Error {
-        self.bad(loaded.blocks.get(i).map_or(0, |b| b.offset), "the block does not fit the format")
+    /// What `f` makes of block `i` if it is cached.
+    fn cached<T>(&self, loaded: &Loaded, i: usize, f: impl FnOnce(&Block) -> T) -> Option<T> {
+        let slot = loaded.slots.get(i)?;
+        let block = slot.block.read().unwrap_or_else(PoisonError::into_inner);
+        if block.is_some() && !slot.used.load(Relaxed) {
+            slot.used.store(true, Relaxed);
+        }
+        block.as_ref().map(f)
     }
 
-    /// A block for walking; `keep` puts it in the cache.
+    /// The block `i`; `keep` puts it in the cache.
     pub(crate) fn block(&self, i: usize, keep: bool) -> Result<Block> {
         let loaded = self.load()?;
-        let slot = loaded.slots.get(i).ok_or_else(|| self.bad(0, "there is no such block"))?;
-        if let Some(block) = &*slot.block.read().unwrap_or_else(PoisonError::into_inner) {
-            slot.used.store(true, Relaxed);
-            return Ok(block.clone());
+        if let Some(block) = self.cached(loaded, i, Block::clone) {
+            return Ok(block);
         }
-        let end = if keep { loaded.ahead(i) } else { i + 1 };
-        let read = self.read_blocks(loaded, i..end);
-        // Others may be unreadable where this one is not.
-        let bytes =
-            if read.is_err() && end > i + 1 { self.read_blocks(loaded, i..i + 1) } else { read }?;
-        let (first, mut rest) = bytes.split_at(loaded.blocks[i].len);
-        let expand =
-            |i, bytes| self.raw(loaded, i, bytes)?.expand().map_err(|_| self.malformed(loaded, i));
-        let block = expand(i, first)?;
-        if keep {
-            self.keep_block(loaded, i, &block);
-        }
-        for i in i + 1..end {
-            let Some((bytes, others)) = rest.split_at_checked(loaded.blocks[i].len) else { break };
-            rest = others;
-            // What is wrong with it is for those to hear who ask for it.
-            if let Ok(block) = expand(i, bytes) {
-                self.keep_block(loaded, i, &block);
-            }
-        }
-        Ok(block)
-    }
-
-    fn keep_block(&self, loaded: &Arc<Loaded>, i: usize, block: &Block) {
-        if self.cache.admits(block.size()) {
+        let block = self.read_block(loaded, i)?;
+        if keep && self.cache.admits(block.size()) {
             let mut slot = loaded.slots[i].block.write().unwrap_or_else(PoisonError::into_inner);
             if slot.replace(block.clone()).is_none() {
                 drop(slot);
                 self.cache.added(Arc::downgrade(loaded), i, block.size());
             }
         }
+        Ok(block)
     }
 
     /// Where a key's block is.
     pub(crate) fn find(&self, key: &[u8]) -> Result<usize> {
         Ok(self.load()?.find(key))
-    }
-
-    /// The error for a block whose checksum is right and whose entries are not.
-    pub(crate) fn bad_block(&self, i: usize) -> Error {
-        match self.load() {
-            Ok(loaded) => self.malformed(loaded, i),
-            Err(e) => e,
-        }
     }
 
     /// The version of a key that counts at `seq`; `hash` is the key's.
@@ -549,20 +497,12 @@ impl Table {
             return Ok(None);
         }
         let i = loaded.find(key);
-        let slot = loaded.slots.get(i).ok_or_else(|| self.bad(0, "there is no such block"))?;
-        let own = |found: Option<Option<&[u8]>>| found.map(|v| v.map(<[u8]>::to_vec));
-        if let Some(block) = &*slot.block.read().unwrap_or_else(PoisonError::into_inner) {
-            if !slot.used.load(Relaxed) {
-                slot.used.store(true, Relaxed);
-            }
-            return Ok(own(block.get(key, hash, seq)));
-        }
-        if self.cache.admits(loaded.blocks[i].len) {
-            return Ok(own(self.block(i, true)?.get(key, hash, seq)));
-        }
-        let bytes = self.read_blocks(loaded, i..i + 1)?;
-        let block = self.raw(loaded, i, &bytes)?;
-        block.get(key, seq).map(own).map_err(|_| self.malformed(loaded, i))
+        let get = |block: &Block| {
+            let found = block.get(key, hash, seq).map_err(|_| self.malformed(i))?;
+            Ok(found.map(|value| value.map(<[u8]>::to_vec)))
+        };
+        // A clone would cost more than the lookup.
+        self.cached(loaded, i, get).unwrap_or_else(|| get(&self.block(i, true)?))
     }
 }
 
@@ -685,7 +625,7 @@ mod tests {
                 let _ = table.get(&key, hash(&key), u64::MAX);
                 if let Ok(loaded) = table.load() {
                     prop_assert!(loaded.len() > 0);
-                    let _ = table.block(0, false).map(|b| (0..b.len()).filter_map(|i| b.entry(i).map(|e| e.seq)).max());
+                    let _ = table.block(0, false).map(|b| b.read(0, &mut Vec::new()).is_ok());
                 }
             }
         }

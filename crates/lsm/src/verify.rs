@@ -130,7 +130,7 @@ fn walk(
             return Ok(());
         }
     };
-    let mut last: Option<Vec<u8>> = None;
+    let (mut last, mut key) = (None::<Vec<u8>>, Vec::new());
     for i in 0..count {
         let block = match table.block(i, false) {
             Ok(block) => block,
@@ -139,15 +139,17 @@ fn walk(
                 continue;
             }
         };
-        for entry in (0..block.len()).filter_map(|j| block.entry(j)) {
-            if last.as_deref().is_some_and(|last| last > entry.key) {
-                bad(table.bad_block(i));
+        for j in 0..block.len() {
+            let Ok((seq, value)) = block.read(j, &mut key) else {
+                bad(table.malformed(i));
+                break;
+            };
+            if last.as_ref().is_some_and(|last| *last >= key) {
+                bad(table.malformed(i));
                 break;
             }
-            let key = last.get_or_insert_default();
-            key.clear();
-            key.extend_from_slice(entry.key);
-            f(entry)?;
+            last.get_or_insert_default().clone_from(&key);
+            f(Entry { key: &key, seq, value: value.map(|at| block.bytes(at)) })?;
         }
     }
     Ok(())
@@ -246,7 +248,14 @@ impl Repair<'_> {
             let memtable = self.salvage_log(number)?;
             let mut one = None;
             if !memtable.is_empty() {
-                memtable.visit(|e| self.add(&mut one, e))?;
+                let mut last: Option<Vec<u8>> = None;
+                memtable.visit(|e| {
+                    if last.as_deref() == Some(e.key) {
+                        return Ok(());
+                    }
+                    last = Some(e.key.to_vec());
+                    self.add(&mut one, e)
+                })?;
                 logs.extend(self.finish(one)?.into_iter().map(|m| (0, m)));
             }
         }
