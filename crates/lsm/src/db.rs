@@ -90,7 +90,7 @@ impl Db {
             }),
             state: RwLock::new(Arc::new(state)),
             visible: AtomicU64::new(found.seq),
-            group: Group::new(0),
+            group: Group::default(),
             logs: Mutex::new(logs),
             last_log: AtomicU64::new(found.last_log),
             next_file: AtomicU64::new(next_file),
