@@ -30,6 +30,16 @@ fn tag(hash: u64) -> u8 {
     (hash >> 56) as u8
 }
 
+/// The lengths of what a key shares and of the rest have five and three bits of one byte. These
+/// values say that a varint with what is above them follows.
+const SHARED: usize = 31;
+const UNSHARED: usize = 7;
+
+#[inline]
+fn length(r: &mut Reader<'_>, len: usize, most: usize) -> Option<usize> {
+    if len < most { Some(len) } else { r.len()?.checked_add(most) }
+}
+
 /// The bytes of a block do not fit the format.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
@@ -61,8 +71,13 @@ impl Builder {
             group[GROUP + 2 * place..][..2].copy_from_slice(&(out.len() as u16).to_le_bytes());
         }
         self.len += 1;
-        put_varint(out, shared as u64);
-        put_varint(out, (entry.key.len() - shared) as u64);
+        let unshared = entry.key.len() - shared;
+        out.push((shared.min(SHARED) << 3 | unshared.min(UNSHARED)) as u8);
+        for (len, most) in [(shared, SHARED), (unshared, UNSHARED)] {
+            if len >= most {
+                put_varint(out, (len - most) as u64);
+            }
+        }
         put_varint(out, (entry.seq - base) << 1 | u64::from(entry.value.is_none()));
         out.extend_from_slice(&entry.key[shared..]);
         out.extend_from_slice(entry.value.unwrap_or_default());
@@ -148,7 +163,10 @@ impl Block {
             let mut r = Reader(self.bytes.get(self.place(i)?..end)?);
             // Asking for its other lines of memory now lets them come together with the first.
             black_box((r.0.get(LINE).copied(), r.0.last().copied()));
-            let (shared, unshared, tag) = (r.len()?, r.len()?, r.varint()?);
+            let lens = usize::from(r.u8()?);
+            let shared = length(&mut r, lens >> 3, SHARED)?;
+            let unshared = length(&mut r, lens & UNSHARED, UNSHARED)?;
+            let tag = r.varint()?;
             let at = end - r.0.len();
             r.take(unshared)?;
             let suffix = at..at + unshared;
@@ -249,11 +267,18 @@ mod tests {
         Block::new(&b.finish(), 5).unwrap()
     }
 
+    fn keys() -> impl Strategy<Value = Vec<u8>> {
+        let tail = prop::collection::vec(0u8..3, 0..6);
+        // Short, long, and with much in common.
+        (prop::sample::select(vec![0, 1, 8, 30, 31, 40, 300]), tail)
+            .prop_map(|(n, tail)| [vec![7; n], tail].concat())
+    }
+
     proptest! {
         #[test]
         fn finds_what_was_added(
-            model in prop::collection::btree_map(prop::collection::vec(0u8..3, 0..6), (5u64..40, prop::option::of(prop::collection::vec(any::<u8>(), 0..9))), 1..120),
-            probes in prop::collection::vec((prop::collection::vec(0u8..3, 0..6), 5u64..40), 40)
+            model in prop::collection::btree_map(keys(), (5u64..40, prop::option::of(prop::collection::vec(any::<u8>(), 0..9))), 1..120),
+            probes in prop::collection::vec((keys(), 5u64..40), 40)
         ) {
             let block = build(&model);
             let mut key = Vec::new();

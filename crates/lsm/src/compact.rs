@@ -109,15 +109,11 @@ impl Output<'_> {
     /// Writes the table in hand and forces it.
     fn finish(&mut self) -> Result<()> {
         let Some(builder) = self.builder.take() else { return Ok(()) };
-        let (bytes, meta) = builder.finish();
-        let path = self.db.dir.join(meta.file());
-        let table = self.db.table(meta);
+        let table = self.db.table(builder.write(&*self.db.disk, &self.db.dir)?);
         // Until it is installed the table goes away with its last user.
         table.retire();
         self.done.push(table);
-        let mut file = self.db.disk.create(&path).at("create", &path)?;
-        file.append(&bytes).at("write", &path)?;
-        file.sync().at("sync", &path)
+        Ok(())
     }
 
     /// Finishes, and forces the folder entries.
@@ -168,16 +164,7 @@ impl Inner {
             output.cuts = self.cuts(&mut shape, &self.state().version);
         }
         drop(shape);
-        let mut key: Option<Vec<u8>> = None;
-        memtable.visit(|entry| {
-            if key.as_deref() == Some(entry.key) {
-                return Ok(());
-            }
-            let key = key.get_or_insert_default();
-            key.clear();
-            key.extend_from_slice(entry.key);
-            output.add(entry)
-        })?;
+        memtable.visit(|entry| output.add(entry))?;
         let tables = output.close()?;
         self.counters.flushed_bytes.fetch_add(bytes(&tables), Ordering::Relaxed);
         let mut shape = lock(&self.shape);
@@ -324,29 +311,22 @@ impl Inner {
         let mut merge = Merge::new(sources, false);
         let mut output =
             self.output(base, if job.to == 0 { usize::MAX } else { self.options.table_size });
-        let mut key: Option<Vec<u8>> = None;
         let mut forgotten = 0;
         while let Some(entry) = merge.entry() {
             if part.before.as_deref().is_some_and(|end| entry.key >= end) {
                 break;
             }
-            if key.as_deref() != Some(entry.key) {
-                let key = key.get_or_insert_default();
-                key.clear();
-                key.extend_from_slice(entry.key);
-                let needed = entry.value.is_some()
-                    || deeper.iter().any(|t| t.meta.overlaps(entry.key, entry.key));
-                if needed {
-                    let tables = output.done.len();
-                    output.add(entry)?;
-                    if tables != output.done.len() && self.closing() {
-                        return Err(Error::Closed);
-                    }
-                } else {
-                    forgotten = forgotten.max(entry.seq);
+            let overlaps = |t: &Arc<Table>| t.meta.overlaps(entry.key, entry.key);
+            if entry.value.is_some() || deeper.iter().any(overlaps) {
+                let tables = output.done.len();
+                output.add(entry)?;
+                if tables != output.done.len() && self.closing() {
+                    return Err(Error::Closed);
                 }
+            } else {
+                forgotten = forgotten.max(entry.seq);
             }
-            merge.advance()?;
+            merge.next_key()?;
         }
         Ok((output.close()?, forgotten))
     }

@@ -228,6 +228,8 @@ impl Source {
 /// All entries of the sources, all versions, in table order or its reverse.
 pub(crate) struct Merge {
     sources: Vec<Source>,
+    /// The key that was passed last.
+    key: Vec<u8>,
     /// Sources that have an entry, the next one last.
     order: Vec<usize>,
     back: bool,
@@ -244,7 +246,7 @@ impl Merge {
         let mut order: Vec<usize> =
             (0..sources.len()).filter(|i| sources[*i].entry().is_some()).collect();
         order.sort_by(|a, b| compare(&sources[*b], &sources[*a], back));
-        Merge { sources, order, back }
+        Merge { sources, key: Vec::new(), order, back }
     }
 
     /// The entry the walk stands at.
@@ -270,6 +272,19 @@ impl Merge {
             }
             self.order.swap(at, at - 1);
             at -= 1;
+        }
+        Ok(())
+    }
+
+    /// Moves to the next key, past the older versions of this one.
+    pub(crate) fn next_key(&mut self) -> Result<()> {
+        let Some(entry) = self.order.last().and_then(|i| self.sources[*i].entry()) else {
+            return Ok(());
+        };
+        self.key.clear();
+        self.key.extend_from_slice(entry.key);
+        while self.entry().is_some_and(|e| e.key == self.key) {
+            self.advance()?;
         }
         Ok(())
     }

@@ -126,6 +126,21 @@ impl Builder {
         self.block_newest = 0;
     }
 
+    /// Number of the table.
+    pub(crate) fn number(&self) -> u64 {
+        self.meta.number
+    }
+
+    /// Writes the table and forces it. At least one entry must have been added.
+    pub(crate) fn write(self, disk: &dyn Disk, dir: &Path) -> Result<Meta> {
+        let (bytes, meta) = self.finish();
+        let path = dir.join(meta.file());
+        let mut file = disk.create(&path).at("create", &path)?;
+        file.append(&bytes).at("write", &path)?;
+        file.sync().at("sync", &path)?;
+        Ok(meta)
+    }
+
     /// The bytes of the table and its description. At least one entry must have been added.
     pub(crate) fn finish(mut self) -> (Vec<u8>, Meta) {
         self.finish_block(Vec::new());
