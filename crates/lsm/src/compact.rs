@@ -52,18 +52,6 @@ impl Job {
         Some(Job { from, lower, to, upper })
     }
 
-    /// The parts in the order of their keys, at least one; each takes its lower tables along.
-    fn parts(&mut self) -> Vec<Part> {
-        let lower = std::mem::take(&mut self.lower);
-        let start = |i: usize| lower.get(i).map(|t| t.meta.first.clone());
-        let part = |i: usize| Part {
-            from: start(i).filter(|_| i > 0),
-            before: start(i + PART),
-            lower: lower[i..lower.len().min(i + PART)].to_vec(),
-        };
-        (0..lower.len().max(1)).step_by(PART).map(part).collect()
-    }
-
     /// Whether the tables can change level as they are.
     fn movable(&self) -> bool {
         let mut sorted: Vec<_> = self.upper.iter().collect();
@@ -79,6 +67,12 @@ struct Part {
     from: Option<Vec<u8>>,
     before: Option<Vec<u8>>,
     lower: Vec<Arc<Table>>,
+}
+
+/// Takes the next part of a job from its lower tables; the one before ended at `from`.
+fn next_part(lower: &mut Vec<Arc<Table>>, from: Option<Vec<u8>>) -> Part {
+    let taken = lower.drain(..lower.len().min(PART)).collect();
+    Part { from, before: lower.first().map(|t| t.meta.first.clone()), lower: taken }
 }
 
 /// Writes tables one after the other, each up to the table size.
@@ -257,8 +251,7 @@ impl Inner {
             lock(&self.shape).merging = Some(span(job.upper.iter().chain(&job.lower)));
         }
         let before = entries(&job.upper) + entries(&job.lower);
-        let mut parts = job.parts().into_iter();
-        let done = parts.try_fold(0, |sum, part| Ok(sum + self.run_part(&job, part)?));
+        let done = self.run_parts(&mut job);
         let mut shape = lock(&self.shape);
         shape.merging = None;
         let replaced = before.saturating_sub(done?);
@@ -272,6 +265,19 @@ impl Inner {
     }
 
     /// Returns how many entries the new tables have.
+    fn run_parts(&self, job: &mut Job) -> Result<u64> {
+        let mut lower = std::mem::take(&mut job.lower);
+        let (mut from, mut done) = (None, 0);
+        loop {
+            let part = next_part(&mut lower, from);
+            from = part.before.clone();
+            done += self.run_part(job, part)?;
+            if from.is_none() {
+                return Ok(done);
+            }
+        }
+    }
+
     fn run_part(&self, job: &Job, part: Part) -> Result<u64> {
         let (tables, forgotten) = self.merge(job, &part)?;
         self.counters.compacted_bytes.fetch_add(bytes(&tables), Ordering::Relaxed);
@@ -290,10 +296,10 @@ impl Inner {
         let tables = job.upper.iter().chain(&part.lower);
         let base = tables.clone().map(|t| t.meta.base).min().unwrap_or(0);
         let (first, last) = span(tables);
-        let mut sources = Vec::new();
+        let mut sources: Vec<Box<dyn Source>> = Vec::new();
         for run in version::runs(job.upper.iter()).iter().chain(&version::runs(part.lower.iter())) {
             let tables = run.tables.clone();
-            sources.push(Source::Run(Box::new(RunSource::new(tables, from, false, false, 0)?)));
+            sources.push(Box::new(RunSource::new(tables, from, false, false, 0)?));
         }
         let version = self.state().version.clone();
         let mut deeper: Vec<Arc<Table>> =
@@ -320,7 +326,7 @@ impl Inner {
             if entry.value.is_some() || deeper.iter().any(overlaps) {
                 let tables = output.done.len();
                 output.add(entry)?;
-                if tables != output.done.len() && self.closing() {
+                if tables != output.done.len() && self.open().is_err() {
                     return Err(Error::Closed);
                 }
             } else {
@@ -360,18 +366,24 @@ mod tests {
             Arc::new(Table::new(dir, meta, Arc::new(Real), cache.clone(), false))
         };
         for n in 0..10 {
-            let lower: Vec<_> = (0..n).map(|i| table(10 * i, 10 * i + 5)).collect();
-            let mut job = Job { upper: vec![table(0, 255)], from: 0, lower, to: 1 };
-            let parts = job.parts();
-            assert_eq!(parts.len(), usize::from(n).div_ceil(PART).max(1));
-            assert!(parts[0].from.is_none() && parts[parts.len() - 1].before.is_none());
-            for pair in parts.windows(2) {
-                assert!(pair[0].before.is_some() && pair[0].before == pair[1].from);
-                let (ends, starts) = (pair[0].lower.last(), pair[1].lower.first());
-                assert!(ends.is_some_and(|t| Some(&t.meta.last) < pair[0].before.as_ref()));
-                assert_eq!(starts.map(|t| &t.meta.first), pair[1].from.as_ref());
+            let mut lower: Vec<_> = (0..n).map(|i| table(10 * i, 10 * i + 5)).collect();
+            let (mut from, mut seen) = (None, 0);
+            loop {
+                let part = next_part(&mut lower, from);
+                assert!(part.lower.len() <= PART);
+                if let Some(first) = part.lower.first() {
+                    assert!(part.from.is_none_or(|from| from == first.meta.first));
+                }
+                for t in &part.lower {
+                    assert!(part.before.as_ref().is_none_or(|before| t.meta.last < *before));
+                }
+                seen += part.lower.len();
+                from = part.before;
+                if from.is_none() {
+                    break;
+                }
             }
-            assert_eq!(parts.iter().map(|p| p.lower.len()).sum::<usize>(), usize::from(n));
+            assert_eq!((seen, lower.len()), (usize::from(n), 0));
         }
     }
 }

@@ -73,7 +73,6 @@ impl Db {
         logs.extend(found.sealed.iter().rev().map(|m| reopened(recover::log_name(m.log), m.log)));
         let state = State { active: active.clone(), sealed: found.sealed, version };
         let Edit { seq, next_file, log, open, forgotten, .. } = found.state;
-        let hands = std::array::from_fn(|_| Vec::new());
         let inner = Arc::new(Inner {
             commit: Mutex::new(Commit { log: None, active, seq: found.seq, unpaused: 0 }),
             shape: Mutex::new(Shape {
@@ -82,11 +81,8 @@ impl Db {
                 log,
                 open,
                 forgotten,
-                merging: None,
-                cuts: Vec::new(),
                 stale: 1.0,
-                large: false,
-                hands,
+                ..Shape::default()
             }),
             state: RwLock::new(Arc::new(state)),
             visible: AtomicU64::new(found.seq),
@@ -274,10 +270,8 @@ impl Handle {
             // A thread that panicked has nothing left to tidy.
             let _ = thread.join();
         }
-        let done = inner
-            .usable_or_closing()
-            .and_then(|()| inner.flush_sealed())
-            .and_then(|()| inner.end_session());
+        let done =
+            inner.unhalted().and_then(|()| inner.flush_sealed()).and_then(|()| inner.end_session());
         *lock(&self.lock) = None;
         done
     }

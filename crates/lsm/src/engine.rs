@@ -30,6 +30,9 @@ const LEVEL0: (usize, usize) = (24, 48);
 const PAUSE: (Duration, usize) = (Duration::from_millis(1), 32 << 10);
 const CHANGE: usize = 64;
 
+/// How often a waiting writer looks for itself whether there is room.
+const LOOK: Duration = Duration::from_millis(5);
+
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -45,6 +48,7 @@ pub(crate) struct Commit {
 }
 
 /// What the manifest says, and the manifest itself.
+#[derive(Default)]
 pub(crate) struct Shape {
     pub(crate) manifest: Option<Manifest>,
     pub(crate) seq: u64,
@@ -112,11 +116,12 @@ impl Inner {
     /// Open and not halted.
     pub(crate) fn usable(&self) -> Result<()> {
         self.open()?;
-        if self.halted.load(Ordering::Acquire) { Err(self.halt_error()) } else { Ok(()) }
+        self.unhalted()
     }
 
-    pub(crate) fn halt_error(&self) -> Error {
-        Error::Halted { why: lock(&self.why).clone() }
+    pub(crate) fn unhalted(&self) -> Result<()> {
+        let halted = self.halted.load(Ordering::Acquire);
+        if halted { Err(Error::Halted { why: lock(&self.why).clone() }) } else { Ok(()) }
     }
 
     /// Stops writing for good: after this failure memory and disk may disagree.
@@ -127,10 +132,6 @@ impl Inner {
         }
         drop(why);
         self.room.notify_all();
-    }
-
-    pub(crate) fn closing(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
     }
 
     pub(crate) fn state(&self) -> Arc<State> {
@@ -296,15 +297,9 @@ impl Inner {
         }
         let start = Instant::now();
         self.signal(true, true);
-        let mut signals = lock(&self.signals);
         while full() && self.usable().is_ok() {
-            let (next, _) = self
-                .room
-                .wait_timeout(signals, Duration::from_millis(100))
-                .unwrap_or_else(PoisonError::into_inner);
-            signals = next;
+            let _ = self.room.wait_timeout(lock(&self.signals), LOOK);
         }
-        drop(signals);
         self.counters.stops.since(start);
         self.usable()
     }
@@ -323,7 +318,7 @@ impl Inner {
     /// Returns when the change `seq` is on the device; one force serves all who wait.
     pub(crate) fn force(&self, seq: u64) -> Result<()> {
         self.group.wait_for(seq, || {
-            self.usable_or_closing()?;
+            self.unhalted()?;
             let end = self.visible.load(Ordering::Acquire);
             let logs = lock(&self.logs).clone();
             let start = Instant::now();
@@ -343,10 +338,6 @@ impl Inner {
         })
     }
 
-    pub(crate) fn usable_or_closing(&self) -> Result<()> {
-        if self.halted.load(Ordering::Acquire) { Err(self.halt_error()) } else { Ok(()) }
-    }
-
     pub(crate) fn new_file(&self) -> u64 {
         self.next_file.fetch_add(1, Ordering::AcqRel)
     }
@@ -359,7 +350,7 @@ impl Inner {
         tables: Vec<(usize, Arc<Table>)>,
         flushed: Option<u64>,
     ) -> Result<()> {
-        self.usable_or_closing()?;
+        self.unhalted()?;
         edit.added = tables.iter().map(|(level, t)| (*level, t.meta.clone())).collect();
         edit.forgotten = edit.forgotten.max(shape.forgotten);
         edit.boot = self.disk.boot();
@@ -445,34 +436,24 @@ impl Inner {
         Ok(())
     }
 
-    /// Waits for work; `false` when the store closes. The idle time passed if neither flag is set.
+    /// Waits for work: whether there is some or the pause is over, `None` when the store closes.
     pub(crate) fn wait(
         &self,
         mine: impl Fn(&mut Signals) -> bool,
         pause: Option<Duration>,
     ) -> Option<bool> {
-        let mut signals = lock(&self.signals);
-        loop {
-            if signals.stop {
-                return None;
-            }
-            if mine(&mut signals) {
-                return Some(true);
-            }
-            match pause {
-                None => signals = self.work.wait(signals).unwrap_or_else(PoisonError::into_inner),
-                Some(pause) => {
-                    let (next, timeout) = self
-                        .work
-                        .wait_timeout(signals, pause)
-                        .unwrap_or_else(PoisonError::into_inner);
-                    signals = next;
-                    if timeout.timed_out() && !signals.stop && !mine(&mut signals) {
-                        return Some(false);
-                    }
-                }
-            }
-        }
+        let mut found = false;
+        let nothing = |signals: &mut Signals| {
+            found = mine(signals);
+            !found && !signals.stop
+        };
+        let waited = self.work.wait_timeout_while(
+            lock(&self.signals),
+            pause.unwrap_or(Duration::MAX),
+            nothing,
+        );
+        let (signals, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        (!signals.stop).then_some(found)
     }
 
     pub(crate) fn flush_loop(&self) {
@@ -494,7 +475,7 @@ impl Inner {
             }
             let done = if idle { self.settle() } else { Ok(()) };
             let done = done.and_then(|()| {
-                while !self.closing() && self.compact_once(idle)? {}
+                while self.open().is_ok() && self.compact_once(idle)? {}
                 Ok(())
             });
             if let Err(e) = done

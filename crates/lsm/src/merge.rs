@@ -16,6 +16,14 @@ use crate::table::Table;
 /// A place between entries; `None` is the end that the walk comes from.
 pub(crate) type Position<'a> = Option<(&'a [u8], u64)>;
 
+/// One input of a merge.
+pub(crate) trait Source: Send + Sync {
+    /// The entry the walk stands at.
+    fn entry(&self) -> Option<Entry<'_>>;
+    /// Moves to the next entry.
+    fn advance(&mut self) -> Result<()>;
+}
+
 /// Entries copied from a memtable a chunk at a time, so its lock is held briefly.
 pub(crate) struct MemSource {
     table: Arc<Memtable>,
@@ -49,7 +57,9 @@ impl MemSource {
         });
         self.limit = 256;
     }
+}
 
+impl Source for MemSource {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         let &(start, value, end, seq, deleted) = self.items.get(self.at)?;
@@ -60,19 +70,20 @@ impl MemSource {
         })
     }
 
-    fn advance(&mut self) {
+    fn advance(&mut self) -> Result<()> {
         if self.at + 1 < self.items.len() {
             self.at += 1;
-            return;
+        } else if let Some(last) = self.entry() {
+            let key = last.key.to_vec();
+            let seq = if self.back { last.seq } else { last.seq - 1 };
+            self.fill(Some((&key, seq)));
         }
-        let Some(last) = self.entry() else { return };
-        let key = last.key.to_vec();
-        let seq = if self.back { last.seq } else { last.seq - 1 };
-        self.fill(Some((&key, seq)));
+        Ok(())
     }
 }
 
 /// Tables in key order that do not overlap, walked block by block.
+#[derive(Default)]
 pub(crate) struct RunSource {
     tables: Arc<[Arc<Table>]>,
     back: bool,
@@ -99,19 +110,7 @@ impl RunSource {
         keep: bool,
         after: u64,
     ) -> Result<RunSource> {
-        let mut s = RunSource {
-            tables,
-            back,
-            keep,
-            after,
-            table: 0,
-            block_at: 0,
-            block: None,
-            at: 0,
-            key: Vec::new(),
-            seq: 0,
-            value: None,
-        };
+        let mut s = RunSource { tables, back, keep, after, ..RunSource::default() };
         s.table = match (from, back) {
             (None, false) => 0,
             (None, true) => s.tables.len().wrapping_sub(1),
@@ -180,15 +179,17 @@ impl RunSource {
         }
     }
 
+    fn len(&self) -> usize {
+        self.block.as_ref().map_or(0, Block::len)
+    }
+}
+
+impl Source for RunSource {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         let block = self.block.as_ref()?;
         let value = self.value.clone().map(|at| block.bytes(at));
         Some(Entry { key: &self.key, seq: self.seq, value })
-    }
-
-    fn len(&self) -> usize {
-        self.block.as_ref().map_or(0, Block::len)
     }
 
     #[inline]
@@ -198,36 +199,9 @@ impl RunSource {
     }
 }
 
-/// One input of a merge.
-pub(crate) enum Source {
-    Mem(MemSource),
-    Run(Box<RunSource>),
-}
-
-impl Source {
-    #[inline]
-    fn entry(&self) -> Option<Entry<'_>> {
-        match self {
-            Source::Mem(s) => s.entry(),
-            Source::Run(s) => s.entry(),
-        }
-    }
-
-    #[inline]
-    fn advance(&mut self) -> Result<()> {
-        match self {
-            Source::Mem(s) => {
-                s.advance();
-                Ok(())
-            }
-            Source::Run(s) => s.advance(),
-        }
-    }
-}
-
 /// All entries of the sources, all versions, in table order or its reverse.
 pub(crate) struct Merge {
-    sources: Vec<Source>,
+    sources: Vec<Box<dyn Source>>,
     /// The key that was passed last.
     key: Vec<u8>,
     /// Sources that have an entry, the next one last.
@@ -235,17 +209,17 @@ pub(crate) struct Merge {
     back: bool,
 }
 
-fn compare(a: &Source, b: &Source, back: bool) -> Ordering {
+fn compare(a: &dyn Source, b: &dyn Source, back: bool) -> Ordering {
     let (Some(a), Some(b)) = (a.entry(), b.entry()) else { return Ordering::Equal };
     let order = a.key.cmp(b.key).then_with(|| b.seq.cmp(&a.seq));
     if back { order.reverse() } else { order }
 }
 
 impl Merge {
-    pub(crate) fn new(sources: Vec<Source>, back: bool) -> Merge {
+    pub(crate) fn new(sources: Vec<Box<dyn Source>>, back: bool) -> Merge {
         let mut order: Vec<usize> =
             (0..sources.len()).filter(|i| sources[*i].entry().is_some()).collect();
-        order.sort_by(|a, b| compare(&sources[*b], &sources[*a], back));
+        order.sort_by(|a, b| compare(&*sources[*b], &*sources[*a], back));
         Merge { sources, key: Vec::new(), order, back }
     }
 
@@ -267,7 +241,7 @@ impl Merge {
         let mut at = self.order.len() - 1;
         while at > 0 {
             let other = self.order[at - 1];
-            if compare(&self.sources[top], &self.sources[other], self.back) != Ordering::Greater {
+            if compare(&*self.sources[top], &*self.sources[other], self.back) != Ordering::Greater {
                 break;
             }
             self.order.swap(at, at - 1);

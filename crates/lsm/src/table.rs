@@ -6,8 +6,6 @@
 //!
 //! Bytes: see `docs/formats/lsm.md`, "Table".
 
-use std::borrow::Cow;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -66,8 +64,10 @@ pub(crate) struct Builder {
     out: Vec<u8>,
     block: block::Builder,
     block_newest: u64,
-    /// Separator, offset, length with trailer, newest sequence of each block.
-    index: Vec<(Vec<u8>, u64, usize, u64)>,
+    blocks: u64,
+    /// What the index says of each block.
+    index: Vec<u8>,
+    /// What separates the block in hand from the one before.
     separator: Vec<u8>,
     hashes: Vec<u64>,
 }
@@ -83,6 +83,7 @@ impl Builder {
             out: Vec::new(),
             block: block::Builder::default(),
             block_newest: 0,
+            blocks: 0,
             index: Vec::new(),
             separator: Vec::new(),
             hashes: Vec::new(),
@@ -117,11 +118,12 @@ impl Builder {
     }
 
     fn finish_block(&mut self, next: Vec<u8>) {
-        let offset = self.out.len() as u64;
+        let offset = self.out.len();
         put_part(&mut self.out, self.meta.number, &self.block.finish(), self.compression);
-        let len = self.out.len() - offset as usize;
-        let separator = std::mem::replace(&mut self.separator, next);
-        self.index.push((separator, offset, len, self.block_newest));
+        self.blocks += 1;
+        put_bytes(&mut self.index, &std::mem::replace(&mut self.separator, next));
+        put_varint(&mut self.index, (self.out.len() - offset) as u64);
+        put_varint(&mut self.index, self.block_newest - self.meta.base);
         self.meta.newest = self.meta.newest.max(self.block_newest);
         self.block_newest = 0;
     }
@@ -156,12 +158,8 @@ impl Builder {
         let mut index = Vec::new();
         put_bytes(&mut index, &self.meta.first);
         put_bytes(&mut index, &self.meta.last);
-        put_varint(&mut index, self.index.len() as u64);
-        for (separator, _, len, newest) in &self.index {
-            put_bytes(&mut index, separator);
-            put_varint(&mut index, *len as u64);
-            put_varint(&mut index, newest.saturating_sub(self.meta.base));
-        }
+        put_varint(&mut index, self.blocks);
+        index.append(&mut self.index);
         put_part(&mut self.out, number, &index, Compression::None);
         let footer_at = self.out.len();
         let m = &self.meta;
@@ -207,8 +205,8 @@ fn put_part(out: &mut Vec<u8>, number: u64, plain: &[u8], compression: Compressi
 fn take_part(
     number: u64,
     offset: u64,
-    bytes: &[u8],
-) -> std::result::Result<Cow<'_, [u8]>, &'static str> {
+    mut bytes: Vec<u8>,
+) -> std::result::Result<Vec<u8>, &'static str> {
     let short = "the part is too short";
     let (body, crc) = bytes.split_last_chunk::<4>().ok_or(short)?;
     if checksum(number, offset, body) != u32::from_le_bytes(*crc) {
@@ -217,7 +215,10 @@ fn take_part(
     let (kind, packed) = body.split_last().ok_or(short)?;
     let size = packed.first_chunk().map_or(0, |n| u32::from_le_bytes(*n) as usize);
     let unpacked = match kind {
-        0 => return Ok(Cow::Borrowed(packed)),
+        0 => {
+            bytes.truncate(packed.len());
+            return Ok(bytes);
+        }
         // A block grows with its largest value; what claims to be larger is not ours.
         1 | 2 if size > crate::options::MAX_BATCH * 2 => {
             return Err("the unpacked size is impossible");
@@ -226,7 +227,7 @@ fn take_part(
         2 => packed.get(4..).and_then(|bytes| zstd::bulk::decompress(bytes, size).ok()),
         _ => return Err("the compression kind is unknown"),
     };
-    unpacked.map(Cow::Owned).ok_or("the block does not unpack")
+    unpacked.ok_or("the block does not unpack")
 }
 
 /// What of a table is kept in memory once it is first read.
@@ -235,30 +236,48 @@ pub(crate) struct Loaded {
     filter: Vec<u8>,
     /// Prefix of each block's separator: a key is in the last block whose separator is not above.
     prefixes: Vec<[u64; 2]>,
-    blocks: Vec<BlockInfo>,
-    keys: Vec<u8>,
-    slots: Vec<Slot>,
+    blocks: Vec<Stored>,
     /// Description as the file itself gives it.
     pub(crate) meta: Meta,
 }
 
-struct BlockInfo {
-    separator: Range<usize>,
+/// A block in the file, and in the cache if it is there.
+struct Stored {
+    separator: Vec<u8>,
     offset: u64,
     len: usize,
     newest: u64,
-}
-
-#[derive(Default)]
-struct Slot {
     block: RwLock<Option<Block>>,
+    /// Since the cache considered it last.
     used: AtomicBool,
 }
 
 impl Loaded {
+    /// Takes over what the index says; the blocks end at `data_end`.
+    fn take_index(&mut self, index: &[u8], data_end: u64) -> Option<()> {
+        let mut r = Reader(index);
+        self.meta.first = r.bytes()?.to_vec();
+        self.meta.last = r.bytes()?.to_vec();
+        let (count, mut offset) = (r.len()?, 0u64);
+        while !r.0.is_empty() {
+            let (separator, len, newest) = (r.bytes()?, r.len()?, r.varint()?);
+            self.prefixes.push(prefix(separator));
+            self.blocks.push(Stored {
+                separator: separator.to_vec(),
+                offset,
+                len,
+                newest: self.meta.base.checked_add(newest)?,
+                block: RwLock::default(),
+                used: AtomicBool::default(),
+            });
+            offset = offset.checked_add(len as u64)?;
+        }
+        (offset == data_end && count == self.len() && count > 0).then_some(())
+    }
+
     /// Considers a cached block for eviction: spares it if it was used since the last time.
     pub(crate) fn spare(&self, i: usize) -> bool {
-        let Some(slot) = self.slots.get(i) else { return false };
+        let Some(slot) = self.blocks.get(i) else { return false };
         if slot.used.swap(false, Relaxed) {
             return true;
         }
@@ -277,7 +296,7 @@ impl Loaded {
         }
         let ties = self.prefixes[low..].partition_point(|x| *x == p);
         let tied = &self.blocks[low..low + ties];
-        let within = tied.partition_point(|b| &self.keys[b.separator.clone()] <= key);
+        let within = tied.partition_point(|b| b.separator.as_slice() <= key);
         (low + within).saturating_sub(1)
     }
 
@@ -357,8 +376,7 @@ impl Table {
     fn part(&self, file: &dyn ReadFile, offset: u64, len: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; len];
         file.read_at(offset, &mut bytes).at("read", &self.path)?;
-        let part = take_part(self.meta.number, offset, &bytes);
-        Ok(part.map_err(|what| self.bad(offset, what))?.into_owned())
+        take_part(self.meta.number, offset, bytes).map_err(|what| self.bad(offset, what))
     }
 
     /// Filter and index, read at first use.
@@ -399,71 +417,36 @@ impl Table {
         }
         let filter = self.part(&*file, filter_at, (index_at - filter_at) as usize)?;
         let index = self.part(&*file, index_at, (end - index_at) as usize)?;
-        let mut meta = Meta {
-            number: self.meta.number,
-            size: len,
-            entries,
-            deletions,
-            base,
-            newest,
-            ..Meta::default()
-        };
-        let mut loaded = self
-            .parse_index(&index, filter_at, &mut meta)
-            .ok_or_else(|| self.bad(index_at, "the index does not fit the format"))?;
-        loaded.filter = filter;
-        loaded.file = self.keep_open.then_some(file);
-        loaded.meta = meta;
-        Ok(self.loaded.get_or_init(|| Arc::new(loaded)))
-    }
-
-    fn parse_index(&self, index: &[u8], data_end: u64, meta: &mut Meta) -> Option<Loaded> {
-        let mut r = Reader(index);
-        meta.first = r.bytes()?.to_vec();
-        meta.last = r.bytes()?.to_vec();
-        let count = r.len()?;
         let mut loaded = Loaded {
-            file: None,
-            filter: Vec::new(),
+            file: self.keep_open.then_some(file),
+            filter,
             prefixes: Vec::new(),
             blocks: Vec::new(),
-            keys: Vec::new(),
-            slots: Vec::new(),
-            meta: Meta::default(),
-        };
-        let mut offset = 0u64;
-        while !r.0.is_empty() {
-            let separator = r.bytes()?;
-            let len = r.len()?;
-            let newest = meta.base.checked_add(r.varint()?)?;
-            let start = loaded.keys.len();
-            loaded.keys.extend_from_slice(separator);
-            loaded.prefixes.push(prefix(separator));
-            loaded.blocks.push(BlockInfo {
-                separator: start..loaded.keys.len(),
-                offset,
-                len,
+            meta: Meta {
+                number: self.meta.number,
+                size: len,
+                entries,
+                deletions,
+                base,
                 newest,
-            });
-            loaded.slots.push(Slot::default());
-            offset = offset.checked_add(len as u64)?;
-        }
-        (offset == data_end && count == loaded.blocks.len() && count > 0).then_some(loaded)
+                ..Meta::default()
+            },
+        };
+        loaded
+            .take_index(&index, filter_at)
+            .ok_or_else(|| self.bad(index_at, "the index does not fit the format"))?;
+        Ok(self.loaded.get_or_init(|| Arc::new(loaded)))
     }
 
     /// Reads and checks the block `i`.
     fn read_block(&self, loaded: &Loaded, i: usize) -> Result<Block> {
         let none = || self.bad(0, "there is no such block");
-        let &BlockInfo { offset, len, .. } = loaded.blocks.get(i).ok_or_else(none)?;
-        let mut bytes = vec![0; len];
-        let read = match &loaded.file {
-            Some(file) => file.read_at(offset, &mut bytes),
-            None => self.file()?.read_at(offset, &mut bytes),
-        };
+        let &Stored { offset, len, .. } = loaded.blocks.get(i).ok_or_else(none)?;
         self.cache.reads.fetch_add(1, Relaxed);
-        read.at("read", &self.path)?;
-        let part = take_part(self.meta.number, offset, &bytes);
-        let part = part.map_err(|what| self.bad(offset, what))?;
+        let part = match &loaded.file {
+            Some(file) => self.part(&**file, offset, len),
+            None => self.part(&*self.file()?, offset, len),
+        }?;
         Block::new(&part, loaded.meta.base).map_err(|_| self.malformed(i))
     }
 
@@ -475,7 +458,7 @@ impl Table {
 
     /// What `f` makes of block `i` if it is cached.
     fn cached<T>(&self, loaded: &Loaded, i: usize, f: impl FnOnce(&Block) -> T) -> Option<T> {
-        let slot = loaded.slots.get(i)?;
+        let slot = loaded.blocks.get(i)?;
         let block = slot.block.read().unwrap_or_else(PoisonError::into_inner);
         if block.is_some() && !slot.used.load(Relaxed) {
             slot.used.store(true, Relaxed);
@@ -491,7 +474,7 @@ impl Table {
         }
         let block = self.read_block(loaded, i)?;
         if keep && self.cache.admits(block.size()) {
-            let mut slot = loaded.slots[i].block.write().unwrap_or_else(PoisonError::into_inner);
+            let mut slot = loaded.blocks[i].block.write().unwrap_or_else(PoisonError::into_inner);
             if slot.replace(block.clone()).is_none() {
                 drop(slot);
                 self.cache.added(Arc::downgrade(loaded), i, block.size());

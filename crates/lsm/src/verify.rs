@@ -152,7 +152,7 @@ impl Closed<'_> {
             next += 1;
             Builder::new(next - 1, 0, &self.options)
         };
-        let mut sources = Vec::new();
+        let mut sources: Vec<Box<dyn Source>> = Vec::new();
         for (_, meta) in &state.added {
             let (mut table, mut sound, mut copy) = (self.table(meta), true, builder());
             walk(&table, |e| copy.add(e), |_| sound = false);
@@ -165,7 +165,7 @@ impl Closed<'_> {
             // What the table itself says: a manifest may be lost.
             let table = self.table(&table.load()?.meta);
             let run = RunSource::new(Arc::from([Arc::new(table)]), None, false, false, 0)?;
-            sources.push(Source::Run(Box::new(run)));
+            sources.push(Box::new(run));
         }
         let mut last_log = 0;
         for name in &files {
@@ -173,7 +173,7 @@ impl Closed<'_> {
                 last_log = last_log.max(number);
                 if number >= state.log {
                     let memtable = Arc::new(self.salvage_log(number)?);
-                    sources.push(Source::Mem(MemSource::new(memtable, None, false)));
+                    sources.push(Box::new(MemSource::new(memtable, None, false)));
                 }
             }
         }

@@ -141,10 +141,10 @@ impl State {
 
     /// All entries from a position on; only what may be newer than `after`.
     pub(crate) fn merge(&self, from: Position<'_>, back: bool, after: u64) -> Result<Merge> {
-        let mut sources = Vec::new();
+        let mut sources: Vec<Box<dyn Source>> = Vec::new();
         for table in std::iter::once(&self.active).chain(&self.sealed) {
             if !table.is_empty() {
-                sources.push(Source::Mem(MemSource::new(table.clone(), from, back)));
+                sources.push(Box::new(MemSource::new(table.clone(), from, back)));
             }
         }
         for run in self.version.runs.iter().flat_map(|level| level.iter()) {
@@ -153,7 +153,7 @@ impl State {
             } else {
                 run.tables.iter().filter(|t| t.meta.newest > after).cloned().collect()
             };
-            sources.push(Source::Run(Box::new(RunSource::new(tables, from, back, true, after)?)));
+            sources.push(Box::new(RunSource::new(tables, from, back, true, after)?));
         }
         Ok(Merge::new(sources, back))
     }
