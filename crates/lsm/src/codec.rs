@@ -85,6 +85,13 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// CRC-32 that starts from a seed, so that a part in another place or file does not fit.
+pub(crate) fn checksum(seed: u32, bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new_with_initial(seed);
+    hasher.update(bytes);
+    hasher.finalize()
+}
+
 const K: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The 64-bit key hash of the filters; part of the file format.

@@ -241,8 +241,8 @@ impl Inner {
         }
     }
 
-    /// Makes the next log and the memtable that goes with it; returns the memtable before.
-    pub(crate) fn start_log(&self, commit: &mut Commit) -> Result<Arc<Memtable>> {
+    /// Makes the next log and the memtable that goes with it.
+    pub(crate) fn start_log(&self, commit: &mut Commit) -> Result<()> {
         let number = self.last_log.load(Ordering::Acquire) + 1;
         let path = self.dir.join(recover::log_name(number));
         let log = Log::create(&*self.disk, path, number, commit.seq + 1)?;
@@ -254,8 +254,8 @@ impl Inner {
         self.last_log.store(number, Ordering::Release);
         commit.log = Some(log);
         let old = std::mem::replace(&mut commit.active, active.clone());
-        self.replace(active, (!old.is_empty()).then(|| old.clone()));
-        Ok(old)
+        self.replace(active, (!old.is_empty()).then_some(old));
+        Ok(())
     }
 
     pub(crate) fn rotate(&self, commit: &mut Commit) -> Result<()> {

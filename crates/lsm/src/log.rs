@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::codec::{Reader, put_varint};
+use crate::codec::{Reader, checksum, put_varint};
 use crate::disk::{Disk, Force, LogFile};
 use crate::error::{At, Error, Result};
 
@@ -61,12 +61,6 @@ fn marker(number: u64, end: usize) -> [u8; MARKER] {
     ((n.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29)).wrapping_mul(0xD6E8_FEB8_6659_FD93)
         | 1)
     .to_le_bytes()
-}
-
-fn checksum(number: u64, bytes: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new_with_initial(number as u32);
-    hasher.update(bytes);
-    hasher.finalize()
 }
 
 /// How far a log is forced to the device, shared between writers and whoever forces.
@@ -141,7 +135,7 @@ impl Log {
         head.extend_from_slice(&number.to_le_bytes());
         head.extend_from_slice(&first.to_le_bytes());
         head.extend_from_slice(&disk.boot());
-        head.extend_from_slice(&checksum(number, &head).to_le_bytes());
+        head.extend_from_slice(&checksum(number as u32, &head).to_le_bytes());
         head.extend_from_slice(&marker(number, HEADER));
         // Under its own name a log always has a header.
         let unnamed = path.with_extension("log.new");
@@ -180,7 +174,7 @@ impl Log {
         fill(out);
         let len = (out.len() - RECORD) as u32;
         out[4..8].copy_from_slice(&len.to_le_bytes());
-        let crc = checksum(self.forced.number, &out[4..]);
+        let crc = checksum(self.forced.number as u32, &out[4..]);
         out[..4].copy_from_slice(&crc.to_le_bytes());
         let end = self.end + out.len() as u64;
         out.extend_from_slice(&marker(self.forced.number, end as usize));
@@ -287,7 +281,7 @@ impl<'a> LogReader<'a> {
         let (version, stated, first) =
             (r.u32().ok_or(cut)?, r.u64().ok_or(cut)?, r.u64().ok_or(cut)?);
         let boot = r.take(16).and_then(|b| b.first_chunk().copied()).ok_or(cut)?;
-        if r.u32().ok_or(cut)? != checksum(self.number, &head[..HEADER - 4]) {
+        if r.u32().ok_or(cut)? != checksum(self.number as u32, &head[..HEADER - 4]) {
             return Err("the log header's checksum is wrong");
         }
         if stated != self.number {
@@ -310,7 +304,7 @@ impl<'a> LogReader<'a> {
         }
         r.take(len)?;
         let end = at + RECORD + len;
-        if checksum(self.number, &self.bytes[at + 4..end]) != crc {
+        if checksum(self.number as u32, &self.bytes[at + 4..end]) != crc {
             return None;
         }
         let mut r = Reader(&self.bytes[at + RECORD..end]);

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use crate::block::{self, Block};
 use crate::bloom;
 use crate::cache::Cache;
-use crate::codec::{Reader, hash, prefix, put_bytes, put_varint, shared_len};
+use crate::codec::{Reader, checksum, hash, prefix, put_bytes, put_varint, shared_len};
 use crate::disk::{Disk, ReadFile};
 use crate::error::{At, Error, Result};
 use crate::memtable::Entry;
@@ -48,11 +48,8 @@ impl Meta {
     }
 }
 
-fn checksum(number: u64, offset: u64, bytes: &[u8]) -> u32 {
-    let mut hasher =
-        crc32fast::Hasher::new_with_initial((number as u32).rotate_left(16) ^ offset as u32);
-    hasher.update(bytes);
-    hasher.finalize()
+fn seed(number: u64, offset: u64) -> u32 {
+    (number as u32).rotate_left(16) ^ offset as u32
 }
 
 /// Builds a table in memory from entries in table order.
@@ -168,7 +165,7 @@ impl Builder {
         }
         self.out.extend_from_slice(&VERSION.to_le_bytes());
         self.out.extend_from_slice(&[0; 4]);
-        let crc = checksum(number, footer_at as u64, &self.out[footer_at..]);
+        let crc = checksum(seed(number, footer_at as u64), &self.out[footer_at..]);
         self.out.extend_from_slice(&crc.to_le_bytes());
         self.out.extend_from_slice(&[0; 4]);
         self.out.extend_from_slice(MAGIC);
@@ -197,7 +194,7 @@ fn put_part(out: &mut Vec<u8>, number: u64, plain: &[u8], compression: Compressi
             out.push(0);
         }
     }
-    let crc = checksum(number, offset as u64, &out[offset..]);
+    let crc = checksum(seed(number, offset as u64), &out[offset..]);
     out.extend_from_slice(&crc.to_le_bytes());
 }
 
@@ -209,7 +206,7 @@ fn take_part(
 ) -> std::result::Result<Vec<u8>, &'static str> {
     let short = "the part is too short";
     let (body, crc) = bytes.split_last_chunk::<4>().ok_or(short)?;
-    if checksum(number, offset, body) != u32::from_le_bytes(*crc) {
+    if checksum(seed(number, offset), body) != u32::from_le_bytes(*crc) {
         return Err("the checksum is wrong");
     }
     let (kind, packed) = body.split_last().ok_or(short)?;
@@ -396,7 +393,7 @@ impl Table {
         let mut footer = [0; FOOTER];
         file.read_at(footer_at, &mut footer).at("read", &self.path)?;
         let (body, tail) = footer.split_at(FOOTER - 16);
-        let crc = checksum(self.meta.number, footer_at, body);
+        let crc = checksum(seed(self.meta.number, footer_at), body);
         if tail[..4] != crc.to_le_bytes() || tail[4..8] != [0; 4] || tail[8..] != *MAGIC {
             return Err(self.bad(footer_at, "the footer is wrong"));
         }
@@ -589,7 +586,7 @@ mod tests {
             // The kind decides how the bytes are taken.
             let crc_at = out.len() - 4;
             out[crc_at - 1] = kind;
-            let crc = checksum(7, 0, &out[..crc_at]).to_le_bytes();
+            let crc = checksum(seed(7, 0), &out[..crc_at]).to_le_bytes();
             out[crc_at..].copy_from_slice(&crc);
             let len = out.len();
             if fitting {
@@ -612,7 +609,7 @@ mod tests {
             }
             out.extend_from_slice(&VERSION.to_le_bytes());
             out.extend_from_slice(&[0; 4]);
-            let crc = checksum(7, footer_at as u64, &out[footer_at..]);
+            let crc = checksum(seed(7, footer_at as u64), &out[footer_at..]);
             out.extend_from_slice(&crc.to_le_bytes());
             out.extend_from_slice(&[0; 4]);
             out.extend_from_slice(MAGIC);
