@@ -52,13 +52,9 @@ impl Job {
         Some(Job { from, lower, to, upper })
     }
 
-    /// Whether the tables can change level as they are.
+    /// Whether the tables can change level as they are; those of a sorted level do not overlap.
     fn movable(&self) -> bool {
-        let mut sorted: Vec<_> = self.upper.iter().collect();
-        sorted.sort_by(|a, b| a.meta.first.cmp(&b.meta.first));
-        self.from != self.to
-            && self.lower.is_empty()
-            && sorted.windows(2).all(|w| w[0].meta.last < w[1].meta.first)
+        self.from > 0 && self.lower.is_empty()
     }
 }
 
@@ -164,7 +160,7 @@ impl Inner {
         let mut shape = lock(&self.shape);
         let level = usize::from(sorted && self.fits_level1(&shape, &first, &last));
         let (log, open) = (memtable.log + 1, self.log_follows(memtable.log));
-        let edit = Edit { seq: newest.max(shape.seq), log, open, ..Edit::default() };
+        let edit = Edit { seq: newest.max(shape.said.seq), log, open, ..shape.said.clone() };
         // From here on the manifest may name them, even if installing fails.
         tables.iter().for_each(|t| t.keep());
         self.install(
@@ -338,16 +334,9 @@ impl Inner {
     }
 }
 
-/// The edit by which tables leave; its numbers are those of before.
+/// The edit by which tables leave.
 fn leave<'a>(shape: &Shape, tables: impl Iterator<Item = &'a Arc<Table>>) -> Edit {
-    Edit {
-        seq: shape.seq,
-        log: shape.log,
-        open: shape.open,
-        forgotten: shape.forgotten,
-        removed: tables.map(|t| t.meta.number).collect(),
-        ..Edit::default()
-    }
+    Edit { removed: tables.map(|t| t.meta.number).collect(), ..shape.said.clone() }
 }
 
 #[cfg(test)]

@@ -72,15 +72,12 @@ impl Db {
         let mut logs = vec![reopened(manifest::file_name(found.number), 0)];
         logs.extend(found.sealed.iter().rev().map(|m| reopened(recover::log_name(m.log), m.log)));
         let state = State { active: active.clone(), sealed: found.sealed, version };
-        let Edit { seq, next_file, log, open, forgotten, .. } = found.state;
+        let next_file = found.state.next_file;
         let inner = Arc::new(Inner {
             commit: Mutex::new(Commit { log: None, active, seq: found.seq, unpaused: 0 }),
             shape: Mutex::new(Shape {
                 manifest: found.manifest,
-                seq,
-                log,
-                open,
-                forgotten,
+                said: Edit { added: Vec::new(), ..found.state },
                 stale: 1.0,
                 ..Shape::default()
             }),
@@ -203,7 +200,7 @@ impl Db {
     pub fn changes_since(&self, sequence: u64) -> Result<Changes> {
         self.inner.open()?;
         let (state, seq) = self.inner.pin();
-        let forgotten = lock(&self.inner.shape).forgotten;
+        let forgotten = lock(&self.inner.shape).said.forgotten;
         if sequence > 0 && sequence < forgotten {
             return Err(Error::Forgotten { asked: sequence, forgotten });
         }

@@ -51,10 +51,8 @@ pub(crate) struct Commit {
 #[derive(Default)]
 pub(crate) struct Shape {
     pub(crate) manifest: Option<Manifest>,
-    pub(crate) seq: u64,
-    pub(crate) log: u64,
-    pub(crate) open: bool,
-    pub(crate) forgotten: u64,
+    /// Its numbers; no tables.
+    pub(crate) said: Edit,
     /// Keys that a running merge of level 0 may place on level 1.
     pub(crate) merging: Option<(Vec<u8>, Vec<u8>)>,
     /// Keys at which flushes cut their tables, so that level 0 can be merged range by range.
@@ -213,22 +211,18 @@ impl Inner {
         let mut shape = lock(&self.shape);
         let oldest = self.state().sealed.last().map(|m| m.log);
         let log = oldest.unwrap_or_else(|| self.last_log.load(Ordering::Acquire));
-        let edit = Edit { seq: shape.seq, log, open: true, ..Edit::default() };
+        let edit = Edit { log, open: true, ..shape.said.clone() };
         self.install(&mut shape, edit, Vec::new(), None)
     }
 
     /// After the last flush no log is needed any more, and the manifest says so.
     pub(crate) fn end_session(&self) -> Result<()> {
         let mut shape = lock(&self.shape);
-        if shape.open {
+        if shape.said.open {
             let last = self.last_log.load(Ordering::Acquire);
-            let (before, seq) = (shape.log, shape.seq);
-            self.install(
-                &mut shape,
-                Edit { seq, log: last + 1, ..Edit::default() },
-                Vec::new(),
-                None,
-            )?;
+            let before = shape.said.log;
+            let edit = Edit { log: last + 1, open: false, ..shape.said.clone() };
+            self.install(&mut shape, edit, Vec::new(), None)?;
             self.remove_logs(before, last);
         }
         Ok(())
@@ -352,7 +346,7 @@ impl Inner {
     ) -> Result<()> {
         self.unhalted()?;
         edit.added = tables.iter().map(|(level, t)| (*level, t.meta.clone())).collect();
-        edit.forgotten = edit.forgotten.max(shape.forgotten);
+        edit.forgotten = edit.forgotten.max(shape.said.forgotten);
         edit.boot = self.disk.boot();
         let version = Arc::new(self.state().version.change(&edit.removed, &tables));
         let saved = self.save(shape, &mut edit, &version);
@@ -360,8 +354,7 @@ impl Inner {
             self.halt(&e);
             return Err(e);
         }
-        (shape.seq, shape.log, shape.open, shape.forgotten) =
-            (edit.seq, edit.log, edit.open, edit.forgotten);
+        shape.said = Edit { added: Vec::new(), removed: Vec::new(), ..edit };
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let mut sealed = state.sealed.clone();
         sealed.retain(|m| flushed.is_none_or(|log| m.log > log));
@@ -406,7 +399,7 @@ impl Inner {
             // Not the whole state: it would keep the files of tables that leave meanwhile.
             let Some(oldest) = self.state().sealed.last().cloned() else { return Ok(()) };
             let start = Instant::now();
-            let before = lock(&self.shape).log;
+            let before = lock(&self.shape).said.log;
             self.flush_one(&oldest)?;
             self.counters.flushes.since(start);
             lock(&self.logs).retain(|l| l.number > oldest.log);

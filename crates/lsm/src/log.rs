@@ -10,12 +10,13 @@
 //!
 //! Bytes: see `docs/formats/lsm.md`, "Log".
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::codec::{Reader, checksum, put_varint};
-use crate::disk::{Disk, Force, LogFile};
+use crate::disk::{Disk, LogFile};
 use crate::error::{At, Error, Result};
 
 const MAGIC: &[u8; 8] = b"SYNQLLOG";
@@ -67,7 +68,8 @@ fn marker(number: u64, end: usize) -> [u8; MARKER] {
 pub(crate) struct Forced {
     pub(crate) number: u64,
     pub(crate) path: PathBuf,
-    file: Arc<dyn Force>,
+    /// Forces the file.
+    force: Box<dyn Fn() -> io::Result<()> + Send + Sync>,
     /// Bytes written.
     written: AtomicU64,
     /// Bytes known to be on the device.
@@ -76,25 +78,23 @@ pub(crate) struct Forced {
     entry: AtomicBool,
 }
 
-/// A log of an earlier session: its bytes may still be in the kernel only.
-struct Reopened {
-    disk: Arc<dyn Disk>,
-    path: PathBuf,
-}
-
-impl Force for Reopened {
-    fn sync(&self) -> std::io::Result<()> {
-        self.disk.sync_file(&self.path)
-    }
-}
-
 impl Forced {
-    /// The log that recovery read; it must be forced before a later log may count as forced.
+    fn new(
+        number: u64,
+        path: PathBuf,
+        written: usize,
+        force: impl Fn() -> io::Result<()> + Send + Sync + 'static,
+    ) -> Forced {
+        let (written, synced) = (AtomicU64::new(written as u64), AtomicU64::new(0));
+        let entry = AtomicBool::new(false);
+        Forced { number, path, force: Box::new(force), written, synced, entry }
+    }
+
+    /// A file of an earlier session, whose bytes may still be in the kernel only: it must be forced
+    /// before a later log may count as forced.
     pub(crate) fn reopened(disk: Arc<dyn Disk>, path: PathBuf, number: u64) -> Forced {
-        let file = Arc::new(Reopened { disk, path: path.clone() });
-        let (written, synced, entry) =
-            (AtomicU64::new(1), AtomicU64::new(0), AtomicBool::new(false));
-        Forced { number, path, file, written, synced, entry }
+        let file = path.clone();
+        Forced::new(number, path, 1, move || disk.sync_file(&file))
     }
 
     pub(crate) fn written(&self) -> u64 {
@@ -105,7 +105,7 @@ impl Forced {
     pub(crate) fn sync(&self, disk: &dyn Disk) -> Result<()> {
         let end = self.written();
         if self.synced.load(Ordering::Acquire) < end {
-            self.file.sync().at("sync", &self.path)?;
+            (self.force)().at("sync", &self.path)?;
         }
         if !self.entry.load(Ordering::Acquire) {
             let dir = self.path.parent().unwrap_or(Path::new("."));
@@ -144,14 +144,8 @@ impl Log {
         file.grow(grown).at("allocate", &path)?;
         file.write_at(0, &head, true).at("write", &path)?;
         disk.rename(&unnamed, &path).at("rename", &unnamed)?;
-        let forced = Arc::new(Forced {
-            number,
-            path,
-            file: file.force(),
-            written: AtomicU64::new(HEADER as u64),
-            synced: AtomicU64::new(0),
-            entry: AtomicBool::new(false),
-        });
+        let force = file.force();
+        let forced = Arc::new(Forced::new(number, path, HEADER, move || force.sync()));
         Ok(Log { file, forced, end: HEADER as u64, grown, scratch: Vec::new() })
     }
 
