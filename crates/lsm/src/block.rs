@@ -115,6 +115,8 @@ pub(crate) struct Block {
     bytes: Arc<[u8]>,
     /// Number of entries.
     len: usize,
+    /// Where they begin.
+    entries: usize,
     /// Where the first key is.
     first: Range<usize>,
     base: u64,
@@ -124,7 +126,8 @@ impl Block {
     /// Wraps the bytes of a block whose table starts at sequence `base`.
     pub(crate) fn new(bytes: &[u8], base: u64) -> Result<Block, Malformed> {
         let len = bytes.first_chunk().map_or(0, |n| usize::from(u16::from_le_bytes(*n)));
-        let mut block = Block { bytes: bytes.into(), len, first: 0..0, base };
+        let entries = COUNT + len.div_ceil(GROUP) * GROUP_BYTES;
+        let mut block = Block { bytes: bytes.into(), len, entries, first: 0..0, base };
         block.first = block.stored(0)?.suffix;
         Ok(block)
     }
@@ -139,20 +142,15 @@ impl Block {
         self.len
     }
 
-    #[inline]
-    fn groups(&self) -> Option<&[[u8; GROUP_BYTES]]> {
-        self.bytes.get(COUNT..)?.as_chunks().0.get(..self.len.div_ceil(GROUP))
-    }
-
     /// Where the `i`th entry begins; where the last one ends, if it is one too many.
     #[inline]
     fn place(&self, i: usize) -> Option<usize> {
         if i == self.len {
             return Some(self.bytes.len());
         }
-        let groups = self.groups()?;
-        let place = groups.get(i / GROUP)?[GROUP + 2 * (i % GROUP)..].first_chunk()?;
-        Some(COUNT + groups.as_flattened().len() + usize::from(u16::from_le_bytes(*place)))
+        let at = COUNT + i / GROUP * GROUP_BYTES + GROUP + 2 * (i % GROUP);
+        let place = self.bytes.get(at..)?.first_chunk()?;
+        Some(self.entries + usize::from(u16::from_le_bytes(*place)))
     }
 
     /// The `i`th entry.
@@ -220,7 +218,8 @@ impl Block {
     ) -> Result<Option<Option<&[u8]>>, Malformed> {
         const ONES: u64 = u64::from_le_bytes([1; GROUP]);
         black_box(self.bytes.get(self.first.start).copied());
-        for (i, group) in self.groups().ok_or(Malformed)?.iter().enumerate() {
+        let directory = self.bytes.get(COUNT..self.entries).ok_or(Malformed)?;
+        for (i, group) in directory.as_chunks::<GROUP_BYTES>().0.iter().enumerate() {
             // A byte that equals the tag is marked, and now and then the byte after such a one: the
             // key decides.
             let tags = group.first_chunk().map_or(0, |tags| u64::from_le_bytes(*tags));

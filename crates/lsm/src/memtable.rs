@@ -26,7 +26,7 @@ const OVERHEAD: usize = 48;
 
 #[derive(Clone, Copy)]
 struct Slot {
-    prefix: [u64; 2],
+    prefix: u128,
     /// Offset of the entry in the arena.
     at: u32,
 }
@@ -90,7 +90,7 @@ impl Leaf {
 }
 
 /// What is looked for: a key, its prefix, and the newest sequence that counts.
-type Target<'a> = ([u64; 2], &'a [u8], u64);
+type Target<'a> = (u128, &'a [u8], u64);
 
 impl Tree {
     /// The entry at an offset of the arena.

@@ -232,7 +232,7 @@ pub(crate) struct Loaded {
     file: Option<Arc<dyn ReadFile>>,
     filter: Vec<u8>,
     /// Prefix of each block's separator: a key is in the last block whose separator is not above.
-    prefixes: Vec<[u64; 2]>,
+    prefixes: Vec<u128>,
     blocks: Vec<Stored>,
     /// Description as the file itself gives it.
     pub(crate) meta: Meta,

@@ -14,7 +14,7 @@ use crate::table::{Meta, Table};
 pub(crate) struct Run {
     pub(crate) tables: Arc<[Arc<Table>]>,
     /// Prefixes of the tables' last keys: a search that touches no table.
-    lasts: Arc<[[u64; 2]]>,
+    lasts: Arc<[u128]>,
 }
 
 impl Run {
@@ -29,9 +29,8 @@ impl Run {
         let at = self.lasts.partition_point(|last| *last < wanted);
         // Tables whose last keys share the prefix are told apart by the keys themselves.
         let mut rest = self.tables[at..].iter().zip(&self.lasts[at..]);
-        let holds = |(t, last): &(&Arc<Table>, &[u64; 2])| {
-            **last != wanted || t.meta.last.as_slice() >= key
-        };
+        let holds =
+            |(t, last): &(&Arc<Table>, &u128)| **last != wanted || t.meta.last.as_slice() >= key;
         rest.find(holds).map(|(table, _)| table)
     }
 }
