@@ -55,7 +55,8 @@
 //! sealed, a new log begins, and the flush thread writes the sealed one as a **table** (`table`,
 //! `block`, `bloom`): blocks of entries, an index of them that is searched by halving, a Bloom
 //! filter, a footer, a checksum for each part. A block begins with a directory that has a byte of
-//! each key's hash, so that a lookup touches little more than the one entry. Tables never change.
+//! each key's hash, so that a lookup touches little more than the one entry. A table has each key
+//! once, and never changes.
 //!
 //! Tables live on levels. A flushed memtable lands on level 0, whose tables overlap; if it overlaps
 //! nothing on levels 0 and 1, as keys that arrive in order do, it lands on level 1 at once. **Compaction**
@@ -80,7 +81,7 @@
 //! **Opening** (`recover`) reads everything before it changes anything: manifest, tables' sizes,
 //! logs. What does not fit is an error, except an unsynced tail that was lost with the power. How
 //! the two are told apart is the subject of `log`. [`verify`] reads every byte of a closed store;
-//! [`repair`] salvages what is readable.
+//! where that finds damage, [`repair`] merges all that is readable into new tables.
 //!
 //! Files go through a trait ([`disk`]); the crash tests put a file system there that forgets. The
 //! bytes are described in `docs/formats/lsm.md`.
