@@ -42,24 +42,21 @@ impl Changes {
     fn fill(&mut self) -> Result<()> {
         let mut merge = self.state.merge(None, false, self.after)?;
         let mut oldest: BinaryHeap<Change> = BinaryHeap::new();
-        let mut last: Option<Vec<u8>> = None;
         while let Some(entry) = merge.entry() {
-            if entry.seq <= self.until && last.as_deref() != Some(entry.key) {
-                let key = last.get_or_insert_default();
-                key.clear();
-                key.extend_from_slice(entry.key);
-                let full = oldest.len() >= CHUNK;
-                if entry.seq > self.after
-                    && !(full && oldest.peek().is_some_and(|c| c.sequence < entry.seq))
-                {
-                    if full {
-                        oldest.pop();
-                    }
-                    let (key, value) = (entry.key.to_vec(), entry.value.map(<[u8]>::to_vec));
-                    oldest.push(Change { sequence: entry.seq, key, value });
-                }
+            if entry.seq > self.until {
+                merge.advance()?;
+                continue;
             }
-            merge.advance()?;
+            let full = oldest.len() >= CHUNK;
+            let late = full && oldest.peek().is_some_and(|c| c.sequence < entry.seq);
+            if entry.seq > self.after && !late {
+                if full {
+                    oldest.pop();
+                }
+                let (key, value) = (entry.key.to_vec(), entry.value.map(<[u8]>::to_vec));
+                oldest.push(Change { sequence: entry.seq, key, value });
+            }
+            merge.next_key()?;
         }
         self.done = oldest.len() < CHUNK;
         self.ready = oldest.into_vec();

@@ -85,6 +85,13 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// CRC-32 that starts from a seed, so that a part in another place or file does not fit.
+pub(crate) fn checksum(seed: u32, bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new_with_initial(seed);
+    hasher.update(bytes);
+    hasher.finalize()
+}
+
 const K: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The 64-bit key hash of the filters; part of the file format.
@@ -104,17 +111,15 @@ pub(crate) fn hash(key: &[u8]) -> u64 {
     h ^ (h >> 32)
 }
 
-/// The first 16 bytes of a key as two big-endian words, zero-padded: most comparisons end here.
+/// The first 16 bytes of a key as a big-endian number, zero-padded: most comparisons end here.
 #[inline]
-pub(crate) fn prefix(key: &[u8]) -> [u64; 2] {
-    if let Some(first) = key.first_chunk::<16>() {
-        let n = u128::from_be_bytes(*first);
-        return [(n >> 64) as u64, n as u64];
+pub(crate) fn prefix(key: &[u8]) -> u128 {
+    if let Some(first) = key.first_chunk() {
+        return u128::from_be_bytes(*first);
     }
-    let mut pad = [0u8; 16];
-    pad[..key.len()].copy_from_slice(key);
-    let n = u128::from_be_bytes(pad);
-    [(n >> 64) as u64, n as u64]
+    let mut padded = [0; 16];
+    padded[..key.len()].copy_from_slice(key);
+    u128::from_be_bytes(padded)
 }
 
 /// Length of the common prefix of two byte strings.

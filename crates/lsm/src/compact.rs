@@ -52,25 +52,9 @@ impl Job {
         Some(Job { from, lower, to, upper })
     }
 
-    /// The parts in the order of their keys, at least one; each takes its lower tables along.
-    fn parts(&mut self) -> Vec<Part> {
-        let lower = std::mem::take(&mut self.lower);
-        let start = |i: usize| lower.get(i).map(|t| t.meta.first.clone());
-        let part = |i: usize| Part {
-            from: start(i).filter(|_| i > 0),
-            before: start(i + PART),
-            lower: lower[i..lower.len().min(i + PART)].to_vec(),
-        };
-        (0..lower.len().max(1)).step_by(PART).map(part).collect()
-    }
-
-    /// Whether the tables can change level as they are.
+    /// Whether the tables can change level as they are; those of a sorted level do not overlap.
     fn movable(&self) -> bool {
-        let mut sorted: Vec<_> = self.upper.iter().collect();
-        sorted.sort_by(|a, b| a.meta.first.cmp(&b.meta.first));
-        self.from != self.to
-            && self.lower.is_empty()
-            && sorted.windows(2).all(|w| w[0].meta.last < w[1].meta.first)
+        self.from > 0 && self.lower.is_empty()
     }
 }
 
@@ -79,6 +63,12 @@ struct Part {
     from: Option<Vec<u8>>,
     before: Option<Vec<u8>>,
     lower: Vec<Arc<Table>>,
+}
+
+/// Takes the next part of a job from its lower tables; the one before ended at `from`.
+fn next_part(lower: &mut Vec<Arc<Table>>, from: Option<Vec<u8>>) -> Part {
+    let taken = lower.drain(..lower.len().min(PART)).collect();
+    Part { from, before: lower.first().map(|t| t.meta.first.clone()), lower: taken }
 }
 
 /// Writes tables one after the other, each up to the table size.
@@ -109,15 +99,11 @@ impl Output<'_> {
     /// Writes the table in hand and forces it.
     fn finish(&mut self) -> Result<()> {
         let Some(builder) = self.builder.take() else { return Ok(()) };
-        let (bytes, meta) = builder.finish();
-        let path = self.db.dir.join(meta.file());
-        let table = self.db.table(meta);
+        let table = self.db.table(builder.write(&*self.db.disk, &self.db.dir)?);
         // Until it is installed the table goes away with its last user.
         table.retire();
         self.done.push(table);
-        let mut file = self.db.disk.create(&path).at("create", &path)?;
-        file.append(&bytes).at("write", &path)?;
-        file.sync().at("sync", &path)
+        Ok(())
     }
 
     /// Finishes, and forces the folder entries.
@@ -168,22 +154,13 @@ impl Inner {
             output.cuts = self.cuts(&mut shape, &self.state().version);
         }
         drop(shape);
-        let mut key: Option<Vec<u8>> = None;
-        memtable.visit(|entry| {
-            if key.as_deref() == Some(entry.key) {
-                return Ok(());
-            }
-            let key = key.get_or_insert_default();
-            key.clear();
-            key.extend_from_slice(entry.key);
-            output.add(entry)
-        })?;
+        memtable.visit(|entry| output.add(entry))?;
         let tables = output.close()?;
         self.counters.flushed_bytes.fetch_add(bytes(&tables), Ordering::Relaxed);
         let mut shape = lock(&self.shape);
         let level = usize::from(sorted && self.fits_level1(&shape, &first, &last));
         let (log, open) = (memtable.log + 1, self.log_follows(memtable.log));
-        let edit = Edit { seq: newest.max(shape.seq), log, open, ..Edit::default() };
+        let edit = Edit { seq: newest.max(shape.said.seq), log, open, ..shape.said.clone() };
         // From here on the manifest may name them, even if installing fails.
         tables.iter().for_each(|t| t.keep());
         self.install(
@@ -270,8 +247,7 @@ impl Inner {
             lock(&self.shape).merging = Some(span(job.upper.iter().chain(&job.lower)));
         }
         let before = entries(&job.upper) + entries(&job.lower);
-        let mut parts = job.parts().into_iter();
-        let done = parts.try_fold(0, |sum, part| Ok(sum + self.run_part(&job, part)?));
+        let done = self.run_parts(&mut job);
         let mut shape = lock(&self.shape);
         shape.merging = None;
         let replaced = before.saturating_sub(done?);
@@ -285,6 +261,19 @@ impl Inner {
     }
 
     /// Returns how many entries the new tables have.
+    fn run_parts(&self, job: &mut Job) -> Result<u64> {
+        let mut lower = std::mem::take(&mut job.lower);
+        let (mut from, mut done) = (None, 0);
+        loop {
+            let part = next_part(&mut lower, from);
+            from = part.before.clone();
+            done += self.run_part(job, part)?;
+            if from.is_none() {
+                return Ok(done);
+            }
+        }
+    }
+
     fn run_part(&self, job: &Job, part: Part) -> Result<u64> {
         let (tables, forgotten) = self.merge(job, &part)?;
         self.counters.compacted_bytes.fetch_add(bytes(&tables), Ordering::Relaxed);
@@ -303,10 +292,10 @@ impl Inner {
         let tables = job.upper.iter().chain(&part.lower);
         let base = tables.clone().map(|t| t.meta.base).min().unwrap_or(0);
         let (first, last) = span(tables);
-        let mut sources = Vec::new();
+        let mut sources: Vec<Box<dyn Source>> = Vec::new();
         for run in version::runs(job.upper.iter()).iter().chain(&version::runs(part.lower.iter())) {
             let tables = run.tables.clone();
-            sources.push(Source::Run(Box::new(RunSource::new(tables, from, false, false, 0)?)));
+            sources.push(Box::new(RunSource::new(tables, from, false, false, 0)?));
         }
         let version = self.state().version.clone();
         let mut deeper: Vec<Arc<Table>> =
@@ -324,44 +313,30 @@ impl Inner {
         let mut merge = Merge::new(sources, false);
         let mut output =
             self.output(base, if job.to == 0 { usize::MAX } else { self.options.table_size });
-        let mut key: Option<Vec<u8>> = None;
         let mut forgotten = 0;
         while let Some(entry) = merge.entry() {
             if part.before.as_deref().is_some_and(|end| entry.key >= end) {
                 break;
             }
-            if key.as_deref() != Some(entry.key) {
-                let key = key.get_or_insert_default();
-                key.clear();
-                key.extend_from_slice(entry.key);
-                let needed = entry.value.is_some()
-                    || deeper.iter().any(|t| t.meta.overlaps(entry.key, entry.key));
-                if needed {
-                    let tables = output.done.len();
-                    output.add(entry)?;
-                    if tables != output.done.len() && self.closing() {
-                        return Err(Error::Closed);
-                    }
-                } else {
-                    forgotten = forgotten.max(entry.seq);
+            let overlaps = |t: &Arc<Table>| t.meta.overlaps(entry.key, entry.key);
+            if entry.value.is_some() || deeper.iter().any(overlaps) {
+                let tables = output.done.len();
+                output.add(entry)?;
+                if tables != output.done.len() && self.open().is_err() {
+                    return Err(Error::Closed);
                 }
+            } else {
+                forgotten = forgotten.max(entry.seq);
             }
-            merge.advance()?;
+            merge.next_key()?;
         }
         Ok((output.close()?, forgotten))
     }
 }
 
-/// The edit by which tables leave; its numbers are those of before.
+/// The edit by which tables leave.
 fn leave<'a>(shape: &Shape, tables: impl Iterator<Item = &'a Arc<Table>>) -> Edit {
-    Edit {
-        seq: shape.seq,
-        log: shape.log,
-        open: shape.open,
-        forgotten: shape.forgotten,
-        removed: tables.map(|t| t.meta.number).collect(),
-        ..Edit::default()
-    }
+    Edit { removed: tables.map(|t| t.meta.number).collect(), ..shape.said.clone() }
 }
 
 #[cfg(test)]
@@ -380,18 +355,24 @@ mod tests {
             Arc::new(Table::new(dir, meta, Arc::new(Real), cache.clone(), false))
         };
         for n in 0..10 {
-            let lower: Vec<_> = (0..n).map(|i| table(10 * i, 10 * i + 5)).collect();
-            let mut job = Job { upper: vec![table(0, 255)], from: 0, lower, to: 1 };
-            let parts = job.parts();
-            assert_eq!(parts.len(), usize::from(n).div_ceil(PART).max(1));
-            assert!(parts[0].from.is_none() && parts[parts.len() - 1].before.is_none());
-            for pair in parts.windows(2) {
-                assert!(pair[0].before.is_some() && pair[0].before == pair[1].from);
-                let (ends, starts) = (pair[0].lower.last(), pair[1].lower.first());
-                assert!(ends.is_some_and(|t| Some(&t.meta.last) < pair[0].before.as_ref()));
-                assert_eq!(starts.map(|t| &t.meta.first), pair[1].from.as_ref());
+            let mut lower: Vec<_> = (0..n).map(|i| table(10 * i, 10 * i + 5)).collect();
+            let (mut from, mut seen) = (None, 0);
+            loop {
+                let part = next_part(&mut lower, from);
+                assert!(part.lower.len() <= PART);
+                if let Some(first) = part.lower.first() {
+                    assert!(part.from.is_none_or(|from| from == first.meta.first));
+                }
+                for t in &part.lower {
+                    assert!(part.before.as_ref().is_none_or(|before| t.meta.last < *before));
+                }
+                seen += part.lower.len();
+                from = part.before;
+                if from.is_none() {
+                    break;
+                }
             }
-            assert_eq!(parts.iter().map(|p| p.lower.len()).sum::<usize>(), usize::from(n));
+            assert_eq!((seen, lower.len()), (usize::from(n), 0));
         }
     }
 }

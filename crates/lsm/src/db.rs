@@ -72,25 +72,18 @@ impl Db {
         let mut logs = vec![reopened(manifest::file_name(found.number), 0)];
         logs.extend(found.sealed.iter().rev().map(|m| reopened(recover::log_name(m.log), m.log)));
         let state = State { active: active.clone(), sealed: found.sealed, version };
-        let Edit { seq, next_file, log, open, forgotten, .. } = found.state;
-        let hands = std::array::from_fn(|_| Vec::new());
+        let next_file = found.state.next_file;
         let inner = Arc::new(Inner {
             commit: Mutex::new(Commit { log: None, active, seq: found.seq, unpaused: 0 }),
             shape: Mutex::new(Shape {
                 manifest: found.manifest,
-                seq,
-                log,
-                open,
-                forgotten,
-                merging: None,
-                cuts: Vec::new(),
+                said: Edit { added: Vec::new(), ..found.state },
                 stale: 1.0,
-                large: false,
-                hands,
+                ..Shape::default()
             }),
             state: RwLock::new(Arc::new(state)),
             visible: AtomicU64::new(found.seq),
-            group: Group::new(0),
+            group: Group::default(),
             logs: Mutex::new(logs),
             last_log: AtomicU64::new(found.last_log),
             next_file: AtomicU64::new(next_file),
@@ -207,7 +200,7 @@ impl Db {
     pub fn changes_since(&self, sequence: u64) -> Result<Changes> {
         self.inner.open()?;
         let (state, seq) = self.inner.pin();
-        let forgotten = lock(&self.inner.shape).forgotten;
+        let forgotten = lock(&self.inner.shape).said.forgotten;
         if sequence > 0 && sequence < forgotten {
             return Err(Error::Forgotten { asked: sequence, forgotten });
         }
@@ -274,10 +267,8 @@ impl Handle {
             // A thread that panicked has nothing left to tidy.
             let _ = thread.join();
         }
-        let done = inner
-            .usable_or_closing()
-            .and_then(|()| inner.flush_sealed())
-            .and_then(|()| inner.end_session());
+        let done =
+            inner.unhalted().and_then(|()| inner.flush_sealed()).and_then(|()| inner.end_session());
         *lock(&self.lock) = None;
         done
     }

@@ -30,6 +30,9 @@ const LEVEL0: (usize, usize) = (24, 48);
 const PAUSE: (Duration, usize) = (Duration::from_millis(1), 32 << 10);
 const CHANGE: usize = 64;
 
+/// How often a waiting writer looks for itself whether there is room.
+const LOOK: Duration = Duration::from_millis(5);
+
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -45,12 +48,11 @@ pub(crate) struct Commit {
 }
 
 /// What the manifest says, and the manifest itself.
+#[derive(Default)]
 pub(crate) struct Shape {
     pub(crate) manifest: Option<Manifest>,
-    pub(crate) seq: u64,
-    pub(crate) log: u64,
-    pub(crate) open: bool,
-    pub(crate) forgotten: u64,
+    /// Its numbers; no tables.
+    pub(crate) said: Edit,
     /// Keys that a running merge of level 0 may place on level 1.
     pub(crate) merging: Option<(Vec<u8>, Vec<u8>)>,
     /// Keys at which flushes cut their tables, so that level 0 can be merged range by range.
@@ -112,11 +114,12 @@ impl Inner {
     /// Open and not halted.
     pub(crate) fn usable(&self) -> Result<()> {
         self.open()?;
-        if self.halted.load(Ordering::Acquire) { Err(self.halt_error()) } else { Ok(()) }
+        self.unhalted()
     }
 
-    pub(crate) fn halt_error(&self) -> Error {
-        Error::Halted { why: lock(&self.why).clone() }
+    pub(crate) fn unhalted(&self) -> Result<()> {
+        let halted = self.halted.load(Ordering::Acquire);
+        if halted { Err(Error::Halted { why: lock(&self.why).clone() }) } else { Ok(()) }
     }
 
     /// Stops writing for good: after this failure memory and disk may disagree.
@@ -127,10 +130,6 @@ impl Inner {
         }
         drop(why);
         self.room.notify_all();
-    }
-
-    pub(crate) fn closing(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
     }
 
     pub(crate) fn state(&self) -> Arc<State> {
@@ -212,22 +211,18 @@ impl Inner {
         let mut shape = lock(&self.shape);
         let oldest = self.state().sealed.last().map(|m| m.log);
         let log = oldest.unwrap_or_else(|| self.last_log.load(Ordering::Acquire));
-        let edit = Edit { seq: shape.seq, log, open: true, ..Edit::default() };
+        let edit = Edit { log, open: true, ..shape.said.clone() };
         self.install(&mut shape, edit, Vec::new(), None)
     }
 
     /// After the last flush no log is needed any more, and the manifest says so.
     pub(crate) fn end_session(&self) -> Result<()> {
         let mut shape = lock(&self.shape);
-        if shape.open {
+        if shape.said.open {
             let last = self.last_log.load(Ordering::Acquire);
-            let (before, seq) = (shape.log, shape.seq);
-            self.install(
-                &mut shape,
-                Edit { seq, log: last + 1, ..Edit::default() },
-                Vec::new(),
-                None,
-            )?;
+            let before = shape.said.log;
+            let edit = Edit { log: last + 1, open: false, ..shape.said.clone() };
+            self.install(&mut shape, edit, Vec::new(), None)?;
             self.remove_logs(before, last);
         }
         Ok(())
@@ -240,8 +235,8 @@ impl Inner {
         }
     }
 
-    /// Makes the next log and the memtable that goes with it; returns the memtable before.
-    pub(crate) fn start_log(&self, commit: &mut Commit) -> Result<Arc<Memtable>> {
+    /// Makes the next log and the memtable that goes with it.
+    pub(crate) fn start_log(&self, commit: &mut Commit) -> Result<()> {
         let number = self.last_log.load(Ordering::Acquire) + 1;
         let path = self.dir.join(recover::log_name(number));
         let log = Log::create(&*self.disk, path, number, commit.seq + 1)?;
@@ -253,8 +248,8 @@ impl Inner {
         self.last_log.store(number, Ordering::Release);
         commit.log = Some(log);
         let old = std::mem::replace(&mut commit.active, active.clone());
-        self.replace(active, (!old.is_empty()).then(|| old.clone()));
-        Ok(old)
+        self.replace(active, (!old.is_empty()).then_some(old));
+        Ok(())
     }
 
     pub(crate) fn rotate(&self, commit: &mut Commit) -> Result<()> {
@@ -296,15 +291,9 @@ impl Inner {
         }
         let start = Instant::now();
         self.signal(true, true);
-        let mut signals = lock(&self.signals);
         while full() && self.usable().is_ok() {
-            let (next, _) = self
-                .room
-                .wait_timeout(signals, Duration::from_millis(100))
-                .unwrap_or_else(PoisonError::into_inner);
-            signals = next;
+            let _ = self.room.wait_timeout(lock(&self.signals), LOOK);
         }
-        drop(signals);
         self.counters.stops.since(start);
         self.usable()
     }
@@ -323,7 +312,7 @@ impl Inner {
     /// Returns when the change `seq` is on the device; one force serves all who wait.
     pub(crate) fn force(&self, seq: u64) -> Result<()> {
         self.group.wait_for(seq, || {
-            self.usable_or_closing()?;
+            self.unhalted()?;
             let end = self.visible.load(Ordering::Acquire);
             let logs = lock(&self.logs).clone();
             let start = Instant::now();
@@ -343,10 +332,6 @@ impl Inner {
         })
     }
 
-    pub(crate) fn usable_or_closing(&self) -> Result<()> {
-        if self.halted.load(Ordering::Acquire) { Err(self.halt_error()) } else { Ok(()) }
-    }
-
     pub(crate) fn new_file(&self) -> u64 {
         self.next_file.fetch_add(1, Ordering::AcqRel)
     }
@@ -359,9 +344,9 @@ impl Inner {
         tables: Vec<(usize, Arc<Table>)>,
         flushed: Option<u64>,
     ) -> Result<()> {
-        self.usable_or_closing()?;
+        self.unhalted()?;
         edit.added = tables.iter().map(|(level, t)| (*level, t.meta.clone())).collect();
-        edit.forgotten = edit.forgotten.max(shape.forgotten);
+        edit.forgotten = edit.forgotten.max(shape.said.forgotten);
         edit.boot = self.disk.boot();
         let version = Arc::new(self.state().version.change(&edit.removed, &tables));
         let saved = self.save(shape, &mut edit, &version);
@@ -369,8 +354,7 @@ impl Inner {
             self.halt(&e);
             return Err(e);
         }
-        (shape.seq, shape.log, shape.open, shape.forgotten) =
-            (edit.seq, edit.log, edit.open, edit.forgotten);
+        shape.said = Edit { added: Vec::new(), removed: Vec::new(), ..edit };
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let mut sealed = state.sealed.clone();
         sealed.retain(|m| flushed.is_none_or(|log| m.log > log));
@@ -415,7 +399,7 @@ impl Inner {
             // Not the whole state: it would keep the files of tables that leave meanwhile.
             let Some(oldest) = self.state().sealed.last().cloned() else { return Ok(()) };
             let start = Instant::now();
-            let before = lock(&self.shape).log;
+            let before = lock(&self.shape).said.log;
             self.flush_one(&oldest)?;
             self.counters.flushes.since(start);
             lock(&self.logs).retain(|l| l.number > oldest.log);
@@ -445,34 +429,24 @@ impl Inner {
         Ok(())
     }
 
-    /// Waits for work; `false` when the store closes. The idle time passed if neither flag is set.
+    /// Waits for work: whether there is some or the pause is over, `None` when the store closes.
     pub(crate) fn wait(
         &self,
         mine: impl Fn(&mut Signals) -> bool,
         pause: Option<Duration>,
     ) -> Option<bool> {
-        let mut signals = lock(&self.signals);
-        loop {
-            if signals.stop {
-                return None;
-            }
-            if mine(&mut signals) {
-                return Some(true);
-            }
-            match pause {
-                None => signals = self.work.wait(signals).unwrap_or_else(PoisonError::into_inner),
-                Some(pause) => {
-                    let (next, timeout) = self
-                        .work
-                        .wait_timeout(signals, pause)
-                        .unwrap_or_else(PoisonError::into_inner);
-                    signals = next;
-                    if timeout.timed_out() && !signals.stop && !mine(&mut signals) {
-                        return Some(false);
-                    }
-                }
-            }
-        }
+        let mut found = false;
+        let nothing = |signals: &mut Signals| {
+            found = mine(signals);
+            !found && !signals.stop
+        };
+        let waited = self.work.wait_timeout_while(
+            lock(&self.signals),
+            pause.unwrap_or(Duration::MAX),
+            nothing,
+        );
+        let (signals, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        (!signals.stop).then_some(found)
     }
 
     pub(crate) fn flush_loop(&self) {
@@ -494,7 +468,7 @@ impl Inner {
             }
             let done = if idle { self.settle() } else { Ok(()) };
             let done = done.and_then(|()| {
-                while !self.closing() && self.compact_once(idle)? {}
+                while self.open().is_ok() && self.compact_once(idle)? {}
                 Ok(())
             });
             if let Err(e) = done

@@ -111,6 +111,15 @@ impl Error {
     pub(crate) fn corrupt(path: &Path, offset: u64, what: impl Into<String>) -> Error {
         Error::Corruption { path: path.to_owned(), offset, what: what.into() }
     }
+
+    /// The file that could not be read.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Error::Corruption { path, .. } | Error::NewerFormat { path, .. } => Some(path),
+            Error::Io { path, .. } => Some(path),
+            _ => None,
+        }
+    }
 }
 
 /// Attaches the operation and the path to an I/O result.

@@ -46,15 +46,17 @@
 //! record and then put into the memtable; with that it is visible. The log (`log`) is a
 //! preallocated file seen through a memory map, so appending is one copy, and the kernel keeps it
 //! when the process dies. A synced write then waits for the device; whoever finds nobody forcing
-//! forces for all who wait (`group`). A small pause for the writers released last lets two of them
-//! share every force.
+//! forces for all who wait (`group`). It first waits a moment for the writers that were released
+//! last, so that two of them share every force.
 //!
 //! The **memtable** (`memtable`) is a two-level B-tree over an arena: sorted arrays of slots that
 //! carry the first 16 bytes of their keys. All versions are kept, newest first; a hash table beside
 //! it says where each key's newest version is, so that point reads search nothing. A full memtable is
 //! sealed, a new log begins, and the flush thread writes the sealed one as a **table** (`table`,
-//! `block`, `bloom`): blocks of prefix-compressed entries with restart points, an index searched by
-//! halving, a Bloom filter, a footer, a checksum for each part. Tables never change.
+//! `block`, `bloom`): blocks of entries, an index of them that is searched by halving, a Bloom
+//! filter, a footer, a checksum for each part. A block begins with a directory that has a byte of
+//! each key's hash, so that a lookup touches little more than the one entry. A table has each key
+//! once, and never changes.
 //!
 //! Tables live on levels. A flushed memtable lands on level 0, whose tables overlap; if it overlaps
 //! nothing on levels 0 and 1, as keys that arrive in order do, it lands on level 1 at once. **Compaction**
@@ -72,16 +74,14 @@
 //! A **reader** clones one `Arc` (`version::State`: memtables and tables) and needs no lock after
 //! that; a snapshot is that value with a sequence. So compaction may drop every version but the
 //! newest: whoever reads older ones holds the tables they are in. The price is disk space as long
-//! as a snapshot lives. Blocks are read one by one, or four at a time for those who go through them
-//! in order, verified, and cached in slots of their tables, with a clock to evict them (`cache`). A cached block is laid out for reading: keys
-//! whole, and a byte of each key's hash in front, so that a lookup touches little more than the one
-//! entry. A read that may keep nothing searches the restart points instead. Scans merge sources (`merge`), in either
+//! as a snapshot lives. Blocks are read one by one, verified, and cached as they are in slots of
+//! their tables, with a clock to evict them (`cache`). Scans merge sources (`merge`), in either
 //! direction (`scan`).
 //!
 //! **Opening** (`recover`) reads everything before it changes anything: manifest, tables' sizes,
 //! logs. What does not fit is an error, except an unsynced tail that was lost with the power. How
 //! the two are told apart is the subject of `log`. [`verify`] reads every byte of a closed store;
-//! [`repair`] salvages what is readable.
+//! where that finds damage, [`repair`] merges all that is readable into new tables.
 //!
 //! Files go through a trait ([`disk`]); the crash tests put a file system there that forgets. The
 //! bytes are described in `docs/formats/lsm.md`.

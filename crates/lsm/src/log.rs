@@ -10,12 +10,13 @@
 //!
 //! Bytes: see `docs/formats/lsm.md`, "Log".
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::codec::{Reader, put_varint};
-use crate::disk::{Disk, Force, LogFile};
+use crate::codec::{Reader, checksum, put_varint};
+use crate::disk::{Disk, LogFile};
 use crate::error::{At, Error, Result};
 
 const MAGIC: &[u8; 8] = b"SYNQLLOG";
@@ -63,17 +64,12 @@ fn marker(number: u64, end: usize) -> [u8; MARKER] {
     .to_le_bytes()
 }
 
-fn checksum(number: u64, bytes: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new_with_initial(number as u32);
-    hasher.update(bytes);
-    hasher.finalize()
-}
-
 /// How far a log is forced to the device, shared between writers and whoever forces.
 pub(crate) struct Forced {
     pub(crate) number: u64,
     pub(crate) path: PathBuf,
-    file: Arc<dyn Force>,
+    /// Forces the file.
+    force: Box<dyn Fn() -> io::Result<()> + Send + Sync>,
     /// Bytes written.
     written: AtomicU64,
     /// Bytes known to be on the device.
@@ -82,25 +78,23 @@ pub(crate) struct Forced {
     entry: AtomicBool,
 }
 
-/// A log of an earlier session: its bytes may still be in the kernel only.
-struct Reopened {
-    disk: Arc<dyn Disk>,
-    path: PathBuf,
-}
-
-impl Force for Reopened {
-    fn sync(&self) -> std::io::Result<()> {
-        self.disk.sync_file(&self.path)
-    }
-}
-
 impl Forced {
-    /// The log that recovery read; it must be forced before a later log may count as forced.
+    fn new(
+        number: u64,
+        path: PathBuf,
+        written: usize,
+        force: impl Fn() -> io::Result<()> + Send + Sync + 'static,
+    ) -> Forced {
+        let (written, synced) = (AtomicU64::new(written as u64), AtomicU64::new(0));
+        let entry = AtomicBool::new(false);
+        Forced { number, path, force: Box::new(force), written, synced, entry }
+    }
+
+    /// A file of an earlier session, whose bytes may still be in the kernel only: it must be forced
+    /// before a later log may count as forced.
     pub(crate) fn reopened(disk: Arc<dyn Disk>, path: PathBuf, number: u64) -> Forced {
-        let file = Arc::new(Reopened { disk, path: path.clone() });
-        let (written, synced, entry) =
-            (AtomicU64::new(1), AtomicU64::new(0), AtomicBool::new(false));
-        Forced { number, path, file, written, synced, entry }
+        let file = path.clone();
+        Forced::new(number, path, 1, move || disk.sync_file(&file))
     }
 
     pub(crate) fn written(&self) -> u64 {
@@ -111,7 +105,7 @@ impl Forced {
     pub(crate) fn sync(&self, disk: &dyn Disk) -> Result<()> {
         let end = self.written();
         if self.synced.load(Ordering::Acquire) < end {
-            self.file.sync().at("sync", &self.path)?;
+            (self.force)().at("sync", &self.path)?;
         }
         if !self.entry.load(Ordering::Acquire) {
             let dir = self.path.parent().unwrap_or(Path::new("."));
@@ -141,7 +135,7 @@ impl Log {
         head.extend_from_slice(&number.to_le_bytes());
         head.extend_from_slice(&first.to_le_bytes());
         head.extend_from_slice(&disk.boot());
-        head.extend_from_slice(&checksum(number, &head).to_le_bytes());
+        head.extend_from_slice(&checksum(number as u32, &head).to_le_bytes());
         head.extend_from_slice(&marker(number, HEADER));
         // Under its own name a log always has a header.
         let unnamed = path.with_extension("log.new");
@@ -150,14 +144,8 @@ impl Log {
         file.grow(grown).at("allocate", &path)?;
         file.write_at(0, &head, true).at("write", &path)?;
         disk.rename(&unnamed, &path).at("rename", &unnamed)?;
-        let forced = Arc::new(Forced {
-            number,
-            path,
-            file: file.force(),
-            written: AtomicU64::new(HEADER as u64),
-            synced: AtomicU64::new(0),
-            entry: AtomicBool::new(false),
-        });
+        let force = file.force();
+        let forced = Arc::new(Forced::new(number, path, HEADER, move || force.sync()));
         Ok(Log { file, forced, end: HEADER as u64, grown, scratch: Vec::new() })
     }
 
@@ -180,7 +168,7 @@ impl Log {
         fill(out);
         let len = (out.len() - RECORD) as u32;
         out[4..8].copy_from_slice(&len.to_le_bytes());
-        let crc = checksum(self.forced.number, &out[4..]);
+        let crc = checksum(self.forced.number as u32, &out[4..]);
         out[..4].copy_from_slice(&crc.to_le_bytes());
         let end = self.end + out.len() as u64;
         out.extend_from_slice(&marker(self.forced.number, end as usize));
@@ -287,7 +275,7 @@ impl<'a> LogReader<'a> {
         let (version, stated, first) =
             (r.u32().ok_or(cut)?, r.u64().ok_or(cut)?, r.u64().ok_or(cut)?);
         let boot = r.take(16).and_then(|b| b.first_chunk().copied()).ok_or(cut)?;
-        if r.u32().ok_or(cut)? != checksum(self.number, &head[..HEADER - 4]) {
+        if r.u32().ok_or(cut)? != checksum(self.number as u32, &head[..HEADER - 4]) {
             return Err("the log header's checksum is wrong");
         }
         if stated != self.number {
@@ -310,7 +298,7 @@ impl<'a> LogReader<'a> {
         }
         r.take(len)?;
         let end = at + RECORD + len;
-        if checksum(self.number, &self.bytes[at + 4..end]) != crc {
+        if checksum(self.number as u32, &self.bytes[at + 4..end]) != crc {
             return None;
         }
         let mut r = Reader(&self.bytes[at + RECORD..end]);

@@ -9,7 +9,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::codec::{Reader, put_bytes, put_varint};
+use crate::codec::{Reader, checksum, put_bytes, put_varint};
 use crate::disk::{Disk, WriteFile};
 use crate::error::{At, Error, Result};
 use crate::table::Meta;
@@ -114,16 +114,13 @@ fn frame(payload: &[u8], number: u64, offset: u64) -> Vec<u8> {
     out.extend_from_slice(&[0; 4]);
     out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
     out.extend_from_slice(payload);
-    let crc = checksum(number, offset, &out[4..]);
+    let crc = checksum(seed(number, offset), &out[4..]);
     out[..4].copy_from_slice(&crc.to_le_bytes());
     out
 }
 
-fn checksum(number: u64, offset: u64, bytes: &[u8]) -> u32 {
-    let mut hasher =
-        crc32fast::Hasher::new_with_initial((number as u32).rotate_left(8) ^ offset as u32);
-    hasher.update(bytes);
-    hasher.finalize()
+fn seed(number: u64, offset: u64) -> u32 {
+    (number as u32).rotate_left(8) ^ offset as u32
 }
 
 fn frame_at(bytes: &[u8], number: u64, at: usize) -> Option<(&[u8], usize)> {
@@ -131,7 +128,8 @@ fn frame_at(bytes: &[u8], number: u64, at: usize) -> Option<(&[u8], usize)> {
     let (crc, len) = (r.u32()?, r.u32()? as usize);
     let payload = r.take(len)?;
     let end = at + FRAME + len;
-    (len > 0 && checksum(number, at as u64, &bytes[at + 4..end]) == crc).then_some((payload, end))
+    (len > 0 && checksum(seed(number, at as u64), &bytes[at + 4..end]) == crc)
+        .then_some((payload, end))
 }
 
 /// What a manifest says.

@@ -9,12 +9,15 @@
 //! Order: key ascending, then sequence descending, so the newest version of a key comes first.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use crate::codec::{hash, prefix};
 use crate::log::Op;
 
+/// Slots of a full leaf.
 const LEAF: usize = 128;
 const HEAD: usize = 16;
 const DELETED: u32 = 1 << 31;
@@ -23,73 +26,48 @@ const OVERHEAD: usize = 48;
 
 #[derive(Clone, Copy)]
 struct Slot {
-    prefix: [u64; 2],
-    len: u32,
-    /// Offset of the entry in the arena: sequence, lengths of value and key, key, value.
+    prefix: u128,
+    /// Offset of the entry in the arena.
     at: u32,
 }
 
-/// Where the newest version of each key is in the arena, by hash: places in a row are tried.
-#[derive(Default)]
-struct Newest {
-    /// Upper half of the key's hash, and the offset + 1; 0 where there is none.
-    places: Vec<u64>,
-    used: usize,
+struct Leaf {
+    first: Slot,
+    slots: Vec<Slot>,
 }
 
-impl Newest {
-    /// Room for the entries that about `bytes` of arena hold.
-    fn new(bytes: usize) -> Newest {
-        let places = if bytes == 0 { 0 } else { (bytes / 128).next_power_of_two() };
-        Newest { places: vec![0; places], used: 0 }
+/// The upper half of a key's hash as a hash.
+#[derive(Default)]
+struct Half(u64);
+
+impl Hasher for Half {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = hash(bytes);
     }
 
-    /// The place of the key with this hash whose entry is `same`, or the free one for it. There
-    /// must be a free place.
-    fn find(&self, hash: u64, same: impl Fn(u32) -> bool) -> usize {
-        let (tag, mask) = (hash >> 32, self.places.len() - 1);
-        let mut i = tag as usize & mask;
-        loop {
-            let place = self.places[i];
-            if place == 0 || place >> 32 == tag && same(place as u32 - 1) {
-                return i;
-            }
-            i = (i + 1) & mask;
-        }
+    fn write_u32(&mut self, half: u32) {
+        self.0 = u64::from(half) << 32 | u64::from(half);
     }
 
-    fn get(&self, hash: u64, same: impl Fn(u32) -> bool) -> Option<u32> {
-        if self.used == 0 {
-            return None;
-        }
-        (self.places[self.find(hash, same)] as u32).checked_sub(1)
+    fn finish(&self) -> u64 {
+        self.0
     }
+}
 
-    fn set(&mut self, hash: u64, at: u32, same: impl Fn(u32) -> bool) {
-        if self.used * 5 >= self.places.len() * 4 {
-            let old = std::mem::take(&mut self.places);
-            self.places = vec![0; (old.len() * 2).max(16)];
-            for place in old.into_iter().filter(|place| *place != 0) {
-                let i = self.find(place, |_| false);
-                self.places[i] = place;
-            }
-        }
-        let i = self.find(hash, same);
-        self.used += usize::from(self.places[i] == 0);
-        self.places[i] = hash >> 32 << 32 | u64::from(at + 1);
-    }
+fn half(hash: u64) -> u32 {
+    (hash >> 32) as u32
 }
 
 #[derive(Default)]
 struct Tree {
+    /// Entries: sequence, lengths of value and key, key, value.
     arena: Vec<u8>,
-    /// Absent in a memtable that is loaded only to be flushed: making it would delay opening.
-    newest: Option<Newest>,
-    /// First slot of each leaf, and which leaf.
-    root: Vec<(Slot, u32)>,
-    leaves: Vec<Vec<Slot>>,
-    /// Place in `root` of the last insert: the next one often lands beside it.
+    leaves: Vec<Leaf>,
+    /// The leaf of the last insert: the next one often lands beside it.
     finger: usize,
+    /// Offset of each key's newest version by half of the key's hash; of two keys that share it, one.
+    /// Absent in a memtable that is loaded only to be flushed: making it would delay opening.
+    newest: Option<HashMap<u32, u32, BuildHasherDefault<Half>>>,
 }
 
 /// An entry borrowed from a table of any kind.
@@ -101,75 +79,75 @@ pub(crate) struct Entry<'a> {
     pub(crate) value: Option<&'a [u8]>,
 }
 
-/// What is looked for: a key and the newest sequence that counts.
-struct Target<'a> {
-    prefix: [u64; 2],
-    key: &'a [u8],
-    seq: u64,
+impl Leaf {
+    /// A leaf of some slots, at least one.
+    fn new(first: Slot, others: impl IntoIterator<Item = Slot>) -> Leaf {
+        let mut slots = Vec::with_capacity(LEAF);
+        slots.push(first);
+        slots.extend(others);
+        Leaf { first, slots }
+    }
 }
 
-/// The entry at an offset of an arena.
-fn entry(arena: &[u8], at: u32) -> Entry<'_> {
-    let at = at as usize;
-    let head = &arena[at..at + HEAD];
-    let seq = head.first_chunk().map_or(0, |b| u64::from_le_bytes(*b));
-    let number = |at: usize| head[at..].first_chunk().map_or(0, |b| u32::from_le_bytes(*b));
-    let (tag, len) = (number(8), number(12));
-    let key = at + HEAD..at + HEAD + len as usize;
-    let value = key.end..key.end + (tag & !DELETED) as usize;
-    let value = (tag & DELETED == 0).then(|| &arena[value]);
-    Entry { key: &arena[key], seq, value }
-}
+/// What is looked for: a key, its prefix, and the newest sequence that counts.
+type Target<'a> = (u128, &'a [u8], u64);
 
 impl Tree {
-    fn entry(&self, slot: Slot) -> Entry<'_> {
-        entry(&self.arena, slot.at)
+    /// The entry at an offset of the arena.
+    fn entry(&self, at: u32) -> Entry<'_> {
+        let at = at as usize;
+        let head = &self.arena[at..at + HEAD];
+        let seq = head.first_chunk().map_or(0, |b| u64::from_le_bytes(*b));
+        let number = |at: usize| head[at..].first_chunk().map_or(0, |b| u32::from_le_bytes(*b));
+        let (tag, len) = (number(8), number(12));
+        let key = at + HEAD..at + HEAD + len as usize;
+        let value = key.end..key.end + (tag & !DELETED) as usize;
+        let value = (tag & DELETED == 0).then(|| &self.arena[value]);
+        Entry { key: &self.arena[key], seq, value }
     }
 
     #[inline]
-    fn compare(&self, slot: &Slot, target: &Target<'_>) -> Ordering {
-        let first = slot.prefix.cmp(&target.prefix);
-        if first != Ordering::Equal {
-            return first;
-        }
-        // Keys of 16 bytes and less with equal prefixes differ only in padding.
-        let len = slot.len as usize;
-        if len <= 16 && target.key.len() <= 16 {
-            let by_len = len.cmp(&target.key.len());
-            if by_len != Ordering::Equal {
-                return by_len;
-            }
-            return target.seq.cmp(&self.entry(*slot).seq);
-        }
-        let entry = self.entry(*slot);
-        entry.key.cmp(target.key).then_with(|| target.seq.cmp(&entry.seq))
+    fn compare(&self, slot: &Slot, (prefix, key, seq): Target<'_>) -> Ordering {
+        slot.prefix.cmp(&prefix).then_with(|| {
+            let entry = self.entry(slot.at);
+            entry.key.cmp(key).then_with(|| seq.cmp(&entry.seq))
+        })
     }
 
-    /// The first place not before `target`: index in `root`, index in the leaf (maybe its length).
-    fn find(&self, target: &Target<'_>) -> (usize, usize) {
-        let leaf = self
-            .root
-            .partition_point(|(first, _)| self.compare(first, target) != Ordering::Greater);
-        let leaf = leaf.saturating_sub(1);
-        let Some(slots) = self.leaf(leaf) else { return (0, 0) };
-        (leaf, slots.partition_point(|s| self.compare(s, target) == Ordering::Less))
+    /// The first place not before `target`: which leaf, and where in it (maybe its length).
+    fn find(&self, target: Target<'_>) -> (usize, usize) {
+        let after = |leaf: &Leaf| self.compare(&leaf.first, target) == Ordering::Greater;
+        let leaf = self.leaves.partition_point(|leaf| !after(leaf)).saturating_sub(1);
+        let before = |slot: &Slot| self.compare(slot, target) == Ordering::Less;
+        (leaf, self.leaves.get(leaf).map_or(0, |leaf| leaf.slots.partition_point(before)))
     }
 
-    fn leaf(&self, i: usize) -> Option<&Vec<Slot>> {
-        self.root.get(i).and_then(|(_, leaf)| self.leaves.get(*leaf as usize))
+    /// The end of the last insert's leaf, if `target` belongs there.
+    fn at_finger(&self, target: Target<'_>) -> Option<(usize, usize)> {
+        let slots = &self.leaves.get(self.finger)?.slots;
+        let next = self.leaves.get(self.finger + 1);
+        let fits = self.compare(slots.last()?, target) == Ordering::Less
+            && next.is_none_or(|next| self.compare(&next.first, target) == Ordering::Greater);
+        fits.then_some((self.finger, slots.len()))
     }
 
-    /// Whether `target` goes right after the last slot of leaf `i`.
-    fn fits_after(&self, i: usize, target: &Target<'_>) -> bool {
-        let last = self.leaf(i).and_then(|leaf| leaf.last());
-        last.is_some_and(|last| self.compare(last, target) == Ordering::Less)
-            && self
-                .root
-                .get(i + 1)
-                .is_none_or(|(next, _)| self.compare(next, target) == Ordering::Greater)
+    /// Entries from a place on.
+    fn ascend(&self, leaf: usize, place: usize) -> impl Iterator<Item = Entry<'_>> {
+        let start = move |i| if i == leaf { place } else { 0 };
+        let leaves = self.leaves.iter().enumerate().skip(leaf);
+        leaves.flat_map(move |(i, leaf)| &leaf.slots[start(i)..]).map(|slot| self.entry(slot.at))
     }
 
-    /// Copies an entry to the arena, and notes it as its key's newest where that is kept.
+    /// Entries before a place, descending.
+    fn descend(&self, leaf: usize, place: usize) -> impl Iterator<Item = Entry<'_>> {
+        let end = move |i, all: &Leaf| if i == leaf { place } else { all.slots.len() };
+        let leaves = self.leaves.iter().enumerate().take(leaf + 1).rev();
+        leaves
+            .flat_map(move |(i, leaf)| leaf.slots[..end(i, leaf)].iter().rev())
+            .map(|slot| self.entry(slot.at))
+    }
+
+    /// Copies an entry to the arena.
     fn store(&mut self, seq: u64, op: Op<'_>) -> Slot {
         let at = self.arena.len() as u32;
         let value = op.value.unwrap_or_default();
@@ -180,100 +158,52 @@ impl Tree {
         self.arena.extend_from_slice(&(op.key.len() as u32).to_le_bytes());
         self.arena.extend_from_slice(op.key);
         self.arena.extend_from_slice(value);
-        let Tree { arena, newest, .. } = self;
-        if let Some(newest) = newest {
-            newest.set(hash(op.key), at, |other| entry(arena, other).key == op.key);
-        }
-        Slot { prefix: prefix(op.key), len: op.key.len() as u32, at }
-    }
-
-    /// Builds an empty tree from slots in any order.
-    fn build(&mut self, mut slots: Vec<Slot>) {
-        slots.sort_unstable_by(|a, b| {
-            a.prefix.cmp(&b.prefix).then_with(|| {
-                let (a, b) = (self.entry(*a), self.entry(*b));
-                a.key.cmp(b.key).then_with(|| b.seq.cmp(&a.seq))
-            })
-        });
-        for leaf in slots.chunks(LEAF) {
-            self.root.push((leaf[0], self.leaves.len() as u32));
-            self.leaves.push(new_leaf(leaf));
-        }
+        Slot { prefix: prefix(op.key), at }
     }
 
     fn insert(&mut self, seq: u64, op: Op<'_>) {
         let slot = self.store(seq, op);
-        let target = Target { prefix: slot.prefix, key: op.key, seq };
-        let last = self.root.len().saturating_sub(1);
-        let (leaf, place) = if self.fits_after(self.finger, &target) {
-            (self.finger, self.leaf(self.finger).map_or(0, Vec::len))
-        } else if self.fits_after(last, &target) {
-            (last, self.leaf(last).map_or(0, Vec::len))
-        } else {
-            self.find(&target)
-        };
+        if let Some(newest) = &mut self.newest {
+            newest.insert(half(hash(op.key)), slot.at);
+        }
+        let target = (slot.prefix, op.key, seq);
+        let (leaf, place) = self.at_finger(target).unwrap_or_else(|| self.find(target));
         self.finger = leaf;
-        self.place(leaf, place, slot);
-    }
-
-    fn place(&mut self, leaf: usize, place: usize, slot: Slot) {
-        let Some(&(_, id)) = self.root.get(leaf) else {
-            self.root.push((slot, self.leaves.len() as u32));
-            self.leaves.push(new_leaf(&[slot]));
-            return;
+        let Some(Leaf { first, slots }) = self.leaves.get_mut(leaf) else {
+            return self.leaves.push(Leaf::new(slot, []));
         };
-        let slots = &mut self.leaves[id as usize];
         if slots.len() < LEAF {
             slots.insert(place, slot);
-            if place == 0 {
-                self.root[leaf].0 = slot;
-            }
+            *first = slots[0];
             return;
         }
         // Appending leaves full leaves behind, anything else halves.
-        let upper = if place == LEAF { Vec::new() } else { slots.split_off(LEAF / 2) };
-        let (mut upper, below) = (upper, slots.len());
-        if place < below {
+        let half = if place == LEAF { LEAF } else { LEAF / 2 };
+        let mut upper = slots.split_off(half);
+        if place < half {
             slots.insert(place, slot);
-            if place == 0 {
-                self.root[leaf].0 = slot;
-            }
+            *first = slots[0];
         } else {
-            upper.insert(place - below, slot);
-            self.finger = leaf + 1;
+            upper.insert(place - half, slot);
+            self.finger += 1;
         }
-        let right = new_leaf(&upper);
-        self.root.insert(leaf + 1, (right[0], self.leaves.len() as u32));
-        self.leaves.push(right);
+        self.leaves.insert(leaf + 1, Leaf::new(upper[0], upper.drain(1..)));
     }
 
     fn get(&self, key: &[u8], hash: u64, seq: u64) -> Option<Entry<'_>> {
         if let Some(newest) = &self.newest {
-            let newest = newest.get(hash, |at| entry(&self.arena, at).key == key)?;
-            let newest = entry(&self.arena, newest);
-            if newest.seq <= seq {
+            let newest = self.entry(*newest.get(&half(hash))?);
+            if newest.key == key && newest.seq <= seq {
                 return Some(newest);
             }
         }
-        let target = Target { prefix: prefix(key), key, seq };
-        let (leaf, place) = self.find(&target);
-        self.slot(leaf, place).map(|slot| self.entry(slot)).filter(|e| e.key == key)
+        let (leaf, place) = self.find((prefix(key), key, seq));
+        self.ascend(leaf, place).next().filter(|e| e.key == key)
     }
-
-    /// The slot at a place, or the first of the next leaf.
-    fn slot(&self, leaf: usize, place: usize) -> Option<Slot> {
-        let slots = self.leaf(leaf)?;
-        slots.get(place).or_else(|| self.leaf(leaf + 1)?.first()).copied()
-    }
-}
-
-fn new_leaf(slots: &[Slot]) -> Vec<Slot> {
-    let mut leaf = Vec::with_capacity(LEAF);
-    leaf.extend_from_slice(slots);
-    leaf
 }
 
 /// A memtable; `log` is the number of the log that holds the same changes.
+#[derive(Default)]
 pub(crate) struct Memtable {
     pub(crate) log: u64,
     size: AtomicUsize,
@@ -283,14 +213,10 @@ pub(crate) struct Memtable {
 
 impl Memtable {
     pub(crate) fn new(log: u64, capacity: usize) -> Memtable {
+        let newest = HashMap::with_capacity_and_hasher(capacity / 128, BuildHasherDefault::new());
         let arena = Vec::with_capacity(capacity);
-        let tree = Tree { arena, newest: Some(Newest::new(capacity)), ..Tree::default() };
-        Memtable {
-            log,
-            size: AtomicUsize::new(0),
-            deletions: AtomicUsize::new(0),
-            tree: RwLock::new(tree),
-        }
+        let tree = Tree { arena, newest: Some(newest), ..Tree::default() };
+        Memtable { log, tree: RwLock::new(tree), ..Memtable::default() }
     }
 
     /// A memtable of changes that are all known, each with its sequence: sorted once instead of
@@ -303,10 +229,16 @@ impl Memtable {
         let mut tree = Tree { arena: Vec::with_capacity(capacity), ..Tree::default() };
         let mut slots = Vec::with_capacity(capacity / 128);
         fill(&mut |seq, op| slots.push(tree.store(seq, op)))?;
-        let size = tree.arena.len() + slots.len() * OVERHEAD;
-        tree.build(slots);
-        let deletions = AtomicUsize::new(0);
-        Ok(Memtable { log, size: AtomicUsize::new(size), deletions, tree: RwLock::new(tree) })
+        let size = AtomicUsize::new(tree.arena.len() + slots.len() * OVERHEAD);
+        slots.sort_unstable_by(|a, b| {
+            a.prefix.cmp(&b.prefix).then_with(|| {
+                let b = tree.entry(b.at);
+                tree.compare(a, (a.prefix, b.key, b.seq))
+            })
+        });
+        let leaf = |slots: &[Slot]| Leaf::new(slots[0], slots[1..].iter().copied());
+        tree.leaves = slots.chunks(LEAF).map(leaf).collect();
+        Ok(Memtable { log, size, tree: RwLock::new(tree), ..Memtable::default() })
     }
 
     /// Adds changes with consecutive sequences from `seq`, visible together.
@@ -352,12 +284,12 @@ impl Memtable {
         self.read().get(key, hash, seq).map(|e| e.value.map(<[u8]>::to_vec))
     }
 
-    /// Visits all entries in order; stops at the first error.
+    /// Visits the newest version of each key in order; stops at the first error.
     pub(crate) fn visit<E>(&self, mut f: impl FnMut(Entry<'_>) -> Result<(), E>) -> Result<(), E> {
-        let tree = self.read();
-        for i in 0..tree.root.len() {
-            for slot in tree.leaf(i).into_iter().flatten() {
-                f(tree.entry(*slot))?;
+        let (tree, mut last) = (self.read(), None);
+        for entry in tree.ascend(0, 0) {
+            if last.replace(entry.key) != Some(entry.key) {
+                f(entry)?;
             }
         }
         Ok(())
@@ -370,35 +302,18 @@ impl Memtable {
         from: Option<(&[u8], u64)>,
         limit: usize,
         back: bool,
-        mut f: impl FnMut(Entry<'_>),
+        f: impl FnMut(Entry<'_>),
     ) {
         let tree = self.read();
-        let (mut leaf, mut place) = match from {
-            Some((key, seq)) => tree.find(&Target { prefix: prefix(key), key, seq }),
-            None if back => (tree.root.len(), 0),
+        let (leaf, place) = match from {
+            Some((key, seq)) => tree.find((prefix(key), key, seq)),
+            None if back => (tree.leaves.len(), 0),
             None => (0, 0),
         };
-        for _ in 0..limit {
-            if back {
-                if place == 0 {
-                    let Some(previous) = leaf.checked_sub(1) else { return };
-                    leaf = previous;
-                    place = tree.leaf(leaf).map_or(0, Vec::len);
-                }
-                let Some(slot) = tree.leaf(leaf).and_then(|l| l.get(place.wrapping_sub(1))) else {
-                    return;
-                };
-                f(tree.entry(*slot));
-                place -= 1;
-            } else {
-                if tree.leaf(leaf).is_some_and(|l| place >= l.len()) {
-                    leaf += 1;
-                    place = 0;
-                }
-                let Some(slot) = tree.leaf(leaf).and_then(|l| l.get(place)) else { return };
-                f(tree.entry(*slot));
-                place += 1;
-            }
+        if back {
+            tree.descend(leaf, place).take(limit).for_each(f);
+        } else {
+            tree.ascend(leaf, place).take(limit).for_each(f);
         }
     }
 }
@@ -429,12 +344,15 @@ mod tests {
                 }
                 Ok::<_, ()>(())
             }).unwrap();
-            let mut same = Vec::new();
-            loaded.visit(|e| { same.push(((e.key.to_vec(), u64::MAX - e.seq), e.value.map(<[u8]>::to_vec))); Ok::<_, ()>(()) }).unwrap();
-            prop_assert_eq!(&same, &model.clone().into_iter().collect::<Vec<_>>());
-            let mut all = Vec::new();
-            table.visit(|e| { all.push(((e.key.to_vec(), u64::MAX - e.seq), e.value.map(<[u8]>::to_vec))); Ok::<_, ()>(()) }).unwrap();
-            prop_assert_eq!(&all, &model.clone().into_iter().collect::<Vec<_>>());
+            for table in [&table, &loaded] {
+                let mut all = Vec::new();
+                table.chunk(None, usize::MAX, false, |e| all.push(((e.key.to_vec(), u64::MAX - e.seq), e.value.map(<[u8]>::to_vec))));
+                prop_assert_eq!(&all, &model.clone().into_iter().collect::<Vec<_>>());
+                let mut newest = Vec::new();
+                table.visit(|e| { newest.push((e.key.to_vec(), u64::MAX - e.seq)); Ok::<_, ()>(()) }).unwrap();
+                all.dedup_by(|later, earlier| later.0.0 == earlier.0.0);
+                prop_assert_eq!(newest, all.into_iter().map(|(place, _)| place).collect::<Vec<_>>());
+            }
             for (i, (key, _)) in ops.iter().enumerate() {
                 let seq = i as u64 + 1;
                 let newest = model.range((key.clone(), u64::MAX - seq)..).next().map(|(_, v)| v.clone());

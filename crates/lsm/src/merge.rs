@@ -5,6 +5,7 @@
 //! walks at the last entry before it.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::block::Block;
@@ -14,6 +15,14 @@ use crate::table::Table;
 
 /// A place between entries; `None` is the end that the walk comes from.
 pub(crate) type Position<'a> = Option<(&'a [u8], u64)>;
+
+/// One input of a merge.
+pub(crate) trait Source: Send + Sync {
+    /// The entry the walk stands at.
+    fn entry(&self) -> Option<Entry<'_>>;
+    /// Moves to the next entry.
+    fn advance(&mut self) -> Result<()>;
+}
 
 /// Entries copied from a memtable a chunk at a time, so its lock is held briefly.
 pub(crate) struct MemSource {
@@ -48,7 +57,9 @@ impl MemSource {
         });
         self.limit = 256;
     }
+}
 
+impl Source for MemSource {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         let &(start, value, end, seq, deleted) = self.items.get(self.at)?;
@@ -59,19 +70,20 @@ impl MemSource {
         })
     }
 
-    fn advance(&mut self) {
+    fn advance(&mut self) -> Result<()> {
         if self.at + 1 < self.items.len() {
             self.at += 1;
-            return;
+        } else if let Some(last) = self.entry() {
+            let key = last.key.to_vec();
+            let seq = if self.back { last.seq } else { last.seq - 1 };
+            self.fill(Some((&key, seq)));
         }
-        let Some(last) = self.entry() else { return };
-        let key = last.key.to_vec();
-        let seq = if self.back { last.seq } else { last.seq - 1 };
-        self.fill(Some((&key, seq)));
+        Ok(())
     }
 }
 
 /// Tables in key order that do not overlap, walked block by block.
+#[derive(Default)]
 pub(crate) struct RunSource {
     tables: Arc<[Arc<Table>]>,
     back: bool,
@@ -84,6 +96,10 @@ pub(crate) struct RunSource {
     block: Option<Block>,
     /// Ascending: the current entry. Descending: one past it.
     at: usize,
+    /// The current entry: its key, its sequence, where its value is in the block.
+    key: Vec<u8>,
+    seq: u64,
+    value: Option<Range<usize>>,
 }
 
 impl RunSource {
@@ -94,8 +110,7 @@ impl RunSource {
         keep: bool,
         after: u64,
     ) -> Result<RunSource> {
-        let mut s =
-            RunSource { tables, back, keep, after, table: 0, block_at: 0, block: None, at: 0 };
+        let mut s = RunSource { tables, back, keep, after, ..RunSource::default() };
         s.table = match (from, back) {
             (None, false) => 0,
             (None, true) => s.tables.len().wrapping_sub(1),
@@ -104,15 +119,15 @@ impl RunSource {
                 s.tables.partition_point(|t| t.meta.first.as_slice() <= key).wrapping_sub(1)
             }
         };
-        let Some(table) = s.tables.get(s.table) else { return Ok(s) };
+        let Some(table) = s.tables.get(s.table).cloned() else { return Ok(s) };
         s.block_at = match (from, back) {
             (Some((key, _)), _) => table.find(key)?,
             (None, true) => table.load()?.len() - 1,
             (None, false) => 0,
         };
         s.load()?;
-        if let Some((key, seq)) = from {
-            s.at = s.block.as_ref().map_or(0, |b| b.before(key, seq));
+        if let (Some((key, seq)), Some(block)) = (from, &s.block) {
+            s.at = block.before(key, seq).map_err(|_| table.malformed(s.block_at))?;
         }
         s.settle()?;
         Ok(s)
@@ -134,14 +149,16 @@ impl RunSource {
         Ok(())
     }
 
-    /// Moves on to the next block as long as the current one is used up.
+    /// Reads the entry it stands at, in the next block if the current one is used up.
     fn settle(&mut self) -> Result<()> {
         loop {
             let used_up = if self.back { self.at == 0 } else { self.at >= self.len() };
-            if !used_up && self.block.is_some() {
+            let Some(table) = self.tables.get(self.table) else { return Ok(()) };
+            if !used_up && let Some(block) = &self.block {
+                let read = block.read(self.at - usize::from(self.back), &mut self.key);
+                (self.seq, self.value) = read.map_err(|_| table.malformed(self.block_at))?;
                 return Ok(());
             }
-            let Some(table) = self.tables.get(self.table) else { return Ok(()) };
             if self.back {
                 if self.block_at > 0 {
                     self.block_at -= 1;
@@ -162,79 +179,48 @@ impl RunSource {
         }
     }
 
-    #[inline]
-    fn entry(&self) -> Option<Entry<'_>> {
-        self.block.as_ref()?.entry(if self.back { self.at.wrapping_sub(1) } else { self.at })
-    }
-
     fn len(&self) -> usize {
         self.block.as_ref().map_or(0, Block::len)
     }
-
-    #[inline]
-    fn advance(&mut self) -> Result<()> {
-        if self.back {
-            self.at = self.at.saturating_sub(1);
-            if self.at > 0 {
-                return Ok(());
-            }
-        } else {
-            self.at += 1;
-            if self.at < self.len() {
-                return Ok(());
-            }
-        }
-        self.settle()
-    }
 }
 
-/// One input of a merge.
-pub(crate) enum Source {
-    Mem(MemSource),
-    Run(Box<RunSource>),
-}
-
-impl Source {
+impl Source for RunSource {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
-        match self {
-            Source::Mem(s) => s.entry(),
-            Source::Run(s) => s.entry(),
-        }
+        let block = self.block.as_ref()?;
+        let value = self.value.clone().map(|at| block.bytes(at));
+        Some(Entry { key: &self.key, seq: self.seq, value })
     }
 
     #[inline]
     fn advance(&mut self) -> Result<()> {
-        match self {
-            Source::Mem(s) => {
-                s.advance();
-                Ok(())
-            }
-            Source::Run(s) => s.advance(),
-        }
+        self.at = if self.back { self.at.saturating_sub(1) } else { self.at + 1 };
+        self.settle()
     }
 }
 
 /// All entries of the sources, all versions, in table order or its reverse.
 pub(crate) struct Merge {
-    sources: Vec<Source>,
+    sources: Vec<Box<dyn Source>>,
+    /// The key that was passed last.
+    key: Vec<u8>,
     /// Sources that have an entry, the next one last.
     order: Vec<usize>,
     back: bool,
 }
 
-fn compare(a: &Source, b: &Source, back: bool) -> Ordering {
+fn compare(a: &dyn Source, b: &dyn Source, back: bool) -> Ordering {
     let (Some(a), Some(b)) = (a.entry(), b.entry()) else { return Ordering::Equal };
     let order = a.key.cmp(b.key).then_with(|| b.seq.cmp(&a.seq));
     if back { order.reverse() } else { order }
 }
 
 impl Merge {
-    pub(crate) fn new(sources: Vec<Source>, back: bool) -> Merge {
+    pub(crate) fn new(sources: Vec<Box<dyn Source>>, back: bool) -> Merge {
         let mut order: Vec<usize> =
             (0..sources.len()).filter(|i| sources[*i].entry().is_some()).collect();
-        order.sort_by(|a, b| compare(&sources[*b], &sources[*a], back));
-        Merge { sources, order, back }
+        order.sort_by(|a, b| compare(&*sources[*b], &*sources[*a], back));
+        Merge { sources, key: Vec::new(), order, back }
     }
 
     /// The entry the walk stands at.
@@ -255,11 +241,24 @@ impl Merge {
         let mut at = self.order.len() - 1;
         while at > 0 {
             let other = self.order[at - 1];
-            if compare(&self.sources[top], &self.sources[other], self.back) != Ordering::Greater {
+            if compare(&*self.sources[top], &*self.sources[other], self.back) != Ordering::Greater {
                 break;
             }
             self.order.swap(at, at - 1);
             at -= 1;
+        }
+        Ok(())
+    }
+
+    /// Moves to the next key, past the older versions of this one.
+    pub(crate) fn next_key(&mut self) -> Result<()> {
+        let Some(entry) = self.order.last().and_then(|i| self.sources[*i].entry()) else {
+            return Ok(());
+        };
+        self.key.clear();
+        self.key.extend_from_slice(entry.key);
+        while self.entry().is_some_and(|e| e.key == self.key) {
+            self.advance()?;
         }
         Ok(())
     }

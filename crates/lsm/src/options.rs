@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::block::MAX_FULL;
 use crate::error::{Error, Result};
 
 /// Longest key, bytes.
@@ -91,7 +92,7 @@ impl Options {
         let rule =
             |ok: bool, name, why| if ok { Ok(()) } else { Err(Error::BadOption { name, why }) };
         rule((1 << 10..=1 << 30).contains(&self.memtable_size), "memtable_size", "1 KiB to 1 GiB")?;
-        rule((64..=1 << 20).contains(&self.block_size), "block_size", "64 bytes to 1 MiB")?;
+        rule((64..=MAX_FULL).contains(&self.block_size), "block_size", "64 bytes to 64 KiB")?;
         rule((1..=64).contains(&self.tables_per_compaction), "tables_per_compaction", "1 to 64")?;
         rule((1 << 10..=1 << 30).contains(&self.table_size), "table_size", "1 KiB to 1 GiB")?;
         rule(self.bloom_bits <= 64, "bloom_bits", "0 to 64")?;

@@ -176,6 +176,10 @@ impl Inner {
     }
 
     pub(crate) fn pick(&self, shape: &mut Shape, version: &Version, idle: bool) -> Option<Job> {
+        if shape.cuts.is_empty() {
+            // A store that was just opened: its level 0 was cut about like this.
+            self.cuts(shape, version);
+        }
         if let Some(job) = self.pick_level0(shape, version, idle) {
             return Some(job);
         }

@@ -100,6 +100,7 @@ pub struct Dropped {
 }
 
 /// What opening found.
+#[derive(Default)]
 pub(crate) struct Found {
     /// The manifest's state, its tables in `added`.
     pub(crate) state: Edit,
@@ -122,24 +123,15 @@ pub(crate) fn recover(disk: &dyn Disk, dir: &Path) -> Result<Found> {
         return create(disk, dir, &files);
     }
     let (number, mut state, torn) = read_manifest(disk, dir)?;
-    check_tables(dir, &files, &state, torn.map(|at| (dir.join(manifest::file_name(number)), at)))?;
-    let logs: BTreeSet<u64> = files
-        .keys()
-        .filter_map(|name| if let Kind::Log(n) = kind(name) { Some(n) } else { None })
-        .filter(|n| *n >= state.log)
-        .collect();
-    if state.open && !logs.contains(&state.log) {
-        let path = dir.join(log_name(state.log));
-        return Err(match torn {
-            Some(at) => Error::corrupt(
-                &dir.join(manifest::file_name(number)),
-                at,
-                "the last edit is damaged",
-            ),
-            None => Error::Missing { path, why: "the manifest needs this log".into() },
-        });
-    }
-    let replayed = replay(disk, dir, &logs, &state)?;
+    let damaged = |e| match (e, torn) {
+        // What the last edit took back is gone: it was whole once.
+        (Error::Missing { .. }, Some(at)) => {
+            Error::corrupt(&dir.join(manifest::file_name(number)), at, "the last edit is damaged")
+        }
+        (e, _) => e,
+    };
+    check_tables(dir, &files, &state).map_err(damaged)?;
+    let replayed = read_logs(disk, dir, &state).map_err(damaged)?;
     let kept: BTreeSet<u64> = state.added.iter().map(|(_, m)| m.number).collect();
     let mut stale = Vec::new();
     for name in files.keys() {
@@ -181,15 +173,7 @@ fn create(disk: &dyn Disk, dir: &Path, files: &BTreeMap<String, u64>) -> Result<
         1 + kinds.iter().map(|k| if let Kind::Manifest(n) = k { *n } else { 0 }).max().unwrap_or(0);
     let state = Edit { next_file: number + 1, log: 1, ..Edit::default() };
     let manifest = Manifest::start(disk, dir, number, &state)?;
-    Ok(Found {
-        state,
-        number,
-        manifest: Some(manifest),
-        sealed: Vec::new(),
-        seq: 0,
-        last_log: 0,
-        dropped: None,
-    })
+    Ok(Found { state, number, manifest: Some(manifest), ..Found::default() })
 }
 
 /// The current manifest: its number, its state, and where it is torn.
@@ -207,24 +191,16 @@ pub(crate) fn read_manifest(disk: &dyn Disk, dir: &Path) -> Result<(u64, Edit, O
     Ok((number, contents.state, contents.torn))
 }
 
-fn check_tables(
-    dir: &Path,
-    files: &BTreeMap<String, u64>,
-    state: &Edit,
-    torn: Option<(PathBuf, u64)>,
-) -> Result<()> {
+fn check_tables(dir: &Path, files: &BTreeMap<String, u64>, state: &Edit) -> Result<()> {
     for (_, meta) in &state.added {
         let path = dir.join(meta.file());
-        match (files.get(&meta.file()), &torn) {
-            (Some(size), _) if *size == meta.size => {}
-            (Some(size), _) => {
+        match files.get(&meta.file()) {
+            Some(size) if *size == meta.size => {}
+            Some(size) => {
                 let what = format!("the file has {size} bytes, {} were written", meta.size);
                 return Err(Error::corrupt(&path, meta.size.min(*size), what));
             }
-            (None, Some((manifest, at))) => {
-                return Err(Error::corrupt(manifest, *at, "the last edit is damaged"));
-            }
-            (None, None) => {
+            None => {
                 return Err(Error::Missing { path, why: "the manifest names this table".into() });
             }
         }
@@ -285,9 +261,7 @@ fn read_log(disk: &dyn Disk, dir: &Path, number: u64, next: u64) -> Result<Read>
         }
     })?;
     let table = Arc::new(table);
-    if let Stop::Bad { forced: true, .. } = stop {
-        forced = true;
-    }
+    forced |= matches!(stop, Stop::Bad { forced: true, .. });
     let hole = match stop {
         Stop::Bad { hole, .. } => hole,
         Stop::End => true,
@@ -298,42 +272,39 @@ fn read_log(disk: &dyn Disk, dir: &Path, number: u64, next: u64) -> Result<Read>
     Ok(Read { table, end: reader.offset, next: reader.next, stop, hole, boot, first, forced, cut })
 }
 
-fn replay(disk: &dyn Disk, dir: &Path, logs: &BTreeSet<u64>, state: &Edit) -> Result<Found> {
+/// Reads the logs that a state still needs. Changes nothing.
+pub(crate) fn read_logs(disk: &dyn Disk, dir: &Path, state: &Edit) -> Result<Found> {
+    let bad = |path: &Path, at: usize, what: &str| Err(Error::corrupt(path, at as u64, what));
+    let files = disk.list(dir).at("list", dir)?;
+    let numbers = files.iter().filter_map(|(name, _)| match kind(name) {
+        Kind::Log(n) if n >= state.log => Some(n),
+        _ => None,
+    });
+    let logs: BTreeSet<u64> = numbers.collect();
+    if state.open && !logs.contains(&state.log) {
+        let path = dir.join(log_name(state.log));
+        return Err(Error::Missing { path, why: "the manifest needs this log".into() });
+    }
     let newest = logs.last().copied().unwrap_or(state.log.saturating_sub(1));
-    let mut found = Found {
-        state: state.clone(),
-        number: 0,
-        manifest: None,
-        sealed: Vec::new(),
-        seq: state.seq,
-        last_log: state.log.saturating_sub(1),
-        dropped: None,
-    };
+    let last_log = state.log.saturating_sub(1);
+    let mut found = Found { seq: state.seq, last_log, ..Found::default() };
     let now = disk.boot();
     let mut before: Option<(u64, Read)> = None;
     for number in state.log..=newest {
         // A missing log counts as one of which nothing reached the device.
-        let log = if logs.contains(&number) {
-            Some(read_log(disk, dir, number, found.seq + 1)?)
-        } else {
-            None
-        };
+        let read = || read_log(disk, dir, number, found.seq + 1);
+        let log = logs.contains(&number).then(read).transpose()?;
         let continues = log.as_ref().is_some_and(|l| l.first == 0 || l.first == found.seq + 1);
         if !continues {
             // Sequences are missing between the log before and this one.
-            let forced =
-                log.as_ref().is_some_and(|l| l.forced) || later_forced(disk, dir, number, logs)?;
+            let forced = later_forced(disk, dir, number, &logs)?;
             let boot = log.as_ref().and_then(|l| l.boot);
             let (path, offset, hole, old) = match &before {
                 Some((n, l)) => (dir.join(log_name(*n)), l.end, l.hole, l.boot.or(boot)),
                 None => (dir.join(log_name(number)), 0, false, boot),
             };
             if forced || !hole || old == Some(now) {
-                return Err(Error::corrupt(
-                    &path,
-                    offset as u64,
-                    "changes are missing between this log and the next",
-                ));
+                return bad(&path, offset, "changes are missing between this log and the next");
             }
             found.dropped = Some(Dropped { path, offset: offset as u64 });
             return Ok(found);
@@ -343,14 +314,10 @@ fn replay(disk: &dyn Disk, dir: &Path, logs: &BTreeSet<u64>, state: &Edit) -> Re
         // The boot in which the log was made: with the header, its record of that is lost.
         let boot = log.boot.or(before.as_ref().map_or(Some(state.boot), |(_, l)| l.boot));
         if log.boot.is_none() && boot == Some(now) {
-            return Err(Error::corrupt(&path, 0, "the log header is gone"));
+            return bad(&path, 0, "the log header is gone");
         }
         if log.cut && boot == Some(now) {
-            return Err(Error::corrupt(
-                &path,
-                log.end as u64,
-                "the file is shorter than it was made",
-            ));
+            return bad(&path, log.end, "the file is shorter than it was made");
         }
         if let Stop::Bad { newer, forced, hole } = log.stop {
             // A log that the next one continues lost nothing that counted.
@@ -359,7 +326,7 @@ fn replay(disk: &dyn Disk, dir: &Path, logs: &BTreeSet<u64>, state: &Edit) -> Re
             if !complete && (forced || !hole || log.boot == Some(now)) {
                 let what =
                     format!("a record is damaged, and bytes up to {newer} were written after it");
-                return Err(Error::corrupt(&path, log.end as u64, what));
+                return bad(&path, log.end, &what);
             }
             if !complete {
                 found.dropped = Some(Dropped { path, offset: log.end as u64 });
@@ -376,21 +343,6 @@ fn replay(disk: &dyn Disk, dir: &Path, logs: &BTreeSet<u64>, state: &Edit) -> Re
         }
     }
     Ok(found)
-}
-
-/// Reads the logs that a state still needs. Changes nothing.
-pub(crate) fn read_logs(disk: &dyn Disk, dir: &Path, state: &Edit) -> Result<Found> {
-    let files = disk.list(dir).at("list", dir)?;
-    let logs: BTreeSet<u64> = files
-        .iter()
-        .filter_map(|(name, _)| if let Kind::Log(n) = kind(name) { Some(n) } else { None })
-        .filter(|n| *n >= state.log)
-        .collect();
-    if state.open && !logs.contains(&state.log) {
-        let path = dir.join(log_name(state.log));
-        return Err(Error::Missing { path, why: "the manifest needs this log".into() });
-    }
-    replay(disk, dir, &logs, state)
 }
 
 /// Whether a log's header says that it starts with this sequence.

@@ -19,8 +19,8 @@ pub struct Scan {
     back: bool,
     /// The bound the walk runs towards.
     end: Bound<Vec<u8>>,
+    /// Descending: the pair found, as its entries are passed already.
     key: Vec<u8>,
-    /// Descending: the value found, as its entry is passed already.
     value: Vec<u8>,
     started: bool,
     done: bool,
@@ -84,25 +84,19 @@ impl Scan {
 
     /// Ascending: the newest visible version of each key comes first.
     fn step(&mut self) -> Result<bool> {
-        if self.started {
-            self.merge.advance()?;
+        if std::mem::replace(&mut self.started, true) {
+            self.merge.next_key()?;
         }
-        loop {
-            let Some(entry) = self.merge.entry() else { return Ok(false) };
-            let fresh = !self.started || entry.key != self.key;
-            if fresh && self.past_end(entry.key) {
-                return Ok(false);
+        while let Some(entry) = self.merge.entry().filter(|e| !self.past_end(e.key)) {
+            if entry.seq > self.seq {
+                self.merge.advance()?;
+            } else if entry.value.is_some() {
+                return Ok(true);
+            } else {
+                self.merge.next_key()?;
             }
-            if fresh && entry.seq <= self.seq {
-                self.key.clear();
-                self.key.extend_from_slice(entry.key);
-                self.started = true;
-                if entry.value.is_some() {
-                    return Ok(true);
-                }
-            }
-            self.merge.advance()?;
         }
+        Ok(false)
     }
 
     /// Descending: the newest visible version of each key comes last.
@@ -131,7 +125,10 @@ impl Scan {
 
     /// The key the walk stands at, after [`Scan::advance`] said `true`.
     pub fn key(&self) -> &[u8] {
-        &self.key
+        if self.back {
+            return &self.key;
+        }
+        self.merge.entry().map(|e| e.key).unwrap_or_default()
     }
 
     /// The value the walk stands at, after [`Scan::advance`] said `true`.

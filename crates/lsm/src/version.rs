@@ -14,7 +14,7 @@ use crate::table::{Meta, Table};
 pub(crate) struct Run {
     pub(crate) tables: Arc<[Arc<Table>]>,
     /// Prefixes of the tables' last keys: a search that touches no table.
-    lasts: Arc<[[u64; 2]]>,
+    lasts: Arc<[u128]>,
 }
 
 impl Run {
@@ -29,9 +29,8 @@ impl Run {
         let at = self.lasts.partition_point(|last| *last < wanted);
         // Tables whose last keys share the prefix are told apart by the keys themselves.
         let mut rest = self.tables[at..].iter().zip(&self.lasts[at..]);
-        let holds = |(t, last): &(&Arc<Table>, &[u64; 2])| {
-            **last != wanted || t.meta.last.as_slice() >= key
-        };
+        let holds =
+            |(t, last): &(&Arc<Table>, &u128)| **last != wanted || t.meta.last.as_slice() >= key;
         rest.find(holds).map(|(table, _)| table)
     }
 }
@@ -141,10 +140,10 @@ impl State {
 
     /// All entries from a position on; only what may be newer than `after`.
     pub(crate) fn merge(&self, from: Position<'_>, back: bool, after: u64) -> Result<Merge> {
-        let mut sources = Vec::new();
+        let mut sources: Vec<Box<dyn Source>> = Vec::new();
         for table in std::iter::once(&self.active).chain(&self.sealed) {
             if !table.is_empty() {
-                sources.push(Source::Mem(MemSource::new(table.clone(), from, back)));
+                sources.push(Box::new(MemSource::new(table.clone(), from, back)));
             }
         }
         for run in self.version.runs.iter().flat_map(|level| level.iter()) {
@@ -153,7 +152,7 @@ impl State {
             } else {
                 run.tables.iter().filter(|t| t.meta.newest > after).cloned().collect()
             };
-            sources.push(Source::Run(Box::new(RunSource::new(tables, from, back, true, after)?)));
+            sources.push(Box::new(RunSource::new(tables, from, back, true, after)?));
         }
         Ok(Merge::new(sources, back))
     }
