@@ -177,7 +177,8 @@ fn send(
         let (mut there, whole) = contained(&mut heads, store);
         // A snapshot stands for all that it contains, so nothing may be there that nobody has read.
         let read = heads.flawed.is_empty() && mine.seen()?.dominates(&heads.claimed());
-        let covers = heads.cursor.filter(|_| read);
+        // What it covers may go. Then the row goes on from the marks in it, so they must lead to there.
+        let covers = heads.cursor.filter(|_| whole && read);
         let point = Point::of(&heads, &there, whole && read);
         // What is put now comes after the cursor, and is found there the next time.
         let mut memory = remember(mine, &heads, &there, whole)?;
