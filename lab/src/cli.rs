@@ -7,6 +7,7 @@ use crate::workload::hub::Hub;
 use crate::workload::kv::{Kv, Source};
 use crate::workload::micro::{Key, Micro, Operation};
 use crate::workload::mobibench::Mobibench;
+use crate::workload::sites::Sites;
 use crate::workload::sync::Sync;
 use crate::workload::tpcc::{Length, Tpcc};
 use crate::{Error, Result};
@@ -71,6 +72,8 @@ pub enum Workloads {
     Sync(SyncArgs),
     /// A hub under load: pushes and pulls of many clients, idle databases, large objects
     Hub(HubArgs),
+    /// Many sites of one database at one hub: bytes that cross the network, and those that must
+    Sites(SitesArgs),
     /// One parameter varied, all others held: the slides' study
     Parameters(ParametersArgs),
 }
@@ -82,8 +85,9 @@ pub struct Common {
     /// replica, replica:fold=transaction, replica:fold=CHANGES, replica:fold=MILLISECONDSms,
     /// improved (same parameters), original, original:keys=scanned; for kv only: store, store:note
     /// (as the ProjectDB note sets it), and in lab/peers leveldb, rocksdb, fjall, each also
-    /// with :alike (memtable, cache and filter as ours), redb, lmdb, sled; for hub only:
-    /// hub, hub:postgres, hub:bucket
+    /// with :alike (memtable, cache and filter as ours), redb, lmdb, sled; for hub and
+    /// sites: hub; for hub only: hub:postgres, hub:bucket; to see what capture costs at least:
+    /// floor, floor:idle
     #[arg(long, value_delimiter = ',', default_value = "plain,replica,again")]
     pub engines: Vec<Engine>,
     /// Rounds; each engine has one turn in each
@@ -421,6 +425,32 @@ impl HubArgs {
         let Self { clients, objects, bytes, pace, databases, large, .. } = *self;
         let (postgres, bucket) = (self.postgres.clone(), self.bucket.clone());
         Hub { clients, objects, bytes, pace, databases, large, postgres, bucket }
+    }
+}
+
+#[derive(Args)]
+pub struct SitesArgs {
+    /// Sites, each with a file of its own
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(2..=10_000))]
+    pub sites: u64,
+    /// Batches that each site pushes
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub batches: u64,
+    /// Bytes of new content in a batch, about
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u64).range(256..=60_000))]
+    pub bytes: u64,
+    /// Sites that are at work at a time
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=64))]
+    pub threads: u64,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+impl SitesArgs {
+    pub fn workload(&self) -> Sites {
+        let [sites, batches, bytes, threads] =
+            [self.sites, self.batches, self.bytes, self.threads].map(|n| n as usize);
+        Sites { sites, batches, bytes, threads }
     }
 }
 

@@ -30,6 +30,8 @@ pub type Later<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 /// Longest part of an object that travels with a list, in bytes.
 pub const LONGEST_PREFIX: u64 = 64 << 10;
+/// Bytes of an object that does not come whole with a list: its header, mostly.
+pub const HEAD: u64 = 1 << 10;
 
 /// Largest text of a list, in bytes; a single line may exceed it.
 const LARGEST_PAGE: usize = 4 << 20;
@@ -133,7 +135,8 @@ pub struct Done {
 pub struct Wanted {
     /// Sequences above this one.
     pub after: u64,
-    /// So many bytes of each object, at most [`LONGEST_PREFIX`].
+    /// Objects of at most so many bytes whole, and of longer ones [`HEAD`]; at most
+    /// [`LONGEST_PREFIX`].
     pub prefix: u64,
     /// At most so many lines, at least 1.
     pub limit: u64,
@@ -160,7 +163,8 @@ impl Page {
 
     /// How much of an object of this size a line holds.
     pub fn prefix_of(&self, size: u64) -> u64 {
-        self.wanted.prefix.min(size)
+        let prefix = self.wanted.prefix;
+        if size <= prefix { size } else { prefix.min(HEAD) }
     }
 
     /// Whether another line would be too much; then there is [`more`](Page::more).
@@ -366,6 +370,9 @@ mod tests {
         assert!(page.is_full() && page.more && page.upto == 6);
         let want = format!("5 3 {name} 3\nabc\n6 9 {name} 4\nabcd\n");
         assert_eq!(String::from_utf8(page.text).unwrap(), want);
+        let page = Page::new(Wanted { after: 0, prefix: 4 << 10, limit: 2 });
+        let sizes = [1 << 10, 4 << 10, (4 << 10) + 1];
+        assert_eq!(sizes.map(|size| page.prefix_of(size)), [1 << 10, 4 << 10, HEAD]);
         let mut page = Page::new(Wanted { after: 0, prefix: 0, limit: 2 });
         page.line(5, 3, &name, b"");
         assert_eq!(String::from_utf8(page.text).unwrap(), format!("5 3 {name}\n"));

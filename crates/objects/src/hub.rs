@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::http::{Client, Request, Tried, Trouble, header, pause};
 use crate::name::{Kind, ObjectName};
 use crate::store::{Ask, Changes, Cursor, Entry, Found, Put, Step, Store};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -27,6 +27,8 @@ const HEAD: usize = 1 << 10;
 const LONGEST_LINE: u64 = 16 << 20;
 /// No hub sends more of an object with a list.
 const LONGEST_PREFIX: u64 = 64 << 10;
+/// A list with a window over 8 MiB is refused, so that memory stays bounded whatever a hub sends.
+const WINDOW_LOG: u32 = 23;
 /// A transfer that does not get on is tried so often.
 const STALLS: u32 = 6;
 
@@ -72,14 +74,25 @@ impl Hub {
         let mut url = format!("{}/objects?prefix={prefix}", self.base);
         if let Some(Cursor { epoch, sequence }) = after {
             url += &format!("&after={sequence}&epoch={epoch}");
-            if let Some(site) = site {
-                url += &format!("&site={site}");
-            }
         }
-        let answer = self.client.send(&Request { url, ..Request::default() })?;
+        if let Some(site) = site {
+            url += &format!("&site={site}");
+        }
+        let headers = vec![("accept-encoding", "zstd".to_owned())];
+        let answer = self.client.send(&Request { url, headers, ..Request::default() })?;
         let cursor = self.cursor(&answer)?;
         let more = header(&answer, "synqlite-more").unwrap_or(false);
-        let mut lines = BufReader::with_capacity(64 << 10, answer.into_body().into_reader());
+        let packed = header::<String>(&answer, "content-encoding").is_some_and(|how| how == "zstd");
+        let body = answer.into_body().into_reader();
+        let lasting = |_| self.client.stranger("its list cannot be read");
+        let body: Box<dyn Read> = if packed {
+            let mut body = zstd::stream::read::Decoder::new(body).map_err(lasting)?;
+            body.window_log_max(WINDOW_LOG).map_err(lasting)?;
+            Box::new(body)
+        } else {
+            Box::new(body)
+        };
+        let mut lines = BufReader::with_capacity(64 << 10, body);
         let (mut found, mut line) = (Vec::new(), Vec::new());
         let broken = |e: io::Error| Trouble::Passing(e.to_string(), None);
         let cut = || Trouble::Passing("its list is cut short".into(), None);
@@ -123,11 +136,13 @@ impl Hub {
         prefix: u64,
         site: Option<Id>,
     ) -> Result<Listing> {
-        let mut listing = Listing { found: BTreeMap::new(), cursor: None, resumed: from.is_some() };
+        let mut listing = Listing { found: Vec::new(), cursor: None, resumed: from.is_some() };
         let (mut after, mut room) = (from, ROOM);
         loop {
             let wanted = if room > 0 { prefix } else { prefix.min(HEAD as u64) };
-            let page = self.client.patiently(|| self.page(after, wanted, site))?;
+            // What the pages after the first begin with, the site has not merged yet.
+            let known = site.filter(|_| after == from);
+            let page = self.client.patiently(|| self.page(after, wanted, known))?;
             match after {
                 Some(after) if after.epoch == page.cursor.epoch => {
                     if page.more && page.cursor.sequence <= after.sequence {
@@ -145,7 +160,7 @@ impl Hub {
                     prefix.truncate(HEAD);
                 }
                 room = room.saturating_sub(prefix.len());
-                listing.found.insert(entry.name, (entry.size, prefix));
+                listing.found.push(Found { entry, prefix });
             }
             listing.cursor = Some(page.cursor);
             if !page.more {
@@ -222,7 +237,8 @@ struct Page {
 }
 
 struct Listing {
-    found: BTreeMap<ObjectName, (u64, Vec<u8>)>,
+    /// In the order in which the hub took them.
+    found: Vec<Found>,
     cursor: Option<Cursor>,
     resumed: bool,
 }
@@ -280,24 +296,23 @@ impl Store for Hub {
     fn list(&self, database: DatabaseId, kind: Kind) -> Result<Vec<Entry>> {
         let listing = self.changes_after(None, 0, None)?;
         let ours = |name: &ObjectName| name.database == database && name.kind == kind;
-        let found = listing.found.into_iter().filter(|(name, _)| ours(name));
-        Ok(found.map(|(name, (size, _))| Entry { name, size }).collect())
+        let entries = listing.found.into_iter().map(|found| found.entry);
+        let found: BTreeSet<_> = entries.filter(|entry| ours(&entry.name)).collect();
+        Ok(found.into_iter().collect())
     }
 
     fn changes(&self, ask: Ask) -> Result<Changes> {
         let Listing { found, cursor, resumed } =
             self.changes_after(ask.after, ask.prefix, ask.site)?;
-        let (ours, others): (Vec<_>, Vec<_>) =
-            found.into_iter().partition(|(name, _)| name.database == ask.database);
-        if !resumed && ours.is_empty() && !others.is_empty() {
-            let others: BTreeSet<_> = others.into_iter().map(|(name, _)| name.database).collect();
+        let (found, others): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|found| found.entry.name.database == ask.database);
+        if !resumed && found.is_empty() && !others.is_empty() {
+            let others: BTreeSet<_> =
+                others.into_iter().map(|found| found.entry.name.database).collect();
             let (place, found) = (self.place(), others.into_iter().collect());
             return Err(Error::DatabaseMismatch { place, expected: ask.database, found });
         }
-        let found = ours.into_iter();
-        let found =
-            found.map(|(name, (size, prefix))| Found { entry: Entry { name, size }, prefix });
-        Ok(Changes { found: found.collect(), cursor, resumed })
+        Ok(Changes { found, cursor, resumed })
     }
 
     fn wait(&self, after: Option<Cursor>, at_most: Duration) -> Result<Option<Cursor>> {

@@ -42,6 +42,7 @@ mod name;
 mod sealed;
 mod snapshot;
 mod store;
+mod trail;
 mod url;
 
 pub use bucket::{Bucket, Storage};
@@ -52,9 +53,10 @@ pub use key::Key;
 pub use name::{Kind, ObjectName};
 pub use sealed::Sealed;
 pub use snapshot::{
-    SnapshotHeader, decode_snapshot_header, fetch_snapshot, peek_snapshot, put_snapshot,
-    read_snapshot, write_snapshot,
+    SnapshotHead, SnapshotHeader, decode_snapshot_head, fetch_snapshot, peek_snapshot,
+    put_snapshot, read_snapshot, write_snapshot,
 };
 pub use store::{
     Ask, Changes, Cursor, Entry, Found, Put, Step, Store, find_database, only_database,
 };
+pub use trail::{REACH, Trail, next as next_mark};

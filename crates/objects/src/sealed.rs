@@ -341,7 +341,9 @@ impl Store for Sealed {
         };
         let mut found: Vec<_> = changes.found.into_iter().map(open).collect();
         found.retain(|found| found.entry.size > 0);
-        found.sort();
+        if changes.cursor.is_none() {
+            found.sort();
+        }
         Ok(Changes { found, ..changes })
     }
 

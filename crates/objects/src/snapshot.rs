@@ -8,10 +8,11 @@ use crate::error::{Error, Result};
 use crate::files::{CopyError, Temp, copy};
 use crate::name::{Kind, ObjectName};
 use crate::store::{Cursor, Put, Step, Store};
+use crate::trail::Trail;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
-use synqlite_wire::{DatabaseId, Hlc, Id, SiteId, VersionVector};
+use synqlite_wire::{DatabaseId, Hlc, Id, Mark, SiteId, VersionVector};
 
 const MAGIC: &[u8; 8] = b"SynQSnap";
 const VERSION: u16 = 1;
@@ -19,46 +20,58 @@ const VERSION: u16 = 1;
 const LEVEL: i32 = 3;
 /// A reader refuses a window over 8 MiB, so that its memory stays bounded whatever it is fed.
 const WINDOW_LOG: u32 = 23;
-/// Sites in a version vector; a count beyond is damage.
-const MAX_SITES: u32 = 1 << 20;
+/// Sites in a version vector, and marks in a trail; a count beyond is damage.
+const MOST: u32 = 1 << 20;
 const CHECKSUM: usize = blake3::OUT_LEN;
 
-/// What a snapshot holds; readable from its first bytes.
+/// What a snapshot holds, told briefly to those who follow its place: so they need not read the
+/// whole vector.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SnapshotHeader {
+pub struct SnapshotHead {
     /// The database.
     pub database: DatabaseId,
     /// The site that made the snapshot.
     pub site: SiteId,
     /// Its local position at that moment: its batches go on from here.
     pub upto: u64,
-    /// The writes of every site that the snapshot contains.
-    pub vector: VersionVector,
     /// Length in bytes of the file that it restores.
     pub length: u64,
+    /// What the place held then: the snapshot contains all that can be reached there. `None` if
+    /// that is not so, or the place numbers nothing.
+    pub after: Option<Mark>,
+    /// What it contains beyond that; nothing without a mark.
+    pub beyond: VersionVector,
 }
 
-impl SnapshotHeader {
+/// What a snapshot holds; readable from its first bytes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SnapshotHeader {
+    /// The same, briefly.
+    pub head: SnapshotHead,
+    /// The writes of every site that the snapshot contains.
+    pub vector: VersionVector,
+    /// The latest marks of the place, up to the one of the head; nothing without one.
+    pub trail: Option<Trail>,
+}
+
+impl SnapshotHead {
     /// Name of the snapshot.
     pub fn name(&self) -> ObjectName {
         ObjectName::snapshot(self.database, self.site, self.upto)
     }
 
     fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(62 + 24 * self.vector.0.len() + CHECKSUM);
+        let mut out = Vec::new();
         out.extend_from_slice(MAGIC);
         out.extend_from_slice(&VERSION.to_be_bytes());
         out.extend_from_slice(&self.database.0);
         out.extend_from_slice(&self.site.0);
         out.extend_from_slice(&self.upto.to_be_bytes());
         out.extend_from_slice(&self.length.to_be_bytes());
-        out.extend_from_slice(&(self.vector.0.len() as u32).to_be_bytes());
-        for (site, hlc) in &self.vector.0 {
-            out.extend_from_slice(&site.0);
-            out.extend_from_slice(&hlc.0.to_be_bytes());
-        }
-        let checksum = blake3::hash(&out);
-        out.extend_from_slice(checksum.as_bytes());
+        out.push(u8::from(self.after.is_some()));
+        out.extend_from_slice(&self.after.unwrap_or(Mark::ZERO).0);
+        put_vector(&mut out, &self.beyond);
+        seal(&mut out);
         out
     }
 
@@ -78,21 +91,69 @@ impl SnapshotHeader {
         let site = Id(source.array()?);
         let upto = u64::from_be_bytes(source.array()?);
         let length = u64::from_be_bytes(source.array()?);
-        let sites = u32::from_be_bytes(source.array()?);
-        if sites > MAX_SITES {
-            return Err(Flaw::Bad("its header does not match its checksum"));
-        }
-        let mut vector = VersionVector::default();
-        for _ in 0..sites {
-            let site = Id(source.array()?);
-            vector.raise(site, Hlc(i64::from_be_bytes(source.array()?)));
-        }
-        let checksum = source.hasher.finalize();
-        if source.array::<CHECKSUM>()? != *checksum.as_bytes() {
-            return Err(Flaw::Bad("its header does not match its checksum"));
-        }
-        Ok(SnapshotHeader { database, site, upto, vector, length })
+        let [known] = source.array()?;
+        let mark = Id(source.array()?);
+        let after = match known {
+            0 => None,
+            1 => Some(mark),
+            _ => return Err(Flaw::HEADER),
+        };
+        let beyond = vector(source)?;
+        source.check()?;
+        Ok(SnapshotHead { database, site, upto, length, after, beyond })
     }
+}
+
+impl SnapshotHeader {
+    /// Name of the snapshot.
+    pub fn name(&self) -> ObjectName {
+        self.head.name()
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut out = self.head.encode();
+        put_vector(&mut out, &self.vector);
+        let marks = self.trail.as_ref().map_or(&[][..], Trail::marks);
+        out.extend_from_slice(&(marks.len() as u32).to_be_bytes());
+        marks.iter().for_each(|mark| out.extend_from_slice(&mark.0));
+        seal(&mut out);
+        out
+    }
+
+    fn decode(source: &mut Source<impl Read>) -> std::result::Result<Self, Flaw> {
+        let head = SnapshotHead::decode(source)?;
+        let vector = vector(source)?;
+        let marks = (0..source.count()?).map(|_| source.array().map(Id));
+        let trail = Trail::of(marks.collect::<std::result::Result<_, _>>()?);
+        source.check()?;
+        if trail.as_ref().map(Trail::last) != head.after {
+            return Err(Flaw::HEADER);
+        }
+        Ok(SnapshotHeader { head, vector, trail })
+    }
+}
+
+fn put_vector(out: &mut Vec<u8>, vector: &VersionVector) {
+    out.extend_from_slice(&(vector.0.len() as u32).to_be_bytes());
+    for (site, hlc) in &vector.0 {
+        out.extend_from_slice(&site.0);
+        out.extend_from_slice(&hlc.0.to_be_bytes());
+    }
+}
+
+fn vector(source: &mut Source<impl Read>) -> std::result::Result<VersionVector, Flaw> {
+    let mut vector = VersionVector::default();
+    for _ in 0..source.count()? {
+        let site = Id(source.array()?);
+        vector.raise(site, Hlc(i64::from_be_bytes(source.array()?)));
+    }
+    Ok(vector)
+}
+
+/// Ends a header: with a checksum of all before.
+fn seal(out: &mut Vec<u8>) {
+    let checksum = blake3::hash(out);
+    out.extend_from_slice(checksum.as_bytes());
 }
 
 /// Writes the file `from` as a snapshot. [`Error::SourceChanged`] if its length is not that of the
@@ -104,11 +165,11 @@ pub fn write_snapshot(from: &Path, to: impl Write, header: &SnapshotHeader) -> R
     let mut sink = Sink { inner: to, hasher: blake3::Hasher::new() };
     sink.write_all(&header.encode()).map_err(failed)?;
     let mut body = zstd::stream::write::Encoder::new(sink, LEVEL).map_err(failed)?;
-    let copied = copy(&mut source, &mut body, header.length).map_err(|e| match e {
+    let copied = copy(&mut source, &mut body, header.head.length).map_err(|e| match e {
         CopyError::Read(e) => Error::io("read", from)(e),
         CopyError::Write(e) => failed(e),
     })?;
-    if copied != header.length {
+    if copied != header.head.length {
         return Err(Error::SourceChanged { path: from.to_owned() });
     }
     let Sink { inner: mut to, hasher } = body.finish().map_err(failed)?;
@@ -120,19 +181,19 @@ pub fn write_snapshot(from: &Path, to: impl Write, header: &SnapshotHeader) -> R
 pub fn read_snapshot(name: &ObjectName, from: impl Read, to: &Path) -> Result<SnapshotHeader> {
     let flawed = |flaw: Flaw| flaw.of(name);
     let mut source = Source::new(from);
-    let header = named(name, &mut source)?;
+    let header = named(name, &mut source, SnapshotHeader::decode, |header| header.name())?;
     let mut temp = Temp::beside(to)?;
     let mut body = zstd::stream::read::Decoder::with_buffer(source)
         .map_err(|e| flawed(Flaw::Read(e)))?
         .single_frame();
     body.window_log_max(WINDOW_LOG).map_err(|e| flawed(Flaw::Read(e)))?;
-    let length = copy(&mut body, temp.file(), header.length).map_err(|e| match e {
+    let length = copy(&mut body, temp.file(), header.head.length).map_err(|e| match e {
         CopyError::Write(e) => Error::io("write", to)(e),
         CopyError::Read(e) if body.get_ref().failed => flawed(Flaw::Read(e)),
         CopyError::Read(e) if e.kind() == io::ErrorKind::UnexpectedEof => flawed(Flaw::SHORT),
         CopyError::Read(_) => flawed(Flaw::Bad("its content cannot be decompressed")),
     })?;
-    if length != header.length {
+    if length != header.head.length {
         return Err(flawed(Flaw::Bad("its content has not the length that its header says")));
     }
     let mut source = body.finish();
@@ -169,19 +230,25 @@ pub fn fetch_snapshot(store: &dyn Store, name: &ObjectName, to: &Path) -> Result
 
 /// The header of the snapshot `name`, from its first bytes. Says nothing about its body.
 pub fn peek_snapshot(store: &dyn Store, name: &ObjectName) -> Result<SnapshotHeader> {
-    named(name, &mut Source::new(store.open(name)?))
+    let mut source = Source::new(store.open(name)?);
+    named(name, &mut source, SnapshotHeader::decode, |header| header.name())
 }
 
-/// [`peek_snapshot`] from bytes that are there already.
+/// What the first bytes of the snapshot `name` say briefly.
 /// [`Error::BadSnapshot`] also if they are too few.
-pub fn decode_snapshot_header(name: &ObjectName, prefix: &[u8]) -> Result<SnapshotHeader> {
-    named(name, &mut Source::new(prefix))
+pub fn decode_snapshot_head(name: &ObjectName, prefix: &[u8]) -> Result<SnapshotHead> {
+    named(name, &mut Source::new(prefix), SnapshotHead::decode, |head| head.name())
 }
 
 /// Decodes a header and checks that it belongs to `name`: a renamed snapshot is a wrong one.
-fn named(name: &ObjectName, source: &mut Source<impl Read>) -> Result<SnapshotHeader> {
-    let header = SnapshotHeader::decode(source).map_err(|flaw| flaw.of(name))?;
-    if header.name() != *name || name.kind != Kind::Snapshot {
+fn named<R: Read, T>(
+    name: &ObjectName,
+    source: &mut Source<R>,
+    decode: impl FnOnce(&mut Source<R>) -> std::result::Result<T, Flaw>,
+    of: impl FnOnce(&T) -> ObjectName,
+) -> Result<T> {
+    let header = decode(source).map_err(|flaw| flaw.of(name))?;
+    if of(&header) != *name || name.kind != Kind::Snapshot {
         return Err(Flaw::Bad("it was made under another name").of(name));
     }
     Ok(header)
@@ -197,6 +264,7 @@ enum Flaw {
 
 impl Flaw {
     const SHORT: Flaw = Flaw::Bad("it is cut short");
+    const HEADER: Flaw = Flaw::Bad("its header does not match its checksum");
 
     fn of(self, name: &ObjectName) -> Error {
         let name = *name;
@@ -246,6 +314,23 @@ impl<R: Read> Source<R> {
             Ok(()) => Ok(bytes),
             Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Err(Flaw::SHORT),
             Err(e) => Err(Flaw::Read(e)),
+        }
+    }
+}
+
+impl<R: Read> Source<R> {
+    /// A number of things.
+    fn count(&mut self) -> std::result::Result<u32, Flaw> {
+        let count = u32::from_be_bytes(self.array()?);
+        if count > MOST { Err(Flaw::HEADER) } else { Ok(count) }
+    }
+
+    /// Reads the checksum of all that was read so far.
+    fn check(&mut self) -> std::result::Result<(), Flaw> {
+        let checksum = self.hasher.finalize();
+        match self.array::<CHECKSUM>()? == *checksum.as_bytes() {
+            true => Ok(()),
+            false => Err(Flaw::HEADER),
         }
     }
 }

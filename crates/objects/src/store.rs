@@ -45,7 +45,8 @@ pub struct Ask {
     pub database: DatabaseId,
     /// Only what came after; everything if the place has no such order, or another one.
     pub after: Option<Cursor>,
-    /// So many bytes of the beginning of each object, where they cost nothing more.
+    /// Objects of at most so many bytes whole, and the beginning of longer ones, where they cost
+    /// nothing more.
     pub prefix: u64,
     /// The site that asks, and has everything up to `after`.
     pub site: Option<SiteId>,
@@ -63,7 +64,7 @@ pub struct Found {
 /// What a place holds of a database.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
-    /// Objects, in order of their names.
+    /// Objects: in the order in which the place took them if it numbers them, else of their names.
     pub found: Vec<Found>,
     /// Up to where this is complete; `None` if the place has no order.
     pub cursor: Option<Cursor>,

@@ -5,6 +5,8 @@
 //! - [`history`]: statements and synchronizations of several sites, in one order.
 //! - [`world`]: sites on real files, written to by ordinary SQLite connections, with a clock that the
 //!   test sets and ids that follow from the seed.
+//! - [`network`]: a place of exchange behind a network that fails.
+//! - [`exchange`]: histories of sites that reach each other only through such a place.
 //! - [`model`]: the same history in the engine and in a reference model, which is another process.
 //! - [`crash`]: a process that is killed while it works on a replica.
 //!
@@ -12,9 +14,11 @@
 //! `cargo test`.
 
 pub mod crash;
+pub mod exchange;
 pub mod families;
 pub mod history;
 pub mod model;
+pub mod network;
 pub mod random;
 pub mod shapes;
 pub mod world;

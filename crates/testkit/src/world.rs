@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use synqlite_core::{Environment, InitOptions, Replica};
+use synqlite_remote::Session;
 use synqlite_wire::{Cell, Delta, GroupShape, RowChange, Value, VersionVector};
 
 /// Result of playing something.
@@ -293,6 +294,17 @@ impl Site {
             return Err("foreign_key_check finds a dangling reference".into());
         }
         Ok(())
+    }
+
+    /// Exchanges something at time `ms`.
+    pub fn exchange<T>(
+        &mut self,
+        ms: i64,
+        with: impl FnOnce(&mut Replica, &mut Session<'_>) -> T,
+    ) -> T {
+        self.env.set(ms);
+        let env = self.env.clone();
+        with(&mut self.replica, &mut Session { env, force: true, progress: &mut () })
     }
 
     /// What the tables show, sorted.

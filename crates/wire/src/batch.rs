@@ -28,7 +28,7 @@ pub use header::BatchHeader;
 pub use self::{body::decode as decode_body, frame::seal};
 
 use crate::change::Delta;
-use crate::ids::{DatabaseId, SiteId};
+use crate::ids::{DatabaseId, Mark, SiteId};
 
 /// The format that [`encode`] writes, and the newest that [`decode`] reads.
 pub const FORMAT: u16 = 1;
@@ -41,12 +41,24 @@ pub const HEADER_PREFIX: usize = 64 << 10;
 /// Fails with [`BatchError::Invalid`] if the delta breaks a promise of its types
 /// ([`Delta::check`]): no reader would take such a batch, and a stored batch is for ever.
 pub fn encode(database: DatabaseId, site: SiteId, delta: &Delta) -> Result<Vec<u8>, BatchError> {
+    encode_after(database, site, None, delta)
+}
+
+/// [`encode`] for a place that keeps its objects in a row. `base` and `upto` of the delta then hold
+/// only what is more than the beginning `after` of that row brings.
+pub fn encode_after(
+    database: DatabaseId,
+    site: SiteId,
+    after: Option<Mark>,
+    delta: &Delta,
+) -> Result<Vec<u8>, BatchError> {
     delta.check()?;
     let raw = body::encode(delta);
     let packed = frame::pack(&raw)?;
     let header = header::Fields {
         database,
         site,
+        after,
         base: &delta.base,
         upto: &delta.upto,
         rows: delta.rows.len() as u64,

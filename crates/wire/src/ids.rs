@@ -13,6 +13,10 @@ pub type SiteId = Id;
 /// Names one replicated database: equal in every clone of it.
 pub type DatabaseId = Id;
 
+/// Stands for a beginning of the row of objects that a place of exchange took, in their order: a
+/// hash over their names. [`Id::ZERO`] is the mark of none.
+pub type Mark = Id;
+
 impl Id {
     /// The smallest id; the site of [`crate::Stamp::ZERO`].
     pub const ZERO: Id = Id([0; 16]);

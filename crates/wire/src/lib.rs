@@ -66,5 +66,5 @@ pub use batch::{BatchError, BatchHeader};
 pub use change::{Cell, Delta, GroupShape, Header, Register, RowChange, Setting, TableShape};
 pub use clock::{Hlc, Stamp, VersionVector};
 pub use counter::{Count, Counter, Number};
-pub use ids::{BadId, DatabaseId, Id, Rid, SiteId};
+pub use ids::{BadId, DatabaseId, Id, Mark, Rid, SiteId};
 pub use value::Value;

@@ -9,6 +9,7 @@ pub mod kv;
 pub mod micro;
 pub mod mobibench;
 pub mod random;
+pub mod sites;
 pub mod sync;
 pub mod tpcc;
 
@@ -45,7 +46,7 @@ pub trait Workload {
     /// does.
     fn run_on_hub(&self, _dir: &Path, kind: Hub, _seed: u64, _meter: &mut Meter) -> Result<()> {
         let (workload, name) = (self.name(), kind.text());
-        Err(Error::Bad(format!("{workload} needs SQL; the engine {name} executes hub only")))
+        Err(Error::Bad(format!("{workload} needs SQL; {name} executes hub and sites only")))
     }
 
     /// What it wants of a store.

@@ -96,7 +96,23 @@ fn a_hub_is_measured_as_a_process_of_its_own() {
     let error = fails(dir.path(), &run.replace("--engines hub", "--engines hub:postgres"));
     assert!(error.contains("--postgres"), "{error}");
     let error = fails(dir.path(), "run micro --engines hub --rounds 1 -q");
-    assert!(error.contains("hub only"), "{error}");
+    assert!(error.contains("hub and sites only"), "{error}");
+}
+
+#[test]
+fn many_sites_end_with_the_same_rows_and_every_byte_is_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = "run sites --engines hub --sites 3 --batches 4 --rounds 1 -q";
+    ok(dir.path(), &format!("{run} -o r"));
+    let outcome = &results(&dir.path().join("r"))[0]["result"]["outcome"];
+    let fact = |name: &str| outcome["facts"][name].as_f64().unwrap();
+    let content = fact("content of a batch, bytes");
+    assert!((900.0..1_300.0).contains(&content), "{content}");
+    assert!((fact("necessary, bytes") - content * 12.0 * 3.0).abs() < 1.0);
+    let (up, down) = (fact("up, bytes"), fact("down, bytes"));
+    assert!(up > content * 12.0 && down > 0.9 * content * 12.0 * 2.0, "{up} {down}");
+    let error = fails(dir.path(), &run.replace("--engines hub", "--engines plain"));
+    assert!(error.contains("--engines hub"), "{error}");
 }
 
 #[test]

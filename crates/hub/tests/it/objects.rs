@@ -80,6 +80,25 @@ pub fn lists_go_on_where_they_ended() {
 }
 
 #[test]
+pub fn a_list_is_packed_for_those_who_can_unpack_it() {
+    let lab = Lab::open();
+    let mut client = lab.nobody();
+    for n in 1..=20 {
+        client.put(&batch("todo", n), &bytes(100, n as u8)).expect(201);
+    }
+    let path = "/todo/objects?prefix=100";
+    let plain = client.get(path).expect(200);
+    assert_eq!(plain.header("content-encoding"), None);
+    let accept = [("accept-encoding", "gzip, zstd")];
+    let packed = client.request("GET", path, &accept, b"").expect(200);
+    assert_eq!(packed.header("content-encoding"), Some("zstd"));
+    assert!(packed.body.len() < plain.body.len() * 2 / 3, "{}", packed.body.len());
+    assert!(zstd::stream::decode_all(&packed.body[..]).unwrap() == plain.body);
+    let little = client.request("GET", "/todo/objects?after=20", &accept, b"").expect(200);
+    assert_eq!(little.header("content-encoding"), None);
+}
+
+#[test]
 pub fn large_lists_come_in_parts() {
     let lab = Lab::open();
     let mut client = lab.nobody();

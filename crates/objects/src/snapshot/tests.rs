@@ -24,13 +24,18 @@ impl Case {
         let mut vector = VersionVector::default();
         vector.raise(Id([7; 16]), Hlc::at_ms(1_700_000_000_000));
         vector.raise(Id([9; 16]), Hlc(3));
-        let header = SnapshotHeader {
+        let mut beyond = VersionVector::default();
+        beyond.raise(Id([7; 16]), Hlc::at_ms(1_700_000_000_000));
+        let head = SnapshotHead {
             database: Id([1; 16]),
             site: Id([7; 16]),
             upto: 42,
-            vector,
             length: content.len() as u64,
+            after: Some(Id([6; 16])),
+            beyond,
         };
+        let trail = Trail::of(vec![Id([5; 16]), Id([6; 16])]);
+        let header = SnapshotHeader { head, vector, trail };
         let source = dir.path().join("source");
         fs::write(&source, content).unwrap();
         let mut packed = Vec::new();
@@ -73,14 +78,23 @@ fn the_bytes_are_those_of_the_format_document() {
     assert_eq!(packed[26..42], [7; 16]);
     assert_eq!(packed[42..50], 42_u64.to_be_bytes());
     assert_eq!(packed[50..58], 7_u64.to_be_bytes());
-    assert_eq!(packed[58..62], [0, 0, 0, 2]);
-    assert_eq!(packed[62..78], [7; 16]);
-    assert_eq!(packed[78..86], (1_700_000_000_000_i64 << 16).to_be_bytes());
-    assert_eq!(packed[86..102], [9; 16]);
-    assert_eq!(packed[102..110], 3_i64.to_be_bytes());
-    assert_eq!(packed[110..142], *blake3::hash(&packed[..110]).as_bytes());
+    assert_eq!(packed[58], 1);
+    assert_eq!(packed[59..75], [6; 16]);
+    assert_eq!(packed[75..79], [0, 0, 0, 1]);
+    assert_eq!(packed[79..95], [7; 16]);
+    assert_eq!(packed[95..103], (1_700_000_000_000_i64 << 16).to_be_bytes());
+    assert_eq!(packed[103..135], *blake3::hash(&packed[..103]).as_bytes());
+    assert_eq!(packed[135..139], [0, 0, 0, 2]);
+    assert_eq!(packed[139..155], [7; 16]);
+    assert_eq!(packed[155..163], (1_700_000_000_000_i64 << 16).to_be_bytes());
+    assert_eq!(packed[163..179], [9; 16]);
+    assert_eq!(packed[179..187], 3_i64.to_be_bytes());
+    assert_eq!(packed[187..191], [0, 0, 0, 2]);
+    assert_eq!(packed[191..207], [5; 16]);
+    assert_eq!(packed[207..223], [6; 16]);
+    assert_eq!(packed[223..255], *blake3::hash(&packed[..223]).as_bytes());
     let end = packed.len() - 32;
-    assert_eq!(zstd::stream::decode_all(&packed[142..end]).unwrap(), b"content");
+    assert_eq!(zstd::stream::decode_all(&packed[255..end]).unwrap(), b"content");
     assert_eq!(packed[end..], *blake3::hash(&packed[..end]).as_bytes());
 }
 
@@ -123,19 +137,30 @@ fn flips_and_cuts_in_a_large_body_are_detected() {
 #[test]
 fn the_header_is_verified_without_the_body() {
     let case = Case::new(&content(300, 5));
-    let (name, end) = (case.header.name(), 142);
-    let header = named(&name, &mut Source::new(&case.packed[..end])).unwrap();
-    assert_eq!(header, case.header);
+    let (name, end) = (case.header.name(), 255);
+    let read = |bytes: &[u8]| {
+        named(&name, &mut Source::new(bytes), SnapshotHeader::decode, |header| header.name())
+    };
+    assert_eq!(read(&case.packed[..end]).unwrap(), case.header);
+    assert_eq!(decode_snapshot_head(&name, &case.packed[..135]).unwrap(), case.header.head);
     for bit in 0..8 * end {
         let mut packed = case.packed.clone();
         packed[bit / 8] ^= 1 << (bit % 8);
-        assert!(named(&name, &mut Source::new(&packed[..])).is_err(), "bit {bit}");
+        assert!(read(&packed).is_err(), "bit {bit}");
+        assert_eq!(decode_snapshot_head(&name, &packed).is_ok(), bit >= 8 * 135, "bit {bit}");
     }
+}
+
+/// The header of a case with another length.
+fn longer(case: &Case, length: u64) -> SnapshotHeader {
+    let mut header = case.header.clone();
+    header.head.length = length;
+    header
 }
 
 /// A container, sealed as it should be, whose header claims another length.
 fn lying(case: &Case, length: u64) -> Vec<u8> {
-    let mut packed = SnapshotHeader { length, ..case.header.clone() }.encode();
+    let mut packed = longer(case, length).encode();
     packed.extend_from_slice(&case.packed[packed.len()..case.packed.len() - 32]);
     packed.extend_from_slice(blake3::hash(&packed.clone()).as_bytes());
     packed
@@ -197,7 +222,7 @@ fn a_broken_connection_is_not_called_damage() {
 fn a_source_of_another_length_is_refused() {
     let case = Case::new(b"content");
     for length in [6, 8] {
-        let header = SnapshotHeader { length, ..case.header.clone() };
+        let header = longer(&case, length);
         let source = case.dir.path().join("source");
         let written = write_snapshot(&source, io::sink(), &header);
         assert!(matches!(written, Err(Error::SourceChanged { .. })), "{written:?}");

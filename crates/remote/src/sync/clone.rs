@@ -8,12 +8,9 @@ use super::{Remote, Result, Session, SyncError};
 use std::path::{Path, PathBuf};
 use synqlite_core::{Access, Replica, Synced};
 use synqlite_objects::files::{Temp, folder_of, remove_leftovers, sync_dir};
+use synqlite_objects::peek_snapshot;
 use synqlite_objects::{Ask, Kind, Put, Store, only_database};
-use synqlite_objects::{decode_snapshot_header, peek_snapshot};
 use synqlite_wire::SiteId;
-
-/// So much of each object comes along with the list, where that costs nothing: headers mostly.
-const PREFIX: u64 = 1 << 10;
 
 /// A new replica.
 #[derive(Clone, Debug)]
@@ -92,14 +89,13 @@ fn fetch_newest(store: &dyn Store, to: &Path, session: &mut Session<'_>) -> Resu
     let database = only_database(store)?;
     let mut failure = None;
     let mut found = Vec::new();
-    let ask = Ask { database, after: None, prefix: PREFIX, site: None };
+    let ask = Ask { database, after: None, prefix: 0, site: None };
     for seen in store.changes(ask)?.found {
-        let (entry, prefix) = (seen.entry, seen.prefix);
+        let entry = seen.entry;
         if entry.name.kind != Kind::Snapshot {
             continue;
         }
-        let header = decode_snapshot_header(&entry.name, &prefix);
-        match header.or_else(|_| peek_snapshot(store, &entry.name)) {
+        match peek_snapshot(store, &entry.name) {
             Ok(header) => found.push((header.vector.latest(), entry)),
             Err(e) => failure = Some(e),
         }

@@ -1,17 +1,19 @@
 //! What a place of exchange holds, known from names and headers alone.
 //!
 //! A site's position only grows, and so does what it has seen. So the newest batch or snapshot of a
-//! site covers all older ones, and a reader that goes through a site's objects from the newest to
-//! the oldest may stop at the first that brings nothing new.
+//! site covers all older ones, and a reader that goes through a site's objects by name, from the
+//! newest to the oldest, may stop at the first that brings nothing new.
 
 use super::memory::{Memory, Since};
+use super::plan::Plan;
+use super::row::Row;
 use super::{Result, SyncError, Waiting};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
-use synqlite_objects::{Changes, Cursor, Found, Kind, ObjectName, Store};
-use synqlite_objects::{SnapshotHeader, decode_snapshot_header, peek_snapshot};
+use synqlite_objects::{Changes, Cursor, Entry, Found, Kind, ObjectName, Store};
+use synqlite_objects::{SnapshotHead, SnapshotHeader, decode_snapshot_head, peek_snapshot};
 use synqlite_wire::batch::{self, HEADER_PREFIX};
-use synqlite_wire::{BatchError, BatchHeader, SiteId, VersionVector};
+use synqlite_wire::{BatchError, BatchHeader, Hlc, Mark, SiteId, VersionVector};
 
 /// Which batches need not be looked at.
 pub enum Known<'a> {
@@ -28,56 +30,83 @@ pub struct Heads {
     pub base: VersionVector,
     /// Whether only what came after that was looked at.
     pub resumed: bool,
+    /// What is remembered, if that was so.
+    pub memory: Option<Memory>,
+    /// Where an object ends that the site put after that and that may be gone; 0 if none is.
+    pub lost: u64,
+    /// Whether what came after does not go on from what is remembered: all of it must be looked at.
+    pub torn: bool,
     /// Up to where this is complete, if the place numbers its objects.
     pub cursor: Option<Cursor>,
+    /// The row of its objects, if the place numbers them.
+    pub row: Option<Row>,
+    /// How many objects were listed.
+    pub listed: usize,
     /// What came after the newest snapshot.
     pub since: Since,
     /// When the whole place was last looked at.
     pub looked: i64,
-    /// The newest readable snapshot of each site, with its size in the place.
-    pub snapshots: Vec<(SnapshotHeader, u64)>,
-    /// Batches not known, by name.
-    pub batches: Vec<(ObjectName, BatchHeader)>,
+    /// Snapshots that can be read, in the order of the list; of each site the newest, where that has
+    /// no meaning.
+    pub snapshots: Vec<Snapshot>,
+    /// Batches not known, in the order of the list.
+    pub batches: Vec<Batch>,
     /// Batches not known whose header, or length, is not as it should be.
-    pub flawed: Vec<(ObjectName, Flaw)>,
+    pub flawed: Vec<Flawed>,
     /// What the newest of the known batches of each site contain.
     known: VersionVector,
     /// The latest position of each site in any name.
     ends: BTreeMap<SiteId, u64>,
-    /// Beginnings of batches that came along with their names.
-    prefixes: BTreeMap<ObjectName, Vec<u8>>,
 }
 
-/// Why a batch cannot be used, as far as its header tells.
-pub enum Flaw {
+/// A batch in a place.
+pub struct Batch {
+    /// Its name.
+    pub name: ObjectName,
+    /// What it says of itself.
+    pub header: BatchHeader,
+    /// Its index in the row.
+    pub place: Option<usize>,
+    /// Its beginning, as far as it came along with its name.
+    prefix: Vec<u8>,
+}
+
+/// A snapshot in a place.
+pub struct Snapshot {
+    /// Its name, and length in the place.
+    pub entry: Entry,
+    /// What it says briefly.
+    pub head: SnapshotHead,
+    /// All that it says of itself, if that was needed.
+    pub header: Option<SnapshotHeader>,
+    /// Its index in the row.
+    pub place: Option<usize>,
+}
+
+impl Snapshot {
+    /// The latest write that it is known to contain.
+    pub fn latest(&self) -> Hlc {
+        self.header.as_ref().map_or(&self.head.beyond, |header| &header.vector).latest()
+    }
+}
+
+/// A batch that cannot be used, as far as its header tells.
+pub struct Flawed {
+    /// Its name.
+    pub name: ObjectName,
+    /// Its index in the row.
+    pub place: Option<usize>,
+    /// What is wrong with it.
+    why: Flaw,
+}
+
+enum Flaw {
     /// Its bytes are wrong.
     Bad(BatchError),
     /// It is not there in full.
     HalfWritten,
     /// It was made under another name.
     Renamed,
-}
-
-/// A way from one version vector to a larger one.
-#[derive(Default)]
-pub struct Plan {
-    /// Where it begins.
-    pub start: VersionVector,
-    /// What to merge, in order.
-    pub steps: Vec<Step>,
-    /// What is reached in the end.
-    pub reached: VersionVector,
-    /// Batches that build on others which are missing.
-    pub waiting: Vec<ObjectName>,
-}
-
-/// Something to merge, by its place in [`Heads`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step {
-    /// A batch.
-    Batch(usize),
-    /// A snapshot: the batches on the way are missing.
-    Snapshot(usize),
 }
 
 impl Heads {
@@ -90,55 +119,142 @@ impl Heads {
         known: Known<'_>,
         now: i64,
     ) -> Result<Heads> {
-        let mut heads = Heads { cursor: changes.cursor, looked: now, ..Heads::default() };
-        let memory = memory.filter(|_| changes.resumed);
+        let Changes { found, cursor, resumed } = changes;
+        let mut heads = Heads { cursor, looked: now, listed: found.len(), ..Heads::default() };
+        let names: Vec<ObjectName> = found.iter().map(|found| found.entry.name).collect();
+        names.iter().for_each(|name| heads.end(name));
+        let memory = memory.filter(|_| resumed);
         if let Some(memory) = &memory {
             heads.resumed = true;
             heads.base = memory.contains.clone();
             heads.since = memory.since;
             heads.looked = memory.looked;
-            heads.ends.insert(memory.site, memory.end);
+            let gone = memory.sent > heads.end_of(memory.site);
+            heads.lost = if gone { memory.sent } else { 0 };
+            let end = heads.ends.entry(memory.site).or_default();
+            let sent = if memory.sent == Memory::MORE { 0 } else { memory.sent };
+            *end = memory.end.max(sent).max(*end);
+            heads.row = Some(Row::resumed(memory.trail.clone(), &names));
         }
-        let mut found = BTreeSet::new();
-        for Found { entry, prefix } in changes.found.iter().rev() {
-            heads.end(&entry.name);
-            let unread = entry.name.kind == Kind::Snapshot && !found.contains(&entry.name.site);
-            if unread && let Ok(header) = snapshot_header(store, &entry.name, prefix) {
-                found.insert(entry.name.site);
-                heads.snapshots.push((header, entry.size));
-            }
+        let unread = heads.read_snapshots(store, &found);
+        if heads.row.is_none() && cursor.is_some() {
+            let headers = heads.snapshots.iter().filter_map(|snapshot| snapshot.header.as_ref());
+            heads.row = Some(Row::listed(&names, headers));
         }
-        let newest = heads.snapshots.iter().max_by_key(|(header, _)| header.vector.latest());
-        if let Some((_, size)) = newest {
-            heads.since = Since { snapshot: *size, ..Since::default() };
+        let place = |row: &Option<Row>, name: &ObjectName| {
+            let listed = names.iter().rposition(|listed| listed == name)?;
+            row.as_ref()?.place(listed)
+        };
+        for snapshot in &mut heads.snapshots {
+            snapshot.place = place(&heads.row, &snapshot.entry.name);
+        }
+        if cursor.is_some() {
+            // Marks stand for what they hold too.
+            let flawed =
+                |name| Flawed { name, place: place(&heads.row, &name), why: Flaw::HalfWritten };
+            heads.flawed = unread.into_iter().map(flawed).collect();
+        }
+        let newest = match cursor {
+            Some(_) => heads.snapshots.last(),
+            None => heads.snapshots.iter().max_by_key(|snapshot| snapshot.latest()),
+        };
+        // Up to where in the row the newest snapshot stands for everything.
+        let mut stands = None;
+        if let Some(Snapshot { entry, head, place, .. }) = newest {
+            heads.since = Since { snapshot: entry.size, ..Since::default() };
+            stands = heads.index(head.after).or(*place);
         }
         let floor = match known {
             _ if memory.is_some() => heads.base.clone(),
-            Known::Seen(seen) => seen.clone(),
-            Known::Snapshots => heads.snapshotted(),
+            Known::Seen(seen) if cursor.is_none() => seen.clone(),
+            _ => heads.snapshotted(),
         };
-        let mut covered = None;
-        for Found { entry, prefix } in changes.found.into_iter().rev() {
+        // Marks stand for every object of the row, so all are needed that are not remembered.
+        let passes = memory.is_some() || cursor.is_none();
+        let mut covered = BTreeSet::new();
+        for (listed, Found { entry, prefix }) in found.into_iter().enumerate().rev() {
             let name = entry.name;
-            if name.kind != Kind::Batch || covered == Some(name.site) {
+            if name.kind != Kind::Batch || covered.contains(&name.site) {
                 continue;
             }
+            let place = heads.row.as_ref().and_then(|row| row.place(listed));
             match header(store, &name, entry.size, &prefix)? {
-                Ok(header) if floor.dominates(&header.upto) => {
-                    covered = Some(name.site);
+                Ok(header) if passes && floor.dominates(&header.upto) => {
+                    // By name a site's batches come in the order of its positions; as they arrived
+                    // they need not.
+                    if cursor.is_none() {
+                        covered.insert(name.site);
+                    }
                     heads.known.join(&header.upto);
                 }
                 Ok(header) => {
-                    heads.since.batches += 1;
-                    heads.since.bytes += entry.size;
-                    heads.prefixes.insert(name, prefix);
-                    heads.batches.push((name, header));
+                    let news =
+                        !floor.dominates(&header.upto) && (stands.is_none() || place > stands);
+                    heads.since.batches += u64::from(news);
+                    heads.since.bytes += if news { entry.size } else { 0 };
+                    heads.batches.push(Batch { name, header, place, prefix });
                 }
-                Err(flaw) => heads.flawed.push((name, flaw)),
+                Err(why) => heads.flawed.push(Flawed { name, place, why }),
             }
         }
         heads.batches.reverse();
+        heads.memory = memory;
         Ok(heads)
+    }
+
+    /// What snapshots say of themselves. Where the place has no order, the newest of each site that
+    /// can be read is enough; where it has one, marks stand for all of them, and most can be judged
+    /// by what they say briefly. Tells those that cannot be read.
+    fn read_snapshots(&mut self, store: &dyn Store, found: &[Found]) -> Vec<ObjectName> {
+        let ordered = self.cursor.is_some();
+        let mut newest: BTreeMap<SiteId, u64> = BTreeMap::new();
+        let mut unread = Vec::new();
+        let snapshots = found.iter().filter(|found| found.entry.name.kind == Kind::Snapshot);
+        for Found { entry, .. } in snapshots.clone() {
+            let newest = newest.entry(entry.name.site).or_default();
+            *newest = entry.name.upto.max(*newest);
+        }
+        let mut sites = BTreeSet::new();
+        for Found { entry, prefix } in snapshots.rev() {
+            let name = &entry.name;
+            if !ordered && sites.contains(&name.site) {
+                continue;
+            }
+            let brief = decode_snapshot_head(name, prefix).ok();
+            let follows = |head: &SnapshotHead| self.index(head.after).is_some();
+            let old = newest.get(&name.site).is_some_and(|newest| *newest > name.upto);
+            let enough = |head: &SnapshotHead| if self.resumed { follows(head) } else { old };
+            let (head, header) = match brief.filter(|head| ordered && enough(head)) {
+                Some(head) => (head, None),
+                None => match peek_snapshot(store, name) {
+                    Ok(header) => (header.head.clone(), Some(header)),
+                    Err(_) => {
+                        unread.push(*name);
+                        continue;
+                    }
+                },
+            };
+            self.torn |= self.resumed && head.after.is_some() && !follows(&head);
+            sites.insert(name.site);
+            self.snapshots.push(Snapshot { entry: *entry, head, header, place: None });
+        }
+        self.snapshots.reverse();
+        unread
+    }
+
+    /// Reads all that the snapshots say of themselves. Whether that was news.
+    pub fn complete(&mut self, store: &dyn Store) -> bool {
+        let mut news = false;
+        for snapshot in self.snapshots.iter_mut().filter(|snapshot| snapshot.header.is_none()) {
+            snapshot.header = peek_snapshot(store, &snapshot.entry.name).ok();
+            news |= snapshot.header.is_some();
+        }
+        news
+    }
+
+    /// Up to where in the row a mark stands for objects.
+    pub fn index(&self, mark: Option<Mark>) -> Option<usize> {
+        self.row.as_ref()?.index(mark?)
     }
 
     /// Takes note of an object that the caller put.
@@ -159,21 +275,6 @@ impl Heads {
         self.ends.is_empty() && self.base.0.is_empty()
     }
 
-    /// All bytes of a batch: those that came along with its name, and the rest.
-    pub fn whole(&self, store: &dyn Store, name: &ObjectName) -> Result<Vec<u8>> {
-        let mut bytes = self.prefixes.get(name).cloned().unwrap_or_default();
-        let header = self.batches.iter().find(|(batch, _)| batch == name);
-        if bytes.is_empty() {
-            return Ok(store.read(name)?);
-        }
-        if header.is_some_and(|(_, header)| header.size > bytes.len() as u64) {
-            let mut rest = store.open_from(name, bytes.len() as u64)?;
-            rest.read_to_end(&mut bytes)
-                .map_err(|source| synqlite_objects::Error::Read { name: *name, source })?;
-        }
-        Ok(bytes)
-    }
-
     fn end(&mut self, name: &ObjectName) {
         let end = self.ends.entry(name.site).or_default();
         *end = name.upto.max(*end);
@@ -184,10 +285,12 @@ impl Heads {
         self.ends.get(&site).copied().unwrap_or(0)
     }
 
-    /// What all snapshots together contain.
+    /// What all snapshots together are known to contain.
     pub fn snapshotted(&self) -> VersionVector {
         let mut all = VersionVector::default();
-        self.snapshots.iter().for_each(|(header, _)| all.join(&header.vector));
+        for Snapshot { head, header, .. } in &self.snapshots {
+            all.join(header.as_ref().map_or(&head.beyond, |header| &header.vector));
+        }
         all
     }
 
@@ -196,65 +299,47 @@ impl Heads {
         let mut all = self.snapshotted();
         all.join(&self.base);
         all.join(&self.known);
-        self.batches.iter().for_each(|(_, header)| all.join(&header.upto));
+        self.batches.iter().for_each(|batch| all.join(&batch.header.upto));
         all
     }
 
-    /// How to reach all that can be reached from `start`: by batches, and by snapshots only where
-    /// batches are missing.
-    pub fn plan(&self, start: &VersionVector) -> Plan {
-        let mut plan = Plan { start: start.clone(), reached: start.clone(), ..Plan::default() };
-        let mut left: Vec<usize> = (0..self.batches.len()).collect();
-        loop {
-            let before = left.len();
-            left.retain(|&i| {
-                let Some((_, header)) = self.batches.get(i) else { return false };
-                if plan.reached.dominates(&header.upto) {
-                    return false;
-                }
-                if !plan.reached.dominates(&header.base) {
-                    return true;
-                }
-                plan.reached.join(&header.upto);
-                plan.steps.push(Step::Batch(i));
-                false
-            });
-            if left.len() < before {
-                continue;
-            }
-            let news = |&(_, (header, _)): &(usize, &(SnapshotHeader, u64))| {
-                !plan.reached.dominates(&header.vector)
-            };
-            let newest = self.snapshots.iter().enumerate().filter(news);
-            let Some((i, (header, _))) = newest.max_by_key(|(_, (h, _))| h.vector.latest()) else {
-                break;
-            };
-            plan.reached.join(&header.vector);
-            plan.steps.push(Step::Snapshot(i));
+    /// What of a site's own writes the place contained at each index of the row where that grew.
+    pub fn own(&self, site: SiteId) -> BTreeMap<usize, Hlc> {
+        let mut known = self.snapshotted();
+        known.join(&self.base);
+        let mut own = BTreeMap::from([(0, known.get(site))]);
+        for Batch { header, place, .. } in &self.batches {
+            let clock = header.upto.get(site).max(known.get(site));
+            own.extend(place.filter(|_| clock > known.get(site)).map(|place| (place, clock)));
+            known.raise(site, clock);
         }
-        plan.waiting = left.iter().filter_map(|&i| Some(self.batches.get(i)?.0)).collect();
-        plan
+        own
+    }
+
+    /// How to reach all that can be reached from `start`.
+    pub fn plan(&self, start: &VersionVector) -> Plan {
+        Plan::make(self, start)
     }
 
     /// Sets a batch aside whose body turned out bad.
     pub fn set_aside(&mut self, name: &ObjectName, why: BatchError) {
-        self.batches.retain(|(batch, _)| batch != name);
-        let flaw = match why {
+        let place = self.batches.iter().find(|batch| batch.name == *name).and_then(|b| b.place);
+        self.batches.retain(|batch| batch.name != *name);
+        let why = match why {
             BatchError::Truncated { .. } => Flaw::HalfWritten,
             why => Flaw::Bad(why),
         };
-        self.flawed.push((*name, flaw));
+        self.flawed.push(Flawed { name: *name, place, why });
     }
 
     /// Whether a later snapshot of the same site makes up for a batch.
     fn made_up(&self, name: &ObjectName) -> bool {
-        let whole = |(s, _): &(SnapshotHeader, u64)| s.site == name.site && s.upto >= name.upto;
-        self.snapshots.iter().any(whole)
+        self.snapshots.iter().any(|snapshot| snapshot.makes_up(name))
     }
 
     /// Whether nothing is there that cannot be read and that nothing makes up for.
     pub fn is_sound(&self) -> bool {
-        self.flawed.iter().all(|(name, _)| self.made_up(name))
+        self.flawed.iter().all(|flawed| self.made_up(&flawed.name))
     }
 
     /// Batches that cannot be merged yet, for people. One that cannot be merged at all is an error,
@@ -262,9 +347,9 @@ impl Heads {
     pub fn waiting(&self, plan: &Plan, place: &str, own: SiteId) -> Result<Vec<Waiting>> {
         let made_up = |name: &ObjectName| name.site == own || self.made_up(name);
         let mut waiting = Vec::new();
-        for (name, flaw) in self.flawed.iter().filter(|(name, _)| !made_up(name)) {
+        for Flawed { name, why, .. } in self.flawed.iter().filter(|f| !made_up(&f.name)) {
             let (name, place) = (*name, place.to_owned());
-            match flaw {
+            match why {
                 Flaw::HalfWritten => {
                     let why = "it is not there in full yet";
                     waiting.push(Waiting { name: name.to_string(), why });
@@ -281,15 +366,26 @@ impl Heads {
     }
 }
 
-/// The header of a snapshot, whose first bytes may be known.
-fn snapshot_header(
-    store: &dyn Store,
-    name: &ObjectName,
-    prefix: &[u8],
-) -> synqlite_objects::Result<SnapshotHeader> {
-    match decode_snapshot_header(name, prefix) {
-        Err(_) => peek_snapshot(store, name),
-        header => header,
+impl Snapshot {
+    /// Whether it contains what a batch of its site holds.
+    pub fn makes_up(&self, batch: &ObjectName) -> bool {
+        self.head.site == batch.site && self.head.upto >= batch.upto
+    }
+}
+
+impl Batch {
+    /// All bytes of it: those that came along with its name, and the rest.
+    pub fn whole(&self, store: &dyn Store) -> Result<Vec<u8>> {
+        let mut bytes = self.prefix.clone();
+        if bytes.is_empty() {
+            return Ok(store.read(&self.name)?);
+        }
+        if self.header.size > bytes.len() as u64 {
+            let mut rest = store.open_from(&self.name, bytes.len() as u64)?;
+            rest.read_to_end(&mut bytes)
+                .map_err(|source| synqlite_objects::Error::Read { name: self.name, source })?;
+        }
+        Ok(bytes)
     }
 }
 

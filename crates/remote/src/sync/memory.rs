@@ -5,12 +5,12 @@
 //! and to a push, which need not send what is older.
 
 use std::time::Duration;
-use synqlite_objects::Cursor;
+use synqlite_objects::{Cursor, REACH, Trail};
 use synqlite_wire::{Hlc, Id, SiteId, VersionVector};
 
 /// A place is looked at as a whole again after so long: what an operator removed is noticed then.
 const AGE: Duration = Duration::from_secs(24 * 60 * 60);
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 
 /// What a place contained.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,8 +23,13 @@ pub struct Memory {
     pub looked: i64,
     /// Where the chain of the site's own batches ended.
     pub end: u64,
+    /// Where an object of its own ends that it put after the cursor; 0 if it put none, and
+    /// [`Memory::MORE`] if it knew more of the place than this.
+    pub sent: u64,
     /// What a new snapshot depends on.
     pub since: Since,
+    /// The latest marks of the row of its objects, up to the cursor.
+    pub trail: Trail,
     /// What can be reached there from nothing.
     pub contains: VersionVector,
 }
@@ -41,16 +46,23 @@ pub struct Since {
 }
 
 impl Memory {
+    /// See [`Memory::sent`].
+    pub const MORE: u64 = u64::MAX;
+
     /// As the replica keeps it; `docs/formats/metadata.md` has the bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let Memory { site, cursor, looked, end, since, contains } = self;
+        let Memory { site, cursor, looked, end, sent, since, trail, contains } = self;
         let mut out = vec![FORMAT];
         out.extend(site.0);
         out.extend(cursor.epoch.0);
         let Since { batches, bytes, snapshot } = *since;
-        for n in [cursor.sequence, looked.cast_unsigned(), *end, batches, bytes, snapshot] {
+        let looked = looked.cast_unsigned();
+        for n in [cursor.sequence, looked, *end, *sent, batches, bytes, snapshot] {
             out.extend(n.to_le_bytes());
         }
+        let marks = trail.marks();
+        out.extend((marks.len() as u64).to_le_bytes());
+        marks.iter().for_each(|mark| out.extend(mark.0));
         for (site, hlc) in &contains.0 {
             out.extend(site.0);
             out.extend(hlc.0.to_le_bytes());
@@ -66,10 +78,16 @@ impl Memory {
             cursor: Cursor { epoch: Id(take(&mut rest)?), sequence: number(&mut rest)? },
             looked: number(&mut rest)?.cast_signed(),
             end: number(&mut rest)?,
+            sent: number(&mut rest)?,
             since: Since {
                 batches: number(&mut rest)?,
                 bytes: number(&mut rest)?,
                 snapshot: number(&mut rest)?,
+            },
+            trail: {
+                let count = number(&mut rest).filter(|n| *n <= REACH as u64 + 1)?;
+                let marks: Option<Vec<Id>> = (0..count).map(|_| take(&mut rest).map(Id)).collect();
+                Trail::of(marks?)?
             },
             contains: {
                 let mut contains = VersionVector::default();
@@ -107,7 +125,9 @@ mod tests {
         contains.raise(site, Hlc(1 << 40));
         let cursor = Cursor { epoch: Id([9; 16]), sequence: 77 };
         let since = Since { batches: 3, bytes: 400, snapshot: 5_000 };
-        let memory = Memory { site, cursor, looked: 1_000, end: 12, since, contains };
+        let trail = Trail::of(vec![Id([3; 16]), Id([4; 16])]).unwrap();
+        let (looked, end, sent) = (1_000, 12, 15);
+        let memory = Memory { site, cursor, looked, end, sent, since, trail, contains };
         let bytes = memory.encode();
         assert_eq!(Memory::decode(&bytes, site, 2_000), Some(memory));
         assert_eq!(Memory::decode(&bytes, Id([8; 16]), 2_000), None);

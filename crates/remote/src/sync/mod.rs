@@ -9,7 +9,9 @@ mod error;
 mod heads;
 mod memory;
 mod place;
+mod plan;
 mod replica;
+mod row;
 
 pub use clone::Cloned;
 pub use error::SyncError;

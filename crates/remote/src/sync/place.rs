@@ -9,16 +9,17 @@
 //! A place that numbers its objects is looked at once in a synchronization, and only at what came
 //! since the last one ([`Memory`]). One that does not is listed whenever it is asked.
 
-use super::heads::{Heads, Known, Plan, Step};
+use super::heads::{Heads, Known};
 use super::memory::{Memory, Since};
+use super::plan::{Plan, Step};
 use super::{Outcome, Progress, Result, Session, SyncError, Traffic, refuse_restored};
 use std::io::Read;
 use std::path::Path;
 use synqlite_core::{Replica, Synced};
 use synqlite_objects::files::{Temp, folder_of, remove_leftovers};
-use synqlite_objects::{Ask, Cursor, Kind, ObjectName, Put, Store};
-use synqlite_objects::{SnapshotHeader, put_snapshot, read_snapshot};
-use synqlite_wire::{BatchError, Delta, VersionVector, batch};
+use synqlite_objects::{Ask, Cursor, Entry, Kind, ObjectName, Put, REACH, Store, Trail};
+use synqlite_objects::{SnapshotHead, SnapshotHeader, put_snapshot, read_snapshot};
+use synqlite_wire::{BatchError, Delta, Hlc, VersionVector, batch};
 
 /// A new snapshot is due when more batches than these came after the last one, or more bytes than
 /// it has.
@@ -28,7 +29,7 @@ const BATCH: u64 = 1 << 10;
 /// So much of each object comes along with the list, where that costs nothing.
 const PREFIX: u64 = 64 << 10;
 /// Enough for most headers.
-const HEAD: u64 = 1 << 10;
+const HEAD: u64 = 512;
 /// Another process, or a program that synchronizes folders, may come in between so often.
 const ATTEMPTS: u32 = 4;
 
@@ -57,15 +58,20 @@ pub fn pull(
     session: &mut Session<'_>,
 ) -> Result<(Outcome, Synced)> {
     let seen = mine.seen()?;
-    let mut heads = look(mine, place, Known::Seen(&seen), session)?;
+    let mut heads = look(mine, place, Known::Seen(&seen), PREFIX, session)?;
     if heads.is_empty() {
         return Err(synqlite_objects::Error::NoDatabase { place: place.store.place() }.into());
     }
     let outcome = merge(mine, place, &mut heads, session)?;
-    let there = heads.plan(&heads.base).reached;
-    let memory = remember(mine, &heads, &there)?;
+    let (there, whole) = contained(&mut heads, place.store);
+    let mut memory = remember(mine, &heads, &there, whole)?;
+    if let Some(memory) = memory.as_mut().filter(|_| !heads.resumed) {
+        // A place that was restored, or lost something, may lack what was sent to it once.
+        let there = mine.sent_to(place.url)?.is_none_or(|sent| there.dominates(&sent.seen));
+        memory.sent = if there { 0 } else { Memory::MORE };
+    }
     let theirs = heads.claimed();
-    let place = memory.map(|memory| memory.encode());
+    let place = note(memory, &mut heads);
     Ok((outcome, Synced { pulled: true, theirs, place, ..Synced::default() }))
 }
 
@@ -76,7 +82,7 @@ pub fn sync(
     session: &mut Session<'_>,
 ) -> Result<(Outcome, Synced)> {
     let seen = mine.seen()?;
-    let mut heads = look(mine, place, Known::Seen(&seen), session)?;
+    let mut heads = look(mine, place, Known::Seen(&seen), PREFIX, session)?;
     let mut outcome = Outcome::default();
     if !heads.is_empty() {
         outcome = merge(mine, place, &mut heads, session)?;
@@ -88,11 +94,13 @@ pub fn sync(
     Ok((outcome, Synced { pulled: true, ..synced }))
 }
 
-/// Looks at the place: at what is new there, or at all of it.
+/// Looks at the place: at what is new there, or at all of it. New objects of at most `prefix` bytes
+/// come along.
 fn look(
     mine: &Replica,
     Place { store, url }: Place<'_>,
     known: Known<'_>,
+    prefix: u64,
     session: &Session<'_>,
 ) -> Result<Heads> {
     let (site, now) = (mine.site(), session.env.now_ms());
@@ -100,25 +108,52 @@ fn look(
     let memory = kept.as_deref().and_then(|bytes| Memory::decode(bytes, site, now));
     let after = memory.as_ref().map(|memory| memory.cursor);
     // What is looked at again is mostly known: headers tell.
-    let prefix = if kept.is_some() && after.is_none() { HEAD } else { PREFIX };
+    let looked = kept.is_some_and(|bytes| !bytes.is_empty());
+    let prefix = if looked && after.is_none() { HEAD } else { prefix };
     let ask = Ask { database: mine.database(), after, prefix, site: Some(site) };
     let changes = store.changes(ask)?;
-    // What is remembered must be reachable from nothing, so all of it has to be looked at once.
-    let known = if changes.cursor.is_some() { Known::Snapshots } else { known };
-    let heads = Heads::read(store, changes, memory, known, now)?;
+    let mut heads = Heads::read(store, changes, memory, known, now)?;
+    if heads.torn {
+        let changes = store.changes(Ask { after: None, prefix: HEAD, ..ask })?;
+        heads = Heads::read(store, changes, None, Known::Snapshots, now)?;
+    }
     refuse_restored(mine, &mine.seen()?, &heads.claimed())?;
     Ok(heads)
 }
 
 /// What to remember of a place that contains `there`; nothing new while something in it is missing
-/// here, cannot be read, or cannot be reached.
-fn remember(mine: &Replica, heads: &Heads, there: &VersionVector) -> Result<Option<Memory>> {
+/// here, cannot be read, or cannot be reached. `whole`: all of the row was reached.
+fn remember(
+    mine: &Replica,
+    heads: &Heads,
+    there: &VersionVector,
+    whole: bool,
+) -> Result<Option<Memory>> {
     let claimed = heads.claimed();
-    let whole = heads.is_sound() && mine.seen()?.dominates(&claimed) && there.dominates(&claimed);
+    let whole =
+        whole && heads.is_sound() && mine.seen()?.dominates(&claimed) && there.dominates(&claimed);
     let Some(cursor) = heads.cursor.filter(|_| whole) else { return Ok(None) };
     let (site, end) = (mine.site(), heads.end_of(mine.site()));
+    let Some(row) = &heads.row else { return Ok(None) };
     let (looked, since, contains) = (heads.looked, heads.since, there.clone());
-    Ok(Some(Memory { site, cursor, looked, end, since, contains }))
+    Ok(Some(Memory {
+        site,
+        cursor,
+        looked,
+        end,
+        sent: heads.lost,
+        since,
+        trail: row.end(),
+        contains,
+    }))
+}
+
+/// What is noted of a place: the `memory` of this look, or that it saw more than the last note says.
+fn note(memory: Option<Memory>, heads: &mut Heads) -> Option<Vec<u8>> {
+    let more = |memory| Memory { sent: Memory::MORE, ..memory };
+    let note = memory.or(heads.memory.take().map(more)).map(|memory| memory.encode());
+    // Without either, all of it is looked at the next time.
+    heads.cursor.map(|_| note.unwrap_or_default())
 }
 
 /// Puts what the place lacks, as far as `heads` tell, or a look that is still to come.
@@ -135,17 +170,21 @@ fn send(
     for _ in 0..ATTEMPTS {
         let mut heads = match looked.take() {
             Some(heads) => heads,
-            None => look(mine, place, Known::Snapshots, session)?,
+            None => look(mine, place, Known::Snapshots, HEAD, session)?,
         };
         mine.fold()?;
         outcome.upto = heads.cursor;
-        let mut there = heads.plan(&heads.base).reached;
+        let (mut there, whole) = contained(&mut heads, store);
         // A snapshot stands for all that it contains, so nothing may be there that nobody has read.
         let read = heads.flawed.is_empty() && mine.seen()?.dominates(&heads.claimed());
-        let covers = heads.cursor.filter(|_| read);
+        // What it covers may go. Then the row goes on from the marks in it, so they must lead to there.
+        let covers = heads.cursor.filter(|_| whole && read);
+        let point = Point::of(&heads, &there, whole && read);
+        // What is put now comes after the cursor, and is found there the next time.
+        let mut memory = remember(mine, &heads, &there, whole)?;
         let mut nothing = None;
         let put = if heads.since.snapshot == 0 {
-            Some(put_whole(mine, store, covers, session)?)
+            Some(put_whole(mine, store, covers, &point, session)?)
         } else {
             let (delta, position) = missing(mine, url, &heads, &there)?;
             let (from, upto) = (heads.end_of(site), u64::try_from(position).unwrap_or(0));
@@ -153,10 +192,11 @@ fn send(
                 nothing = Some(delta.upto);
                 None
             } else if upto > from {
-                Some(put_batch(store, ObjectName::batch(database, site, from, upto), delta)?)
+                let name = ObjectName::batch(database, site, from, upto);
+                Some(put_batch(store, name, delta, point.as_ref())?)
             } else {
                 // An object of ours went missing. A snapshot fills every gap.
-                Some(put_whole(mine, store, covers, session)?)
+                Some(put_whole(mine, store, covers, &point, session)?)
             }
         };
         if let Some(put) = put {
@@ -169,14 +209,18 @@ fn send(
             there.join(&put.seen);
             heads.put(&put.name, put.traffic.bytes);
             if put.name.kind == Kind::Batch && snapshot_is_due(&heads) {
-                let whole = put_whole(mine, store, covers, session)?;
+                let whole = put_whole(mine, store, covers, &point, session)?;
                 heads.put(&whole.name, whole.traffic.bytes);
             }
         }
-        let place = remember(mine, &heads, &there)?.map(|memory| memory.encode());
+        if let Some(memory) = &mut memory {
+            memory.sent = if name.is_some() { heads.end_of(site) } else { 0 };
+        }
+        let place = note(memory, &mut heads);
         // What was superseded before it was sent is there in effect. Nobody can build on it, though.
         there.join(&nothing.unwrap_or_default());
-        return Ok((outcome, Synced { pushed: true, pulled: false, theirs: there, place }));
+        let synced = Synced { pushed: true, pulled: false, theirs: there, place };
+        return Ok((outcome, synced));
     }
     let place = store.place();
     Err(SyncError::Blocked { place, name: name.map_or(String::new(), |name| name.to_string()) })
@@ -191,11 +235,54 @@ struct Sent {
     seen: VersionVector,
 }
 
-fn put_batch(store: &dyn Store, name: ObjectName, delta: Delta) -> Result<Sent> {
-    let bytes = batch::encode(name.database, name.site, &delta).map_err(SyncError::Encode)?;
+fn put_batch(
+    store: &dyn Store,
+    name: ObjectName,
+    mut delta: Delta,
+    point: Option<&Point>,
+) -> Result<Sent> {
+    if let Some(Point { contains, .. }) = point {
+        let base = &delta.base;
+        delta.upto.0.retain(|site, clock| *clock > base.get(*site));
+        delta.base.0.retain(|site, clock| *clock > contains.get(*site) || *site == name.site);
+    }
+    let after = point.map(|point| point.trail.last());
+    let bytes = batch::encode_after(name.database, name.site, after, &delta);
+    let bytes = bytes.map_err(SyncError::Encode)?;
     let put = store.put_if_absent(&name, &bytes)?;
     let traffic = Traffic::of(&delta, bytes.len() as u64);
     Ok(Sent { name, put, traffic, seen: delta.upto })
+}
+
+/// A point in the row of a place up to which this replica has everything: what is sent can say in
+/// one mark that it builds on all of it, instead of in a vector of all sites.
+struct Point {
+    /// The marks up to there.
+    trail: Trail,
+    /// What can be reached there from nothing.
+    contains: VersionVector,
+}
+
+impl Point {
+    /// The end of the row, if all of it is `here` and can be reached, which is `there`; otherwise
+    /// what was remembered, unless it lies so far back that readers may have forgotten its mark.
+    fn of(heads: &Heads, there: &VersionVector, here: bool) -> Option<Point> {
+        let row = heads.row.as_ref()?;
+        if here {
+            return Some(Point { trail: row.end(), contains: there.clone() });
+        }
+        let near = heads.resumed && heads.listed <= REACH / 2;
+        near.then(|| Point { trail: row.beginning(), contains: heads.base.clone() })
+    }
+}
+
+/// What can be reached in a place from nothing, and whether that is all of its row.
+fn contained(heads: &mut Heads, store: &dyn Store) -> (VersionVector, bool) {
+    let mut plan = heads.plan(&heads.base);
+    if !plan.whole && heads.complete(store) {
+        plan = heads.plan(&heads.base);
+    }
+    (plan.reached, plan.whole)
 }
 
 /// What this replica has and the place lacks, with the position that it reaches.
@@ -211,7 +298,7 @@ fn missing(
     seen.0.iter().for_each(|(&site, &hlc)| base.raise(site, hlc.min(there.get(site))));
     // What is remembered has been there since, and all else that is listed can be reached; or what
     // was sent is seen there.
-    let sound = heads.resumed && there.dominates(&heads.claimed());
+    let sound = heads.resumed && heads.lost == 0 && there.dominates(&heads.claimed());
     let sent = mine.sent_to(url)?.filter(|sent| sound || there.dominates(&sent.seen));
     Ok(mine.export(&base, sent.map_or(0, |sent| sent.position))?)
 }
@@ -231,6 +318,7 @@ fn put_whole(
     mine: &mut Replica,
     store: &dyn Store,
     covers: Option<Cursor>,
+    point: &Option<Point>,
     session: &mut Session<'_>,
 ) -> Result<Sent> {
     remove_leftovers(folder_of(mine.path()));
@@ -243,13 +331,24 @@ fn put_whole(
     drop(copy);
     let file =
         std::fs::metadata(temp.path()).map_err(synqlite_objects::Error::io("read", temp.path()))?;
-    let header = SnapshotHeader {
+    // The place contains all of it up to the point, so whoever follows need hear only of the rest.
+    let mut beyond = VersionVector::default();
+    if let Some(Point { contains, .. }) = point {
+        seen.0
+            .iter()
+            .filter(|(site, clock)| **clock > contains.get(**site))
+            .for_each(|(site, clock)| beyond.raise(*site, *clock));
+    }
+    let head = SnapshotHead {
         database: mine.database(),
         site: mine.site(),
         upto: u64::try_from(position).unwrap_or(0),
-        vector: seen.clone(),
         length: file.len(),
+        after: point.as_ref().map(|point| point.trail.last()),
+        beyond,
     };
+    let trail = point.as_ref().map(|point| point.trail.clone());
+    let header = SnapshotHeader { head, vector: seen.clone(), trail };
     let mut step = |done, total| session.progress.step("bytes", done, total);
     let (put, bytes) = put_snapshot(store, temp.path(), &header, covers, &mut step)?;
     Ok(Sent { name: header.name(), put, traffic: Traffic { rows, columns: 0, bytes }, seen })
@@ -267,6 +366,9 @@ fn merge(
     // All are read and verified before any is merged.
     let deltas = loop {
         let plan = heads.plan(&seen);
+        if !(plan.whole && plan.waiting.is_empty()) && heads.complete(place.store) {
+            continue;
+        }
         outcome.waiting = heads.waiting(&plan, &place.store.place(), mine.site())?;
         match read_all(mine, place.store, heads, &plan, session)? {
             Reading::All(deltas, traffic) => {
@@ -297,19 +399,28 @@ fn read_all(
     session: &mut Session<'_>,
 ) -> Result<Reading> {
     let (mut deltas, mut traffic) = (Vec::new(), Traffic::default());
+    let own = heads.own(mine.site());
     for (step, done) in plan.steps.iter().zip(1..) {
         let (delta, bytes) = match *step {
             Step::Batch(i) => {
-                let Some((name, _)) = heads.batches.get(i) else { continue };
-                let bytes = heads.whole(store, name)?;
+                let Some(batch) = heads.batches.get(i) else { continue };
+                let bytes = batch.whole(store)?;
                 match batch::decode(&bytes) {
-                    Ok((_, delta)) => (delta, bytes.len() as u64),
-                    Err(why) => return Ok(Reading::Bad(*name, why)),
+                    Ok((header, mut delta)) => {
+                        if let Some(index) = heads.index(header.after) {
+                            // What its writer had seen of this site tells conflicts from updates.
+                            let clock = own.range(..=index).next_back().map(|(_, clock)| *clock);
+                            delta.upto.raise(mine.site(), clock.unwrap_or(Hlc::ZERO));
+                        }
+                        (delta, bytes.len() as u64)
+                    }
+                    Err(why) => return Ok(Reading::Bad(batch.name, why)),
                 }
             }
             Step::Snapshot(i) => {
-                let Some((header, size)) = heads.snapshots.get(i) else { continue };
-                (read_whole(mine, store, (header, *size), &plan.start, session)?, *size)
+                let Some(snapshot) = heads.snapshots.get(i) else { continue };
+                let Entry { name, size } = snapshot.entry;
+                (read_whole(mine, store, (&name, size), &plan.start, session)?, size)
             }
         };
         traffic.add(Traffic::of(&delta, bytes));
@@ -352,12 +463,12 @@ impl Read for Watched<'_> {
 fn read_whole(
     mine: &Replica,
     store: &dyn Store,
-    (header, size): (&SnapshotHeader, u64),
+    (name, size): (&ObjectName, u64),
     seen: &VersionVector,
     session: &mut Session<'_>,
 ) -> Result<Delta> {
     let temp = Temp::beside(mine.path())?;
-    fetch(store, &header.name(), size, temp.path(), session)?;
+    fetch(store, name, size, temp.path(), session)?;
     let mut copy = Replica::open_copy(temp.path(), session.env.clone())?;
     Ok(copy.export(seen, 0)?.0)
 }

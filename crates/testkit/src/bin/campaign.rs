@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 use synqlite_testkit::crash::{self, Program};
+use synqlite_testkit::exchange::{self, Played};
 use synqlite_testkit::history::History;
 use synqlite_testkit::model::{Model, Verdict, default_paths};
 use synqlite_testkit::world::Result;
@@ -14,12 +15,14 @@ const USAGE: &str = "\
 usage:
   campaign model --seeds FROM..TO [--python python3] [--model FOLDER] [--lazy]
                  [--constraints] [--jobs N]
+  campaign network --seeds FROM..TO
   campaign crash --rounds N --seed S [--bin SYNQLITE] [--rows N]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.first().map(String::as_str) {
         Some("model") => model(&arguments),
+        Some("network") => network(&arguments),
         Some("crash") => kill(&arguments),
         Some("child") => crash::child(&arguments[1..]).map(|()| true),
         _ => Err(USAGE.into()),
@@ -91,6 +94,26 @@ fn model(arguments: &[String]) -> Result<bool> {
         "{same} histories the same after each of {steps} steps, {different} different, {beyond} stopped by the model"
     );
     Ok(different == 0)
+}
+
+/// Each seed once with faults of the network only, and once with losses of the place too.
+fn network(arguments: &[String]) -> Result<bool> {
+    let seeds = option(arguments, "--seeds").ok_or(USAGE)?;
+    let (from, to) = seeds.split_once("..").ok_or(USAGE)?;
+    let (mut all, mut differ) = (Played::default(), 0);
+    for seed in number(from)?..number(to)? {
+        for losing in [false, true] {
+            match exchange::play(seed, losing) {
+                Ok(played) => all.add(played),
+                Err(e) => {
+                    differ += 1;
+                    println!("seed {seed}, losing {losing}: {e}");
+                }
+            }
+        }
+    }
+    println!("{differ} histories failed; of the others: {all:?}");
+    Ok(differ == 0)
 }
 
 /// What histories showed so far.

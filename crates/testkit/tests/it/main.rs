@@ -2,6 +2,7 @@
 
 mod constraints;
 mod crash;
+mod exchange;
 mod laws;
 mod seeds;
 mod shadow;

@@ -6,6 +6,8 @@
 
 use super::FORMAT;
 use super::error::BatchError;
+use std::cell::RefCell;
+use zstd::bulk::Decompressor;
 
 const MAGIC: [u8; 8] = *b"\x93SynQBat";
 /// Signature, format (u16), length of the header (u32).
@@ -120,7 +122,13 @@ pub(super) fn unpack(packed: &[u8], unpacked: u64) -> Result<Vec<u8>, BatchError
     let limit = SLACK.saturating_add(RATIO.saturating_mul(packed.len() as u64));
     let len = usize::try_from(unpacked).ok().filter(|_| unpacked <= limit);
     let too_large = BatchError::TooLarge { what: "body", size: unpacked, limit };
-    let raw = zstd::bulk::decompress(packed, len.ok_or(too_large)?)
+    let len = len.ok_or(too_large)?;
+    // What it takes to decompress is larger than most batches, and made once.
+    thread_local! {
+        static UNPACK: RefCell<Decompressor<'static>> = RefCell::default();
+    }
+    let raw = UNPACK
+        .with_borrow_mut(|unpack| unpack.decompress(packed, len))
         .map_err(|_| BatchError::malformed("its body does not decompress to its declared size"))?;
     if raw.len() as u64 == unpacked {
         Ok(raw)

@@ -7,7 +7,7 @@ use super::error::BatchError;
 use super::frame;
 use super::varint::{self, Reader};
 use crate::clock::{Hlc, VersionVector};
-use crate::ids::{DatabaseId, Id, SiteId};
+use crate::ids::{DatabaseId, Id, Mark, SiteId};
 use std::collections::BTreeSet;
 
 /// What can be known of a batch without reading its body.
@@ -19,9 +19,12 @@ pub struct BatchHeader {
     pub database: DatabaseId,
     /// The site that wrote the batch; its changes may come from others.
     pub site: SiteId,
+    /// If this is set, a receiver must already contain everything that can be reached in the place
+    /// of this batch among the objects that the mark stands for, beside `base`.
+    pub after: Option<Mark>,
     /// What a receiver must already contain.
     pub base: VersionVector,
-    /// What it contains afterwards.
+    /// What it contains afterwards, beside what it must already contain.
     pub upto: VersionVector,
     /// Number of changed rows.
     pub rows: u64,
@@ -35,6 +38,7 @@ pub struct BatchHeader {
 pub(super) struct Fields<'a> {
     pub(super) database: DatabaseId,
     pub(super) site: SiteId,
+    pub(super) after: Option<Mark>,
     pub(super) base: &'a VersionVector,
     pub(super) upto: &'a VersionVector,
     pub(super) rows: u64,
@@ -43,19 +47,25 @@ pub(super) struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    /// Both vectors share one list of sites; a clock is written plus one, for 0 says "no entry".
+    /// Both vectors share one list of sites; a clock is written plus one, for 0 says "no entry", and
+    /// in the second vector as what is more than in the first.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         out.extend(self.database.0);
         out.extend(self.site.0);
+        varint::put(&mut out, u64::from(self.after.is_some()));
+        self.after.iter().for_each(|mark| out.extend(mark.0));
         let sites: BTreeSet<_> = self.base.0.keys().chain(self.upto.0.keys()).collect();
         varint::put(&mut out, sites.len() as u64);
         sites.iter().for_each(|site| out.extend(site.0));
-        for vector in [self.base, self.upto] {
-            for site in &sites {
-                let clock = vector.0.get(site).map_or(0, |hlc| hlc.0 as u64 + 1);
-                varint::put(&mut out, clock);
-            }
+        let clock = |vector: &VersionVector, site| -> u64 {
+            vector.0.get(site).map_or(0, |hlc| hlc.0.cast_unsigned().wrapping_add(1))
+        };
+        for site in &sites {
+            varint::put(&mut out, clock(self.base, site));
+        }
+        for site in &sites {
+            varint::put(&mut out, clock(self.upto, site).wrapping_sub(clock(self.base, site)));
         }
         [self.rows, self.unpacked, self.packed].iter().for_each(|&n| varint::put(&mut out, n));
         out
@@ -71,30 +81,43 @@ impl BatchHeader {
     ) -> Result<BatchHeader, BatchError> {
         let mut reader = Reader::new(bytes);
         let (database, site) = (Id(reader.array()?), Id(reader.array()?));
+        let after = match reader.varint()? {
+            0 => None,
+            1 => Some(Id(reader.array()?)),
+            _ => return Err(BatchError::malformed("its header names more than one mark")),
+        };
         let sites = (0..reader.count()?)
             .map(|_| reader.array().map(Id))
             .collect::<Result<Vec<SiteId>, _>>()?;
         if !sites.is_sorted_by(|a, b| a < b) {
             return Err(BatchError::malformed("the sites of its header are not in order"));
         }
-        let base = vector(&mut reader, &sites)?;
-        let upto = vector(&mut reader, &sites)?;
+        let none = vec![0; sites.len()];
+        let (base, clocks) = vector(&mut reader, &sites, &none)?;
+        let (upto, _) = vector(&mut reader, &sites, &clocks)?;
         let (rows, unpacked, packed) = (reader.varint()?, reader.varint()?, reader.varint()?);
         reader.finish()?;
         let size = frame::size(body, packed)
             .ok_or_else(|| BatchError::malformed("its declared size has more than 64 bits"))?;
-        Ok(BatchHeader { format, database, site, base, upto, rows, unpacked, size })
+        Ok(BatchHeader { format, database, site, after, base, upto, rows, unpacked, size })
     }
 }
 
-fn vector(reader: &mut Reader<'_>, sites: &[SiteId]) -> Result<VersionVector, BatchError> {
-    let mut vector = VersionVector::default();
-    for &site in sites {
-        if let Some(clock) = reader.varint()?.checked_sub(1) {
+/// A vector as what is more than `before`, and its clocks as they are written.
+fn vector(
+    reader: &mut Reader<'_>,
+    sites: &[SiteId],
+    before: &[u64],
+) -> Result<(VersionVector, Vec<u64>), BatchError> {
+    let (mut vector, mut clocks) = (VersionVector::default(), Vec::with_capacity(sites.len()));
+    for (&site, before) in sites.iter().zip(before) {
+        let written = reader.varint()?.wrapping_add(*before);
+        clocks.push(written);
+        if let Some(clock) = written.checked_sub(1) {
             let clock = i64::try_from(clock)
                 .map_err(|_| BatchError::malformed("a clock of its header is out of range"))?;
             vector.0.insert(site, Hlc(clock));
         }
     }
-    Ok(vector)
+    Ok((vector, clocks))
 }

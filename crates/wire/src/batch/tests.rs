@@ -182,11 +182,11 @@ const EXAMPLE_BODY: &str = "\
     01070707070707070707070707070707070104746f646f02010269640001057469746c6500000101\
     020000000202040080f8b2e5bd68000101020103046d696c6b00";
 const EXAMPLE: &str = "\
-    9353796e5142617401003e0000000101010101010101010101010101010107070707070707070707\
-    070707070707010707070707070707070707070707070700818080f0e5cafbd0010142424afe644c\
-    cf96d3f5424c6bbece6c746e28b52ffd2042cd0100f40201070104746f646f020102696400010574\
-    69746c6500000101020000000202040080f8b2e5bd680103046d696c6b000200a519bc0e600136f8\
-    5cca3ad9ad8831655956321f20b9";
+    9353796e5142617401003f0000000101010101010101010101010101010107070707070707070707\
+    07070707070700010707070707070707070707070707070700818080f0e5cafbd0010142426cf3ce\
+    f4f5e572caccc51ab7453a7aca28b52ffd2042cd0100f40201070104746f646f0201026964000105\
+    7469746c6500000101020000000202040080f8b2e5bd680103046d696c6b000200a519bc0e6001e2\
+    f77cebf4e8582c74e856313be6f2a3";
 
 fn unhex(hex: &str) -> Vec<u8> {
     let digits = hex.as_bytes().chunks(2).map(|two| std::str::from_utf8(two).unwrap());
@@ -227,11 +227,14 @@ fn the_documented_batch_stays_readable() {
 
 proptest! {
     #[test]
-    fn decoding_gives_back_what_was_encoded(delta in strategies::delta()) {
-        let batch = encode(DATABASE, SITE, &delta).unwrap();
+    fn decoding_gives_back_what_was_encoded(
+        delta in strategies::delta(),
+        after in proptest::option::of(strategies::id()),
+    ) {
+        let batch = encode_after(DATABASE, SITE, after, &delta).unwrap();
         let (header, again) = decode(&batch).unwrap();
         prop_assert_eq!(&again, &delta);
-        prop_assert_eq!(header.rows, delta.rows.len() as u64);
+        prop_assert_eq!((header.rows, header.after), (delta.rows.len() as u64, after));
         prop_assert_eq!(decode_header(&batch), Ok(header));
     }
 

@@ -14,14 +14,13 @@ use crate::engine::Hub as Kind;
 use crate::meter::{Done, Meter, Timer};
 use crate::{Error, Result};
 use client::Client;
-use process::Process;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub use process::{label, serve};
+pub use process::{Process, label, serve};
 
 /// A run of it.
 #[derive(Clone, Debug)]

@@ -106,6 +106,16 @@ impl Process {
         format!("{kind}{number}-{}", self.tag)
     }
 
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A token that is good for everything.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
     /// One more client.
     pub fn connect(&self) -> Result<Client> {
         Client::connect(self.address, &self.token)

@@ -1,5 +1,7 @@
 use super::*;
-use synqlite_wire::{DatabaseId, Hlc, Id};
+use crate::sync::plan::Step;
+use synqlite_objects::Trail;
+use synqlite_wire::{DatabaseId, Id};
 
 const DATABASE: DatabaseId = Id([1; 16]);
 
@@ -19,27 +21,205 @@ fn vector(clocks: Clocks<'_>) -> VersionVector {
 
 /// A place with these batches (site, base, upto) and snapshots (site, vector).
 fn heads(batches: &[Link<'_>], snapshots: &[(u8, Clocks<'_>)]) -> Heads {
-    let batch = |(n, (by, base, upto)): (u64, &Link<'_>)| {
-        let header = BatchHeader {
-            format: 1,
-            database: DATABASE,
-            site: site(*by),
-            base: vector(base),
-            upto: vector(upto),
-            rows: 1,
-            unpacked: 1,
-            size: 1,
-        };
-        (ObjectName::batch(DATABASE, site(*by), n, n + 1), header)
-    };
-    let snapshot = |(by, seen): &(u8, Clocks<'_>)| {
-        let (database, site) = (DATABASE, site(*by));
-        (SnapshotHeader { database, site, upto: 1, vector: vector(seen), length: 1 }, 1)
-    };
+    let batch = |(n, link): (u64, &Link<'_>)| batch(n, None, link);
+    let snapshot = |(by, seen): &(u8, Clocks<'_>)| snapshot(*by, 1, Trail::default(), seen);
     Heads {
         snapshots: snapshots.iter().map(snapshot).collect(),
         batches: (0..).zip(batches).map(batch).collect(),
         ..Heads::default()
+    }
+}
+
+fn batch(n: u64, after: Option<Mark>, (by, base, upto): &Link<'_>) -> Batch {
+    let header = BatchHeader {
+        format: 1,
+        database: DATABASE,
+        site: site(*by),
+        after,
+        base: vector(base),
+        upto: vector(upto),
+        rows: 1,
+        unpacked: 1,
+        size: 1,
+    };
+    let name = ObjectName::batch(DATABASE, site(*by), n, n + 1);
+    Batch { name, header, place: None, prefix: vec![] }
+}
+
+fn snapshot(by: u8, upto: u64, trail: Trail, seen: Clocks<'_>) -> Snapshot {
+    let (database, site, vector) = (DATABASE, site(by), vector(seen));
+    let (after, beyond) = (Some(trail.last()), VersionVector::default());
+    let head = SnapshotHead { database, site, upto, length: 1, after, beyond };
+    let entry = Entry { name: head.name(), size: 1 };
+    let header = SnapshotHeader { head: head.clone(), vector, trail: Some(trail) };
+    Snapshot { entry, head, header: Some(header), place: None }
+}
+
+/// A place that numbers its objects, as it is seen by one who has remembered `known` of them.
+struct Place {
+    names: Vec<ObjectName>,
+    batches: Vec<Batch>,
+    snapshots: Vec<Snapshot>,
+}
+
+impl Place {
+    fn new() -> Place {
+        Place { names: vec![], batches: vec![], snapshots: vec![] }
+    }
+
+    fn trail(&self) -> Trail {
+        let mut trail = Trail::default();
+        self.names.iter().for_each(|name| trail.push(name));
+        trail
+    }
+
+    /// A batch that builds on the first `seen` objects, and on `base`.
+    fn batch(&mut self, seen: usize, link: Link<'_>) {
+        let after = self.trail().marks()[seen];
+        let batch = batch(self.names.len() as u64, Some(after), &link);
+        self.names.push(batch.name);
+        self.batches.push(batch);
+    }
+
+    fn snapshot(&mut self, by: u8, seen: Clocks<'_>) {
+        let snapshot = snapshot(by, self.names.len() as u64, self.trail(), seen);
+        self.names.push(snapshot.entry.name);
+        self.snapshots.push(snapshot);
+    }
+
+    /// What is told to one who remembers the first `known` objects; of the rest, those before
+    /// `kept` are gone, and `hidden` is not told.
+    fn heads(self, known: usize, kept: usize, hidden: Option<usize>) -> Heads {
+        let Place { names, mut batches, mut snapshots } = self;
+        let mut trail = Trail::default();
+        names.iter().take(known).for_each(|name| trail.push(name));
+        let told = |i: &usize| *i >= known && *i >= kept && Some(*i) != hidden;
+        let listed: Vec<_> = (0..names.len()).filter(told).map(|i| names[i]).collect();
+        batches.retain(|batch| listed.contains(&batch.name));
+        snapshots.retain(|snapshot| listed.contains(&snapshot.entry.name));
+        let headers = snapshots.iter().filter_map(|snapshot| snapshot.header.as_ref());
+        let row = match known {
+            0 => Row::listed(&listed, headers),
+            _ => Row::resumed(trail, &listed),
+        };
+        let place =
+            |name: &ObjectName| row.place(listed.iter().position(|listed| listed == name).unwrap());
+        batches.iter_mut().for_each(|batch| batch.place = place(&batch.name));
+        snapshots.iter_mut().for_each(|s| s.place = place(&s.entry.name));
+        Heads { snapshots, batches, row: Some(row), resumed: known > 0, ..Heads::default() }
+    }
+}
+
+/// Site 1 makes the place, 2 and 3 go on side by side, then 2 again, having seen all.
+fn place() -> Place {
+    let mut place = Place::new();
+    place.snapshot(1, &[(1, 5)]);
+    place.batch(1, (2, &[], &[(2, 6)]));
+    place.batch(1, (3, &[], &[(3, 7)]));
+    place.batch(3, (2, &[(2, 6)], &[(2, 8)]));
+    place
+}
+
+#[test]
+fn a_mark_stands_for_everything_before_it() {
+    let heads = place().heads(1, 0, None);
+    let plan = heads.plan(&vector(&[(1, 5)]));
+    assert_eq!(plan.steps, [Step::Batch(0), Step::Batch(1), Step::Batch(2)]);
+    assert!(plan.whole && plan.waiting.is_empty());
+    assert_eq!(plan.reached, vector(&[(1, 5), (2, 8), (3, 7)]));
+    let from_nothing = place().heads(0, 0, None).plan(&VersionVector::default());
+    assert_eq!(from_nothing.steps[0], Step::Snapshot(0));
+    assert!(from_nothing.whole);
+}
+
+#[test]
+fn what_builds_on_a_hidden_object_waits() {
+    let heads = place().heads(1, 0, Some(2));
+    let plan = heads.plan(&vector(&[(1, 5)]));
+    assert_eq!((plan.steps.len(), plan.waiting.len()), (1, 1));
+    assert_eq!(plan.reached, vector(&[(1, 5), (2, 6)]), "the second batch of site 2 had seen it");
+    // Even by one who has its changes from elsewhere: what is shown to him is not what 2 saw.
+    let plan = heads.plan(&vector(&[(1, 5), (3, 7)]));
+    assert_eq!(plan.waiting.len(), 1);
+}
+
+#[test]
+fn the_batches_of_one_site_may_come_in_any_order() {
+    let mut place = Place::new();
+    place.snapshot(1, &[(1, 5)]);
+    for n in 0..4 {
+        let base = [(2, n + 5)];
+        place.batch(1 + n as usize, (2, &base[..usize::from(n > 0)], &[(2, n + 6)]));
+    }
+    place.names[1..].reverse();
+    let heads = place.heads(1, 0, None);
+    let plan = heads.plan(&vector(&[(1, 5)]));
+    assert_eq!((plan.reached, plan.waiting.len()), (vector(&[(1, 5), (2, 9)]), 0));
+}
+
+#[test]
+fn a_batch_with_a_mark_of_another_place_waits_until_its_changes_come_otherwise() {
+    let mut heads = place().heads(1, 0, None);
+    heads.row = Some(Row::resumed(Trail::of(vec![Id([9; 16])]).unwrap(), &[]));
+    let plan = heads.plan(&vector(&[(1, 5)]));
+    assert_eq!((plan.steps.len(), plan.waiting.len()), (0, 3));
+    let again = batch(9, None, &(4, &[(1, 5)], &[(1, 5), (2, 8), (3, 7), (4, 1)]));
+    heads.batches.push(again);
+    let plan = heads.plan(&vector(&[(1, 5)]));
+    assert_eq!((plan.steps, plan.waiting.len()), (vec![Step::Batch(3)], 0));
+}
+
+#[test]
+fn a_row_whose_beginning_is_gone_goes_on_from_the_snapshot_that_covers_it() {
+    let whole = || {
+        let mut place = place();
+        place.batch(4, (3, &[(3, 7)], &[(3, 9)]));
+        place.snapshot(2, &[(1, 5), (2, 8), (3, 9)]);
+        // Its site had not seen the last two, but all before.
+        place.batch(4, (1, &[(1, 5)], &[(1, 10)]));
+        place.batch(7, (3, &[(3, 9)], &[(3, 11)]));
+        place
+    };
+    for kept in [0, 3, 5] {
+        let heads = whole().heads(0, kept, None);
+        for start in [vector(&[]), vector(&[(1, 5), (2, 8), (3, 9)])] {
+            let plan = heads.plan(&start);
+            assert!(plan.whole && plan.waiting.is_empty(), "{kept}: {:?}", plan.waiting);
+            assert_eq!(plan.reached, vector(&[(1, 10), (2, 8), (3, 11)]));
+        }
+    }
+}
+
+#[test]
+fn a_mark_that_lies_too_far_back_is_known_to_nobody() {
+    for far in [synqlite_objects::REACH, synqlite_objects::REACH + 1] {
+        let mut place = Place::new();
+        place.snapshot(1, &[(1, 5)]);
+        for n in 0..far as i64 {
+            let base = if n == 0 { vec![] } else { vec![(2, n + 5)] };
+            place.batch(1 + n as usize, (2, &base, &[(2, n + 6)]));
+        }
+        place.batch(1, (3, &[], &[(3, 7)]));
+        let waits = usize::from(far > synqlite_objects::REACH);
+        let count = place.names.len();
+        for known in [0, 1, count - 1] {
+            let again = Place {
+                names: place.names.clone(),
+                batches: place
+                    .batches
+                    .iter()
+                    .map(|b| Batch { header: b.header.clone(), prefix: vec![], ..*b })
+                    .collect(),
+                snapshots: vec![snapshot(1, 0, Trail::default(), &[(1, 5)])],
+            };
+            let start = if known == count - 1 {
+                vector(&[(1, 5), (2, far as i64 + 5)])
+            } else {
+                vector(&[(1, 5)])
+            };
+            let plan = again.heads(known, 0, None).plan(&start);
+            assert_eq!(plan.waiting.len(), waits, "{far} objects between, {known} remembered");
+        }
     }
 }
 

@@ -1,0 +1,92 @@
+//! The row of objects of a place, as far as a site knows it: which mark stands for which of them.
+//!
+//! An index counts objects along the row. Those before the row begins are contained in what it
+//! [`Row::needs`], or in what the site remembers.
+
+use std::collections::HashMap;
+use synqlite_objects::{ObjectName, REACH, SnapshotHeader, Trail};
+use synqlite_wire::{Mark, VersionVector};
+
+/// A row: what was known of it, and the objects that were listed.
+pub struct Row {
+    trail: Trail,
+    /// Indexes of marks.
+    of: HashMap<Mark, usize>,
+    /// Index of the mark that the list goes on from.
+    start: usize,
+    /// So many of the objects of the list lie before the row.
+    skipped: usize,
+    /// What must be reached before any mark can be judged.
+    pub needs: VersionVector,
+}
+
+impl Row {
+    /// Goes on from `known` by the objects of a list.
+    fn new(known: Trail, names: &[ObjectName], skipped: usize, needs: VersionVector) -> Row {
+        let mut row = Row {
+            start: known.marks().len() - 1,
+            trail: known,
+            of: HashMap::new(),
+            skipped,
+            needs,
+        };
+        names.iter().skip(skipped).for_each(|name| row.trail.push(name));
+        row.of = row.trail.marks().iter().copied().zip(0..).collect();
+        row
+    }
+
+    /// The row that a list goes on with, from what was remembered of it.
+    pub fn resumed(known: Trail, names: &[ObjectName]) -> Row {
+        Row::new(known, names, 0, VersionVector::default())
+    }
+
+    /// The row of which all that is left is listed. What a snapshot covers may be gone: then the
+    /// row begins with that snapshot.
+    pub fn listed<'a>(
+        names: &[ObjectName],
+        snapshots: impl Iterator<Item = &'a SnapshotHeader>,
+    ) -> Row {
+        let row = Row::new(Trail::default(), names, 0, VersionVector::default());
+        let mut newest: Option<(&SnapshotHeader, &Trail)> = None;
+        for (snapshot, trail) in snapshots.filter_map(|s| Some((s, s.trail.as_ref()?))) {
+            let covers = |trail: &Trail, mark| trail.marks().contains(&mark);
+            if newest.is_none_or(|(_, known)| !covers(known, trail.last())) {
+                newest = Some((snapshot, trail));
+            }
+        }
+        match newest {
+            Some((snapshot, trail)) if row.index(trail.last()).is_none() => {
+                let last = names.iter().rposition(|name| trail.ends_with(name));
+                let skipped = last.map_or(0, |last| last + 1);
+                Row::new(trail.clone(), names, skipped, snapshot.vector.clone())
+            }
+            _ => row,
+        }
+    }
+
+    /// The index up to which a mark stands for objects.
+    pub fn index(&self, mark: Mark) -> Option<usize> {
+        self.of.get(&mark).copied()
+    }
+
+    /// The index of the object at a place of the list.
+    pub fn place(&self, listed: usize) -> Option<usize> {
+        Some(self.start + 1 + listed.checked_sub(self.skipped)?)
+    }
+
+    /// Its latest marks before everything that was listed.
+    pub fn beginning(&self) -> Trail {
+        let known = self.trail.marks().get(..=self.start).unwrap_or_default().to_vec();
+        Trail::of(known).unwrap_or_default().end()
+    }
+
+    /// Its latest marks.
+    pub fn end(&self) -> Trail {
+        self.trail.end()
+    }
+
+    /// Whether an object at one index may name the mark at another: one that all readers know.
+    pub fn in_reach(mark: usize, object: usize) -> bool {
+        mark < object && object - mark <= REACH + 1
+    }
+}
