@@ -74,7 +74,7 @@
 //! A **reader** clones one `Arc` (`version::State`: memtables and tables) and needs no lock after
 //! that; a snapshot is that value with a sequence. So compaction may drop every version but the
 //! newest: whoever reads older ones holds the tables they are in. The price is disk space as long
-//! as a snapshot lives. Blocks are read one by one, verified, and cached as they are in slots of
+//! as a snapshot lives. Blocks are read one by one, or four at a time for those who go through them in order, verified, and cached as they are in slots of
 //! their tables, with a clock to evict them (`cache`). Scans merge sources (`merge`), in either
 //! direction (`scan`).
 //!

@@ -6,8 +6,9 @@
 //!
 //! Bytes: see `docs/formats/lsm.md`, "Table".
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use crate::block::{self, Block};
@@ -22,6 +23,8 @@ use crate::options::{Compression, Options};
 const MAGIC: &[u8; 8] = b"SYNQLTAB";
 const VERSION: u32 = 1;
 const FOOTER: usize = 80;
+/// Blocks that are fetched at a time for those who read in order.
+const AHEAD: usize = 4;
 
 /// What the manifest knows about a table.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -234,6 +237,8 @@ pub(crate) struct Loaded {
     /// Prefix of each block's separator: a key is in the last block whose separator is not above.
     prefixes: Vec<u128>,
     blocks: Vec<Stored>,
+    /// The block after those read last.
+    next: AtomicUsize,
     /// Description as the file itself gives it.
     pub(crate) meta: Meta,
 }
@@ -419,6 +424,7 @@ impl Table {
             filter,
             prefixes: Vec::new(),
             blocks: Vec::new(),
+            next: AtomicUsize::new(0),
             meta: Meta {
                 number: self.meta.number,
                 size: len,
@@ -435,16 +441,26 @@ impl Table {
         Ok(self.loaded.get_or_init(|| Arc::new(loaded)))
     }
 
-    /// Reads and checks the block `i`.
-    fn read_block(&self, loaded: &Loaded, i: usize) -> Result<Block> {
-        let none = || self.bad(0, "there is no such block");
-        let &Stored { offset, len, .. } = loaded.blocks.get(i).ok_or_else(none)?;
-        self.cache.reads.fetch_add(1, Relaxed);
-        let part = match &loaded.file {
-            Some(file) => self.part(&**file, offset, len),
-            None => self.part(&*self.file()?, offset, len),
-        }?;
-        Block::new(&part, loaded.meta.base).map_err(|_| self.malformed(i))
+    /// Reads blocks in a row at once and checks each.
+    fn read_blocks(&self, loaded: &Loaded, range: Range<usize>) -> Result<Vec<Result<Block>>> {
+        let run = loaded.blocks.get(range.clone()).unwrap_or_default();
+        let Some(start) = run.first().map(|b| b.offset) else {
+            return Err(self.bad(0, "there is no such block"));
+        };
+        let mut bytes = vec![0; run.iter().map(|b| b.len).sum()];
+        self.cache.reads.fetch_add(run.len() as u64, Relaxed);
+        let read = match &loaded.file {
+            Some(file) => file.read_at(start, &mut bytes),
+            None => self.file()?.read_at(start, &mut bytes),
+        };
+        read.at("read", &self.path)?;
+        let check = |(i, b): (usize, &Stored)| {
+            let at = (b.offset - start) as usize;
+            let part = take_part(self.meta.number, b.offset, bytes[at..at + b.len].to_vec());
+            let part = part.map_err(|what| self.bad(b.offset, what))?;
+            Block::new(&part, loaded.meta.base).map_err(|_| self.malformed(i))
+        };
+        Ok(range.zip(run).map(check).collect())
     }
 
     /// The error for block `i`, whose checksum is right and whose entries are not.
@@ -469,15 +485,31 @@ impl Table {
         if let Some(block) = self.cached(loaded, i, Block::clone) {
             return Ok(block);
         }
-        let block = self.read_block(loaded, i)?;
-        if keep && self.cache.admits(block.size()) {
+        let ahead = if keep && i > 0 && loaded.next.load(Relaxed) == i { AHEAD } else { 1 };
+        let end = (i + ahead).min(loaded.len()).max(i + 1);
+        loaded.next.store(end, Relaxed);
+        // Later ones may be unreadable where this one is not.
+        let read = self.read_blocks(loaded, i..end);
+        let mut read = read.or_else(|_| self.read_blocks(loaded, i..i + 1))?.into_iter();
+        let block = read.next().unwrap_or_else(|| Err(self.malformed(i)))?;
+        if keep {
+            self.keep_block(loaded, i, &block);
+            // What is wrong with a later one is for those to hear who ask for it.
+            for (i, later) in (i + 1..).zip(read) {
+                later.iter().for_each(|block| self.keep_block(loaded, i, block));
+            }
+        }
+        Ok(block)
+    }
+
+    fn keep_block(&self, loaded: &Arc<Loaded>, i: usize, block: &Block) {
+        if self.cache.admits(block.size()) {
             let mut slot = loaded.blocks[i].block.write().unwrap_or_else(PoisonError::into_inner);
             if slot.replace(block.clone()).is_none() {
                 drop(slot);
                 self.cache.added(Arc::downgrade(loaded), i, block.size());
             }
         }
-        Ok(block)
     }
 
     /// Where a key's block is.
