@@ -538,8 +538,10 @@ fn a_missing_synchronization_is_found() {
         (Mode::ShadowX, Kind::Journal, Without::Nth(2)),
     ];
     for (mode, kind, without) in removals {
-        let found = campaign(Setting { without, ..Setting::of(mode, kind) }, 6000, 77);
-        assert!(found.is_err(), "nothing was found in {mode} on {kind:?} without {without:?}");
+        // Ids of pairs are random, and with them what a state holds: one seed may find nothing.
+        let setting = || Setting { without, ..Setting::of(mode, kind) };
+        let found = (77..83).any(|seed| campaign(setting(), 6000, seed).is_err());
+        assert!(found, "nothing was found in {mode} on {kind:?} without {without:?}");
     }
 }
 
