@@ -285,7 +285,7 @@ pub trait Backend: Send + Sync {
     fn epoch(&self) -> Epoch;
 
     /// Puts an object unless one of that name is there. Answers when it is durable.
-    /// [`Error::Full`](crate::Error::Full), [`Error::Quota`](crate::Error::Quota).
+    /// [`Error::Full`], [`Error::Quota`].
     fn put(&self, object: Incoming) -> Later<'_, Done>;
 
     /// Objects of a place in order of their sequences.
