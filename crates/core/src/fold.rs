@@ -95,6 +95,7 @@ fn run<'a>(
         catalog,
         position,
         first: None,
+        last: Hlc(0),
         done: Folded::default(),
         conflicts: state::any_conflict(conn)?,
         waits: state::anyone_waits(conn)?,
@@ -139,6 +140,8 @@ struct Fold<'a> {
     position: i64,
     /// Clock value of the earliest write, once a stamp was given.
     first: Option<Hlc>,
+    /// That of the latest write; what this fold stamps on its own account is later.
+    last: Hlc,
     done: Folded,
     /// Whether a conflict is open; then the rows this fold wrote are remembered.
     conflicts: bool,
@@ -289,6 +292,7 @@ impl Fold<'_> {
         if Hlc::at_ms(latest) > self.meta.clock {
             self.meta.tick(latest);
         }
+        self.last = self.meta.clock;
     }
 
     /// The stamp of a write of this fold.
@@ -298,7 +302,8 @@ impl Fold<'_> {
     }
 
     fn is_of_this_fold(&self, stamp: Stamp) -> bool {
-        stamp.site == self.meta.site && self.first.is_some_and(|first| stamp.hlc >= first)
+        let written = |first| first <= stamp.hlc && stamp.hlc <= self.last;
+        stamp.site == self.meta.site && self.first.is_some_and(written)
     }
 
     /// Gives rows that went, moved or got another key entries of their own: their keys find them in

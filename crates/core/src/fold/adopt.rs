@@ -58,6 +58,7 @@ pub fn adopt(
         catalog,
         position,
         first: Some(stamp.hlc),
+        last: stamp.hlc,
         done: Folded::default(),
         conflicts: false,
         waits: false,

@@ -54,7 +54,7 @@ pub const MAX_DRIFT_MS: i64 = 5 * 60 * 1000;
 /// So many rows are joined and shown at a time. Each takes about 2 kB meanwhile.
 const PART: usize = 8_192;
 
-/// So many new rows are held back at most.
+/// So many rows are held back at most.
 const HELD: usize = 16_384;
 
 /// What a merge changed.
@@ -108,8 +108,8 @@ pub struct Decision {
 /// the metadata.
 pub struct Merge {
     upto: VersionVector,
-    /// New rows that were in somebody's way. They are joined when the others are there: a conflict
-    /// that is open costs all that comes after it the short way.
+    /// New rows that were in somebody's way, and all that were to be joined after them, in order. They
+    /// wait until no more rows can be inserted at once, which an open conflict would keep them from.
     held: Vec<RowChange>,
     /// Tables and groups as the last part named them. No part gives another name to what was named.
     tables: Vec<TableShape>,
@@ -166,19 +166,20 @@ impl Merge {
                 history::receive(conn, meta, matched.table(catalog), &columns, change)?;
             }
         }
-        let mut rest = vec![];
+        let (mut rest, mut hold) = (vec![], !self.held.is_empty());
         if state::any_conflict(conn)? {
             rest = delta.rows;
         } else {
             let done =
                 fresh::insert(conn, meta, catalog, policies, &tables, &delta, &mut self.merged)?;
             let left = delta.rows.into_iter().zip(&done).filter(|(_, done)| !**done);
-            for row in left.map(|(row, _)| row) {
-                let new = !meta.seen.covers(row.header.inserted);
-                if new { &mut self.held } else { &mut rest }.push(row);
-            }
+            rest.extend(left.map(|(row, _)| row));
+            hold |= rest.iter().any(|row| !meta.seen.covers(row.header.inserted));
         }
-        self.merged.add(join_rows(site, &tables, &self.upto, &rest)?);
+        match hold {
+            true => self.held.append(&mut rest),
+            false => self.merged.add(join_rows(site, &tables, &self.upto, &rest)?),
+        }
         self.tables = delta.tables;
         if self.held.len() >= HELD {
             self.join_held(site)?;
