@@ -11,10 +11,12 @@ mod adopt;
 mod append;
 mod born;
 mod former;
+mod loose;
 mod plain;
 
 pub(crate) use actions::{Acted, ActedOn};
 pub use adopt::adopt;
+pub use loose::loosen;
 
 use crate::Result;
 use crate::catalog::{Catalog, Loc, Tracked};
@@ -105,6 +107,7 @@ fn run<'a>(
         unnamed: BTreeSet::new(),
         former: vec![],
         followed: BTreeSet::new(),
+        loose: vec![],
         enforces: policies.enforces_foreign_keys(),
         lasting: lasting.map(|t| t.no).collect(),
         history: history::enabled(conn)?,
@@ -118,6 +121,7 @@ fn run<'a>(
     if windows.iter().any(|w| !w.is_empty()) {
         fold.windows(windows)?;
         fold.orphans()?;
+        fold.keep_loose()?;
         fold.unprotected()?;
     }
     let Fold { meta, done, touched, former, acted, .. } = fold;
@@ -156,6 +160,8 @@ struct Fold<'a> {
     unnamed: BTreeSet<usize>,
     /// Groups that follow their rows' keys: table, row, group.
     followed: BTreeSet<(u32, Rid, usize)>,
+    /// Rows in which a value names nobody: position of the table, place.
+    loose: Vec<(usize, Loc)>,
     /// Where rows wait: former values of the rows that this fold wrote, by table. Others may wait for
     /// the keys in them.
     former: Vec<(usize, Vec<Value>)>,
@@ -454,6 +460,9 @@ impl Fold<'_> {
             let stamp = Stamp { hlc: self.meta.clock, site: self.meta.site };
             stored.state.groups[g] = GroupState::shown(stamp);
             self.done.columns += 1;
+            if now.is_none() {
+                self.loosened(c, loc.clone());
+            }
             return self.put(c, &stored);
         }
         let mut cell = self.lookup().cell(c, g, &row)?;
@@ -558,7 +567,8 @@ impl Fold<'_> {
         {
             let mut followed = Vec::new();
             for &g in written.keys() {
-                if self.followed(t, g, old, &cells[g], &new)? {
+                let body = &stored.state.groups[g].body;
+                if self.followed(t, g, old, (&cells[g], body), &new)? {
                     followed.push(g);
                 }
             }
@@ -610,7 +620,7 @@ impl Fold<'_> {
         let refers = |g: &usize| !t.table.groups[*g].foreign_keys.is_empty();
         if written.keys().any(refers)
             && let Some(row) = t.read(self.conn, &changed.now)?
-            && self.dangles(t, &row)?
+            && self.dangles(t, &changed.now, &row)?
         {
             self.touched.push((t.no, stored.rid.clone()));
         }
@@ -653,7 +663,7 @@ impl Fold<'_> {
         t: &Tracked,
         g: usize,
         old: &[Value],
-        before: &Cell,
+        (before, body): (&Cell, &Body),
         new: &[Value],
     ) -> Result<bool> {
         let group = &t.table.groups[g];
@@ -661,8 +671,10 @@ impl Fold<'_> {
             return Ok(false);
         }
         let mut same: BTreeSet<usize> = BTreeSet::new();
-        for (&f, rid) in group.foreign_keys.iter().zip(&before.refs) {
-            if self.lookup().reference(t, f, new)? != *rid {
+        for (i, (&f, rid)) in group.foreign_keys.iter().zip(&before.refs).enumerate() {
+            // A value that names nobody follows nobody.
+            let loose = matches!(body, Body::Kept(cell) if cell.refs[i].is_none());
+            if loose && rid.is_some() || self.lookup().reference(t, f, new)? != *rid {
                 return Ok(false);
             }
             if rid.is_some() {

@@ -7,6 +7,7 @@
 //! Inserts may share an entry: see [`Marks`].
 
 mod apart;
+mod nested;
 
 pub use apart::{Survey, survey};
 
@@ -15,6 +16,7 @@ use crate::catalog::{Catalog, Loc, Tracked};
 use crate::schema::{TableKind, quote};
 use crate::sqlvalue::value;
 use crate::{Error, Result};
+use nested::Updates;
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -276,6 +278,7 @@ struct Replay {
     went: HashMap<Loc, Loc>,
     /// Rows born in this window that a delete removed, and when.
     deleted: HashMap<Loc, (Millis, Born)>,
+    updates: Updates,
 }
 
 impl Replay {
@@ -388,6 +391,15 @@ impl Replay {
 
     fn update(&mut self, from: Loc, to: Option<Loc>, columns: &[u32], at: Millis) {
         let mut slot = self.take(&from).unwrap_or_else(|| Slot::New(Born::at(at)));
+        for act in self.updates.end(&from, to.as_ref(), columns) {
+            if let Some(Slot::Old(_, touch)) = self.slots.get_mut(&act.loc) {
+                touch.take_back(&act);
+            }
+            match &mut slot {
+                Slot::New(born) => born.written.extend(act.columns.iter().map(|&c| (c, at))),
+                Slot::Old(_, touch) => touch.act(&act, at),
+            }
+        }
         match &mut slot {
             Slot::New(born) => born.written.extend(columns.iter().map(|&c| (c, at))),
             Slot::Old(_, touch) => touch.update(columns, at),
@@ -481,10 +493,13 @@ pub fn read_rest(
                 }
                 replay.rivals.entry(loc).or_default().push(rival);
             }
-            op::PREVIOUS => replay.note(loc, |touch| {
-                touch.previous.get_or_insert(seq);
-                touch.image = Some(seq);
-            }),
+            op::PREVIOUS => {
+                replay.updates.begin(loc.clone(), seq, ms);
+                replay.note(loc, |touch| {
+                    touch.previous.get_or_insert(seq);
+                    touch.image = Some(seq);
+                });
+            }
             op::LEAVING => replay.note(loc, |touch| touch.leaving = Some(seq)),
             other => return Err(Error::Damaged(format!("journal entry {seq}: kind {other}"))),
         }

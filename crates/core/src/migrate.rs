@@ -62,6 +62,10 @@ pub(crate) fn take_in(work: &mut Work<'_>, tables: &[Table]) -> Result<()> {
         track::record_units(work.conn, t)?;
         fold::adopt(work.conn, &mut work.meta, &work.catalog, t, stamp)?;
     }
+    let Work { conn, meta, catalog, policies, .. } = work;
+    for t in catalog.tables.iter().filter(new) {
+        fold::loosen(conn, meta, catalog, t, policies.enforces_foreign_keys())?;
+    }
     let numbers = work.catalog.tables.iter().filter(new).map(|t| t.no).collect();
     if !loaded.stale.is_empty() {
         altered(work, &loaded.stale)?;
@@ -87,6 +91,7 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>) -> Result<()> {
     let fresh = stale.iter().map(|(no, s)| (*no, s.fresh.clone())).collect();
     fold::fold(conn, meta, catalog, policies, &fresh)?;
     for t in catalog.tables.iter().filter(|t| of(t).is_some()) {
+        fold::loosen(conn, meta, catalog, t, policies.enforces_foreign_keys())?;
         track::renew(conn, t)?;
     }
     show_stashed(work, &stale.keys().copied().collect(), false)?;

@@ -9,7 +9,7 @@ use crate::schema::Identity;
 use crate::state::{self, Body, GroupState, Name, RowState, Runs, Stored};
 use crate::{Error, Result};
 use std::collections::BTreeSet;
-use synqlite_wire::{Rid, Stamp, Value};
+use synqlite_wire::{Rid, Stamp};
 
 impl Fold<'_> {
     pub(super) fn bear(
@@ -23,7 +23,7 @@ impl Fold<'_> {
     ) -> Result<()> {
         let Some(row) = t.read(self.conn, loc)? else { return Ok(()) };
         let (stamp, mut written) = (self.at(at), self.groups_written(t, written));
-        let dangling = self.dangles(t, &row)?;
+        let dangling = self.dangles(t, loc, &row)?;
         let key = match t.table.identity {
             Identity::Birth => None,
             Identity::Key => self.lookup().key_rid(t, &row)?,
@@ -113,22 +113,6 @@ impl Fold<'_> {
             self.touched.push((t.no, stored.rid.clone()));
         }
         Ok(())
-    }
-
-    /// Whether a row that the application wrote with foreign keys off refers to no row.
-    pub(super) fn dangles(&self, t: &Tracked, row: &[Value]) -> Result<bool> {
-        let enforced = t.table.foreign_keys.iter().filter(|fk| fk.enforced && self.enforces);
-        for fk in enforced {
-            let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
-            let lookup = self.lookup();
-            let parent = lookup.parent(&fk.parent)?;
-            if !key.iter().any(Value::is_null)
-                && parent.find(self.conn, &fk.parent_columns, &key)?.is_empty()
-            {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 
     /// R-ID-KEY: the smallest generation of a key that no visible row has; after a rename the old

@@ -305,11 +305,12 @@ fn keep(lookup: Lookup<'_>, t: &Tracked, item: &mut Case) -> Result<bool> {
         let columns = t.table.groups[g].columns.iter().enumerate();
         let shown = item.new.as_ref().is_some_and(|new| {
             let shows = |(i, &c): (usize, &usize)| cell.values[i] == new[c] || follows(c);
-            // A reference is found again by the key it shows, so one that shows NULL is kept.
+            // A reference is found again by the key it shows, so one that shows NULL is kept; and so
+            // is a value that refers to nobody, whoever has it for their key.
             let mut refs = t.table.groups[g].foreign_keys.iter().zip(&cell.refs);
             let found = refs.all(|(f, rid)| {
                 let mut columns = t.table.foreign_keys[*f].columns.iter();
-                rid.is_none() || columns.all(|&c| !new[c].is_null())
+                rid.is_some() == columns.all(|&c| !new[c].is_null())
             });
             !item.derived.contains(&g) && found && columns.clone().all(shows)
         });

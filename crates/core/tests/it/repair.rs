@@ -473,3 +473,74 @@ fn a_reference_to_a_hidden_row_is_not_to_one_with_its_key() {
     agree(&mut a, &mut b, &["p", "c"]);
     assert_eq!(a.rows("SELECT p.name FROM c JOIN p ON p.id = c.p"), ["n"]);
 }
+
+/// A value that no row had as its key when it was written refers to none, whoever takes the key later
+/// and whatever number they end up with.
+#[test]
+fn a_value_that_named_nobody_is_no_reference_to_who_comes_later() {
+    let schema = "PRAGMA foreign_keys=OFF; CREATE TABLE p(id INTEGER PRIMARY KEY, v);
+                  CREATE TABLE c(id INTEGER PRIMARY KEY, p_id INT REFERENCES p(id));
+                  INSERT INTO p VALUES(1, 0); INSERT INTO c VALUES(1, 1), (2, 6)";
+    let world = World::new();
+    let mut a = world.init_with("a", schema, &[("fk", "ignore")]);
+    let (mut b, mut c) = (world.clone_site(&mut a, "b"), world.clone_site(&mut a, "c"));
+    for site in [&a, &b, &c] {
+        site.app.execute_batch("PRAGMA foreign_keys=OFF").unwrap();
+    }
+    c.run("INSERT INTO p VALUES(5, 'c'), (6, 'c')");
+    // Written while nobody has the number, alone and in bulk, and when its row moves away.
+    b.run("INSERT INTO c VALUES(5, 5); UPDATE c SET p_id = 5 WHERE id = 1");
+    b.replica.fold().unwrap();
+    b.run("INSERT INTO p VALUES(7, 'b'); INSERT INTO c VALUES(7, 7)");
+    b.replica.fold().unwrap();
+    b.run("UPDATE p SET id = 9 WHERE id = 7");
+    b.replica.fold().unwrap();
+    a.run("INSERT INTO p VALUES(5, 'a'), (6, 'a'), (7, 'a')");
+    b.replica.pull_from(&mut a.replica, false).unwrap();
+    c.run("INSERT INTO p VALUES(7, 'c')");
+    for _ in 0..3 {
+        c.replica.pull_from(&mut b.replica, false).unwrap();
+        a.replica.pull_from(&mut c.replica, false).unwrap();
+        b.replica.pull_from(&mut a.replica, false).unwrap();
+    }
+    for site in [&a, &b, &c] {
+        assert_eq!(site.rows("SELECT * FROM c"), ["1|5", "2|6", "5|5", "7|7"]);
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+        assert_eq!(dump(&site.app, &["p"]), dump(&a.app, &["p"]));
+    }
+}
+
+/// A reference to the row itself that a change of its key set to its default stays so when the row is
+/// renumbered.
+#[test]
+fn a_default_for_a_changed_key_stays_when_the_row_is_renumbered() {
+    let schema = "CREATE TABLE n(id INTEGER PRIMARY KEY,
+                      up INT REFERENCES n(id) ON DELETE NO ACTION ON UPDATE SET DEFAULT, v);
+                  INSERT INTO n VALUES(101, NULL, 0), (102, 101, 0), (103, 103, 0)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("INSERT INTO n VALUES(NULL, NULL, 27)");
+    b.run("INSERT INTO n VALUES(104, 103, 15)");
+    b.replica.fold().unwrap();
+    b.run("UPDATE OR REPLACE n SET id = 104 WHERE id = 103");
+    b.pull(&mut a);
+    assert_eq!(b.rows("SELECT * FROM n WHERE v = 0 AND id > 102"), ["105|NULL|0"]);
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT * FROM n WHERE v = 0 AND id > 102"), ["105|NULL|0"]);
+    agree(&mut a, &mut b, &["n"]);
+}
+
+/// The same where the reference is declared after the value was written.
+#[test]
+fn a_value_that_named_nobody_when_it_became_a_reference_is_none() {
+    let schema = "CREATE TABLE p(id INTEGER PRIMARY KEY, v);
+                  CREATE TABLE c(id INTEGER PRIMARY KEY, p INT);
+                  INSERT INTO p VALUES(1, 0); INSERT INTO c VALUES(1, 1), (2, 5)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.replica.set_policies(&[("c.refs".to_owned(), "p:p".to_owned())]).unwrap();
+    b.pull(&mut a);
+    a.run("INSERT INTO p VALUES(5, 'a')");
+    b.run("INSERT INTO p VALUES(5, 'b')");
+    agree(&mut a, &mut b, &["p", "c"]);
+    assert_eq!(b.rows("SELECT * FROM p"), ["1|0", "5|a", "6|b"]);
+    assert_eq!(b.rows("SELECT * FROM c"), ["1|1", "2|5"]);
+}

@@ -1,0 +1,149 @@
+//! Values of foreign keys that name no row (R-REF).
+//!
+//! Such a value is a reference to the row that has it for its key when it is written. Where nothing
+//! keeps a foreign key there may be none; then it refers to nobody for good, whoever takes the key
+//! later. A register that is what its table shows cannot say that, because its references are found
+//! again by their values. So it is kept.
+
+use super::Fold;
+use crate::Result;
+use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
+use crate::journal::Run;
+use crate::meta::Meta;
+use crate::refs::Lookup;
+use crate::schema::{ForeignKey, quote};
+use crate::state::{self, Body, Waits};
+use rusqlite::Connection;
+use synqlite_wire::Value;
+
+impl Fold<'_> {
+    /// Whether a row that the application wrote with foreign keys off lacks a parent which merges
+    /// would ask for. Remembers a row whose parent is lacking where they would not.
+    pub(super) fn dangles(&mut self, t: &Tracked, loc: &Loc, row: &[Value]) -> Result<bool> {
+        let mut loose = false;
+        for fk in &t.table.foreign_keys {
+            let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
+            let lookup = self.lookup();
+            let parent = lookup.parent(&fk.parent)?;
+            if !key.iter().any(Value::is_null)
+                && parent.find(self.conn, &fk.parent_columns, &key)?.is_empty()
+            {
+                if fk.enforced && self.enforces {
+                    return Ok(true);
+                }
+                loose = true;
+            }
+        }
+        if loose {
+            self.loosened(t, loc.clone());
+        }
+        Ok(false)
+    }
+
+    /// The same of the rows of a run.
+    pub(super) fn any_dangles(&mut self, t: &Tracked, run: Run) -> Result<bool> {
+        let Some(rowid) = t.table.rowid_name.as_ref() else { return Ok(false) };
+        let (lookup, mut loose) = (self.lookup(), Vec::new());
+        for fk in &t.table.foreign_keys {
+            let sql = format!(
+                "SELECT c.{1} FROM {} AS c WHERE c.{1} BETWEEN ?1 AND ?2 AND {2}",
+                t.target(),
+                quote(rowid),
+                names_nobody(t, lookup.parent(&fk.parent)?, fk)
+            );
+            let mut statement = self.conn.prepare_cached(&sql)?;
+            let mut rows = statement.query([run.lo, run.hi])?;
+            while let Some(row) = rows.next()? {
+                if fk.enforced && self.enforces {
+                    return Ok(true);
+                }
+                loose.push(row.get(0)?);
+            }
+        }
+        loose.into_iter().for_each(|loc| self.loosened(t, loc));
+        Ok(false)
+    }
+
+    /// A value of the row at `loc` names nobody; who is looked at once all rows have their states.
+    pub(super) fn loosened(&mut self, t: &Tracked, loc: Loc) {
+        self.loose.extend(self.catalog.position_of_no(t.no).map(|position| (position, loc)));
+    }
+
+    pub(super) fn keep_loose(&mut self) -> Result<()> {
+        for (position, loc) in std::mem::take(&mut self.loose) {
+            keep(self.conn, self.meta, self.catalog, &self.catalog.tables[position], &loc)?;
+        }
+        Ok(())
+    }
+}
+
+/// Keeps what names nobody in the rows of a table that are there when it, or a foreign key of it,
+/// becomes known. `enforces`: whether merges keep foreign keys.
+pub fn loosen(
+    conn: &Connection,
+    meta: &mut Meta,
+    catalog: &Catalog,
+    t: &Tracked,
+    enforces: bool,
+) -> Result<()> {
+    for fk in t.table.foreign_keys.iter().filter(|fk| !(fk.enforced && enforces)) {
+        let lookup = Lookup { conn, meta, catalog };
+        let parent = lookup.parent(&fk.parent)?;
+        let (loc, dangles) = (loc_sql(&t.table, "c."), names_nobody(t, parent, fk));
+        let sql = format!("SELECT {loc} FROM {} AS c WHERE {dangles}", t.target());
+        let mut statement = conn.prepare(&sql)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            keep(conn, meta, catalog, t, &row.get(0)?)?;
+        }
+    }
+    Ok(())
+}
+
+fn keep(
+    conn: &Connection,
+    meta: &mut Meta,
+    catalog: &Catalog,
+    t: &Tracked,
+    loc: &Loc,
+) -> Result<()> {
+    let Some(row) = t.read(conn, loc)? else { return Ok(()) };
+    let Some(mut stored) = state::at(conn, meta, t, loc)? else { return Ok(()) };
+    let lookup = Lookup { conn, meta, catalog };
+    let mut changed = false;
+    for (g, group) in stored.state.groups.iter_mut().enumerate() {
+        let keys = &t.table.groups[g].foreign_keys;
+        if keys.is_empty() || group.body != Body::Shown {
+            continue;
+        }
+        let cell = lookup.cell(t, g, &row)?;
+        let given = |f: usize| t.table.foreign_keys[f].columns.iter().all(|&c| !row[c].is_null());
+        if keys.iter().zip(&cell.refs).any(|(&f, rid)| rid.is_none() && given(f)) {
+            (group.body, changed) = (Body::Kept(cell), true);
+        }
+    }
+    if !changed {
+        return Ok(());
+    }
+    let entry = state::put(conn, meta, t, &stored, None)?;
+    let references = state::kept_references(catalog, t, &stored);
+    let waits = Waits { references, claims: vec![], conflict: None, winner: None };
+    state::record_first_waits(conn, meta, entry, &waits)
+}
+
+/// Condition under which row `c` refers to no row. As in a foreign key, affinity and collation are
+/// the parent's: the + takes the child's away.
+fn names_nobody(t: &Tracked, parent: &Tracked, fk: &ForeignKey) -> String {
+    let child = |c: usize| format!("c.{}", quote(&t.table.columns[c].name));
+    let pairs = fk.columns.iter().zip(&fk.parent_columns);
+    let equal =
+        pairs.map(|(&c, &p)| format!("p.{} = +{}", quote(&parent.table.columns[p].name), child(c)));
+    let equal: Vec<_> = equal.collect();
+    let given: Vec<_> = fk.columns.iter().map(|&c| format!("{} IS NOT NULL", child(c))).collect();
+    format!(
+        "{} AND NOT EXISTS(SELECT 1 FROM {} AS p WHERE {})",
+        given.join(" AND "),
+        parent.target(),
+        equal.join(" AND ")
+    )
+}
