@@ -156,8 +156,14 @@ pub(super) fn mark(
 
 impl super::Fold<'_> {
     /// Dead rows that were shown because another needed them: perhaps a reference that has changed
-    /// was to one of them.
+    /// was to one of them, or to a row below one.
     pub(super) fn unprotected(&mut self) -> Result<()> {
+        let mut ask: Vec<usize> = self.unnamed.iter().copied().collect();
+        while let Some(position) = ask.pop() {
+            let keys = &self.catalog.tables[position].table.foreign_keys;
+            let parents = keys.iter().filter_map(|fk| self.catalog.position(&fk.parent));
+            ask.extend(parents.filter(|parent| self.unnamed.insert(*parent)));
+        }
         for position in std::mem::take(&mut self.unnamed) {
             let no = self.catalog.tables[position].no;
             let sql = "SELECT rid FROM synqlite_row WHERE kind = 'restrict_revived' AND +tbl = ?1";

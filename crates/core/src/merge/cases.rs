@@ -108,6 +108,8 @@ pub(super) struct Cases<'a> {
     waits: bool,
     /// Whether any conflict is open.
     contested: bool,
+    /// Whether any deleted row is shown for the sake of others.
+    revived: bool,
     /// Tables whose rows with another integer key than they ask for are cases.
     renumbered: HashSet<usize>,
     /// Cases up to here have been asked for their neighbours.
@@ -121,6 +123,7 @@ impl<'a> Cases<'a> {
         let judge = Judge::new(lookup.conn);
         let waits = state::anyone_waits(lookup.conn)?;
         let contested = state::any_conflict(lookup.conn)?;
+        let revived = contested && state::any_revived(lookup.conn)?;
         let (renumbered, keys) = (HashSet::new(), HashSet::new());
         let index = lookup.catalog.tables.iter().map(|_| HashMap::new()).collect();
         let (list, others, asked) = (vec![], Bystanders::new(lookup), 0);
@@ -133,6 +136,7 @@ impl<'a> Cases<'a> {
             index,
             waits,
             contested,
+            revived,
             renumbered,
             asked,
             keys,
@@ -328,7 +332,9 @@ impl<'a> Cases<'a> {
                 let (follows, stored) = (self.overrides((table, f)), &other.stored);
                 let header = &stored.state.header;
                 let plain = header.alive() && stored.loc.is_some() && header.reinserted.is_zero();
-                if !plain || follows {
+                // It may be there, and a row above it, only because this one refers to it.
+                let below = self.revived && catalog.tables[parent].has_parents();
+                if !plain || follows || below {
                     self.load(parent, stored.clone())?;
                 }
             }

@@ -78,6 +78,12 @@ pub fn conflict(conn: &Connection, entry: i64) -> Result<Option<(String, String)
     Ok(statement.query_row([entry], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
 }
 
+/// Whether any deleted row is shown because others refer to it, or to a row below it (R-PROTECT).
+pub fn any_revived(conn: &Connection) -> Result<bool> {
+    let sql = "SELECT 1 FROM synqlite_row WHERE kind = 'restrict_revived'";
+    Ok(conn.prepare_cached(sql)?.exists([])?)
+}
+
 /// Entries of the deleted rows of a table that are shown because others refer to them (R-PROTECT).
 pub fn revived(conn: &Connection, no: u32) -> Result<Vec<i64>> {
     let sql = "SELECT id FROM synqlite_row WHERE kind = 'restrict_revived' AND +tbl = ?1";

@@ -544,3 +544,44 @@ fn a_value_that_named_nobody_when_it_became_a_reference_is_none() {
     assert_eq!(b.rows("SELECT * FROM p"), ["1|0", "5|a", "6|b"]);
     assert_eq!(b.rows("SELECT * FROM c"), ["1|1", "2|5"]);
 }
+
+/// A row that was kept for the sake of a row below another goes when nothing below needs it.
+#[test]
+fn a_kept_row_goes_with_the_last_reference_to_a_row_below_it() {
+    let schema = "CREATE TABLE p(k TEXT PRIMARY KEY);
+        CREATE TABLE m(k TEXT PRIMARY KEY REFERENCES p(k) ON DELETE CASCADE);
+        CREATE TABLE c(id INTEGER PRIMARY KEY, m TEXT REFERENCES m(k) ON DELETE RESTRICT);
+        INSERT INTO p VALUES('x')";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("DELETE FROM p");
+    b.run("INSERT INTO m VALUES('x'); INSERT INTO c VALUES(1, 'x')");
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT k FROM m"), ["x"]);
+    b.run("UPDATE c SET m = NULL");
+    a.pull(&mut b);
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    assert_eq!(a.rows("SELECT k FROM p"), [""; 0]);
+    agree(&mut a, &mut b, &["p", "m", "c"]);
+}
+
+/// The same where the user who sees them all deletes the last reference, or writes another: what they
+/// see lives from then on.
+#[test]
+fn a_kept_row_above_another_lives_when_the_last_reference_below_goes() {
+    for last in ["DELETE FROM c", "UPDATE c SET m = NULL"] {
+        let schema = "CREATE TABLE p(k TEXT PRIMARY KEY);
+            CREATE TABLE m(k TEXT PRIMARY KEY REFERENCES p(k) ON DELETE CASCADE);
+            CREATE TABLE c(id INTEGER PRIMARY KEY, m TEXT REFERENCES m(k) ON DELETE RESTRICT);
+            INSERT INTO p VALUES('x')";
+        let (_world, mut a, mut b) = pair(schema, &[]);
+        a.run("DELETE FROM p");
+        b.run("INSERT INTO m VALUES('x'); INSERT INTO c VALUES(1, 'x')");
+        a.pull(&mut b);
+        a.run(last);
+        a.replica.fold().unwrap();
+        assert_eq!(a.replica.verify_full().unwrap(), [""; 0], "{last}");
+        assert_eq!(a.rows("SELECT k FROM p"), ["x"], "{last}");
+        agree(&mut a, &mut b, &["p", "m", "c"]);
+        assert_eq!(b.rows("SELECT k FROM m"), ["x"], "{last}");
+    }
+}
