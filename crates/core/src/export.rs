@@ -25,29 +25,39 @@ pub fn delta(
     after: i64,
 ) -> Result<Delta> {
     let mut all = Delta::default();
-    parts(conn, meta, catalog, base, after, usize::MAX, &mut |delta| {
+    let whole = Most { rows: usize::MAX, bytes: usize::MAX };
+    parts(conn, meta, catalog, base, after, whole, &mut |delta| {
         all = delta;
         Ok(())
     })?;
     Ok(all)
 }
 
-/// [`delta`] in parts of at most `most` rows, handed to `each`: one at least, and the settings with
-/// the last. Every part has the `base` and `upto` of the whole.
+/// How much a part of a delta holds: it ends with the row that reaches one of these.
+#[derive(Clone, Copy)]
+pub struct Most {
+    /// Rows.
+    pub rows: usize,
+    /// Bytes of values and identities.
+    pub bytes: usize,
+}
+
+/// [`delta`] in parts, handed to `each`: one at least, and the settings with the last. Every part has
+/// the `base` and `upto` of the whole.
 pub fn parts(
     conn: &Connection,
     meta: &Meta,
     catalog: &Catalog,
     base: &VersionVector,
     after: i64,
-    most: usize,
+    most: Most,
     each: &mut dyn FnMut(Delta) -> Result<()>,
 ) -> Result<()> {
     let lookup = Lookup { conn, meta, catalog };
     let absent = track::absent(conn, catalog)?;
     let tables: Vec<&Tracked> = catalog.tables.iter().chain(&absent).collect();
     let shapes = tables.iter().map(|t| shape(t)).collect();
-    let mut export = Export { lookup, base, shapes, rows: Vec::new(), most, each };
+    let mut export = Export { lookup, base, shapes, rows: Vec::new(), bytes: 0, most, each };
     if !base.dominates(&meta.seen) {
         for (position, t) in tables.into_iter().enumerate() {
             let mut kept = export.kept(t, after)?;
@@ -78,7 +88,9 @@ struct Export<'a> {
     base: &'a VersionVector,
     shapes: Vec<TableShape>,
     rows: Vec<RowChange>,
-    most: usize,
+    /// Bytes of their values and identities.
+    bytes: usize,
+    most: Most,
     each: &'a mut dyn FnMut(Delta) -> Result<()>,
 }
 
@@ -86,6 +98,7 @@ impl Export<'_> {
     fn hand_over(&mut self, settings: Vec<Setting>) -> Result<()> {
         let (base, upto) = (self.base.clone(), self.lookup.meta.seen.clone());
         let (tables, rows) = (self.shapes.clone(), std::mem::take(&mut self.rows));
+        self.bytes = 0;
         (self.each)(Delta { base, upto, tables, rows, settings })
     }
 
@@ -240,9 +253,11 @@ impl Export<'_> {
         }
         if !registers.is_empty() || !state.header.covered_by(self.base) {
             let header = state.header;
-            self.rows.push(RowChange { table: position as u32, rid, header, registers });
+            let change = RowChange { table: position as u32, rid, header, registers };
+            self.bytes += payload(&change);
+            self.rows.push(change);
         }
-        if self.rows.len() >= self.most {
+        if self.rows.len() >= self.most.rows || self.bytes >= self.most.bytes {
             self.hand_over(vec![])?;
         }
         Ok(())
@@ -269,6 +284,25 @@ impl Export<'_> {
             ))),
         }
     }
+}
+
+/// Bytes of the values and identities in a change.
+pub fn payload(change: &RowChange) -> usize {
+    let rid = |rid: &Rid| match rid {
+        Rid::Birth { .. } => 24,
+        Rid::Key { key, .. } => key.len() + 4,
+    };
+    let value = |value: &Value| match value {
+        Value::Null => 1,
+        Value::Integer(_) | Value::Real(_) => 8,
+        Value::Text(bytes) | Value::Blob(bytes) => bytes.len(),
+    };
+    let cell = |cell: &Cell| {
+        let values: usize = cell.values.iter().map(value).sum();
+        values + cell.refs.iter().flatten().map(rid).sum::<usize>()
+    };
+    let cells = change.registers.iter().flat_map(|r| [Some(&r.cell), r.previous.as_ref()]);
+    rid(&change.rid) + cells.flatten().map(cell).sum::<usize>()
 }
 
 /// The row that the state places at `loc`.

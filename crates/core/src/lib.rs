@@ -83,7 +83,7 @@ pub use digest::Digest;
 pub use env::{Environment, System};
 pub use error::{Error, Result};
 pub use log::{LogEntry, LogQuery};
-pub use pull::Pulled;
+pub use pull::{Pulled, Sink};
 pub use remotes::{Access, NamedRemote, Sent, Synced};
 pub use replica::{InitOptions, InitReport, Replica, TableReport};
 pub use settle::Verb;

@@ -1,17 +1,19 @@
-//! A pull from another replica that this process can open too.
+//! Changes that come part by part: from another replica that this process can open too, or from
+//! batches.
 //!
 //! The other replica folds and commits first: what it gives away under its stamps must never be
 //! stamped anew. Then its rows are read in one snapshot, in which nothing waits to be folded, and
 //! merged here part by part, in one transaction. So memory does not grow with what has changed.
 
+use crate::export::{self, Most, payload};
 use crate::merge::{Merge, Merged};
 use crate::replica::Work;
-use crate::{Error, Replica, Result, export};
+use crate::{Error, Replica, Result};
 use rusqlite::OptionalExtension;
-use synqlite_wire::{Cell, Delta, Rid, SiteId, Value, VersionVector};
+use synqlite_wire::{Delta, SiteId, VersionVector};
 
-/// So many rows are handed over at a time. Each takes up to 2 kB meanwhile.
-const PART: usize = 4_096;
+/// So much is handed over at a time. A row takes up to 2 kB besides its values meanwhile.
+const PART: Most = Most { rows: 4_096, bytes: 4 << 20 };
 
 /// How often a snapshot without unfolded writes is looked for while others write.
 const ATTEMPTS: usize = 3;
@@ -28,6 +30,9 @@ pub struct Pulled {
     /// Bytes of their values and identities.
     pub bytes: u64,
 }
+
+/// Takes the parts of a delta.
+pub type Sink<'a, E> = &'a mut dyn FnMut(Delta) -> Result<(), E>;
 
 impl Replica {
     /// Fetches and merges what the replica `other` has and this one lacks. `force` merges changes
@@ -46,7 +51,7 @@ impl Replica {
             let pulled = self.write(|work| {
                 work.fold()?;
                 let (base, after) = (work.meta.seen.clone(), peer_position(work, theirs)?);
-                let mut pull = Pull { work, force, merge: None, pulled: Pulled::default() };
+                let mut pull = Pull::new(work, force);
                 // One behind, so that the other is not kept from writing while the last, mostly the
                 // only one, is merged.
                 let mut last = None;
@@ -54,7 +59,7 @@ impl Replica {
                     let before = last.replace(delta).map_or(Ok(()), |before| pull.part(before));
                     before.map_err(|e| e.on(&path))
                 };
-                let Some(position) = other.parts(&base, after, PART, &mut part)? else {
+                let Some(position) = other.parts(&base, after, &mut part)? else {
                     return Ok(None);
                 };
                 last.map_or(Ok(()), |last| pull.part(last))?;
@@ -73,85 +78,149 @@ impl Replica {
         let (delta, position) = other.export(&base, after)?;
         self.write(|work| {
             work.fold()?;
-            let mut pull = Pull { work, force, merge: None, pulled: Pulled::default() };
+            let mut pull = Pull::new(work, force);
             pull.part(delta)?;
             pull.end(theirs, position)
         })
     }
 
-    /// What a site which has seen `base` lacks, in parts of at most `most` rows, and the position
-    /// that it reaches. `None`, and no part, if something waits here to be folded.
+    /// Folds, then merges all that `feed` hands over, in one transaction: nothing of it remains if
+    /// `feed` fails. Parts of one delta follow each other, with the same base and upto.
+    ///
+    /// It folds once: what is shown between two deltas nobody sees, so nothing of it may be pinned
+    /// (R-PIN).
+    pub fn merge_from<E: From<Error>>(
+        &mut self,
+        force: bool,
+        feed: impl FnOnce(Sink<'_, Error>) -> Result<(), E>,
+    ) -> Result<Merged, E> {
+        let (path, mut failed) = (self.path.clone(), None);
+        let merged = self.write(|work| {
+            work.fold()?;
+            let mut incoming = Incoming::new(work, force);
+            let fed = feed(&mut |delta| incoming.part(delta).map_err(|e| e.on(&path)));
+            fed.map_err(|e| {
+                failed = Some(e);
+                Error::Damaged("changes could not be read".into())
+            })?;
+            incoming.end()
+        });
+        failed.map_or_else(|| merged.map_err(E::from), Err)
+    }
+
+    /// [`Replica::export`] in parts, handed to `each`: one at least. Returns the position.
+    pub fn export_parts<E: From<Error>>(
+        &mut self,
+        base: &VersionVector,
+        after: i64,
+        each: Sink<'_, E>,
+    ) -> Result<i64, E> {
+        let mut failed = None;
+        let mut part = |delta| {
+            each(delta).map_err(|e| {
+                failed = Some(e);
+                Error::Damaged("changes could not be passed on".into())
+            })
+        };
+        let exported = match self.parts(base, after, &mut part) {
+            Ok(None) => self.write(|work| {
+                work.fold()?;
+                let Work { conn, meta, catalog, .. } = work;
+                export::parts(conn, meta, catalog, base, after, PART, &mut part)?;
+                Ok(meta.position)
+            }),
+            exported => exported.map(Option::unwrap_or_default),
+        };
+        failed.map_or_else(|| exported.map_err(E::from), Err)
+    }
+
+    /// What a site which has seen `base` lacks, in parts, and the position that it reaches. `None`,
+    /// and no part, if something waits here to be folded.
     fn parts(
         &self,
         base: &VersionVector,
         after: i64,
-        most: usize,
-        each: &mut dyn FnMut(Delta) -> Result<()>,
+        each: Sink<'_, Error>,
     ) -> Result<Option<i64>> {
         self.read(|conn, meta, loaded| {
             let pending = conn.prepare_cached("SELECT 1 FROM synqlite_journal")?.exists([])?;
             if pending || !loaded.stale.is_empty() || !loaded.left.is_empty() {
                 return Ok(None);
             }
-            export::parts(conn, meta, &loaded.catalog, base, after, most, each)?;
+            export::parts(conn, meta, &loaded.catalog, base, after, PART, each)?;
             Ok(Some(meta.position))
         })
     }
 }
 
-/// A merge of parts as they come.
-struct Pull<'a, 'w> {
+/// A merge of deltas as their parts come.
+struct Incoming<'a, 'w> {
     work: &'a mut Work<'w>,
     force: bool,
-    /// Once the first has come; inside, unless all parts bring nothing.
-    merge: Option<Option<Merge>>,
-    pulled: Pulled,
+    /// The delta whose parts are coming.
+    current: Option<Current>,
+    merged: Merged,
 }
 
-impl Pull<'_, '_> {
+/// Base and upto of a delta, and its merge unless it brings nothing.
+type Current = (VersionVector, VersionVector, Option<Merge>);
+
+impl<'a, 'w> Incoming<'a, 'w> {
+    fn new(work: &'a mut Work<'w>, force: bool) -> Incoming<'a, 'w> {
+        Incoming { work, force, current: None, merged: Merged::default() }
+    }
+
     fn part(&mut self, delta: Delta) -> Result<()> {
-        if self.merge.is_none() {
-            self.merge = Some(self.work.begin_merge(&delta, self.force)?);
+        let same = |(base, upto, _): &Current| *base == delta.base && *upto == delta.upto;
+        if !self.current.as_ref().is_some_and(same) {
+            self.finish()?;
+            let merge = self.work.begin_merge(&delta, self.force)?;
+            self.current = Some((delta.base.clone(), delta.upto.clone(), merge));
         }
-        self.pulled.rows += delta.rows.len() as u64;
-        self.pulled.columns += delta.rows.iter().map(|row| row.registers.len() as u64).sum::<u64>();
-        self.pulled.bytes += payload(&delta);
-        match &mut self.merge {
-            Some(Some(merge)) => merge.part(&mut self.work.site(), delta),
+        match &mut self.current {
+            Some((.., Some(merge))) => merge.part(&mut self.work.site(), delta),
             _ => Ok(()),
         }
     }
 
-    fn end(mut self, theirs: SiteId, position: i64) -> Result<Pulled> {
-        if let Some(Some(merge)) = self.merge {
-            self.pulled.merged = self.work.end_merge(merge)?;
+    fn finish(&mut self) -> Result<()> {
+        if let Some((.., Some(merge))) = self.current.take() {
+            self.merged.add(self.work.end_merge(merge)?);
         }
-        set_peer_position(self.work, theirs, position)?;
-        Ok(self.pulled)
+        Ok(())
+    }
+
+    fn end(mut self) -> Result<Merged> {
+        self.finish()?;
+        Ok(self.merged)
     }
 }
 
-/// Bytes of values and identities in a delta that is handed over in memory.
-fn payload(delta: &Delta) -> u64 {
-    let rid = |rid: &Rid| match rid {
-        Rid::Birth { .. } => 24,
-        Rid::Key { key, .. } => key.len() + 4,
-    };
-    let value = |value: &Value| match value {
-        Value::Null => 1,
-        Value::Integer(_) | Value::Real(_) => 8,
-        Value::Text(bytes) | Value::Blob(bytes) => bytes.len(),
-    };
-    let cell = |cell: &Cell| {
-        let values: usize = cell.values.iter().map(value).sum();
-        values + cell.refs.iter().flatten().map(rid).sum::<usize>()
-    };
-    let rows = delta.rows.iter().map(|row| {
-        let cells = row.registers.iter().flat_map(|r| [Some(&r.cell), r.previous.as_ref()]);
-        rid(&row.rid) + cells.flatten().map(cell).sum::<usize>()
-    });
-    let settings = delta.settings.iter().map(|s| s.key.len() + s.value.len());
-    (rows.sum::<usize>() + settings.sum::<usize>()) as u64
+/// A merge of what another replica hands over, and how much that is.
+struct Pull<'a, 'w> {
+    incoming: Incoming<'a, 'w>,
+    pulled: Pulled,
+}
+
+impl<'a, 'w> Pull<'a, 'w> {
+    fn new(work: &'a mut Work<'w>, force: bool) -> Pull<'a, 'w> {
+        Pull { incoming: Incoming::new(work, force), pulled: Pulled::default() }
+    }
+
+    fn part(&mut self, delta: Delta) -> Result<()> {
+        let settings = delta.settings.iter().map(|s| s.key.len() + s.value.len());
+        let bytes = delta.rows.iter().map(payload).chain(settings).sum::<usize>();
+        self.pulled.rows += delta.rows.len() as u64;
+        self.pulled.columns += delta.rows.iter().map(|row| row.registers.len() as u64).sum::<u64>();
+        self.pulled.bytes += bytes as u64;
+        self.incoming.part(delta)
+    }
+
+    fn end(mut self, theirs: SiteId, position: i64) -> Result<Pulled> {
+        self.incoming.finish()?;
+        set_peer_position(self.incoming.work, theirs, position)?;
+        Ok(Pulled { merged: self.incoming.merged, ..self.pulled })
+    }
 }
 
 /// Up to which of its positions the replica `site` was last pulled from.

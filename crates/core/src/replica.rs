@@ -165,26 +165,7 @@ impl Replica {
     /// Folds, then joins and shows what another site sent. `force` merges changes that are stamped
     /// far ahead of this machine's clock.
     pub fn merge(&mut self, delta: &Delta, force: bool) -> Result<Merged> {
-        self.merge_all([delta.clone()], force)
-    }
-
-    /// [`Replica::merge`] of several deltas, in this order, all in one transaction.
-    ///
-    /// It folds once: what is shown between two of the deltas nobody sees, so nothing of it may be
-    /// pinned (R-PIN).
-    pub fn merge_all(
-        &mut self,
-        deltas: impl IntoIterator<Item = Delta>,
-        force: bool,
-    ) -> Result<Merged> {
-        self.write(|work| {
-            work.fold()?;
-            let mut all = Merged::default();
-            for delta in deltas {
-                all.add(work.merge(delta, force)?);
-            }
-            Ok(all)
-        })
+        self.merge_from(force, |sink| sink(delta.clone()))
     }
 
     /// How many writes wait to be folded; counts no further than `most`.
@@ -308,15 +289,6 @@ impl<'a> Work<'a> {
         let folded = fold::fold(conn, meta, catalog, policies, &BTreeMap::new())?;
         closed::update(conn, meta, catalog, *now_ms, "write")?;
         Ok(folded)
-    }
-
-    /// Joins and shows a delta. The journal must have been folded.
-    fn merge(&mut self, delta: Delta, force: bool) -> Result<Merged> {
-        let Some(mut merge) = self.begin_merge(&delta, force)? else {
-            return Ok(Merged::default());
-        };
-        merge.part(&mut self.site(), delta)?;
-        self.end_merge(merge)
     }
 
     /// Begins to merge a delta that comes in parts, of which `first` is the first. `None` if it

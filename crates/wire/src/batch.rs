@@ -5,13 +5,15 @@
 //! file are all refused, and what a reader allocates is bounded by the size of what it reads.
 //!
 //! ```text
-//! prelude, header, checksum | zstd body                                    | checksum
-//! read without the body     | sites, tables, order, one column after other | over all
+//! prelude, header, checksum | zstd bodies, each of some rows                   | checksum
+//! read without the bodies   | each: sites, tables, order, column after column  | over all
 //! ```
 //!
 //! The header alone says what the batch brings ([`BatchHeader::base`], [`BatchHeader::upto`]), so
 //! that [`decode_header`] can choose among batches from their first bytes. A store that only passes
-//! batches on needs nothing more. The bytes are described in `docs/formats/batch.md`.
+//! batches on needs nothing more. A large delta is written in parts ([`Writer`]), verified as its
+//! bytes pass by ([`Verifier`]) and read body by body ([`decode_body`]), so that neither side ever
+//! holds all of it. The bytes are described in `docs/formats/batch.md`.
 
 mod body;
 mod check;
@@ -22,12 +24,14 @@ mod header;
 mod varint;
 
 pub use error::BatchError;
-pub use header::BatchHeader;
+pub use frame::{Verifier, close};
+pub use header::{BatchHeader, BodySize};
 
 #[doc(hidden)]
-pub use self::{body::decode as decode_body, frame::seal};
+pub use self::{body::decode as decode_raw, frame::seal};
 
 use crate::change::Delta;
+use crate::clock::VersionVector;
 use crate::ids::{DatabaseId, Mark, SiteId};
 
 /// The format that [`encode`] writes, and the newest that [`decode`] reads.
@@ -52,20 +56,43 @@ pub fn encode_after(
     after: Option<Mark>,
     delta: &Delta,
 ) -> Result<Vec<u8>, BatchError> {
-    delta.check()?;
-    let raw = body::encode(delta);
-    let packed = frame::pack(&raw)?;
-    let header = header::Fields {
-        database,
-        site,
-        after,
-        base: &delta.base,
-        upto: &delta.upto,
-        rows: delta.rows.len() as u64,
-        unpacked: raw.len() as u64,
-        packed: packed.len() as u64,
-    };
-    Ok(frame::seal(&header.encode(), &packed))
+    let mut writer = Writer::default();
+    let packed = writer.add(delta)?;
+    Ok(frame::close(writer.head(database, site, after, (&delta.base, &delta.upto)), &packed))
+}
+
+/// Writes a batch whose delta comes in parts. Its bytes are the head, the bodies in the order in which
+/// they were added, and their [`Verifier::sum`].
+#[derive(Default)]
+pub struct Writer {
+    bodies: Vec<BodySize>,
+    packer: frame::Packer,
+}
+
+impl Writer {
+    /// The body of the next part, whose base and upto are of no account here.
+    ///
+    /// Fails with [`BatchError::Invalid`] if the delta breaks a promise of its types.
+    pub fn add(&mut self, part: &Delta) -> Result<Vec<u8>, BatchError> {
+        part.check()?;
+        let raw = body::encode(part);
+        let packed = self.packer.pack(&raw)?;
+        let (unpacked, bytes) = (raw.len() as u64, packed.len() as u64);
+        self.bodies.push(BodySize { rows: part.rows.len() as u64, unpacked, packed: bytes });
+        Ok(packed)
+    }
+
+    /// All that comes before the bodies. `base` and `upto` must have no negative clocks.
+    pub fn head(
+        &self,
+        database: DatabaseId,
+        site: SiteId,
+        after: Option<Mark>,
+        (base, upto): (&VersionVector, &VersionVector),
+    ) -> Vec<u8> {
+        let bodies = &self.bodies;
+        frame::open_with(&header::Fields { database, site, after, base, upto, bodies }.encode())
+    }
 }
 
 /// Reads the header of a batch from its first bytes, [`HEADER_PREFIX`] of them to begin with.
@@ -74,18 +101,31 @@ pub fn encode_after(
 /// how many bytes to come back with. The header is verified by its own checksum, the rest is not.
 pub fn decode_header(bytes: &[u8]) -> Result<BatchHeader, BatchError> {
     let opened = frame::open(bytes)?;
-    BatchHeader::decode(opened.format, opened.header, opened.body)
+    BatchHeader::decode(opened.format, opened.header, opened.start)
 }
 
-/// Reads a whole batch.
-pub fn decode(bytes: &[u8]) -> Result<(BatchHeader, Delta), BatchError> {
-    let opened = frame::open(bytes)?;
-    let header = BatchHeader::decode(opened.format, opened.header, opened.body)?;
-    let packed = frame::open_body(bytes, opened.body, header.size)?;
-    let raw = frame::unpack(packed, header.unpacked)?;
-    let rest = body::decode(header.rows, &raw)?;
-    let delta = Delta { base: header.base.clone(), upto: header.upto.clone(), ..rest };
-    Ok((header, delta))
+/// Reads the `i`th body of a batch from its bytes; what comes of it is a part of the delta.
+pub fn decode_body(header: &BatchHeader, i: usize, packed: &[u8]) -> Result<Delta, BatchError> {
+    let size = header.bodies.get(i);
+    let size = size.ok_or_else(|| BatchError::malformed("it has fewer bodies"))?;
+    let raw = frame::unpack(packed, size.unpacked)?;
+    let rest = body::decode(size.rows, &raw)?;
+    Ok(Delta { base: header.base.clone(), upto: header.upto.clone(), ..rest })
+}
+
+/// Reads a whole batch: the parts of its delta.
+pub fn decode(bytes: &[u8]) -> Result<(BatchHeader, Vec<Delta>), BatchError> {
+    let header = decode_header(bytes)?;
+    let mut verifier = Verifier::new(&header);
+    verifier.pass(bytes);
+    verifier.end()?;
+    let mut parts = Vec::new();
+    for (i, range) in header.ranges().enumerate() {
+        let packed = usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
+        let packed = packed.and_then(|(from, to)| bytes.get(from..to)).unwrap_or_default();
+        parts.push(decode_body(&header, i, packed)?);
+    }
+    Ok((header, parts))
 }
 
 #[cfg(test)]

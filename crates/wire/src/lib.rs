@@ -45,9 +45,9 @@
 //!
 //! // Another site looks at the header to see whether it needs the batch, and then reads it.
 //! let header = batch::decode_header(&bytes[..bytes.len().min(batch::HEADER_PREFIX)])?;
-//! assert_eq!((header.database, header.rows), (database, 1));
+//! assert_eq!((header.database, header.rows()), (database, 1));
 //! assert!(!delta.base.dominates(&header.upto));
-//! assert_eq!(batch::decode(&bytes)?.1, delta);
+//! assert_eq!(batch::decode(&bytes)?.1, [delta]);
 //! # Ok::<(), synqlite_wire::BatchError>(())
 //! ```
 

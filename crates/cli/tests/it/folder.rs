@@ -362,3 +362,42 @@ fn a_folder_outlives_a_schema_change() {
     }
     lab.assert_equal(&["A", "B", "C", "D"]);
 }
+
+/// A change of many rows and many bytes is one batch of many bodies, which neither side ever holds
+/// whole: more than is kept in memory waits in a file beside the replica, which is gone afterwards.
+#[test]
+fn a_large_change_travels_in_parts() {
+    let lab = three();
+    let many = "INSERT INTO todo(what, person) WITH RECURSIVE n(i) AS
+                (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
+                SELECT hex(randomblob(600)), 1 FROM n";
+    lab.sql("A", many);
+    let pushed = push(&lab, "A");
+    assert_eq!(pushed["sent"]["rows"], json!(10_000));
+    assert!(pushed["sent"]["bytes"].as_u64().unwrap() > 5 << 20, "{pushed}");
+    lab.sql("A", "DELETE FROM todo WHERE id % 2; UPDATE todo SET what = 'short'");
+    push(&lab, "A");
+    let batches = objects(&lab, ".batch");
+    assert_eq!(batches.len(), 2);
+    // What came meanwhile is merged with it.
+    lab.sql("B", "INSERT INTO todo(what, person) VALUES('from B', 1)");
+    for site in ["B", "C"] {
+        let done = lab.json(&["sync", &lab.db(site)]);
+        assert_eq!(done["waiting"], json!([]));
+    }
+    lab.json(&["sync", &lab.db("A")]);
+    lab.json(&["sync", &lab.db("B")]);
+    lab.assert_equal(&["A", "B", "C"]);
+    let left = std::fs::read_dir(Path::new(&lab.db("A")).parent().unwrap()).unwrap();
+    let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().starts_with(".tmp")), "{left:?}");
+    // Damage in the last of its bodies leaves the reader as it was.
+    lab.sql("A", many);
+    push(&lab, "A");
+    let last = objects(&lab, ".batch").pop().unwrap();
+    let before = lab.digest("C");
+    flip(&last, fs::metadata(&last).unwrap().len() as usize - 100);
+    let refused = lab.refused(&["pull", &lab.db("C")]);
+    assert!(refused.contains("damaged batch"), "{refused}");
+    assert_eq!(lab.digest("C"), before);
+}

@@ -111,7 +111,7 @@ pub struct Merge {
     /// New rows that were in somebody's way, and all that were to be joined after them, in order. They
     /// wait until no more rows can be inserted at once, which an open conflict would keep them from.
     held: Vec<RowChange>,
-    /// Tables and groups as the last part named them. No part gives another name to what was named.
+    /// Tables and groups as the last part named them.
     tables: Vec<TableShape>,
     merged: Merged,
 }
@@ -157,6 +157,9 @@ impl Merge {
 
     /// Joins a part and shows the result.
     pub fn part(&mut self, site: &mut Site<'_>, delta: Delta) -> Result<()> {
+        if !self.held.is_empty() && self.tables != delta.tables {
+            self.join_held(site)?;
+        }
         let Site { conn, meta, catalog, policies } = site;
         let tables = join::match_tables(conn, catalog, &delta)?;
         if history::enabled(conn)? {

@@ -3,7 +3,7 @@
 //! The new file is built under a temporary name beside its target and gets its own name last, so a
 //! clone that is killed leaves nothing that looks like a replica.
 
-use super::place::fetch;
+use super::fetch::fetch;
 use super::{Remote, Result, Session, SyncError};
 use std::path::{Path, PathBuf};
 use synqlite_core::{Access, Replica, Synced};

@@ -9,7 +9,6 @@ use super::plan::Plan;
 use super::row::Row;
 use super::{Result, SyncError, Waiting};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read;
 use synqlite_objects::{Changes, Cursor, Entry, Found, Kind, ObjectName, Store};
 use synqlite_objects::{SnapshotHead, SnapshotHeader, decode_snapshot_head, peek_snapshot};
 use synqlite_wire::batch::{self, HEADER_PREFIX};
@@ -68,7 +67,7 @@ pub struct Batch {
     /// Its index in the row.
     pub place: Option<usize>,
     /// Its beginning, as far as it came along with its name.
-    prefix: Vec<u8>,
+    pub prefix: Vec<u8>,
 }
 
 /// A snapshot in a place.
@@ -370,22 +369,6 @@ impl Snapshot {
     /// Whether it contains what a batch of its site holds.
     pub fn makes_up(&self, batch: &ObjectName) -> bool {
         self.head.site == batch.site && self.head.upto >= batch.upto
-    }
-}
-
-impl Batch {
-    /// All bytes of it: those that came along with its name, and the rest.
-    pub fn whole(&self, store: &dyn Store) -> Result<Vec<u8>> {
-        let mut bytes = self.prefix.clone();
-        if bytes.is_empty() {
-            return Ok(store.read(&self.name)?);
-        }
-        if self.header.size > bytes.len() as u64 {
-            let mut rest = store.open_from(&self.name, bytes.len() as u64)?;
-            rest.read_to_end(&mut bytes)
-                .map_err(|source| synqlite_objects::Error::Read { name: self.name, source })?;
-        }
-        Ok(bytes)
     }
 }
 

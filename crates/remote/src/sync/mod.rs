@@ -4,14 +4,17 @@
 //! that never meet. Every operation may be interrupted at any point and repeated: a replica changes
 //! in single transactions, a place only gains whole objects, and what arrived twice is joined once.
 
+mod changes;
 mod clone;
 mod error;
+mod fetch;
 mod heads;
 mod memory;
 mod place;
 mod plan;
 mod replica;
 mod row;
+mod spool;
 
 pub use clone::Cloned;
 pub use error::SyncError;

@@ -4,22 +4,20 @@
 //! had seen both and sent the difference. So what a place contains is what can be reached in it
 //! from nothing, over snapshots and batches whose base is reached. A batch that went missing is
 //! thereby noticed by writers too, and the next of them that has its changes sends them again.
-
 //!
 //! A place that numbers its objects is looked at once in a synchronization, and only at what came
 //! since the last one ([`Memory`]). One that does not is listed whenever it is asked.
 
+use super::changes::{Changes, missing};
+use super::fetch::merge;
 use super::heads::{Heads, Known};
 use super::memory::{Memory, Since};
-use super::plan::{Plan, Step};
-use super::{Outcome, Progress, Result, Session, SyncError, Traffic, refuse_restored};
-use std::io::Read;
-use std::path::Path;
+use super::{Outcome, Result, Session, SyncError, Traffic, refuse_restored};
 use synqlite_core::{Replica, Synced};
 use synqlite_objects::files::{Temp, folder_of, remove_leftovers};
-use synqlite_objects::{Ask, Cursor, Entry, Kind, ObjectName, Put, REACH, Store, Trail};
-use synqlite_objects::{SnapshotHead, SnapshotHeader, put_snapshot, read_snapshot};
-use synqlite_wire::{BatchError, Delta, Hlc, VersionVector, batch};
+use synqlite_objects::{Ask, Cursor, Kind, ObjectName, Put, REACH, Store, Trail};
+use synqlite_objects::{SnapshotHead, SnapshotHeader, put_snapshot};
+use synqlite_wire::VersionVector;
 
 /// A new snapshot is due when more batches than these came after the last one, or more bytes than
 /// it has.
@@ -62,7 +60,7 @@ pub fn pull(
     if heads.is_empty() {
         return Err(synqlite_objects::Error::NoDatabase { place: place.store.place() }.into());
     }
-    let outcome = merge(mine, place, &mut heads, session)?;
+    let outcome = merge(mine, place.store, &mut heads, session)?;
     let (there, whole) = contained(&mut heads, place.store);
     let mut memory = remember(mine, &heads, &there, whole)?;
     if let Some(memory) = memory.as_mut().filter(|_| !heads.resumed) {
@@ -85,7 +83,7 @@ pub fn sync(
     let mut heads = look(mine, place, Known::Seen(&seen), PREFIX, session)?;
     let mut outcome = Outcome::default();
     if !heads.is_empty() {
-        outcome = merge(mine, place, &mut heads, session)?;
+        outcome = merge(mine, place.store, &mut heads, session)?;
     }
     // Without an order, what a pull need not look at is more than what a push need not.
     let heads = Some(heads).filter(|heads| heads.cursor.is_some());
@@ -186,14 +184,14 @@ fn send(
         let put = if heads.since.snapshot == 0 {
             Some(put_whole(mine, store, covers, &point, session)?)
         } else {
-            let (delta, position) = missing(mine, url, &heads, &there)?;
-            let (from, upto) = (heads.end_of(site), u64::try_from(position).unwrap_or(0));
-            if delta.rows.is_empty() && delta.settings.is_empty() {
-                nothing = Some(delta.upto);
+            let changes = missing(mine, url, &heads, &there)?;
+            let (from, upto) = (heads.end_of(site), changes.position);
+            if changes.empty {
+                nothing = Some(changes.upto);
                 None
             } else if upto > from {
                 let name = ObjectName::batch(database, site, from, upto);
-                Some(put_batch(store, name, delta, point.as_ref())?)
+                Some(put_batch(store, name, changes, point.as_ref(), session)?)
             } else {
                 // An object of ours went missing. A snapshot fills every gap.
                 Some(put_whole(mine, store, covers, &point, session)?)
@@ -238,20 +236,20 @@ struct Sent {
 fn put_batch(
     store: &dyn Store,
     name: ObjectName,
-    mut delta: Delta,
+    mut changes: Changes,
     point: Option<&Point>,
+    session: &mut Session<'_>,
 ) -> Result<Sent> {
     if let Some(Point { contains, .. }) = point {
-        let base = &delta.base;
-        delta.upto.0.retain(|site, clock| *clock > base.get(*site));
-        delta.base.0.retain(|site, clock| *clock > contains.get(*site) || *site == name.site);
+        let Changes { base, upto, .. } = &mut changes;
+        upto.0.retain(|site, clock| *clock > base.get(*site));
+        base.0.retain(|site, clock| *clock > contains.get(*site) || *site == name.site);
     }
+    let mut step = |done, total| session.progress.step("bytes", done, total);
     let after = point.map(|point| point.trail.last());
-    let bytes = batch::encode_after(name.database, name.site, after, &delta);
-    let bytes = bytes.map_err(SyncError::Encode)?;
-    let put = store.put_if_absent(&name, &bytes)?;
-    let traffic = Traffic::of(&delta, bytes.len() as u64);
-    Ok(Sent { name, put, traffic, seen: delta.upto })
+    let (put, bytes) = changes.put(store, &name, after, &mut step)?;
+    let Changes { upto: seen, traffic, .. } = changes;
+    Ok(Sent { name, put, traffic: Traffic { bytes, ..traffic }, seen })
 }
 
 /// A point in the row of a place up to which this replica has everything: what is sent can say in
@@ -283,24 +281,6 @@ fn contained(heads: &mut Heads, store: &dyn Store) -> (VersionVector, bool) {
         plan = heads.plan(&heads.base);
     }
     (plan.reached, plan.whole)
-}
-
-/// What this replica has and the place lacks, with the position that it reaches.
-fn missing(
-    mine: &mut Replica,
-    url: &str,
-    heads: &Heads,
-    there: &VersionVector,
-) -> Result<(Delta, i64)> {
-    let seen = mine.seen()?;
-    // A receiver needs to have only those writes that this replica has seen too.
-    let mut base = VersionVector::default();
-    seen.0.iter().for_each(|(&site, &hlc)| base.raise(site, hlc.min(there.get(site))));
-    // What is remembered has been there since, and all else that is listed can be reached; or what
-    // was sent is seen there.
-    let sound = heads.resumed && heads.lost == 0 && there.dominates(&heads.claimed());
-    let sent = mine.sent_to(url)?.filter(|sent| sound || there.dominates(&sent.seen));
-    Ok(mine.export(&base, sent.map_or(0, |sent| sent.position))?)
 }
 
 /// Whether a new snapshot is due.
@@ -352,123 +332,4 @@ fn put_whole(
     let mut step = |done, total| session.progress.step("bytes", done, total);
     let (put, bytes) = put_snapshot(store, temp.path(), &header, covers, &mut step)?;
     Ok(Sent { name: header.name(), put, traffic: Traffic { rows, columns: 0, bytes }, seen })
-}
-
-/// Merges what `mine` lacks of what was found.
-fn merge(
-    mine: &mut Replica,
-    place: Place<'_>,
-    heads: &mut Heads,
-    session: &mut Session<'_>,
-) -> Result<Outcome> {
-    let seen = mine.seen()?;
-    let mut outcome = Outcome { upto: heads.cursor, ..Outcome::default() };
-    // All are read and verified before any is merged.
-    let deltas = loop {
-        let plan = heads.plan(&seen);
-        if !(plan.whole && plan.waiting.is_empty()) && heads.complete(place.store) {
-            continue;
-        }
-        outcome.waiting = heads.waiting(&plan, &place.store.place(), mine.site())?;
-        match read_all(mine, place.store, heads, &plan, session)? {
-            Reading::All(deltas, traffic) => {
-                outcome.received = traffic;
-                break deltas;
-            }
-            Reading::Bad(name, why) => heads.set_aside(&name, why),
-        }
-    };
-    // Also without any, so that a pull always folds.
-    outcome.merged = mine.merge_all(deltas, session.force)?;
-    Ok(outcome)
-}
-
-/// What reading the objects of a plan came to.
-enum Reading {
-    /// All of them.
-    All(Vec<Delta>, Traffic),
-    /// This batch cannot be read; perhaps there is another way.
-    Bad(ObjectName, BatchError),
-}
-
-fn read_all(
-    mine: &Replica,
-    store: &dyn Store,
-    heads: &Heads,
-    plan: &Plan,
-    session: &mut Session<'_>,
-) -> Result<Reading> {
-    let (mut deltas, mut traffic) = (Vec::new(), Traffic::default());
-    let own = heads.own(mine.site());
-    for (step, done) in plan.steps.iter().zip(1..) {
-        let (delta, bytes) = match *step {
-            Step::Batch(i) => {
-                let Some(batch) = heads.batches.get(i) else { continue };
-                let bytes = batch.whole(store)?;
-                match batch::decode(&bytes) {
-                    Ok((header, mut delta)) => {
-                        if let Some(index) = heads.index(header.after) {
-                            // What its writer had seen of this site tells conflicts from updates.
-                            let clock = own.range(..=index).next_back().map(|(_, clock)| *clock);
-                            delta.upto.raise(mine.site(), clock.unwrap_or(Hlc::ZERO));
-                        }
-                        (delta, bytes.len() as u64)
-                    }
-                    Err(why) => return Ok(Reading::Bad(batch.name, why)),
-                }
-            }
-            Step::Snapshot(i) => {
-                let Some(snapshot) = heads.snapshots.get(i) else { continue };
-                let Entry { name, size } = snapshot.entry;
-                (read_whole(mine, store, (&name, size), &plan.start, session)?, size)
-            }
-        };
-        traffic.add(Traffic::of(&delta, bytes));
-        session.progress.step("batches", done, plan.steps.len() as u64);
-        deltas.push(delta);
-    }
-    Ok(Reading::All(deltas, traffic))
-}
-
-/// Restores the snapshot `name`, of `size` bytes, to the file `to`.
-pub fn fetch(
-    store: &dyn Store,
-    name: &ObjectName,
-    size: u64,
-    to: &Path,
-    session: &mut Session<'_>,
-) -> synqlite_objects::Result<SnapshotHeader> {
-    let progress = &mut *session.progress;
-    read_snapshot(name, Watched { inner: store.open(name)?, done: 0, size, progress }, to)
-}
-
-/// Tells how much was read.
-struct Watched<'a> {
-    inner: Box<dyn Read + Send>,
-    done: u64,
-    size: u64,
-    progress: &'a mut dyn Progress,
-}
-
-impl Read for Watched<'_> {
-    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
-        let n = self.inner.read(out)?;
-        self.done += n as u64;
-        self.progress.step("bytes", self.done, self.size);
-        Ok(n)
-    }
-}
-
-/// What a snapshot has and a replica that has seen `seen` lacks.
-fn read_whole(
-    mine: &Replica,
-    store: &dyn Store,
-    (name, size): (&ObjectName, u64),
-    seen: &VersionVector,
-    session: &mut Session<'_>,
-) -> Result<Delta> {
-    let temp = Temp::beside(mine.path())?;
-    fetch(store, name, size, temp.path(), session)?;
-    let mut copy = Replica::open_copy(temp.path(), session.env.clone())?;
-    Ok(copy.export(seen, 0)?.0)
 }

@@ -9,6 +9,7 @@ use super::varint::{self, Reader};
 use crate::clock::{Hlc, VersionVector};
 use crate::ids::{DatabaseId, Id, Mark, SiteId};
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// What can be known of a batch without reading its body.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,12 +27,23 @@ pub struct BatchHeader {
     pub base: VersionVector,
     /// What it contains afterwards, beside what it must already contain.
     pub upto: VersionVector,
-    /// Number of changed rows.
-    pub rows: u64,
-    /// Bytes of the body once decompressed.
-    pub unpacked: u64,
+    /// Its bodies, one after another; at least one.
+    pub bodies: Vec<BodySize>,
+    /// Where the first of them begins.
+    pub start: u64,
     /// Bytes of the whole batch.
     pub size: u64,
+}
+
+/// What a body holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BodySize {
+    /// Number of changed rows.
+    pub rows: u64,
+    /// Bytes once decompressed.
+    pub unpacked: u64,
+    /// Bytes in the batch.
+    pub packed: u64,
 }
 
 /// What the header's bytes say.
@@ -41,9 +53,7 @@ pub(super) struct Fields<'a> {
     pub(super) after: Option<Mark>,
     pub(super) base: &'a VersionVector,
     pub(super) upto: &'a VersionVector,
-    pub(super) rows: u64,
-    pub(super) unpacked: u64,
-    pub(super) packed: u64,
+    pub(super) bodies: &'a [BodySize],
 }
 
 impl Fields<'_> {
@@ -67,18 +77,31 @@ impl Fields<'_> {
         for site in &sites {
             varint::put(&mut out, clock(self.upto, site).wrapping_sub(clock(self.base, site)));
         }
-        [self.rows, self.unpacked, self.packed].iter().for_each(|&n| varint::put(&mut out, n));
+        varint::put(&mut out, self.bodies.len() as u64);
+        for BodySize { rows, unpacked, packed } in self.bodies {
+            [rows, unpacked, packed].iter().for_each(|&&n| varint::put(&mut out, n));
+        }
         out
     }
 }
 
 impl BatchHeader {
-    /// Reads the header's bytes; the body begins at `body`.
-    pub(super) fn decode(
-        format: u16,
-        bytes: &[u8],
-        body: usize,
-    ) -> Result<BatchHeader, BatchError> {
+    /// Number of changed rows.
+    pub fn rows(&self) -> u64 {
+        self.bodies.iter().fold(0, |rows, body| rows.saturating_add(body.rows))
+    }
+
+    /// Where each body is.
+    pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        self.bodies.iter().scan(self.start, |start, body| {
+            let range = *start..*start + body.packed;
+            *start = range.end;
+            Some(range)
+        })
+    }
+
+    /// Reads the header's bytes; the first body begins at `start`.
+    pub(super) fn decode(format: u16, bytes: &[u8], start: u64) -> Result<BatchHeader, BatchError> {
         let mut reader = Reader::new(bytes);
         let (database, site) = (Id(reader.array()?), Id(reader.array()?));
         let after = match reader.varint()? {
@@ -95,11 +118,18 @@ impl BatchHeader {
         let none = vec![0; sites.len()];
         let (base, clocks) = vector(&mut reader, &sites, &none)?;
         let (upto, _) = vector(&mut reader, &sites, &clocks)?;
-        let (rows, unpacked, packed) = (reader.varint()?, reader.varint()?, reader.varint()?);
+        let body = |reader: &mut Reader<'_>| -> Result<BodySize, BatchError> {
+            let (rows, unpacked, packed) = (reader.varint()?, reader.varint()?, reader.varint()?);
+            Ok(BodySize { rows, unpacked, packed })
+        };
+        let bodies =
+            (0..reader.count()?).map(|_| body(&mut reader)).collect::<Result<Vec<_>, _>>()?;
         reader.finish()?;
-        let size = frame::size(body, packed)
-            .ok_or_else(|| BatchError::malformed("its declared size has more than 64 bits"))?;
-        Ok(BatchHeader { format, database, site, after, base, upto, rows, unpacked, size })
+        if bodies.is_empty() {
+            return Err(BatchError::malformed("it has no body"));
+        }
+        let size = frame::size(start, &bodies)?;
+        Ok(BatchHeader { format, database, site, after, base, upto, bodies, start, size })
     }
 }
 

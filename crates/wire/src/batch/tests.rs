@@ -74,8 +74,8 @@ fn many_like_rows_pass_the_guard_against_bombs() {
     let delta = updates(60_000, |_| 7);
     let batch = encode(DATABASE, SITE, &delta).unwrap();
     let (header, again) = decode(&batch).unwrap();
-    assert!(header.unpacked > 40 * header.size, "not so alike: {header:?}");
-    assert!(again == delta);
+    assert!(header.bodies[0].unpacked > 40 * header.size, "not so alike: {header:?}");
+    assert!(again == [delta]);
 }
 
 #[test]
@@ -95,6 +95,48 @@ fn every_flipped_bit_and_every_cut_is_noticed() {
     assert!(matches!(decode(&longer), Err(BatchError::Malformed(_))));
 }
 
+/// `delta` as a batch of bodies of at most `most` rows.
+fn in_parts(delta: &Delta, most: usize) -> Vec<u8> {
+    let (mut writer, mut bodies) = (Writer::default(), Vec::new());
+    for rows in delta.rows.chunks(most) {
+        let part = Delta { rows: rows.to_vec(), ..delta.clone() };
+        bodies.extend(writer.add(&part).unwrap());
+    }
+    let mut batch = writer.head(DATABASE, SITE, None, (&delta.base, &delta.upto));
+    batch.extend(bodies);
+    let mut verifier = Verifier::default();
+    // However the bytes are cut.
+    batch.chunks(7).for_each(|bytes| verifier.pass(bytes));
+    batch.extend(verifier.sum());
+    batch
+}
+
+#[test]
+fn a_delta_in_parts_comes_back_in_parts() {
+    let delta = updates(10, scattered);
+    let batch = in_parts(&delta, 4);
+    let (header, parts) = decode(&batch).unwrap();
+    assert_eq!((header.bodies.len(), header.rows()), (3, 10));
+    let rows: Vec<RowChange> = parts.iter().flat_map(|part| part.rows.clone()).collect();
+    assert_eq!(rows, delta.rows);
+    assert!(parts.iter().all(|p| (&p.base, &p.upto) == (&delta.base, &delta.upto)));
+    assert_eq!(in_parts(&delta, 100), encode(DATABASE, SITE, &delta).unwrap());
+    for bit in 0..8 * batch.len() {
+        let mut damaged = batch.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        assert!(decode(&damaged).is_err(), "bit {bit} of {}", 8 * batch.len());
+    }
+}
+
+#[test]
+fn many_like_parts_pass_the_guard_against_bombs() {
+    let delta = updates(60_000, |_| 7);
+    let batch = in_parts(&delta, 1_000);
+    let (header, _) = decode(&batch).unwrap();
+    let unpacked: u64 = header.bodies.iter().map(|body| body.unpacked).sum();
+    assert!(unpacked > 20 * header.size, "not so alike: {unpacked} of {}", header.size);
+}
+
 #[test]
 fn a_header_asks_for_as_many_bytes_as_it_needs() {
     let delta = updates(100, scattered);
@@ -112,7 +154,7 @@ fn a_header_asks_for_as_many_bytes_as_it_needs() {
     };
     assert!(have < 300, "{have} bytes");
     assert_eq!((&header.base, &header.upto), (&delta.base, &delta.upto));
-    assert_eq!((header.database, header.site, header.rows), (DATABASE, SITE, 100));
+    assert_eq!((header.database, header.site, header.rows()), (DATABASE, SITE, 100));
     assert_eq!(header.size, batch.len() as u64);
 }
 
@@ -153,7 +195,7 @@ fn neither_writer_nor_reader_takes_a_broken_delta() {
         }),
     ];
     for delta in &broken {
-        let read = decode_body(1, &body::encode(delta));
+        let read = decode_raw(1, &body::encode(delta));
         assert!(matches!(read, Err(BatchError::Malformed(_))), "{read:?}");
     }
 }
@@ -173,7 +215,7 @@ fn a_writer_refuses_what_no_body_can_say() {
 #[test]
 fn the_number_of_rows_must_be_right() {
     let body = body::encode(&updates(3, scattered));
-    let reads: Vec<_> = [3, 0, 2, 4, u64::MAX].map(|rows| decode_body(rows, &body).is_ok()).into();
+    let reads: Vec<_> = [3, 0, 2, 4, u64::MAX].map(|rows| decode_raw(rows, &body).is_ok()).into();
     assert_eq!(reads, [true, false, false, false, false]);
 }
 
@@ -182,11 +224,11 @@ const EXAMPLE_BODY: &str = "\
     01070707070707070707070707070707070104746f646f02010269640001057469746c6500000101\
     020000000202040080f8b2e5bd68000101020103046d696c6b00";
 const EXAMPLE: &str = "\
-    9353796e5142617401003f0000000101010101010101010101010101010107070707070707070707\
-    07070707070700010707070707070707070707070707070700818080f0e5cafbd0010142426cf3ce\
-    f4f5e572caccc51ab7453a7aca28b52ffd2042cd0100f40201070104746f646f0201026964000105\
-    7469746c6500000101020000000202040080f8b2e5bd680103046d696c6b000200a519bc0e6001e2\
-    f77cebf4e8582c74e856313be6f2a3";
+    9353796e514261740100400000000101010101010101010101010101010107070707070707070707\
+    07070707070700010707070707070707070707070707070700818080f0e5cafbd00101014242d6e8\
+    6d015f545962f91fe3d349ead8c028b52ffd2042cd0100f40201070104746f646f02010269640001\
+    057469746c6500000101020000000202040080f8b2e5bd680103046d696c6b000200a519bc0e6001\
+    1444362ca6440b901fa7080f6354727f";
 
 fn unhex(hex: &str) -> Vec<u8> {
     let digits = hex.as_bytes().chunks(2).map(|two| std::str::from_utf8(two).unwrap());
@@ -219,7 +261,7 @@ fn the_documented_batch_stays_readable() {
     };
     delta.upto.raise(site, stamp.hlc);
     let (header, read) = decode(&unhex(EXAMPLE)).unwrap();
-    assert_eq!(read, delta);
+    assert_eq!(read, [delta.clone()]);
     assert_eq!((header.format, header.database, header.site), (1, database, site));
     // The body's bytes are fixed; those of the batch may change with zstd.
     assert_eq!(body::encode(&delta), unhex(EXAMPLE_BODY));
@@ -233,8 +275,8 @@ proptest! {
     ) {
         let batch = encode_after(DATABASE, SITE, after, &delta).unwrap();
         let (header, again) = decode(&batch).unwrap();
-        prop_assert_eq!(&again, &delta);
-        prop_assert_eq!((header.rows, header.after), (delta.rows.len() as u64, after));
+        prop_assert_eq!(&again[..], std::slice::from_ref(&delta));
+        prop_assert_eq!((header.rows(), header.after), (delta.rows.len() as u64, after));
         prop_assert_eq!(decode_header(&batch), Ok(header));
     }
 
@@ -262,9 +304,9 @@ proptest! {
     ) {
         let _ = decode(&body);
         let _ = decode(&seal(&header, &body));
-        if let Ok(delta) = decode_body(rows, &body) {
+        if let Ok(delta) = decode_raw(rows, &body) {
             let batch = encode(DATABASE, SITE, &delta).unwrap();
-            prop_assert_eq!(decode(&batch).unwrap().1, delta);
+            prop_assert_eq!(decode(&batch).unwrap().1, [delta]);
         }
     }
 
@@ -278,9 +320,9 @@ proptest! {
         let mut body = body::encode(&delta);
         let at = at.index(body.len());
         body[at] = byte;
-        if let Ok(delta) = decode_body(delta.rows.len() as u64, &body) {
+        if let Ok(delta) = decode_raw(delta.rows.len() as u64, &body) {
             let batch = encode(DATABASE, SITE, &delta).unwrap();
-            prop_assert_eq!(decode(&batch).unwrap().1, delta);
+            prop_assert_eq!(decode(&batch).unwrap().1, [delta]);
         }
     }
 }

@@ -38,8 +38,8 @@ fn batch(n: u64, after: Option<Mark>, (by, base, upto): &Link<'_>) -> Batch {
         after,
         base: vector(base),
         upto: vector(upto),
-        rows: 1,
-        unpacked: 1,
+        bodies: vec![],
+        start: 1,
         size: 1,
     };
     let name = ObjectName::batch(DATABASE, site(*by), n, n + 1);

@@ -1,10 +1,10 @@
-//! How much memory folds and pulls take when all rows of a table change.
+//! How much memory synchronization takes when all rows of a table change.
 //!
-//! `cargo run --release -p synqlite-core --features bundled --example memory -- [rows]`
+//! `cargo run --release -p synqlite-testkit --features bundled --example memory -- [rows]`
 //!
-//! Each fold and each pull is a process of its own; printed are its peak of resident memory, as
-//! Linux counts it, and its processor time. Both replicas are open in it, each with a page cache of
-//! 16 MB. Files lie in `SYNQLITE_DIR`, by default the system's temporary folder.
+//! A fold, a pull from the other replica's file, a push into a folder and a pull from there are a
+//! process of its own each; printed are its peak of resident memory, as Linux counts it, and its
+//! processor time. A replica that is open has a page cache of 16 MB. Files lie in `SYNQLITE_DIR`, by default the system's temporary folder.
 
 use rusqlite::{Connection, params};
 use std::error::Error;
@@ -12,6 +12,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use synqlite_core::{InitOptions, Replica, System};
+use synqlite_remote::sync::{Remote, Session};
 
 const WRITES: [(&str, &str); 3] = [
     ("inserts", "INSERT INTO t SELECT key, printf('%060d', i), i FROM temp.fresh ORDER BY i"),
@@ -22,7 +23,7 @@ const WRITES: [(&str, &str); 3] = [
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match &args[..] {
-        [work, mine, theirs] => one(work, Path::new(mine), Path::new(theirs)),
+        [work, replica, other] => one(work, Path::new(replica), other),
         _ => all(args.first().map_or(Ok(300_000), |rows| rows.parse())?),
     }
 }
@@ -32,20 +33,33 @@ fn all(rows: i64) -> Result<(), Box<dyn Error>> {
     println!("SQLite {}, {rows} rows of 3 columns, WAL; {}", rusqlite::version(), base.display());
     for key in ["INTEGER", "TEXT"] {
         let dir = tempfile::tempdir_in(&base)?;
-        let (mine, theirs) = (dir.path().join("mine.db"), dir.path().join("theirs.db"));
+        let file = |name: &str| dir.path().join(name);
+        let (mine, near, far) = (file("mine.db"), file("near.db"), file("far.db"));
+        let folder = format!("file://{}/", file("folder").display());
         let schema = format!("CREATE TABLE t(id {key} PRIMARY KEY NOT NULL, a TEXT, n INTEGER)");
         Connection::open(&mine)?.execute_batch(&format!("PRAGMA journal_mode=WAL; {schema}"))?;
         Replica::init(&mine, &InitOptions::default(), Arc::new(System))?;
-        Connection::open(&mine)?.execute("VACUUM INTO ?1", [theirs.to_string_lossy()])?;
-        let options = InitOptions { new_site: true, ..InitOptions::default() };
-        Replica::init(&theirs, &options, Arc::new(System))?;
+        for copy in [&near, &far] {
+            Connection::open(&mine)?.execute("VACUUM INTO ?1", [copy.to_string_lossy()])?;
+            let options = InitOptions { new_site: true, ..InitOptions::default() };
+            Replica::init(copy, &options, Arc::new(System))?;
+        }
+        std::fs::create_dir(file("folder"))?;
+        // The first push of all is a snapshot.
+        one("push", &mine, &folder)?;
         for (name, sql) in WRITES {
             write(&mine, key, rows, sql)?;
-            for work in ["fold", "pull"] {
+            let beside = mine.display().to_string();
+            for (work, how, replica, other) in [
+                ("fold", "", &mine, &beside),
+                ("pull", "file", &near, &beside),
+                ("push", "folder", &mine, &folder),
+                ("pull", "folder", &far, &folder),
+            ] {
                 let mut process = Command::new(std::env::current_exe()?);
-                let told = process.arg(work).args([&mine, &theirs]).output()?;
+                let told = process.arg(work).arg(replica).arg(other).output()?;
                 let told = String::from_utf8(told.stdout)?;
-                println!("{key:<8} {work} of {name:<8} {}", told.trim());
+                println!("{key:<8} {work} {how:<6} {name:<8} {}", told.trim());
             }
         }
     }
@@ -75,13 +89,14 @@ fn write(path: &Path, key: &str, rows: i64, sql: &str) -> Result<(), Box<dyn Err
 }
 
 /// Does one thing and says what it took.
-fn one(work: &str, mine: &Path, theirs: &Path) -> Result<(), Box<dyn Error>> {
+fn one(work: &str, replica: &Path, other: &str) -> Result<(), Box<dyn Error>> {
     let env = Arc::new(System);
-    let mut mine = Replica::open(mine, env.clone())?;
-    if work == "fold" {
-        mine.fold()?;
-    } else {
-        Replica::open(theirs, env)?.pull_from(&mut mine, false)?;
+    let mut replica = Replica::open(replica, env.clone())?;
+    let session = &mut Session { env, force: false, progress: &mut () };
+    match work {
+        "fold" => drop(replica.fold()?),
+        "push" => drop(Remote::parse(other)?.push(&mut replica, session)?),
+        _ => drop(Remote::parse(other)?.pull(&mut replica, session)?),
     }
     let status = std::fs::read_to_string("/proc/self/status")?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

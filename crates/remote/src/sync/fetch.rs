@@ -1,0 +1,202 @@
+//! Reading what a plan names, and merging it.
+//!
+//! All objects are read and verified before the replica is locked. What they hold is merged in one
+//! transaction, part by part, so memory does not grow with it.
+
+use super::heads::{Batch, Heads};
+use super::plan::{Plan, Step};
+use super::spool::Spool;
+use super::{Outcome, Progress, Result, Session, SyncError, Traffic};
+use std::io::Read;
+use std::path::Path;
+use synqlite_core::Replica;
+use synqlite_objects::files::Temp;
+use synqlite_objects::{Entry, ObjectName, SnapshotHeader, Store, read_snapshot};
+use synqlite_wire::batch::{self, Verifier};
+use synqlite_wire::{BatchError, BatchHeader, Delta, Hlc};
+
+/// So many bytes are read at a time.
+const CHUNK: usize = 64 << 10;
+
+/// Merges what `mine` lacks of what was found.
+pub(super) fn merge(
+    mine: &mut Replica,
+    store: &dyn Store,
+    heads: &mut Heads,
+    session: &mut Session<'_>,
+) -> Result<Outcome> {
+    let seen = mine.seen()?;
+    let mut outcome = Outcome { upto: heads.cursor, ..Outcome::default() };
+    loop {
+        let plan = heads.plan(&seen);
+        if !(plan.whole && plan.waiting.is_empty()) && heads.complete(store) {
+            continue;
+        }
+        outcome.waiting = heads.waiting(&plan, &store.place(), mine.site())?;
+        match try_plan(mine, store, heads, &plan, session) {
+            Ok(Outcome { received, merged, .. }) => {
+                return Ok(Outcome { received, merged, ..outcome });
+            }
+            // Perhaps there is another way.
+            Err(Fault::Bad(name, why)) => heads.set_aside(&name, why),
+            Err(Fault::Failed(e)) => return Err(e),
+        }
+    }
+}
+
+/// Why a plan did not come through.
+enum Fault {
+    /// This batch cannot be read.
+    Bad(ObjectName, BatchError),
+    Failed(SyncError),
+}
+
+impl<E: Into<SyncError>> From<E> for Fault {
+    fn from(e: E) -> Fault {
+        Fault::Failed(e.into())
+    }
+}
+
+/// An object that was read.
+enum Source {
+    Batch {
+        name: ObjectName,
+        header: BatchHeader,
+        /// Where its bytes begin.
+        at: u64,
+        /// What its writer had seen of this site, which tells conflicts from updates.
+        seen: Option<Hlc>,
+    },
+    Snapshot {
+        copy: Box<Replica>,
+        /// Goes with it.
+        _file: Temp,
+    },
+}
+
+fn try_plan(
+    mine: &mut Replica,
+    store: &dyn Store,
+    heads: &Heads,
+    plan: &Plan,
+    session: &mut Session<'_>,
+) -> Result<Outcome, Fault> {
+    let (mut spool, mut sources) = (Spool::beside(mine.path()), Vec::new());
+    let mut received = Traffic::default();
+    let own = heads.own(mine.site());
+    for (step, done) in plan.steps.iter().zip(1..) {
+        sources.push(match *step {
+            Step::Batch(i) => {
+                let Some(batch) = heads.batches.get(i) else { continue };
+                let at = spool.len();
+                read_batch(batch, store, &mut spool)?;
+                let header = batch.header.clone();
+                received.bytes += header.size;
+                let clock = |index| own.range(..=index).next_back().map(|(_, clock)| *clock);
+                let seen = heads.index(header.after).map(|i| clock(i).unwrap_or(Hlc::ZERO));
+                Source::Batch { name: batch.name, header, at, seen }
+            }
+            Step::Snapshot(i) => {
+                let Some(snapshot) = heads.snapshots.get(i) else { continue };
+                let Entry { name, size } = snapshot.entry;
+                received.bytes += size;
+                let temp = Temp::beside(mine.path())?;
+                fetch(store, &name, size, temp.path(), session)?;
+                let copy = Replica::open_copy(temp.path(), session.env.clone())?;
+                Source::Snapshot { copy: Box::new(copy), _file: temp }
+            }
+        });
+        session.progress.step("batches", done, plan.steps.len() as u64);
+    }
+    let site = mine.site();
+    // Also without any, so that a pull always folds.
+    let merged = mine.merge_from(session.force, |sink| {
+        let mut sink = |part: Delta| {
+            received.add(Traffic::of(&part, 0));
+            sink(part)
+        };
+        for source in &mut sources {
+            match source {
+                Source::Snapshot { copy, .. } => {
+                    copy.export_parts(&plan.start, 0, &mut sink)?;
+                }
+                Source::Batch { name, header, at, seen } => {
+                    let bad = |why| Fault::Bad(*name, why);
+                    for (i, range) in header.ranges().enumerate() {
+                        let packed = spool.read(*at + range.start..*at + range.end)?;
+                        let mut part = batch::decode_body(header, i, &packed).map_err(bad)?;
+                        seen.iter().for_each(|clock| part.upto.raise(site, *clock));
+                        sink(part)?;
+                    }
+                }
+            }
+        }
+        Ok::<_, Fault>(())
+    })?;
+    Ok(Outcome { received, merged, ..Outcome::default() })
+}
+
+/// Appends all bytes of a batch to `spool`: those that came along with its name, and the rest.
+fn read_batch(batch: &Batch, store: &dyn Store, spool: &mut Spool) -> Result<(), Fault> {
+    let Batch { name, header, prefix, .. } = batch;
+    let (at, bad) = (spool.len(), |why| Fault::Bad(*name, why));
+    let mut verifier = Verifier::new(header);
+    verifier.pass(prefix);
+    spool.append(prefix)?;
+    // One byte more than there should be is as bad as many.
+    let left = (header.size + 1).saturating_sub(prefix.len() as u64);
+    if prefix.is_empty() || left > 1 {
+        let source = match prefix.len() as u64 {
+            0 => store.open(name)?,
+            from => store.open_from(name, from)?,
+        };
+        let (mut source, mut bytes) = (source.take(left), vec![0; CHUNK.min(left as usize)]);
+        loop {
+            let n = source
+                .read(&mut bytes)
+                .map_err(|source| synqlite_objects::Error::Read { name: *name, source })?;
+            if n == 0 {
+                break;
+            }
+            verifier.pass(&bytes[..n]);
+            spool.append(&bytes[..n])?;
+        }
+    }
+    verifier.end().map_err(bad)?;
+    // The place may give other bytes now than those by which the batch was chosen.
+    let head = spool.read(at..at + header.start)?;
+    match batch::decode_header(&head) {
+        Ok(there) if there == *header => Ok(()),
+        Ok(_) => Err(bad(BatchError::Damaged("header"))),
+        Err(why) => Err(bad(why)),
+    }
+}
+
+/// Restores the snapshot `name`, of `size` bytes, to the file `to`.
+pub(super) fn fetch(
+    store: &dyn Store,
+    name: &ObjectName,
+    size: u64,
+    to: &Path,
+    session: &mut Session<'_>,
+) -> synqlite_objects::Result<SnapshotHeader> {
+    let progress = &mut *session.progress;
+    read_snapshot(name, Watched { inner: store.open(name)?, done: 0, size, progress }, to)
+}
+
+/// Tells how much was read.
+struct Watched<'a> {
+    inner: Box<dyn Read + Send>,
+    done: u64,
+    size: u64,
+    progress: &'a mut dyn Progress,
+}
+
+impl Read for Watched<'_> {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.inner.read(out)?;
+        self.done += n as u64;
+        self.progress.step("bytes", self.done, self.size);
+        Ok(n)
+    }
+}
