@@ -111,6 +111,16 @@ CHANGES = [
         "and kg.ts > g.ts and not kg.refs.get",
     ),
     (
+        "R-FALLBACK: former values may have a key in an index that does not hold the later ones.",
+        "names = set(held[r]) | {u.name}",
+        "names = set(held[r]) | {u.name} | {n for n in nk if cache[r].get(n) is None}",
+    ),
+    (
+        "Ties between rows of one stamp: of two keys the shorter is the smaller, as in the engine's bytes.",
+        """rid = ("k", tn, str(sorted(parts)), "%04d" % g)""",
+        """rid = ("k", tn, "%06d" % len(str(sorted(parts))) + str(sorted(parts)), "%04d" % g)""",
+    ),
+    (
         "(for R-REBIND above)",
         "        s.map = maps\n        # ---- COMPENSATION",
         "        s_map_before = s.map; s.map = maps\n        # ---- COMPENSATION",

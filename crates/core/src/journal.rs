@@ -391,18 +391,16 @@ impl Replay {
 
     fn update(&mut self, from: Loc, to: Option<Loc>, columns: &[u32], at: Millis) {
         let mut slot = self.take(&from).unwrap_or_else(|| Slot::New(Born::at(at)));
-        for act in self.updates.end(&from, to.as_ref(), columns) {
+        let mut columns = columns.to_vec();
+        for act in self.updates.end(&from, to.as_ref(), &columns) {
             if let Some(Slot::Old(_, touch)) = self.slots.get_mut(&act.loc) {
                 touch.take_back(&act);
             }
-            match &mut slot {
-                Slot::New(born) => born.written.extend(act.columns.iter().map(|&c| (c, at))),
-                Slot::Old(_, touch) => touch.act(&act, at),
-            }
+            columns.extend(act.columns);
         }
         match &mut slot {
             Slot::New(born) => born.written.extend(columns.iter().map(|&c| (c, at))),
-            Slot::Old(_, touch) => touch.update(columns, at),
+            Slot::Old(_, touch) => touch.update(&columns, at),
         }
         let Some(to) = to else { return self.place(from, slot) };
         self.leave(from);

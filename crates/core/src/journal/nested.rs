@@ -1,9 +1,10 @@
 //! What foreign keys do to a row within an update of that row.
 //!
 //! When a row gets another place, foreign keys act before its own entry says so. A reference of the row
-//! to itself is then set under the new place, where another row may have been that gives way.
+//! to itself is then set under the new place, where another row may have been that gives way. It is
+//! written with the key: what follows from a change of its own key no other site would derive.
 
-use super::{Millis, Set, Touch};
+use super::{Millis, Touch};
 use crate::catalog::Loc;
 
 /// Updates of one table's rows that have begun and not ended.
@@ -62,14 +63,6 @@ impl Touch {
                 None => self.written.remove(c),
             };
             self.set.remove(c);
-        }
-    }
-
-    /// A foreign key set columns of the row.
-    pub fn act(&mut self, act: &Act, at: Millis) {
-        for &c in &act.columns {
-            let since = self.written.insert(c, at);
-            self.set.insert(c, Set { image: act.image, since });
         }
     }
 }

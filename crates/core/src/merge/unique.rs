@@ -261,6 +261,9 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         let mut asked: BTreeSet<usize> =
             self.held.get(&case).into_iter().flat_map(|h| h.keys().copied()).collect();
         asked.insert(index);
+        // Of the others those for which it claims a key itself are heard when their turn comes.
+        let own = &self.verdicts[&case].keys;
+        asked.extend((0..own.len()).filter(|&u| own[u].is_none()));
         self.release(case);
         let canonical = |u: usize| verdict.keys[u].as_ref().map(|key| key.canonical.clone());
         let holder = |&u: &usize| self.grants.get(&(u, canonical(u)?)).copied();

@@ -22,6 +22,9 @@ pub(super) fn enforced(cases: &Cases<'_>, fk: &ForeignKey) -> bool {
     fk.enforced && cases.policies.enforces_foreign_keys()
 }
 
+/// Unique keys of cases: (name of the index, key).
+type Claims = BTreeMap<usize, Vec<(String, Vec<u8>)>>;
+
 /// What the cases show.
 #[derive(Default)]
 pub(super) struct View {
@@ -33,8 +36,8 @@ pub(super) struct View {
     pub blockers: BTreeMap<usize, Vec<usize>>,
     /// Unique keys that cases asked for.
     pub wanted: Vec<Wanted>,
-    /// Unique keys that a case asked for and does not have: (name of the index, key).
-    pub claims: BTreeMap<usize, Vec<(String, Vec<u8>)>>,
+    /// Unique keys that a case asked for and does not have.
+    pub claims: Claims,
     /// Groups of a case that show something derived, not their register.
     pub derived: BTreeMap<usize, BTreeSet<usize>>,
 }
@@ -226,7 +229,7 @@ impl Show<'_, '_> {
         if mine.is_empty() {
             return Ok(());
         }
-        let mut hidden = BTreeMap::new();
+        let (mut hidden, mut heard) = (BTreeMap::new(), BTreeMap::new());
         let (round, fallbacks) = loop {
             let (mut round, fallbacks, news) = self.round(&tables, &mine, hidden)?;
             if news.is_empty() {
@@ -241,8 +244,16 @@ impl Show<'_, '_> {
             if same {
                 break (round, fallbacks);
             }
+            if round.granted {
+                heard.extend(self.claims(&round)?);
+            }
             hidden = round.hidden;
         };
+        // Who is hidden for a row that lost has been heard before, and decided on others.
+        heard.retain(|at, _| round.hidden.contains_key(at));
+        for (at, claims) in heard {
+            self.view.claims.entry(at).or_insert(claims);
+        }
         for (&at, (groups, lost)) in &fallbacks {
             self.view.conflicts.insert(at, Conflict { kind: "fallback", ..lost.clone() });
             self.view.derived.entry(at).or_default().extend(groups);
@@ -314,6 +325,17 @@ impl Show<'_, '_> {
             self.display(&mut round, &live, &fallbacks)?;
         }
         Ok((round, fallbacks, news))
+    }
+
+    /// The unique keys of the rows of a round.
+    fn claims(&self, round: &Round) -> Result<Claims> {
+        let of_row = |(&at, row): (&usize, &Vec<Value>)| {
+            let t = &self.cases.catalog().tables[self.cases.list[at].table];
+            let keys = self.cases.judge.row(t, row)?.keys.into_iter().zip(&t.table.uniques);
+            let claims = keys.filter_map(|(key, u)| Some((u.name.clone(), key?.canonical)));
+            Ok((at, claims.collect()))
+        };
+        round.rows.iter().map(of_row).collect()
     }
 
     /// R-UNIFY: where the policy says so, the winner of a unique key stands for the losers.
