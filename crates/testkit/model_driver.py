@@ -111,6 +111,23 @@ CHANGES = [
         "and kg.ts > g.ts and not kg.refs.get",
     ),
     (
+        "R-FK-ONUPDATE, R-UNIFY: whose key was changed is the row that was named, not who stands for it.",
+        """                    p = rep(p)
+                    if p not in rows: continue
+""",
+        """                    named = rows.get(p); p = rep(p)
+                    if p not in rows: continue
+                    if named is not None and rows[p] is not named and enforce:
+                        nk = named.g.get(sch.t[named.table].group[f.pcols[0]])
+                        if (
+                            f.on_update in ("SET NULL", "SET DEFAULT") and t.group[f.cols[0]] not in ov
+                            and nk and nk.prev is not None and nk.ts > g.ts and not nk.refs.get("~pin")
+                        ):
+                            for c in f.cols: d[c] = None if f.on_update == "SET NULL" else sch.default(t, c)
+                            continue
+""",
+    ),
+    (
         "R-FALLBACK: former values may have a key in an index that does not hold the later ones.",
         "names = set(held[r]) | {u.name}",
         "names = set(held[r]) | {u.name} | {n for n in nk if cache[r].get(n) is None}",

@@ -58,10 +58,13 @@ fn attempt(
     mut acted: Vec<ActedOn>,
     judged: bool,
 ) -> Result<()> {
+    // Rows whose references were written: what is recorded of them is found out anew.
+    let mut rewritten: Vec<(u32, Rid)> = Vec::new();
     for _ in 0..MAX_ROUNDS {
         let lookup = Lookup { conn, meta, catalog };
         let mut cases = Cases::new(lookup, policies)?;
-        for (no, rid, _) in &acted {
+        let rows = acted.iter().map(|(no, rid, _)| (no, rid));
+        for (no, rid) in rows.chain(rewritten.iter().map(|(no, rid)| (no, rid))) {
             let Some(table) = catalog.position_of_no(*no) else { continue };
             if let Some(stored) = state::of(conn, meta, &catalog.tables[table], rid)? {
                 cases.load(table, stored)?;
@@ -132,6 +135,7 @@ fn attempt(
             let references = state::kept_references(catalog, t, &stored);
             let waits = Waits { references, claims: vec![], conflict: None, winner: None };
             state::record_waits(conn, meta, entry, &waits)?;
+            rewritten.push((t.no, stored.rid));
         }
         for ((table, mut stored), revive) in changes {
             let stamp = meta.tick(0);

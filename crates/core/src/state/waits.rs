@@ -42,14 +42,14 @@ pub fn awaited(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid) -> Result
     Ok(conn.prepare_cached(sql)?.exists(params![t.no, bytes])?)
 }
 
-/// References of a living row that its table does not show: (table, row).
+/// References of a living row, or of one that is shown, that its table does not show: (table, row).
 pub fn kept_references<'s>(
     catalog: &Catalog,
     t: &Tracked,
     stored: &'s Stored,
 ) -> Vec<(u32, &'s Rid)> {
     let mut kept = Vec::new();
-    if !stored.state.header.alive() {
+    if !stored.state.header.alive() && stored.loc.is_none() {
         return kept;
     }
     for (g, group) in stored.state.groups.iter().enumerate() {

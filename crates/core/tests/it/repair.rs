@@ -628,3 +628,21 @@ fn a_row_hidden_in_a_circle_gives_way_to_what_the_user_sees() {
     agree(&mut a, &mut b, &["n"]);
     assert_eq!(b.rows("SELECT u FROM n WHERE k = 'new'"), ["4"]);
 }
+
+/// A deleted row that is shown for another's sake shows what it showed when the number of the row that
+/// it refers to becomes permanent.
+#[test]
+fn a_kept_row_shows_the_same_when_a_number_becomes_permanent() {
+    let schema = "CREATE TABLE n(id INTEGER PRIMARY KEY,
+                      up INT REFERENCES n(id) ON UPDATE SET NULL, v);
+        INSERT INTO n VALUES(101, NULL, 0), (104, 101, 21)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    b.run("INSERT INTO n VALUES(103, 104, 9)");
+    a.run("UPDATE OR REPLACE n SET id = 104 WHERE id = 101");
+    b.pull(&mut a);
+    assert_eq!(b.rows("SELECT * FROM n"), ["103|104|9", "104|NULL|21", "105|NULL|0"]);
+    b.replica.fold().unwrap();
+    assert_eq!(b.replica.verify_full().unwrap(), [""; 0]);
+    agree(&mut a, &mut b, &["n"]);
+    assert_eq!(a.rows("SELECT * FROM n"), ["103|104|9", "104|NULL|21", "105|NULL|0"]);
+}
