@@ -196,18 +196,10 @@ impl Inner {
     /// Merges everything that may hold keys of a range, level by level.
     pub(crate) fn compact_range(&self, range: &impl RangeBounds<Vec<u8>>) -> Result<()> {
         let _one = lock(&self.compacting);
+        let (start, end) = (range.start_bound(), range.end_bound());
         let inside = |t: &Arc<Table>| {
-            let below = match range.end_bound() {
-                Bound::Included(end) => t.meta.first <= *end,
-                Bound::Excluded(end) => t.meta.first < *end,
-                Bound::Unbounded => true,
-            };
-            let above = match range.start_bound() {
-                Bound::Included(start) => t.meta.last >= *start,
-                Bound::Excluded(start) => t.meta.last > *start,
-                Bound::Unbounded => true,
-            };
-            below && above
+            (start, Bound::Unbounded).contains(&t.meta.last)
+                && (Bound::Unbounded, end).contains(&t.meta.first)
         };
         let version = self.state().version.clone();
         let deepest =
@@ -217,13 +209,8 @@ impl Inner {
             let version = self.state().version.clone();
             let run = &version.levels[level];
             // On level 0 a newer table must not sink below an older one.
-            let upper: Vec<_> = if level > 0 {
-                run.iter().filter(|t| inside(t)).cloned().collect()
-            } else if run.iter().any(inside) {
-                run.to_vec()
-            } else {
-                Vec::new()
-            };
+            let all = level == 0 && run.iter().any(inside);
+            let upper = run.iter().filter(|t| all || inside(t)).cloned().collect();
             let job = Job::new(&version, level, upper, level + 1);
             drop(version);
             if let Some(job) = job {

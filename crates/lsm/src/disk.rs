@@ -8,6 +8,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::error::{At, Result};
 pub use crate::file::Real;
 
 /// A place that keeps files.
@@ -71,6 +72,14 @@ pub trait LogFile: Send {
 pub trait Force: Send + Sync {
     /// Returns when everything written before the call is on the device.
     fn sync(&self) -> io::Result<()>;
+}
+
+/// Makes a file of these bytes and forces it; its folder entry is not forced yet.
+pub(crate) fn write_all(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<Box<dyn WriteFile>> {
+    let mut file = disk.create(path).at("create", path)?;
+    file.append(bytes).at("write", path)?;
+    file.sync().at("sync", path)?;
+    Ok(file)
 }
 
 /// Reads a whole file.

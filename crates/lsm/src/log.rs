@@ -11,9 +11,10 @@
 //! Bytes: see `docs/formats/lsm.md`, "Log".
 
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::codec::{Reader, checksum, put_varint};
 use crate::disk::{Disk, LogFile};
@@ -72,10 +73,8 @@ pub(crate) struct Forced {
     force: Box<dyn Fn() -> io::Result<()> + Send + Sync>,
     /// Bytes written.
     written: AtomicU64,
-    /// Bytes known to be on the device.
+    /// Bytes known to be on the device, and with the first ones the folder entry.
     synced: AtomicU64,
-    /// Whether the folder entry is on the device.
-    entry: AtomicBool,
 }
 
 impl Forced {
@@ -86,8 +85,7 @@ impl Forced {
         force: impl Fn() -> io::Result<()> + Send + Sync + 'static,
     ) -> Forced {
         let (written, synced) = (AtomicU64::new(written as u64), AtomicU64::new(0));
-        let entry = AtomicBool::new(false);
-        Forced { number, path, force: Box::new(force), written, synced, entry }
+        Forced { number, path, force: Box::new(force), written, synced }
     }
 
     /// A file of an earlier session, whose bytes may still be in the kernel only: it must be forced
@@ -103,14 +101,13 @@ impl Forced {
 
     /// Forces everything written so far, and the folder entry the first time.
     pub(crate) fn sync(&self, disk: &dyn Disk) -> Result<()> {
-        let end = self.written();
-        if self.synced.load(Ordering::Acquire) < end {
+        let (synced, end) = (self.synced.load(Ordering::Acquire), self.written());
+        if synced < end {
             (self.force)().at("sync", &self.path)?;
         }
-        if !self.entry.load(Ordering::Acquire) {
+        if synced == 0 {
             let dir = self.path.parent().unwrap_or(Path::new("."));
             disk.sync_dir(dir).at("sync", dir)?;
-            self.entry.store(true, Ordering::Release);
         }
         self.synced.fetch_max(end, Ordering::AcqRel);
         Ok(())
@@ -274,7 +271,7 @@ impl<'a> LogReader<'a> {
         let cut = "the log header is cut short";
         let (version, stated, first) =
             (r.u32().ok_or(cut)?, r.u64().ok_or(cut)?, r.u64().ok_or(cut)?);
-        let boot = r.take(16).and_then(|b| b.first_chunk().copied()).ok_or(cut)?;
+        let boot = r.chunk().ok_or(cut)?;
         if r.u32().ok_or(cut)? != checksum(self.number as u32, &head[..HEADER - 4]) {
             return Err("the log header's checksum is wrong");
         }
@@ -286,11 +283,7 @@ impl<'a> LogReader<'a> {
     }
 
     /// The record at `at` with its forced offset and end, if it is whole.
-    fn record_at(
-        &self,
-        at: usize,
-        seqs: std::ops::RangeInclusive<u64>,
-    ) -> Option<(Record<'a>, usize)> {
+    fn record_at(&self, at: usize, seqs: RangeInclusive<u64>) -> Option<(Record<'a>, usize)> {
         let mut r = Reader(self.bytes.get(at..)?);
         let (crc, len, synced, seq) = (r.u32()?, r.u32()? as usize, r.u32()?, r.u64()?);
         if len == 0 || !seqs.contains(&seq) {
@@ -310,10 +303,17 @@ impl<'a> LogReader<'a> {
         self.bytes.get(at..at + MARKER) == Some(&marker(self.number, at))
     }
 
+    /// The sequences that a record may have if at most this many changes stand before it.
+    fn seqs(&self, changes: usize) -> RangeInclusive<u64> {
+        match self.next {
+            0 => 1..=u64::MAX,
+            next => next..=next.saturating_add(changes as u64),
+        }
+    }
+
     /// The next record, or why there is none. After a stop the reader stays where it is.
     pub(crate) fn read(&mut self) -> std::result::Result<Record<'a>, Stop> {
-        let seqs = if self.next == 0 { 1..=u64::MAX } else { self.next..=self.next };
-        let Some((record, end)) = self.record_at(self.offset, seqs) else {
+        let Some((record, end)) = self.record_at(self.offset, self.seqs(0)) else {
             return Err(self.why());
         };
         self.offset = end;
@@ -337,13 +337,7 @@ impl<'a> LogReader<'a> {
                 continue;
             }
             // Each change takes at least two bytes, which bounds the sequence of a later record.
-            let next = self.next.max(1);
-            let seqs = if self.next == 0 {
-                1..=u64::MAX
-            } else {
-                next..=next.saturating_add((p - at) as u64)
-            };
-            if let Some((record, end)) = self.record_at(p, seqs) {
+            if let Some((record, end)) = self.record_at(p, self.seqs(p - at)) {
                 newer = Some(p);
                 synced = synced.max(record.synced as usize);
                 p = end;

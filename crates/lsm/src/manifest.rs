@@ -10,7 +10,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::codec::{Reader, checksum, put_bytes, put_varint};
-use crate::disk::{Disk, WriteFile};
+use crate::disk::{Disk, WriteFile, write_all};
 use crate::error::{At, Error, Result};
 use crate::table::Meta;
 
@@ -77,7 +77,7 @@ impl Edit {
         let mut r = Reader(bytes);
         let (seq, next_file, log) = (r.varint()?, r.varint()?, r.varint()?);
         let (open, forgotten) = (r.varint()? != 0, r.varint()?);
-        let boot = *r.take(16)?.first_chunk()?;
+        let boot = r.chunk()?;
         let mut edit = Edit { seq, next_file, log, open, forgotten, boot, ..Edit::default() };
         for _ in 0..r.len()? {
             let level = r.len().filter(|l| *l < LEVELS)?;
@@ -98,13 +98,12 @@ impl Edit {
 
     /// Takes over a later edit. `false` if it removes a table that is not there.
     pub(crate) fn apply(&mut self, later: Edit) -> bool {
-        let before = self.added.len();
-        self.added.retain(|(_, m)| !later.removed.contains(&m.number));
-        let fits = before - self.added.len() == later.removed.len();
-        self.added.extend_from_slice(&later.added);
-        let (seq, next_file, log, open) = (later.seq, later.next_file, later.log, later.open);
-        *self =
-            Edit { seq, next_file, log, open, forgotten: later.forgotten, ..std::mem::take(self) };
+        let mut added = std::mem::take(&mut self.added);
+        let before = added.len();
+        added.retain(|(_, m)| !later.removed.contains(&m.number));
+        let fits = before - added.len() == later.removed.len();
+        added.extend(later.added);
+        *self = Edit { added, removed: Vec::new(), ..later };
         fits
     }
 }
@@ -159,19 +158,9 @@ pub(crate) fn decode(bytes: &[u8], number: u64, path: &Path) -> Result<Contents>
     while let Some((payload, end)) = frame_at(bytes, number, at) {
         let edit = Edit::decode(payload)
             .ok_or_else(|| Error::corrupt(path, at as u64, "an edit does not fit the format"))?;
-        let fits = match &mut state {
-            None => {
-                state = Some(edit);
-                true
-            }
-            Some(state) => state.apply(edit),
-        };
-        if !fits {
-            return Err(Error::corrupt(
-                path,
-                at as u64,
-                "an edit removes a table that is not there",
-            ));
+        if !state.get_or_insert_default().apply(edit) {
+            let what = "an edit removes a table that is not there";
+            return Err(Error::corrupt(path, at as u64, what));
         }
         at = end;
     }
@@ -204,16 +193,11 @@ impl Manifest {
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&VERSION.to_le_bytes());
         bytes.extend_from_slice(&frame(&state.encode(), number, HEADER as u64));
-        let mut file = disk.create(&path).at("create", &path)?;
-        file.append(&bytes).at("write", &path)?;
-        file.sync().at("sync", &path)?;
+        let file = write_all(disk, &path, &bytes)?;
         // The pointer must not become durable before what it points to.
         disk.sync_dir(dir).at("sync", dir)?;
         let temporary = dir.join("CURRENT.new");
-        let mut current = disk.create(&temporary).at("create", &temporary)?;
-        current.append(pointer(number).as_bytes()).at("write", &temporary)?;
-        current.sync().at("sync", &temporary)?;
-        drop(current);
+        write_all(disk, &temporary, pointer(number).as_bytes())?;
         disk.rename(&temporary, &dir.join(CURRENT)).at("rename", &temporary)?;
         disk.sync_dir(dir).at("sync", dir)?;
         Ok(Manifest { file, path, number, size: bytes.len() as u64 })

@@ -15,7 +15,7 @@ use crate::block::{self, Block};
 use crate::bloom;
 use crate::cache::Cache;
 use crate::codec::{Reader, checksum, hash, prefix, put_bytes, put_varint, shared_len};
-use crate::disk::{Disk, ReadFile};
+use crate::disk::{Disk, ReadFile, write_all};
 use crate::error::{At, Error, Result};
 use crate::memtable::Entry;
 use crate::options::{Compression, Options};
@@ -137,9 +137,7 @@ impl Builder {
     pub(crate) fn write(self, disk: &dyn Disk, dir: &Path) -> Result<Meta> {
         let (bytes, meta) = self.finish();
         let path = dir.join(meta.file());
-        let mut file = disk.create(&path).at("create", &path)?;
-        file.append(&bytes).at("write", &path)?;
-        file.sync().at("sync", &path)?;
+        write_all(disk, &path, &bytes)?;
         Ok(meta)
     }
 
@@ -290,7 +288,7 @@ impl Loaded {
     }
 
     /// The block that holds `key`, if any does.
-    fn find(&self, key: &[u8]) -> usize {
+    pub(crate) fn find(&self, key: &[u8]) -> usize {
         let p = prefix(key);
         let low = self.prefixes.partition_point(|x| *x < p);
         if self.prefixes.get(low) != Some(&p) {
@@ -510,11 +508,6 @@ impl Table {
                 self.cache.added(Arc::downgrade(loaded), i, block.size());
             }
         }
-    }
-
-    /// Where a key's block is.
-    pub(crate) fn find(&self, key: &[u8]) -> Result<usize> {
-        Ok(self.load()?.find(key))
     }
 
     /// The version of a key that counts at `seq`; `hash` is the key's.
