@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use crate::engine::{Inner, Shape, lock};
-use crate::error::{At, Error, Result};
+use crate::error::{Error, Result};
 use crate::manifest::{Edit, LEVELS};
 use crate::memtable::{Entry, Memtable};
 use crate::merge::{Merge, RunSource, Source};
@@ -99,7 +99,8 @@ impl Output<'_> {
     /// Writes the table in hand and forces it.
     fn finish(&mut self) -> Result<()> {
         let Some(builder) = self.builder.take() else { return Ok(()) };
-        let table = self.db.table(builder.write(&*self.db.disk, &self.db.dir)?);
+        let folder = &self.db.folder;
+        let table = Table::new(folder, &self.db.cache, builder.write(folder)?);
         // Until it is installed the table goes away with its last user.
         table.retire();
         self.done.push(table);
@@ -110,7 +111,7 @@ impl Output<'_> {
     fn close(mut self) -> Result<Vec<Arc<Table>>> {
         self.finish()?;
         if !self.done.is_empty() {
-            self.db.disk.sync_dir(&self.db.dir).at("sync", &self.db.dir)?;
+            self.db.folder.sync()?;
         }
         Ok(self.done)
     }
@@ -331,15 +332,16 @@ mod tests {
     use super::*;
     use crate::cache::Cache;
     use crate::disk::Real;
+    use crate::folder::Folder;
     use crate::table::Meta;
 
     #[test]
     fn parts_meet_and_hold_each_lower_table_once() {
-        let cache = Arc::new(Cache::new(0));
+        let folder = Arc::new(Folder::new(Arc::new(Real), "none".as_ref()));
+        let cache = Arc::new(Cache::new(0, false));
         let table = |first: u8, last: u8| {
             let meta = Meta { first: vec![first], last: vec![last], ..Meta::default() };
-            let dir = std::path::Path::new("none");
-            Arc::new(Table::new(dir, meta, Arc::new(Real), cache.clone(), false))
+            Table::new(&folder, &cache, meta)
         };
         for n in 0..10 {
             let mut lower: Vec<_> = (0..n).map(|i| table(10 * i, 10 * i + 5)).collect();

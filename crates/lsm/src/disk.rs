@@ -8,7 +8,6 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::error::{At, Result};
 pub use crate::file::Real;
 
 /// A place that keeps files.
@@ -72,20 +71,4 @@ pub trait LogFile: Send {
 pub trait Force: Send + Sync {
     /// Returns when everything written before the call is on the device.
     fn sync(&self) -> io::Result<()>;
-}
-
-/// Makes a file of these bytes and forces it; its folder entry is not forced yet.
-pub(crate) fn write_all(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<Box<dyn WriteFile>> {
-    let mut file = disk.create(path).at("create", path)?;
-    file.append(bytes).at("write", path)?;
-    file.sync().at("sync", path)?;
-    Ok(file)
-}
-
-/// Reads a whole file.
-pub(crate) fn read_all(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
-    let file = disk.open(path)?;
-    let mut bytes = vec![0; usize::try_from(file.len()?).map_err(io::Error::other)?];
-    file.read_at(0, &mut bytes)?;
-    Ok(bytes)
 }

@@ -83,7 +83,7 @@
 //! the two are told apart is the subject of `log`. [`verify`] reads every byte of a closed store;
 //! where that finds damage, [`repair`] merges all that is readable into new tables.
 //!
-//! Files go through a trait ([`disk`]); the crash tests put a file system there that forgets. The
+//! Files go through a trait ([`disk`], by their names through `folder`); the crash tests put a file system there that forgets. The
 //! bytes are described in `docs/formats/lsm.md`.
 //!
 //! # How it is checked
@@ -117,6 +117,7 @@ pub mod disk;
 mod engine;
 mod error;
 mod file;
+mod folder;
 mod group;
 mod log;
 mod manifest;

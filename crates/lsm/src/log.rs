@@ -17,8 +17,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::codec::{Reader, checksum, put_varint};
-use crate::disk::{Disk, LogFile};
+use crate::disk::LogFile;
 use crate::error::{At, Error, Result};
+use crate::folder::Folder;
 
 const MAGIC: &[u8; 8] = b"SYNQLLOG";
 const VERSION: u32 = 1;
@@ -27,6 +28,11 @@ const RECORD: usize = 20;
 const MARKER: usize = 8;
 pub(crate) const SECTOR: usize = 512;
 const STEP: u64 = 1 << 20;
+
+/// The name of log `number`.
+pub(crate) fn file_name(number: u64) -> String {
+    format!("{number:08}.log")
+}
 
 /// One change of a batch, as records and memtables hold it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +96,8 @@ impl Forced {
 
     /// A file of an earlier session, whose bytes may still be in the kernel only: it must be forced
     /// before a later log may count as forced.
-    pub(crate) fn reopened(disk: Arc<dyn Disk>, path: PathBuf, number: u64) -> Forced {
+    pub(crate) fn reopened(folder: &Folder, name: &str, number: u64) -> Forced {
+        let (disk, path) = (folder.disk.clone(), folder.path(name));
         let file = path.clone();
         Forced::new(number, path, 1, move || disk.sync_file(&file))
     }
@@ -100,14 +107,13 @@ impl Forced {
     }
 
     /// Forces everything written so far, and the folder entry the first time.
-    pub(crate) fn sync(&self, disk: &dyn Disk) -> Result<()> {
+    pub(crate) fn sync(&self, folder: &Folder) -> Result<()> {
         let (synced, end) = (self.synced.load(Ordering::Acquire), self.written());
         if synced < end {
             (self.force)().at("sync", &self.path)?;
         }
         if synced == 0 {
-            let dir = self.path.parent().unwrap_or(Path::new("."));
-            disk.sync_dir(dir).at("sync", dir)?;
+            folder.sync()?;
         }
         self.synced.fetch_max(end, Ordering::AcqRel);
         Ok(())
@@ -125,24 +131,27 @@ pub(crate) struct Log {
 
 impl Log {
     /// Starts log `number`, whose first record will carry sequence `first`.
-    pub(crate) fn create(disk: &dyn Disk, path: PathBuf, number: u64, first: u64) -> Result<Log> {
+    pub(crate) fn create(folder: &Folder, number: u64, first: u64) -> Result<Log> {
         let mut head = Vec::with_capacity(HEADER + MARKER);
         head.extend_from_slice(MAGIC);
         head.extend_from_slice(&VERSION.to_le_bytes());
         head.extend_from_slice(&number.to_le_bytes());
         head.extend_from_slice(&first.to_le_bytes());
-        head.extend_from_slice(&disk.boot());
+        head.extend_from_slice(&folder.disk.boot());
         head.extend_from_slice(&checksum(number as u32, &head).to_le_bytes());
         head.extend_from_slice(&marker(number, HEADER));
         // Under its own name a log always has a header.
-        let unnamed = path.with_extension("log.new");
-        let mut file = disk.create_log(&unnamed).at("create", &unnamed)?;
+        let name = file_name(number);
+        let unnamed = format!("{name}.new");
+        let path = folder.path(&unnamed);
+        let mut file = folder.disk.create_log(&path).at("create", &path)?;
         let grown = STEP / 64;
         file.grow(grown).at("allocate", &path)?;
         file.write_at(0, &head, true).at("write", &path)?;
-        disk.rename(&unnamed, &path).at("rename", &unnamed)?;
+        folder.rename(&unnamed, &name)?;
         let force = file.force();
-        let forced = Arc::new(Forced::new(number, path, HEADER, move || force.sync()));
+        let forced =
+            Arc::new(Forced::new(number, folder.path(&name), HEADER, move || force.sync()));
         Ok(Log { file, forced, end: HEADER as u64, grown, scratch: Vec::new() })
     }
 
@@ -389,19 +398,19 @@ impl<'a> LogReader<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::{Real, read_all};
+    use crate::disk::Real;
     use proptest::prelude::*;
 
     fn sample(dir: &Path, values: &[usize]) -> Vec<u8> {
-        let path = dir.join("1.log");
-        let mut log = Log::create(&Real, path.clone(), 1, 1).unwrap();
+        let folder = Folder::new(Arc::new(Real), dir);
+        let mut log = Log::create(&folder, 1, 1).unwrap();
         for (i, len) in values.iter().enumerate() {
             let value = vec![b'a' + (i % 26) as u8; *len];
             let key = format!("key{i}");
             let op = Op { key: key.as_bytes(), value: Some(&value) };
             log.append(i as u64 + 1, 1, i % 3 == 0, |out| put_op(out, op)).unwrap();
         }
-        read_all(&Real, &path).unwrap()
+        folder.read(&file_name(1)).unwrap()
     }
 
     fn read(bytes: &[u8]) -> Result<(u64, usize, Stop)> {
