@@ -162,14 +162,7 @@ impl Inner {
         let level = usize::from(sorted && self.fits_level1(&shape, &first, &last));
         let (log, open) = (memtable.log + 1, self.log_follows(memtable.log));
         let edit = Edit { seq: newest.max(shape.said.seq), log, open, ..shape.said.clone() };
-        // From here on the manifest may name them, even if installing fails.
-        tables.iter().for_each(|t| t.keep());
-        self.install(
-            &mut shape,
-            edit,
-            tables.iter().map(|t| (level, t.clone())).collect(),
-            Some(memtable.log),
-        )
+        self.install(&mut shape, edit, level, &tables, Some(memtable.log))
     }
 
     fn fits_level1(&self, shape: &Shape, first: &[u8], last: &[u8]) -> bool {
@@ -225,9 +218,8 @@ impl Inner {
         let start = Instant::now();
         if job.movable() {
             let mut shape = lock(&self.shape);
-            let tables: Vec<_> = job.upper.iter().map(|t| (job.to, t.clone())).collect();
             let edit = leave(&shape, job.upper.iter());
-            self.install(&mut shape, edit, tables, None)?;
+            self.install(&mut shape, edit, job.to, &job.upper, None)?;
             self.counters.moved.fetch_add(job.upper.len() as u64, Ordering::Relaxed);
             return Ok(());
         }
@@ -268,8 +260,7 @@ impl Inner {
         let leaving = if part.before.is_none() { &job.upper[..] } else { &[] };
         let mut shape = lock(&self.shape);
         let edit = Edit { forgotten, ..leave(&shape, leaving.iter().chain(&part.lower)) };
-        tables.iter().for_each(|t| t.keep());
-        self.install(&mut shape, edit, tables.iter().map(|t| (job.to, t.clone())).collect(), None)?;
+        self.install(&mut shape, edit, job.to, &tables, None)?;
         part.lower.iter().for_each(|t| t.retire());
         Ok(entries(&tables))
     }

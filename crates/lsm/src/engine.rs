@@ -209,7 +209,7 @@ impl Inner {
         let oldest = self.state().sealed.last().map(|m| m.log);
         let log = oldest.unwrap_or_else(|| self.last_log.load(Ordering::Acquire));
         let edit = Edit { log, open: true, ..shape.said.clone() };
-        self.install(&mut shape, edit, Vec::new(), None)
+        self.install(&mut shape, edit, 0, &[], None)
     }
 
     /// After the last flush no log is needed any more, and the manifest says so.
@@ -219,7 +219,7 @@ impl Inner {
             let last = self.last_log.load(Ordering::Acquire);
             let before = shape.said.log;
             let edit = Edit { log: last + 1, open: false, ..shape.said.clone() };
-            self.install(&mut shape, edit, Vec::new(), None)?;
+            self.install(&mut shape, edit, 0, &[], None)?;
             self.remove_logs(before, last);
         }
         Ok(())
@@ -331,19 +331,24 @@ impl Inner {
         self.next_file.fetch_add(1, Ordering::AcqRel)
     }
 
-    /// Makes an edit durable, then visible. `flushed` is the log whose memtable is now in tables.
+    /// Makes an edit durable, then visible: tables arrive on a level, others leave. `flushed` is
+    /// the log whose memtable is now in tables.
     pub(crate) fn install(
         &self,
         shape: &mut Shape,
         mut edit: Edit,
-        tables: Vec<(usize, Arc<Table>)>,
+        level: usize,
+        tables: &[Arc<Table>],
         flushed: Option<u64>,
     ) -> Result<()> {
         self.unhalted()?;
-        edit.added = tables.iter().map(|(level, t)| (*level, t.meta.clone())).collect();
+        // From here on the manifest may name them, even if installing fails.
+        tables.iter().for_each(|t| t.keep());
+        edit.added = tables.iter().map(|t| (level, t.meta.clone())).collect();
+        let added: Vec<_> = tables.iter().map(|t| (level, t.clone())).collect();
         edit.forgotten = edit.forgotten.max(shape.said.forgotten);
         edit.boot = self.folder.disk.boot();
-        let version = Arc::new(self.state().version.change(&edit.removed, &tables));
+        let version = Arc::new(self.state().version.change(&edit.removed, &added));
         let saved = self.save(shape, &mut edit, &version);
         if let Err(e) = saved {
             self.halt(&e);

@@ -10,14 +10,13 @@
 //!
 //! Bytes: see `docs/formats/lsm.md`, "Log".
 
-use std::io;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::codec::{Reader, checksum, put_varint};
-use crate::disk::LogFile;
+use crate::disk::{Force, LogFile};
 use crate::error::{At, Error, Result};
 use crate::folder::Folder;
 
@@ -75,8 +74,7 @@ fn marker(number: u64, end: usize) -> [u8; MARKER] {
 pub(crate) struct Forced {
     pub(crate) number: u64,
     pub(crate) path: PathBuf,
-    /// Forces the file.
-    force: Box<dyn Fn() -> io::Result<()> + Send + Sync>,
+    force: Force,
     /// Bytes written.
     written: AtomicU64,
     /// Bytes known to be on the device, and with the first ones the folder entry.
@@ -84,14 +82,9 @@ pub(crate) struct Forced {
 }
 
 impl Forced {
-    fn new(
-        number: u64,
-        path: PathBuf,
-        written: usize,
-        force: impl Fn() -> io::Result<()> + Send + Sync + 'static,
-    ) -> Forced {
+    fn new(number: u64, path: PathBuf, written: usize, force: Force) -> Forced {
         let (written, synced) = (AtomicU64::new(written as u64), AtomicU64::new(0));
-        Forced { number, path, force: Box::new(force), written, synced }
+        Forced { number, path, force, written, synced }
     }
 
     /// A file of an earlier session, whose bytes may still be in the kernel only: it must be forced
@@ -99,7 +92,7 @@ impl Forced {
     pub(crate) fn reopened(folder: &Folder, name: &str, number: u64) -> Forced {
         let (disk, path) = (folder.disk.clone(), folder.path(name));
         let file = path.clone();
-        Forced::new(number, path, 1, move || disk.sync_file(&file))
+        Forced::new(number, path, 1, Box::new(move || disk.sync_file(&file)))
     }
 
     pub(crate) fn written(&self) -> u64 {
@@ -149,9 +142,7 @@ impl Log {
         file.grow(grown).at("allocate", &path)?;
         file.write_at(0, &head, true).at("write", &path)?;
         folder.rename(&unnamed, &name)?;
-        let force = file.force();
-        let forced =
-            Arc::new(Forced::new(number, folder.path(&name), HEADER, move || force.sync()));
+        let forced = Arc::new(Forced::new(number, folder.path(&name), HEADER, file.force()));
         Ok(Log { file, forced, end: HEADER as u64, grown, scratch: Vec::new() })
     }
 
