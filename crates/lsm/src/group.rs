@@ -1,9 +1,9 @@
 //! Group commit: of all writers that wait for the device, one forces for everybody.
 //!
 //! Invariant: whoever returns was forced by a call that began after its write. The rest is pace:
-//! writers that were released together are gathered for the next force, and the one that forced
-//! goes on forcing. The kernel has that thread on the processor that hears from the device; on
-//! another one the same force took half as long again.
+//! writers that were released together are gathered for the next force, and one of them forces as
+//! long as that goes well. The device reports to one processor; from another one the same force
+//! took a third longer, and one that takes longer passes the turn on.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -19,10 +19,28 @@ struct State {
     synced: u64,
     /// Writers that wait for the force going on, or for the next one to begin.
     waiting: usize,
-    /// Who forced last, how long it took, and how many others it released.
-    leader: Option<ThreadId>,
+    /// The first of them, who stays awake.
+    awake: Option<ThreadId>,
+    /// How long the last force took, and how many writers it released beside the one that forced.
     took: Duration,
     released: usize,
+    /// About the shortest time that a force took lately.
+    shortest: Duration,
+    /// Who is to force next.
+    leader: Option<ThreadId>,
+}
+
+impl State {
+    /// Notes that a force by `me` ended, and who is to do the next one.
+    fn end(&mut self, me: ThreadId, took: Duration) {
+        let shortest = if self.shortest.is_zero() { took } else { self.shortest };
+        // It may not be found again: the device changes its pace.
+        self.shortest = took.min(shortest + shortest / 32);
+        let other = self.awake.take().filter(|_| took > shortest + shortest / 8);
+        self.leader = other.or(Some(me));
+        self.took = took;
+        self.released = std::mem::take(&mut self.waiting);
+    }
 }
 
 /// Who forces, who waits.
@@ -45,8 +63,8 @@ impl Group {
     pub(crate) fn wait_for(&self, seq: u64, force: impl Fn() -> Result<u64>) -> Result<()> {
         let me = thread::current().id();
         // Those released last come back soon with their next write. Each call waits for them once:
-        // the one that forced for the others, without whom they would wait for this force and then
-        // for one of their own, and the others for that one.
+        // the one that is to force for the others, without whom they would wait for this force and
+        // then for one of their own, and the others for that one.
         let mut patient = true;
         let mut state = lock(&self.state);
         while state.synced < seq {
@@ -57,6 +75,7 @@ impl Group {
                 state.waiting += 1;
                 // Waking a thread takes about as long as a fast force: the first one stays awake.
                 if state.waiting == 1 {
+                    state.awake = Some(me);
                     drop(state);
                     yield_until(AWAKE, over);
                     state = lock(&self.state);
@@ -71,15 +90,13 @@ impl Group {
                 state = lock(&self.state);
             } else {
                 self.forcing.store(true, Ordering::Release);
-                state.leader = Some(me);
                 let expected = if patient { state.released } else { 0 };
                 drop(state);
                 yield_until(patience, || lock(&self.state).waiting >= expected);
                 let start = Instant::now();
                 let result = force();
                 state = lock(&self.state);
-                state.took = start.elapsed();
-                state.released = std::mem::take(&mut state.waiting);
+                state.end(me, start.elapsed());
                 self.forcing.store(false, Ordering::Release);
                 self.rounds.fetch_add(1, Ordering::AcqRel);
                 self.done.notify_all();
@@ -124,11 +141,31 @@ mod tests {
                 s.spawn(|| (0..50).try_for_each(|_| write()).unwrap());
             }
         });
-        // Each by itself would be 100, taking turns without waiting about 100 as well.
+        // Each by itself would be 100, taking turns without waiting about 100 as well. A busy
+        // machine makes writers late.
         let leaders = leaders.into_inner().unwrap();
-        assert!((50..80).contains(&leaders.len()), "{} forces", leaders.len());
-        // If whoever comes first forced, it would be another one each time.
+        assert!((50..95).contains(&leaders.len()), "{} forces", leaders.len());
+        // If whoever comes first forced, it would be another one each time. A force that takes
+        // longer passes the turn.
         let changes = leaders.windows(2).filter(|pair| pair[0] != pair[1]).count();
-        assert!(changes < 15, "{changes} times another one forced");
+        assert!(changes < leaders.len() * 9 / 10, "{changes} times another one forced");
+    }
+
+    #[test]
+    fn the_turn_passes_to_the_one_awake_when_a_force_takes_longer() {
+        let me = thread::current().id();
+        let other = thread::spawn(|| thread::current().id()).join().unwrap();
+        let mut state = State::default();
+        let mut end = |awake, micros| {
+            state.awake = awake;
+            state.end(me, Duration::from_micros(micros));
+            state.leader == Some(me)
+        };
+        assert!(end(Some(other), 70) && end(Some(other), 75), "none was shorter");
+        assert!(!end(Some(other), 100));
+        assert!(end(None, 100), "there is no other");
+        // A device that has become slower is not compared with what it was for ever.
+        let again = (0..50).find(|_| end(Some(other), 100));
+        assert!(again.is_some_and(|n| (1..20).contains(&n)), "{again:?}");
     }
 }

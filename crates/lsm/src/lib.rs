@@ -47,7 +47,7 @@
 //! preallocated file seen through a memory map, so appending is one copy, and the kernel keeps it
 //! when the process dies. A synced write then waits for the device; whoever finds nobody forcing
 //! forces for all who wait (`group`). It first waits a moment for the writers that were released
-//! last, so that two of them share every force, and whoever forced goes on forcing.
+//! last, so that two of them share every force, and one forces as long as that takes no longer.
 //!
 //! The **memtable** (`memtable`) is a two-level B-tree over an arena: sorted arrays of slots that
 //! carry the first 16 bytes of their keys. All versions are kept, newest first; a hash table beside
