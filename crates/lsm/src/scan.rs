@@ -63,9 +63,13 @@ impl Scan {
     }
 
     fn past_end(&self, key: &[u8]) -> bool {
-        let end = self.end.as_ref().map(Vec::as_slice);
-        let open = Bound::Unbounded;
-        !(if self.back { (end, open) } else { (open, end) }).contains(key)
+        match (&self.end, self.back) {
+            (Bound::Unbounded, _) => false,
+            (Bound::Included(end), false) => key > end.as_slice(),
+            (Bound::Excluded(end), false) => key >= end.as_slice(),
+            (Bound::Included(end), true) => key < end.as_slice(),
+            (Bound::Excluded(end), true) => key <= end.as_slice(),
+        }
     }
 
     /// Moves to the next pair; `false` at the end.
