@@ -26,14 +26,16 @@ struct Queue {
 /// Bounds the bytes of blocks that all tables of a store hold.
 pub(crate) struct Cache {
     capacity: usize,
+    /// Whether tables keep their files open between reads.
+    pub(crate) keep_files: bool,
     queue: Mutex<Queue>,
     /// Blocks read from files, cached or not.
     pub(crate) reads: AtomicU64,
 }
 
 impl Cache {
-    pub(crate) fn new(capacity: usize) -> Cache {
-        Cache { capacity, queue: Mutex::default(), reads: AtomicU64::new(0) }
+    pub(crate) fn new(capacity: usize, keep_files: bool) -> Cache {
+        Cache { capacity, keep_files, queue: Mutex::default(), reads: AtomicU64::new(0) }
     }
 
     /// Whether a block of this size is worth keeping at all.

@@ -30,16 +30,18 @@ impl<'a> Reader<'a> {
         self.take(1).map(|b| b[0])
     }
 
-    pub(crate) fn u32(&mut self) -> Option<u32> {
+    pub(crate) fn chunk<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (head, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
-        Some(u32::from_le_bytes(*head))
+        Some(*head)
+    }
+
+    pub(crate) fn u32(&mut self) -> Option<u32> {
+        self.chunk().map(u32::from_le_bytes)
     }
 
     pub(crate) fn u64(&mut self) -> Option<u64> {
-        let (head, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(u64::from_le_bytes(*head))
+        self.chunk().map(u64::from_le_bytes)
     }
 
     #[inline(always)]

@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use crate::engine::{Inner, Shape, lock};
-use crate::error::{At, Error, Result};
+use crate::error::{Error, Result};
 use crate::manifest::{Edit, LEVELS};
 use crate::memtable::{Entry, Memtable};
 use crate::merge::{Merge, RunSource, Source};
@@ -99,7 +99,8 @@ impl Output<'_> {
     /// Writes the table in hand and forces it.
     fn finish(&mut self) -> Result<()> {
         let Some(builder) = self.builder.take() else { return Ok(()) };
-        let table = self.db.table(builder.write(&*self.db.disk, &self.db.dir)?);
+        let folder = &self.db.folder;
+        let table = Table::new(folder, &self.db.cache, builder.write(folder)?);
         // Until it is installed the table goes away with its last user.
         table.retire();
         self.done.push(table);
@@ -110,7 +111,7 @@ impl Output<'_> {
     fn close(mut self) -> Result<Vec<Arc<Table>>> {
         self.finish()?;
         if !self.done.is_empty() {
-            self.db.disk.sync_dir(&self.db.dir).at("sync", &self.db.dir)?;
+            self.db.folder.sync()?;
         }
         Ok(self.done)
     }
@@ -161,14 +162,7 @@ impl Inner {
         let level = usize::from(sorted && self.fits_level1(&shape, &first, &last));
         let (log, open) = (memtable.log + 1, self.log_follows(memtable.log));
         let edit = Edit { seq: newest.max(shape.said.seq), log, open, ..shape.said.clone() };
-        // From here on the manifest may name them, even if installing fails.
-        tables.iter().for_each(|t| t.keep());
-        self.install(
-            &mut shape,
-            edit,
-            tables.iter().map(|t| (level, t.clone())).collect(),
-            Some(memtable.log),
-        )
+        self.install(&mut shape, edit, level, &tables, Some(memtable.log))
     }
 
     fn fits_level1(&self, shape: &Shape, first: &[u8], last: &[u8]) -> bool {
@@ -196,18 +190,10 @@ impl Inner {
     /// Merges everything that may hold keys of a range, level by level.
     pub(crate) fn compact_range(&self, range: &impl RangeBounds<Vec<u8>>) -> Result<()> {
         let _one = lock(&self.compacting);
+        let (start, end) = (range.start_bound(), range.end_bound());
         let inside = |t: &Arc<Table>| {
-            let below = match range.end_bound() {
-                Bound::Included(end) => t.meta.first <= *end,
-                Bound::Excluded(end) => t.meta.first < *end,
-                Bound::Unbounded => true,
-            };
-            let above = match range.start_bound() {
-                Bound::Included(start) => t.meta.last >= *start,
-                Bound::Excluded(start) => t.meta.last > *start,
-                Bound::Unbounded => true,
-            };
-            below && above
+            (start, Bound::Unbounded).contains(&t.meta.last)
+                && (Bound::Unbounded, end).contains(&t.meta.first)
         };
         let version = self.state().version.clone();
         let deepest =
@@ -217,13 +203,8 @@ impl Inner {
             let version = self.state().version.clone();
             let run = &version.levels[level];
             // On level 0 a newer table must not sink below an older one.
-            let upper: Vec<_> = if level > 0 {
-                run.iter().filter(|t| inside(t)).cloned().collect()
-            } else if run.iter().any(inside) {
-                run.to_vec()
-            } else {
-                Vec::new()
-            };
+            let all = level == 0 && run.iter().any(inside);
+            let upper = run.iter().filter(|t| all || inside(t)).cloned().collect();
             let job = Job::new(&version, level, upper, level + 1);
             drop(version);
             if let Some(job) = job {
@@ -237,9 +218,8 @@ impl Inner {
         let start = Instant::now();
         if job.movable() {
             let mut shape = lock(&self.shape);
-            let tables: Vec<_> = job.upper.iter().map(|t| (job.to, t.clone())).collect();
             let edit = leave(&shape, job.upper.iter());
-            self.install(&mut shape, edit, tables, None)?;
+            self.install(&mut shape, edit, job.to, &job.upper, None)?;
             self.counters.moved.fetch_add(job.upper.len() as u64, Ordering::Relaxed);
             return Ok(());
         }
@@ -280,8 +260,7 @@ impl Inner {
         let leaving = if part.before.is_none() { &job.upper[..] } else { &[] };
         let mut shape = lock(&self.shape);
         let edit = Edit { forgotten, ..leave(&shape, leaving.iter().chain(&part.lower)) };
-        tables.iter().for_each(|t| t.keep());
-        self.install(&mut shape, edit, tables.iter().map(|t| (job.to, t.clone())).collect(), None)?;
+        self.install(&mut shape, edit, job.to, &tables, None)?;
         part.lower.iter().for_each(|t| t.retire());
         Ok(entries(&tables))
     }
@@ -344,15 +323,16 @@ mod tests {
     use super::*;
     use crate::cache::Cache;
     use crate::disk::Real;
+    use crate::folder::Folder;
     use crate::table::Meta;
 
     #[test]
     fn parts_meet_and_hold_each_lower_table_once() {
-        let cache = Arc::new(Cache::new(0));
+        let folder = Arc::new(Folder::new(Arc::new(Real), "none".as_ref()));
+        let cache = Arc::new(Cache::new(0, false));
         let table = |first: u8, last: u8| {
             let meta = Meta { first: vec![first], last: vec![last], ..Meta::default() };
-            let dir = std::path::Path::new("none");
-            Arc::new(Table::new(dir, meta, Arc::new(Real), cache.clone(), false))
+            Table::new(&folder, &cache, meta)
         };
         for n in 0..10 {
             let mut lower: Vec<_> = (0..n).map(|i| table(10 * i, 10 * i + 5)).collect();

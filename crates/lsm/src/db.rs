@@ -11,9 +11,10 @@ use crate::cache::Cache;
 use crate::changes::Changes;
 use crate::disk::{Disk, Real};
 use crate::engine::{Commit, Inner, Shape, Signals, lock};
-use crate::error::{Error, Result};
+use crate::error::{At, Error, Result};
+use crate::folder::Folder;
 use crate::group::Group;
-use crate::log::{Forced, Op, put_op};
+use crate::log::{self, Forced, Op, put_op};
 use crate::manifest::{self, Edit};
 use crate::memtable::Memtable;
 use crate::options::{Options, Sync};
@@ -53,24 +54,20 @@ impl Db {
     /// Opens a store on any [`Disk`].
     pub fn open_on(disk: Arc<dyn Disk>, path: impl AsRef<Path>, options: Options) -> Result<Db> {
         options.check()?;
-        let dir = path.as_ref().to_owned();
-        let lock_file = recover::enter(&*disk, &dir, &options)?;
-        let found = recover::recover(&*disk, &dir)?;
-        let cache = Arc::new(Cache::new(options.cache_size));
-        let table = |meta: &Meta| {
-            let (disk, cache) = (disk.clone(), cache.clone());
-            Arc::new(Table::new(&dir, meta.clone(), disk, cache, options.keep_files_open))
-        };
+        let folder = Arc::new(Folder::new(disk, path.as_ref()));
+        let lock_file = recover::enter(&folder, &options)?;
+        let found = recover::recover(&folder)?;
+        let cache = Arc::new(Cache::new(options.cache_size, options.keep_files_open));
+        let table = |meta: &Meta| Table::new(&folder, &cache, meta.clone());
         let tables: Vec<_> =
             found.state.added.iter().map(|(level, meta)| (*level, table(meta))).collect();
         let version = Arc::new(Version::default().change(&[], &tables));
         let active = Arc::new(Memtable::new(0, 0));
         let sealed = !found.sealed.is_empty();
         // What an earlier process wrote may be in the kernel only, the manifest's last edit included.
-        let reopened =
-            |name: String, number| Arc::new(Forced::reopened(disk.clone(), dir.join(name), number));
+        let reopened = |name: String, number| Arc::new(Forced::reopened(&folder, &name, number));
         let mut logs = vec![reopened(manifest::file_name(found.number), 0)];
-        logs.extend(found.sealed.iter().rev().map(|m| reopened(recover::log_name(m.log), m.log)));
+        logs.extend(found.sealed.iter().rev().map(|m| reopened(log::file_name(m.log), m.log)));
         let state = State { active: active.clone(), sealed: found.sealed, version };
         let next_file = found.state.next_file;
         let inner = Arc::new(Inner {
@@ -99,8 +96,7 @@ impl Db {
             lagging: AtomicBool::new(false),
             behind: AtomicU32::new(0),
             deletions_due: AtomicUsize::new(usize::MAX),
-            dir,
-            disk,
+            folder,
             cache,
             options,
         });
@@ -244,7 +240,7 @@ fn spawn(
 ) -> Result<JoinHandle<()>> {
     let own = inner.clone();
     let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || f(&own));
-    thread.map_err(|source| Error::Io { op: "start a thread for", path: inner.dir.clone(), source })
+    thread.at("start a thread for", &inner.folder.dir)
 }
 
 impl Handle {

@@ -63,20 +63,9 @@ pub trait LogFile: Send {
     /// Writes within the grown space; the bytes survive the process when this returns.
     /// `forced` announces that a force follows at once.
     fn write_at(&mut self, offset: u64, bytes: &[u8], forced: bool) -> io::Result<()>;
-    /// A handle that forces what was written before its `sync` is called.
-    fn force(&self) -> Arc<dyn Force>;
+    /// What forces this log, while others go on writing.
+    fn force(&self) -> Force;
 }
 
-/// Forces a log's bytes to the device, while others go on writing.
-pub trait Force: Send + Sync {
-    /// Returns when everything written before the call is on the device.
-    fn sync(&self) -> io::Result<()>;
-}
-
-/// Reads a whole file.
-pub(crate) fn read_all(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
-    let file = disk.open(path)?;
-    let mut bytes = vec![0; usize::try_from(file.len()?).map_err(io::Error::other)?];
-    file.read_at(0, &mut bytes)?;
-    Ok(bytes)
-}
+/// Returns when everything written before the call is on the device.
+pub type Force = Box<dyn Fn() -> io::Result<()> + Send + Sync>;

@@ -4,22 +4,20 @@
 //! what it says), `state` (the value readers clone; held for a moment). A flush or compaction
 //! writes its tables without any of them and takes `shape` to install the result.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use crate::cache::Cache;
-use crate::disk::Disk;
 use crate::error::{Error, Result};
+use crate::folder::Folder;
 use crate::group::Group;
-use crate::log::{Forced, Log, Op};
+use crate::log::{self, Forced, Log, Op};
 use crate::manifest::{self, Edit, Manifest};
 use crate::memtable::Memtable;
 use crate::options::Options;
-use crate::recover;
 use crate::stats::{Counters, Level, Stats};
-use crate::table::{Meta, Table};
+use crate::table::Table;
 use crate::version::{State, Version};
 
 /// Sealed memtables at which writers slow down, and at which they wait.
@@ -74,8 +72,7 @@ pub(crate) struct Signals {
 }
 
 pub(crate) struct Inner {
-    pub(crate) dir: PathBuf,
-    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) folder: Arc<Folder>,
     pub(crate) options: Options,
     pub(crate) cache: Arc<Cache>,
     pub(crate) counters: Counters,
@@ -204,7 +201,7 @@ impl Inner {
     pub(crate) fn begin(&self, commit: &mut Commit) -> Result<()> {
         self.start_log(commit)?;
         let forced = lock(&self.logs).last().cloned();
-        if let Some(Err(e)) = forced.map(|log| log.sync(&*self.disk)) {
+        if let Some(Err(e)) = forced.map(|log| log.sync(&self.folder)) {
             self.halt(&e);
             return Err(e);
         }
@@ -212,7 +209,7 @@ impl Inner {
         let oldest = self.state().sealed.last().map(|m| m.log);
         let log = oldest.unwrap_or_else(|| self.last_log.load(Ordering::Acquire));
         let edit = Edit { log, open: true, ..shape.said.clone() };
-        self.install(&mut shape, edit, Vec::new(), None)
+        self.install(&mut shape, edit, 0, &[], None)
     }
 
     /// After the last flush no log is needed any more, and the manifest says so.
@@ -222,7 +219,7 @@ impl Inner {
             let last = self.last_log.load(Ordering::Acquire);
             let before = shape.said.log;
             let edit = Edit { log: last + 1, open: false, ..shape.said.clone() };
-            self.install(&mut shape, edit, Vec::new(), None)?;
+            self.install(&mut shape, edit, 0, &[], None)?;
             self.remove_logs(before, last);
         }
         Ok(())
@@ -230,16 +227,14 @@ impl Inner {
 
     pub(crate) fn remove_logs(&self, first: u64, last: u64) {
         for number in first..=last {
-            // Left behind, it is removed at the next opening.
-            let _ = self.disk.remove(&self.dir.join(recover::log_name(number)));
+            self.folder.remove(&log::file_name(number));
         }
     }
 
     /// Makes the next log and the memtable that goes with it.
     pub(crate) fn start_log(&self, commit: &mut Commit) -> Result<()> {
         let number = self.last_log.load(Ordering::Acquire) + 1;
-        let path = self.dir.join(recover::log_name(number));
-        let log = Log::create(&*self.disk, path, number, commit.seq + 1)?;
+        let log = Log::create(&self.folder, number, commit.seq + 1)?;
         let active = Arc::new(Memtable::new(number, self.options.memtable_size));
         if let Some(old) = &commit.log {
             self.counters.log_bytes.fetch_add(old.forced.written(), Ordering::Relaxed);
@@ -317,7 +312,7 @@ impl Inner {
             let logs = lock(&self.logs).clone();
             let start = Instant::now();
             for log in logs {
-                if let Err(e) = log.sync(&*self.disk) {
+                if let Err(e) = log.sync(&self.folder) {
                     // A flush put what it held into tables on the device, and removed the file.
                     if !lock(&self.logs).iter().any(|needed| Arc::ptr_eq(needed, &log)) {
                         continue;
@@ -336,19 +331,24 @@ impl Inner {
         self.next_file.fetch_add(1, Ordering::AcqRel)
     }
 
-    /// Makes an edit durable, then visible. `flushed` is the log whose memtable is now in tables.
+    /// Makes an edit durable, then visible: tables arrive on a level, others leave. `flushed` is
+    /// the log whose memtable is now in tables.
     pub(crate) fn install(
         &self,
         shape: &mut Shape,
         mut edit: Edit,
-        tables: Vec<(usize, Arc<Table>)>,
+        level: usize,
+        tables: &[Arc<Table>],
         flushed: Option<u64>,
     ) -> Result<()> {
         self.unhalted()?;
-        edit.added = tables.iter().map(|(level, t)| (*level, t.meta.clone())).collect();
+        // From here on the manifest may name them, even if installing fails.
+        tables.iter().for_each(|t| t.keep());
+        edit.added = tables.iter().map(|t| (level, t.meta.clone())).collect();
+        let added: Vec<_> = tables.iter().map(|t| (level, t.clone())).collect();
         edit.forgotten = edit.forgotten.max(shape.said.forgotten);
-        edit.boot = self.disk.boot();
-        let version = Arc::new(self.state().version.change(&edit.removed, &tables));
+        edit.boot = self.folder.disk.boot();
+        let version = Arc::new(self.state().version.change(&edit.removed, &added));
         let saved = self.save(shape, &mut edit, &version);
         if let Err(e) = saved {
             self.halt(&e);
@@ -376,20 +376,13 @@ impl Inner {
         edit.next_file = number + 1;
         let added = version.tables().map(|(level, t)| (level, t.meta.clone())).collect();
         let whole = Edit { added, removed: Vec::new(), ..edit.clone() };
-        let before =
-            shape.manifest.replace(Manifest::start(&*self.disk, &self.dir, number, &whole)?);
+        let before = shape.manifest.replace(Manifest::start(&self.folder, number, &whole)?);
         if let Some(old) = before {
             // The new one, which is on the device, says all that the one of an earlier session did.
             lock(&self.logs).retain(|l| l.number > 0);
-            // Left behind, it is removed at the next opening.
-            let _ = self.disk.remove(old.path());
+            self.folder.remove(&manifest::file_name(old.number));
         }
         Ok(())
-    }
-
-    pub(crate) fn table(&self, meta: Meta) -> Arc<Table> {
-        let (disk, cache) = (self.disk.clone(), self.cache.clone());
-        Arc::new(Table::new(&self.dir, meta, disk, cache, self.options.keep_files_open))
     }
 
     /// Flushes every sealed memtable, oldest first.

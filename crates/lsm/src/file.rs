@@ -105,12 +105,6 @@ impl WriteFile for File {
     }
 }
 
-impl Force for File {
-    fn sync(&self) -> io::Result<()> {
-        self.sync_data()
-    }
-}
-
 const WINDOW: u64 = 1 << 20;
 const PAGE: u64 = 1 << 16;
 
@@ -174,7 +168,8 @@ impl LogFile for MappedLog {
         self.file.write_all_at(bytes, offset)
     }
 
-    fn force(&self) -> Arc<dyn Force> {
-        self.file.clone()
+    fn force(&self) -> Force {
+        let file = self.file.clone();
+        Box::new(move || file.sync_data())
     }
 }

@@ -47,7 +47,7 @@
 //! preallocated file seen through a memory map, so appending is one copy, and the kernel keeps it
 //! when the process dies. A synced write then waits for the device; whoever finds nobody forcing
 //! forces for all who wait (`group`). It first waits a moment for the writers that were released
-//! last, so that two of them share every force.
+//! last, so that two of them share every force, and one forces as long as that takes no longer.
 //!
 //! The **memtable** (`memtable`) is a two-level B-tree over an arena: sorted arrays of slots that
 //! carry the first 16 bytes of their keys. All versions are kept, newest first; a hash table beside
@@ -83,7 +83,7 @@
 //! the two are told apart is the subject of `log`. [`verify`] reads every byte of a closed store;
 //! where that finds damage, [`repair`] merges all that is readable into new tables.
 //!
-//! Files go through a trait ([`disk`]); the crash tests put a file system there that forgets. The
+//! Files go through a trait ([`disk`], by their names through `folder`); the crash tests put a file system there that forgets. The
 //! bytes are described in `docs/formats/lsm.md`.
 //!
 //! # How it is checked
@@ -117,6 +117,7 @@ pub mod disk;
 mod engine;
 mod error;
 mod file;
+mod folder;
 mod group;
 mod log;
 mod manifest;

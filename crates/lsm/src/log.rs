@@ -10,14 +10,15 @@
 //!
 //! Bytes: see `docs/formats/lsm.md`, "Log".
 
-use std::io;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::codec::{Reader, checksum, put_varint};
-use crate::disk::{Disk, LogFile};
+use crate::disk::{Force, LogFile};
 use crate::error::{At, Error, Result};
+use crate::folder::Folder;
 
 const MAGIC: &[u8; 8] = b"SYNQLLOG";
 const VERSION: u32 = 1;
@@ -26,6 +27,11 @@ const RECORD: usize = 20;
 const MARKER: usize = 8;
 pub(crate) const SECTOR: usize = 512;
 const STEP: u64 = 1 << 20;
+
+/// The name of log `number`.
+pub(crate) fn file_name(number: u64) -> String {
+    format!("{number:08}.log")
+}
 
 /// One change of a batch, as records and memtables hold it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,33 +74,25 @@ fn marker(number: u64, end: usize) -> [u8; MARKER] {
 pub(crate) struct Forced {
     pub(crate) number: u64,
     pub(crate) path: PathBuf,
-    /// Forces the file.
-    force: Box<dyn Fn() -> io::Result<()> + Send + Sync>,
+    force: Force,
     /// Bytes written.
     written: AtomicU64,
-    /// Bytes known to be on the device.
+    /// Bytes known to be on the device, and with the first ones the folder entry.
     synced: AtomicU64,
-    /// Whether the folder entry is on the device.
-    entry: AtomicBool,
 }
 
 impl Forced {
-    fn new(
-        number: u64,
-        path: PathBuf,
-        written: usize,
-        force: impl Fn() -> io::Result<()> + Send + Sync + 'static,
-    ) -> Forced {
+    fn new(number: u64, path: PathBuf, written: usize, force: Force) -> Forced {
         let (written, synced) = (AtomicU64::new(written as u64), AtomicU64::new(0));
-        let entry = AtomicBool::new(false);
-        Forced { number, path, force: Box::new(force), written, synced, entry }
+        Forced { number, path, force, written, synced }
     }
 
     /// A file of an earlier session, whose bytes may still be in the kernel only: it must be forced
     /// before a later log may count as forced.
-    pub(crate) fn reopened(disk: Arc<dyn Disk>, path: PathBuf, number: u64) -> Forced {
+    pub(crate) fn reopened(folder: &Folder, name: &str, number: u64) -> Forced {
+        let (disk, path) = (folder.disk.clone(), folder.path(name));
         let file = path.clone();
-        Forced::new(number, path, 1, move || disk.sync_file(&file))
+        Forced::new(number, path, 1, Box::new(move || disk.sync_file(&file)))
     }
 
     pub(crate) fn written(&self) -> u64 {
@@ -102,15 +100,13 @@ impl Forced {
     }
 
     /// Forces everything written so far, and the folder entry the first time.
-    pub(crate) fn sync(&self, disk: &dyn Disk) -> Result<()> {
-        let end = self.written();
-        if self.synced.load(Ordering::Acquire) < end {
+    pub(crate) fn sync(&self, folder: &Folder) -> Result<()> {
+        let (synced, end) = (self.synced.load(Ordering::Acquire), self.written());
+        if synced < end {
             (self.force)().at("sync", &self.path)?;
         }
-        if !self.entry.load(Ordering::Acquire) {
-            let dir = self.path.parent().unwrap_or(Path::new("."));
-            disk.sync_dir(dir).at("sync", dir)?;
-            self.entry.store(true, Ordering::Release);
+        if synced == 0 {
+            folder.sync()?;
         }
         self.synced.fetch_max(end, Ordering::AcqRel);
         Ok(())
@@ -128,24 +124,25 @@ pub(crate) struct Log {
 
 impl Log {
     /// Starts log `number`, whose first record will carry sequence `first`.
-    pub(crate) fn create(disk: &dyn Disk, path: PathBuf, number: u64, first: u64) -> Result<Log> {
+    pub(crate) fn create(folder: &Folder, number: u64, first: u64) -> Result<Log> {
         let mut head = Vec::with_capacity(HEADER + MARKER);
         head.extend_from_slice(MAGIC);
         head.extend_from_slice(&VERSION.to_le_bytes());
         head.extend_from_slice(&number.to_le_bytes());
         head.extend_from_slice(&first.to_le_bytes());
-        head.extend_from_slice(&disk.boot());
+        head.extend_from_slice(&folder.disk.boot());
         head.extend_from_slice(&checksum(number as u32, &head).to_le_bytes());
         head.extend_from_slice(&marker(number, HEADER));
         // Under its own name a log always has a header.
-        let unnamed = path.with_extension("log.new");
-        let mut file = disk.create_log(&unnamed).at("create", &unnamed)?;
+        let name = file_name(number);
+        let unnamed = format!("{name}.new");
+        let path = folder.path(&unnamed);
+        let mut file = folder.disk.create_log(&path).at("create", &path)?;
         let grown = STEP / 64;
         file.grow(grown).at("allocate", &path)?;
         file.write_at(0, &head, true).at("write", &path)?;
-        disk.rename(&unnamed, &path).at("rename", &unnamed)?;
-        let force = file.force();
-        let forced = Arc::new(Forced::new(number, path, HEADER, move || force.sync()));
+        folder.rename(&unnamed, &name)?;
+        let forced = Arc::new(Forced::new(number, folder.path(&name), HEADER, file.force()));
         Ok(Log { file, forced, end: HEADER as u64, grown, scratch: Vec::new() })
     }
 
@@ -274,7 +271,7 @@ impl<'a> LogReader<'a> {
         let cut = "the log header is cut short";
         let (version, stated, first) =
             (r.u32().ok_or(cut)?, r.u64().ok_or(cut)?, r.u64().ok_or(cut)?);
-        let boot = r.take(16).and_then(|b| b.first_chunk().copied()).ok_or(cut)?;
+        let boot = r.chunk().ok_or(cut)?;
         if r.u32().ok_or(cut)? != checksum(self.number as u32, &head[..HEADER - 4]) {
             return Err("the log header's checksum is wrong");
         }
@@ -286,11 +283,7 @@ impl<'a> LogReader<'a> {
     }
 
     /// The record at `at` with its forced offset and end, if it is whole.
-    fn record_at(
-        &self,
-        at: usize,
-        seqs: std::ops::RangeInclusive<u64>,
-    ) -> Option<(Record<'a>, usize)> {
+    fn record_at(&self, at: usize, seqs: RangeInclusive<u64>) -> Option<(Record<'a>, usize)> {
         let mut r = Reader(self.bytes.get(at..)?);
         let (crc, len, synced, seq) = (r.u32()?, r.u32()? as usize, r.u32()?, r.u64()?);
         if len == 0 || !seqs.contains(&seq) {
@@ -310,10 +303,17 @@ impl<'a> LogReader<'a> {
         self.bytes.get(at..at + MARKER) == Some(&marker(self.number, at))
     }
 
+    /// The sequences that a record may have if at most this many changes stand before it.
+    fn seqs(&self, changes: usize) -> RangeInclusive<u64> {
+        match self.next {
+            0 => 1..=u64::MAX,
+            next => next..=next.saturating_add(changes as u64),
+        }
+    }
+
     /// The next record, or why there is none. After a stop the reader stays where it is.
     pub(crate) fn read(&mut self) -> std::result::Result<Record<'a>, Stop> {
-        let seqs = if self.next == 0 { 1..=u64::MAX } else { self.next..=self.next };
-        let Some((record, end)) = self.record_at(self.offset, seqs) else {
+        let Some((record, end)) = self.record_at(self.offset, self.seqs(0)) else {
             return Err(self.why());
         };
         self.offset = end;
@@ -337,13 +337,7 @@ impl<'a> LogReader<'a> {
                 continue;
             }
             // Each change takes at least two bytes, which bounds the sequence of a later record.
-            let next = self.next.max(1);
-            let seqs = if self.next == 0 {
-                1..=u64::MAX
-            } else {
-                next..=next.saturating_add((p - at) as u64)
-            };
-            if let Some((record, end)) = self.record_at(p, seqs) {
+            if let Some((record, end)) = self.record_at(p, self.seqs(p - at)) {
                 newer = Some(p);
                 synced = synced.max(record.synced as usize);
                 p = end;
@@ -395,19 +389,19 @@ impl<'a> LogReader<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::{Real, read_all};
+    use crate::disk::Real;
     use proptest::prelude::*;
 
     fn sample(dir: &Path, values: &[usize]) -> Vec<u8> {
-        let path = dir.join("1.log");
-        let mut log = Log::create(&Real, path.clone(), 1, 1).unwrap();
+        let folder = Folder::new(Arc::new(Real), dir);
+        let mut log = Log::create(&folder, 1, 1).unwrap();
         for (i, len) in values.iter().enumerate() {
             let value = vec![b'a' + (i % 26) as u8; *len];
             let key = format!("key{i}");
             let op = Op { key: key.as_bytes(), value: Some(&value) };
             log.append(i as u64 + 1, 1, i % 3 == 0, |out| put_op(out, op)).unwrap();
         }
-        read_all(&Real, &path).unwrap()
+        folder.read(&file_name(1)).unwrap()
     }
 
     fn read(bytes: &[u8]) -> Result<(u64, usize, Stop)> {

@@ -10,8 +10,9 @@
 use std::path::{Path, PathBuf};
 
 use crate::codec::{Reader, checksum, put_bytes, put_varint};
-use crate::disk::{Disk, WriteFile};
+use crate::disk::WriteFile;
 use crate::error::{At, Error, Result};
+use crate::folder::Folder;
 use crate::table::Meta;
 
 const MAGIC: &[u8; 8] = b"SYNQLMAN";
@@ -24,6 +25,8 @@ pub(crate) const LIMIT: u64 = 4 << 20;
 pub(crate) const LEVELS: usize = 7;
 
 pub(crate) const CURRENT: &str = "CURRENT";
+/// What becomes [`CURRENT`] by a rename.
+pub(crate) const CURRENT_NEW: &str = "CURRENT.new";
 
 /// The name of manifest `number`.
 pub(crate) fn file_name(number: u64) -> String {
@@ -77,7 +80,7 @@ impl Edit {
         let mut r = Reader(bytes);
         let (seq, next_file, log) = (r.varint()?, r.varint()?, r.varint()?);
         let (open, forgotten) = (r.varint()? != 0, r.varint()?);
-        let boot = *r.take(16)?.first_chunk()?;
+        let boot = r.chunk()?;
         let mut edit = Edit { seq, next_file, log, open, forgotten, boot, ..Edit::default() };
         for _ in 0..r.len()? {
             let level = r.len().filter(|l| *l < LEVELS)?;
@@ -98,13 +101,12 @@ impl Edit {
 
     /// Takes over a later edit. `false` if it removes a table that is not there.
     pub(crate) fn apply(&mut self, later: Edit) -> bool {
-        let before = self.added.len();
-        self.added.retain(|(_, m)| !later.removed.contains(&m.number));
-        let fits = before - self.added.len() == later.removed.len();
-        self.added.extend_from_slice(&later.added);
-        let (seq, next_file, log, open) = (later.seq, later.next_file, later.log, later.open);
-        *self =
-            Edit { seq, next_file, log, open, forgotten: later.forgotten, ..std::mem::take(self) };
+        let mut added = std::mem::take(&mut self.added);
+        let before = added.len();
+        added.retain(|(_, m)| !later.removed.contains(&m.number));
+        let fits = before - added.len() == later.removed.len();
+        added.extend(later.added);
+        *self = Edit { added, removed: Vec::new(), ..later };
         fits
     }
 }
@@ -159,19 +161,9 @@ pub(crate) fn decode(bytes: &[u8], number: u64, path: &Path) -> Result<Contents>
     while let Some((payload, end)) = frame_at(bytes, number, at) {
         let edit = Edit::decode(payload)
             .ok_or_else(|| Error::corrupt(path, at as u64, "an edit does not fit the format"))?;
-        let fits = match &mut state {
-            None => {
-                state = Some(edit);
-                true
-            }
-            Some(state) => state.apply(edit),
-        };
-        if !fits {
-            return Err(Error::corrupt(
-                path,
-                at as u64,
-                "an edit removes a table that is not there",
-            ));
+        if !state.get_or_insert_default().apply(edit) {
+            let what = "an edit removes a table that is not there";
+            return Err(Error::corrupt(path, at as u64, what));
         }
         at = end;
     }
@@ -187,41 +179,25 @@ pub(crate) fn decode(bytes: &[u8], number: u64, path: &Path) -> Result<Contents>
 pub(crate) struct Manifest {
     file: Box<dyn WriteFile>,
     path: PathBuf,
-    number: u64,
+    pub(crate) number: u64,
     pub(crate) size: u64,
 }
 
 impl Manifest {
     /// Starts manifest `number` with the whole state and makes it the current one.
-    pub(crate) fn start(
-        disk: &dyn Disk,
-        dir: &Path,
-        number: u64,
-        state: &Edit,
-    ) -> Result<Manifest> {
-        let path = dir.join(file_name(number));
+    pub(crate) fn start(folder: &Folder, number: u64, state: &Edit) -> Result<Manifest> {
         let mut bytes = Vec::new();
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&VERSION.to_le_bytes());
         bytes.extend_from_slice(&frame(&state.encode(), number, HEADER as u64));
-        let mut file = disk.create(&path).at("create", &path)?;
-        file.append(&bytes).at("write", &path)?;
-        file.sync().at("sync", &path)?;
+        let name = file_name(number);
+        let file = folder.write(&name, &bytes)?;
         // The pointer must not become durable before what it points to.
-        disk.sync_dir(dir).at("sync", dir)?;
-        let temporary = dir.join("CURRENT.new");
-        let mut current = disk.create(&temporary).at("create", &temporary)?;
-        current.append(pointer(number).as_bytes()).at("write", &temporary)?;
-        current.sync().at("sync", &temporary)?;
-        drop(current);
-        disk.rename(&temporary, &dir.join(CURRENT)).at("rename", &temporary)?;
-        disk.sync_dir(dir).at("sync", dir)?;
-        Ok(Manifest { file, path, number, size: bytes.len() as u64 })
-    }
-
-    /// The manifest's file.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+        folder.sync()?;
+        folder.write(CURRENT_NEW, pointer(number).as_bytes())?;
+        folder.rename(CURRENT_NEW, CURRENT)?;
+        folder.sync()?;
+        Ok(Manifest { file, path: folder.path(&name), number, size: bytes.len() as u64 })
     }
 
     /// Appends an edit and forces it.
@@ -255,10 +231,11 @@ pub(crate) fn parse_pointer(bytes: &[u8], path: &Path) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::{Real, read_all};
+    use crate::disk::Real;
     use proptest::prelude::*;
+    use std::sync::Arc;
 
-    fn sample(dir: &Path) -> (Vec<u8>, Edit) {
+    fn sample(folder: &Folder) -> (Vec<u8>, Edit) {
         let meta = |number| Meta {
             number,
             size: 9,
@@ -267,7 +244,7 @@ mod tests {
             ..Meta::default()
         };
         let mut state = Edit { next_file: 3, log: 1, open: true, ..Edit::default() };
-        let mut manifest = Manifest::start(&Real, dir, 2, &state).unwrap();
+        let mut manifest = Manifest::start(folder, 2, &state).unwrap();
         let edits = [
             Edit {
                 seq: 5,
@@ -292,23 +269,25 @@ mod tests {
             manifest.append(&edit).unwrap();
             assert!(state.apply(edit));
         }
-        (read_all(&Real, &dir.join(file_name(2))).unwrap(), state)
+        (folder.read(&file_name(2)).unwrap(), state)
     }
 
     #[test]
     fn edits_add_up() {
         let dir = tempfile::tempdir().unwrap();
-        let (bytes, state) = sample(dir.path());
+        let folder = Folder::new(Arc::new(Real), dir.path());
+        let (bytes, state) = sample(&folder);
         let read = decode(&bytes, 2, Path::new("m")).unwrap();
         assert_eq!((read.state, read.torn), (state, None));
-        let current = read_all(&Real, &dir.path().join(CURRENT)).unwrap();
+        let current = folder.read(CURRENT).unwrap();
         assert_eq!(parse_pointer(&current, Path::new("CURRENT")).unwrap(), 2);
     }
 
     #[test]
     fn only_the_last_edit_can_be_torn() {
         let dir = tempfile::tempdir().unwrap();
-        let (bytes, state) = sample(dir.path());
+        let folder = Folder::new(Arc::new(Real), dir.path());
+        let (bytes, state) = sample(&folder);
         let last = (0..bytes.len()).rev().find(|at| frame_at(&bytes, 2, *at).is_some()).unwrap();
         for bit in 0..bytes.len() * 8 {
             let mut bad = bytes.clone();

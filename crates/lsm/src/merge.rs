@@ -121,7 +121,7 @@ impl RunSource {
         };
         let Some(table) = s.tables.get(s.table).cloned() else { return Ok(s) };
         s.block_at = match (from, back) {
-            (Some((key, _)), _) => table.find(key)?,
+            (Some((key, _)), _) => table.load()?.find(key),
             (None, true) => table.load()?.len() - 1,
             (None, false) => 0,
         };

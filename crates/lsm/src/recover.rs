@@ -10,19 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::codec::Reader;
-use crate::disk::{Disk, read_all};
 use crate::error::{At, Error, Result};
-use crate::log::{HEADER, LogReader, SECTOR, Stop, take_op};
-use crate::manifest::{self, CURRENT, Edit, Manifest};
+use crate::folder::Folder;
+use crate::log::{self, HEADER, LogReader, SECTOR, Stop, take_op};
+use crate::manifest::{self, CURRENT, CURRENT_NEW, Edit, Manifest};
 use crate::memtable::Memtable;
 use crate::options::Options;
 
 const LOCK: &str = "LOCK";
-
-/// The name of log `number`.
-pub(crate) fn log_name(number: u64) -> String {
-    format!("{number:08}.log")
-}
 
 /// What a file of a store is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +36,7 @@ pub(crate) fn kind(name: &str) -> Kind {
     if [LOCK, CURRENT].contains(&name) {
         return Kind::Other;
     }
-    if name == "CURRENT.new" {
+    if name == CURRENT_NEW {
         return Kind::Unfinished;
     }
     let Some((number, suffix)) = name.split_once('.') else { return Kind::Foreign };
@@ -60,12 +55,9 @@ pub(crate) fn kind(name: &str) -> Kind {
 }
 
 /// Checks that the folder is a store or may become one, and takes its lock.
-pub(crate) fn enter(
-    disk: &dyn Disk,
-    dir: &Path,
-    options: &Options,
-) -> Result<Box<dyn Send + Sync>> {
-    let not = |why: &str| Error::NotAStore { path: dir.to_owned(), why: why.to_owned() };
+pub(crate) fn enter(folder: &Folder, options: &Options) -> Result<Box<dyn Send + Sync>> {
+    let Folder { disk, dir } = folder;
+    let not = |why: &str| Error::NotAStore { path: dir.clone(), why: why.to_owned() };
     let files = match disk.list(dir) {
         Err(e) if e.kind() == io::ErrorKind::NotFound && options.create => {
             disk.create_dir(dir).at("create", dir)?;
@@ -83,7 +75,7 @@ pub(crate) fn enter(
             return Err(not("it is empty"));
         }
     }
-    let path = dir.join(LOCK);
+    let path = folder.path(LOCK);
     match disk.lock(&path) {
         Err(e) if e.kind() == io::ErrorKind::WouldBlock => Err(Error::Locked { path }),
         other => other.at("lock", &path),
@@ -117,21 +109,22 @@ pub(crate) struct Found {
 }
 
 /// Reads the store in `dir`, or makes an empty one.
-pub(crate) fn recover(disk: &dyn Disk, dir: &Path) -> Result<Found> {
-    let files: BTreeMap<String, u64> = disk.list(dir).at("list", dir)?.into_iter().collect();
+pub(crate) fn recover(folder: &Folder) -> Result<Found> {
+    let files = folder.files()?;
     if !files.contains_key(CURRENT) {
-        return create(disk, dir, &files);
+        return create(folder, &files);
     }
-    let (number, mut state, torn) = read_manifest(disk, dir)?;
+    let (number, mut state, torn) = read_manifest(folder)?;
+    let manifest = manifest::file_name(number);
     let damaged = |e| match (e, torn) {
         // What the last edit took back is gone: it was whole once.
         (Error::Missing { .. }, Some(at)) => {
-            Error::corrupt(&dir.join(manifest::file_name(number)), at, "the last edit is damaged")
+            Error::corrupt(&folder.path(&manifest), at, "the last edit is damaged")
         }
         (e, _) => e,
     };
-    check_tables(dir, &files, &state).map_err(damaged)?;
-    let replayed = read_logs(disk, dir, &state).map_err(damaged)?;
+    check_tables(folder, &files, &state).map_err(damaged)?;
+    let replayed = read_logs(folder, &state).map_err(damaged)?;
     let kept: BTreeSet<u64> = state.added.iter().map(|(_, m)| m.number).collect();
     let mut stale = Vec::new();
     for name in files.keys() {
@@ -143,7 +136,7 @@ pub(crate) fn recover(disk: &dyn Disk, dir: &Path) -> Result<Found> {
             Kind::Other | Kind::Foreign => false,
         };
         if superfluous {
-            stale.push(dir.join(name));
+            stale.push(name);
         }
         if let Kind::Table(n) | Kind::Manifest(n) = kind(name) {
             state.next_file = state.next_file.max(n + 1);
@@ -151,49 +144,45 @@ pub(crate) fn recover(disk: &dyn Disk, dir: &Path) -> Result<Found> {
     }
     if !stale.is_empty() {
         // The last edit may be in the kernel only; what it makes superfluous must outlive it.
-        let path = dir.join(manifest::file_name(number));
-        disk.sync_file(&path).at("sync", &path)?;
-        disk.sync_dir(dir).at("sync", dir)?;
+        folder.sync_file(&manifest)?;
+        folder.sync()?;
     }
-    for path in stale {
-        // Left behind, it does no harm and is tried again next time.
-        let _ = disk.remove(&path);
-    }
+    stale.iter().for_each(|name| folder.remove(name));
     Ok(Found { state, number, manifest: None, ..replayed })
 }
 
-fn create(disk: &dyn Disk, dir: &Path, files: &BTreeMap<String, u64>) -> Result<Found> {
+fn create(folder: &Folder, files: &BTreeMap<String, u64>) -> Result<Found> {
     let kinds: Vec<Kind> = files.keys().map(|name| kind(name)).collect();
     if kinds.iter().any(|k| matches!(k, Kind::Log(_) | Kind::Table(_))) {
         let why = "it names the manifest of the tables and logs here".into();
-        return Err(Error::Missing { path: dir.join(CURRENT), why });
+        return Err(Error::Missing { path: folder.path(CURRENT), why });
     }
     // A manifest without CURRENT is a creation that was interrupted.
     let number =
         1 + kinds.iter().map(|k| if let Kind::Manifest(n) = k { *n } else { 0 }).max().unwrap_or(0);
     let state = Edit { next_file: number + 1, log: 1, ..Edit::default() };
-    let manifest = Manifest::start(disk, dir, number, &state)?;
+    let manifest = Manifest::start(folder, number, &state)?;
     Ok(Found { state, number, manifest: Some(manifest), ..Found::default() })
 }
 
 /// The current manifest: its number, its state, and where it is torn.
-pub(crate) fn read_manifest(disk: &dyn Disk, dir: &Path) -> Result<(u64, Edit, Option<u64>)> {
-    let path = dir.join(CURRENT);
-    let number = manifest::parse_pointer(&read_all(disk, &path).at("read", &path)?, &path)?;
-    let path = dir.join(manifest::file_name(number));
-    let bytes = match read_all(disk, &path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+pub(crate) fn read_manifest(folder: &Folder) -> Result<(u64, Edit, Option<u64>)> {
+    let number = manifest::parse_pointer(&folder.read(CURRENT)?, &folder.path(CURRENT))?;
+    let name = manifest::file_name(number);
+    let path = folder.path(&name);
+    let bytes = match folder.read(&name) {
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
             return Err(Error::Missing { path, why: format!("{CURRENT} names it") });
         }
-        other => other.at("read", &path)?,
+        other => other?,
     };
     let contents = manifest::decode(&bytes, number, &path)?;
     Ok((number, contents.state, contents.torn))
 }
 
-fn check_tables(dir: &Path, files: &BTreeMap<String, u64>, state: &Edit) -> Result<()> {
+fn check_tables(folder: &Folder, files: &BTreeMap<String, u64>, state: &Edit) -> Result<()> {
     for (_, meta) in &state.added {
-        let path = dir.join(meta.file());
+        let path = folder.path(&meta.file());
         match files.get(&meta.file()) {
             Some(size) if *size == meta.size => {}
             Some(size) => {
@@ -225,9 +214,9 @@ struct Read {
     cut: bool,
 }
 
-fn read_log(disk: &dyn Disk, dir: &Path, number: u64, next: u64) -> Result<Read> {
-    let path = dir.join(log_name(number));
-    let bytes = read_all(disk, &path).at("read", &path)?;
+fn read_log(folder: &Folder, number: u64, next: u64) -> Result<Read> {
+    let name = log::file_name(number);
+    let (path, bytes) = (folder.path(&name), folder.read(&name)?);
     let mut reader = LogReader::new(&bytes, number, &path)?;
     let (first, boot) = (reader.first, reader.boot);
     if first == 0 {
@@ -273,35 +262,36 @@ fn read_log(disk: &dyn Disk, dir: &Path, number: u64, next: u64) -> Result<Read>
 }
 
 /// Reads the logs that a state still needs. Changes nothing.
-pub(crate) fn read_logs(disk: &dyn Disk, dir: &Path, state: &Edit) -> Result<Found> {
+pub(crate) fn read_logs(folder: &Folder, state: &Edit) -> Result<Found> {
     let bad = |path: &Path, at: usize, what: &str| Err(Error::corrupt(path, at as u64, what));
-    let files = disk.list(dir).at("list", dir)?;
-    let numbers = files.iter().filter_map(|(name, _)| match kind(name) {
+    let log_path = |number| folder.path(&log::file_name(number));
+    let files = folder.files()?;
+    let numbers = files.keys().filter_map(|name| match kind(name) {
         Kind::Log(n) if n >= state.log => Some(n),
         _ => None,
     });
     let logs: BTreeSet<u64> = numbers.collect();
     if state.open && !logs.contains(&state.log) {
-        let path = dir.join(log_name(state.log));
+        let path = log_path(state.log);
         return Err(Error::Missing { path, why: "the manifest needs this log".into() });
     }
     let newest = logs.last().copied().unwrap_or(state.log.saturating_sub(1));
     let last_log = state.log.saturating_sub(1);
     let mut found = Found { seq: state.seq, last_log, ..Found::default() };
-    let now = disk.boot();
+    let now = folder.disk.boot();
     let mut before: Option<(u64, Read)> = None;
     for number in state.log..=newest {
         // A missing log counts as one of which nothing reached the device.
-        let read = || read_log(disk, dir, number, found.seq + 1);
+        let read = || read_log(folder, number, found.seq + 1);
         let log = logs.contains(&number).then(read).transpose()?;
         let continues = log.as_ref().is_some_and(|l| l.first == 0 || l.first == found.seq + 1);
         if !continues {
             // Sequences are missing between the log before and this one.
-            let forced = later_forced(disk, dir, number, &logs)?;
+            let forced = later_forced(folder, number, &logs)?;
             let boot = log.as_ref().and_then(|l| l.boot);
             let (path, offset, hole, old) = match &before {
-                Some((n, l)) => (dir.join(log_name(*n)), l.end, l.hole, l.boot.or(boot)),
-                None => (dir.join(log_name(number)), 0, false, boot),
+                Some((n, l)) => (log_path(*n), l.end, l.hole, l.boot.or(boot)),
+                None => (log_path(number), 0, false, boot),
             };
             if forced || !hole || old == Some(now) {
                 return bad(&path, offset, "changes are missing between this log and the next");
@@ -310,7 +300,7 @@ pub(crate) fn read_logs(disk: &dyn Disk, dir: &Path, state: &Edit) -> Result<Fou
             return Ok(found);
         }
         let Some(log) = log else { continue };
-        let path = dir.join(log_name(number));
+        let path = log_path(number);
         // The boot in which the log was made: with the header, its record of that is lost.
         let boot = log.boot.or(before.as_ref().map_or(Some(state.boot), |(_, l)| l.boot));
         if log.boot.is_none() && boot == Some(now) {
@@ -322,7 +312,7 @@ pub(crate) fn read_logs(disk: &dyn Disk, dir: &Path, state: &Edit) -> Result<Fou
         if let Stop::Bad { newer, forced, hole } = log.stop {
             // A log that the next one continues lost nothing that counted.
             let complete =
-                logs.contains(&(number + 1)) && starts_with(disk, dir, number + 1, log.next)?;
+                logs.contains(&(number + 1)) && starts_with(folder, number + 1, log.next)?;
             if !complete && (forced || !hole || log.boot == Some(now)) {
                 let what =
                     format!("a record is damaged, and bytes up to {newer} were written after it");
@@ -346,16 +336,16 @@ pub(crate) fn read_logs(disk: &dyn Disk, dir: &Path, state: &Edit) -> Result<Fou
 }
 
 /// Whether a log's header says that it starts with this sequence.
-fn starts_with(disk: &dyn Disk, dir: &Path, number: u64, first: u64) -> Result<bool> {
-    let path = dir.join(log_name(number));
-    let bytes = read_all(disk, &path).at("read", &path)?;
+fn starts_with(folder: &Folder, number: u64, first: u64) -> Result<bool> {
+    let name = log::file_name(number);
+    let (path, bytes) = (folder.path(&name), folder.read(&name)?);
     Ok(LogReader::new(&bytes, number, &path)?.first == first)
 }
 
 /// Whether a log from `number` on notes a force, which covers all logs before it.
-fn later_forced(disk: &dyn Disk, dir: &Path, number: u64, logs: &BTreeSet<u64>) -> Result<bool> {
+fn later_forced(folder: &Folder, number: u64, logs: &BTreeSet<u64>) -> Result<bool> {
     for later in logs.range(number..) {
-        if read_log(disk, dir, *later, 0)?.forced {
+        if read_log(folder, *later, 0)?.forced {
             return Ok(true);
         }
     }

@@ -15,8 +15,9 @@ use crate::block::{self, Block};
 use crate::bloom;
 use crate::cache::Cache;
 use crate::codec::{Reader, checksum, hash, prefix, put_bytes, put_varint, shared_len};
-use crate::disk::{Disk, ReadFile};
+use crate::disk::ReadFile;
 use crate::error::{At, Error, Result};
+use crate::folder::Folder;
 use crate::memtable::Entry;
 use crate::options::{Compression, Options};
 
@@ -134,12 +135,9 @@ impl Builder {
     }
 
     /// Writes the table and forces it. At least one entry must have been added.
-    pub(crate) fn write(self, disk: &dyn Disk, dir: &Path) -> Result<Meta> {
+    pub(crate) fn write(self, folder: &Folder) -> Result<Meta> {
         let (bytes, meta) = self.finish();
-        let path = dir.join(meta.file());
-        let mut file = disk.create(&path).at("create", &path)?;
-        file.append(&bytes).at("write", &path)?;
-        file.sync().at("sync", &path)?;
+        folder.write(&meta.file(), &bytes)?;
         Ok(meta)
     }
 
@@ -290,7 +288,7 @@ impl Loaded {
     }
 
     /// The block that holds `key`, if any does.
-    fn find(&self, key: &[u8]) -> usize {
+    pub(crate) fn find(&self, key: &[u8]) -> usize {
         let p = prefix(key);
         let low = self.prefixes.partition_point(|x| *x < p);
         if self.prefixes.get(low) != Some(&p) {
@@ -317,9 +315,8 @@ impl Loaded {
 pub(crate) struct Table {
     pub(crate) meta: Meta,
     path: PathBuf,
-    disk: Arc<dyn Disk>,
+    folder: Arc<Folder>,
     cache: Arc<Cache>,
-    keep_open: bool,
     loaded: OnceLock<Arc<Loaded>>,
     obsolete: AtomicBool,
 }
@@ -327,30 +324,21 @@ pub(crate) struct Table {
 impl Drop for Table {
     fn drop(&mut self) {
         if self.obsolete.load(Relaxed) {
-            // Left behind, it is removed at the next opening.
-            let _ = self.disk.remove(&self.path);
+            self.folder.remove(&self.meta.file());
         }
     }
 }
 
 impl Table {
-    pub(crate) fn new(
-        dir: &Path,
-        meta: Meta,
-        disk: Arc<dyn Disk>,
-        cache: Arc<Cache>,
-        keep_open: bool,
-    ) -> Table {
-        let path = dir.join(meta.file());
-        Table {
+    pub(crate) fn new(folder: &Arc<Folder>, cache: &Arc<Cache>, meta: Meta) -> Arc<Table> {
+        Arc::new(Table {
+            path: folder.path(&meta.file()),
             meta,
-            path,
-            disk,
-            cache,
-            keep_open,
+            folder: folder.clone(),
+            cache: cache.clone(),
             loaded: OnceLock::new(),
             obsolete: AtomicBool::new(false),
-        }
+        })
     }
 
     /// The file may be removed once nobody reads it any more.
@@ -372,7 +360,7 @@ impl Table {
     }
 
     fn file(&self) -> Result<Arc<dyn ReadFile>> {
-        self.disk.open(&self.path).at("open", &self.path)
+        self.folder.disk.open(&self.path).at("open", &self.path)
     }
 
     fn part(&self, file: &dyn ReadFile, offset: u64, len: usize) -> Result<Vec<u8>> {
@@ -420,7 +408,7 @@ impl Table {
         let filter = self.part(&*file, filter_at, (index_at - filter_at) as usize)?;
         let index = self.part(&*file, index_at, (end - index_at) as usize)?;
         let mut loaded = Loaded {
-            file: self.keep_open.then_some(file),
+            file: self.cache.keep_files.then_some(file),
             filter,
             prefixes: Vec::new(),
             blocks: Vec::new(),
@@ -512,11 +500,6 @@ impl Table {
         }
     }
 
-    /// Where a key's block is.
-    pub(crate) fn find(&self, key: &[u8]) -> Result<usize> {
-        Ok(self.load()?.find(key))
-    }
-
     /// The version of a key that counts at `seq`; `hash` is the key's.
     pub(crate) fn get(&self, key: &[u8], hash: u64, seq: u64) -> Result<Option<Option<Vec<u8>>>> {
         let loaded = self.load()?;
@@ -539,7 +522,12 @@ mod tests {
     use crate::disk::Real;
     use proptest::prelude::*;
 
-    fn sample(dir: &Path, compression: Compression, n: u64) -> (Table, Vec<u8>) {
+    fn open(dir: &Path, capacity: usize, meta: &Meta) -> Arc<Table> {
+        let folder = Arc::new(Folder::new(Arc::new(Real), dir));
+        Table::new(&folder, &Arc::new(Cache::new(capacity, true)), meta.clone())
+    }
+
+    fn sample(dir: &Path, compression: Compression, n: u64) -> (Arc<Table>, Vec<u8>) {
         let options = Options { block_size: 256, compression, ..Options::default() };
         let mut b = Builder::new(7, 10, &options);
         for i in 0..n {
@@ -553,8 +541,7 @@ mod tests {
         }
         let (bytes, meta) = b.finish();
         std::fs::write(dir.join(meta.file()), &bytes).unwrap();
-        let cache = Arc::new(Cache::new(1 << 20));
-        (Table::new(dir, meta, Arc::new(Real), cache, true), bytes)
+        (open(dir, 1 << 20, &meta), bytes)
     }
 
     fn get(table: &Table, key: &str) -> Result<Option<Option<Vec<u8>>>> {
@@ -581,8 +568,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (table, bytes) = sample(dir.path(), Compression::None, 12);
         let walk = || -> Result<usize> {
-            let cache = Arc::new(Cache::new(0));
-            let table = Table::new(dir.path(), table.meta.clone(), Arc::new(Real), cache, true);
+            let table = open(dir.path(), 0, &table.meta);
             let mut n = 0;
             for i in 0..table.load()?.len() {
                 let block = table.block(i, false)?;
@@ -648,7 +634,7 @@ mod tests {
             let meta = Meta { number: 7, size: out.len() as u64, ..Meta::default() };
             std::fs::write(dir.path().join(meta.file()), &out).unwrap();
             for cache in [0, 1 << 20] {
-                let table = Table::new(dir.path(), meta.clone(), Arc::new(Real), Arc::new(Cache::new(cache)), true);
+                let table = open(dir.path(), cache, &meta);
                 let _ = table.get(&key, hash(&key), u64::MAX);
                 if let Ok(loaded) = table.load() {
                     prop_assert!(loaded.len() > 0);

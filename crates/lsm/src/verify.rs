@@ -1,14 +1,15 @@
 //! Looking at every byte of a closed store, and salvaging what is readable of a damaged one.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::cache::Cache;
 use crate::codec::Reader;
-use crate::disk::{Disk, Real, read_all};
-use crate::error::{At, Error, Result};
-use crate::log::{LogReader, Stop, take_op};
+use crate::disk::{Disk, Real};
+use crate::error::{Error, Result};
+use crate::folder::Folder;
+use crate::log::{self, LogReader, Stop, take_op};
 use crate::manifest::{Edit, Manifest, file_name};
 use crate::memtable::{Entry, Memtable};
 use crate::merge::{MemSource, Merge, RunSource, Source};
@@ -36,9 +37,7 @@ pub fn verify(path: impl AsRef<Path>) -> Result<Report> {
 
 /// [`verify`] on any [`Disk`].
 pub fn verify_on(disk: Arc<dyn Disk>, path: impl AsRef<Path>) -> Result<Report> {
-    let store = Closed::new(disk, path.as_ref());
-    let _lock = recover::enter(&*store.disk, store.dir, &store.options)?;
-    Ok(store.inspect()?.0)
+    Ok(Closed::enter(disk, path.as_ref())?.inspect()?.0)
 }
 
 /// Makes a damaged store openable again with everything that is readable. Damaged files stay
@@ -53,8 +52,7 @@ pub fn repair(path: impl AsRef<Path>) -> Result<Report> {
 
 /// [`repair`] on any [`Disk`].
 pub fn repair_on(disk: Arc<dyn Disk>, path: impl AsRef<Path>) -> Result<Report> {
-    let store = Closed::new(disk, path.as_ref());
-    let _lock = recover::enter(&*store.disk, store.dir, &store.options)?;
+    let store = Closed::enter(disk, path.as_ref())?;
     let (report, state) = store.inspect()?;
     if !report.problems.is_empty() {
         store.rewrite(state, &report.problems)?;
@@ -62,39 +60,41 @@ pub fn repair_on(disk: Arc<dyn Disk>, path: impl AsRef<Path>) -> Result<Report> 
     Ok(report)
 }
 
-struct Closed<'a> {
-    disk: Arc<dyn Disk>,
-    dir: &'a Path,
+struct Closed {
+    folder: Arc<Folder>,
     options: Options,
     cache: Arc<Cache>,
+    /// Held until the end.
+    _lock: Box<dyn Send + Sync>,
 }
 
-impl Closed<'_> {
-    fn new(disk: Arc<dyn Disk>, dir: &Path) -> Closed<'_> {
+impl Closed {
+    fn enter(disk: Arc<dyn Disk>, dir: &Path) -> Result<Closed> {
         let options = Options { create: false, ..Options::default() };
-        Closed { disk, dir, options, cache: Arc::new(Cache::new(0)) }
+        let folder = Arc::new(Folder::new(disk, dir));
+        let lock = recover::enter(&folder, &options)?;
+        Ok(Closed { folder, options, cache: Arc::new(Cache::new(0, true)), _lock: lock })
     }
 
     fn files(&self) -> Result<BTreeSet<String>> {
-        let files = self.disk.list(self.dir).at("list", self.dir)?;
-        Ok(files.into_iter().map(|(name, _)| name).collect())
+        Ok(self.folder.files()?.into_keys().collect())
     }
 
-    fn table(&self, meta: &Meta) -> Table {
-        Table::new(self.dir, meta.clone(), self.disk.clone(), self.cache.clone(), true)
+    fn table(&self, meta: &Meta) -> Arc<Table> {
+        Table::new(&self.folder, &self.cache, meta.clone())
     }
 
     /// What is there, and what to go by: the manifest if it is whole and so is what it names.
     fn inspect(&self) -> Result<(Report, Edit)> {
         let mut report = Report::default();
         let files = self.files()?;
-        let (state, whole) = match recover::read_manifest(&*self.disk, self.dir) {
+        let (state, whole) = match recover::read_manifest(&self.folder) {
             Ok((number, state, torn)) => {
                 report.problems.extend(torn.map(|at| {
                     let what = "the last edit is cut short or damaged";
-                    Error::corrupt(&self.dir.join(file_name(number)), at, what)
+                    Error::corrupt(&self.folder.path(&file_name(number)), at, what)
                 }));
-                let log = state.open.then(|| recover::log_name(state.log));
+                let log = state.open.then(|| log::file_name(state.log));
                 let mut named = state.added.iter().map(|(_, m)| m.file()).chain(log);
                 let complete = named.all(|name| files.contains(&name));
                 (state, torn.is_none() && complete)
@@ -120,10 +120,11 @@ impl Closed<'_> {
         for pair in sorted.windows(2) {
             if pair[0].0 == pair[1].0 && pair[0].1.last >= pair[1].1.first {
                 let what = "it overlaps another table of its level";
-                report.problems.push(Error::corrupt(&self.dir.join(pair[1].1.file()), 0, what));
+                let path = self.folder.path(&pair[1].1.file());
+                report.problems.push(Error::corrupt(&path, 0, what));
             }
         }
-        match recover::read_logs(&*self.disk, self.dir, &state) {
+        match recover::read_logs(&self.folder, &state) {
             Ok(found) => {
                 report.dropped = found.dropped;
                 for memtable in found.sealed {
@@ -160,11 +161,11 @@ impl Closed<'_> {
                 if copy.size() == 0 {
                     continue;
                 }
-                table = self.table(&copy.write(&*self.disk, self.dir)?);
+                table = self.table(&copy.write(&self.folder)?);
             }
             // What the table itself says: a manifest may be lost.
             let table = self.table(&table.load()?.meta);
-            let run = RunSource::new(Arc::from([Arc::new(table)]), None, false, false, 0)?;
+            let run = RunSource::new(Arc::from([table]), None, false, false, 0)?;
             sources.push(Box::new(run));
         }
         let mut last_log = 0;
@@ -182,13 +183,13 @@ impl Closed<'_> {
         while let Some(entry) = merge.entry() {
             if out.size() >= self.options.table_size {
                 let full = std::mem::replace(&mut out, builder());
-                added.push((1, full.write(&*self.disk, self.dir)?));
+                added.push((1, full.write(&self.folder)?));
             }
             out.add(entry);
             merge.next_key()?;
         }
         if out.size() > 0 {
-            added.push((1, out.write(&*self.disk, self.dir)?));
+            added.push((1, out.write(&self.folder)?));
         }
         let seq = added.iter().map(|(_, m)| m.newest).max().unwrap_or(0).max(state.seq);
         let number = builder().number();
@@ -198,28 +199,27 @@ impl Closed<'_> {
             log: state.log.max(last_log + 1),
             open: false,
             forgotten: seq,
-            boot: self.disk.boot(),
+            boot: self.folder.disk.boot(),
             added,
             removed: Vec::new(),
         };
-        Manifest::start(&*self.disk, self.dir, number, &state)?;
+        Manifest::start(&self.folder, number, &state)?;
         let damaged: BTreeSet<&Path> = problems.iter().filter_map(Error::path).collect();
         for path in damaged {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             let kept =
                 matches!(recover::kind(name), Kind::Table(_) | Kind::Log(_) | Kind::Manifest(_));
             if kept && files.contains(name) {
-                let aside = PathBuf::from(format!("{}.damaged", path.display()));
-                self.disk.rename(path, &aside).at("rename", path)?;
+                self.folder.rename(name, &format!("{name}.damaged"))?;
             }
         }
-        self.disk.sync_dir(self.dir).at("sync", self.dir)
+        self.folder.sync()
     }
 
     /// Every record of a log that is whole, bad ones passed over.
     fn salvage_log(&self, number: u64) -> Result<Memtable> {
-        let path = self.dir.join(recover::log_name(number));
-        let bytes = read_all(&*self.disk, &path).at("read", &path)?;
+        let name = log::file_name(number);
+        let (path, bytes) = (self.folder.path(&name), self.folder.read(&name)?);
         let memtable = Memtable::new(number, 0);
         let reader = LogReader::new(&bytes, number, &path);
         let mut reader = reader.unwrap_or_else(|_| LogReader::headless(&bytes, number));

@@ -349,14 +349,10 @@ impl LogFile for Handle {
         self.sim.0.lock().unwrap().write(self.inode, offset as usize, bytes)
     }
 
-    fn force(&self) -> Arc<dyn Force> {
-        Arc::new(Handle { sim: self.sim.clone(), ..*self })
-    }
-}
-
-impl Force for Handle {
-    fn sync(&self) -> io::Result<()> {
-        self.sim.0.lock().unwrap().force(self.inode, self.kind)
+    fn force(&self) -> Force {
+        let Handle { inode, kind, .. } = *self;
+        let sim = self.sim.clone();
+        Box::new(move || sim.0.lock().unwrap().force(inode, kind))
     }
 }
 
