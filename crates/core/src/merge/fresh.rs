@@ -173,9 +173,7 @@ impl Lane<'_> {
         let references: Option<Vec<_>> = keys.iter().enumerate().map(reference).collect();
         let Some(references) = references else { return Ok(None) };
         // Who has got another number than it asked for may want one that a new row takes.
-        let sql = "SELECT 1 FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL \
-                   AND loc IS NOT NULL";
-        if conn.prepare_cached(sql)?.exists([t.no])? {
+        if state::any_pending(conn, t.no)? {
             return Ok(None);
         }
         let sql = "SELECT 1 FROM synqlite_row WHERE tbl = ?1";
