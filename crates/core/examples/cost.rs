@@ -72,16 +72,23 @@ const PHASES: [&str; 6] = [
     "single delete",
 ];
 
-const ENGINE: [&str; 8] = [
+const ENGINE: [&str; 12] = [
     "fold of fresh rows, rows/s",
     "fold of updated rows, rows/s",
     "fold of deleted rows, rows/s",
     "pull of fresh rows, rows/s",
-    "pull of 100 changed rows, ms",
+    "pull of 100 changed rows, the first, ms",
     "file after inserts, over plain",
     "file after fold, over plain",
     "clone, ms",
+    "pull of 100 changed rows, later, ms",
+    "plain: 100 such updates by key, ms",
+    "plain: index over the keys, rows/s",
+    "pull of updated rows, rows/s",
 ];
+
+/// So many pulls of 100 changed rows are done after the first; the median counts.
+const LATER: i64 = 5;
 
 type Times = Vec<f64>;
 
@@ -126,11 +133,19 @@ fn application(
         let start = cpu();
         other.pull_from(&mut mine, false)?;
         engine[3] = rows as f64 / (cpu() - start) * 1e6;
-        app.execute_batch("UPDATE t SET b = -1 WHERE rowid % (SELECT max(rowid)/100 FROM t) = 1")?;
-        mine.fold()?;
-        let start = cpu();
-        other.pull_from(&mut mine, false)?;
-        engine[4] = (cpu() - start) / 1000.0;
+        let mut pulls = Vec::new();
+        for i in 1..=1 + LATER {
+            let sql = "UPDATE t SET b = -?1 WHERE rowid % (SELECT max(rowid)/100 FROM t) = ?1 * 7";
+            app.execute(sql, [i])?;
+            mine.fold()?;
+            let start = cpu();
+            other.pull_from(&mut mine, false)?;
+            pulls.push(vec![(cpu() - start) / 1000.0]);
+        }
+        engine[4] = pulls.remove(0)[0];
+        engine[8] = median(&pulls, 0);
+        engine[9] = scattered(path, settings, &keys)?;
+        engine[10] = keys.len() as f64 / index(path, settings, &keys)? * 1e6;
     }
     times.push(bulk(&mut app, "UPDATE t SET b = b + 1 + ?2 WHERE id = ?1", &keys)?);
     if let Some(engine) = &mut engine {
@@ -138,6 +153,10 @@ fn application(
         let start = cpu();
         mine.fold()?;
         engine[1] = rows as f64 / (cpu() - start) * 1e6;
+        let mut other = Replica::open(&twin, env.clone())?;
+        let start = cpu();
+        other.pull_from(&mut mine, false)?;
+        engine[11] = rows as f64 / (cpu() - start) * 1e6;
     }
     times.push(bulk(&mut app, "DELETE FROM t WHERE id = ?1 AND ?2 >= 0", &keys)?);
     if let Some(engine) = &mut engine {
@@ -150,6 +169,61 @@ fn application(
     times.push(single(&app, "UPDATE t SET b = b + 1 + ?2 WHERE id = ?1", &more)?);
     times.push(single(&app, "DELETE FROM t WHERE id = ?1 AND ?2 >= 0", &more)?);
     Ok((times, engine))
+}
+
+/// Milliseconds that plain SQLite takes for what a pull of 100 changed rows writes to the table: 100
+/// updates by key, far apart, in one transaction. With the engine's cache; the median of several.
+fn scattered(
+    path: &Path,
+    settings: &str,
+    keys: &[rusqlite::types::Value],
+) -> Result<f64, Box<dyn std::error::Error>> {
+    let plain = Connection::open(path.with_file_name("plain.db"))?;
+    plain.execute_batch(settings)?;
+    plain.execute_batch("PRAGMA cache_size=-16384")?;
+    plain.execute_batch("DELETE FROM t")?;
+    let insert = "INSERT INTO t SELECT ?1, 'abcdefghijklmnopqrst', ?2, 0.5, 'abcdefghijklmnopqrstabcdefghijklmnopqrst'";
+    let tx = plain.unchecked_transaction()?;
+    for (i, key) in keys.iter().enumerate() {
+        plain.prepare_cached(insert)?.execute(params![key, i as i64])?;
+    }
+    tx.commit()?;
+    let mut times = Vec::new();
+    for i in 0..LATER {
+        let start = cpu();
+        plain.execute_batch("BEGIN IMMEDIATE")?;
+        let mut update = plain.prepare_cached("UPDATE t SET b = -1 WHERE id = ?1")?;
+        for key in keys.iter().skip(1 + 7 * i as usize).step_by(keys.len() / 100) {
+            update.execute([key])?;
+        }
+        drop(update);
+        plain.execute_batch("COMMIT")?;
+        times.push(vec![(cpu() - start) / 1000.0]);
+    }
+    Ok(median(&times, 0))
+}
+
+/// Microseconds that plain SQLite takes to note all keys in the order of their rows, each found by its
+/// key: the least that a fold of updates writes. With the engine's cache, in one transaction.
+fn index(
+    path: &Path,
+    settings: &str,
+    keys: &[rusqlite::types::Value],
+) -> Result<f64, Box<dyn std::error::Error>> {
+    let plain = Connection::open(path.with_file_name("index.db"))?;
+    plain.execute_batch(settings)?;
+    plain.execute_batch(
+        "PRAGMA cache_size=-16384; CREATE TABLE n(id INTEGER PRIMARY KEY, key UNIQUE)",
+    )?;
+    let start = cpu();
+    let tx = plain.unchecked_transaction()?;
+    let mut insert = plain.prepare_cached("INSERT INTO n(key) VALUES(?1)")?;
+    for key in keys {
+        insert.execute([key])?;
+    }
+    drop(insert);
+    tx.commit()?;
+    Ok(cpu() - start)
 }
 
 /// Keys as an application makes them: counted integers, or 24 hex digits in random order.

@@ -159,13 +159,14 @@ pub fn install(conn: &Connection, t: &Tracked) -> Result<()> {
 
 /// Creates the trigger before inserts that notes rows which REPLACE may displace, where it is missing.
 /// A table of which no row is known yet does without: whatever is displaced there, nobody else has
-/// seen, and a first load is to cost as little as can be.
-pub fn guard(conn: &Connection, catalog: &Catalog) -> Result<()> {
+/// seen, and a first load is to cost as little as can be. Says whether one was missing.
+pub fn guard(conn: &Connection, catalog: &Catalog) -> Result<bool> {
     let sql = "SELECT name FROM main.sqlite_master WHERE type = 'trigger' \
                AND name LIKE 'synqlite\\_replace\\_%' ESCAPE '\\'";
     let mut statement = conn.prepare_cached(sql)?;
     let present: BTreeSet<String> =
         statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    let mut made = false;
     for t in &catalog.tables {
         let guard = own_name("replace", t.no);
         if !present.contains(&guard)
@@ -173,9 +174,10 @@ pub fn guard(conn: &Connection, catalog: &Catalog) -> Result<()> {
             && let Some((_, sql)) = objects(t).iter().find(|(name, _)| *name == guard)
         {
             conn.execute_batch(sql)?;
+            made = true;
         }
     }
-    Ok(())
+    Ok(made)
 }
 
 /// Whether a table may lack the object `name`.

@@ -6,7 +6,7 @@
 use crate::schema::{self, Table, TableKind, quote};
 use crate::sqlvalue::{Bind, values};
 use crate::{Error, Result};
-use rusqlite::{Connection, OptionalExtension, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, Statement, params_from_iter};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -379,18 +379,30 @@ impl Tracked {
         columns: &[usize],
         row: &[Value],
     ) -> Result<()> {
+        let mut statement = conn.prepare_cached(&self.update_sql(columns))?;
+        self.update_with(&mut statement, loc, columns, row)
+    }
+
+    /// Sets `columns` of a row that is addressed after them.
+    pub fn update_sql(&self, columns: &[usize]) -> String {
         let name = |&c: &usize| quote(&self.table.columns[c].name);
         let sets = columns.iter().map(name).enumerate();
         let sets: Vec<_> = sets.map(|(i, c)| format!("{c} = ?{}", i + 1)).collect();
-        let sql = format!(
-            "UPDATE OR ABORT {} SET {} WHERE {}",
-            self.target(),
-            sets.join(","),
-            self.where_loc(columns.len() + 1)
-        );
+        let (target, place) = (self.target(), self.where_loc(columns.len() + 1));
+        format!("UPDATE OR ABORT {target} SET {} WHERE {place}", sets.join(","))
+    }
+
+    /// [`Tracked::update`] with a statement of [`Tracked::update_sql`].
+    pub fn update_with(
+        &self,
+        statement: &mut Statement<'_>,
+        loc: &Loc,
+        columns: &[usize],
+        row: &[Value],
+    ) -> Result<()> {
         let key = self.loc_values(loc)?;
         let all = columns.iter().map(|&c| &row[c]).chain(key.iter()).map(Bind);
-        conn.prepare_cached(&sql)?.execute(params_from_iter(all))?;
+        statement.execute(params_from_iter(all))?;
         Ok(())
     }
 

@@ -327,13 +327,16 @@ fn write<T>(
 ) -> Result<(T, Option<Known>)> {
     let tx = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let mut work = Work::begin(&tx, env.now_ms())?;
-    let versions = versions(&tx)?;
+    let mut versions = versions(&tx)?;
     match known {
         Some(known) if known.versions == versions => work.catalog = known.catalog,
         _ => migrate::catch_up(&mut work)?,
     }
     let result = f(&mut work)?;
-    capture::guard(&tx, &work.catalog)?;
+    if capture::guard(&tx, &work.catalog)? {
+        // The catalog says nothing of this trigger.
+        versions = self::versions(&tx)?;
+    }
     work.meta.save(&tx)?;
     let Work { catalog, settled, .. } = work;
     tx.commit()?;

@@ -475,7 +475,8 @@ impl<'a> Cases<'a> {
         for case in self.list.iter().filter(|case| case.alive()).take(FEW) {
             let t = &catalog.tables[case.table];
             let row = written(case, t);
-            if case.old.as_ref() == Some(&row) {
+            let moves = |c: &usize| case.old.as_ref().is_none_or(|old| old[*c] != row[*c]);
+            if !t.table.uniques.iter().any(|u| u.columns.iter().any(moves)) {
                 continue;
             }
             for (u, key) in t.table.uniques.iter().zip(self.judge.row(t, &row)?.keys) {

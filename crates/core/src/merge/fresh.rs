@@ -132,8 +132,8 @@ struct Lane<'a> {
     widths: Vec<(usize, usize)>,
     /// Its foreign keys.
     references: Vec<Reference>,
-    /// Whether this file has or had rows of the table.
-    known: bool,
+    /// Whether rows of the table have entries of their own.
+    entries: bool,
     /// Latest birth taken, by site.
     births: BTreeMap<SiteId, u64>,
 }
@@ -173,20 +173,14 @@ impl Lane<'_> {
         let references: Option<Vec<_>> = keys.iter().enumerate().map(reference).collect();
         let Some(references) = references else { return Ok(None) };
         // Who has got another number than it asked for may want one that a new row takes.
-        let sql = "SELECT 1 FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL \
-                   AND loc IS NOT NULL";
-        if conn.prepare_cached(sql)?.exists([t.no])? {
+        if state::any_pending(conn, t.no)? {
             return Ok(None);
         }
-        let sql = format!(
-            "SELECT EXISTS(SELECT 1 FROM synqlite_row WHERE tbl = ?1) \
-             OR EXISTS(SELECT 1 FROM {})",
-            t.target()
-        );
-        let known = conn.query_row(&sql, [t.no], |row| row.get(0))?;
+        let sql = "SELECT 1 FROM synqlite_row WHERE tbl = ?1";
+        let entries = conn.prepare_cached(sql)?.exists([t.no])?;
         let widths = matched.units.iter().map(|unit| (unit.columns.len(), unit.keys.len()));
         let (widths, births) = (widths.collect(), BTreeMap::new());
-        Ok(Some(Lane { t, columns, widths, references, known, births }))
+        Ok(Some(Lane { t, columns, widths, references, entries, births }))
     }
 
     /// Whether the row was inserted and never written since, and is not known here.
@@ -219,9 +213,11 @@ impl Lane<'_> {
                 }
                 Ok(takes)
             }
-            (Rid::Key { key, generation: 0 }, Identity::Key) => Ok(state::names_itself(t, key)
+            // A row of a segment shows its key, so where it is here SQLite says that the key is taken.
+            (Rid::Key { key, generation: 0 }, Identity::Key) => Ok(!meta.seen.covers(inserted)
+                && state::names_itself(t, key)
                 && t.key_of_values(|c| value(change, self.columns[c])) == *key
-                && (!self.known || state::of(conn, meta, t, &change.rid)?.is_none())),
+                && (!self.entries || state::of_entry(conn, meta, t, &change.rid)?.is_none())),
             _ => Ok(false),
         }
     }

@@ -277,7 +277,7 @@ fn kept(t: &Tracked, g: usize, group: &GroupState) -> Vec<(usize, Rid)> {
     refs.filter_map(|(&f, rid)| Some((f, rid.clone()?))).collect()
 }
 
-fn fits(t: &Tracked, unit: &Unit, register: &Register) -> Result<()> {
+pub(super) fn fits(t: &Tracked, unit: &Unit, register: &Register) -> Result<()> {
     let fits =
         |cell: &Cell| cell.values.len() == unit.columns.len() && cell.refs.len() == unit.keys.len();
     let counts = register.counts.is_empty() || unit.columns.len() == 1;
@@ -314,7 +314,12 @@ pub(crate) fn join_piece(
 }
 
 /// Whether this site and another wrote the register, neither having seen the other's write.
-fn concurrent(meta: &Meta, sender: &VersionVector, ours: &GroupState, theirs: &Register) -> bool {
+pub(super) fn concurrent(
+    meta: &Meta,
+    sender: &VersionVector,
+    ours: &GroupState,
+    theirs: &Register,
+) -> bool {
     ours.stamp.site == meta.site
         && theirs.stamp.site != meta.site
         && !(ours.pinned || theirs.pinned)

@@ -13,8 +13,9 @@
 //! shown in the end does not depend on it, and memory is bounded.
 //!
 //! The first try trusts that no unique key and no row constraint stands in the way; SQLite says if
-//! one does, and then the view is computed again with every key heard (R-UNIQ). It also takes rows
-//! that are new and decided by nothing else out of all three steps (`fresh`).
+//! one does, and then the view is computed again with every key heard (R-UNIQ). Before it, rows that
+//! are new (`fresh`) or updated (`updates`) and decided by nothing else are taken out of all three
+//! steps.
 
 mod anew;
 mod apply;
@@ -28,6 +29,7 @@ mod protect;
 mod remap;
 mod triggers;
 mod unique;
+mod updates;
 mod view;
 mod words;
 
@@ -178,6 +180,9 @@ impl Merge {
             let left = delta.rows.into_iter().zip(&done).filter(|(_, done)| !**done);
             rest.extend(left.map(|(row, _)| row));
             hold |= rest.iter().any(|row| !meta.seen.covers(row.header.inserted));
+            if !hold {
+                rest = updates::write(site, &tables, &self.upto, rest, &mut self.merged)?;
+            }
         }
         match hold {
             true => self.held.append(&mut rest),

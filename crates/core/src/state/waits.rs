@@ -28,6 +28,12 @@ pub fn anyone_waits(conn: &Connection) -> Result<bool> {
     Ok(conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
 }
 
+/// Whether a row of table `no` shows another integer key than it asks for.
+pub fn any_pending(conn: &Connection, no: u32) -> Result<bool> {
+    let sql = "SELECT 1 FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL AND loc IS NOT NULL";
+    Ok(conn.prepare_cached(sql)?.exists([no])?)
+}
+
 /// Whether a conflict is open. Otherwise rows wait only for a parent that was deleted with them,
 /// and such rows stand in nobody's way.
 pub fn any_conflict(conn: &Connection) -> Result<bool> {

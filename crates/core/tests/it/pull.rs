@@ -103,3 +103,38 @@ fn a_program_that_writes_all_the_time_keeps_nobody_from_pulling() {
     let seen = |replica: &Replica| replica.seen().unwrap();
     assert_eq!(seen(&a.replica), seen(&b.replica));
 }
+
+#[test]
+fn updates_that_meet_nothing_and_updates_that_do_are_shown_alike() {
+    let world = World::new();
+    let mut a = world.init(
+        "a",
+        "CREATE TABLE t(id TEXT PRIMARY KEY, u UNIQUE, n, note);
+         INSERT INTO t VALUES ('alone', 1, 1, ''), ('both', 2, 2, ''), ('key', 3, 3, ''),
+                              ('gone', 4, 4, ''), ('later', 5, 5, '');",
+    );
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("UPDATE t SET n = 50 WHERE id = 'later'");
+    b.run("UPDATE t SET n = 21 WHERE id = 'both'; DELETE FROM t WHERE id = 'gone'");
+    std::thread::sleep(std::time::Duration::from_millis(3));
+    a.run(
+        "UPDATE t SET n = 10, note = 'x' WHERE id = 'alone'; UPDATE t SET n = 20 WHERE id = 'both'",
+    );
+    a.run("UPDATE t SET u = 30, n = 31 WHERE id = 'key'; UPDATE t SET n = 40 WHERE id = 'gone'");
+    b.run("UPDATE t SET n = 51, note = 'y' WHERE id = 'later'");
+    let pulled = b.replica.pull_from(&mut a.replica, false).unwrap();
+    // What was written here later stays, and what was deleted stays deleted.
+    let merged = pulled.merged;
+    assert_eq!((pulled.rows, merged.inserted, merged.updated, merged.deleted), (5, 0, 3, 0));
+    let shown = ["alone|1|10|x", "both|2|20|", "key|30|31|", "later|5|51|y"];
+    assert_eq!(b.rows("SELECT * FROM t ORDER BY id"), shown);
+    assert_eq!(merged.decisions.len(), 2, "{:?}", merged.decisions);
+    a.pull(&mut b);
+    same(&a, &b, &["t"]);
+    assert_eq!(a.rows("SELECT * FROM t ORDER BY id"), shown);
+    // Once more, where rows have entries: nothing is open, so nothing keeps them from it.
+    b.run("UPDATE t SET n = n + 100");
+    a.pull(&mut b);
+    same(&a, &b, &["t"]);
+    assert_eq!(a.row("SELECT count(*) FROM t WHERE n > 100"), "4");
+}
