@@ -279,7 +279,7 @@ impl<'a> Cases<'a> {
             self.asked += 1;
             self.parents(at)?;
             self.rivals_for_id(at)?;
-            if self.may_move_children(at) {
+            if self.may_move_children(at)? {
                 self.children(at)?;
             }
         }
@@ -287,22 +287,27 @@ impl<'a> Cases<'a> {
     }
 
     /// Whether what the case becomes can change what the rows that refer to it show.
-    fn may_move_children(&self, at: usize) -> bool {
+    fn may_move_children(&self, at: usize) -> Result<bool> {
         let case = &self.list[at];
         let Some(old) = &case.old else {
-            // A row that was dead for long brings its children along only if it is shown again.
-            return case.alive() || case.news || case.touched;
+            // A row that was dead for long brings its children along only if it is shown again. They
+            // may be what it is shown for, if it waits.
+            let waits = match case.stored.entry.filter(|_| self.contested) {
+                Some(entry) => state::conflict(self.lookup.conn, entry)?.is_some(),
+                None => false,
+            };
+            return Ok(case.alive() || case.news || case.touched || waits);
         };
         if !case.alive() || case.touched || case.news && !case.header().reinserted.is_zero() {
-            return true;
+            return Ok(true);
         }
         // A later write of the key overrides references, even if the key is what it was.
         if case.news && self.catalog().references_to(case.table).any(|key| self.overrides(key)) {
-            return true;
+            return Ok(true);
         }
         let t = &self.catalog().tables[case.table];
         let mut keys = t.table.groups.iter().zip(&case.cells).filter(|(g, _)| g.keeps_previous);
-        keys.any(|(g, cell)| g.columns.iter().zip(&cell.values).any(|(&c, v)| old[c] != *v))
+        Ok(keys.any(|(g, cell)| g.columns.iter().zip(&cell.values).any(|(&c, v)| old[c] != *v)))
     }
 
     /// Whether R-FK-ONUPDATE is of a foreign key of a table.

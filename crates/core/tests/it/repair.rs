@@ -646,3 +646,24 @@ fn a_kept_row_shows_the_same_when_a_number_becomes_permanent() {
     agree(&mut a, &mut b, &["n"]);
     assert_eq!(a.rows("SELECT * FROM n"), ["103|104|9", "104|NULL|21", "105|NULL|0"]);
 }
+
+/// A deleted row that another needs, and that waits for a key, comes back with it when the key is free.
+#[test]
+fn a_kept_row_returns_when_its_key_is_free() {
+    let schema = "CREATE TABLE n(k TEXT PRIMARY KEY, up TEXT REFERENCES n(k), u INT UNIQUE);
+        INSERT INTO n VALUES('p', NULL, 2)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    b.run("INSERT INTO n VALUES('c', 'p', 1), ('free', NULL, 3)");
+    a.run("UPDATE n SET u = 3 WHERE k = 'p'");
+    a.replica.fold().unwrap();
+    a.run("UPDATE n SET u = 1 WHERE k = 'p'");
+    a.replica.fold().unwrap();
+    a.run("DELETE FROM n");
+    b.pull(&mut a);
+    assert_eq!(b.rows("SELECT k FROM n"), ["free"]);
+    b.run("DELETE FROM n");
+    b.replica.fold().unwrap();
+    assert_eq!(b.replica.verify_full().unwrap(), [""; 0]);
+    assert_eq!(b.rows("SELECT * FROM n"), ["p|NULL|3", "c|p|1"]);
+    agree(&mut a, &mut b, &["n"]);
+}
