@@ -13,7 +13,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use synqlite_wire::{Hlc, Rid, Stamp, key};
 
 /// Keys of a segment may take so many bytes. Then SQLite keeps it on one page, with others.
-const KEY_BYTES: usize = 900;
+const KEY_BYTES: usize = 600;
 
 /// Rows `lo..=hi` of a table, inserted at `site` at one clock.
 ///
