@@ -19,6 +19,7 @@ use crate::{Error, Result};
 use nested::Updates;
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use synqlite_wire::Value;
 
@@ -391,12 +392,12 @@ impl Replay {
 
     fn update(&mut self, from: Loc, to: Option<Loc>, columns: &[u32], at: Millis) {
         let mut slot = self.take(&from).unwrap_or_else(|| Slot::New(Born::at(at)));
-        let mut columns = columns.to_vec();
+        let mut columns = Cow::Borrowed(columns);
         for act in self.updates.end(&from, to.as_ref(), &columns) {
             if let Some(Slot::Old(_, touch)) = self.slots.get_mut(&act.loc) {
                 touch.take_back(&act);
             }
-            columns.extend(act.columns);
+            columns.to_mut().extend(act.columns);
         }
         match &mut slot {
             Slot::New(born) => born.written.extend(columns.iter().map(|&c| (c, at))),
