@@ -148,8 +148,12 @@ fn damage_is_found() {
             "table n, row 1 to 2 (a segment): it has not either births or keys",
         ),
         (
-            "UPDATE synqlite_segment SET keys = x'0001ff' WHERE keys IS NOT NULL",
+            "UPDATE synqlite_segment SET keys = x'0004ff' WHERE keys IS NOT NULL",
             "table n, row 1 to 2 (a segment): it does not have one key for each of its rows",
+        ),
+        (
+            "UPDATE synqlite_segment SET keys = x'0007ff' WHERE keys IS NOT NULL",
+            "the keys of a segment cannot be read",
         ),
         (
             "UPDATE n SET k = 'other' WHERE rowid = 1",
