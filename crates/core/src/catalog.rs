@@ -277,11 +277,6 @@ impl Tracked {
         Ok(found.collect::<Result<_, _>>()?)
     }
 
-    /// Whether its rows may refer to others.
-    pub fn has_parents(&self) -> bool {
-        !self.table.foreign_keys.is_empty()
-    }
-
     /// Whether its rows are addressed by rowid.
     pub fn has_rowid(&self) -> bool {
         self.table.kind != TableKind::WithoutRowid && self.table.rowid_name.is_some()

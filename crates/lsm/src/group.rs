@@ -118,8 +118,8 @@ fn yield_until(limit: Duration, over: impl Fn() -> bool) {
 mod tests {
     use super::*;
 
-    #[test]
-    fn two_writers_share_most_forces_and_one_of_them_forces() {
+    /// Who forced, of two writers that write 50 times each.
+    fn leaders() -> Vec<ThreadId> {
         let (group, seq) = (Group::default(), AtomicU64::new(0));
         let leaders = Mutex::new(Vec::new());
         let write = || {
@@ -141,14 +141,18 @@ mod tests {
                 s.spawn(|| (0..50).try_for_each(|_| write()).unwrap());
             }
         });
-        // Each by itself would be 100, taking turns without waiting about 100 as well. A busy
-        // machine makes writers late.
-        let leaders = leaders.into_inner().unwrap();
-        assert!((50..95).contains(&leaders.len()), "{} forces", leaders.len());
-        // If whoever comes first forced, it would be another one each time. A force that takes
-        // longer passes the turn.
-        let changes = leaders.windows(2).filter(|pair| pair[0] != pair[1]).count();
-        assert!(changes < leaders.len() * 9 / 10, "{changes} times another one forced");
+        leaders.into_inner().unwrap()
+    }
+
+    #[test]
+    fn two_writers_share_most_forces_and_one_of_them_forces() {
+        // Each by itself would be 100, taking turns without waiting about 100 as well. If whoever comes
+        // first forced, it would be another one each time. A busy machine makes writers late.
+        let shared = |leaders: Vec<ThreadId>| {
+            let changes = leaders.windows(2).filter(|pair| pair[0] != pair[1]).count();
+            (50..80).contains(&leaders.len()) && changes < leaders.len() * 9 / 10
+        };
+        assert!((0..5).any(|_| shared(leaders())), "they did not in five tries");
     }
 
     #[test]

@@ -338,7 +338,7 @@ impl<'a> Cases<'a> {
                 let header = &stored.state.header;
                 let plain = header.alive() && stored.loc.is_some() && header.reinserted.is_zero();
                 // It may be there, and a row above it, only because this one refers to it.
-                let below = self.revived && catalog.tables[parent].has_parents();
+                let below = self.revived && !catalog.tables[parent].table.foreign_keys.is_empty();
                 if !plain || follows || below {
                     self.load(parent, stored.clone())?;
                 }

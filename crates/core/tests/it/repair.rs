@@ -545,17 +545,23 @@ fn a_value_that_named_nobody_when_it_became_a_reference_is_none() {
     assert_eq!(b.rows("SELECT * FROM c"), ["1|1", "2|5"]);
 }
 
-/// A row that was kept for the sake of a row below another goes when nothing below needs it.
-#[test]
-fn a_kept_row_goes_with_the_last_reference_to_a_row_below_it() {
+/// `a` has deleted row x of `p`, and shows it for the sake of a row of `c`, two steps below, of `b`.
+fn kept_above() -> (World, Site, Site) {
     let schema = "CREATE TABLE p(k TEXT PRIMARY KEY);
         CREATE TABLE m(k TEXT PRIMARY KEY REFERENCES p(k) ON DELETE CASCADE);
         CREATE TABLE c(id INTEGER PRIMARY KEY, m TEXT REFERENCES m(k) ON DELETE RESTRICT);
         INSERT INTO p VALUES('x')";
-    let (_world, mut a, mut b) = pair(schema, &[]);
+    let (world, mut a, mut b) = pair(schema, &[]);
     a.run("DELETE FROM p");
     b.run("INSERT INTO m VALUES('x'); INSERT INTO c VALUES(1, 'x')");
     a.pull(&mut b);
+    (world, a, b)
+}
+
+/// A row that was kept for the sake of a row below another goes when nothing below needs it.
+#[test]
+fn a_kept_row_goes_with_the_last_reference_to_a_row_below_it() {
+    let (_world, mut a, mut b) = kept_above();
     assert_eq!(a.rows("SELECT k FROM m"), ["x"]);
     b.run("UPDATE c SET m = NULL");
     a.pull(&mut b);
@@ -569,14 +575,7 @@ fn a_kept_row_goes_with_the_last_reference_to_a_row_below_it() {
 #[test]
 fn a_kept_row_above_another_lives_when_the_last_reference_below_goes() {
     for last in ["DELETE FROM c", "UPDATE c SET m = NULL"] {
-        let schema = "CREATE TABLE p(k TEXT PRIMARY KEY);
-            CREATE TABLE m(k TEXT PRIMARY KEY REFERENCES p(k) ON DELETE CASCADE);
-            CREATE TABLE c(id INTEGER PRIMARY KEY, m TEXT REFERENCES m(k) ON DELETE RESTRICT);
-            INSERT INTO p VALUES('x')";
-        let (_world, mut a, mut b) = pair(schema, &[]);
-        a.run("DELETE FROM p");
-        b.run("INSERT INTO m VALUES('x'); INSERT INTO c VALUES(1, 'x')");
-        a.pull(&mut b);
+        let (_world, mut a, mut b) = kept_above();
         a.run(last);
         a.replica.fold().unwrap();
         assert_eq!(a.replica.verify_full().unwrap(), [""; 0], "{last}");
