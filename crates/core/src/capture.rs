@@ -11,6 +11,11 @@
 //! | previous | BEFORE UPDATE of key columns, of counters, or of a reference that an action may be setting | where the row is | the columns of its keys and counters and of those references |
 //! | leaving | BEFORE DELETE of a row on whose delete foreign keys act | where the row is | |
 //!
+//! A before-image stands in its entry: a table of images would cost one more page in every
+//! transaction that deletes ([decision 001](../../../docs/decisions/001-journal.md)). The value of
+//! column number `no` is in `v0` to `v7`, at `no % 8`, of the entry itself if `no < 8`, else of an
+//! entry `more` right after it, which has `no / 8` as its `b`.
+//!
 //! Rows that are appended one after another within a millisecond share the entry of the first: none
 //! is made for a row with a rowid above that entry's `b` while that entry is the last one and of the
 //! same time. The fold finds such rows by their rowids ([decision
@@ -42,6 +47,7 @@ pub mod op {
     pub const INSERT: i64 = 0;
     pub const UPDATE: i64 = 1;
     pub const DELETE: i64 = 2;
+    pub const MORE: i64 = 3;
     pub const REPLACE: i64 = 4;
     pub const RIVAL: i64 = 5;
     pub const PREVIOUS: i64 = 6;
@@ -50,6 +56,9 @@ pub mod op {
 
 /// Columns whose change bits fit one integer of a mask.
 pub const MASK_BITS: u32 = 62;
+
+/// Columns of a before-image that one entry holds.
+pub const SLOTS: u32 = 8;
 
 /// The time, a whole number of milliseconds over 86,400,000. Without an argument it costs less than
 /// with `'now'`, and half as much as with the arithmetic that makes an integer of it.
@@ -62,17 +71,18 @@ pub fn own_name(kind: &str, no: u32) -> String {
 
 /// Whether `name` is one of the [`objects`] of table `no`.
 pub fn is_own(name: &str, no: u32) -> bool {
-    ["before", "insert", "update", "delete", "replace", "rival", "previous", "leaving", "pin"]
+    ["insert", "update", "delete", "replace", "rival", "previous", "leaving", "pin"]
         .iter()
         .any(|kind| name == own_name(kind, no))
 }
 
 /// The journal, one for all tables.
 pub const JOURNAL_DDL: &str = "CREATE TABLE synqlite_journal(\
-     seq INTEGER PRIMARY KEY, ev INTEGER NOT NULL, a, b, m, at REAL NOT NULL)";
+     seq INTEGER PRIMARY KEY, ev INTEGER NOT NULL, a, b, m, at REAL NOT NULL, \
+     v0, v1, v2, v3, v4, v5, v6, v7)";
 
-/// What the capture of one table consists of: (name, SQL) of a table for before-images, triggers,
-/// and where VACUUM would renumber rows an index that holds nothing and prevents it.
+/// What the capture of one table consists of: (name, SQL) of triggers, and where VACUUM would
+/// renumber rows an index that holds nothing and prevents it.
 pub fn objects(t: &Tracked) -> Vec<(String, String)> {
     let mut out = Vec::new();
     let mut add = |kind: &str, sql: &dyn Fn(&str) -> String| {
@@ -81,10 +91,6 @@ pub fn objects(t: &Tracked) -> Vec<(String, String)> {
         out.push((name, sql));
     };
     let target = quote(&t.table.name);
-    add("before", &|name| {
-        let columns: String = t.column_nos.iter().map(|no| format!(", v{no}")).collect();
-        format!("CREATE TABLE {name}(seq INTEGER PRIMARY KEY{columns})")
-    });
     add("insert", &|name| {
         let (when, entry) = insert_entry(t);
         format!("CREATE TRIGGER {name} AFTER INSERT ON {target}{when} BEGIN {entry}; END")
@@ -93,9 +99,8 @@ pub fn objects(t: &Tracked) -> Vec<(String, String)> {
         format!("CREATE TRIGGER {name} AFTER UPDATE ON {target} BEGIN {}; END", update_entry(t))
     });
     add("delete", &|name| {
-        let entry = entry(t, op::DELETE, &loc_sql(&t.table, "OLD."));
-        let image = image_of_old(t, &(0..t.table.columns.len()).collect::<Vec<_>>());
-        format!("CREATE TRIGGER {name} AFTER DELETE ON {target} BEGIN {entry}; {image}; END")
+        let entry = entry_of_old(t, op::DELETE, &all_columns(t));
+        format!("CREATE TRIGGER {name} AFTER DELETE ON {target} BEGIN {entry} END")
     });
     let rivals = Rivals::of(t);
     if let Some((when, body)) = rivals.on_insert(t) {
@@ -132,20 +137,27 @@ pub fn objects(t: &Tracked) -> Vec<(String, String)> {
 /// The names that columns have now, by number, as the trigger on deletes tells: SQLite rewrites them
 /// there when a column is renamed. The name of a dropped column stays.
 pub fn columns_of(delete_trigger: &str) -> BTreeMap<u32, String> {
-    let image = delete_trigger.split_once("(seq,v").map_or("", |(_, image)| image);
-    let numbers = image.split_once(')').map_or("", |(numbers, _)| numbers).split(",v");
-    let mut names = image.split("(SELECT OLD.\"").skip(1).map(|text| {
+    let mut names = BTreeMap::new();
+    let mut rest = delete_trigger;
+    while let Some((_, text)) = rest.split_once("(SELECT OLD.\"") {
         let mut name = String::new();
-        let mut chars = text.chars().peekable();
+        let mut chars = text.chars();
         while let Some(c) = chars.next() {
-            if c == '"' && chars.next_if_eq(&'"').is_none() {
+            if c == '"' && !chars.as_str().starts_with('"') {
                 break;
+            } else if c == '"' {
+                chars.next();
             }
             name.push(c);
         }
-        name
-    });
-    numbers.map_while(|no| Some((no.parse().ok()?, names.next()?))).collect()
+        rest = chars.as_str();
+        let Some(no) = rest.strip_prefix(") AS v") else { continue };
+        let digits = no.find(|c: char| !c.is_ascii_digit()).map_or(no, |end| &no[..end]);
+        if let Ok(no) = digits.parse() {
+            names.insert(no, name);
+        }
+    }
+    names
 }
 
 /// Creates the capture objects of one table, all but the trigger before inserts: see [`guard`].
@@ -250,27 +262,58 @@ fn differs(name: &str, affinity: crate::schema::Affinity) -> String {
     }
 }
 
-/// A row of NULLs under the names of all columns: what a dropped column's name resolves to.
-fn nulls(t: &Tracked) -> String {
-    let names = t.table.columns.iter().map(|c| format!("NULL AS {}", quote(&c.name)));
+/// A row of NULLs under the names of columns: what a dropped column's name resolves to.
+fn nulls(t: &Tracked, columns: &[usize]) -> String {
+    let names = columns.iter().map(|&c| format!("NULL AS {}", quote(&t.table.columns[c].name)));
     names.collect::<Vec<_>>().join(",")
 }
 
-fn image_columns(t: &Tracked, columns: &[usize]) -> String {
-    columns.iter().map(|&c| format!(",v{}", t.column_nos[c])).collect()
+fn all_columns(t: &Tracked) -> Vec<usize> {
+    (0..t.table.columns.len()).collect()
 }
 
-/// Stores columns of OLD under the number of the last journal entry.
-fn image_of_old(t: &Tracked, columns: &[usize]) -> String {
-    let name = own_name("before", t.no);
-    let values =
-        columns.iter().map(|&c| format!(",(SELECT OLD.{})", quote(&t.table.columns[c].name)));
-    format!(
-        "INSERT INTO {name}(seq{}) SELECT last_insert_rowid(){} FROM (SELECT {}) AS old",
-        image_columns(t, columns),
-        values.collect::<String>(),
-        nulls(t)
-    )
+/// Statements that make an entry for the row at `loc`, with a before-image of `columns`, of which
+/// `value` tells the values, if `from` has a row. Given some of the columns, `from` offers NULLs for
+/// those that may be gone.
+fn entry_with_image(
+    t: &Tracked,
+    op: i64,
+    loc: &str,
+    columns: &[usize],
+    value: impl Fn(usize) -> String,
+    from: impl Fn(&[usize]) -> String,
+) -> String {
+    let mut parts: BTreeMap<u32, Vec<usize>> = BTreeMap::from([(0, vec![])]);
+    for &c in columns {
+        parts.entry(t.column_nos[c] / SLOTS).or_default().push(c);
+    }
+    let statement = |(part, columns): (u32, Vec<usize>)| {
+        let slots = columns.iter().map(|&c| format!(",v{}", t.column_nos[c] % SLOTS));
+        let values = columns.iter().map(|&c| format!(",{} AS v{}", value(c), t.column_nos[c]));
+        let (ev, part) = match part {
+            0 => (ev(t, op), "NULL".to_owned()),
+            part => (ev(t, op::MORE), part.to_string()),
+        };
+        format!(
+            "INSERT INTO synqlite_journal(ev,a,b,at{}) SELECT {ev},{loc},{part},{NOW}{} {}; ",
+            slots.collect::<String>(),
+            values.collect::<String>(),
+            from(&columns)
+        )
+    };
+    parts.into_iter().map(statement).collect::<String>().trim_end().to_owned()
+}
+
+/// An entry for the row OLD, with these columns of it.
+fn entry_of_old(t: &Tracked, op: i64, columns: &[usize]) -> String {
+    // In a subquery of its own OLD is the trigger's row, as long as that has the column.
+    let loc = format!("(SELECT {})", loc_sql(&t.table, "OLD."));
+    let value = |c: usize| format!("(SELECT OLD.{})", quote(&t.table.columns[c].name));
+    let from = |columns: &[usize]| match columns {
+        [] => String::new(),
+        _ => format!("FROM (SELECT {}) AS old", nulls(t, columns)),
+    };
+    entry_with_image(t, op, &loc, columns, value, from)
 }
 
 /// Rows that an insert or update may displace.
@@ -356,22 +399,17 @@ impl Rival {
 
     /// Statements that journal that row, with its whole image.
     fn note(&self, t: &Tracked, op: i64) -> String {
-        let ev = ev(t, op);
-        let all: Vec<usize> = (0..t.table.columns.len()).collect();
         let one = |what: &str| self.of_new(&format!("({})", self.select(t, what)));
-        let value =
-            |&c: &usize| format!(",{}", one(&format!("o.{}", quote(&t.table.columns[c].name))));
+        let value = |c: usize| one(&format!("o.{}", quote(&t.table.columns[c].name)));
         let generated = t.table.generated.iter().map(|name| format!(",NULL AS {}", quote(name)));
-        let names = nulls(t) + &generated.collect::<String>();
-        let from = format!("FROM (SELECT {names}) AS o WHERE {}", self.exists(t));
-        format!(
-            "INSERT INTO synqlite_journal(ev,a,at) SELECT {ev},{},{NOW} {from}; \
-             INSERT INTO {}(seq{}) SELECT last_insert_rowid(){} {from}; ",
-            one(&loc_sql(&t.table, "o.")),
-            own_name("before", t.no),
-            image_columns(t, &all),
-            all.iter().map(value).collect::<String>(),
-        )
+        let generated: String = generated.collect();
+        let from = |columns: &[usize]| {
+            let named: BTreeSet<usize> = columns.iter().chain(&self.columns).copied().collect();
+            let names = nulls(t, &named.into_iter().collect::<Vec<_>>()) + &generated;
+            format!("FROM (SELECT {names}) AS o WHERE {}", self.exists(t))
+        };
+        let loc = one(&loc_sql(&t.table, "o."));
+        entry_with_image(t, op, &loc, &all_columns(t), value, from)
     }
 
     fn select(&self, t: &Tracked, what: &str) -> String {
@@ -399,7 +437,7 @@ fn name_list(t: &Tracked, columns: &[usize]) -> String {
 
 /// An expression over rows `first` and `second` that stays valid when a column is dropped.
 fn scoped(t: &Tracked, expression: &str, first: &str, second: &str) -> String {
-    let names = nulls(t);
+    let names = nulls(t, &all_columns(t));
     format!(
         "(SELECT (SELECT (SELECT {expression}) FROM (SELECT {names}) AS {second}) \
          FROM (SELECT {names}) AS {first})"
@@ -462,8 +500,7 @@ fn previous(t: &Tracked) -> Option<(String, String, String)> {
     }
     let columns: Vec<usize> = columns.into_iter().collect();
     let when = scoped(t, &changed.join(" OR "), "old", "new");
-    let entry = entry(t, op::PREVIOUS, &loc_sql(&t.table, "OLD."));
-    let body = format!("{entry}; {}; ", image_of_old(t, &columns));
+    let body = entry_of_old(t, op::PREVIOUS, &columns);
     Some((name_list(t, &columns), when, body))
 }
 

@@ -129,7 +129,7 @@ fn run<'a>(
     if meta.clock > clock {
         meta.position = position;
     }
-    journal::clear(conn, catalog)?;
+    journal::clear(conn)?;
     if !touched.is_empty() || !acted.is_empty() {
         let wrote = Wrote { touched, former, acted };
         crate::merge::compensate(conn, meta, catalog, policies, wrote)?;

@@ -11,7 +11,7 @@ mod nested;
 
 pub use apart::{Survey, survey};
 
-use crate::capture::{MASK_BITS, op, own_name};
+use crate::capture::{MASK_BITS, SLOTS, op};
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::schema::{TableKind, quote};
 use crate::sqlvalue::value;
@@ -500,7 +500,8 @@ pub fn read_rest(
                 });
             }
             op::LEAVING => replay.note(loc, |touch| touch.leaving = Some(seq)),
-            other => return Err(Error::Damaged(format!("journal entry {seq}: kind {other}"))),
+            // `MORE`, of the image before it. There are no other kinds.
+            _ => {}
         }
     }
     let tables = catalog.tables.iter().zip(replays);
@@ -661,21 +662,31 @@ fn columns_of_mask(mask: ValueRef<'_>) -> Result<Vec<u32>> {
 /// The before-image that belongs to a journal entry, one value for each column of the table as it
 /// is now; NULL where the image does not hold a column.
 pub fn image(conn: &Connection, t: &Tracked, seq: i64) -> Result<Option<Vec<Value>>> {
-    let sql = format!("SELECT * FROM {} WHERE seq = ?1", own_name("before", t.no));
-    let mut statement = conn.prepare_cached(&sql)?;
+    let sql = "SELECT ev, b, v0, v1, v2, v3, v4, v5, v6, v7 FROM synqlite_journal \
+               WHERE seq >= ?1 ORDER BY seq";
+    let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query([seq])?;
-    let Some(row) = rows.next()? else { return Ok(None) };
-    // Only now is the statement sure to be of the table as it is, not as it was before it was altered.
-    let at = |no: &u32| row.as_ref().column_index(&format!("v{no}")).ok();
-    let columns: Vec<Option<usize>> = t.column_nos.iter().map(at).collect();
-    let of = |i: &Option<usize>| i.map_or(Ok(Value::Null), |i| row.get_ref(i).map(value));
-    Ok(Some(columns.iter().map(of).collect::<Result<_, _>>()?))
+    let mut image: Option<Vec<Value>> = None;
+    while let Some(row) = rows.next()? {
+        let part = match (row.get::<_, i64>(0)? & 7, &image) {
+            (op::DELETE | op::REPLACE | op::RIVAL | op::PREVIOUS, None) => 0,
+            (op::MORE, Some(_)) => row.get(1)?,
+            _ => break,
+        };
+        let image = image.get_or_insert_with(|| vec![Value::Null; t.column_nos.len()]);
+        for (cell, no) in image.iter_mut().zip(&t.column_nos).filter(|(_, no)| *no / SLOTS == part)
+        {
+            *cell = value(row.get_ref(2 + (no % SLOTS) as usize)?);
+        }
+    }
+    Ok(image)
 }
 
 /// How many writes wait: entries, and inserts that have none of their own. Counts no further than
 /// `most`.
 pub fn waiting(conn: &Connection, catalog: &Catalog, most: i64) -> Result<i64> {
-    let entries = "SELECT count(*) FROM (SELECT 1 FROM synqlite_journal LIMIT ?1)";
+    let entries =
+        "SELECT count(*) FROM (SELECT 1 FROM synqlite_journal WHERE ev & 7 <> 3 LIMIT ?1)";
     let mut count: i64 = conn.prepare_cached(entries)?.query_row([most], |row| row.get(0))?;
     for t in &catalog.tables {
         let Some(rowid) = t.table.rowid_name.as_ref().filter(|_| count < most) else { continue };
@@ -696,15 +707,11 @@ pub fn waiting(conn: &Connection, catalog: &Catalog, most: i64) -> Result<i64> {
     Ok(count)
 }
 
-/// Empties the journal and its before-images. Touches nothing if the journal is empty: even a DELETE
+/// Empties the journal. Touches nothing if the journal is empty: even a DELETE
 /// of no rows makes SQLite write the file.
-pub fn clear(conn: &Connection, catalog: &Catalog) -> Result<()> {
-    if !conn.prepare_cached("SELECT 1 FROM synqlite_journal")?.exists([])? {
-        return Ok(());
-    }
-    conn.execute_batch("DELETE FROM synqlite_journal")?;
-    for t in &catalog.tables {
-        conn.execute_batch(&format!("DELETE FROM {}", own_name("before", t.no)))?;
+pub fn clear(conn: &Connection) -> Result<()> {
+    if conn.prepare_cached("SELECT 1 FROM synqlite_journal")?.exists([])? {
+        conn.execute_batch("DELETE FROM synqlite_journal")?;
     }
     Ok(())
 }

@@ -144,7 +144,7 @@ fn capture_objects(conn: &Connection, loaded: &Loaded, found: &mut Findings) -> 
         let sql = "SELECT shape FROM synqlite_table WHERE no = ?1";
         let shape: String = conn.query_row(sql, [t.no], |row| row.get(0))?;
         let altered = shape != t.table.describe();
-        let always = ["before", "insert", "update", "delete"].map(|kind| own_name(kind, t.no));
+        let always = ["insert", "update", "delete"].map(|kind| own_name(kind, t.no));
         let table = &t.table.name;
         for (name, sql) in capture::objects(t) {
             let may_lack = capture::may_lack(conn, t, &name)?;

@@ -239,7 +239,7 @@ impl Site {
     fn touched(&self, seq: i64) -> Result<BTreeSet<String>> {
         let sql = "SELECT j.ev >> 3, j.ev & 7, quote(j.a), quote(j.b), t.name \
                    FROM synqlite_journal AS j JOIN synqlite_table AS t ON t.no = j.ev >> 3 \
-                   WHERE seq > ?1";
+                   WHERE seq > ?1 AND j.ev & 7 <> 3";
         let mut statement = self.app.prepare_cached(sql)?;
         let mut rows = statement.query([seq])?;
         let mut touched = BTreeSet::new();

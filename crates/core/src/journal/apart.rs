@@ -64,7 +64,7 @@ pub fn survey(conn: &Connection, catalog: &Catalog) -> Result<Survey> {
         let (of, to): (&mut Of, Option<i64>) = (&mut survey.tables[position], row.get(2)?);
         of.entries = true;
         match (ev & 7, to) {
-            (op::DELETE, _) | (op::UPDATE, None) => {}
+            (op::DELETE | op::MORE, _) | (op::UPDATE, None) => {}
             (kind, to) => {
                 of.together.insert(row.get(1)?);
                 if kind == op::INSERT {
