@@ -1,9 +1,10 @@
 //! Rows that a table has when it is taken in.
 
+use super::append::is_named_by_values;
 use super::{Fold, Folded};
 use crate::Result;
 use crate::catalog::{Catalog, Tracked};
-use crate::journal::Written;
+use crate::journal::{Run, Written};
 use crate::meta::Meta;
 use crate::schema::Identity;
 use crate::state::{self, Name, Names, Runs};
@@ -48,9 +49,6 @@ pub fn adopt(
         }
         return runs.finish(conn, t);
     }
-    let sql = format!("SELECT {loc} FROM {} AS o ORDER BY 1", t.target());
-    let mut statement = conn.prepare(&sql)?;
-    let mut locs = statement.query([])?;
     let mut runs = Runs::default();
     let mut fold = Fold {
         conn,
@@ -75,6 +73,14 @@ pub fn adopt(
         adopts: true,
         stale: BTreeSet::new(),
     };
+    if t.table.identity == Identity::Key && is_named_by_values(t) {
+        let run = Run { lo: i64::MIN, hi: i64::MAX, at: 0 };
+        fold.append_keyed(t, run, &BTreeSet::new(), &mut runs)?;
+        return runs.finish(conn, t);
+    }
+    let sql = format!("SELECT {loc} FROM {} AS o ORDER BY 1", t.target());
+    let mut statement = conn.prepare(&sql)?;
+    let mut locs = statement.query([])?;
     while let Some(row) = locs.next()? {
         fold.bear(t, &row.get(0)?, 0, &Written::new(), &BTreeSet::new(), &mut runs)?;
     }

@@ -4,14 +4,15 @@ use super::Fold;
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::journal::{Run, Written};
-use crate::schema::Identity;
-use crate::state::{Runs, Segment};
+use crate::schema::{Identity, quote};
+use crate::sqlvalue;
+use crate::state::{self, Name, Runs, Segment};
 use std::collections::BTreeSet;
-use synqlite_wire::Rid;
+use synqlite_wire::{Rid, Value};
 
 impl Fold<'_> {
-    /// Gives the rows of a run their births. Where none of them can need anything else, nobody looks
-    /// at them one by one.
+    /// Gives the rows of a run their identities. Where none of them can need anything else, births
+    /// are given without looking at the rows, and keys without looking each of them up.
     pub(super) fn append(
         &mut self,
         t: &Tracked,
@@ -19,14 +20,19 @@ impl Fold<'_> {
         died: &BTreeSet<Rid>,
         runs: &mut Runs,
     ) -> Result<()> {
-        let noticed = self.conflicts || self.history || t.table.identity != Identity::Birth;
-        if noticed
+        let by_birth = t.table.identity == Identity::Birth;
+        if self.conflicts
+            || self.history
+            || !by_birth && (self.waits || !is_named_by_values(t))
             || Segment::any_within(self.conn, t, run.lo, run.hi)?
             || self.any_dangles(t, run)?
         {
             let mut rows = (run.lo..=run.hi).map(Loc::Row);
             return rows
                 .try_for_each(|loc| self.bear(t, &loc, run.at, &Written::new(), died, runs));
+        }
+        if !by_birth {
+            return self.append_keyed(t, run, died, runs);
         }
         let site = self.meta.number(self.conn, self.meta.site)?;
         let (n, hlc) = (runs.next_births(self.conn, t, run.len())?, self.at(run.at).hlc);
@@ -35,4 +41,54 @@ impl Fold<'_> {
         self.done.columns += run.len() * t.table.groups.len() as u64;
         Ok(())
     }
+
+    /// Rows of a table that their keys name. Those whose key is known already are looked at.
+    pub(super) fn append_keyed(
+        &mut self,
+        t: &Tracked,
+        run: Run,
+        died: &BTreeSet<Rid>,
+        runs: &mut Runs,
+    ) -> Result<()> {
+        let Some(rowid) = t.table.rowid_name.as_deref().map(quote) else { return Ok(()) };
+        let pk = &t.table.primary_key;
+        let columns: Vec<_> = pk.iter().map(|&c| quote(&t.table.columns[c].name)).collect();
+        let sql = format!(
+            "SELECT {rowid}, {} FROM {} WHERE {rowid} BETWEEN ?1 AND ?2 ORDER BY {rowid}",
+            columns.join(","),
+            t.target()
+        );
+        let conn = self.conn;
+        let site = self.meta.number(conn, self.meta.site)?;
+        let hlc = self.at(run.at).hlc;
+        let entries = state::any_entry(conn, t.no)?;
+        let mut statement = conn.prepare_cached(&sql)?;
+        let mut rows = statement.query([run.lo, run.hi])?;
+        while let Some(row) = rows.next()? {
+            let (rowid, values) = (row.get(0)?, sqlvalue::values(row, 1, pk.len())?);
+            let value = |c: usize| &values[pk.iter().position(|p| *p == c).unwrap_or(0)];
+            let rid = Rid::Key { key: t.key_of_values(value), generation: 0 };
+            let known = entries && state::of_entry(conn, self.meta, t, &rid)?.is_some();
+            if let Rid::Key { key, .. } = &rid
+                && !known
+                && !values.iter().any(Value::is_null)
+                && runs.add(conn, t, rowid, site, Name::Key(key), hlc, self.position)?
+            {
+                self.done.rows += 1;
+                self.done.columns += t.table.groups.len() as u64;
+            } else {
+                self.bear(t, &Loc::Row(rowid), run.at, &Written::new(), died, runs)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether the values of a new row are its identity and all there is to its state.
+pub(super) fn is_named_by_values(t: &Tracked) -> bool {
+    let in_key = |c: &usize| t.table.primary_key.contains(c);
+    t.has_rowid()
+        && t.knows_collations()
+        && !t.table.foreign_keys.iter().any(|fk| fk.columns.iter().all(in_key))
+        && !t.table.groups.iter().any(|group| group.counter)
 }

@@ -176,8 +176,7 @@ impl Lane<'_> {
         if state::any_pending(conn, t.no)? {
             return Ok(None);
         }
-        let sql = "SELECT 1 FROM synqlite_row WHERE tbl = ?1";
-        let entries = conn.prepare_cached(sql)?.exists([t.no])?;
+        let entries = state::any_entry(conn, t.no)?;
         let widths = matched.units.iter().map(|unit| (unit.columns.len(), unit.keys.len()));
         let (widths, births) = (widths.collect(), BTreeMap::new());
         Ok(Some(Lane { t, columns, widths, references, entries, births }))

@@ -255,6 +255,12 @@ pub fn decode_rid(meta: &Meta, bytes: &[u8]) -> Result<Rid> {
     Reader::new(meta, bytes).rid()
 }
 
+/// Whether any row of table `no` has an entry of its own.
+pub fn any_entry(conn: &Connection, no: u32) -> Result<bool> {
+    let sql = "SELECT 1 FROM synqlite_row WHERE tbl = ?1";
+    Ok(conn.prepare_cached(sql)?.exists([no])?)
+}
+
 /// Whether any row of table `no` is known.
 pub fn any_row(conn: &Connection, no: u32) -> Result<bool> {
     let sql = "SELECT 1 FROM synqlite_segment WHERE tbl = ?1 \

@@ -311,6 +311,28 @@ fn names_that_need_quotes_and_wide_tables() {
     replicates(&schema, &sql, query);
 }
 
+/// Rows with keys are named many at a time; those whose key was given before, or that have none, are
+/// not.
+#[test]
+fn rows_appended_together_may_have_keys_that_are_known() {
+    let world = World::new();
+    let schema = "CREATE TABLE t(k TEXT PRIMARY KEY, x UNIQUE);
+                  INSERT INTO t VALUES ('a',1),('b',2),('c',3),('d',4)";
+    let mut a = world.init("a", schema);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("DELETE FROM t WHERE k IN ('b','d'); UPDATE t SET k='cc' WHERE k='c'");
+    settle(&mut a, &mut b);
+    a.run("INSERT INTO t VALUES ('0',10),('b',20),('c',30),(NULL,40),('d',50),('e',60)");
+    settle(&mut a, &mut b);
+    b.run("DELETE FROM t WHERE k IN ('b','c','e'); UPDATE t SET x=x+1 WHERE k IN ('0','d')");
+    settle(&mut a, &mut b);
+    for site in [&mut a, &mut b] {
+        let rows = site.rows("SELECT * FROM t ORDER BY k");
+        assert_eq!(rows, ["NULL|40", "0|11", "a|1", "cc|3", "d|51"]);
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+}
+
 /// A before-image of more columns than an entry holds is in several.
 #[test]
 fn images_of_wide_tables_are_whole() {
