@@ -5,7 +5,7 @@ use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// A folder's storage.
@@ -16,6 +16,12 @@ pub struct Storage {
     device: String,
     scheduler: String,
     write_cache: String,
+    /// Whether the device writes one block durably by itself; without it each costs one flush more.
+    #[serde(default)]
+    fua: String,
+    /// Whether the file system has a journal. Only ext4 and ext3 are asked.
+    #[serde(default)]
+    journal: String,
     rotational: String,
     size: u64,
     free: u64,
@@ -37,6 +43,8 @@ impl Storage {
         Ok(Storage {
             scheduler: queue("scheduler"),
             write_cache: queue("write_cache"),
+            fua: queue("fua"),
+            journal: mount.journal(),
             rotational: queue("rotational"),
             size: space.f_blocks * space.f_frsize,
             free: space.f_bavail * space.f_frsize,
@@ -61,12 +69,14 @@ impl Storage {
     /// In one line.
     pub fn label(&self) -> String {
         format!(
-            "{} ({}) on {}, scheduler {}, write cache {}, sync {:.0} µs",
+            "{} ({}), journal {}, on {}, scheduler {}, write cache {}, fua {}, sync {:.0} µs",
             self.file_system,
             self.mount_options,
+            self.journal,
             self.device,
             self.scheduler,
             self.write_cache,
+            self.fua,
             self.fsync_us
         )
     }
@@ -114,10 +124,35 @@ impl Mount {
 
     /// Name of the whole device, whose queue has the settings.
     fn block_device(&self) -> Option<String> {
-        let link = fs::canonicalize(format!("/sys/dev/block/{}", self.number)).ok()?;
-        let name = |path: &Path| path.file_name().map(|n| n.to_string_lossy().into_owned());
+        let link = self.device_folder()?;
         if link.join("partition").exists() { name(link.parent()?) } else { name(&link) }
     }
+
+    fn device_folder(&self) -> Option<PathBuf> {
+        fs::canonicalize(format!("/sys/dev/block/{}", self.number)).ok()
+    }
+
+    /// Whether the journal of an ext file system runs: the kernel lists it by its device.
+    fn journal(&self) -> String {
+        if !matches!(self.file_system.as_str(), "ext3" | "ext4") {
+            return format!("unknown of {}", self.file_system);
+        }
+        let device = self.device_folder().and_then(|folder| name(&folder));
+        let (Some(device), Ok(journals)) = (device, fs::read_dir("/proc/fs/jbd2")) else {
+            return "unknown".to_owned();
+        };
+        let of_device = |journal: std::io::Result<fs::DirEntry>| {
+            journal.is_ok_and(|journal| {
+                let journal = journal.file_name().to_string_lossy().into_owned();
+                journal.rsplit_once('-').is_some_and(|(of, _)| of == device) || journal == device
+            })
+        };
+        if journals.into_iter().any(of_device) { "jbd2".to_owned() } else { "none".to_owned() }
+    }
+}
+
+fn name(path: &Path) -> Option<String> {
+    path.file_name().map(|name| name.to_string_lossy().into_owned())
 }
 
 /// Median time of a 4 KiB write with `fdatasync`, in microseconds.
