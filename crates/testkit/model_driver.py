@@ -38,7 +38,7 @@ CHANGES = [
         """                    uk = rows[p].g.get(T(p).group[f.pcols[0]])
                     if (
                         inv(p) and enforce and f.on_update in ("SET NULL", "SET DEFAULT")
-                        and t.group[f.cols[0]] not in ov and uk and uk.prev is not None
+                        and uk and uk.prev is not None
                         and uk.ts > g.ts and not uk.refs.get("~pin")
                     ):
                         for c in f.cols: d[c] = None if f.on_update == "SET NULL" else sch.default(t, c)
@@ -120,8 +120,8 @@ CHANGES = [
                     if named is not None and rows[p] is not named and enforce:
                         nk = named.g.get(sch.t[named.table].group[f.pcols[0]])
                         if (
-                            f.on_update in ("SET NULL", "SET DEFAULT") and t.group[f.cols[0]] not in ov
-                            and nk and nk.prev is not None and nk.ts > g.ts and not nk.refs.get("~pin")
+                            f.on_update in ("SET NULL", "SET DEFAULT") and nk and nk.prev is not None
+                            and nk.ts > g.ts and not nk.refs.get("~pin")
                         ):
                             for c in f.cols: d[c] = None if f.on_update == "SET NULL" else sch.default(t, c)
                             continue
@@ -131,6 +131,25 @@ CHANGES = [
         "R-FALLBACK: former values may have a key in an index that does not hold the later ones.",
         "names = set(held[r]) | {u.name}",
         "names = set(held[r]) | {u.name} | {n for n in nk if cache[r].get(n) is None}",
+    ),
+    (
+        "R-FALLBACK, R-FK-ONUPDATE: a former reference that a later change of its key overrides counts as "
+        "NULL, or as the default, which some row must have.",
+        """                    p = pr.get(f.id)
+                    if p is None or rep(p) not in rows or inv(rep(p)): return False
+""",
+        """                    p = pr.get(f.id)
+                    uk = rows[p].g.get(T(p).group[f.pcols[0]]) if p in rows else None
+                    if (
+                        f.on_update in ("SET NULL", "SET DEFAULT") and uk and uk.prev is not None
+                        and uk.ts > rows[r].g[gk].ts and not uk.refs.get("~pin")
+                    ):
+                        d = show(r, ov); vs = [d[c] for c in f.cols]
+                        pool = [disp[z] for z in vis if rows[z].table == f.parent] if f.parent not in scc else [show(z) for z in live if rows[z].table == f.parent]
+                        if all(v is not None for v in vs) and not any([norm(z[pc]) for pc in f.pcols] == [norm(v) for v in vs] for z in pool): return False
+                        continue
+                    if p is None or rep(p) not in rows or inv(rep(p)): return False
+""",
     ),
     (
         "Ties between rows of one stamp: of two keys the shorter is the smaller, as in the engine's bytes.",

@@ -88,9 +88,14 @@ impl Case {
 
     /// The row that the register of foreign key `f` refers to.
     pub fn reference(&self, t: &Tracked, f: usize) -> Option<&Rid> {
-        let group = t.table.columns[t.table.foreign_keys[f].columns[0]].group;
-        let at = t.table.groups[group].foreign_keys.iter().position(|&k| k == f)?;
+        let (group, at) = place_in_group(t, f)?;
         self.cells[group].refs[at].as_ref()
+    }
+
+    /// The row that foreign key `f` referred to before its last write.
+    fn former_reference(&self, t: &Tracked, f: usize) -> Option<&Rid> {
+        let (group, at) = place_in_group(t, f)?;
+        self.stored.state.groups[group].previous.as_ref()?.refs[at].as_ref()
     }
 }
 
@@ -329,12 +334,16 @@ impl<'a> Cases<'a> {
             }
             let former = self.list[at].former.iter().filter(|(key, _)| *key == f);
             rids.extend(former.map(|(_, rid)| rid.clone()));
+            let follows = self.overrides((table, f));
+            if follows {
+                rids.extend(self.list[at].former_reference(t, f).cloned());
+            }
             for rid in rids {
                 if self.get(parent, &rid).is_some() {
                     continue;
                 }
                 let Some(other) = self.others.get(parent, &rid)? else { continue };
-                let (follows, stored) = (self.overrides((table, f)), &other.stored);
+                let stored = &other.stored;
                 let header = &stored.state.header;
                 let plain = header.alive() && stored.loc.is_some() && header.reinserted.is_zero();
                 // It may be there, and a row above it, only because this one refers to it.
@@ -510,6 +519,13 @@ impl<'a> Cases<'a> {
         }
         Ok(())
     }
+}
+
+/// The group of foreign key `f`, and which of its references it is.
+fn place_in_group(t: &Tracked, f: usize) -> Option<(usize, usize)> {
+    let group = t.table.columns[t.table.foreign_keys[f].columns[0]].group;
+    let at = t.table.groups[group].foreign_keys.iter().position(|&k| k == f)?;
+    Some((group, at))
 }
 
 /// What a case shows before anything is derived.

@@ -270,7 +270,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         let blockers: Vec<usize> = asked.iter().filter_map(holder).collect();
         if !verdict.valid
             || !blockers.is_empty()
-            || !self.show.fallback_refers(self.round, case, &groups)
+            || !self.show.fallback_refers(self.round, case, &groups, &row)?
         {
             self.blockers.insert(case, blockers);
             return Ok(false);

@@ -446,11 +446,15 @@ impl Show<'_, '_> {
         let case = &self.cases.list[at];
         let t = &self.cases.catalog().tables[case.table];
         let rid = case.reference(t, f)?;
-        let parent = self.cases.catalog().position(&t.table.foreign_keys[f].parent)?;
-        match self.cases.get(parent, rid) {
-            Some(p) if overridden(self.cases, at, f, p) => None,
-            _ => Some(rid.clone()),
-        }
+        (!self.overridden(at, f, rid)).then(|| rid.clone())
+    }
+
+    /// R-FK-ONUPDATE for the reference of foreign key `f` of a case, or for its former one, to `rid`.
+    fn overridden(&self, at: usize, f: usize, rid: &Rid) -> bool {
+        let t = &self.cases.catalog().tables[self.cases.list[at].table];
+        let parent = self.cases.catalog().position(&t.table.foreign_keys[f].parent);
+        let p = parent.and_then(|parent| self.cases.get(parent, rid));
+        p.is_some_and(|p| overridden(self.cases, at, f, p))
     }
 
     /// Whether another row stands for the referenced one.
@@ -549,7 +553,7 @@ impl Show<'_, '_> {
             let Some(rid) = &cell(g).refs[i] else { continue };
             let earlier = fallback.contains(&g);
             let keep = enforced(self.cases, fk);
-            let overridden = !earlier && self.reference(at, f).is_none();
+            let overridden = self.overridden(at, f, rid);
             let visible = self.visible(round, fk, rid);
             let sets = matches!(fk.on_delete, Action::SetNull | Action::SetDefault);
             let outlived = keep && sets && !earlier && stale(self.cases, at, f);
@@ -667,13 +671,19 @@ impl Show<'_, '_> {
     }
 
     /// A fallback must itself satisfy the foreign keys.
-    pub(super) fn fallback_refers(&self, round: &Round, at: usize, fallback: &Fallback) -> bool {
+    pub(super) fn fallback_refers(
+        &self,
+        round: &Round,
+        at: usize,
+        fallback: &Fallback,
+        row: &[Value],
+    ) -> Result<bool> {
         let case = &self.cases.list[at];
         let t = &self.cases.catalog().tables[case.table];
-        t.table.foreign_keys.iter().enumerate().all(|(f, fk)| {
+        for (f, fk) in t.table.foreign_keys.iter().enumerate() {
             let g = t.table.columns[fk.columns[0]].group;
             if !enforced(self.cases, fk) || !fallback.contains(&g) {
-                return true;
+                continue;
             }
             let cell = cell_shown(case, g, fallback);
             let columns = &t.table.groups[g].columns;
@@ -682,11 +692,21 @@ impl Show<'_, '_> {
                 i.is_some_and(|i| cell.values[i].is_null())
             };
             let Some(i) = t.table.groups[g].foreign_keys.iter().position(|&k| k == f) else {
-                return true;
+                continue;
             };
-            let shown = || cell.refs[i].as_ref().and_then(|rid| self.visible(round, fk, rid));
-            fk.columns.iter().any(null) || shown() == Some(true)
-        })
+            let rid = cell.refs[i].as_ref();
+            let fits = if rid.is_some_and(|rid| self.overridden(at, f, rid)) {
+                let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
+                key.iter().any(Value::is_null) || self.anyone_shows(round, fk, &key)?
+            } else {
+                let shown = || rid.and_then(|rid| self.visible(round, fk, rid));
+                fk.columns.iter().any(null) || shown() == Some(true)
+            };
+            if !fits {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 
