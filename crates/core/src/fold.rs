@@ -156,7 +156,7 @@ struct Fold<'a> {
     acted: Vec<ActedOn>,
     /// Rows that left their keys: table, row, former values.
     left: Vec<(usize, Rid, Vec<Value>)>,
-    /// Tables, by position, to whose rows some references were that no image tells.
+    /// Tables, by position, to whose rows some references were that were written since.
     unnamed: BTreeSet<usize>,
     /// Groups that follow their rows' keys: table, row, group.
     followed: BTreeSet<(u32, Rid, usize)>,
@@ -613,7 +613,7 @@ impl Fold<'_> {
         }
         stored.loc = Some(changed.now.clone());
         self.done.columns += (written.len() + pinned.len()) as u64;
-        for g in written.keys().filter(|g| !t.table.groups[**g].keeps_previous) {
+        for g in written.keys() {
             let keys = t.table.groups[*g].foreign_keys.iter().map(|&f| &t.table.foreign_keys[f]);
             self.unnamed.extend(keys.filter_map(|fk| self.catalog.position(&fk.parent)));
         }
