@@ -90,8 +90,8 @@ CHANGES = [
                 own = {x: l for l, x in s_map_before[t.name].items()}.get(r)
                 if own is None or any(norm(s.before[t.name][own][c]) != norm(row[c]) for c in f.cols): continue
                 at = {x: l for l, x in s_map_before[pt.name].items()}.get(was)
-                left = was in dead or (was in A and at is not None and any(norm(s.before[pt.name][at][c]) != norm(A[was][c]) for c in f.pcols))
-                if left:
+                if at is None or any(norm(s.before[pt.name][at][pc]) != norm(row[c]) for c, pc in zip(f.cols, f.pcols)): continue
+                if was in dead or was in A and any(norm(s.before[pt.name][at][c]) != norm(A[was][c]) for c in f.pcols):
                     x = S[r] = S[r].copy(); fks = [h for h in t.fks if t.group[h.cols[0]] == g]
                     x.g[g] = Reg(ts, {cc: row[t.uncanon[cc]] for cc in g}, {h.id: rf[h.id] for h in fks}, None)
         for _ in range(50):
