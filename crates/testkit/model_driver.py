@@ -336,7 +336,7 @@ def play(history):
             done = step["sql"] is not None and run(site, step["sql"], step["ms"])
         folded = "from" in step or not history["lazy"]
         out.append({"done": done, "shown": [show(s, history["queries"], folded) for s in shown]})
-    return {"steps": out}
+    return {"steps": out, "sqlite": oracle.sqlite3.sqlite_version}
 
 
 for line in sys.stdin:
