@@ -378,11 +378,7 @@ impl<'a> Cases<'a> {
         if !self.waits {
             return Ok(());
         }
-        for (child, f) in catalog.references_to(table) {
-            let fk = &catalog.tables[child].table.foreign_keys[f];
-            let key = self.key_written(at, &fk.parent_columns);
-            self.waiting_for_key(table, &dangling_index(&fk.name), &exact_key(&key))?;
-        }
+        self.answered(table, &written(&self.list[at], &catalog.tables[table]))?;
         for (no, entry) in
             waiting_for_row(conn, meta, &catalog.tables[table], &self.list[at].stored.rid)?
         {
@@ -391,16 +387,18 @@ impl<'a> Cases<'a> {
         Ok(())
     }
 
-    /// Values that the registers of a case hold in `columns`.
-    fn key_written(&self, at: usize, columns: &[usize]) -> Vec<Value> {
-        let case = &self.list[at];
-        let t = &self.catalog().tables[case.table];
-        let value = |&c: &usize| {
-            let g = t.table.columns[c].group;
-            let i = t.table.groups[g].columns.iter().position(|&x| x == c);
-            i.map_or(Value::Null, |i| case.cells[g].values[i].clone())
-        };
-        columns.iter().map(value).collect()
+    /// Adds the rows that are hidden until some row of a table has the key that this row has.
+    pub fn answered(&mut self, table: usize, row: &[Value]) -> Result<()> {
+        if !self.contested {
+            return Ok(());
+        }
+        let references: Vec<_> = self.catalog().references_to(table).collect();
+        for (child, f) in references {
+            let fk = &self.catalog().tables[child].table.foreign_keys[f];
+            let key: Vec<Value> = fk.parent_columns.iter().map(|&p| row[p].clone()).collect();
+            self.waiting_for_key(child, &dangling_index(&fk.name), &exact_key(&key))?;
+        }
+        Ok(())
     }
 
     /// Adds the row of an entry of the table numbered `no`.
@@ -537,12 +535,13 @@ pub(super) fn written(case: &Case, t: &Tracked) -> Vec<Value> {
     row
 }
 
-/// Under this name a row waits for a key that its foreign key names and no row has.
+/// Under this name, as of an index of its table, a row waits for a key that it would show in a foreign
+/// key and that no row has.
 pub(super) fn dangling_index(foreign_key: &str) -> String {
     format!("fk {foreign_key}")
 }
 
-/// A key as it was written, for rows that wait for a row to have it.
+/// A key as it is shown, for rows that wait for a row to have it.
 pub(super) fn exact_key(key: &[Value]) -> Vec<u8> {
     let part = |v: &Value| KeyPart::Value(normalise(v, &Collation::Binary));
     encode(&key.iter().map(part).collect::<Vec<_>>())

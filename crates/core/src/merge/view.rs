@@ -3,7 +3,7 @@
 //! Tables are taken parents first, the tables of one cycle together. Within a cycle the set of
 //! hidden rows only grows until every foreign key, row constraint and unique key holds.
 
-use super::cases::{Case, Cases, Conflict, written};
+use super::cases::{Case, Cases, Conflict, dangling_index, exact_key, written};
 use super::protect::{overridden, protected, stale};
 use super::remap::{self, Wish};
 use super::unique::{self, Wanted};
@@ -22,7 +22,7 @@ pub(super) fn enforced(cases: &Cases<'_>, fk: &ForeignKey) -> bool {
     fk.enforced && cases.policies.enforces_foreign_keys()
 }
 
-/// Unique keys of cases: (name of the index, key).
+/// Keys of cases: (name of the index, key).
 type Claims = BTreeMap<usize, Vec<(String, Vec<u8>)>>;
 
 /// What the cases show.
@@ -36,7 +36,7 @@ pub(super) struct View {
     pub blockers: BTreeMap<usize, Vec<usize>>,
     /// Unique keys that cases asked for.
     pub wanted: Vec<Wanted>,
-    /// Unique keys that a case asked for and does not have.
+    /// Keys that a case asked for and does not have, or that no row has for it to refer to.
     pub claims: Claims,
     /// Groups of a case that show something derived, not their register.
     pub derived: BTreeMap<usize, BTreeSet<usize>>,
@@ -74,6 +74,9 @@ fn grow(cases: &mut Cases<'_>, view: &View, judged: bool) -> Result<()> {
         };
         if old.as_ref().map(key) != new.map(key) {
             cases.children(at)?;
+            if let Some(new) = new {
+                cases.answered(table, new)?;
+            }
         }
         if let (true, Some(old)) = (judged, old) {
             let before = cases.judge.row(t, &old)?.keys;
@@ -252,7 +255,7 @@ impl Show<'_, '_> {
         // Who is hidden for a row that lost has been heard before, and decided on others.
         heard.retain(|at, _| round.hidden.contains_key(at));
         for (at, claims) in heard {
-            self.view.claims.entry(at).or_insert(claims);
+            self.view.claims.entry(at).or_default().extend(claims);
         }
         for (&at, (groups, lost)) in &fallbacks {
             self.view.conflicts.insert(at, Conflict { kind: "fallback", ..lost.clone() });
@@ -618,11 +621,10 @@ impl Show<'_, '_> {
     }
 
     /// Rows that show a reference, by value alone, which no visible row answers.
-    fn dangling(&self, round: &Round, live: &[usize]) -> Result<BTreeMap<usize, Conflict>> {
-        let mut news = BTreeMap::new();
+    fn dangling(&mut self, round: &Round, live: &[usize]) -> Result<Hidden> {
+        let (cases, mut news) = (self.cases, BTreeMap::new());
         for &at in live {
-            let case = &self.cases.list[at];
-            let t = &self.cases.catalog().tables[case.table];
+            let t = &cases.catalog().tables[cases.list[at].table];
             let row = &round.rows[&at];
             for (f, fk) in t.table.foreign_keys.iter().enumerate() {
                 let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
@@ -638,6 +640,8 @@ impl Show<'_, '_> {
                             && !round.nulled.contains_key(&at)
                     });
                 if !answered && !self.anyone_shows(round, fk, &key)? {
+                    let claim = (dangling_index(&fk.name), exact_key(&key));
+                    self.view.claims.entry(at).or_default().push(claim);
                     news.insert(at, conflict("fk_dangling", &fk.name, None));
                     break;
                 }

@@ -729,3 +729,37 @@ fn a_kept_row_in_a_circle_lives_when_the_last_reference_is_replaced() {
     assert_eq!(kinds, [""; 0]);
     agree(&mut a, &mut b, &["a", "b"]);
 }
+
+/// A row that shows a key which no row has waits for that key, not for the one that was written: the key
+/// may be that of another row, or the default.
+#[test]
+fn a_row_waits_for_the_key_that_it_would_show() {
+    let schema = "CREATE TABLE p(k TEXT PRIMARY KEY); CREATE TABLE q(k TEXT PRIMARY KEY);
+        CREATE TABLE c(id INTEGER PRIMARY KEY, r TEXT REFERENCES p(k) REFERENCES q(k));
+        INSERT INTO p VALUES('x'); INSERT INTO q VALUES('x')";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("UPDATE q SET k = 'y'");
+    b.run("INSERT INTO c VALUES(1, 'x')");
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT * FROM c"), [""; 0]);
+    b.run("INSERT INTO p VALUES('y')");
+    a.pull(&mut b);
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    assert_eq!(a.rows("SELECT * FROM c"), ["1|y"]);
+    agree(&mut a, &mut b, &["p", "q", "c"]);
+
+    let schema = "CREATE TABLE p(k TEXT PRIMARY KEY);
+        CREATE TABLE c(id INTEGER PRIMARY KEY,
+                       r TEXT DEFAULT 'd' REFERENCES p(k) ON DELETE SET DEFAULT);
+        INSERT INTO p VALUES('x')";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("DELETE FROM p");
+    b.run("INSERT INTO c VALUES(1, 'x')");
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT * FROM c"), [""; 0]);
+    a.run("INSERT INTO p VALUES('d')");
+    a.replica.fold().unwrap();
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    assert_eq!(a.rows("SELECT * FROM c"), ["1|d"]);
+    agree(&mut a, &mut b, &["p", "c"]);
+}
