@@ -133,6 +133,11 @@ CHANGES = [
         "names = set(held[r]) | {u.name} | {n for n in nk if cache[r].get(n) is None}",
     ),
     (
+        "R-COMP: who made a row fall back stands in its way too, if it then loses what it fell back to.",
+        "bl[r] = h; ok = False",
+        "b2.setdefault(r, []).extend([bl[r]] if r in over else []); bl[r] = h; ok = False",
+    ),
+    (
         "R-FALLBACK, R-FK-ONUPDATE: a former reference that a later change of its key overrides counts as "
         "NULL, or as the default, which some row must have.",
         """                    p = pr.get(f.id)

@@ -231,7 +231,9 @@ impl Fold<'_> {
             let Body::Kept(wanted) = body else { continue };
             *group =
                 GroupState { pinned: true, previous: Some(wanted), ..GroupState::shown(stamp) };
-            self.put(t, &stored)?;
+            // What else it waits for it does as before.
+            self.save(t, &stored)?;
+            self.touch(t, &stored.rid)?;
             self.done.columns += 1;
         }
         Ok(())
@@ -723,11 +725,7 @@ impl Fold<'_> {
     }
 
     fn put(&mut self, t: &Tracked, stored: &Stored) -> Result<()> {
-        self.done.rows += 1;
-        if self.history {
-            history::record(self.conn, self.meta, t, stored)?;
-        }
-        let entry = state::put(self.conn, self.meta, t, stored, Some(self.position))?;
+        let entry = self.save(t, stored)?;
         let references = state::kept_references(self.catalog, t, stored);
         self.waits |= !references.is_empty();
         if self.conflicts || self.waits && (stored.entry.is_some() || !references.is_empty()) {
@@ -735,8 +733,22 @@ impl Fold<'_> {
             let settled = state::Waits { references, claims: vec![], conflict: None, winner: None };
             state::record_waits(self.conn, self.meta, entry, &settled)?;
         }
-        if self.conflicts || self.waits && state::awaited(self.conn, self.meta, t, &stored.rid)? {
-            self.touched.push((t.no, stored.rid.clone()));
+        self.touch(t, &stored.rid)
+    }
+
+    /// Saves a state as changed by this fold, and returns its entry.
+    fn save(&mut self, t: &Tracked, stored: &Stored) -> Result<i64> {
+        self.done.rows += 1;
+        if self.history {
+            history::record(self.conn, self.meta, t, stored)?;
+        }
+        state::put(self.conn, self.meta, t, stored, Some(self.position))
+    }
+
+    /// Remembers a row that this fold wrote, if others may depend on it.
+    fn touch(&mut self, t: &Tracked, rid: &Rid) -> Result<()> {
+        if self.conflicts || self.waits && state::awaited(self.conn, self.meta, t, rid)? {
+            self.touched.push((t.no, rid.clone()));
         }
         Ok(())
     }

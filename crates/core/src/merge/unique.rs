@@ -197,7 +197,10 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
                 late = Some((case, conflict.clone()));
             }
             self.release(case);
-            self.fallbacks.remove(&case);
+            if let Some((_, first)) = self.fallbacks.remove(&case) {
+                // It would not have fallen back but for this one.
+                self.blockers.entry(case).or_default().extend(first.winner);
+            }
             self.fallback_keys.remove(&case);
             self.out.insert(case, conflict);
         }

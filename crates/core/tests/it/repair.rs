@@ -763,3 +763,38 @@ fn a_row_waits_for_the_key_that_it_would_show() {
     assert_eq!(a.rows("SELECT * FROM c"), ["1|d"]);
     agree(&mut a, &mut b, &["p", "c"]);
 }
+
+/// A row that lost a key to one that the user does not see, and another to one that the user does once it
+/// shows what it was before, keeps both.
+#[test]
+fn a_row_that_loses_what_it_fell_back_to_gives_way_to_nobody() {
+    let schema = "CREATE TABLE t(k TEXT PRIMARY KEY, a, b, c, UNIQUE(a, b), UNIQUE(b, c));
+        INSERT INTO t VALUES('x', 2, 1, 2), ('y', 0, 1, 1)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("INSERT INTO t VALUES('w', 2, 2, 1)");
+    b.run("INSERT INTO t VALUES('l', 2, 2, NULL)");
+    b.pull(&mut a);
+    b.run("DELETE FROM t WHERE k = 'w'; UPDATE t SET b = 2, c = 1 WHERE k = 'x'");
+    b.replica.fold().unwrap();
+    assert_eq!(b.replica.verify_full().unwrap(), [""; 0]);
+    assert_eq!(b.rows("SELECT * FROM t ORDER BY k"), ["x|2|2|1", "y|0|1|1"]);
+    agree(&mut a, &mut b, &["t"]);
+}
+
+/// What a row shows in place of a key it lost is written with another part of that key also where a
+/// number of the row is written by the same fold.
+#[test]
+fn a_part_of_a_key_is_written_with_the_rest_where_a_number_becomes_permanent() {
+    let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, a, b, UNIQUE(a, b))";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("INSERT INTO t VALUES(2, 5, 6)");
+    b.run("INSERT INTO t VALUES(2, 5, 5)");
+    b.replica.fold().unwrap();
+    b.run("UPDATE t SET b = 6");
+    b.pull(&mut a);
+    assert_eq!(b.rows("SELECT * FROM t"), ["2|5|6", "3|5|5"]);
+    b.run("UPDATE t SET a = 7 WHERE id = 3");
+    b.replica.fold().unwrap();
+    assert_eq!(b.rows("SELECT * FROM t"), ["2|5|6", "3|7|5"]);
+    agree(&mut a, &mut b, &["t"]);
+}
