@@ -94,6 +94,7 @@ CHANGES = [
                 if was in dead or was in A and any(norm(s.before[pt.name][at][c]) != norm(A[was][c]) for c in f.pcols):
                     x = S[r] = S[r].copy(); fks = [h for h in t.fks if t.group[h.cols[0]] == g]
                     x.g[g] = Reg(ts, {cc: row[t.uncanon[cc]] for cc in g}, {h.id: rf[h.id] for h in fks}, None)
+        gave = set()
         for _ in range(50):
             V = view(S, sch, s.cfg); again = False
 """,
@@ -136,6 +137,26 @@ CHANGES = [
         "R-COMP: who made a row fall back stands in its way too, if it then loses what it fell back to.",
         "bl[r] = h; ok = False",
         "b2.setdefault(r, []).extend([bl[r]] if r in over else []); bl[r] = h; ok = False",
+    ),
+    (
+        "R-COMP: rows that a returning row makes collide do not demote each other in turn; one keeps the "
+        "references that it shows.",
+        """                    elif V.hidden.get(r) == "unique" and any(differs(h) for h in [V.blockers[r]] + V.block2.get(r, [])):
+                        demote(next(h for h in [V.blockers[r]] + V.block2.get(r, []) if differs(h))); again = True; break
+                elif r in V.fall and differs(r) and differs(V.blockers[r]): demote(V.blockers[r]); again = True; break
+""",
+        """                if V.hidden.get(r) == "unique" and S[r].alive() or r in V.fall and differs(r):
+                    h = next((h for h in [V.blockers[r]] + V.block2.get(r, []) if differs(h)), None)
+                    if h is None: continue
+                    if (r, h) not in gave: gave.add((h, r)); demote(h); again = True; break
+                    rf = s.refs_of(t, row, after, maps)
+                    for f in t.fks:
+                        g = t.group[f.cols[0]]; o = S[r].g[g]
+                        if o.refs.get(f.id) != rf[f.id]:
+                            x = S[r] = S[r].copy(); again = True
+                            x.g[g] = Reg(s.tick(), {cc: row[t.uncanon[cc]] for cc in g}, {k.id: rf[k.id] for k in t.fks if t.group[k.cols[0]] == g}, (o.vals, o.refs))
+                    if again: break
+""",
     ),
     (
         "R-FALLBACK, R-FK-ONUPDATE: a former reference that a later change of its key overrides counts as "
