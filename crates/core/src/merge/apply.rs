@@ -212,6 +212,8 @@ fn save(
     }
     items.sort_by(|a, b| a.stored.loc.cmp(&b.stored.loc));
     let (mut runs, waited) = (Runs::default(), state::anyone_waits(conn)?);
+    // In a circle the winner may show another key than the one it won, so the loser waits for the row.
+    let circle = catalog.position_of_no(t.no).is_some_and(|table| catalog.is_in_circle(table));
     let position = meta.position;
     for item in items {
         if item.news && item.old.is_none() && place_in_run(conn, meta, t, item, &mut runs)? {
@@ -224,8 +226,11 @@ fn save(
         if item.news || item.unsaved || item.conflict.is_some() || recorded()? {
             let entry = state::put(conn, meta, t, &item.stored, item.news.then_some(position))?;
             let claims = item.claims.iter().map(|(u, key)| (t.no, u.as_str(), key.as_slice()));
+            let winner = item.winner.as_ref().filter(|_| circle);
+            let mut references = state::kept_references(catalog, t, &item.stored);
+            references.extend(winner.map(|rid| (t.no, rid)));
             let waits = Waits {
-                references: state::kept_references(catalog, t, &item.stored),
+                references,
                 claims: claims.collect(),
                 conflict: item.conflict.as_ref().map(|c| (c.kind, c.constraint.as_str())),
                 winner: item.winner.as_ref(),

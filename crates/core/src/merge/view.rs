@@ -241,7 +241,7 @@ impl Show<'_, '_> {
             self.unify(&news);
             // Rows that lost a key had it from nobody else, so the others show what they showed.
             let others = !round.ids.is_empty() || !fallbacks.is_empty();
-            let same = round.granted && !others && !self.refers_to_itself(&tables);
+            let same = round.granted && !others && !cases.catalog().refer_to_themselves(&tables);
             round.rows.retain(|at, _| !same || !news.contains_key(at));
             round.hidden.extend(news);
             if same {
@@ -371,7 +371,11 @@ impl Show<'_, '_> {
     fn display(&self, round: &mut Round, live: &[usize], fallbacks: &Fallbacks) -> Result<()> {
         let none = Fallback::new();
         // A key can be a reference itself; a chain of them is no longer than there are tables.
-        let passes = if self.refers_to_itself(&round.tables) { round.tables.len() + 1 } else { 1 };
+        let passes = if self.cases.catalog().refer_to_themselves(&round.tables) {
+            round.tables.len() + 1
+        } else {
+            1
+        };
         for _ in 0..passes {
             let mut changed = false;
             for &at in live {
@@ -398,13 +402,6 @@ impl Show<'_, '_> {
             }
         }
         Ok(())
-    }
-
-    /// Whether rows of these tables refer to others of them.
-    fn refers_to_itself(&self, tables: &Range<usize>) -> bool {
-        let catalog = self.cases.catalog();
-        let mut keys = tables.clone().flat_map(|table| &catalog.tables[table].table.foreign_keys);
-        keys.any(|fk| catalog.position(&fk.parent).is_some_and(|parent| tables.contains(&parent)))
     }
 
     /// FK closure: rows whose parent is not visible are hidden with it.

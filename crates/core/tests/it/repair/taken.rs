@@ -229,6 +229,18 @@ fn a_part_of_a_key_is_written_with_the_rest_where_a_number_becomes_permanent() {
     agree(&mut a, &mut b, &["t"]);
 }
 
+/// A row that lost its key to one that is bound to it, and so shows another key, comes back when that one
+/// no longer asks for the key.
+#[test]
+fn a_row_returns_when_its_winner_in_a_circle_turns_to_another() {
+    let (_world, mut a, mut b) = lost_to_its_child();
+    b.run("UPDATE n SET up = 3 WHERE id = 3");
+    b.replica.fold().unwrap();
+    assert_eq!(b.replica.verify_full().unwrap(), [""; 0]);
+    assert_eq!(b.rows("SELECT * FROM n"), ["2|2|p", "3|3|p", "4|2|q"]);
+    agree(&mut a, &mut b, &["n"]);
+}
+
 /// `b` hides row 2 for row 3, which refers to it.
 fn lost_to_its_child() -> (World, Site, Site) {
     let schema = "CREATE TABLE n(id INTEGER PRIMARY KEY,
