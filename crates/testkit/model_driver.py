@@ -38,7 +38,7 @@ CHANGES = [
         """                    uk = rows[p].g.get(T(p).group[f.pcols[0]])
                     if (
                         inv(p) and enforce and f.on_update in ("SET NULL", "SET DEFAULT")
-                        and t.group[f.cols[0]] not in ov and uk and uk.prev is not None
+                        and uk and uk.prev is not None
                         and uk.ts > g.ts and not uk.refs.get("~pin")
                     ):
                         for c in f.cols: d[c] = None if f.on_update == "SET NULL" else sch.default(t, c)
@@ -90,10 +90,11 @@ CHANGES = [
                 own = {x: l for l, x in s_map_before[t.name].items()}.get(r)
                 if own is None or any(norm(s.before[t.name][own][c]) != norm(row[c]) for c in f.cols): continue
                 at = {x: l for l, x in s_map_before[pt.name].items()}.get(was)
-                left = was in dead or (was in A and at is not None and any(norm(s.before[pt.name][at][c]) != norm(A[was][c]) for c in f.pcols))
-                if left:
+                if at is None or any(norm(s.before[pt.name][at][pc]) != norm(row[c]) for c, pc in zip(f.cols, f.pcols)): continue
+                if was in dead or was in A and any(norm(s.before[pt.name][at][c]) != norm(A[was][c]) for c in f.pcols):
                     x = S[r] = S[r].copy(); fks = [h for h in t.fks if t.group[h.cols[0]] == g]
                     x.g[g] = Reg(ts, {cc: row[t.uncanon[cc]] for cc in g}, {h.id: rf[h.id] for h in fks}, None)
+        gave = set()
         for _ in range(50):
             V = view(S, sch, s.cfg); again = False
 """,
@@ -120,8 +121,8 @@ CHANGES = [
                     if named is not None and rows[p] is not named and enforce:
                         nk = named.g.get(sch.t[named.table].group[f.pcols[0]])
                         if (
-                            f.on_update in ("SET NULL", "SET DEFAULT") and t.group[f.cols[0]] not in ov
-                            and nk and nk.prev is not None and nk.ts > g.ts and not nk.refs.get("~pin")
+                            f.on_update in ("SET NULL", "SET DEFAULT") and nk and nk.prev is not None
+                            and nk.ts > g.ts and not nk.refs.get("~pin")
                         ):
                             for c in f.cols: d[c] = None if f.on_update == "SET NULL" else sch.default(t, c)
                             continue
@@ -131,6 +132,50 @@ CHANGES = [
         "R-FALLBACK: former values may have a key in an index that does not hold the later ones.",
         "names = set(held[r]) | {u.name}",
         "names = set(held[r]) | {u.name} | {n for n in nk if cache[r].get(n) is None}",
+    ),
+    (
+        "R-COMP: who made a row fall back stands in its way too, if it then loses what it fell back to.",
+        "bl[r] = h; ok = False",
+        "b2.setdefault(r, []).extend([bl[r]] if r in over else []); bl[r] = h; ok = False",
+    ),
+    (
+        "R-COMP: rows that a returning row makes collide do not demote each other in turn; one keeps the "
+        "references that it shows.",
+        """                    elif V.hidden.get(r) == "unique" and any(differs(h) for h in [V.blockers[r]] + V.block2.get(r, [])):
+                        demote(next(h for h in [V.blockers[r]] + V.block2.get(r, []) if differs(h))); again = True; break
+                elif r in V.fall and differs(r) and differs(V.blockers[r]): demote(V.blockers[r]); again = True; break
+""",
+        """                if V.hidden.get(r) == "unique" and S[r].alive() or r in V.fall and differs(r):
+                    h = next((h for h in [V.blockers[r]] + V.block2.get(r, []) if differs(h)), None)
+                    if h is None: continue
+                    if (r, h) not in gave: gave.add((h, r)); demote(h); again = True; break
+                    rf = s.refs_of(t, row, after, maps)
+                    for f in t.fks:
+                        g = t.group[f.cols[0]]; o = S[r].g[g]
+                        if o.refs.get(f.id) != rf[f.id]:
+                            x = S[r] = S[r].copy(); again = True
+                            x.g[g] = Reg(s.tick(), {cc: row[t.uncanon[cc]] for cc in g}, {k.id: rf[k.id] for k in t.fks if t.group[k.cols[0]] == g}, (o.vals, o.refs))
+                    if again: break
+""",
+    ),
+    (
+        "R-FALLBACK, R-FK-ONUPDATE: a former reference that a later change of its key overrides counts as "
+        "NULL, or as the default, which some row must have.",
+        """                    p = pr.get(f.id)
+                    if p is None or rep(p) not in rows or inv(rep(p)): return False
+""",
+        """                    p = pr.get(f.id)
+                    uk = rows[p].g.get(T(p).group[f.pcols[0]]) if p in rows else None
+                    if (
+                        f.on_update in ("SET NULL", "SET DEFAULT") and uk and uk.prev is not None
+                        and uk.ts > rows[r].g[gk].ts and not uk.refs.get("~pin")
+                    ):
+                        d = show(r, ov); vs = [d[c] for c in f.cols]
+                        pool = [disp[z] for z in vis if rows[z].table == f.parent] if f.parent not in scc else [show(z) for z in live if rows[z].table == f.parent]
+                        if all(v is not None for v in vs) and not any([norm(z[pc]) for pc in f.pcols] == [norm(v) for v in vs] for z in pool): return False
+                        continue
+                    if p is None or rep(p) not in rows or inv(rep(p)): return False
+""",
     ),
     (
         "Ties between rows of one stamp: of two keys the shorter is the smaller, as in the engine's bytes.",
@@ -317,7 +362,7 @@ def play(history):
             done = step["sql"] is not None and run(site, step["sql"], step["ms"])
         folded = "from" in step or not history["lazy"]
         out.append({"done": done, "shown": [show(s, history["queries"], folded) for s in shown]})
-    return {"steps": out}
+    return {"steps": out, "sqlite": oracle.sqlite3.sqlite_version}
 
 
 for line in sys.stdin:

@@ -113,6 +113,18 @@ impl Catalog {
             fks.filter(move |(_, fk)| fold_name(&fk.parent) == name).map(move |(f, _)| (child, f))
         })
     }
+
+    /// Whether rows of these tables refer to others of them.
+    pub fn refer_to_themselves(&self, tables: &Range<usize>) -> bool {
+        let mut keys = tables.clone().flat_map(|table| &self.tables[table].table.foreign_keys);
+        keys.any(|fk| self.position(&fk.parent).is_some_and(|parent| tables.contains(&parent)))
+    }
+
+    /// Whether the table at `position` refers to itself, or is in a circle of references.
+    pub fn is_in_circle(&self, position: usize) -> bool {
+        let component = self.components.iter().find(|tables| tables.contains(&position));
+        component.is_some_and(|tables| self.refer_to_themselves(tables))
+    }
 }
 
 fn fold_name(name: &str) -> String {

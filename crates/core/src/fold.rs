@@ -156,7 +156,7 @@ struct Fold<'a> {
     acted: Vec<ActedOn>,
     /// Rows that left their keys: table, row, former values.
     left: Vec<(usize, Rid, Vec<Value>)>,
-    /// Tables, by position, to whose rows some references were that no image tells.
+    /// Tables, by position, to whose rows some references were that were written since.
     unnamed: BTreeSet<usize>,
     /// Groups that follow their rows' keys: table, row, group.
     followed: BTreeSet<(u32, Rid, usize)>,
@@ -231,7 +231,9 @@ impl Fold<'_> {
             let Body::Kept(wanted) = body else { continue };
             *group =
                 GroupState { pinned: true, previous: Some(wanted), ..GroupState::shown(stamp) };
-            self.put(t, &stored)?;
+            // What else it waits for it does as before.
+            self.save(t, &stored)?;
+            self.touch(t, &stored.rid)?;
             self.done.columns += 1;
         }
         Ok(())
@@ -613,7 +615,7 @@ impl Fold<'_> {
         }
         stored.loc = Some(changed.now.clone());
         self.done.columns += (written.len() + pinned.len()) as u64;
-        for g in written.keys().filter(|g| !t.table.groups[**g].keeps_previous) {
+        for g in written.keys() {
             let keys = t.table.groups[*g].foreign_keys.iter().map(|&f| &t.table.foreign_keys[f]);
             self.unnamed.extend(keys.filter_map(|fk| self.catalog.position(&fk.parent)));
         }
@@ -723,11 +725,7 @@ impl Fold<'_> {
     }
 
     fn put(&mut self, t: &Tracked, stored: &Stored) -> Result<()> {
-        self.done.rows += 1;
-        if self.history {
-            history::record(self.conn, self.meta, t, stored)?;
-        }
-        let entry = state::put(self.conn, self.meta, t, stored, Some(self.position))?;
+        let entry = self.save(t, stored)?;
         let references = state::kept_references(self.catalog, t, stored);
         self.waits |= !references.is_empty();
         if self.conflicts || self.waits && (stored.entry.is_some() || !references.is_empty()) {
@@ -735,8 +733,22 @@ impl Fold<'_> {
             let settled = state::Waits { references, claims: vec![], conflict: None, winner: None };
             state::record_waits(self.conn, self.meta, entry, &settled)?;
         }
-        if self.conflicts || self.waits && state::awaited(self.conn, self.meta, t, &stored.rid)? {
-            self.touched.push((t.no, stored.rid.clone()));
+        self.touch(t, &stored.rid)
+    }
+
+    /// Saves a state as changed by this fold, and returns its entry.
+    fn save(&mut self, t: &Tracked, stored: &Stored) -> Result<i64> {
+        self.done.rows += 1;
+        if self.history {
+            history::record(self.conn, self.meta, t, stored)?;
+        }
+        state::put(self.conn, self.meta, t, stored, Some(self.position))
+    }
+
+    /// Remembers a row that this fold wrote, if others may depend on it.
+    fn touch(&mut self, t: &Tracked, rid: &Rid) -> Result<()> {
+        if self.conflicts || self.waits && state::awaited(self.conn, self.meta, t, rid)? {
+            self.touched.push((t.no, rid.clone()));
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Writes the difference between what the tables show and what they should (R-MAT).
 
-use super::cases::{Case, dangling_index, exact_key};
+use super::cases::Case;
 use super::{Merged, triggers};
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::meta::Meta;
@@ -212,6 +212,8 @@ fn save(
     }
     items.sort_by(|a, b| a.stored.loc.cmp(&b.stored.loc));
     let (mut runs, waited) = (Runs::default(), state::anyone_waits(conn)?);
+    // In a circle the winner may show another key than the one it won, so the loser waits for the row.
+    let circle = catalog.position_of_no(t.no).is_some_and(|table| catalog.is_in_circle(table));
     let position = meta.position;
     for item in items {
         if item.news && item.old.is_none() && place_in_run(conn, meta, t, item, &mut runs)? {
@@ -224,11 +226,11 @@ fn save(
         if item.news || item.unsaved || item.conflict.is_some() || recorded()? {
             let entry = state::put(conn, meta, t, &item.stored, item.news.then_some(position))?;
             let claims = item.claims.iter().map(|(u, key)| (t.no, u.as_str(), key.as_slice()));
-            let missing = missing_parent(catalog, t, item);
-            let claims =
-                claims.chain(missing.iter().map(|(no, u, k)| (*no, u.as_str(), k.as_slice())));
+            let winner = item.winner.as_ref().filter(|_| circle);
+            let mut references = state::kept_references(catalog, t, &item.stored);
+            references.extend(winner.map(|rid| (t.no, rid)));
             let waits = Waits {
-                references: state::kept_references(catalog, t, &item.stored),
+                references,
                 claims: claims.collect(),
                 conflict: item.conflict.as_ref().map(|c| (c.kind, c.constraint.as_str())),
                 winner: item.winner.as_ref(),
@@ -243,21 +245,6 @@ fn save(
         }
     }
     runs.finish(conn, t)
-}
-
-/// The key that a row names in a foreign key and that no row has: (table, index, key).
-fn missing_parent(catalog: &Catalog, t: &Tracked, item: &Case) -> Option<(u32, String, Vec<u8>)> {
-    let conflict = item.conflict.as_ref().filter(|c| c.kind == "fk_dangling")?;
-    let fk = t.table.foreign_keys.iter().find(|fk| fk.name == conflict.constraint)?;
-    let group = t.table.columns[*fk.columns.first()?].group;
-    let columns = &t.table.groups[group].columns;
-    let value = |c: &usize| {
-        let i = columns.iter().position(|x| x == c)?;
-        item.cells[group].values.get(i).cloned()
-    };
-    let key: Option<Vec<Value>> = fk.columns.iter().map(value).collect();
-    let parent = catalog.by_name(&fk.parent)?;
-    Some((parent.no, dangling_index(&fk.name), exact_key(&key?)))
 }
 
 /// A row that arrived as it was born, and shows as it was born, can share a segment.

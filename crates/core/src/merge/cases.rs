@@ -88,9 +88,14 @@ impl Case {
 
     /// The row that the register of foreign key `f` refers to.
     pub fn reference(&self, t: &Tracked, f: usize) -> Option<&Rid> {
-        let group = t.table.columns[t.table.foreign_keys[f].columns[0]].group;
-        let at = t.table.groups[group].foreign_keys.iter().position(|&k| k == f)?;
+        let (group, at) = place_in_group(t, f)?;
         self.cells[group].refs[at].as_ref()
+    }
+
+    /// The row that foreign key `f` referred to before its last write.
+    fn former_reference(&self, t: &Tracked, f: usize) -> Option<&Rid> {
+        let (group, at) = place_in_group(t, f)?;
+        self.stored.state.groups[group].previous.as_ref()?.refs[at].as_ref()
     }
 }
 
@@ -329,12 +334,16 @@ impl<'a> Cases<'a> {
             }
             let former = self.list[at].former.iter().filter(|(key, _)| *key == f);
             rids.extend(former.map(|(_, rid)| rid.clone()));
+            let follows = self.overrides((table, f));
+            if follows {
+                rids.extend(self.list[at].former_reference(t, f).cloned());
+            }
             for rid in rids {
                 if self.get(parent, &rid).is_some() {
                     continue;
                 }
                 let Some(other) = self.others.get(parent, &rid)? else { continue };
-                let (follows, stored) = (self.overrides((table, f)), &other.stored);
+                let stored = &other.stored;
                 let header = &stored.state.header;
                 let plain = header.alive() && stored.loc.is_some() && header.reinserted.is_zero();
                 // It may be there, and a row above it, only because this one refers to it.
@@ -369,11 +378,7 @@ impl<'a> Cases<'a> {
         if !self.waits {
             return Ok(());
         }
-        for (child, f) in catalog.references_to(table) {
-            let fk = &catalog.tables[child].table.foreign_keys[f];
-            let key = self.key_written(at, &fk.parent_columns);
-            self.waiting_for_key(table, &dangling_index(&fk.name), &exact_key(&key))?;
-        }
+        self.answered(table, &written(&self.list[at], &catalog.tables[table]))?;
         for (no, entry) in
             waiting_for_row(conn, meta, &catalog.tables[table], &self.list[at].stored.rid)?
         {
@@ -382,16 +387,18 @@ impl<'a> Cases<'a> {
         Ok(())
     }
 
-    /// Values that the registers of a case hold in `columns`.
-    fn key_written(&self, at: usize, columns: &[usize]) -> Vec<Value> {
-        let case = &self.list[at];
-        let t = &self.catalog().tables[case.table];
-        let value = |&c: &usize| {
-            let g = t.table.columns[c].group;
-            let i = t.table.groups[g].columns.iter().position(|&x| x == c);
-            i.map_or(Value::Null, |i| case.cells[g].values[i].clone())
-        };
-        columns.iter().map(value).collect()
+    /// Adds the rows that are hidden until some row of a table has the key that this row has.
+    pub fn answered(&mut self, table: usize, row: &[Value]) -> Result<()> {
+        if !self.contested {
+            return Ok(());
+        }
+        let references: Vec<_> = self.catalog().references_to(table).collect();
+        for (child, f) in references {
+            let fk = &self.catalog().tables[child].table.foreign_keys[f];
+            let key: Vec<Value> = fk.parent_columns.iter().map(|&p| row[p].clone()).collect();
+            self.waiting_for_key(child, &dangling_index(&fk.name), &exact_key(&key))?;
+        }
+        Ok(())
     }
 
     /// Adds the row of an entry of the table numbered `no`.
@@ -512,6 +519,13 @@ impl<'a> Cases<'a> {
     }
 }
 
+/// The group of foreign key `f`, and which of its references it is.
+fn place_in_group(t: &Tracked, f: usize) -> Option<(usize, usize)> {
+    let group = t.table.columns[t.table.foreign_keys[f].columns[0]].group;
+    let at = t.table.groups[group].foreign_keys.iter().position(|&k| k == f)?;
+    Some((group, at))
+}
+
 /// What a case shows before anything is derived.
 pub(super) fn written(case: &Case, t: &Tracked) -> Vec<Value> {
     let mut row = vec![Value::Null; t.table.columns.len()];
@@ -521,12 +535,13 @@ pub(super) fn written(case: &Case, t: &Tracked) -> Vec<Value> {
     row
 }
 
-/// Under this name a row waits for a key that its foreign key names and no row has.
+/// Under this name, as of an index of its table, a row waits for a key that it would show in a foreign
+/// key and that no row has.
 pub(super) fn dangling_index(foreign_key: &str) -> String {
     format!("fk {foreign_key}")
 }
 
-/// A key as it was written, for rows that wait for a row to have it.
+/// A key as it is shown, for rows that wait for a row to have it.
 pub(super) fn exact_key(key: &[Value]) -> Vec<u8> {
     let part = |v: &Value| KeyPart::Value(normalise(v, &Collation::Binary));
     encode(&key.iter().map(part).collect::<Vec<_>>())

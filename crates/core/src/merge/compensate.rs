@@ -22,8 +22,11 @@ use rusqlite::Connection;
 use std::collections::BTreeSet;
 use synqlite_wire::{Rid, Stamp, Value};
 
-/// More demotions than this in one fold mean that rows demote each other in a circle.
+/// After so many rounds of demotions in one fold, what the view says stays.
 const MAX_ROUNDS: usize = 50;
+
+/// Rows, by table and identity, of which the first was demoted for the second.
+type Yielded = BTreeSet<(usize, Rid, Rid)>;
 
 /// What a fold wrote that others may depend on.
 pub(crate) struct Wrote {
@@ -60,7 +63,10 @@ fn attempt(
 ) -> Result<()> {
     // Rows whose references were written: what is recorded of them is found out anew.
     let mut rewritten: Vec<(u32, Rid)> = Vec::new();
-    for _ in 0..MAX_ROUNDS {
+    let mut yielded = Yielded::new();
+    let mut round = 0;
+    loop {
+        round += 1;
         let lookup = Lookup { conn, meta, catalog };
         let mut cases = Cases::new(lookup, policies)?;
         let rows = acted.iter().map(|(no, rid, _)| (no, rid));
@@ -89,6 +95,7 @@ fn attempt(
         let mut written = contradicted(&cases, &view, &mut acted);
         written.extend(unbound(&cases, &view)?);
         let (mut demoted, mut revived) = (BTreeSet::new(), BTreeSet::new());
+        let mut loosened = Vec::new();
         // What foreign keys did comes first: rows may stand in the way for the want of it.
         let list = cases.list.iter().enumerate().filter(|_| written.is_empty());
         for (at, case) in list {
@@ -98,24 +105,34 @@ fn attempt(
                 let winner = view.conflicts.get(&at).and_then(|c| c.winner).into_iter();
                 let others = view.blockers.get(&at).into_iter().flatten().copied();
                 let mut rivals = winner.chain(takes_number(&cases, &view, at)).chain(others);
-                demoted.extend(rivals.find(|w| {
+                let rival = rivals.find(|w| {
                     let shown = view.rows.get(w);
                     shown.is_none() || cases.list[*w].old.as_ref() != shown
-                }));
+                });
+                match rival {
+                    Some(w) if yielded.contains(&pair(&cases, at, w)) => {
+                        loosened.extend(unshown(&cases, at)?);
+                    }
+                    rival => demoted.extend(rival.map(|w| (w, at))),
+                }
             }
             if !case.alive() && case.old.is_some() && shown.is_none() {
                 // It was shown for a row that needed it; the user sees it, so it lives.
                 revived.insert(at);
             }
             if !case.alive() && mine.contains(&at) && case.old.is_none() && shown.is_some() {
-                demoted.extend(protectors(&cases, at));
+                demoted.extend(protectors(&cases, at).into_iter().map(|w| (w, at)));
             }
         }
-        if demoted.is_empty() && revived.is_empty() && written.is_empty() {
+        written.extend(loosened);
+        let nothing = demoted.is_empty() && revived.is_empty() && written.is_empty();
+        if nothing || round == MAX_ROUNDS {
             let mut merged = Merged::default();
             let mut list = view::decide(cases, view, &mut merged);
             return apply::apply(conn, meta, catalog, policies, &mut list, &mut merged);
         }
+        yielded.extend(demoted.iter().map(|&(w, at)| pair(&cases, w, at)));
+        let demoted: BTreeSet<usize> = demoted.into_iter().map(|(w, _)| w).collect();
         let of = |at: usize| (cases.list[at].table, cases.list[at].stored.clone());
         let changes: Vec<_> = demoted
             .into_iter()
@@ -155,7 +172,12 @@ fn attempt(
             }
         }
     }
-    Err(crate::Error::Damaged("rows that are hidden stand in each other's way in a circle".into()))
+}
+
+/// A row that was demoted for another.
+fn pair(cases: &Cases<'_>, demoted: usize, other: usize) -> (usize, Rid, Rid) {
+    let rid = |at: usize| cases.list[at].stored.rid.clone();
+    (cases.list[demoted].table, rid(demoted), rid(other))
 }
 
 /// Rows that would not show by themselves what a foreign key did to them. They are taken off the
@@ -193,15 +215,23 @@ fn contradicted(
 fn unbound(cases: &Cases<'_>, view: &view::View) -> Result<Vec<(usize, Acted)>> {
     let mut found = Vec::new();
     for (at, case) in cases.list.iter().enumerate() {
-        let hidden = view.conflicts.get(&at).is_some_and(|c| c.kind.starts_with("fk"));
-        let Some(old) = case.old.as_ref().filter(|_| hidden && case.alive()) else { continue };
-        let t = &cases.catalog().tables[case.table];
-        for (f, fk) in t.table.foreign_keys.iter().enumerate().filter(|(_, fk)| fk.enforced) {
-            let shown = cases.lookup.reference(t, f, old)?;
-            let bound = shown.as_ref() == case.reference(t, f);
-            if !bound || shown.is_some() && protect::stale(cases, at, f) {
-                found.push((at, Acted::Set(t.table.columns[fk.columns[0]].group)));
-            }
+        if case.alive() && view.conflicts.get(&at).is_some_and(|c| c.kind.starts_with("fk")) {
+            found.extend(unshown(cases, at)?);
+        }
+    }
+    Ok(found)
+}
+
+/// References that a visible row does not show.
+fn unshown(cases: &Cases<'_>, at: usize) -> Result<Vec<(usize, Acted)>> {
+    let (case, mut found) = (&cases.list[at], Vec::new());
+    let t = &cases.catalog().tables[case.table];
+    let Some(old) = &case.old else { return Ok(found) };
+    for (f, fk) in t.table.foreign_keys.iter().enumerate().filter(|(_, fk)| fk.enforced) {
+        let shown = cases.lookup.reference(t, f, old)?;
+        let bound = shown.as_ref() == case.reference(t, f);
+        if !bound || shown.is_some() && protect::stale(cases, at, f) {
+            found.push((at, Acted::Set(t.table.columns[fk.columns[0]].group)));
         }
     }
     Ok(found)

@@ -197,7 +197,10 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
                 late = Some((case, conflict.clone()));
             }
             self.release(case);
-            self.fallbacks.remove(&case);
+            if let Some((_, first)) = self.fallbacks.remove(&case) {
+                // It would not have fallen back but for this one.
+                self.blockers.entry(case).or_default().extend(first.winner);
+            }
             self.fallback_keys.remove(&case);
             self.out.insert(case, conflict);
         }
@@ -270,7 +273,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         let blockers: Vec<usize> = asked.iter().filter_map(holder).collect();
         if !verdict.valid
             || !blockers.is_empty()
-            || !self.show.fallback_refers(self.round, case, &groups)
+            || !self.show.fallback_refers(self.round, case, &groups, &row)?
         {
             self.blockers.insert(case, blockers);
             return Ok(false);

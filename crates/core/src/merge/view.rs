@@ -3,7 +3,7 @@
 //! Tables are taken parents first, the tables of one cycle together. Within a cycle the set of
 //! hidden rows only grows until every foreign key, row constraint and unique key holds.
 
-use super::cases::{Case, Cases, Conflict, written};
+use super::cases::{Case, Cases, Conflict, dangling_index, exact_key, written};
 use super::protect::{overridden, protected, stale};
 use super::remap::{self, Wish};
 use super::unique::{self, Wanted};
@@ -22,7 +22,7 @@ pub(super) fn enforced(cases: &Cases<'_>, fk: &ForeignKey) -> bool {
     fk.enforced && cases.policies.enforces_foreign_keys()
 }
 
-/// Unique keys of cases: (name of the index, key).
+/// Keys of cases: (name of the index, key).
 type Claims = BTreeMap<usize, Vec<(String, Vec<u8>)>>;
 
 /// What the cases show.
@@ -36,7 +36,7 @@ pub(super) struct View {
     pub blockers: BTreeMap<usize, Vec<usize>>,
     /// Unique keys that cases asked for.
     pub wanted: Vec<Wanted>,
-    /// Unique keys that a case asked for and does not have.
+    /// Keys that a case asked for and does not have, or that no row has for it to refer to.
     pub claims: Claims,
     /// Groups of a case that show something derived, not their register.
     pub derived: BTreeMap<usize, BTreeSet<usize>>,
@@ -74,6 +74,9 @@ fn grow(cases: &mut Cases<'_>, view: &View, judged: bool) -> Result<()> {
         };
         if old.as_ref().map(key) != new.map(key) {
             cases.children(at)?;
+            if let Some(new) = new {
+                cases.answered(table, new)?;
+            }
         }
         if let (true, Some(old)) = (judged, old) {
             let before = cases.judge.row(t, &old)?.keys;
@@ -238,7 +241,7 @@ impl Show<'_, '_> {
             self.unify(&news);
             // Rows that lost a key had it from nobody else, so the others show what they showed.
             let others = !round.ids.is_empty() || !fallbacks.is_empty();
-            let same = round.granted && !others && !self.refers_to_itself(&tables);
+            let same = round.granted && !others && !cases.catalog().refer_to_themselves(&tables);
             round.rows.retain(|at, _| !same || !news.contains_key(at));
             round.hidden.extend(news);
             if same {
@@ -252,7 +255,7 @@ impl Show<'_, '_> {
         // Who is hidden for a row that lost has been heard before, and decided on others.
         heard.retain(|at, _| round.hidden.contains_key(at));
         for (at, claims) in heard {
-            self.view.claims.entry(at).or_insert(claims);
+            self.view.claims.entry(at).or_default().extend(claims);
         }
         for (&at, (groups, lost)) in &fallbacks {
             self.view.conflicts.insert(at, Conflict { kind: "fallback", ..lost.clone() });
@@ -368,7 +371,11 @@ impl Show<'_, '_> {
     fn display(&self, round: &mut Round, live: &[usize], fallbacks: &Fallbacks) -> Result<()> {
         let none = Fallback::new();
         // A key can be a reference itself; a chain of them is no longer than there are tables.
-        let passes = if self.refers_to_itself(&round.tables) { round.tables.len() + 1 } else { 1 };
+        let passes = if self.cases.catalog().refer_to_themselves(&round.tables) {
+            round.tables.len() + 1
+        } else {
+            1
+        };
         for _ in 0..passes {
             let mut changed = false;
             for &at in live {
@@ -395,13 +402,6 @@ impl Show<'_, '_> {
             }
         }
         Ok(())
-    }
-
-    /// Whether rows of these tables refer to others of them.
-    fn refers_to_itself(&self, tables: &Range<usize>) -> bool {
-        let catalog = self.cases.catalog();
-        let mut keys = tables.clone().flat_map(|table| &catalog.tables[table].table.foreign_keys);
-        keys.any(|fk| catalog.position(&fk.parent).is_some_and(|parent| tables.contains(&parent)))
     }
 
     /// FK closure: rows whose parent is not visible are hidden with it.
@@ -446,11 +446,15 @@ impl Show<'_, '_> {
         let case = &self.cases.list[at];
         let t = &self.cases.catalog().tables[case.table];
         let rid = case.reference(t, f)?;
-        let parent = self.cases.catalog().position(&t.table.foreign_keys[f].parent)?;
-        match self.cases.get(parent, rid) {
-            Some(p) if overridden(self.cases, at, f, p) => None,
-            _ => Some(rid.clone()),
-        }
+        (!self.overridden(at, f, rid)).then(|| rid.clone())
+    }
+
+    /// R-FK-ONUPDATE for the reference of foreign key `f` of a case, or for its former one, to `rid`.
+    fn overridden(&self, at: usize, f: usize, rid: &Rid) -> bool {
+        let t = &self.cases.catalog().tables[self.cases.list[at].table];
+        let parent = self.cases.catalog().position(&t.table.foreign_keys[f].parent);
+        let p = parent.and_then(|parent| self.cases.get(parent, rid));
+        p.is_some_and(|p| overridden(self.cases, at, f, p))
     }
 
     /// Whether another row stands for the referenced one.
@@ -549,7 +553,7 @@ impl Show<'_, '_> {
             let Some(rid) = &cell(g).refs[i] else { continue };
             let earlier = fallback.contains(&g);
             let keep = enforced(self.cases, fk);
-            let overridden = !earlier && self.reference(at, f).is_none();
+            let overridden = self.overridden(at, f, rid);
             let visible = self.visible(round, fk, rid);
             let sets = matches!(fk.on_delete, Action::SetNull | Action::SetDefault);
             let outlived = keep && sets && !earlier && stale(self.cases, at, f);
@@ -614,11 +618,10 @@ impl Show<'_, '_> {
     }
 
     /// Rows that show a reference, by value alone, which no visible row answers.
-    fn dangling(&self, round: &Round, live: &[usize]) -> Result<BTreeMap<usize, Conflict>> {
-        let mut news = BTreeMap::new();
+    fn dangling(&mut self, round: &Round, live: &[usize]) -> Result<Hidden> {
+        let (cases, mut news) = (self.cases, BTreeMap::new());
         for &at in live {
-            let case = &self.cases.list[at];
-            let t = &self.cases.catalog().tables[case.table];
+            let t = &cases.catalog().tables[cases.list[at].table];
             let row = &round.rows[&at];
             for (f, fk) in t.table.foreign_keys.iter().enumerate() {
                 let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
@@ -634,6 +637,8 @@ impl Show<'_, '_> {
                             && !round.nulled.contains_key(&at)
                     });
                 if !answered && !self.anyone_shows(round, fk, &key)? {
+                    let claim = (dangling_index(&fk.name), exact_key(&key));
+                    self.view.claims.entry(at).or_default().push(claim);
                     news.insert(at, conflict("fk_dangling", &fk.name, None));
                     break;
                 }
@@ -667,13 +672,19 @@ impl Show<'_, '_> {
     }
 
     /// A fallback must itself satisfy the foreign keys.
-    pub(super) fn fallback_refers(&self, round: &Round, at: usize, fallback: &Fallback) -> bool {
+    pub(super) fn fallback_refers(
+        &self,
+        round: &Round,
+        at: usize,
+        fallback: &Fallback,
+        row: &[Value],
+    ) -> Result<bool> {
         let case = &self.cases.list[at];
         let t = &self.cases.catalog().tables[case.table];
-        t.table.foreign_keys.iter().enumerate().all(|(f, fk)| {
+        for (f, fk) in t.table.foreign_keys.iter().enumerate() {
             let g = t.table.columns[fk.columns[0]].group;
             if !enforced(self.cases, fk) || !fallback.contains(&g) {
-                return true;
+                continue;
             }
             let cell = cell_shown(case, g, fallback);
             let columns = &t.table.groups[g].columns;
@@ -682,11 +693,21 @@ impl Show<'_, '_> {
                 i.is_some_and(|i| cell.values[i].is_null())
             };
             let Some(i) = t.table.groups[g].foreign_keys.iter().position(|&k| k == f) else {
-                return true;
+                continue;
             };
-            let shown = || cell.refs[i].as_ref().and_then(|rid| self.visible(round, fk, rid));
-            fk.columns.iter().any(null) || shown() == Some(true)
-        })
+            let rid = cell.refs[i].as_ref();
+            let fits = if rid.is_some_and(|rid| self.overridden(at, f, rid)) {
+                let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
+                key.iter().any(Value::is_null) || self.anyone_shows(round, fk, &key)?
+            } else {
+                let shown = || rid.and_then(|rid| self.visible(round, fk, rid));
+                fk.columns.iter().any(null) || shown() == Some(true)
+            };
+            if !fits {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 

@@ -48,7 +48,8 @@ pub fn awaited(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid) -> Result
     Ok(conn.prepare_cached(sql)?.exists(params![t.no, bytes])?)
 }
 
-/// References of a living row, or of one that is shown, that its table does not show: (table, row).
+/// References of a living row, or of one that is shown, that its table does not show, and what they
+/// were before: (table, row). It may show these instead (R-FALLBACK).
 pub fn kept_references<'s>(
     catalog: &Catalog,
     t: &Tracked,
@@ -59,7 +60,8 @@ pub fn kept_references<'s>(
         return kept;
     }
     for (g, group) in stored.state.groups.iter().enumerate() {
-        if let Body::Kept(cell) = &group.body {
+        let Body::Kept(cell) = &group.body else { continue };
+        for cell in [Some(cell), group.previous.as_ref()].into_iter().flatten() {
             let keys = t.table.groups[g].foreign_keys.iter().zip(&cell.refs);
             let named = |(&f, rid): (&usize, &'s Option<Rid>)| {
                 let parent = catalog.by_name(&t.table.foreign_keys[f].parent)?;

@@ -1,0 +1,163 @@
+//! The same for deleted rows that are shown because others refer to them (R-PROTECT).
+
+use super::{agree, pair};
+use crate::site::{Site, World};
+
+/// A deleted row that is kept for its children lives again once the last of them has been moved, and
+/// its record is closed.
+#[test]
+fn a_kept_row_lives_again_when_the_last_reference_to_it_goes() {
+    let schema = "CREATE TABLE p(id INTEGER PRIMARY KEY);
+                  CREATE TABLE c(id INTEGER PRIMARY KEY, p INT REFERENCES p(id));
+                  INSERT INTO p VALUES(1), (2)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("DELETE FROM p WHERE id = 2");
+    b.run("INSERT INTO c VALUES(1, 2)");
+    b.pull(&mut a);
+    assert_eq!(b.replica.conflicts().unwrap()[0].kind, "restrict_revived");
+    b.run("UPDATE c SET p = 1");
+    b.replica.fold().unwrap();
+    assert_eq!(b.replica.open_conflicts().unwrap(), 0);
+    agree(&mut a, &mut b, &["p", "c"]);
+    assert_eq!(a.rows("SELECT id FROM p"), ["1", "2"]);
+}
+
+/// What a hidden row referred to is looked at when another write of the reference arrives.
+#[test]
+fn a_row_is_no_longer_kept_for_a_hidden_one_that_turns_to_another() {
+    let schema = "CREATE TABLE n(k TEXT PRIMARY KEY, up TEXT REFERENCES n(k), u INT UNIQUE);
+                  INSERT INTO n VALUES('x', NULL, 1), ('y', 'x', NULL)";
+    let world = World::new();
+    let mut a = world.init("a", schema);
+    let mut b = world.clone_site(&mut a, "b");
+    b.run("INSERT INTO n VALUES('b', 'x', 5)");
+    b.run("UPDATE n SET up = 'b', u = 3 WHERE k = 'y'");
+    a.run("INSERT INTO n VALUES('b', 'x', 3)");
+    a.replica.fold().unwrap();
+    a.run("DELETE FROM n WHERE k = 'b'");
+    b.pull(&mut a);
+    let kinds = |site: &Site| -> Vec<_> {
+        site.replica.conflicts().unwrap().into_iter().map(|c| c.kind).collect()
+    };
+    assert_eq!(kinds(&b), ["unique", "fk_parent_hidden"]);
+    a.run("UPDATE n SET up = NULL WHERE k = 'y'");
+    b.pull(&mut a);
+    assert_eq!(kinds(&b), [""; 0]);
+    assert_eq!(b.rows("SELECT k FROM n ORDER BY k"), ["x", "y"]);
+    agree(&mut a, &mut b, &["n"]);
+}
+
+/// A reference to a row whose key has become NULL shows NULL, and is to that row all the same.
+#[test]
+fn a_reference_to_a_row_without_a_key_is_kept() {
+    let schema = "CREATE TABLE p(id INTEGER PRIMARY KEY, a INT UNIQUE);
+                  CREATE TABLE c(id INTEGER PRIMARY KEY, a INT REFERENCES p(a));
+                  INSERT INTO p VALUES(1, 1)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("UPDATE p SET a = NULL");
+    b.run("INSERT INTO c VALUES(1, 1)");
+    agree(&mut a, &mut b, &["p", "c"]);
+    assert_eq!(a.rows("SELECT * FROM c"), ["1|NULL"]);
+    a.run("UPDATE p SET a = 5");
+    agree(&mut a, &mut b, &["p", "c"]);
+    assert_eq!(a.rows("SELECT * FROM c"), ["1|5"]);
+}
+
+/// `a` has deleted row x of `p`, and shows it for the sake of a row of `c`, two steps below, of `b`.
+fn kept_above() -> (World, Site, Site) {
+    let schema = "CREATE TABLE p(k TEXT PRIMARY KEY);
+        CREATE TABLE m(k TEXT PRIMARY KEY REFERENCES p(k) ON DELETE CASCADE);
+        CREATE TABLE c(id INTEGER PRIMARY KEY, m TEXT REFERENCES m(k) ON DELETE RESTRICT);
+        INSERT INTO p VALUES('x')";
+    let (world, mut a, mut b) = pair(schema, &[]);
+    a.run("DELETE FROM p");
+    b.run("INSERT INTO m VALUES('x'); INSERT INTO c VALUES(1, 'x')");
+    a.pull(&mut b);
+    (world, a, b)
+}
+
+/// A row that was kept for the sake of a row below another goes when nothing below needs it.
+#[test]
+fn a_kept_row_goes_with_the_last_reference_to_a_row_below_it() {
+    let (_world, mut a, mut b) = kept_above();
+    assert_eq!(a.rows("SELECT k FROM m"), ["x"]);
+    b.run("UPDATE c SET m = NULL");
+    a.pull(&mut b);
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    assert_eq!(a.rows("SELECT k FROM p"), [""; 0]);
+    agree(&mut a, &mut b, &["p", "m", "c"]);
+}
+
+/// The same where the user who sees them all deletes the last reference, or writes another: what they
+/// see lives from then on.
+#[test]
+fn a_kept_row_above_another_lives_when_the_last_reference_below_goes() {
+    for last in ["DELETE FROM c", "UPDATE c SET m = NULL"] {
+        let (_world, mut a, mut b) = kept_above();
+        a.run(last);
+        a.replica.fold().unwrap();
+        assert_eq!(a.replica.verify_full().unwrap(), [""; 0], "{last}");
+        assert_eq!(a.rows("SELECT k FROM p"), ["x"], "{last}");
+        agree(&mut a, &mut b, &["p", "m", "c"]);
+        assert_eq!(b.rows("SELECT k FROM m"), ["x"], "{last}");
+    }
+}
+
+/// A deleted row that is shown for another's sake shows what it showed when the number of the row that
+/// it refers to becomes permanent.
+#[test]
+fn a_kept_row_shows_the_same_when_a_number_becomes_permanent() {
+    let schema = "CREATE TABLE n(id INTEGER PRIMARY KEY,
+                      up INT REFERENCES n(id) ON UPDATE SET NULL, v);
+        INSERT INTO n VALUES(101, NULL, 0), (104, 101, 21)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    b.run("INSERT INTO n VALUES(103, 104, 9)");
+    a.run("UPDATE OR REPLACE n SET id = 104 WHERE id = 101");
+    b.pull(&mut a);
+    assert_eq!(b.rows("SELECT * FROM n"), ["103|104|9", "104|NULL|21", "105|NULL|0"]);
+    b.replica.fold().unwrap();
+    assert_eq!(b.replica.verify_full().unwrap(), [""; 0]);
+    agree(&mut a, &mut b, &["n"]);
+    assert_eq!(a.rows("SELECT * FROM n"), ["103|104|9", "104|NULL|21", "105|NULL|0"]);
+}
+
+/// A deleted row that another needs, and that waits for a key, comes back with it when the key is free.
+#[test]
+fn a_kept_row_returns_when_its_key_is_free() {
+    let schema = "CREATE TABLE n(k TEXT PRIMARY KEY, up TEXT REFERENCES n(k), u INT UNIQUE);
+        INSERT INTO n VALUES('p', NULL, 2)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    b.run("INSERT INTO n VALUES('c', 'p', 1), ('free', NULL, 3)");
+    a.run("UPDATE n SET u = 3 WHERE k = 'p'");
+    a.replica.fold().unwrap();
+    a.run("UPDATE n SET u = 1 WHERE k = 'p'");
+    a.replica.fold().unwrap();
+    a.run("DELETE FROM n");
+    b.pull(&mut a);
+    assert_eq!(b.rows("SELECT k FROM n"), ["free"]);
+    b.run("DELETE FROM n");
+    b.replica.fold().unwrap();
+    assert_eq!(b.replica.verify_full().unwrap(), [""; 0]);
+    assert_eq!(b.rows("SELECT * FROM n"), ["p|NULL|3", "c|p|1"]);
+    agree(&mut a, &mut b, &["n"]);
+}
+
+/// A deleted row that was kept lives once the row below it is needed no more, also in a circle of tables
+/// and where the last reference goes by REPLACE.
+#[test]
+fn a_kept_row_in_a_circle_lives_when_the_last_reference_is_replaced() {
+    let schema = "CREATE TABLE a(k TEXT PRIMARY KEY, b TEXT REFERENCES b(k) ON UPDATE SET DEFAULT);
+        CREATE TABLE b(k TEXT PRIMARY KEY, a TEXT REFERENCES a(k) ON DELETE CASCADE ON UPDATE SET NULL);
+        INSERT INTO a VALUES('x', NULL); INSERT INTO b VALUES('y', 'x')";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("DELETE FROM a");
+    b.run("INSERT INTO a VALUES('n', 'y')");
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT k FROM a"), ["n", "x"]);
+    a.run("INSERT OR REPLACE INTO a VALUES('n', NULL)");
+    a.replica.fold().unwrap();
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    let kinds: Vec<_> = a.replica.conflicts().unwrap().into_iter().map(|c| c.kind).collect();
+    assert_eq!(kinds, [""; 0]);
+    agree(&mut a, &mut b, &["a", "b"]);
+}
