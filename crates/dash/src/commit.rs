@@ -453,7 +453,7 @@ impl Transaction {
             touched = touched.union(&trailer.differs(base.size));
         }
         let version = base.version().unwrap_or(1);
-        let stale = pair.live()?.stale;
+        let stale = pair.live().stale;
         pair.restore(base, version, &touched.clipped(base.size), false)?;
         if pair.mode.evidence() != Evidence::Version {
             // The device may have the trailer of this version, and the next one to write here may

@@ -33,6 +33,7 @@
 //! | `several` | commits of several files that died |
 //! | `paper` | what only the protocols of the DASH paper do |
 //! | `image`, `trailer`, `registry`, `ranges`, `checksum` | what is in the files |
+//! | `words` | which file is current, read from mapped memory |
 //! | `mode` | the modes and their promises |
 //! | `lock`, `journal`, [`disk`] | locks, the journal in memory, and every operation on files |
 //!
@@ -57,6 +58,7 @@ mod session;
 mod several;
 mod trailer;
 mod vfs;
+mod words;
 
 pub use mode::{Found, Mode};
 pub use vfs::{NAME, register, register_as, register_default};

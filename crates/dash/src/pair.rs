@@ -16,6 +16,7 @@ use crate::ranges::Ranges;
 use crate::registry::{Durable, Live, OPEN, State};
 use crate::several;
 use crate::trailer::Trailer;
+use crate::words::Words;
 use libsqlite3_sys as ffi;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -65,6 +66,7 @@ pub(crate) struct Pair {
     pub mode: Mode,
     pub kind: Kind,
     pub registry: Handle,
+    words: Words,
     pub files: [Handle; 2],
     /// Which of the files is current, as far as this opening knows.
     pub current: usize,
@@ -106,6 +108,7 @@ impl Pair {
         if !first && (mode.is_alone() || !hold(&registry, &OPEN, Hold::Read)?) {
             return Err(Error::Busy);
         }
+        let words = Words::of(&registry).reading("mapping the registry")?;
         let known = Durable::read(&registry).reading("reading the registry")?;
         if first {
             set_foreign_aside(disk.as_ref(), &names, known.as_ref())?;
@@ -122,7 +125,8 @@ impl Pair {
                 return Err(Error::Busy);
             }
         }
-        let mut pair = Pair { disk, names, mode, kind, registry, files, current: 0, left: None };
+        let (current, left) = (0, None);
+        let mut pair = Pair { disk, names, mode, kind, registry, words, files, current, left };
         if first {
             pair.recover(known)?;
             if !mode.is_alone() {
@@ -136,7 +140,11 @@ impl Pair {
 
     /// Takes the place of one more that has the pair open.
     fn join(&mut self, known: Option<&Durable>, asked: Option<Mode>) -> Result<()> {
-        let live = self.live()?;
+        let [a, b] = [self.files[0].identity, self.files[1].identity];
+        if known.is_none_or(|durable| durable.files != [a, b] && durable.files != [b, a]) {
+            return Err(moved(&self.names));
+        }
+        let live = self.live();
         let theirs = Mode::ALL.into_iter().find(|m| *m as u8 == live.mode);
         if let (None, Some(theirs)) = (asked, theirs.filter(|theirs| theirs.is_safe())) {
             self.mode = theirs;
@@ -149,14 +157,8 @@ impl Pair {
                 self.names.main.display()
             )));
         }
-        let [a, b] = [self.files[0].identity, self.files[1].identity];
-        match known {
-            Some(durable) if durable.files == [a, b] || durable.files == [b, a] => {
-                self.current = usize::from(live.current == b);
-                Ok(())
-            }
-            _ => Err(moved(&self.names)),
-        }
+        self.current = usize::from(live.current == b);
+        Ok(())
     }
 
     /// Finds the last transaction after whatever happened, and gives its file the name.
@@ -209,7 +211,7 @@ impl Pair {
             self.disk.sync(self.main(), Sync::Bytes).syncing("making the database durable")?;
             self.disk.sync_folder(&self.names.main).syncing("making an exchange durable")?;
         }
-        let stale = durable.boot == self.disk.boot() && self.live().is_ok_and(|live| live.stale);
+        let stale = durable.boot == self.disk.boot() && self.live().stale;
         self.publish(false, stale)
     }
 
@@ -240,7 +242,7 @@ impl Pair {
     pub(crate) fn ready(&self, durable: &mut Durable) -> Result<(Image, bool)> {
         let disk = self.disk.as_ref();
         let (main, shadow) = (self.main(), self.shadow());
-        let live = self.live()?;
+        let live = self.live();
         let mut base = Image::read(main, &durable.pair)?;
         let all = Ranges::one(0, base.size);
         if live.stale {
@@ -327,7 +329,7 @@ impl Pair {
     pub(crate) fn sync_shadow(&self, how: Sync, what: &'static str) -> Result<()> {
         let synced = self.disk.sync(self.shadow(), how);
         if synced.is_err() {
-            self.publish(self.live()?.unsettled, true)?;
+            self.publish(self.live().unsettled, true)?;
         }
         synced.syncing(what)
     }
@@ -342,9 +344,9 @@ impl Pair {
         &self.files[1 - self.current]
     }
 
-    /// What living processes say.
-    pub(crate) fn live(&self) -> Result<Live> {
-        Live::read(&self.registry).reading("reading the registry")
+    /// What living processes say. The durable sector is in the registry, so the words are mapped.
+    pub(crate) fn live(&self) -> Live {
+        Live::read(&self.words)
     }
 
     /// Tells living processes which file is current.

@@ -7,6 +7,7 @@
 
 use crate::disk::{Disk, Handle, Sync};
 use crate::mode::Mode;
+use crate::words::Words;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -127,13 +128,12 @@ pub(crate) struct Live {
 
 impl Live {
     /// Reads the words. They are written with one call of 24 bytes; `current` has one of two
-    /// values, so a mixture of both is neither and is noticed.
-    pub(crate) fn read(registry: &Handle) -> io::Result<Live> {
-        let mut bytes = [0; 24];
-        registry.file.read_exact_at(&mut bytes, LIVE)?;
-        let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
-        let (unsettled, stale) = (bytes[9] != 0, bytes[10] != 0);
-        Ok(Live { current: long(0), mode: bytes[8], unsettled, stale, version: long(16) })
+    /// values, so a mixture of both is neither and is noticed. Only who holds the writer's lock
+    /// reads all of them as of one moment.
+    pub(crate) fn read(words: &Words) -> Live {
+        let [current, flags, version] = words.read(LIVE as usize);
+        let [mode, unsettled, stale, ..] = flags.to_le_bytes();
+        Live { current, mode, unsettled: unsettled != 0, stale: stale != 0, version }
     }
 
     /// Writes the words.

@@ -160,11 +160,11 @@ impl Session {
         }
         let Some(pair) = &mut self.pair else { return Err(Error::Busy) };
         for _ in 0..TRIES {
-            let live = pair.live()?;
+            let live = pair.live();
             if live.unsettled && hold(&pair.registry, &WRITER, Hold::Write)? {
                 // Its writer is gone, unless it finished just before.
                 let durable = pair.durable()?;
-                let settled = match pair.live()?.unsettled {
+                let settled = match pair.live().unsettled {
                     true => pair.settle(&durable, false),
                     false => Ok(()),
                 };
@@ -184,7 +184,7 @@ impl Session {
                 std::thread::sleep(std::time::Duration::from_micros(100));
                 continue;
             }
-            let now = pair.live()?;
+            let now = pair.live();
             if now.current == live.current {
                 self.held[current] = Hold::Read;
                 pair.recall(&now);
@@ -226,7 +226,7 @@ impl Session {
             return Err(Error::Busy);
         }
         self.writer = true;
-        let live = pair.live()?;
+        let live = pair.live();
         pair.recall(&live);
         if live.unsettled || live.current != pair.main().identity {
             self.release_writer()?;
@@ -499,7 +499,7 @@ impl Session {
             return Ok(());
         }
         let mut durable = pair.durable()?;
-        let live = pair.live()?;
+        let live = pair.live();
         let named = pair.disk.identity_at(&pair.names.main).reading("looking for the database")?;
         let finished = !live.unsettled && !live.stale && named == Some(live.current);
         if durable.state != State::Open || !finished {
