@@ -13,7 +13,7 @@ use crate::disk::Sync;
 use crate::error::{Context, Error, Result};
 use crate::image::{self, Header, Image, MARKED};
 use crate::mode::Evidence;
-use crate::pair::{self, Left, Pages, Pair, wrote};
+use crate::pair::{self, Left, Pages, Pair, copy_page, wrote};
 use crate::paper;
 use crate::ranges::Ranges;
 use crate::registry::{Durable, State};
@@ -463,16 +463,6 @@ impl Transaction {
         }
         pair.publish(false, stale)
     }
-}
-
-/// Fills the beginning of `into` from the page that holds the byte at `at`, if there is one: how
-/// much.
-fn copy_page(pages: &Pages, at: u64, into: &mut [u8]) -> Option<u64> {
-    let (start, page) = pages.range(..=at).next_back()?;
-    let rest = page.get((at - start) as usize..).filter(|rest| !rest.is_empty())?;
-    let length = rest.len().min(into.len());
-    into[..length].copy_from_slice(&rest[..length]);
-    Some(length as u64)
 }
 
 fn too_large() -> Error {

@@ -70,7 +70,7 @@ pub(crate) struct Pair {
     pub files: [Handle; 2],
     /// Which of the files is current, as far as this opening knows.
     pub current: usize,
-    /// What its last commit left.
+    /// What its last commit left; known to be so while it holds a lock of SQLite's.
     pub left: Option<Left>,
 }
 
@@ -334,6 +334,16 @@ impl Pair {
         synced.syncing(what)
     }
 
+    /// Reads the current file: how much of the buffer lies within it. SQLite begins each transaction
+    /// with a look at the change counter, and the last commit left that page.
+    pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> Result<usize> {
+        let left = self.left.as_ref().and_then(|left| copy_page(&left.pages, offset, into));
+        match left.filter(|&length| length == into.len() as u64) {
+            Some(_) => Ok(into.len()),
+            None => image::read_up_to(self.main(), into, offset).reading("reading a page"),
+        }
+    }
+
     /// The current file.
     pub(crate) fn main(&self) -> &Handle {
         &self.files[self.current]
@@ -590,6 +600,16 @@ pub(crate) fn new_id() -> Result<[u8; 16]> {
 /// A lock, or whether it is refused.
 pub(crate) fn hold(file: &Handle, range: &std::ops::Range<i64>, hold: Hold) -> Result<bool> {
     lock::set(&file.file, range, hold).when("locking", ffi::SQLITE_IOERR_LOCK)
+}
+
+/// Fills the beginning of `into` from the page that holds the byte at `at`, if there is one: how
+/// much.
+pub(crate) fn copy_page(pages: &Pages, at: u64, into: &mut [u8]) -> Option<u64> {
+    let (start, page) = pages.range(..=at).next_back()?;
+    let rest = page.get((at - start) as usize..).filter(|rest| !rest.is_empty())?;
+    let length = rest.len().min(into.len());
+    into[..length].copy_from_slice(&rest[..length]);
+    Some(length as u64)
 }
 
 /// The trailer that the next version begins from: what its transaction wrote.

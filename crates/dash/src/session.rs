@@ -367,6 +367,7 @@ impl Session {
     pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> Result<usize> {
         match (&self.transaction, &self.pair) {
             (Some(transaction), Some(pair)) => transaction.read(pair, offset, into),
+            (None, Some(pair)) if self.level >= Level::Shared => pair.read(offset, into),
             _ => image::read_up_to(self.current(), into, offset).reading("reading a page"),
         }
     }
