@@ -8,7 +8,7 @@
 
 use crate::disk::{self, Disk, Handle, Kind, Open, Sync};
 use crate::error::{Context, Error, Result};
-use crate::image::{self, Header, Image};
+use crate::image::{self, Image};
 use crate::lock::{self, Hold};
 use crate::mode::{Evidence, Mode};
 use crate::paper::{self, Shadow};
@@ -78,7 +78,7 @@ pub(crate) struct Pair {
 pub(crate) type Pages = BTreeMap<u64, Vec<u8>>;
 
 /// What a commit left: still so as long as the registry names its version, because whoever changes
-/// anything publishes that first, or marks the shadow.
+/// anything publishes that first.
 #[derive(Debug)]
 pub(crate) struct Left {
     pub durable: Durable,
@@ -225,20 +225,10 @@ impl Pair {
         });
     }
 
-    /// What the last commit left, if it was this connection's and left both files ready for the
-    /// next; it is forgotten with that. The caller holds the writer's lock, has the shadow alone,
-    /// and has called [`Pair::recall`] since.
-    pub(crate) fn still_ready(&mut self) -> Result<Option<Left>> {
-        let Some(left) = self.left.take() else { return Ok(None) };
-        let untouched = image::head(self.shadow())? == left.shadow.head
-            && Header::read(self.main())? == left.current.header;
-        Ok(untouched.then_some(left))
-    }
-
     /// Brings the shadow to where the next transaction can be written on top: equal to the current
     /// file but for what the current version wrote. Gives back what the current file says, and
     /// whether the pair is new, so that the first commit has to be made durable by name. The caller
-    /// holds the writer's lock and has the shadow alone.
+    /// holds the writer's lock, has the shadow alone, and has published that it writes.
     pub(crate) fn ready(&self, durable: &mut Durable) -> Result<(Image, bool)> {
         let disk = self.disk.as_ref();
         let (main, shadow) = (self.main(), self.shadow());
@@ -263,7 +253,7 @@ impl Pair {
             durable.mode = self.mode;
             durable.boot = disk.boot();
             durable.files = [main.identity, shadow.identity];
-            self.publish(false, true)?;
+            self.publish(true, true)?;
             self.register(durable, true)?;
             image::copy(disk, main, shadow, &all, live.stale)?;
             base.trailer = None;
@@ -285,7 +275,7 @@ impl Pair {
                 };
                 self.restore(&base, version, &here, live.stale)?;
                 self.sync_shadow(Sync::Bytes, "making the shadow durable")?;
-                self.publish(false, false)?;
+                self.publish(true, false)?;
             }
         }
         let open = Durable { state: State::Open, boot: disk.boot(), ..durable.clone() };

@@ -116,13 +116,13 @@ pub(crate) struct Live {
     pub current: u64,
     /// The mode of all that have it open.
     pub mode: u8,
-    /// A commit of several files is prepared, or a hot journal is being played back: whoever finds
-    /// this without a writer has to settle the pair first.
+    /// A transaction is being written to the shadow, or committed: whoever finds this without a
+    /// writer has to settle the pair first.
     pub unsettled: bool,
     /// The shadow must be made anew before it is written to.
     pub stale: bool,
     /// The number of the version in `current`, if nothing was published since its commit; 0
-    /// otherwise. Whoever made that version need not look at the two files again.
+    /// otherwise. Whoever made that version knows the two files without a look at them.
     pub version: u64,
 }
 

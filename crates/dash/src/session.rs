@@ -273,6 +273,10 @@ impl Session {
             self.unlock_shadow()?;
             return taken;
         }
+        if let Some(pair) = &self.pair {
+            let live = pair.live();
+            pair.publish(live.unsettled, live.stale)?;
+        }
         self.playback = Playback::UnderWay;
         Ok(())
     }
