@@ -31,6 +31,7 @@
 //! | `commit` | a write transaction, from its first page to the exchange |
 //! | `pair` | the two files: opening, recovery, making the shadow fit to be written |
 //! | `several` | commits of several files that died |
+//! | `quiet` | what SQLite need not ask about journals of other programs |
 //! | `paper` | what only the protocols of the DASH paper do |
 //! | `image`, `trailer`, `registry`, `ranges`, `checksum` | what is in the files |
 //! | `words` | which file is current, read from mapped memory |
@@ -52,6 +53,7 @@ mod mode;
 mod model;
 mod pair;
 mod paper;
+mod quiet;
 mod ranges;
 mod registry;
 mod session;

@@ -38,6 +38,8 @@ pub(crate) struct Names {
     pub registry: PathBuf,
     /// The rollback journal of a program without this file system.
     pub journal: PathBuf,
+    /// Its write-ahead log.
+    pub log: PathBuf,
 }
 
 impl Names {
@@ -54,6 +56,7 @@ impl Names {
             passing: with("-shadow-passing"),
             registry: with("-dash"),
             journal: with("-journal"),
+            log: with("-wal"),
         }
     }
 }
