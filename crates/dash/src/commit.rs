@@ -13,7 +13,7 @@ use crate::disk::Sync;
 use crate::error::{Context, Error, Result};
 use crate::image::{self, Header, Image, MARKED};
 use crate::mode::Evidence;
-use crate::pair::{self, Left, Pages, Pair, wrote};
+use crate::pair::{self, Left, Pages, Pair, copy_page, wrote};
 use crate::paper;
 use crate::ranges::Ranges;
 use crate::registry::{Durable, State};
@@ -194,7 +194,10 @@ impl Transaction {
             let id = image::number(&pair::new_id()?);
             let safe = pair.mode.is_safe();
             let mark = |head| safe.then(|| image::marked(head));
-            self.ready = Some(match pair.still_ready()? {
+            // From here on nobody trusts what a commit of his left, and who finds this without a
+            // writer knows that one died.
+            pair.publish(true, pair.live().stale)?;
+            self.ready = Some(match pair.left.take() {
                 Some(Left { durable, current, shadow, pages }) => Ready {
                     ids: [current.id(), id],
                     base: current,
@@ -319,9 +322,6 @@ impl Transaction {
             pair.sync_shadow(how, "making a transaction durable")?;
             self.synced = true;
         }
-        if !trailer.commits_with.is_empty() {
-            pair.publish(true, false)?;
-        }
         Ok(())
     }
 
@@ -373,7 +373,6 @@ impl Transaction {
     /// is part of a commit of several files, which the removal of the super-journal has decided.
     pub(crate) fn exchange(&mut self, pair: &mut Pair, alone: bool) -> Result<()> {
         let old = pair.current;
-        pair.publish(true, false)?;
         let done = pair.exchange_names().and_then(|()| self.conclude(pair));
         if done.is_err() && alone {
             // Nobody knows what the device has now. The version before is in the other file, and
@@ -438,8 +437,9 @@ impl Transaction {
 
     /// Makes the shadow what it was before.
     pub(crate) fn discard(self, pair: &Pair) -> Result<()> {
+        let live = pair.live();
         let Some(ready) = self.ready.filter(|ready| !ready.first) else {
-            return Ok(());
+            return if live.unsettled { pair.publish(false, live.stale) } else { Ok(()) };
         };
         // What was copied from the transaction before is equal in both files, so the shadow ends
         // up closer to the current file than it was.
@@ -453,7 +453,6 @@ impl Transaction {
             touched = touched.union(&trailer.differs(base.size));
         }
         let version = base.version().unwrap_or(1);
-        let stale = pair.live()?.stale;
         pair.restore(base, version, &touched.clipped(base.size), false)?;
         if pair.mode.evidence() != Evidence::Version {
             // The device may have the trailer of this version, and the next one to write here may
@@ -461,18 +460,8 @@ impl Transaction {
             // was restored, and the registry say that all was closed properly.
             pair.sync_shadow(Sync::Bytes, "making a rollback durable")?;
         }
-        pair.publish(false, stale)
+        pair.publish(false, live.stale)
     }
-}
-
-/// Fills the beginning of `into` from the page that holds the byte at `at`, if there is one: how
-/// much.
-fn copy_page(pages: &Pages, at: u64, into: &mut [u8]) -> Option<u64> {
-    let (start, page) = pages.range(..=at).next_back()?;
-    let rest = page.get((at - start) as usize..).filter(|rest| !rest.is_empty())?;
-    let length = rest.len().min(into.len());
-    into[..length].copy_from_slice(&rest[..length]);
-    Some(length as u64)
 }
 
 fn too_large() -> Error {

@@ -31,8 +31,10 @@
 //! | `commit` | a write transaction, from its first page to the exchange |
 //! | `pair` | the two files: opening, recovery, making the shadow fit to be written |
 //! | `several` | commits of several files that died |
+//! | `quiet` | what SQLite need not ask about journals of other programs |
 //! | `paper` | what only the protocols of the DASH paper do |
 //! | `image`, `trailer`, `registry`, `ranges`, `checksum` | what is in the files |
+//! | `words` | which file is current, read from mapped memory |
 //! | `mode` | the modes and their promises |
 //! | `lock`, `journal`, [`disk`] | locks, the journal in memory, and every operation on files |
 //!
@@ -51,12 +53,14 @@ mod mode;
 mod model;
 mod pair;
 mod paper;
+mod quiet;
 mod ranges;
 mod registry;
 mod session;
 mod several;
 mod trailer;
 mod vfs;
+mod words;
 
 pub use mode::{Found, Mode};
 pub use vfs::{NAME, register, register_as, register_default};

@@ -8,7 +8,7 @@
 
 use crate::disk::{self, Disk, Handle, Kind, Open, Sync};
 use crate::error::{Context, Error, Result};
-use crate::image::{self, Header, Image};
+use crate::image::{self, Image};
 use crate::lock::{self, Hold};
 use crate::mode::{Evidence, Mode};
 use crate::paper::{self, Shadow};
@@ -16,6 +16,7 @@ use crate::ranges::Ranges;
 use crate::registry::{Durable, Live, OPEN, State};
 use crate::several;
 use crate::trailer::Trailer;
+use crate::words::Words;
 use libsqlite3_sys as ffi;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -37,6 +38,8 @@ pub(crate) struct Names {
     pub registry: PathBuf,
     /// The rollback journal of a program without this file system.
     pub journal: PathBuf,
+    /// Its write-ahead log.
+    pub log: PathBuf,
 }
 
 impl Names {
@@ -53,6 +56,7 @@ impl Names {
             passing: with("-shadow-passing"),
             registry: with("-dash"),
             journal: with("-journal"),
+            log: with("-wal"),
         }
     }
 }
@@ -65,10 +69,11 @@ pub(crate) struct Pair {
     pub mode: Mode,
     pub kind: Kind,
     pub registry: Handle,
+    words: Words,
     pub files: [Handle; 2],
     /// Which of the files is current, as far as this opening knows.
     pub current: usize,
-    /// What its last commit left.
+    /// What its last commit left; known to be so while it holds a lock of SQLite's.
     pub left: Option<Left>,
 }
 
@@ -76,7 +81,7 @@ pub(crate) struct Pair {
 pub(crate) type Pages = BTreeMap<u64, Vec<u8>>;
 
 /// What a commit left: still so as long as the registry names its version, because whoever changes
-/// anything publishes that first, or marks the shadow.
+/// anything publishes that first.
 #[derive(Debug)]
 pub(crate) struct Left {
     pub durable: Durable,
@@ -106,6 +111,7 @@ impl Pair {
         if !first && (mode.is_alone() || !hold(&registry, &OPEN, Hold::Read)?) {
             return Err(Error::Busy);
         }
+        let words = Words::of(&registry).reading("mapping the registry")?;
         let known = Durable::read(&registry).reading("reading the registry")?;
         if first {
             set_foreign_aside(disk.as_ref(), &names, known.as_ref())?;
@@ -122,7 +128,8 @@ impl Pair {
                 return Err(Error::Busy);
             }
         }
-        let mut pair = Pair { disk, names, mode, kind, registry, files, current: 0, left: None };
+        let (current, left) = (0, None);
+        let mut pair = Pair { disk, names, mode, kind, registry, words, files, current, left };
         if first {
             pair.recover(known)?;
             if !mode.is_alone() {
@@ -136,7 +143,11 @@ impl Pair {
 
     /// Takes the place of one more that has the pair open.
     fn join(&mut self, known: Option<&Durable>, asked: Option<Mode>) -> Result<()> {
-        let live = self.live()?;
+        let [a, b] = [self.files[0].identity, self.files[1].identity];
+        if known.is_none_or(|durable| durable.files != [a, b] && durable.files != [b, a]) {
+            return Err(moved(&self.names));
+        }
+        let live = self.live();
         let theirs = Mode::ALL.into_iter().find(|m| *m as u8 == live.mode);
         if let (None, Some(theirs)) = (asked, theirs.filter(|theirs| theirs.is_safe())) {
             self.mode = theirs;
@@ -149,14 +160,8 @@ impl Pair {
                 self.names.main.display()
             )));
         }
-        let [a, b] = [self.files[0].identity, self.files[1].identity];
-        match known {
-            Some(durable) if durable.files == [a, b] || durable.files == [b, a] => {
-                self.current = usize::from(live.current == b);
-                Ok(())
-            }
-            _ => Err(moved(&self.names)),
-        }
+        self.current = usize::from(live.current == b);
+        Ok(())
     }
 
     /// Finds the last transaction after whatever happened, and gives its file the name.
@@ -209,7 +214,7 @@ impl Pair {
             self.disk.sync(self.main(), Sync::Bytes).syncing("making the database durable")?;
             self.disk.sync_folder(&self.names.main).syncing("making an exchange durable")?;
         }
-        let stale = durable.boot == self.disk.boot() && self.live().is_ok_and(|live| live.stale);
+        let stale = durable.boot == self.disk.boot() && self.live().stale;
         self.publish(false, stale)
     }
 
@@ -223,24 +228,14 @@ impl Pair {
         });
     }
 
-    /// What the last commit left, if it was this connection's and left both files ready for the
-    /// next; it is forgotten with that. The caller holds the writer's lock, has the shadow alone,
-    /// and has called [`Pair::recall`] since.
-    pub(crate) fn still_ready(&mut self) -> Result<Option<Left>> {
-        let Some(left) = self.left.take() else { return Ok(None) };
-        let untouched = image::head(self.shadow())? == left.shadow.head
-            && Header::read(self.main())? == left.current.header;
-        Ok(untouched.then_some(left))
-    }
-
     /// Brings the shadow to where the next transaction can be written on top: equal to the current
     /// file but for what the current version wrote. Gives back what the current file says, and
     /// whether the pair is new, so that the first commit has to be made durable by name. The caller
-    /// holds the writer's lock and has the shadow alone.
+    /// holds the writer's lock, has the shadow alone, and has published that it writes.
     pub(crate) fn ready(&self, durable: &mut Durable) -> Result<(Image, bool)> {
         let disk = self.disk.as_ref();
         let (main, shadow) = (self.main(), self.shadow());
-        let live = self.live()?;
+        let live = self.live();
         let mut base = Image::read(main, &durable.pair)?;
         let all = Ranges::one(0, base.size);
         if live.stale {
@@ -261,7 +256,7 @@ impl Pair {
             durable.mode = self.mode;
             durable.boot = disk.boot();
             durable.files = [main.identity, shadow.identity];
-            self.publish(false, true)?;
+            self.publish(true, true)?;
             self.register(durable, true)?;
             image::copy(disk, main, shadow, &all, live.stale)?;
             base.trailer = None;
@@ -283,7 +278,7 @@ impl Pair {
                 };
                 self.restore(&base, version, &here, live.stale)?;
                 self.sync_shadow(Sync::Bytes, "making the shadow durable")?;
-                self.publish(false, false)?;
+                self.publish(true, false)?;
             }
         }
         let open = Durable { state: State::Open, boot: disk.boot(), ..durable.clone() };
@@ -327,9 +322,19 @@ impl Pair {
     pub(crate) fn sync_shadow(&self, how: Sync, what: &'static str) -> Result<()> {
         let synced = self.disk.sync(self.shadow(), how);
         if synced.is_err() {
-            self.publish(self.live()?.unsettled, true)?;
+            self.publish(self.live().unsettled, true)?;
         }
         synced.syncing(what)
+    }
+
+    /// Reads the current file: how much of the buffer lies within it. SQLite begins each transaction
+    /// with a look at the change counter, and the last commit left that page.
+    pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> Result<usize> {
+        let left = self.left.as_ref().and_then(|left| copy_page(&left.pages, offset, into));
+        match left.filter(|&length| length == into.len() as u64) {
+            Some(_) => Ok(into.len()),
+            None => image::read_up_to(self.main(), into, offset).reading("reading a page"),
+        }
     }
 
     /// The current file.
@@ -342,9 +347,9 @@ impl Pair {
         &self.files[1 - self.current]
     }
 
-    /// What living processes say.
-    pub(crate) fn live(&self) -> Result<Live> {
-        Live::read(&self.registry).reading("reading the registry")
+    /// What living processes say. The durable sector is in the registry, so the words are mapped.
+    pub(crate) fn live(&self) -> Live {
+        Live::read(&self.words)
     }
 
     /// Tells living processes which file is current.
@@ -588,6 +593,16 @@ pub(crate) fn new_id() -> Result<[u8; 16]> {
 /// A lock, or whether it is refused.
 pub(crate) fn hold(file: &Handle, range: &std::ops::Range<i64>, hold: Hold) -> Result<bool> {
     lock::set(&file.file, range, hold).when("locking", ffi::SQLITE_IOERR_LOCK)
+}
+
+/// Fills the beginning of `into` from the page that holds the byte at `at`, if there is one: how
+/// much.
+pub(crate) fn copy_page(pages: &Pages, at: u64, into: &mut [u8]) -> Option<u64> {
+    let (start, page) = pages.range(..=at).next_back()?;
+    let rest = page.get((at - start) as usize..).filter(|rest| !rest.is_empty())?;
+    let length = rest.len().min(into.len());
+    into[..length].copy_from_slice(&rest[..length]);
+    Some(length as u64)
 }
 
 /// The trailer that the next version begins from: what its transaction wrote.

@@ -7,6 +7,7 @@
 
 use crate::disk::{Disk, Handle, Sync};
 use crate::mode::Mode;
+use crate::words::Words;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -115,25 +116,24 @@ pub(crate) struct Live {
     pub current: u64,
     /// The mode of all that have it open.
     pub mode: u8,
-    /// A commit of several files is prepared, or a hot journal is being played back: whoever finds
-    /// this without a writer has to settle the pair first.
+    /// A transaction is being written to the shadow, or committed: whoever finds this without a
+    /// writer has to settle the pair first.
     pub unsettled: bool,
     /// The shadow must be made anew before it is written to.
     pub stale: bool,
     /// The number of the version in `current`, if nothing was published since its commit; 0
-    /// otherwise. Whoever made that version need not look at the two files again.
+    /// otherwise. Whoever made that version knows the two files without a look at them.
     pub version: u64,
 }
 
 impl Live {
     /// Reads the words. They are written with one call of 24 bytes; `current` has one of two
-    /// values, so a mixture of both is neither and is noticed.
-    pub(crate) fn read(registry: &Handle) -> io::Result<Live> {
-        let mut bytes = [0; 24];
-        registry.file.read_exact_at(&mut bytes, LIVE)?;
-        let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
-        let (unsettled, stale) = (bytes[9] != 0, bytes[10] != 0);
-        Ok(Live { current: long(0), mode: bytes[8], unsettled, stale, version: long(16) })
+    /// values, so a mixture of both is neither and is noticed. Only who holds the writer's lock
+    /// reads all of them as of one moment.
+    pub(crate) fn read(words: &Words) -> Live {
+        let [current, flags, version] = words.read(LIVE as usize);
+        let [mode, unsettled, stale, ..] = flags.to_le_bytes();
+        Live { current, mode, unsettled: unsettled != 0, stale: stale != 0, version }
     }
 
     /// Writes the words.

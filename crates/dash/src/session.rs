@@ -17,6 +17,7 @@ use crate::lock::{self, Hold};
 use crate::mode::{Evidence, Mode};
 use crate::pair::{self, Names, Pair, SHADOW, hold};
 use crate::paper::{self, Shadow};
+use crate::quiet::Quiet;
 use crate::registry::{OPEN, State, WRITER};
 use crate::several;
 use libsqlite3_sys as ffi;
@@ -64,6 +65,7 @@ pub(crate) struct Session {
     /// and for reading where nothing may be written.
     plain: Handle,
     pair: Option<Pair>,
+    quiet: Quiet,
     level: Level,
     /// What is held on the range of each of the pair's files.
     held: [Hold; 2],
@@ -115,6 +117,7 @@ impl Session {
             read_only: how == Open::Read,
             plain,
             pair: None,
+            quiet: Quiet::default(),
             level: Level::None,
             held: [Hold::None; 2],
             writer: false,
@@ -123,6 +126,11 @@ impl Session {
             commits_with: String::new(),
             super_journal: None,
         })
+    }
+
+    /// Whether SQLite need not ask for journals of other programs.
+    pub(crate) fn quiet(&self) -> &Quiet {
+        &self.quiet
     }
 
     /// How commits are made durable.
@@ -156,15 +164,15 @@ impl Session {
             return self.lock_shared_read_only();
         }
         if self.pair.is_none() {
-            self.pair = Some(Pair::open(self.disk.clone(), self.names.clone(), self.asked.mode)?);
+            self.open_pair()?;
         }
         let Some(pair) = &mut self.pair else { return Err(Error::Busy) };
         for _ in 0..TRIES {
-            let live = pair.live()?;
+            let live = pair.live();
             if live.unsettled && hold(&pair.registry, &WRITER, Hold::Write)? {
                 // Its writer is gone, unless it finished just before.
                 let durable = pair.durable()?;
-                let settled = match pair.live()?.unsettled {
+                let settled = match pair.live().unsettled {
                     true => pair.settle(&durable, false),
                     false => Ok(()),
                 };
@@ -174,8 +182,7 @@ impl Session {
             }
             let Some(current) = pair.files.iter().position(|f| f.identity == live.current) else {
                 // The shadow was replaced, or the two words were read while they changed.
-                self.pair =
-                    Some(Pair::open(self.disk.clone(), self.names.clone(), self.asked.mode)?);
+                self.open_pair()?;
                 return Err(Error::Busy);
             };
             pair.current = current;
@@ -184,7 +191,7 @@ impl Session {
                 std::thread::sleep(std::time::Duration::from_micros(100));
                 continue;
             }
-            let now = pair.live()?;
+            let now = pair.live();
             if now.current == live.current {
                 self.held[current] = Hold::Read;
                 pair.recall(&now);
@@ -193,6 +200,14 @@ impl Session {
             hold(&pair.files[current], &lock::SHARED, Hold::None)?;
         }
         Err(Error::Busy)
+    }
+
+    fn open_pair(&mut self) -> Result<()> {
+        self.quiet.set(false);
+        self.pair = Some(Pair::open(self.disk.clone(), self.names.clone(), self.asked.mode)?);
+        let mut others = [&self.names.journal, &self.names.log].into_iter();
+        self.quiet.set(others.all(|name| matches!(self.disk.identity_at(name), Ok(None))));
+        Ok(())
     }
 
     /// Locks whatever file has the database's name, which is where every acknowledged transaction
@@ -226,7 +241,7 @@ impl Session {
             return Err(Error::Busy);
         }
         self.writer = true;
-        let live = pair.live()?;
+        let live = pair.live();
         pair.recall(&live);
         if live.unsettled || live.current != pair.main().identity {
             self.release_writer()?;
@@ -272,6 +287,10 @@ impl Session {
             self.release_writer()?;
             self.unlock_shadow()?;
             return taken;
+        }
+        if let Some(pair) = &self.pair {
+            let live = pair.live();
+            pair.publish(live.unsettled, live.stale)?;
         }
         self.playback = Playback::UnderWay;
         Ok(())
@@ -367,6 +386,7 @@ impl Session {
     pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> Result<usize> {
         match (&self.transaction, &self.pair) {
             (Some(transaction), Some(pair)) => transaction.read(pair, offset, into),
+            (None, Some(pair)) if self.level >= Level::Shared => pair.read(offset, into),
             _ => image::read_up_to(self.current(), into, offset).reading("reading a page"),
         }
     }
@@ -499,7 +519,7 @@ impl Session {
             return Ok(());
         }
         let mut durable = pair.durable()?;
-        let live = pair.live()?;
+        let live = pair.live();
         let named = pair.disk.identity_at(&pair.names.main).reading("looking for the database")?;
         let finished = !live.unsettled && !live.stale && named == Some(live.current);
         if durable.state != State::Open || !finished {

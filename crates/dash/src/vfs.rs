@@ -10,6 +10,7 @@ use crate::disk::{Disk, Handle, Open, Sync, folder};
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::mode::Mode;
+use crate::quiet;
 use crate::session::{Asked, Level, Session};
 use libsqlite3_sys as ffi;
 use std::ffi::{CStr, CString, OsStr};
@@ -66,7 +67,7 @@ pub fn register_as(name: &str, disk: Arc<dyn Disk>) -> std::result::Result<(), c
         mxPathname: like.mxPathname,
         pNext: ptr::null_mut(),
         zName: name.into_raw(),
-        pAppData: Box::into_raw(Box::new(Context { disk, base })).cast(),
+        pAppData: Box::into_raw(Box::new(Context { disk, base, asked: Arc::default() })).cast(),
         xOpen: Some(open),
         xDelete: Some(delete),
         xAccess: Some(access),
@@ -93,6 +94,7 @@ pub fn register_as(name: &str, disk: Arc<dyn Disk>) -> std::result::Result<(), c
 struct Context {
     disk: Arc<dyn Disk>,
     base: *mut ffi::sqlite3_vfs,
+    asked: Arc<quiet::Asked>,
 }
 
 /// What SQLite calls a file: its methods, and ours behind them.
@@ -115,6 +117,15 @@ struct Database {
     /// Why the last lock or commit was refused.
     refused: Option<String>,
     busy: Busy,
+    asked: Arc<quiet::Asked>,
+    /// Where SQLite keeps the names of its journal and its log.
+    names: [usize; 2],
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        self.asked.close(self.names);
+    }
 }
 
 /// SQLite's busy handler, as it was told to the file.
@@ -255,7 +266,12 @@ unsafe extern "C" fn open(
         let memory = unsafe { ffi::sqlite3_uri_int64(name, c"dash_memory".as_ptr(), KEPT as i64) };
         let memory = usize::try_from(memory).unwrap_or(0);
         let mode = Mode::chosen(mode.as_deref(), at_risk);
-        open_database(context, at, mode.map(|mode| Asked { mode, memory }), &mut result_flags)
+        // SAFETY: for a main database both names follow.
+        let names =
+            unsafe { [ffi::sqlite3_filename_journal(name), ffi::sqlite3_filename_wal(name)] };
+        let names = names.map(|name| name as usize);
+        let asked = mode.map(|mode| Asked { mode, memory });
+        open_database(context, at, names, asked, &mut result_flags)
     };
     match opened {
         Ok(inner) => {
@@ -278,6 +294,7 @@ unsafe extern "C" fn open(
 fn open_database(
     context: &Context,
     at: &Path,
+    names: [usize; 2],
     asked: std::result::Result<Asked, String>,
     flags: &mut c_int,
 ) -> Result<Inner> {
@@ -304,16 +321,19 @@ fn open_database(
             | ffi::SQLITE_OPEN_READONLY;
     }
     let busy = Busy { call: None, with: ptr::null_mut() };
-    match session {
+    let session = match session {
         Ok(session) => {
-            Ok(Inner::Database(Database { session: Ok(Box::new(session)), refused: None, busy }))
+            context.asked.open(names, session.quiet());
+            Ok(Box::new(session))
         }
         Err(Error::Refused(why)) => {
             log(ffi::SQLITE_CANTOPEN, &why);
-            Ok(Inner::Database(Database { session: Err(why), refused: None, busy }))
+            Err(why)
         }
-        Err(error) => Err(error),
-    }
+        Err(error) => return Err(error),
+    };
+    let asked = context.asked.clone();
+    Ok(Inner::Database(Database { session, refused: None, busy, asked, names }))
 }
 
 fn is_read_only(error: &io::Error) -> bool {
@@ -332,7 +352,10 @@ unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
     // SAFETY: `open` leaked the box, and SQLite closes a file once.
     let inner = unsafe { Box::from_raw((*file.cast::<File>()).inner) };
     match *inner {
-        Inner::Database(Database { session: Ok(session), .. }) => code(session.close()),
+        Inner::Database(mut database) => {
+            let session = std::mem::replace(&mut database.session, Err(String::new()));
+            session.map_or(ffi::SQLITE_OK, |session| code(session.close()))
+        }
         _ => ffi::SQLITE_OK,
     }
 }
@@ -591,6 +614,9 @@ unsafe extern "C" fn delete(
     // SAFETY: SQLite passes the file system that it calls, and a name.
     let (context, at) = unsafe { (context(vfs), path(name)) };
     let disk = context.disk.as_ref();
+    if context.asked.is_absent(name as usize) {
+        return ffi::SQLITE_OK;
+    }
     let name = at.file_name().unwrap_or_default().to_string_lossy();
     if !at.exists() {
         // A journal in memory. An error here would keep SQLite from the end of its commit.
@@ -629,6 +655,12 @@ unsafe extern "C" fn access(
     flags: c_int,
     out: *mut c_int,
 ) -> c_int {
+    // SAFETY: SQLite passes the file system that it calls.
+    if unsafe { context(vfs) }.asked.is_absent(name as usize) {
+        // SAFETY: SQLite gives room for the answer.
+        unsafe { *out = 0 };
+        return ffi::SQLITE_OK;
+    }
     as_default!(vfs, xAccess, ffi::SQLITE_IOERR_ACCESS, name, flags, out)
 }
 

@@ -256,6 +256,53 @@ fn a_hot_journal_of_another_program_is_played_back() {
     }
 }
 
+/// A connection knows that its own database has no journal. Of another one of that name it knows
+/// nothing.
+#[test]
+fn a_hot_journal_of_a_database_put_in_the_place_of_an_open_one_is_played_back() {
+    let (folder, path) = database();
+    let old = connect(&path, "").expect("opens");
+    old.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES(1)").expect("writes");
+    assert_eq!(number(&old, "SELECT a FROM t"), 1);
+    let other = folder.path().join("other.db");
+    let stock = Connection::open(&other).expect("opens");
+    stock
+        .execute_batch(
+            "CREATE TABLE t(a, b); INSERT INTO t SELECT 7, hex(zeroblob(2000)) FROM
+             json_each('[1,2,3,4,5,6,7,8]'); PRAGMA cache_size = 1; BEGIN; UPDATE t SET a = 8, b = 1",
+        )
+        .expect("writes");
+    let journal = folder.path().join("other.db-journal");
+    let left = (fs::read(&other).expect("there"), fs::read(&journal).expect("there"));
+    drop(stock);
+    for name in ["app.db", "app.db-shadow", "app.db-dash"] {
+        fs::remove_file(folder.path().join(name)).expect("removes");
+    }
+    fs::write(&path, &left.0).expect("writes");
+    fs::write(folder.path().join("app.db-journal"), &left.1).expect("writes");
+    let new = connect(&path, "").expect("opens");
+    assert_eq!(number(&new, "SELECT sum(a) FROM t"), 56);
+    assert_eq!(text(&new, "PRAGMA integrity_check").as_deref(), Ok("ok"));
+    assert_eq!(number(&old, "SELECT a FROM t"), 1, "its own database, which has no name any more");
+}
+
+/// A log that lies beside a database when it is opened is asked about, and refused.
+#[test]
+fn a_log_of_another_program_is_noticed() {
+    let (folder, path) = database();
+    let db = connect(&path, "").expect("opens");
+    db.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES(1)").expect("writes");
+    drop(db);
+    let log = folder.path().join("app.db-wal");
+    fs::write(&log, b"log").expect("writes");
+    let db = connect(&path, "").expect("opens");
+    text(&db, "SELECT a FROM t").expect_err("is refused");
+    fs::remove_file(&log).expect("removes");
+    assert_eq!(number(&db, "SELECT a FROM t"), 1);
+    db.execute_batch("UPDATE t SET a = 2; UPDATE t SET a = 3").expect("writes");
+    assert_eq!(number(&db, "SELECT a FROM t"), 3);
+}
+
 #[test]
 fn reading_only_follows_the_exchanges_and_writes_nothing() {
     for mode in ["strict", "fast", "shadow"] {
