@@ -30,6 +30,8 @@ if os.path.isdir("/dev/shm"):
 def load():
     """Makes vfs=dash known to this process."""
     db = sqlite3.connect(":memory:")
+    if not hasattr(db, "enable_load_extension"):
+        sys.exit(f"{sys.executable} was built without extensions; try /usr/bin/python3")
     db.enable_load_extension(True)
     db.load_extension(EXTENSION)
 
