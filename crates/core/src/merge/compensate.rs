@@ -125,6 +125,11 @@ fn attempt(
             }
         }
         written.extend(loosened);
+        // Those that the user sees may stay where they are once the hidden ones give way.
+        let hidden = |&(w, _): &(usize, usize)| cases.list[w].old.is_none();
+        if demoted.iter().any(hidden) {
+            demoted.retain(hidden);
+        }
         let nothing = demoted.is_empty() && revived.is_empty() && written.is_empty();
         if nothing || round == MAX_ROUNDS {
             let mut merged = Merged::default();
