@@ -13,6 +13,12 @@ import types
 # the text of the model, and what stands in its place. docs/testing.md lists them.
 CHANGES = [
     (
+        "R-FK-MODE: where foreign keys are ignored they do nothing.",
+        '                nn = " AND ".join("OLD.%s IS NOT NULL" % q(c) for c in f.cols)\n',
+        '                if s.cfg.get("fk", "enforce") != "enforce": continue\n'
+        '                nn = " AND ".join("OLD.%s IS NOT NULL" % q(c) for c in f.cols)\n',
+    ),
+    (
         "R-REF: ON UPDATE CASCADE to a key with a NULL in it is an action too, whatever ON DELETE does.",
         """                if f.on_delete in ("SET NULL", "SET DEFAULT") or f.on_update in ("SET NULL", "SET DEFAULT"):
                     act.append(""",
