@@ -100,7 +100,8 @@ fn attempt(
         let list = cases.list.iter().enumerate().filter(|_| written.is_empty());
         for (at, case) in list {
             let shown = view.rows.get(&at);
-            if case.alive() && case.old.is_some() && case.old.as_ref() != shown {
+            let visible = case.alive() || shown.is_some();
+            if visible && case.old.is_some() && case.old.as_ref() != shown {
                 // A visible row would lose, because of one the user could not see.
                 let winner = view.conflicts.get(&at).and_then(|c| c.winner).into_iter();
                 let others = view.blockers.get(&at).into_iter().flatten().copied();
