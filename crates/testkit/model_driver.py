@@ -13,6 +13,12 @@ import types
 # the text of the model, and what stands in its place. docs/testing.md lists them.
 CHANGES = [
     (
+        "R-FK-MODE: where foreign keys are ignored they do nothing.",
+        '                nn = " AND ".join("OLD.%s IS NOT NULL" % q(c) for c in f.cols)\n',
+        '                if s.cfg.get("fk", "enforce") != "enforce": continue\n'
+        '                nn = " AND ".join("OLD.%s IS NOT NULL" % q(c) for c in f.cols)\n',
+    ),
+    (
         "R-REF: ON UPDATE CASCADE to a key with a NULL in it is an action too, whatever ON DELETE does.",
         """                if f.on_delete in ("SET NULL", "SET DEFAULT") or f.on_update in ("SET NULL", "SET DEFAULT"):
                     act.append(""",
@@ -96,8 +102,14 @@ CHANGES = [
                     x.g[g] = Reg(ts, {cc: row[t.uncanon[cc]] for cc in g}, {h.id: rf[h.id] for h in fks}, None)
         gave = set()
         for _ in range(50):
-            V = view(S, sch, s.cfg); again = False
+            V = view(S, sch, s.cfg); again = False; later = None
 """,
+    ),
+    (
+        "R-COMP: a row that the user sees gives way only if it is not enough that hidden ones do.",
+        "            if not again: break\n",
+        "            if not again and later: gave.add(later); demote(later[0]); again = True\n"
+        "            if not again: break\n",
     ),
     (
         "R-RETURN, R-REF: a reference to a row that comes back shows the key with which it comes, and "
@@ -148,6 +160,7 @@ CHANGES = [
         """                if V.hidden.get(r) == "unique" and S[r].alive() or r in V.fall and differs(r):
                     h = next((h for h in [V.blockers[r]] + V.block2.get(r, []) if differs(h)), None)
                     if h is None: continue
+                    if (r, h) not in gave and h in A: later = later or (h, r); continue
                     if (r, h) not in gave: gave.add((h, r)); demote(h); again = True; break
                     rf = s.refs_of(t, row, after, maps)
                     for f in t.fks:

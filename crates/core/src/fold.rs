@@ -221,11 +221,11 @@ impl Fold<'_> {
             .collect::<Result<_, _>>()?;
         for loc in locs {
             let Some(mut stored) = state::at(self.conn, self.meta, t, &loc)? else { continue };
+            let stamp = self.meta.tick(0);
             if self.waits && self.enforces {
                 let lookup = Lookup { conn: self.conn, meta: self.meta, catalog: self.catalog };
-                self.acted.extend(crate::merge::overrode(lookup, t, &stored)?);
+                self.acted.extend(crate::merge::overrode(lookup, t, &stored, stamp)?);
             }
-            let stamp = self.meta.tick(0);
             let group = &mut stored.state.groups[t.table.columns[alias].group];
             let body = std::mem::replace(&mut group.body, Body::Shown);
             let Body::Kept(wanted) = body else { continue };

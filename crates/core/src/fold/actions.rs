@@ -23,6 +23,8 @@ pub(crate) enum Acted {
     Deleted,
     /// It set references in this group.
     Set(usize),
+    /// The same; what told of it was the parent's key, which was pinned with this stamp.
+    Pinned(usize, Stamp),
 }
 
 /// A row on which a foreign key acted: number of its table, the row, what happened.

@@ -100,7 +100,8 @@ fn attempt(
         let list = cases.list.iter().enumerate().filter(|_| written.is_empty());
         for (at, case) in list {
             let shown = view.rows.get(&at);
-            if case.alive() && case.old.is_some() && case.old.as_ref() != shown {
+            let visible = case.alive() || shown.is_some();
+            if visible && case.old.is_some() && case.old.as_ref() != shown {
                 // A visible row would lose, because of one the user could not see.
                 let winner = view.conflicts.get(&at).and_then(|c| c.winner).into_iter();
                 let others = view.blockers.get(&at).into_iter().flatten().copied();
@@ -125,6 +126,11 @@ fn attempt(
             }
         }
         written.extend(loosened);
+        // Those that the user sees may stay where they are once the hidden ones give way.
+        let hidden = |&(w, _): &(usize, usize)| cases.list[w].old.is_none();
+        if demoted.iter().any(hidden) {
+            demoted.retain(hidden);
+        }
         let nothing = demoted.is_empty() && revived.is_empty() && written.is_empty();
         if nothing || round == MAX_ROUNDS {
             let mut merged = Merged::default();
@@ -142,12 +148,13 @@ fn attempt(
         let written: Vec<_> = written.into_iter().map(|(at, acted)| (of(at), acted)).collect();
         drop(cases);
         for ((table, mut stored), acted) in written {
-            let stamp = meta.tick(0);
+            let (t, now, groups) = (&catalog.tables[table], meta.tick(0), &mut stored.state.groups);
             match acted {
-                Acted::Deleted => stored.state.header.delete(stamp),
-                Acted::Set(g) => set(&mut stored.state.groups[g], &catalog.tables[table], g, stamp),
+                Acted::Deleted => stored.state.header.delete(now),
+                Acted::Set(g) => set(&mut groups[g], t, g, now),
+                Acted::Pinned(g, at) if groups[g].stamp < at => set(&mut groups[g], t, g, at),
+                Acted::Pinned(g, _) => set(&mut groups[g], t, g, now),
             }
-            let t = &catalog.tables[table];
             let entry = state::put(conn, meta, t, &stored, Some(meta.position))?;
             let references = state::kept_references(catalog, t, &stored);
             let waits = Waits { references, claims: vec![], conflict: None, winner: None };
@@ -195,7 +202,7 @@ fn contradicted(
         let t = &cases.catalog().tables[case.table];
         let same = match (acted, &case.old) {
             (Acted::Deleted, None) => !case.alive() || shown.is_none(),
-            (Acted::Set(g), Some(old)) => {
+            (Acted::Set(g) | Acted::Pinned(g, _), Some(old)) => {
                 let columns = &t.table.groups[*g].columns;
                 shown.is_some_and(|new| columns.iter().all(|&c| new[c] == old[c]))
             }
@@ -238,8 +245,13 @@ fn unshown(cases: &Cases<'_>, at: usize) -> Result<Vec<(usize, Acted)>> {
 }
 
 /// Visible rows whose references a change of this row's key overrides until the key is pinned. What
-/// they show has to be written then: a pin overrides nothing.
-pub(crate) fn overrode(lookup: Lookup<'_>, t: &Tracked, pinned: &Stored) -> Result<Vec<ActedOn>> {
+/// they show has to be written then, with the stamp of the pin: a pin overrides nothing.
+pub(crate) fn overrode(
+    lookup: Lookup<'_>,
+    t: &Tracked,
+    pinned: &Stored,
+    stamp: Stamp,
+) -> Result<Vec<ActedOn>> {
     let Lookup { conn, meta, catalog } = lookup;
     let Some(position) = catalog.position_of_no(t.no) else { return Ok(vec![]) };
     let mut found = Vec::new();
@@ -255,7 +267,7 @@ pub(crate) fn overrode(lookup: Lookup<'_>, t: &Tracked, pinned: &Stored) -> Resu
             let Some(stored) = state::entry_by_id(conn, meta, c, entry)? else { continue };
             let g = c.table.columns[fk.columns[0]].group;
             if stored.loc.is_some() && stored.state.groups[g].stamp < key.stamp {
-                found.push((no, stored.rid, Acted::Set(g)));
+                found.push((no, stored.rid, Acted::Pinned(g, stamp)));
             }
         }
     }

@@ -32,7 +32,7 @@ pub(super) struct View {
     pub rows: BTreeMap<usize, Vec<Value>>,
     /// Why cases do not show what their registers say.
     pub conflicts: BTreeMap<usize, Conflict>,
-    /// Cases in the way of the former values of a case that lost a unique key.
+    /// Cases in the way of the former values of a case that lost a unique key, or of a kept one.
     pub blockers: BTreeMap<usize, Vec<usize>>,
     /// Unique keys that cases asked for.
     pub wanted: Vec<Wanted>,
@@ -169,7 +169,8 @@ pub(super) fn compute(cases: &Cases<'_>, judged: bool) -> Result<View> {
     for &at in &show.revived {
         if show.view.rows.contains_key(&at) && !cases.list[at].alive() {
             let conflict = conflict("restrict_revived", "", None);
-            show.view.conflicts.insert(at, conflict);
+            let other = show.view.conflicts.insert(at, conflict);
+            show.view.blockers.entry(at).or_default().extend(other.and_then(|c| c.winner));
         }
     }
     Ok(show.view)

@@ -161,3 +161,22 @@ fn a_kept_row_in_a_circle_lives_when_the_last_reference_is_replaced() {
     assert_eq!(kinds, [""; 0]);
     agree(&mut a, &mut b, &["a", "b"]);
 }
+
+/// What the user writes to a deleted row that is shown for another's sake stays, whoever asked for the key
+/// before.
+#[test]
+fn a_kept_row_keeps_a_key_that_the_user_gives_it() {
+    let schema = "CREATE TABLE p(k TEXT PRIMARY KEY, u UNIQUE);
+        CREATE TABLE c(id INTEGER PRIMARY KEY, p TEXT REFERENCES p(k));
+        INSERT INTO p VALUES('d', 1), ('f', 2)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    b.run("INSERT INTO p VALUES('w', 9); INSERT INTO c VALUES(1, 'd')");
+    a.run("DELETE FROM p WHERE k = 'd'; UPDATE p SET u = 9 WHERE k = 'f'");
+    b.pull(&mut a);
+    assert_eq!(b.rows("SELECT * FROM p ORDER BY k"), ["d|1", "f|2", "w|9"]);
+    b.run("DELETE FROM p WHERE k = 'w'; UPDATE p SET u = 9 WHERE k = 'd'");
+    b.replica.fold().unwrap();
+    assert_eq!(b.replica.verify_full().unwrap(), [""; 0]);
+    assert_eq!(b.rows("SELECT * FROM p ORDER BY k"), ["d|9", "f|2"]);
+    agree(&mut a, &mut b, &["p", "c"]);
+}

@@ -265,3 +265,23 @@ fn rows_that_a_returning_parent_would_make_collide_both_stay() {
     assert_eq!(b.rows("SELECT id, name FROM n"), ["2|p", "3|q", "4|q"]);
     agree(&mut a, &mut b, &["n"]);
 }
+
+/// A row that the user sees is not demoted for another where it is enough that a hidden one is.
+#[test]
+fn a_hidden_row_gives_way_before_one_that_the_user_sees() {
+    let schema = "CREATE TABLE t(k TEXT PRIMARY KEY, name UNIQUE); INSERT INTO t VALUES('c', 'a')";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("INSERT INTO t VALUES('w', 'b')");
+    b.run("INSERT INTO t VALUES('h', 'b')");
+    b.pull(&mut a);
+    b.run(
+        "DELETE FROM t WHERE k = 'w'; UPDATE t SET name = 'b' WHERE k = 'c';
+         INSERT INTO t VALUES('n', 'a')",
+    );
+    b.replica.fold().unwrap();
+    assert_eq!(b.rows("SELECT * FROM t ORDER BY k"), ["c|b", "n|a"]);
+    a.run("INSERT OR REPLACE INTO t VALUES('w', 'b')");
+    b.pull(&mut a);
+    assert_eq!(b.rows("SELECT * FROM t ORDER BY k"), ["c|a", "w|b"]);
+    agree(&mut a, &mut b, &["t"]);
+}
