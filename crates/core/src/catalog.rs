@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Statement, params_from_iter};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::OnceLock;
-use synqlite_wire::key::{Collation, KeyPart, decode_values, encode, normalise};
+use synqlite_wire::key::{Collation, decode_values, encode_values};
 use synqlite_wire::{Cell, Value};
 
 /// Where a visible row is in its table.
@@ -300,10 +300,9 @@ impl Tracked {
     }
 
     /// Canonical bytes of the primary key of a row with these values, no foreign key being a part.
-    pub fn key_of_values<'v>(&self, value: impl Fn(usize) -> &'v Value) -> Vec<u8> {
+    pub fn key_of_values<'v>(&'v self, value: impl Fn(usize) -> &'v Value) -> Vec<u8> {
         let key = self.table.primary_key.iter().zip(&self.table.key_collations);
-        let part = |(&c, collation): (&usize, _)| KeyPart::Value(normalise(value(c), collation));
-        encode(&key.map(part).collect::<Vec<_>>())
+        encode_values(key.map(|(&c, collation)| (value(c), collation)))
     }
 
     /// Rowid of the row that has this primary key, by its canonical bytes. `None` too if a part of

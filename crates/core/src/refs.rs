@@ -71,7 +71,7 @@ impl Lookup<'_> {
         let mut parts = Vec::new();
         for ((i, &c), collation) in pk.iter().enumerate().zip(&t.table.key_collations) {
             match covered[i].take() {
-                None => parts.push(KeyPart::Value(normalise(&row[c], collation))),
+                None => parts.push(KeyPart::Value(normalise(&row[c], collation).into_owned())),
                 Some(part) => parts.extend(part),
             }
         }

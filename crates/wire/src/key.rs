@@ -6,6 +6,7 @@
 
 use crate::ids::{Id, Rid};
 use crate::value::Value;
+use std::borrow::Cow;
 
 /// How SQLite compares the text of a column.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,8 +31,8 @@ pub enum KeyPart {
 }
 
 /// The representative of all values that SQLite holds for equal to `value` under `collation`.
-pub fn normalise(value: &Value, collation: &Collation) -> Value {
-    match (value, collation) {
+pub fn normalise<'v>(value: &'v Value, collation: &Collation) -> Cow<'v, Value> {
+    Cow::Owned(match (value, collation) {
         (Value::Real(r), _) if r.fract() == 0.0 && r.abs() < 9_007_199_254_740_992.0 => {
             Value::Integer(*r as i64)
         }
@@ -40,8 +41,17 @@ pub fn normalise(value: &Value, collation: &Collation) -> Value {
             let end = t.iter().rposition(|&b| b != b' ').map_or(0, |i| i + 1);
             Value::Text(t[..end].to_vec())
         }
-        _ => value.clone(),
+        _ => return Cow::Borrowed(value),
+    })
+}
+
+/// Encodes a key that is made of values only, each compared under its collation.
+pub fn encode_values<'v>(key: impl IntoIterator<Item = (&'v Value, &'v Collation)>) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (value, collation) in key {
+        put_value(&mut out, &normalise(value, collation));
     }
+    out
 }
 
 /// Encodes the parts of a key. Injective: [`decode`] gives the parts back.
@@ -49,17 +59,7 @@ pub fn encode(parts: &[KeyPart]) -> Vec<u8> {
     let mut out = Vec::new();
     for part in parts {
         match part {
-            KeyPart::Value(Value::Null) => out.push(0),
-            KeyPart::Value(Value::Integer(i)) => {
-                out.push(1);
-                out.extend(i.to_be_bytes());
-            }
-            KeyPart::Value(Value::Real(r)) => {
-                out.push(2);
-                out.extend(r.to_bits().to_be_bytes());
-            }
-            KeyPart::Value(Value::Text(t)) => put_bytes(&mut out, 3, t),
-            KeyPart::Value(Value::Blob(b)) => put_bytes(&mut out, 4, b),
+            KeyPart::Value(value) => put_value(&mut out, value),
             KeyPart::Row(Rid::Birth { site, n }) => {
                 out.push(5);
                 out.extend(site.0);
@@ -72,6 +72,22 @@ pub fn encode(parts: &[KeyPart]) -> Vec<u8> {
         }
     }
     out
+}
+
+fn put_value(out: &mut Vec<u8>, value: &Value) {
+    match value {
+        Value::Null => out.push(0),
+        Value::Integer(i) => {
+            out.push(1);
+            out.extend(i.to_be_bytes());
+        }
+        Value::Real(r) => {
+            out.push(2);
+            out.extend(r.to_bits().to_be_bytes());
+        }
+        Value::Text(t) => put_bytes(out, 3, t),
+        Value::Blob(b) => put_bytes(out, 4, b),
+    }
 }
 
 fn put_bytes(out: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
@@ -158,7 +174,7 @@ mod tests {
 
     #[test]
     fn equal_keys_have_one_representative() {
-        let n = |v: Value, c| normalise(&v, &c);
+        let n = |v: Value, c| normalise(&v, &c).into_owned();
         assert_eq!(n(Value::Real(1.0), Collation::Binary), Value::Integer(1));
         assert_eq!(n(Value::Real(-0.0), Collation::Binary), Value::Integer(0));
         assert_eq!(n(Value::Real(0.5), Collation::Binary), Value::Real(0.5));

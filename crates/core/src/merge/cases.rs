@@ -18,7 +18,7 @@ use crate::state::{self, Body, GroupState, Stored};
 use crate::{Error, Result};
 use rusqlite::params;
 use std::collections::{BTreeSet, HashMap, HashSet};
-use synqlite_wire::key::{Collation, KeyPart, encode, normalise};
+use synqlite_wire::key::{Collation, encode_values};
 use synqlite_wire::{Cell, Header, Rid, Stamp, Value};
 
 /// A row to decide on.
@@ -543,8 +543,7 @@ pub(super) fn dangling_index(foreign_key: &str) -> String {
 
 /// A key as it is shown, for rows that wait for a row to have it.
 pub(super) fn exact_key(key: &[Value]) -> Vec<u8> {
-    let part = |v: &Value| KeyPart::Value(normalise(v, &Collation::Binary));
-    encode(&key.iter().map(part).collect::<Vec<_>>())
+    encode_values(key.iter().map(|value| (value, &Collation::Binary)))
 }
 
 /// Entries of rows whose kept references are to this row, with the numbers of their tables.

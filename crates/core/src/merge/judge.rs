@@ -11,7 +11,7 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use synqlite_wire::Value;
-use synqlite_wire::key::{KeyPart, encode, normalise};
+use synqlite_wire::key::{KeyPart, encode, encode_values};
 
 /// A key of a row in a unique index.
 #[derive(Clone, Debug)]
@@ -28,9 +28,8 @@ impl Key {
         if values.iter().any(Value::is_null) {
             return None;
         }
-        let parts = values.iter().zip(&u.terms);
-        let parts = parts.map(|(v, term)| KeyPart::Value(normalise(v, &term.collation)));
-        let canonical = encode(&parts.collect::<Vec<_>>());
+        let parts = values.iter().zip(u.terms.iter().map(|term| &term.collation));
+        let canonical = encode_values(parts);
         Some(Key { values, canonical })
     }
 }
