@@ -202,6 +202,10 @@ impl Before {
     }
 }
 
+/// Rows of one table that died in this window, with the groups that keep something else than they
+/// showed.
+type Died = BTreeMap<Rid, BTreeSet<usize>>;
+
 /// Rows of one table that were there at the last fold, by where they were.
 type Befores = BTreeMap<Loc, Before>;
 
@@ -377,11 +381,11 @@ impl Fold<'_> {
     }
 
     fn table(&mut self, t: &Tracked, window: Window, mut before: Befores) -> Result<()> {
-        let mut died = BTreeSet::new();
+        let mut died = Died::new();
         for (from, gone) in &window.gone {
             if let Some(before) = before.remove(from) {
-                died.insert(before.stored.rid.clone());
-                self.bury(t, gone, before)?;
+                let rid = before.stored.rid.clone();
+                died.insert(rid, self.bury(t, gone, before)?);
             }
         }
         for (from, changed) in &window.changed {
@@ -482,8 +486,8 @@ impl Fold<'_> {
     }
 
     /// A row is gone: the next even causal length, or none if its parent took it along. It keeps its
-    /// values.
-    fn bury(&mut self, t: &Tracked, gone: &Gone, before: Before) -> Result<()> {
+    /// values. Returns the groups that keep something else than the row showed.
+    fn bury(&mut self, t: &Tracked, gone: &Gone, before: Before) -> Result<BTreeSet<usize>> {
         let first = before.first().cloned();
         let Before { mut stored, image, start, cascaded, .. } = before;
         let (old, cells) = image.unwrap_or_else(|| (vec![], vec![]));
@@ -505,6 +509,7 @@ impl Fold<'_> {
         for row in start.into_iter().chain((!old.is_empty()).then_some(old)) {
             self.leaves(t, &stored.rid, row);
         }
+        let mut apart = BTreeSet::new();
         let nothing = |g: usize| Cell {
             values: vec![Value::Null; t.table.groups[g].columns.len()],
             refs: vec![None; t.table.groups[g].foreign_keys.len()],
@@ -516,6 +521,8 @@ impl Fold<'_> {
                 self.done.columns += 1;
             } else if group.body == Body::Shown {
                 group.body = shown();
+            } else {
+                apart.insert(g);
             }
         }
         let (header, stamp) = (&mut stored.state.header, self.at(gone.at));
@@ -527,7 +534,8 @@ impl Fold<'_> {
             header.delete(stamp);
         }
         stored.loc = None;
-        self.put(t, &stored)
+        self.put(t, &stored)?;
+        Ok(apart)
     }
 
     fn change(&mut self, t: &Tracked, from: &Loc, changed: &Changed, before: Before) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Rows that a table has when it is taken in.
 
 use super::append::is_named_by_values;
-use super::{Fold, Folded};
+use super::{Died, Fold, Folded};
 use crate::Result;
 use crate::catalog::{Catalog, Tracked};
 use crate::journal::{Run, Written};
@@ -75,14 +75,14 @@ pub fn adopt(
     };
     if t.table.identity == Identity::Key && is_named_by_values(t) {
         let run = Run { lo: i64::MIN, hi: i64::MAX, at: 0 };
-        fold.append_keyed(t, run, &BTreeSet::new(), &mut runs)?;
+        fold.append_keyed(t, run, &Died::new(), &mut runs)?;
         return runs.finish(conn, t);
     }
     let sql = format!("SELECT {loc} FROM {} AS o ORDER BY 1", t.target());
     let mut statement = conn.prepare(&sql)?;
     let mut locs = statement.query([])?;
     while let Some(row) = locs.next()? {
-        fold.bear(t, &row.get(0)?, 0, &Written::new(), &BTreeSet::new(), &mut runs)?;
+        fold.bear(t, &row.get(0)?, 0, &Written::new(), &Died::new(), &mut runs)?;
     }
     runs.finish(conn, t)
 }

@@ -1,13 +1,12 @@
 //! Rows that were inserted together and not touched since.
 
-use super::Fold;
+use super::{Died, Fold};
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::journal::{Run, Written};
 use crate::schema::{Identity, quote};
 use crate::sqlvalue;
 use crate::state::{self, Name, Runs, Segment};
-use std::collections::BTreeSet;
 use synqlite_wire::{Rid, Value};
 
 impl Fold<'_> {
@@ -17,7 +16,7 @@ impl Fold<'_> {
         &mut self,
         t: &Tracked,
         run: Run,
-        died: &BTreeSet<Rid>,
+        died: &Died,
         runs: &mut Runs,
     ) -> Result<()> {
         let by_birth = t.table.identity == Identity::Birth;
@@ -47,7 +46,7 @@ impl Fold<'_> {
         &mut self,
         t: &Tracked,
         run: Run,
-        died: &BTreeSet<Rid>,
+        died: &Died,
         runs: &mut Runs,
     ) -> Result<()> {
         let Some(rowid) = t.table.rowid_name.as_deref().map(quote) else { return Ok(()) };

@@ -1,6 +1,6 @@
 //! Rows that came into being since the last fold.
 
-use super::Fold;
+use super::{Died, Fold};
 use crate::catalog::{Loc, Tracked};
 use crate::counter;
 use crate::history;
@@ -8,7 +8,6 @@ use crate::journal::{Millis, Written};
 use crate::schema::Identity;
 use crate::state::{self, Body, GroupState, Name, RowState, Runs, Stored};
 use crate::{Error, Result};
-use std::collections::BTreeSet;
 use synqlite_wire::{Rid, Stamp};
 
 impl Fold<'_> {
@@ -18,7 +17,7 @@ impl Fold<'_> {
         loc: &Loc,
         at: Millis,
         written: &Written,
-        died: &BTreeSet<Rid>,
+        died: &Died,
         runs: &mut Runs,
     ) -> Result<()> {
         let Some(row) = t.read(self.conn, loc)? else { return Ok(()) };
@@ -63,7 +62,7 @@ impl Fold<'_> {
         };
         let mut stored = self.free_generation(t, key, loc, runs)?;
         let again = stored.state.header.cl > 0;
-        let same = died.contains(&stored.rid);
+        let apart = died.get(&stored.rid);
         if !(self.adopts && stored.state.header.alive()) {
             stored.state.header.insert(stamp);
         }
@@ -76,7 +75,7 @@ impl Fold<'_> {
             }
             // A row deleted and inserted again since the last fold: only what differs is a write.
             if again
-                && same
+                && apart.is_some_and(|apart| !apart.contains(&g))
                 && Body::Kept(self.lookup().cell(t, g, &row)?) == stored.state.groups[g].body
             {
                 stored.state.groups[g].body = Body::Shown;

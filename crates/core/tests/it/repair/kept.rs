@@ -180,3 +180,23 @@ fn a_kept_row_keeps_a_key_that_the_user_gives_it() {
     assert_eq!(b.rows("SELECT * FROM p ORDER BY k"), ["d|9", "f|2"]);
     agree(&mut a, &mut b, &["p", "c"]);
 }
+
+/// The reference of a deleted row is kept as it was written, though the row showed what an action had
+/// made of it. Who inserts the row again with that reference writes it.
+#[test]
+fn a_row_inserted_again_has_the_reference_that_an_action_took() {
+    let schema = "CREATE TABLE p(k TEXT PRIMARY KEY);
+        CREATE TABLE m(k TEXT PRIMARY KEY REFERENCES p(k) ON DELETE SET NULL, u INT UNIQUE);
+        CREATE TABLE o(id TEXT PRIMARY KEY, p TEXT REFERENCES p(k) ON DELETE SET NULL);
+        INSERT INTO p VALUES('a'); INSERT INTO m VALUES('a', 2); INSERT INTO o VALUES('o', 'a')";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("DELETE FROM p; INSERT INTO p VALUES('a')");
+    a.replica.fold().unwrap();
+    assert_eq!(a.rows("SELECT k FROM m UNION ALL SELECT p FROM o"), ["NULL", "NULL"]);
+    a.run("DELETE FROM m; INSERT INTO m VALUES('a', 2)");
+    a.run("DELETE FROM o; INSERT INTO o VALUES('o', 'a')");
+    a.replica.fold().unwrap();
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    agree(&mut a, &mut b, &["p", "m", "o"]);
+    assert_eq!(b.rows("SELECT k FROM m UNION ALL SELECT p FROM o"), ["a", "a"]);
+}
