@@ -9,9 +9,9 @@ use crate::{Error, Result};
 use rusqlite::{Connection, OptionalExtension, Statement, params_from_iter};
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::OnceLock;
-use synqlite_wire::key::{Collation, decode_values, encode_values};
-use synqlite_wire::{Cell, Value};
+use std::sync::{Arc, OnceLock};
+use synqlite_wire::key::{Collation, KeyPart, encode, encode_values, normalise};
+use synqlite_wire::{Cell, Rid, Value};
 
 /// Where a visible row is in its table.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -58,8 +58,23 @@ pub struct Tracked {
     /// Position of this file after which each column was there, parallel to `table.columns`; -1 for
     /// those that the table had when it was taken in.
     pub since: Vec<i64>,
+    /// Foreign keys that are part of the primary key; `None` if a row that is named by another row
+    /// cannot be found through the key that the other shows.
+    pub key_rows: Option<Vec<KeyRow>>,
     /// SQL that is needed for many rows, once it is made.
     sql: Statements,
+}
+
+/// A foreign key all of whose columns are in the primary key, so that the row to which it refers is a
+/// part of identities (R-ID-KEY).
+#[derive(Clone, Debug)]
+pub struct KeyRow {
+    /// Position of the foreign key.
+    pub foreign_key: usize,
+    /// Where its columns are in the primary key. The row stands where the first of them is.
+    pub at: Vec<usize>,
+    /// The table to which it refers.
+    pub parent: Arc<Tracked>,
 }
 
 /// Texts of statements on one table.
@@ -87,6 +102,30 @@ impl Catalog {
         let by_name = tables.iter().enumerate().map(|(i, t)| (fold_name(&t.table.name), i));
         let by_no = tables.iter().enumerate().map(|(i, t)| (t.no, i));
         Catalog { by_name: by_name.collect(), by_no: by_no.collect(), tables, components }
+    }
+
+    /// Finds out through which other rows the rows of each table can be found by their keys. What
+    /// must hold: wherever such a row is visible, so is the other, and shows the key to which it
+    /// refers. Merges see to that if they enforce foreign keys.
+    pub fn link_keys(&mut self, enforced: bool) {
+        for position in 0..self.tables.len() {
+            let t = &self.tables[position];
+            let link = |(foreign_key, at): (usize, Vec<usize>)| {
+                let fk = &t.table.foreign_keys[foreign_key];
+                let others =
+                    t.table.foreign_keys.iter().enumerate().filter(|(f, _)| *f != foreign_key);
+                let shares = others.flat_map(|(_, fk)| &fk.columns).any(|c| fk.columns.contains(c));
+                let parent = self.position(&fk.parent).filter(|parent| *parent < position)?;
+                let found = enforced && fk.enforced && !shares && t.table.rowid_alias().is_none();
+                found.then(|| KeyRow {
+                    foreign_key,
+                    at,
+                    parent: Arc::new(self.tables[parent].clone()),
+                })
+            };
+            let rows = t.keys_in_key().map(link).collect();
+            self.tables[position].key_rows = rows;
+        }
     }
 
     /// Position of the table called `name`.
@@ -178,8 +217,9 @@ impl Tracked {
     pub fn unnumbered(no: u32, canonical: &str, table: Table) -> Tracked {
         let (canonical, names) = (canonical.to_owned(), Vec::new());
         let (column_nos, since) = (Vec::new(), Vec::new());
-        let (key_names, sql) = (Vec::new(), Statements::default());
-        Tracked { no, table, column_nos, canonical, column_names: names, key_names, since, sql }
+        let (key_names, key_rows, sql) = (Vec::new(), None, Statements::default());
+        let column_names = names;
+        Tracked { no, table, column_nos, canonical, column_names, key_names, since, key_rows, sql }
     }
 
     /// Whether this database has the table, or other sites told of it or it was dropped.
@@ -299,23 +339,62 @@ impl Tracked {
         !self.table.key_collations.iter().any(|c| matches!(c, Collation::Other(_)))
     }
 
-    /// Canonical bytes of the primary key of a row with these values, no foreign key being a part.
+    /// Foreign keys that lie in the primary key, with the places of their columns there.
+    pub fn keys_in_key(&self) -> impl Iterator<Item = (usize, Vec<usize>)> + '_ {
+        let place = |c: &usize| self.table.primary_key.iter().position(|p| p == c);
+        let keys = self.table.foreign_keys.iter().enumerate();
+        keys.filter_map(move |(f, fk)| {
+            Some((f, fk.columns.iter().map(place).collect::<Option<_>>()?))
+        })
+    }
+
+    /// Canonical bytes of the primary key of a row with these values. `refers` says to which row a
+    /// foreign key refers; one that refers to nobody leaves its values in the key.
+    pub fn key_of<'v>(
+        &'v self,
+        value: impl Fn(usize) -> &'v Value,
+        mut refers: impl FnMut(usize) -> Result<Option<Rid>>,
+    ) -> Result<Vec<u8>> {
+        let pk = &self.table.primary_key;
+        let mut covered = vec![None; pk.len()];
+        for (f, at) in self.keys_in_key() {
+            if at.iter().any(|&i| covered[i].is_some()) {
+                continue;
+            }
+            let Some(rid) = refers(f)? else { continue };
+            let mut parts = std::iter::once(Some(KeyPart::Row(rid))).chain(std::iter::repeat(None));
+            at.iter().for_each(|&i| covered[i] = Some(parts.next().flatten()));
+        }
+        if covered.iter().all(Option::is_none) {
+            return Ok(self.key_of_values(value));
+        }
+        let mut parts = Vec::new();
+        for ((covered, &c), collation) in
+            covered.into_iter().zip(pk).zip(&self.table.key_collations)
+        {
+            match covered {
+                None => parts.push(KeyPart::Value(normalise(value(c), collation).into_owned())),
+                Some(part) => parts.extend(part),
+            }
+        }
+        Ok(encode(&parts))
+    }
+
+    /// The same where no foreign key is a part.
     pub fn key_of_values<'v>(&'v self, value: impl Fn(usize) -> &'v Value) -> Vec<u8> {
         let key = self.table.primary_key.iter().zip(&self.table.key_collations);
         encode_values(key.map(|(&c, collation)| (value(c), collation)))
     }
 
-    /// Rowid of the row that has this primary key, by its canonical bytes. `None` too if a part of
-    /// it is no value.
-    pub fn rowid_of_key(&self, conn: &Connection, key: &[u8]) -> Result<Option<i64>> {
-        let values = match decode_values(key) {
-            Some(values) if values.len() == self.table.primary_key.len() => values,
-            _ => return Ok(None),
-        };
+    /// Rowid of the row that has this primary key.
+    pub fn rowid_of_key(&self, conn: &Connection, key: &[Value]) -> Result<Option<i64>> {
+        if key.len() != self.table.primary_key.len() {
+            return Ok(None);
+        }
         let sql = self.sql.rowid_of_key.get_or_init(|| self.rowid_of_key_sql());
         let Some(sql) = sql else { return Ok(None) };
         let mut statement = conn.prepare_cached(sql)?;
-        let key = params_from_iter(values.iter().map(Bind));
+        let key = params_from_iter(key.iter().map(Bind));
         Ok(statement.query_row(key, |row| row.get(0)).optional()?)
     }
 

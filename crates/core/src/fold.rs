@@ -12,6 +12,7 @@ mod append;
 mod born;
 mod former;
 mod loose;
+mod orphans;
 mod plain;
 
 pub(crate) use actions::{Acted, ActedOn};
@@ -279,8 +280,8 @@ impl Fold<'_> {
         for (t, window) in tables.iter().zip(&mut windows) {
             self.plain(t, window)?;
         }
-        for (t, window) in tables.iter().zip(&windows) {
-            self.name(t, window)?;
+        for (position, window) in windows.iter().enumerate() {
+            self.name(position, window)?;
         }
         let mut before = self.before(&windows)?;
         for ((t, window), before) in tables.iter().zip(&windows).zip(&mut before) {
@@ -319,16 +320,44 @@ impl Fold<'_> {
     }
 
     /// Gives rows that went, moved or got another key entries of their own: their keys find them in
-    /// a segment no more.
-    fn name(&mut self, t: &Tracked, window: &Window) -> Result<()> {
+    /// a segment no more. The same of rows that show the key which the row that names them has left.
+    fn name(&mut self, position: usize, window: &Window) -> Result<()> {
+        let catalog = self.catalog;
+        let t = &catalog.tables[position];
         let left = |(from, c): (&Loc, &Changed)| image_of(c).is_some() || c.now != *from;
         let changed = window.changed.iter().filter(|(from, c)| left((from, c)));
         for from in window.gone.keys().chain(changed.map(|(from, _)| from)) {
-            if let Some(stored) = state::at(self.conn, self.meta, t, from)?
-                && let (None, Rid::Key { .. }) = (stored.entry, &stored.rid)
-            {
-                state::put(self.conn, self.meta, t, &stored, None)?;
+            self.name_at(t, from)?;
+        }
+        let names = |(child, f): &(usize, usize)| {
+            let rows = catalog.tables[*child].key_rows.iter().flatten();
+            rows.into_iter().any(|row| row.foreign_key == *f)
+        };
+        let named: Vec<(usize, usize)> = catalog.references_to(position).filter(names).collect();
+        if named.is_empty() {
+            return Ok(());
+        }
+        let gone = window.gone.values().map(|g| (g.image, g.start));
+        let changed = window.changed.values().map(|c| (image_of(c), c.start));
+        for seq in gone.chain(changed).flat_map(|(image, start)| [image, start]).flatten() {
+            let Some(old) = journal::image(self.conn, t, seq)? else { continue };
+            for &(child, f) in &named {
+                let c = &catalog.tables[child];
+                let fk = &c.table.foreign_keys[f];
+                let key: Vec<Value> = fk.parent_columns.iter().map(|&p| old[p].clone()).collect();
+                for loc in c.find(self.conn, &fk.columns, &key)? {
+                    self.name_at(c, &loc)?;
+                }
             }
+        }
+        Ok(())
+    }
+
+    fn name_at(&mut self, t: &Tracked, loc: &Loc) -> Result<()> {
+        if let Some(stored) = state::at(self.conn, self.meta, t, loc)?
+            && let (None, Rid::Key { .. }) = (stored.entry, &stored.rid)
+        {
+            state::put(self.conn, self.meta, t, &stored, None)?;
         }
         Ok(())
     }
@@ -404,87 +433,6 @@ impl Fold<'_> {
         runs.finish(self.conn, t)
     }
 
-    /// Rows that still show a key which their parent has left.
-    ///
-    /// If another row has that key now, the reference is to it (R-REBIND). If none has, foreign keys
-    /// were off when it left, or merges do not keep this one. The reference stays to the row that
-    /// left, and the view decides; but where nothing keeps it, one to a row that got another key is
-    /// no reference any more.
-    fn orphans(&mut self) -> Result<()> {
-        for (parent, rid, old) in std::mem::take(&mut self.left) {
-            let references: Vec<_> = self.catalog.references_to(parent).collect();
-            for (child, f) in references {
-                let c = &self.catalog.tables[child];
-                let fk = &c.table.foreign_keys[f];
-                let key: Vec<Value> = fk.parent_columns.iter().map(|&p| old[p].clone()).collect();
-                if key.iter().any(Value::is_null) {
-                    continue;
-                }
-                for loc in c.find(self.conn, &fk.columns, &key)? {
-                    self.orphan(parent, &rid, child, f, &loc)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn orphan(
-        &mut self,
-        parent: usize,
-        left: &Rid,
-        child: usize,
-        f: usize,
-        loc: &Loc,
-    ) -> Result<()> {
-        let catalog = self.catalog;
-        let c = &catalog.tables[child];
-        let Some(row) = c.read(self.conn, loc)? else { return Ok(()) };
-        let Some(mut stored) = state::at(self.conn, self.meta, c, loc)? else { return Ok(()) };
-        let g = c.table.columns[c.table.foreign_keys[f].columns[0]].group;
-        let now = self.lookup().reference(c, f, &row)?;
-        let at = c.table.groups[g].foreign_keys.iter().position(|&k| k == f);
-        // Its reference may be to another row, which had the same key.
-        let other = match (&stored.state.groups[g].body, at) {
-            (Body::Kept(cell), Some(at)) => cell.refs[at].as_ref() != Some(left),
-            _ => false,
-        };
-        if other
-            || now.as_ref() == Some(left)
-            || self.followed.contains(&(c.no, stored.rid.clone(), g))
-            || self.is_of_this_fold(stored.state.groups[g].stamp)
-        {
-            return Ok(());
-        }
-        let p = &catalog.tables[parent];
-        let kept = c.table.foreign_keys[f].enforced && self.enforces;
-        let moved = || -> Result<bool> {
-            let left = state::of(self.conn, self.meta, p, left)?;
-            Ok(left.is_some_and(|left| left.state.header.alive()))
-        };
-        // A key that nobody keeps and that the user took from under the reference is a value.
-        if now.is_some() || !kept && moved()? {
-            let stamp = Stamp { hlc: self.meta.clock, site: self.meta.site };
-            stored.state.groups[g] = GroupState::shown(stamp);
-            self.done.columns += 1;
-            if now.is_none() {
-                self.loosened(c, loc.clone());
-            }
-            return self.put(c, &stored);
-        }
-        let mut cell = self.lookup().cell(c, g, &row)?;
-        if let Some(at) = at {
-            cell.refs[at] = Some(left.clone());
-        }
-        stored.state.groups[g].body = Body::Kept(cell);
-        let entry = state::put(self.conn, self.meta, c, &stored, None)?;
-        let references = vec![(p.no, left)];
-        let waits = state::Waits { references, claims: vec![], conflict: None, winner: None };
-        state::record_waits(self.conn, self.meta, entry, &waits)?;
-        self.touched.push((c.no, stored.rid));
-        self.touched.push((catalog.tables[parent].no, left.clone()));
-        Ok(())
-    }
-
     /// A row is gone: the next even causal length, or none if its parent took it along. It keeps its
     /// values. Returns the groups that keep something else than the row showed.
     fn bury(&mut self, t: &Tracked, gone: &Gone, before: Before) -> Result<BTreeSet<usize>> {
@@ -555,6 +503,7 @@ impl Fold<'_> {
         let acted = !replaced.is_empty();
         self.keep_replaced(t, &mut stored, replaced, image.as_ref().map(|(_, cells)| &cells[..]));
         if let (Some(replaced), Some((old, _))) = (changed.replaced, &image) {
+            self.leaves(t, &stored.rid, old.clone());
             let stamp = self.at(replaced.at);
             stored.state.header.insert(stamp);
             let Some(new) = t.read(self.conn, &changed.now)? else { return Ok(()) };
@@ -692,15 +641,6 @@ impl Fold<'_> {
             }
         }
         Ok(group.columns.iter().all(|c| old[*c] == new[*c] || same.contains(c)))
-    }
-
-    /// Notes that a row no longer has the keys of its former values.
-    fn leaves(&mut self, t: &Tracked, rid: &Rid, old: Vec<Value>) {
-        if let Some(position) = self.catalog.position_of_no(t.no)
-            && self.catalog.references_to(position).next().is_some()
-        {
-            self.left.push((position, rid.clone(), old));
-        }
     }
 
     /// Remembers what a row was in this window, `row`, and when it began: the same with `keys`.

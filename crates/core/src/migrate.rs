@@ -77,12 +77,16 @@ pub(crate) fn take_in(work: &mut Work<'_>, tables: &[Table]) -> Result<()> {
 fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>) -> Result<()> {
     let Work { conn, meta, catalog, policies, .. } = work;
     let of = |t: &Tracked| stale.get(&t.no);
+    let other = |t: &Tracked| of(t).is_some_and(|s| s.gap || s.rekeyed);
     for t in &catalog.tables {
         if of(t).is_some() {
             regroup(conn, meta, t)?;
         }
-        if of(t).is_some_and(|s| s.gap || s.rekeyed) {
-            state::expand(conn, meta, t)?;
+        let mut named_by = t.key_rows.iter().flatten().map(|row| &row.parent);
+        if other(t) {
+            state::expand(conn, meta, t, false)?;
+        } else if of(t).is_some_and(|s| s.referring_anew) || named_by.any(|parent| other(parent)) {
+            state::expand(conn, meta, t, true)?;
         }
         if of(t).is_some_and(|s| s.gap) {
             rebuild::put_back(conn, meta, catalog, t)?;

@@ -5,7 +5,6 @@ use crate::catalog::{Catalog, Tracked};
 use crate::meta::Meta;
 use crate::{Error, Result, state};
 use rusqlite::Connection;
-use synqlite_wire::key::{KeyPart, encode, normalise};
 use synqlite_wire::{Cell, Rid, Value};
 
 /// What is needed to look rows up.
@@ -23,13 +22,19 @@ impl Lookup<'_> {
     /// The row that foreign key `fk` of a row with these values refers to now; `None` if a value
     /// is NULL or no row has the key.
     pub fn reference(&self, t: &Tracked, fk: usize, row: &[Value]) -> Result<Option<Rid>> {
+        let key: Vec<Value> =
+            t.table.foreign_keys[fk].columns.iter().map(|&c| row[c].clone()).collect();
+        self.row_with_key(t, fk, &key)
+    }
+
+    /// The row to which foreign key `fk` refers with these values; `None` as above.
+    pub fn row_with_key(&self, t: &Tracked, fk: usize, key: &[Value]) -> Result<Option<Rid>> {
         let fk = &t.table.foreign_keys[fk];
-        let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
         if key.iter().any(Value::is_null) {
             return Ok(None);
         }
         let parent = self.parent(&fk.parent)?;
-        let Some(loc) = parent.find(self.conn, &fk.parent_columns, &key)?.into_iter().next() else {
+        let Some(loc) = parent.find(self.conn, &fk.parent_columns, key)?.into_iter().next() else {
             return Ok(None);
         };
         Ok(state::at(self.conn, self.meta, parent, &loc)?.map(|stored| stored.rid))
@@ -56,25 +61,6 @@ impl Lookup<'_> {
         if pk.iter().any(|&c| row[c].is_null()) {
             return Ok(None);
         }
-        let mut covered = vec![None; pk.len()];
-        for (f, fk) in t.table.foreign_keys.iter().enumerate() {
-            let at: Option<Vec<usize>> =
-                fk.columns.iter().map(|c| pk.iter().position(|p| p == c)).collect();
-            let Some(at) = at else { continue };
-            if at.iter().any(|&i| covered[i].is_some()) {
-                continue;
-            }
-            let Some(rid) = self.reference(t, f, row)? else { continue };
-            let mut parts = std::iter::once(Some(KeyPart::Row(rid))).chain(std::iter::repeat(None));
-            at.iter().for_each(|&i| covered[i] = Some(parts.next().flatten()));
-        }
-        let mut parts = Vec::new();
-        for ((i, &c), collation) in pk.iter().enumerate().zip(&t.table.key_collations) {
-            match covered[i].take() {
-                None => parts.push(KeyPart::Value(normalise(&row[c], collation).into_owned())),
-                Some(part) => parts.extend(part),
-            }
-        }
-        Ok(Some(encode(&parts)))
+        t.key_of(|c| &row[c], |f| self.reference(t, f, row)).map(Some)
     }
 }

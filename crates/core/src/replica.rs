@@ -10,7 +10,7 @@ use crate::meta::{self, Meta};
 use crate::policy::{self, Policies};
 use crate::schema::{self, Schema, Selection, Skipped, Table};
 use crate::track::{self, Loaded};
-use crate::{Error, Result, export, migrate};
+use crate::{Error, Result, export, migrate, state};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::collections::BTreeMap;
@@ -229,7 +229,7 @@ impl Replica {
         self.write(|work| {
             work.fold()?;
             set_policies(work, settings, now)?;
-            migrate::catch_up(work)
+            work.follow_policies()
         })
     }
 }
@@ -313,9 +313,18 @@ impl<'a> Work<'a> {
         if merged.settings {
             self.settled = false;
             *policies = Policies::load(conn)?;
-            migrate::catch_up(self)?;
+            self.follow_policies()?;
         }
         Ok(merged)
+    }
+
+    /// Catches up with policies that changed.
+    fn follow_policies(&mut self) -> Result<()> {
+        let Work { conn, meta, catalog, policies, .. } = self;
+        if !policies.enforces_foreign_keys() {
+            catalog.tables.iter().try_for_each(|t| state::expand(conn, meta, t, true))?;
+        }
+        migrate::catch_up(self)
     }
 }
 

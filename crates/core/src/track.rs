@@ -33,6 +33,8 @@ pub struct Stale {
     pub gap: bool,
     /// Whether the primary key is another.
     pub rekeyed: bool,
+    /// Whether the foreign keys are others.
+    pub referring_anew: bool,
 }
 
 /// Triggers and other objects of ours: the table they are on, and their SQL, by name.
@@ -71,14 +73,16 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
         }
         if *shape != tracked.table.describe() || !complete {
             let rekeyed = !tracked.table.has_key_of(shape);
-            stale.insert(*no, Stale { fresh, gap, rekeyed });
+            let referring_anew = !tracked.table.has_references_of(shape);
+            stale.insert(*no, Stale { fresh, gap, rekeyed, referring_anew });
         }
         tables.push(tracked);
     }
     name_keys(&mut tables);
     // Only tracked tables were read, so positions in the schema are positions in the catalog.
     let components = if tables.is_empty() { vec![] } else { schema.components };
-    let catalog = Catalog::new(tables, components);
+    let mut catalog = Catalog::new(tables, components);
+    catalog.link_keys(policies.enforces_foreign_keys());
     let captured = |no: &u32| present.contains_key(&capture::own_name("delete", *no));
     let left = known.iter().map(|(no, ..)| *no);
     let left = left.filter(|no| catalog.position_of_no(*no).is_none()).filter(captured).collect();

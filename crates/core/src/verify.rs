@@ -12,6 +12,7 @@ use crate::journal::Window;
 use crate::log::{loc_name, row_name};
 use crate::meta::Meta;
 use crate::policy::Policies;
+use crate::refs::Lookup;
 use crate::replica::Replica;
 use crate::schema::quote;
 use crate::state::{self, Body, ENTRY_COLUMNS, SEGMENT_COLUMNS, Segment, Stored};
@@ -20,7 +21,7 @@ use crate::track::Loaded;
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
 use std::collections::{BTreeMap, BTreeSet};
-use synqlite_wire::{Hlc, Rid, Stamp};
+use synqlite_wire::{Hlc, Rid, Stamp, Value};
 
 /// How many rows of a table are named for one kind of problem; the rest are counted.
 const NAMED: u64 = 20;
@@ -36,7 +37,9 @@ impl Replica {
             self.read(|conn, meta, loaded| {
                 capture_objects(conn, loaded, &mut found)?;
                 let windows = windows(conn, loaded)?;
-                let mut verify = Verify { conn, meta, found: &mut found };
+                let lookup = Lookup { conn, meta, catalog: &loaded.catalog };
+                let mut verify =
+                    Verify { conn, meta, lookup, windows: &windows, found: &mut found };
                 verify.replica()?;
                 for (t, window) in loaded.catalog.tables.iter().zip(&windows) {
                     verify.table(t, window)?;
@@ -170,6 +173,9 @@ fn capture_objects(conn: &Connection, loaded: &Loaded, found: &mut Findings) -> 
 struct Verify<'a> {
     conn: &'a Connection,
     meta: &'a Meta,
+    lookup: Lookup<'a>,
+    /// What is not folded yet, of each table.
+    windows: &'a [Window],
     found: &'a mut Findings,
 }
 
@@ -327,7 +333,7 @@ impl Verify<'_> {
                 let Rid::Key { key, .. } = &rid else { continue };
                 match (row, stored) {
                     (Some(_), None) => self.unknown(t, &at)?,
-                    (Some(row), Some(_)) if t.key_of_values(|c| &row[c]) != *key => {
+                    (Some(row), Some(_)) if !self.shows(t, &row, key)? => {
                         let name = || Ok(loc_name(t, Some(&row), &at));
                         self.found.row(t, name, "its key was changed without being captured")?;
                     }
@@ -340,6 +346,15 @@ impl Verify<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a row shows the key by which a segment names it, as far as can be told: a row that is a
+    /// part of it may have been written since the last fold.
+    fn shows(&self, t: &Tracked, row: &[Value], key: &[u8]) -> Result<bool> {
+        let tables = self.lookup.catalog.tables.iter().zip(self.windows);
+        let mut written = tables.filter(|(_, window)| !window.is_empty()).map(|(t, _)| t.no);
+        let names = |no| t.key_rows.iter().flatten().any(|row| row.parent.no == no);
+        Ok(written.any(names) || self.lookup.key_rid(t, row)?.as_deref() == Some(key))
     }
 
     /// Every visible row is known to the state.

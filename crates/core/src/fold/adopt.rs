@@ -1,6 +1,6 @@
 //! Rows that a table has when it is taken in.
 
-use super::append::is_named_by_values;
+use super::append::is_named_by_key;
 use super::{Died, Fold, Folded};
 use crate::Result;
 use crate::catalog::{Catalog, Tracked};
@@ -73,7 +73,7 @@ pub fn adopt(
         adopts: true,
         stale: BTreeSet::new(),
     };
-    if t.table.identity == Identity::Key && is_named_by_values(t) {
+    if t.table.identity == Identity::Key && is_named_by_key(t) {
         let run = Run { lo: i64::MIN, hi: i64::MAX, at: 0 };
         fold.append_keyed(t, run, &Died::new(), &mut runs)?;
         return runs.finish(conn, t);

@@ -7,6 +7,7 @@ use crate::journal::{Run, Written};
 use crate::schema::{Identity, quote};
 use crate::sqlvalue;
 use crate::state::{self, Name, Runs, Segment};
+use std::collections::HashMap;
 use synqlite_wire::{Rid, Value};
 
 impl Fold<'_> {
@@ -22,7 +23,7 @@ impl Fold<'_> {
         let by_birth = t.table.identity == Identity::Birth;
         if self.conflicts
             || self.history
-            || !by_birth && (self.waits || !is_named_by_values(t))
+            || !by_birth && (self.waits || !is_named_by_key(t))
             || Segment::any_within(self.conn, t, run.lo, run.hi)?
             || self.any_dangles(t, run)?
         {
@@ -63,14 +64,30 @@ impl Fold<'_> {
         let entries = state::any_entry(conn, t.no)?;
         let mut statement = conn.prepare_cached(&sql)?;
         let mut rows = statement.query([run.lo, run.hi])?;
+        let mut parents: HashMap<usize, (Vec<Value>, Option<Rid>)> = HashMap::new();
         while let Some(row) = rows.next()? {
             let (rowid, values) = (row.get(0)?, sqlvalue::values(row, 1, pk.len())?);
             let value = |c: usize| &values[pk.iter().position(|p| *p == c).unwrap_or(0)];
-            let rid = Rid::Key { key: t.key_of_values(value), generation: 0 };
+            // Rows that come together mostly refer to the same row.
+            let refers = |f: usize| {
+                let columns = &t.table.foreign_keys[f].columns;
+                let same = |(key, _): &&(Vec<Value>, _)| {
+                    columns.iter().zip(key).all(|(&c, last)| value(c) == last)
+                };
+                if let Some((_, rid)) = parents.get(&f).filter(same) {
+                    return Ok(rid.clone());
+                }
+                let key: Vec<Value> = columns.iter().map(|&c| value(c).clone()).collect();
+                let rid = self.lookup().row_with_key(t, f, &key)?;
+                parents.insert(f, (key, rid.clone()));
+                Ok(rid)
+            };
+            let rid = Rid::Key { key: t.key_of(value, refers)?, generation: 0 };
             let known = entries && state::of_entry(conn, self.meta, t, &rid)?.is_some();
             if let Rid::Key { key, .. } = &rid
                 && !known
                 && !values.iter().any(Value::is_null)
+                && state::names_itself(t, key)
                 && runs.add(conn, t, rowid, site, Name::Key(key), hlc, self.position)?
             {
                 self.done.rows += 1;
@@ -83,11 +100,10 @@ impl Fold<'_> {
     }
 }
 
-/// Whether the values of a new row are its identity and all there is to its state.
-pub(super) fn is_named_by_values(t: &Tracked) -> bool {
-    let in_key = |c: &usize| t.table.primary_key.contains(c);
+/// Whether the key of a new row is its identity and all there is to its state.
+pub(super) fn is_named_by_key(t: &Tracked) -> bool {
     t.has_rowid()
         && t.knows_collations()
-        && !t.table.foreign_keys.iter().any(|fk| fk.columns.iter().all(in_key))
+        && t.key_rows.is_some()
         && !t.table.groups.iter().any(|group| group.counter)
 }

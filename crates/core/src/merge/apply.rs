@@ -122,7 +122,8 @@ fn rows(
     for (at, loc) in placed {
         let item = &mut items[at];
         state::unplace(conn, &item.stored)?;
-        item.unsaved |= item.stored.entry.is_some() || item.stored.loc.as_ref() != Some(&loc);
+        // One that shows another key is found by it in a segment no more.
+        item.unsaved |= item.old.is_some() || item.stored.loc.as_ref() != Some(&loc);
         item.stored.loc = Some(loc);
     }
     if t.table.autoincrement {
@@ -216,7 +217,8 @@ fn save(
     let circle = catalog.position_of_no(t.no).is_some_and(|table| catalog.is_in_circle(table));
     let position = meta.position;
     for item in items {
-        if item.news && item.old.is_none() && place_in_run(conn, meta, t, item, &mut runs)? {
+        if item.news && item.old.is_none() && place_in_run(conn, meta, catalog, t, item, &mut runs)?
+        {
             continue;
         }
         let recorded = || match item.stored.entry {
@@ -251,6 +253,7 @@ fn save(
 fn place_in_run(
     conn: &Connection,
     meta: &mut Meta,
+    catalog: &Catalog,
     t: &Tracked,
     item: &Case,
     runs: &mut Runs,
@@ -258,6 +261,7 @@ fn place_in_run(
     let stored = &item.stored;
     let inserted = stored.state.header.inserted;
     let (Some(Loc::Row(rowid)), None) = (&stored.loc, stored.entry) else { return Ok(false) };
+    let Some(row) = &item.new else { return Ok(false) };
     let name = match &stored.rid {
         Rid::Birth { site, n } if *site == inserted.site => match i64::try_from(*n) {
             Ok(n) => Name::Birth(n),
@@ -265,7 +269,7 @@ fn place_in_run(
         },
         Rid::Key { key, generation: 0 }
             if state::names_itself(t, key)
-                && item.new.as_ref().is_some_and(|row| t.key_of_values(|c| &row[c]) == *key) =>
+                && (Lookup { conn, meta, catalog }).key_rid(t, row)?.as_ref() == Some(key) =>
         {
             Name::Key(key)
         }

@@ -215,10 +215,19 @@ impl Lane<'_> {
             // A row of a segment shows its key, so where it is here SQLite says that the key is taken.
             (Rid::Key { key, generation: 0 }, Identity::Key) => Ok(!meta.seen.covers(inserted)
                 && state::names_itself(t, key)
-                && t.key_of_values(|c| value(change, self.columns[c])) == *key
+                && self.key(change)? == *key
                 && (!self.entries || state::of_entry(conn, meta, t, &change.rid)?.is_none())),
             _ => Ok(false),
         }
+    }
+
+    /// The key of the row as it was inserted.
+    fn key(&self, change: &RowChange) -> Result<Vec<u8>> {
+        let refers = |f: usize| {
+            let (register, place) = self.references[f].at;
+            Ok(change.registers[register].cell.refs[place].clone())
+        };
+        self.t.key_of(|c| value(change, self.columns[c]), refers)
     }
 
     /// Whether all that the row refers to is there, under the keys by which it does.

@@ -26,6 +26,37 @@ impl Table {
             .map(|g| self.names(&g.columns))
             .collect();
         units.sort();
+        let mut counters: Vec<String> =
+            self.groups.iter().filter(|g| g.counter).map(|g| self.names(&g.columns)).collect();
+        counters.sort();
+        let counters = match counters.is_empty() {
+            true => String::new(),
+            false => format!(", counters ({})", counters.join(", ")),
+        };
+        let uniques: Vec<String> = self.uniques.iter().map(|index| self.unique(index)).collect();
+        let text = format!(
+            "{} {kind}, identity {identity}, columns ({}), {}, units ({}), {}, unique ({}){counters}",
+            quote(&self.name),
+            columns.join(", "),
+            self.describe_key(),
+            units.join(", "),
+            self.describe_references(),
+            uniques.join(", ")
+        );
+        escaped(&text)
+    }
+
+    /// The part of [`Table::describe`] that tells of the primary key.
+    fn describe_key(&self) -> String {
+        let key = self.primary_key.iter().zip(&self.key_collations);
+        let column = |(&i, collation): (&usize, _)| {
+            format!("{} {}", self.name_at(i), collation_name(collation))
+        };
+        format!("key ({})", key.map(column).collect::<Vec<_>>().join(", "))
+    }
+
+    /// The part of [`Table::describe`] that tells of the foreign keys.
+    fn describe_references(&self) -> String {
         let references: Vec<String> = self
             .foreign_keys
             .iter()
@@ -41,34 +72,12 @@ impl Table {
                 )
             })
             .collect();
-        let mut counters: Vec<String> =
-            self.groups.iter().filter(|g| g.counter).map(|g| self.names(&g.columns)).collect();
-        counters.sort();
-        let counters = match counters.is_empty() {
-            true => String::new(),
-            false => format!(", counters ({})", counters.join(", ")),
-        };
-        let uniques: Vec<String> = self.uniques.iter().map(|index| self.unique(index)).collect();
-        let text = format!(
-            "{} {kind}, identity {identity}, columns ({}), {}, units ({}), references ({}), \
-             unique ({}){counters}",
-            quote(&self.name),
-            columns.join(", "),
-            self.describe_key(),
-            units.join(", "),
-            references.join(", "),
-            uniques.join(", ")
-        );
-        escaped(&text)
+        format!("references ({})", references.join(", "))
     }
 
-    /// The part of [`Table::describe`] that tells of the primary key.
-    fn describe_key(&self) -> String {
-        let key = self.primary_key.iter().zip(&self.key_collations);
-        let column = |(&i, collation): (&usize, _)| {
-            format!("{} {}", self.name_at(i), collation_name(collation))
-        };
-        format!("key ({})", key.map(column).collect::<Vec<_>>().join(", "))
+    /// Whether the table of which `text` is the description had these foreign keys.
+    pub fn has_references_of(&self, text: &str) -> bool {
+        text.contains(&format!(", {}, unique (", escaped(&self.describe_references())))
     }
 
     /// Whether the table of which `text` is the description had this primary key.

@@ -28,7 +28,7 @@ use crate::{Error, Result};
 use codec::{Reader, Writer};
 use rusqlite::{Connection, Row, params};
 use std::collections::{BTreeSet, HashSet};
-use synqlite_wire::{Cell, Count, Header, Rid, Stamp, Value};
+use synqlite_wire::{Cell, Count, Header, Rid, Stamp, Value, key};
 
 /// State of one row: its existence and one register for each group of its table.
 #[derive(Clone, Debug, PartialEq)]
@@ -294,14 +294,19 @@ pub fn places(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<BTreeSet<Lo
 }
 
 /// Gives every row that shares a segment of keys an entry of its own, and drops those segments. From
-/// then on the primary key may be another.
-pub fn expand(conn: &Connection, meta: &mut Meta, t: &Tracked) -> Result<()> {
+/// then on the primary key may be another. `rows`: only where other rows are parts of the keys; then
+/// those may be found under other keys, or not at all.
+pub fn expand(conn: &Connection, meta: &mut Meta, t: &Tracked, rows: bool) -> Result<()> {
     let sql = format!(
         "SELECT {SEGMENT_COLUMNS} FROM synqlite_segment WHERE tbl = ?1 AND keys IS NOT NULL"
     );
     let mut statement = conn.prepare(&sql)?;
     let segments = statement.query_map([t.no], Segment::from_row)?;
     for segment in segments.collect::<Result<Vec<_>, _>>()? {
+        let of_values = |rid: &Rid| matches!(rid, Rid::Key { key, .. } if key::is_of_values(key));
+        if rows && segment.keyed()?.iter().flatten().all(of_values) {
+            continue;
+        }
         for rowid in segment.lo..=segment.hi {
             if let Some(stored) = at(conn, meta, t, &Loc::Row(rowid))?
                 && stored.entry.is_none()
@@ -309,8 +314,9 @@ pub fn expand(conn: &Connection, meta: &mut Meta, t: &Tracked) -> Result<()> {
                 put(conn, meta, t, &stored, None)?;
             }
         }
+        let sql = "DELETE FROM synqlite_segment WHERE tbl = ?1 AND lo = ?2";
+        conn.prepare_cached(sql)?.execute(params![t.no, segment.lo])?;
     }
-    conn.execute("DELETE FROM synqlite_segment WHERE tbl = ?1 AND keys IS NOT NULL", [t.no])?;
     Ok(())
 }
 

@@ -7,10 +7,11 @@
 use super::RowState;
 use super::keys::Keys;
 use crate::Result;
-use crate::catalog::{Loc, Tracked};
+use crate::catalog::{KeyRow, Loc, Tracked};
 use crate::meta::Meta;
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use synqlite_wire::{Hlc, Rid, Stamp, key};
+use synqlite_wire::key::{self, KeyPart};
+use synqlite_wire::{Hlc, Rid, Stamp, Value};
 
 /// Keys of a segment may take so many bytes. Then SQLite keeps it on one page, with others.
 const KEY_BYTES: usize = 600;
@@ -40,8 +41,8 @@ pub struct Segment {
 pub enum Names {
     /// Consecutive births of the site, from this number.
     Births(i64),
-    /// Keys in generation 0, one for each rowid. None of them has the identity of another row as a
-    /// part, and each is what the primary key of its row was when it was inserted.
+    /// Keys in generation 0, one for each rowid, each what the primary key of its row was when it was
+    /// inserted. Where another row is a part, it is found through the key that this one shows now.
     Keys(Keys),
 }
 
@@ -108,7 +109,7 @@ impl Segment {
                 let Some(site) = meta.known_number(*site) else { return Ok(None) };
                 Segment::of_birth(conn, t, site, *n)
             }
-            Rid::Key { key, generation: 0 } => Segment::of_key(conn, t, key),
+            Rid::Key { key, generation: 0 } => Segment::of_key(conn, meta, t, key),
             Rid::Key { .. } => Ok(None),
         }
     }
@@ -132,8 +133,18 @@ impl Segment {
         Ok(rowid.map(|rowid| (segment, rowid)))
     }
 
-    fn of_key(conn: &Connection, t: &Tracked, key: &[u8]) -> Result<Option<(Segment, i64)>> {
-        let Some(rowid) = t.rowid_of_key(conn, key)? else { return Ok(None) };
+    fn of_key(
+        conn: &Connection,
+        meta: &Meta,
+        t: &Tracked,
+        key: &[u8],
+    ) -> Result<Option<(Segment, i64)>> {
+        let shown = match key::decode_values(key) {
+            Some(values) => Some(values),
+            None => shown_key(conn, meta, t, key)?,
+        };
+        let Some(shown) = shown else { return Ok(None) };
+        let Some(rowid) = t.rowid_of_key(conn, &shown)? else { return Ok(None) };
         let Some(segment) = Segment::containing(conn, t, rowid)? else { return Ok(None) };
         let Names::Keys(keys) = &segment.names else { return Ok(None) };
         let mut found = Vec::new();
@@ -188,9 +199,66 @@ impl Segment {
     }
 }
 
+/// What the primary key of a row shows if other rows are parts of its identity: in place of each of
+/// them its key. `None` if one of them is not visible.
+fn shown_key(
+    conn: &Connection,
+    meta: &Meta,
+    t: &Tracked,
+    key: &[u8],
+) -> Result<Option<Vec<Value>>> {
+    let Some((rows, parts)) = rows_of_key(t, key) else { return Ok(None) };
+    let mut shown = vec![Value::Null; t.table.primary_key.len()];
+    for (i, part) in parts {
+        let rid = match part {
+            KeyPart::Value(value) => {
+                shown[i] = value;
+                continue;
+            }
+            KeyPart::Row(rid) => rid,
+        };
+        let Some(KeyRow { foreign_key, at, parent }) = rows.iter().find(|row| row.at[0] == i)
+        else {
+            return Ok(None);
+        };
+        let stored = super::of(conn, meta, parent, &rid)?;
+        let Some(loc) = stored.and_then(|stored| stored.loc) else { return Ok(None) };
+        let columns = &t.table.foreign_keys[*foreign_key].parent_columns;
+        let values = match &loc {
+            Loc::Row(rowid) if parent.table.rowid_alias().is_some_and(|c| *columns == [c]) => {
+                vec![Value::Integer(*rowid)]
+            }
+            _ => match parent.read(conn, &loc)? {
+                Some(row) => columns.iter().map(|&c| row[c].clone()).collect(),
+                None => return Ok(None),
+            },
+        };
+        at.iter().zip(values).for_each(|(&i, value)| shown[i] = value);
+    }
+    Ok(Some(shown))
+}
+
+/// Parts of a key, each with its place in the primary key.
+type Parts = Vec<(usize, KeyPart)>;
+
+/// The parts of a key all of whose foreign keys are rows; `None` if it is another, or rows of the
+/// table cannot be found through other rows.
+fn rows_of_key<'t>(t: &'t Tracked, key: &[u8]) -> Option<(&'t [KeyRow], Parts)> {
+    let rows = t.key_rows.as_deref()?;
+    let follows = |i: &usize| rows.iter().any(|row| row.at[1..].contains(i));
+    let places: Vec<usize> = (0..t.table.primary_key.len()).filter(|i| !follows(i)).collect();
+    let parts = key::decode(key).filter(|parts| parts.len() == places.len())?;
+    let is_row = |part: &KeyPart| matches!(part, KeyPart::Row(_));
+    let fits =
+        |(i, part): (&usize, &KeyPart)| is_row(part) == rows.iter().any(|row| row.at[0] == *i);
+    let fits = places.iter().zip(&parts).all(fits);
+    fits.then(|| (rows, places.into_iter().zip(parts).collect()))
+}
+
 /// Whether a row with this identity can be in a segment, if it has this primary key.
 pub fn names_itself(t: &Tracked, key: &[u8]) -> bool {
-    t.has_rowid() && t.knows_collations() && key::is_of_values(key)
+    let named = || key::is_of_values(key) || rows_of_key(t, key).is_some();
+    t.has_rowid() && t.knows_collations() && named()
 }
 
 /// Collects plain rows in ascending order of rowid into segments.

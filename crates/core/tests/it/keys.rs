@@ -6,13 +6,13 @@ const T: &str = "CREATE TABLE t(k TEXT PRIMARY KEY, a, b)";
 const ROWS: &str =
     "INSERT INTO t SELECT 'k' || value, value, 0 FROM json_each('[1,2,3,4,5,6,7,8]')";
 
-fn pair(world: &World, schema: &str) -> (Site, Site) {
+pub fn pair(world: &World, schema: &str) -> (Site, Site) {
     let mut a = world.init("a", schema);
     let b = world.clone_site(&mut a, "b");
     (a, b)
 }
 
-fn agree(a: &mut Site, b: &mut Site, tables: &[&str]) {
+pub fn agree(a: &mut Site, b: &mut Site, tables: &[&str]) {
     settle(a, b);
     assert_eq!(dump(&a.app, tables), dump(&b.app, tables));
     assert_eq!(a.replica.digest().unwrap().digest, b.replica.digest().unwrap().digest);
@@ -21,7 +21,7 @@ fn agree(a: &mut Site, b: &mut Site, tables: &[&str]) {
     }
 }
 
-fn entries(site: &Site) -> String {
+pub fn entries(site: &Site) -> String {
     site.row("SELECT count(*) FROM synqlite_row")
 }
 

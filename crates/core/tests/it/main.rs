@@ -9,6 +9,7 @@ mod counters;
 mod keys;
 mod merge;
 mod migrate;
+mod named;
 mod pull;
 mod random;
 mod repair;

@@ -1,0 +1,119 @@
+//! Rows whose references the application left behind: the row to which they were has another key, is
+//! gone, or began another life.
+
+use super::Fold;
+use crate::Result;
+use crate::catalog::{Loc, Tracked};
+use crate::schema::Action;
+use crate::state::{self, Body, GroupState};
+use synqlite_wire::{Rid, Stamp, Value};
+
+impl Fold<'_> {
+    /// Notes that a row no longer has the keys of its former values.
+    pub(super) fn leaves(&mut self, t: &Tracked, rid: &Rid, old: Vec<Value>) {
+        if let Some(position) = self.catalog.position_of_no(t.no)
+            && self.catalog.references_to(position).next().is_some()
+        {
+            self.left.push((position, rid.clone(), old));
+        }
+    }
+
+    /// Rows that still show a key which their parent has left.
+    ///
+    /// If another row has that key now, the reference is to it (R-REBIND). If none has, foreign keys
+    /// were off when it left, or merges do not keep this one. The reference stays to the row that
+    /// left, and the view decides; but where nothing keeps it, one to a row that got another key is
+    /// no reference any more.
+    pub(super) fn orphans(&mut self) -> Result<()> {
+        for (parent, rid, old) in std::mem::take(&mut self.left) {
+            let references: Vec<_> = self.catalog.references_to(parent).collect();
+            for (child, f) in references {
+                let c = &self.catalog.tables[child];
+                let fk = &c.table.foreign_keys[f];
+                let key: Vec<Value> = fk.parent_columns.iter().map(|&p| old[p].clone()).collect();
+                if key.iter().any(Value::is_null) {
+                    continue;
+                }
+                for loc in c.find(self.conn, &fk.columns, &key)? {
+                    self.orphan(parent, &rid, child, f, &loc)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn orphan(
+        &mut self,
+        parent: usize,
+        left: &Rid,
+        child: usize,
+        f: usize,
+        loc: &Loc,
+    ) -> Result<()> {
+        let catalog = self.catalog;
+        let c = &catalog.tables[child];
+        let Some(row) = c.read(self.conn, loc)? else { return Ok(()) };
+        let Some(mut stored) = state::at(self.conn, self.meta, c, loc)? else { return Ok(()) };
+        let g = c.table.columns[c.table.foreign_keys[f].columns[0]].group;
+        let now = self.lookup().reference(c, f, &row)?;
+        let at = c.table.groups[g].foreign_keys.iter().position(|&k| k == f);
+        // Its reference may be to another row, which had the same key.
+        let other = match (&stored.state.groups[g].body, at) {
+            (Body::Kept(cell), Some(at)) => cell.refs[at].as_ref() != Some(left),
+            _ => false,
+        };
+        if other {
+            return Ok(());
+        }
+        let (p, fk) = (&catalog.tables[parent], &c.table.foreign_keys[f]);
+        let kept = fk.enforced && self.enforces;
+        let stamp = Stamp { hlc: self.meta.clock, site: self.meta.site };
+        if now.as_ref() == Some(left) {
+            // Its row began another life and took nothing along, foreign keys being off: so the
+            // reference is to the present one (R-INC, R-COMP).
+            let acts = !matches!(fk.on_delete, Action::NoAction | Action::Restrict);
+            let group = &mut stored.state.groups[g];
+            let left = state::of(self.conn, self.meta, p, left)?;
+            if kept
+                && acts
+                && group.body == Body::Shown
+                && left.is_some_and(|left| group.stamp < left.state.header.reinserted)
+            {
+                *group = GroupState { stamp, apart: vec![], ..group.clone() };
+                self.done.columns += 1;
+                return self.put(c, &stored);
+            }
+            return Ok(());
+        }
+        if self.followed.contains(&(c.no, stored.rid.clone(), g))
+            || self.is_of_this_fold(stored.state.groups[g].stamp)
+        {
+            return Ok(());
+        }
+        let moved = || -> Result<bool> {
+            let left = state::of(self.conn, self.meta, p, left)?;
+            Ok(left.is_some_and(|left| left.state.header.alive()))
+        };
+        // A key that nobody keeps and that the user took from under the reference is a value.
+        if now.is_some() || !kept && moved()? {
+            stored.state.groups[g] = GroupState::shown(stamp);
+            self.done.columns += 1;
+            if now.is_none() {
+                self.loosened(c, loc.clone());
+            }
+            return self.put(c, &stored);
+        }
+        let mut cell = self.lookup().cell(c, g, &row)?;
+        if let Some(at) = at {
+            cell.refs[at] = Some(left.clone());
+        }
+        stored.state.groups[g].body = Body::Kept(cell);
+        let entry = state::put(self.conn, self.meta, c, &stored, None)?;
+        let references = vec![(p.no, left)];
+        let waits = state::Waits { references, claims: vec![], conflict: None, winner: None };
+        state::record_waits(self.conn, self.meta, entry, &waits)?;
+        self.touched.push((c.no, stored.rid));
+        self.touched.push((catalog.tables[parent].no, left.clone()));
+        Ok(())
+    }
+}
