@@ -17,7 +17,7 @@ mod plain;
 
 pub(crate) use actions::{Acted, ActedOn};
 pub use adopt::adopt;
-pub use loose::loosen;
+pub use loose::{dangling, loosen};
 
 use crate::Result;
 use crate::catalog::{Catalog, Loc, Tracked};

@@ -88,16 +88,25 @@ pub fn loosen(
 ) -> Result<()> {
     for fk in t.table.foreign_keys.iter().filter(|fk| !(fk.enforced && enforces)) {
         let lookup = Lookup { conn, meta, catalog };
-        let parent = lookup.parent(&fk.parent)?;
-        let (loc, dangles) = (loc_sql(&t.table, "c."), names_nobody(t, parent, fk));
-        let sql = format!("SELECT {loc} FROM {} AS c WHERE {dangles}", t.target());
-        let mut statement = conn.prepare(&sql)?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            keep(conn, meta, catalog, t, &row.get(0)?)?;
+        for loc in dangling(conn, t, lookup.parent(&fk.parent)?, fk)? {
+            keep(conn, meta, catalog, t, &loc)?;
         }
     }
     Ok(())
+}
+
+/// Rows whose foreign key `fk` has a value that is no key of `parent`.
+pub fn dangling(
+    conn: &Connection,
+    t: &Tracked,
+    parent: &Tracked,
+    fk: &ForeignKey,
+) -> Result<Vec<Loc>> {
+    let (loc, dangles) = (loc_sql(&t.table, "c."), names_nobody(t, parent, fk));
+    let sql = format!("SELECT {loc} FROM {} AS c WHERE {dangles}", t.target());
+    let mut statement = conn.prepare(&sql)?;
+    let rows = statement.query_map([], |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 fn keep(

@@ -8,6 +8,7 @@
 use super::changed;
 use crate::Result;
 use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
+use crate::fold;
 use crate::journal::{self, Born, Gone, Window};
 use crate::meta::Meta;
 use crate::refs::Lookup;
@@ -143,7 +144,7 @@ pub(super) fn unnoticed(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<W
 }
 
 /// Adds to `windows` the references to rows of a rebuilt table of which it is not certain that they
-/// are what they were.
+/// are what they were, or that are not there under those keys any more.
 pub(super) fn references(
     conn: &Connection,
     meta: &Meta,
@@ -170,19 +171,20 @@ pub(super) fn references(
     for (child, f) in catalog.references_to(parent) {
         let c = &catalog.tables[child];
         let fk = &c.table.foreign_keys[f];
+        let mut referring = fold::dangling(conn, c, p, fk)?;
         for loc in &uncertain {
             let Some(row) = p.read(conn, loc)? else { continue };
             let key: Vec<Value> = fk.parent_columns.iter().map(|&c| row[c].clone()).collect();
             if key.iter().any(Value::is_null) {
                 continue;
             }
-            for at in c.find(conn, &fk.columns, &key)? {
-                if !windows[child].born.contains_key(&at) {
-                    let entry = windows[child].changed.entry(at.clone());
-                    let change = entry.or_insert_with(|| changed(&at, BTreeMap::new()));
-                    change.written.extend(fk.columns.iter().map(|&x| (c.column_nos[x], 0)));
-                }
-            }
+            referring.extend(c.find(conn, &fk.columns, &key)?);
+        }
+        let Window { born, changed: written, .. } = &mut windows[child];
+        for at in referring.into_iter().filter(|at| !born.contains_key(at)) {
+            let entry = written.entry(at.clone());
+            let change = entry.or_insert_with(|| changed(&at, BTreeMap::new()));
+            change.written.extend(fk.columns.iter().map(|&x| (c.column_nos[x], 0)));
         }
     }
     Ok(())

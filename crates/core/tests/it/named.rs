@@ -59,6 +59,7 @@ fn a_row_or_one_that_names_it_changes_in_every_way() {
     for statements in [
         "UPDATE p SET id = 10 WHERE id = 1",
         "UPDATE p SET id = 10 WHERE id = 1; INSERT INTO p VALUES (1, 5); INSERT INTO c VALUES (1, 3, 0)",
+        "UPDATE p SET id = 10 WHERE id = 1; INSERT OR IGNORE INTO c VALUES (10, 1, 0)",
         "UPDATE p SET id = 9 WHERE id = 1; UPDATE p SET id = 1 WHERE id = 2; UPDATE p SET id = 2 WHERE id = 9",
         "UPDATE p SET id = -id",
         "DELETE FROM p WHERE id = 2",
@@ -165,6 +166,40 @@ fn foreign_keys_that_are_not_kept_any_more_leave_the_names_of_rows() {
     assert_eq!(dump(&a.app, &TABLES), dump(&b.app, &TABLES));
     assert_eq!(a.row("SELECT count(*) FROM c WHERE v = 'b'"), "4");
     assert_eq!(a.row("SELECT count(*) FROM d WHERE v = 'b'"), "8");
+}
+
+#[test]
+fn a_reference_that_is_declared_later_leaves_the_names_of_rows() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, SCHEMA);
+    a.run(ROWS);
+    settle(&mut a, &mut b);
+    a.replica.set_policies(&[("d.refs".to_owned(), "m:p".to_owned())]).unwrap();
+    b.pull(&mut a);
+    write_everywhere(&mut a, &mut b);
+    assert_eq!(a.row("SELECT count(*) FROM d"), "16");
+}
+
+/// The row that left its key is still a part of the names of those that show it, and of new ones.
+#[test]
+fn a_row_that_names_others_gets_another_key_while_the_triggers_are_gone() {
+    let world = World::new();
+    let schema = "CREATE TABLE p(id INTEGER PRIMARY KEY, u TEXT UNIQUE); \
+                  CREATE TABLE c(u TEXT REFERENCES p(u), n INT, v, PRIMARY KEY(u, n))";
+    let (mut a, mut b) = pair(&world, schema);
+    a.run("INSERT INTO p VALUES (1, 'a'), (2, 'b'); INSERT INTO c VALUES ('a', 1, 0), ('b', 1, 0)");
+    settle(&mut a, &mut b);
+    a.run("PRAGMA foreign_keys = OFF");
+    a.run(
+        "CREATE TABLE n(id INTEGER PRIMARY KEY, u TEXT UNIQUE); \
+         INSERT INTO n SELECT id, replace(u, 'a', 'z') FROM p; DROP TABLE p; \
+         ALTER TABLE n RENAME TO p; INSERT INTO c VALUES ('z', 1, 'new')",
+    );
+    agree(&mut a, &mut b, &["p", "c"]);
+    assert_eq!(b.row("SELECT v FROM c WHERE u = 'z'"), "new");
+    b.run("UPDATE c SET v = v || 'b'");
+    agree(&mut a, &mut b, &["p", "c"]);
+    assert_eq!(a.rows("SELECT u, v FROM c ORDER BY u"), ["b|0b", "z|newb"]);
 }
 
 #[test]
