@@ -3,7 +3,7 @@
 use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
 use crate::meta::Meta;
 use crate::policy;
-use crate::refs::Lookup;
+use crate::refs::{Lookup, Recent};
 use crate::sqlvalue::values;
 use crate::state::stash::{self, Piece};
 use crate::state::{self, Body, ENTRY_COLUMNS, RowState, Segment, Stored};
@@ -57,7 +57,16 @@ pub fn parts(
     let absent = track::absent(conn, catalog)?;
     let tables: Vec<&Tracked> = catalog.tables.iter().chain(&absent).collect();
     let shapes = tables.iter().map(|t| shape(t)).collect();
-    let mut export = Export { lookup, base, shapes, rows: Vec::new(), bytes: 0, most, each };
+    let mut export = Export {
+        lookup,
+        recent: Recent::default(),
+        base,
+        shapes,
+        rows: Vec::new(),
+        bytes: 0,
+        most,
+        each,
+    };
     if !base.dominates(&meta.seen) {
         for (position, t) in tables.into_iter().enumerate() {
             let mut kept = export.kept(t, after)?;
@@ -85,6 +94,7 @@ type Kept = BTreeMap<Rid, Vec<Piece>>;
 
 struct Export<'a> {
     lookup: Lookup<'a>,
+    recent: Recent,
     base: &'a VersionVector,
     shapes: Vec<TableShape>,
     rows: Vec<RowChange>,
@@ -274,10 +284,16 @@ impl Export<'_> {
         }) as u32
     }
 
-    fn cell(&self, t: &Tracked, g: usize, body: &Body, shown: Option<&[Value]>) -> Result<Cell> {
+    fn cell(
+        &mut self,
+        t: &Tracked,
+        g: usize,
+        body: &Body,
+        shown: Option<&[Value]>,
+    ) -> Result<Cell> {
         match (body, shown) {
             (Body::Kept(cell), _) => Ok(cell.clone()),
-            (Body::Shown, Some(row)) => self.lookup.cell(t, g, row),
+            (Body::Shown, Some(row)) => self.recent.cell(self.lookup, t, g, row),
             (Body::Shown, None) => Err(Error::Damaged(format!(
                 "table {}: a row that is not visible keeps no values",
                 t.table.name

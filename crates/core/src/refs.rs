@@ -5,7 +5,58 @@ use crate::catalog::{Catalog, Tracked};
 use crate::meta::Meta;
 use crate::{Error, Result, state};
 use rusqlite::Connection;
+use std::collections::HashMap;
 use synqlite_wire::{Cell, Rid, Value};
+
+/// The last row to which each foreign key referred, by number of the table: rows that are looked at
+/// together mostly refer to the same one. Good as long as no row gets another key.
+#[derive(Default)]
+pub struct Recent(HashMap<(u32, usize), (Vec<Value>, Option<Rid>)>);
+
+impl Recent {
+    /// [`Lookup::reference`] of a row with these values.
+    pub fn reference<'v>(
+        &mut self,
+        lookup: Lookup<'_>,
+        t: &Tracked,
+        fk: usize,
+        value: impl Fn(usize) -> &'v Value,
+    ) -> Result<Option<Rid>> {
+        let columns = &t.table.foreign_keys[fk].columns;
+        if let Some((key, rid)) = self.0.get(&(t.no, fk))
+            && columns.iter().zip(key).all(|(&c, last)| value(c) == last)
+        {
+            return Ok(rid.clone());
+        }
+        let key: Vec<Value> = columns.iter().map(|&c| value(c).clone()).collect();
+        let rid = lookup.row_with_key(t, fk, &key)?;
+        self.0.insert((t.no, fk), (key, rid.clone()));
+        Ok(rid)
+    }
+
+    /// [`Lookup::cell`].
+    pub fn cell(
+        &mut self,
+        lookup: Lookup<'_>,
+        t: &Tracked,
+        group: usize,
+        row: &[Value],
+    ) -> Result<Cell> {
+        cell(t, group, row, |fk| self.reference(lookup, t, fk, |c| &row[c]))
+    }
+}
+
+fn cell(
+    t: &Tracked,
+    group: usize,
+    row: &[Value],
+    refers: impl FnMut(usize) -> Result<Option<Rid>>,
+) -> Result<Cell> {
+    let group = &t.table.groups[group];
+    let values = group.columns.iter().map(|&c| row[c].clone()).collect();
+    let refs = group.foreign_keys.iter().copied().map(refers);
+    Ok(Cell { values, refs: refs.collect::<Result<_>>()? })
+}
 
 /// What is needed to look rows up.
 #[derive(Clone, Copy)]
@@ -28,7 +79,7 @@ impl Lookup<'_> {
     }
 
     /// The row to which foreign key `fk` refers with these values; `None` as above.
-    pub fn row_with_key(&self, t: &Tracked, fk: usize, key: &[Value]) -> Result<Option<Rid>> {
+    fn row_with_key(&self, t: &Tracked, fk: usize, key: &[Value]) -> Result<Option<Rid>> {
         let fk = &t.table.foreign_keys[fk];
         if key.iter().any(Value::is_null) {
             return Ok(None);
@@ -48,10 +99,7 @@ impl Lookup<'_> {
 
     /// Values and references of one group of a row, by what its table shows now.
     pub fn cell(&self, t: &Tracked, group: usize, row: &[Value]) -> Result<Cell> {
-        let group = &t.table.groups[group];
-        let values = group.columns.iter().map(|&c| row[c].clone()).collect();
-        let refs = group.foreign_keys.iter().map(|&fk| self.reference(t, fk, row));
-        Ok(Cell { values, refs: refs.collect::<Result<_>>()? })
+        cell(t, group, row, |fk| self.reference(t, fk, row))
     }
 
     /// The identity of a row named by its primary key, generation 0 (R-ID-KEY); `None` if the key

@@ -4,10 +4,10 @@ use super::{Died, Fold};
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::journal::{Run, Written};
+use crate::refs::Recent;
 use crate::schema::{Identity, quote};
 use crate::sqlvalue;
 use crate::state::{self, Name, Runs, Segment};
-use std::collections::HashMap;
 use synqlite_wire::{Rid, Value};
 
 impl Fold<'_> {
@@ -64,24 +64,11 @@ impl Fold<'_> {
         let entries = state::any_entry(conn, t.no)?;
         let mut statement = conn.prepare_cached(&sql)?;
         let mut rows = statement.query([run.lo, run.hi])?;
-        let mut parents: HashMap<usize, (Vec<Value>, Option<Rid>)> = HashMap::new();
+        let mut recent = Recent::default();
         while let Some(row) = rows.next()? {
             let (rowid, values) = (row.get(0)?, sqlvalue::values(row, 1, pk.len())?);
             let value = |c: usize| &values[pk.iter().position(|p| *p == c).unwrap_or(0)];
-            // Rows that come together mostly refer to the same row.
-            let refers = |f: usize| {
-                let columns = &t.table.foreign_keys[f].columns;
-                let same = |(key, _): &&(Vec<Value>, _)| {
-                    columns.iter().zip(key).all(|(&c, last)| value(c) == last)
-                };
-                if let Some((_, rid)) = parents.get(&f).filter(same) {
-                    return Ok(rid.clone());
-                }
-                let key: Vec<Value> = columns.iter().map(|&c| value(c).clone()).collect();
-                let rid = self.lookup().row_with_key(t, f, &key)?;
-                parents.insert(f, (key, rid.clone()));
-                Ok(rid)
-            };
+            let refers = |f: usize| recent.reference(self.lookup(), t, f, value);
             let rid = Rid::Key { key: t.key_of(value, refers)?, generation: 0 };
             let known = entries && state::of_entry(conn, self.meta, t, &rid)?.is_some();
             if let Rid::Key { key, .. } = &rid
