@@ -196,6 +196,11 @@ CHANGES = [
         """rid = ("k", tn, "%06d" % len(str(sorted(parts))) + str(sorted(parts)), "%04d" % g)""",
     ),
     (
+        "R-PIN: a fold that only pins numbers compensates too.",
+        "        if not evs: return\n",
+        "        if not evs and not s.pinned: return\n",
+    ),
+    (
         "(for R-REBIND above)",
         "        s.map = maps\n        # ---- COMPENSATION",
         "        s_map_before = s.map; s.map = maps\n        # ---- COMPENSATION",
@@ -233,7 +238,9 @@ def pin(site, original=oracle.Site.pin):
     order = sorted(site.prov.items(), key=lambda item: (tables.index(item[0][1]), item[1]))
     site.prov = dict(order)
     overridden = [found for rid, number in order for found in overrode(site, rid, number)]
+    before = dict(site.S)
     original(site)
+    site.pinned = site.pinned or site.S != before
     shown = oracle.view(site.S, site.sch, site.cfg).row
     for rid, f in overridden:
         t, seen, row = site.sch.t[rid[1]], site.V.row[rid], site.S[rid]
@@ -279,9 +286,14 @@ def materialize(site, original=oracle.Site.materialize):
 
 
 def capture(site, phys, original=oracle.Site.capture):
-    """A window in which nothing changed takes no clock value in the engine."""
+    """A window in which nothing changed takes no clock value in the engine; nor does a fold that only
+    pins numbers, beyond theirs."""
     state, clock = dict(site.S), site.clk
+    idle = site.db.execute("SELECT count(*) FROM _ev").fetchone()[0] == 0
+    if idle and site.pinned:
+        site.clk, phys = clock - 1, 0
     original(site, phys)
+    site.pinned = False
     if site.S == state:
         site.clk = clock
 
@@ -293,11 +305,16 @@ def pull(to, source):
             site.fold()
         else:
             site.pin()
+            if site.pinned:
+                site.before = site.image()
+                site.db.execute("DELETE FROM _ev")
+                site.capture(0)
             site.materialize()
     to.S, to.clk = oracle.join(to.S, source.S), max(to.clk, source.clk)
     to.materialize()
 
 
+oracle.Site.pinned = False
 oracle.Site.pin = pin
 oracle.Site.materialize = materialize
 oracle.Site.capture = capture
