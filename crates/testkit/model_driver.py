@@ -100,7 +100,7 @@ CHANGES = [
                 if was in dead or was in A and any(norm(s.before[pt.name][at][c]) != norm(A[was][c]) for c in f.pcols):
                     x = S[r] = S[r].copy(); fks = [h for h in t.fks if t.group[h.cols[0]] == g]
                     x.g[g] = Reg(ts, {cc: row[t.uncanon[cc]] for cc in g}, {h.id: rf[h.id] for h in fks}, None)
-        gave = set()
+        gave = set(); came = {}
         for _ in range(50):
             V = view(S, sch, s.cfg); again = False; later = None
 """,
@@ -199,6 +199,18 @@ CHANGES = [
         "R-PIN: a fold that only pins numbers compensates too.",
         "        if not evs: return\n",
         "        if not evs and not s.pinned: return\n",
+    ),
+    (
+        "R-COMP: rows that one fold demotes keep the order in which they came.",
+        """            def demote(h):
+                x = S[h] = S[h].copy(); x.pts = s.tick()
+""",
+        """            def demote(h):
+                came[h] = (max(S[h].its, S[h].pts), h)
+                x = S[h] = S[h].copy(); x.pts = s.tick()
+                turn = sorted(came, key=came.get)
+                for h, at in zip(turn, sorted(S[h].pts for h in turn)): x = S[h] = S[h].copy(); x.pts = at
+""",
     ),
     (
         "(for R-REBIND above)",

@@ -138,7 +138,7 @@ fn attempt(
             return apply::apply(conn, meta, catalog, policies, &mut list, &mut merged);
         }
         yielded.extend(demoted.iter().map(|&(w, at)| pair(&cases, w, at)));
-        let demoted: BTreeSet<usize> = demoted.into_iter().map(|(w, _)| w).collect();
+        let demoted = in_turn(&cases, demoted.into_iter().map(|(w, _)| w).collect());
         let of = |at: usize| (cases.list[at].table, cases.list[at].stored.clone());
         let changes: Vec<_> = demoted
             .into_iter()
@@ -185,6 +185,16 @@ fn attempt(
 fn pair(cases: &Cases<'_>, demoted: usize, other: usize) -> (usize, Rid, Rid) {
     let rid = |at: usize| cases.list[at].stored.rid.clone();
     (cases.list[demoted].table, rid(demoted), rid(other))
+}
+
+/// Demoted rows in the order in which they came, so that those that ask for one key do not change places.
+fn in_turn(cases: &Cases<'_>, demoted: BTreeSet<usize>) -> Vec<usize> {
+    let mut demoted: Vec<usize> = demoted.into_iter().collect();
+    demoted.sort_by_key(|&at| {
+        let Stored { rid, state, .. } = &cases.list[at].stored;
+        (state.header.inserted.max(state.header.demoted), rid.clone())
+    });
+    demoted
 }
 
 /// Rows that would not show by themselves what a foreign key did to them. They are taken off the
