@@ -43,7 +43,7 @@ CHANGES = [
         """                    if inv(p) or (enforce and f.on_delete in ("SET NULL", "SET DEFAULT") and""",
         """                    uk = rows[p].g.get(T(p).group[f.pcols[0]])
                     if (
-                        inv(p) and enforce and f.on_update in ("SET NULL", "SET DEFAULT")
+                        inv(p) and rows[p] is named and enforce and f.on_update in ("SET NULL", "SET DEFAULT")
                         and uk and uk.prev is not None
                         and uk.ts > g.ts and not uk.refs.get("~pin")
                     ):
@@ -121,7 +121,7 @@ CHANGES = [
     (
         "R-FK-ONUPDATE excepts pinned keys, not those of rows that are being renumbered.",
         "and kg.ts > g.ts and p not in remap and not kg.refs.get",
-        "and kg.ts > g.ts and not kg.refs.get",
+        "and kg.ts > g.ts and rows[p] is named and not kg.refs.get",
     ),
     (
         "R-FK-ONUPDATE, R-UNIFY: whose key was changed is the row that was named, not who stands for it.",
