@@ -47,9 +47,7 @@ pub(crate) fn compensate(
     policies: &Policies,
     wrote: Wrote,
 ) -> Result<()> {
-    show(conn, meta, |meta, judged| {
-        attempt(conn, meta, catalog, policies, &wrote, wrote.acted.clone(), judged)
-    })
+    show(conn, meta, |meta, judged| attempt(conn, meta, catalog, policies, &wrote, judged))
 }
 
 fn attempt(
@@ -58,9 +56,9 @@ fn attempt(
     catalog: &Catalog,
     policies: &Policies,
     wrote: &Wrote,
-    mut acted: Vec<ActedOn>,
-    judged: bool,
+    mut judged: bool,
 ) -> Result<()> {
+    let mut acted = wrote.acted.clone();
     // Rows whose references were written: what is recorded of them is found out anew.
     let mut rewritten: Vec<(u32, Rid)> = Vec::new();
     let mut yielded = Yielded::new();
@@ -132,6 +130,11 @@ fn attempt(
             demoted.retain(hidden);
         }
         let nothing = demoted.is_empty() && revived.is_empty() && written.is_empty();
+        if !nothing && !judged {
+            // A write stays, so all keys are heard before there is one.
+            (judged, acted) = (true, wrote.acted.clone());
+            continue;
+        }
         if nothing || round == MAX_ROUNDS {
             let mut merged = Merged::default();
             let mut list = view::decide(cases, view, &mut merged);

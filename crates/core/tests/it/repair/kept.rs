@@ -230,3 +230,25 @@ fn a_child_returns_with_its_parent_whoever_deleted_its_key_before() {
         assert_eq!(a.rows("SELECT * FROM c"), ["c|x"]);
     }
 }
+
+/// What CASCADE took along comes back with the parent also where the row showed a former reference, and by
+/// the later one, which lost a unique key, would not have gone.
+#[test]
+fn a_child_by_its_former_reference_returns_with_its_parent() {
+    let schema = "CREATE TABLE n(id INTEGER PRIMARY KEY,
+                      up INT REFERENCES n(id) ON DELETE CASCADE, name, UNIQUE(up, name));
+        CREATE TABLE r(id INTEGER PRIMARY KEY, n INT REFERENCES n(id));
+        INSERT INTO n VALUES(1, NULL, 'root'), (3, 1, 'a')";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    b.run("INSERT INTO n VALUES(4, 3, 'a')");
+    a.run("UPDATE n SET up = 3 WHERE id = 3");
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT * FROM n"), ["1|NULL|root", "3|1|a", "4|3|a"]);
+    a.run("DELETE FROM n WHERE id = 1");
+    a.replica.fold().unwrap();
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    assert_eq!(a.rows("SELECT * FROM n"), [""; 0]);
+    b.run("INSERT INTO r VALUES(1, 1)");
+    agree(&mut a, &mut b, &["n", "r"]);
+    assert_eq!(a.rows("SELECT * FROM n"), ["1|NULL|root", "3|1|a", "4|3|a"]);
+}
