@@ -213,6 +213,24 @@ CHANGES = [
 """,
     ),
     (
+        "R-COMP: what a fold writes on its own account is later than its window: references that a foreign "
+        "key set,",
+        "x = S[r] = S[r].copy(); x.g[g] = Reg(ts, {cc: row[t.uncanon[cc]] for cc in g}, rf, ({cc: old",
+        "x = S[r] = S[r].copy(); x.g[g] = Reg(s.tick(), {cc: row[t.uncanon[cc]] for cc in g}, rf, ({cc: old",
+    ),
+    (
+        "rows that it deleted,",
+        "x.dts = ts; again = True",
+        "x.dts = s.tick(); again = True",
+    ),
+    (
+        "and references of rows that would be hidden for them.",
+        """                            x = x or S[r].copy(); S[r] = x
+                            x.g[g] = Reg(ts,""",
+        """                            x = x or S[r].copy(); S[r] = x
+                            x.g[g] = Reg(s.tick(),""",
+    ),
+    (
         "(for R-REBIND above)",
         "        s.map = maps\n        # ---- COMPENSATION",
         "        s_map_before = s.map; s.map = maps\n        # ---- COMPENSATION",
