@@ -43,7 +43,7 @@ CHANGES = [
         """                    if inv(p) or (enforce and f.on_delete in ("SET NULL", "SET DEFAULT") and""",
         """                    uk = rows[p].g.get(T(p).group[f.pcols[0]])
                     if (
-                        inv(p) and enforce and f.on_update in ("SET NULL", "SET DEFAULT")
+                        inv(p) and rows[p] is named and enforce and f.on_update in ("SET NULL", "SET DEFAULT")
                         and uk and uk.prev is not None
                         and uk.ts > g.ts and not uk.refs.get("~pin")
                     ):
@@ -100,7 +100,7 @@ CHANGES = [
                 if was in dead or was in A and any(norm(s.before[pt.name][at][c]) != norm(A[was][c]) for c in f.pcols):
                     x = S[r] = S[r].copy(); fks = [h for h in t.fks if t.group[h.cols[0]] == g]
                     x.g[g] = Reg(ts, {cc: row[t.uncanon[cc]] for cc in g}, {h.id: rf[h.id] for h in fks}, None)
-        gave = set()
+        gave = set(); came = {}
         for _ in range(50):
             V = view(S, sch, s.cfg); again = False; later = None
 """,
@@ -121,7 +121,7 @@ CHANGES = [
     (
         "R-FK-ONUPDATE excepts pinned keys, not those of rows that are being renumbered.",
         "and kg.ts > g.ts and p not in remap and not kg.refs.get",
-        "and kg.ts > g.ts and not kg.refs.get",
+        "and kg.ts > g.ts and rows[p] is named and not kg.refs.get",
     ),
     (
         "R-FK-ONUPDATE, R-UNIFY: whose key was changed is the row that was named, not who stands for it.",
@@ -196,6 +196,41 @@ CHANGES = [
         """rid = ("k", tn, "%06d" % len(str(sorted(parts))) + str(sorted(parts)), "%04d" % g)""",
     ),
     (
+        "R-PIN: a fold that only pins numbers compensates too.",
+        "        if not evs: return\n",
+        "        if not evs and not s.pinned: return\n",
+    ),
+    (
+        "R-COMP: rows that one fold demotes keep the order in which they came.",
+        """            def demote(h):
+                x = S[h] = S[h].copy(); x.pts = s.tick()
+""",
+        """            def demote(h):
+                came[h] = (max(S[h].its, S[h].pts), h)
+                x = S[h] = S[h].copy(); x.pts = s.tick()
+                turn = sorted(came, key=came.get)
+                for h, at in zip(turn, sorted(S[h].pts for h in turn)): x = S[h] = S[h].copy(); x.pts = at
+""",
+    ),
+    (
+        "R-COMP: what a fold writes on its own account is later than its window: references that a foreign "
+        "key set,",
+        "x = S[r] = S[r].copy(); x.g[g] = Reg(ts, {cc: row[t.uncanon[cc]] for cc in g}, rf, ({cc: old",
+        "x = S[r] = S[r].copy(); x.g[g] = Reg(s.tick(), {cc: row[t.uncanon[cc]] for cc in g}, rf, ({cc: old",
+    ),
+    (
+        "rows that it deleted,",
+        "x.dts = ts; again = True",
+        "x.dts = s.tick(); again = True",
+    ),
+    (
+        "and references of rows that would be hidden for them.",
+        """                            x = x or S[r].copy(); S[r] = x
+                            x.g[g] = Reg(ts,""",
+        """                            x = x or S[r].copy(); S[r] = x
+                            x.g[g] = Reg(s.tick(),""",
+    ),
+    (
         "(for R-REBIND above)",
         "        s.map = maps\n        # ---- COMPENSATION",
         "        s_map_before = s.map; s.map = maps\n        # ---- COMPENSATION",
@@ -233,7 +268,9 @@ def pin(site, original=oracle.Site.pin):
     order = sorted(site.prov.items(), key=lambda item: (tables.index(item[0][1]), item[1]))
     site.prov = dict(order)
     overridden = [found for rid, number in order for found in overrode(site, rid, number)]
+    before = dict(site.S)
     original(site)
+    site.pinned = site.pinned or site.S != before
     shown = oracle.view(site.S, site.sch, site.cfg).row
     for rid, f in overridden:
         t, seen, row = site.sch.t[rid[1]], site.V.row[rid], site.S[rid]
@@ -279,9 +316,14 @@ def materialize(site, original=oracle.Site.materialize):
 
 
 def capture(site, phys, original=oracle.Site.capture):
-    """A window in which nothing changed takes no clock value in the engine."""
+    """A window in which nothing changed takes no clock value in the engine; nor does a fold that only
+    pins numbers, beyond theirs."""
     state, clock = dict(site.S), site.clk
+    idle = site.db.execute("SELECT count(*) FROM _ev").fetchone()[0] == 0
+    if idle and site.pinned:
+        site.clk, phys = clock - 1, 0
     original(site, phys)
+    site.pinned = False
     if site.S == state:
         site.clk = clock
 
@@ -293,11 +335,16 @@ def pull(to, source):
             site.fold()
         else:
             site.pin()
+            if site.pinned:
+                site.before = site.image()
+                site.db.execute("DELETE FROM _ev")
+                site.capture(0)
             site.materialize()
     to.S, to.clk = oracle.join(to.S, source.S), max(to.clk, source.clk)
     to.materialize()
 
 
+oracle.Site.pinned = False
 oracle.Site.pin = pin
 oracle.Site.materialize = materialize
 oracle.Site.capture = capture

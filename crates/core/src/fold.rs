@@ -475,7 +475,7 @@ impl Fold<'_> {
         }
         let (header, stamp) = (&mut stored.state.header, self.at(gone.at));
         // A dead row that was shown for another's sake has nothing to come back to.
-        if cascaded && header.cl % 2 == 1 {
+        if cascaded && header.alive() {
             header.cascade(stamp);
             self.acted.push((t.no, stored.rid.clone(), Acted::Deleted));
         } else {

@@ -55,10 +55,11 @@ impl Kind {
 fn row_changes(h: &Header, born: Stamp) -> Vec<(Stamp, Kind)> {
     let inserted = if h.reinserted == born { Kind::Reinsert } else { Kind::Insert };
     // A millisecond in which a row was both deleted and inserted counts as what came last.
-    let both = born == h.deleted;
+    let left = h.left();
+    let both = born == left;
     let changes = [
         (born, inserted, !both || h.cl % 2 == 1),
-        (h.deleted, Kind::Delete, !both || h.cl.is_multiple_of(2)),
+        (left, Kind::Delete, !both || h.cl.is_multiple_of(2)),
     ];
     let happened = changes.into_iter().filter(|(stamp, _, last)| *last && !stamp.is_zero());
     happened.map(|(stamp, kind, _)| (stamp, kind)).collect()

@@ -13,12 +13,12 @@ use crate::value::Value;
 pub struct Header {
     /// Causal length: odd while inserted, even once deleted.
     pub cl: u64,
-    /// Stamp of the write that set `cl`; says who still lacks it.
+    /// Stamp of the write that set `cl`, or of the CASCADE that has deleted the row since and left it
+    /// odd; says who still lacks it.
     pub cl_stamp: Stamp,
     /// Latest insert; under policy `T.delete=last` also the latest update.
     pub inserted: Stamp,
-    /// Latest delete, of the row itself or by a foreign key's CASCADE: whoever did it had seen the
-    /// row as it was then.
+    /// Latest delete of the row itself.
     pub deleted: Stamp,
     /// Latest insert of a row that had existed before.
     pub reinserted: Stamp,
@@ -70,9 +70,20 @@ impl Header {
     }
 
     /// Records that CASCADE deleted the row with its parent. The row stays alive: that its parent
-    /// is gone is what hides it, so it comes back with its parent (R-FK-ACTION).
+    /// is gone is what hides it, so it comes back with its parent (R-FK-ACTION). So `deleted` may not
+    /// rise past an insert by which the row is alive, here or where its key was deleted before.
     pub fn cascade(&mut self, stamp: Stamp) {
-        self.deleted = self.deleted.max(stamp);
+        if self.inserted > self.deleted {
+            self.cl_stamp = self.cl_stamp.max(stamp);
+        } else {
+            self.deleted = self.deleted.max(stamp);
+        }
+    }
+
+    /// Latest delete, of the row itself or by CASCADE: whoever did it had seen the row as it was then.
+    pub fn left(&self) -> Stamp {
+        let cascaded = self.inserted > self.deleted && self.cl_stamp > self.inserted;
+        if cascaded { self.cl_stamp } else { self.deleted }
     }
 
     /// Least upper bound of two headers.
@@ -200,6 +211,28 @@ mod tests {
             && above.deleted >= below.deleted
             && above.reinserted >= below.reinserted
             && above.demoted >= below.demoted
+    }
+
+    fn at(clock: i64) -> Stamp {
+        Stamp { hlc: crate::clock::Hlc(clock), site: crate::ids::Id([1; 16]) }
+    }
+
+    #[test]
+    fn what_cascade_did_counts_against_no_insert() {
+        let mut fallen = Header::born(at(5));
+        fallen.cascade(at(9));
+        assert!(fallen.alive() && fallen.left() == at(9));
+        let deleted = |before: i64| {
+            let mut header = Header::born(at(1));
+            header.delete(at(before));
+            header
+        };
+        assert!(fallen.join(&deleted(3)).alive());
+        assert!(!fallen.join(&deleted(7)).alive());
+        let mut outlived = Header::born(at(5)).join(&deleted(3));
+        assert!(outlived.left() == at(3));
+        outlived.cascade(at(9));
+        assert!(outlived.alive() && outlived.left() == at(9));
     }
 
     proptest! {

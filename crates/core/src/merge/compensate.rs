@@ -47,9 +47,7 @@ pub(crate) fn compensate(
     policies: &Policies,
     wrote: Wrote,
 ) -> Result<()> {
-    show(conn, meta, |meta, judged| {
-        attempt(conn, meta, catalog, policies, &wrote, wrote.acted.clone(), judged)
-    })
+    show(conn, meta, |meta, judged| attempt(conn, meta, catalog, policies, &wrote, judged))
 }
 
 fn attempt(
@@ -58,9 +56,9 @@ fn attempt(
     catalog: &Catalog,
     policies: &Policies,
     wrote: &Wrote,
-    mut acted: Vec<ActedOn>,
-    judged: bool,
+    mut judged: bool,
 ) -> Result<()> {
+    let mut acted = wrote.acted.clone();
     // Rows whose references were written: what is recorded of them is found out anew.
     let mut rewritten: Vec<(u32, Rid)> = Vec::new();
     let mut yielded = Yielded::new();
@@ -132,13 +130,18 @@ fn attempt(
             demoted.retain(hidden);
         }
         let nothing = demoted.is_empty() && revived.is_empty() && written.is_empty();
+        if !nothing && !judged {
+            // A write stays, so all keys are heard before there is one.
+            (judged, acted) = (true, wrote.acted.clone());
+            continue;
+        }
         if nothing || round == MAX_ROUNDS {
             let mut merged = Merged::default();
             let mut list = view::decide(cases, view, &mut merged);
             return apply::apply(conn, meta, catalog, policies, &mut list, &mut merged);
         }
         yielded.extend(demoted.iter().map(|&(w, at)| pair(&cases, w, at)));
-        let demoted: BTreeSet<usize> = demoted.into_iter().map(|(w, _)| w).collect();
+        let demoted = in_turn(&cases, demoted.into_iter().map(|(w, _)| w).collect());
         let of = |at: usize| (cases.list[at].table, cases.list[at].stored.clone());
         let changes: Vec<_> = demoted
             .into_iter()
@@ -185,6 +188,16 @@ fn attempt(
 fn pair(cases: &Cases<'_>, demoted: usize, other: usize) -> (usize, Rid, Rid) {
     let rid = |at: usize| cases.list[at].stored.rid.clone();
     (cases.list[demoted].table, rid(demoted), rid(other))
+}
+
+/// Demoted rows in the order in which they came, so that those that ask for one key do not change places.
+fn in_turn(cases: &Cases<'_>, demoted: BTreeSet<usize>) -> Vec<usize> {
+    let mut demoted: Vec<usize> = demoted.into_iter().collect();
+    demoted.sort_by_key(|&at| {
+        let Stored { rid, state, .. } = &cases.list[at].stored;
+        (state.header.inserted.max(state.header.demoted), rid.clone())
+    });
+    demoted
 }
 
 /// Rows that would not show by themselves what a foreign key did to them. They are taken off the

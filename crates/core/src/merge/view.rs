@@ -499,7 +499,7 @@ impl Show<'_, '_> {
         let written = self.cases.list[at].stamp(t, fk.columns[0]);
         let shown = self.visible(round, fk, rid) == Some(true);
         let header = self.cases.list[p].header();
-        !(shown || self.dead(round, fk, rid)) || written > header.deleted.max(header.reinserted)
+        !(shown || self.dead(round, fk, rid)) || written > header.left().max(header.reinserted)
     }
 
     /// R-REMAP for the tables of the component.

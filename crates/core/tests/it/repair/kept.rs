@@ -200,3 +200,55 @@ fn a_row_inserted_again_has_the_reference_that_an_action_took() {
     agree(&mut a, &mut b, &["p", "m", "o"]);
     assert_eq!(b.rows("SELECT k FROM m UNION ALL SELECT p FROM o"), ["a", "a"]);
 }
+
+/// A child that CASCADE deleted comes back with its parent also where a site had deleted a row of that key
+/// before it was inserted: the action is no delete that would be later than the insert.
+#[test]
+fn a_child_returns_with_its_parent_whoever_deleted_its_key_before() {
+    let schema = "CREATE TABLE p(k TEXT PRIMARY KEY); CREATE TABLE r(id INTEGER PRIMARY KEY, p REFERENCES p(k));
+        CREATE TABLE c(k TEXT PRIMARY KEY, p TEXT REFERENCES p(k) ON DELETE CASCADE);
+        INSERT INTO p VALUES('x')";
+    for seen in [false, true] {
+        let (_world, mut a, mut b) = pair(schema, &[]);
+        b.run("INSERT INTO c VALUES('c', NULL)");
+        b.replica.fold().unwrap();
+        b.run("DELETE FROM c");
+        b.replica.fold().unwrap();
+        a.run("INSERT INTO c VALUES('c', 'x')");
+        a.replica.fold().unwrap();
+        if seen {
+            a.pull(&mut b);
+        }
+        a.run("DELETE FROM p");
+        a.replica.fold().unwrap();
+        assert_eq!(a.replica.open_conflicts().unwrap(), 0);
+        b.run("INSERT INTO r VALUES(1, 'x')");
+        b.pull(&mut a);
+        assert_eq!(b.replica.verify_full().unwrap(), [""; 0]);
+        assert_eq!(b.rows("SELECT * FROM c"), ["c|x"], "seen: {seen}");
+        agree(&mut a, &mut b, &["p", "r", "c"]);
+        assert_eq!(a.rows("SELECT * FROM c"), ["c|x"]);
+    }
+}
+
+/// What CASCADE took along comes back with the parent also where the row showed a former reference, and by
+/// the later one, which lost a unique key, would not have gone.
+#[test]
+fn a_child_by_its_former_reference_returns_with_its_parent() {
+    let schema = "CREATE TABLE n(id INTEGER PRIMARY KEY,
+                      up INT REFERENCES n(id) ON DELETE CASCADE, name, UNIQUE(up, name));
+        CREATE TABLE r(id INTEGER PRIMARY KEY, n INT REFERENCES n(id));
+        INSERT INTO n VALUES(1, NULL, 'root'), (3, 1, 'a')";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    b.run("INSERT INTO n VALUES(4, 3, 'a')");
+    a.run("UPDATE n SET up = 3 WHERE id = 3");
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT * FROM n"), ["1|NULL|root", "3|1|a", "4|3|a"]);
+    a.run("DELETE FROM n WHERE id = 1");
+    a.replica.fold().unwrap();
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    assert_eq!(a.rows("SELECT * FROM n"), [""; 0]);
+    b.run("INSERT INTO r VALUES(1, 1)");
+    agree(&mut a, &mut b, &["n", "r"]);
+    assert_eq!(a.rows("SELECT * FROM n"), ["1|NULL|root", "3|1|a", "4|3|a"]);
+}

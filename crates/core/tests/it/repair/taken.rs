@@ -285,3 +285,29 @@ fn a_hidden_row_gives_way_before_one_that_the_user_sees() {
     assert_eq!(b.rows("SELECT * FROM t ORDER BY k"), ["c|a", "w|b"]);
     agree(&mut a, &mut b, &["t"]);
 }
+
+/// Hidden rows that give way to what the user sees, and return in the same fold, keep the order in which
+/// they asked for their numbers.
+#[test]
+fn rows_that_give_way_together_keep_their_order() {
+    let schema = "CREATE TABLE n(id INTEGER PRIMARY KEY,
+                      up INT REFERENCES n(id) ON DELETE CASCADE ON UPDATE SET NULL, v);
+        INSERT INTO n VALUES(1, NULL, 'root'), (2, 1, 'parent')";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    b.run("INSERT INTO n VALUES(5, 2, NULL)");
+    b.run("INSERT INTO n VALUES(6, 2, 'second')");
+    b.replica.fold().unwrap();
+    b.run("UPDATE n SET v = 'first' WHERE id = 5");
+    a.run("INSERT OR REPLACE INTO n VALUES(2, 1, 'parent')");
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT id FROM n"), ["1", "2"]);
+    a.run("INSERT INTO n VALUES(5, 2, 'c'), (6, 1, 'd')");
+    a.replica.fold().unwrap();
+    a.run("UPDATE OR REPLACE n SET id = 6 WHERE id = 2");
+    a.replica.fold().unwrap();
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    let shown = ["1|NULL|root", "5|NULL|c", "6|1|parent", "7|NULL|first", "8|NULL|second"];
+    assert_eq!(a.rows("SELECT * FROM n"), shown);
+    agree(&mut a, &mut b, &["n"]);
+    assert_eq!(b.rows("SELECT * FROM n"), shown);
+}
