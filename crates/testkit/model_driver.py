@@ -39,19 +39,6 @@ CHANGES = [
         "BEFORE DELETE ON main.%s %s BEGIN",
     ),
     (
-        "R-FK-ONUPDATE: a reference that counts as NULL does so also while its row is not visible.",
-        """                    if inv(p) or (enforce and f.on_delete in ("SET NULL", "SET DEFAULT") and""",
-        """                    uk = rows[p].g.get(T(p).group[f.pcols[0]])
-                    if (
-                        inv(p) and enforce and f.on_update in ("SET NULL", "SET DEFAULT")
-                        and uk and uk.prev is not None
-                        and uk.ts > g.ts and not uk.refs.get("~pin")
-                    ):
-                        for c in f.cols: d[c] = None if f.on_update == "SET NULL" else sch.default(t, c)
-                        continue
-                    if inv(p) or (enforce and f.on_delete in ("SET NULL", "SET DEFAULT") and""",
-    ),
-    (
         "Foreign keys that share a column: the last by name is followed, whatever the order of declaration.",
         """t.fks.remove(f); continue
                 f.parent = par.name
@@ -119,26 +106,29 @@ CHANGES = [
         "(lambda p: p in V.row and (p not in A or p in s.V.fall))(S[r].g[t.group[f.cols[0]]].refs.get(f.id)):\n",
     ),
     (
-        "R-FK-ONUPDATE excepts pinned keys, not those of rows that are being renumbered.",
-        "and kg.ts > g.ts and p not in remap and not kg.refs.get",
-        "and kg.ts > g.ts and not kg.refs.get",
-    ),
-    (
-        "R-FK-ONUPDATE, R-UNIFY: whose key was changed is the row that was named, not who stands for it.",
+        "R-FK-ONUPDATE: whose key was changed is the row that was named, not who stands for it (R-UNIFY); "
+        "visible or not, and renumbered or not: only pins are excepted.",
         """                    p = rep(p)
                     if p not in rows: continue
-""",
-        """                    named = rows.get(p); p = rep(p)
+                    if inv(p) or (enforce""",
+        """                    uk = rows[p].g.get(T(p).group[f.pcols[0]]) if p in rows else None
+                    if (
+                        enforce and f.on_update in ("SET NULL", "SET DEFAULT")
+                        and uk and uk.prev is not None and uk.ts > g.ts and not uk.refs.get("~pin")
+                    ):
+                        for c in f.cols: d[c] = None if f.on_update == "SET NULL" else sch.default(t, c)
+                        continue
+                    p = rep(p)
                     if p not in rows: continue
-                    if named is not None and rows[p] is not named and enforce:
-                        nk = named.g.get(sch.t[named.table].group[f.pcols[0]])
-                        if (
-                            f.on_update in ("SET NULL", "SET DEFAULT") and nk and nk.prev is not None
-                            and nk.ts > g.ts and not nk.refs.get("~pin")
-                        ):
-                            for c in f.cols: d[c] = None if f.on_update == "SET NULL" else sch.default(t, c)
-                            continue
+                    if inv(p) or (enforce""",
+    ),
+    (
+        "(for R-FK-ONUPDATE above)",
+        """                    if enforce and f.on_update in ("SET NULL", "SET DEFAULT") and kg and kg.prev is not None and kg.ts > g.ts and p not in remap and not kg.refs.get("~pin"):
+                        for c in f.cols: d[c] = None if f.on_update == "SET NULL" else sch.default(t, c)
+                        continue
 """,
+        "",
     ),
     (
         "R-FALLBACK: former values may have a key in an index that does not hold the later ones.",
