@@ -131,6 +131,11 @@ CHANGES = [
         "",
     ),
     (
+        "R-FALLBACK: the former references are those that were shown, not those that were written.",
+        "x.g[g] = Reg(ts, vals, rf, (pv, dict(o.refs) if o else {}))\n",
+        "x.g[g] = Reg(ts, vals, rf, (pv, s.refs_shown(rid, g, old)))\n",
+    ),
+    (
         "R-FALLBACK: former values may have a key in an index that does not hold the later ones.",
         "names = set(held[r]) | {u.name}",
         "names = set(held[r]) | {u.name} | {n for n in nk if cache[r].get(n) is None}",
@@ -237,6 +242,22 @@ def pin(site, original=oracle.Site.pin):
         site.S[rid] = row
 
 
+def refs_shown(site, rid, g, row):
+    """The rows to which a group referred at the last fold, by what `row` then showed."""
+    t, reg, refs = site.sch.t[rid[1]], site.S[rid].g[g], {}
+    for f in (f for f in t.fks if t.group[f.cols[0]] == g):
+        key = [oracle.norm(row[c]) for c in f.cols]
+        places = site.map[f.parent]
+        found = [
+            places[at] for at, parent in site.before[f.parent].items()
+            if at in places and [oracle.norm(parent[c]) for c in f.pcols] == key
+        ]
+        refs[f.id] = found[0] if found else reg.refs.get(f.id)
+        if any(row[c] is None for c in f.cols):
+            refs[f.id] = None
+    return refs
+
+
 def overrode(site, pinned, number):
     """A pin overrides no references, so those that a change of the key by a user overrides are
     written with it: R-COMP."""
@@ -289,6 +310,7 @@ def pull(to, source):
 
 
 oracle.Site.pin = pin
+oracle.Site.refs_shown = refs_shown
 oracle.Site.materialize = materialize
 oracle.Site.capture = capture
 
