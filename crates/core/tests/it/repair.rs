@@ -142,6 +142,18 @@ fn a_replaced_row_that_refers_to_itself_stays() {
     assert_eq!(b.rows("SELECT v FROM n WHERE id = 103"), ["9"]);
 }
 
+/// Under RESTRICT and NO ACTION there is no former life, so REPLACE writes only what it changes.
+#[test]
+fn a_replaced_row_that_refers_to_itself_is_changed_by_others() {
+    let schema = "CREATE TABLE n(id INTEGER PRIMARY KEY, up INT REFERENCES n(id), v);
+                  INSERT INTO n VALUES(3, 3, 0)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    b.run("UPDATE n SET up = NULL");
+    a.run("INSERT OR REPLACE INTO n VALUES(3, 3, 9)");
+    agree(&mut a, &mut b, &["n"]);
+    assert_eq!(a.rows("SELECT * FROM n"), ["3|NULL|9"]);
+}
+
 /// A reference to a key that was changed and changed back is overridden, though the key is what it was.
 #[test]
 fn a_key_that_came_back_overrides_references() {
