@@ -136,6 +136,12 @@ CHANGES = [
         "x.g[g] = Reg(ts, vals, rf, (pv, s.refs_shown(rid, g, old)))\n",
     ),
     (
+        "R-REF: a reference follows the row that it shows, whatever was written.",
+        "o.refs.get(f.id) == rf[f.id] and all(old[c] is not None for c in f.cols) and not (s.V and g in s.V.fall.get(rid, ()))",
+        "all(old[c] is not None for c in f.cols) and "
+        "(o.refs.get(f.id) == rf[f.id] and not (s.V and g in s.V.fall.get(rid, ())) or s.refs_shown(rid, g, old)[f.id] == rf[f.id])",
+    ),
+    (
         "R-FALLBACK: former values may have a key in an index that does not hold the later ones.",
         "names = set(held[r]) | {u.name}",
         "names = set(held[r]) | {u.name} | {n for n in nk if cache[r].get(n) is None}",

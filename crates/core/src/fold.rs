@@ -584,6 +584,10 @@ impl Fold<'_> {
             for &g in written.keys() {
                 let body = &stored.state.groups[g].body;
                 if self.followed(t, g, old, (&cells[g], body), &new)? {
+                    // What was shown instead of what was written may not be what follows from it now.
+                    if matches!(body, Body::Kept(cell) if cell.refs != cells[g].refs) {
+                        self.acted.push((t.no, stored.rid.clone(), Acted::Set(g)));
+                    }
                     followed.push(g);
                 }
             }

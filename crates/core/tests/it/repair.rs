@@ -450,3 +450,41 @@ fn a_row_waits_for_the_key_that_it_would_show() {
     assert_eq!(a.rows("SELECT * FROM c"), ["1|d"]);
     agree(&mut a, &mut b, &["p", "c"]);
 }
+
+/// A reference that a delete set to its default follows the row that it shows by a write: what was
+/// written is to another row, and nobody has the default any more.
+#[test]
+fn a_default_follows_the_row_that_had_it() {
+    let schema = "CREATE TABLE p(k TEXT PRIMARY KEY);
+        CREATE TABLE c(id INTEGER PRIMARY KEY, p TEXT NOT NULL DEFAULT 'x'
+                       REFERENCES p(k) ON DELETE SET DEFAULT ON UPDATE CASCADE);
+        INSERT INTO p VALUES('x'), ('y'); INSERT INTO c VALUES(1, 'y')";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("DELETE FROM p WHERE k = 'y'");
+    a.replica.fold().unwrap();
+    a.run("UPDATE p SET k = 'z'");
+    a.replica.fold().unwrap();
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    agree(&mut a, &mut b, &["p", "c"]);
+    assert_eq!(b.rows("SELECT * FROM c"), ["1|z"]);
+}
+
+/// What a row fell back to follows without one, so what it lost is not given up.
+#[test]
+fn a_former_reference_follows_without_a_write() {
+    let schema = "CREATE TABLE p(k TEXT PRIMARY KEY);
+        CREATE TABLE c(id INTEGER PRIMARY KEY, p TEXT REFERENCES p(k) ON UPDATE CASCADE, slot INT,
+                       UNIQUE(p, slot));
+        INSERT INTO p VALUES('x'), ('y'); INSERT INTO c VALUES(2, 'y', 1)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("INSERT INTO c VALUES(3, 'x', 1)");
+    b.run("UPDATE c SET p = 'x' WHERE id = 2");
+    b.pull(&mut a);
+    b.run("UPDATE p SET k = 'z' WHERE k = 'y'");
+    b.replica.fold().unwrap();
+    assert_eq!(b.rows("SELECT * FROM c"), ["2|z|1", "3|x|1"]);
+    b.run("DELETE FROM c WHERE id = 3");
+    b.replica.fold().unwrap();
+    assert_eq!(b.rows("SELECT * FROM c"), ["2|x|1"]);
+    agree(&mut a, &mut b, &["p", "c"]);
+}
