@@ -142,6 +142,11 @@ CHANGES = [
         "(o.refs.get(f.id) == rf[f.id] and not (s.V and g in s.V.fall.get(rid, ())) or s.refs_shown(rid, g, old)[f.id] == rf[f.id])",
     ),
     (
+        "R-COMP: what an action set is written also where the view would hide the row.",
+        "if r in V.row and any(norm(V.row[r][t.uncanon[cc]]) !=",
+        "if r not in V.row or any(norm(V.row[r][t.uncanon[cc]]) !=",
+    ),
+    (
         "R-FALLBACK: former values may have a key in an index that does not hold the later ones.",
         "names = set(held[r]) | {u.name}",
         "names = set(held[r]) | {u.name} | {n for n in nk if cache[r].get(n) is None}",
