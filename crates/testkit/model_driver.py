@@ -39,19 +39,6 @@ CHANGES = [
         "BEFORE DELETE ON main.%s %s BEGIN",
     ),
     (
-        "R-FK-ONUPDATE: a reference that counts as NULL does so also while its row is not visible.",
-        """                    if inv(p) or (enforce and f.on_delete in ("SET NULL", "SET DEFAULT") and""",
-        """                    uk = rows[p].g.get(T(p).group[f.pcols[0]])
-                    if (
-                        inv(p) and rows[p] is named and enforce and f.on_update in ("SET NULL", "SET DEFAULT")
-                        and uk and uk.prev is not None
-                        and uk.ts > g.ts and not uk.refs.get("~pin")
-                    ):
-                        for c in f.cols: d[c] = None if f.on_update == "SET NULL" else sch.default(t, c)
-                        continue
-                    if inv(p) or (enforce and f.on_delete in ("SET NULL", "SET DEFAULT") and""",
-    ),
-    (
         "Foreign keys that share a column: the last by name is followed, whatever the order of declaration.",
         """t.fks.remove(f); continue
                 f.parent = par.name
@@ -119,26 +106,45 @@ CHANGES = [
         "(lambda p: p in V.row and (p not in A or p in s.V.fall))(S[r].g[t.group[f.cols[0]]].refs.get(f.id)):\n",
     ),
     (
-        "R-FK-ONUPDATE excepts pinned keys, not those of rows that are being renumbered.",
-        "and kg.ts > g.ts and p not in remap and not kg.refs.get",
-        "and kg.ts > g.ts and rows[p] is named and not kg.refs.get",
-    ),
-    (
-        "R-FK-ONUPDATE, R-UNIFY: whose key was changed is the row that was named, not who stands for it.",
+        "R-FK-ONUPDATE: whose key was changed is the row that was named, not who stands for it (R-UNIFY); "
+        "visible or not, and renumbered or not: only pins are excepted.",
         """                    p = rep(p)
                     if p not in rows: continue
-""",
-        """                    named = rows.get(p); p = rep(p)
+                    if inv(p) or (enforce""",
+        """                    uk = rows[p].g.get(T(p).group[f.pcols[0]]) if p in rows else None
+                    if (
+                        enforce and f.on_update in ("SET NULL", "SET DEFAULT")
+                        and uk and uk.prev is not None and uk.ts > g.ts and not uk.refs.get("~pin")
+                    ):
+                        for c in f.cols: d[c] = None if f.on_update == "SET NULL" else sch.default(t, c)
+                        continue
+                    p = rep(p)
                     if p not in rows: continue
-                    if named is not None and rows[p] is not named and enforce:
-                        nk = named.g.get(sch.t[named.table].group[f.pcols[0]])
-                        if (
-                            f.on_update in ("SET NULL", "SET DEFAULT") and nk and nk.prev is not None
-                            and nk.ts > g.ts and not nk.refs.get("~pin")
-                        ):
-                            for c in f.cols: d[c] = None if f.on_update == "SET NULL" else sch.default(t, c)
-                            continue
+                    if inv(p) or (enforce""",
+    ),
+    (
+        "(for R-FK-ONUPDATE above)",
+        """                    if enforce and f.on_update in ("SET NULL", "SET DEFAULT") and kg and kg.prev is not None and kg.ts > g.ts and p not in remap and not kg.refs.get("~pin"):
+                        for c in f.cols: d[c] = None if f.on_update == "SET NULL" else sch.default(t, c)
+                        continue
 """,
+        "",
+    ),
+    (
+        "R-FALLBACK: the former references are those that were shown, not those that were written.",
+        "x.g[g] = Reg(ts, vals, rf, (pv, dict(o.refs) if o else {}))\n",
+        "x.g[g] = Reg(ts, vals, rf, (pv, s.refs_shown(rid, g, old)))\n",
+    ),
+    (
+        "R-REF: a reference follows the row that it shows, whatever was written.",
+        "o.refs.get(f.id) == rf[f.id] and all(old[c] is not None for c in f.cols) and not (s.V and g in s.V.fall.get(rid, ()))",
+        "all(old[c] is not None for c in f.cols) and "
+        "(o.refs.get(f.id) == rf[f.id] and not (s.V and g in s.V.fall.get(rid, ())) or s.refs_shown(rid, g, old)[f.id] == rf[f.id])",
+    ),
+    (
+        "R-COMP: what an action set is written also where the view would hide the row.",
+        "if r in V.row and any(norm(V.row[r][t.uncanon[cc]]) !=",
+        "if r not in V.row or any(norm(V.row[r][t.uncanon[cc]]) !=",
     ),
     (
         "R-FALLBACK: former values may have a key in an index that does not hold the later ones.",
@@ -284,6 +290,22 @@ def pin(site, original=oracle.Site.pin):
         site.S[rid] = row
 
 
+def refs_shown(site, rid, g, row):
+    """The rows to which a group referred at the last fold, by what `row` then showed."""
+    t, reg, refs = site.sch.t[rid[1]], site.S[rid].g[g], {}
+    for f in (f for f in t.fks if t.group[f.cols[0]] == g):
+        key = [oracle.norm(row[c]) for c in f.cols]
+        places = site.map[f.parent]
+        found = [
+            places[at] for at, parent in site.before[f.parent].items()
+            if at in places and [oracle.norm(parent[c]) for c in f.pcols] == key
+        ]
+        refs[f.id] = found[0] if found else reg.refs.get(f.id)
+        if any(row[c] is None for c in f.cols):
+            refs[f.id] = None
+    return refs
+
+
 def overrode(site, pinned, number):
     """A pin overrides no references, so those that a change of the key by a user overrides are
     written with it: R-COMP."""
@@ -346,6 +368,7 @@ def pull(to, source):
 
 oracle.Site.pinned = False
 oracle.Site.pin = pin
+oracle.Site.refs_shown = refs_shown
 oracle.Site.materialize = materialize
 oracle.Site.capture = capture
 

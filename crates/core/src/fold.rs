@@ -28,7 +28,7 @@ use crate::merge::Wrote;
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
-use crate::schema::Identity;
+use crate::schema::{Action, ForeignKey, Identity};
 use crate::state::{self, Body, GroupState, Runs, Stored};
 use actions::{Actions, Replaced};
 use former::{Formers, image_of, old_cells};
@@ -512,8 +512,13 @@ impl Fold<'_> {
                 let entry = written.entry(column.group).or_insert(stamp);
                 *entry = (*entry).max(stamp);
             }
-            // A reference to the row itself is to its present life, not to the former one (R-INC).
-            for fk in t.table.foreign_keys.iter().filter(|fk| fk.parent == t.table.name) {
+            // A reference to the row itself is to its present life, not to the former one, which some
+            // actions would tell apart (R-INC).
+            let ends = |fk: &&ForeignKey| {
+                let acts = !matches!(fk.on_delete, Action::NoAction | Action::Restrict);
+                acts && fk.enforced && self.enforces && fk.parent == t.table.name
+            };
+            for fk in t.table.foreign_keys.iter().filter(ends) {
                 let mut key = fk.columns.iter().zip(&fk.parent_columns);
                 if key.all(|(&c, &p)| new[c] == new[p] && !new[c].is_null()) {
                     written.entry(t.table.columns[fk.columns[0]].group).or_insert(stamp);
@@ -528,6 +533,10 @@ impl Fold<'_> {
             for &g in written.keys() {
                 let body = &stored.state.groups[g].body;
                 if self.followed(t, g, old, (&cells[g], body), &new)? {
+                    // What was shown instead of what was written may not be what follows from it now.
+                    if matches!(body, Body::Kept(cell) if cell.refs != cells[g].refs) {
+                        self.acted.push((t.no, stored.rid.clone(), Acted::Set(g)));
+                    }
                     followed.push(g);
                 }
             }

@@ -142,6 +142,18 @@ fn a_replaced_row_that_refers_to_itself_stays() {
     assert_eq!(b.rows("SELECT v FROM n WHERE id = 103"), ["9"]);
 }
 
+/// Under RESTRICT and NO ACTION there is no former life, so REPLACE writes only what it changes.
+#[test]
+fn a_replaced_row_that_refers_to_itself_is_changed_by_others() {
+    let schema = "CREATE TABLE n(id INTEGER PRIMARY KEY, up INT REFERENCES n(id), v);
+                  INSERT INTO n VALUES(3, 3, 0)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    b.run("UPDATE n SET up = NULL");
+    a.run("INSERT OR REPLACE INTO n VALUES(3, 3, 9)");
+    agree(&mut a, &mut b, &["n"]);
+    assert_eq!(a.rows("SELECT * FROM n"), ["3|NULL|9"]);
+}
+
 /// A reference to a key that was changed and changed back is overridden, though the key is what it was.
 #[test]
 fn a_key_that_came_back_overrides_references() {
@@ -436,5 +448,43 @@ fn a_row_waits_for_the_key_that_it_would_show() {
     a.replica.fold().unwrap();
     assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
     assert_eq!(a.rows("SELECT * FROM c"), ["1|d"]);
+    agree(&mut a, &mut b, &["p", "c"]);
+}
+
+/// A reference that a delete set to its default follows the row that it shows by a write: what was
+/// written is to another row, and nobody has the default any more.
+#[test]
+fn a_default_follows_the_row_that_had_it() {
+    let schema = "CREATE TABLE p(k TEXT PRIMARY KEY);
+        CREATE TABLE c(id INTEGER PRIMARY KEY, p TEXT NOT NULL DEFAULT 'x'
+                       REFERENCES p(k) ON DELETE SET DEFAULT ON UPDATE CASCADE);
+        INSERT INTO p VALUES('x'), ('y'); INSERT INTO c VALUES(1, 'y')";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("DELETE FROM p WHERE k = 'y'");
+    a.replica.fold().unwrap();
+    a.run("UPDATE p SET k = 'z'");
+    a.replica.fold().unwrap();
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    agree(&mut a, &mut b, &["p", "c"]);
+    assert_eq!(b.rows("SELECT * FROM c"), ["1|z"]);
+}
+
+/// What a row fell back to follows without one, so what it lost is not given up.
+#[test]
+fn a_former_reference_follows_without_a_write() {
+    let schema = "CREATE TABLE p(k TEXT PRIMARY KEY);
+        CREATE TABLE c(id INTEGER PRIMARY KEY, p TEXT REFERENCES p(k) ON UPDATE CASCADE, slot INT,
+                       UNIQUE(p, slot));
+        INSERT INTO p VALUES('x'), ('y'); INSERT INTO c VALUES(2, 'y', 1)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("INSERT INTO c VALUES(3, 'x', 1)");
+    b.run("UPDATE c SET p = 'x' WHERE id = 2");
+    b.pull(&mut a);
+    b.run("UPDATE p SET k = 'z' WHERE k = 'y'");
+    b.replica.fold().unwrap();
+    assert_eq!(b.rows("SELECT * FROM c"), ["2|z|1", "3|x|1"]);
+    b.run("DELETE FROM c WHERE id = 3");
+    b.replica.fold().unwrap();
+    assert_eq!(b.rows("SELECT * FROM c"), ["2|x|1"]);
     agree(&mut a, &mut b, &["p", "c"]);
 }

@@ -311,3 +311,35 @@ fn rows_that_give_way_together_keep_their_order() {
     agree(&mut a, &mut b, &["n"]);
     assert_eq!(b.rows("SELECT * FROM n"), shown);
 }
+
+/// A row falls back to the reference that it showed: to none, if a foreign key had set it, though the row
+/// that was written there is back.
+#[test]
+fn a_row_falls_back_to_what_an_action_had_left_of_its_reference() {
+    let schema = "CREATE TABLE n(id INTEGER PRIMARY KEY,
+                      up INT REFERENCES n(id) ON DELETE SET NULL, name, UNIQUE(up, name));
+        INSERT INTO n VALUES(1, NULL, 'x'), (2, 1, 'p')";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("INSERT OR REPLACE INTO n VALUES(1, NULL, 'x'); INSERT INTO n VALUES(4, 2, 'q')");
+    b.run("DELETE FROM n WHERE id = 1");
+    b.replica.fold().unwrap();
+    b.run("UPDATE n SET up = 2, name = 'q' WHERE id = 2");
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT * FROM n"), ["1|NULL|x", "2|NULL|p", "4|2|q"]);
+    agree(&mut a, &mut b, &["n"]);
+}
+
+/// Where another row stands for the one that a reference is to, that the other got another key sets
+/// nothing.
+#[test]
+fn a_reference_shows_who_stands_for_its_row_whatever_key_that_had() {
+    let schema = "CREATE TABLE tag(id INTEGER PRIMARY KEY, name TEXT UNIQUE);
+        CREATE TABLE j(tag INT REFERENCES tag(id) ON UPDATE SET NULL)";
+    let (_world, mut a, mut b) = pair(schema, &[("tag.on_unique", "unify")]);
+    b.run("INSERT INTO tag VALUES(3, 'n')");
+    a.run("INSERT INTO tag VALUES(5, 'n'); INSERT INTO j VALUES(5)");
+    b.run("UPDATE tag SET id = 9 WHERE id = 3");
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT * FROM j"), ["9"]);
+    agree(&mut a, &mut b, &["tag", "j"]);
+}
