@@ -157,3 +157,27 @@ fn a_replica_shows_what_a_plain_database_shows() {
         Ok(())
     });
 }
+
+/// SQLite's default: programs that do not switch foreign keys on. What they leave dangling steps aside,
+/// everywhere alike, and what they go on showing stays.
+#[test]
+fn sites_agree_whose_programs_do_not_keep_foreign_keys() {
+    each(0..60, |seed| {
+        let mut r = Random::new(seed);
+        let family = Family::shaped(&SHAPES[seed as usize % SHAPES.len()], r.any());
+        let count = 2 + r.index(2);
+        let mut world = World::new(family, count, r.one_in(4), seed)?;
+        for n in 0..40 {
+            let site = r.index(count);
+            let off = r.one_in(2);
+            let keep = if off { "OFF" } else { "ON" };
+            world.sites[site].app.execute_batch(&format!("PRAGMA foreign_keys={keep}"))?;
+            match r.below(8) {
+                0 => pull(&mut world, site, (site + 1 + r.index(count - 1)) % count)?,
+                1 => drop(world.sites[site].replica.fold()?),
+                _ => drop(write(&world, &mut r, family, site, n)?),
+            }
+        }
+        settle(&mut world)
+    });
+}

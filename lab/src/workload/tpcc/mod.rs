@@ -163,6 +163,7 @@ impl Workload for Tpcc {
         meter.fact("bytes after load", db.bytes()?);
         if self.fold_after_load {
             db.fold()?;
+            meter.fact("bytes after fold", db.bytes()?);
         }
         db.checkpoint()?;
         let mut sums = Vec::new();
