@@ -4,6 +4,8 @@
 //! them too would give the same writes a second identity. So the journal is folded first, and the
 //! copy is made of one read transaction in which it is empty.
 
+mod file;
+
 use crate::env::Environment;
 use crate::meta::Meta;
 use crate::replica::{self, Replica};
@@ -43,6 +45,12 @@ impl Replica {
         let tx = self.conn.unchecked_transaction()?;
         if tx.prepare("SELECT 1 FROM synqlite_journal")?.exists([])? {
             return Ok(false);
+        }
+        // In a write-ahead log a part of the snapshot is not in the file.
+        let mode: String = tx.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
+        if mode != "wal" {
+            file::copy(&tx, to, progress)?;
+            return Ok(true);
         }
         let mut copy = Connection::open(to).map_err(|e| Error::from(e).on(to))?;
         // Whoever wants the copy to last syncs it once, as a whole.

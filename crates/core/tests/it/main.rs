@@ -4,6 +4,7 @@
 mod actions;
 mod capture;
 mod constrained;
+mod copies;
 mod cost;
 mod counters;
 mod keys;
