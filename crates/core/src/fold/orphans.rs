@@ -62,11 +62,15 @@ impl Fold<'_> {
             (Body::Kept(cell), Some(at)) => cell.refs[at].as_ref() != Some(left),
             _ => false,
         };
-        if other {
-            return Ok(());
-        }
         let (p, fk) = (&catalog.tables[parent], &c.table.foreign_keys[f]);
         let kept = fk.enforced && self.enforces;
+        if other {
+            // It was shown because some row had the key, whichever that was; now none has.
+            if kept && now.is_none() {
+                self.touched.push((c.no, stored.rid));
+            }
+            return Ok(());
+        }
         let stamp = Stamp { hlc: self.meta.clock, site: self.meta.site };
         if now.as_ref() == Some(left) {
             // Its row began another life and took nothing along, foreign keys being off: so the

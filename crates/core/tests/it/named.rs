@@ -265,3 +265,43 @@ fn children_of_a_row_that_came_anew_with_foreign_keys_off_stay() {
         assert_eq!(dump(&b.app, &["c"]), shown, "{action}");
     }
 }
+
+/// A row may show a key for no other reason than that some row has it: its reference named nobody when
+/// it was written, or an action gave it the default. It steps aside when that row goes.
+#[test]
+fn what_shows_a_key_by_value_alone_steps_aside_when_no_row_has_it() {
+    for (ends, references) in [
+        // The child was there before the parent.
+        ("DELETE FROM p WHERE k = 'y'", "REFERENCES p"),
+        ("UPDATE p SET k = 'z' WHERE k = 'y'", "REFERENCES p"),
+        ("DELETE FROM p WHERE k = 'y'", "DEFAULT 'y' REFERENCES p ON DELETE SET DEFAULT"),
+        ("UPDATE p SET k = 'z' WHERE k = 'y'", "DEFAULT 'y' REFERENCES p ON DELETE SET DEFAULT"),
+    ] {
+        let sets = references.starts_with("DEFAULT");
+        let world = World::new();
+        let schema = format!(
+            "CREATE TABLE p(k TEXT PRIMARY KEY, v); \
+             CREATE TABLE c(id INTEGER PRIMARY KEY, p {references}, v)"
+        );
+        let (mut a, mut b) = pair(&world, &schema);
+        if sets {
+            a.run("INSERT INTO p VALUES ('x', 1), ('y', 1); INSERT INTO c VALUES (1, 'x', 1)");
+            settle(&mut a, &mut b);
+            a.run("DELETE FROM p WHERE k = 'x'");
+        } else {
+            a.run("PRAGMA foreign_keys = OFF; INSERT INTO c VALUES (1, 'y', 1)");
+            a.replica.fold().unwrap();
+            a.run("INSERT INTO p VALUES ('y', 1)");
+        }
+        agree(&mut a, &mut b, &["p", "c"]);
+        assert_eq!(a.rows("SELECT p FROM c"), ["y"], "{references}");
+        a.run("PRAGMA foreign_keys = OFF");
+        a.run(ends);
+        a.replica.fold().unwrap();
+        assert_eq!(a.rows("SELECT p FROM c"), [""; 0], "{references}: {ends}");
+        agree(&mut a, &mut b, &["p", "c"]);
+        a.run("INSERT INTO p VALUES ('y', 2)");
+        agree(&mut a, &mut b, &["p", "c"]);
+        assert_eq!(b.rows("SELECT p FROM c"), ["y"], "{references}: {ends}");
+    }
+}
