@@ -305,3 +305,25 @@ fn what_shows_a_key_by_value_alone_steps_aside_when_no_row_has_it() {
         assert_eq!(b.rows("SELECT p FROM c"), ["y"], "{references}: {ends}");
     }
 }
+
+/// The row left its first key and the key that was replaced: references to either are orphans.
+#[test]
+fn a_row_gets_another_key_and_is_replaced_with_foreign_keys_off() {
+    for action in ["CASCADE", "SET NULL", "NO ACTION"] {
+        let world = World::new();
+        let schema = format!(
+            "CREATE TABLE p(k TEXT PRIMARY KEY, v); \
+             CREATE TABLE c(id INTEGER PRIMARY KEY, \
+                            p REFERENCES p ON DELETE {action} ON UPDATE {action}, v)"
+        );
+        let (mut a, mut b) = pair(&world, &schema);
+        a.run("INSERT INTO p VALUES ('x', 1); INSERT INTO c VALUES (1, 'x', 1)");
+        settle(&mut a, &mut b);
+        a.run("PRAGMA foreign_keys = OFF");
+        a.run("UPDATE p SET k = 'z'; INSERT OR REPLACE INTO p VALUES ('z', 2)");
+        agree(&mut a, &mut b, &["p", "c"]);
+        for site in [&a, &b] {
+            assert_eq!(site.rows("PRAGMA foreign_key_check"), [""; 0], "{action}");
+        }
+    }
+}
