@@ -306,6 +306,33 @@ fn what_shows_a_key_by_value_alone_steps_aside_when_no_row_has_it() {
     }
 }
 
+/// A reference shows NULL, because its row is gone, and the program takes away the row of another one of
+/// the same register. When the first row returns, the reference shows it again everywhere.
+#[test]
+fn a_reference_that_is_not_shown_outlives_the_loss_of_another_in_its_register() {
+    let world = World::new();
+    let schema = "CREATE TABLE doc(k TEXT PRIMARY KEY); CREATE TABLE tag(k TEXT PRIMARY KEY); \
+                  CREATE TABLE j(doc TEXT REFERENCES doc, tag TEXT REFERENCES tag ON DELETE SET NULL, \
+                                 PRIMARY KEY(doc, tag)); \
+                  CREATE TABLE r(id INTEGER PRIMARY KEY, tag TEXT REFERENCES tag ON DELETE RESTRICT)";
+    let (mut a, mut b) = pair(&world, schema);
+    a.run("INSERT INTO doc VALUES ('x'); INSERT INTO tag VALUES ('y'); INSERT INTO j VALUES ('x', 'y')");
+    settle(&mut a, &mut b);
+    let mut c = world.clone_site(&mut a, "c");
+    for site in [&a, &b] {
+        site.run("PRAGMA foreign_keys = OFF");
+    }
+    a.run("DELETE FROM tag");
+    agree(&mut a, &mut b, &["doc", "tag", "j"]);
+    b.run("DELETE FROM doc");
+    agree(&mut a, &mut b, &["doc", "tag", "j"]);
+    assert_eq!(b.rows("SELECT doc, tag FROM j"), ["x|NULL"]);
+    c.run("INSERT INTO r VALUES (1, 'y')");
+    a.pull(&mut c);
+    agree(&mut a, &mut b, &["doc", "tag", "j", "r"]);
+    assert_eq!(b.rows("SELECT doc, tag FROM j"), ["x|y"]);
+}
+
 /// The row left its first key and the key that was replaced: references to either are orphans.
 #[test]
 fn a_row_gets_another_key_and_is_replaced_with_foreign_keys_off() {
