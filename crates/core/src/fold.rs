@@ -493,7 +493,9 @@ impl Fold<'_> {
             && let Some(now) = t.read(self.conn, &changed.now)?
         {
             match (&image, changed.replaced) {
-                (Some((old, _)), Some(_)) => self.formerly(t, old, start.map(|(row, _)| row)),
+                (Some((old, _)), Some(_)) => {
+                    self.formerly(t, old, start.as_ref().map(|(row, _)| row.clone()));
+                }
                 _ => self.formerly(t, &now, first.as_ref().map(|(row, _)| row.clone())),
             }
         }
@@ -503,7 +505,9 @@ impl Fold<'_> {
         let acted = !replaced.is_empty();
         self.keep_replaced(t, &mut stored, replaced, image.as_ref().map(|(_, cells)| &cells[..]));
         if let (Some(replaced), Some((old, _))) = (changed.replaced, &image) {
-            self.leaves(t, &stored.rid, old.clone());
+            for row in start.into_iter().map(|(row, _)| row).chain([old.clone()]) {
+                self.leaves(t, &stored.rid, row);
+            }
             let stamp = self.at(replaced.at);
             stored.state.header.insert(stamp);
             let Some(new) = t.read(self.conn, &changed.now)? else { return Ok(()) };

@@ -62,11 +62,15 @@ impl Fold<'_> {
             (Body::Kept(cell), Some(at)) => cell.refs[at].as_ref() != Some(left),
             _ => false,
         };
-        if other {
-            return Ok(());
-        }
         let (p, fk) = (&catalog.tables[parent], &c.table.foreign_keys[f]);
         let kept = fk.enforced && self.enforces;
+        if other {
+            // It was shown because some row had the key, whichever that was; now none has.
+            if kept && now.is_none() {
+                self.touched.push((c.no, stored.rid));
+            }
+            return Ok(());
+        }
         let stamp = Stamp { hlc: self.meta.clock, site: self.meta.site };
         if now.as_ref() == Some(left) {
             // Its row began another life and took nothing along, foreign keys being off: so the
@@ -103,13 +107,16 @@ impl Fold<'_> {
             }
             return self.put(c, &stored);
         }
-        let mut cell = self.lookup().cell(c, g, &row)?;
-        if let Some(at) = at {
-            cell.refs[at] = Some(left.clone());
+        // What is kept says so already, and to whom the other references are that it does not show.
+        if stored.state.groups[g].body == Body::Shown {
+            let mut cell = self.lookup().cell(c, g, &row)?;
+            if let Some(at) = at {
+                cell.refs[at] = Some(left.clone());
+            }
+            stored.state.groups[g].body = Body::Kept(cell);
         }
-        stored.state.groups[g].body = Body::Kept(cell);
         let entry = state::put(self.conn, self.meta, c, &stored, None)?;
-        let references = vec![(p.no, left)];
+        let references = state::kept_references(catalog, c, &stored);
         let waits = state::Waits { references, claims: vec![], conflict: None, winner: None };
         state::record_waits(self.conn, self.meta, entry, &waits)?;
         self.touched.push((c.no, stored.rid));

@@ -265,3 +265,92 @@ fn children_of_a_row_that_came_anew_with_foreign_keys_off_stay() {
         assert_eq!(dump(&b.app, &["c"]), shown, "{action}");
     }
 }
+
+/// A row may show a key for no other reason than that some row has it: its reference named nobody when
+/// it was written, or an action gave it the default. It steps aside when that row goes.
+#[test]
+fn what_shows_a_key_by_value_alone_steps_aside_when_no_row_has_it() {
+    for (ends, references) in [
+        // The child was there before the parent.
+        ("DELETE FROM p WHERE k = 'y'", "REFERENCES p"),
+        ("UPDATE p SET k = 'z' WHERE k = 'y'", "REFERENCES p"),
+        ("DELETE FROM p WHERE k = 'y'", "DEFAULT 'y' REFERENCES p ON DELETE SET DEFAULT"),
+        ("UPDATE p SET k = 'z' WHERE k = 'y'", "DEFAULT 'y' REFERENCES p ON DELETE SET DEFAULT"),
+    ] {
+        let sets = references.starts_with("DEFAULT");
+        let world = World::new();
+        let schema = format!(
+            "CREATE TABLE p(k TEXT PRIMARY KEY, v); \
+             CREATE TABLE c(id INTEGER PRIMARY KEY, p {references}, v)"
+        );
+        let (mut a, mut b) = pair(&world, &schema);
+        if sets {
+            a.run("INSERT INTO p VALUES ('x', 1), ('y', 1); INSERT INTO c VALUES (1, 'x', 1)");
+            settle(&mut a, &mut b);
+            a.run("DELETE FROM p WHERE k = 'x'");
+        } else {
+            a.run("PRAGMA foreign_keys = OFF; INSERT INTO c VALUES (1, 'y', 1)");
+            a.replica.fold().unwrap();
+            a.run("INSERT INTO p VALUES ('y', 1)");
+        }
+        agree(&mut a, &mut b, &["p", "c"]);
+        assert_eq!(a.rows("SELECT p FROM c"), ["y"], "{references}");
+        a.run("PRAGMA foreign_keys = OFF");
+        a.run(ends);
+        a.replica.fold().unwrap();
+        assert_eq!(a.rows("SELECT p FROM c"), [""; 0], "{references}: {ends}");
+        agree(&mut a, &mut b, &["p", "c"]);
+        a.run("INSERT INTO p VALUES ('y', 2)");
+        agree(&mut a, &mut b, &["p", "c"]);
+        assert_eq!(b.rows("SELECT p FROM c"), ["y"], "{references}: {ends}");
+    }
+}
+
+/// A reference shows NULL, because its row is gone, and the program takes away the row of another one of
+/// the same register. When the first row returns, the reference shows it again everywhere.
+#[test]
+fn a_reference_that_is_not_shown_outlives_the_loss_of_another_in_its_register() {
+    let world = World::new();
+    let schema = "CREATE TABLE doc(k TEXT PRIMARY KEY); CREATE TABLE tag(k TEXT PRIMARY KEY); \
+                  CREATE TABLE j(doc TEXT REFERENCES doc, tag TEXT REFERENCES tag ON DELETE SET NULL, \
+                                 PRIMARY KEY(doc, tag)); \
+                  CREATE TABLE r(id INTEGER PRIMARY KEY, tag TEXT REFERENCES tag ON DELETE RESTRICT)";
+    let (mut a, mut b) = pair(&world, schema);
+    a.run("INSERT INTO doc VALUES ('x'); INSERT INTO tag VALUES ('y'); INSERT INTO j VALUES ('x', 'y')");
+    settle(&mut a, &mut b);
+    let mut c = world.clone_site(&mut a, "c");
+    for site in [&a, &b] {
+        site.run("PRAGMA foreign_keys = OFF");
+    }
+    a.run("DELETE FROM tag");
+    agree(&mut a, &mut b, &["doc", "tag", "j"]);
+    b.run("DELETE FROM doc");
+    agree(&mut a, &mut b, &["doc", "tag", "j"]);
+    assert_eq!(b.rows("SELECT doc, tag FROM j"), ["x|NULL"]);
+    c.run("INSERT INTO r VALUES (1, 'y')");
+    a.pull(&mut c);
+    agree(&mut a, &mut b, &["doc", "tag", "j", "r"]);
+    assert_eq!(b.rows("SELECT doc, tag FROM j"), ["x|y"]);
+}
+
+/// The row left its first key and the key that was replaced: references to either are orphans.
+#[test]
+fn a_row_gets_another_key_and_is_replaced_with_foreign_keys_off() {
+    for action in ["CASCADE", "SET NULL", "NO ACTION"] {
+        let world = World::new();
+        let schema = format!(
+            "CREATE TABLE p(k TEXT PRIMARY KEY, v); \
+             CREATE TABLE c(id INTEGER PRIMARY KEY, \
+                            p REFERENCES p ON DELETE {action} ON UPDATE {action}, v)"
+        );
+        let (mut a, mut b) = pair(&world, &schema);
+        a.run("INSERT INTO p VALUES ('x', 1); INSERT INTO c VALUES (1, 'x', 1)");
+        settle(&mut a, &mut b);
+        a.run("PRAGMA foreign_keys = OFF");
+        a.run("UPDATE p SET k = 'z'; INSERT OR REPLACE INTO p VALUES ('z', 2)");
+        agree(&mut a, &mut b, &["p", "c"]);
+        for site in [&a, &b] {
+            assert_eq!(site.rows("PRAGMA foreign_key_check"), [""; 0], "{action}");
+        }
+    }
+}
