@@ -687,7 +687,7 @@ impl Fold<'_> {
 
     fn put(&mut self, t: &Tracked, stored: &Stored) -> Result<()> {
         let entry = self.save(t, stored)?;
-        let references = state::kept_references(self.catalog, t, stored);
+        let references = state::kept_references(self.catalog, t, stored, false);
         self.waits |= !references.is_empty();
         if self.conflicts || self.waits && (stored.entry.is_some() || !references.is_empty()) {
             // Whatever it waited for, this write is what it shows now; compensation looks again.

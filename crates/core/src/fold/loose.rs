@@ -135,7 +135,7 @@ fn keep(
         return Ok(());
     }
     let entry = state::put(conn, meta, t, &stored, None)?;
-    let references = state::kept_references(catalog, t, &stored);
+    let references = state::kept_references(catalog, t, &stored, false);
     let waits = Waits { references, claims: vec![], conflict: None, winner: None };
     state::record_first_waits(conn, meta, entry, &waits)
 }

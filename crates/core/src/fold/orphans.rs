@@ -116,7 +116,7 @@ impl Fold<'_> {
             stored.state.groups[g].body = Body::Kept(cell);
         }
         let entry = state::put(self.conn, self.meta, c, &stored, None)?;
-        let references = state::kept_references(catalog, c, &stored);
+        let references = state::kept_references(catalog, c, &stored, false);
         let waits = state::Waits { references, claims: vec![], conflict: None, winner: None };
         state::record_waits(self.conn, self.meta, entry, &waits)?;
         self.touched.push((c.no, stored.rid));

@@ -229,7 +229,8 @@ fn save(
             let entry = state::put(conn, meta, t, &item.stored, item.news.then_some(position))?;
             let claims = item.claims.iter().map(|(u, key)| (t.no, u.as_str(), key.as_slice()));
             let winner = item.winner.as_ref().filter(|_| circle);
-            let mut references = state::kept_references(catalog, t, &item.stored);
+            let kept_back = item.conflict.is_some();
+            let mut references = state::kept_references(catalog, t, &item.stored, kept_back);
             references.extend(winner.map(|rid| (t.no, rid)));
             let waits = Waits {
                 references,

@@ -159,7 +159,7 @@ fn attempt(
                 Acted::Pinned(g, _) => set(&mut groups[g], t, g, now),
             }
             let entry = state::put(conn, meta, t, &stored, Some(meta.position))?;
-            let references = state::kept_references(catalog, t, &stored);
+            let references = state::kept_references(catalog, t, &stored, false);
             let waits = Waits { references, claims: vec![], conflict: None, winner: None };
             state::record_waits(conn, meta, entry, &waits)?;
             rewritten.push((t.no, stored.rid));

@@ -48,15 +48,17 @@ pub fn awaited(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid) -> Result
     Ok(conn.prepare_cached(sql)?.exists(params![t.no, bytes])?)
 }
 
-/// References of a living row, or of one that is shown, that its table does not show, and what they
-/// were before: (table, row). It may show these instead (R-FALLBACK).
+/// References of a living row, or of one that is shown or `kept_back` by a conflict, that its table
+/// does not show, and what they were before: (table, row). It may show these instead (R-FALLBACK).
+/// A deleted row is kept back if others refer to it, and it to a row that is hidden (R-PROTECT).
 pub fn kept_references<'s>(
     catalog: &Catalog,
     t: &Tracked,
     stored: &'s Stored,
+    kept_back: bool,
 ) -> Vec<(u32, &'s Rid)> {
     let mut kept = Vec::new();
-    if !stored.state.header.alive() && stored.loc.is_none() {
+    if !stored.state.header.alive() && stored.loc.is_none() && !kept_back {
         return kept;
     }
     for (g, group) in stored.state.groups.iter().enumerate() {

@@ -1,5 +1,6 @@
 //! Histories in which a merge or a fold was once at fault, each as short as it can be.
 
+mod circles;
 mod kept;
 mod taken;
 
