@@ -19,7 +19,7 @@ use crate::refs::Lookup;
 use crate::schema::Action;
 use crate::state::{self, Body, GroupState, Stored, Waits};
 use rusqlite::Connection;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::{Rid, Stamp, Value};
 
 /// After so many rounds of demotions in one fold, what the view says stays.
@@ -61,7 +61,7 @@ fn attempt(
     let mut acted = wrote.acted.clone();
     // Rows whose references were written: what is recorded of them is found out anew.
     let mut rewritten: Vec<(u32, Rid)> = Vec::new();
-    let mut yielded = Yielded::new();
+    let (mut yielded, mut waited) = (Yielded::new(), BTreeSet::new());
     let mut round = 0;
     loop {
         round += 1;
@@ -140,6 +140,10 @@ fn attempt(
             let mut list = view::decide(cases, view, &mut merged);
             return apply::apply(conn, meta, catalog, policies, &mut list, &mut merged);
         }
+        let mut waiting = hanging(&cases, demoted.iter().map(|&(w, _)| w).collect());
+        // Once: a row that was demoted may be shown under another number, and so on below it.
+        waiting.retain(|&w| waited.insert((cases.list[w].table, cases.list[w].stored.rid.clone())));
+        demoted.retain(|(w, _)| !waiting.contains(w));
         yielded.extend(demoted.iter().map(|&(w, at)| pair(&cases, w, at)));
         let demoted = in_turn(&cases, demoted.into_iter().map(|(w, _)| w).collect());
         let of = |at: usize| (cases.list[at].table, cases.list[at].stored.clone());
@@ -188,6 +192,17 @@ fn attempt(
 fn pair(cases: &Cases<'_>, demoted: usize, other: usize) -> (usize, Rid, Rid) {
     let rid = |at: usize| cases.list[at].stored.rid.clone();
     (cases.list[demoted].table, rid(demoted), rid(other))
+}
+
+/// Those of some rows that refer to another of them, directly or through others, and it not to them. They
+/// may be hidden with it, and then stand in nobody's way.
+fn hanging(cases: &Cases<'_>, of: BTreeSet<usize>) -> BTreeSet<usize> {
+    let above: BTreeMap<usize, BTreeSet<usize>> =
+        of.iter().map(|&at| (at, protect::ancestors(cases, at))).collect();
+    let hangs = |at: &usize| {
+        above[at].iter().any(|p| p != at && above.get(p).is_some_and(|above| !above.contains(at)))
+    };
+    of.iter().copied().filter(hangs).collect()
 }
 
 /// Demoted rows in the order in which they came, so that those that ask for one key do not change places.

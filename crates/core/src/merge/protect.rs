@@ -96,6 +96,20 @@ pub(super) fn parent(cases: &Cases<'_>, at: usize, f: usize) -> Option<usize> {
     (!overridden(cases, at, f, p)).then_some(p)
 }
 
+/// The cases without which this one is hidden.
+pub(super) fn ancestors(cases: &Cases<'_>, at: usize) -> BTreeSet<usize> {
+    let (mut found, mut asked) = (BTreeSet::new(), vec![at]);
+    while let Some(at) = asked.pop() {
+        for (f, fk) in keys(cases, &cases.list[at]) {
+            let needs = restricts(fk.on_delete) || fk.on_delete == Action::Cascade;
+            let needs = needs && enforced(cases, fk);
+            let above = parent(cases, at, f).filter(|_| needs);
+            asked.extend(above.filter(|&p| found.insert(p)));
+        }
+    }
+    found
+}
+
 /// R-FK-ONUPDATE: a later change of the parent's key by a user sets the reference to NULL or its
 /// default.
 pub(super) fn overridden(cases: &Cases<'_>, at: usize, f: usize, p: usize) -> bool {

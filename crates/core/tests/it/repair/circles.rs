@@ -25,3 +25,25 @@ fn a_row_that_is_kept_comes_back_with_the_one_it_was_hidden_with() {
     assert_eq!(b.rows("SELECT * FROM n"), rows);
     agree(&mut a, &mut b, &["n"]);
 }
+
+/// What refers to a row that gives way to one that the user sees is hidden with it, and need not give
+/// way itself.
+#[test]
+fn a_row_that_hangs_on_one_that_gives_way_keeps_its_claims() {
+    let schema = "CREATE TABLE n(k TEXT PRIMARY KEY, up TEXT REFERENCES n(k), u INT UNIQUE);
+                  INSERT INTO n VALUES('z', NULL, NULL)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("INSERT INTO n VALUES('early', NULL, 3)");
+    b.run("INSERT INTO n VALUES('up', NULL, 3); INSERT INTO n VALUES('down', 'up', 2)");
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT k FROM n ORDER BY k"), ["early", "z"]);
+    a.run("UPDATE n SET k = 'up' WHERE k = 'z'");
+    a.run("UPDATE n SET u = 2 WHERE k = 'early'");
+    a.replica.fold().unwrap();
+    assert_eq!(a.rows("SELECT k, u FROM n ORDER BY k"), ["early|2", "up|NULL"]);
+    let records = a.replica.conflicts().unwrap();
+    let kinds: Vec<_> = records.iter().map(|c| (c.row.as_str(), c.kind.as_str())).collect();
+    assert_eq!(kinds, [("'down'", "fk_parent_hidden"), ("'up'", "unique")]);
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    agree(&mut a, &mut b, &["n"]);
+}
