@@ -1,8 +1,12 @@
 //! R-REMAP: who keeps an integer key that several rows ask for, and what the others get.
+//!
+//! What a row gets depends on nothing but the joined state: who asks, in which order, and which
+//! numbers any known row asks for. Which of these rows a merge decides on must not matter, so those
+//! that are no cases are looked up.
 
 use crate::Result;
 use crate::catalog::{Loc, Tracked, loc_sql};
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::{Rid, Stamp};
 
@@ -19,11 +23,20 @@ pub(super) struct Wish {
     pub id: i64,
 }
 
-/// The key of each case. The earliest claim keeps the key; the others get numbers past `highest`,
-/// which is asked for only if there are any.
-pub(super) fn grant(
+/// The numbers that the rows of a table ask for, visible, hidden or dead.
+pub(super) trait Numbers {
+    /// The largest; 0 if there is none above.
+    fn highest(&self) -> Result<i64>;
+    /// Whether any row asks for this one.
+    fn asked(&self, id: i64) -> Result<bool>;
+}
+
+/// The key of each case. The earliest claim keeps the key. The others get, in the order of their
+/// claims, the numbers past all that are asked for; when these are used up, the largest that nobody
+/// asks for. `numbers` is asked for only if there are others.
+pub(super) fn grant<N: Numbers>(
     mut wishes: Vec<Wish>,
-    highest: impl FnOnce() -> Result<i64>,
+    numbers: impl FnOnce() -> N,
 ) -> Result<BTreeMap<usize, i64>> {
     wishes.sort();
     let (mut taken, mut ids, mut losers) = (BTreeSet::new(), BTreeMap::new(), Vec::new());
@@ -36,7 +49,8 @@ pub(super) fn grant(
     if losers.is_empty() {
         return Ok(ids);
     }
-    let mut next = highest()?.checked_add(1);
+    let numbers = numbers();
+    let mut next = numbers.highest()?.checked_add(1);
     let mut down = i64::MAX;
     for wish in losers {
         let id = match next {
@@ -44,50 +58,74 @@ pub(super) fn grant(
                 next = id.checked_add(1);
                 id
             }
-            // All of 63 bits are used up: take the largest free number.
-            None => loop {
-                down -= 1;
-                if taken.insert(down) {
-                    break down;
+            None => {
+                while taken.contains(&down) || numbers.asked(down)? {
+                    down -= 1;
                 }
-            },
+                down
+            }
         };
+        taken.insert(id);
         ids.insert(wish.case, id);
     }
     Ok(ids)
 }
 
-/// The largest key that any known row asks for, visible or not, except the rows at `places` and
-/// those of `entries`.
-pub(super) fn highest(
-    conn: &Connection,
-    t: &Tracked,
-    places: &BTreeSet<Loc>,
-    entries: &BTreeSet<i64>,
-) -> Result<i64> {
-    let sql = "SELECT wants, id FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL \
-               ORDER BY wants DESC";
-    let mut statement = conn.prepare_cached(sql)?;
-    let mut rows = statement.query([t.no])?;
-    let mut highest = 0;
-    while let Some(row) = rows.next()? {
-        if !entries.contains(&row.get(1)?) {
-            highest = row.get(0)?;
-            break;
+/// The numbers of a table, some of whose rows are cases.
+pub(super) struct Known<'a> {
+    pub conn: &'a Connection,
+    pub t: &'a Tracked,
+    /// Where cases are visible. They need not stay there.
+    pub places: BTreeSet<Loc>,
+    /// Entries of cases.
+    pub entries: BTreeSet<i64>,
+    /// What cases ask for, visible or not.
+    pub wanted: BTreeSet<i64>,
+}
+
+impl Numbers for Known<'_> {
+    fn highest(&self) -> Result<i64> {
+        let sql = "SELECT wants, id FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL \
+                   ORDER BY wants DESC";
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let mut rows = statement.query([self.t.no])?;
+        let mut highest = self.wanted.last().copied().unwrap_or(0).max(0);
+        while let Some(row) = rows.next()? {
+            if !self.entries.contains(&row.get(1)?) {
+                highest = highest.max(row.get(0)?);
+                break;
+            }
         }
-    }
-    let loc = loc_sql(&t.table, "o.");
-    let sql = format!("SELECT {loc} FROM {} AS o ORDER BY {loc} DESC", t.target());
-    let mut statement = conn.prepare_cached(&sql)?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        let rowid: i64 = row.get(0)?;
-        if !places.contains(&Loc::Row(rowid)) {
-            highest = highest.max(rowid);
-            break;
+        let loc = loc_sql(&self.t.table, "o.");
+        let sql = format!("SELECT {loc} FROM {} AS o ORDER BY {loc} DESC", self.t.target());
+        let mut statement = self.conn.prepare_cached(&sql)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let rowid: i64 = row.get(0)?;
+            if !self.places.contains(&Loc::Row(rowid)) {
+                return Ok(highest.max(rowid));
+            }
         }
+        Ok(highest)
     }
-    Ok(highest)
+
+    fn asked(&self, id: i64) -> Result<bool> {
+        let place = Loc::Row(id);
+        if self.wanted.contains(&id)
+            || !self.places.contains(&place) && self.t.exists(self.conn, &place)?
+        {
+            return Ok(true);
+        }
+        let sql = "SELECT id FROM synqlite_row WHERE tbl = ?1 AND wants = ?2";
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let mut rows = statement.query(params![self.t.no, id])?;
+        while let Some(row) = rows.next()? {
+            if !self.entries.contains(&row.get(0)?) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
 }
 
 #[cfg(test)]
@@ -105,17 +143,32 @@ mod tests {
         }
     }
 
+    /// Numbers of rows that are no cases.
+    struct Others(Vec<i64>);
+
+    impl Numbers for Others {
+        fn highest(&self) -> Result<i64> {
+            Ok(self.0.iter().copied().max().unwrap_or(0))
+        }
+
+        fn asked(&self, id: i64) -> Result<bool> {
+            Ok(self.0.contains(&id))
+        }
+    }
+
     #[test]
     fn the_earliest_claim_keeps_the_key() {
         let wishes = vec![wish(0, 5, 1), wish(1, 3, 1), wish(2, 4, 1), wish(3, 9, 2)];
-        let ids = grant(wishes, || Ok(7)).unwrap();
+        let ids = grant(wishes, || Others(vec![7])).unwrap();
         assert_eq!(ids, BTreeMap::from([(1, 1), (3, 2), (2, 8), (0, 9)]));
     }
 
     #[test]
     fn past_63_bits_numbers_come_from_above() {
-        let wishes = vec![wish(0, 1, i64::MAX), wish(1, 2, i64::MAX), wish(2, 1, i64::MAX - 1)];
-        let ids = grant(wishes, || Ok(i64::MAX)).unwrap();
-        assert_eq!(ids[&1], i64::MAX - 2);
+        let max = i64::MAX;
+        let wishes = vec![wish(0, 1, max), wish(1, 2, max), wish(2, 3, max), wish(3, 1, max - 1)];
+        let others = Others(vec![max, max - 2, max - 4]);
+        let ids = grant(wishes, || others).unwrap();
+        assert_eq!((ids[&1], ids[&2]), (max - 3, max - 5));
     }
 }

@@ -5,7 +5,7 @@
 
 use super::cases::{Case, Cases, Conflict, dangling_index, exact_key, written};
 use super::protect::{overridden, protected, stale};
-use super::remap::{self, Wish};
+use super::remap::{self, Known, Wish};
 use super::unique::{self, Wanted};
 use super::words::{describe, text};
 use super::{Decision, Merged};
@@ -518,15 +518,17 @@ impl Show<'_, '_> {
                 Some(Wish { claim, rid: case.stored.rid.clone(), case: at, id })
             };
             let wishes = mine.filter_map(wish).collect();
-            let highest = || {
+            let numbers = || {
                 let all = self.cases.list.iter().enumerate().filter(|(_, c)| c.table == table);
-                let asked = all.clone().filter_map(|(at, _)| self.cases.wanted(t, alias, at)).max();
-                let places = all.clone().filter_map(|(_, c)| c.stored.loc.clone()).collect();
-                let entries = all.filter_map(|(_, c)| c.stored.entry).collect();
-                let others = remap::highest(self.cases.lookup.conn, t, &places, &entries)?;
-                Ok(others.max(asked.unwrap_or(0)))
+                Known {
+                    conn: self.cases.lookup.conn,
+                    t,
+                    places: all.clone().filter_map(|(_, c)| c.stored.loc.clone()).collect(),
+                    entries: all.clone().filter_map(|(_, c)| c.stored.entry).collect(),
+                    wanted: all.filter_map(|(at, _)| self.cases.wanted(t, alias, at)).collect(),
+                }
             };
-            ids.extend(remap::grant(wishes, highest)?);
+            ids.extend(remap::grant(wishes, numbers)?);
         }
         Ok(ids)
     }

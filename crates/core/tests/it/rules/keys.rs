@@ -1,7 +1,7 @@
 //! Which row is which, and who has a key that several claim.
 
 use super::Pair;
-use crate::site::settle;
+use crate::site::{World, settle};
 
 const USER: &str = "CREATE TABLE u(id TEXT PRIMARY KEY, mail TEXT UNIQUE, v);
     INSERT INTO u VALUES('p', 'p', 0), ('q', 'q', 0)";
@@ -76,6 +76,38 @@ fn r_remap_the_earliest_keeps_its_number_and_references_follow() {
     for site in [&pair.a, &pair.b] {
         assert_eq!(site.rows("SELECT * FROM todo"), ["1|first", "2|a", "3|b"]);
         assert_eq!(site.rows("SELECT * FROM step ORDER BY 1"), ["sa|2", "sb|3"]);
+    }
+}
+
+#[test]
+fn r_remap_past_the_largest_number_the_largest_free_ones_are_given() {
+    let max = i64::MAX;
+    for autoincrement in ["", "AUTOINCREMENT"] {
+        let world = World::new();
+        let schema = format!("CREATE TABLE t(id INTEGER PRIMARY KEY {autoincrement}, v)");
+        let mut a = world.init("a", &schema);
+        let (mut b, mut c) = (world.clone_site(&mut a, "b"), world.clone_site(&mut a, "c"));
+        // A row that is dead, one that is there, and those who ask for one number.
+        a.run(&format!("INSERT INTO t VALUES(3, 'a'), ({max}, 'm'), ({}, 'dead')", max - 1));
+        a.replica.fold().unwrap();
+        a.run("DELETE FROM t WHERE v = 'dead'");
+        c.run("INSERT INTO t VALUES(3, 'c')");
+        b.run("INSERT INTO t VALUES(3, 'b')");
+        a.pull(&mut b);
+        a.pull(&mut c);
+        for _ in 0..3 {
+            b.pull(&mut a);
+            c.pull(&mut a);
+            a.pull(&mut b);
+            a.pull(&mut c);
+        }
+        for site in [&a, &b, &c] {
+            let mut rows = site.rows("SELECT v, id FROM t ORDER BY v");
+            assert_eq!(rows.remove(0), "a|3", "{autoincrement}");
+            let given: Vec<_> = rows.iter().filter(|row| !row.starts_with('m')).collect();
+            assert_eq!(given, [&format!("b|{}", max - 2), &format!("c|{}", max - 3)]);
+            assert_eq!(rows.len(), 3, "{autoincrement}");
+        }
     }
 }
 
