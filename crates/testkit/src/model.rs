@@ -1,8 +1,8 @@
 //! The same random history in the engine and in the reference model.
 //!
-//! The model is a Python program with the same rules, written without regard to speed. It runs as
-//! another process, `model_driver.py`, which reads a history as JSON and answers with what each site
-//! shows after each of its steps. The engine plays the history on files. Both get the same times,
+//! The model, `crates/testkit/model`, is a Python program with the same rules, written without regard
+//! to speed. It runs as another process, which reads a history as JSON and answers with what each
+//! site shows after each of its steps. The engine plays the history on files. Both get the same times,
 //! and both order sites as they are numbered, so every tie breaks alike.
 //!
 //! *Eager* histories fold after every statement, on clocks that differ. *Lazy* ones fold only when
@@ -18,7 +18,7 @@ use crate::world::{Ran, Result, World, dump_sql};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// The reference model in a process of its own.
@@ -46,18 +46,22 @@ pub enum Verdict {
     Beyond(String),
 }
 
-/// Path of the driver, and of the model beside the workspace.
-pub fn default_paths() -> (PathBuf, PathBuf) {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    (here.join("model_driver.py"), here.join("../../../shared/model"))
+/// Why the model cannot run: there is no Python 3 with its `sqlite3` module.
+pub fn unavailable(python: &str) -> Option<String> {
+    let asks = "import sqlite3, sys; sys.exit(sys.version_info < (3, 8))";
+    let output = Command::new(python).args(["-c", asks]).output();
+    match output {
+        Ok(output) if output.status.success() => None,
+        Ok(_) => Some(format!("{python} is no Python 3 with its sqlite3 module")),
+        Err(e) => Some(format!("{python} does not start: {e}")),
+    }
 }
 
 impl Model {
-    /// Starts the model at `path` with the interpreter `python`.
-    pub fn start(python: &str, driver: &Path, path: &Path) -> Result<Model> {
+    /// Starts the model with the interpreter `python`.
+    pub fn start(python: &str) -> Result<Model> {
         let mut child = Command::new(python)
-            .arg(driver)
-            .arg(path)
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("model"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

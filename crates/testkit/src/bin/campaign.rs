@@ -1,6 +1,5 @@
 //! Long campaigns; `docs/testing.md` says what each proves.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -8,13 +7,12 @@ use std::time::Instant;
 use synqlite_testkit::crash::{self, Program};
 use synqlite_testkit::exchange::{self, Played};
 use synqlite_testkit::history::History;
-use synqlite_testkit::model::{Model, Verdict, default_paths};
+use synqlite_testkit::model::{Model, Verdict, unavailable};
 use synqlite_testkit::world::Result;
 
 const USAGE: &str = "\
 usage:
-  campaign model --seeds FROM..TO [--python python3] [--model FOLDER] [--lazy]
-                 [--constraints] [--jobs N]
+  campaign model --seeds FROM..TO [--python python3] [--lazy] [--constraints] [--jobs N]
   campaign network --seeds FROM..TO
   campaign crash --rounds N --seed S [--bin SYNQLITE] [--rows N]";
 
@@ -48,24 +46,22 @@ fn number(text: &str) -> Result<u64> {
 }
 
 fn model(arguments: &[String]) -> Result<bool> {
-    let (driver, path) = default_paths();
-    let path = option(arguments, "--model").map_or(path, PathBuf::from);
-    if !path.join("oracle.py").is_file() {
-        println!("skipped: there is no reference model at {}", path.display());
+    let python = option(arguments, "--python").unwrap_or("python3");
+    if let Some(why) = unavailable(python) {
+        println!("skipped: {why}");
         return Ok(true);
     }
     let seeds = option(arguments, "--seeds").ok_or(USAGE)?;
     let (from, to) = seeds.split_once("..").ok_or(USAGE)?;
     let has = |flag: &str| arguments.iter().any(|a| a == flag);
     let (lazy, constraints) = (has("--lazy"), has("--constraints"));
-    let python = option(arguments, "--python").unwrap_or("python3");
     let jobs = number(option(arguments, "--jobs").unwrap_or("1"))?.max(1);
     let next = AtomicU64::new(number(from)?);
     let (to, start) = (number(to)?, Instant::now());
     let count = Mutex::new(Count::default());
     let work = || -> std::result::Result<(), String> {
         let text = |e: Box<dyn std::error::Error>| e.to_string();
-        let mut model = Model::start(python, &driver, &path).map_err(text)?;
+        let mut model = Model::start(python).map_err(text)?;
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= to {

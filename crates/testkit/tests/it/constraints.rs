@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use synqlite_core::conflicts::Conflict;
 use synqlite_testkit::families::Family;
 use synqlite_testkit::history::{Action, History, START_MS, Step, settling};
-use synqlite_testkit::model::{Model, Verdict, default_paths};
+use synqlite_testkit::model::{Model, Verdict, unavailable};
 use synqlite_testkit::random::Random;
 use synqlite_testkit::shapes::{SHAPES, Shape};
 use synqlite_testkit::world::{Result, Site, World};
@@ -14,12 +14,11 @@ use synqlite_wire::Value;
 /// A small part of `campaign model --constraints`: every shape once.
 #[test]
 fn the_engine_shows_what_the_reference_model_shows() {
-    let (driver, path) = default_paths();
-    if !path.join("oracle.py").is_file() {
-        println!("skipped: there is no reference model at {}", path.display());
+    if let Some(why) = unavailable("python3") {
+        println!("skipped: {why}");
         return;
     }
-    let model = std::cell::RefCell::new(Model::start("python3", &driver, &path).unwrap());
+    let model = std::cell::RefCell::new(Model::start("python3").unwrap());
     each(0..SHAPES.len() as u64, |seed| {
         let history = History::constrained(seed, false);
         match model.borrow_mut().compare(&history)? {

@@ -1,0 +1,205 @@
+"""R-COMP: what a fold writes so that the view shows what the user sees.
+
+Nothing that the user wrote is taken back by a fold. Rows that the user cannot see, or sees
+otherwise, give way: their claims count from now.
+"""
+
+from values import differ
+from view import View
+
+ROUNDS = 50
+
+
+class Compensation:
+    """The compensation of a fold."""
+
+    def __init__(self, fold):
+        self.fold, self.site, self.schema = fold, fold.site, fold.schema
+        # What the user sees, by identity.
+        self.seen = {}
+        for table, places in fold.places.items():
+            self.seen.update((rid, fold.after[table][at]) for at, rid in places.items())
+        self.set_groups = list(fold.set_groups)
+        # Who gave way to whom, and how old demoted rows were before.
+        self.gave_way, self.came = set(), {}
+
+    def run(self):
+        for _ in range(ROUNDS):
+            self.view = View(self.site.state, self.schema)
+            # A row that the user sees and that would have to give way to another such row.
+            self.later = None
+            changed = self.write_what_was_set()
+            changed = self.delete_cascaded() or changed
+            changed = self.unprotect() or changed
+            changed = self.keep_seen(changed)
+            if not changed and self.later:
+                # Only now: it may not have to once those that are hidden have given way.
+                self.gave_way.add(self.later)
+                self.demote(self.later[0])
+                changed = True
+            if not changed:
+                return
+
+    def table(self, rid):
+        return self.schema.tables[rid[1]]
+
+    def differs(self, rid):
+        """Whether the user sees a row otherwise than the view shows it, or does not see it."""
+        if rid not in self.seen or rid not in self.view.shown:
+            return True
+        return bool(differ(self.seen[rid], self.view.shown[rid], self.seen[rid]))
+
+    def demote(self, rid):
+        """Rows that one fold demotes keep the order in which they came."""
+        row = self.site.change(rid)
+        self.came[rid] = max(row.inserted, row.demoted), rid
+        row.demoted = self.site.tick()
+        stamps = sorted(self.site.state[one].demoted for one in self.came)
+        for one, stamp in zip(sorted(self.came, key=self.came.get), stamps):
+            self.site.change(one).demoted = stamp
+
+    def write(self, rid, group, previous=None, stamp=None):
+        """Writes what the user sees of a group."""
+        seen, table = self.seen[rid], self.table(rid)
+        refs = self.fold.references(table, seen, group)
+        values = {c: seen[c] for c in group}
+        self.site.change(rid).write(group, stamp or self.site.tick(), values, refs, previous)
+
+    def write_what_was_set(self):
+        """What a foreign key did and the view does not show is written."""
+        changed = False
+        for one in list(self.set_groups):
+            rid, group, old, new, refs = one
+            shown = self.view.shown.get(rid)
+            if shown is not None and not differ(shown, new, group):
+                continue
+            previous = ({c: old[c] for c in group}, self.site.state[rid].registers[group].refs)
+            values = {c: new[c] for c in group}
+            self.site.change(rid).write(group, self.site.tick(), values, refs, previous)
+            self.set_groups.remove(one)
+            changed = True
+        return changed
+
+    def delete_cascaded(self):
+        """A row that CASCADE deleted and that the view shows all the same is deleted."""
+        changed = False
+        for rid in self.fold.cascaded:
+            if rid in self.view.shown and self.site.state[rid].alive():
+                self.site.change(rid).delete(self.site.tick())
+                changed = True
+        return changed
+
+    def unprotect(self):
+        """Rows that the user cannot see protect none that the user deleted."""
+        changed = False
+        for dead in self.fold.changes.deleted:
+            if dead not in self.view.shown or dead in self.seen or self.site.state[dead].alive():
+                continue
+            for rid, row in list(self.site.state.items()):
+                refers = [r for r in row.registers.values() if dead in r.refs.values()]
+                protects = any(r.stamp > row.demoted for r in refers)
+                if rid not in self.seen and row.alive() and protects:
+                    self.demote(rid)
+                    changed = True
+        return changed
+
+    def keep_seen(self, changed):
+        """Rows that the user sees are shown, and as the user sees them. Whether anything changed."""
+        for rid in self.seen:
+            if rid in self.view.shown:
+                rival = self.number_taken_by(rid)
+                if rival is not None:
+                    self.demote(rival)
+                    return True
+                changed = self.keep_references(rid) or changed
+            else:
+                if self.view.hidden.get(rid, "").startswith("fk"):
+                    changed = self.bind_anew(rid) or changed
+                if not self.site.state[rid].alive():
+                    # It was shown for a row that needed it, and the user wrote in its presence.
+                    self.site.change(rid).length += 1
+                    changed = True
+            rival = self.rival(rid) if self.loses(rid) else None
+            if rival is None:
+                continue
+            if (rid, rival) in self.gave_way:
+                changed = self.write_unshown(rid) or changed
+                if changed:
+                    return True
+            elif rival in self.seen:
+                self.later = self.later or (rival, rid)
+            else:
+                self.gave_way.add((rival, rid))
+                self.demote(rival)
+                return True
+        return changed
+
+    def number_taken_by(self, rid):
+        """Who would show the number of a row."""
+        table, shown = self.table(rid), self.view.shown
+        if not table.numbered() or shown[rid][table.alias] == self.seen[rid][table.alias]:
+            return None
+        number = self.seen[rid][table.alias]
+        others = (o for o in shown if o[1] == rid[1] and shown[o][table.alias] == number)
+        rival = next(others, None)
+        return rival if rival is not None and self.differs(rival) else None
+
+    def keep_references(self, rid):
+        """A reference that shows something else is written as the user sees it. Not one to a row that
+        comes back with another key, nor one that had stepped aside (R-RETURN)."""
+        table, seen, changed = self.table(rid), self.seen[rid], False
+        for fk in table.foreign_keys:
+            group = table.group[fk.columns[0]]
+            if any(seen[c] is None for c in fk.columns):
+                continue
+            if not differ(seen, self.view.shown[rid], fk.columns) or rid in self.view.former:
+                continue
+            register = self.site.state[rid].registers[group]
+            parent = register.refs.get(fk.name)
+            back = parent in self.view.shown and (
+                parent not in self.seen or bool(self.site.former(parent))
+            )
+            refs = self.fold.references(table, seen, group)
+            written = register.stamp == self.fold.now and register.refs == refs
+            if group in self.site.former(rid) or back or written and not register.pinned:
+                continue
+            self.write(rid, group, stamp=self.fold.now)
+            changed = True
+        return changed
+
+    def bind_anew(self, rid):
+        """A row that would be hidden for a reference that it does not show refers to what it shows."""
+        table, changed = self.table(rid), False
+        refs = self.fold.references(table, self.seen[rid])
+        state = self.site.state
+        for fk in table.foreign_keys:
+            group = table.group[fk.columns[0]]
+            register, parent = state[rid].registers[group], refs[fk.name]
+            stale = parent is not None and register.stamp < state[parent].reinserted
+            if register.refs.get(fk.name) != parent or stale:
+                self.write(rid, group)
+                changed = True
+        return changed
+
+    def loses(self, rid):
+        """Whether a row loses a unique key, or shows for it what it was before."""
+        hidden = self.view.hidden.get(rid) == "unique" and self.site.state[rid].alive()
+        return hidden or rid in self.view.former and self.differs(rid)
+
+    def rival(self, rid):
+        """Who stands in its way and is not seen so by the user."""
+        in_the_way = [self.view.winner[rid], *self.view.others.get(rid, ())]
+        return next((other for other in in_the_way if self.differs(other)), None)
+
+    def write_unshown(self, rid):
+        """Rows that a returning row makes collide do not demote each other in turn: one keeps the
+        references that it shows."""
+        table, changed = self.table(rid), False
+        refs = self.fold.references(table, self.seen[rid])
+        for fk in table.foreign_keys:
+            group = table.group[fk.columns[0]]
+            register = self.site.state[rid].registers[group]
+            if register.refs.get(fk.name) != refs[fk.name]:
+                self.write(rid, group, previous=(register.values, register.refs))
+                changed = True
+        return changed
