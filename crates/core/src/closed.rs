@@ -34,7 +34,7 @@ pub struct Closed {
     pub table: String,
     /// The row, by its primary key.
     pub row: String,
-    /// Kind, as in SEMANTICS 2.7; also `update_lost` and `key_merge`, which are never open.
+    /// Kind, as in `docs/semantics.md`; also `update_lost` and `key_merge`, which are never open.
     pub kind: String,
     /// The index or foreign key that would have broken; empty for a constraint on single rows.
     pub constraint: String,

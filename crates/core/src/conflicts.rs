@@ -22,7 +22,7 @@ pub struct Conflict {
     pub table: String,
     /// The row, by its primary key.
     pub row: String,
-    /// Kind, as in SEMANTICS 2.7.
+    /// Kind, as in `docs/semantics.md`.
     pub kind: String,
     /// The index or foreign key that would break; empty for a constraint on single rows.
     pub constraint: String,

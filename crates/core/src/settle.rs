@@ -1,4 +1,4 @@
-//! Settling a conflict by command (SEMANTICS 2.7): each verb is an ordinary, replicated write, so all
+//! Settling a conflict by command: each verb is an ordinary, replicated write, so all
 //! sites settle alike.
 
 use crate::catalog::Tracked;

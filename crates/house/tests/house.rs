@@ -262,42 +262,67 @@ fn every_file_that_a_document_names_is_there() {
     }
 }
 
+/// Rules that `docs/semantics.md` defines: each in a paragraph that begins with its name in bold.
+fn rules() -> Vec<String> {
+    let document = read("docs/semantics.md");
+    let begins = document.lines().filter_map(|line| line.strip_prefix("**R-")?.split_once(".**"));
+    let rules: Vec<String> = begins.map(|(name, _)| format!("R-{name}")).collect();
+    assert!(rules.len() > 40, "only {} rules were found", rules.len());
+    rules
+}
+
+/// Rules that a text names.
+fn cited(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    for (at, _) in text.match_indices("R-") {
+        let before = text[..at].chars().next_back();
+        let rule = |c: char| c.is_ascii_uppercase() || c == '-';
+        let end = text[at..].find(|c| !rule(c)).map_or(text.len(), |len| at + len);
+        let name = text[at..end].trim_end_matches('-');
+        if name.len() >= 4 && !before.is_some_and(|c| c.is_ascii_alphanumeric()) {
+            found.push(name);
+        }
+    }
+    found
+}
+
 #[test]
-fn every_rule_that_the_code_cites_is_explained() {
-    let document = read("ARCHITECTURE.md");
-    for (path, text) in texts(&[".rs"]) {
-        for (at, _) in text.match_indices("R-") {
-            let start = text[..at].chars().next_back();
-            let rule = |c: char| c.is_ascii_uppercase() || c == '-';
-            let end = text[at..].find(|c| !rule(c)).map_or(text.len(), |len| at + len);
-            let name = text[at..end].trim_end_matches('-');
-            if name.len() < 4 || start.is_some_and(|c| c.is_ascii_alphanumeric()) {
-                continue;
-            }
-            let explained = document.contains(&format!("| {name} |"));
-            assert!(explained, "{path} cites {name}: give it a line in ARCHITECTURE.md");
+fn every_rule_is_defined_once() {
+    let rules = rules();
+    for (at, rule) in rules.iter().enumerate() {
+        assert!(!rules[..at].contains(rule), "docs/semantics.md defines {rule} twice");
+    }
+}
+
+#[test]
+fn every_rule_that_is_cited_is_defined() {
+    let rules = rules();
+    for (path, text) in texts(&[".rs", ".md", ".py"]) {
+        for rule in cited(&text) {
+            let defined = rules.iter().any(|r| r == rule);
+            assert!(defined, "{path} cites {rule}, which docs/semantics.md does not define");
         }
     }
 }
 
 #[test]
-fn every_rule_has_a_test_named_after_it() {
-    let document = read("ARCHITECTURE.md");
-    let (_, rules) = document.split_once("## Rules").expect("the rules have a chapter");
-    let names = rules.lines().filter_map(|line| line.strip_prefix("| R-")?.split_once(" |"));
-    let rules: Vec<String> =
-        names.map(|(name, _)| format!("r_{}_", name.to_lowercase().replace('-', "_"))).collect();
-    assert!(rules.len() > 30, "only {} rules were found", rules.len());
+fn every_rule_has_a_test_named_after_it_and_every_such_test_its_rule() {
+    let name = |rule: &String| format!("{}_", rule.to_lowercase().replace('-', "_"));
+    let names: Vec<String> = rules().iter().map(name).collect();
     let mut tested = Vec::new();
     for (path, text) in texts(&[".rs"]) {
-        if path.starts_with("crates/core/tests/it/rules/") {
-            for (_, test) in text.match_indices("fn r_").map(|(at, _)| text[at..].split_at(3)) {
-                tested
-                    .extend(rules.iter().filter(|r| test.starts_with(*r)).max_by_key(|r| r.len()));
-            }
+        if !path.starts_with("crates/core/tests/it/rules/") {
+            continue;
+        }
+        for (_, test) in text.match_indices("fn r_").map(|(at, _)| text[at..].split_at(3)) {
+            let begun = names.iter().filter(|name| test.starts_with(*name));
+            let test = test.split('(').next().unwrap_or_default();
+            let longest = begun.max_by_key(|name| name.len());
+            assert!(longest.is_some(), "{path}: docs/semantics.md defines no rule of {test}");
+            tested.extend(longest);
         }
     }
-    for rule in &rules {
+    for rule in &names {
         assert!(tested.contains(&rule), "no test in crates/core/tests/it/rules begins with {rule}");
     }
 }

@@ -1,4 +1,4 @@
-//! The replicated state of one row and its join (SEMANTICS R-JOIN, R-EXIST).
+//! The replicated state of one row and its join (R-JOIN, R-EXIST).
 //!
 //! Every field only moves up in its order, so joining is commutative, associative and idempotent:
 //! sites that have seen the same changes hold the same state, whatever the order of arrival.

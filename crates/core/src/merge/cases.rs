@@ -58,7 +58,7 @@ pub(super) struct Case {
 /// Why a row does not show what its registers say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Conflict {
-    /// Kind, as in SEMANTICS 2.7.
+    /// Kind, as in `docs/semantics.md`.
     pub kind: &'static str,
     /// The constraint.
     pub constraint: String,

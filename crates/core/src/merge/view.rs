@@ -1,4 +1,4 @@
-//! The view: what each case shows (SEMANTICS 2.4), a pure function of state, schema and policies.
+//! The view: what each case shows (R-VIEW), a pure function of state, schema and policies.
 //!
 //! Tables are taken parents first, the tables of one cycle together. Within a cycle the set of
 //! hidden rows only grows until every foreign key, row constraint and unique key holds.

@@ -1,4 +1,4 @@
-//! One rule after the other, as `ARCHITECTURE.md` lists them: each has a test that begins with its
+//! One rule after the other, as `docs/semantics.md` defines them: each has a test that begins with its
 //! name, and `crates/house` checks that none is missing. The stories are as short as they can be;
 //! how rules meet each other is for the other tests.
 
