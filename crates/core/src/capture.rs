@@ -36,7 +36,8 @@
 //! is gone, its name resolves there, the trigger stays valid and the application goes on.
 
 use crate::catalog::{Catalog, Tracked, loc_sql};
-use crate::schema::{Action, Collation, ForeignKey, TableKind, UniqueIndex, quote};
+use crate::equal::collation_sql;
+use crate::schema::{Action, ForeignKey, TableKind, UniqueIndex, quote};
 use crate::{Result, state};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
@@ -461,12 +462,7 @@ fn condition(t: &Tracked, index: &UniqueIndex) -> String {
         .terms
         .iter()
         .map(|term| {
-            let collate = match &term.collation {
-                Collation::Binary => "BINARY".to_owned(),
-                Collation::NoCase => "NOCASE".to_owned(),
-                Collation::Rtrim => "RTRIM".to_owned(),
-                Collation::Other(name) => quote(name),
-            };
+            let collate = collation_sql(&term.collation);
             if plain(&term.sql) {
                 format!("o.{0} COLLATE {collate} = NEW.{0}", term.sql)
             } else {

@@ -3,7 +3,8 @@
 //! Numbers of tables and columns are given once and never reused: journal entries, stored states
 //! and triggers refer to them, so they stay valid when the application alters its schema.
 
-use crate::schema::{self, Table, TableKind, quote};
+use crate::equal::{self, Pair};
+use crate::schema::{self, Encoding, ForeignKey, Table, TableKind, quote};
 use crate::sqlvalue::{Bind, values};
 use crate::{Error, Result};
 use rusqlite::{Connection, OptionalExtension, Statement, params_from_iter};
@@ -18,7 +19,8 @@ use synqlite_wire::{Cell, Rid, Value};
 pub enum Loc {
     /// Its rowid.
     Row(i64),
-    /// Its primary key, as [`key_sql`] writes it, for `WITHOUT ROWID` tables.
+    /// Its primary key, for `WITHOUT ROWID` tables: one text for all keys that SQLite holds for equal
+    /// ([`Tracked::place`]).
     Key(String),
 }
 
@@ -55,6 +57,8 @@ pub struct Tracked {
     pub column_names: Vec<String>,
     /// The same for each foreign key, parallel to `table.foreign_keys`.
     pub key_names: Vec<String>,
+    /// The same for each unique index, parallel to `table.uniques`, ascending.
+    pub unique_names: Vec<String>,
     /// Position of this file after which each column was there, parallel to `table.columns`; -1 for
     /// those that the table had when it was taken in.
     pub since: Vec<i64>,
@@ -180,7 +184,7 @@ pub fn key_sql(table: &Table, prefix: &str) -> String {
     table.primary_key.iter().map(part).collect::<Vec<_>>().join("||','||")
 }
 
-/// SQL for the location of a row. `prefix` as in [`key_sql`].
+/// SQL for the location of a row, to be read by [`Tracked::place`]. `prefix` as in [`key_sql`].
 pub fn loc_sql(table: &Table, prefix: &str) -> String {
     match (&table.kind, &table.rowid_name) {
         (TableKind::WithoutRowid, _) | (_, None) => key_sql(table, prefix),
@@ -188,18 +192,15 @@ pub fn loc_sql(table: &Table, prefix: &str) -> String {
     }
 }
 
-/// The key values that [`key_sql`] wrote.
-fn parse_key(text: &str) -> Option<Vec<Value>> {
-    let unhex = |h: &str| -> Option<Vec<u8>> {
-        (0..h.len()).step_by(2).map(|i| u8::from_str_radix(h.get(i..i + 2)?, 16).ok()).collect()
-    };
+/// The key values that [`key_sql`] wrote in a database that keeps texts in this encoding.
+fn parse_key(text: &str, encoding: Encoding) -> Option<Vec<Value>> {
     text.split(',')
         .map(|part| {
             if let Some(hex) = part.strip_prefix('t') {
-                return unhex(hex).map(Value::Text);
+                return equal::text_of_hex(hex, encoding).map(Value::Text);
             }
             if let Some(hex) = part.strip_prefix("X'").and_then(|p| p.strip_suffix('\'')) {
-                return unhex(hex).map(Value::Blob);
+                return equal::bytes_of_hex(hex).map(Value::Blob);
             }
             if part == "NULL" {
                 return Some(Value::Null);
@@ -212,14 +213,38 @@ fn parse_key(text: &str) -> Option<Vec<Value>> {
         .collect()
 }
 
+/// One text for all keys that SQLite holds for equal; in UTF-8 what [`key_sql`] would write of one.
+fn place_of_key(key: &[Value], collations: &[Collation]) -> String {
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02X}")).collect::<String>();
+    let part = |(value, collation): (&Value, &Collation)| match &*normalise(value, collation) {
+        Value::Null => "NULL".to_owned(),
+        Value::Integer(i) => i.to_string(),
+        Value::Real(r) => format!("{r:?}"),
+        Value::Text(text) => format!("t{}", hex(text)),
+        Value::Blob(blob) => format!("X'{}'", hex(blob)),
+    };
+    key.iter().zip(collations).map(part).collect::<Vec<_>>().join(",")
+}
+
 impl Tracked {
     /// A table whose columns have no numbers yet.
     pub fn unnumbered(no: u32, canonical: &str, table: Table) -> Tracked {
         let (canonical, names) = (canonical.to_owned(), Vec::new());
         let (column_nos, since) = (Vec::new(), Vec::new());
-        let (key_names, key_rows, sql) = (Vec::new(), None, Statements::default());
-        let column_names = names;
-        Tracked { no, table, column_nos, canonical, column_names, key_names, since, key_rows, sql }
+        let (key_rows, sql) = (None, Statements::default());
+        let (column_names, key_names, unique_names) = (names, Vec::new(), Vec::new());
+        Tracked {
+            no,
+            table,
+            column_nos,
+            canonical,
+            column_names,
+            key_names,
+            unique_names,
+            since,
+            key_rows,
+            sql,
+        }
     }
 
     /// Whether this database has the table, or other sites told of it or it was dropped.
@@ -267,25 +292,72 @@ impl Tracked {
     fn where_loc(&self, first: usize) -> String {
         match (&self.table.kind, &self.table.rowid_name) {
             (TableKind::WithoutRowid, _) | (_, None) => {
-                let name = |&c: &usize| quote(&self.table.columns[c].name);
-                let keys = self.table.primary_key.iter().map(name).enumerate();
-                let terms: Vec<_> = keys.map(|(i, c)| format!("{c} = ?{}", first + i)).collect();
-                terms.join(" AND ")
+                self.where_columns(self.primary_key(), first)
             }
             (_, Some(name)) => format!("{} = ?{first}", quote(name)),
         }
     }
 
+    /// Columns of the primary key, each with the collation of its index.
+    fn primary_key(&self) -> impl Iterator<Item = (usize, &Collation)> {
+        self.table.primary_key.iter().copied().zip(&self.table.key_collations)
+    }
+
+    /// WHERE clause that compares columns under collations, parameters from `?first` on.
+    fn where_columns<'c>(
+        &self,
+        columns: impl Iterator<Item = (usize, &'c Collation)>,
+        first: usize,
+    ) -> String {
+        let term = |(n, (c, collation)): (usize, (usize, &Collation))| {
+            let name = quote(&self.table.columns[c].name);
+            match *collation == self.table.columns[c].collation {
+                true => format!("{name} = ?{n}"),
+                false => format!("{name} COLLATE {} = ?{n}", equal::collation_sql(collation)),
+            }
+        };
+        (first..).zip(columns).map(term).collect::<Vec<_>>().join(" AND ")
+    }
+
     fn loc_values(&self, loc: &Loc) -> Result<Vec<Value>> {
         match loc {
             Loc::Row(rowid) => Ok(vec![Value::Integer(*rowid)]),
-            Loc::Key(text) => parse_key(text).ok_or_else(|| {
-                Error::Damaged(format!(
-                    "journal or state of table {}: key `{text}`",
-                    self.table.name
-                ))
-            }),
+            Loc::Key(text) => self.key_values(text, Encoding::Utf8),
         }
+    }
+
+    fn key_values(&self, text: &str, encoding: Encoding) -> Result<Vec<Value>> {
+        let values = parse_key(text, encoding);
+        values.filter(|key| key.len() == self.table.primary_key.len()).ok_or_else(|| {
+            let name = &self.table.name;
+            Error::Damaged(format!("journal or state of table {name}: key `{text}`"))
+        })
+    }
+
+    /// The location that [`loc_sql`] wrote. Keys that are equal and spelled otherwise are one place, as
+    /// they are for SQLite.
+    pub fn place(&self, written: Loc) -> Result<Loc> {
+        match written {
+            Loc::Row(_) => Ok(written),
+            Loc::Key(text) => {
+                let key = self.key_values(&text, self.table.encoding)?;
+                Ok(Loc::Key(place_of_key(&key, &self.table.key_collations)))
+            }
+        }
+    }
+
+    /// Locations that a query gives in its first column, as [`loc_sql`] writes them.
+    pub fn places(
+        &self,
+        statement: &mut Statement<'_>,
+        params: impl rusqlite::Params,
+    ) -> Result<Vec<Loc>> {
+        let mut rows = statement.query(params)?;
+        let mut places = Vec::new();
+        while let Some(row) = rows.next()? {
+            places.push(self.place(row.get(0)?)?);
+        }
+        Ok(places)
     }
 
     /// The stored columns of the row at `loc`.
@@ -313,20 +385,46 @@ impl Tracked {
         Ok(conn.prepare_cached(sql)?.exists(params_from_iter(key.iter().map(Bind)))?)
     }
 
-    /// Locations of the rows whose `columns` equal `key` as SQLite compares them.
-    pub fn find(&self, conn: &Connection, columns: &[usize], key: &[Value]) -> Result<Vec<Loc>> {
-        let name = |&c: &usize| quote(&self.table.columns[c].name);
-        let terms: Vec<_> = columns.iter().map(name).map(|c| format!("{c} = ?")).collect();
-        let sql = format!(
-            "SELECT {} FROM {} AS o WHERE {}",
-            loc_sql(&self.table, "o."),
-            self.target(),
-            terms.join(" AND ")
-        );
+    /// Locations of the rows that have this primary key, as its index compares.
+    pub fn find_key(&self, conn: &Connection, key: &[Value]) -> Result<Vec<Loc>> {
+        self.locations(conn, &self.where_columns(self.primary_key(), 1), key)
+    }
+
+    /// Locations of the rows to which a foreign key of another table refers with these values.
+    pub fn find_parents(
+        &self,
+        conn: &Connection,
+        fk: &ForeignKey,
+        values: &[Value],
+    ) -> Result<Vec<Loc>> {
+        let collations = fk.parent_keys.iter().map(|(_, collation)| collation);
+        let columns = fk.parent_columns.iter().copied().zip(collations);
+        self.locations(conn, &self.where_columns(columns, 1), values)
+    }
+
+    /// Locations of the rows that refer by a foreign key of this table to a row with this key.
+    pub fn find_children(
+        &self,
+        conn: &Connection,
+        fk: &ForeignKey,
+        key: &[Value],
+    ) -> Result<Vec<Loc>> {
+        let term = |(n, ((&c, parent), key)): (usize, ((&usize, _), &Value))| {
+            let column = &self.table.columns[c];
+            let name = format!("o.{}", quote(&column.name));
+            let child = (name.as_str(), column.affinity, &column.collation);
+            Pair { child, parent }.means_sql(key, n)
+        };
+        let columns = fk.columns.iter().zip(&fk.parent_keys).zip(key);
+        let terms: Vec<_> = (1..).zip(columns).map(term).collect();
+        self.locations(conn, &terms.join(" AND "), key)
+    }
+
+    fn locations(&self, conn: &Connection, condition: &str, values: &[Value]) -> Result<Vec<Loc>> {
+        let (loc, target) = (loc_sql(&self.table, "o."), self.target());
+        let sql = format!("SELECT {loc} FROM {target} AS o WHERE {condition}");
         let mut statement = conn.prepare_cached(&sql)?;
-        let found =
-            statement.query_map(params_from_iter(key.iter().map(Bind)), |row| row.get(0))?;
-        Ok(found.collect::<Result<_, _>>()?)
+        self.places(&mut statement, params_from_iter(values.iter().map(Bind)))
     }
 
     /// Whether its rows are addressed by rowid.
@@ -399,20 +497,11 @@ impl Tracked {
     }
 
     fn rowid_of_key_sql(&self) -> Option<String> {
-        let term = |(&c, collation): (&usize, &Collation)| {
-            let collation = match collation {
-                Collation::Binary => "BINARY",
-                Collation::NoCase => "NOCASE",
-                Collation::Rtrim => "RTRIM",
-                Collation::Other(_) => return None,
-            };
-            Some(format!("{} COLLATE {collation} = ?", quote(&self.table.columns[c].name)))
-        };
-        let key = self.table.primary_key.iter().zip(&self.table.key_collations);
-        let terms: Option<Vec<_>> = key.map(term).collect();
-        let terms = terms.filter(|terms| !terms.is_empty() && self.has_rowid())?;
+        let named = !self.table.primary_key.is_empty() && self.knows_collations();
+        let condition = self.where_columns(self.primary_key(), 1);
         let (loc, target) = (loc_sql(&self.table, "o."), self.target());
-        Some(format!("SELECT {loc} FROM {target} AS o WHERE {}", terms.join(" AND ")))
+        (named && self.has_rowid())
+            .then(|| format!("SELECT {loc} FROM {target} AS o WHERE {condition}"))
     }
 
     /// Inserts a row, in the order of [`Tracked::column_list`]; OR ABORT as in [`Tracked::insert`].
@@ -450,7 +539,7 @@ impl Tracked {
     /// Location that a row with these values has in a `WITHOUT ROWID` table.
     fn loc_of_key(&self, conn: &Connection, row: &[Value]) -> Result<Loc> {
         let key: Vec<Value> = self.table.primary_key.iter().map(|&c| row[c].clone()).collect();
-        let found = self.find(conn, &self.table.primary_key, &key)?;
+        let found = self.find_key(conn, &key)?;
         found.into_iter().next().ok_or_else(|| {
             Error::Damaged(format!("table {}: a row just inserted is not there", self.table.name))
         })
@@ -506,7 +595,7 @@ mod tests {
 
     #[test]
     fn key_texts_parse_back() {
-        let key = "t6162,-5,0.5,X'00FF',NULL,1.0e+300";
+        let key = "t6162,-5,0.5,X'00FF',NULL,1.0e+300,-9.0e+999,Inf";
         let want = vec![
             Value::Text(b"ab".to_vec()),
             Value::Integer(-5),
@@ -514,9 +603,24 @@ mod tests {
             Value::Blob(vec![0, 255]),
             Value::Null,
             Value::Real(1.0e300),
+            Value::Real(f64::NEG_INFINITY),
+            Value::Real(f64::INFINITY),
         ];
-        assert_eq!(parse_key(key), Some(want));
-        assert_eq!(parse_key("t"), Some(vec![Value::Text(vec![])]));
-        assert_eq!(parse_key("x"), None);
+        let binary = vec![Collation::Binary; want.len()];
+        assert_eq!(parse_key(key, Encoding::Utf8).as_ref(), Some(&want));
+        assert_eq!(parse_key(&place_of_key(&want, &binary), Encoding::Utf8), Some(want));
+        assert_eq!(parse_key("t", Encoding::Utf8), Some(vec![Value::Text(vec![])]));
+        assert_eq!(parse_key("t61006200", Encoding::Utf16le), Some(vec!["ab".into()]));
+        assert_eq!(parse_key("t00610062", Encoding::Utf16be), Some(vec!["ab".into()]));
+        assert_eq!(parse_key("x", Encoding::Utf8), None);
+    }
+
+    #[test]
+    fn equal_keys_are_one_place() {
+        let place = |key: [Value; 2]| place_of_key(&key, &[Collation::NoCase, Collation::Rtrim]);
+        assert_eq!(place(["Ab".into(), 1.into()]), place(["aB".into(), Value::Real(1.0)]));
+        assert_eq!(place(["a".into(), "x  ".into()]), place(["A".into(), "x".into()]));
+        assert_ne!(place(["a".into(), "x".into()]), place(["a".into(), "X".into()]));
+        assert_ne!(place(["1".into(), 1.into()]), place([1.into(), "1".into()]));
     }
 }

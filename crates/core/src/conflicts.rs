@@ -24,7 +24,8 @@ pub struct Conflict {
     pub row: String,
     /// Kind, as in `docs/semantics.md`.
     pub kind: String,
-    /// The index or foreign key that would break; empty for a constraint on single rows.
+    /// The unique key or foreign key that would break, named by what it says; empty for a constraint on
+    /// single rows.
     pub constraint: String,
     /// What the row shows, by column; empty if it is hidden.
     pub shown: Vec<(String, Value)>,
@@ -230,10 +231,12 @@ fn writers(t: &Tracked, state: &RowState) -> Vec<Writer> {
     t.table.columns.iter().filter_map(writer).collect()
 }
 
-/// Columns of the unique index or foreign key called `constraint`.
+/// Columns of the unique key or foreign key called `constraint`.
 fn contested(t: &Tracked, constraint: &str) -> Vec<String> {
-    let unique = t.table.uniques.iter().find(|u| u.name == constraint).map(|u| &u.columns);
-    let key = t.table.foreign_keys.iter().find(|fk| fk.name == constraint).map(|fk| &fk.columns);
+    let unique = t.unique_names.iter().position(|name| name == constraint);
+    let unique = unique.map(|u| &t.table.uniques[u].columns);
+    let key = t.key_names.iter().position(|name| name == constraint);
+    let key = key.map(|f| &t.table.foreign_keys[f].columns);
     let columns = unique.or(key).into_iter().flatten();
     columns.map(|&c| t.table.columns[c].name.clone()).collect()
 }

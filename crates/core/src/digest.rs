@@ -130,7 +130,7 @@ fn visible(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<Rows> {
             found.add(hash);
             continue;
         }
-        let stored = state::at(conn, meta, t, &row.get(order.len() + late.len())?)?;
+        let stored = state::at(conn, meta, t, &t.place(row.get(order.len() + late.len())?)?)?;
         let unwritten = |i: usize| {
             let column = order[i];
             let group = t.table.columns[column].group;

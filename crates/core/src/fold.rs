@@ -14,6 +14,7 @@ mod former;
 mod loose;
 mod orphans;
 mod plain;
+mod spelling;
 
 pub(crate) use actions::{Acted, ActedOn};
 pub use adopt::adopt;
@@ -33,6 +34,7 @@ use crate::state::{self, Body, GroupState, Runs, Stored};
 use actions::{Actions, Replaced};
 use former::{Formers, image_of, old_cells};
 use rusqlite::Connection;
+use spelling::keep_spelling;
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::{Cell, Hlc, Rid, Stamp, Value};
 
@@ -345,7 +347,7 @@ impl Fold<'_> {
                 let c = &catalog.tables[child];
                 let fk = &c.table.foreign_keys[f];
                 let key: Vec<Value> = fk.parent_columns.iter().map(|&p| old[p].clone()).collect();
-                for loc in c.find(self.conn, &fk.columns, &key)? {
+                for loc in c.find_children(self.conn, fk, &key)? {
                     self.name_at(c, &loc)?;
                 }
             }
@@ -529,7 +531,7 @@ impl Fold<'_> {
                 }
             }
         }
-        let only_counted = written.keys().all(|&g| t.table.groups[g].counter);
+        let (only_counted, mut keeps) = (written.keys().all(|&g| t.table.groups[g].counter), false);
         if let (Some(_), None, Some((old, cells))) = (changed.previous, changed.replaced, &image)
             && let Some(new) = t.read(self.conn, &changed.now)?
         {
@@ -541,6 +543,7 @@ impl Fold<'_> {
                     if matches!(body, Body::Kept(cell) if cell.refs != cells[g].refs) {
                         self.acted.push((t.no, stored.rid.clone(), Acted::Set(g)));
                     }
+                    keeps |= keep_spelling(t, g, &mut stored.state.groups[g], &cells[g]);
                     followed.push(g);
                 }
             }
@@ -553,7 +556,7 @@ impl Fold<'_> {
         {
             self.leaves(t, &stored.rid, old.clone());
         }
-        if written.is_empty() && !moved && changed.replaced.is_none() && !acted {
+        if written.is_empty() && !moved && changed.replaced.is_none() && !acted && !keeps {
             if stored.entry.is_some() {
                 state::put(self.conn, self.meta, t, &stored, None)?;
             }
@@ -649,9 +652,11 @@ impl Fold<'_> {
             if loose && rid.is_some() || self.lookup().reference(t, f, new)? != *rid {
                 return Ok(false);
             }
-            if rid.is_some() {
-                same.extend(&t.table.foreign_keys[f].columns);
+            let Some(rid) = rid else { continue };
+            if !self.is_spelled(t, f, rid, (old, body), new)? {
+                return Ok(false);
             }
+            same.extend(&t.table.foreign_keys[f].columns);
         }
         Ok(group.columns.iter().all(|c| old[*c] == new[*c] || same.contains(c)))
     }

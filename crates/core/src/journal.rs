@@ -459,7 +459,8 @@ pub fn read_rest(
         let (seq, ev): (i64, i64) = (row.get(0)?, row.get(1)?);
         let no = u32::try_from(ev >> 3).unwrap_or(u32::MAX);
         let Some(position) = catalog.position_of_no(no) else { continue };
-        let (replay, loc) = (&mut replays[position], row.get::<_, Loc>(2)?);
+        let t = &catalog.tables[position];
+        let (replay, loc) = (&mut replays[position], t.place(row.get(2)?)?);
         ms = ms.max(millis(row.get(5)?));
         let may_be_apart = matches!(ev & 7, op::UPDATE | op::DELETE);
         if may_be_apart && survey.is_some_and(|survey| survey.replayed(position, &loc)) {
@@ -475,7 +476,9 @@ pub fn read_rest(
                 }
             }
             op::UPDATE => {
-                replay.update(loc, row.get(3)?, &columns_of_mask(row.get_ref(4)?)?, ms);
+                let to: Option<Loc> = row.get(3)?;
+                let to = to.map(|to| t.place(to)).transpose()?.filter(|to| *to != loc);
+                replay.update(loc, to, &columns_of_mask(row.get_ref(4)?)?, ms);
             }
             op::DELETE => {
                 if let Some(born) = replay.remove(&loc, ms, Some(seq)) {
@@ -615,7 +618,7 @@ fn pair_replaced(
         let Some(seq) = gone.image else { continue };
         let Some(row) = image(conn, t, seq)? else { continue };
         let key: Vec<Value> = t.table.primary_key.iter().map(|&c| row[c].clone()).collect();
-        let holder = t.find(conn, &t.table.primary_key, &key)?.into_iter().next();
+        let holder = t.find_key(conn, &key)?.into_iter().next();
         let instant = |now: &Loc| window.born.get(now).is_some_and(|b| b.since == gone.at);
         // Since then it may have got another key, or have been replaced itself.
         let moved = |now: &Loc| {

@@ -58,6 +58,7 @@ mod closed;
 mod copy;
 mod counter;
 mod digest;
+mod equal;
 mod export;
 #[cfg(test)]
 mod fixture;

@@ -15,10 +15,10 @@ use crate::merge;
 use crate::meta::Meta;
 use crate::refs::Lookup;
 use crate::replica::Work;
-use crate::schema::{Affinity, Column, Group, Table, quote};
+use crate::schema::{Affinity, Collation, Column, Group, Table, quote};
 use crate::state::{self, Body, ENTRY_COLUMNS, GroupState, Stored, stash};
 use crate::track::{self, Stale};
-use crate::{Result, renames};
+use crate::{Result, closed, renames};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::{Stamp, Value};
@@ -114,7 +114,16 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>) -> Result<()> {
     if windows.iter().any(|window| !window.is_empty()) {
         fold::fold_windows(conn, meta, catalog, policies, windows)?;
     }
-    Ok(())
+    let anew = stale.iter().filter(|(_, stale)| stale.referring_anew).map(|(no, _)| *no);
+    follow(work, &anew.collect(), "schema")
+}
+
+/// Shows what schema and policies, which are others than before, make of the states. `references`:
+/// tables, by number, whose foreign keys are new; `why`: how records that close are said to have been.
+pub(crate) fn follow(work: &mut Work<'_>, references: &BTreeSet<u32>, why: &str) -> Result<()> {
+    let Work { conn, meta, catalog, policies, now_ms, .. } = work;
+    merge::refresh(conn, meta, catalog, policies, references)?;
+    closed::update(conn, meta, catalog, *now_ms, why)
 }
 
 /// Stores states anew whose registers are of units that the schema no longer has (R-GROUP).
@@ -165,6 +174,7 @@ fn as_it_was(t: &Tracked, units: &[(Vec<u32>, Vec<String>)]) -> Tracked {
                 name: String::new(),
                 declared_type: String::new(),
                 affinity: Affinity::Blob,
+                collation: Collation::Binary,
                 not_null: false,
                 default: None,
                 group,
@@ -253,7 +263,7 @@ fn filled(conn: &Connection, meta: &Meta, t: &Tracked, fresh: &[u32]) -> Result<
         let mut statement = conn.prepare(&sql)?;
         let mut locs = statement.query([])?;
         while let Some(row) = locs.next()? {
-            let loc: Loc = row.get(0)?;
+            let loc = t.place(row.get(0)?)?;
             let Some(stored) = state::at(conn, meta, t, &loc)? else { continue };
             let group = &stored.state.groups[column.group];
             let place = t.table.groups[column.group].columns.iter().position(|&x| x == c);

@@ -2,7 +2,9 @@
 //! identity that a primary key gives to a row.
 
 use crate::catalog::{Catalog, Tracked};
+use crate::equal;
 use crate::meta::Meta;
+use crate::schema::{Affinity, ForeignKey};
 use crate::{Error, Result, state};
 use rusqlite::Connection;
 use std::collections::HashMap;
@@ -46,6 +48,17 @@ impl Recent {
     }
 }
 
+/// Shows in a row the key of the row to which a foreign key of its table refers; as the row spells it if
+/// it means that key already (R-SPELL).
+pub fn show_key(t: &Tracked, fk: &ForeignKey, parent: &[Value], row: &mut [Value]) {
+    let written: Vec<&Value> = fk.columns.iter().map(|&c| &row[c]).collect();
+    let key: Vec<&Value> = fk.parent_columns.iter().map(|&p| &parent[p]).collect();
+    let affinities: Vec<Affinity> =
+        fk.columns.iter().map(|&c| t.table.columns[c].affinity).collect();
+    let shown = equal::spelled(fk, &written, &key, &affinities);
+    fk.columns.iter().zip(shown).for_each(|(&c, value)| row[c] = value);
+}
+
 fn cell(
     t: &Tracked,
     group: usize,
@@ -85,7 +98,7 @@ impl Lookup<'_> {
             return Ok(None);
         }
         let parent = self.parent(&fk.parent)?;
-        let Some(loc) = parent.find(self.conn, &fk.parent_columns, key)?.into_iter().next() else {
+        let Some(loc) = parent.find_parents(self.conn, fk, key)?.into_iter().next() else {
             return Ok(None);
         };
         Ok(state::at(self.conn, self.meta, parent, &loc)?.map(|stored| stored.rid))

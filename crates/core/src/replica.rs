@@ -324,7 +324,9 @@ impl<'a> Work<'a> {
         if !policies.enforces_foreign_keys() {
             catalog.tables.iter().try_for_each(|t| state::expand(conn, meta, t, true))?;
         }
-        migrate::catch_up(self)
+        migrate::catch_up(self)?;
+        let all = self.catalog.tables.iter().map(|t| t.no).collect();
+        migrate::follow(self, &all, "policy")
     }
 }
 

@@ -163,7 +163,8 @@ fn dead_ancestor(
     while let Some((table, stored, constraint)) = ask.pop() {
         let t = &work.catalog.tables[table];
         let keys = t.table.foreign_keys.iter().enumerate();
-        for (f, fk) in keys.filter(|(_, fk)| constraint.is_empty() || fk.name == constraint) {
+        for (f, fk) in keys.filter(|(f, _)| constraint.is_empty() || t.key_names[*f] == constraint)
+        {
             let g = t.table.columns[fk.columns[0]].group;
             let at = t.table.groups[g].foreign_keys.iter().position(|&k| k == f);
             let Body::Kept(cell) = &stored.state.groups[g].body else { continue };

@@ -160,7 +160,22 @@ fn number(
         t.column_names.push(canonical);
         t.since.push(since.unwrap_or(now));
     }
+    name_uniques(&mut t);
     Ok((t, fresh))
+}
+
+/// Names unique indexes by what they say, and puts them in the order of their names; of those that say
+/// the same one is left.
+fn name_uniques(t: &mut Tracked) {
+    let uniques = std::mem::take(&mut t.table.uniques).into_iter();
+    let named = uniques.map(|mut u| {
+        u.terms.sort_by_cached_key(|term| schema::term_name(&t.table, &t.column_names, term));
+        (schema::unique_name(&t.table, &t.column_names, &u), u)
+    });
+    let mut named: Vec<_> = named.collect();
+    named.sort_by(|(a, u), (b, v)| (a, !u.primary).cmp(&(b, !v.primary)));
+    named.dedup_by(|(next, _), (name, _)| next == name);
+    (t.unique_names, t.table.uniques) = named.into_iter().unzip();
 }
 
 /// `name`, or if another thing had it first, `name` with a number.
@@ -172,18 +187,22 @@ fn untaken(name: &str, taken: impl Fn(&str) -> bool) -> String {
 
 /// Names foreign keys by canonical names.
 fn name_keys(tables: &mut [Tracked]) {
-    let parents: BTreeMap<String, String> =
-        tables.iter().map(|t| (t.table.name.clone(), t.canonical.to_ascii_lowercase())).collect();
-    for t in tables {
-        let name = |fk: &schema::ForeignKey| {
-            let columns: Vec<_> = fk.columns.iter().map(|&c| t.column_names[c].as_str()).collect();
-            let parent = parents.get(&fk.parent).map_or("", String::as_str);
-            let number = fk.name.rfind('#').filter(|at| !fk.name[*at..].contains('>'));
-            let number = number.map_or("", |at| &fk.name[at..]);
-            format!("{}>{parent}{number}", columns.join(","))
+    let named = |t: &Tracked, fk: &schema::ForeignKey| {
+        let names = |t: &Tracked, columns: &[usize]| -> Vec<String> {
+            columns.iter().map(|&c| t.column_names[c].clone()).collect()
         };
-        t.key_names = t.table.foreign_keys.iter().map(name).collect();
-    }
+        let mut name = format!("{}>", names(t, &fk.columns).join(","));
+        if let Some(parent) = tables.iter().find(|parent| parent.table.name == fk.parent) {
+            name += &parent.canonical.to_ascii_lowercase();
+            if fk.parent_columns != parent.table.primary_key {
+                name += &format!("({})", names(parent, &fk.parent_columns).join(","));
+            }
+        }
+        schema::numbered(&name, fk.nth)
+    };
+    let names = |t: &Tracked| t.table.foreign_keys.iter().map(|fk| named(t, fk)).collect();
+    let names: Vec<Vec<String>> = tables.iter().map(names).collect();
+    tables.iter_mut().zip(names).for_each(|(t, names)| t.key_names = names);
 }
 
 /// Takes a table in: numbers, triggers, no rows yet. One that other sites told of gets the numbers
@@ -213,7 +232,7 @@ pub fn track(conn: &Connection, table: &Table) -> Result<()> {
     if away.is_none() {
         tracked.since.fill(-1);
     }
-    tracked.key_names = tracked.table.foreign_keys.iter().map(|fk| fk.name.clone()).collect();
+    tracked.key_names = tracked.table.foreign_keys.iter().map(|fk| fk.full_name()).collect();
     renew(conn, &tracked)
 }
 

@@ -360,29 +360,41 @@ impl Verify<'_> {
     /// Every visible row is known to the state.
     fn rows(&mut self, t: &Tracked, window: &Window) -> Result<()> {
         let loc = loc_sql(&t.table, "o.");
-        let outside = match t.has_rowid() {
-            true => format!(
-                "coalesce((SELECT s.hi FROM synqlite_segment AS s WHERE s.tbl = ?1 \
-                 AND s.lo <= {loc} ORDER BY s.lo DESC LIMIT 1) < {loc}, 1)"
-            ),
-            false => "1".to_owned(),
-        };
-        // The + takes the integer affinity away, with which the index on loc could not be used.
-        let sql = format!(
-            "SELECT {loc} FROM {} AS o WHERE {outside} AND NOT EXISTS(\
-             SELECT 1 FROM synqlite_row AS r WHERE r.tbl = ?1 AND r.loc = +({loc}))",
-            t.target()
-        );
         let now: BTreeSet<&Loc> = window.changed.values().map(|changed| &changed.now).collect();
-        let mut statement = self.conn.prepare(&sql)?;
-        let mut rows = statement.query([t.no])?;
-        while let Some(row) = rows.next()? {
-            let loc: Loc = row.get(0)?;
+        let unknown = match t.has_rowid() {
+            false => self.there(t)?.difference(&self.placed(t)?).cloned().collect(),
+            true => {
+                // The + takes the integer affinity away, with which the index on loc could not be used.
+                let sql = format!(
+                    "SELECT {loc} FROM {} AS o \
+                     WHERE coalesce((SELECT s.hi FROM synqlite_segment AS s WHERE s.tbl = ?1 \
+                     AND s.lo <= {loc} ORDER BY s.lo DESC LIMIT 1) < {loc}, 1) AND NOT EXISTS(\
+                     SELECT 1 FROM synqlite_row AS r WHERE r.tbl = ?1 AND r.loc = +({loc}))",
+                    t.target()
+                );
+                t.places(&mut self.conn.prepare(&sql)?, [t.no])?
+            }
+        };
+        for loc in unknown {
             if !window.born.contains_key(&loc) && !now.contains(&loc) {
                 self.unknown(t, &loc)?;
             }
         }
         Ok(())
+    }
+
+    /// Where entries place rows of a table.
+    fn placed(&self, t: &Tracked) -> Result<BTreeSet<Loc>> {
+        let sql = "SELECT loc FROM synqlite_row WHERE tbl = ?1 AND loc IS NOT NULL";
+        let mut statement = self.conn.prepare(sql)?;
+        let placed = statement.query_map([t.no], |row| row.get(0))?;
+        Ok(placed.collect::<Result<_, _>>()?)
+    }
+
+    /// Where rows of a table are.
+    fn there(&self, t: &Tracked) -> Result<BTreeSet<Loc>> {
+        let sql = format!("SELECT {} FROM {} AS o", loc_sql(&t.table, "o."), t.target());
+        Ok(t.places(&mut self.conn.prepare(&sql)?, [])?.into_iter().collect())
     }
 
     fn unknown(&mut self, t: &Tracked, loc: &Loc) -> Result<()> {
@@ -392,23 +404,14 @@ impl Verify<'_> {
 
     /// Every state that is placed has a row at its place.
     fn places(&mut self, t: &Tracked, window: &Window) -> Result<()> {
-        // As a set, so that keys written as text are computed once for each row.
-        let sql = format!(
-            "SELECT r.loc FROM synqlite_row AS r WHERE r.tbl = ?1 AND r.loc IS NOT NULL \
-             AND r.loc NOT IN (SELECT {} FROM {} AS o)",
-            loc_sql(&t.table, "o."),
-            t.target()
-        );
-        let mut statement = self.conn.prepare(&sql)?;
-        let mut rows = statement.query([t.no])?;
-        while let Some(row) = rows.next()? {
-            let loc: Loc = row.get(0)?;
-            if !window.gone.contains_key(&loc) && !window.changed.contains_key(&loc) {
-                let name = || match state::at(self.conn, self.meta, t, &loc)? {
+        let (placed, there) = (self.placed(t)?, self.there(t)?);
+        for loc in placed.difference(&there) {
+            if !window.gone.contains_key(loc) && !window.changed.contains_key(loc) {
+                let name = || match state::at(self.conn, self.meta, t, loc)? {
                     Some(gone) if t.table.rowid_alias().is_none() => {
                         Ok(row_name(t, None, &gone.state, &gone.rid))
                     }
-                    _ => Ok(loc_name(t, None, &loc)),
+                    _ => Ok(loc_name(t, None, loc)),
                 };
                 self.found.row(t, name, DISAPPEARED)?;
             }

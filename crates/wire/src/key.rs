@@ -30,13 +30,26 @@ pub enum KeyPart {
     Row(Rid),
 }
 
+/// The first number that no 64-bit integer is.
+const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
+
 /// The representative of all values that SQLite holds for equal to `value` under `collation`.
+///
+/// Integers and doubles are compared by their exact values, so a double without a fraction stands for
+/// an integer wherever there is such an integer.
 pub fn normalise<'v>(value: &'v Value, collation: &Collation) -> Cow<'v, Value> {
     Cow::Owned(match (value, collation) {
-        (Value::Real(r), _) if r.fract() == 0.0 && r.abs() < 9_007_199_254_740_992.0 => {
+        (Value::Real(r), _) if r.fract() == 0.0 && (-TWO_TO_63..TWO_TO_63).contains(r) => {
             Value::Integer(*r as i64)
         }
-        (Value::Text(t), Collation::NoCase) => Value::Text(t.to_ascii_lowercase()),
+        (Value::Text(t), Collation::NoCase) => {
+            // NOCASE ends its look at a NUL; of what follows only the length counts.
+            let mut folded = t.to_ascii_lowercase();
+            if let Some(nul) = folded.iter().position(|&b| b == 0) {
+                folded[nul..].fill(0);
+            }
+            Value::Text(folded)
+        }
         (Value::Text(t), Collation::Rtrim) => {
             let end = t.iter().rposition(|&b| b != b' ').map_or(0, |i| i + 1);
             Value::Text(t[..end].to_vec())
@@ -178,7 +191,12 @@ mod tests {
         assert_eq!(n(Value::Real(1.0), Collation::Binary), Value::Integer(1));
         assert_eq!(n(Value::Real(-0.0), Collation::Binary), Value::Integer(0));
         assert_eq!(n(Value::Real(0.5), Collation::Binary), Value::Real(0.5));
+        assert_eq!(n(Value::Real(1e16), Collation::Binary), Value::Integer(10_i64.pow(16)));
+        assert_eq!(n(Value::Real(-TWO_TO_63), Collation::Binary), Value::Integer(i64::MIN));
+        assert_eq!(n(Value::Real(TWO_TO_63), Collation::Binary), Value::Real(TWO_TO_63));
+        assert_eq!(n(Value::Real(f64::INFINITY), Collation::Rtrim), Value::Real(f64::INFINITY));
         assert_eq!(n("BoB".into(), Collation::NoCase), "bob".into());
+        assert_eq!(n("A\0b".into(), Collation::NoCase), "a\0\0".into());
         assert_eq!(n("a  ".into(), Collation::Rtrim), "a".into());
         assert_eq!(n("a  ".into(), Collation::Binary), "a  ".into());
     }

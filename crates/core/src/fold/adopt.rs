@@ -82,7 +82,7 @@ pub fn adopt(
     let mut statement = conn.prepare(&sql)?;
     let mut locs = statement.query([])?;
     while let Some(row) = locs.next()? {
-        fold.bear(t, &row.get(0)?, 0, &Written::new(), &Died::new(), &mut runs)?;
+        fold.bear(t, &t.place(row.get(0)?)?, 0, &Written::new(), &Died::new(), &mut runs)?;
     }
     runs.finish(conn, t)
 }

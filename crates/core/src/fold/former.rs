@@ -2,14 +2,14 @@
 //! where the row was that had a key.
 
 use crate::catalog::{Loc, Tracked};
+use crate::equal::{reference_bytes, stored};
 use crate::journal::{self, Changed, Window};
 use crate::refs::Lookup;
-use crate::schema::ForeignKey;
+use crate::schema::{Affinity, ForeignKey};
 use crate::{Result, state};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use synqlite_wire::key::{KeyPart, encode};
 use synqlite_wire::{Cell, Rid, Value};
 
 /// Journal entry with the before-image that tells most of a changed row.
@@ -78,12 +78,12 @@ pub(super) fn place_of(
     let position = lookup.catalog.position(&fk.parent).unwrap_or(0);
     let alias = parent.table.rowid_alias().map(|c| vec![c]);
     if alias.as_ref() == Some(&fk.parent_columns) {
-        return Ok(key[0].as_integer().map(Loc::Row));
+        return Ok(stored(&key[0], Affinity::Integer).as_integer().map(Loc::Row));
     }
-    if let Some(from) = formers.place(lookup, windows, position, &fk.parent_columns, key)? {
+    if let Some(from) = formers.place(lookup, windows, position, fk, key)? {
         return Ok(Some(from));
     }
-    let now = parent.find(lookup.conn, &fk.parent_columns, key)?.into_iter().next();
+    let now = parent.find_parents(lookup.conn, fk, key)?.into_iter().next();
     let place = |now: Loc| {
         let moved = windows[position].changed.iter().find(|(_, c)| c.now == now);
         moved.map_or(now, |(from, _)| from.clone())
@@ -105,13 +105,11 @@ impl Formers {
         lookup: &Lookup<'_>,
         windows: &[Window],
         position: usize,
-        columns: &[usize],
+        fk: &ForeignKey,
         key: &[Value],
     ) -> Result<Option<Loc>> {
-        let encoded =
-            |key: Vec<Value>| encode(&key.into_iter().map(KeyPart::Value).collect::<Vec<_>>());
         let mut known = self.0.borrow_mut();
-        let entry = known.entry((position, columns.to_vec()));
+        let entry = known.entry((position, fk.parent_columns.clone()));
         let places = match entry {
             Entry::Occupied(places) => places.into_mut(),
             Entry::Vacant(empty) => {
@@ -121,13 +119,13 @@ impl Formers {
                 let mut places = HashMap::new();
                 for (from, seq) in changed.chain(gone) {
                     if let Some(row) = journal::image(lookup.conn, t, seq)? {
-                        let key = columns.iter().map(|&c| row[c].clone()).collect();
-                        places.insert(encoded(key), from.clone());
+                        let key = fk.parent_columns.iter().map(|&c| &row[c]);
+                        places.insert(reference_bytes(fk, key), from.clone());
                     }
                 }
                 empty.insert(places)
             }
         };
-        Ok(places.get(&encoded(key.to_vec())).cloned())
+        Ok(places.get(&reference_bytes(fk, key)).cloned())
     }
 }

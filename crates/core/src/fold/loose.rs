@@ -8,6 +8,7 @@
 use super::Fold;
 use crate::Result;
 use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
+use crate::equal::collation_sql;
 use crate::journal::Run;
 use crate::meta::Meta;
 use crate::refs::Lookup;
@@ -26,7 +27,7 @@ impl Fold<'_> {
             let lookup = self.lookup();
             let parent = lookup.parent(&fk.parent)?;
             if !key.iter().any(Value::is_null)
-                && parent.find(self.conn, &fk.parent_columns, &key)?.is_empty()
+                && parent.find_parents(self.conn, fk, &key)?.is_empty()
             {
                 if fk.enforced && self.enforces {
                     return Ok(true);
@@ -105,8 +106,7 @@ pub fn dangling(
     let (loc, dangles) = (loc_sql(&t.table, "c."), names_nobody(t, parent, fk));
     let sql = format!("SELECT {loc} FROM {} AS c WHERE {dangles}", t.target());
     let mut statement = conn.prepare(&sql)?;
-    let rows = statement.query_map([], |row| row.get(0))?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    t.places(&mut statement, [])
 }
 
 fn keep(
@@ -144,9 +144,11 @@ fn keep(
 /// the parent's: the + takes the child's away.
 fn names_nobody(t: &Tracked, parent: &Tracked, fk: &ForeignKey) -> String {
     let child = |c: usize| format!("c.{}", quote(&t.table.columns[c].name));
-    let pairs = fk.columns.iter().zip(&fk.parent_columns);
-    let equal =
-        pairs.map(|(&c, &p)| format!("p.{} = +{}", quote(&parent.table.columns[p].name), child(c)));
+    let pairs = fk.columns.iter().zip(&fk.parent_columns).zip(&fk.parent_keys);
+    let equal = pairs.map(|((&c, &p), (_, collation))| {
+        let (name, collate) = (quote(&parent.table.columns[p].name), collation_sql(collation));
+        format!("p.{name} COLLATE {collate} = +{}", child(c))
+    });
     let equal: Vec<_> = equal.collect();
     let given: Vec<_> = fk.columns.iter().map(|&c| format!("{} IS NOT NULL", child(c))).collect();
     format!(

@@ -34,7 +34,7 @@ impl Fold<'_> {
                 if key.iter().any(Value::is_null) {
                     continue;
                 }
-                for loc in c.find(self.conn, &fk.columns, &key)? {
+                for loc in c.find_children(self.conn, fk, &key)? {
                     self.orphan(parent, &rid, child, f, &loc)?;
                 }
             }

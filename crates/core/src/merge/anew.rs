@@ -7,7 +7,7 @@ use super::cases::Cases;
 use super::words::describe;
 use super::{Merged, view};
 use crate::Result;
-use crate::catalog::{Catalog, Loc};
+use crate::catalog::Catalog;
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
@@ -26,8 +26,7 @@ pub(crate) fn differences(
     for (table, t) in catalog.tables.iter().enumerate() {
         let loc = crate::catalog::loc_sql(&t.table, "o.");
         let mut statement = conn.prepare(&format!("SELECT {loc} FROM {} AS o", t.target()))?;
-        let locs = statement.query_map([], |row| row.get(0))?;
-        for loc in locs.collect::<rusqlite::Result<Vec<Loc>>>()? {
+        for loc in t.places(&mut statement, [])? {
             cases.load_at(table, &loc)?;
         }
         let sql = "SELECT id FROM synqlite_row WHERE tbl = ?1 AND loc IS NULL";

@@ -3,6 +3,7 @@
 use super::cases::Case;
 use super::{Merged, triggers};
 use crate::catalog::{Catalog, Loc, Tracked};
+use crate::equal;
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
@@ -172,7 +173,7 @@ fn check_references(conn: &Connection, catalog: &Catalog, cases: &[Case]) -> Res
             if key.iter().any(Value::is_null) {
                 continue;
             }
-            if parent.find(conn, &fk.parent_columns, &key)?.is_empty() {
+            if parent.find_parents(conn, fk, &key)?.is_empty() {
                 return Err(dangling(t, &fk.name, &key));
             }
         }
@@ -184,8 +185,8 @@ fn check_references(conn: &Connection, catalog: &Catalog, cases: &[Case]) -> Res
             if !fk.enforced || key.iter().any(Value::is_null) {
                 continue;
             }
-            if t.find(conn, &fk.parent_columns, &key)?.is_empty()
-                && !child.find(conn, &fk.columns, &key)?.is_empty()
+            if t.find_parents(conn, fk, &key)?.is_empty()
+                && !child.find_children(conn, fk, &key)?.is_empty()
             {
                 return Err(dangling(child, &fk.name, &key));
             }
@@ -292,7 +293,10 @@ fn keep(lookup: Lookup<'_>, t: &Tracked, item: &mut Case) -> Result<bool> {
         let follows = |c: usize| {
             let keys = t.table.groups[g].foreign_keys.iter().zip(&cell.refs);
             let mut covering = keys.filter(|(f, _)| t.table.foreign_keys[**f].columns.contains(&c));
-            covering.any(|(_, rid)| rid.is_some())
+            // What was written decides how a key is spelled, should it come back (R-SPELL).
+            covering.any(|(&f, rid)| {
+                rid.is_some() && equal::one_spelling(&t.table, &t.table.foreign_keys[f])
+            })
         };
         let columns = t.table.groups[g].columns.iter().enumerate();
         let shown = item.new.as_ref().is_some_and(|new| {

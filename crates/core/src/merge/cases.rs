@@ -10,6 +10,7 @@ use super::judge::Judge;
 use super::unique::Wanted;
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::counter;
+use crate::equal::reference_bytes;
 use crate::export::shown;
 use crate::policy::Policies;
 use crate::refs::Lookup;
@@ -18,7 +19,6 @@ use crate::state::{self, Body, GroupState, Stored};
 use crate::{Error, Result};
 use rusqlite::params;
 use std::collections::{BTreeSet, HashMap, HashSet};
-use synqlite_wire::key::{Collation, encode_values};
 use synqlite_wire::{Cell, Header, Rid, Stamp, Value};
 
 /// A row to decide on.
@@ -43,7 +43,7 @@ pub(super) struct Case {
     pub winner: Option<Rid>,
     /// Groups that show something derived, not their register.
     pub derived: BTreeSet<usize>,
-    /// Unique keys that it asks for and does not have: (index, key).
+    /// Unique keys that it asks for and does not have: (constraint, key).
     pub claims: Vec<(String, Vec<u8>)>,
     /// Whether the join changed its state.
     pub news: bool,
@@ -222,7 +222,7 @@ impl<'a> Cases<'a> {
         let t = &self.catalog().tables[table];
         for (u, key) in self.judge.row(t, row)?.keys.into_iter().enumerate() {
             if let Some(key) = key {
-                self.waiting_for_key(table, &t.table.uniques[u].name, &key.canonical)?;
+                self.waiting_for_key(table, &t.unique_names[u], &key.canonical)?;
             }
         }
         Ok(())
@@ -242,7 +242,7 @@ impl<'a> Cases<'a> {
                 let Some(row) = p.read(conn, loc)? else { continue };
                 let key: Vec<Value> = fk.parent_columns.iter().map(|&p| row[p].clone()).collect();
                 let mut needed = false;
-                for loc in c.find(conn, &fk.columns, &key)? {
+                for loc in c.find_children(conn, fk, &key)? {
                     let child = state::at(conn, meta, c, &loc)?;
                     needed |= child.is_some_and(|child| child.state.header.alive());
                 }
@@ -370,7 +370,7 @@ impl<'a> Cases<'a> {
             let Some(old) = &self.list[at].old else { continue };
             let key: Vec<Value> = fk.parent_columns.iter().map(|&p| old[p].clone()).collect();
             if !key.iter().any(Value::is_null) {
-                for loc in c.find(conn, &fk.columns, &key)? {
+                for loc in c.find_children(conn, fk, &key)? {
                     self.load_at(child, &loc)?;
                 }
             }
@@ -394,9 +394,10 @@ impl<'a> Cases<'a> {
         }
         let references: Vec<_> = self.catalog().references_to(table).collect();
         for (child, f) in references {
-            let fk = &self.catalog().tables[child].table.foreign_keys[f];
-            let key: Vec<Value> = fk.parent_columns.iter().map(|&p| row[p].clone()).collect();
-            self.waiting_for_key(child, &dangling_index(&fk.name), &exact_key(&key))?;
+            let c = &self.catalog().tables[child];
+            let fk = &c.table.foreign_keys[f];
+            let key = reference_bytes(fk, fk.parent_columns.iter().map(|&p| &row[p]));
+            self.waiting_for_key(child, &dangling_index(&c.key_names[f]), &key)?;
         }
         Ok(())
     }
@@ -476,7 +477,7 @@ impl<'a> Cases<'a> {
         if !own && let Some(loc) = self.judge.holder(t, u, key)? {
             self.load_at(*table, &loc)?;
         }
-        self.waiting_for_key(*table, &u.name, &key.canonical)
+        self.waiting_for_key(*table, &t.unique_names[*index], &key.canonical)
     }
 
     /// Refuses the first of a few rows that asks for a unique key of a row which the merge does not
@@ -491,12 +492,13 @@ impl<'a> Cases<'a> {
             if !t.table.uniques.iter().any(|u| u.columns.iter().any(moves)) {
                 continue;
             }
-            for (u, key) in t.table.uniques.iter().zip(self.judge.row(t, &row)?.keys) {
+            let uniques = t.table.uniques.iter().zip(&t.unique_names);
+            for ((u, name), key) in uniques.zip(self.judge.row(t, &row)?.keys) {
                 let Some(key) = key else { continue };
                 let Some(loc) = self.judge.holder(t, u, &key)? else { continue };
                 let holder = state::at(conn, meta, t, &loc)?;
                 if holder.is_some_and(|other| self.get(case.table, &other.rid).is_none()) {
-                    let what = format!("{}: another row has the key", u.name);
+                    let what = format!("{name}: another row has the key");
                     return Err(Error::Constraint { table: t.table.name.clone(), what });
                 }
             }
@@ -539,11 +541,6 @@ pub(super) fn written(case: &Case, t: &Tracked) -> Vec<Value> {
 /// key and that no row has.
 pub(super) fn dangling_index(foreign_key: &str) -> String {
     format!("fk {foreign_key}")
-}
-
-/// A key as it is shown, for rows that wait for a row to have it.
-pub(super) fn exact_key(key: &[Value]) -> Vec<u8> {
-    encode_values(key.iter().map(|value| (value, &Collation::Binary)))
 }
 
 /// Entries of rows whose kept references are to this row, with the numbers of their tables.

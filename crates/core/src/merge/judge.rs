@@ -4,7 +4,8 @@
 
 use crate::Result;
 use crate::catalog::{Tracked, loc_sql};
-use crate::schema::{Affinity, Collation, UniqueIndex, quote};
+use crate::equal::collation_sql;
+use crate::schema::{Affinity, UniqueIndex, quote};
 use crate::sqlvalue::{Bind, values};
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
 use std::cell::{OnceCell, RefCell};
@@ -185,15 +186,10 @@ impl<'a> Judge<'a> {
         u: &UniqueIndex,
         key: &Key,
     ) -> Result<Option<crate::catalog::Loc>> {
-        let terms = u.terms.iter().map(|term| {
-            let collation = match &term.collation {
-                Collation::Binary => "BINARY".to_owned(),
-                Collation::NoCase => "NOCASE".to_owned(),
-                Collation::Rtrim => "RTRIM".to_owned(),
-                Collation::Other(name) => quote(name),
-            };
-            format!("({}) COLLATE {collation} = ?", term.sql)
-        });
+        let terms = u
+            .terms
+            .iter()
+            .map(|term| format!("({}) COLLATE {} = ?", term.sql, collation_sql(&term.collation)));
         let sql = format!(
             "SELECT {} FROM {} AS o WHERE {} AND ({})",
             loc_sql(&t.table, "o."),
@@ -202,10 +198,8 @@ impl<'a> Judge<'a> {
             u.predicate.as_deref().unwrap_or("1")
         );
         let mut statement = self.main.prepare_cached(&sql)?;
-        let found = statement
-            .query_row(params_from_iter(key.values.iter().map(Bind)), |row| row.get(0))
-            .optional()?;
-        Ok(found)
+        let found = t.places(&mut statement, params_from_iter(key.values.iter().map(Bind)))?;
+        Ok(found.into_iter().next())
     }
 }
 

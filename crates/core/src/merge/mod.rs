@@ -26,6 +26,7 @@ mod fresh;
 mod join;
 mod judge;
 mod protect;
+mod refresh;
 mod remap;
 mod triggers;
 mod unique;
@@ -36,6 +37,7 @@ mod words;
 pub(crate) use anew::differences;
 pub(crate) use compensate::{Wrote, compensate, overrode, reshow};
 pub(crate) use join::join_piece;
+pub(crate) use refresh::refresh;
 pub(crate) use words::{describe, text};
 
 use crate::catalog::Catalog;

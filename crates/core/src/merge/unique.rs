@@ -23,7 +23,7 @@ pub(super) struct Outcome {
     pub wanted: Vec<Wanted>,
     /// Cases in the way of a fallback, by the case that could not fall back.
     pub blockers: BTreeMap<usize, Vec<usize>>,
-    /// Keys that cases without their own asked for: (name of the index, key).
+    /// Keys that cases without their own asked for: (name of the constraint, key).
     pub claims: BTreeMap<usize, Vec<(String, Vec<u8>)>>,
 }
 
@@ -97,7 +97,7 @@ pub(super) fn grant(
                     let keys = verdicts[case].keys.iter().chain(&tried).enumerate();
                     let count = t.table.uniques.len();
                     let named = keys.filter_map(|(u, key)| {
-                        let name = t.table.uniques[u % count].name.clone();
+                        let name = t.unique_names[u % count].clone();
                         Some((name, key.as_ref()?.canonical.clone()))
                     });
                     outcome.claims.insert(*case, named.collect());
@@ -181,7 +181,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
                 self.hold(case, index, key);
                 continue;
             };
-            let name = self.t.table.uniques[index].name.clone();
+            let name = self.t.unique_names[index].clone();
             let conflict = Conflict { kind: "unique", constraint: name, winner: Some(winner) };
             let had = self.held.get(&case).is_some_and(|h| !h.is_empty());
             let mut earlier =

@@ -3,7 +3,7 @@
 //! Tables are taken parents first, the tables of one cycle together. Within a cycle the set of
 //! hidden rows only grows until every foreign key, row constraint and unique key holds.
 
-use super::cases::{Case, Cases, Conflict, dangling_index, exact_key, written};
+use super::cases::{Case, Cases, Conflict, dangling_index, written};
 use super::protect::{overridden, protected, stale};
 use super::remap::{self, Known, Wish};
 use super::unique::{self, Wanted};
@@ -11,6 +11,8 @@ use super::words::{describe, text};
 use super::{Decision, Merged};
 use crate::Result;
 use crate::catalog::Tracked;
+use crate::equal;
+use crate::refs;
 use crate::schema::{Action, ForeignKey, Identity};
 use crate::state;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +24,7 @@ pub(super) fn enforced(cases: &Cases<'_>, fk: &ForeignKey) -> bool {
     fk.enforced && cases.policies.enforces_foreign_keys()
 }
 
-/// Keys of cases: (name of the index, key).
+/// Keys of cases: (name of the constraint, key).
 type Claims = BTreeMap<usize, Vec<(String, Vec<u8>)>>;
 
 /// What the cases show.
@@ -87,7 +89,7 @@ fn grow(cases: &mut Cases<'_>, view: &View, judged: bool) -> Result<()> {
             for (u, (before, after)) in before.into_iter().zip(after).enumerate() {
                 let Some(left) = before else { continue };
                 if after.is_none_or(|key| key.canonical != left.canonical) {
-                    let name = t.table.uniques[u].name.clone();
+                    let name = t.unique_names[u].clone();
                     cases.waiting_for_key(table, &name, &left.canonical)?;
                 }
             }
@@ -335,8 +337,8 @@ impl Show<'_, '_> {
     fn claims(&self, round: &Round) -> Result<Claims> {
         let of_row = |(&at, row): (&usize, &Vec<Value>)| {
             let t = &self.cases.catalog().tables[self.cases.list[at].table];
-            let keys = self.cases.judge.row(t, row)?.keys.into_iter().zip(&t.table.uniques);
-            let claims = keys.filter_map(|(key, u)| Some((u.name.clone(), key?.canonical)));
+            let keys = self.cases.judge.row(t, row)?.keys.into_iter().zip(&t.unique_names);
+            let claims = keys.filter_map(|(key, name)| Some((name.clone(), key?.canonical)));
             Ok((at, claims.collect()))
         };
         round.rows.iter().map(of_row).collect()
@@ -414,8 +416,8 @@ impl Show<'_, '_> {
                     continue;
                 }
                 let case = &self.cases.list[at];
-                let keys = &self.cases.catalog().tables[case.table].table.foreign_keys;
-                for (f, fk) in keys.iter().enumerate() {
+                let t = &self.cases.catalog().tables[case.table];
+                for (f, fk) in t.table.foreign_keys.iter().enumerate() {
                     let set = matches!(fk.on_delete, Action::SetNull | Action::SetDefault);
                     if !enforced(self.cases, fk) || set {
                         continue;
@@ -430,7 +432,7 @@ impl Show<'_, '_> {
                     }
                     let dead = outlived || self.dead(round, fk, &rid);
                     let kind = if dead { "fk_cascade" } else { "fk_parent_hidden" };
-                    round.hidden.insert(at, conflict(kind, &fk.name, None));
+                    round.hidden.insert(at, conflict(kind, &t.key_names[f], None));
                     changed = true;
                     break;
                 }
@@ -565,7 +567,7 @@ impl Show<'_, '_> {
                 (Some(false) | None, _) if keep => fk.on_delete,
                 (Some(true), _) if outlived => fk.on_delete,
                 (Some(true), _) => {
-                    self.follow(round, fk, rid, &mut row)?;
+                    self.follow(round, t, fk, rid, &mut row)?;
                     if self.stands_in(fk, rid) {
                         changed.insert(g);
                     }
@@ -573,7 +575,7 @@ impl Show<'_, '_> {
                 }
                 // Nothing keeps the reference: it shows the key that its row had last.
                 (Some(false), _) => {
-                    self.follow(round, fk, rid, &mut row)?;
+                    self.follow(round, t, fk, rid, &mut row)?;
                     changed.insert(g);
                     continue;
                 }
@@ -595,17 +597,27 @@ impl Show<'_, '_> {
                 nulled.insert(g)
             };
         }
+        // A column of another type than that of the site that wrote stores the value otherwise.
+        for (value, column) in row.iter_mut().zip(&t.table.columns) {
+            if let Some(other) = equal::converted(value, column.affinity) {
+                *value = other;
+            }
+        }
         Ok(Displayed { row, nulled, unexpected, overridden: changed })
     }
 
-    /// R-REF: shows the key that the referenced row shows; a hidden or dead one, what it kept.
-    fn follow(&self, round: &Round, fk: &ForeignKey, rid: &Rid, row: &mut [Value]) -> Result<()> {
+    /// R-REF: shows the key that the referenced row shows; a hidden or dead one, what it kept. As it was
+    /// written, if that means the same key (R-SPELL).
+    fn follow(
+        &self,
+        round: &Round,
+        t: &Tracked,
+        fk: &ForeignKey,
+        rid: &Rid,
+        row: &mut [Value],
+    ) -> Result<()> {
         let Some(parent) = self.cases.catalog().position(&fk.parent) else { return Ok(()) };
-        let mut show = |shown: &[Value]| {
-            for (&c, &p) in fk.columns.iter().zip(&fk.parent_columns) {
-                row[c] = shown[p].clone();
-            }
-        };
+        let mut show = |shown: &[Value]| refs::show_key(t, fk, shown, row);
         if let Some(p) = self.meant(parent, rid) {
             let pt = &self.cases.catalog().tables[parent];
             match round.rows.get(&p).or_else(|| self.view.rows.get(&p)) {
@@ -640,9 +652,9 @@ impl Show<'_, '_> {
                             && !round.nulled.contains_key(&at)
                     });
                 if !answered && !self.anyone_shows(round, fk, &key)? {
-                    let claim = (dangling_index(&fk.name), exact_key(&key));
+                    let claim = (dangling_index(&t.key_names[f]), equal::reference_bytes(fk, &key));
                     self.view.claims.entry(at).or_default().push(claim);
-                    news.insert(at, conflict("fk_dangling", &fk.name, None));
+                    news.insert(at, conflict("fk_dangling", &t.key_names[f], None));
                     break;
                 }
             }
@@ -658,14 +670,14 @@ impl Show<'_, '_> {
         let rows = round.rows.iter().filter(|(at, _)| !round.hidden.contains_key(at));
         let rows =
             rows.chain(&self.view.rows).filter(|(at, _)| self.cases.list[**at].table == parent);
+        let wanted = equal::reference_bytes(fk, key);
         let same = |(_, row): (&usize, &Vec<Value>)| {
-            let values = fk.parent_columns.iter().map(|&p| &row[p]);
-            values.zip(key).all(|(a, b)| a == b)
+            equal::reference_bytes(fk, fk.parent_columns.iter().map(|&p| &row[p])) == wanted
         };
         if rows.into_iter().any(same) {
             return Ok(true);
         }
-        for loc in pt.find(lookup.conn, &fk.parent_columns, key)? {
+        for loc in pt.find_parents(lookup.conn, fk, key)? {
             let stored = state::at(lookup.conn, lookup.meta, pt, &loc)?;
             if stored.is_some_and(|s| self.cases.get(parent, &s.rid).is_none()) {
                 return Ok(true);

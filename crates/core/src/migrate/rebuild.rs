@@ -118,8 +118,7 @@ fn move_rows(conn: &Connection, t: &Tracked, rowid: &str, moves: &[(Loc, Loc)]) 
 fn table_locs(conn: &Connection, t: &Tracked) -> Result<BTreeSet<Loc>> {
     let sql = format!("SELECT {} FROM {} AS o", loc_sql(&t.table, "o."), t.target());
     let mut statement = conn.prepare(&sql)?;
-    let locs = statement.query_map([], |row| row.get(0))?;
-    Ok(locs.collect::<Result<_, _>>()?)
+    Ok(t.places(&mut statement, [])?.into_iter().collect())
 }
 
 /// What may have happened to a table while its triggers were gone. Time 0 is the earliest that can
@@ -178,7 +177,7 @@ pub(super) fn references(
             if key.iter().any(Value::is_null) {
                 continue;
             }
-            referring.extend(c.find(conn, &fk.columns, &key)?);
+            referring.extend(c.find_children(conn, fk, &key)?);
         }
         let Window { born, changed: written, .. } = &mut windows[child];
         for at in referring.into_iter().filter(|at| !born.contains_key(at)) {

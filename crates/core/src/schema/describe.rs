@@ -33,9 +33,18 @@ impl Table {
             true => String::new(),
             false => format!(", counters ({})", counters.join(", ")),
         };
-        let uniques: Vec<String> = self.uniques.iter().map(|index| self.unique(index)).collect();
+        let mut rules = match self.row_rules.is_empty() {
+            true => String::new(),
+            false => format!(", rows ({})", self.row_rules.join("; ")),
+        };
+        if self.strict {
+            rules.push_str(", strict");
+        }
+        let mut uniques: Vec<String> =
+            self.uniques.iter().map(|index| self.unique(index)).collect();
+        uniques.sort();
         let text = format!(
-            "{} {kind}, identity {identity}, columns ({}), {}, units ({}), {}, unique ({}){counters}",
+            "{} {kind}, identity {identity}, columns ({}), {}, units ({}), {}, unique ({}){counters}{rules}",
             quote(&self.name),
             columns.join(", "),
             self.describe_key(),
@@ -64,7 +73,7 @@ impl Table {
                 let to: Vec<String> = key.parent_names.iter().map(|name| quote(name)).collect();
                 format!(
                     "{} to {} on delete {} on update {}{}",
-                    quote(&key.name),
+                    quote(&key.full_name()),
                     to.join("+"),
                     action_name(key.on_delete),
                     action_name(key.on_update),
@@ -92,6 +101,9 @@ impl Table {
             quote(&column.declared_type.to_ascii_uppercase()),
             column.affinity
         );
+        if column.collation != Collation::Binary {
+            text.push_str(&format!(" collate {}", collation_name(&column.collation)));
+        }
         if column.not_null {
             text.push_str(" not null");
         }
@@ -114,8 +126,8 @@ impl Table {
         let predicate = index.predicate.as_ref().map_or(String::new(), |predicate| {
             format!(" where {}", quote(&sql::canonical(predicate, is_column)))
         });
-        let primary = if index.primary { " primary" } else { "" };
-        format!("{}{primary} on {}{predicate}", quote(&index.name), terms.join("+"))
+        let primary = if index.primary { "primary " } else { "" };
+        format!("{primary}on {}{predicate}", terms.join("+"))
     }
 
     fn names(&self, positions: &[usize]) -> String {

@@ -8,6 +8,7 @@ use std::ops::Range;
 mod constant;
 mod describe;
 mod groups;
+mod names;
 mod order;
 mod pragmas;
 mod read;
@@ -19,6 +20,7 @@ mod sums;
 mod tests;
 
 pub use constant::constant;
+pub use names::{term_name, unique_name};
 pub use read::read;
 pub use sums::kept_sums;
 pub use synqlite_wire::key::Collation;
@@ -114,6 +116,12 @@ pub struct Table {
     pub acts_on_delete: bool,
     /// Whether it has any index, of any kind. VACUUM renumbers the rowids of a table without one.
     pub indexed: bool,
+    /// Texts of what decides on single rows beside types: CHECKs, expressions of generated columns.
+    pub row_rules: Vec<String>,
+    /// Whether it is declared STRICT.
+    pub strict: bool,
+    /// Bytes of its texts, as `hex` shows them.
+    pub encoding: Encoding,
 }
 
 /// A stored column.
@@ -125,6 +133,8 @@ pub struct Column {
     pub declared_type: String,
     /// How SQLite converts what is stored.
     pub affinity: Affinity,
+    /// How its text compares where nothing says otherwise.
+    pub collation: Collation,
     /// Declared NOT NULL.
     pub not_null: bool,
     /// SQL text of the DEFAULT clause.
@@ -148,6 +158,15 @@ pub enum Affinity {
     Real,
 }
 
+/// How a database keeps texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Encoding {
+    Utf8,
+    Utf16le,
+    Utf16be,
+}
+
 /// Columns that are written as one unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
@@ -165,8 +184,11 @@ pub struct Group {
 /// A reference to rows of another table or of the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForeignKey {
-    /// Name that does not depend on declaration order: `column,column>parent`.
+    /// Name that does not depend on declaration order: `column,column>parent`, with the columns of the
+    /// parent if they are not its primary key.
     pub name: String,
+    /// Which of several with this name it is, from 1; they differ in what they do.
+    pub nth: usize,
     /// Positions of its columns.
     pub columns: Vec<usize>,
     /// Name of the parent table; always one of [`Schema::tables`].
@@ -175,6 +197,9 @@ pub struct ForeignKey {
     pub parent_columns: Vec<usize>,
     /// Names of the referenced columns.
     pub parent_names: Vec<String>,
+    /// How a value is converted and compared before it counts as one of theirs: their affinities, and
+    /// the collations of the index to which the foreign key refers.
+    pub parent_keys: Vec<(Affinity, Collation)>,
     /// What a delete of the parent does.
     pub on_delete: Action,
     /// What a change of the parent's key does.
@@ -228,6 +253,11 @@ impl Schema {
 }
 
 impl ForeignKey {
+    /// Its name among all of its table.
+    pub fn full_name(&self) -> String {
+        numbered(&self.name, self.nth)
+    }
+
     /// Whether a delete or a change of the key of the parent sets its columns to NULL or defaults.
     pub fn sets(&self) -> bool {
         let sets = |action| matches!(action, Action::SetNull | Action::SetDefault);
@@ -253,6 +283,9 @@ impl Table {
             autoincrement: false,
             acts_on_delete: false,
             indexed: true,
+            row_rules: vec![],
+            strict: false,
+            encoding: Encoding::Utf8,
         }
     }
 
@@ -263,6 +296,11 @@ impl Table {
             _ => None,
         }
     }
+}
+
+/// The `nth` thing of one name.
+pub fn numbered(name: &str, nth: usize) -> String {
+    if nth > 1 { format!("{name}#{nth}") } else { name.to_owned() }
 }
 
 /// `name` as an SQL identifier.

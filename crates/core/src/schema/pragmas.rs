@@ -7,8 +7,8 @@ use std::collections::{HashMap, HashSet};
 
 use rusqlite::{Connection, Row};
 
-use super::Action;
 use super::sql::TableSql;
+use super::{Action, Encoding};
 use crate::error::Result;
 
 /// What an entry of `table_list` is.
@@ -40,6 +40,7 @@ pub(super) struct Inventory {
     pub modules: HashSet<String>,
     /// CREATE INDEX statements by index name.
     pub index_sql: HashMap<String, String>,
+    pub encoding: Encoding,
 }
 
 /// A column as `table_xinfo` shows it; its place in the list is its `cid`.
@@ -112,7 +113,13 @@ impl Inventory {
             modules.insert(row.get::<_, String>(0)?.to_ascii_lowercase());
             Ok(())
         })?;
-        Ok(Inventory { entries, modules, index_sql })
+        let encoding = conn.query_row("PRAGMA main.encoding", [], |row| row.get::<_, String>(0))?;
+        let encoding = match encoding.as_str() {
+            "UTF-16le" => Encoding::Utf16le,
+            "UTF-16be" => Encoding::Utf16be,
+            _ => Encoding::Utf8,
+        };
+        Ok(Inventory { entries, modules, index_sql, encoding })
     }
 
     /// The entry of this name, compared as SQLite compares names.

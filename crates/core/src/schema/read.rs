@@ -1,6 +1,6 @@
 //! Reads the schema: what SQLite tells, judged table by table and then as a whole.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::Connection;
 
@@ -26,8 +26,8 @@ pub(super) struct Draft {
     pub table: Table,
     /// The stored columns that each CHECK reads.
     pub checks: Vec<Vec<usize>>,
-    /// Sets of columns that a foreign key of another table may refer to.
-    pub keys: Vec<BTreeSet<usize>>,
+    /// Sets of columns that a foreign key of another table may refer to, and how each compares.
+    pub keys: Vec<BTreeMap<usize, Collation>>,
     pub declared: Vec<pragmas::Reference>,
 }
 
@@ -89,18 +89,18 @@ fn draft(
     let scope = Scope::new(&infos, &definition, alias);
     let stored = |cid: usize| scope.stored.get(cid).copied().flatten();
 
-    let columns: Vec<Column> = infos
-        .iter()
-        .filter(|info| !info.generated)
-        .map(|info| Column {
+    let mut columns = Vec::new();
+    for info in infos.iter().filter(|info| !info.generated) {
+        columns.push(Column {
             name: info.name.clone(),
             declared_type: info.declared_type.clone(),
             affinity: affinity(&info.declared_type, entry.strict),
+            collation: own_collation(conn, &entry.name, &info.name)?,
             not_null: info.not_null,
             default: info.default.clone(),
             group: 0,
-        })
-        .collect();
+        });
+    }
     if columns.len() > MAX_COLUMNS {
         let count = columns.len();
         return Ok(Err(format!("it has {count} columns; at most {MAX_COLUMNS} can be replicated")));
@@ -129,7 +129,7 @@ fn draft(
         keys.extend(referable(conn, entry, &infos, &scope, index)?);
     }
     if let Some(column) = alias.and_then(stored) {
-        keys.push(BTreeSet::from([column]));
+        keys.push(BTreeMap::from([(column, Collation::Binary)]));
     }
     let key_collations = key
         .iter()
@@ -167,6 +167,9 @@ fn draft(
         acts_on_delete: false,
         // Our own pin is no index of the application's: else renewal would not make it again.
         indexed: indexes.iter().any(|index| !index.name.starts_with(crate::meta::PREFIX)),
+        row_rules: definition.row_rules(|name| scope.position(name).is_some()),
+        strict: entry.strict,
+        encoding: inventory.encoding,
     };
     let checks = definition.checks().into_iter().map(|check| scope.read_by(check)).collect();
     let declared = pragmas::references(conn, &entry.name)?;
@@ -284,24 +287,30 @@ fn referable(
     infos: &[ColumnInfo],
     scope: &Scope<'_>,
     index: &IndexInfo,
-) -> Result<Option<BTreeSet<usize>>> {
+) -> Result<Option<BTreeMap<usize, Collation>>> {
     if index.partial {
         return Ok(None);
     }
-    let mut columns = BTreeSet::new();
-    for (cid, collation) in &index.terms {
+    let mut columns = BTreeMap::new();
+    for (cid, name) in &index.terms {
         let Some((info, Some(position))) =
             cid.and_then(|cid| Some((infos.get(cid)?, *scope.stored.get(cid)?)))
         else {
             return Ok(None);
         };
-        let own = conn.column_metadata(Some("main"), entry.name.as_str(), info.name.as_str())?.1;
-        if own.is_none_or(|own| !own.to_bytes().eq_ignore_ascii_case(collation.as_bytes())) {
+        let compares = collation(name);
+        if own_collation(conn, &entry.name, &info.name)? != compares {
             return Ok(None);
         }
-        columns.insert(position);
+        columns.insert(position, compares);
     }
     Ok(Some(columns))
+}
+
+/// How a column compares where nothing says otherwise.
+fn own_collation(conn: &Connection, table: &str, column: &str) -> Result<Collation> {
+    let name = conn.column_metadata(Some("main"), table, column)?.1;
+    Ok(name.map_or(Collation::Binary, |name| collation(&name.to_string_lossy())))
 }
 
 fn collation(name: &str) -> Collation {

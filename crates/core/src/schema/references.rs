@@ -3,9 +3,10 @@
 use super::pragmas::{EntryKind, Inventory, Reference};
 use super::read::Draft;
 use super::select;
-use super::{Action, Affinity, ForeignKey, Identity, Table};
+use super::{Action, Affinity, Collation, ForeignKey, Identity, Table};
 use crate::error::{Error, Result};
 use crate::policy::Policies;
+use std::collections::BTreeSet;
 
 /// Gives every table its foreign keys. Returns a note for each that merges cannot follow: such a
 /// key's columns are plain values.
@@ -86,19 +87,32 @@ fn declared(
     };
     let columns = positions(table, &reference.columns)
         .ok_or("a generated column cannot be rewritten".to_string())?;
-    let parent_columns = if reference.parent_columns.is_empty() {
-        Some(parent.table.primary_key.clone()).filter(|key| key.len() == columns.len())
+    let parent_key = if reference.parent_columns.is_empty() {
+        Some(primary_key(&parent.table)).filter(|key| key.len() == columns.len())
     } else {
-        positions(&parent.table, &reference.parent_columns)
-            .filter(|to| parent.keys.contains(&to.iter().copied().collect()))
+        positions(&parent.table, &reference.parent_columns).and_then(|to| named_key(parent, &to))
     };
-    let parent_columns = parent_columns
+    let parent_key = parent_key
         .ok_or("it does not refer to a primary key or a UNIQUE index of stored columns")?;
-    let mut key = foreign_key(table, columns, &parent.table, parent_columns);
+    let mut key = foreign_key(table, columns, &parent.table, parent_key);
     key.on_delete = reference.on_delete;
     key.on_update = reference.on_update;
     key.enforced = true;
     Ok(key)
+}
+
+/// Columns of a key, and how each compares.
+type Key = Vec<(usize, Collation)>;
+
+fn primary_key(table: &Table) -> Key {
+    table.primary_key.iter().copied().zip(table.key_collations.iter().cloned()).collect()
+}
+
+/// The key of just these columns, if a foreign key may refer to them.
+fn named_key(parent: &Draft, columns: &[usize]) -> Option<Key> {
+    let wanted: BTreeSet<usize> = columns.iter().copied().collect();
+    let key = parent.keys.iter().find(|key| key.keys().copied().eq(wanted.iter().copied()))?;
+    columns.iter().map(|c| Some((*c, key.get(c)?.clone()))).collect()
 }
 
 /// One `COLUMN:TABLE` of policy `T.refs`; a note if the parent is not replicated.
@@ -129,7 +143,7 @@ fn logical(
         )));
     };
     match parent.table.primary_key[..] {
-        [key] => Ok(Ok(foreign_key(table, columns, &parent.table, vec![key]))),
+        [_] => Ok(Ok(foreign_key(table, columns, &parent.table, primary_key(&parent.table)))),
         _ => Err(format!(
             "a reference needs a parent whose primary key is one column, and {} has {}",
             parent.table.name,
@@ -139,14 +153,17 @@ fn logical(
 }
 
 /// A logical reference; its name is without the number that tells equal ones apart.
-fn foreign_key(
-    table: &Table,
-    columns: Vec<usize>,
-    parent: &Table,
-    parent_columns: Vec<usize>,
-) -> ForeignKey {
+fn foreign_key(table: &Table, columns: Vec<usize>, parent: &Table, parent_key: Key) -> ForeignKey {
+    let (parent_columns, collations): (Vec<usize>, Vec<Collation>) = parent_key.into_iter().unzip();
+    let affinities = parent_columns.iter().map(|&p| parent.columns[p].affinity);
+    let to_key = parent_columns == parent.primary_key;
+    let to = names(parent, &parent_columns);
+    let to = if to_key { String::new() } else { format!("({})", to.join(",")) };
+    let name = parent.name.to_ascii_lowercase();
     ForeignKey {
-        name: format!("{}>{}", names(table, &columns).join(","), parent.name.to_ascii_lowercase()),
+        parent_keys: affinities.zip(collations).collect(),
+        name: format!("{}>{name}{to}", names(table, &columns).join(",")),
+        nth: 1,
         columns,
         parent: parent.name.clone(),
         parent_names: names(parent, &parent_columns),
@@ -174,15 +191,9 @@ fn name(keys: &mut [ForeignKey]) {
         let rank = |k: &ForeignKey| (k.on_delete as u8, k.on_update as u8, !k.enforced);
         (&a.name, &a.parent_names, rank(a)).cmp(&(&b.name, &b.parent_names, rank(b)))
     });
-    let mut number = 1;
-    let mut last = String::new();
-    for key in keys {
-        if key.name == last {
-            number += 1;
-            key.name = format!("{last}#{number}");
-        } else {
-            number = 1;
-            last.clone_from(&key.name);
+    for i in 1..keys.len() {
+        if keys[i].name == keys[i - 1].name {
+            keys[i].nth = keys[i - 1].nth + 1;
         }
     }
 }

@@ -200,6 +200,18 @@ impl<'a> TableSql<'a> {
         clauses(self.body(), "CHECK")
     }
 
+    /// What decides on single rows: CHECKs, and what generated columns are computed from; in one
+    /// spelling, whatever their order.
+    pub fn row_rules(&self, is_column: impl Fn(&str) -> bool) -> Vec<String> {
+        let column = |name: &str| is_column(name).then(|| name.to_owned());
+        let generated = self.generated().into_iter().flatten();
+        let mut rules: Vec<String> =
+            generated.map(|e| format!("as {}", spelled(e, column))).collect();
+        rules.extend(self.checks().iter().map(|check| spelled(check, column)));
+        rules.sort();
+        rules
+    }
+
     /// For each column in order, its expression if it is generated. The items of the body begin
     /// with the columns, so positions are those of `table_xinfo`; constraints follow.
     pub fn generated(&self) -> Vec<Option<&[Token<'a>]>> {
@@ -304,12 +316,21 @@ pub(super) fn names<'a>(expression: &[Token<'a>]) -> impl Iterator<Item = Cow<'a
 /// One spelling for texts that differ only in blanks, comments, letter case of bare words and the
 /// quotes around column names.
 pub(super) fn canonical(sql: &str, is_column: impl Fn(&str) -> bool) -> String {
-    let words: Vec<String> = tokens(sql)
+    renamed(sql, |name| is_column(name).then(|| name.to_owned()))
+}
+
+/// The same with other names for columns.
+pub(super) fn renamed(sql: &str, column: impl Fn(&str) -> Option<String>) -> String {
+    spelled(&tokens(sql), column)
+}
+
+fn spelled(tokens: &[Token<'_>], column: impl Fn(&str) -> Option<String>) -> String {
+    let words: Vec<String> = tokens
         .iter()
-        .map(|token| match token.name() {
-            Some(name) if is_column(&name) => super::quote(&name.to_ascii_lowercase()),
-            _ if token.kind == Kind::Word => token.text.to_ascii_lowercase(),
-            _ => token.text.to_string(),
+        .map(|token| match token.name().and_then(|name| column(&name)) {
+            Some(name) => super::quote(&name.to_ascii_lowercase()),
+            None if token.kind == Kind::Word => token.text.to_ascii_lowercase(),
+            None => token.text.to_string(),
         })
         .collect();
     words.join(" ")

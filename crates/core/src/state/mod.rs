@@ -18,7 +18,7 @@ pub use bulk::Bulk;
 pub use overlay::{join_base, overlay};
 pub use segment::{COLUMNS as SEGMENT_COLUMNS, Name, Names, Runs, Segment, names_itself};
 pub use waits::{
-    Waits, any_conflict, any_pending, any_revived, anyone_waits, awaited, conflict,
+    Waits, any_conflict, any_pending, any_revived, anyone_waits, awaited, conflict, derived,
     kept_references, record_conflict, record_first_waits, record_waits, revived, table_of_entry,
 };
 

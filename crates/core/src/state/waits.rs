@@ -88,6 +88,18 @@ pub fn conflict(conn: &Connection, entry: i64) -> Result<Option<(String, String)
     Ok(statement.query_row([entry], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
 }
 
+/// Rows that show something derived from what they hold, or would if they were shown: (number of the
+/// table, entry).
+pub fn derived(conn: &Connection) -> Result<Vec<(u32, i64)>> {
+    let sql = "SELECT tbl, id FROM synqlite_row WHERE kind IS NOT NULL \
+               OR id IN (SELECT entry FROM synqlite_reference) \
+               OR id IN (SELECT entry FROM synqlite_claim) \
+               OR wants IS NOT NULL AND loc IS NOT NULL ORDER BY tbl, id";
+    let mut statement = conn.prepare_cached(sql)?;
+    let entries = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(entries.collect::<Result<_, _>>()?)
+}
+
 /// Whether any deleted row is shown because others refer to it, or to a row below it (R-PROTECT).
 pub fn any_revived(conn: &Connection) -> Result<bool> {
     let sql = "SELECT 1 FROM synqlite_row WHERE kind = 'restrict_revived'";

@@ -74,8 +74,9 @@ fn would_fit(site: &Site, conflict: &Conflict) -> Result<bool> {
         .next()?
         .map_or(Ok(None), |row| row.get(0).map(Some))?;
     // A number that programs count up is no key to collide on.
-    let given =
-        |name: &String| conflict.constraint == "PRIMARY KEY" || Some(name) != number.as_ref();
+    let given = |name: &String| {
+        conflict.constraint.eq_ignore_ascii_case(name) || Some(name) != number.as_ref()
+    };
     let values = conflict.displaced.iter().filter(|(name, _)| given(name));
     let (names, values): (Vec<_>, Vec<_>) = values.map(|(n, v)| (n.clone(), literal(v))).unzip();
     site.app.execute_batch("PRAGMA foreign_keys=OFF; SAVEPOINT probe")?;

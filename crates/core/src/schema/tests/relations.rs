@@ -14,7 +14,9 @@ fn keys(schema: &Schema, table: &str) -> Vec<String> {
             let column = |&i: &usize| parent.columns[i].name.clone();
             let to: Vec<String> = key.parent_columns.iter().map(column).collect();
             assert_eq!(to, key.parent_names);
-            format!("{}({})", key.name, to.join(","))
+            let named = key.name.split('(').next().unwrap_or_default();
+            assert_eq!(named == key.name, key.parent_columns == parent.primary_key);
+            format!("{named}({})", to.join(","))
         })
         .collect()
 }
@@ -66,7 +68,7 @@ fn equal_names_are_numbered_in_one_order() {
     let two = schema(&format!(
         "{parent} CREATE TABLE c(a REFERENCES p REFERENCES p(u), FOREIGN KEY(a) REFERENCES p(v))"
     ));
-    assert_eq!(keys(&one, "c"), ["a>p(id)", "a>p#2(u)", "a>p#3(v)"]);
+    assert_eq!(keys(&one, "c"), ["a>p(id)", "a>p(u)", "a>p(v)"]);
     assert_eq!(keys(&one, "c"), keys(&two, "c"));
 }
 

@@ -1,6 +1,7 @@
 //! Which row is which, and who has a key that several claim.
 
 use super::Pair;
+use crate::site::Site;
 use crate::site::{World, settle};
 
 const USER: &str = "CREATE TABLE u(id TEXT PRIMARY KEY, mail TEXT UNIQUE, v);
@@ -229,4 +230,44 @@ fn r_view_what_is_shown_depends_on_what_is_known_and_not_on_its_order() {
         assert_eq!(site.rows("SELECT id FROM u WHERE mail = 'm'"), ["a"]);
         assert_eq!(super::kinds(site), ["unique", "unique"]);
     }
+}
+
+#[test]
+fn r_equal_keys_that_sqlite_holds_equal_are_one() {
+    let mut pair = Pair::new(
+        "CREATE TABLE city(name TEXT COLLATE NOCASE PRIMARY KEY NOT NULL, v) WITHOUT ROWID;
+         CREATE TABLE n(k PRIMARY KEY, v); INSERT INTO city VALUES('Oslo', 1); INSERT INTO n VALUES(1, 1)",
+    );
+    pair.apart("REPLACE INTO city VALUES('OSLO', 2)", "REPLACE INTO n VALUES(1.0, 2), ('1', 3)");
+    let both = "SELECT name, v FROM city UNION ALL SELECT k, v FROM n ORDER BY 2, 1";
+    pair.show(both, &["1.0|2", "OSLO|2", "1|3"], &[]);
+}
+
+#[test]
+fn r_constraint_a_rebuilt_table_keeps_its_winners() {
+    let table = "id INTEGER PRIMARY KEY, mail TEXT, phone TEXT";
+    let mut pair = Pair::new(&format!("CREATE TABLE u({table}, UNIQUE(mail), UNIQUE(phone))"));
+    pair.apart(
+        "INSERT INTO u VALUES(1, 'm', 'p'), (2, 'x', 'y')",
+        "INSERT INTO u VALUES(3, 'm', 'z')",
+    );
+    pair.show("SELECT * FROM u", &["1|m|p", "2|x|y"], &["unique"]);
+    let ids = |site: &Site| -> Vec<String> {
+        site.replica.conflicts().unwrap().into_iter().map(|c| c.id).collect()
+    };
+    let before = ids(&pair.a);
+    // The triggers are made again, as SQLite's instructions for a rebuild say.
+    let rebuild = |site: &Site| {
+        let triggers = "SELECT sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'u'";
+        let triggers = site.rows(triggers).join(";");
+        site.run(&format!(
+            "BEGIN; CREATE TABLE n({table}, CONSTRAINT a UNIQUE(phone), CONSTRAINT b UNIQUE(mail));
+             INSERT INTO n SELECT * FROM u; DROP TABLE u; ALTER TABLE n RENAME TO u; {triggers};
+             CREATE UNIQUE INDEX second ON u(mail); COMMIT"
+        ));
+    };
+    rebuild(&pair.a);
+    rebuild(&pair.b);
+    pair.show("SELECT * FROM u", &["1|m|p", "2|x|y"], &["unique"]);
+    assert_eq!((ids(&pair.a), ids(&pair.b)), (before.clone(), before));
 }

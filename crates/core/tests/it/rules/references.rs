@@ -157,3 +157,23 @@ fn r_fk_action_what_an_action_did_is_undone_with_its_cause() {
     pair.apart("DELETE FROM p WHERE id = 'P'", "INSERT INTO r VALUES('r', 'P')");
     pair.show(CHILDREN, &["c0|P"], &["restrict_revived"]);
 }
+
+#[test]
+fn r_spell_a_reference_shows_what_was_written_as_long_as_it_means_the_key() {
+    let mut pair = Pair::new(
+        "CREATE TABLE p(id TEXT COLLATE NOCASE PRIMARY KEY, n INT UNIQUE);
+         CREATE TABLE c(id INTEGER PRIMARY KEY, p TEXT REFERENCES p ON UPDATE CASCADE,
+                        n TEXT REFERENCES p(n));
+         INSERT INTO p VALUES('abc', 5)",
+    );
+    pair.b.run("INSERT INTO c VALUES(1, 'ABC', '05')");
+    let shown = "SELECT p, n FROM c";
+    pair.show(shown, &["ABC|05"], &[]);
+    pair.a.run("UPDATE p SET id = 'xyz'");
+    pair.show(shown, &["xyz|05"], &[]);
+    pair.b.run("UPDATE p SET id = 'Abc'");
+    settle(&mut pair.a, &mut pair.b);
+    assert_eq!(pair.a.rows(shown), pair.b.rows(shown));
+    assert_eq!(pair.a.replica.verify_full().unwrap(), [""; 0]);
+    assert_eq!(pair.b.replica.verify_full().unwrap(), [""; 0]);
+}

@@ -1,7 +1,7 @@
 //! Sites whose schemas differ, for a while or for good.
 
 use super::Pair;
-use crate::site::settle;
+use crate::site::{Site, settle};
 
 const ITEM: &str =
     "CREATE TABLE item(id TEXT PRIMARY KEY, name, v); INSERT INTO item VALUES('i', 'n', 0)";
@@ -59,4 +59,53 @@ fn r_mig_drop_a_dropped_column_is_out_of_sight_and_stays_elsewhere() {
     settle(&mut pair.a, &mut pair.b);
     assert_eq!(pair.a.rows("SELECT * FROM item"), ["i|2"]);
     assert_eq!(pair.b.rows("SELECT * FROM item"), ["i|b|2"]);
+}
+
+#[test]
+fn r_follow_a_dropped_index_lets_rows_return() {
+    let mut pair =
+        Pair::new("CREATE TABLE t(id TEXT PRIMARY KEY, e); CREATE UNIQUE INDEX i ON t(e)");
+    pair.apart("INSERT INTO t VALUES('k1', 'x')", "INSERT INTO t VALUES('k2', 'x')");
+    pair.show("SELECT id FROM t", &["k1"], &["unique"]);
+    pair.apart("DROP INDEX i", "DROP INDEX i");
+    pair.show("SELECT id FROM t", &["k1", "k2"], &[]);
+}
+
+#[test]
+fn r_follow_a_policy_counts_for_what_was_written_before() {
+    let mut pair = Pair::new(
+        "CREATE TABLE tag(id INTEGER PRIMARY KEY, name TEXT UNIQUE);
+         CREATE TABLE note(id TEXT PRIMARY KEY, tag INT REFERENCES tag(id))",
+    );
+    pair.apart(
+        "INSERT INTO tag VALUES(1, 'red'); INSERT INTO note VALUES('a', 1)",
+        "INSERT INTO tag VALUES(5, 'red'); INSERT INTO note VALUES('b', 5)",
+    );
+    let notes = "SELECT * FROM note ORDER BY id";
+    pair.show(notes, &["a|1"], &["fk_parent_hidden", "unique"]);
+    let set = |site: &mut Site, value: &str| {
+        let policy = ("tag.on_unique".to_owned(), value.to_owned());
+        site.replica.set_policies(&[policy]).unwrap();
+    };
+    set(&mut pair.a, "unify");
+    assert_eq!(pair.a.rows(notes), ["a|1", "b|1"]);
+    pair.show(notes, &["a|1", "b|1"], &["unique"]);
+    set(&mut pair.b, "quarantine");
+    pair.show(notes, &["a|1"], &["fk_parent_hidden", "unique"]);
+}
+
+#[test]
+fn r_follow_a_value_is_shown_as_the_column_stores_it() {
+    let mut pair = Pair::new("CREATE TABLE t(id TEXT PRIMARY KEY, v TEXT, w TEXT)");
+    pair.a.run("ALTER TABLE t ADD COLUMN x INT");
+    pair.b.run("ALTER TABLE t ADD COLUMN x TEXT");
+    pair.a.run("INSERT INTO t VALUES('a', 1, 1, 7)");
+    pair.b.run("INSERT INTO t VALUES('b', 2, 2, '08')");
+    settle(&mut pair.a, &mut pair.b);
+    let shown = "SELECT id, quote(x) FROM t ORDER BY id";
+    assert_eq!(pair.a.rows(shown), ["a|7", "b|8"]);
+    assert_eq!(pair.b.rows(shown), ["a|'7'", "b|'08'"]);
+    for site in [&pair.a, &pair.b] {
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
 }

@@ -1,0 +1,216 @@
+//! When two values of a key are the same value (R-EQUAL): exactly when SQLite holds them for equal.
+//!
+//! A column first converts what it is given by its affinity; then values compare by storage class, by
+//! exact number, or by the bytes that a collation tells apart. [`synqlite_wire::key::normalise`] is the
+//! second half; here is the first, and both together for foreign keys, where the value of one column
+//! is converted and compared as if it were one of the column that it refers to. Capture, identities,
+//! references and waiting rows all ask here or in SQL that compares alike, and the tests ask SQLite.
+//!
+//! Equal is not the same: 'ABC' and 'abc' may be one key, and each stays as somebody spelled it.
+
+use crate::schema::{Affinity, Encoding, ForeignKey, Table, quote};
+use synqlite_wire::Value;
+use synqlite_wire::key::{Collation, encode_values};
+
+/// Bytes of values in the columns of a foreign key, as the parent's columns compare them: equal exactly
+/// if they mean the same parent.
+pub fn reference_bytes<'v>(
+    fk: &ForeignKey,
+    values: impl IntoIterator<Item = &'v Value>,
+) -> Vec<u8> {
+    let converted: Vec<Value> = values
+        .into_iter()
+        .zip(&fk.parent_keys)
+        .map(|(v, (affinity, _))| stored(v, *affinity))
+        .collect();
+    encode_values(converted.iter().zip(fk.parent_keys.iter().map(|(_, collation)| collation)))
+}
+
+/// R-SPELL: what a reference shows whose register holds `written`, if the row that it refers to shows
+/// `key`: what was written as long as it means that key, else the key as the child's columns, of these
+/// affinities, store it.
+pub fn spelled(
+    fk: &ForeignKey,
+    written: &[&Value],
+    key: &[&Value],
+    affinities: &[Affinity],
+) -> Vec<Value> {
+    let bytes = |values: &[&Value]| reference_bytes(fk, values.iter().copied());
+    if !written.iter().any(|v| v.is_null()) && bytes(written) == bytes(key) {
+        return written.iter().map(|&v| v.clone()).collect();
+    }
+    key.iter().zip(affinities).map(|(v, affinity)| stored(v, *affinity)).collect()
+}
+
+/// Whether values of a foreign key of this table that mean one key are always the same: then nobody can
+/// spell a reference otherwise.
+pub fn one_spelling(t: &Table, fk: &ForeignKey) -> bool {
+    let mut columns = fk.columns.iter().zip(&fk.parent_keys);
+    columns.all(|(&c, (parent, collation))| {
+        let child = t.columns[c].affinity;
+        child == *parent && child != Affinity::Blob && *collation == Collation::Binary
+    })
+}
+
+/// What a column of this affinity stores when it is given `value`.
+pub fn stored(value: &Value, affinity: Affinity) -> Value {
+    converted(value, affinity).unwrap_or_else(|| value.clone())
+}
+
+/// The same; `None` if it stores the value as it is
+/// (<https://sqlite.org/datatype3.html#type_affinity>).
+pub fn converted(value: &Value, affinity: Affinity) -> Option<Value> {
+    match (affinity, value) {
+        (Affinity::Text, Value::Integer(i)) => Some(Value::Text(i.to_string().into_bytes())),
+        (Affinity::Text, Value::Real(r)) => Some(Value::Text(real_text(*r).into_bytes())),
+        (Affinity::Numeric | Affinity::Integer, Value::Text(t)) => match number(t)? {
+            Value::Real(r) => whole(r).or(Some(Value::Real(r))),
+            integer => Some(integer),
+        },
+        (Affinity::Numeric | Affinity::Integer, Value::Real(r)) => whole(*r),
+        (Affinity::Real, Value::Integer(i)) => Some(Value::Real(*i as f64)),
+        (Affinity::Real, Value::Text(t)) => match number(t)? {
+            Value::Integer(i) => Some(Value::Real(i as f64)),
+            real => Some(real),
+        },
+        _ => None,
+    }
+}
+
+/// The integer that a double is; the outermost two stay doubles, as in SQLite.
+fn whole(r: f64) -> Option<Value> {
+    let i = r as i64;
+    (i as f64 == r && i > i64::MIN && i < i64::MAX).then_some(Value::Integer(i))
+}
+
+/// The number that a text is, blanks around it aside.
+fn number(text: &[u8]) -> Option<Value> {
+    let is_blank = |b: &u8| matches!(b, b' ' | b'\t' | b'\n' | 0x0b | 0x0c | b'\r');
+    let start = text.iter().position(|b| !is_blank(b))?;
+    let end = text.iter().rposition(|b| !is_blank(b))? + 1;
+    let text = std::str::from_utf8(&text[start..end]).ok()?;
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
+        None => (unsigned, None),
+    };
+    let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
+    let (before, after) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let exponent_fits = exponent.is_none_or(|e| {
+        let e = e.strip_prefix(['+', '-']).unwrap_or(e);
+        !e.is_empty() && digits(e)
+    });
+    if !digits(before) || !digits(after) || before.len() + after.len() == 0 || !exponent_fits {
+        return None;
+    }
+    if exponent.is_none()
+        && !mantissa.contains('.')
+        && let Ok(i) = text.parse()
+    {
+        return Some(Value::Integer(i));
+    }
+    text.parse().ok().map(Value::Real)
+}
+
+/// A double as text, alike on all sites: with fifteen digits, as SQLite long wrote it (`%!.15g`).
+fn real_text(r: f64) -> String {
+    if r.is_infinite() {
+        return if r > 0.0 { "Inf" } else { "-Inf" }.to_owned();
+    }
+    if r == 0.0 {
+        return "0.0".to_owned();
+    }
+    let scientific = format!("{r:.14e}");
+    let Some((mantissa, exponent)) = scientific.split_once('e') else { return scientific };
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let with_point = |digits: &str| match digits.trim_end_matches('0') {
+        short if short.ends_with('.') => format!("{short}0"),
+        short => short.to_owned(),
+    };
+    if (-4..=14).contains(&exponent) {
+        let places = usize::try_from(14 - exponent).unwrap_or(0);
+        let text = format!("{r:.places$}");
+        return if text.contains('.') { with_point(&text) } else { format!("{text}.0") };
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{}e{sign}{:02}", with_point(mantissa), exponent.abs())
+}
+
+/// A column of a foreign key, beside the column to which it refers.
+pub struct Pair<'a> {
+    /// The child's column, in SQL, its affinity and its own collation.
+    pub child: (&'a str, Affinity, &'a Collation),
+    /// Affinity and collation of the parent's.
+    pub parent: &'a (Affinity, Collation),
+}
+
+impl Pair<'_> {
+    /// Condition under which the child's column means the key value bound to parameter `n`, which the
+    /// parent's column has: converted and compared as the parent's. An index on the child's column can
+    /// be used unless the two compare too differently.
+    pub fn means_sql(&self, key: &Value, n: usize) -> String {
+        let ((column, child, own), (parent, collation)) = (self.child, self.parent);
+        let is_number = |affinity| !matches!(affinity, Affinity::Text | Affinity::Blob);
+        let (text, collate) = (matches!(key, Value::Text(_)), collation_sql(collation));
+        let plain = format!("{column} = ?{n}");
+        // The + takes the child's affinity away.
+        let exact = match (parent, key) {
+            (Affinity::Text, Value::Text(_)) if child != Affinity::Text => {
+                format!("+{column} = CAST(?{n} AS TEXT) COLLATE {collate}")
+            }
+            (_, Value::Integer(_) | Value::Real(_)) if is_number(*parent) && !is_number(child) => {
+                format!("+{column} = CAST(?{n} AS NUMERIC)")
+            }
+            _ => format!("+{column} = ?{n} COLLATE {collate}"),
+        };
+        let alike = child == *parent || is_number(child) && is_number(*parent);
+        let (same, wider) = (!text || own == collation, *collation == Collation::Binary);
+        match (child, parent) {
+            _ if matches!(key, Value::Blob(_)) || alike && same => plain,
+            (Affinity::Blob, Affinity::Text) if same => {
+                format!("({plain} OR {column} < '' AND {exact})")
+            }
+            (Affinity::Blob, _) if is_number(*parent) && !text => {
+                format!("({plain} OR {column} >= '' AND {column} < x'' AND {exact})")
+            }
+            _ if (same || wider) && (alike || *parent == Affinity::Blob) => {
+                format!("({plain} AND {exact})")
+            }
+            _ => exact,
+        }
+    }
+}
+
+/// A collation in SQL.
+pub fn collation_sql(collation: &Collation) -> String {
+    match collation {
+        Collation::Binary => "BINARY".to_owned(),
+        Collation::NoCase => "NOCASE".to_owned(),
+        Collation::Rtrim => "RTRIM".to_owned(),
+        Collation::Other(name) => quote(name),
+    }
+}
+
+/// A text of which SQL's `hex` gave the digits.
+pub fn text_of_hex(hex: &str, encoding: Encoding) -> Option<Vec<u8>> {
+    let bytes = bytes_of_hex(hex)?;
+    let wide = |from: fn([u8; 2]) -> u16| {
+        let units = bytes.as_chunks::<2>().0.iter().map(|pair| from(*pair));
+        char::decode_utf16(units)
+            .map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER))
+            .collect::<String>()
+    };
+    Some(match encoding {
+        Encoding::Utf8 => bytes,
+        Encoding::Utf16le => wide(u16::from_le_bytes).into_bytes(),
+        Encoding::Utf16be => wide(u16::from_be_bytes).into_bytes(),
+    })
+}
+
+/// The bytes that hex digits stand for.
+pub fn bytes_of_hex(hex: &str) -> Option<Vec<u8>> {
+    (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(hex.get(i..i + 2)?, 16).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,51 @@
+//! References whose key is spelled otherwise than the row spells it to which they are (R-SPELL).
+
+use super::Fold;
+use crate::Result;
+use crate::catalog::Tracked;
+use crate::equal;
+use crate::refs;
+use crate::state::{self, Body, GroupState};
+use synqlite_wire::{Cell, Rid, Value};
+
+impl Fold<'_> {
+    /// R-SPELL: whether a row shows the key of the row that it refers to as it would by itself, or
+    /// somebody has spelled it anew.
+    pub(super) fn is_spelled(
+        &self,
+        t: &Tracked,
+        f: usize,
+        rid: &Rid,
+        (old, body): (&[Value], &Body),
+        new: &[Value],
+    ) -> Result<bool> {
+        let fk = &t.table.foreign_keys[f];
+        if equal::one_spelling(&t.table, fk) {
+            return Ok(true);
+        }
+        let lookup = self.lookup();
+        let parent = lookup.parent(&fk.parent)?;
+        let stored = state::of(self.conn, self.meta, parent, rid)?;
+        let Some(loc) = stored.and_then(|stored| stored.loc) else { return Ok(true) };
+        let Some(key) = parent.read(self.conn, &loc)? else { return Ok(true) };
+        let group = &t.table.groups[t.table.columns[fk.columns[0]].group];
+        let mut row = old.to_vec();
+        if let Body::Kept(cell) = body {
+            group.columns.iter().zip(&cell.values).for_each(|(&c, v)| row[c] = v.clone());
+        }
+        refs::show_key(t, fk, &key, &mut row);
+        Ok(fk.columns.iter().all(|&c| row[c] == new[c]))
+    }
+}
+
+/// R-SPELL: a reference that followed its row's key keeps what was written, if that spells the key in
+/// its own way whenever it comes back. Returns whether it did not before.
+pub(super) fn keep_spelling(t: &Tracked, g: usize, group: &mut GroupState, written: &Cell) -> bool {
+    let keys = t.table.groups[g].foreign_keys.iter().map(|&f| &t.table.foreign_keys[f]);
+    let keeps =
+        group.body == Body::Shown && !keys.into_iter().all(|fk| equal::one_spelling(&t.table, fk));
+    if keeps {
+        group.body = Body::Kept(written.clone());
+    }
+    keeps
+}
