@@ -8,6 +8,7 @@
 //! - [`network`]: a place of exchange behind a network that fails.
 //! - [`exchange`]: histories of sites that reach each other only through such a place.
 //! - [`model`]: the same history in the engine and in a reference model, which is another process.
+//! - [`wild`]: histories in which schemas, policies, files and clocks change too.
 //! - [`crash`]: a process that is killed while it works on a replica.
 //!
 //! The same seed gives the same run. `docs/testing.md` says how to run what is too long for
@@ -21,4 +22,5 @@ pub mod model;
 pub mod network;
 pub mod random;
 pub mod shapes;
+pub mod wild;
 pub mod world;

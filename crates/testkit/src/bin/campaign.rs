@@ -8,12 +8,18 @@ use synqlite_testkit::crash::{self, Program};
 use synqlite_testkit::exchange::{self, Played};
 use synqlite_testkit::history::History;
 use synqlite_testkit::model::{Model, Verdict, unavailable};
+use synqlite_testkit::wild::app::System;
+use synqlite_testkit::wild::generate;
+use synqlite_testkit::wild::play::play;
+use synqlite_testkit::wild::regions::Regions;
+use synqlite_testkit::wild::shrink::shrink;
 use synqlite_testkit::world::Result;
 
 const USAGE: &str = "\
 usage:
   campaign model --seeds FROM..TO [--python python3] [--lazy] [--constraints] [--jobs N]
   campaign network --seeds FROM..TO
+  campaign wild --seeds FROM..TO [--sites N] [--jobs N] [--only REGIONS] [--without REGIONS] [--long]
   campaign crash --rounds N --seed S [--bin SYNQLITE] [--rows N]";
 
 fn main() -> ExitCode {
@@ -21,6 +27,7 @@ fn main() -> ExitCode {
     let result = match arguments.first().map(String::as_str) {
         Some("model") => model(&arguments),
         Some("network") => network(&arguments),
+        Some("wild") => wild(&arguments),
         Some("crash") => kill(&arguments),
         Some("child") => crash::child(&arguments[1..]).map(|()| true),
         _ => Err(USAGE.into()),
@@ -110,6 +117,48 @@ fn network(arguments: &[String]) -> Result<bool> {
     }
     println!("{differ} histories failed; of the others: {all:?}");
     Ok(differ == 0)
+}
+
+/// Histories that contain the world. Faults are shortened unless `--long` is given.
+fn wild(arguments: &[String]) -> Result<bool> {
+    let seeds = option(arguments, "--seeds").ok_or(USAGE)?;
+    let (from, to) = seeds.split_once("..").ok_or(USAGE)?;
+    let named = |flag| option(arguments, flag).map(|names| Regions::named(names).ok_or(USAGE));
+    let only = named("--only").transpose()?.unwrap_or_else(Regions::all);
+    let regions = only.without(&named("--without").transpose()?.unwrap_or_default());
+    let sites = option(arguments, "--sites").map(number).transpose()?;
+    let jobs = number(option(arguments, "--jobs").unwrap_or("1"))?.max(1);
+    let long = arguments.iter().any(|a| a == "--long");
+    let (next, to) = (AtomicU64::new(number(from)?), number(to)?);
+    let (faults, played, start) = (AtomicU64::new(0), AtomicU64::new(0), Instant::now());
+    let work = || {
+        let mut system = System::start();
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= to {
+                return;
+            }
+            let sites = sites.unwrap_or([2, 3, 5][(seed % 3) as usize]) as usize;
+            let history = generate::history(seed, sites, &regions);
+            if let Some(fault) = play(&history, system.as_mut()) {
+                faults.fetch_add(1, Ordering::Relaxed);
+                let (history, fault) = match long {
+                    true => (history, fault),
+                    false => shrink(&history, fault, system.as_mut()),
+                };
+                println!("FAULT seed {seed}: {}\n{history}  {}\n", fault.kind, fault.what);
+            }
+            let all = played.fetch_add(1, Ordering::Relaxed) + 1;
+            if all.is_multiple_of(100) {
+                let rate = all as f64 / start.elapsed().as_secs_f64();
+                println!("{all} histories, {faults:?} with faults; {rate:.1} histories/s");
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..jobs).for_each(|_| drop(scope.spawn(work))));
+    let (faults, played) = (faults.into_inner(), played.into_inner());
+    println!("{played} histories, {faults} with faults");
+    Ok(faults == 0)
 }
 
 /// What histories showed so far.

@@ -7,3 +7,4 @@ mod laws;
 mod seeds;
 mod shadow;
 mod topology;
+mod wild;

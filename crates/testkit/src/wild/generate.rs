@@ -1,0 +1,288 @@
+//! The history of a seed.
+
+use super::migrate::Path;
+use super::regions::{Region, Regions};
+use super::schema::{Role, Schema, Table};
+use super::tables;
+use super::writes::Writer;
+use super::{Action, History, How, Step};
+use crate::random::Random;
+
+/// Time of the first step, in milliseconds.
+pub const START_MS: i64 = 10_000_000_000;
+/// An hour.
+const HOUR_MS: i64 = 3_600_000;
+
+struct Draft<'a> {
+    r: Random,
+    regions: Regions,
+    sites: usize,
+    path: Path,
+    start: &'a Schema,
+    /// For each site what it has run.
+    applied: Vec<Vec<usize>>,
+    live: Vec<bool>,
+    backed: Vec<Option<Vec<usize>>>,
+    skew: Vec<i64>,
+    marks: u64,
+    steps: Vec<Step>,
+    n: i64,
+}
+
+/// The history of a seed, with about half of these regions in it.
+pub fn history(seed: u64, sites: usize, from: &Regions) -> History {
+    let mut r = Random::new(seed ^ 0x7769_6c64);
+    let regions = from.draw(&mut r);
+    let schema = tables::schema(&mut r, &regions);
+    let mut path = Path::new(schema.clone());
+    if regions.has(Region::Alter) || regions.has(Region::Rebuild) {
+        for _ in 0..1 + r.index(4) {
+            path.step(&mut r, &regions);
+        }
+    }
+    let first = if regions.has(Region::Clone) { 1 + r.index(sites) } else { sites };
+    let setup = setup(&mut r, &regions);
+    let mut draft = Draft {
+        regions,
+        sites,
+        start: &schema,
+        applied: vec![Vec::new(); sites],
+        live: (0..sites).map(|site| site < first).collect(),
+        backed: vec![None; sites],
+        skew: vec![0; sites],
+        marks: 0,
+        steps: Vec::new(),
+        n: 0,
+        path,
+        r,
+    };
+    let rows = draft.rows();
+    let policies = draft.policies();
+    let system = (0..sites).map(|_| draft.on(Region::System)).collect();
+    let pragmas = (0..sites).map(|_| draft.pragmas()).collect();
+    draft.steps();
+    History {
+        seed,
+        sites,
+        first,
+        setup,
+        policies,
+        schema: schema.clone(),
+        rows,
+        system,
+        pragmas,
+        regions: draft.regions,
+        migrations: draft.path.migrations,
+        steps: draft.steps,
+    }
+}
+
+fn setup(r: &mut Random, regions: &Regions) -> Vec<String> {
+    let mut out = Vec::new();
+    if regions.has(Region::File) {
+        if r.one_in(2) {
+            out.push("PRAGMA encoding = 'UTF-16le'".to_owned());
+        }
+        if r.one_in(2) {
+            out.push("PRAGMA page_size = 512".to_owned());
+        }
+        if r.one_in(2) {
+            out.push("PRAGMA journal_mode = WAL".to_owned());
+        }
+    }
+    out
+}
+
+impl Draft<'_> {
+    /// One time in two where the region is there.
+    fn on(&mut self, region: Region) -> bool {
+        self.regions.has(region) && self.r.one_in(2)
+    }
+
+    fn pragmas(&mut self) -> Vec<String> {
+        let keep = if self.on(Region::Keys) { "OFF" } else { "ON" };
+        let recursive = if self.r.one_in(4) { "ON" } else { "OFF" };
+        vec![
+            format!("PRAGMA foreign_keys = {keep}"),
+            format!("PRAGMA recursive_triggers = {recursive}"),
+        ]
+    }
+
+    /// What a site's schema is after what it has run.
+    fn schema(&self, site: usize) -> Schema {
+        let mut schema = self.start.clone();
+        for &n in &self.applied[site] {
+            for (no, table) in &self.path.migrations[n].after {
+                match table {
+                    Some(table) => drop(schema.insert(*no, table.clone())),
+                    None => drop(schema.remove(no)),
+                }
+            }
+        }
+        schema
+    }
+
+    fn write(&mut self, schema: &Schema) -> Vec<String> {
+        let Draft { r, regions, marks, .. } = self;
+        Writer { r, regions, marks }.transaction(schema)
+    }
+
+    fn rows(&mut self) -> Vec<String> {
+        let schema = self.start.clone();
+        let count = if self.r.one_in(3) { 0 } else { 1 + self.r.index(5) };
+        (0..count).flat_map(|_| self.write(&schema)).collect()
+    }
+
+    fn policies(&mut self) -> Vec<(String, String)> {
+        if !self.regions.has(Region::Policy) || self.r.one_in(2) {
+            return vec![];
+        }
+        let schema = self.start.clone();
+        self.policy(&schema).into_iter().collect()
+    }
+
+    fn policy(&mut self, schema: &Schema) -> Option<(String, String)> {
+        let tables: Vec<&Table> = schema.values().collect();
+        let t = tables.get(self.r.index(tables.len().max(1)))?;
+        let r = &mut self.r;
+        let named = |role: Role| t.columns.iter().find(|c| c.role == role).map(|c| &c.name);
+        let (key, values): (String, &[&str]) = match r.below(10) {
+            0..=3 => (format!("{}.on_unique", t.name), &["unify", "quarantine"]),
+            4 | 5 => (format!("{}.delete", t.name), &["last", "wins"]),
+            6 | 7 => ("fk".to_owned(), &["ignore", "enforce"]),
+            8 => (format!("{}.{}", t.name, named(Role::Number)?), &["counter"]),
+            _ => {
+                let other = tables[r.index(tables.len())];
+                let value = format!("{}:{}", named(Role::Number)?, other.name);
+                return Some((format!("{}.refs", t.name), value));
+            }
+        };
+        Some((key, values[r.index(values.len())].to_owned()))
+    }
+
+    fn steps(&mut self) {
+        let length = 12 + self.r.below(40);
+        let exchange = [3, 5, 9][self.r.index(3)];
+        for _ in 0..length {
+            let site = self.r.index(self.sites);
+            let action = self.action(site, exchange);
+            self.push(site, action);
+        }
+        for site in 0..self.sites {
+            if !self.live[site] {
+                self.clone_site(site);
+            }
+            while let Some(n) = self.pending(site) {
+                self.migrate(site, n);
+                match self.r.below(4) {
+                    0 => self.push(site, Action::Fold),
+                    1 => {
+                        let schema = self.schema(site);
+                        let write = Action::Write(self.write(&schema));
+                        self.push(site, write);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn push(&mut self, site: usize, action: Action) {
+        if self.regions.has(Region::Clock) && self.r.one_in(6) {
+            let jumps = [-HOUR_MS, HOUR_MS, -40, 40, -5_000, 5_000, 0];
+            self.skew[site] = jumps[self.r.index(jumps.len())];
+        }
+        self.n += 1;
+        let ms = START_MS + 1_000 * self.n + self.skew[site];
+        self.steps.push(Step { ms, site, action });
+    }
+
+    fn other(&mut self, site: usize) -> Option<usize> {
+        let others: Vec<usize> =
+            (0..self.sites).filter(|&other| other != site && self.live[other]).collect();
+        others.get(self.r.index(others.len().max(1))).copied()
+    }
+
+    fn clone_site(&mut self, site: usize) {
+        let Some(of) = self.other(site) else { return };
+        let how = if self.r.one_in(2) { How::Clone } else { How::Copy };
+        self.applied[site] = self.applied[of].clone();
+        self.live[site] = true;
+        self.push(site, Action::Clone(of, how));
+    }
+
+    /// A migration that a site can run next.
+    fn pending(&mut self, site: usize) -> Option<usize> {
+        let done = &self.applied[site];
+        let ready = |n: &usize| {
+            let m = &self.path.migrations[*n];
+            !done.contains(n) && m.needs.iter().all(|need| done.contains(need))
+        };
+        let ready: Vec<usize> = (0..self.path.migrations.len()).filter(ready).collect();
+        ready.get(self.r.index(ready.len().max(1))).copied()
+    }
+
+    fn migrate(&mut self, site: usize, n: usize) {
+        self.applied[site].push(n);
+        self.push(site, Action::Migrate(n));
+    }
+
+    fn action(&mut self, site: usize, exchange: u64) -> Action {
+        if !self.live[site] {
+            let Some(of) = self.other(site) else { return Action::Fold };
+            let how = if self.r.one_in(2) { How::Clone } else { How::Copy };
+            self.applied[site] = self.applied[of].clone();
+            self.live[site] = true;
+            return Action::Clone(of, how);
+        }
+        if self.r.one_in(exchange) {
+            return self.exchange(site);
+        }
+        let schema = self.schema(site);
+        match self.r.below(16) {
+            0 => Action::Fold,
+            1 | 2 => match self.pending(site) {
+                Some(n) => {
+                    self.applied[site].push(n);
+                    Action::Migrate(n)
+                }
+                None => Action::Write(self.write(&schema)),
+            },
+            3 if self.regions.has(Region::Policy) => match self.policy(&schema) {
+                Some((key, value)) => Action::Policy(key, value),
+                None => Action::Fold,
+            },
+            4 if self.regions.has(Region::Keys) => {
+                let on = if self.r.one_in(2) { "ON" } else { "OFF" };
+                Action::Pragma(format!("PRAGMA foreign_keys = {on}"))
+            }
+            5 if self.regions.has(Region::Replace) => {
+                let on = if self.r.one_in(2) { "ON" } else { "OFF" };
+                Action::Pragma(format!("PRAGMA recursive_triggers = {on}"))
+            }
+            6 if self.regions.has(Region::Restore) => match self.backed[site].clone() {
+                Some(applied) if self.r.one_in(2) => {
+                    self.applied[site] = applied;
+                    Action::Restore
+                }
+                _ => {
+                    self.backed[site] = Some(self.applied[site].clone());
+                    Action::Backup
+                }
+            },
+            _ => Action::Write(self.write(&schema)),
+        }
+    }
+
+    fn exchange(&mut self, site: usize) -> Action {
+        if self.regions.has(Region::Place) && self.r.one_in(2) {
+            return Action::Place;
+        }
+        match (self.other(site), self.r.below(4)) {
+            (None, _) => Action::Fold,
+            (Some(other), 0) => Action::Push(other),
+            (Some(other), 1) => Action::Sync(other),
+            (Some(other), _) => Action::Pull(other),
+        }
+    }
+}

@@ -1,0 +1,367 @@
+//! Schema changes as applications make them: by ALTER, by CREATE and DROP, by rebuilding a table.
+//!
+//! A migration is a fixed script, the same on every site. What could make it fail on the rows of one
+//! site, it repairs first, as a migration that is written with care does.
+
+use super::rebuild::{self, Tool};
+use super::regions::{Region, Regions};
+use super::schema::{Column, Index, Role, Rule, Schema, Table, quote, referenced};
+use super::tables::{plain, table, unique_index};
+use super::values::Pool;
+use crate::random::Random;
+use std::collections::BTreeSet;
+
+/// A schema change.
+#[derive(Clone, Debug)]
+pub struct Migration {
+    /// What it does, for people.
+    pub name: String,
+    /// Its statements. One that begins with `@` is for the player: see [`rebuild`].
+    pub script: Vec<String>,
+    /// The tables that are another way after it, by number.
+    pub after: Vec<(usize, Option<Table>)>,
+    /// Migrations that must have run before it.
+    pub needs: Vec<usize>,
+}
+
+/// A schema with the migrations that lead away from it.
+pub struct Path {
+    /// Where it is.
+    pub schema: Schema,
+    /// How it got there.
+    pub migrations: Vec<Migration>,
+    /// Tables that each migration concerns.
+    concerns: Vec<BTreeSet<usize>>,
+    next: usize,
+}
+
+struct Change {
+    name: String,
+    script: Vec<String>,
+    /// The table, as it is then.
+    no: usize,
+    after: Option<Table>,
+    /// Whether other tables notice.
+    wide: bool,
+}
+
+impl Path {
+    /// A path that begins at a schema.
+    pub fn new(schema: Schema) -> Path {
+        let next = schema.len();
+        Path { schema, migrations: Vec::new(), concerns: Vec::new(), next }
+    }
+
+    /// Adds a migration, if one can be drawn.
+    pub fn step(&mut self, r: &mut Random, regions: &Regions) {
+        let drawn = (0..20).find_map(|_| self.draw(r, regions));
+        let Some(Change { name, script, no, after, wide }) = drawn else { return };
+        let mut concerned = BTreeSet::from([no]);
+        let parents = |t: &Table| {
+            let parent = |rule: &Rule| match rule {
+                Rule::Foreign(foreign) => Some(foreign.parent),
+                _ => None,
+            };
+            t.rules.iter().filter_map(parent).collect::<Vec<_>>()
+        };
+        concerned.extend(after.iter().flat_map(parents));
+        if wide {
+            concerned.extend(self.schema.keys().copied());
+        }
+        let in_order = !regions.has(Region::Order);
+        let before = self.concerns.iter().enumerate();
+        let needs = before.filter(|(_, other)| in_order || !other.is_disjoint(&concerned));
+        let needs = needs.map(|(at, _)| at).collect();
+        match &after {
+            Some(table) => drop(self.schema.insert(no, table.clone())),
+            None => drop(self.schema.remove(&no)),
+        }
+        self.next = self.next.max(no + 1);
+        self.concerns.push(concerned);
+        self.migrations.push(Migration { name, script, after: vec![(no, after)], needs });
+    }
+
+    fn draw(&self, r: &mut Random, regions: &Regions) -> Option<Change> {
+        let (alter, build) = (regions.has(Region::Alter), regions.has(Region::Rebuild));
+        if alter && r.one_in(10) {
+            return self.new_table(r, regions);
+        }
+        let numbers: Vec<usize> = self.schema.keys().copied().collect();
+        let no = *numbers.get(r.index(numbers.len().max(1)))?;
+        let rebuilds = build && (!alter || r.one_in(2));
+        if rebuilds {
+            return self.rebuild(r, regions, no);
+        }
+        if !alter {
+            return None;
+        }
+        match r.below(9) {
+            0 | 1 => self.add_column(r, no),
+            2 => self.rename_column(r, no),
+            3 => self.drop_column(r, no),
+            4 => self.add_unique(r, regions, no),
+            5 => self.add_index(r, no),
+            6 => self.drop_index(r, no),
+            7 => self.same_index(no),
+            _ if r.one_in(3) => self.drop_table(no),
+            _ => self.rename_table(r, no),
+        }
+    }
+
+    fn change(&self, no: usize, name: &str, script: Vec<String>, after: Table) -> Option<Change> {
+        let name = format!("{name} of {}", after.name);
+        Some(Change { name, script, no, after: Some(after), wide: false })
+    }
+
+    fn new_table(&self, r: &mut Random, regions: &Regions) -> Option<Change> {
+        let no = self.next;
+        let mut t = table(r, regions, &self.schema, no);
+        // Parents by position become parents by number.
+        let numbers: Vec<usize> = self.schema.keys().copied().collect();
+        for rule in &mut t.rules {
+            if let Rule::Foreign(foreign) = rule
+                && foreign.parent != no
+            {
+                foreign.parent = *numbers.get(foreign.parent)?;
+            }
+        }
+        let mut script = vec![t.create(&self.schema, &t.name)];
+        script.extend(t.indexes.iter().map(|index| t.create_index(index)));
+        self.change(no, "creation", script, t)
+    }
+
+    fn drop_table(&self, no: usize) -> Option<Change> {
+        if referenced(&self.schema, no, None) || self.schema.len() < 2 {
+            return None;
+        }
+        let table = &self.schema[&no].name;
+        let script = vec![format!("DROP TABLE {}", quote(table))];
+        Some(Change { name: format!("drop of {table}"), script, no, after: None, wide: true })
+    }
+
+    fn rename_table(&self, r: &mut Random, no: usize) -> Option<Change> {
+        let mut t = self.schema[&no].clone();
+        let old = std::mem::replace(&mut t.name, format!("t{no}n{}", r.below(100)));
+        let script = vec![format!("ALTER TABLE {} RENAME TO {}", quote(&old), quote(&t.name))];
+        let change = self.change(no, "rename", script, t)?;
+        Some(Change { wide: true, ..change })
+    }
+
+    fn add_column(&self, r: &mut Random, no: usize) -> Option<Change> {
+        let mut t = self.schema[&no].clone();
+        let id = format!("c{}", self.migrations.len());
+        let mut c =
+            plain(&id, ["", "TEXT", "INTEGER", "REAL"][r.index(4)], Role::Plain, Pool::Spelled);
+        match r.below(6) {
+            0 => c.default = Some("2.5".to_owned()),
+            1 => (c.default, c.not_null) = (Some("'d'".to_owned()), true),
+            2 => (c.default, c.role, c.ty) = (Some("7".to_owned()), Role::Number, "INTEGER"),
+            3 => (c.generated, c.role) = (Some("{w}".to_owned()), Role::Generated),
+            4 => (c.role, c.ty) = (Role::Rival, "TEXT"),
+            _ => {}
+        }
+        let script = format!("ALTER TABLE {} ADD COLUMN {}", quote(&t.name), {
+            t.columns.push(c.clone());
+            t.define(&c)
+        });
+        self.change(no, "new column", vec![script], t)
+    }
+
+    fn rename_column(&self, r: &mut Random, no: usize) -> Option<Change> {
+        let mut t = self.schema[&no].clone();
+        let at = r.index(t.columns.len());
+        let c = &mut t.columns[at];
+        let wide = referenced(&self.schema, no, Some(&c.id));
+        let old = std::mem::replace(&mut c.name, format!("{}x{}", c.id, self.migrations.len()));
+        let (from, to) = (quote(&old), quote(&c.name));
+        let script = vec![format!("ALTER TABLE {} RENAME COLUMN {from} TO {to}", quote(&t.name))];
+        let change = self.change(no, "renamed column", script, t)?;
+        Some(Change { wide, ..change })
+    }
+
+    fn drop_column(&self, r: &mut Random, no: usize) -> Option<Change> {
+        let mut t = self.schema[&no].clone();
+        let at = r.index(t.columns.len());
+        let id = t.columns[at].id.clone();
+        let used = t.depends_on(&id) || referenced(&self.schema, no, Some(&id));
+        if used || t.columns[at].role == Role::Token {
+            return None;
+        }
+        let column = t.columns.remove(at);
+        let script =
+            vec![format!("ALTER TABLE {} DROP COLUMN {}", quote(&t.name), quote(&column.name))];
+        self.change(no, "dropped column", script, t)
+    }
+
+    /// A unique index on a column that may be NULL, which it becomes where it is there twice.
+    fn add_unique(&self, r: &mut Random, regions: &Regions, no: usize) -> Option<Change> {
+        let mut t = self.schema[&no].clone();
+        let free = |id: &str| !referenced(&self.schema, no, Some(id));
+        let roles = [Role::Rival, Role::Number, Role::Plain, Role::Reference];
+        let fit =
+            t.columns.iter().filter(|c| !c.not_null && free(&c.id) && roles.contains(&c.role));
+        let ids: Vec<String> = fit.map(|c| c.id.clone()).collect();
+        let id = ids.get(r.index(ids.len().max(1)))?;
+        let mut index = unique_index(r, regions, &t, id);
+        index.name = format!("i{}", self.migrations.len());
+        let script = vec![distinct(&t, id, &index.on[0]), t.create_index(&index)];
+        t.indexes.push(index);
+        self.change(no, "unique index", script, t)
+    }
+
+    fn add_index(&self, r: &mut Random, no: usize) -> Option<Change> {
+        let mut t = self.schema[&no].clone();
+        let at = r.index(t.columns.len());
+        let id = t.columns[at].id.clone();
+        let index = Index {
+            name: format!("i{}", self.migrations.len()),
+            unique: false,
+            on: vec![format!("{{{id}}}")],
+            reads: vec![id],
+            filter: None,
+        };
+        let script = vec![t.create_index(&index)];
+        t.indexes.push(index);
+        self.change(no, "index", script, t)
+    }
+
+    fn drop_index(&self, r: &mut Random, no: usize) -> Option<Change> {
+        let mut t = self.schema[&no].clone();
+        if t.indexes.is_empty() {
+            return None;
+        }
+        let at = r.index(t.indexes.len());
+        let index = t.indexes.remove(at);
+        self.change(no, "dropped index", vec![format!("DROP INDEX {}", quote(&index.name))], t)
+    }
+
+    /// A second index that says what a constraint or an index says.
+    fn same_index(&self, no: usize) -> Option<Change> {
+        let mut t = self.schema[&no].clone();
+        let name = format!("i{}", self.migrations.len());
+        let index = match t.indexes.iter().find(|index| index.unique) {
+            Some(index) => Index { name, ..index.clone() },
+            None => {
+                let columns = t.rules.iter().find_map(|rule| match rule {
+                    Rule::Unique { columns, .. } => Some(columns.clone()),
+                    _ => None,
+                })?;
+                let on = columns.iter().map(|id| format!("{{{id}}}")).collect();
+                Index { name, unique: true, on, reads: columns, filter: None }
+            }
+        };
+        let script = vec![t.create_index(&index)];
+        t.indexes.push(index);
+        self.change(no, "same index", script, t)
+    }
+
+    /// A rebuild with some changes in it.
+    fn rebuild(&self, r: &mut Random, regions: &Regions, no: usize) -> Option<Change> {
+        let old = &self.schema[&no];
+        let mut t = old.clone();
+        let mut said = Vec::new();
+        for _ in 0..1 + r.index(2) {
+            said.extend(self.redefine(r, regions, no, &mut t));
+        }
+        let tool = Tool::draw(r);
+        let script = rebuild::script(tool, &self.schema, no, old, &t);
+        let name = format!("rebuild by {tool:?} ({})", said.join(", "));
+        self.change(no, &name, script, t)
+    }
+
+    fn redefine(
+        &self,
+        r: &mut Random,
+        regions: &Regions,
+        no: usize,
+        t: &mut Table,
+    ) -> Option<&'static str> {
+        let free = |id: &str| !referenced(&self.schema, no, Some(id));
+        match r.below(8) {
+            0 | 1 => {
+                r.shuffle(&mut t.rules);
+                r.shuffle(&mut t.indexes);
+                Some("reordered")
+            }
+            2 => {
+                let at = t.columns.iter().position(|c| {
+                    let plain = matches!(c.role, Role::Number | Role::Plain);
+                    !c.not_null && plain && free(&c.id) && !t.unique_on(&c.id)
+                })?;
+                let c = &mut t.columns[at];
+                c.not_null = true;
+                c.default.get_or_insert_with(|| "1".to_owned());
+                Some("NOT NULL added")
+            }
+            3 => {
+                let removable = |c: &&mut Column| c.not_null && c.role != Role::Key;
+                t.columns.iter_mut().find(removable)?.not_null = false;
+                Some("NOT NULL removed")
+            }
+            4 => {
+                let at = t.rules.iter().position(|rule| match rule {
+                    Rule::Check(_) => true,
+                    Rule::Unique { columns, .. } => columns.iter().all(|id| free(id)),
+                    Rule::Foreign(_) => true,
+                })?;
+                t.rules.remove(at);
+                Some("constraint removed")
+            }
+            5 => {
+                let c = t.columns.iter().find(|c| c.role == Role::Number)?;
+                t.rules.push(Rule::Check(format!("{{{}}} < 100", c.id)));
+                Some("CHECK added")
+            }
+            6 => {
+                let id = format!("c{}", self.migrations.len());
+                let mut c = plain(&id, "", Role::Plain, Pool::Spelled);
+                c.default = r.one_in(2).then(|| "3".to_owned());
+                let at = r.index(t.columns.len() + 1);
+                if t.column(&id).is_none() {
+                    t.columns.insert(at, c);
+                }
+                Some("column added")
+            }
+            _ => retype(r, regions, t),
+        }
+    }
+}
+
+/// Another type for a column, or another collation.
+fn retype(r: &mut Random, regions: &Regions, t: &mut Table) -> Option<&'static str> {
+    if regions.has(Region::Retype) && r.one_in(2) {
+        let numbers = t.numbers_rows();
+        let id = t.key.first()?.clone();
+        let c = t.column_mut(&id)?;
+        if !numbers && c.ty != "INT" {
+            return None;
+        }
+        // Integers stay apart as texts.
+        c.ty = "TEXT";
+        t.key_tail = "";
+        return Some("key retyped");
+    }
+    let free = |c: &Column| matches!(c.role, Role::Plain | Role::Token) && !t.unique_on(&c.id);
+    let at = t.columns.iter().position(free)?;
+    let c = &mut t.columns[at];
+    c.ty = match c.role {
+        Role::Token => ["TEXT", ""][r.index(2)],
+        _ => ["", "TEXT", "INTEGER", "REAL"][r.index(4)],
+    };
+    Some("retyped")
+}
+
+/// Makes what an index is on distinct: all but one become NULL.
+pub fn distinct(t: &Table, id: &str, on: &str) -> String {
+    let table = quote(&t.name);
+    let name = t.column(id).map_or(String::new(), |c| quote(&c.name));
+    let of = |row: &str| t.text(on).replace(&name, &format!("{row}.{name}"));
+    format!(
+        "UPDATE {table} SET {name} = NULL WHERE EXISTS(SELECT 1 FROM {table} AS o \
+         WHERE {} = {} AND {} < {})",
+        of("o"),
+        of(&table),
+        t.order("o"),
+        t.order(&table)
+    )
+}

@@ -1,0 +1,266 @@
+//! What must hold after each merge, and at the end of a history.
+
+use super::marks::Shown;
+use super::play::{Fault, Played, Player, engine, fault, harness, look_at};
+use super::regions::Region;
+use super::schema::{Role, Table, quote};
+use super::{Action, site_name};
+use rusqlite::Connection;
+use std::collections::BTreeSet;
+use synqlite_core::{Replica, Value};
+use synqlite_remote::Outcome;
+
+/// What must hold of a site that has just folded or merged.
+pub fn look(player: &mut Player<'_>, n: usize) -> Played {
+    let at = site_name(n);
+    let found = player.texts(n, "PRAGMA integrity_check")?;
+    if found != ["ok"] {
+        return fault("integrity_check", format!("{at}: {}", found.join("; ")));
+    }
+    let replica = player.replica(n)?;
+    let policies = replica.policies().map_err(|e| engine("policies")(e.into()))?;
+    if policies.enforces_foreign_keys() {
+        let found = player.texts(n, "PRAGMA foreign_key_check")?;
+        if !found.is_empty() {
+            return fault("foreign_key_check", format!("{at}: rows of {}", found.join(", ")));
+        }
+    }
+    verified(&replica, n)
+}
+
+fn verified(replica: &Replica, n: usize) -> Played {
+    let problems = replica.verify_full().map_err(|e| engine("verify --full")(e.into()))?;
+    match problems.is_empty() {
+        true => Ok(()),
+        false => fault("verify", format!("{}: {}", site_name(n), problems.join("; "))),
+    }
+}
+
+/// Synchronizes all sites until a whole round moves nothing.
+pub fn settle(player: &mut Player<'_>, ms: i64) -> Played {
+    let live = player.live();
+    let place = player.history.steps.iter().any(|step| step.action == Action::Place);
+    let most = 2 * live.len() + 4;
+    for round in 0..most {
+        let mut moved = Vec::new();
+        for &n in &live {
+            player.sites[n].env.set(ms + 1_000 * round as i64);
+            for &other in live.iter().filter(|&&other| other != n) {
+                let outcome = player.exchange(n, other, &Action::Pull(other))?;
+                moved.extend(news(&outcome).map(|news| format!("{}: {news}", site_name(n))));
+            }
+            if place {
+                let outcome = player.place(n)?;
+                moved.extend(news(&outcome).map(|news| format!("{} {news}", site_name(n))));
+            }
+        }
+        if moved.is_empty() {
+            return Ok(());
+        }
+        if round + 1 == most {
+            return fault("unsettled", moved.join("; "));
+        }
+    }
+    Ok(())
+}
+
+fn news(outcome: &Outcome) -> Option<String> {
+    let merged = &outcome.merged;
+    let changed = merged.inserted + merged.updated + merged.deleted;
+    let (came, went) = (outcome.received.rows, outcome.sent.rows);
+    let still = changed == 0 && came == 0 && went == 0 && outcome.waiting.is_empty();
+    (!still)
+        .then(|| format!("{came} rows came, {went} went, {changed} changed, {:?}", outcome.waiting))
+}
+
+/// What must hold in the end.
+pub fn judge(player: &mut Player<'_>) -> Played {
+    let live = player.live();
+    let mut want: Option<Told> = None;
+    let mut told = String::new();
+    for &n in &live {
+        look(player, n)?;
+        let site = &player.sites[n];
+        let conn = look_at(site).map_err(harness)?;
+        let tables: Vec<&Table> = site.schema.values().collect();
+        let mut rows = Vec::new();
+        for t in &tables {
+            rows.extend(shown(&conn, t)?);
+        }
+        let replica = player.replica(n)?;
+        let enforces = replica.policies().map_err(|e| engine("policies")(e.into()))?;
+        loads(&conn, &tables, enforces.enforces_foreign_keys()).map_err(
+            |Fault { kind, what }| Fault { kind, what: format!("{}: {what}", site_name(n)) },
+        )?;
+        let conflicts = replica.conflicts().map_err(|e| engine("conflicts")(e.into()))?;
+        let mut records = Vec::new();
+        for c in &conflicts {
+            let rival = c.rival.iter().flat_map(|rival| &rival.shown);
+            for (_, value) in c.displaced.iter().chain(&c.shown).chain(rival) {
+                told += &words(value);
+            }
+            records.push(format!(
+                "{} {} {} {} shows ({}) asks ({})",
+                c.id,
+                c.kind,
+                c.table,
+                c.row,
+                list(&c.shown),
+                list(&c.displaced)
+            ));
+        }
+        records.sort();
+        for closed in replica.closed_conflicts().map_err(|e| engine("conflicts")(e.into()))? {
+            told += &format!("{closed:?}\n");
+        }
+        let digest = replica.digest().map_err(|e| engine("digest")(e.into()))?.digest;
+        let ours = Told { site: n, rows, records, digest: format!("{digest:?}") };
+        match &want {
+            None => want = Some(ours),
+            Some(first) => first.same(&ours, !drops(player))?,
+        }
+    }
+    match player.history.regions.has(Region::Told) {
+        true => lost(player, &live, &told),
+        false => Ok(()),
+    }
+}
+
+fn words(value: &Value) -> String {
+    match value {
+        Value::Text(bytes) => format!("{:?}", String::from_utf8_lossy(bytes)),
+        other => format!("{other:?}"),
+    }
+}
+
+fn list(values: &[(String, Value)]) -> String {
+    let values = values.iter().map(|(name, value)| format!("{name} {}", words(value)));
+    values.collect::<Vec<_>>().join(", ")
+}
+
+/// Whether a column or a table was dropped: what it held goes on in the stash of some sites.
+fn drops(player: &Player<'_>) -> bool {
+    let first = |t: usize| player.history.schema.get(&t);
+    player.history.migrations.iter().any(|m| m.name.contains("drop"))
+        || player.history.migrations.iter().flat_map(|m| &m.after).any(|(no, after)| {
+            let gone = |t: &Table| {
+                t.columns.iter().any(|c| after.as_ref().is_none_or(|a| a.column(&c.id).is_none()))
+            };
+            first(*no).is_some_and(gone)
+        })
+}
+
+struct Told {
+    site: usize,
+    rows: Vec<String>,
+    records: Vec<String>,
+    digest: String,
+}
+
+impl Told {
+    fn same(&self, other: &Told, digests: bool) -> Played {
+        let (a, b) = (site_name(self.site), site_name(other.site));
+        let differ = |kind: &str, ours: &[String], theirs: &[String]| {
+            let only = |these: &[String], those: &[String]| {
+                let those: BTreeSet<_> = those.iter().collect();
+                let only = these.iter().filter(|row| !those.contains(row));
+                only.map(|row| format!("\n    {row}")).collect::<String>()
+            };
+            let (here, there) = (only(ours, theirs), only(theirs, ours));
+            fault(kind, format!("only {a}:{here}\n  only {b}:{there}"))
+        };
+        if self.rows != other.rows {
+            return differ("rows differ", &self.rows, &other.rows);
+        }
+        if self.records != other.records {
+            return differ("records differ", &self.records, &other.records);
+        }
+        if digests && self.digest != other.digest {
+            return fault("digests differ", format!("{a} {}, {b} {}", self.digest, other.digest));
+        }
+        Ok(())
+    }
+}
+
+/// The rows of a table, as text, sorted.
+fn shown(conn: &Connection, t: &Table) -> Played<Vec<String>> {
+    // `quote` ends a text at its first NUL.
+    let one = |name: String| {
+        format!(
+            "quote({name})||CASE WHEN typeof({name})='text' AND instr({name},char(0)) THEN hex({name}) ELSE '' END"
+        )
+    };
+    let columns: Vec<_> = t.columns.iter().map(|c| one(quote(&c.name))).collect();
+    let sql = format!("SELECT {} FROM {}", columns.join("||', '||"), quote(&t.name));
+    let mut rows = super::app::texts(conn, &sql)
+        .map_err(|e| Fault { kind: "schema differs".into(), what: format!("{sql}: {e}") })?;
+    rows.iter_mut().for_each(|row| *row = format!("{}: {row}", t.name));
+    rows.sort();
+    Ok(rows)
+}
+
+/// Loads what a database shows into a new one of the same schema.
+fn loads(conn: &Connection, tables: &[&Table], keys: bool) -> Played {
+    let fresh = Connection::open_in_memory().map_err(harness)?;
+    let made = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND tbl_name NOT LIKE 'synqlite\\_%' \
+                ESCAPE '\\' AND name NOT LIKE 'synqlite\\_%' ESCAPE '\\' AND name NOT LIKE 'sqlite\\_%' \
+                ESCAPE '\\' ORDER BY type = 'index'";
+    for sql in super::app::texts(conn, made).map_err(harness)? {
+        fresh.execute_batch(&sql).map_err(|e| harness(format!("{sql}: {e}")))?;
+    }
+    let keep = if keys { "ON" } else { "OFF" };
+    let begin = format!("PRAGMA foreign_keys = {keep}; BEGIN; PRAGMA defer_foreign_keys = ON");
+    fresh.execute_batch(&begin).map_err(harness)?;
+    for t in tables {
+        let stored: Vec<_> = t
+            .columns
+            .iter()
+            .filter(|c| c.role != Role::Generated)
+            .map(|c| quote(&c.name))
+            .collect();
+        let (list, marks) = (stored.join(", "), vec!["?"; stored.len()].join(", "));
+        let name = quote(&t.name);
+        let insert = format!("INSERT OR ABORT INTO {name}({list}) VALUES({marks})");
+        let load = || -> rusqlite::Result<()> {
+            let mut statement = conn.prepare(&format!("SELECT {list} FROM {name}"))?;
+            let mut insert = fresh.prepare(&insert)?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                let values = (0..stored.len()).map(|i| row.get::<_, rusqlite::types::Value>(i));
+                let values: Vec<_> = values.collect::<rusqlite::Result<_>>()?;
+                insert.execute(rusqlite::params_from_iter(values))?;
+            }
+            Ok(())
+        };
+        load().map_err(|e| Fault { kind: "dump".into(), what: format!("table {name}: {e}") })?;
+    }
+    let done = fresh.execute_batch("COMMIT");
+    done.map_err(|e| Fault { kind: "dump".into(), what: e.to_string() })
+}
+
+/// What was written and is neither shown nor told anywhere.
+fn lost(player: &mut Player<'_>, live: &[usize], told: &str) -> Played {
+    let mut shown = Shown::new();
+    for &n in live {
+        shown.extend(player.shown(n)?);
+    }
+    let lost = player.marks.owed().filter(|(mark, _)| !shown.contains_key(mark));
+    let lost = lost.filter(|(mark, _)| !told.contains(mark.as_str()));
+    let lost: Vec<_> = lost.collect();
+    let said = |(mark, by): &&(String, usize)| {
+        let text = player.history.statement(mark).unwrap_or("");
+        format!("{mark} of {}: {text}", site_name(*by))
+    };
+    let all: Vec<_> = lost.iter().map(said).collect();
+    let inserted = |(mark, _): &&&(String, usize)| {
+        player.history.statement(mark).is_none_or(|sql| !sql.starts_with("UPDATE"))
+    };
+    let kind = match lost.iter().filter(inserted).count() {
+        0 => "lost update",
+        _ => "lost",
+    };
+    match lost.is_empty() {
+        true => Ok(()),
+        false => fault(kind, format!("neither shown nor told: {}", all.join("; "))),
+    }
+}

@@ -1,0 +1,403 @@
+//! Plays a history on files.
+
+use super::app::{self, App, Ran, System};
+use super::generate::START_MS;
+use super::marks::{self, Marks, Shown};
+use super::oracle;
+use super::schema::{Schema, quote};
+use super::{Action, History, How, Step, site_name};
+use crate::world::{Result, Simulated};
+use rusqlite::Connection;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use synqlite_core::{Error, InitOptions, Replica};
+use synqlite_remote::{Outcome, Remote, Session, SyncError};
+
+/// What went wrong.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// What kind of fault it is: while steps are left out it must stay the same.
+    pub kind: String,
+    /// What it is.
+    pub what: String,
+}
+
+/// A history either goes on or has a fault.
+pub type Played<T = ()> = std::result::Result<T, Fault>;
+
+/// A site.
+pub struct Site {
+    /// Its file.
+    pub path: PathBuf,
+    /// Its clock and its random numbers.
+    pub env: Arc<Simulated>,
+    /// Its application, once there is a file.
+    pub app: Option<App>,
+    slot: usize,
+    system: bool,
+    applied: Vec<usize>,
+    /// Its schema now.
+    pub schema: Schema,
+    backup: Option<(Vec<usize>, Schema)>,
+}
+
+/// A history while it is played.
+pub struct Player<'a> {
+    /// What is played.
+    pub history: &'a History,
+    /// The other SQLite, if there is one.
+    pub system: Option<&'a mut System>,
+    /// The sites, those that are to come included.
+    pub sites: Vec<Site>,
+    /// What was written.
+    pub marks: Marks,
+    dir: tempfile::TempDir,
+}
+
+/// A fault.
+pub fn fault<T>(kind: impl Into<String>, what: impl Into<String>) -> Played<T> {
+    Err(Fault { kind: kind.into(), what: what.into() })
+}
+
+/// What happened in the harness itself, or in SQLite where nothing should.
+pub fn harness(error: impl std::fmt::Display) -> Fault {
+    Fault { kind: "harness".into(), what: error.to_string() }
+}
+
+/// An error of the engine, by the name of its variant.
+pub fn engine(doing: &str) -> impl Fn(SyncError) -> Fault + '_ {
+    move |e| {
+        let name = format!("{e:?}");
+        let inner = name.strip_prefix("Engine(").unwrap_or(&name);
+        let name: String = inner.chars().take_while(|c| c.is_alphanumeric()).collect();
+        Fault { kind: format!("error {name}"), what: format!("{doing}: {e}") }
+    }
+}
+
+/// Plays a history to its end. A panic is a fault.
+pub fn play(history: &History, system: Option<&mut System>) -> Option<Fault> {
+    let played = catch_unwind(AssertUnwindSafe(|| {
+        let mut player = Player::start(history, system)?;
+        let played = player.all();
+        player.close();
+        played
+    }));
+    match played {
+        Ok(played) => played.err(),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|t| (*t).to_owned()));
+            Some(Fault { kind: "panic".into(), what: text.unwrap_or_default() })
+        }
+    }
+}
+
+fn julian_day(ms: i64) -> f64 {
+    ms as f64 / 86_400_000.0 + 2_440_587.5
+}
+
+impl<'a> Player<'a> {
+    fn start(history: &'a History, system: Option<&'a mut System>) -> Played<Player<'a>> {
+        let dir = app::folder().map_err(harness)?;
+        let site = |n: usize| Site {
+            path: dir.path().join(format!("{}.db", site_name(n))),
+            env: Arc::new(Simulated::new(history.seed, n)),
+            app: None,
+            slot: n,
+            system: history.system[n] && system.is_some(),
+            applied: Vec::new(),
+            schema: Schema::new(),
+            backup: None,
+        };
+        let sites: Vec<Site> = (0..history.sites).map(site).collect();
+        sites.iter().for_each(|site| site.env.set(START_MS));
+        let mut player = Player { history, system, sites, marks: Marks::default(), dir };
+        player.first()?;
+        Ok(player)
+    }
+
+    /// The first sites.
+    fn first(&mut self) -> Played {
+        let history = self.history;
+        self.sites[0].schema = history.schema.clone();
+        let conn = Connection::open(&self.sites[0].path).map_err(harness)?;
+        for sql in history.setup.iter().chain(&super::schema::statements(&history.schema)) {
+            let made = conn.prepare(sql).and_then(|mut s| s.query([])?.next().map(|_| ()));
+            made.map_err(|e| harness(format!("{sql}: {e}")))?;
+        }
+        for sql in &history.rows {
+            // Rows that collide are left out.
+            let _collided = conn.execute_batch(sql);
+        }
+        let policies = history.policies.clone();
+        let options = InitOptions { policies, ..InitOptions::default() };
+        let site = &self.sites[0];
+        match Replica::init(&site.path, &options, site.env.clone()) {
+            Ok(_) => {}
+            Err(Error::Policy { .. }) => {
+                let init = Replica::init(&site.path, &InitOptions::default(), site.env.clone());
+                init.map_err(|e| engine("init")(e.into()))?;
+            }
+            Err(e) => return Err(engine("init")(e.into())),
+        }
+        drop(conn);
+        self.open_app(0)?;
+        let shown = self.shown(0)?;
+        self.marks.local(0, &Shown::new(), &shown);
+        for site in 1..history.first {
+            self.clone_site(site, 0, How::Clone)?;
+        }
+        Ok(())
+    }
+
+    fn open_app(&mut self, n: usize) -> Played {
+        let site = &mut self.sites[n];
+        let system = self.system.as_deref_mut().filter(|_| site.system);
+        site.app = Some(App::open(system, site.slot, &site.path).map_err(harness)?);
+        for pragma in self.history.pragmas.get(n).into_iter().flatten() {
+            self.run(n, std::slice::from_ref(pragma), false, START_MS)?;
+        }
+        Ok(())
+    }
+
+    fn close_app(&mut self, n: usize) -> Played {
+        let site = &mut self.sites[n];
+        if let Some(app) = site.app.take() {
+            let system = self.system.as_deref_mut().filter(|_| site.system);
+            app.close(system).map_err(harness)?;
+        }
+        Ok(())
+    }
+
+    fn close(mut self) {
+        for n in 0..self.sites.len() {
+            let _closed = self.close_app(n);
+        }
+    }
+
+    fn run(&mut self, n: usize, script: &[String], whole: bool, ms: i64) -> Played<Ran> {
+        let site = &self.sites[n];
+        let Some(app) = &site.app else { return Ok(Ran::Done) };
+        let system = self.system.as_deref_mut().filter(|_| site.system);
+        app.run(system, script, whole, julian_day(ms)).map_err(harness)
+    }
+
+    /// The first column of what a query of a site's application finds.
+    pub fn texts(&mut self, n: usize, sql: &str) -> Played<Vec<String>> {
+        let site = &self.sites[n];
+        let Some(app) = &site.app else { return Ok(vec![]) };
+        let system = self.system.as_deref_mut().filter(|_| site.system);
+        app.texts(system, sql).map_err(|e| harness(format!("{sql}: {e}")))
+    }
+
+    /// The marks that a site shows.
+    pub fn shown(&mut self, n: usize) -> Played<Shown> {
+        let tables = self.sites[n].schema.values();
+        let token = |t: &super::schema::Table| {
+            Some(format!("SELECT {} FROM {}", quote(&t.token()?.name), quote(&t.name)))
+        };
+        let parts: Vec<String> = tables.filter_map(token).collect();
+        if parts.is_empty() {
+            return Ok(Shown::new());
+        }
+        Ok(marks::count(&self.texts(n, &parts.join(" UNION ALL "))?))
+    }
+
+    /// Sites that are there.
+    pub fn live(&self) -> Vec<usize> {
+        (0..self.sites.len()).filter(|&n| self.sites[n].app.is_some()).collect()
+    }
+
+    fn all(&mut self) -> Played {
+        let mut last = START_MS;
+        for step in &self.history.steps {
+            last = last.max(step.ms);
+            self.step(step).map_err(|fault| Fault {
+                what: format!("at {} {}: {}", step.ms, site_name(step.site), fault.what),
+                ..fault
+            })?;
+        }
+        for n in self.live() {
+            for migration in 0..self.history.migrations.len() {
+                self.migrate(n, migration, last)?;
+            }
+            self.fold(n)?;
+        }
+        oracle::settle(self, last + 10_000)?;
+        oracle::judge(self)
+    }
+
+    fn step(&mut self, step: &Step) -> Played {
+        let n = step.site;
+        if let Action::Clone(of, how) = step.action {
+            self.sites[n].env.set(step.ms);
+            return match (&self.sites[n].app, &self.sites[of].app) {
+                (None, Some(_)) => self.clone_site(n, of, how),
+                _ => Ok(()),
+            };
+        }
+        if self.sites[n].app.is_none() {
+            return Ok(());
+        }
+        self.sites[n].env.set(step.ms);
+        let with = |other: &usize| Some(*other).filter(|&other| self.sites[other].app.is_some());
+        match &step.action {
+            Action::Write(script) => self.write(n, script, step.ms),
+            Action::Pragma(sql) => self.run(n, std::slice::from_ref(sql), false, step.ms).map(drop),
+            Action::Migrate(migration) => self.migrate(n, *migration, step.ms),
+            Action::Fold => self.fold(n),
+            Action::Pull(other) | Action::Push(other) | Action::Sync(other) => {
+                let Some(other) = with(other) else { return Ok(()) };
+                self.exchange(n, other, &step.action).map(drop)
+            }
+            Action::Place => self.place(n).map(drop),
+            Action::Policy(key, value) => self.policy(n, key, value),
+            Action::Backup => self.backup(n),
+            Action::Restore => self.restore(n),
+            Action::Clone(..) => Ok(()),
+        }
+    }
+
+    fn write(&mut self, n: usize, script: &[String], ms: i64) -> Played {
+        let before = self.shown(n)?;
+        self.run(n, script, true, ms)?;
+        let after = self.shown(n)?;
+        self.marks.local(n, &before, &after);
+        Ok(())
+    }
+
+    /// Runs a migration, if it has not run, and those before it.
+    fn migrate(&mut self, n: usize, migration: usize, ms: i64) -> Played {
+        let history = self.history;
+        let Some(m) = history.migrations.get(migration) else { return Ok(()) };
+        if self.sites[n].applied.contains(&migration) {
+            return Ok(());
+        }
+        for &need in &m.needs {
+            self.migrate(n, need, ms)?;
+        }
+        let before = self.shown(n)?;
+        if let Ran::Failed(first) = self.run(n, &m.script, false, ms)? {
+            // SQLite refuses some changes while a trigger names what was renamed; a command helps.
+            self.fold(n)?;
+            if let Ran::Failed(why) = self.run(n, &m.script, false, ms)? {
+                let what = format!("migration {migration} at {}: {first}; {why}", site_name(n));
+                return fault("migration", what);
+            }
+        }
+        for (no, table) in &m.after {
+            match table {
+                Some(table) => drop(self.sites[n].schema.insert(*no, table.clone())),
+                None => drop(self.sites[n].schema.remove(no)),
+            }
+        }
+        self.sites[n].applied.push(migration);
+        let after = self.shown(n)?;
+        self.marks.local(n, &before, &after);
+        Ok(())
+    }
+
+    /// A replica as a command opens it.
+    pub fn replica(&self, n: usize) -> Played<Replica> {
+        let site = &self.sites[n];
+        Replica::open(&site.path, site.env.clone()).map_err(|e| engine("open")(e.into()))
+    }
+
+    fn fold(&mut self, n: usize) -> Played {
+        let folded = self.replica(n)?.fold();
+        folded.map(drop).map_err(|e| engine("fold")(e.into()))
+    }
+
+    /// Exchanges between two sites as a command does, and looks at both.
+    pub fn exchange(&mut self, n: usize, other: usize, how: &Action) -> Played<Outcome> {
+        let remote = Remote::Replica(self.sites[other].path.clone());
+        let outcome = self.command(n, &remote, how)?;
+        oracle::look(self, n)?;
+        oracle::look(self, other)?;
+        Ok(outcome)
+    }
+
+    /// Synchronizes with the folder.
+    pub fn place(&mut self, n: usize) -> Played<Outcome> {
+        let folder = self.dir.path().join("folder");
+        std::fs::create_dir_all(&folder).map_err(harness)?;
+        let remote = Remote::parse(&format!("file://{}/", folder.display())).map_err(harness)?;
+        let outcome = self.command(n, &remote, &Action::Place)?;
+        oracle::look(self, n)?;
+        Ok(outcome)
+    }
+
+    fn command(&mut self, n: usize, remote: &Remote, how: &Action) -> Played<Outcome> {
+        let mut mine = self.replica(n)?;
+        let env = self.sites[n].env.clone();
+        let mut session = Session { env, force: true, progress: &mut () };
+        let (done, name) = match how {
+            Action::Pull(_) => (remote.pull(&mut mine, &mut session), "pull"),
+            Action::Push(_) => (remote.push(&mut mine, &mut session), "push"),
+            _ => (remote.sync(&mut mine, &mut session), "sync"),
+        };
+        done.map_err(engine(name))
+    }
+
+    fn policy(&mut self, n: usize, key: &str, value: &str) -> Played {
+        match self.replica(n)?.set_policies(&[(key.to_owned(), value.to_owned())]) {
+            Ok(()) | Err(Error::Policy { .. } | Error::Dangling { .. }) => Ok(()),
+            Err(e) => Err(engine("policy")(e.into())),
+        }
+    }
+
+    fn backup_path(&self, n: usize) -> PathBuf {
+        self.dir.path().join(format!("{}.bak", site_name(n)))
+    }
+
+    fn backup(&mut self, n: usize) -> Played {
+        self.close_app(n)?;
+        std::fs::copy(&self.sites[n].path, self.backup_path(n)).map_err(harness)?;
+        self.open_app(n)?;
+        let site = &mut self.sites[n];
+        site.backup = Some((site.applied.clone(), site.schema.clone()));
+        Ok(())
+    }
+
+    fn restore(&mut self, n: usize) -> Played {
+        let Some((applied, schema)) = self.sites[n].backup.clone() else { return Ok(()) };
+        self.close_app(n)?;
+        std::fs::copy(self.backup_path(n), &self.sites[n].path).map_err(harness)?;
+        (self.sites[n].applied, self.sites[n].schema) = (applied, schema);
+        self.open_app(n)?;
+        let mut shown = Shown::new();
+        for site in self.live() {
+            shown.extend(self.shown(site)?);
+        }
+        self.marks.restored(&shown);
+        Ok(())
+    }
+
+    fn clone_site(&mut self, n: usize, of: usize, how: How) -> Played {
+        let (path, env) = (self.sites[n].path.clone(), self.sites[n].env.clone());
+        match how {
+            How::Clone => {
+                let remote = Remote::Replica(self.sites[of].path.clone());
+                let mut session = Session { env, force: true, progress: &mut () };
+                remote.clone_to(&path, &mut session).map_err(engine("clone"))?;
+            }
+            How::Copy => {
+                self.close_app(of)?;
+                std::fs::copy(&self.sites[of].path, &path).map_err(harness)?;
+                self.open_app(of)?;
+                let options = InitOptions { new_site: true, ..InitOptions::default() };
+                let init = Replica::init(&path, &options, env);
+                init.map_err(|e| engine("init --new-site")(e.into()))?;
+            }
+        }
+        self.sites[n].applied = self.sites[of].applied.clone();
+        self.sites[n].schema = self.sites[of].schema.clone();
+        self.open_app(n)
+    }
+}
+
+/// Opens a site's file with the engine's SQLite, to look.
+pub fn look_at(site: &Site) -> Result<Connection> {
+    Ok(Connection::open(&site.path)?)
+}

@@ -1,0 +1,95 @@
+//! The parts of the world that a history may contain.
+
+use crate::random::Random;
+
+/// A part of the world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Region {
+    /// Values that are equal and spelled otherwise, collations, references of another type.
+    Spelled,
+    /// REPLACE in statements and schemas.
+    Replace,
+    /// `foreign_keys` off, on and changing.
+    Keys,
+    /// Columns, tables and indexes added, renamed and dropped.
+    Alter,
+    /// Tables rebuilt as migration tools do.
+    Rebuild,
+    /// Rebuilds that change what a key is.
+    Retype,
+    /// Sites that run migrations in different order.
+    Order,
+    /// Policies set and taken back.
+    Policy,
+    /// Backups restored.
+    Restore,
+    /// Clones and copies at any time.
+    Clone,
+    /// Clocks that jump.
+    Clock,
+    /// A folder through which sites exchange.
+    Place,
+    /// Applications on the system's SQLite.
+    System,
+    /// Encodings, page sizes, journal modes.
+    File,
+    /// What was written is followed: it must be shown or told in the end.
+    Told,
+}
+
+/// All of them, with their names.
+pub const ALL: &[(&str, Region)] = &[
+    ("spelled", Region::Spelled),
+    ("replace", Region::Replace),
+    ("keys", Region::Keys),
+    ("alter", Region::Alter),
+    ("rebuild", Region::Rebuild),
+    ("retype", Region::Retype),
+    ("order", Region::Order),
+    ("policy", Region::Policy),
+    ("restore", Region::Restore),
+    ("clone", Region::Clone),
+    ("clock", Region::Clock),
+    ("place", Region::Place),
+    ("system", Region::System),
+    ("file", Region::File),
+    ("told", Region::Told),
+];
+
+/// Which of them a history contains.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Regions(Vec<Region>);
+
+impl Regions {
+    /// All.
+    pub fn all() -> Regions {
+        Regions(ALL.iter().map(|(_, region)| *region).collect())
+    }
+
+    /// Those with these names, separated by commas.
+    pub fn named(names: &str) -> Option<Regions> {
+        let find = |name| ALL.iter().find(|(n, _)| *n == name).map(|(_, region)| *region);
+        names.split(',').filter(|n| !n.is_empty()).map(find).collect::<Option<_>>().map(Regions)
+    }
+
+    /// About half of these, each history others.
+    pub fn draw(&self, r: &mut Random) -> Regions {
+        Regions(self.0.iter().copied().filter(|_| r.one_in(2)).collect())
+    }
+
+    /// Those that are not in `others`.
+    pub fn without(&self, others: &Regions) -> Regions {
+        Regions(self.0.iter().copied().filter(|region| !others.has(*region)).collect())
+    }
+
+    /// Whether this one is among them.
+    pub fn has(&self, region: Region) -> bool {
+        self.0.contains(&region)
+    }
+
+    /// Their names.
+    pub fn names(&self) -> String {
+        let names = ALL.iter().filter(|(_, region)| self.has(*region)).map(|(name, _)| *name);
+        names.collect::<Vec<_>>().join(",")
+    }
+}

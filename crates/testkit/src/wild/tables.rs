@@ -1,0 +1,245 @@
+//! Tables made at random.
+
+use super::regions::{Region, Regions};
+use super::schema::{Column, Foreign, Index, Role, Rule, Schema, Table};
+use super::values::Pool;
+use crate::random::Random;
+
+/// A schema of one to three tables.
+pub fn schema(r: &mut Random, regions: &Regions) -> Schema {
+    let mut schema = Schema::new();
+    for no in 0..1 + r.index(3) {
+        let table = table(r, regions, &schema, no);
+        schema.insert(no, table);
+    }
+    schema
+}
+
+/// A column that is nothing special yet.
+pub fn plain(id: &str, ty: &'static str, role: Role, pool: Pool) -> Column {
+    Column {
+        id: id.to_owned(),
+        name: id.to_owned(),
+        ty,
+        collate: None,
+        not_null: false,
+        default: None,
+        role,
+        pool,
+        generated: None,
+    }
+}
+
+/// A pool for a column that takes part in a key.
+fn key_pool(r: &mut Random, regions: &Regions, ty: &str) -> Pool {
+    if !regions.has(Region::Spelled) {
+        return if matches!(ty, "INTEGER" | "INT" | "REAL" | "NUMERIC") {
+            Pool::Numbers
+        } else {
+            Pool::Words
+        };
+    }
+    match (ty, r.below(8)) {
+        ("TEXT", 0..=4) | ("BLOB" | "", 0..=1) => Pool::Letters,
+        (_, 7) => Pool::Ends,
+        _ => Pool::Spelled,
+    }
+}
+
+/// A collation for a column that takes part in a key.
+fn collation(r: &mut Random, regions: &Regions, ty: &str) -> Option<&'static str> {
+    let texts = matches!(ty, "TEXT" | "");
+    if !texts || !regions.has(Region::Spelled) {
+        return None;
+    }
+    [None, Some("NOCASE"), Some("RTRIM"), None, Some("BINARY")][r.index(5)]
+}
+
+/// A table that may refer to those of `schema`, and to itself.
+pub fn table(r: &mut Random, regions: &Regions, schema: &Schema, no: usize) -> Table {
+    let mut t = Table {
+        name: format!("t{no}"),
+        columns: Vec::new(),
+        key: Vec::new(),
+        inline_key: true,
+        key_collate: None,
+        key_tail: "",
+        rules: Vec::new(),
+        indexes: Vec::new(),
+        tail: "",
+    };
+    key(r, regions, &mut t);
+    if r.below(10) < 7 {
+        rival(r, regions, &mut t);
+    }
+    let mut token = plain("w", ["TEXT", "TEXT", ""][r.index(3)], Role::Token, Pool::Words);
+    token.not_null = r.one_in(6);
+    token.default = token.not_null.then(|| "''".to_owned());
+    t.columns.push(token);
+    if r.one_in(2) {
+        number(r, &mut t);
+    }
+    if r.one_in(3) {
+        t.columns.push(plain(
+            "m",
+            ["", "TEXT", "REAL", "BLOB"][r.index(4)],
+            Role::Plain,
+            Pool::Spelled,
+        ));
+    }
+    if r.below(4) < 3 {
+        reference(r, regions, schema, no, &mut t);
+    }
+    if r.one_in(8) {
+        let mut c = plain("x", "TEXT", Role::Generated, Pool::Words);
+        c.generated = Some("{w}||'!'".to_owned());
+        t.columns.push(c);
+    }
+    t
+}
+
+fn key(r: &mut Random, regions: &Regions, t: &mut Table) {
+    let replace = regions.has(Region::Replace) && r.one_in(6);
+    let tail = if replace { " ON CONFLICT REPLACE" } else { "" };
+    let push = |t: &mut Table, id: &str, c: Column| {
+        t.columns.push(c);
+        t.key.push(id.to_owned());
+    };
+    let draw = r.below(15);
+    match draw {
+        0..=3 => {
+            let pool = if regions.has(Region::Spelled) && r.one_in(5) {
+                Pool::Ends
+            } else {
+                Pool::Numbers
+            };
+            push(t, "k", plain("k", "INTEGER", Role::Key, pool));
+            t.key_tail = if r.one_in(4) { " AUTOINCREMENT" } else { "" };
+        }
+        4..=10 => {
+            let types = ["TEXT", "TEXT", "TEXT", "", "REAL", "NUMERIC", "INT", "BLOB"];
+            let ty = types[r.index(types.len())];
+            let mut c = plain("k", ty, Role::Key, key_pool(r, regions, ty));
+            c.collate = collation(r, regions, ty);
+            c.not_null = r.below(3) > 0;
+            if c.not_null && r.one_in(2) {
+                t.tail = " WITHOUT ROWID";
+            }
+            push(t, "k", c);
+            t.key_tail = tail;
+            if regions.has(Region::Spelled) && r.one_in(4) {
+                t.inline_key = false;
+                t.key_collate = Some(["NOCASE", "RTRIM", "BINARY"][r.index(3)]);
+            }
+        }
+        11..=13 => {
+            for id in ["k", "l"] {
+                let ty = ["TEXT", "INTEGER", ""][r.index(3)];
+                let mut c = plain(id, ty, Role::Key, key_pool(r, regions, ty));
+                c.collate = collation(r, regions, ty);
+                c.not_null = true;
+                push(t, id, c);
+            }
+            t.inline_key = false;
+            t.key_tail = tail;
+            t.tail = if r.one_in(2) { " WITHOUT ROWID" } else { "" };
+        }
+        _ => {}
+    }
+}
+
+/// A column that is unique in some way.
+fn rival(r: &mut Random, regions: &Regions, t: &mut Table) {
+    let ty = ["TEXT", "INTEGER", "", "NUMERIC"][r.index(4)];
+    let mut c = plain("u", ty, Role::Rival, key_pool(r, regions, ty));
+    c.collate = collation(r, regions, ty);
+    t.columns.push(c);
+    let named = r.one_in(3).then(|| format!("uq_{}", t.name));
+    let conflict = match r.below(6) {
+        0 if regions.has(Region::Replace) => " ON CONFLICT REPLACE",
+        1 => " ON CONFLICT IGNORE",
+        _ => "",
+    };
+    if r.below(3) < 2 {
+        t.rules.push(Rule::Unique { columns: vec!["u".to_owned()], conflict, named });
+    } else {
+        let index = unique_index(r, regions, t, "u");
+        t.indexes.push(index);
+    }
+}
+
+/// A unique index on a column: plain, partial, of an expression, under a collation.
+pub fn unique_index(r: &mut Random, regions: &Regions, t: &Table, id: &str) -> Index {
+    let mut index = Index {
+        name: format!("{}_{id}_{}", t.name, t.indexes.len()),
+        unique: true,
+        on: vec![format!("{{{id}}}")],
+        reads: vec![id.to_owned()],
+        filter: None,
+    };
+    let texts = t.column(id).is_some_and(|c| c.ty == "TEXT");
+    match r.below(6) {
+        0 => index.filter = Some(format!("{{{id}}} IS NOT NULL")),
+        1 => index.filter = Some(format!("{{{id}}} > 'a'")),
+        2 if texts => index.on = vec![format!("lower({{{id}}})")],
+        3 if regions.has(Region::Spelled) => index.on = vec![format!("{{{id}}} COLLATE NOCASE")],
+        _ => {}
+    }
+    index
+}
+
+/// A number, often with a CHECK, a default and NOT NULL.
+fn number(r: &mut Random, t: &mut Table) {
+    let mut c = plain("n", "INTEGER", Role::Number, Pool::Numbers);
+    c.default = r.one_in(2).then(|| "1".to_owned());
+    c.not_null = c.default.is_some() && r.one_in(2);
+    t.columns.push(c);
+    if r.one_in(3) {
+        t.rules.push(Rule::Check("{n} < 10".to_owned()));
+    }
+}
+
+/// A foreign key to the key, or to a unique column, of some table.
+fn reference(r: &mut Random, regions: &Regions, schema: &Schema, no: usize, t: &mut Table) {
+    let own = schema.is_empty() || r.one_in(5);
+    let parent = if own { no } else { r.index(schema.len()) };
+    let Some(target) = target(r, if own { &*t } else { &schema[&parent] }) else { return };
+    let mut columns = Vec::new();
+    for (id, theirs) in ["r", "s"].iter().zip(&target) {
+        let other = regions.has(Region::Spelled) && r.one_in(2);
+        let ty = if other { ["TEXT", "INTEGER", "", "BLOB"][r.index(4)] } else { theirs.ty };
+        let mut c = plain(id, ty, Role::Reference, theirs.pool);
+        c.collate = if other { collation(r, regions, ty) } else { theirs.collate };
+        c.default = r.one_in(5).then(|| super::values::value(r, theirs.pool).to_owned());
+        c.default = c.default.filter(|text| !text.contains("||"));
+        columns.push((*id).to_owned());
+        t.columns.push(c);
+    }
+    let action = |r: &mut Random| {
+        ["", "CASCADE", "SET NULL", "SET DEFAULT", "RESTRICT", "NO ACTION"][r.index(6)]
+    };
+    let mut actions = String::new();
+    for when in [" ON DELETE ", " ON UPDATE "] {
+        let action = action(r);
+        if !action.is_empty() {
+            actions += when;
+            actions += action;
+        }
+    }
+    if r.one_in(4) {
+        actions += " DEFERRABLE INITIALLY DEFERRED";
+    }
+    let targets = target.iter().map(|c| c.id.clone()).collect();
+    t.rules.push(Rule::Foreign(Foreign { columns, parent, targets, actions }));
+}
+
+/// Columns that a foreign key can refer to.
+fn target(r: &mut Random, t: &Table) -> Option<Vec<Column>> {
+    let unique = |rule: &Rule| matches!(rule, Rule::Unique { columns, .. } if columns == &["u"]);
+    let rival = t.rules.iter().any(unique).then(|| vec!["u".to_owned()]);
+    let collated = t.key_collate.is_some()
+        && t.key.first().and_then(|id| t.column(id)).and_then(|c| c.collate) != t.key_collate;
+    let key = Some(t.key.clone()).filter(|key| !key.is_empty() && !collated);
+    let ids = if r.one_in(3) { rival.or(key) } else { key.or(rival) }?;
+    Some(ids.iter().filter_map(|id| t.column(id).cloned()).collect())
+}

@@ -1,0 +1,182 @@
+//! Statements of applications.
+
+use super::regions::{Region, Regions};
+use super::schema::{Column, Role, Rule, Schema, Table, quote};
+use super::values::value;
+use crate::random::Random;
+
+/// Makes statements, each with a mark of its own.
+pub struct Writer<'a> {
+    /// Where the choices come from.
+    pub r: &'a mut Random,
+    /// What they may contain.
+    pub regions: &'a Regions,
+    /// How many marks were given.
+    pub marks: &'a mut u64,
+}
+
+impl Writer<'_> {
+    /// A statement, or two or three that make a transaction.
+    pub fn transaction(&mut self, schema: &Schema) -> Vec<String> {
+        let count = if self.r.one_in(8) { 2 + self.r.index(2) } else { 1 };
+        (0..count).filter_map(|_| self.statement(schema)).collect()
+    }
+
+    fn statement(&mut self, schema: &Schema) -> Option<String> {
+        let tables: Vec<_> = schema.values().collect();
+        if tables.is_empty() {
+            return None;
+        }
+        let t = tables[self.r.index(tables.len())];
+        let replace = self.regions.has(Region::Replace);
+        Some(match self.r.below(20) {
+            0..=5 => self.insert(schema, t, "INSERT"),
+            6 => self.insert(schema, t, "INSERT OR IGNORE"),
+            7..=9 if replace => {
+                let verb = ["INSERT OR REPLACE", "REPLACE"][self.r.index(2)];
+                self.insert(schema, t, verb)
+            }
+            7 | 10 => self.upsert(schema, t),
+            11..=13 => self.update(schema, t, "UPDATE"),
+            8 | 14 => self.set_key(schema, t, "UPDATE"),
+            9 | 15 if replace => self.set_key(schema, t, "UPDATE OR REPLACE"),
+            16 if replace => self.update(schema, t, "UPDATE OR REPLACE"),
+            17 | 18 => self.delete(schema, t),
+            _ => self.insert(schema, t, "INSERT"),
+        })
+    }
+
+    /// A new mark, never given twice.
+    fn mark(&mut self) -> String {
+        *self.marks += 1;
+        format!("'w{}.'", self.marks)
+    }
+
+    fn of(&mut self, schema: &Schema, t: &Table, c: &Column) -> String {
+        match c.role {
+            Role::Token => self.mark(),
+            Role::Key if t.numbers_rows() && self.r.one_in(2) => "NULL".to_owned(),
+            Role::Key if !c.not_null && self.r.one_in(12) => "NULL".to_owned(),
+            Role::Rival if self.r.one_in(5) => "NULL".to_owned(),
+            Role::Reference if self.r.one_in(5) => "NULL".to_owned(),
+            Role::Reference if self.r.one_in(2) => self.existing(schema, t, c),
+            _ => value(self.r, c.pool).to_owned(),
+        }
+    }
+
+    /// The key of a row that is there, if any is.
+    fn existing(&mut self, schema: &Schema, t: &Table, c: &Column) -> String {
+        let foreign = t.rules.iter().find_map(|rule| match rule {
+            Rule::Foreign(f) => {
+                let at = f.columns.iter().position(|id| *id == c.id)?;
+                let parent = schema.get(&f.parent)?;
+                Some((parent, parent.column(f.targets.get(at)?)?))
+            }
+            _ => None,
+        });
+        let Some((parent, target)) = foreign else { return value(self.r, c.pool).to_owned() };
+        let (name, table) = (quote(&target.name), quote(&parent.name));
+        let (order, nth) = (parent.order(&table), self.r.below(3));
+        format!("(SELECT {name} FROM {table} ORDER BY {} LIMIT 1 OFFSET {nth})", unwrap(&order))
+    }
+
+    fn values(&mut self, schema: &Schema, t: &Table) -> (String, String) {
+        let mut names = Vec::new();
+        let mut values = Vec::new();
+        for c in t.columns.iter().filter(|c| c.role != Role::Generated) {
+            let skip = c.default.is_some() && c.role != Role::Token && self.r.one_in(3);
+            if !skip {
+                names.push(quote(&c.name));
+                values.push(self.of(schema, t, c));
+            }
+        }
+        (names.join(", "), values.join(", "))
+    }
+
+    fn insert(&mut self, schema: &Schema, t: &Table, verb: &str) -> String {
+        let (names, values) = self.values(schema, t);
+        format!("{verb} INTO {}({names}) VALUES({values})", quote(&t.name))
+    }
+
+    fn upsert(&mut self, schema: &Schema, t: &Table) -> String {
+        let insert = self.insert(schema, t, "INSERT");
+        let unique =
+            |rule: &Rule| matches!(rule, Rule::Unique { columns, .. } if columns == &["u"]);
+        let target = if t.rules.iter().any(unique) && self.r.one_in(2) {
+            format!("({})", t.list(&["u".to_owned()]))
+        } else if !t.key.is_empty() && t.key_collate.is_none() {
+            format!("({})", t.list(&t.key))
+        } else {
+            return insert;
+        };
+        if self.r.one_in(4) {
+            return format!("{insert} ON CONFLICT{target} DO NOTHING");
+        }
+        let Some(token) = t.token() else { return insert };
+        let name = quote(&token.name);
+        format!("{insert} ON CONFLICT{target} DO UPDATE SET {name} = excluded.{name}")
+    }
+
+    /// A condition that at most one row fulfils.
+    fn one(&mut self, schema: &Schema, t: &Table) -> String {
+        let table = quote(&t.name);
+        if !t.key.is_empty() && self.r.one_in(2) {
+            let mut equal = Vec::new();
+            let columns: Vec<Column> =
+                t.key.iter().filter_map(|id| t.column(id).cloned()).collect();
+            for c in columns {
+                let spelled = match self.of(schema, t, &c) {
+                    null if null == "NULL" => value(self.r, c.pool).to_owned(),
+                    spelled => spelled,
+                };
+                equal.push(format!("{} = {spelled}", quote(&c.name)));
+            }
+            return equal.join(" AND ");
+        }
+        let order = t.order(&table);
+        let nth = self.r.below(4);
+        let list = unwrap(&order);
+        format!("{order} = (SELECT {list} FROM {table} ORDER BY {list} LIMIT 1 OFFSET {nth})")
+    }
+
+    fn update(&mut self, schema: &Schema, t: &Table, verb: &str) -> String {
+        let free = |c: &&Column| !matches!(c.role, Role::Generated | Role::Key);
+        let columns: Vec<&Column> = t.columns.iter().filter(free).collect();
+        let c = match self.r.below(3) {
+            0 => columns[self.r.index(columns.len())],
+            _ => t.token().unwrap_or(columns[0]),
+        };
+        let value = self.of(schema, t, c);
+        let condition = self.one(schema, t);
+        let name = quote(&c.name);
+        format!("{verb} {} SET {name} = {value} WHERE {condition}", quote(&t.name))
+    }
+
+    /// A key that changes, of one row or of a few.
+    fn set_key(&mut self, schema: &Schema, t: &Table, verb: &str) -> String {
+        let keys: Vec<&Column> =
+            t.columns.iter().filter(|c| matches!(c.role, Role::Key | Role::Rival)).collect();
+        if keys.is_empty() {
+            return self.update(schema, t, verb);
+        }
+        let c = keys[self.r.index(keys.len())];
+        let to = value(self.r, c.pool);
+        let name = quote(&c.name);
+        let condition = if verb == "UPDATE OR REPLACE" && self.r.one_in(4) {
+            format!("{name} IN ({}, {})", value(self.r, c.pool), value(self.r, c.pool))
+        } else {
+            self.one(schema, t)
+        };
+        format!("{verb} {} SET {name} = {to} WHERE {condition}", quote(&t.name))
+    }
+
+    fn delete(&mut self, schema: &Schema, t: &Table) -> String {
+        let condition = self.one(schema, t);
+        format!("DELETE FROM {} WHERE {condition}", quote(&t.name))
+    }
+}
+
+/// The columns of a row value as a list.
+fn unwrap(order: &str) -> &str {
+    order.strip_prefix('(').and_then(|o| o.strip_suffix(')')).unwrap_or(order)
+}
