@@ -79,6 +79,19 @@ pub enum Error {
         /// The constraint.
         what: String,
     },
+    /// A fold that does not come to an end.
+    #[error(
+        "the fold cannot show row {row} of table {table} as it was written: row {rival} gave way to \
+         it and stands in its way again"
+    )]
+    Compensation {
+        /// The table.
+        table: String,
+        /// The row.
+        row: String,
+        /// Who is in its way.
+        rival: String,
+    },
     /// A foreign key already broken before replication begins.
     #[error("table {table} has {rows} rows whose foreign key refers to no row")]
     Dangling {
@@ -142,6 +155,11 @@ impl Error {
             Error::Constraint { .. } => {
                 "Merges repair such rows by themselves, so this is a defect: run synqlite verify, keep \
                  a copy of both files, and report it"
+                    .into()
+            }
+            Error::Compensation { .. } => {
+                "Nothing was changed. Give one of the two rows another unique value, and run the command \
+                 again"
                     .into()
             }
             Error::Dangling { table, .. } => format!(

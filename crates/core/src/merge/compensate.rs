@@ -7,10 +7,16 @@
 //! only because another needed it, and no longer does, lives from now on. Rows whose obstacle the user
 //! removed come back (R-RETURN). And what a foreign key did to a row is written as if the user had
 //! done it, where the row would not show it by itself.
+//!
+//! This takes rounds, for what one of them writes changes the view. They come to an end because each
+//! writes something that no later one writes again. A reference is written once, a row revived once,
+//! and of two rows that the user sees one gives way to the other once. A hidden row that gave way has
+//! claims later than those of every row the user sees, until one of these is written; so between two
+//! such writes it gives way once.
 
 use super::cases::{self, Cases};
+use super::words::describe;
 use super::{Merged, apply, protect, show, view};
-use crate::Result;
 use crate::catalog::{Catalog, Tracked};
 use crate::fold::{Acted, ActedOn};
 use crate::meta::Meta;
@@ -18,15 +24,10 @@ use crate::policy::Policies;
 use crate::refs::Lookup;
 use crate::schema::Action;
 use crate::state::{self, Body, GroupState, Stored, Waits};
+use crate::{Error, Result};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::{Rid, Stamp, Value};
-
-/// After so many rounds of demotions in one fold, what the view says stays.
-const MAX_ROUNDS: usize = 50;
-
-/// Rows, by table and identity, of which the first was demoted for the second.
-type Yielded = BTreeSet<(usize, Rid, Rid)>;
 
 /// What a fold wrote that others may depend on.
 pub(crate) struct Wrote {
@@ -58,27 +59,91 @@ fn attempt(
     wrote: &Wrote,
     mut judged: bool,
 ) -> Result<()> {
-    let mut acted = wrote.acted.clone();
-    // Rows whose references were written: what is recorded of them is found out anew.
-    let mut rewritten: Vec<(u32, Rid)> = Vec::new();
-    let (mut yielded, mut waited) = (Yielded::new(), BTreeSet::new());
-    let mut round = 0;
+    let mut rounds = Rounds { acted: wrote.acted.clone(), ..Rounds::default() };
     loop {
-        round += 1;
-        let lookup = Lookup { conn, meta, catalog };
-        let mut cases = Cases::new(lookup, policies)?;
-        let rows = acted.iter().map(|(no, rid, _)| (no, rid));
-        for (no, rid) in rows.chain(rewritten.iter().map(|(no, rid)| (no, rid))) {
-            let Some(table) = catalog.position_of_no(*no) else { continue };
-            if let Some(stored) = state::of(conn, meta, &catalog.tables[table], rid)? {
+        let mut cases = Cases::new(Lookup { conn, meta, catalog }, policies)?;
+        let mine = rounds.load(&mut cases, wrote)?;
+        let view = view::settle(&mut cases, judged)?;
+        let found = rounds.look(&cases, &view, &mine)?;
+        if found.nothing() {
+            let mut merged = Merged::default();
+            let mut list = view::decide(cases, view, &mut merged);
+            return apply::apply(conn, meta, catalog, policies, &mut list, &mut merged);
+        }
+        if !judged {
+            // A write stays, so all keys are heard before there is one.
+            judged = true;
+            rounds.acted = wrote.acted.clone();
+            continue;
+        }
+        let writes = rounds.decide(&cases, found)?;
+        drop(cases);
+        for (table, stored, write) in writes {
+            rounds.changed.push((catalog.tables[table].no, stored.rid.clone()));
+            save(conn, meta, catalog, table, stored, write)?;
+        }
+    }
+}
+
+/// What one round finds. Rows are cases.
+#[derive(Default)]
+struct Found {
+    /// What foreign keys did, and references that are not shown.
+    written: Vec<(usize, Acted)>,
+    /// Rows that stand in the way of others: the first in that of the second.
+    demoted: BTreeSet<(usize, usize)>,
+    /// Deleted rows that the user sees.
+    revived: BTreeSet<usize>,
+}
+
+impl Found {
+    fn nothing(&self) -> bool {
+        self.written.is_empty() && self.demoted.is_empty() && self.revived.is_empty()
+    }
+}
+
+/// Something that a fold writes on its own account.
+enum Write {
+    Acted(Acted),
+    Demoted,
+    Revived,
+}
+
+/// What the rounds of a fold have done so far. Rows are named by table and identity.
+#[derive(Default)]
+struct Rounds {
+    /// What foreign keys did and no round has written yet.
+    acted: Vec<ActedOn>,
+    /// Rows that were written: what is recorded of them is found out anew.
+    changed: Vec<(u32, Rid)>,
+    /// References that were written.
+    bound: BTreeSet<(usize, Rid, usize)>,
+    /// Rows of which the first was demoted for the second.
+    yielded: BTreeSet<(usize, Rid, Rid)>,
+    /// Hidden rows that were demoted since a row which the user sees was written.
+    demoted: BTreeSet<(usize, Rid)>,
+    /// Rows that were not demoted because one above them was.
+    waited: BTreeSet<(usize, Rid)>,
+}
+
+impl Rounds {
+    /// Loads the rows that the fold or earlier rounds wrote, and returns those of the fold.
+    fn load(&self, cases: &mut Cases<'_>, wrote: &Wrote) -> Result<BTreeSet<usize>> {
+        let Lookup { conn, meta, catalog } = cases.lookup;
+        let stored = |no: u32, rid: &Rid| -> Result<Option<(usize, Stored)>> {
+            let Some(table) = catalog.position_of_no(no) else { return Ok(None) };
+            let stored = state::of(conn, meta, &catalog.tables[table], rid)?;
+            Ok(stored.map(|stored| (table, stored)))
+        };
+        let acted = self.acted.iter().map(|(no, rid, _)| (no, rid));
+        for (no, rid) in acted.chain(self.changed.iter().map(|(no, rid)| (no, rid))) {
+            if let Some((table, stored)) = stored(*no, rid)? {
                 cases.load(table, stored)?;
             }
         }
         let mut mine = BTreeSet::new();
         for (no, rid) in &wrote.touched {
-            let Some(table) = catalog.position_of_no(*no) else { continue };
-            let stored = state::of(conn, meta, &catalog.tables[table], rid)?;
-            if let Some(stored) = stored {
+            if let Some((table, stored)) = stored(*no, rid)? {
                 mine.insert(cases.touched(table, stored)?);
             }
         }
@@ -89,109 +154,181 @@ fn attempt(
         for table in tables.into_iter().filter_map(|no| catalog.position_of_no(no)) {
             cases.unneeded(table)?;
         }
-        let view = view::settle(&mut cases, judged)?;
-        let mut written = contradicted(&cases, &view, &mut acted);
-        written.extend(unbound(&cases, &view)?);
-        let (mut demoted, mut revived) = (BTreeSet::new(), BTreeSet::new());
-        let mut loosened = Vec::new();
-        // What foreign keys did comes first: rows may stand in the way for the want of it.
-        let list = cases.list.iter().enumerate().filter(|_| written.is_empty());
-        for (at, case) in list {
+        Ok(mine)
+    }
+
+    /// Where the view is not what the user sees.
+    fn look(
+        &mut self,
+        cases: &Cases<'_>,
+        view: &view::View,
+        mine: &BTreeSet<usize>,
+    ) -> Result<Found> {
+        let mut found =
+            Found { written: contradicted(cases, view, &mut self.acted), ..Found::default() };
+        found.written.extend(unbound(cases, view)?);
+        self.forget_bound(cases, &mut found.written);
+        if !found.written.is_empty() {
+            // What foreign keys did comes first: rows may stand in the way for the want of it.
+            return Ok(found);
+        }
+        for (at, case) in cases.list.iter().enumerate() {
             let shown = view.rows.get(&at);
             let visible = case.alive() || shown.is_some();
             if visible && case.old.is_some() && case.old.as_ref() != shown {
-                // A visible row would lose, because of one the user could not see.
-                let winner = view.conflicts.get(&at).and_then(|c| c.winner).into_iter();
-                let others = view.blockers.get(&at).into_iter().flatten().copied();
-                let mut rivals = winner.chain(takes_number(&cases, &view, at)).chain(others);
-                let rival = rivals.find(|w| {
-                    let shown = view.rows.get(w);
-                    shown.is_none() || cases.list[*w].old.as_ref() != shown
-                });
-                match rival {
-                    Some(w) if yielded.contains(&pair(&cases, at, w)) => {
-                        loosened.extend(unshown(&cases, at)?);
-                    }
-                    rival => demoted.extend(rival.map(|w| (w, at))),
-                }
+                self.rival(cases, view, at, &mut found)?;
             }
             if !case.alive() && case.old.is_some() && shown.is_none() {
                 // It was shown for a row that needed it; the user sees it, so it lives.
-                revived.insert(at);
+                found.revived.insert(at);
             }
             if !case.alive() && mine.contains(&at) && case.old.is_none() && shown.is_some() {
-                demoted.extend(protectors(&cases, at).into_iter().map(|w| (w, at)));
+                found.demoted.extend(protectors(cases, at).into_iter().map(|w| (w, at)));
             }
         }
-        written.extend(loosened);
+        self.forget_bound(cases, &mut found.written);
         // Those that the user sees may stay where they are once the hidden ones give way.
         let hidden = |&(w, _): &(usize, usize)| cases.list[w].old.is_none();
-        if demoted.iter().any(hidden) {
-            demoted.retain(hidden);
+        if found.demoted.iter().any(hidden) {
+            found.demoted.retain(hidden);
         }
-        let nothing = demoted.is_empty() && revived.is_empty() && written.is_empty();
-        if !nothing && !judged {
-            // A write stays, so all keys are heard before there is one.
-            (judged, acted) = (true, wrote.acted.clone());
-            continue;
-        }
-        if nothing || round == MAX_ROUNDS {
-            let mut merged = Merged::default();
-            let mut list = view::decide(cases, view, &mut merged);
-            return apply::apply(conn, meta, catalog, policies, &mut list, &mut merged);
-        }
-        let mut waiting = hanging(&cases, demoted.iter().map(|&(w, _)| w).collect());
-        // Once: a row that was demoted may be shown under another number, and so on below it.
-        waiting.retain(|&w| waited.insert((cases.list[w].table, cases.list[w].stored.rid.clone())));
-        demoted.retain(|(w, _)| !waiting.contains(w));
-        yielded.extend(demoted.iter().map(|&(w, at)| pair(&cases, w, at)));
-        let demoted = in_turn(&cases, demoted.into_iter().map(|(w, _)| w).collect());
-        let of = |at: usize| (cases.list[at].table, cases.list[at].stored.clone());
-        let changes: Vec<_> = demoted
-            .into_iter()
-            .map(|at| (of(at), false))
-            .chain(revived.into_iter().map(|at| (of(at), true)))
-            .collect();
-        let written: Vec<_> = written.into_iter().map(|(at, acted)| (of(at), acted)).collect();
-        drop(cases);
-        for ((table, mut stored), acted) in written {
-            let (t, now, groups) = (&catalog.tables[table], meta.tick(0), &mut stored.state.groups);
-            match acted {
-                Acted::Deleted => stored.state.header.delete(now),
-                Acted::Set(g) => set(&mut groups[g], t, g, now),
-                Acted::Pinned(g, at) if groups[g].stamp < at => set(&mut groups[g], t, g, at),
-                Acted::Pinned(g, _) => set(&mut groups[g], t, g, now),
-            }
-            let entry = state::put(conn, meta, t, &stored, Some(meta.position))?;
-            let references = state::kept_references(catalog, t, &stored, false);
-            let waits = Waits { references, claims: vec![], conflict: None, winner: None };
-            state::record_waits(conn, meta, entry, &waits)?;
-            rewritten.push((t.no, stored.rid));
-        }
-        for ((table, mut stored), revive) in changes {
-            let stamp = meta.tick(0);
-            let header = &mut stored.state.header;
-            if revive {
-                header.cl += 1;
-                header.cl_stamp = stamp;
-            } else {
-                header.demoted = stamp;
-            }
-            let position = meta.position;
-            let entry = state::put(conn, meta, &catalog.tables[table], &stored, Some(position))?;
-            if revive {
-                let settled =
-                    Waits { references: vec![], claims: vec![], conflict: None, winner: None };
-                state::record_waits(conn, meta, entry, &settled)?;
-            }
-        }
+        Ok(found)
     }
+
+    /// Who makes a row that the user sees lose, and is not seen so by the user.
+    fn rival(
+        &self,
+        cases: &Cases<'_>,
+        view: &view::View,
+        at: usize,
+        found: &mut Found,
+    ) -> Result<()> {
+        let winner = view.conflicts.get(&at).and_then(|c| c.winner).into_iter();
+        let others = view.blockers.get(&at).into_iter().flatten().copied();
+        let mut rivals = winner.chain(takes_number(cases, view, at)).chain(others);
+        let rival = rivals.find(|w| {
+            let shown = view.rows.get(w);
+            shown.is_none() || cases.list[*w].old.as_ref() != shown
+        });
+        let Some(w) = rival else { return Ok(()) };
+        let gave_way = self.yielded.contains(&pair(cases, at, w));
+        let again = cases.list[w].old.is_some() && self.yielded.contains(&pair(cases, w, at));
+        if gave_way || again {
+            found.written.extend(unshown(cases, at)?);
+        } else {
+            found.demoted.insert((w, at));
+        }
+        Ok(())
+    }
+
+    /// Takes references that were written before off a list.
+    fn forget_bound(&self, cases: &Cases<'_>, written: &mut Vec<(usize, Acted)>) {
+        written.retain(|(at, acted)| match acted {
+            Acted::Set(g) => !self.bound.contains(&group(cases, *at, *g)),
+            _ => true,
+        });
+    }
+
+    /// What to write for it.
+    fn decide(&mut self, cases: &Cases<'_>, found: Found) -> Result<Vec<(usize, Stored, Write)>> {
+        let Found { written, mut demoted, revived } = found;
+        let mut waiting = hanging(cases, demoted.iter().map(|&(w, _)| w).collect());
+        // Once: a row that was demoted may be shown under another number, and so on below it.
+        waiting.retain(|&w| self.waited.insert(row(cases, w)));
+        demoted.retain(|(w, _)| !waiting.contains(w));
+        let seen = |w: usize| cases.list[w].old.is_some();
+        if !written.is_empty() || !revived.is_empty() || demoted.iter().any(|&(w, _)| seen(w)) {
+            self.demoted.clear();
+        }
+        for &(w, at) in &demoted {
+            self.yielded.insert(pair(cases, w, at));
+        }
+        let demoted = in_turn(cases, demoted.into_iter().collect());
+        let mut writes = Vec::new();
+        let of = |at: usize| (cases.list[at].table, cases.list[at].stored.clone());
+        let mut add = |at: usize, write: Write| {
+            let (table, stored) = of(at);
+            writes.push((table, stored, write));
+        };
+        for (at, acted) in written {
+            if let Acted::Set(g) = acted {
+                self.bound.insert(group(cases, at, g));
+            }
+            add(at, Write::Acted(acted));
+        }
+        for (w, at) in demoted {
+            if !seen(w) && !self.demoted.insert(row(cases, w)) {
+                return Err(in_the_way_again(cases, w, at));
+            }
+            add(w, Write::Demoted);
+        }
+        revived.into_iter().for_each(|at| add(at, Write::Revived));
+        Ok(writes)
+    }
+}
+
+/// A row by table and identity.
+fn row(cases: &Cases<'_>, at: usize) -> (usize, Rid) {
+    (cases.list[at].table, cases.list[at].stored.rid.clone())
+}
+
+/// A group of a row.
+fn group(cases: &Cases<'_>, at: usize, g: usize) -> (usize, Rid, usize) {
+    let (table, rid) = row(cases, at);
+    (table, rid, g)
 }
 
 /// A row that was demoted for another.
 fn pair(cases: &Cases<'_>, demoted: usize, other: usize) -> (usize, Rid, Rid) {
-    let rid = |at: usize| cases.list[at].stored.rid.clone();
-    (cases.list[demoted].table, rid(demoted), rid(other))
+    let (table, rid) = row(cases, demoted);
+    (table, rid, cases.list[other].stored.rid.clone())
+}
+
+fn in_the_way_again(cases: &Cases<'_>, w: usize, at: usize) -> Error {
+    let name = |at: usize| {
+        let case = &cases.list[at];
+        let t = &cases.catalog().tables[case.table];
+        (t.table.name.clone(), describe(t, case.old.as_deref(), &case.stored.rid))
+    };
+    let ((table, row), (_, rival)) = (name(at), name(w));
+    Error::Compensation { table, row, rival }
+}
+
+/// Writes one change of a row.
+fn save(
+    conn: &Connection,
+    meta: &mut Meta,
+    catalog: &Catalog,
+    table: usize,
+    mut stored: Stored,
+    write: Write,
+) -> Result<()> {
+    let (t, now) = (&catalog.tables[table], meta.tick(0));
+    let (header, groups) = (&mut stored.state.header, &mut stored.state.groups);
+    let waits = !matches!(write, Write::Demoted);
+    match &write {
+        Write::Acted(Acted::Deleted) => header.delete(now),
+        Write::Acted(Acted::Set(g)) => set(&mut groups[*g], t, *g, now),
+        Write::Acted(Acted::Pinned(g, at)) if groups[*g].stamp < *at => {
+            set(&mut groups[*g], t, *g, *at);
+        }
+        Write::Acted(Acted::Pinned(g, _)) => set(&mut groups[*g], t, *g, now),
+        Write::Demoted => header.demoted = now,
+        Write::Revived => {
+            header.cl += 1;
+            header.cl_stamp = now;
+        }
+    }
+    let entry = state::put(conn, meta, t, &stored, Some(meta.position))?;
+    if waits {
+        let references = match write {
+            Write::Acted(_) => state::kept_references(catalog, t, &stored, false),
+            _ => vec![],
+        };
+        let waits = Waits { references, claims: vec![], conflict: None, winner: None };
+        state::record_waits(conn, meta, entry, &waits)?;
+    }
+    Ok(())
 }
 
 /// Those of some rows that refer to another of them, directly or through others, and it not to them. They
@@ -205,11 +342,12 @@ fn hanging(cases: &Cases<'_>, of: BTreeSet<usize>) -> BTreeSet<usize> {
     of.iter().copied().filter(hangs).collect()
 }
 
-/// Demoted rows in the order in which they came, so that those that ask for one key do not change places.
-fn in_turn(cases: &Cases<'_>, demoted: BTreeSet<usize>) -> Vec<usize> {
-    let mut demoted: Vec<usize> = demoted.into_iter().collect();
-    demoted.sort_by_key(|&at| {
-        let Stored { rid, state, .. } = &cases.list[at].stored;
+/// Demoted rows, each with one that it stands in the way of, in the order in which they came, so that
+/// those that ask for one key do not change places.
+fn in_turn(cases: &Cases<'_>, demoted: BTreeMap<usize, usize>) -> Vec<(usize, usize)> {
+    let mut demoted: Vec<(usize, usize)> = demoted.into_iter().collect();
+    demoted.sort_by_key(|&(w, _)| {
+        let Stored { rid, state, .. } = &cases.list[w].stored;
         (state.header.inserted.max(state.header.demoted), rid.clone())
     });
     demoted

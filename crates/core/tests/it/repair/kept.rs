@@ -22,6 +22,25 @@ fn a_kept_row_lives_again_when_the_last_reference_to_it_goes() {
     assert_eq!(a.rows("SELECT id FROM p"), ["1", "2"]);
 }
 
+/// The same row may have lost its key meanwhile: then it has the record of that.
+#[test]
+fn a_kept_row_that_lives_again_and_lost_its_key_has_a_record() {
+    let schema = "CREATE TABLE p(k TEXT PRIMARY KEY);
+                  CREATE TABLE c(id INTEGER PRIMARY KEY, p TEXT REFERENCES p(k));
+                  INSERT INTO p VALUES('x'), ('y'); INSERT INTO c VALUES(1, 'x')";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    b.run("INSERT INTO p VALUES('z'); DELETE FROM p WHERE k = 'y'");
+    a.run("UPDATE p SET k = 'z' WHERE k = 'y'; INSERT INTO c VALUES(2, 'z')");
+    b.pull(&mut a);
+    assert_eq!(b.rows("SELECT p FROM c ORDER BY id"), ["x", "y"]);
+    b.run("DELETE FROM c WHERE id = 2");
+    b.replica.fold().unwrap();
+    assert_eq!(b.replica.verify_full().unwrap(), [""; 0]);
+    assert_eq!(b.replica.conflicts().unwrap()[0].kind, "fallback");
+    agree(&mut a, &mut b, &["p", "c"]);
+    assert_eq!(a.rows("SELECT k FROM p ORDER BY k"), ["x", "y", "z"]);
+}
+
 /// What a hidden row referred to is looked at when another write of the reference arrives.
 #[test]
 fn a_row_is_no_longer_kept_for_a_hidden_one_that_turns_to_another() {
