@@ -5,7 +5,7 @@ use crate::sides::Style;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
-use synqlite_remote::{Progress, Waiting};
+use synqlite_remote::{Progress, Restored, Waiting};
 
 /// Work shorter than this shows no bar.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -28,6 +28,17 @@ pub fn complain(text: &str) {
 pub fn tell_waiting(waiting: &[Waiting]) {
     for w in waiting {
         complain(&format!("waiting for `{}`: {}", w.name, w.why));
+    }
+}
+
+/// Tells of replicas that go on under a new site id.
+pub fn tell_restored(restored: &[Restored]) {
+    for Restored { path, former, site } in restored {
+        complain(&format!(
+            "{} was restored from an older copy: it goes on as site {site}, was {former}, and keeps \
+             what was written to it since",
+            path.display()
+        ));
     }
 }
 

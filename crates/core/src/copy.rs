@@ -7,7 +7,6 @@
 mod file;
 
 use crate::env::Environment;
-use crate::meta::Meta;
 use crate::replica::{self, Replica};
 use crate::{Error, Result};
 use rusqlite::backup::{Backup, StepResult};
@@ -88,19 +87,14 @@ impl Replica {
 
     /// Makes a copy a site of its own, with the new id that it returns.
     ///
-    /// It knows everything that its source knew: positions of other peers hold for it too, and the
-    /// source counts as seen up to the position at which the copy was made.
+    /// It knows everything that its source knew, and nobody has pulled from it.
     pub fn become_site(mut self) -> Result<Replica> {
         self.forget_remotes()?;
         let site = Id(self.env.random());
         let become_ = || {
             let tx = Transaction::new_unchecked(&self.conn, TransactionBehavior::Immediate)?;
-            let mut meta = Meta::load(&tx)?;
-            let (source, position) = (meta.site, meta.position);
-            let no = meta.number(&tx, source)?;
             replica::new_site(&tx, site, &self.env.instance(&self.path))?;
-            let sql = "INSERT OR REPLACE INTO synqlite_peer(site, position) VALUES(?1, ?2)";
-            tx.execute(sql, [i64::from(no), position])?;
+            tx.execute("DELETE FROM synqlite_peer", [])?;
             tx.commit()?;
             Ok(())
         };

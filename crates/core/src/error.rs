@@ -36,6 +36,14 @@ pub enum Error {
         /// Newest format this program reads.
         known: i64,
     },
+    /// Metadata of an older program.
+    #[error("{path} has replica format {found}, which this program no longer reads")]
+    OlderFormat {
+        /// The file.
+        path: String,
+        /// Format of the file.
+        found: i64,
+    },
     /// The file was copied without giving the copy an id of its own.
     #[error(
         "{path} is a copy of the replica with site id {site}, and two files must not share one"
@@ -144,6 +152,9 @@ impl Error {
             Error::DiskFull => "Free some space and run the command again".into(),
             Error::NotAReplica(path) => format!("Run: synqlite init {path}"),
             Error::NewerFormat { .. } => "Update synqlite".into(),
+            Error::OlderFormat { path, .. } => format!(
+                "Take its metadata off and make it a replica anew: synqlite deinit {path}"
+            ),
             Error::Copied { path, .. } => format!(
                 "If this file is the copy, give it an id of its own: synqlite init {path} --new-site"
             ),

@@ -1,6 +1,7 @@
 //! What another site lacks: row states past its version vector, with their values.
 
 use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
+use crate::line::{self, tree::Lines};
 use crate::meta::Meta;
 use crate::policy;
 use crate::refs::{Lookup, Recent};
@@ -57,10 +58,21 @@ pub fn parts(
     let absent = track::absent(conn, catalog)?;
     let tables: Vec<&Tracked> = catalog.tables.iter().chain(&absent).collect();
     let shapes = tables.iter().map(|t| shape(t)).collect();
+    let (mut lines, mut tips) = (BTreeMap::new(), VersionVector::default());
+    for (&site, &clock) in &meta.seen.0 {
+        match clock > base.get(site) {
+            true => lines.extend(
+                line::between(conn, meta, site, base.get(site), clock)?.map(|line| (site, line)),
+            ),
+            false => tips.raise(site, clock),
+        }
+    }
     let mut export = Export {
         lookup,
         recent: Recent::default(),
         base,
+        lines,
+        tips,
         shapes,
         rows: Vec::new(),
         bytes: 0,
@@ -96,6 +108,8 @@ struct Export<'a> {
     lookup: Lookup<'a>,
     recent: Recent,
     base: &'a VersionVector,
+    lines: Lines,
+    tips: VersionVector,
     shapes: Vec<TableShape>,
     rows: Vec<RowChange>,
     /// Bytes of their values and identities.
@@ -109,7 +123,8 @@ impl Export<'_> {
         let (base, upto) = (self.base.clone(), self.lookup.meta.seen.clone());
         let (tables, rows) = (self.shapes.clone(), std::mem::take(&mut self.rows));
         self.bytes = 0;
-        (self.each)(Delta { base, upto, tables, rows, settings })
+        let (lines, tips) = (self.lines.clone(), self.tips.clone());
+        (self.each)(Delta { base, upto, lines, tips, tables, rows, settings })
     }
 
     fn kept(&self, t: &Tracked, after: i64) -> Result<Kept> {

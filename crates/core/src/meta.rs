@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use synqlite_wire::{DatabaseId, Hlc, Id, SiteId, Stamp, VersionVector};
 
 /// Version of the metadata tables.
-pub const FORMAT: i64 = 1;
+pub const FORMAT: i64 = 2;
 
 /// Prefix of every object of ours.
 pub const PREFIX: &str = "synqlite_";
@@ -17,9 +17,10 @@ pub const PREFIX: &str = "synqlite_";
 const DDL: &[&str] = &[
     "CREATE TABLE synqlite_meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID",
     "CREATE TABLE synqlite_site(no INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, \
-     hlc INTEGER NOT NULL)",
+     hlc INTEGER NOT NULL, root INTEGER, fork INTEGER)",
+    crate::line::DDL,
     "CREATE TABLE synqlite_table(no INTEGER PRIMARY KEY, name TEXT NOT NULL, \
-     canonical TEXT NOT NULL, births INTEGER NOT NULL, shape TEXT NOT NULL)",
+     canonical TEXT NOT NULL, shape TEXT NOT NULL)",
     "CREATE TABLE synqlite_column(tbl INTEGER, no INTEGER, name TEXT, canonical TEXT NOT NULL, \
      since INTEGER NOT NULL, PRIMARY KEY(tbl, no)) WITHOUT ROWID",
     "CREATE TABLE synqlite_unit(tbl INTEGER, unit INTEGER, place INTEGER, item, \
@@ -29,7 +30,8 @@ const DDL: &[&str] = &[
     "CREATE TABLE synqlite_remote(name TEXT PRIMARY KEY, url TEXT NOT NULL, \
      pushed INTEGER, pulled INTEGER, sent BLOB, place BLOB, token TEXT, key TEXT) \
      WITHOUT ROWID",
-    "CREATE TABLE synqlite_peer(site INTEGER PRIMARY KEY, position INTEGER NOT NULL)",
+    "CREATE TABLE synqlite_peer(site INTEGER PRIMARY KEY, position INTEGER NOT NULL, \
+     taken BLOB, given BLOB)",
     "CREATE TABLE synqlite_row(id INTEGER PRIMARY KEY, tbl INTEGER NOT NULL, rid BLOB NOT NULL, \
      loc, wants INTEGER, position INTEGER NOT NULL, state BLOB NOT NULL, kind TEXT, \
      cons TEXT, winner BLOB)",
@@ -76,6 +78,8 @@ pub struct Meta {
     pub position: i64,
     /// What this replica contains.
     pub seen: VersionVector,
+    /// The last point of this site's line.
+    pub sealed: Hlc,
     /// What the file says of clock, position and version vector.
     saved: (Hlc, i64, VersionVector),
     sites: Vec<SiteId>,
@@ -105,6 +109,18 @@ fn need<T: rusqlite::types::FromSql>(conn: &Connection, key: &str) -> Result<T> 
     get(conn, key)?.ok_or_else(|| Error::Damaged(format!("entry `{key}` is missing")))
 }
 
+/// How many numbers of births this file has given.
+pub fn births(conn: &Connection) -> Result<i64> {
+    need(conn, "births")
+}
+
+/// The next `count` numbers of births, from the one returned.
+pub fn next_births(conn: &Connection, count: i64) -> Result<i64> {
+    let n = births(conn)?;
+    set(conn, "births", n.saturating_add(count))?;
+    Ok(n)
+}
+
 impl Meta {
     /// Creates the metadata tables for a new database or a new site of one.
     pub fn create(conn: &Connection, database: DatabaseId, site: SiteId) -> Result<Meta> {
@@ -114,6 +130,7 @@ impl Meta {
         set(conn, "site", site.0)?;
         set(conn, "clock", 0)?;
         set(conn, "position", 0)?;
+        set(conn, "births", 0)?;
         let mut meta = Meta::load(conn)?;
         meta.number(conn, site)?;
         Ok(meta)
@@ -127,6 +144,7 @@ impl Meta {
             clock: Hlc(need(conn, "clock")?),
             position: need(conn, "position")?,
             seen: VersionVector::default(),
+            sealed: Hlc::ZERO,
             saved: Default::default(),
             sites: Vec::new(),
             numbers: HashMap::new(),
@@ -144,6 +162,7 @@ impl Meta {
             meta.seen.raise(id, hlc);
         }
         meta.saved = (meta.clock, meta.position, meta.seen.clone());
+        meta.sealed = meta.seen.get(meta.site);
         Ok(meta)
     }
 

@@ -6,10 +6,11 @@
 //! merged here part by part, in one transaction. So memory does not grow with what has changed.
 
 use crate::export::{self, Most, payload};
+use crate::line;
 use crate::merge::{Merge, Merged};
 use crate::replica::Work;
 use crate::{Error, Replica, Result};
-use rusqlite::OptionalExtension;
+use rusqlite::{OptionalExtension, params};
 use synqlite_wire::{Delta, SiteId, VersionVector};
 
 /// So much is handed over at a time. A row takes up to 2 kB besides its values meanwhile.
@@ -31,6 +32,9 @@ pub struct Pulled {
     pub bytes: u64,
 }
 
+/// Sixteen random bytes.
+type Token = [u8; 16];
+
 /// Takes the parts of a delta.
 pub type Sink<'a, E> = &'a mut dyn FnMut(Delta) -> Result<(), E>;
 
@@ -45,12 +49,14 @@ impl Replica {
         if other.site() == self.site() {
             return Err(Error::SameSite(self.site()));
         }
+        self.meet(other)?;
+        let (given, token) = (other.given_to(self.site())?, self.env.random());
         for _ in 0..ATTEMPTS {
             other.fold()?;
             let (path, theirs) = (self.path.clone(), other.site());
             let pulled = self.write(|work| {
                 work.fold()?;
-                let (base, after) = (work.meta.seen.clone(), peer_position(work, theirs)?);
+                let (base, after) = (work.meta.seen.clone(), peer_position(work, theirs, given)?);
                 let mut pull = Pull::new(work, force);
                 // One behind, so that the other is not kept from writing while the last, mostly the
                 // only one, is merged.
@@ -63,24 +69,49 @@ impl Replica {
                     return Ok(None);
                 };
                 last.map_or(Ok(()), |last| pull.part(last))?;
-                pull.end(theirs, position).map(Some)
+                pull.end(theirs, position, (after, token)).map(Some)
             })?;
-            if let Some(pulled) = pulled {
-                return Ok(pulled);
+            if let Some((pulled, moved)) = pulled {
+                return self.confirm(other, pulled, moved.then_some(token));
             }
         }
         // Somebody writes there all the time, so it is read while nobody else can.
         let theirs = other.site();
         let (base, after) = self.write(|work| {
             work.fold()?;
-            Ok((work.meta.seen.clone(), peer_position(work, theirs)?))
+            Ok((work.meta.seen.clone(), peer_position(work, theirs, given)?))
         })?;
         let (delta, position) = other.export(&base, after)?;
-        self.write(|work| {
+        let (pulled, moved) = self.write(|work| {
             work.fold()?;
             let mut pull = Pull::new(work, force);
             pull.part(delta)?;
-            pull.end(theirs, position)
+            pull.end(theirs, position, (after, token))
+        })?;
+        self.confirm(other, pulled, moved.then_some(token))
+    }
+
+    /// Leaves a token with a replica that was pulled from. It shows it the next time, unless it was
+    /// restored from an older copy meanwhile: then its positions stand for something else.
+    fn confirm(&self, other: &mut Replica, pulled: Pulled, left: Option<Token>) -> Result<Pulled> {
+        let Some(token) = left else { return Ok(pulled) };
+        let site = self.site();
+        other.write(|work| {
+            let no = work.meta.number(work.conn, site)?;
+            let sql = "INSERT INTO synqlite_peer(site, position, given) VALUES(?1, 0, ?2) \
+                       ON CONFLICT(site) DO UPDATE SET given = excluded.given";
+            work.conn.prepare_cached(sql)?.execute(params![no, token])?;
+            Ok(())
+        })?;
+        Ok(pulled)
+    }
+
+    /// The token that `site` left here when it last pulled.
+    fn given_to(&self, site: SiteId) -> Result<Option<Token>> {
+        self.read(|conn, meta, _| {
+            let sql = "SELECT given FROM synqlite_peer WHERE site = ?1 AND given IS NOT NULL";
+            let Some(no) = meta.known_number(site) else { return Ok(None) };
+            Ok(conn.prepare_cached(sql)?.query_row([no], |row| row.get(0)).optional()?)
         })
     }
 
@@ -162,29 +193,47 @@ struct Incoming<'a, 'w> {
     merged: Merged,
 }
 
-/// Base and upto of a delta, and its merge unless it brings nothing.
-type Current = (VersionVector, VersionVector, Option<Merge>);
+/// Base and upto of a delta, as it says and as that is to be read here.
+struct Current {
+    said: (VersionVector, VersionVector),
+    read: (VersionVector, VersionVector),
+    /// `None` if it brings nothing.
+    merge: Option<Merge>,
+}
 
 impl<'a, 'w> Incoming<'a, 'w> {
     fn new(work: &'a mut Work<'w>, force: bool) -> Incoming<'a, 'w> {
         Incoming { work, force, current: None, merged: Merged::default() }
     }
 
-    fn part(&mut self, delta: Delta) -> Result<()> {
-        let same = |(base, upto, _): &Current| *base == delta.base && *upto == delta.upto;
+    fn part(&mut self, mut delta: Delta) -> Result<()> {
+        let same = |c: &Current| c.said.0 == delta.base && c.said.1 == delta.upto;
         if !self.current.as_ref().is_some_and(same) {
             self.finish()?;
-            let merge = self.work.begin_merge(&delta, self.force)?;
-            self.current = Some((delta.base.clone(), delta.upto.clone(), merge));
+            self.begin(&delta)?;
         }
-        match &mut self.current {
-            Some((.., Some(merge))) => merge.part(&mut self.work.site(), delta),
-            _ => Ok(()),
-        }
+        let Some(Current { read, merge: Some(merge), .. }) = &mut self.current else {
+            return Ok(());
+        };
+        line::moves(self.work.conn, &self.work.meta, &delta)?.delta(&mut delta);
+        (delta.base, delta.upto) = read.clone();
+        merge.part(&mut self.work.site(), delta)
+    }
+
+    /// Learns by which points sites came to where a delta ends, and how it is to be read then.
+    fn begin(&mut self, delta: &Delta) -> Result<()> {
+        self.work.learner().learn(&delta.lines)?;
+        let Work { conn, meta, .. } = &*self.work;
+        let base = line::resolve(conn, meta, &delta.base)?;
+        let upto = line::resolve(conn, meta, &delta.upto)?;
+        let merge = self.work.begin_merge(&base, &upto, self.force)?;
+        let said = (delta.base.clone(), delta.upto.clone());
+        self.current = Some(Current { said, read: (base, upto), merge });
+        Ok(())
     }
 
     fn finish(&mut self) -> Result<()> {
-        if let Some((.., Some(merge))) = self.current.take() {
+        if let Some(Current { merge: Some(merge), .. }) = self.current.take() {
             self.merged.add(self.work.end_merge(merge)?);
         }
         Ok(())
@@ -216,27 +265,30 @@ impl<'a, 'w> Pull<'a, 'w> {
         self.incoming.part(delta)
     }
 
-    fn end(mut self, theirs: SiteId, position: i64) -> Result<Pulled> {
+    /// Also says whether more was taken than was known to be, `after`.
+    fn end(
+        mut self,
+        theirs: SiteId,
+        position: i64,
+        (after, token): (i64, Token),
+    ) -> Result<(Pulled, bool)> {
         self.incoming.finish()?;
-        set_peer_position(self.incoming.work, theirs, position)?;
-        Ok(Pulled { merged: self.incoming.merged, ..self.pulled })
+        if position != after {
+            let Work { conn, meta, .. } = self.incoming.work;
+            let no = meta.number(conn, theirs)?;
+            let sql = "INSERT INTO synqlite_peer(site, position, taken) VALUES(?1, ?2, ?3) \
+                       ON CONFLICT(site) DO UPDATE SET position = ?2, taken = ?3";
+            conn.prepare_cached(sql)?.execute(params![no, position, token])?;
+        }
+        Ok((Pulled { merged: self.incoming.merged, ..self.pulled }, position != after))
     }
 }
 
-/// Up to which of its positions the replica `site` was last pulled from.
-fn peer_position(work: &Work<'_>, site: SiteId) -> Result<i64> {
+/// Up to which of its positions the replica `site` was last pulled from, if it shows the token that was
+/// left there then.
+fn peer_position(work: &Work<'_>, site: SiteId, given: Option<Token>) -> Result<i64> {
     let Some(no) = work.meta.known_number(site) else { return Ok(0) };
-    let sql = "SELECT position FROM synqlite_peer WHERE site = ?1";
-    let found = work.conn.prepare_cached(sql)?.query_row([no], |row| row.get(0)).optional()?;
-    Ok(found.unwrap_or(0))
-}
-
-fn set_peer_position(work: &mut Work<'_>, site: SiteId, position: i64) -> Result<()> {
-    if peer_position(work, site)? == position {
-        return Ok(());
-    }
-    let no = work.meta.number(work.conn, site)?;
-    let sql = "INSERT OR REPLACE INTO synqlite_peer(site, position) VALUES(?1, ?2)";
-    work.conn.prepare_cached(sql)?.execute([i64::from(no), position])?;
-    Ok(())
+    let sql = "SELECT position FROM synqlite_peer WHERE site = ?1 AND taken = ?2";
+    let found = work.conn.prepare_cached(sql)?.query_row(params![no, given], |row| row.get(0));
+    Ok(found.optional()?.unwrap_or(0))
 }

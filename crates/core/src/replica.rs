@@ -27,6 +27,8 @@ pub struct Replica {
     site: SiteId,
     database: DatabaseId,
     known: Option<Known>,
+    /// What its site id was until it learned that it had been restored.
+    former: Option<SiteId>,
 }
 
 /// The catalog that the last write transaction worked with. The next one takes it over, if nothing
@@ -81,6 +83,7 @@ pub(crate) struct Work<'a> {
     pub meta: Meta,
     pub catalog: Catalog,
     pub policies: Policies,
+    pub env: &'a dyn Environment,
     pub now_ms: i64,
     /// Whether a catalog read now would be this one.
     pub settled: bool,
@@ -110,6 +113,12 @@ impl Replica {
         self.site
     }
 
+    /// The site id that this replica bore until it learned, since it was opened or last asked, that it
+    /// had been restored from an older copy.
+    pub fn take_former(&mut self) -> Option<SiteId> {
+        self.former.take()
+    }
+
     /// The replicated database.
     pub fn database(&self) -> DatabaseId {
         self.database
@@ -124,7 +133,10 @@ impl Replica {
     pub fn deinit(path: &Path) -> Result<Vec<String>> {
         let mut conn = connect(path, true)?;
         let removed = (|| {
-            check_format(&conn, path)?;
+            match check_format(&conn, path) {
+                Ok(()) | Err(Error::OlderFormat { .. }) => {}
+                Err(e) => return Err(e),
+            }
             let tx = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
             let objects = track::own_objects(&tx)?;
             for (kind, name) in &objects {
@@ -194,8 +206,11 @@ impl Replica {
     pub(crate) fn write<T>(&mut self, f: impl FnOnce(&mut Work<'_>) -> Result<T>) -> Result<T> {
         let known = self.known.take();
         let written = write(&mut self.conn, self.env.as_ref(), known, f);
-        let (result, known) = written.map_err(|e| e.on(&self.path))?;
+        let (result, site, known) = written.map_err(|e| e.on(&self.path))?;
         self.known = known;
+        if self.site != site {
+            self.former = Some(std::mem::replace(&mut self.site, site));
+        }
         Ok(result)
     }
 
@@ -248,7 +263,7 @@ pub(crate) fn open(path: &Path, env: Arc<dyn Environment>, own: bool) -> Result<
         Ok((site, database))
     })();
     let (site, database) = checked.map_err(|e: Error| e.on(path))?;
-    Ok(Replica { conn, path: path.to_owned(), env, site, database, known: None })
+    Ok(Replica { conn, path: path.to_owned(), env, site, database, known: None, former: None })
 }
 
 fn set_policies(work: &mut Work<'_>, settings: &[(String, String)], now: i64) -> Result<()> {
@@ -278,9 +293,16 @@ fn set_policies(work: &mut Work<'_>, settings: &[(String, String)], now: i64) ->
 }
 
 impl<'a> Work<'a> {
-    fn begin(conn: &'a Connection, now_ms: i64) -> Result<Work<'a>> {
+    fn begin(conn: &'a Connection, env: &'a dyn Environment) -> Result<Work<'a>> {
         let (meta, policies) = (Meta::load(conn)?, Policies::load(conn)?);
-        Ok(Work { conn, meta, catalog: Catalog::default(), policies, now_ms, settled: true })
+        let (catalog, now_ms) = (Catalog::default(), env.now_ms());
+        Ok(Work { conn, meta, catalog, policies, env, now_ms, settled: true })
+    }
+
+    /// Saves the metadata, at the end of a transaction. What it gave stamps to is sealed.
+    fn save(&mut self) -> Result<()> {
+        self.learner().seal()?;
+        self.meta.save(self.conn)
     }
 
     /// R-FBM: the journal is folded before anything else happens.
@@ -288,14 +310,19 @@ impl<'a> Work<'a> {
         let Work { conn, meta, catalog, policies, now_ms, .. } = self;
         let folded = fold::fold(conn, meta, catalog, policies, &BTreeMap::new())?;
         closed::update(conn, meta, catalog, *now_ms, "write")?;
+        self.learner().seal()?;
         Ok(folded)
     }
 
-    /// Begins to merge a delta that comes in parts, of which `first` is the first. `None` if it
-    /// brings nothing.
-    pub fn begin_merge(&mut self, first: &Delta, force: bool) -> Result<Option<Merge>> {
+    /// Begins to merge a delta with this base, up to `upto`. `None` if it brings nothing.
+    pub fn begin_merge(
+        &mut self,
+        base: &VersionVector,
+        upto: &VersionVector,
+        force: bool,
+    ) -> Result<Option<Merge>> {
         let now = self.now_ms;
-        Merge::begin(&mut self.site(), &first.base, &first.upto, now, force)
+        Merge::begin(&mut self.site(), base, upto, now, force)
     }
 
     /// What a merge works with.
@@ -335,9 +362,9 @@ fn write<T>(
     env: &dyn Environment,
     known: Option<Known>,
     f: impl FnOnce(&mut Work<'_>) -> Result<T>,
-) -> Result<(T, Option<Known>)> {
+) -> Result<(T, SiteId, Option<Known>)> {
     let tx = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    let mut work = Work::begin(&tx, env.now_ms())?;
+    let mut work = Work::begin(&tx, env)?;
     let mut versions = versions(&tx)?;
     match known {
         Some(known) if known.versions == versions => work.catalog = known.catalog,
@@ -348,10 +375,10 @@ fn write<T>(
         // The catalog says nothing of this trigger.
         versions = self::versions(&tx)?;
     }
-    work.meta.save(&tx)?;
-    let Work { catalog, settled, .. } = work;
+    work.save()?;
+    let Work { meta, catalog, settled, .. } = work;
     tx.commit()?;
-    Ok((result, settled.then_some(Known { versions, catalog })))
+    Ok((result, meta.site, settled.then_some(Known { versions, catalog })))
 }
 
 /// Numbers that change with the schema, and with what any other connection commits.
@@ -409,7 +436,8 @@ fn check_format(conn: &Connection, path: &Path) -> Result<()> {
         Some(found) if found > meta::FORMAT => {
             Err(Error::NewerFormat { path: name, found, known: meta::FORMAT })
         }
-        Some(_) => Ok(()),
+        Some(meta::FORMAT) => Ok(()),
+        Some(found) => Err(Error::OlderFormat { path: name, found }),
         None => Err(Error::Damaged("entry `format` is missing".into())),
     }
 }
@@ -457,7 +485,7 @@ fn init(
         meta::set(&tx, "instance", env.instance(path))?;
         meta::set(&tx, "history", options.history)?;
     }
-    let mut work = Work::begin(&tx, now)?;
+    let mut work = Work::begin(&tx, env)?;
     if again {
         migrate::catch_up(&mut work)?;
         work.fold()?;
@@ -480,7 +508,7 @@ fn init(
     let tables = tables.collect::<Result<_>>()?;
     let site = work.meta.site;
     capture::guard(&tx, &work.catalog)?;
-    work.meta.save(&tx)?;
+    work.save()?;
     drop(work);
     tx.commit()?;
     Ok(InitReport { site, tables, skipped: schema.skipped, notes })

@@ -237,7 +237,7 @@ pub fn track(conn: &Connection, table: &Table) -> Result<()> {
 }
 
 fn add_table(conn: &Connection, name: &str, canonical: &str) -> Result<u32> {
-    let sql = "INSERT INTO synqlite_table(name, canonical, births, shape) VALUES(?1, ?2, 0, '')";
+    let sql = "INSERT INTO synqlite_table(name, canonical, shape) VALUES(?1, ?2, '')";
     conn.execute(sql, [name, canonical])?;
     u32::try_from(conn.last_insert_rowid()).map_err(|_| Error::Damaged("table numbers".into()))
 }

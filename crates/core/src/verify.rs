@@ -9,8 +9,9 @@ use crate::capture::{self, own_name};
 use crate::catalog::{Loc, Tracked, loc_sql};
 use crate::counter;
 use crate::journal::Window;
+use crate::line;
 use crate::log::{loc_name, row_name};
-use crate::meta::Meta;
+use crate::meta::{self, Meta};
 use crate::policy::Policies;
 use crate::refs::Lookup;
 use crate::replica::Replica;
@@ -205,6 +206,7 @@ impl Verify<'_> {
                     .problem(format!("table number {no} is given to no table, yet has a {what}"));
             }
         }
+        line::problems(self.conn, self.meta)?.into_iter().for_each(|p| self.found.problem(p));
         let mut statement = self.conn.prepare("SELECT key, hlc, site FROM synqlite_policy")?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
@@ -274,11 +276,7 @@ impl Verify<'_> {
                    FROM synqlite_segment WHERE tbl = ?1 ORDER BY lo";
         let mut statement = self.conn.prepare(sql)?;
         let mut rows = statement.query([t.no])?;
-        let births: i64 = self.conn.query_row(
-            "SELECT births FROM synqlite_table WHERE no = ?1",
-            [t.no],
-            |row| row.get(0),
-        )?;
+        let births = meta::births(self.conn)?;
         while let Some(row) = rows.next()? {
             let (lo, hi): (i64, i64) = (row.get(0)?, row.get(1)?);
             let first: Option<i64> = row.get(5)?;

@@ -4,6 +4,6 @@
 pub mod sync;
 
 pub use sync::{
-    Cloned, Credentials, Outcome, Progress, Remote, Session, SyncError, Traffic, Waiting,
+    Cloned, Credentials, Outcome, Progress, Remote, Restored, Session, SyncError, Traffic, Waiting,
 };
 pub use synqlite_objects::{Cursor, Error, Key, Put};

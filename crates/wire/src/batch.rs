@@ -33,9 +33,11 @@ pub use self::{body::decode as decode_raw, frame::seal};
 use crate::change::Delta;
 use crate::clock::VersionVector;
 use crate::ids::{DatabaseId, Mark, SiteId};
+use crate::line::Line;
+use std::collections::BTreeMap;
 
 /// The format that [`encode`] writes, and the newest that [`decode`] reads.
-pub const FORMAT: u16 = 1;
+pub const FORMAT: u16 = 2;
 
 /// How many bytes a reader should fetch first: the whole header, of a vector of 1,500 sites or less.
 pub const HEADER_PREFIX: usize = 64 << 10;
@@ -58,7 +60,8 @@ pub fn encode_after(
 ) -> Result<Vec<u8>, BatchError> {
     let mut writer = Writer::default();
     let packed = writer.add(delta)?;
-    Ok(frame::close(writer.head(database, site, after, (&delta.base, &delta.upto)), &packed))
+    let head = writer.head(database, site, after, (&delta.base, &delta.upto, &delta.lines));
+    Ok(frame::close(head, &packed))
 }
 
 /// Writes a batch whose delta comes in parts. Its bytes are the head, the bodies in the order in which
@@ -82,16 +85,19 @@ impl Writer {
         Ok(packed)
     }
 
-    /// All that comes before the bodies. `base` and `upto` must have no negative clocks.
+    /// All that comes before the bodies. `base` and `upto` must have no negative clocks, and a line
+    /// of a site in them ends with its clock in `upto`.
     pub fn head(
         &self,
         database: DatabaseId,
         site: SiteId,
         after: Option<Mark>,
-        (base, upto): (&VersionVector, &VersionVector),
+        (base, upto, lines): (&VersionVector, &VersionVector, &BTreeMap<SiteId, Line>),
     ) -> Vec<u8> {
         let bodies = &self.bodies;
-        frame::open_with(&header::Fields { database, site, after, base, upto, bodies }.encode())
+        frame::open_with(
+            &header::Fields { database, site, after, base, upto, lines, bodies }.encode(),
+        )
     }
 }
 
@@ -110,7 +116,8 @@ pub fn decode_body(header: &BatchHeader, i: usize, packed: &[u8]) -> Result<Delt
     let size = size.ok_or_else(|| BatchError::malformed("it has fewer bodies"))?;
     let raw = frame::unpack(packed, size.unpacked)?;
     let rest = body::decode(size.rows, &raw)?;
-    Ok(Delta { base: header.base.clone(), upto: header.upto.clone(), ..rest })
+    let BatchHeader { base, upto, lines, .. } = header.clone();
+    Ok(Delta { base, upto, lines, ..rest })
 }
 
 /// Reads a whole batch: the parts of its delta.

@@ -5,8 +5,10 @@
 
 use crate::clock::{Stamp, VersionVector};
 use crate::counter::Count;
-use crate::ids::Rid;
+use crate::ids::{Rid, SiteId};
+use crate::line::Line;
 use crate::value::Value;
+use std::collections::BTreeMap;
 
 /// Existence of a row: causal length and the times that decide it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -183,6 +185,10 @@ pub struct Delta {
     pub base: VersionVector,
     /// What it contains afterwards.
     pub upto: VersionVector,
+    /// By which points sites came from `base` to `upto`.
+    pub lines: BTreeMap<SiteId, Line>,
+    /// What the sender had seen of the other sites that `rows` or `settings` name.
+    pub tips: VersionVector,
     /// The tables that `rows` names.
     pub tables: Vec<TableShape>,
     /// Changed rows.

@@ -58,11 +58,11 @@ impl FromStr for Id {
 /// Identity of a row within its table, the same on every site for ever (R-ID).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Rid {
-    /// Born at a site: the `n`th row that this site made in the table.
+    /// Born at a site: the `n`th row that this site made.
     Birth {
         /// The site that inserted the row.
         site: SiteId,
-        /// Number of the birth, counted for each site and table.
+        /// Number of the birth, counted for each site.
         n: u64,
     },
     /// Named by its primary key at birth, see [`crate::key`].

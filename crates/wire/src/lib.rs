@@ -4,7 +4,8 @@
 //!
 //! - [`Id`] names a site or a database, [`Rid`] a row: the same on every site, for ever.
 //! - [`Stamp`] says when ([`Hlc`]) and where ([`SiteId`]) a write was made, and orders all writes.
-//!   A [`VersionVector`] says which of them a site contains.
+//!   A [`VersionVector`] says which of them a site contains. A [`Line`] says by which clocks a site
+//!   came to where it is.
 //! - [`Value`] is a value as SQLite stores it; [`key`] makes the bytes of a primary key.
 //! - [`Header`] (causal length and existence) and [`Register`]s (one for each group of columns) are
 //!   the state of a row. A [`RowChange`] carries both. A [`Counter`] is a register and, for each site
@@ -57,6 +58,7 @@ pub mod clock;
 pub mod counter;
 pub mod ids;
 pub mod key;
+pub mod line;
 pub mod value;
 
 #[cfg(test)]
@@ -67,4 +69,5 @@ pub use change::{Cell, Delta, GroupShape, Header, Register, RowChange, Setting, 
 pub use clock::{Hlc, Stamp, VersionVector};
 pub use counter::{Count, Counter, Number};
 pub use ids::{BadId, DatabaseId, Id, Mark, Rid, SiteId};
+pub use line::{Line, Point};
 pub use value::Value;

@@ -3,7 +3,8 @@
 use crate::change::{Cell, Delta, GroupShape, Header, Register, RowChange, Setting, TableShape};
 use crate::clock::{Hlc, Stamp, VersionVector};
 use crate::counter::{Count, Counter, Number};
-use crate::ids::{Id, Rid};
+use crate::ids::{Id, Rid, SiteId};
+use crate::line::{Line, Point};
 use crate::value::Value;
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -139,6 +140,22 @@ fn row(tables: &[TableShape]) -> impl Strategy<Value = RowChange> + use<> {
     })
 }
 
+/// How sites may have come from one vector to another: some by a point in between, some on branches.
+fn lines(base: &VersionVector, upto: &VersionVector) -> BTreeMap<SiteId, Line> {
+    let news = upto.0.iter().filter(|(site, clock)| **clock > base.get(**site));
+    let line = |(&site, &clock): (&SiteId, &Hlc)| {
+        let before = base.get(site);
+        let middle = Hlc(before.0 + (clock.0 - before.0) / 2);
+        let middle = Point { clock: middle, births: site.0[0].into() };
+        let last = Point { clock, births: middle.births + u64::from(site.0[1]) };
+        let points = [middle, last].into_iter().filter(|p| *p == last || p.clock > before);
+        let points = points.filter(|p| *p == last || p.clock < clock).collect();
+        let root = if site.0[2] % 2 == 0 { site } else { Id([site.0[2]; 16]) };
+        (site, Line { root, before, points })
+    };
+    news.map(line).collect()
+}
+
 /// Valid deltas: of several tables, their rows in any order.
 pub(crate) fn delta() -> impl Strategy<Value = Delta> {
     let setting = (name(), name(), stamp());
@@ -149,6 +166,9 @@ pub(crate) fn delta() -> impl Strategy<Value = Delta> {
         (Just(tables), rows)
     });
     (vector(), vector(), rows, vec(setting, 0..3)).prop_map(
-        |(base, upto, (tables, rows), settings)| Delta { base, upto, tables, rows, settings },
+        |(base, upto, (tables, rows), settings)| {
+            let lines = lines(&base, &upto);
+            Delta { base, upto, lines, tables, rows, settings, ..Delta::default() }
+        },
     )
 }

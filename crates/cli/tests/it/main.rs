@@ -11,6 +11,7 @@ mod counters;
 mod demo;
 mod distrust;
 mod folder;
+mod forks;
 mod guides;
 mod https;
 mod hub;

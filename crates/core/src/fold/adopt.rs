@@ -5,7 +5,7 @@ use super::{Died, Fold, Folded};
 use crate::Result;
 use crate::catalog::{Catalog, Tracked};
 use crate::journal::{Run, Written};
-use crate::meta::Meta;
+use crate::meta::{self, Meta};
 use crate::schema::Identity;
 use crate::state::{self, Name, Names, Runs};
 use rusqlite::Connection;
@@ -32,13 +32,13 @@ pub fn adopt(
         // renumbers rowids that no column shows; then it must be known which of them had rows.
         let spared = if t.table.rowid_alias().is_some() { count } else { 0 };
         if let Some(span) = hi.checked_sub(lo).filter(|s| *s < count.saturating_add(spared)) {
-            let first = state::next_births(conn, t, span as u64 + 1)? as i64;
+            let first = meta::next_births(conn, span.saturating_add(1))?;
             let (names, hlc) = (Names::Births(first), stamp.hlc);
             let segment = state::Segment { lo, hi, site, names, hlc, position };
             segment.save(conn, t)?;
             return Ok(());
         }
-        let mut n = state::next_births(conn, t, count as u64)? as i64;
+        let mut n = meta::next_births(conn, count)?;
         let mut statement =
             conn.prepare(&format!("SELECT {loc} FROM {} AS o ORDER BY 1", t.target()))?;
         let mut locs = statement.query([])?;

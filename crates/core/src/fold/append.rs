@@ -35,7 +35,7 @@ impl Fold<'_> {
             return self.append_keyed(t, run, died, runs);
         }
         let site = self.meta.number(self.conn, self.meta.site)?;
-        let (n, hlc) = (runs.next_births(self.conn, t, run.len())?, self.at(run.at).hlc);
+        let (n, hlc) = (runs.next_births(self.conn, run.len())?, self.at(run.at).hlc);
         runs.add_births(self.conn, t, (run.lo, run.hi), site, n, hlc, self.position)?;
         self.done.rows += run.len();
         self.done.columns += run.len() * t.table.groups.len() as u64;

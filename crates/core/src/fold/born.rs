@@ -31,7 +31,7 @@ impl Fold<'_> {
         let Some(key) = key else {
             // Nobody else can have changed it yet: a counter is as it was inserted.
             written.retain(|&g, _| !t.table.groups[g].counter);
-            let birth = runs.next_births(self.conn, t, 1)?;
+            let birth = runs.next_births(self.conn, 1)?;
             let n = birth as u64;
             if let (Loc::Row(rowid), true) = (loc, written.is_empty()) {
                 let site = self.meta.number(self.conn, self.meta.site)?;

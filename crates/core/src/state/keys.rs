@@ -106,6 +106,19 @@ impl Keys {
         Ok(all)
     }
 
+    /// Changes each of them; says whether any is another then.
+    pub fn rewrite(&mut self, change: impl Fn(&mut Vec<u8>)) -> Result<bool> {
+        let (before, mut last, mut new) = (self.all()?, Vec::new(), Keys::default());
+        for mut key in before {
+            change(&mut key);
+            new.push(&last, &key);
+            last = key;
+        }
+        let other = new != *self;
+        *self = new;
+        Ok(other)
+    }
+
     fn reader(&self) -> Reader<'_> {
         Reader(&self.0)
     }

@@ -362,10 +362,11 @@ pub fn put(
     }
 }
 
-/// The next number of a birth in this table at this site.
-pub fn next_births(conn: &Connection, t: &Tracked, count: u64) -> Result<u64> {
-    let sql = "UPDATE synqlite_table SET births = births + ?2 WHERE no = ?1 RETURNING births";
-    let after: i64 =
-        conn.prepare_cached(sql)?.query_row(params![t.no, count as i64], |r| r.get(0))?;
-    u64::try_from(after - count as i64).map_err(|_| Error::Damaged("count of births".into()))
+/// Writes the identity and the state of an entry anew: the same row, whose sites go by other ids.
+pub fn rewrite(conn: &Connection, meta: &mut Meta, t: &Tracked, stored: &Stored) -> Result<()> {
+    let rid = Writer::new(&mut |site| meta.number(conn, site)).rid(&stored.rid)?;
+    let state = Writer::new(&mut |site| meta.number(conn, site)).state(t, &stored.state)?;
+    let sql = "UPDATE synqlite_row SET rid = ?2, state = ?3 WHERE id = ?1";
+    conn.prepare_cached(sql)?.execute(params![stored.entry, rid, state])?;
+    Ok(())
 }

@@ -8,7 +8,7 @@ use super::RowState;
 use super::keys::Keys;
 use crate::Result;
 use crate::catalog::{KeyRow, Loc, Tracked};
-use crate::meta::Meta;
+use crate::meta::{self, Meta};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use synqlite_wire::key::{self, KeyPart};
 use synqlite_wire::{Hlc, Rid, Stamp, Value};
@@ -269,7 +269,7 @@ pub struct Runs {
     last: Vec<u8>,
     /// Where the next segment that is already there begins.
     bound: i64,
-    /// How many births the table has counted, once one was asked for.
+    /// How many births this file has counted, once one was asked for.
     births: Option<i64>,
 }
 
@@ -338,14 +338,11 @@ impl Runs {
         self.current.as_ref().is_some_and(|run| run.hi < *rowid && *rowid < self.bound)
     }
 
-    /// The next `count` numbers of births in this table at this site, from the one returned.
-    pub fn next_births(&mut self, conn: &Connection, t: &Tracked, count: u64) -> Result<i64> {
+    /// The next `count` numbers of births at this site, from the one returned.
+    pub fn next_births(&mut self, conn: &Connection, count: u64) -> Result<i64> {
         let n = match self.births {
             Some(n) => n,
-            None => {
-                let sql = "SELECT births FROM synqlite_table WHERE no = ?1";
-                conn.prepare_cached(sql)?.query_row([t.no], |row| row.get(0))?
-            }
+            None => meta::births(conn)?,
         };
         self.births = Some(n.saturating_add_unsigned(count));
         Ok(n)
@@ -374,8 +371,7 @@ impl Runs {
     /// Writes the run collected last, and how many births there were.
     pub fn finish(&mut self, conn: &Connection, t: &Tracked) -> Result<()> {
         if let Some(births) = self.births.take() {
-            let sql = "UPDATE synqlite_table SET births = ?2 WHERE no = ?1";
-            conn.prepare_cached(sql)?.execute(params![t.no, births])?;
+            meta::set(conn, "births", births)?;
         }
         self.close(conn, t)
     }

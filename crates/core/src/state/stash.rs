@@ -89,6 +89,20 @@ pub fn of(conn: &Connection, meta: &Meta, table: u32, rid: &Rid) -> Result<Vec<P
     Ok(pieces)
 }
 
+/// Takes out what is kept for one row, each with its position.
+pub fn take(conn: &Connection, meta: &Meta, table: u32, rid: &Rid) -> Result<Vec<(Piece, i64)>> {
+    let Some(bytes) = known_bytes(meta, rid)? else { return Ok(vec![]) };
+    let sql = "DELETE FROM synqlite_stash WHERE tbl = ?1 AND rid = ?2 RETURNING state, position";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query(params![table, bytes])?;
+    let mut pieces = Vec::new();
+    while let Some(row) = rows.next()? {
+        let state: Vec<u8> = row.get(0)?;
+        pieces.push((Reader::new(meta, &state).piece()?, row.get(1)?));
+    }
+    Ok(pieces)
+}
+
 /// Rows of a table for which something came after position `after`.
 pub fn rows(conn: &Connection, meta: &Meta, table: u32, after: i64) -> Result<Vec<Rid>> {
     let sql = "SELECT DISTINCT rid FROM synqlite_stash WHERE tbl = ?1 AND position > ?2";

@@ -162,7 +162,7 @@ fn damage_is_found() {
         ("DELETE FROM n WHERE rowid = 1", "it disappeared from the table without being captured"),
         ("UPDATE synqlite_segment SET hlc = hlc << 1", "it is stamped later than the clock"),
         ("UPDATE synqlite_segment SET position = 99999", "it changed after"),
-        ("UPDATE synqlite_table SET births = 0", "its births are not counted"),
+        ("UPDATE synqlite_meta SET value = 0 WHERE key = 'births'", "its births are not counted"),
         (
             "UPDATE synqlite_segment SET tbl = 99 WHERE tbl = 1",
             "table number 99 is given to no table",

@@ -5,7 +5,8 @@
 use crate::site::{Site, World};
 use rusqlite::Connection;
 
-const SCHEMA: &str = "
+/// A table of each kind.
+pub const SCHEMA: &str = "
 CREATE TABLE n(id INTEGER PRIMARY KEY, s, d);
 CREATE TABLE bag(a, b);
 CREATE TABLE k(k TEXT PRIMARY KEY COLLATE NOCASE, x, y TEXT);
@@ -23,7 +24,8 @@ INSERT INTO n(s) VALUES('n1'), ('n2'), ('n3');
 INSERT INTO bag VALUES(1, 1), (1, 1), (2, 2);
 ";
 
-const TABLES: [&str; 9] = ["n", "bag", "k", "j", "p", "c", "pair", "one", "r"];
+/// The names of its tables.
+pub const TABLES: [&str; 9] = ["n", "bag", "k", "j", "p", "c", "pair", "one", "r"];
 
 /// SplitMix64: small, seeded, the same everywhere.
 pub struct Random(u64);
@@ -54,7 +56,7 @@ impl Random {
 }
 
 /// A statement that may fail; `fresh` makes names that no other site makes.
-fn statement(r: &mut Random, fresh: &str) -> String {
+pub fn statement(r: &mut Random, fresh: &str) -> String {
     let (a, b, c) = (r.below(5) + 1, r.below(5) + 1, r.below(100));
     let or = r.pick(&["", "OR IGNORE", "OR REPLACE"]);
     let key = r.pick(&["a", "A", "b", "c", "d"]);

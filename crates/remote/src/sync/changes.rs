@@ -4,7 +4,7 @@ use super::heads::Heads;
 use super::spool::Spool;
 use super::{Result, SyncError, Traffic};
 use std::io::Write;
-use synqlite_core::Replica;
+use synqlite_core::{Lines, Replica};
 use synqlite_objects::files::Temp;
 use synqlite_objects::{Error, ObjectName, Put, Step, Store};
 use synqlite_wire::{Mark, VersionVector, batch};
@@ -24,6 +24,7 @@ pub(super) struct Changes {
     pub traffic: Traffic,
     /// The position of the replica that it reaches.
     pub position: u64,
+    lines: Lines,
     writer: batch::Writer,
     bodies: Spool,
 }
@@ -49,6 +50,7 @@ pub(super) fn missing(
         empty: true,
         traffic: Traffic::default(),
         position: 0,
+        lines: Lines::new(),
         writer: batch::Writer::default(),
         bodies: Spool::beside(mine.path()),
     };
@@ -56,7 +58,7 @@ pub(super) fn missing(
         changes.empty &= part.rows.is_empty() && part.settings.is_empty();
         changes.traffic.add(Traffic::of(&part, 0));
         changes.bodies.append(&changes.writer.add(&part).map_err(SyncError::Encode)?)?;
-        changes.upto = part.upto;
+        (changes.upto, changes.lines) = (part.upto, part.lines);
         Ok::<_, SyncError>(())
     })?;
     changes.position = u64::try_from(position).unwrap_or(0);
@@ -72,7 +74,7 @@ impl Changes {
         after: Option<Mark>,
         step: Step<'_>,
     ) -> Result<(Put, u64)> {
-        let vectors = (&self.base, &self.upto);
+        let vectors = (&self.base, &self.upto, &self.lines);
         let head = self.writer.head(name.database, name.site, after, vectors);
         if let Some(bodies) = self.bodies.whole() {
             let bytes = batch::close(head, bodies);

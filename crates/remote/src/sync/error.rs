@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use synqlite_objects::ObjectName;
-use synqlite_wire::{BatchError, SiteId};
+use synqlite_wire::BatchError;
 
 /// A synchronization failed. The replica is as it was, the remote at most gained whole objects.
 #[derive(Debug, thiserror::Error)]
@@ -51,17 +51,6 @@ pub enum SyncError {
         /// Its scheme.
         scheme: String,
     },
-    /// The replica was restored from a backup, or lost its latest transactions with the power.
-    #[error(
-        "the remote holds later changes of site {site} than {} itself, which must have been \
-         restored from an older copy", path.display()
-    )]
-    Restored {
-        /// The replica.
-        path: PathBuf,
-        /// Its site, whose later changes are elsewhere.
-        site: SiteId,
-    },
     /// The place lets nothing new in.
     #[error("{place} holds a damaged object where `{name}` is to go")]
     Blocked {
@@ -96,10 +85,6 @@ impl SyncError {
                  (http://host/name) or a bucket (s3://bucket/prefix)"
                     .into()
             }
-            SyncError::Restored { path, .. } => format!(
-                "Go on as a new site, then pull what was lost: synqlite init {} --new-site",
-                path.display()
-            ),
         })
     }
 }

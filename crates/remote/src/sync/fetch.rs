@@ -18,25 +18,29 @@ use synqlite_wire::{BatchError, BatchHeader, Delta, Hlc};
 /// So many bytes are read at a time.
 const CHUNK: usize = 64 << 10;
 
-/// Merges what `mine` lacks of what was found.
+/// Merges what `mine` lacks of what was found. `None` if it learned meanwhile that a line forks: then
+/// what was found means something else.
 pub(super) fn merge(
     mine: &mut Replica,
     store: &dyn Store,
     heads: &mut Heads,
     session: &mut Session<'_>,
-) -> Result<Outcome> {
+) -> Result<Option<Outcome>> {
     let seen = mine.seen()?;
     let mut outcome = Outcome { upto: heads.cursor, ..Outcome::default() };
     loop {
         let plan = heads.plan(&seen);
-        if !(plan.whole && plan.waiting.is_empty()) && heads.complete(store) {
+        if !(plan.whole && plan.waiting.is_empty())
+            && heads.complete(store, &|vector| Ok(mine.resolve(vector)?))?
+        {
             continue;
         }
         outcome.waiting = heads.waiting(&plan, &store.place(), mine.site())?;
         match try_plan(mine, store, heads, &plan, session) {
             Ok(Outcome { received, merged, .. }) => {
-                return Ok(Outcome { received, merged, ..outcome });
+                return Ok(Some(Outcome { received, merged, ..outcome }));
             }
+            Err(Fault::Forked) => return Ok(None),
             // Perhaps there is another way.
             Err(Fault::Bad(name, why)) => heads.set_aside(&name, why),
             Err(Fault::Failed(e)) => return Err(e),
@@ -48,6 +52,8 @@ pub(super) fn merge(
 enum Fault {
     /// This batch cannot be read.
     Bad(ObjectName, BatchError),
+    /// A line forks that was not known to.
+    Forked,
     Failed(SyncError),
 }
 
@@ -61,7 +67,7 @@ impl<E: Into<SyncError>> From<E> for Fault {
 enum Source {
     Batch {
         name: ObjectName,
-        header: BatchHeader,
+        header: Box<BatchHeader>,
         /// Where its bytes begin.
         at: u64,
         /// What its writer had seen of this site, which tells conflicts from updates.
@@ -90,7 +96,7 @@ fn try_plan(
                 let Some(batch) = heads.batches.get(i) else { continue };
                 let at = spool.len();
                 read_batch(batch, store, &mut spool)?;
-                let header = batch.header.clone();
+                let header = Box::new(batch.header.clone());
                 received.bytes += header.size;
                 let clock = |index| own.range(..=index).next_back().map(|(_, clock)| *clock);
                 let seen = heads.index(header.after).map(|i| clock(i).unwrap_or(Hlc::ZERO));
@@ -102,7 +108,10 @@ fn try_plan(
                 received.bytes += size;
                 let temp = Temp::beside(mine.path())?;
                 fetch(store, &name, size, temp.path(), session)?;
-                let copy = Replica::open_copy(temp.path(), session.env.clone())?;
+                let mut copy = Replica::open_copy(temp.path(), session.env.clone())?;
+                if mine.meet(&mut copy)? {
+                    return Err(Fault::Forked);
+                }
                 Source::Snapshot { copy: Box::new(copy), _file: temp }
             }
         });

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use synqlite_objects::{Changes, Cursor, Entry, Found, Kind, ObjectName, Store};
 use synqlite_objects::{SnapshotHead, SnapshotHeader, decode_snapshot_head, peek_snapshot};
 use synqlite_wire::batch::{self, HEADER_PREFIX};
-use synqlite_wire::{BatchError, BatchHeader, Hlc, Mark, SiteId, VersionVector};
+use synqlite_wire::{BatchError, BatchHeader, Hlc, Line, Mark, SiteId, VersionVector};
 
 /// Which batches need not be looked at.
 pub enum Known<'a> {
@@ -59,11 +59,16 @@ pub struct Heads {
 }
 
 /// A batch in a place.
+#[derive(Clone)]
 pub struct Batch {
     /// Its name.
     pub name: ObjectName,
     /// What it says of itself.
     pub header: BatchHeader,
+    /// What it builds on, under the site ids of this replica.
+    pub base: VersionVector,
+    /// What it leads to, likewise.
+    pub upto: VersionVector,
     /// Its index in the row.
     pub place: Option<usize>,
     /// Its beginning, as far as it came along with its name.
@@ -76,7 +81,7 @@ pub struct Snapshot {
     pub entry: Entry,
     /// What it says briefly.
     pub head: SnapshotHead,
-    /// All that it says of itself, if that was needed.
+    /// All that it says of itself, if that was needed. Site ids of vectors are those of this replica.
     pub header: Option<SnapshotHeader>,
     /// Its index in the row.
     pub place: Option<usize>,
@@ -108,6 +113,9 @@ enum Flaw {
     Renamed,
 }
 
+/// Says what a vector of another site means under the site ids of this replica.
+pub type Resolve<'a> = &'a dyn Fn(&VersionVector) -> Result<VersionVector>;
+
 impl Heads {
     /// Looks at what a place told of itself, at the time `now`. If it told only of what came after
     /// `memory`, that counts; otherwise `known` does.
@@ -117,6 +125,7 @@ impl Heads {
         memory: Option<Memory>,
         known: Known<'_>,
         now: i64,
+        resolve: Resolve<'_>,
     ) -> Result<Heads> {
         let Changes { found, cursor, resumed } = changes;
         let mut heads = Heads { cursor, looked: now, listed: found.len(), ..Heads::default() };
@@ -135,7 +144,7 @@ impl Heads {
             *end = memory.end.max(sent).max(*end);
             heads.row = Some(Row::resumed(memory.trail.clone(), &names));
         }
-        let unread = heads.read_snapshots(store, &found);
+        let unread = heads.read_snapshots(store, &found, resolve)?;
         if heads.row.is_none() && cursor.is_some() {
             let headers = heads.snapshots.iter().filter_map(|snapshot| snapshot.header.as_ref());
             heads.row = Some(Row::listed(&names, headers));
@@ -177,21 +186,24 @@ impl Heads {
                 continue;
             }
             let place = heads.row.as_ref().and_then(|row| row.place(listed));
-            match header(store, &name, entry.size, &prefix)? {
-                Ok(header) if passes && floor.dominates(&header.upto) => {
+            let header = header(store, &name, entry.size, &prefix)?;
+            let upto = header.as_ref().map(|header| resolve(&header.upto));
+            let upto = upto.ok().transpose()?.unwrap_or_default();
+            match header {
+                Ok(_) if passes && floor.dominates(&upto) => {
                     // By name a site's batches come in the order of its positions; as they arrived
                     // they need not.
                     if cursor.is_none() {
                         covered.insert(name.site);
                     }
-                    heads.known.join(&header.upto);
+                    heads.known.join(&upto);
                 }
                 Ok(header) => {
-                    let news =
-                        !floor.dominates(&header.upto) && (stands.is_none() || place > stands);
+                    let news = !floor.dominates(&upto) && (stands.is_none() || place > stands);
                     heads.since.batches += u64::from(news);
                     heads.since.bytes += if news { entry.size } else { 0 };
-                    heads.batches.push(Batch { name, header, place, prefix });
+                    let base = resolve(&header.base)?;
+                    heads.batches.push(Batch { name, header, base, upto, place, prefix });
                 }
                 Err(why) => heads.flawed.push(Flawed { name, place, why }),
             }
@@ -204,7 +216,12 @@ impl Heads {
     /// What snapshots say of themselves. Where the place has no order, the newest of each site that
     /// can be read is enough; where it has one, marks stand for all of them, and most can be judged
     /// by what they say briefly. Tells those that cannot be read.
-    fn read_snapshots(&mut self, store: &dyn Store, found: &[Found]) -> Vec<ObjectName> {
+    fn read_snapshots(
+        &mut self,
+        store: &dyn Store,
+        found: &[Found],
+        resolve: Resolve<'_>,
+    ) -> Result<Vec<ObjectName>> {
         let ordered = self.cursor.is_some();
         let mut newest: BTreeMap<SiteId, u64> = BTreeMap::new();
         let mut unread = Vec::new();
@@ -223,32 +240,39 @@ impl Heads {
             let follows = |head: &SnapshotHead| self.index(head.after).is_some();
             let old = newest.get(&name.site).is_some_and(|newest| *newest > name.upto);
             let enough = |head: &SnapshotHead| if self.resumed { follows(head) } else { old };
-            let (head, header) = match brief.filter(|head| ordered && enough(head)) {
+            let (mut head, header) = match brief.filter(|head| ordered && enough(head)) {
                 Some(head) => (head, None),
                 None => match peek_snapshot(store, name) {
-                    Ok(header) => (header.head.clone(), Some(header)),
+                    Ok(header) => (header.head.clone(), Some(resolved(header, resolve)?)),
                     Err(_) => {
                         unread.push(*name);
                         continue;
                     }
                 },
             };
+            head.beyond = resolve(&head.beyond)?;
             self.torn |= self.resumed && head.after.is_some() && !follows(&head);
             sites.insert(name.site);
             self.snapshots.push(Snapshot { entry: *entry, head, header, place: None });
         }
         self.snapshots.reverse();
-        unread
+        Ok(unread)
     }
 
     /// Reads all that the snapshots say of themselves. Whether that was news.
-    pub fn complete(&mut self, store: &dyn Store) -> bool {
+    pub fn complete(&mut self, store: &dyn Store, resolve: Resolve<'_>) -> Result<bool> {
         let mut news = false;
         for snapshot in self.snapshots.iter_mut().filter(|snapshot| snapshot.header.is_none()) {
-            snapshot.header = peek_snapshot(store, &snapshot.entry.name).ok();
+            let header = peek_snapshot(store, &snapshot.entry.name).ok();
+            snapshot.header = header.map(|header| resolved(header, resolve)).transpose()?;
             news |= snapshot.header.is_some();
         }
-        news
+        Ok(news)
+    }
+
+    /// By which points sites came to where the batches are that are not known.
+    pub fn lines(&self) -> impl Iterator<Item = (&SiteId, &Line)> + Clone {
+        self.batches.iter().flat_map(|batch| &batch.header.lines)
     }
 
     /// Up to where in the row a mark stands for objects.
@@ -298,7 +322,7 @@ impl Heads {
         let mut all = self.snapshotted();
         all.join(&self.base);
         all.join(&self.known);
-        self.batches.iter().for_each(|batch| all.join(&batch.header.upto));
+        self.batches.iter().for_each(|batch| all.join(&batch.upto));
         all
     }
 
@@ -307,8 +331,8 @@ impl Heads {
         let mut known = self.snapshotted();
         known.join(&self.base);
         let mut own = BTreeMap::from([(0, known.get(site))]);
-        for Batch { header, place, .. } in &self.batches {
-            let clock = header.upto.get(site).max(known.get(site));
+        for Batch { upto, place, .. } in &self.batches {
+            let clock = upto.get(site).max(known.get(site));
             own.extend(place.filter(|_| clock > known.get(site)).map(|place| (place, clock)));
             known.raise(site, clock);
         }
@@ -370,6 +394,11 @@ impl Snapshot {
     pub fn makes_up(&self, batch: &ObjectName) -> bool {
         self.head.site == batch.site && self.head.upto >= batch.upto
     }
+}
+
+/// What a snapshot says, under the site ids of this replica.
+fn resolved(header: SnapshotHeader, resolve: Resolve<'_>) -> Result<SnapshotHeader> {
+    Ok(SnapshotHeader { vector: resolve(&header.vector)?, ..header })
 }
 
 /// The header of a batch of `size` bytes, whose first bytes may be known.

@@ -27,7 +27,7 @@ use std::time::Duration;
 use synqlite_core::merge::Merged;
 use synqlite_core::{Environment, Replica};
 use synqlite_objects::{Bucket, Cursor, Folder, Hub, Key, Sealed, Store};
-use synqlite_wire::{Delta, VersionVector};
+use synqlite_wire::{Delta, SiteId};
 
 /// Result of synchronization.
 pub type Result<T, E = SyncError> = std::result::Result<T, E>;
@@ -103,6 +103,30 @@ pub struct Outcome {
     pub waiting: Vec<Waiting>,
     /// Up to where the place was looked at, if it numbers its objects.
     pub upto: Option<Cursor>,
+    /// Replicas that go on under a new site id.
+    pub restored: Vec<Restored>,
+}
+
+/// A replica that was restored from an older copy, of which somebody had seen more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// Its file.
+    pub path: PathBuf,
+    /// Its site id until now.
+    pub former: SiteId,
+    /// Its site id from now on.
+    pub site: SiteId,
+}
+
+impl Restored {
+    fn of(replica: &mut Replica) -> Vec<Restored> {
+        let former = replica.take_former();
+        let restored = |former| {
+            let (path, site) = (replica.path().to_owned(), replica.site());
+            Restored { path, former, site }
+        };
+        former.map(restored).into_iter().collect()
+    }
 }
 
 /// A batch that cannot be merged yet.
@@ -135,6 +159,7 @@ impl Outcome {
         self.merged.add(other.merged);
         self.waiting = other.waiting;
         self.upto = other.upto;
+        self.restored.extend(other.restored);
     }
 }
 
@@ -190,33 +215,37 @@ impl Remote {
 
     /// Ships what the remote lacks.
     pub fn push(&self, mine: &mut Replica, session: &mut Session<'_>) -> Result<Outcome> {
-        let (outcome, synced) = match self {
+        let (mut outcome, synced) = match self {
             Remote::Replica(path) => replica::push(mine, path, session)?,
             Remote::Place { store, url } => {
                 place::push(mine, Place { store: &**store, url }, session)?
             }
         };
         mine.note_synced(&self.url(), &synced)?;
+        outcome.restored.extend(Restored::of(mine));
         Ok(outcome)
     }
 
     /// Fetches and merges what `mine` lacks.
     pub fn pull(&self, mine: &mut Replica, session: &mut Session<'_>) -> Result<Outcome> {
-        let (outcome, synced) = match self {
+        let (mut outcome, synced) = match self {
             Remote::Replica(path) => replica::pull(mine, path, session)?,
             Remote::Place { store, url } => {
                 place::pull(mine, Place { store: &**store, url }, session)?
             }
         };
         mine.note_synced(&self.url(), &synced)?;
+        outcome.restored.extend(Restored::of(mine));
         Ok(outcome)
     }
 
     /// A pull, then a push. A place to which nobody has pushed yet is no failure.
     pub fn sync(&self, mine: &mut Replica, session: &mut Session<'_>) -> Result<Outcome> {
         if let Remote::Place { store, url } = self {
-            let (outcome, synced) = place::sync(mine, Place { store: &**store, url }, session)?;
+            let place = Place { store: &**store, url };
+            let (mut outcome, synced) = place::sync(mine, place, session)?;
             mine.note_synced(url, &synced)?;
+            outcome.restored.extend(Restored::of(mine));
             return Ok(outcome);
         }
         let mut outcome = self.pull(mine, session)?;
@@ -238,14 +267,4 @@ impl fmt::Debug for Remote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Remote").field(&self.url()).finish()
     }
-}
-
-/// A remote that has later changes of this very site than the replica itself: one of the two was
-/// restored from an older copy, and its site id is spent.
-fn refuse_restored(mine: &Replica, seen: &VersionVector, there: &VersionVector) -> Result<()> {
-    let site = mine.site();
-    if there.get(site) > seen.get(site) {
-        return Err(SyncError::Restored { path: mine.path().to_owned(), site });
-    }
-    Ok(())
 }

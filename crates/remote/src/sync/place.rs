@@ -10,9 +10,11 @@
 
 use super::changes::{Changes, missing};
 use super::fetch::merge;
-use super::heads::{Heads, Known};
+use super::heads::{Heads, Known, Resolve};
 use super::memory::{Memory, Since};
-use super::{Outcome, Result, Session, SyncError, Traffic, refuse_restored};
+use super::{Outcome, Result, Session, SyncError, Traffic};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use synqlite_core::{Replica, Synced};
 use synqlite_objects::files::{Temp, folder_of, remove_leftovers};
 use synqlite_objects::{Ask, Cursor, Kind, ObjectName, Put, REACH, Store, Trail};
@@ -55,13 +57,11 @@ pub fn pull(
     place: Place<'_>,
     session: &mut Session<'_>,
 ) -> Result<(Outcome, Synced)> {
-    let seen = mine.seen()?;
-    let mut heads = look(mine, place, Known::Seen(&seen), PREFIX, session)?;
+    let (mut heads, outcome) = fetch(mine, place, session)?;
     if heads.is_empty() {
         return Err(synqlite_objects::Error::NoDatabase { place: place.store.place() }.into());
     }
-    let outcome = merge(mine, place.store, &mut heads, session)?;
-    let (there, whole) = contained(&mut heads, place.store);
+    let (there, whole) = contained(mine, &mut heads, place.store)?;
     let mut memory = remember(mine, &heads, &there, whole)?;
     if let Some(memory) = memory.as_mut().filter(|_| !heads.resumed) {
         // A place that was restored, or lost something, may lack what was sent to it once.
@@ -79,12 +79,7 @@ pub fn sync(
     place: Place<'_>,
     session: &mut Session<'_>,
 ) -> Result<(Outcome, Synced)> {
-    let seen = mine.seen()?;
-    let mut heads = look(mine, place, Known::Seen(&seen), PREFIX, session)?;
-    let mut outcome = Outcome::default();
-    if !heads.is_empty() {
-        outcome = merge(mine, place.store, &mut heads, session)?;
-    }
+    let (heads, mut outcome) = fetch(mine, place, session)?;
     // Without an order, what a pull need not look at is more than what a push need not.
     let heads = Some(heads).filter(|heads| heads.cursor.is_some());
     let (pushed, synced) = send(mine, place, heads, session)?;
@@ -92,31 +87,77 @@ pub fn sync(
     Ok((outcome, Synced { pulled: true, ..synced }))
 }
 
-/// Looks at the place: at what is new there, or at all of it. New objects of at most `prefix` bytes
-/// come along.
-fn look(
+/// Looks at the place, and merges what `mine` lacks, unless the place is empty.
+fn fetch(
+    mine: &mut Replica,
+    place: Place<'_>,
+    session: &mut Session<'_>,
+) -> Result<(Heads, Outcome)> {
+    loop {
+        let mut heads = look(mine, place, true, session)?;
+        if heads.is_empty() {
+            return Ok((heads, Outcome::default()));
+        }
+        if let Some(outcome) = merge(mine, place.store, &mut heads, session)? {
+            return Ok((heads, outcome));
+        }
+    }
+}
+
+/// Looks at the place: at what is new there, or at all of it, to `pull` or only to push. If it tells
+/// that a line forks it is looked at again: what it says means something else then.
+fn look(mine: &mut Replica, place: Place<'_>, pull: bool, session: &Session<'_>) -> Result<Heads> {
+    loop {
+        let own = RefCell::new(BTreeSet::new());
+        let heads = {
+            let (mine, site) = (&*mine, mine.site());
+            let resolve = |vector: &VersionVector| {
+                own.borrow_mut().insert(vector.get(site));
+                Ok(mine.resolve(vector)?)
+            };
+            look_once(mine, place, pull, session, &resolve)?
+        };
+        let mut forked = mine.learn(heads.lines())?;
+        let (position, end) = (mine.position()?, heads.end_of(mine.site()));
+        for clock in own.take() {
+            forked = forked || mine.check_claim(clock)?;
+        }
+        // It has put something there that it cannot have known.
+        if !forked && end > u64::try_from(position).unwrap_or(0) {
+            mine.begin_anew()?;
+            forked = true;
+        }
+        if !forked {
+            return Ok(heads);
+        }
+    }
+}
+
+fn look_once(
     mine: &Replica,
     Place { store, url }: Place<'_>,
-    known: Known<'_>,
-    prefix: u64,
+    pull: bool,
     session: &Session<'_>,
+    resolve: Resolve<'_>,
 ) -> Result<Heads> {
-    let (site, now) = (mine.site(), session.env.now_ms());
+    let (site, now, seen) = (mine.site(), session.env.now_ms(), mine.seen()?);
+    let known = if pull { Known::Seen(&seen) } else { Known::Snapshots };
     let kept = mine.place_of(url)?;
     let memory = kept.as_deref().and_then(|bytes| Memory::decode(bytes, site, now));
     let after = memory.as_ref().map(|memory| memory.cursor);
     // What is looked at again is mostly known: headers tell.
     let looked = kept.is_some_and(|bytes| !bytes.is_empty());
-    let prefix = if looked && after.is_none() { HEAD } else { prefix };
+    let again = looked && after.is_none();
+    // So much of new objects comes along with the list.
+    let prefix = if pull && !again { PREFIX } else { HEAD };
     let ask = Ask { database: mine.database(), after, prefix, site: Some(site) };
     let changes = store.changes(ask)?;
-    let mut heads = Heads::read(store, changes, memory, known, now)?;
-    if heads.torn {
-        let changes = store.changes(Ask { after: None, prefix: HEAD, ..ask })?;
-        heads = Heads::read(store, changes, None, Known::Snapshots, now)?;
+    let heads = Heads::read(store, changes, memory, known, now, resolve)?;
+    if !heads.torn {
+        return Ok(heads);
     }
-    refuse_restored(mine, &mine.seen()?, &heads.claimed())?;
-    Ok(heads)
+    let changes = store.changes(Ask { after: None, prefix: HEAD, ..ask })?;
+    Heads::read(store, changes, None, Known::Snapshots, now, resolve)
 }
 
 /// What to remember of a place that contains `there`; nothing new while something in it is missing
@@ -162,17 +203,17 @@ fn send(
     session: &mut Session<'_>,
 ) -> Result<(Outcome, Synced)> {
     let Place { store, url } = place;
-    let (database, site) = (mine.database(), mine.site());
     let mut outcome = Outcome::default();
     let mut name = None;
     for _ in 0..ATTEMPTS {
         let mut heads = match looked.take() {
             Some(heads) => heads,
-            None => look(mine, place, Known::Snapshots, HEAD, session)?,
+            None => look(mine, place, false, session)?,
         };
+        let (database, site) = (mine.database(), mine.site());
         mine.fold()?;
         outcome.upto = heads.cursor;
-        let (mut there, whole) = contained(&mut heads, store);
+        let (mut there, whole) = contained(mine, &mut heads, store)?;
         // A snapshot stands for all that it contains, so nothing may be there that nobody has read.
         let read = heads.flawed.is_empty() && mine.seen()?.dominates(&heads.claimed());
         // What it covers may go. Then the row goes on from the marks in it, so they must lead to there.
@@ -193,7 +234,9 @@ fn send(
                 let name = ObjectName::batch(database, site, from, upto);
                 Some(put_batch(store, name, changes, point.as_ref(), session)?)
             } else {
-                // An object of ours went missing. A snapshot fills every gap.
+                // An object of ours went missing, or is of a time that this file was restored from.
+                // A snapshot fills every gap, under a name that no object has had.
+                mine.pass(from)?;
                 Some(put_whole(mine, store, covers, &point, session)?)
             }
         };
@@ -275,12 +318,16 @@ impl Point {
 }
 
 /// What can be reached in a place from nothing, and whether that is all of its row.
-fn contained(heads: &mut Heads, store: &dyn Store) -> (VersionVector, bool) {
+fn contained(
+    mine: &Replica,
+    heads: &mut Heads,
+    store: &dyn Store,
+) -> Result<(VersionVector, bool)> {
     let mut plan = heads.plan(&heads.base);
-    if !plan.whole && heads.complete(store) {
+    if !plan.whole && heads.complete(store, &|vector| Ok(mine.resolve(vector)?))? {
         plan = heads.plan(&heads.base);
     }
-    (plan.reached, plan.whole)
+    Ok((plan.reached, plan.whole))
 }
 
 /// Whether a new snapshot is due.

@@ -89,12 +89,12 @@ impl<'a> Way<'a> {
 
     /// Whether a batch is behind, perhaps by a step that is taken now.
     fn past(&mut self, i: usize, batch: &Batch) -> bool {
-        let known = self.plan.reached.dominates(&batch.header.upto);
+        let known = self.plan.reached.dominates(&batch.upto);
         if !known {
             if !self.can_take(batch) {
                 return false;
             }
-            self.plan.reached.join(&batch.header.upto);
+            self.plan.reached.join(&batch.upto);
             self.plan.steps.push(Step::Batch(i));
         }
         self.found(batch.place);
@@ -109,7 +109,7 @@ impl<'a> Way<'a> {
     }
 
     fn can_take(&mut self, batch: &Batch) -> bool {
-        if !self.plan.reached.dominates(&batch.header.base) {
+        if !self.plan.reached.dominates(&batch.base) {
             return false;
         }
         let Some(mark) = batch.header.after else { return true };
@@ -194,7 +194,7 @@ impl<'a> Way<'a> {
                 continue;
             }
             // What else a batch brought than writes of its site, a base does not say.
-            let chain = || own().filter(|(_, batch)| batch.header.upto.0.contains_key(&site));
+            let chain = || own().filter(|(_, batch)| batch.upto.0.contains_key(&site));
             for mark in known {
                 self.chains.extend(chain().map(|(_, b)| (site, next_mark(mark, &b.name))));
             }

@@ -1,6 +1,6 @@
 //! A remote that is another replica on this machine: both are opened, one pulls from the other.
 
-use super::{Outcome, Result, Session, SyncError, Traffic, refuse_restored};
+use super::{Outcome, Restored, Result, Session, SyncError, Traffic};
 use std::path::Path;
 use synqlite_core::{Error, Pulled, Replica, Synced};
 
@@ -14,9 +14,6 @@ fn open(mine: &Replica, path: &Path, session: &Session<'_>) -> Result<Replica> {
     if other.site() == mine.site() {
         return Err(SyncError::Engine(Error::SameSite(mine.site())));
     }
-    let (here, there) = (mine.seen()?, other.seen()?);
-    refuse_restored(mine, &here, &there)?;
-    refuse_restored(&other, &there, &here)?;
     Ok(other)
 }
 
@@ -29,7 +26,7 @@ pub fn push(
     let mut other = open(mine, path, session)?;
     let sent = traffic(&other.pull_from(mine, session.force)?);
     let synced = Synced { pushed: true, theirs: other.seen()?, ..Synced::default() };
-    Ok((Outcome { sent, ..Outcome::default() }, synced))
+    Ok((Outcome { sent, restored: Restored::of(&mut other), ..Outcome::default() }, synced))
 }
 
 /// Pulls from the replica at `path`.
@@ -42,7 +39,8 @@ pub fn pull(
     let pulled = mine.pull_from(&mut other, session.force)?;
     let received = traffic(&pulled);
     let synced = Synced { pulled: true, theirs: other.seen()?, ..Synced::default() };
-    Ok((Outcome { received, merged: pulled.merged, ..Outcome::default() }, synced))
+    let (merged, restored) = (pulled.merged, Restored::of(&mut other));
+    Ok((Outcome { received, merged, restored, ..Outcome::default() }, synced))
 }
 
 fn traffic(pulled: &Pulled) -> Traffic {

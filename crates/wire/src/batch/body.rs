@@ -1,4 +1,4 @@
-//! The body of a batch: everything of a [`Delta`] but its two vectors.
+//! The body of a batch: everything of a [`Delta`] but its two vectors and the lines between them.
 //!
 //! Sites, table shapes, the order in which rows of different tables alternate, then table by table
 //! the rows' identities, headers and registers as columns, then settings.
@@ -10,7 +10,7 @@ use super::columns::{
 use super::error::BatchError;
 use super::varint::{self, Reader};
 use crate::change::{Cell, Delta, GroupShape, Header, Register, RowChange, Setting, TableShape};
-use crate::clock::{Stamp, VersionVector};
+use crate::clock::Stamp;
 use crate::counter::{Count, Number};
 use std::collections::BTreeMap;
 
@@ -65,15 +65,15 @@ pub(super) fn encode(delta: &Delta) -> Vec<u8> {
     put_settings(&mut rest, &mut sites, &delta.settings);
 
     let mut out = Vec::with_capacity(rest.len() + 64);
-    sites.put(&mut out);
+    sites.put(&mut out, &delta.tips);
     out.extend(rest);
     out
 }
 
-/// Reads a body of `rows` rows; both vectors of the delta are left empty.
+/// Reads a body of `rows` rows; what the header says of the delta is left empty.
 pub fn decode(rows: u64, body: &[u8]) -> Result<Delta, BatchError> {
     let reader = &mut Reader::new(body);
-    let sites = SiteList::get(reader)?;
+    let (sites, tips) = SiteList::get(reader)?;
     let tables =
         (0..reader.count()?).map(|_| get_shape(reader)).collect::<Result<Vec<TableShape>, _>>()?;
     let runs = get_runs(reader, rows, tables.len())?;
@@ -94,8 +94,7 @@ pub fn decode(rows: u64, body: &[u8]) -> Result<Delta, BatchError> {
     for (table, len) in runs {
         rows.extend(by_table.get_mut(table as usize).into_iter().flatten().take(len));
     }
-    let none = VersionVector::default();
-    Ok(Delta { base: none.clone(), upto: none, tables, rows, settings })
+    Ok(Delta { tips, tables, rows, settings, ..Delta::default() })
 }
 
 fn put_shape(out: &mut Vec<u8>, table: &TableShape) {

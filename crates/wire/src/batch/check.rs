@@ -26,6 +26,18 @@ impl Delta {
         if self.base.0.values().chain(self.upto.0.values()).any(|hlc| hlc.0 < 0) {
             return invalid("a version vector has a negative clock".to_owned());
         }
+        for (site, line) in &self.lines {
+            let clocks = line.points.iter().map(|point| point.clock);
+            let ordered = [line.before].into_iter().chain(clocks).is_sorted_by(|a, b| a < b)
+                && line.points.is_sorted_by_key(|point| point.births)
+                && line.points.last().is_some_and(|last| last.clock == self.upto.get(*site));
+            if line.before.0 < 0 || !ordered {
+                return invalid(format!("the line of site {site} is out of order"));
+            }
+        }
+        if self.tips.0.values().any(|hlc| hlc.0 < 0) {
+            return invalid("a site was seen up to a negative clock".to_owned());
+        }
         if let Some(setting) = self.settings.iter().find(|setting| is_negative(&setting.stamp)) {
             return invalid(format!("setting `{}` has a negative clock", setting.key));
         }

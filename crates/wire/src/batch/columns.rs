@@ -8,7 +8,7 @@
 use super::error::BatchError;
 use super::varint::{self, Reader};
 use crate::change::{Cell, GroupShape};
-use crate::clock::{Hlc, Stamp};
+use crate::clock::{Hlc, Stamp, VersionVector};
 use crate::ids::{Id, Rid, SiteId};
 use crate::value::Value;
 use std::collections::BTreeMap;
@@ -42,9 +42,13 @@ impl Sites {
         })
     }
 
-    pub(super) fn put(&self, out: &mut Vec<u8>) {
+    /// Each with what the writer had seen of it, if `tips` say that.
+    pub(super) fn put(&self, out: &mut Vec<u8>, tips: &VersionVector) {
         varint::put(out, self.ids.len() as u64);
-        self.ids.iter().for_each(|site| out.extend(site.0));
+        for site in &self.ids {
+            out.extend(site.0);
+            varint::put_clock(out, tips.0.get(site).copied());
+        }
     }
 }
 
@@ -52,8 +56,14 @@ impl Sites {
 pub(super) struct SiteList(Vec<SiteId>);
 
 impl SiteList {
-    pub(super) fn get(reader: &mut Reader<'_>) -> Result<SiteList, BatchError> {
-        (0..reader.count()?).map(|_| reader.array().map(Id)).collect::<Result<_, _>>().map(SiteList)
+    pub(super) fn get(reader: &mut Reader<'_>) -> Result<(SiteList, VersionVector), BatchError> {
+        let (mut sites, mut tips) = (Vec::new(), VersionVector::default());
+        for _ in 0..reader.count()? {
+            let site = Id(reader.array()?);
+            tips.0.extend(reader.clock()?.map(|clock| (site, clock)));
+            sites.push(site);
+        }
+        Ok((SiteList(sites), tips))
     }
 
     fn site(&self, number: u64) -> Result<SiteId, BatchError> {

@@ -95,7 +95,7 @@ pub(super) fn open(bytes: &[u8]) -> Result<Opened<'_>, BatchError> {
     }
     match u16::from_le_bytes([f0, f1]) {
         FORMAT => Ok(Opened { format: FORMAT, header, start: (end + CHECKSUM) as u64 }),
-        0 => Err(BatchError::malformed("there is no format 0")),
+        ..FORMAT => Err(BatchError::malformed("its format is no longer read")),
         found => Err(BatchError::Newer { found, known: FORMAT }),
     }
 }
@@ -241,12 +241,12 @@ mod tests {
     #[test]
     fn a_newer_format_is_told_from_damage() {
         let mut newer = seal(b"another header", b"");
-        newer[8] = 2;
+        newer[8] = 3;
         assert!(matches!(open(&newer), Err(BatchError::Damaged("header"))));
         let end = PRELUDE + 14;
         let sum = checksum(blake3::hash(&newer[..end]));
         newer[end..end + CHECKSUM].copy_from_slice(&sum);
-        assert!(matches!(open(&newer), Err(BatchError::Newer { found: 2, known: 1 })));
+        assert!(matches!(open(&newer), Err(BatchError::Newer { found: 3, known: 2 })));
     }
 
     #[test]

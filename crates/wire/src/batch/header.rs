@@ -8,7 +8,8 @@ use super::frame;
 use super::varint::{self, Reader};
 use crate::clock::{Hlc, VersionVector};
 use crate::ids::{DatabaseId, Id, Mark, SiteId};
-use std::collections::BTreeSet;
+use crate::line::{Line, Point};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// What can be known of a batch without reading its body.
@@ -27,6 +28,8 @@ pub struct BatchHeader {
     pub base: VersionVector,
     /// What it contains afterwards, beside what it must already contain.
     pub upto: VersionVector,
+    /// By which points sites came to `upto`.
+    pub lines: BTreeMap<SiteId, Line>,
     /// Its bodies, one after another; at least one.
     pub bodies: Vec<BodySize>,
     /// Where the first of them begins.
@@ -53,6 +56,7 @@ pub(super) struct Fields<'a> {
     pub(super) after: Option<Mark>,
     pub(super) base: &'a VersionVector,
     pub(super) upto: &'a VersionVector,
+    pub(super) lines: &'a BTreeMap<SiteId, Line>,
     pub(super) bodies: &'a [BodySize],
 }
 
@@ -76,6 +80,9 @@ impl Fields<'_> {
         }
         for site in &sites {
             varint::put(&mut out, clock(self.upto, site).wrapping_sub(clock(self.base, site)));
+        }
+        for site in &sites {
+            put_line(&mut out, **site, self.lines.get(*site), self.upto.get(**site));
         }
         varint::put(&mut out, self.bodies.len() as u64);
         for BodySize { rows, unpacked, packed } in self.bodies {
@@ -118,6 +125,10 @@ impl BatchHeader {
         let none = vec![0; sites.len()];
         let (base, clocks) = vector(&mut reader, &sites, &none)?;
         let (upto, _) = vector(&mut reader, &sites, &clocks)?;
+        let mut lines = BTreeMap::new();
+        for &site in &sites {
+            lines.extend(get_line(&mut reader, site, upto.get(site))?.map(|line| (site, line)));
+        }
         let body = |reader: &mut Reader<'_>| -> Result<BodySize, BatchError> {
             let (rows, unpacked, packed) = (reader.varint()?, reader.varint()?, reader.varint()?);
             Ok(BodySize { rows, unpacked, packed })
@@ -129,7 +140,7 @@ impl BatchHeader {
             return Err(BatchError::malformed("it has no body"));
         }
         let size = frame::size(start, &bodies)?;
-        Ok(BatchHeader { format, database, site, after, base, upto, bodies, start, size })
+        Ok(BatchHeader { format, database, site, after, base, upto, lines, bodies, start, size })
     }
 }
 
@@ -150,4 +161,53 @@ fn vector(
         }
     }
     Ok((vector, clocks))
+}
+
+/// The number of points; of a branch its root; then, from `upto` backwards, clocks and births as what
+/// is less than in the point after, and the clock of the point before.
+fn put_line(out: &mut Vec<u8>, site: SiteId, line: Option<&Line>, upto: Hlc) {
+    let last = |line: &&Line| line.points.last().is_some_and(|last| last.clock == upto);
+    let Some(Line { root, before, points }) = line.filter(last) else {
+        return varint::put(out, 0);
+    };
+    varint::put(out, points.len() as u64);
+    varint::put(out, u64::from(*root != site));
+    if *root != site {
+        out.extend(root.0);
+    }
+    let (mut clock, mut births) = (upto, points.last().map_or(0, |last| last.births));
+    varint::put(out, births);
+    for point in points.iter().rev().skip(1) {
+        varint::put(out, (clock.0 - point.clock.0).cast_unsigned());
+        varint::put(out, births.wrapping_sub(point.births));
+        (clock, births) = (point.clock, point.births);
+    }
+    varint::put(out, (clock.0 - before.0).cast_unsigned());
+}
+
+fn get_line(reader: &mut Reader<'_>, site: SiteId, upto: Hlc) -> Result<Option<Line>, BatchError> {
+    let bad = || BatchError::malformed("the line of a site in its header is out of order");
+    let count = reader.count()?;
+    if count == 0 {
+        return Ok(None);
+    }
+    let root = match reader.varint()? {
+        0 => site,
+        1 => Id(reader.array()?),
+        _ => return Err(bad()),
+    };
+    let mut points = vec![Point { clock: upto, births: reader.varint()? }];
+    let earlier = |reader: &mut Reader<'_>, clock: Hlc| {
+        let less = i64::try_from(reader.varint()?).ok().filter(|less| (1..=clock.0).contains(less));
+        less.map(|less| Hlc(clock.0 - less)).ok_or_else(bad)
+    };
+    for at in 1..count {
+        let Point { clock, births } = points[at - 1];
+        let clock = earlier(reader, clock)?;
+        let births = births.checked_sub(reader.varint()?).ok_or_else(bad)?;
+        points.push(Point { clock, births });
+    }
+    let before = earlier(reader, points[count - 1].clock)?;
+    points.reverse();
+    Ok(Some(Line { root, before, points }))
 }

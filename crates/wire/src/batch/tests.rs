@@ -4,6 +4,7 @@ use super::*;
 use crate::change::{Cell, GroupShape, Header, Register, RowChange, TableShape};
 use crate::clock::{Hlc, Stamp, VersionVector};
 use crate::ids::{Id, Rid};
+use crate::line::Point;
 use crate::strategies;
 use crate::value::Value;
 use proptest::prelude::*;
@@ -44,13 +45,16 @@ fn updates(rows: u64, value: impl Fn(u64) -> i64) -> Delta {
     base.raise(OTHER, Hlc::at_ms(1_794_000_000_000));
     let mut upto = base.clone();
     upto.raise(SITE, Hlc::at_ms(1_795_000_000_007));
+    let point = Point { clock: upto.get(SITE), births: 50_000 };
+    let line = Line { root: SITE, before: then.hlc, points: vec![point] };
     let groups = vec![group(&["id"]), group(&["b"])];
     Delta {
         base,
         upto,
         tables: vec![TableShape { name: "t".into(), groups }],
         rows: (0..rows).map(row).collect(),
-        settings: vec![],
+        lines: BTreeMap::from([(SITE, line)]),
+        ..Delta::default()
     }
 }
 
@@ -102,7 +106,7 @@ fn in_parts(delta: &Delta, most: usize) -> Vec<u8> {
         let part = Delta { rows: rows.to_vec(), ..delta.clone() };
         bodies.extend(writer.add(&part).unwrap());
     }
-    let mut batch = writer.head(DATABASE, SITE, None, (&delta.base, &delta.upto));
+    let mut batch = writer.head(DATABASE, SITE, None, (&delta.base, &delta.upto, &delta.lines));
     batch.extend(bodies);
     let mut verifier = Verifier::default();
     // However the bytes are cut.
@@ -210,6 +214,12 @@ fn a_writer_refuses_what_no_body_can_say() {
     broken("negative clock", |d| {
         d.base.0.insert(OTHER, Hlc(-1));
     });
+    broken("line of site", |d| {
+        d.upto.raise(SITE, Hlc::at_ms(1_796_000_000_000));
+    });
+    broken("line of site", |d| {
+        d.lines.get_mut(&SITE).unwrap().before = d.upto.get(SITE);
+    });
 }
 
 #[test]
@@ -221,14 +231,14 @@ fn the_number_of_rows_must_be_right() {
 
 /// The example of `docs/formats/batch.md`: body and batch, as the first release writes them.
 const EXAMPLE_BODY: &str = "\
-    01070707070707070707070707070707070104746f646f02010269640001057469746c6500000101\
-    020000000202040080f8b2e5bd68000101020103046d696c6b00";
+    0107070707070707070707070707070707000104746f646f02010269640001057469746c65000001\
+    01020000000202040080f8b2e5bd68000101020103046d696c6b00";
 const EXAMPLE: &str = "\
-    9353796e514261740100400000000101010101010101010101010101010107070707070707070707\
-    07070707070700010707070707070707070707070707070700818080f0e5cafbd00101014242d6e8\
-    6d015f545962f91fe3d349ead8c028b52ffd2042cd0100f40201070104746f646f02010269640001\
-    057469746c6500000101020000000202040080f8b2e5bd680103046d696c6b000200a519bc0e6001\
-    1444362ca6440b901fa7080f6354727f";
+    9353796e5142617402004c0000000101010101010101010101010101010107070707070707070707\
+    07070707070700010707070707070707070707070707070700818080f0e5cafbd001010002808080\
+    f0e5cafbd001010143430ed780cc26cf61f49c5f139e70a01ba228b52ffd2043d501000403010700\
+    0104746f646f02010269640001057469746c6500000101020000000202040080f8b2e5bd68010304\
+    6d696c6b000200a619bc0e600175464b6ce28dc0f9aa86407b57b1f17d";
 
 fn unhex(hex: &str) -> Vec<u8> {
     let digits = hex.as_bytes().chunks(2).map(|two| std::str::from_utf8(two).unwrap());
@@ -260,11 +270,23 @@ fn the_documented_batch_stays_readable() {
         ..Delta::default()
     };
     delta.upto.raise(site, stamp.hlc);
+    let point = Point { clock: stamp.hlc, births: 2 };
+    let line = Line { root: site, before: Hlc::ZERO, points: vec![point] };
+    delta.lines.insert(site, line);
     let (header, read) = decode(&unhex(EXAMPLE)).unwrap();
     assert_eq!(read, [delta.clone()]);
-    assert_eq!((header.format, header.database, header.site), (1, database, site));
+    assert_eq!((header.format, header.database, header.site), (2, database, site));
     // The body's bytes are fixed; those of the batch may change with zstd.
     assert_eq!(body::encode(&delta), unhex(EXAMPLE_BODY));
+}
+
+#[test]
+fn what_was_seen_of_sites_that_rows_name_comes_along() {
+    let mut delta = updates(1, scattered);
+    delta.rows[0].header.inserted.site = OTHER;
+    delta.tips.raise(OTHER, Hlc::at_ms(1_794_000_000_000));
+    let batch = encode(DATABASE, SITE, &delta).unwrap();
+    assert_eq!(decode(&batch).unwrap().1, [delta]);
 }
 
 proptest! {

@@ -5,6 +5,7 @@
 //! encoding: longer ones are refused.
 
 use super::error::BatchError;
+use crate::clock::Hlc;
 
 /// Appends an unsigned number.
 pub(super) fn put(out: &mut Vec<u8>, mut n: u64) {
@@ -18,6 +19,11 @@ pub(super) fn put(out: &mut Vec<u8>, mut n: u64) {
 /// Appends a signed number.
 pub(super) fn put_signed(out: &mut Vec<u8>, n: i64) {
     put(out, ((n << 1) ^ (n >> 63)) as u64);
+}
+
+/// Appends a clock plus one, or 0 for none.
+pub(super) fn put_clock(out: &mut Vec<u8>, clock: Option<Hlc>) {
+    put(out, clock.map_or(0, |clock| clock.0.cast_unsigned().wrapping_add(1)));
 }
 
 /// Appends a text: its length in bytes and its bytes.
@@ -86,6 +92,12 @@ impl<'a> Reader<'a> {
     pub(super) fn signed(&mut self) -> Result<i64, BatchError> {
         let n = self.varint()?;
         Ok((n >> 1) as i64 ^ -((n & 1) as i64))
+    }
+
+    /// A clock that may be absent.
+    pub(super) fn clock(&mut self) -> Result<Option<Hlc>, BatchError> {
+        let clock = self.varint()?.checked_sub(1).map(i64::try_from).transpose();
+        Ok(clock.map_err(|_| BatchError::malformed("a clock is out of range"))?.map(Hlc))
     }
 
     /// A number of things of which each takes one byte or more, so that it cannot exceed what is left.

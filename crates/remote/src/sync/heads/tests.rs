@@ -38,12 +38,13 @@ fn batch(n: u64, after: Option<Mark>, (by, base, upto): &Link<'_>) -> Batch {
         after,
         base: vector(base),
         upto: vector(upto),
+        lines: BTreeMap::new(),
         bodies: vec![],
         start: 1,
         size: 1,
     };
     let name = ObjectName::batch(DATABASE, site(*by), n, n + 1);
-    Batch { name, header, place: None, prefix: vec![] }
+    Batch { name, header, base: vector(base), upto: vector(upto), place: None, prefix: vec![] }
 }
 
 fn snapshot(by: u8, upto: u64, trail: Trail, seen: Clocks<'_>) -> Snapshot {
@@ -208,7 +209,7 @@ fn a_mark_that_lies_too_far_back_is_known_to_nobody() {
                 batches: place
                     .batches
                     .iter()
-                    .map(|b| Batch { header: b.header.clone(), prefix: vec![], ..*b })
+                    .map(|b| Batch { prefix: vec![], ..b.clone() })
                     .collect(),
                 snapshots: vec![snapshot(1, 0, Trail::default(), &[(1, 5)])],
             };

@@ -1,0 +1,97 @@
+//! Replicas learn of each other's lines before they exchange anything, so that both call the same
+//! changes by the same ids.
+
+use super::tree::Lines;
+use super::{Learner, family, has, knows, origin, resolve};
+use crate::{Replica, Result};
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use synqlite_wire::{Hlc, Line, SiteId, VersionVector};
+
+impl Replica {
+    /// Learns what another replica knows of the lines of sites, and tells it the same, as far as what
+    /// the two have seen does not lie on one line. Whether this one learned of a fork.
+    pub fn meet(&mut self, other: &mut Replica) -> Result<bool> {
+        let (here, there) = (self.seen()?, other.seen()?);
+        let mut roots = BTreeSet::new();
+        for &site in here.0.keys().chain(there.0.keys()) {
+            let (ours, theirs) = (here.get(site), there.get(site));
+            let apart = match ours.cmp(&theirs) {
+                Ordering::Equal => false,
+                Ordering::Less => site == self.site() || !other.has_passed(site, ours)?,
+                Ordering::Greater => site == other.site() || !self.has_passed(site, theirs)?,
+            };
+            if apart {
+                roots.extend([self.root_of(site)?, other.root_of(site)?]);
+            }
+        }
+        let mut forked = false;
+        for root in roots {
+            let (ours, theirs) = (self.lines_of(root)?, other.lines_of(root)?);
+            forked |= self.learn(&theirs)?;
+            other.learn(&ours)?;
+        }
+        Ok(forked)
+    }
+
+    /// Takes note of pieces of the lines of sites, in the order in which sites came by them. Whether
+    /// one of them forks that was not known to.
+    pub fn learn<'l, I>(&mut self, lines: I) -> Result<bool>
+    where
+        I: IntoIterator<Item = (&'l SiteId, &'l Line)> + Clone,
+    {
+        if self.read(|conn, meta, _| knows(conn, meta, lines.clone()))? {
+            return Ok(false);
+        }
+        self.write(|work| work.learner().learn(lines))
+    }
+
+    /// Goes on under a new site id if somebody has seen a state of this site, by its clock, that this
+    /// file does not have. Whether it does.
+    pub fn check_claim(&mut self, clock: Hlc) -> Result<bool> {
+        if self.has_passed(self.site(), clock)? {
+            return Ok(false);
+        }
+        self.begin_anew()?;
+        Ok(true)
+    }
+
+    /// Goes on under a new site id.
+    pub fn begin_anew(&mut self) -> Result<()> {
+        self.write(|work| work.learner().begin_anew())
+    }
+
+    /// Makes this replica's position later than `position`.
+    pub fn pass(&mut self, position: u64) -> Result<()> {
+        let position = i64::try_from(position).unwrap_or(i64::MAX);
+        self.write(|work| {
+            work.meta.position = work.meta.position.max(position.saturating_add(1));
+            Ok(())
+        })
+    }
+
+    /// What a vector that another site wrote means here.
+    pub fn resolve(&self, vector: &VersionVector) -> Result<VersionVector> {
+        self.read(|conn, meta, _| resolve(conn, meta, vector))
+    }
+
+    fn has_passed(&self, site: SiteId, clock: Hlc) -> Result<bool> {
+        self.read(|conn, meta, _| has(conn, meta, site, clock))
+    }
+
+    fn root_of(&self, site: SiteId) -> Result<SiteId> {
+        self.read(|conn, meta, _| Ok(origin(conn, meta, site)?.0))
+    }
+
+    fn lines_of(&self, root: SiteId) -> Result<Lines> {
+        self.read(|conn, meta, _| family(conn, meta, root))
+    }
+}
+
+impl crate::replica::Work<'_> {
+    /// What learns of lines here.
+    pub fn learner(&mut self) -> Learner<'_> {
+        let Self { conn, meta, catalog, env, .. } = self;
+        Learner { conn, meta, catalog, env: *env }
+    }
+}
