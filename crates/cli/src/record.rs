@@ -112,7 +112,14 @@ fn sentence(conflict: &Conflict) -> String {
         "fk_cascade" => format!("{hidden}the row that {key} refers to was deleted"),
         "fk_parent_hidden" => format!("{hidden}the row that {key} refers to is hidden itself"),
         "fk_dangling" => format!("{hidden}no row has the key that {key} names"),
-        "row_constraint" => format!("{hidden}a CHECK, NOT NULL or type of its table refuses it"),
+        "row_constraint" => format!(
+            "{hidden}a CHECK, NOT NULL, type or index of its table here refuses it; other sites may \
+             show it. Alter the table, write the row anew, or discard it"
+        ),
+        "refused" => format!(
+            "{hidden}SQLite refuses it here, for a trigger that fire_on_merge names or for a reason \
+             that `synqlite verify --full` may tell"
+        ),
         "set_null" => "the reference is not shown: the row it is to is not there".to_owned(),
         "restrict_revived" => "the row was deleted and is kept: another refers to it".to_owned(),
         other => format!("the row does not show what was written: {other}"),

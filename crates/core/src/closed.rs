@@ -2,16 +2,19 @@
 //!
 //! Open records are derived from the state ([`crate::conflicts`]) and leave no trace when their reason
 //! goes. This log of the one file remembers them: each fold, merge or settling compares the records
-//! that are open now with those it knew. It is bounded, is never sent, and nothing is decided by it.
+//! that are open now with those it knew. Values that gave way unseen leave no trace in the state at all,
+//! so what is noted of them goes along to whoever lacks one of the two writes (R-TOLD): a set that only
+//! grows, of which each site keeps the latest. The log is bounded, and nothing is decided by it.
 
 use crate::catalog::Catalog;
 use crate::conflicts::{self, Conflict};
-use crate::merge::{Decision, text};
+use crate::merge::text;
 use crate::meta::Meta;
 use crate::refs::Lookup;
 use crate::replica::Replica;
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
+use synqlite_wire::{Hlc, Stamp, Told, VersionVector};
 
 /// So many closed records are kept; the oldest go first.
 pub const KEPT: i64 = 1_000;
@@ -19,22 +22,28 @@ pub const KEPT: i64 = 1_000;
 /// The log. `entry` is that of the row while its record is open.
 pub const DDL: &str = "CREATE TABLE synqlite_closed(no INTEGER PRIMARY KEY, entry INTEGER, record TEXT, \
      tbl TEXT NOT NULL, row TEXT NOT NULL, kind TEXT NOT NULL, cons TEXT NOT NULL, what TEXT NOT NULL, \
-     opened INTEGER NOT NULL, closed INTEGER, how TEXT)";
+     opened INTEGER NOT NULL, closed INTEGER, how TEXT, \
+     lost INTEGER, lost_site INTEGER, kept INTEGER, kept_site INTEGER)";
 
 /// Index of the open ones.
 pub const DDL_OPEN: &str =
     "CREATE UNIQUE INDEX synqlite_closed_open ON synqlite_closed(entry) WHERE closed IS NULL";
 
+/// Index of those of values that gave way unseen.
+pub const DDL_TOLD: &str =
+    "CREATE UNIQUE INDEX synqlite_closed_told ON synqlite_closed(record) WHERE lost IS NOT NULL";
+
 /// A record that is closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Closed {
-    /// The id that the record had; `None` for what was decided without one.
+    /// The id that the record had; the same for both writes where a value gave way unseen.
     pub id: Option<String>,
     /// Table.
     pub table: String,
     /// The row, by its primary key.
     pub row: String,
-    /// Kind, as in `docs/semantics.md`; also `update_lost` and `key_merge`, which are never open.
+    /// Kind, as in `docs/semantics.md`; also `overwritten`, `key_merge` and `update_lost`, which are never
+    /// open.
     pub kind: String,
     /// The index or foreign key that would have broken; empty for a constraint on single rows.
     pub constraint: String,
@@ -106,21 +115,68 @@ pub fn update(
     Ok(())
 }
 
-/// Notes what a merge decided without leaving a record: an update that a delete hid, and values of
-/// one key that two sites inserted.
-pub fn note(conn: &Connection, decisions: &[Decision], now_ms: i64) -> Result<()> {
-    let told: Vec<&Decision> = decisions.iter().filter(|d| d.kind.is_some()).collect();
+/// Notes what gave way unseen, each pair of writes once.
+pub fn note(
+    conn: &Connection,
+    meta: &mut Meta,
+    catalog: &Catalog,
+    told: &[Told],
+    now_ms: i64,
+) -> Result<()> {
     if told.is_empty() {
         return Ok(());
     }
     let latest = told.len().saturating_sub(KEPT as usize);
-    let sql = "INSERT INTO synqlite_closed(tbl, row, kind, cons, what, opened, closed, how) \
-               VALUES(?1, ?2, ?3, '', ?4, ?5, ?5, 'merge')";
+    let sql = "INSERT OR IGNORE INTO synqlite_closed(record, tbl, row, kind, cons, what, opened, \
+               closed, how, lost, lost_site, kept, kept_site) \
+               VALUES(?1, ?2, ?3, ?4, '', ?5, ?6, ?6, 'merge', ?7, ?8, ?9, ?10)";
     let mut statement = conn.prepare_cached(sql)?;
-    for Decision { table, row, what, kind } in &told[latest..] {
-        statement.execute(params![table, row, kind, what, now_ms])?;
+    for Told { id, table, row, kind, what, lost, kept } in &told[latest..] {
+        let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+        let t = catalog.tables.iter().find(|t| t.canonical == *table);
+        let table = t.map_or(table, |t| &t.table.name);
+        let (lost_site, kept_site) = (meta.number(conn, lost.site)?, meta.number(conn, kept.site)?);
+        statement.execute(params![
+            id, table, row, kind, what, now_ms, lost.hlc.0, lost_site, kept.hlc.0, kept_site
+        ])?;
     }
     prune(conn)
+}
+
+/// What gave way among writes of which a site that has seen `base` lacks one: who has both was told of
+/// it when it got the second.
+pub fn told_since(
+    conn: &Connection,
+    meta: &Meta,
+    catalog: &Catalog,
+    base: &VersionVector,
+) -> Result<Vec<Told>> {
+    let sql = "SELECT record, tbl, row, kind, what, lost, lost_site, kept, kept_site \
+               FROM synqlite_closed WHERE lost IS NOT NULL ORDER BY no";
+    let mut statement = conn.prepare_cached(sql)?;
+    let (mut rows, mut out) = (statement.query([])?, Vec::new());
+    while let Some(row) = rows.next()? {
+        let stamp = |at: usize| -> Result<Stamp> {
+            Ok(Stamp { hlc: Hlc(row.get(at)?), site: meta.site_of(row.get(at + 1)?)? })
+        };
+        let (lost, kept) = (stamp(5)?, stamp(7)?);
+        if base.covers(lost) && base.covers(kept) {
+            continue;
+        }
+        let (id, table): (String, String) = (row.get(0)?, row.get(1)?);
+        let bytes = bytes_of_hex(&id).and_then(|bytes| bytes.try_into().ok());
+        let id =
+            bytes.ok_or_else(|| Error::Damaged(format!("record {id} of a value that gave way")))?;
+        let table = catalog.by_name(&table).map_or(table, |t| t.canonical.clone());
+        let (row, kind, what) = (row.get(2)?, row.get(3)?, row.get(4)?);
+        out.push(Told { id, table, row, kind, what, lost, kept });
+    }
+    Ok(out)
+}
+
+fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
+    let byte = |at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
+    (0..text.len()).step_by(2).map(byte).collect()
 }
 
 /// What a row asked for, in the columns of its constraint.
@@ -145,19 +201,24 @@ mod tests {
     #[test]
     fn only_the_latest_are_kept() {
         let site = Site::new("CREATE TABLE t(a)");
-        let decision = |n: i64| Decision {
-            table: "t".into(),
-            row: n.to_string(),
-            what: String::new(),
-            kind: (n % 2 == 0).then_some("update_lost"),
+        let told = |n: i64| {
+            let stamp = Stamp { hlc: Hlc(n), site: site.replica.site() };
+            let mut id = [0; 16];
+            id[..8].copy_from_slice(&(n / 2).to_be_bytes());
+            let [table, row, kind, what] =
+                ["t", &n.to_string(), "overwritten", ""].map(String::from);
+            Told { id, table, row, kind, what, lost: stamp, kept: stamp }
         };
         site.replica.conn.execute_batch("BEGIN").unwrap();
-        for batch in [0..500, 500..3_000] {
-            let decisions: Vec<Decision> = batch.clone().map(decision).collect();
-            note(&site.replica.conn, &decisions, batch.end).unwrap();
+        let mut meta = Meta::load(&site.replica.conn).unwrap();
+        for batch in [0..1_000, 1_000..3_000] {
+            let told: Vec<Told> = batch.clone().map(told).collect();
+            let catalog = Catalog::default();
+            note(&site.replica.conn, &mut meta, &catalog, &told, batch.end).unwrap();
         }
+        // Of each pair the first is kept.
         let closed = site.replica.closed_conflicts().unwrap();
         let rows: Vec<&str> = closed.iter().map(|c| c.row.as_str()).collect();
-        assert_eq!((rows.len(), rows[0], rows[999]), (1_000, "2998", "1000"));
+        assert_eq!((rows.len(), rows[0], rows[999]), (1_000, "2998", "0"));
     }
 }

@@ -1,6 +1,7 @@
 //! What another site lacks: row states past its version vector, with their values.
 
 use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
+use crate::closed;
 use crate::line::{self, tree::Lines};
 use crate::meta::Meta;
 use crate::policy;
@@ -13,7 +14,8 @@ use crate::{Error, Result};
 use rusqlite::{Connection, params};
 use std::collections::BTreeMap;
 use synqlite_wire::{
-    Cell, Delta, GroupShape, Register, Rid, RowChange, Setting, TableShape, Value, VersionVector,
+    Cell, Delta, GroupShape, Register, Rid, RowChange, Setting, TableShape, Told, Value,
+    VersionVector,
 };
 
 /// Everything that a site which has seen `base` lacks, among rows that changed here after position
@@ -43,7 +45,8 @@ pub struct Most {
     pub bytes: usize,
 }
 
-/// [`delta`] in parts, handed to `each`: one at least, and the settings with the last. Every part has
+/// [`delta`] in parts, handed to `each`: one at least, and the settings, and what gave way,
+/// with the last. Every part has
 /// the `base` and `upto` of the whole.
 pub fn parts(
     conn: &Connection,
@@ -89,7 +92,10 @@ pub fn parts(
             export.rest(position, t, kept)?;
         }
     }
-    export.hand_over(policy::settings_since(conn, meta, base)?)
+    export.hand_over(
+        policy::settings_since(conn, meta, base)?,
+        closed::told_since(conn, meta, catalog, base)?,
+    )
 }
 
 /// A table as other sites know it: by canonical names.
@@ -119,12 +125,12 @@ struct Export<'a> {
 }
 
 impl Export<'_> {
-    fn hand_over(&mut self, settings: Vec<Setting>) -> Result<()> {
+    fn hand_over(&mut self, settings: Vec<Setting>, told: Vec<Told>) -> Result<()> {
         let (base, upto) = (self.base.clone(), self.lookup.meta.seen.clone());
         let (tables, rows) = (self.shapes.clone(), std::mem::take(&mut self.rows));
         self.bytes = 0;
         let (lines, tips) = (self.lines.clone(), self.tips.clone());
-        (self.each)(Delta { base, upto, lines, tips, tables, rows, settings })
+        (self.each)(Delta { base, upto, lines, tips, tables, rows, settings, told })
     }
 
     fn kept(&self, t: &Tracked, after: i64) -> Result<Kept> {
@@ -283,7 +289,7 @@ impl Export<'_> {
             self.rows.push(change);
         }
         if self.rows.len() >= self.most.rows || self.bytes >= self.most.bytes {
-            self.hand_over(vec![])?;
+            self.hand_over(vec![], vec![])?;
         }
         Ok(())
     }

@@ -61,6 +61,7 @@ const DDL: &[&str] = &[
      value, PRIMARY KEY(hlc, site, tbl, rid, col)) WITHOUT ROWID",
     crate::closed::DDL,
     crate::closed::DDL_OPEN,
+    crate::closed::DDL_TOLD,
     crate::capture::JOURNAL_DDL,
 ];
 

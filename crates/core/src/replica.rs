@@ -336,7 +336,7 @@ impl<'a> Work<'a> {
         let merged = merge.end(&mut self.site())?;
         let Work { conn, meta, catalog, policies, now_ms, .. } = self;
         closed::update(conn, meta, catalog, *now_ms, "merge")?;
-        closed::note(conn, &merged.decisions, *now_ms)?;
+        closed::note(conn, meta, catalog, &merged.told, *now_ms)?;
         if merged.settings {
             self.settled = false;
             *policies = Policies::load(conn)?;
@@ -560,7 +560,8 @@ pub(crate) fn new_site(conn: &Connection, site: SiteId, instance: &str) -> Resul
     meta::set(conn, "site", site.0)?;
     meta::set(conn, "instance", instance)?;
     // What happened in the other file is not this one's history.
-    conn.execute("DELETE FROM synqlite_closed WHERE closed IS NOT NULL", [])?;
+    let sql = "DELETE FROM synqlite_closed WHERE closed IS NOT NULL AND lost IS NULL";
+    conn.execute(sql, [])?;
     meta.number(conn, site)?;
     Ok(())
 }

@@ -178,6 +178,26 @@ pub struct Setting {
     pub stamp: Stamp,
 }
 
+/// What became of two writes of one thing, neither of whose writers had seen the other: one gave way
+/// (R-TOLD). Nothing is decided by it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Told {
+    /// The same wherever it is found out.
+    pub id: [u8; 16],
+    /// Canonical name of the table.
+    pub table: String,
+    /// The row, for people.
+    pub row: String,
+    /// What kind of writes they were, as in the log of closed records.
+    pub kind: String,
+    /// Columns, values and sites, for people.
+    pub what: String,
+    /// The write that gave way.
+    pub lost: Stamp,
+    /// The one that stayed.
+    pub kept: Stamp,
+}
+
 /// All that a site which has seen `base` needs in order to have seen `upto`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Delta {
@@ -195,6 +215,8 @@ pub struct Delta {
     pub rows: Vec<RowChange>,
     /// Changed settings.
     pub settings: Vec<Setting>,
+    /// What gave way among writes of which `base` lacks one.
+    pub told: Vec<Told>,
 }
 
 impl Delta {

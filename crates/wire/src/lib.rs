@@ -65,7 +65,7 @@ pub mod value;
 mod strategies;
 
 pub use batch::{BatchError, BatchHeader};
-pub use change::{Cell, Delta, GroupShape, Header, Register, RowChange, Setting, TableShape};
+pub use change::{Cell, Delta, GroupShape, Header, Register, RowChange, Setting, TableShape, Told};
 pub use clock::{Hlc, Stamp, VersionVector};
 pub use counter::{Count, Counter, Number};
 pub use ids::{BadId, DatabaseId, Id, Mark, Rid, SiteId};

@@ -1,6 +1,8 @@
 //! Arbitrary values for property tests: valid ones, with few sites so that they meet.
 
-use crate::change::{Cell, Delta, GroupShape, Header, Register, RowChange, Setting, TableShape};
+use crate::change::{
+    Cell, Delta, GroupShape, Header, Register, RowChange, Setting, TableShape, Told,
+};
 use crate::clock::{Hlc, Stamp, VersionVector};
 use crate::counter::{Count, Counter, Number};
 use crate::ids::{Id, Rid, SiteId};
@@ -160,15 +162,20 @@ fn lines(base: &VersionVector, upto: &VersionVector) -> BTreeMap<SiteId, Line> {
 pub(crate) fn delta() -> impl Strategy<Value = Delta> {
     let setting = (name(), name(), stamp());
     let setting = setting.prop_map(|(key, value, stamp)| Setting { key, value, stamp });
+    let told = (any::<[u8; 16]>(), vec(name(), 4), stamp(), stamp());
+    let told = told.prop_map(|(id, texts, lost, kept)| {
+        let [table, row, kind, what] = [0, 1, 2, 3].map(|i: usize| texts[i].clone());
+        Told { id, table, row, kind, what, lost, kept }
+    });
     let rows = vec(shape(), 0..4).prop_flat_map(|tables| {
         let most = if tables.is_empty() { 0 } else { 8 };
         let rows = vec(row(&tables), 0..=most);
         (Just(tables), rows)
     });
-    (vector(), vector(), rows, vec(setting, 0..3)).prop_map(
-        |(base, upto, (tables, rows), settings)| {
+    (vector(), vector(), rows, vec(setting, 0..3), vec(told, 0..3)).prop_map(
+        |(base, upto, (tables, rows), settings, told)| {
             let lines = lines(&base, &upto);
-            Delta { base, upto, lines, tables, rows, settings, ..Delta::default() }
+            Delta { base, upto, lines, tables, rows, settings, told, ..Delta::default() }
         },
     )
 }

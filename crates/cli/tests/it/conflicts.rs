@@ -156,7 +156,15 @@ fn lost_updates_and_merged_keys_are_remembered() {
         closed.as_array().unwrap().iter().filter_map(|r| r["kind"].as_str()).collect();
     kinds.sort_unstable();
     assert_eq!(kinds, ["key_merge", "update_lost"], "{closed}");
-    assert!(closed.to_string().contains("'of B' here, 'of A' there"), "{closed}");
+    let at = |part: &str| closed.to_string().find(part).unwrap_or_else(|| panic!("{closed}"));
+    assert!(at("v: 'of A' of site") < at("gives way to 'of B'"), "{closed}");
+    // The other site is told the same, under the same ids.
+    let there = lab.json(&["conflicts", &lab.db("A"), "--closed"])["closed"].clone();
+    let ids = |closed: &Value| {
+        let ids = closed.as_array().unwrap().iter().map(|r| r["id"].to_string());
+        ids.collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!(ids(&there), ids(&closed), "{there}");
     let text = lab.text(&["conflicts", &lab.db("B"), "--closed"]);
     assert!(text.contains("update_lost in t, row 'x'") && text.contains("decided 20"), "{text}");
 }

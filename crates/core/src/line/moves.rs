@@ -101,7 +101,7 @@ impl Moves {
         register.counts.sort_by_key(|count| count.stamp.site);
     }
 
-    /// Renames the sites in the rows and settings of a delta.
+    /// Renames the sites in the rows and settings of a delta, and in what gave way.
     pub fn delta(&self, delta: &mut Delta) {
         if self.is_empty() {
             return;
@@ -112,5 +112,9 @@ impl Moves {
             row.registers.iter_mut().for_each(|register| self.register(register));
         }
         delta.settings.iter_mut().for_each(|setting| self.stamp(&mut setting.stamp));
+        for told in &mut delta.told {
+            self.stamp(&mut told.lost);
+            self.stamp(&mut told.kept);
+        }
     }
 }

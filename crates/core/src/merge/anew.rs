@@ -5,7 +5,7 @@
 
 use super::cases::Cases;
 use super::words::describe;
-use super::{Merged, view};
+use super::{Merged, Refused, view};
 use crate::Result;
 use crate::catalog::Catalog;
 use crate::meta::Meta;
@@ -36,6 +36,7 @@ pub(crate) fn differences(
             cases.load_entry(t.no, entry)?;
         }
     }
+    cases.refuse(&refused(conn, meta, catalog)?)?;
     let view = view::settle(&mut cases, true)?;
     let mut found = Vec::new();
     for case in view::decide(cases, view, &mut Merged::default()) {
@@ -54,6 +55,20 @@ pub(crate) fn differences(
         };
         let row = describe(t, case.old.as_deref().or(case.new.as_deref()), &case.stored.rid);
         found.push((t.table.name.clone(), row, what));
+    }
+    Ok(found)
+}
+
+/// Rows that SQLite did not take in the merge that last looked at them.
+fn refused(conn: &Connection, meta: &Meta, catalog: &Catalog) -> Result<Refused> {
+    let mut found = Refused::new();
+    for (table, t) in catalog.tables.iter().enumerate() {
+        let sql = "SELECT rid FROM synqlite_row WHERE kind = 'refused' AND +tbl = ?1";
+        let mut statement = conn.prepare_cached(sql)?;
+        let rids = statement.query_map([t.no], |row| row.get(0))?;
+        for rid in rids.collect::<rusqlite::Result<Vec<Vec<u8>>>>()? {
+            found.insert((table, state::decode_rid(meta, &rid)?));
+        }
     }
     Ok(found)
 }

@@ -1,7 +1,7 @@
 //! Writes the difference between what the tables show and what they should (R-MAT).
 
 use super::cases::Case;
-use super::{Merged, triggers};
+use super::{Merged, Refused, triggers};
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::equal;
 use crate::meta::Meta;
@@ -14,45 +14,91 @@ use rusqlite::{Connection, params};
 use std::collections::HashSet;
 use synqlite_wire::{Cell, Rid, Value};
 
-/// Applies what the items show and saves their states.
+/// Applies what the items show and saves their states. Returns how many rows changed.
+///
+/// Fails at the first row that SQLite refuses; with `refused` it looks for all of them first.
 pub(crate) fn apply(
     conn: &Connection,
     meta: &mut Meta,
     catalog: &Catalog,
     policies: &Policies,
     cases: &mut [Case],
-    merged: &mut Merged,
-) -> Result<()> {
+    mut refused: Option<&mut Refused>,
+) -> Result<Merged> {
+    let (mut merged, mut refusals) = (Merged::default(), Refusals::default());
     triggers::fire_only(conn, &policies.list("fire_on_merge"), || {
         for (position, t) in catalog.tables.iter().enumerate() {
             let mut mine: Vec<&mut Case> =
                 cases.iter_mut().filter(|c| c.table == position).collect();
             if !mine.is_empty() {
-                rows(conn, t, &mut mine, merged).map_err(|e| constraint(t, e))?;
+                rows(conn, t, &mut mine, &mut merged, &mut refusals)?;
+                refusals.end(refused.is_none())?;
             }
         }
         Ok(())
     })?;
     if policies.enforces_foreign_keys() {
-        check_references(conn, catalog, cases)?;
+        check_references(Lookup { conn, meta, catalog }, cases, &mut refusals)?;
     }
+    if let Some(refused) = &mut refused {
+        refused.append(&mut refusals.rows);
+    }
+    refusals.end(true)?;
     for (position, t) in catalog.tables.iter().enumerate() {
         let mine = cases.iter_mut().filter(|c| c.table == position);
         save(conn, meta, catalog, t, mine.collect())?;
     }
-    Ok(())
+    Ok(merged)
+}
+
+/// Rows that SQLite refused, and the first reason.
+#[derive(Default)]
+struct Refusals {
+    rows: Refused,
+    first: Option<Error>,
+}
+
+impl Refusals {
+    /// The outcome of a write of a row; `None` if SQLite refused it.
+    fn note<T>(&mut self, t: &Tracked, case: &Case, outcome: Result<T>) -> Result<Option<T>> {
+        match outcome.map_err(|e| constraint(t, e)) {
+            Ok(done) => Ok(Some(done)),
+            Err(error @ Error::Constraint { .. }) => {
+                self.rows.insert((case.table, case.stored.rid.clone()));
+                self.first.get_or_insert(error);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Fails if there were any and this was all there is.
+    fn end(&mut self, all: bool) -> Result<()> {
+        match self.first.take_if(|_| all) {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
 }
 
 /// SQLite's refusal of a row as an error that names the table.
 pub(super) fn constraint(t: &Tracked, error: Error) -> Error {
     match error {
-        Error::Sqlite(e)
-            if e.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation) =>
-        {
+        Error::Sqlite(e) if refuses(&e) => {
             Error::Constraint { table: t.table.name.clone(), what: e.to_string() }
         }
         other => other,
     }
+}
+
+/// Whether it is the row that SQLite does not take: for a constraint, for a type, for its size, or
+/// because an expression of the schema fails on it, such as a JSON function in an index on text that is
+/// none.
+pub(super) fn refuses(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode as Code;
+    let rusqlite::Error::SqliteFailure(failure, _) = error else { return false };
+    matches!(failure.code, Code::ConstraintViolation | Code::TypeMismatch | Code::TooBig)
+        || failure.extended_code == rusqlite::ffi::SQLITE_ERROR
 }
 
 /// Deletes what disappears or takes part in an exchange of keys, then updates, then inserts.
@@ -61,6 +107,7 @@ fn rows(
     t: &Tracked,
     items: &mut [&mut Case],
     merged: &mut Merged,
+    refusals: &mut Refusals,
 ) -> Result<()> {
     let keys = key_columns(t);
     let mut inserts = Vec::new();
@@ -88,12 +135,12 @@ fn rows(
             }
         }
         if let (Some(_), Some(loc)) = (&item.old, &item.stored.loc) {
-            t.delete(conn, loc)?;
+            t.delete(conn, loc).map_err(|e| undeletable(t, e))?;
         }
     }
     for (at, columns) in updates {
         if let (Some(new), Some(loc)) = (&items[at].new, &items[at].stored.loc) {
-            t.update(conn, loc, &columns, new)?;
+            refusals.note(t, items[at], t.update(conn, loc, &columns, new))?;
         }
     }
     // Rows that keep their rowid go first: SQLite would give a free one to a row that asks for none.
@@ -105,7 +152,9 @@ fn rows(
             Some(Loc::Row(rowid)) if t.table.kind == TableKind::Rowid => Some(*rowid),
             _ => None,
         };
-        placed.push((at, t.insert(conn, new, rowid)?));
+        if let Some(loc) = refusals.note(t, items[at], t.insert(conn, new, rowid))? {
+            placed.push((at, loc));
+        }
     }
     // An entry must leave its place before another can take it.
     let taken: HashSet<Loc> = placed.iter().map(|(_, loc)| loc.clone()).collect();
@@ -131,6 +180,17 @@ fn rows(
         raise_sequence(conn, t, items)?;
     }
     Ok(())
+}
+
+/// Nothing in a schema keeps a row from being deleted but a trigger that fires on merges.
+fn undeletable(t: &Tracked, error: Error) -> Error {
+    match constraint(t, error) {
+        Error::Constraint { table, what } => Error::Refused(format!(
+            "table {table}: a trigger that policy fire_on_merge names refuses that a merge deletes a \
+             row: {what}"
+        )),
+        other => other,
+    }
 }
 
 /// Columns that some unique key reads: a change of them goes by delete and insert, so that two rows
@@ -160,12 +220,10 @@ fn raise_sequence(conn: &Connection, t: &Tracked, items: &[&mut Case]) -> Result
 
 /// Every reference of a row that changed must resolve, and no row may still refer to a key that
 /// disappeared. Looks at changed rows only.
-fn check_references(conn: &Connection, catalog: &Catalog, cases: &[Case]) -> Result<()> {
-    for item in cases {
+fn check_references(lookup: Lookup<'_>, cases: &[Case], refusals: &mut Refusals) -> Result<()> {
+    let Lookup { conn, meta, catalog } = lookup;
+    for item in cases.iter().filter(|item| item.old != item.new) {
         let t = &catalog.tables[item.table];
-        if item.old == item.new {
-            continue;
-        }
         for fk in t.table.foreign_keys.iter().filter(|fk| fk.enforced) {
             let Some(new) = &item.new else { break };
             let key: Vec<Value> = fk.columns.iter().map(|&c| new[c].clone()).collect();
@@ -174,21 +232,24 @@ fn check_references(conn: &Connection, catalog: &Catalog, cases: &[Case]) -> Res
                 continue;
             }
             if parent.find_parents(conn, fk, &key)?.is_empty() {
-                return Err(dangling(t, &fk.name, &key));
+                refusals.note(t, item, Err::<(), _>(dangling(t, &fk.name, &key)))?;
             }
         }
         let Some(old) = &item.old else { continue };
         for (child, f) in catalog.references_to(item.table) {
-            let child = &catalog.tables[child];
-            let fk = &child.table.foreign_keys[f];
+            let c = &catalog.tables[child];
+            let fk = &c.table.foreign_keys[f];
             let key: Vec<Value> = fk.parent_columns.iter().map(|&c| old[c].clone()).collect();
-            if !fk.enforced || key.iter().any(Value::is_null) {
+            if !fk.enforced
+                || key.iter().any(Value::is_null)
+                || !t.find_parents(conn, fk, &key)?.is_empty()
+            {
                 continue;
             }
-            if t.find_parents(conn, fk, &key)?.is_empty()
-                && !child.find_children(conn, fk, &key)?.is_empty()
-            {
-                return Err(dangling(child, &fk.name, &key));
+            for loc in c.find_children(conn, fk, &key)? {
+                refusals.first.get_or_insert(dangling(c, &fk.name, &key));
+                let stored = state::at(conn, meta, c, &loc)?;
+                refusals.rows.extend(stored.map(|stored| (child, stored.rid)));
             }
         }
     }

@@ -4,6 +4,7 @@
 //! refer to them, are referred to by them, hold a key they want or wait for a key they leave. All
 //! other rows keep what they show, so cost follows the change and not the size of the tables.
 
+use super::Refused;
 use super::bystanders::Bystanders;
 use super::join::Joined;
 use super::judge::Judge;
@@ -121,6 +122,8 @@ pub(super) struct Cases<'a> {
     asked: usize,
     /// Unique keys whose rows are cases: (table, index, key).
     keys: HashSet<(usize, usize, Vec<u8>)>,
+    /// Rows that SQLite did not take.
+    refused: Refused,
 }
 
 impl<'a> Cases<'a> {
@@ -145,7 +148,26 @@ impl<'a> Cases<'a> {
             renumbered,
             asked,
             keys,
+            refused: Refused::new(),
         })
+    }
+
+    /// Adds rows that SQLite did not take: they are hidden.
+    pub fn refuse(&mut self, rows: &Refused) -> Result<()> {
+        let Lookup { conn, meta, catalog } = self.lookup;
+        for (table, rid) in rows {
+            if let Some(stored) = state::of(conn, meta, &catalog.tables[*table], rid)? {
+                self.load(*table, stored)?;
+            }
+        }
+        self.refused.extend(rows.iter().cloned());
+        Ok(())
+    }
+
+    /// Whether SQLite did not take a case.
+    pub fn is_refused(&self, at: usize) -> bool {
+        let case = &self.list[at];
+        !self.refused.is_empty() && self.refused.contains(&(case.table, case.stored.rid.clone()))
     }
 
     pub fn catalog(&self) -> &'a Catalog {

@@ -16,7 +16,7 @@
 
 use super::cases::{self, Cases};
 use super::words::describe;
-use super::{Merged, apply, protect, show, view};
+use super::{Merged, Refused, apply, protect, show, view};
 use crate::catalog::{Catalog, Tracked};
 use crate::fold::{Acted, ActedOn};
 use crate::meta::Meta;
@@ -48,7 +48,9 @@ pub(crate) fn compensate(
     policies: &Policies,
     wrote: Wrote,
 ) -> Result<()> {
-    show(conn, meta, |meta, judged| attempt(conn, meta, catalog, policies, &wrote, judged))
+    show(conn, meta, |meta, judged, refused| {
+        attempt(conn, meta, catalog, policies, &wrote, judged, refused)
+    })
 }
 
 fn attempt(
@@ -58,17 +60,19 @@ fn attempt(
     policies: &Policies,
     wrote: &Wrote,
     mut judged: bool,
+    refused: &mut Refused,
 ) -> Result<()> {
     let mut rounds = Rounds { acted: wrote.acted.clone(), ..Rounds::default() };
     loop {
         let mut cases = Cases::new(Lookup { conn, meta, catalog }, policies)?;
         let mine = rounds.load(&mut cases, wrote)?;
+        cases.refuse(refused)?;
         let view = view::settle(&mut cases, judged)?;
         let found = rounds.look(&cases, &view, &mine)?;
         if found.nothing() {
-            let mut merged = Merged::default();
-            let mut list = view::decide(cases, view, &mut merged);
-            return apply::apply(conn, meta, catalog, policies, &mut list, &mut merged);
+            let mut list = view::decide(cases, view, &mut Merged::default());
+            let refused = judged.then_some(refused);
+            return apply::apply(conn, meta, catalog, policies, &mut list, refused).map(drop);
         }
         if !judged {
             // A write stays, so all keys are heard before there is one.
@@ -470,16 +474,19 @@ pub(crate) fn reshow(
     policies: &Policies,
     settled: &[(u32, Rid)],
 ) -> Result<()> {
-    let mut cases = Cases::new(Lookup { conn, meta, catalog }, policies)?;
-    for (no, rid) in settled {
-        let Some(table) = catalog.position_of_no(*no) else { continue };
-        if let Some(stored) = state::of(conn, meta, &catalog.tables[table], rid)? {
-            cases.touched(table, stored)?;
+    show(conn, meta, |meta, _, refused| {
+        let mut cases = Cases::new(Lookup { conn, meta, catalog }, policies)?;
+        for (no, rid) in settled {
+            let Some(table) = catalog.position_of_no(*no) else { continue };
+            if let Some(stored) = state::of(conn, meta, &catalog.tables[table], rid)? {
+                cases.touched(table, stored)?;
+            }
         }
-    }
-    let view = view::settle(&mut cases, true)?;
-    let mut list = view::decide(cases, view, &mut Merged::default());
-    apply::apply(conn, meta, catalog, policies, &mut list, &mut Merged::default())
+        cases.refuse(refused)?;
+        let view = view::settle(&mut cases, true)?;
+        let mut list = view::decide(cases, view, &mut Merged::default());
+        apply::apply(conn, meta, catalog, policies, &mut list, Some(refused)).map(drop)
+    })
 }
 
 /// Hidden rows whose references keep a deleted row shown.

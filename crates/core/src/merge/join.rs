@@ -1,7 +1,7 @@
 //! Joining what another site sent into the local state (R-JOIN). Nothing is shown yet.
 
-use super::words::{describe, list};
-use super::{Decision, Merged};
+use super::Merged;
+use super::told::{Meeting, unseen};
 use crate::catalog::{Catalog, Tracked};
 use crate::export::shown;
 use crate::meta::Meta;
@@ -201,14 +201,14 @@ pub(super) fn join(
         Some(loc) => Some(shown(conn, t, loc)?),
         None => None,
     };
-    let row = |old: &Option<Vec<Value>>| describe(t, old.as_deref(), &change.rid);
     let was = stored.state.header;
     let header = was.join(&change.header);
-    if known && was.alive() && !header.alive() && wrote_after_insert(meta, &stored.state) {
-        let what = "deleted there while it was updated here: the delete wins".to_owned();
-        let (table, kind) = (t.table.name.clone(), Some("update_lost"));
-        merged.decisions.push(Decision { table, row: row(&old), what, kind });
+    if known {
+        let meeting = Meeting { meta, sender, t, rid: &change.rid, old: old.as_deref() };
+        meeting.delete(&stored.state, change, &matched.units, merged);
     }
+    // Of a row that is gone in the end, it is told what the delete hid.
+    let met = known && header.alive();
     let mut news = header != was;
     stored.state.header = header;
     let mut former = Vec::new();
@@ -218,10 +218,9 @@ pub(super) fn join(
             && stored.state.groups[g].apart.is_empty()
         {
             let group = &mut stored.state.groups[g];
-            if known && concurrent(meta, sender, group, register) {
-                let both = group.stamp == was.inserted && register.stamp == change.header.inserted;
-                let kind = both.then_some("key_merge");
-                merged.decisions.extend(decide(t, g, group, register, &old, row(&old), kind));
+            if met && unseen(meta, sender, group.stamp, register.stamp) {
+                let meeting = Meeting { meta, sender, t, rid: &change.rid, old: old.as_deref() };
+                meeting.register(g, group, register, (&was, &change.header), merged);
             }
             if register.stamp > group.stamp {
                 fits(t, unit, register)?;
@@ -248,6 +247,10 @@ pub(super) fn join(
             continue;
         }
         let piece = piece(t, unit, register)?;
+        if met {
+            let meeting = Meeting { meta, sender, t, rid: &change.rid, old: old.as_deref() };
+            meeting.piece(&stored.state.groups, &piece, merged);
+        }
         if unit.unknown {
             let position = meta.position;
             news |= stash::put(conn, meta, t.no, &change.rid, &piece, position)?;
@@ -311,54 +314,4 @@ pub(crate) fn join_piece(
         news |= overlay(t, g, group, piece, before)?;
     }
     Ok(news)
-}
-
-/// Whether this site and another wrote the register, neither having seen the other's write.
-pub(super) fn concurrent(
-    meta: &Meta,
-    sender: &VersionVector,
-    ours: &GroupState,
-    theirs: &Register,
-) -> bool {
-    ours.stamp.site == meta.site
-        && theirs.stamp.site != meta.site
-        && !(ours.pinned || theirs.pinned)
-        && !meta.seen.covers(theirs.stamp)
-        && !sender.covers(ours.stamp)
-}
-
-/// Whether this site updated the row after inserting it, so that a delete hides a write of its own.
-fn wrote_after_insert(meta: &Meta, state: &RowState) -> bool {
-    let born = state.born_at();
-    let own = |stamp: Stamp| stamp.site == meta.site && stamp > born;
-    state.groups.iter().flat_map(GroupState::stamps).any(own)
-}
-
-fn decide(
-    t: &Tracked,
-    g: usize,
-    ours: &GroupState,
-    theirs: &Register,
-    old: &Option<Vec<Value>>,
-    row: String,
-    kind: Option<&'static str>,
-) -> Option<Decision> {
-    let columns = &t.table.groups[g].columns;
-    let here: Vec<Value> = match (&ours.body, old) {
-        (Body::Kept(cell), _) => cell.values.clone(),
-        (Body::Shown, Some(old)) => columns.iter().map(|&c| old[c].clone()).collect(),
-        (Body::Shown, None) => return None,
-    };
-    if here == theirs.cell.values {
-        return None;
-    }
-    let names: Vec<_> = columns.iter().map(|&c| t.table.columns[c].name.as_str()).collect();
-    let (here, there) = (list(&here), list(&theirs.cell.values));
-    let later = if theirs.stamp > ours.stamp {
-        "the one there is later and wins"
-    } else {
-        "the one here is later and stays"
-    };
-    let what = format!("{}: {here} here, {there} there; {later}", names.join(", "));
-    Some(Decision { table: t.table.name.clone(), row, what, kind })
 }

@@ -2,6 +2,7 @@
 //! CHECK and STRICT constraints, and what its unique keys are, expressions and generated columns
 //! included. Where there is none of these, a row's keys are its values, and it is not asked.
 
+use super::apply::refuses;
 use crate::Result;
 use crate::catalog::{Tracked, loc_sql};
 use crate::equal::collation_sql;
@@ -80,7 +81,22 @@ impl<'a> Judge<'a> {
             return Ok(());
         }
         self.scratch()?.execute_batch(&self.declared(t)?)?;
+        for sql in self.computed_indexes(t)? {
+            self.scratch()?.execute_batch(&sql)?;
+        }
         Ok(())
+    }
+
+    /// Indexes that compute something, unique or not: what they compute may fail on a row.
+    fn computed_indexes(&self, t: &Tracked) -> Result<Vec<String>> {
+        let sql = "SELECT m.sql FROM main.sqlite_master AS m WHERE m.type = 'index' \
+                   AND m.sql IS NOT NULL AND m.tbl_name = ?1 COLLATE NOCASE AND (\
+                   EXISTS(SELECT 1 FROM pragma_index_xinfo(m.name) WHERE cid = -2) OR \
+                   EXISTS(SELECT 1 FROM pragma_index_list(m.tbl_name) AS l \
+                   WHERE l.name = m.name AND l.partial))";
+        let mut statement = self.main.prepare_cached(sql)?;
+        let found = statement.query_map([&t.table.name], |row| row.get(0))?;
+        Ok(found.collect::<rusqlite::Result<_>>()?)
     }
 
     fn declared(&self, t: &Tracked) -> Result<String> {
@@ -101,6 +117,7 @@ impl<'a> Judge<'a> {
         };
         let bare =
             !sql.contains("check") && !sql.contains("strict") && t.table.generated.is_empty();
+        let bare = bare && self.computed_indexes(t)?.is_empty();
         let columns: Option<Vec<_>> = t.table.uniques.iter().map(terms).collect();
         let plain: Option<Indexes> = columns.filter(|_| bare).map(Rc::from);
         self.plain.borrow_mut().insert(t.no, plain.clone());
@@ -141,18 +158,7 @@ impl<'a> Judge<'a> {
                 let keys = uniques.iter().map(|u| self.key(t, u)).collect::<Result<_>>()?;
                 Ok(Verdict { valid: true, keys })
             }
-            Err(e)
-                if matches!(
-                    e.sqlite_error_code(),
-                    // What is no integer is refused as a mismatch where an integer key is due.
-                    Some(
-                        rusqlite::ErrorCode::ConstraintViolation
-                            | rusqlite::ErrorCode::TypeMismatch
-                    )
-                ) =>
-            {
-                Ok(Verdict { valid: false, keys: vec![None; uniques.len()] })
-            }
+            Err(e) if refuses(&e) => Ok(Verdict { valid: false, keys: vec![None; uniques.len()] }),
             Err(e) => Err(e.into()),
         }
     }

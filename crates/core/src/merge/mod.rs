@@ -15,7 +15,7 @@
 //! The first try trusts that no unique key and no row constraint stands in the way; SQLite says if
 //! one does, and then the view is computed again with every key heard (R-UNIQ). Before it, rows that
 //! are new (`fresh`) or updated (`updates`) and decided by nothing else are taken out of all three
-//! steps.
+//! steps. In the end, whatever SQLite refuses all the same is left out, and told.
 
 mod anew;
 mod apply;
@@ -28,6 +28,7 @@ mod judge;
 mod protect;
 mod refresh;
 mod remap;
+mod told;
 mod triggers;
 mod unique;
 mod updates;
@@ -50,7 +51,8 @@ use crate::{Error, Result};
 use cases::Cases;
 use join::{Joined, Matched, Place};
 use rusqlite::Connection;
-use synqlite_wire::{Delta, Rid, RowChange, TableShape, VersionVector};
+use std::collections::BTreeSet;
+use synqlite_wire::{Delta, Rid, RowChange, TableShape, Told, VersionVector};
 
 /// How far ahead of this machine's clock a stamp may be, in milliseconds (R-SKEW).
 pub const MAX_DRIFT_MS: i64 = 5 * 60 * 1000;
@@ -76,6 +78,8 @@ pub struct Merged {
     pub columns: u64,
     /// What the merge decided where two sites had written the same thing.
     pub decisions: Vec<Decision>,
+    /// What of it gave way unseen, found out here or by the other site.
+    pub told: Vec<Told>,
     /// Whether replicated settings changed.
     pub settings: bool,
 }
@@ -89,6 +93,7 @@ impl Merged {
         self.rows += other.rows;
         self.columns += other.columns;
         self.decisions.extend(other.decisions);
+        self.told.extend(other.told);
         self.settings |= other.settings;
     }
 }
@@ -102,8 +107,6 @@ pub struct Decision {
     pub row: String,
     /// What happened, for people.
     pub what: String,
-    /// `update_lost` or `key_merge` if it leaves no record that stays open.
-    pub kind: Option<&'static str>,
 }
 
 /// The merge of a delta that comes in parts.
@@ -194,6 +197,11 @@ impl Merge {
         if self.held.len() >= HELD {
             self.join_held(site)?;
         }
+        for told in delta.told {
+            let t = site.catalog.tables.iter().find(|t| t.canonical == told.table);
+            let table = t.map_or(told.table.clone(), |t| t.table.name.clone());
+            self.merged.tell(&table, told);
+        }
         for setting in &delta.settings {
             self.merged.settings |= policy::store(site.conn, site.meta, setting)?;
         }
@@ -259,7 +267,7 @@ fn join_part(
     if rows.is_empty() {
         return Ok(joined);
     }
-    show(conn, meta, |meta, judged| {
+    show(conn, meta, |meta, judged, refused| {
         let mut merged = joined.clone();
         let mut cases = Cases::new(Lookup { conn, meta, catalog }, policies)?;
         let places: Vec<_> = rows.iter().map(|(_, row)| row.stored.loc.clone()).collect();
@@ -267,14 +275,16 @@ fn join_part(
             let at = cases.push(table, stored, old, true)?;
             cases.list[at].former = former;
         }
+        cases.refuse(refused)?;
         let foreseen = if judged { Ok(()) } else { cases.foresee() };
         let (mut list, applied) = match foreseen {
             Err(refused) => (cases.list, Err(refused)),
             Ok(()) => {
                 let view = view::settle(&mut cases, judged)?;
                 let mut list = view::decide(cases, view, &mut merged);
-                let applied = apply::apply(conn, meta, catalog, policies, &mut list, &mut merged);
-                (list, applied)
+                let refused = judged.then_some(refused);
+                let applied = apply::apply(conn, meta, catalog, policies, &mut list, refused);
+                (list, applied.map(|written| merged.add(written)))
             }
         };
         if applied.is_err() {
@@ -286,29 +296,34 @@ fn join_part(
     })
 }
 
-/// Runs `attempt` trusting that no unique key is in the way, if no conflict is open; and again
-/// hearing all keys if SQLite says that one is.
+/// Rows that SQLite did not take although the view held them for fit: position of the table, row.
+pub(super) type Refused = BTreeSet<(usize, Rid)>;
+
+/// Runs `attempt` trusting that no unique key is in the way, if no conflict is open; again hearing all
+/// keys if SQLite says that one is; and again, without the rows that SQLite refused, as long as it
+/// refuses any: no row keeps others from being shown. Each round leaves out more, so it ends.
 fn show<T>(
     conn: &Connection,
     meta: &mut Meta,
-    mut attempt: impl FnMut(&mut Meta, bool) -> Result<T>,
+    mut attempt: impl FnMut(&mut Meta, bool, &mut Refused) -> Result<T>,
 ) -> Result<T> {
-    if !state::any_conflict(conn)? {
-        let mut trial = meta.clone();
+    let (mut judged, mut refused) = (state::any_conflict(conn)?, Refused::new());
+    loop {
+        let (mut trial, known) = (meta.clone(), refused.len());
         conn.execute_batch("SAVEPOINT synqlite_show")?;
-        match attempt(&mut trial, false) {
+        match attempt(&mut trial, judged, &mut refused) {
             Ok(done) => {
                 conn.execute_batch("RELEASE synqlite_show")?;
                 *meta = trial;
                 return Ok(done);
             }
-            Err(Error::Constraint { .. }) => {
+            Err(Error::Constraint { .. }) if !judged || refused.len() > known => {
                 conn.execute_batch("ROLLBACK TO synqlite_show; RELEASE synqlite_show")?;
+                judged = true;
             }
             Err(error) => return Err(error),
         }
     }
-    attempt(meta, true)
 }
 
 fn check_skew(meta: &Meta, upto: &VersionVector, now_ms: i64) -> Result<()> {

@@ -8,7 +8,7 @@
 //! rows that refer to nobody are looked for.
 
 use super::cases::Cases;
-use super::{Merged, apply, view};
+use super::{Merged, apply, show, view};
 use crate::catalog::Catalog;
 use crate::fold;
 use crate::meta::Meta;
@@ -27,23 +27,26 @@ pub(crate) fn refresh(
     policies: &Policies,
     references: &BTreeSet<u32>,
 ) -> Result<()> {
-    let mut cases = Cases::new(Lookup { conn, meta, catalog }, policies)?;
-    for (no, entry) in state::derived(conn)? {
-        cases.load_entry(no, entry)?;
-    }
-    let keys = catalog.tables.iter().enumerate().filter(|(_, t)| references.contains(&t.no));
-    for (table, t) in keys.filter(|_| policies.enforces_foreign_keys()) {
-        for fk in t.table.foreign_keys.iter().filter(|fk| fk.enforced) {
-            let Some(parent) = catalog.by_name(&fk.parent) else { continue };
-            for loc in fold::dangling(conn, t, parent, fk)? {
-                cases.load_at(table, &loc)?;
+    show(conn, meta, |meta, _, refused| {
+        let mut cases = Cases::new(Lookup { conn, meta, catalog }, policies)?;
+        for (no, entry) in state::derived(conn)? {
+            cases.load_entry(no, entry)?;
+        }
+        let keys = catalog.tables.iter().enumerate().filter(|(_, t)| references.contains(&t.no));
+        for (table, t) in keys.filter(|_| policies.enforces_foreign_keys()) {
+            for fk in t.table.foreign_keys.iter().filter(|fk| fk.enforced) {
+                let Some(parent) = catalog.by_name(&fk.parent) else { continue };
+                for loc in fold::dangling(conn, t, parent, fk)? {
+                    cases.load_at(table, &loc)?;
+                }
             }
         }
-    }
-    if cases.list.is_empty() {
-        return Ok(());
-    }
-    let (view, mut merged) = (view::settle(&mut cases, true)?, Merged::default());
-    let mut list = view::decide(cases, view, &mut merged);
-    apply::apply(conn, meta, catalog, policies, &mut list, &mut merged)
+        if cases.list.is_empty() {
+            return Ok(());
+        }
+        cases.refuse(refused)?;
+        let view = view::settle(&mut cases, true)?;
+        let mut list = view::decide(cases, view, &mut Merged::default());
+        apply::apply(conn, meta, catalog, policies, &mut list, Some(refused)).map(drop)
+    })
 }

@@ -6,7 +6,8 @@
 //! every row of which more has to be decided than which write is the later.
 
 use super::apply::constraint;
-use super::join::{Matched, Place, concurrent, fits};
+use super::join::{Matched, Place, fits};
+use super::told::unseen;
 use super::{Merged, Site};
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::export::shown;
@@ -94,7 +95,7 @@ impl<'a> Lane<'a> {
         let Some(loc) = stored.loc.clone() else { return Ok(false) };
         let later = |(g, register): &(usize, &Register)| {
             let ours = &stored.state.groups[*g];
-            register.stamp > ours.stamp && !concurrent(meta, sender, ours, register)
+            register.stamp > ours.stamp && !unseen(meta, sender, ours.stamp, register.stamp)
         };
         if !is_simple(&stored, &change.header) || !news.iter().all(later) {
             return Ok(false);

@@ -137,11 +137,12 @@ fn set_aside(t: &Tracked, case: &Case) -> Option<Decision> {
         "fallback" => format!("shows its former value: {constraint} has an earlier claim{winner}"),
         "restrict_revived" => "kept although deleted: another row refers to it".to_owned(),
         "set_null" => "its reference is not shown: the row it is to is not there".to_owned(),
-        "row_constraint" => "hidden: it would break a constraint of its row".to_owned(),
+        "row_constraint" => "hidden: its table cannot hold it".to_owned(),
+        "refused" => "hidden: SQLite refuses it here".to_owned(),
         _ => format!("hidden: {constraint} refers to a row that is not there"),
     };
     let row = describe(t, case.old.as_deref().or(case.new.as_deref()), &case.stored.rid);
-    Some(Decision { table: t.table.name.clone(), row, what, kind: None })
+    Some(Decision { table: t.table.name.clone(), row, what })
 }
 
 /// What to say of a row that does not get the integer key it asks for.
@@ -156,7 +157,7 @@ fn renumbered(t: &Tracked, case: &Case) -> Option<Decision> {
     let (wanted, shown) = (text(wanted), text(shown));
     let what = format!("{wanted} is taken by an earlier row; this one becomes {shown}");
     let row = describe(t, case.old.as_deref(), &case.stored.rid);
-    Some(Decision { table: t.table.name.clone(), row, what, kind: None })
+    Some(Decision { table: t.table.name.clone(), row, what })
 }
 
 /// Computes the view. `judged` is false for a first try that trusts that no unique key and no row
@@ -304,13 +305,16 @@ impl Show<'_, '_> {
         for &at in &live {
             let (case, row) = (&self.cases.list[at], &round.rows[&at]);
             let t = &self.cases.catalog().tables[case.table];
+            if news.contains_key(&at) {
+                continue;
+            }
             // SQLite would give a number of its own to a row whose integer key has become NULL.
             let numberless = t.table.rowid_alias().is_some_and(|c| row[c].is_null());
             let judged = self.judged && case.old.as_ref() != Some(row);
-            if !news.contains_key(&at)
-                && (numberless || judged && !self.cases.judge.row(t, row)?.valid)
-            {
+            if numberless || judged && !self.cases.judge.row(t, row)?.valid {
                 news.insert(at, conflict("row_constraint", "", None));
+            } else if self.cases.is_refused(at) {
+                news.insert(at, conflict("refused", "", None));
             }
         }
         let mut fallbacks = BTreeMap::new();

@@ -17,4 +17,6 @@ mod random;
 mod repair;
 mod rules;
 mod site;
+mod told;
+mod unfit;
 mod versions;

@@ -13,7 +13,7 @@ use synqlite_core::Replica;
 use synqlite_objects::files::Temp;
 use synqlite_objects::{Entry, ObjectName, SnapshotHeader, Store, read_snapshot};
 use synqlite_wire::batch::{self, Verifier};
-use synqlite_wire::{BatchError, BatchHeader, Delta, Hlc};
+use synqlite_wire::{BatchError, BatchHeader, Delta, VersionVector};
 
 /// So many bytes are read at a time.
 const CHUNK: usize = 64 << 10;
@@ -70,8 +70,10 @@ enum Source {
         header: Box<BatchHeader>,
         /// Where its bytes begin.
         at: u64,
-        /// What its writer had seen of this site, which tells conflicts from updates.
-        seen: Option<Hlc>,
+        /// Up to where in the row its mark stands for objects, all of which its writer had seen.
+        mark: Option<usize>,
+        /// What it leads to, under the site ids of this replica.
+        upto: VersionVector,
     },
     Snapshot {
         copy: Box<Replica>,
@@ -89,7 +91,6 @@ fn try_plan(
 ) -> Result<Outcome, Fault> {
     let (mut spool, mut sources) = (Spool::beside(mine.path()), Vec::new());
     let mut received = Traffic::default();
-    let own = heads.own(mine.site());
     for (step, done) in plan.steps.iter().zip(1..) {
         sources.push(match *step {
             Step::Batch(i) => {
@@ -98,9 +99,9 @@ fn try_plan(
                 read_batch(batch, store, &mut spool)?;
                 let header = Box::new(batch.header.clone());
                 received.bytes += header.size;
-                let clock = |index| own.range(..=index).next_back().map(|(_, clock)| *clock);
-                let seen = heads.index(header.after).map(|i| clock(i).unwrap_or(Hlc::ZERO));
-                Source::Batch { name: batch.name, header, at, seen }
+                let mark = heads.index(header.after);
+                let upto = batch.upto.clone();
+                Source::Batch { name: batch.name, header, at, mark, upto }
             }
             Step::Snapshot(i) => {
                 let Some(snapshot) = heads.snapshots.get(i) else { continue };
@@ -117,7 +118,7 @@ fn try_plan(
         });
         session.progress.step("batches", done, plan.steps.len() as u64);
     }
-    let site = mine.site();
+    let mut contained = heads.contained(&plan.start);
     // Also without any, so that a pull always folds.
     let merged = mine.merge_from(session.force, |sink| {
         let mut sink = |part: Delta| {
@@ -129,14 +130,20 @@ fn try_plan(
                 Source::Snapshot { copy, .. } => {
                     copy.export_parts(&plan.start, 0, &mut sink)?;
                 }
-                Source::Batch { name, header, at, seen } => {
+                Source::Batch { name, header, at, mark, upto } => {
                     let bad = |why| Fault::Bad(*name, why);
+                    // What its writer had seen tells conflicts from updates.
+                    let seen = mark.map(|mark| contained.at(mark));
                     for (i, range) in header.ranges().enumerate() {
                         let packed = spool.read(*at + range.start..*at + range.end)?;
                         let mut part = batch::decode_body(header, i, &packed).map_err(bad)?;
-                        seen.iter().for_each(|clock| part.upto.raise(site, *clock));
+                        if let Some(seen) = &seen {
+                            part.upto.join(seen);
+                            part.upto.join(&part.base);
+                        }
                         sink(part)?;
                     }
+                    contained.reach(upto);
                 }
             }
         }

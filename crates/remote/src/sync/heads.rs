@@ -4,6 +4,7 @@
 //! site covers all older ones, and a reader that goes through a site's objects by name, from the
 //! newest to the oldest, may stop at the first that brings nothing new.
 
+use super::contained::Contained;
 use super::memory::{Memory, Since};
 use super::plan::Plan;
 use super::row::Row;
@@ -326,17 +327,13 @@ impl Heads {
         all
     }
 
-    /// What of a site's own writes the place contained at each index of the row where that grew.
-    pub fn own(&self, site: SiteId) -> BTreeMap<usize, Hlc> {
-        let mut known = self.snapshotted();
-        known.join(&self.base);
-        let mut own = BTreeMap::from([(0, known.get(site))]);
-        for Batch { upto, place, .. } in &self.batches {
-            let clock = upto.get(site).max(known.get(site));
-            own.extend(place.filter(|_| clock > known.get(site)).map(|place| (place, clock)));
-            known.raise(site, clock);
-        }
-        own
+    /// What the place contained at each index of its row, for a replica that has `reached`.
+    pub fn contained(&self, reached: &VersionVector) -> Contained<'_> {
+        let batches = self.batches.iter();
+        let batches = batches.filter_map(|batch| Some((batch.place?, &batch.upto)));
+        let mut start = self.snapshotted();
+        start.join(&self.base);
+        Contained::new(start, batches.collect(), reached.clone())
     }
 
     /// How to reach all that can be reached from `start`.

@@ -6,6 +6,7 @@
 
 mod changes;
 mod clone;
+mod contained;
 mod error;
 mod fetch;
 mod heads;

@@ -1,7 +1,7 @@
 //! The body of a batch: everything of a [`Delta`] but its two vectors and the lines between them.
 //!
 //! Sites, table shapes, the order in which rows of different tables alternate, then table by table
-//! the rows' identities, headers and registers as columns, then settings.
+//! the rows' identities, headers and registers as columns, then settings, then what gave way.
 
 use super::check::MAX_CL;
 use super::columns::{
@@ -9,7 +9,9 @@ use super::columns::{
 };
 use super::error::BatchError;
 use super::varint::{self, Reader};
-use crate::change::{Cell, Delta, GroupShape, Header, Register, RowChange, Setting, TableShape};
+use crate::change::{
+    Cell, Delta, GroupShape, Header, Register, RowChange, Setting, TableShape, Told,
+};
 use crate::clock::Stamp;
 use crate::counter::{Count, Number};
 use std::collections::BTreeMap;
@@ -63,6 +65,7 @@ pub(super) fn encode(delta: &Delta) -> Vec<u8> {
         put_rows(&mut rest, &mut sites, table, &rows);
     }
     put_settings(&mut rest, &mut sites, &delta.settings);
+    put_told(&mut rest, &mut sites, &delta.told);
 
     let mut out = Vec::with_capacity(rest.len() + 64);
     sites.put(&mut out, &delta.tips);
@@ -88,13 +91,14 @@ pub fn decode(rows: u64, body: &[u8]) -> Result<Delta, BatchError> {
         by_table.push(rows.into_iter());
     }
     let settings = get_settings(reader, &sites)?;
+    let told = get_told(reader, &sites)?;
     reader.finish()?;
 
     let mut rows = Vec::new();
     for (table, len) in runs {
         rows.extend(by_table.get_mut(table as usize).into_iter().flatten().take(len));
     }
-    Ok(Delta { tips, tables, rows, settings, ..Delta::default() })
+    Ok(Delta { tips, tables, rows, settings, told, ..Delta::default() })
 }
 
 fn put_shape(out: &mut Vec<u8>, table: &TableShape) {
@@ -431,4 +435,47 @@ fn get_settings(reader: &mut Reader<'_>, sites: &SiteList) -> Result<Vec<Setting
     let stamps = get_stamps(reader, sites, texts.len())?;
     let settings = texts.into_iter().zip(stamps);
     Ok(settings.map(|((key, value), stamp)| Setting { key, value, stamp }).collect())
+}
+
+/// Nothing at all if there is none.
+fn put_told(out: &mut Vec<u8>, sites: &mut Sites, told: &[Told]) {
+    if told.is_empty() {
+        return;
+    }
+    varint::put(out, told.len() as u64);
+    for Told { id, table, row, kind, what, .. } in told {
+        out.extend(id);
+        [table, row, kind, what].into_iter().for_each(|text| varint::put_text(out, text));
+    }
+    let stamps = told.iter().flat_map(|told| [told.lost, told.kept]);
+    put_stamps(out, sites, &stamps.collect::<Vec<_>>());
+}
+
+fn get_told(reader: &mut Reader<'_>, sites: &SiteList) -> Result<Vec<Told>, BatchError> {
+    if reader.left() == 0 {
+        return Ok(vec![]);
+    }
+    let count = reader.count()?;
+    if count == 0 {
+        return Err(BatchError::malformed("it says at length that nothing gave way"));
+    }
+    let texts = (0..count)
+        .map(|_| {
+            let id = reader.array()?;
+            Ok((id, [reader.text()?, reader.text()?, reader.text()?, reader.text()?]))
+        })
+        .collect::<Result<Vec<_>, BatchError>>()?;
+    let stamps = get_stamps(reader, sites, texts.len() * 2)?;
+    let (pairs, _) = stamps.as_chunks::<2>();
+    let told = texts.into_iter().zip(pairs);
+    let told = told.map(|((id, [table, row, kind, what]), &[lost, kept])| Told {
+        id,
+        table,
+        row,
+        kind,
+        what,
+        lost,
+        kept,
+    });
+    Ok(told.collect())
 }

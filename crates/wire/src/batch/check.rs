@@ -41,6 +41,9 @@ impl Delta {
         if let Some(setting) = self.settings.iter().find(|setting| is_negative(&setting.stamp)) {
             return invalid(format!("setting `{}` has a negative clock", setting.key));
         }
+        if self.told.iter().any(|told| is_negative(&told.lost) || is_negative(&told.kept)) {
+            return invalid("what gave way has a negative clock".to_owned());
+        }
         for row in &self.rows {
             let Some(table) = self.tables.get(row.table as usize) else {
                 return invalid(format!(

@@ -238,3 +238,16 @@ fn inv_local_a_fold_changes_nothing_that_is_shown() {
     pair.b.replica.fold().unwrap();
     assert_eq!(pair.b.rows("SELECT * FROM u"), ["c|x"]);
 }
+
+#[test]
+fn r_told_a_value_that_gave_way_unseen_is_told_on_both_sites() {
+    let mut pair =
+        Pair::new("CREATE TABLE t(id TEXT PRIMARY KEY, v); INSERT INTO t VALUES('k', 0)");
+    pair.apart("UPDATE t SET v = 'ann'", "UPDATE t SET v = 'bob'");
+    pair.show("SELECT v FROM t", &["bob"], &[]);
+    for site in [&pair.a, &pair.b] {
+        let told = site.replica.closed_conflicts().unwrap();
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].what.contains("'ann'") && told[0].what.contains("'bob'"), "{told:?}");
+    }
+}

@@ -109,3 +109,19 @@ fn r_follow_a_value_is_shown_as_the_column_stores_it() {
         assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
     }
 }
+
+#[test]
+fn r_unfit_a_row_that_a_table_cannot_hold_is_hidden_and_given_on() {
+    let mut pair =
+        Pair::new("CREATE TABLE t(id INTEGER PRIMARY KEY, v); INSERT INTO t VALUES(1, 'a')");
+    pair.b.run(
+        "CREATE TABLE n(id TEXT PRIMARY KEY, v); INSERT INTO n SELECT * FROM t; DROP TABLE t;
+         ALTER TABLE n RENAME TO t; INSERT INTO t VALUES('abc', 'b')",
+    );
+    pair.a.run("INSERT INTO t VALUES(2, 'c')");
+    settle(&mut pair.a, &mut pair.b);
+    assert_eq!(pair.a.rows("SELECT * FROM t"), ["1|a", "2|c"]);
+    assert_eq!(super::kinds(&pair.a), ["row_constraint"]);
+    assert_eq!(pair.b.rows("SELECT * FROM t ORDER BY 1"), ["1|a", "2|c", "abc|b"]);
+    assert_eq!(super::kinds(&pair.b), [""; 0]);
+}

@@ -1,0 +1,226 @@
+//! R-TOLD: of two writes of one thing, neither of whose writers had seen the other, one gives way. It
+//! is told on every site that has or gets the value, once for each pair.
+//!
+//! Whoever wrote had seen no more than the site has from which the write comes. So where a write meets
+//! another here, and this site or the sender lacked the one that gives way, its value was lost unseen.
+//! A site that already knows both either found that out itself or was told by the one from which it
+//! has them: what was found is given on to whoever lacks one of the two ([`crate::closed`]).
+
+use super::join::Unit;
+use super::words::{describe, list};
+use super::{Decision, Merged};
+use crate::catalog::Tracked;
+use crate::meta::Meta;
+use crate::state::stash::Piece;
+use crate::state::{Body, GroupState, RowState};
+use std::collections::BTreeMap;
+use synqlite_wire::{Header, Register, Rid, RowChange, Stamp, Told, Value, VersionVector};
+
+/// Whether whoever wrote the later of two writes lacked the earlier one.
+pub(super) fn unseen(meta: &Meta, sender: &VersionVector, ours: Stamp, theirs: Stamp) -> bool {
+    let (earlier, by) = if theirs > ours { (ours, sender) } else { (theirs, &meta.seen) };
+    ours != theirs && !by.covers(earlier)
+}
+
+/// A row whose writes meet those of another site.
+pub(super) struct Meeting<'a> {
+    pub meta: &'a Meta,
+    /// What the other site has.
+    pub sender: &'a VersionVector,
+    pub t: &'a Tracked,
+    pub rid: &'a Rid,
+    /// What the row shows until now.
+    pub old: Option<&'a [Value]>,
+}
+
+/// A write of some columns.
+struct Write {
+    stamp: Stamp,
+    values: Vec<Value>,
+}
+
+impl Meeting<'_> {
+    /// Another write of a group. `was`: what was known of the row; `theirs`: what the other site knows.
+    pub fn register(
+        &self,
+        g: usize,
+        group: &GroupState,
+        register: &Register,
+        (was, theirs): (&Header, &Header),
+        merged: &mut Merged,
+    ) {
+        if group.pinned || register.pinned {
+            return;
+        }
+        let both = group.stamp == was.inserted && register.stamp == theirs.inserted;
+        let kind = if both { "key_merge" } else { "overwritten" };
+        let columns = &self.t.table.groups[g].columns;
+        let Some(values) = self.values(group, columns) else { return };
+        let ours = Write { stamp: group.stamp, values };
+        let theirs = Write { stamp: register.stamp, values: register.cell.values.clone() };
+        self.writes(kind, columns, ours, theirs, merged);
+    }
+
+    /// Another write of columns that this schema does not hold together.
+    pub fn piece(&self, groups: &[GroupState], piece: &Piece, merged: &mut Merged) {
+        for (group, of) in groups.iter().zip(&self.t.table.groups) {
+            for (i, &c) in of.columns.iter().enumerate() {
+                let at = piece.columns.iter().position(|no| *no == self.t.column_nos[c]);
+                let Some(value) = at.and_then(|at| piece.cell.values.get(at)) else { continue };
+                let Some(values) = self.values(group, &of.columns) else { continue };
+                let Some(own) = values.get(i) else { continue };
+                let ours = Write { stamp: group.column_stamp(i), values: vec![own.clone()] };
+                let theirs = Write { stamp: piece.stamp, values: vec![value.clone()] };
+                self.writes("overwritten", &[c], ours, theirs, merged);
+            }
+        }
+    }
+
+    fn values(&self, group: &GroupState, columns: &[usize]) -> Option<Vec<Value>> {
+        match (&group.body, self.old) {
+            (Body::Kept(cell), _) => Some(cell.values.clone()),
+            (Body::Shown, old) => old.map(|old| columns.iter().map(|&c| old[c].clone()).collect()),
+        }
+    }
+
+    fn writes(
+        &self,
+        kind: &'static str,
+        columns: &[usize],
+        ours: Write,
+        theirs: Write,
+        merged: &mut Merged,
+    ) {
+        if ours.values == theirs.values
+            || ours.stamp.is_zero()
+            || theirs.stamp.is_zero()
+            || !unseen(self.meta, self.sender, ours.stamp, theirs.stamp)
+        {
+            return;
+        }
+        let (lost, kept) = if theirs.stamp > ours.stamp { (ours, theirs) } else { (theirs, ours) };
+        let what = format!(
+            "{}: {} of site {} gives way to {} of site {}, which is later and wins",
+            self.names(columns),
+            list(&lost.values),
+            short(lost.stamp),
+            list(&kept.values),
+            short(kept.stamp),
+        );
+        let named = columns.iter().map(|&c| self.t.column_names[c].as_str());
+        let named = named.collect::<Vec<_>>().join(",");
+        self.tell(kind, &named, what, (lost.stamp, kept.stamp), merged);
+    }
+
+    /// A delete on one site of what was written on another. `state`: what was known here; `units`: what
+    /// the groups of the change are.
+    pub fn delete(
+        &self,
+        state: &RowState,
+        change: &RowChange,
+        units: &[Unit],
+        merged: &mut Merged,
+    ) {
+        let deleted = state.header.join(&change.header);
+        if deleted.alive() {
+            return;
+        }
+        let mut lost: BTreeMap<Stamp, Vec<(usize, Value)>> = BTreeMap::new();
+        match (state.header.alive(), change.header.alive()) {
+            (true, false) => {
+                for (group, of) in state.groups.iter().zip(&self.t.table.groups) {
+                    let Some(values) = self.values(group, &of.columns) else { continue };
+                    for (i, (&c, value)) in of.columns.iter().zip(values).enumerate() {
+                        let stamp = group.column_stamp(i);
+                        let counted = group.counts.iter().map(|count| count.stamp);
+                        let mut unseen = counted.chain([stamp]).filter(|s| !self.sender.covers(*s));
+                        if let Some(stamp) = unseen.next().filter(|_| !group.pinned) {
+                            lost.entry(stamp).or_default().push((c, value));
+                        }
+                    }
+                }
+            }
+            (false, true) => {
+                let news = change.registers.iter().filter(|register| !register.pinned);
+                for register in news.filter(|register| !self.meta.seen.covers(register.stamp)) {
+                    let columns = &units[register.group as usize].columns;
+                    let here = |no| self.t.column_nos.iter().position(|n| n == no);
+                    let values = columns.iter().map(here).zip(&register.cell.values);
+                    let values = values.filter_map(|(c, value)| Some((c?, value.clone())));
+                    lost.entry(register.stamp).or_default().extend(values);
+                }
+            }
+            _ => return,
+        }
+        for (stamp, written) in lost {
+            let columns: Vec<usize> = written.iter().map(|(c, _)| *c).collect();
+            let values: Vec<Value> = written.into_iter().map(|(_, value)| value).collect();
+            let written = match columns.is_empty() {
+                true => String::new(),
+                false => format!("{}: {} ", self.names(&columns), list(&values)),
+            };
+            let what = format!(
+                "{written}of site {} is not shown: site {} deleted the row without having seen it, and \
+                 the delete wins",
+                short(stamp),
+                short(deleted.deleted),
+            );
+            self.tell("update_lost", "", what, (stamp, deleted.deleted), merged);
+        }
+    }
+
+    fn names(&self, columns: &[usize]) -> String {
+        let names = columns.iter().map(|&c| self.t.table.columns[c].name.as_str());
+        names.collect::<Vec<_>>().join(", ")
+    }
+
+    fn tell(
+        &self,
+        kind: &'static str,
+        columns: &str,
+        what: String,
+        (lost, kept): (Stamp, Stamp),
+        merged: &mut Merged,
+    ) {
+        let row = match self.rid {
+            Rid::Key { .. } => describe(self.t, None, self.rid),
+            Rid::Birth { .. } => describe(self.t, self.old, self.rid),
+        };
+        let id = pair_id(&self.t.canonical, self.rid, columns, lost, kept);
+        let (table, kind) = (self.t.canonical.clone(), kind.to_owned());
+        let told = Told { id, table, row, kind, what, lost, kept };
+        merged.tell(&self.t.table.name, told);
+    }
+}
+
+/// The first digits of a site, which tell sites of one database apart well enough.
+fn short(stamp: Stamp) -> String {
+    stamp.site.to_string()[..8].to_owned()
+}
+
+/// The same on every site: from what identifies the two writes.
+fn pair_id(table: &str, rid: &Rid, columns: &str, lost: Stamp, kept: Stamp) -> [u8; 16] {
+    use sha2::{Digest, Sha256};
+    let mut hash = Sha256::new();
+    for part in [table, columns] {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    for Stamp { hlc, site } in [lost, kept] {
+        hash.update(hlc.0.to_be_bytes());
+        hash.update(site.0);
+    }
+    hash.update(synqlite_wire::key::encode(&[synqlite_wire::key::KeyPart::Row(rid.clone())]));
+    let mut id = [0; 16];
+    id.copy_from_slice(&hash.finalize()[..16]);
+    id
+}
+
+impl Merged {
+    /// Notes what gave way in the table called `table` here.
+    pub(super) fn tell(&mut self, table: &str, told: Told) {
+        let Told { row, what, .. } = told.clone();
+        self.decisions.push(Decision { table: table.to_owned(), row, what });
+        self.told.push(told);
+    }
+}

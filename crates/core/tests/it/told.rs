@@ -1,0 +1,222 @@
+//! Values that gave way to others whose writers had not seen them: told on every site, once.
+
+use crate::random::Random;
+use crate::site::{Site, World};
+use std::collections::{BTreeMap, BTreeSet};
+
+const SCHEMA: &str = "CREATE TABLE t(id TEXT PRIMARY KEY, v, w); INSERT INTO t VALUES('k', 0, 0)";
+
+/// Kind and text of all that a site tells.
+fn told(site: &Site) -> Vec<(String, String)> {
+    let closed = site.replica.closed_conflicts().unwrap();
+    let mut told: Vec<_> = closed.into_iter().map(|c| (c.kind, c.what)).collect();
+    told.sort();
+    told
+}
+
+#[track_caller]
+fn tells(sites: &[&Site], kind: &str, parts: &[&str]) {
+    for site in sites {
+        let told = told(site);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!(told[0].0, kind, "{told:?}");
+        assert!(parts.iter().all(|part| told[0].1.contains(part)), "{told:?}");
+    }
+}
+
+fn three(schema: &str) -> (World, Site, Site, Site) {
+    let world = World::new();
+    let mut a = world.init("a", schema);
+    let (b, c) = (world.clone_site(&mut a, "b"), world.clone_site(&mut a, "c"));
+    (world, a, b, c)
+}
+
+#[test]
+fn both_writers_are_told_and_so_is_who_merges_both() {
+    for order in 0..4 {
+        let (_world, mut a, mut b, mut c) = three(SCHEMA);
+        a.run("UPDATE t SET v = 'ann'");
+        b.run("UPDATE t SET v = 'bob'");
+        match order {
+            0 => (b.pull(&mut a), c.pull(&mut a)),
+            1 => (c.pull(&mut a), c.pull(&mut b)),
+            2 => (c.pull(&mut b), c.pull(&mut a)),
+            _ => (a.pull(&mut b), c.pull(&mut a)),
+        };
+        for _ in 0..2 {
+            a.pull(&mut c);
+            c.pull(&mut b);
+            b.pull(&mut a);
+            a.pull(&mut b);
+            c.pull(&mut a);
+        }
+        for site in [&a, &b, &c] {
+            assert_eq!(site.rows("SELECT v FROM t"), ["bob"]);
+        }
+        tells(&[&a, &b, &c], "overwritten", &["v: 'ann'", "'bob'"]);
+    }
+}
+
+#[test]
+fn who_had_seen_what_he_overwrites_loses_nothing() {
+    let (_world, mut a, mut b, mut c) = three(SCHEMA);
+    a.run("UPDATE t SET v = 'ann', w = 'same'");
+    b.run("UPDATE t SET w = 'same'");
+    c.pull(&mut a);
+    b.pull(&mut a);
+    b.run("UPDATE t SET v = 'bob'");
+    a.pull(&mut b);
+    c.pull(&mut b);
+    for site in [&a, &b, &c] {
+        assert_eq!(site.rows("SELECT * FROM t"), ["k|bob|same"]);
+        assert_eq!(told(site), []);
+    }
+}
+
+#[test]
+fn an_update_that_a_delete_had_not_seen_is_told() {
+    for order in 0..3 {
+        let (_world, mut a, mut b, mut c) = three(SCHEMA);
+        a.run("UPDATE t SET v = 'ann'");
+        b.run("DELETE FROM t");
+        match order {
+            0 => b.pull(&mut a),
+            1 => c.pull(&mut a),
+            _ => c.pull(&mut b),
+        };
+        for _ in 0..2 {
+            c.pull(&mut b);
+            c.pull(&mut a);
+            a.pull(&mut c);
+            b.pull(&mut c);
+        }
+        for site in [&a, &b, &c] {
+            assert_eq!(site.rows("SELECT count(*) FROM t"), ["0"]);
+        }
+        tells(&[&a, &b, &c], "update_lost", &["deleted"]);
+    }
+}
+
+#[test]
+fn two_rows_that_become_one_tell_what_gave_way() {
+    let (_world, mut a, mut b, mut c) = three("CREATE TABLE x(v TEXT PRIMARY KEY, who)");
+    a.run("INSERT INTO x VALUES('v1', 'ann')");
+    a.replica.fold().unwrap();
+    a.run("UPDATE x SET v = 'v2'");
+    b.run("INSERT INTO x VALUES('v1', 'bob')");
+    c.pull(&mut b);
+    for _ in 0..2 {
+        b.pull(&mut a);
+        a.pull(&mut b);
+        c.pull(&mut a);
+    }
+    for site in [&a, &b, &c] {
+        assert_eq!(site.rows("SELECT who FROM x"), ["bob"]);
+        let told = told(site);
+        let kinds: Vec<_> = told.iter().map(|(kind, _)| kind.as_str()).collect();
+        assert_eq!(kinds, ["key_merge", "overwritten"], "{told:?}");
+        assert!(told[0].1.contains("who: 'ann'") && told[1].1.contains("v: 'v2'"), "{told:?}");
+    }
+}
+
+/// A write of a cell: its value, and those whose values its writer had seen.
+type Write = (i64, BTreeSet<i64>);
+
+/// What sites write and pull at random, and who had seen what.
+struct Play {
+    rng: Random,
+    sites: Vec<Site>,
+    /// Writes that each site has seen.
+    seen: Vec<BTreeSet<i64>>,
+    /// Writes by cell.
+    written: BTreeMap<(usize, usize), Vec<Write>>,
+    count: i64,
+}
+
+const ROWS: usize = 2;
+const COLUMNS: [&str; 2] = ["v", "w"];
+
+impl Play {
+    fn below(&mut self, n: usize) -> usize {
+        self.rng.below(n as u64) as usize
+    }
+
+    fn write(&mut self, site: usize) {
+        let cell = (self.below(ROWS), self.below(COLUMNS.len()));
+        self.count += 1;
+        let (row, column, n) = (cell.0, COLUMNS[cell.1], self.count);
+        self.sites[site].run(&format!("UPDATE t SET {column} = {n} WHERE id = {row}"));
+        self.sites[site].replica.fold().unwrap();
+        self.written.entry(cell).or_default().push((n, self.seen[site].clone()));
+        self.seen[site].insert(n);
+    }
+
+    fn pull(&mut self, to: usize, from: usize) {
+        let seen = self.seen[from].clone();
+        self.seen[to].extend(seen);
+        let [to, from] = self.sites.get_disjoint_mut([to, from]).unwrap();
+        to.pull(from);
+    }
+}
+
+#[test]
+fn all_that_gave_way_unseen_is_told_everywhere_and_nothing_else() {
+    for seed in 0..40 {
+        let world = World::new();
+        let rows = (0..ROWS).map(|row| format!("INSERT INTO t VALUES({row}, 0, 0);"));
+        let schema = format!(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, v INT, w INT); {}",
+            rows.collect::<String>()
+        );
+        let mut first = world.init("0", &schema);
+        let count = 2 + seed as usize % 3;
+        let others: Vec<Site> =
+            (1..count).map(|n| world.clone_site(&mut first, &n.to_string())).collect();
+        let sites: Vec<Site> = [first].into_iter().chain(others).collect();
+        let mut play = Play {
+            rng: Random::new(seed),
+            seen: vec![BTreeSet::new(); count],
+            sites,
+            written: BTreeMap::new(),
+            count: 0,
+        };
+        for _ in 0..30 {
+            let site = play.below(count);
+            let other = (site + 1 + play.below(count - 1)) % count;
+            match play.below(2) == 0 {
+                true => play.write(site),
+                false => play.pull(site, other),
+            }
+        }
+        for _ in 0..2 {
+            for site in 0..count {
+                play.pull(site, (site + 1) % count);
+                play.pull((site + 1) % count, site);
+            }
+        }
+        let past: BTreeMap<i64, &BTreeSet<i64>> =
+            play.written.values().flatten().map(|(n, past)| (*n, past)).collect();
+        let mut lost = BTreeSet::new();
+        for (&(row, column), writes) in &play.written {
+            let sql = format!("SELECT {} FROM t WHERE id = {row}", COLUMNS[column]);
+            let shown: i64 = play.sites[0].row(&sql).parse().unwrap();
+            let seen = |n: &i64| writes.iter().any(|(_, past)| past.contains(n));
+            let gone = writes.iter().map(|(n, _)| *n).filter(|n| *n != shown && !seen(n));
+            lost.extend(gone);
+        }
+        for site in &play.sites {
+            let mut found = BTreeSet::new();
+            let mut pairs = BTreeSet::new();
+            for (kind, what) in told(site) {
+                assert_eq!(kind, "overwritten");
+                let words: Vec<&str> = what.split_whitespace().collect();
+                let [gone, stays] = [1, 8].map(|at| words[at].parse::<i64>().unwrap());
+                assert!(!past[&stays].contains(&gone), "seed {seed}: {what}");
+                assert!(pairs.insert((gone, stays)), "seed {seed}: {what} twice");
+                found.insert(gone);
+            }
+            let missing: Vec<_> = lost.difference(&found).collect();
+            assert!(missing.is_empty(), "seed {seed}: {missing:?} of {found:?}");
+        }
+    }
+}

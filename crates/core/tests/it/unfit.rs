@@ -1,0 +1,161 @@
+//! Rows that a table of one site cannot hold: kept, told and given on, while all else is shown.
+
+use crate::site::{Site, World};
+
+/// A table as one site has made it, and a row that only it can hold.
+struct Change {
+    what: &'static str,
+    /// What both begin with.
+    schema: &'static str,
+    /// What the one that stays behind does.
+    stays: &'static str,
+    /// What the other does.
+    alters: &'static str,
+    /// Its rows: those the first cannot hold are called `unfit`, the others `fit`.
+    writes: &'static str,
+}
+
+const CHANGES: &[Change] = &[
+    Change {
+        what: "an integer key becomes text",
+        schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, name); INSERT INTO t VALUES(1, 'one')",
+        stays: "",
+        alters: "CREATE TABLE n(id TEXT PRIMARY KEY, name); INSERT INTO n SELECT * FROM t;
+                 DROP TABLE t; ALTER TABLE n RENAME TO t",
+        writes: "INSERT INTO t VALUES('abc', 'unfit'); UPDATE t SET name = 'fit' WHERE name = 'one'",
+    },
+    Change {
+        what: "an integer key becomes a column",
+        schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, name); INSERT INTO t VALUES(1, 'one')",
+        stays: "",
+        alters: "CREATE TABLE n(id, name); INSERT INTO n SELECT * FROM t;
+                 DROP TABLE t; ALTER TABLE n RENAME TO t",
+        writes: "INSERT INTO t VALUES(x'00', 'unfit'), (4, 'fit'), (NULL, 'unfit')",
+    },
+    Change {
+        what: "NOT NULL goes",
+        schema: "CREATE TABLE t(id TEXT PRIMARY KEY, name, c TEXT NOT NULL)",
+        stays: "",
+        alters: "CREATE TABLE n(id TEXT PRIMARY KEY, name, c TEXT); DROP TABLE t;
+                 ALTER TABLE n RENAME TO t",
+        writes: "INSERT INTO t VALUES('a', 'unfit', NULL), ('b', 'fit', 'c')",
+    },
+    Change {
+        what: "a CHECK goes",
+        schema: "CREATE TABLE t(id TEXT PRIMARY KEY, name, c INT CHECK(c < 10))",
+        stays: "",
+        alters: "CREATE TABLE n(id TEXT PRIMARY KEY, name, c INT); DROP TABLE t;
+                 ALTER TABLE n RENAME TO t",
+        writes: "INSERT INTO t VALUES('a', 'unfit', 10), ('b', 'fit', 9)",
+    },
+    Change {
+        what: "a strict type is another",
+        schema: "CREATE TABLE t(id TEXT PRIMARY KEY, name TEXT, c INTEGER) STRICT",
+        stays: "",
+        alters: "CREATE TABLE n(id TEXT PRIMARY KEY, name TEXT, c ANY) STRICT; DROP TABLE t;
+                 ALTER TABLE n RENAME TO t",
+        writes: "INSERT INTO t VALUES('a', 'unfit', 'text'), ('b', 'fit', 9)",
+    },
+    Change {
+        what: "an index here needs JSON",
+        schema: "CREATE TABLE t(id TEXT PRIMARY KEY, name, doc TEXT)",
+        stays: "CREATE INDEX i ON t(json_extract(doc, '$.a'))",
+        alters: "",
+        writes: "INSERT INTO t VALUES('a', 'unfit', 'no json'), ('b', 'fit', '{\"a\":1}')",
+    },
+    Change {
+        what: "a unique index here needs numbers that can be negated",
+        schema: "CREATE TABLE t(id TEXT PRIMARY KEY, name, n INT)",
+        stays: "CREATE UNIQUE INDEX i ON t(abs(n))",
+        alters: "",
+        writes: "INSERT INTO t VALUES('a', 'unfit', -9223372036854775808), ('b', 'fit', 1)",
+    },
+    Change {
+        what: "a partial index here needs JSON",
+        schema: "CREATE TABLE t(id TEXT PRIMARY KEY, name, doc TEXT)",
+        stays: "CREATE INDEX i ON t(name) WHERE json_extract(doc, '$.a') IS NOT NULL",
+        alters: "",
+        writes: "INSERT INTO t VALUES('a', 'unfit', 'no json'), ('b', 'fit', '{\"a\":1}')",
+    },
+    Change {
+        what: "a row that was fit is not any more",
+        schema: "CREATE TABLE t(id TEXT PRIMARY KEY, name, c TEXT NOT NULL);
+                 INSERT INTO t VALUES('a', 'was', 'c'), ('b', 'fit', 'c')",
+        stays: "",
+        alters: "CREATE TABLE n(id TEXT PRIMARY KEY, name, c TEXT); INSERT INTO n SELECT * FROM t;
+                 DROP TABLE t; ALTER TABLE n RENAME TO t",
+        writes: "UPDATE t SET c = NULL, name = 'unfit' WHERE id = 'a'",
+    },
+];
+
+/// The sites of a change: one that stays behind, one that alters its table, and one like each.
+fn sites(world: &World, change: &Change) -> [Site; 4] {
+    let other = "CREATE TABLE other(id TEXT PRIMARY KEY)";
+    let mut stays = world.init("stays", &format!("{}; {other}", change.schema));
+    let mut alters = world.clone_site(&mut stays, "alters");
+    stays.run(change.stays);
+    alters.run(change.alters);
+    let behind = world.clone_site(&mut stays, "behind");
+    let altered = world.clone_site(&mut alters, "altered");
+    [stays, alters, behind, altered]
+}
+
+#[test]
+fn a_row_that_a_table_cannot_hold_stops_nobody() {
+    for change in CHANGES {
+        let what = change.what;
+        let world = World::new();
+        let [mut stays, mut alters, mut behind, mut altered] = sites(&world, change);
+        alters.run(change.writes);
+        alters.run("INSERT INTO other VALUES('from alters')");
+        behind.run("INSERT INTO other VALUES('from behind')");
+        stays.pull(&mut alters);
+        stays.pull(&mut behind);
+        behind.pull(&mut stays);
+        altered.pull(&mut behind);
+        let unfit = "SELECT count(*) FROM t WHERE name = 'unfit'";
+        let count = alters.rows(unfit);
+        for site in [&stays, &behind] {
+            assert_eq!(site.rows("SELECT count(*) FROM other"), ["2"], "{what}");
+            assert_eq!(site.rows(unfit), ["0"], "{what}");
+            assert_eq!(site.rows("SELECT count(*) FROM t WHERE name = 'fit'"), ["1"], "{what}");
+            let records = site.replica.conflicts().unwrap();
+            let kinds: Vec<_> = records.iter().map(|r| r.kind.as_str()).collect();
+            assert_eq!(kinds.len().to_string(), count[0], "{what}");
+            assert!(kinds.iter().all(|kind| *kind == "row_constraint"), "{what}");
+            assert_eq!(site.replica.verify().unwrap(), [""; 0], "{what}");
+            assert_eq!(site.replica.verify_full().unwrap(), [""; 0], "{what}");
+        }
+        assert_eq!(altered.rows(unfit), count, "{what}");
+        assert_eq!(
+            altered.rows("SELECT * FROM t ORDER BY 1"),
+            alters.rows("SELECT * FROM t ORDER BY 1")
+        );
+    }
+}
+
+#[test]
+fn a_trigger_that_refuses_a_row_stops_no_other() {
+    let world = World::new();
+    let schema = "CREATE TABLE t(id TEXT PRIMARY KEY, v); CREATE TABLE c(id TEXT PRIMARY KEY,
+                      t REFERENCES t(id) ON DELETE CASCADE);
+                  CREATE TRIGGER refuse BEFORE INSERT ON t WHEN NEW.v = 'bad'
+                  BEGIN SELECT RAISE(ABORT, 'refused'); END";
+    let mut a = world.init_with("a", schema, &[("fire_on_merge", "refuse")]);
+    let mut b = world.clone_site(&mut a, "b");
+    b.run("INSERT INTO t VALUES('k', 'good'), ('l', 'good'), ('m', 'good')");
+    b.run("UPDATE t SET v = 'bad' WHERE id <> 'l'");
+    b.run("INSERT INTO c VALUES('below', 'k'), ('beside', 'l')");
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT id FROM t"), ["l"]);
+    assert_eq!(a.rows("SELECT id FROM c"), ["beside"]);
+    let kinds: Vec<_> = a.replica.conflicts().unwrap().into_iter().map(|c| c.kind).collect();
+    assert_eq!(kinds, ["fk_parent_hidden", "refused", "refused"]);
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    // What it was refused for goes.
+    b.run("UPDATE t SET v = 'better'");
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT id FROM t ORDER BY 1"), ["k", "l", "m"]);
+    assert_eq!(a.rows("SELECT id FROM c ORDER BY 1"), ["below", "beside"]);
+    assert_eq!(a.replica.conflicts().unwrap().len(), 0);
+}
