@@ -38,6 +38,8 @@ pub const DDL_TOLD: &str =
 pub struct Closed {
     /// The id that the record had; the same for both writes where a value gave way unseen.
     pub id: Option<String>,
+    /// Whether it was a record of a row; else it tells of a value that gave way unseen.
+    pub was_open: bool,
     /// Table.
     pub table: String,
     /// The row, by its primary key.
@@ -62,7 +64,7 @@ impl Replica {
     /// Records that were open here and are closed, the latest first; 1,000 at most.
     pub fn closed_conflicts(&self) -> Result<Vec<Closed>> {
         let read = || {
-            let sql = "SELECT record, tbl, row, kind, cons, what, opened, closed, how \
+            let sql = "SELECT record, tbl, row, kind, cons, what, opened, closed, how, lost IS NULL \
                        FROM synqlite_closed WHERE closed IS NOT NULL ORDER BY closed DESC, no DESC";
             let mut statement = self.conn.prepare(sql)?;
             let rows = statement.query_map([], |row| {
@@ -76,6 +78,7 @@ impl Replica {
                     opened_ms: row.get(6)?,
                     closed_ms: row.get(7)?,
                     how: row.get(8)?,
+                    was_open: row.get(9)?,
                 })
             })?;
             Ok(rows.collect::<Result<_, _>>()?)

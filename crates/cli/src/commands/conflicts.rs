@@ -102,7 +102,7 @@ fn closed(records: &[Closed]) -> Report {
         let id = r.id.as_ref().map_or(String::new(), |id| format!("{} ", &id[..DIGITS]));
         record::wrap(&mut text, style, &format!("{id}{} in {}, row {}", r.kind, r.table, r.row));
         if !r.what.is_empty() {
-            let asked = if r.id.is_some() { "asked for " } else { "" };
+            let asked = if r.was_open { "asked for " } else { "" };
             record::wrap(&mut text, style, &format!("  {asked}{}", r.what));
         }
         let how = match r.how.as_str() {
@@ -110,11 +110,9 @@ fn closed(records: &[Closed]) -> Report {
             "write" => "by a write here".to_owned(),
             verb => format!("by {verb}"),
         };
-        let when = match r.id {
-            Some(_) => {
-                format!("opened {}, closed {} UTC {how}", time(r.opened_ms), time(r.closed_ms))
-            }
-            None => format!("decided {} UTC {how}", time(r.closed_ms)),
+        let when = match r.was_open {
+            true => format!("opened {}, closed {} UTC {how}", time(r.opened_ms), time(r.closed_ms)),
+            false => format!("decided {} UTC {how}", time(r.closed_ms)),
         };
         record::wrap(&mut text, style, &format!("  {when}"));
     }

@@ -7,6 +7,7 @@ mod constrained;
 mod copies;
 mod cost;
 mod counters;
+mod folds;
 mod forks;
 mod keys;
 mod merge;

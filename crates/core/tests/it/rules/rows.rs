@@ -251,3 +251,57 @@ fn r_told_a_value_that_gave_way_unseen_is_told_on_both_sites() {
         assert!(told[0].what.contains("'ann'") && told[0].what.contains("'bob'"), "{told:?}");
     }
 }
+
+#[test]
+fn r_fold_time_a_key_moved_before_the_first_fold_is_the_key_and_what_gives_way_is_told() {
+    for folded in [false, true] {
+        let mut pair = Pair::new("CREATE TABLE t(id TEXT PRIMARY KEY, v)");
+        pair.b.run("INSERT INTO t VALUES('c', 'of b')");
+        pair.a.run("INSERT INTO t VALUES('a', 'of a')");
+        if folded {
+            pair.a.replica.fold().unwrap();
+        }
+        pair.a.run("UPDATE t SET id = 'c'");
+        settle(&mut pair.a, &mut pair.b);
+        for site in [&pair.a, &pair.b] {
+            let shown = site.rows("SELECT v FROM t");
+            let records = site.replica.conflicts().unwrap();
+            let told = site.replica.closed_conflicts().unwrap();
+            match folded {
+                // Two rows that ask for one key: the later shows what it was (R-FALLBACK).
+                true => assert_eq!((shown.len(), records.len(), told.len()), (2, 1, 0)),
+                // One row that both inserted.
+                false => {
+                    assert_eq!((shown, records.len(), told.len()), (vec!["of a".into()], 0, 1));
+                    assert!(told[0].what.contains("'of b'"), "{told:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn r_fold_time_a_row_that_came_and_went_between_two_folds_never_was() {
+    for folded in [false, true] {
+        let mut pair = Pair::new("CREATE TABLE t(id TEXT PRIMARY KEY, v)");
+        pair.b.run("INSERT INTO t VALUES('k', 'of b')");
+        pair.a.run("INSERT INTO t VALUES('k', 'of a')");
+        if folded {
+            pair.a.replica.fold().unwrap();
+        }
+        pair.a.run("DELETE FROM t");
+        settle(&mut pair.a, &mut pair.b);
+        for site in [&pair.a, &pair.b] {
+            let told = site.replica.closed_conflicts().unwrap();
+            let kinds: Vec<_> = told.iter().map(|c| c.kind.as_str()).collect();
+            match folded {
+                true => {
+                    assert_eq!((site.rows("SELECT v FROM t"), kinds), (vec![], vec!["update_lost"]))
+                }
+                false => {
+                    assert_eq!((site.rows("SELECT v FROM t"), kinds), (vec!["of b".into()], vec![]))
+                }
+            }
+        }
+    }
+}
