@@ -319,7 +319,8 @@ impl Tracked {
         (first..).zip(columns).map(term).collect::<Vec<_>>().join(" AND ")
     }
 
-    fn loc_values(&self, loc: &Loc) -> Result<Vec<Value>> {
+    /// The key values of a location, or its rowid.
+    pub fn loc_values(&self, loc: &Loc) -> Result<Vec<Value>> {
         match loc {
             Loc::Row(rowid) => Ok(vec![Value::Integer(*rowid)]),
             Loc::Key(text) => self.key_values(text, Encoding::Utf8),

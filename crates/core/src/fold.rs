@@ -12,6 +12,7 @@ mod append;
 mod born;
 mod former;
 mod loose;
+mod lost;
 mod orphans;
 mod plain;
 mod spelling;
@@ -30,7 +31,7 @@ use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
 use crate::schema::{Action, ForeignKey, Identity};
-use crate::state::{self, Body, GroupState, Runs, Stored};
+use crate::state::{self, Body, GroupState, Runs, Stored, sums};
 use actions::{Actions, Replaced};
 use former::{Formers, image_of, old_cells};
 use rusqlite::Connection;
@@ -48,20 +49,13 @@ pub struct Folded {
 }
 
 /// Folds the journal. Must run in a write transaction; the caller saves `meta`.
-///
-/// `fresh` names, by table number, columns that the triggers did not know yet.
 pub fn fold(
     conn: &Connection,
     meta: &mut Meta,
     catalog: &Catalog,
     policies: &Policies,
-    fresh: &BTreeMap<u32, Vec<u32>>,
 ) -> Result<Folded> {
-    let stale = fresh.keys().copied().collect();
-    run(conn, meta, catalog, policies, stale, |fold| {
-        if !fresh.is_empty() {
-            return journal::read_altered(conn, catalog, fresh);
-        }
+    run(conn, meta, catalog, policies, Fresh::new(), |fold| {
         let mut survey = journal::survey(conn, catalog)?;
         fold.apart(&mut survey)?;
         match survey.is_done() {
@@ -72,24 +66,28 @@ pub fn fold(
 }
 
 /// Stamps what changed in each table of the catalog, in whatever way that was found out, and empties
-/// the journal.
+/// the journal. `stale`: tables whose triggers do not fit their schema.
 pub fn fold_windows(
     conn: &Connection,
     meta: &mut Meta,
     catalog: &Catalog,
     policies: &Policies,
     windows: Vec<Window>,
+    stale: Fresh,
 ) -> Result<Folded> {
-    run(conn, meta, catalog, policies, BTreeSet::new(), |_| Ok(windows))
+    run(conn, meta, catalog, policies, stale, |_| Ok(windows))
 }
 
-/// A fold of what `read` finds. `stale`: tables whose triggers do not fit their schema.
+/// Numbers of the columns that the triggers of a table did not know yet, by number of the table.
+pub type Fresh = BTreeMap<u32, Vec<u32>>;
+
+/// A fold of what `read` finds.
 fn run<'a>(
     conn: &'a Connection,
     meta: &'a mut Meta,
     catalog: &'a Catalog,
     policies: &Policies,
-    stale: BTreeSet<u32>,
+    stale: Fresh,
     read: impl FnOnce(&mut Fold<'a>) -> Result<Vec<Window>>,
 ) -> Result<Folded> {
     let (position, clock) = (meta.position + 1, meta.clock);
@@ -173,8 +171,9 @@ struct Fold<'a> {
     /// Tables, by number, in which a later update outlives a delete.
     lasting: BTreeSet<u32>,
     history: bool,
-    /// Tables whose triggers do not fit their schema: their images may lack counters.
-    stale: BTreeSet<u32>,
+    /// Tables whose triggers do not fit their schema: their images may lack counters and lack these
+    /// columns.
+    stale: Fresh,
     /// Whether rows are taken in with their table: then one that is alive already, because another
     /// site told of it, is not inserted anew.
     adopts: bool,
@@ -255,6 +254,9 @@ impl Fold<'_> {
         let takes = |t: &Tracked| !lasting.contains(&t.no);
         survey.parts(self.conn, catalog, takes, |survey, position, mut window| {
             self.stamp(survey.earliest, window.times().1);
+            if self.meta.sums.is_full() {
+                sums::settle(self.conn, self.meta, catalog)?;
+            }
             let t = &catalog.tables[position];
             let referred = catalog.references_to(position).next().is_some();
             if !t.table.foreign_keys.is_empty() || referred || survey.inserts(position) {
@@ -376,7 +378,12 @@ impl Fold<'_> {
             let changed = window.changed.iter().map(|(from, c)| (from, image_of(c), c.start));
             let read = |seq: Option<i64>| -> Result<Option<Image>> {
                 let Some(seq) = seq else { return Ok(None) };
-                let Some(row) = journal::image(self.conn, t, seq)? else { return Ok(None) };
+                let Some(mut row) = journal::image(self.conn, t, seq)? else { return Ok(None) };
+                // Nobody had written what the triggers did not know.
+                for no in self.stale.get(&t.no).into_iter().flatten() {
+                    let known = t.column_nos.iter().position(|n| n == no);
+                    known.into_iter().for_each(|c| row[c] = t.default_of(c));
+                }
                 let cells = old_cells(&lookup, windows, &formers, t, &row)?;
                 Ok(Some((row, cells)))
             };
@@ -440,10 +447,15 @@ impl Fold<'_> {
     fn bury(&mut self, t: &Tracked, gone: &Gone, before: Before) -> Result<BTreeSet<usize>> {
         let first = before.first().cloned();
         let Before { mut stored, image, start, cascaded, .. } = before;
-        let (old, cells) = image.unwrap_or_else(|| (vec![], vec![]));
+        let told = image.is_some();
+        let (old, mut cells) = image.unwrap_or_else(|| (vec![], vec![]));
+        let mut whole = BTreeSet::new();
+        if !told {
+            (cells, whole) = self.lost(t, &stored, &gone.was)?;
+        }
         let mut written = self.groups_written(t, &gone.written);
         let columns = (0..t.table.groups.len()).map(|g| t.table.groups[g].columns[0]);
-        let known = first.as_ref().filter(|_| !self.stale.contains(&t.no));
+        let known = first.as_ref().filter(|_| !self.stale.contains_key(&t.no));
         for (g, c) in columns.enumerate().filter(|_| !old.is_empty()) {
             let (group, before) = (&mut stored.state.groups[g], known.map(|(row, _)| &row[c]));
             if let Some(&stamp) = written.get(&g)
@@ -460,13 +472,13 @@ impl Fold<'_> {
             self.leaves(t, &stored.rid, row);
         }
         let mut apart = BTreeSet::new();
-        let nothing = |g: usize| Cell {
-            values: vec![Value::Null; t.table.groups[g].columns.len()],
-            refs: vec![None; t.table.groups[g].foreign_keys.len()],
-        };
+        let stamp = self.at(gone.at);
         for (g, group) in stored.state.groups.iter_mut().enumerate() {
-            let shown = || Body::Kept(cells.get(g).cloned().unwrap_or_else(|| nothing(g)));
-            if let Some(&stamp) = written.get(&g) {
+            let shown = || Body::Kept(cells[g].clone());
+            let lost = !told && !whole.contains(&g) && !group.stamp.is_zero();
+            if lost && group.body == Body::Shown {
+                *group = GroupState { body: shown(), ..GroupState::shown(stamp) };
+            } else if let Some(&stamp) = written.get(&g) {
                 *group = GroupState { body: shown(), ..GroupState::shown(stamp) };
                 self.done.columns += 1;
             } else if group.body == Body::Shown {
@@ -475,7 +487,7 @@ impl Fold<'_> {
                 apart.insert(g);
             }
         }
-        let (header, stamp) = (&mut stored.state.header, self.at(gone.at));
+        let header = &mut stored.state.header;
         // A dead row that was shown for another's sake has nothing to come back to.
         if cascaded && header.alive() {
             header.cascade(stamp);
@@ -491,6 +503,8 @@ impl Fold<'_> {
     fn change(&mut self, t: &Tracked, from: &Loc, changed: &Changed, before: Before) -> Result<()> {
         let first = before.first().cloned();
         let Before { mut stored, image, start, replaced, .. } = before;
+        // What follows a parent's key is no write, and shows something else all the same.
+        self.meta.sums.touch(t, &changed.now, stored.entry.unwrap_or_default());
         if self.conflicts
             && let Some(now) = t.read(self.conn, &changed.now)?
         {
@@ -564,7 +578,7 @@ impl Fold<'_> {
         }
         let counted = written.keys().any(|&g| counter::adds_up(t, g, &stored.state.groups[g]));
         let new = if counted { t.read(self.conn, &changed.now)? } else { None };
-        let known = first.as_ref().filter(|_| !self.stale.contains(&t.no));
+        let known = first.as_ref().filter(|_| !self.stale.contains_key(&t.no));
         for (&g, &stamp) in &written {
             let (c, group) = (t.table.groups[g].columns[0], &mut stored.state.groups[g]);
             let before = known.map(|(row, _)| &row[c]);

@@ -114,6 +114,14 @@ fn family(conn: &Connection, meta: &Meta, root: SiteId) -> Result<Lines> {
     Ok(lines)
 }
 
+/// Makes the whole line of a site that writes only once: one point, at `clock`.
+pub fn begin(conn: &Connection, meta: &mut Meta, site: SiteId, clock: Hlc) -> Result<()> {
+    let no = meta.number(conn, site)?;
+    let sql = "INSERT OR IGNORE INTO synqlite_line(site, hlc, births) VALUES(?1, ?2, 0)";
+    conn.prepare_cached(sql)?.execute(params![no, clock.0])?;
+    Ok(())
+}
+
 /// What a replica works with that learns of lines.
 pub struct Learner<'a> {
     /// The database.

@@ -3,6 +3,7 @@
 //! All of them are called `synqlite_…`, live in the database itself and change in the same
 //! transactions as the rows they describe. `docs/formats/metadata.md` lists them column by column.
 
+use crate::state::sums;
 use crate::{Error, Result};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashMap;
@@ -57,6 +58,8 @@ const DDL: &[&str] = &[
     "CREATE TABLE synqlite_stash(tbl INTEGER, rid BLOB, unit TEXT, position INTEGER NOT NULL, \
      state BLOB NOT NULL, PRIMARY KEY(tbl, rid, unit)) WITHOUT ROWID",
     "CREATE INDEX synqlite_stash_position ON synqlite_stash(position)",
+    "CREATE TABLE synqlite_sum(tbl INTEGER, lo INTEGER, sums BLOB NOT NULL, PRIMARY KEY(tbl, lo)) \
+     WITHOUT ROWID",
     "CREATE TABLE synqlite_history(hlc INTEGER, site INTEGER, tbl INTEGER, rid BLOB, col INTEGER, \
      value, PRIMARY KEY(hlc, site, tbl, rid, col)) WITHOUT ROWID",
     crate::closed::DDL,
@@ -81,6 +84,8 @@ pub struct Meta {
     pub seen: VersionVector,
     /// The last point of this site's line.
     pub sealed: Hlc,
+    /// Rows whose sums are to be taken before the transaction ends.
+    pub sums: sums::Pending,
     /// What the file says of clock, position and version vector.
     saved: (Hlc, i64, VersionVector),
     sites: Vec<SiteId>,
@@ -146,6 +151,7 @@ impl Meta {
             position: need(conn, "position")?,
             seen: VersionVector::default(),
             sealed: Hlc::ZERO,
+            sums: sums::Pending::default(),
             saved: Default::default(),
             sites: Vec::new(),
             numbers: HashMap::new(),
@@ -216,6 +222,11 @@ impl Meta {
         self.clock = self.clock.after(ms);
         self.seen.raise(self.site, self.clock);
         Stamp { hlc: self.clock, site: self.site }
+    }
+
+    /// The clock when the transaction began: what this site has stamped since is later.
+    pub fn began(&self) -> Hlc {
+        self.saved.0
     }
 
     /// Takes note of a stamp of another site (R-HLC).

@@ -4,24 +4,28 @@
 //! real write on any site wins (R-MIG-ADD). Registers that came from sites with a newer schema and
 //! were kept ([`crate::state::stash`]) are shown as soon as their columns are here.
 //!
-//! Tables that were rebuilt under their names are in `rebuild`.
+//! Tables that were rebuilt under their names are in `place` and `rebuild`.
 
+mod place;
 mod rebuild;
+mod unsure;
 
 use crate::catalog::{Loc, Tracked, loc_sql};
-use crate::fold;
-use crate::journal::{Changed, Window};
+use crate::fold::{self, Fresh};
+use crate::journal::{self, Changed, Window};
 use crate::merge;
 use crate::meta::Meta;
 use crate::refs::Lookup;
 use crate::replica::Work;
 use crate::schema::{Affinity, Collation, Column, Group, Table, quote};
+use crate::state::sums::Sums;
 use crate::state::{self, Body, ENTRY_COLUMNS, GroupState, Stored, stash};
 use crate::track::{self, Stale};
 use crate::{Result, closed, renames};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::{Stamp, Value};
+use unsure::{PERHAPS, Unsure};
 
 /// Brings metadata and triggers in step with the schema.
 pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
@@ -78,6 +82,13 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>) -> Result<()> {
     let Work { conn, meta, catalog, policies, .. } = work;
     let of = |t: &Tracked| stale.get(&t.no);
     let other = |t: &Tracked| of(t).is_some_and(|s| s.gap || s.rekeyed);
+    // As the rows were; nothing takes sums before this is done.
+    let mut sums = BTreeMap::new();
+    for t in &catalog.tables {
+        if of(t).is_some_and(|s| s.gap || s.unique_anew) {
+            sums.insert(t.no, Sums::load(conn, t)?);
+        }
+    }
     for t in &catalog.tables {
         if of(t).is_some() {
             regroup(conn, meta, t)?;
@@ -88,32 +99,50 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>) -> Result<()> {
         } else if of(t).is_some_and(|s| s.referring_anew) || named_by.any(|parent| other(parent)) {
             state::expand(conn, meta, t, true)?;
         }
-        if of(t).is_some_and(|s| s.gap) {
-            rebuild::put_back(conn, meta, catalog, t)?;
+        if let (Some(Stale { gap: true, .. }), Some(sums)) = (of(t), sums.get(&t.no)) {
+            place::put_back(Lookup { conn, meta, catalog }, t, sums)?;
         }
     }
-    let fresh = stale.iter().map(|(no, s)| (*no, s.fresh.clone())).collect();
-    fold::fold(conn, meta, catalog, policies, &fresh)?;
+    let fresh: Fresh = stale.iter().map(|(no, s)| (*no, s.fresh.clone())).collect();
+    let mut windows = journal::read_altered(conn, catalog, &fresh)?;
+    for (t, window) in catalog.tables.iter().zip(&mut windows) {
+        if let (Some(Stale { gap: false, .. }), Some(sums)) = (of(t), sums.get(&t.no)) {
+            rebuild::displaced(conn, meta, t, sums, window)?;
+        }
+    }
+    fold::fold_windows(conn, meta, catalog, policies, windows, fresh)?;
     for t in catalog.tables.iter().filter(|t| of(t).is_some()) {
         fold::loosen(conn, meta, catalog, t, policies.enforces_foreign_keys())?;
+        if of(t).is_some_and(|s| s.gap) || track::lost_columns(conn, t)? {
+            meta.sums.all_of(t);
+        }
         track::renew(conn, t)?;
     }
     show_stashed(work, &stale.keys().copied().collect(), false)?;
     let Work { conn, meta, catalog, policies, .. } = work;
-    let window = |t: &Tracked| match of(t) {
-        Some(Stale { gap: true, .. }) => rebuild::unnoticed(conn, meta, t),
-        Some(Stale { fresh, .. }) => filled(conn, meta, t, fresh),
-        None => Ok(Window::default()),
-    };
-    let mut windows = catalog.tables.iter().map(window).collect::<Result<Vec<_>>>()?;
+    let (mut windows, mut unsure) = (Vec::new(), Vec::new());
+    for t in &catalog.tables {
+        let (mut window, mut rows) = (Window::default(), Unsure::new());
+        if let Some(Stale { gap, fresh, .. }) = of(t) {
+            filled(conn, meta, t, fresh, &mut rows)?;
+            if let (true, Some(sums)) = (*gap, sums.get(&t.no)) {
+                let lookup = Lookup { conn, meta, catalog };
+                window = rebuild::unnoticed(lookup, t, sums, &mut rows)?;
+            }
+        }
+        windows.push(window);
+        unsure.push(rows);
+    }
     for parent in 0..windows.len() {
         if of(&catalog.tables[parent]).is_some_and(|s| s.gap) {
             rebuild::references(conn, meta, catalog, parent, &mut windows)?;
         }
     }
     if windows.iter().any(|window| !window.is_empty()) {
-        fold::fold_windows(conn, meta, catalog, policies, windows)?;
+        unsure::pass(meta);
+        fold::fold_windows(conn, meta, catalog, policies, windows, Fresh::new())?;
     }
+    unsure::stamp(conn, meta, catalog, unsure)?;
     let anew = stale.iter().filter(|(_, stale)| stale.referring_anew).map(|(no, _)| *no);
     follow(work, &anew.collect(), "schema")
 }
@@ -204,7 +233,8 @@ fn regrouped(
     }
     let of = &t.table.groups[g];
     let mut cell = t.default_cell(g);
-    let (mut stamps, mut kept, mut pinned) = (Vec::new(), row.is_none(), false);
+    // A visible row may be elsewhere since its table was rebuilt; what it shows needs no keeping.
+    let (mut stamps, mut kept, mut pinned) = (Vec::new(), stored.loc.is_none(), false);
     for (i, no) in now.0.iter().enumerate() {
         let unit = was.iter().position(|(columns, _)| columns.contains(no));
         let group = unit.map(|u| (u, &stored.state.groups[u]));
@@ -247,10 +277,15 @@ fn changed(loc: &Loc, written: BTreeMap<u32, i64>) -> Changed {
     }
 }
 
-/// Rows in which new columns hold something else than their default, although nobody is known to
-/// have written it: a rebuild filled them.
-fn filled(conn: &Connection, meta: &Meta, t: &Tracked, fresh: &[u32]) -> Result<Window> {
-    let mut window = Window::default();
+/// Adds to `rows` those in which new columns hold something else than their default, although nobody
+/// is known to have written it: a rebuild filled them.
+fn filled(
+    conn: &Connection,
+    meta: &Meta,
+    t: &Tracked,
+    fresh: &[u32],
+    rows: &mut Unsure,
+) -> Result<()> {
     for c in (0..t.column_nos.len()).filter(|&c| fresh.contains(&t.column_nos[c])) {
         let column = &t.table.columns[c];
         let sql = format!(
@@ -268,13 +303,11 @@ fn filled(conn: &Connection, meta: &Meta, t: &Tracked, fresh: &[u32]) -> Result<
             let group = &stored.state.groups[column.group];
             let place = t.table.groups[column.group].columns.iter().position(|&x| x == c);
             if group.column_stamp(place.unwrap_or(0)).is_zero() && group.body == Body::Shown {
-                let entry = window.changed.entry(loc.clone());
-                let entry = entry.or_insert_with(|| changed(&loc, BTreeMap::new()));
-                entry.written.insert(t.column_nos[c], 0);
+                rows.entry(loc).or_default().insert(c, PERHAPS);
             }
         }
     }
-    Ok(window)
+    Ok(())
 }
 
 /// R-MIG-STASH: registers whose columns are here now are joined into their rows, which then show

@@ -9,6 +9,7 @@ use crate::merge::{self, Merge, Merged};
 use crate::meta::{self, Meta};
 use crate::policy::{self, Policies};
 use crate::schema::{self, Schema, Selection, Skipped, Table};
+use crate::state::sums;
 use crate::track::{self, Loaded};
 use crate::{Error, Result, export, migrate, state};
 use rusqlite::config::DbConfig;
@@ -308,7 +309,7 @@ impl<'a> Work<'a> {
     /// R-FBM: the journal is folded before anything else happens.
     pub fn fold(&mut self) -> Result<Folded> {
         let Work { conn, meta, catalog, policies, now_ms, .. } = self;
-        let folded = fold::fold(conn, meta, catalog, policies, &BTreeMap::new())?;
+        let folded = fold::fold(conn, meta, catalog, policies)?;
         closed::update(conn, meta, catalog, *now_ms, "write")?;
         self.learner().seal()?;
         Ok(folded)
@@ -375,6 +376,7 @@ fn write<T>(
         // The catalog says nothing of this trigger.
         versions = self::versions(&tx)?;
     }
+    sums::settle(&tx, &mut work.meta, &work.catalog)?;
     work.save()?;
     let Work { meta, catalog, settled, .. } = work;
     tx.commit()?;
@@ -508,6 +510,7 @@ fn init(
     let tables = tables.collect::<Result<_>>()?;
     let site = work.meta.site;
     capture::guard(&tx, &work.catalog)?;
+    sums::settle(&tx, &mut work.meta, &work.catalog)?;
     work.save()?;
     drop(work);
     tx.commit()?;

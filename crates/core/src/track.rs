@@ -35,6 +35,9 @@ pub struct Stale {
     pub rekeyed: bool,
     /// Whether the foreign keys are others.
     pub referring_anew: bool,
+    /// Whether the unique keys are others, so that REPLACE may have displaced rows through one that
+    /// no trigger knows.
+    pub unique_anew: bool,
 }
 
 /// Triggers and other objects of ours: the table they are on, and their SQL, by name.
@@ -74,7 +77,8 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
         if *shape != tracked.table.describe() || !complete {
             let rekeyed = !tracked.table.has_key_of(shape);
             let referring_anew = !tracked.table.has_references_of(shape);
-            stale.insert(*no, Stale { fresh, gap, rekeyed, referring_anew });
+            let unique_anew = !tracked.table.has_uniques_of(shape);
+            stale.insert(*no, Stale { fresh, gap, rekeyed, referring_anew, unique_anew });
         }
         tables.push(tracked);
     }
@@ -306,6 +310,15 @@ pub fn lacking(conn: &Connection, t: &Tracked, columns: &[u32]) -> Result<()> {
         }
         Ok(())
     })
+}
+
+/// Whether the table has lost columns since its triggers were made.
+pub fn lost_columns(conn: &Connection, t: &Tracked) -> Result<bool> {
+    let sql = "SELECT no FROM synqlite_column WHERE tbl = ?1 AND name IS NOT NULL";
+    let mut statement = conn.prepare_cached(sql)?;
+    let known = statement.query_map([t.no], |row| row.get::<_, u32>(0))?;
+    let known = known.collect::<Result<Vec<_>, _>>()?;
+    Ok(known.iter().any(|no| !t.column_nos.contains(no)))
 }
 
 /// Makes the triggers of a table anew and records how its schema is now. Its part of the journal

@@ -16,6 +16,7 @@ use crate::policy::Policies;
 use crate::refs::Lookup;
 use crate::replica::Replica;
 use crate::schema::quote;
+use crate::state::sums::{Compared, Sums};
 use crate::state::{self, Body, ENTRY_COLUMNS, SEGMENT_COLUMNS, Segment, Stored};
 use crate::status::windows;
 use crate::track::Loaded;
@@ -44,6 +45,9 @@ impl Replica {
                 verify.replica()?;
                 for (t, window) in loaded.catalog.tables.iter().zip(&windows) {
                     verify.table(t, window)?;
+                    if !loaded.stale.contains_key(&t.no) {
+                        verify.sums(t, window)?;
+                    }
                 }
                 Ok(())
             })
@@ -353,6 +357,33 @@ impl Verify<'_> {
         let mut written = tables.filter(|(_, window)| !window.is_empty()).map(|(t, _)| t.no);
         let names = |no| t.key_rows.iter().flatten().any(|row| row.parent.no == no);
         Ok(written.any(names) || self.lookup.key_rid(t, row)?.as_deref() == Some(key))
+    }
+
+    /// Every row shows what it did at the last fold or merge, unless the journal says otherwise.
+    fn sums(&mut self, t: &Tracked, window: &Window) -> Result<()> {
+        let sums = Sums::load(self.conn, t)?;
+        let now: BTreeSet<&Loc> = window.changed.values().map(|changed| &changed.now).collect();
+        let appended = |loc: &Loc| match loc {
+            Loc::Row(rowid) => window.appended.iter().any(|r| r.lo <= *rowid && *rowid <= r.hi),
+            Loc::Key(_) => false,
+        };
+        for loc in state::places(self.conn, self.meta, t)? {
+            let noted = window.changed.contains_key(&loc) || window.gone.contains_key(&loc);
+            if noted || now.contains(&loc) || window.born.contains_key(&loc) || appended(&loc) {
+                continue;
+            }
+            let Some(row) = t.read(self.conn, &loc)? else { continue };
+            let compared = sums.compare(self.conn, t, &loc, &row, &BTreeSet::new())?;
+            let what = match compared {
+                None => "what it shows was never summed up",
+                Some(found) if found != Compared::default() => {
+                    "it was changed without being captured"
+                }
+                Some(_) => continue,
+            };
+            self.found.row(t, || Ok(loc_name(t, Some(&row), &loc)), what)?;
+        }
+        Ok(())
     }
 
     /// Every visible row is known to the state.

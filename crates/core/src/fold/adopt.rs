@@ -1,13 +1,13 @@
 //! Rows that a table has when it is taken in.
 
 use super::append::is_named_by_key;
-use super::{Died, Fold, Folded};
+use super::{Died, Fold, Folded, Fresh};
 use crate::Result;
 use crate::catalog::{Catalog, Tracked};
 use crate::journal::{Run, Written};
 use crate::meta::{self, Meta};
 use crate::schema::Identity;
-use crate::state::{self, Name, Names, Runs};
+use crate::state::{self, Name, Names, Runs, sums};
 use rusqlite::Connection;
 use std::collections::BTreeSet;
 use synqlite_wire::Stamp;
@@ -36,7 +36,7 @@ pub fn adopt(
             let (names, hlc) = (Names::Births(first), stamp.hlc);
             let segment = state::Segment { lo, hi, site, names, hlc, position };
             segment.save(conn, t)?;
-            return Ok(());
+            return sums::take(conn, t, [(lo, hi)]);
         }
         let mut n = meta::next_births(conn, count)?;
         let mut statement =
@@ -71,7 +71,7 @@ pub fn adopt(
         lasting: BTreeSet::new(),
         history: false,
         adopts: true,
-        stale: BTreeSet::new(),
+        stale: Fresh::new(),
     };
     if t.table.identity == Identity::Key && is_named_by_key(t) {
         let run = Run { lo: i64::MIN, hi: i64::MAX, at: 0 };

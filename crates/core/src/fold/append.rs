@@ -7,7 +7,7 @@ use crate::journal::{Run, Written};
 use crate::refs::Recent;
 use crate::schema::{Identity, quote};
 use crate::sqlvalue;
-use crate::state::{self, Name, Runs, Segment};
+use crate::state::{self, Name, Runs, Segment, sums};
 use synqlite_wire::{Rid, Value};
 
 impl Fold<'_> {
@@ -52,7 +52,9 @@ impl Fold<'_> {
     ) -> Result<()> {
         let Some(rowid) = t.table.rowid_name.as_deref().map(quote) else { return Ok(()) };
         let pk = &t.table.primary_key;
-        let columns: Vec<_> = pk.iter().map(|&c| quote(&t.table.columns[c].name)).collect();
+        let mut sums = sums::Writer::new(self.conn, t)?;
+        let columns = pk.iter().chain(sums.columns());
+        let columns: Vec<_> = columns.map(|&c| quote(&t.table.columns[c].name)).collect();
         let sql = format!(
             "SELECT {rowid}, {} FROM {} WHERE {rowid} BETWEEN ?1 AND ?2 ORDER BY {rowid}",
             columns.join(","),
@@ -75,15 +77,16 @@ impl Fold<'_> {
                 && !known
                 && !values.iter().any(Value::is_null)
                 && state::names_itself(t, key)
-                && runs.add(conn, t, rowid, site, Name::Key(key), hlc, self.position)?
+                && runs.add_summed(conn, t, rowid, site, Name::Key(key), hlc, self.position)?
             {
+                sums.take_row(rowid, row, 1 + pk.len())?;
                 self.done.rows += 1;
                 self.done.columns += t.table.groups.len() as u64;
             } else {
                 self.bear(t, &Loc::Row(rowid), run.at, &Written::new(), died, runs)?;
             }
         }
-        Ok(())
+        sums.finish()
     }
 }
 

@@ -308,6 +308,9 @@ fn save(
             // It may have had a conflict until now.
             state::record_conflict(conn, entry, None, None)?;
         }
+        if let (Some(loc), true) = (&item.stored.loc, item.old != item.new) {
+            meta.sums.touch(t, loc, item.stored.entry.unwrap_or_default());
+        }
     }
     runs.finish(conn, t)
 }

@@ -46,7 +46,7 @@ use crate::history;
 use crate::meta::Meta;
 use crate::policy::{self, Policies};
 use crate::refs::Lookup;
-use crate::state;
+use crate::state::{self, sums};
 use crate::{Error, Result};
 use cases::Cases;
 use join::{Joined, Matched, Place};
@@ -201,6 +201,9 @@ impl Merge {
             let t = site.catalog.tables.iter().find(|t| t.canonical == told.table);
             let table = t.map_or(told.table.clone(), |t| t.table.name.clone());
             self.merged.tell(&table, told);
+        }
+        if site.meta.sums.is_full() {
+            sums::settle(site.conn, site.meta, site.catalog)?;
         }
         for setting in &delta.settings {
             self.merged.settings |= policy::store(site.conn, site.meta, setting)?;

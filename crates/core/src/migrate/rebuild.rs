@@ -1,145 +1,129 @@
 //! Tables rebuilt under their names, in the twelve steps of SQLite's documentation.
 //!
-//! That may renumber rowids; the rows are put back where they were. It may lose the triggers; then
-//! nobody knows what was written since. So every row counts as written, at the earliest time that
-//! this site can still give: no change is lost, and later ones of other sites win. A reference to a row
-//! that may have another key now counts as written too.
+//! That may lose the triggers; then nobody noted what was written since. What rows showed before is
+//! known by their sums ([`crate::state::sums`]): a column that shows something else was written, at
+//! the earliest time that this site can still give, so that no change is lost and later ones of other
+//! sites win. What was not written keeps its stamp; what cannot be told is in `unsure`. A reference to a row that may have another key
+//! now counts as written too.
 
 use super::changed;
+use super::place::{is_named, keeps_its_key, locs};
+use super::unsure::{LIKELY, PERHAPS, Unsure};
 use crate::Result;
-use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
+use crate::catalog::{Catalog, Loc, Tracked};
 use crate::fold;
-use crate::journal::{self, Born, Gone, Window};
+use crate::journal::{Born, Gone, Window};
 use crate::meta::Meta;
 use crate::refs::Lookup;
-use crate::schema::{Identity, TableKind, quote};
-use crate::state::{self, Stored};
-use rusqlite::{Connection, params};
+use crate::state::sums::{Compared, Sums};
+use crate::state::{self, Body, Stored};
+use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
-use synqlite_wire::{Rid, Value};
+use synqlite_wire::Value;
 
-/// Gives the rows of a rebuilt table the rowids that they had. Only where no column shows the rowid:
-/// else it cannot have changed unnoticed.
-pub(super) fn put_back(
-    conn: &Connection,
-    meta: &Meta,
-    catalog: &Catalog,
-    t: &Tracked,
-) -> Result<()> {
-    let (TableKind::Rowid, Some(rowid)) = (t.table.kind, &t.table.rowid_name) else {
-        return Ok(());
-    };
-    let windows = journal::read(conn, catalog)?.into_iter().map(Window::expanded);
-    let Some(window) = catalog.position_of_no(t.no).and_then(|i| windows.into_iter().nth(i)) else {
-        return Ok(());
-    };
-    let mut were = state::places(conn, meta, t)?;
-    were.retain(|at| !window.gone.contains_key(at) && !window.changed.contains_key(at));
-    let untouched = were.clone();
-    were.extend(window.changed.values().map(|changed| changed.now.clone()));
-    were.extend(window.born.keys().cloned());
-    let are = table_locs(conn, t)?;
-    if were == are {
-        return Ok(());
-    }
-    let lookup = Lookup { conn, meta, catalog };
-    // A copy keeps the order of the rows.
-    let in_order = || are.iter().cloned().zip(were.iter().cloned()).collect::<Vec<_>>();
-    let mut fits = were.len() == are.len();
-    for (from, to) in in_order().iter().filter(|(_, to)| untouched.contains(to)) {
-        let Some(stored) = state::at(conn, meta, t, to)?.filter(|_| fits) else { continue };
-        let row = t.read(conn, from)?.unwrap_or_default();
-        fits &= !keeps_its_key(t, &stored) || is_named(lookup, t, &stored, &row)?;
-    }
-    let moves = if fits { in_order() } else { by_key(lookup, t, are, were)? };
-    move_rows(conn, t, rowid, &moves)
-}
-
-/// Pairs rows with the places that they had: by a key that never changed, else in order. Rows that
-/// are new come last.
-fn by_key(
+/// What happened to a table while its triggers were gone. Time 0 is the earliest that can still be
+/// given. What cannot be told is added to `unsure`.
+pub(super) fn unnoticed(
     lookup: Lookup<'_>,
     t: &Tracked,
-    mut are: BTreeSet<Loc>,
-    mut were: BTreeSet<Loc>,
-) -> Result<Vec<(Loc, Loc)>> {
-    let mut moves = Vec::new();
-    let after = match (are.last(), were.last()) {
-        (Some(Loc::Row(a)), Some(Loc::Row(b))) => *a.max(b),
-        _ => 0,
-    };
-    for at in are.clone().into_iter().filter(|_| t.table.identity == Identity::Key) {
-        let Some(row) = t.read(lookup.conn, &at)? else { continue };
-        let Some(key) = lookup.key_rid(t, &row)? else { continue };
-        let rid = Rid::Key { key, generation: 0 };
-        let known = state::of(lookup.conn, lookup.meta, t, &rid)?;
-        let was = known.filter(|known| keeps_its_key(t, known)).and_then(|known| known.loc);
-        if let Some(was) = was.filter(|was| were.remove(was)) {
-            are.remove(&at);
-            moves.push((at, was));
-        }
-    }
-    let further = (1..).map_while(|i| after.checked_add(i).map(Loc::Row));
-    moves.extend(are.into_iter().zip(were.into_iter().chain(further)));
-    Ok(moves)
-}
-
-/// Whether nobody has ever given a row another key than the one that names it.
-fn keeps_its_key(t: &Tracked, stored: &Stored) -> bool {
-    let written = |&c: &usize| {
-        let group = t.table.columns[c].group;
-        stored.state.groups[group].stamp == stored.state.header.inserted
-    };
-    t.table.identity == Identity::Key && t.table.primary_key.iter().all(written)
-}
-
-/// Whether the key of `row` is the one that names the row.
-fn is_named(lookup: Lookup<'_>, t: &Tracked, stored: &Stored, row: &[Value]) -> Result<bool> {
-    let Rid::Key { key, generation: 0 } = &stored.rid else { return Ok(false) };
-    Ok(!row.is_empty() && lookup.key_rid(t, row)?.as_ref() == Some(key))
-}
-
-fn move_rows(conn: &Connection, t: &Tracked, rowid: &str, moves: &[(Loc, Loc)]) -> Result<()> {
-    let name = quote(rowid);
-    let below = format!("SELECT min(0, min({name})) FROM {}", t.target());
-    let below: i64 = conn.query_row(&below, [], |row| row.get(0))?;
-    let sql = format!("UPDATE {} SET {name} = ?2 WHERE {name} = ?1", t.target());
-    let mut statement = conn.prepare(&sql)?;
-    let moves = || moves.iter().filter(|(from, to)| from != to).zip(1i64..);
-    for ((from, _), i) in moves() {
-        statement.execute(params![from, below.checked_sub(i)])?;
-    }
-    for ((_, to), i) in moves() {
-        statement.execute(params![below.checked_sub(i), to])?;
-    }
-    Ok(())
-}
-
-fn table_locs(conn: &Connection, t: &Tracked) -> Result<BTreeSet<Loc>> {
-    let sql = format!("SELECT {} FROM {} AS o", loc_sql(&t.table, "o."), t.target());
-    let mut statement = conn.prepare(&sql)?;
-    Ok(t.places(&mut statement, [])?.into_iter().collect())
-}
-
-/// What may have happened to a table while its triggers were gone. Time 0 is the earliest that can
-/// still be given.
-pub(super) fn unnoticed(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<Window> {
-    let (known, there) = (state::places(conn, meta, t)?, table_locs(conn, t)?);
-    let written: BTreeMap<u32, i64> = t.column_nos.iter().map(|&no| (no, 0)).collect();
+    sums: &Sums,
+    unsure: &mut Unsure,
+) -> Result<Window> {
+    let Lookup { conn, meta, .. } = lookup;
+    let (known, there) = (state::places(conn, meta, t)?, locs(conn, t)?);
     let mut window = Window::default();
     for loc in &there {
-        if known.contains(loc) {
-            window.changed.insert(loc.clone(), changed(loc, written.clone()));
-        } else {
+        if !known.contains(loc) {
             window.born.insert(loc.clone(), Born::at(0));
+            continue;
+        }
+        let Some(stored) = state::at(conn, meta, t, loc)? else { continue };
+        let Some(row) = t.read(conn, loc)? else { continue };
+        let written = written_since(meta, t, &stored);
+        // Without a sum the journal has told of the whole row, or nothing is known of it.
+        let compared = sums.compare(conn, t, loc, &row, &written)?;
+        let mut compared = compared.unwrap_or_else(|| Compared {
+            unsure: (0..row.len()).filter(|_| written.is_empty()).collect(),
+            ..Compared::default()
+        });
+        if keeps_its_key(t, &stored) && is_named(lookup, t, &stored, &row)? {
+            compared.unsure.retain(|c| !t.table.primary_key.contains(c));
+        }
+        if !compared.touched.is_empty() {
+            let written = compared.touched.iter().map(|&c| (t.column_nos[c], 0)).collect();
+            window.changed.insert(loc.clone(), changed(loc, written));
+        }
+        if !compared.unsure.is_empty() {
+            let ticks = if compared.one_of_them { LIKELY } else { PERHAPS };
+            let columns = compared.unsure.into_iter().map(|c| (c, ticks));
+            unsure.entry(loc.clone()).or_default().extend(columns);
         }
     }
     for loc in known.difference(&there) {
-        let written = BTreeMap::new();
-        let gone = Gone { at: 0, was: loc.clone(), image: None, began: None, written, start: None };
-        window.gone.insert(loc.clone(), gone);
+        if sums.has(loc) || is_of_now(conn, meta, t, loc)? {
+            window.gone.insert(loc.clone(), gone(loc));
+        }
     }
     Ok(window)
+}
+
+fn gone(loc: &Loc) -> Gone {
+    let written = BTreeMap::new();
+    Gone { at: 0, was: loc.clone(), image: None, began: None, written, start: None }
+}
+
+/// Columns that this transaction has stamped already: what they show is what was written.
+fn written_since(meta: &Meta, t: &Tracked, stored: &Stored) -> BTreeSet<usize> {
+    let mut written = BTreeSet::new();
+    for (group, of) in stored.state.groups.iter().zip(&t.table.groups) {
+        let stamps = (0..).map(|i| group.column_stamp(i)).zip(&of.columns);
+        let since = stamps.filter(|(stamp, _)| stamp.site == meta.site && stamp.hlc > meta.began());
+        written.extend(since.map(|(_, &c)| c));
+    }
+    written
+}
+
+/// Whether the state of a row was stored in this transaction.
+fn is_of_now(conn: &Connection, meta: &Meta, t: &Tracked, loc: &Loc) -> Result<bool> {
+    let stored = state::at(conn, meta, t, loc)?;
+    Ok(stored.is_some_and(|stored| stored.state.header.inserted.hlc > meta.began()))
+}
+
+/// Adds to `window` the rows that were there at the last fold and are not, though no trigger has noted
+/// it: REPLACE displaced them through a unique key that is new.
+pub(super) fn displaced(
+    conn: &Connection,
+    meta: &Meta,
+    t: &Tracked,
+    sums: &Sums,
+    window: &mut Window,
+) -> Result<()> {
+    let there = locs(conn, t)?;
+    let appended = |loc: &Loc| match loc {
+        Loc::Row(rowid) => window.appended.iter().any(|r| r.lo <= *rowid && *rowid <= r.hi),
+        Loc::Key(_) => false,
+    };
+    let mut lost = Vec::new();
+    for loc in state::places(conn, meta, t)? {
+        let (was, now) = match window.changed.get(&loc) {
+            Some(changed) => (loc.clone(), &changed.now),
+            None => (loc.clone(), &loc),
+        };
+        let another = *now == was && (window.born.contains_key(now) || appended(now));
+        let known = window.gone.contains_key(&was) || !sums.has(&was);
+        if !known && (another || !there.contains(now)) {
+            lost.push((was, now.clone()));
+        }
+    }
+    for (was, now) in lost {
+        let changed = window.changed.remove(&was);
+        let start = changed.as_ref().and_then(|changed| changed.start);
+        let at = changed.as_ref().map_or(0, |changed| changed.last);
+        let written = changed.map_or_else(BTreeMap::new, |changed| changed.written);
+        window.gone.insert(was, Gone { at, written, start, ..gone(&now) });
+    }
+    window.born.retain(|loc, _| there.contains(loc));
+    Ok(())
 }
 
 /// Adds to `windows` the references to rows of a rebuilt table of which it is not certain that they
@@ -170,7 +154,12 @@ pub(super) fn references(
     for (child, f) in catalog.references_to(parent) {
         let c = &catalog.tables[child];
         let fk = &c.table.foreign_keys[f];
-        let mut referring = fold::dangling(conn, c, p, fk)?;
+        let mut referring = Vec::new();
+        for at in fold::dangling(conn, c, p, fk)? {
+            if !names_nobody(conn, meta, c, f, &at)? {
+                referring.push(at);
+            }
+        }
         for loc in &uncertain {
             let Some(row) = p.read(conn, loc)? else { continue };
             let key: Vec<Value> = fk.parent_columns.iter().map(|&c| row[c].clone()).collect();
@@ -187,4 +176,13 @@ pub(super) fn references(
         }
     }
     Ok(())
+}
+
+/// Whether the state says already that reference `f` of the row at `loc` is to nobody.
+fn names_nobody(conn: &Connection, meta: &Meta, t: &Tracked, f: usize, loc: &Loc) -> Result<bool> {
+    let g = t.table.columns[t.table.foreign_keys[f].columns[0]].group;
+    let at = t.table.groups[g].foreign_keys.iter().position(|&k| k == f);
+    let stored = state::at(conn, meta, t, loc)?;
+    let body = stored.map(|stored| stored.state.groups[g].body.clone());
+    Ok(matches!((body, at), (Some(Body::Kept(cell)), Some(at)) if cell.refs[at].is_none()))
 }

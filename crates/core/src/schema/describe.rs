@@ -40,17 +40,14 @@ impl Table {
         if self.strict {
             rules.push_str(", strict");
         }
-        let mut uniques: Vec<String> =
-            self.uniques.iter().map(|index| self.unique(index)).collect();
-        uniques.sort();
         let text = format!(
-            "{} {kind}, identity {identity}, columns ({}), {}, units ({}), {}, unique ({}){counters}{rules}",
+            "{} {kind}, identity {identity}, columns ({}), {}, units ({}), {}, {}{counters}{rules}",
             quote(&self.name),
             columns.join(", "),
             self.describe_key(),
             units.join(", "),
             self.describe_references(),
-            uniques.join(", ")
+            self.describe_uniques()
         );
         escaped(&text)
     }
@@ -82,6 +79,19 @@ impl Table {
             })
             .collect();
         format!("references ({})", references.join(", "))
+    }
+
+    /// The part of [`Table::describe`] that tells of the unique keys.
+    fn describe_uniques(&self) -> String {
+        let mut uniques: Vec<String> =
+            self.uniques.iter().map(|index| self.unique(index)).collect();
+        uniques.sort();
+        format!("unique ({})", uniques.join(", "))
+    }
+
+    /// Whether the table of which `text` is the description had these unique keys.
+    pub fn has_uniques_of(&self, text: &str) -> bool {
+        text.contains(&format!(", {}", escaped(&self.describe_uniques())))
     }
 
     /// Whether the table of which `text` is the description had these foreign keys.

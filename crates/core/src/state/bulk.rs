@@ -7,7 +7,7 @@
 use super::codec::{Reader, Writer};
 use super::{RowState, Segment};
 use crate::Result;
-use crate::catalog::Tracked;
+use crate::catalog::{Loc, Tracked};
 use crate::meta::Meta;
 use rusqlite::{CachedStatement, Connection, params};
 use std::collections::HashMap;
@@ -126,6 +126,7 @@ impl<'a> Bulk<'a> {
         let (Some((_, state, wants)), segment) = (&self.last, &self.segment) else {
             return Ok(false);
         };
+        meta.sums.touch(self.t, &Loc::Row(rowid), 0);
         if let Some(id) = id {
             self.update.execute(params![id, state, position])?;
             return Ok(true);

@@ -12,6 +12,7 @@ mod keys;
 mod overlay;
 mod segment;
 pub mod stash;
+pub mod sums;
 mod waits;
 
 pub use bulk::Bulk;
@@ -87,7 +88,8 @@ impl GroupState {
 
     /// Stamps of all writes that it holds.
     pub fn stamps(&self) -> impl Iterator<Item = Stamp> + '_ {
-        std::iter::once(self.stamp).chain(self.counts.iter().map(|count| count.stamp))
+        let counts = self.counts.iter().map(|count| count.stamp);
+        std::iter::once(self.stamp).chain(self.apart.iter().copied()).chain(counts)
     }
 }
 
@@ -339,17 +341,17 @@ pub fn put(
 ) -> Result<i64> {
     let state = Writer::new(&mut |site| meta.number(conn, site)).state(t, &stored.state)?;
     let wants = stored.state.kept_id(t);
-    match (stored.entry, position) {
+    let entry = match (stored.entry, position) {
         (Some(id), Some(position)) => {
             let sql = "UPDATE synqlite_row SET loc = ?2, wants = ?3, state = ?4, position = ?5 \
                        WHERE id = ?1";
             conn.prepare_cached(sql)?.execute(params![id, stored.loc, wants, state, position])?;
-            Ok(id)
+            id
         }
         (Some(id), None) => {
             let sql = "UPDATE synqlite_row SET loc = ?2, wants = ?3, state = ?4 WHERE id = ?1";
             conn.prepare_cached(sql)?.execute(params![id, stored.loc, wants, state])?;
-            Ok(id)
+            id
         }
         (None, position) => {
             let rid = Writer::new(&mut |site| meta.number(conn, site)).rid(&stored.rid)?;
@@ -357,9 +359,13 @@ pub fn put(
             let sql = "INSERT INTO synqlite_row(tbl, rid, loc, wants, position, state) \
                        VALUES(?1, ?2, ?3, ?4, ?5, ?6)";
             let row = params![t.no, rid, stored.loc, wants, position, state];
-            Ok(conn.prepare_cached(sql)?.insert(row)?)
+            conn.prepare_cached(sql)?.insert(row)?
         }
+    };
+    if let (Some(loc), Some(_)) = (&stored.loc, position) {
+        meta.sums.touch(t, loc, entry);
     }
+    Ok(entry)
 }
 
 /// Writes the identity and the state of an entry anew: the same row, whose sites go by other ids.

@@ -6,6 +6,7 @@
 
 use super::RowState;
 use super::keys::Keys;
+use super::sums;
 use crate::Result;
 use crate::catalog::{KeyRow, Loc, Tracked};
 use crate::meta::{self, Meta};
@@ -271,6 +272,8 @@ pub struct Runs {
     bound: i64,
     /// How many births this file has counted, once one was asked for.
     births: Option<i64>,
+    /// Rowids of rows whose sums are not taken yet.
+    ranges: Vec<(i64, i64)>,
 }
 
 impl Runs {
@@ -278,6 +281,32 @@ impl Runs {
     /// rowid; then the row needs an entry of its own.
     #[expect(clippy::too_many_arguments)]
     pub fn add(
+        &mut self,
+        conn: &Connection,
+        t: &Tracked,
+        rowid: i64,
+        site: u32,
+        name: Name<'_>,
+        hlc: Hlc,
+        position: i64,
+    ) -> Result<bool> {
+        let added = self.add_summed(conn, t, rowid, site, name, hlc, position)?;
+        if added {
+            self.sum_later(rowid, rowid);
+        }
+        Ok(added)
+    }
+
+    fn sum_later(&mut self, lo: i64, hi: i64) {
+        match self.ranges.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(lo) => *last = hi,
+            _ => self.ranges.push((lo, hi)),
+        }
+    }
+
+    /// [`Runs::add`] of a row whose sum the caller takes.
+    #[expect(clippy::too_many_arguments)]
+    pub fn add_summed(
         &mut self,
         conn: &Connection,
         t: &Tracked,
@@ -360,20 +389,26 @@ impl Runs {
         hlc: Hlc,
         position: i64,
     ) -> Result<()> {
-        if self.add(conn, t, lo, site, Name::Birth(n), hlc, position)?
+        if self.add_summed(conn, t, lo, site, Name::Birth(n), hlc, position)?
             && let Some(run) = &mut self.current
         {
             run.hi = hi;
+            self.sum_later(lo, hi);
         }
         Ok(())
     }
 
-    /// Writes the run collected last, and how many births there were.
+    /// Writes the run collected last, and how many births there were, and takes the sums of all rows
+    /// of these runs. They must show already what they will.
     pub fn finish(&mut self, conn: &Connection, t: &Tracked) -> Result<()> {
         if let Some(births) = self.births.take() {
             meta::set(conn, "births", births)?;
         }
-        self.close(conn, t)
+        self.close(conn, t)?;
+        match self.ranges.is_empty() {
+            true => Ok(()),
+            false => sums::take(conn, t, self.ranges.drain(..)),
+        }
     }
 
     fn close(&mut self, conn: &Connection, t: &Tracked) -> Result<()> {

@@ -15,6 +15,7 @@ mod migrate;
 mod named;
 mod pull;
 mod random;
+mod rebuilt;
 mod repair;
 mod rules;
 mod site;

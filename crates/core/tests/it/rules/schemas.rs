@@ -125,3 +125,15 @@ fn r_unfit_a_row_that_a_table_cannot_hold_is_hidden_and_given_on() {
     assert_eq!(pair.b.rows("SELECT * FROM t ORDER BY 1"), ["1|a", "2|c", "abc|b"]);
     assert_eq!(super::kinds(&pair.b), [""; 0]);
 }
+
+#[test]
+fn r_mig_rebuild_what_nobody_wrote_keeps_its_stamp() {
+    let rebuild = "CREATE TABLE n(id TEXT PRIMARY KEY, v, name); INSERT INTO n SELECT id, v, name \
+                   FROM item; DROP TABLE item; ALTER TABLE n RENAME TO item";
+    let mut pair = Pair::new(ITEM);
+    pair.apart(
+        &format!("{rebuild}; UPDATE item SET v = 1"),
+        &format!("{rebuild}; UPDATE item SET name = 'b'"),
+    );
+    pair.show("SELECT id, name, v FROM item", &["i|b|1"], &[]);
+}

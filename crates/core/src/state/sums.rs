@@ -1,0 +1,233 @@
+//! Sums of what rows show: they tell a value that was written from one that was not, where the
+//! triggers that would have noted it were gone.
+//!
+//! What must hold at the end of every transaction: the sum of a visible row is that of what it shows
+//! while nothing is waiting in the journal. Whoever stores a state because of a change, or shows
+//! something else, says so ([`Pending::touch`]); sums are taken when the transaction ends, of rows
+//! that lie together at once.
+//!
+//! A sum is a byte of the hash of each column, and 16 bits of all of them added up. The bytes say
+//! which columns are others, the 16 bits that none is: a row in which one column was written looks
+//! untouched once in 16 million times. A column that its place tells is in no sum.
+//!
+//! A row is found by its *place*: its rowid, or in a table without rowids the number of its entry.
+
+mod chunk;
+mod compare;
+
+pub use compare::{Compared, Sums};
+
+use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
+use crate::meta::Meta;
+use crate::schema::quote;
+use crate::sqlvalue::as_ref;
+use crate::{Error, Result};
+use chunk::{CHECK, CHUNK, Chunk, Layout, layout, sum_of, summed};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::collections::BTreeSet;
+
+/// So many places may be passed over between two whose sums are taken in one look.
+const SPARSE: i64 = 8;
+
+/// So many places are remembered; then their sums are taken.
+const MOST: usize = 65_536;
+
+/// Places whose sums are to be taken, by number of the table.
+#[derive(Clone, Debug, Default)]
+pub struct Pending {
+    places: Vec<(u32, i64)>,
+    /// Tables of which all sums are to be taken.
+    tables: BTreeSet<u32>,
+}
+
+impl Pending {
+    /// The row shows something else, or its state was stored anew.
+    pub fn touch(&mut self, t: &Tracked, loc: &Loc, entry: i64) {
+        let place = match loc {
+            Loc::Row(rowid) => *rowid,
+            Loc::Key(_) => entry,
+        };
+        self.places.push((t.no, place));
+    }
+
+    /// All rows of a table are as their states say from when the transaction ends.
+    pub fn all_of(&mut self, t: &Tracked) {
+        self.tables.insert(t.no);
+    }
+
+    /// Whether it is time to take them.
+    pub fn is_full(&self) -> bool {
+        self.places.len() >= MOST
+    }
+}
+
+/// Takes the sums of all rows that were touched.
+pub fn settle(conn: &Connection, meta: &mut Meta, catalog: &Catalog) -> Result<()> {
+    let Pending { mut places, tables } = std::mem::take(&mut meta.sums);
+    let table = |no: u32| catalog.position_of_no(no).map(|position| &catalog.tables[position]);
+    tables.iter().filter_map(|no| table(*no)).try_for_each(|t| retake(conn, t))?;
+    places.sort_unstable();
+    places.dedup();
+    for of_table in places.chunk_by(|a, b| a.0 == b.0) {
+        let no = of_table[0].0;
+        let Some(t) = table(no).filter(|_| !tables.contains(&no)) else { continue };
+        if !t.has_rowid() {
+            let mut writer = Writer::new(conn, t)?;
+            for &(_, entry) in of_table {
+                writer.take_entry(entry)?;
+            }
+            writer.finish()?;
+            continue;
+        }
+        let near =
+            |a: &(u32, i64), b: &(u32, i64)| b.1.checked_sub(a.1).is_some_and(|d| d <= SPARSE);
+        let ranges = of_table.chunk_by(near).map(|run| (run[0].1, run[run.len() - 1].1));
+        take(conn, t, ranges)?;
+    }
+    Ok(())
+}
+
+/// Takes the sums of the rows in ranges of rowids, in ascending order.
+pub fn take(
+    conn: &Connection,
+    t: &Tracked,
+    ranges: impl IntoIterator<Item = (i64, i64)>,
+) -> Result<()> {
+    let mut writer = Writer::new(conn, t)?;
+    ranges.into_iter().try_for_each(|(lo, hi)| writer.take_range(lo, hi))?;
+    writer.finish()
+}
+
+/// Takes the sums of all rows of a table anew, as its columns are now.
+pub fn retake(conn: &Connection, t: &Tracked) -> Result<()> {
+    conn.execute("DELETE FROM synqlite_sum WHERE tbl = ?1", [t.no])?;
+    if t.has_rowid() {
+        return take(conn, t, [(i64::MIN, i64::MAX)]);
+    }
+    let sql = "SELECT id FROM synqlite_row WHERE tbl = ?1 AND loc IS NOT NULL ORDER BY id";
+    let mut statement = conn.prepare(sql)?;
+    let entries = statement.query_map([t.no], |row| row.get(0))?;
+    let mut writer = Writer::new(conn, t)?;
+    for entry in entries {
+        writer.take_entry(entry?)?;
+    }
+    writer.finish()
+}
+
+/// Takes sums of rows of one table, in ascending order of places.
+pub struct Writer<'a> {
+    conn: &'a Connection,
+    t: &'a Tracked,
+    columns: Vec<usize>,
+    layout: Layout,
+    /// The sum taken last.
+    sum: Vec<u8>,
+    /// Reads the place and the summed columns of the rows in a range of rowids.
+    sql: String,
+    chunk: Option<Chunk>,
+}
+
+impl<'a> Writer<'a> {
+    /// For rows of `t`.
+    pub fn new(conn: &'a Connection, t: &'a Tracked) -> Result<Writer<'a>> {
+        let (loc, columns, layout) = (loc_sql(&t.table, "o."), summed(t), layout(t));
+        let names = columns.iter().map(|&c| format!(",o.{}", quote(&t.table.columns[c].name)));
+        let names: String = names.collect();
+        let target = t.target();
+        let sql = format!(
+            "SELECT {loc}{names} FROM {target} AS o WHERE {loc} BETWEEN ?1 AND ?2 ORDER BY {loc}"
+        );
+        let sum = vec![0; layout.len() + CHECK];
+        Ok(Writer { conn, t, columns, layout, sum, sql, chunk: None })
+    }
+
+    /// Positions of the columns that are in sums.
+    pub fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    /// Takes the sum of a row, of which `row` has these columns from `first` on.
+    pub fn take_row(&mut self, place: i64, row: &Row<'_>, first: usize) -> Result<()> {
+        sum_of(&self.layout, |i| row.get_ref(first + i), &mut self.sum)?;
+        self.set(place)
+    }
+
+    fn take_range(&mut self, lo: i64, hi: i64) -> Result<()> {
+        let conn = self.conn;
+        let mut statement = conn.prepare_cached(&self.sql)?;
+        let mut rows = statement.query([lo, hi])?;
+        while let Some(row) = rows.next()? {
+            self.take_row(row.get(0)?, row, 1)?;
+        }
+        Ok(())
+    }
+
+    fn take_entry(&mut self, entry: i64) -> Result<()> {
+        let sql = "SELECT loc FROM synqlite_row WHERE id = ?1 AND loc IS NOT NULL";
+        let found =
+            self.conn.prepare_cached(sql)?.query_row([entry], |row| row.get(0)).optional()?;
+        let Some(loc) = found else { return Ok(()) };
+        if let Some(row) = self.t.read(self.conn, &loc)? {
+            sum_of(&self.layout, |i| Ok(as_ref(&row[self.columns[i]])), &mut self.sum)?;
+            self.set(entry)?;
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, place: i64) -> Result<()> {
+        let no = place.div_euclid(CHUNK);
+        if self.chunk.as_ref().is_none_or(|chunk| chunk.no != no) {
+            self.finish()?;
+            let known = load(self.conn, self.t, no)?;
+            let same = known.filter(|chunk| chunk.layout == self.layout);
+            self.chunk = Some(match same {
+                Some(chunk) => chunk,
+                None => self.anew(no)?,
+            });
+        }
+        if let Some(chunk) = &mut self.chunk {
+            chunk.set(place, &self.sum);
+        }
+        Ok(())
+    }
+
+    /// The chunk as its rows are now, if it was there with other columns.
+    fn anew(&self, no: i64) -> Result<Chunk> {
+        let chunk = Chunk::new(no, &self.layout);
+        let (conn, t) = (self.conn, self.t);
+        let sql = "SELECT 1 FROM synqlite_sum WHERE tbl = ?1 AND lo = ?2";
+        if !conn.prepare_cached(sql)?.exists(params![t.no, no])? {
+            return Ok(chunk);
+        }
+        let mut other = Writer { chunk: Some(chunk), ..Writer::new(conn, t)? };
+        let (lo, hi) = (no * CHUNK, no * CHUNK + (CHUNK - 1));
+        if !t.has_rowid() {
+            (lo..=hi).try_for_each(|entry| other.take_entry(entry))?;
+        } else {
+            other.take_range(lo, hi)?;
+        }
+        Ok(other.chunk.take().unwrap_or_else(|| Chunk::new(no, &self.layout)))
+    }
+
+    /// Writes the sums taken last.
+    pub fn finish(&mut self) -> Result<()> {
+        let Some(chunk) = self.chunk.take() else { return Ok(()) };
+        let sql = "INSERT OR REPLACE INTO synqlite_sum(tbl, lo, sums) VALUES(?1, ?2, ?3)";
+        let row = params![self.t.no, chunk.no, chunk.bytes()];
+        self.conn.prepare_cached(sql)?.execute(row)?;
+        Ok(())
+    }
+}
+
+fn damaged(t: &Tracked) -> Error {
+    Error::Damaged(format!("table {}: the sums of its rows cannot be read", t.table.name))
+}
+
+fn load(conn: &Connection, t: &Tracked, no: i64) -> Result<Option<Chunk>> {
+    let sql = "SELECT sums FROM synqlite_sum WHERE tbl = ?1 AND lo = ?2";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query(params![t.no, no])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let bytes = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
+    Chunk::from_bytes(no, bytes).map(Some).ok_or_else(|| damaged(t))
+}

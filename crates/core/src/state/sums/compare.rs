@@ -1,0 +1,169 @@
+//! What sums say of rows that may have been written since they were taken.
+
+use super::chunk::{CHECK, CHUNK, Chunk, Layout, hash, layout, part, sum_of};
+use super::damaged;
+use crate::Result;
+use crate::catalog::{Loc, Tracked};
+use crate::sqlvalue::{Bind, as_ref, value};
+use rusqlite::Connection;
+use rusqlite::types::ValueRef;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use synqlite_wire::Value;
+
+/// Sums of a table as they were when a transaction began.
+pub struct Sums {
+    chunks: BTreeMap<i64, Chunk>,
+    /// In a table without rowids the entries of its rows.
+    entries: BTreeMap<Loc, i64>,
+}
+
+/// What a sum says of a row that may have been written.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Compared {
+    /// Columns that are certainly others.
+    pub touched: BTreeSet<usize>,
+    /// Columns of which it cannot be told.
+    pub unsure: BTreeSet<usize>,
+    /// Whether one of those is certainly another.
+    pub one_of_them: bool,
+}
+
+impl Sums {
+    /// Reads them all.
+    pub fn load(conn: &Connection, t: &Tracked) -> Result<Sums> {
+        let mut statement = conn.prepare("SELECT lo, sums FROM synqlite_sum WHERE tbl = ?1")?;
+        let mut rows = statement.query([t.no])?;
+        let (mut chunks, mut entries) = (BTreeMap::new(), BTreeMap::new());
+        while let Some(row) = rows.next()? {
+            let (no, bytes): (i64, Vec<u8>) = (row.get(0)?, row.get(1)?);
+            chunks.insert(no, Chunk::from_bytes(no, &bytes).ok_or_else(|| damaged(t))?);
+        }
+        if !t.has_rowid() {
+            let sql = "SELECT loc, id FROM synqlite_row WHERE tbl = ?1 AND loc IS NOT NULL";
+            let mut statement = conn.prepare(sql)?;
+            let places = statement.query_map([t.no], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            entries = places.collect::<Result<_, _>>()?;
+        }
+        Ok(Sums { chunks, entries })
+    }
+
+    fn sum(&self, loc: &Loc) -> Option<(&Layout, &[u8])> {
+        let place = match loc {
+            Loc::Row(rowid) => *rowid,
+            Loc::Key(_) => *self.entries.get(loc)?,
+        };
+        let chunk = self.chunks.get(&place.div_euclid(CHUNK))?;
+        Some((&chunk.layout, chunk.get(place)?))
+    }
+
+    /// Whether a row was there.
+    pub fn has(&self, loc: &Loc) -> bool {
+        self.sum(loc).is_some()
+    }
+
+    /// Compares what the row at `loc` showed with `row`. `known`: columns, by position, of which it
+    /// is known that they were written since. `None` without a sum.
+    pub fn compare(
+        &self,
+        conn: &Connection,
+        t: &Tracked,
+        loc: &Loc,
+        row: &[Value],
+        known: &BTreeSet<usize>,
+    ) -> Result<Option<Compared>> {
+        let Some((layout, sum)) = self.sum(loc) else { return Ok(None) };
+        let (mut found, mut check, mut whole) = (Compared::default(), 0u16, true);
+        for (&(no, affinity), &byte) in layout.iter().zip(&sum[CHECK..]) {
+            let Some(c) = t.column_nos.iter().position(|n| *n == no) else {
+                whole = false;
+                continue;
+            };
+            if known.contains(&c) {
+                whole = false;
+                continue;
+            }
+            let hash = |value: &Value| hash(no, as_ref(value));
+            let mut hashes = vec![hash(&row[c])];
+            if affinity != t.table.columns[c].affinity {
+                hashes.extend(spellings(conn, &row[c])?.iter().map(hash));
+            }
+            match hashes.into_iter().find(|hash| *hash as u8 == byte) {
+                Some(hash) => check = check.wrapping_add(part(hash)),
+                None => drop(found.touched.insert(c)),
+            }
+        }
+        let fits = check.to_le_bytes() == sum[..CHECK];
+        found.one_of_them = found.touched.is_empty() && whole && !fits;
+        if !whole || !found.touched.is_empty() || !fits {
+            let rest =
+                layout.iter().filter_map(|(no, _)| t.column_nos.iter().position(|n| n == no));
+            found.unsure =
+                rest.filter(|c| !found.touched.contains(c) && !known.contains(c)).collect();
+        }
+        Ok(Some(found))
+    }
+}
+
+/// Rows that are looked for by what they showed.
+#[derive(Default)]
+pub struct Alike {
+    /// What columns sums are of.
+    layouts: Vec<Layout>,
+    /// Where rows are that showed the same, by layout and sum.
+    places: HashMap<(usize, Vec<u8>), VecDeque<Loc>>,
+}
+
+impl Sums {
+    /// The rows at `locs`, to be found by what they showed.
+    pub fn alike<'l>(&self, t: &Tracked, locs: impl Iterator<Item = &'l Loc>) -> Alike {
+        let mut alike = Alike::default();
+        let of_now = layout(t);
+        for loc in locs {
+            let Some((layout, sum)) =
+                self.sum(loc).filter(|(l, _)| l.iter().all(|c| of_now.contains(c)))
+            else {
+                continue;
+            };
+            let known = alike.layouts.iter().position(|known| known == layout);
+            let at = known.unwrap_or_else(|| {
+                alike.layouts.push(layout.clone());
+                alike.layouts.len() - 1
+            });
+            alike.places.entry((at, sum.to_vec())).or_default().push_back(loc.clone());
+        }
+        alike
+    }
+}
+
+impl Alike {
+    /// The first of these rows that showed what `row` does, which is none of them from now on.
+    pub fn take(&mut self, t: &Tracked, row: &[Value]) -> Option<Loc> {
+        for (at, layout) in self.layouts.iter().enumerate() {
+            let mut sum = vec![0; layout.len() + CHECK];
+            let of = |i: usize| {
+                let c = t.column_nos.iter().position(|no| *no == layout[i].0);
+                Ok(c.map_or(ValueRef::Null, |c| as_ref(&row[c])))
+            };
+            sum_of(layout, of, &mut sum).ok()?;
+            if let Some(found) = self.places.get_mut(&(at, sum)).and_then(VecDeque::pop_front) {
+                return Some(found);
+            }
+        }
+        None
+    }
+}
+
+/// What a value may have been before its column got another affinity.
+fn spellings(conn: &Connection, now: &Value) -> Result<Vec<Value>> {
+    let sql = "SELECT CAST(?1 AS TEXT), iif(CAST(?1 AS NUMERIC) = ?1, CAST(?1 AS NUMERIC), NULL), \
+               iif(CAST(?1 AS REAL) = ?1, CAST(?1 AS REAL), NULL), \
+               iif(CAST(?1 AS INTEGER) = ?1, CAST(?1 AS INTEGER), NULL)";
+    if matches!(now, Value::Null | Value::Blob(_)) {
+        return Ok(vec![]);
+    }
+    let mut statement = conn.prepare_cached(sql)?;
+    let found = statement.query_row([Bind(now)], |row| {
+        (0..4).map(|i| row.get_ref(i).map(value)).collect::<rusqlite::Result<Vec<_>>>()
+    })?;
+    Ok(found.into_iter().filter(|value| !value.is_null()).collect())
+}

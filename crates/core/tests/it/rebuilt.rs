@@ -1,0 +1,293 @@
+//! Tables rebuilt under their names on several sites, without any command between: what nobody has
+//! written keeps its stamp and beats nothing (R-MIG-REBUILD).
+
+use crate::site::{Site, World, settle};
+
+/// The twelve steps: `columns` declares the new table, `copied` names what it takes over.
+fn rebuild(site: &Site, table: &str, columns: &str, copied: &str) {
+    site.run(&format!(
+        "PRAGMA foreign_keys=OFF; BEGIN; CREATE TABLE new_table({columns}; \
+         INSERT INTO new_table({copied}) SELECT {copied} FROM {table}; DROP TABLE {table}; \
+         ALTER TABLE new_table RENAME TO {table}; COMMIT; PRAGMA foreign_keys=ON"
+    ));
+}
+
+/// Two sites of one database.
+fn pair(world: &World, sql: &str) -> (Site, Site) {
+    let mut a = world.init("a", sql);
+    let b = world.clone_site(&mut a, "b");
+    (a, b)
+}
+
+/// Both pull, in either order, and then show `want` for `sql`.
+#[track_caller]
+fn agree(a: &mut Site, b: &mut Site, turned: bool, sql: &str, want: &[&str]) {
+    match turned {
+        true => settle(b, a),
+        false => settle(a, b),
+    }
+    for site in [&*a, &*b] {
+        assert_eq!(site.rows(sql), want, "turned: {turned}");
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+    assert_eq!(a.replica.digest().unwrap(), b.replica.digest().unwrap());
+}
+
+/// Kinds of tables: schema, the same with one column more, columns, whether a key names its rows.
+const KINDS: [(&str, &str, &str); 6] = [
+    ("id TEXT PRIMARY KEY, v, w, x)", "id TEXT PRIMARY KEY, v, w, x, y)", "id,v,w,x"),
+    ("id INTEGER PRIMARY KEY, v, w, x)", "id INTEGER PRIMARY KEY, v, w, x, y)", "id,v,w,x"),
+    ("id, v, w, x)", "id, v, w, x, y)", "id,v,w,x"),
+    (
+        "id TEXT PRIMARY KEY, v, w, x) WITHOUT ROWID",
+        "id TEXT PRIMARY KEY, v, w, x, y) WITHOUT ROWID",
+        "id,v,w,x",
+    ),
+    (
+        "id INT, v, w, x, CONSTRAINT one UNIQUE(v), PRIMARY KEY(id), CONSTRAINT two UNIQUE(w))",
+        "x TEXT, id INT NOT NULL, v, y, w, CONSTRAINT two UNIQUE(w), PRIMARY KEY(id), UNIQUE(v))",
+        "id,v,w,x",
+    ),
+    ("id INT, v INT, w INT, x INT)", "x TEXT, w TEXT, v REAL, id TEXT, y)", "id,v,w,x"),
+];
+
+fn rows(kind: &str) -> String {
+    format!(
+        "CREATE TABLE t({kind}; INSERT INTO t(id, v, w, x) VALUES (0, 10, 20, 30), (1, 11, 21, 31), \
+         (2, 12, 22, 32), (3, 13, 23, 33); DELETE FROM t WHERE v = 10"
+    )
+}
+
+const SHOWN: &str = "SELECT CAST(id AS INT), CAST(v AS INT), CAST(w AS INT), CAST(x AS INT) FROM t \
+                     ORDER BY 1";
+
+#[test]
+fn mig_rebuild_untouched_values_beat_nothing() {
+    for (kind, new, copied) in KINDS {
+        for turned in [false, true] {
+            for folded in [false, true] {
+                let world = World::new();
+                let (mut a, mut b) = pair(&world, &rows(kind));
+                rebuild(&a, "t", new, copied);
+                rebuild(&b, "t", new, copied);
+                let (one, other) = if turned { (&mut b, &mut a) } else { (&mut a, &mut b) };
+                if folded {
+                    other.replica.fold().unwrap();
+                }
+                one.run("UPDATE t SET v = 91 WHERE CAST(id AS INT) = 1");
+                one.replica.fold().unwrap();
+                other.replica.fold().unwrap();
+                let want = ["1|91|21|31", "2|12|22|32", "3|13|23|33"];
+                agree(&mut a, &mut b, turned, SHOWN, &want);
+            }
+        }
+    }
+}
+
+#[test]
+fn mig_rebuild_columns_of_one_row_written_on_both_sites() {
+    for (kind, new, copied) in KINDS {
+        for turned in [false, true] {
+            let world = World::new();
+            let (mut a, mut b) = pair(&world, &rows(kind));
+            a.run("UPDATE t SET x = 81 WHERE CAST(id AS INT) = 3");
+            rebuild(&b, "t", new, copied);
+            b.run("UPDATE t SET w = 72 WHERE CAST(id AS INT) = 1");
+            rebuild(&a, "t", new, copied);
+            a.run("UPDATE t SET v = 61, x = 63 WHERE CAST(id AS INT) = 1");
+            b.run("UPDATE t SET v = 71 WHERE CAST(id AS INT) = 3");
+            let want = ["1|61|72|63", "2|12|22|32", "3|71|23|81"];
+            agree(&mut a, &mut b, turned, SHOWN, &want);
+        }
+    }
+}
+
+#[test]
+fn mig_rebuild_only_one_site_and_the_other_wrote_before_and_after() {
+    // Where the types differ for good, so do the digests.
+    for (kind, new, copied) in &KINDS[..4] {
+        for turned in [false, true] {
+            let world = World::new();
+            let (mut a, mut b) = pair(&world, &rows(kind));
+            b.run("UPDATE t SET v = 55 WHERE CAST(id AS INT) = 2");
+            a.run("UPDATE t SET w = 44 WHERE CAST(id AS INT) = 2");
+            a.replica.fold().unwrap();
+            rebuild(&a, "t", new, copied);
+            a.replica.fold().unwrap();
+            rebuild(&a, "t", new, copied);
+            let want = ["1|11|21|31", "2|55|44|32", "3|13|23|33"];
+            agree(&mut a, &mut b, turned, SHOWN, &want);
+            assert_eq!(b.replica.fold().unwrap().rows, 0);
+        }
+    }
+}
+
+#[test]
+fn mig_rebuild_rows_inserted_deleted_and_renumbered() {
+    for (kind, new, copied) in KINDS {
+        for turned in [false, true] {
+            let world = World::new();
+            let (mut a, mut b) = pair(&world, &rows(kind));
+            for site in [&a, &b] {
+                rebuild(site, "t", new, copied);
+            }
+            a.run("DELETE FROM t WHERE CAST(id AS INT) = 2; INSERT INTO t(id, v, w, x) VALUES (7, 17, 27, 37)");
+            b.run("UPDATE t SET x = 99 WHERE CAST(id AS INT) = 3");
+            b.run("INSERT INTO t(id, v, w, x) VALUES (8, 18, 28, 38)");
+            let want = ["1|11|21|31", "3|13|23|99", "7|17|27|37", "8|18|28|38"];
+            agree(&mut a, &mut b, turned, SHOWN, &want);
+        }
+    }
+}
+
+#[test]
+fn mig_rebuild_on_three_sites_passes_everything_on() {
+    for (kind, new, copied) in KINDS {
+        let world = World::new();
+        let (mut a, mut b) = pair(&world, &rows(kind));
+        let mut c = world.clone_site(&mut a, "c");
+        for site in [&a, &b, &c] {
+            rebuild(site, "t", new, copied);
+        }
+        a.run("UPDATE t SET v = 91 WHERE CAST(id AS INT) = 1");
+        b.run("UPDATE t SET v = 92 WHERE CAST(id AS INT) = 2");
+        c.run("UPDATE t SET v = 93 WHERE CAST(id AS INT) = 3");
+        a.pull(&mut b);
+        c.pull(&mut a);
+        settle(&mut a, &mut c);
+        let want = ["1|91|21|31", "2|92|22|32", "3|93|23|33"];
+        agree(&mut a, &mut b, false, SHOWN, &want);
+        agree(&mut c, &mut b, true, SHOWN, &want);
+    }
+}
+
+#[test]
+fn mig_rebuild_with_fewer_columns_keeps_what_was_written_elsewhere() {
+    for turned in [false, true] {
+        let world = World::new();
+        let (mut a, mut b) = pair(&world, &rows(KINDS[0].0));
+        for site in [&a, &b] {
+            rebuild(site, "t", "id TEXT PRIMARY KEY, v, w)", "id,v,w");
+        }
+        a.run("UPDATE t SET v = 91 WHERE id = 1");
+        b.run("UPDATE t SET w = 92 WHERE id = 1; UPDATE t SET w = 93 WHERE id = 2");
+        let want = ["1|91|92", "2|12|93", "3|13|23"];
+        agree(&mut a, &mut b, turned, "SELECT id, v, w FROM t ORDER BY 1", &want);
+    }
+}
+
+#[test]
+fn mig_rebuild_sees_a_value_spelled_otherwise_as_another() {
+    for turned in [false, true] {
+        let world = World::new();
+        let sql =
+            "CREATE TABLE t(id TEXT PRIMARY KEY, v); INSERT INTO t VALUES ('k', 1), ('l', '5')";
+        let (mut a, mut b) = pair(&world, sql);
+        for site in [&a, &b] {
+            rebuild(site, "t", "id TEXT PRIMARY KEY, v, w)", "id,v");
+        }
+        a.run("UPDATE t SET v = '1' WHERE id = 'k'; UPDATE t SET v = '05' WHERE id = 'l'");
+        agree(
+            &mut a,
+            &mut b,
+            turned,
+            "SELECT id, quote(v) FROM t ORDER BY 1",
+            &["k|'1'", "l|'05'"],
+        );
+    }
+}
+
+#[test]
+fn mig_rebuild_keys_changed_meanwhile() {
+    for turned in [false, true] {
+        let world = World::new();
+        let (mut a, mut b) = pair(&world, &rows(KINDS[0].0));
+        for site in [&a, &b] {
+            rebuild(site, "t", KINDS[0].1, KINDS[0].2);
+        }
+        a.run("UPDATE t SET id = '9' WHERE id = '1'");
+        b.run("UPDATE t SET v = 71 WHERE id = '1'");
+        let want = ["2|12|22|32", "3|13|23|33", "9|71|21|31"];
+        agree(&mut a, &mut b, turned, SHOWN, &want);
+    }
+}
+
+#[test]
+fn mig_rebuild_of_a_parent_writes_no_reference() {
+    for turned in [false, true] {
+        let world = World::new();
+        let sql = "CREATE TABLE p(id TEXT PRIMARY KEY, u UNIQUE, v); \
+                   CREATE TABLE c(id INTEGER PRIMARY KEY, p REFERENCES p(id), u REFERENCES p(u)); \
+                   INSERT INTO p VALUES ('k', 1, 1), ('l', 2, 2); INSERT INTO c VALUES (1, 'k', 1), (2, 'k', 1)";
+        let (mut a, mut b) = pair(&world, sql);
+        b.run("UPDATE c SET p = 'l' WHERE id = 1; UPDATE c SET u = 2 WHERE id = 2");
+        b.replica.fold().unwrap();
+        a.run("INSERT INTO p VALUES ('m', 3, 3)");
+        a.replica.fold().unwrap();
+        for table in ["p", "c"] {
+            let (columns, copied) = match table {
+                "p" => ("u UNIQUE, id TEXT PRIMARY KEY, v, w)", "id,u,v"),
+                _ => ("id INTEGER PRIMARY KEY, u REFERENCES p(u), p REFERENCES p(id))", "id,p,u"),
+            };
+            rebuild(&a, table, columns, copied);
+        }
+        a.run("UPDATE p SET v = 9 WHERE id = 'k'");
+        let want = ["1|l|1", "2|k|2"];
+        agree(&mut a, &mut b, turned, "SELECT id, p, u FROM c ORDER BY 1", &want);
+    }
+}
+
+#[test]
+fn mig_replace_through_an_index_that_no_trigger_knows() {
+    for kind in [
+        "tok TEXT, lo INT)",
+        "tok TEXT PRIMARY KEY, lo INT)",
+        "tok TEXT PRIMARY KEY, lo INT) WITHOUT ROWID",
+        "id INTEGER PRIMARY KEY, tok TEXT, lo INT)",
+    ] {
+        for turned in [false, true] {
+            let world = World::new();
+            let sql = format!(
+                "CREATE TABLE t({kind}; INSERT INTO t(tok, lo) VALUES ('x', 1), ('y', 2), ('z', 3)"
+            );
+            let (mut a, mut b) = pair(&world, &sql);
+            a.run("UPDATE t SET lo = 5 WHERE tok = 'y'");
+            a.run("CREATE UNIQUE INDEX i ON t(lo); INSERT OR REPLACE INTO t(tok, lo) VALUES ('new', 1)");
+            a.run("UPDATE OR REPLACE t SET lo = 5 WHERE tok = 'z'");
+            b.run("CREATE UNIQUE INDEX i ON t(lo)");
+            agree(&mut a, &mut b, turned, "SELECT tok, lo FROM t ORDER BY 1", &["new|1", "z|5"]);
+        }
+    }
+}
+
+#[test]
+fn mig_a_deleted_row_has_the_default_of_a_column_that_came_later() {
+    for turned in [false, true] {
+        let world = World::new();
+        let sql = "CREATE TABLE p(id INTEGER PRIMARY KEY, v); \
+                   CREATE TABLE c(id INTEGER PRIMARY KEY, p REFERENCES p(id) ON DELETE RESTRICT); \
+                   INSERT INTO p VALUES (1, 'x')";
+        let (mut a, mut b) = pair(&world, sql);
+        let add = "ALTER TABLE p ADD COLUMN m REAL NOT NULL DEFAULT 2.5";
+        b.run(add);
+        a.run("DELETE FROM p");
+        a.run(add);
+        b.run("INSERT INTO c VALUES (1, 1)");
+        agree(&mut a, &mut b, turned, "SELECT id, v, m FROM p", &["1|x|2.5"]);
+    }
+}
+
+#[test]
+fn mig_rebuild_a_row_gone_meanwhile_and_needed_elsewhere() {
+    for turned in [false, true] {
+        let world = World::new();
+        let sql = "CREATE TABLE p(id INTEGER PRIMARY KEY, v, w NOT NULL DEFAULT 'w'); \
+                   CREATE TABLE c(id INTEGER PRIMARY KEY, p REFERENCES p(id) ON DELETE RESTRICT); \
+                   INSERT INTO p VALUES (1, 'x', 'y')";
+        let (mut a, mut b) = pair(&world, sql);
+        rebuild(&a, "p", "id INTEGER PRIMARY KEY, v, w NOT NULL DEFAULT 'w')", "id,v,w");
+        a.run("DELETE FROM p");
+        b.run("INSERT INTO c VALUES (1, 1)");
+        agree(&mut a, &mut b, turned, "SELECT id FROM p", &["1"]);
+    }
+}
