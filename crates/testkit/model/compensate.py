@@ -4,6 +4,7 @@ Nothing that the user wrote is taken back by a fold. Rows that the user cannot s
 otherwise, give way: their claims count from now.
 """
 
+from schema import SETTING
 from values import differ
 from view import View
 
@@ -23,21 +24,19 @@ class Compensation:
         self.set_groups = list(fold.set_groups)
         # Who gave way to whom, and how old demoted rows were before.
         self.gave_way, self.came = set(), {}
+        # Rows that were not demoted because one above them was.
+        self.waited = set()
 
     def run(self):
         for _ in range(ROUNDS):
             self.view = View(self.site.state, self.schema)
-            # A row that the user sees and that would have to give way to another such row.
-            self.later = None
+            # Who stands in the way of whom.
+            self.rivals = []
             changed = self.write_what_was_set()
             changed = self.delete_cascaded() or changed
-            changed = self.unprotect() or changed
+            self.unprotect()
             changed = self.keep_seen(changed)
-            if not changed and self.later:
-                # Only now: it may not have to once those that are hidden have given way.
-                self.gave_way.add(self.later)
-                self.demote(self.later[0])
-                changed = True
+            changed = self.make_way(changed) or changed
             if not changed:
                 return
         raise RuntimeError("what a fold writes on its own account does not come to an end")
@@ -51,11 +50,14 @@ class Compensation:
             return True
         return bool(differ(self.seen[rid], self.view.shown[rid], self.seen[rid]))
 
+    def age(self, rid):
+        row = self.site.state[rid]
+        return max(row.inserted, row.demoted), rid
+
     def demote(self, rid):
         """Rows that one fold demotes keep the order in which they came."""
-        row = self.site.change(rid)
-        self.came[rid] = max(row.inserted, row.demoted), rid
-        row.demoted = self.site.tick()
+        self.came[rid] = self.age(rid)
+        self.site.change(rid).demoted = self.site.tick()
         stamps = sorted(self.site.state[one].demoted for one in self.came)
         for one, stamp in zip(sorted(self.came, key=self.came.get), stamps):
             self.site.change(one).demoted = stamp
@@ -93,17 +95,14 @@ class Compensation:
 
     def unprotect(self):
         """Rows that the user cannot see protect none that the user deleted."""
-        changed = False
         for dead in self.fold.changes.deleted:
             if dead not in self.view.shown or dead in self.seen or self.site.state[dead].alive():
                 continue
-            for rid, row in list(self.site.state.items()):
+            for rid, row in self.site.state.items():
                 refers = [r for r in row.registers.values() if dead in r.refs.values()]
                 protects = any(r.stamp > row.demoted for r in refers)
                 if rid not in self.seen and row.alive() and protects:
-                    self.demote(rid)
-                    changed = True
-        return changed
+                    self.rivals.append((rid, dead))
 
     def keep_seen(self, changed):
         """Rows that the user sees are shown, and as the user sees them. Whether anything changed."""
@@ -111,8 +110,8 @@ class Compensation:
             if rid in self.view.shown:
                 rival = self.number_taken_by(rid)
                 if rival is not None:
-                    self.demote(rival)
-                    return True
+                    self.rivals.append((rival, rid))
+                    continue
                 changed = self.keep_references(rid) or changed
             else:
                 if self.view.hidden.get(rid, "").startswith("fk"):
@@ -127,15 +126,44 @@ class Compensation:
             again = rival in self.seen and (rival, rid) in self.gave_way
             if (rid, rival) in self.gave_way or again:
                 changed = self.write_unshown(rid) or changed
-                if changed:
-                    return True
-            elif rival in self.seen:
-                self.later = self.later or (rival, rid)
             else:
-                self.gave_way.add((rival, rid))
-                self.demote(rival)
-                return True
+                self.rivals.append((rival, rid))
         return changed
+
+    def make_way(self, changed):
+        """Demotes who stands in the way. A row that the user sees is demoted only where no hidden one is,
+        and nothing else had to be written: it may not have to be then."""
+        hidden = [pair for pair in self.rivals if pair[0] not in self.seen]
+        pairs = hidden or ([] if changed else self.rivals)
+        hanging = self.hanging({rival for rival, _ in pairs}) - self.waited
+        self.waited |= hanging
+        for rival, rid in pairs:
+            if rival not in hanging:
+                self.gave_way.add((rival, rid))
+        demoted = {rival for rival, _ in pairs} - hanging
+        for rival in sorted(demoted, key=self.age):
+            self.demote(rival)
+        return bool(pairs)
+
+    def hanging(self, rids):
+        """Those of some rows that refer to another of them, and it not to them. They may be hidden with it,
+        and then stand in nobody's way."""
+        above = {rid: self.above(rid) for rid in rids}
+        hangs = lambda rid: any(p in above and rid not in above[p] for p in above[rid] - {rid})
+        return {rid for rid in rids if hangs(rid)}
+
+    def above(self, rid):
+        """The rows without which a row is hidden."""
+        found, waiting = set(), [rid]
+        while waiting:
+            child = waiting.pop()
+            for fk in self.table(child).foreign_keys:
+                parent = self.view.references.counted(child, fk)
+                needs = self.schema.enforced and fk.declared and fk.on_delete not in SETTING
+                if needs and parent in self.view.rows and parent not in found:
+                    found.add(parent)
+                    waiting.append(parent)
+        return found
 
     def number_taken_by(self, rid):
         """Who would show the number of a row."""

@@ -3,7 +3,7 @@
 import journal
 from compensate import Compensation
 from state import Row
-from values import comparable, differ, same
+from values import comparable, differ, identical
 
 
 class Fold:
@@ -18,6 +18,8 @@ class Fold:
         self.new = []
         # Rows that CASCADE deleted, and groups that foreign keys set: they follow from their parents.
         self.cascaded, self.set_groups = [], []
+        # References that keys overrode which were written again.
+        self.overridden = []
 
     def run(self):
         site = self.site
@@ -33,6 +35,7 @@ class Fold:
         self.write_deleted()
         self.write_inserted()
         self.write_updated()
+        self.keep_overridden()
         site.places = self.places
         self.rebind()
         Compensation(self).run()
@@ -142,12 +145,15 @@ class Fold:
         shown = self.site.references_shown(rid, group, old)
         followed = set()
         for fk in table.references_in(group):
-            if self.follows(rid, fk, old, refs[fk.name], shown[fk.name]):
+            parent = refs[fk.name]
+            follows = self.follows(rid, fk, old, parent, shown[fk.name])
+            if follows and self.spelled(rid, fk, parent, new):
                 followed |= set(fk.columns)
         if set(changed) <= followed:
             self.set_groups.append((rid, group, old, new, refs))
             return False
         values, previous = {c: new[c] for c in group}, ({c: old[c] for c in group}, shown)
+        self.overridden += self.site.overridden(rid, group)
         self.site.change(rid).write(group, self.now, values, refs, previous)
         return True
 
@@ -163,6 +169,16 @@ class Fold:
         former = group in self.site.former(rid)
         return written == parent and not former or shown == parent
 
+    def spelled(self, rid, fk, parent, new):
+        """R-SPELL: whether a reference shows the key of its row as it would by itself."""
+        key = self.shows(parent) if parent is not None else None
+        if key is None:
+            return True
+        register = self.site.state[rid].registers[self.schema.tables[rid[1]].group[fk.columns[0]]]
+        written = [register.values[c] for c in fk.columns]
+        spelled = fk.spelled(written, [key[c] for c in fk.parent_columns])
+        return identical(spelled, [new[c] for c in fk.columns])
+
     def write_rest_of_keys(self, table, rid, written, shown):
         """R-PINKEY."""
         former = set(self.site.former(rid))
@@ -171,6 +187,19 @@ class Fold:
             for group in (groups - written) & former if groups & written else ():
                 values, refs = {c: shown[c] for c in group}, self.references(table, shown, group)
                 self.site.change(rid).write(group, self.now, values, refs)
+
+    def keep_overridden(self):
+        """R-COMP: what a key overrode stays so where the same key is written again in another spelling."""
+        places = {rid: at for at_of in self.places_before.values() for at, rid in at_of.items()}
+        now = {rid: at for at_of in self.places.values() for at, rid in at_of.items()}
+        for rid, fk in self.overridden:
+            if rid not in places or rid not in now:
+                continue
+            table, group = rid[1], self.schema.tables[rid[1]].group[fk.columns[0]]
+            old, new = self.before[table][places[rid]], self.after[table][now[rid]]
+            if not differ(old, new, group):
+                refs = self.references(self.schema.tables[table], new, group)
+                self.set_groups.append((rid, group, old, new, refs))
 
     def rebind(self):
         """R-REBIND: a row that still shows the key which its parent left refers to the row which has it
@@ -201,8 +230,8 @@ class Fold:
         own, parent = self.showed(rid), self.showed(was)
         if own is None or differ(own, row, fk.columns) or parent is None:
             return False
-        pairs = list(zip(fk.columns, fk.parent_columns))
-        if not all(same(parent[of_parent], row[column]) for column, of_parent in pairs):
+        key, named = [parent[c] for c in fk.parent_columns], [row[c] for c in fk.columns]
+        if None in named or fk.key(key) != fk.key(named):
             return False
         shows = self.shows(was)
         moved = shows is not None and differ(parent, shows, fk.parent_columns)

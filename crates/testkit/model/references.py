@@ -21,8 +21,23 @@ class References:
         if not self.schema.enforced or fk.on_update not in SETTING or parent not in self.rows:
             return False
         key = self.register(parent, fk.parent_columns[0])
-        changed = key is not None and key.previous is not None and not key.pinned
-        return changed and key.stamp > stamp
+        if key is None or key.previous is None or key.pinned or key.stamp <= stamp:
+            return False
+        return self.key_differs(parent, fk, key)
+
+    def key_differs(self, parent, fk, register):
+        """Whether a write changed the key. One that is spelled otherwise is the same (R-EQUAL), and a
+        column that is a reference itself is the same while it is to the same row."""
+        values, refs = register.previous
+        columns, own = [c for c in fk.parent_columns if c in values], set()
+        for other in self.table(parent).foreign_keys:
+            before, now = refs.get(other.name), register.refs.get(other.name)
+            if set(other.columns) & set(columns) and (before or now):
+                own |= set(other.columns)
+                if before != now:
+                    return True
+        key = lambda of: [of[c] if c in columns and c not in own else None for c in fk.parent_columns]
+        return fk.key(key(values)) != fk.key(key(register.values))
 
     def counted(self, rid, fk):
         """The row that a reference means, or None where there is none or it is overridden."""

@@ -8,7 +8,7 @@ from journal import place
 from schema import SETTING, Schema
 from state import join
 from text import quoted
-from values import comparable, differ
+from values import differ
 from view import View
 
 
@@ -113,12 +113,12 @@ class Site:
             if any(row[c] is None for c in fk.columns):
                 found[fk.name] = None
                 continue
-            wanted = [comparable(row[c]) for c in fk.columns]
+            wanted = fk.key([row[c] for c in fk.columns])
             places, parents = self.places[fk.parent], self.before[fk.parent].items()
             rows = (
                 places[at]
                 for at, parent in parents
-                if at in places and [comparable(parent[c]) for c in fk.parent_columns] == wanted
+                if at in places and fk.key([parent[c] for c in fk.parent_columns]) == wanted
             )
             found[fk.name] = next(rows, register.refs.get(fk.name))
         return found
@@ -175,35 +175,36 @@ class Site:
         order = self.schema.in_order()
         turn = lambda one: (order.index(one[0][1]), one[1])
         given = sorted(self.view.renumbered.items(), key=turn)
-        for_pins = [found for rid, number in given for found in self.overridden(rid, number)]
+        overridden = []
         for rid, number in given:
             table = self.schema.tables[rid[1]]
             group = table.group[table.alias]
             register = self.state[rid].registers[group]
             if register.values[table.alias] == number:
                 continue
+            # A pin overrides nothing.
+            overridden += self.overridden(rid, group)
             values = {**register.values, table.alias: number}
             previous = (register.values, register.refs)
             row = self.change(rid)
             row.write(group, self.tick(), values, register.refs, previous, pinned=True)
             self.pinned = True
-        self.write_overridden(for_pins)
+        self.write_overridden(overridden)
 
-    def overridden(self, pinned, number):
-        """References that a user's change of a key overrides until the key is pinned: a pin overrides
-        nothing (R-FK-ONUPDATE)."""
-        parent = self.schema.tables[pinned[1]]
-        key = self.state[pinned].registers[parent.group[parent.alias]]
-        if key.previous is None or key.pinned or key.values[parent.alias] == number:
-            return
+    def overridden(self, parent, group):
+        """Visible references that a change of a row's key overrides (R-FK-ONUPDATE)."""
+        key, found = self.state[parent].registers[group], []
+        if key.previous is None or key.pinned:
+            return found
         for rid in sorted(self.view.shown):
             table = self.schema.tables[rid[1]]
-            for fk in table.foreign_keys:
+            for fk in (fk for fk in table.foreign_keys if fk.parent == parent[1]):
                 register = self.state[rid].registers[table.group[fk.columns[0]]]
-                sets = fk.on_update in SETTING and fk.parent_columns == [parent.alias]
-                named = register.refs.get(fk.name) == pinned
-                if sets and fk.parent == parent.name and named and register.stamp < key.stamp:
-                    yield rid, fk
+                sets = fk.on_update in SETTING and set(fk.parent_columns) & set(group)
+                named = register.refs.get(fk.name) == parent
+                if sets and named and register.stamp < key.stamp:
+                    found.append((rid, fk))
+        return found
 
     def write_overridden(self, references):
         """R-COMP: what the user saw of them is written with the pin."""

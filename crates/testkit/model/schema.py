@@ -8,7 +8,7 @@ import re
 import sqlite3
 
 from text import inside, mentions, parts, quoted
-from values import comparable
+from values import affinity, comparable, stored
 
 RESTRICTIVE = ("RESTRICT", "NO ACTION")
 SETTING = ("SET NULL", "SET DEFAULT")
@@ -17,19 +17,40 @@ SETTING = ("SET NULL", "SET DEFAULT")
 class ForeignKey:
     """A reference of a table. One that only a policy declares (R-LREF) is never enforced."""
 
+    # (affinity, collation) of each column that it refers to, and affinities of its own.
+    compared, affinities = (), ()
+
     def __init__(self, columns, parent, parent_columns, on_update="", on_delete="", declared=True):
         self.columns, self.parent, self.parent_columns = columns, parent, parent_columns
         self.on_update, self.on_delete, self.declared = on_update, on_delete, declared
         self.name = ",".join(columns) + ">" + parent.lower()
 
+    def key(self, values):
+        """R-EQUAL: what is equal of two values exactly if they mean one parent."""
+        pairs = zip(values, self.compared)
+        return [comparable(stored(v, affinity), collation) for v, (affinity, collation) in pairs]
+
+    def spelled(self, written, key):
+        """R-SPELL: what a reference shows that was written so, to a row with this key."""
+        if None not in written and self.key(written) == self.key(key):
+            return written
+        return [stored(v, affinity) for v, affinity in zip(key, self.affinities)]
+
 
 class UniqueKey:
-    """A unique index, or the integer key of a table whose rows are identified by it."""
+    """A unique index, or the integer key of a table whose rows are identified by it.
 
-    def __init__(self, name, terms, columns, primary, texts=None, where=None):
-        self.name, self.columns, self.primary = name, columns, primary
+    Its name is what it says (R-CONSTRAINT).
+    """
+
+    def __init__(self, terms, columns, primary, texts=None, where=None, name=None):
+        self.columns, self.primary = columns, primary
         # (column or None, collation) of each term; SQL of the terms where they are not all columns.
         self.terms, self.texts, self.where = terms, texts, where
+        said = zip(texts or [column for column, _ in terms], terms)
+        suffix = lambda collation: "" if collation == "BINARY" else " " + collation.lower()
+        said = {text.lower() + suffix(collation) for text, (_, collation) in said}
+        self.name = name or ", ".join(sorted(said)) + (" where " + where if where else "")
 
 
 class Table:
@@ -46,6 +67,7 @@ class Table:
         self.without_rowid = re.search(r"WITHOUT\s+ROWID", sql, re.I) is not None
         self.autoincrement = re.search(r"AUTOINCREMENT", sql, re.I) is not None
         types = {row[0]: row[1].upper() for row in info}
+        self.affinities = {column: affinity(types[column]) for column in types}
         integer = len(self.primary) == 1 and types[self.primary[0]] == "INTEGER"
         # The column that is another name of the rowid.
         self.alias = self.primary[0] if integer and not self.without_rowid else None
@@ -54,12 +76,13 @@ class Table:
         for found in re.finditer(r"\bCHECK\s*\(", sql, re.I):
             body, _ = inside(sql, found.end() - 1)
             self.checks.append({c for c in self.columns if mentions(body, c)})
-        self.unique = sorted(unique_keys(db, self), key=lambda key: key.name)
+        # Two that say the same are one.
+        found = {key.name: key for key in unique_keys(db, self)}
+        self.unique = [found[name] for name in sorted(found)]
         self.number_key = None
         if self.alias:
-            self.number_key = UniqueKey(
-                "~pk", [(self.alias, "BINARY")], [self.alias], primary=True
-            )
+            terms = [(self.alias, "BINARY")]
+            self.number_key = UniqueKey(terms, [self.alias], primary=True, name="~pk")
         self.collations = {}
         for key in self.unique:
             if key.primary:
@@ -78,6 +101,9 @@ class Table:
                 continue
             fk.parent = parent.name
             fk.parent_columns = fk.parent_columns or parent.primary
+            collations = parent.compares(fk.parent_columns)
+            fk.compared = [(parent.affinities[c], collations.get(c, "BINARY")) for c in fk.parent_columns]
+            fk.affinities = [self.affinities[c] for c in fk.columns]
         # Of references that share a column the last by name is followed.
         self.foreign_keys.sort(key=lambda fk: fk.name)
         self.make_groups()
@@ -109,6 +135,12 @@ class Table:
     def numbered(self):
         """Whether rows of one number stay several rows, all but one with another number (R-REMAP)."""
         return self.alias is not None and self.identity == "birth"
+
+    def compares(self, columns):
+        """Collations of the columns of a key that others refer to."""
+        same = lambda key: {column for column, _ in key.terms} == set(columns)
+        keys = (dict(key.terms) for key in self.unique if same(key) and not key.where)
+        return next(keys, {})
 
     def references_in(self, group):
         return [fk for fk in self.foreign_keys if self.group[fk.columns[0]] == group]
@@ -157,7 +189,7 @@ def unique_keys(db, table):
             found = re.search(r"(?<!\w)%s(?!\w)[^,]*?AS\s*\(" % re.escape(column), table.sql, re.I)
             reads += " " + inside(table.sql, found.end() - 1)[0]
         columns = [c for c in table.columns if mentions(reads, c)]
-        yield UniqueKey(name, terms, columns, origin == "pk", texts, where)
+        yield UniqueKey(terms, columns, origin == "pk", texts, where)
 
 
 def index_text(db, name):
@@ -241,7 +273,8 @@ class Schema:
 
     def default(self, table, column):
         text = table.defaults.get(column)
-        return None if text is None else self.scratch.execute("SELECT " + text).fetchone()[0]
+        value = None if text is None else self.scratch.execute("SELECT " + text).fetchone()[0]
+        return stored(value, table.affinities[column])
 
 
 def scratch_copy(db):

@@ -7,7 +7,6 @@ component the set of hidden rows only grows until everything fits (R-FK-CYCLE).
 from references import Protection, References
 from schema import SETTING
 from unique import Claims
-from values import comparable
 
 LARGEST = 2**63 - 1
 
@@ -198,8 +197,8 @@ class Component:
                 self.unset.add(rid)
                 self.unset_columns(table, fk, fk.on_delete, shown)
             return
-        for column, of_parent in zip(fk.columns, fk.parent_columns):
-            shown[column] = self.key_of(parent, of_parent)
+        key = [self.key_of(parent, c) for c in fk.parent_columns]
+        shown.update(zip(fk.columns, fk.spelled([shown[c] for c in fk.columns], key)))
 
     def unset_columns(self, table, fk, action, shown):
         """R-FK-SETNULL, R-FK-SETDEFAULT."""
@@ -218,13 +217,13 @@ class Component:
 
     def there(self, fk, values):
         """Whether a row that may be visible has a key."""
-        wanted = [comparable(value) for value in values]
+        wanted = fk.key(values)
         if fk.parent in self.names:
             rows = (self.show(r) for r in self.live if self.rows[r].table == fk.parent)
         else:
             shown = self.view.shown.items()
             rows = (row for rid, row in shown if self.rows[rid].table == fk.parent)
-        return any([comparable(row[c]) for c in fk.parent_columns] == wanted for row in rows)
+        return any(fk.key([row[c] for c in fk.parent_columns]) == wanted for row in rows)
 
     def dangling(self):
         """Rows whose foreign keys have values that no row has."""
