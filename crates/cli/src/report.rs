@@ -14,12 +14,20 @@ pub struct Report {
     pub json: Value,
     /// For people; lines, without a newline at the end.
     pub text: String,
+    /// What the command was to look for and found, if it must not end with status 0.
+    pub fault: Option<String>,
 }
 
 impl Report {
     /// A report.
     pub fn new(json: Value, text: impl Into<String>) -> Report {
-        Report { json, text: text.into() }
+        Report { json, text: text.into(), fault: None }
+    }
+
+    /// The report of a check that found `problems` in what `name` names.
+    pub fn faulty(self, name: impl std::fmt::Display, problems: usize) -> Report {
+        let fault = format!("{name} has {}", count(problems as i64, "problem"));
+        Report { fault: (problems > 0).then_some(fault), ..self }
     }
 }
 

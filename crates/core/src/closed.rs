@@ -8,7 +8,7 @@
 
 use crate::catalog::Catalog;
 use crate::conflicts::{self, Conflict};
-use crate::merge::text;
+use crate::merge::{Decision, text};
 use crate::meta::Meta;
 use crate::refs::Lookup;
 use crate::replica::Replica;
@@ -44,8 +44,8 @@ pub struct Closed {
     pub table: String,
     /// The row, by its primary key.
     pub row: String,
-    /// Kind, as in `docs/semantics.md`; also `overwritten`, `key_merge` and `update_lost`, which are never
-    /// open.
+    /// Kind, as in `docs/semantics.md`; also `overwritten`, `key_merge`, `update_lost` and `rejoin`, which
+    /// are never open.
     pub kind: String,
     /// The index or foreign key that would have broken; empty for a constraint on single rows.
     pub constraint: String,
@@ -64,7 +64,7 @@ impl Replica {
     /// Records that were open here and are closed, the latest first; 1,000 at most.
     pub fn closed_conflicts(&self) -> Result<Vec<Closed>> {
         let read = || {
-            let sql = "SELECT record, tbl, row, kind, cons, what, opened, closed, how, lost IS NULL \
+            let sql = "SELECT record, tbl, row, kind, cons, what, opened, closed, how, lost IS NULL AND kind <> 'rejoin' \
                        FROM synqlite_closed WHERE closed IS NOT NULL ORDER BY closed DESC, no DESC";
             let mut statement = self.conn.prepare(sql)?;
             let rows = statement.query_map([], |row| {
@@ -142,6 +142,18 @@ pub fn note(
         statement.execute(params![
             id, table, row, kind, what, now_ms, lost.hlc.0, lost_site, kept.hlc.0, kept_site
         ])?;
+    }
+    prune(conn)
+}
+
+/// Notes what was decided when this file became a replica again. Nobody else has to know.
+pub fn note_rejoined(conn: &Connection, decisions: &[Decision], now_ms: i64) -> Result<()> {
+    let latest = decisions.len().saturating_sub(KEPT as usize);
+    let sql = "INSERT INTO synqlite_closed(tbl, row, kind, cons, what, opened, closed, how) \
+               VALUES(?1, ?2, 'rejoin', '', ?3, ?4, ?4, 'init')";
+    let mut statement = conn.prepare_cached(sql)?;
+    for Decision { table, row, what } in &decisions[latest..] {
+        statement.execute(params![table, row, what, now_ms])?;
     }
     prune(conn)
 }

@@ -26,6 +26,16 @@ pub enum Error {
     /// The database has no SynQLite metadata.
     #[error("{0} is not a replica")]
     NotAReplica(String),
+    /// Tables of ours were dropped.
+    #[error("{path} was a replica, and {} of it {} missing{}", listed(.missing), if .missing.len() == 1 { "is" } else { "are" }, unwritable(.tables))]
+    Torn {
+        /// The file.
+        path: String,
+        /// Tables and indexes of ours that are not there.
+        missing: Vec<String>,
+        /// Tables of the application whose triggers of ours are there and fail.
+        tables: Vec<String>,
+    },
     /// Metadata of a newer program.
     #[error("{path} has replica format {found}; this program knows format {known}")]
     NewerFormat {
@@ -141,6 +151,25 @@ fn candidates(near: &[String]) -> String {
     if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(" or ")) }
 }
 
+/// The first few names.
+fn listed(names: &[String]) -> String {
+    match names {
+        [first, second, third, _, _, ..] => {
+            format!("{first}, {second}, {third} and {} more", names.len() - 3)
+        }
+        [head @ .., last] if !head.is_empty() => format!("{} and {last}", head.join(", ")),
+        _ => names.join(""),
+    }
+}
+
+fn unwritable(tables: &[String]) -> String {
+    match tables {
+        [] => String::new(),
+        [table] => format!(", so nobody can write to table {table}"),
+        tables => format!(", so nobody can write to tables {}", listed(tables)),
+    }
+}
+
 impl Error {
     /// What the user can do about it, where there is something to say.
     pub fn hint(&self) -> Option<String> {
@@ -151,6 +180,11 @@ impl Error {
             Error::Locked(_) => "Try again when the other program has finished".into(),
             Error::DiskFull => "Free some space and run the command again".into(),
             Error::NotAReplica(path) => format!("Run: synqlite init {path}"),
+            Error::Torn { path, .. } => format!(
+                "Make it a replica of the same database again: synqlite init {path} --repair REMOTE, \
+                 where REMOTE is another replica or a place that has its changes. Or make it an \
+                 ordinary database: synqlite deinit {path}"
+            ),
             Error::NewerFormat { .. } => "Update synqlite".into(),
             Error::OlderFormat { path, .. } => format!(
                 "Take its metadata off and make it a replica anew: synqlite deinit {path}"
@@ -176,7 +210,11 @@ impl Error {
             Error::Dangling { table, .. } => format!(
                 "Repair the rows that PRAGMA foreign_key_check({table}) lists, or use --policy fk=ignore"
             ),
-            Error::Damaged(_) => "Run: synqlite verify; keep a copy of the file".into(),
+            Error::Damaged(_) => {
+                "Keep a copy of the file and run: synqlite verify. With --repair, synqlite init makes \
+                 the metadata anew from another replica or a place"
+                    .into()
+            }
             _ => return None,
         })
     }

@@ -98,6 +98,21 @@ pub fn is_replica(conn: &Connection) -> Result<bool> {
     Ok(conn.prepare(sql)?.exists([])?)
 }
 
+/// Tables and indexes that every replica has and this database lacks.
+pub fn missing(conn: &Connection) -> Result<Vec<String>> {
+    let mut there = conn.prepare("SELECT 1 FROM main.sqlite_master WHERE name = ?1")?;
+    let mut missing = Vec::new();
+    for sql in DDL {
+        let words = sql.split([' ', '(']);
+        for name in words.filter(|word| word.starts_with(PREFIX)).take(1) {
+            if !there.exists([name])? {
+                missing.push(name.to_owned());
+            }
+        }
+    }
+    Ok(missing)
+}
+
 /// One entry of the metadata.
 pub fn get<T: rusqlite::types::FromSql>(conn: &Connection, key: &str) -> Result<Option<T>> {
     let sql = "SELECT value FROM synqlite_meta WHERE key = ?1";

@@ -29,6 +29,9 @@ use unsure::{PERHAPS, Unsure};
 
 /// Brings metadata and triggers in step with the schema.
 pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
+    // Columns are known since the position that the file tells, and rows that came in this
+    // transaction, which may bring the policy that makes them known, are of a later one.
+    work.meta.save(work.conn)?;
     let mut loaded = track::load(work.conn, &work.policies)?;
     work.catalog = loaded.catalog.clone();
     work.settled &= loaded.stale.is_empty() && loaded.left.is_empty();
@@ -265,7 +268,8 @@ fn regrouped(
     group
 }
 
-fn changed(loc: &Loc, written: BTreeMap<u32, i64>) -> Changed {
+/// A row whose columns `written` changed, nobody knows from what.
+pub(crate) fn changed(loc: &Loc, written: BTreeMap<u32, i64>) -> Changed {
     Changed {
         now: loc.clone(),
         written,

@@ -93,7 +93,7 @@ fn check(key: &str, value: &str) -> Result<()> {
     match (key, last) {
         ("fk", _) if matches!(value, "enforce" | "ignore") => Ok(()),
         ("fk", _) => wrong("it is `enforce` or `ignore`"),
-        ("local_tables" | "fire_on_merge", _) => Ok(()),
+        ("local_tables" | "replicate_tables" | "fire_on_merge", _) => Ok(()),
         (_, Some("identity")) if matches!(value, "key" | "birth") => Ok(()),
         (_, Some("identity")) => wrong("it is `key` or `birth`"),
         (_, Some("refs")) => Ok(()),
@@ -103,8 +103,8 @@ fn check(key: &str, value: &str) -> Result<()> {
         (_, Some("delete")) if matches!(value, "wins" | "last") => Ok(()),
         (_, Some("delete")) => wrong("it is `wins` or `last`"),
         _ => wrong(
-            "known keys are T.identity, T.on_unique, T.delete, T.refs, fk, local_tables and \
-             fire_on_merge; a column T.C can be `counter`",
+            "known keys are T.identity, T.on_unique, T.delete, T.refs, fk, local_tables, \
+             replicate_tables and fire_on_merge; a column T.C can be `counter`",
         ),
     }
 }

@@ -184,6 +184,15 @@ impl Replica {
     }
 }
 
+/// Merges all that `other` has, which has just folded, into a replica that knows nothing of it yet.
+pub(crate) fn merge_all(work: &mut Work<'_>, other: &mut Replica, force: bool) -> Result<()> {
+    let (theirs, path) = (other.site(), other.path().display().to_string());
+    let token = work.env.random();
+    let mut pull = Pull::new(work, force);
+    let position = other.parts(&VersionVector::default(), 0, &mut |delta| pull.part(delta))?;
+    pull.end(theirs, position.ok_or(Error::Locked(path))?, (0, token)).map(drop)
+}
+
 /// A merge of deltas as their parts come.
 struct Incoming<'a, 'w> {
     work: &'a mut Work<'w>,

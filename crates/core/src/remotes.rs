@@ -1,10 +1,16 @@
 //! Named remotes, kept in the replica as git keeps them in a repository, and what each of them is
 //! known to contain, so that a push looks only at what changed since.
+//!
+//! A remote may keep a token. So whatever moves or removes an entry overwrites where it was: SQLite
+//! leaves old bytes in free space otherwise, and there they outlive the remote.
 
 use crate::meta::Meta;
-use crate::replica::Replica;
+use crate::replica::{BUSY, Replica};
 use crate::{Error, Result};
-use rusqlite::{OptionalExtension, Row, Transaction, TransactionBehavior, params};
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior};
+use rusqlite::{params, params_from_iter};
+use std::time::Duration;
 use synqlite_wire::{Hlc, Id, VersionVector};
 
 /// A remote of this replica.
@@ -61,6 +67,56 @@ pub struct Synced {
     pub theirs: VersionVector,
     /// What to remember of the remote for the next time; what is remembered stays if absent.
     pub place: Option<Vec<u8>>,
+}
+
+/// What became of a remote that was to be removed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Removed {
+    /// There was one of that name.
+    pub there: bool,
+    /// Nothing of it is left. Else the write-ahead log still has it, which other programs are using.
+    pub cleared: bool,
+}
+
+/// Every page of the table is overwritten, not only the cell of an entry: SQLite may have left parts
+/// of it where it balanced the tree.
+fn write_anew(conn: &Connection) -> Result<()> {
+    let mut statement = conn.prepare("SELECT * FROM synqlite_remote")?;
+    let columns = statement.column_count();
+    let row = |row: &Row<'_>| (0..columns).map(|c| row.get(c)).collect();
+    let rows = statement.query_map([], row)?.collect::<Result<Vec<Vec<Value>>, _>>()?;
+    conn.execute("DELETE FROM synqlite_remote", [])?;
+    let sql = format!("INSERT INTO synqlite_remote VALUES({})", vec!["?"; columns].join(","));
+    let mut insert = conn.prepare(&sql)?;
+    rows.into_iter().try_for_each(|row| Ok(insert.execute(params_from_iter(row)).map(drop)?))
+}
+
+/// Runs `f`, in which SQLite overwrites with zeros what it deletes and moves.
+pub(crate) fn overwriting<T>(conn: &Connection, f: impl FnOnce() -> Result<T>) -> Result<T> {
+    let before: i64 = conn.pragma_query_value(None, "secure_delete", |row| row.get(0))?;
+    conn.pragma_update_and_check(None, "secure_delete", 1, |_| Ok(()))?;
+    let done = f();
+    conn.pragma_update_and_check(None, "secure_delete", before, |_| Ok(()))?;
+    done
+}
+
+/// Pages as they were before the last transaction stay in a write-ahead log, and in the shadow file
+/// of a database that has one. Returns whether all are gone.
+pub(crate) fn clear_former_pages(conn: &Connection) -> Result<bool> {
+    let clear = || {
+        // A shadow gets the pages of the last transaction with those of the next.
+        let version: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        conn.pragma_update(None, "user_version", version)?;
+        let log = "PRAGMA main.wal_checkpoint(TRUNCATE)";
+        conn.query_row(log, [], |row| row.get::<_, bool>(0)).map(|busy| !busy)
+    };
+    conn.busy_timeout(Duration::from_secs(1))?;
+    let cleared = clear();
+    conn.busy_timeout(BUSY)?;
+    match cleared {
+        Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => Ok(false),
+        cleared => Ok(cleared?),
+    }
 }
 
 impl Sent {
@@ -126,17 +182,31 @@ impl Replica {
     pub fn add_remote(&mut self, name: &str, url: &str, access: &Access) -> Result<()> {
         let sql = "INSERT OR IGNORE INTO synqlite_remote(name, url, token, key) \
                    VALUES(?1, ?2, ?3, ?4)";
-        let added = self.conn.execute(sql, params![name, url, access.token, access.key_file]);
-        match added.map_err(|e| Error::from(e).on(&self.path))? {
+        let row = params![name, url, access.token, access.key_file];
+        let added = overwriting(&self.conn, || Ok(self.conn.execute(sql, row)?));
+        match added.map_err(|e| e.on(&self.path))? {
             0 => Err(Error::Refused(format!("there is a remote called {name} already"))),
             _ => Ok(()),
         }
     }
 
-    /// Removes a remote. Returns whether there was one of that name.
-    pub fn remove_remote(&mut self, name: &str) -> Result<bool> {
-        let removed = self.conn.execute("DELETE FROM synqlite_remote WHERE name = ?1", [name]);
-        Ok(removed.map_err(|e| Error::from(e).on(&self.path))? > 0)
+    /// Removes a remote, and what the file still holds of it.
+    pub fn remove_remote(&mut self, name: &str) -> Result<Removed> {
+        let remove = || {
+            let there = overwriting(&self.conn, || {
+                let tx = Transaction::new_unchecked(&self.conn, TransactionBehavior::Immediate)?;
+                let sql = "DELETE FROM synqlite_remote WHERE name = ?1";
+                let there = tx.execute(sql, [name])? > 0;
+                if there {
+                    write_anew(&tx)?;
+                }
+                tx.commit()?;
+                Ok(there)
+            })?;
+            let cleared = !there || clear_former_pages(&self.conn)?;
+            Ok(Removed { there, cleared })
+        };
+        remove().map_err(|e: Error| e.on(&self.path))
     }
 
     /// What the remotes with this URL are known to contain.
@@ -171,7 +241,7 @@ impl Replica {
             tx.commit()?;
             Ok(())
         };
-        note().map_err(|e: Error| e.on(&self.path))
+        overwriting(&self.conn, note).map_err(|e| e.on(&self.path))
     }
 
     /// How many rows changed here, by writes and merges, after a position.

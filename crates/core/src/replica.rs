@@ -130,26 +130,6 @@ impl Replica {
         &self.path
     }
 
-    /// Removes every trace of replication from the database. Returns the names of what was removed.
-    pub fn deinit(path: &Path) -> Result<Vec<String>> {
-        let mut conn = connect(path, true)?;
-        let removed = (|| {
-            match check_format(&conn, path) {
-                Ok(()) | Err(Error::OlderFormat { .. }) => {}
-                Err(e) => return Err(e),
-            }
-            let tx = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-            let objects = track::own_objects(&tx)?;
-            for (kind, name) in &objects {
-                let name = schema::quote(name);
-                tx.execute_batch(&format!("DROP {kind} IF EXISTS main.{name}"))?;
-            }
-            tx.commit()?;
-            Ok(objects.into_iter().map(|(_, name)| name).collect())
-        })();
-        removed.map_err(|e: Error| e.on(path))
-    }
-
     /// Folds the journal: everything written since the last fold gets its stamps.
     pub fn fold(&mut self) -> Result<Folded> {
         self.write(|work| work.fold())
@@ -267,7 +247,11 @@ pub(crate) fn open(path: &Path, env: Arc<dyn Environment>, own: bool) -> Result<
     Ok(Replica { conn, path: path.to_owned(), env, site, database, known: None, former: None })
 }
 
-fn set_policies(work: &mut Work<'_>, settings: &[(String, String)], now: i64) -> Result<()> {
+pub(crate) fn set_policies(
+    work: &mut Work<'_>,
+    settings: &[(String, String)],
+    now: i64,
+) -> Result<()> {
     work.settled = false;
     work.policies.add(settings)?;
     if !settings.is_empty() {
@@ -294,14 +278,15 @@ fn set_policies(work: &mut Work<'_>, settings: &[(String, String)], now: i64) ->
 }
 
 impl<'a> Work<'a> {
-    fn begin(conn: &'a Connection, env: &'a dyn Environment) -> Result<Work<'a>> {
+    pub(crate) fn begin(conn: &'a Connection, env: &'a dyn Environment) -> Result<Work<'a>> {
         let (meta, policies) = (Meta::load(conn)?, Policies::load(conn)?);
         let (catalog, now_ms) = (Catalog::default(), env.now_ms());
         Ok(Work { conn, meta, catalog, policies, env, now_ms, settled: true })
     }
 
     /// Saves the metadata, at the end of a transaction. What it gave stamps to is sealed.
-    fn save(&mut self) -> Result<()> {
+    pub(crate) fn save(&mut self) -> Result<()> {
+        sums::settle(self.conn, &mut self.meta, &self.catalog)?;
         self.learner().seal()?;
         self.meta.save(self.conn)
     }
@@ -376,7 +361,6 @@ fn write<T>(
         // The catalog says nothing of this trigger.
         versions = self::versions(&tx)?;
     }
-    sums::settle(&tx, &mut work.meta, &work.catalog)?;
     work.save()?;
     let Work { meta, catalog, settled, .. } = work;
     tx.commit()?;
@@ -389,6 +373,9 @@ fn versions(conn: &Connection) -> Result<(i64, i64)> {
     Ok((pragma("PRAGMA schema_version")?, pragma("PRAGMA data_version")?))
 }
 
+/// How long to wait for another program's transaction.
+pub(crate) const BUSY: Duration = Duration::from_secs(10);
+
 /// Opens a database for the engine: no trigger fires and no foreign key acts on what it writes.
 pub(crate) fn connect(path: &Path, write: bool) -> Result<Connection> {
     if !path.exists() {
@@ -397,7 +384,7 @@ pub(crate) fn connect(path: &Path, write: bool) -> Result<Connection> {
     let access =
         if write { OpenFlags::SQLITE_OPEN_READ_WRITE } else { OpenFlags::SQLITE_OPEN_READ_ONLY };
     let prepare = |conn: Connection| {
-        conn.busy_timeout(Duration::from_secs(10))?;
+        conn.busy_timeout(BUSY)?;
         conn.set_prepared_statement_cache_capacity(256);
         conn.execute_batch("PRAGMA foreign_keys=OFF; PRAGMA recursive_triggers=OFF;")?;
         // Rows are looked up in the order in which they come; SQLite's 2 MB hold a small part of most
@@ -429,19 +416,33 @@ fn kept_on_dash(path: &Path) -> bool {
     Path::new(&registry).exists()
 }
 
-fn check_format(conn: &Connection, path: &Path) -> Result<()> {
+/// Whether this program can read the metadata, and all of it is there.
+pub(crate) fn check_format(conn: &Connection, path: &Path) -> Result<()> {
     let name = path.display().to_string();
-    if !meta::is_replica(conn)? {
+    let ours = track::own_objects(conn)?;
+    if ours.is_empty() {
         return Err(Error::NotAReplica(name));
     }
-    match meta::get::<i64>(conn, "format")? {
-        Some(found) if found > meta::FORMAT => {
-            Err(Error::NewerFormat { path: name, found, known: meta::FORMAT })
-        }
-        Some(meta::FORMAT) => Ok(()),
-        Some(found) => Err(Error::OlderFormat { path: name, found }),
-        None => Err(Error::Damaged("entry `format` is missing".into())),
+    let format = if meta::is_replica(conn)? { meta::get::<i64>(conn, "format")? } else { None };
+    if let Some(found) = format.filter(|found| *found > meta::FORMAT) {
+        return Err(Error::NewerFormat { path: name, found, known: meta::FORMAT });
     }
+    if let Some(found) = format.filter(|found| *found < meta::FORMAT) {
+        return Err(Error::OlderFormat { path: name, found });
+    }
+    let missing = meta::missing(conn)?;
+    if !missing.is_empty() {
+        let captured = track::captured(conn)?;
+        let fails = missing.iter().any(|name| name == "synqlite_journal");
+        let tables = if fails { captured } else { vec![] };
+        return Err(Error::Torn { path: name, missing, tables });
+    }
+    for key in ["format", "database", "site", "clock", "position", "births"] {
+        if meta::get::<rusqlite::types::Value>(conn, key)?.is_none() {
+            return Err(Error::Damaged(format!("entry `{key}` is missing")));
+        }
+    }
+    Ok(())
 }
 
 /// A copy made row by row, as from a dump, may have placed rows elsewhere than its metadata says.
@@ -474,7 +475,7 @@ fn init(
 ) -> Result<InitReport> {
     let now = env.now_ms();
     let tx = rusqlite::Transaction::new_unchecked(conn, rusqlite::TransactionBehavior::Immediate)?;
-    let again = meta::is_replica(&tx)?;
+    let again = !track::own_objects(&tx)?.is_empty();
     if again {
         check_format(&tx, path)?;
         if options.new_site {
@@ -483,9 +484,7 @@ fn init(
         refuse_copy(&tx, path, env, Meta::load(&tx)?.site)?;
     }
     if !again {
-        Meta::create(&tx, Id(env.random()), Id(env.random()))?;
-        meta::set(&tx, "instance", env.instance(path))?;
-        meta::set(&tx, "history", options.history)?;
+        create(&tx, path, Id(env.random()), options.history, env)?;
     }
     let mut work = Work::begin(&tx, env)?;
     if again {
@@ -497,28 +496,50 @@ fn init(
     refuse_dangling(&tx, &schema, &work.policies)?;
     let mut notes = schema.notes;
     notes.extend(schema::kept_sums(&tx, &schema.tables)?);
+    notes.extend(schema::feed_notes(&tx, &schema.tables)?);
     let unknown = |t: &&Table| work.catalog.by_name(&t.name).is_none();
     let fresh: Vec<Table> = schema.tables.iter().filter(unknown).cloned().collect();
     if !fresh.is_empty() {
         migrate::take_in(&mut work, &fresh)?;
     }
-    let tables = work.catalog.tables.iter().map(|t| {
-        let sql = format!("SELECT count(*) FROM {}", t.target());
-        let rows = tx.query_row(&sql, [], |row| row.get(0))?;
-        Ok(TableReport { name: t.table.name.clone(), identity: identity(&t.table), rows })
-    });
-    let tables = tables.collect::<Result<_>>()?;
+    let tables = table_reports(&tx, &work.catalog)?;
     let site = work.meta.site;
     capture::guard(&tx, &work.catalog)?;
-    sums::settle(&tx, &mut work.meta, &work.catalog)?;
     work.save()?;
     drop(work);
     tx.commit()?;
     Ok(InitReport { site, tables, skipped: schema.skipped, notes })
 }
 
+/// A new site of a database, which knows nothing yet.
+pub(crate) fn create(
+    conn: &Connection,
+    path: &Path,
+    database: DatabaseId,
+    history: bool,
+    env: &dyn Environment,
+) -> Result<()> {
+    Meta::create(conn, database, Id(env.random()))?;
+    meta::set(conn, "instance", env.instance(path))?;
+    meta::set(conn, "history", history)
+}
+
+/// The replicated tables with the rows that they show.
+pub(crate) fn table_reports(conn: &Connection, catalog: &Catalog) -> Result<Vec<TableReport>> {
+    let tables = catalog.tables.iter().map(|t| {
+        let sql = format!("SELECT count(*) FROM {}", t.target());
+        let rows = conn.query_row(&sql, [], |row| row.get(0))?;
+        Ok(TableReport { name: t.table.name.clone(), identity: identity(&t.table), rows })
+    });
+    tables.collect()
+}
+
 /// The tables to replicate: those asked for, remembered so that `init` run again means the same.
-fn select(conn: &Connection, policies: &Policies, options: &InitOptions) -> Result<Schema> {
+pub(crate) fn select(
+    conn: &Connection,
+    policies: &Policies,
+    options: &InitOptions,
+) -> Result<Schema> {
     let remembered = |key: &str, now: &[String]| -> Result<Vec<String>> {
         let old: String = meta::get(conn, key)?.unwrap_or_default();
         let mut names: Vec<String> = old.lines().map(str::to_owned).collect();

@@ -70,11 +70,14 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
         let missing = |kind: &&str| !present.contains_key(&capture::own_name(kind, *no));
         // Dropping a table takes its triggers along, and rebuilding one under its name too.
         let gap = ["insert", "update", "delete"].iter().any(missing);
-        let mut complete = true;
-        for (name, _) in capture::objects(&tracked) {
-            complete &= present.contains_key(&name) || capture::may_lack(conn, &tracked, &name)?;
+        let mut fit = true;
+        for (name, sql) in capture::objects(&tracked) {
+            fit &= match present.get(&name) {
+                Some((_, is)) => *is == sql,
+                None => capture::may_lack(conn, &tracked, &name)?,
+            };
         }
-        if *shape != tracked.table.describe() || !complete {
+        if *shape != tracked.table.shape() || !fit {
             let rekeyed = !tracked.table.has_key_of(shape);
             let referring_anew = !tracked.table.has_references_of(shape);
             let unique_anew = !tracked.table.has_uniques_of(shape);
@@ -336,7 +339,7 @@ pub fn renew(conn: &Connection, t: &Tracked) -> Result<()> {
     record_units(conn, t)?;
     capture::install(conn, t)?;
     let sql = "UPDATE synqlite_table SET name = ?2, shape = ?3 WHERE no = ?1";
-    conn.execute(sql, params![t.no, t.table.name, t.table.describe()])?;
+    conn.execute(sql, params![t.no, t.table.name, t.table.shape()])?;
     Ok(())
 }
 
@@ -373,6 +376,15 @@ fn objects(conn: &Connection) -> Result<Objects> {
     let mut statement = conn.prepare_cached(sql)?;
     let rows = statement.query_map([], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))?;
     Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Tables of the application that have a trigger of ours.
+pub fn captured(conn: &Connection) -> Result<Vec<String>> {
+    let sql = "SELECT DISTINCT tbl_name FROM main.sqlite_master WHERE type = 'trigger' \
+               AND name LIKE 'synqlite\\_%' ESCAPE '\\' ORDER BY 1";
+    let mut statement = conn.prepare(sql)?;
+    let tables = statement.query_map([], |row| row.get(0))?;
+    Ok(tables.collect::<Result<_, _>>()?)
 }
 
 /// Everything of ours in the database, as (TABLE, INDEX or TRIGGER; name), triggers first and

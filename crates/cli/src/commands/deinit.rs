@@ -1,5 +1,6 @@
 use crate::error::Result;
 use crate::report::{Report, count};
+use crate::terminal;
 use serde_json::json;
 use std::path::PathBuf;
 use synqlite_core::Replica;
@@ -15,8 +16,15 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<Report> {
-    let removed = Replica::deinit(&args.db)?;
-    let (db, n) = (args.db.display(), removed.len() as i64);
+    let done = Replica::deinit(&args.db)?;
+    let (db, removed) = (args.db.display(), done.removed);
+    if !done.cleared {
+        terminal::complain(&format!(
+            "note: other programs use {db}, so what was removed stays in {db}-wal until the last of \
+             them has closed it"
+        ));
+    }
+    let n = removed.len() as i64;
     let text = format!("{db} is an ordinary database again; removed {}", count(n, "object"));
     Ok(Report::new(json!({"removed": removed}), text))
 }

@@ -1,11 +1,14 @@
-use super::{env, key_value};
-use crate::error::Result;
+use super::{Keep, credentials, env, key_value};
+use crate::error::{CommandError, Result};
 use crate::report::{Report, rows};
-use crate::terminal;
-use serde_json::json;
+use crate::terminal::{self, Bar};
+use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
-use synqlite_core::{InitOptions, Replica};
+use synqlite_core::merge::Decision;
+use synqlite_core::schema::Skipped;
+use synqlite_core::{Access, Compared, InitOptions, Replica, TableReport};
+use synqlite_remote::{Remote, Session};
 
 /// Makes a database a replica.
 ///
@@ -30,6 +33,15 @@ pub struct Args {
     /// Gives a file that was copied from a replica a site id of its own.
     #[arg(long)]
     new_site: bool,
+    /// Makes a database a replica again that was one of what REMOTE holds, and whose own tables of
+    /// synqlite were dropped.
+    ///
+    /// Rows that both have are the same rows. What they show here counts as written now; each value
+    /// that it replaces is listed, also later by `synqlite conflicts --closed`.
+    #[arg(long, value_name = "REMOTE", conflicts_with = "new_site")]
+    repair: Option<String>,
+    #[command(flatten)]
+    keep: Keep,
 }
 
 pub fn run(args: &Args) -> Result<Report> {
@@ -40,24 +52,66 @@ pub fn run(args: &Args) -> Result<Report> {
         history: args.history,
         new_site: args.new_site,
     };
+    if let Some(remote) = &args.repair {
+        return repair(args, remote, &options);
+    }
+    if args.keep.access()? != Access::default() {
+        return Err(CommandError::usage("--token and --key-file go with --repair"));
+    }
     let done = Replica::init(&args.db, &options, env())?;
-    for note in &done.notes {
+    let notes = done.notes;
+    for note in &notes {
         terminal::complain(&format!("note: {note}"));
     }
-    let tables = done.tables.iter();
-    let tables: Vec<_> =
-        tables.map(|t| json!({"name": t.name, "identity": t.identity, "rows": t.rows})).collect();
-    let skipped: Vec<_> =
-        done.skipped.iter().map(|s| json!({"name": s.name, "why": s.why})).collect();
-    let mut text = format!("{} is a replica, site {}", args.db.display(), done.site);
-    for t in &done.tables {
-        let _ = write!(text, "\n  {}: {}, identity by {}", t.name, rows(t.rows), t.identity);
-    }
-    for s in &done.skipped {
-        let _ = write!(text, "\n  not replicated: {}: {}", s.name, s.why);
-    }
     let site = done.site.to_string();
-    let notes = done.notes;
+    let mut text = format!("{} is a replica, site {site}", args.db.display());
+    let (tables, skipped) = listed(&mut text, &done.tables, &done.skipped);
     let json = json!({"site": site, "tables": tables, "skipped": skipped, "notes": notes});
     Ok(Report::new(json, text))
+}
+
+fn repair(args: &Args, remote: &str, options: &InitOptions) -> Result<Report> {
+    let access = args.keep.access()?;
+    let remote = Remote::open(remote, &credentials(&access)?)?;
+    let mut bar = Bar::new();
+    let mut session = Session { env: env(), force: false, progress: &mut bar };
+    let done = remote.rejoin(&args.db, &access, options, &mut session)?;
+    let site = done.site.to_string();
+    let mut text = format!("{} is a replica again, site {site}", args.db.display());
+    let (tables, skipped) = listed(&mut text, &done.tables, &done.skipped);
+    let Compared { updated, inserted, hidden, theirs, told } = done.compared;
+    for (rows_of, what) in [
+        (updated, "differed: what they show here counts as written now"),
+        (inserted, "were only here: they count as inserted now"),
+        (hidden, "were deleted or hidden by others, and are so here now"),
+        (theirs, "were only there: they came since, or were deleted here and are back"),
+    ] {
+        if rows_of > 0 {
+            let _ = write!(text, "\n  {} {what}", rows(rows_of.cast_signed()));
+        }
+    }
+    for Decision { table, row, what, .. } in &told {
+        let _ = write!(text, "\n  {table}, row {row}: {what}");
+    }
+    let one = |d: &Decision| json!({"table": d.table, "row": d.row, "what": d.what});
+    let told: Vec<_> = told.iter().map(one).collect();
+    let compared = json!({"updated": updated, "inserted": inserted, "hidden": hidden,
+        "theirs": theirs, "told": told});
+    let json = json!({"site": site, "tables": tables, "skipped": skipped, "notes": [],
+        "origin": remote.url(), "compared": compared});
+    Ok(Report::new(json, text))
+}
+
+/// Tables that are replicated and those that are not, appended to the text and for programs.
+fn listed(text: &mut String, tables: &[TableReport], skipped: &[Skipped]) -> (Value, Value) {
+    for t in tables {
+        let _ = write!(text, "\n  {}: {}, identity by {}", t.name, rows(t.rows), t.identity);
+    }
+    for s in skipped {
+        let _ = write!(text, "\n  not replicated: {}: {}", s.name, s.why);
+    }
+    let table = |t: &TableReport| json!({"name": t.name, "identity": t.identity, "rows": t.rows});
+    let tables: Vec<_> = tables.iter().map(table).collect();
+    let skipped = skipped.iter().map(|s| json!({"name": s.name, "why": s.why}));
+    (tables.into(), skipped.collect::<Vec<_>>().into())
 }

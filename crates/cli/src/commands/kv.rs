@@ -60,7 +60,7 @@ pub enum Command {
     Stats(Store),
     /// Reads every byte and lists what is damaged or missing.
     ///
-    /// Exits with status 0 even if there are problems: they are the answer.
+    /// Exits with status 1 if there are problems, which standard output lists.
     Verify(Store),
     /// Makes a damaged store usable again with all that is readable, and lists what was damaged.
     ///
@@ -303,7 +303,7 @@ fn verify(dir: &Path) -> Result<Report> {
     let ok = found.problems.is_empty();
     let mut report = listed(&found, if ok { "no problems" } else { "damaged" }, dir);
     report.json["ok"] = json!(ok);
-    Ok(report)
+    Ok(report.faulty(dir.display(), found.problems.len()))
 }
 
 fn repair(dir: &Path) -> Result<Report> {

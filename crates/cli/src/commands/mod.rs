@@ -127,7 +127,8 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 fn print(report: &Report, json: bool) -> Result<()> {
-    if json { terminal::print(&report.json.to_string()) } else { terminal::print(&report.text) }
+    if json { terminal::print(&report.json.to_string()) } else { terminal::print(&report.text) }?;
+    report.fault.as_ref().map_or(Ok(()), |fault| Err(CommandError::new(fault)))
 }
 
 /// Time, randomness and files as they are.

@@ -19,7 +19,10 @@ use std::path::PathBuf;
 ///   T.refs=COLUMN:TABLE    a reference that the schema does not declare
 ///   fk=enforce|ignore      whether merges keep declared foreign keys
 ///   local_tables=A,B       tables that are not replicated
-///   fire_on_merge=A,B      triggers that run for merged rows too: only such as write local tables
+///   replicate_tables=A,B   tables that are, although there are reasons not to: what migration tools
+///                          note, and indexes over the text of floating-point numbers
+///   fire_on_merge=A,B      triggers that run for merged rows too: only such as write local tables;
+///                          those that only keep a search index do in any case
 #[derive(clap::Args)]
 #[command(about = "Shows or sets the policies by which rows merge", verbatim_doc_comment)]
 pub struct Args {

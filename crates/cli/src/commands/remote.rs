@@ -1,6 +1,7 @@
 use super::{Keep, credentials, open};
 use crate::error::{CommandError, Result};
 use crate::report::Report;
+use crate::terminal;
 use clap::Subcommand;
 use serde_json::json;
 use std::path::PathBuf;
@@ -52,10 +53,18 @@ pub fn run(command: &Command) -> Result<Report> {
         }
         Command::Remove { db, name } => {
             let mut replica = open(db)?;
-            if !replica.remove_remote(name)? {
+            let removed = replica.remove_remote(name)?;
+            if !removed.there {
                 let what = format!("{} has no remote called {name}", db.display());
                 let hint = format!("See: synqlite remote list {}", db.display());
                 return Err(CommandError::new(what).hint(hint));
+            }
+            if !removed.cleared {
+                terminal::complain(&format!(
+                    "note: other programs use {0}, so what was kept of {name} stays in {0}-wal \
+                     until the last of them has closed it",
+                    db.display()
+                ));
             }
             list(&replica)
         }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// Checks the metadata against the tables, the constraints, and the database itself.
 ///
-/// Exits with status 0 even if there are problems: they are the answer.
+/// Exits with status 1 if there are problems, which standard output lists.
 #[derive(clap::Args)]
 pub struct Args {
     /// The replica.
@@ -23,5 +23,6 @@ pub fn run(args: &Args) -> Result<Report> {
         [] => format!("{}: no problems", args.db.display()),
         some => format!("{}\n{}", count(some.len() as i64, "problem"), some.join("\n")),
     };
-    Ok(Report::new(json!({"ok": problems.is_empty(), "problems": problems}), text))
+    let report = Report::new(json!({"ok": problems.is_empty(), "problems": problems}), text);
+    Ok(report.faulty(args.db.display(), problems.len()))
 }

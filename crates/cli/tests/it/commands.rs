@@ -268,8 +268,8 @@ fn verify_finds_what_does_not_fit() {
     assert_eq!(lab.json(&["verify", &lab.db("A")]), json!({"ok": true, "problems": []}));
     assert!(lab.text(&["verify", &lab.db("A")]).contains("no problems"));
     lab.connect("A").execute_batch("PRAGMA foreign_keys=OFF; DELETE FROM person").unwrap();
-    let found = lab.json(&["verify", &lab.db("A")]);
-    assert_eq!(found["ok"], false);
+    let found = lab.faulty(&["verify", &lab.db("A")]);
+    assert_eq!(lab.faulty(&["verify", "--full", &lab.db("A")]), found);
     assert!(found["problems"].as_array().is_some_and(|p| !p.is_empty()), "{found}");
 }
 
@@ -310,4 +310,51 @@ fn wrong_usage_has_a_status_of_its_own() {
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(output.stdout.is_empty(), "{args:?}");
     }
+}
+
+#[test]
+fn what_a_migration_tool_notes_is_local_unless_it_was_replicated_before() {
+    let lab = Lab::new();
+    lab.sql(
+        "A",
+        "CREATE TABLE note(text); CREATE TABLE schema_migrations(version TEXT PRIMARY KEY)",
+    );
+    lab.sql("A", "INSERT INTO schema_migrations VALUES('1')");
+    let found = lab.json(&["init", &lab.db("A")]);
+    assert_eq!(names(&found["tables"]), ["note"]);
+    assert_eq!(names(&found["skipped"]), ["schema_migrations"]);
+    let why = found["skipped"][0]["why"].as_str().unwrap();
+    assert!(why.starts_with("bookkeeping of Rails") && why.contains("replicate_tables"), "{why}");
+    lab.json(&["clone", &lab.db("A"), &lab.db("B")]);
+    assert_eq!(lab.rows("B", "SELECT * FROM schema_migrations"), ["1"]);
+    lab.sql("B", "INSERT INTO schema_migrations VALUES('2')");
+    lab.json(&["sync", &lab.db("B")]);
+    assert_eq!(lab.rows("A", "SELECT * FROM schema_migrations"), ["1"]);
+    // Asked for, it is taken in, and stays when nobody asks any more.
+    lab.json(&["policy", &lab.db("B"), "replicate_tables=schema_migrations"]);
+    for _ in 0..2 {
+        lab.json(&["sync", &lab.db("B")]);
+    }
+    assert_eq!(lab.rows("A", "SELECT * FROM schema_migrations"), ["1", "2"]);
+    lab.json(&["policy", &lab.db("A"), "replicate_tables="]);
+    lab.sql("A", "INSERT INTO schema_migrations VALUES('3')");
+    lab.json(&["sync", &lab.db("B")]);
+    assert_eq!(lab.rows("B", "SELECT * FROM schema_migrations"), ["1", "2", "3"]);
+    lab.assert_equal(&["A", "B"]);
+}
+
+#[test]
+fn init_names_the_triggers_that_keep_a_search_index() {
+    let lab = Lab::new();
+    lab.sql("A", "CREATE TABLE note(id INTEGER PRIMARY KEY, text); CREATE VIRTUAL TABLE f USING fts5(text);
+        CREATE TRIGGER keeps AFTER INSERT ON note BEGIN INSERT INTO f(rowid, text) VALUES(new.id, new.text); END;
+        CREATE TRIGGER calls AFTER DELETE ON note BEGIN DELETE FROM f WHERE rowid = mine(old.id); END");
+    let (found, told) = lab.json_and_stderr(&["init", &lab.db("A")]);
+    assert_eq!(found["notes"].as_array().map(Vec::len), Some(2));
+    assert!(
+        told.contains("trigger keeps fires for merged rows too, to keep f up to date"),
+        "{told}"
+    );
+    assert!(told.contains("trigger calls writes f") && told.contains("function mine"), "{told}");
+    assert!(told.contains("--policy fire_on_merge=calls"), "{told}");
 }

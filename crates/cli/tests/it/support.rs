@@ -117,6 +117,25 @@ impl Lab {
         (serde_json::from_str(&out).unwrap_or_else(|e| panic!("{args:?}: {e}: {out}")), told)
     }
 
+    /// Runs a check that must find problems, in both forms, and returns its document. The status
+    /// says so too, and standard error.
+    pub fn faulty(&self, args: &[&str]) -> Value {
+        let plain = synqlite(args);
+        let output = synqlite(&[args, &["--json"]].concat());
+        for output in [&plain, &output] {
+            assert_eq!(output.status.code(), Some(1), "{args:?}: {}", stdout(output));
+            let told = stderr(output);
+            assert!(told.starts_with("error: ") && told.contains(" problem"), "{args:?}: {told}");
+        }
+        let found: Value = serde_json::from_str(&stdout(&output)).expect("one document");
+        assert_eq!(found["ok"], false);
+        for problem in found["problems"].as_array().expect("problems") {
+            let problem = problem.as_str().expect("a sentence");
+            assert!(stdout(&plain).contains(problem), "{problem} is not in: {}", stdout(&plain));
+        }
+        found
+    }
+
     /// Runs the command without `--json`; it must succeed.
     pub fn text(&self, args: &[&str]) -> String {
         let output = synqlite(args);

@@ -26,7 +26,7 @@ pub(crate) fn apply(
     mut refused: Option<&mut Refused>,
 ) -> Result<Merged> {
     let (mut merged, mut refusals) = (Merged::default(), Refusals::default());
-    triggers::fire_only(conn, &policies.list("fire_on_merge"), || {
+    triggers::fire_only(conn, &triggers::firing(conn, policies)?, || {
         for (position, t) in catalog.tables.iter().enumerate() {
             let mut mine: Vec<&mut Case> =
                 cases.iter_mut().filter(|c| c.table == position).collect();
@@ -135,12 +135,14 @@ fn rows(
             }
         }
         if let (Some(_), Some(loc)) = (&item.old, &item.stored.loc) {
-            t.delete(conn, loc).map_err(|e| undeletable(t, e))?;
+            let deleted = triggers::despite_indexes(conn, || t.delete(conn, loc));
+            deleted.map_err(|e| undeletable(t, e))?;
         }
     }
     for (at, columns) in updates {
         if let (Some(new), Some(loc)) = (&items[at].new, &items[at].stored.loc) {
-            refusals.note(t, items[at], t.update(conn, loc, &columns, new))?;
+            let update = || t.update(conn, loc, &columns, new);
+            refusals.note(t, items[at], triggers::despite_indexes(conn, update))?;
         }
     }
     // Rows that keep their rowid go first: SQLite would give a free one to a row that asks for none.
@@ -152,7 +154,8 @@ fn rows(
             Some(Loc::Row(rowid)) if t.table.kind == TableKind::Rowid => Some(*rowid),
             _ => None,
         };
-        if let Some(loc) = refusals.note(t, items[at], t.insert(conn, new, rowid))? {
+        let insert = || t.insert(conn, new, rowid);
+        if let Some(loc) = refusals.note(t, items[at], triggers::despite_indexes(conn, insert))? {
             placed.push((at, loc));
         }
     }

@@ -33,7 +33,7 @@ pub(super) fn insert(
     merged: &mut Merged,
 ) -> Result<Vec<bool>> {
     let mut done = vec![false; delta.rows.len()];
-    if state::anyone_waits(conn)? || !policies.list("fire_on_merge").is_empty() {
+    if state::anyone_waits(conn)? || !super::triggers::firing(conn, policies)?.is_empty() {
         return Ok(done);
     }
     let here = tables.iter().enumerate().filter_map(|(table, matched)| match matched {

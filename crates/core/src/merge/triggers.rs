@@ -1,12 +1,31 @@
-//! R-TRG: no trigger fires for a merged row, unless policy `fire_on_merge` names it.
+//! R-TRG: no trigger fires for a merged row, unless policy `fire_on_merge` names it or all that it
+//! does is to keep a search index.
 //!
 //! The effects of a trigger on replicated tables arrive as rows of their own; only one that keeps a
 //! local table, such as a search index, has to run again where the row arrives.
 
-use crate::Result;
-use crate::schema::quote;
-use rusqlite::Connection;
+use crate::policy::Policies;
+use crate::schema::{feeds, quote};
+use crate::{Error, Result};
 use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ffi};
+use std::collections::BTreeSet;
+
+/// The triggers that fire for merged rows.
+pub(super) fn firing(conn: &Connection, policies: &Policies) -> Result<Vec<String>> {
+    let named = policies.list("fire_on_merge").into_iter().map(str::to_owned);
+    let feeds = feeds(conn)?.into_iter().filter(|feed| feed.obstacle.is_none());
+    Ok(named.chain(feeds.map(|feed| feed.trigger)).collect())
+}
+
+/// Runs `write` with only those triggers in force that fire for merged rows.
+pub(crate) fn with_indexes(
+    conn: &Connection,
+    policies: &Policies,
+    write: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    fire_only(conn, &firing(conn, policies)?, write)
+}
 
 /// Runs `write` with only the triggers in `names` in force. Names compare as in SQLite.
 ///
@@ -14,7 +33,7 @@ use rusqlite::config::DbConfig;
 /// and made again as they were.
 pub(super) fn fire_only(
     conn: &Connection,
-    names: &[&str],
+    names: &[String],
     write: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
     if names.is_empty() {
@@ -31,7 +50,42 @@ pub(super) fn fire_only(
     }
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, true)?;
     let done = write();
+    let broken = !conn.db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
     done?;
-    muted.iter().try_for_each(|(_, sql)| Ok(conn.execute_batch(sql)?))
+    muted.iter().try_for_each(|(_, sql)| conn.execute_batch(sql))?;
+    if broken { make_anew(conn, names) } else { Ok(()) }
+}
+
+/// Writes a row. Where a search index turns out not to fit its table, as one that was never filled,
+/// that is no reason to refuse the row: the triggers are left out from here on.
+pub(super) fn despite_indexes<T>(conn: &Connection, write: impl Fn() -> Result<T>) -> Result<T> {
+    match write() {
+        Err(Error::Sqlite(e))
+            if e.sqlite_extended_error_code() == Some(ffi::SQLITE_CORRUPT_VTAB)
+                && conn.db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER)? =>
+        {
+            conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+            write()
+        }
+        written => written,
+    }
+}
+
+/// Fills the search indexes that these triggers keep from their tables. Those that are no copy of a
+/// table cannot be, and stay as they were.
+fn make_anew(conn: &Connection, names: &[String]) -> Result<()> {
+    let kept = feeds(conn)?.into_iter().filter(|feed| names.contains(&feed.trigger));
+    let indexes: BTreeSet<String> = kept.flat_map(|feed| feed.indexes).collect();
+    for index in indexes {
+        let index = quote(&index);
+        let made = conn.execute(&format!("INSERT INTO {index}({index}) VALUES('rebuild')"), []);
+        if let Err(e) = made
+            && e.sqlite_error_code() != Some(rusqlite::ErrorCode::Unknown)
+            && e.sqlite_error_code() != Some(rusqlite::ErrorCode::DatabaseCorrupt)
+        {
+            return Err(e.into());
+        }
+    }
+    Ok(())
 }

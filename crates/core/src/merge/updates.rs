@@ -27,7 +27,7 @@ pub(super) fn write(
     merged: &mut Merged,
 ) -> Result<Vec<RowChange>> {
     let Site { conn, meta, catalog, policies } = site;
-    if state::anyone_waits(conn)? || !policies.list("fire_on_merge").is_empty() {
+    if state::anyone_waits(conn)? || !super::triggers::firing(conn, policies)?.is_empty() {
         return Ok(rows);
     }
     let mut lanes = Vec::new();

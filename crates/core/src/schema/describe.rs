@@ -52,6 +52,31 @@ impl Table {
         escaped(&text)
     }
 
+    /// [`Table::describe`], and on a second line all else that its triggers are made of: order and
+    /// spelling, and what other tables ask of it. Triggers fit a table while its shape stays the same.
+    pub fn shape(&self) -> String {
+        let stored: Vec<_> = self.columns.iter().map(|c| quote(&c.name)).collect();
+        let generated: Vec<_> = self.generated.iter().map(|name| quote(name)).collect();
+        let uniques = self.uniques.iter().map(|index| {
+            let terms: Vec<_> = index.terms.iter().map(|term| quote(&term.sql)).collect();
+            let predicate = index.predicate.as_deref().map(quote).unwrap_or_default();
+            format!("{} where {predicate}", terms.join("+"))
+        });
+        let kept = self.groups.iter().filter(|g| g.keeps_previous).map(|g| self.names(&g.columns));
+        let mut kept: Vec<_> = kept.collect();
+        kept.sort();
+        let order = format!(
+            "columns ({}), generated ({}), unique ({}), kept ({}){}{}",
+            stored.join(", "),
+            generated.join(", "),
+            uniques.collect::<Vec<_>>().join(", "),
+            kept.join(", "),
+            if self.acts_on_delete { ", acts on delete" } else { "" },
+            if self.indexed { ", indexed" } else { "" },
+        );
+        format!("{}\n{}", self.describe(), escaped(&order))
+    }
+
     /// The part of [`Table::describe`] that tells of the primary key.
     fn describe_key(&self) -> String {
         let key = self.primary_key.iter().zip(&self.key_collations);

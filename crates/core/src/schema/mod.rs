@@ -7,6 +7,8 @@ use std::ops::Range;
 
 mod constant;
 mod describe;
+mod feeds;
+mod floats;
 mod groups;
 mod names;
 mod order;
@@ -18,8 +20,10 @@ mod sql;
 mod sums;
 #[cfg(test)]
 mod tests;
+mod tools;
 
 pub use constant::constant;
+pub use feeds::{feeds, notes as feed_notes};
 pub use names::{term_name, unique_name};
 pub use read::read;
 pub use sums::kept_sums;

@@ -52,6 +52,8 @@ pub(super) struct ColumnInfo {
     /// Place in the primary key, from 1; 0 if it is no part of it.
     pub key_place: u32,
     pub generated: bool,
+    /// Generated, and stored as it was computed.
+    pub kept: bool,
 }
 
 /// An index of a table.
@@ -149,6 +151,7 @@ pub(super) fn columns(conn: &Connection, table: &str) -> Result<Vec<ColumnInfo>>
             default: row.get("dflt_value")?,
             key_place: row.get("pk")?,
             generated: row.get::<_, i64>("hidden")? != 0,
+            kept: row.get::<_, i64>("hidden")? == 3,
         })
     })
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::Connection;
 
+use super::floats::{self, Holds};
 use super::pragmas::{self, ColumnInfo, Entry, IndexInfo, Inventory};
 use super::select::{self, Choice};
 use super::sql::{self, IndexSql, TableSql, Token};
@@ -29,6 +30,8 @@ pub(super) struct Draft {
     /// Sets of columns that a foreign key of another table may refer to, and how each compares.
     pub keys: Vec<BTreeMap<usize, Collation>>,
     pub declared: Vec<pragmas::Reference>,
+    /// What of it depends on SQLite's version, if anything does.
+    pub inexact: Option<String>,
 }
 
 /// Reads the schema of the `main` database. Call it in a transaction: it takes several statements.
@@ -47,7 +50,7 @@ pub fn read(conn: &Connection, policies: &Policies, selection: &Selection) -> Re
             Some(why) => Err(why),
             None => draft(conn, &inventory, entry)?,
         };
-        match judged {
+        match judged.and_then(|draft| choice.unless_asked_for(draft)) {
             Ok(draft) => drafts.push(draft),
             Err(why) => skipped.push(Skipped { name: entry.name.clone(), why }),
         }
@@ -171,9 +174,62 @@ fn draft(
         strict: entry.strict,
         encoding: inventory.encoding,
     };
+    let inexact = inexact(inventory, entry, &infos, &scope, &definition, &indexes);
     let checks = definition.checks().into_iter().map(|check| scope.read_by(check)).collect();
     let declared = pragmas::references(conn, &entry.name)?;
-    Ok(Ok(Draft { table, checks, keys, declared }))
+    Ok(Ok(Draft { table, checks, keys, declared, inexact }))
+}
+
+/// The first index or stored column of a table whose content depends on SQLite's version.
+fn inexact(
+    inventory: &Inventory,
+    entry: &Entry,
+    infos: &[ColumnInfo],
+    scope: &Scope<'_>,
+    definition: &TableSql<'_>,
+    indexes: &[IndexInfo],
+) -> Option<String> {
+    let generated = definition.generated();
+    let of_column = |cid: usize| generated.get(cid).copied().flatten();
+    // Generated columns may read each other, at most once each.
+    let holds =
+        |name: &str, depth: usize| scope.holds(name, infos, entry.strict, &of_column, depth);
+    let depends =
+        |expression: &[Token<'_>]| floats::differs(expression, &|name| holds(name, infos.len()));
+    let mut columns: BTreeSet<usize> = BTreeSet::new();
+    for _ in infos {
+        let reads = |expression: &[Token<'_>]| {
+            let mut names = sql::names(expression).filter_map(|name| scope.position(&name));
+            names.any(|cid| columns.contains(&cid))
+        };
+        let made_text = |cid: usize, expression: &[Token<'_>]| {
+            affinity(&infos[cid].declared_type, entry.strict) == Affinity::Text
+                && floats::gives(expression, &|name| holds(name, infos.len()))
+        };
+        let more = (0..infos.len()).filter(|&cid| {
+            of_column(cid).is_some_and(|e| depends(e) || reads(e) || made_text(cid, e))
+        });
+        columns = more.collect();
+    }
+    let computed = |cid: usize| columns.contains(&cid);
+    let depends = |expression: &[Token<'_>]| {
+        let mut names = sql::names(expression).filter_map(|name| scope.position(&name));
+        depends(expression) || names.any(computed)
+    };
+    let stored = infos.iter().enumerate().find(|(cid, info)| info.kept && computed(*cid));
+    let what = stored.map(|(_, info)| format!("what generated column {} stores", info.name));
+    let differs = |index: &&IndexInfo| {
+        let text = inventory.index_sql.get(&index.name).map_or("", String::as_str);
+        let sql = IndexSql::parse(text);
+        let terms = sql.terms();
+        let term = |(i, (cid, _)): (usize, &(Option<usize>, String))| match cid {
+            Some(cid) => computed(*cid),
+            None => terms.get(i).is_some_and(|(_, expression)| depends(expression)),
+        };
+        index.terms.iter().enumerate().any(term)
+            || sql.predicate().is_some_and(|(_, expression)| depends(expression))
+    };
+    what.or_else(|| Some(format!("what index {} holds", indexes.iter().find(differs)?.name)))
 }
 
 /// The names that expressions of a table can use.
@@ -216,6 +272,35 @@ impl<'a> Scope<'a> {
     /// The column that a name means.
     fn position(&self, name: &str) -> Option<usize> {
         self.names.iter().position(|column| column.eq_ignore_ascii_case(name))
+    }
+
+    /// What a column can hold, or the value of a generated one, which others of them may read.
+    fn holds<'t>(
+        &self,
+        name: &str,
+        infos: &[ColumnInfo],
+        strict: bool,
+        generated: &dyn Fn(usize) -> Option<&'t [Token<'t>]>,
+        depth: usize,
+    ) -> Option<Holds> {
+        let cid = self.position(name)?;
+        let affinity = affinity(&infos[cid].declared_type, strict);
+        Some(match affinity {
+            Affinity::Text => Holds::Text,
+            _ if self.alias == Some(cid) => Holds::Integers,
+            Affinity::Integer if strict => Holds::Integers,
+            Affinity::Blob if strict && !infos[cid].declared_type.eq_ignore_ascii_case("any") => {
+                Holds::Text
+            }
+            Affinity::Blob if infos[cid].generated && depth > 0 => {
+                let inner = |name: &str| self.holds(name, infos, strict, generated, depth - 1);
+                match generated(cid) {
+                    Some(expression) if !floats::gives(expression, &inner) => Holds::Text,
+                    _ => Holds::Floats,
+                }
+            }
+            _ => Holds::Floats,
+        })
     }
 
     /// The stored columns that an expression depends on.
@@ -323,7 +408,7 @@ fn collation(name: &str) -> Collation {
 }
 
 /// Affinity by the rules of <https://sqlite.org/datatype3.html#determination_of_column_affinity>.
-fn affinity(declared_type: &str, strict: bool) -> Affinity {
+pub(super) fn affinity(declared_type: &str, strict: bool) -> Affinity {
     let declared = declared_type.to_ascii_uppercase();
     let has = |parts: &[&str]| parts.iter().any(|part| declared.contains(part));
     if has(&["INT"]) {

@@ -2,6 +2,8 @@
 
 use super::Selection;
 use super::pragmas::{Entry, EntryKind, Inventory};
+use super::read::Draft;
+use super::tools;
 use crate::error::{Error, Result};
 use crate::policy::Policies;
 
@@ -9,6 +11,8 @@ use crate::policy::Policies;
 pub(super) struct Choice<'a> {
     selection: &'a Selection,
     local: Vec<&'a str>,
+    /// Tables to replicate although there are reasons not to: policy `replicate_tables`.
+    also: Vec<&'a str>,
 }
 
 impl<'a> Choice<'a> {
@@ -22,14 +26,42 @@ impl<'a> Choice<'a> {
         for name in named.filter(|_| selection.strict) {
             known_table(inventory, name)?;
         }
-        for name in local.iter().filter(|_| selection.strict) {
-            known_table(inventory, name).map_err(|why| Error::Policy {
-                key: "local_tables".to_string(),
-                value: local.join(","),
-                why: why.to_string(),
-            })?;
+        let also = policies.list("replicate_tables");
+        for (key, names) in [("local_tables", &local), ("replicate_tables", &also)] {
+            for name in names.iter().filter(|_| selection.strict) {
+                known_table(inventory, name).map_err(|why| Error::Policy {
+                    key: key.to_string(),
+                    value: names.join(","),
+                    why: why.to_string(),
+                })?;
+            }
         }
-        Ok(Choice { selection, local })
+        Ok(Choice { selection, local, also })
+    }
+
+    /// The table, unless there is a reason not to replicate it that only somebody who names it can
+    /// set aside.
+    pub fn unless_asked_for(&self, draft: Draft) -> std::result::Result<Draft, String> {
+        let table = &draft.table.name;
+        let is = |name: &str| name.eq_ignore_ascii_case(table);
+        if self.also.iter().any(|n| is(n)) || self.selection.only.iter().any(|n| is(n)) {
+            return Ok(draft);
+        }
+        let all_the_same =
+            format!("to replicate it all the same: --policy replicate_tables={table}");
+        if let Some(tool) = tools::keeper(&draft.table) {
+            return Err(format!(
+                "bookkeeping of {tool}: each site runs its migrations itself; {all_the_same}"
+            ));
+        }
+        match &draft.inexact {
+            Some(what) => Err(format!(
+                "{what} is made of the text of floating-point numbers, which versions of SQLite \
+                 write differently: where two write to one file, the index breaks. Drop it, or \
+                 {all_the_same}"
+            )),
+            None => Ok(draft),
+        }
     }
 
     /// Why `entry` is not replicated, as far as its columns and indexes do not matter.

@@ -116,7 +116,7 @@ fn end_of_quoted(bytes: &[u8], open: usize) -> usize {
 }
 
 /// Position of the parenthesis that ends what `tokens` begins inside of.
-fn closing(tokens: &[Token<'_>]) -> Option<usize> {
+pub(super) fn closing(tokens: &[Token<'_>]) -> Option<usize> {
     let mut depth = 0usize;
     for (i, token) in tokens.iter().enumerate() {
         match token.kind {

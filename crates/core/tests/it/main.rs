@@ -18,6 +18,7 @@ mod random;
 mod rebuilt;
 mod repair;
 mod rules;
+mod search;
 mod site;
 mod told;
 mod unfit;

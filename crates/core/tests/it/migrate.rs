@@ -418,3 +418,114 @@ fn mig_a_counter_counts_from_its_default_or_from_nothing() {
     }
     agree(&mut [&mut a, &mut b, &mut c]);
 }
+
+#[test]
+fn mig_stash_a_table_and_the_policy_that_takes_it_in_come_together() {
+    for key in ["id TEXT PRIMARY KEY", "id INTEGER PRIMARY KEY", "id"] {
+        let world = World::new();
+        let sql =
+            format!("CREATE TABLE n(x); CREATE TABLE m({key}, v); INSERT INTO m VALUES (1, 'one')");
+        let mut a = world.init_with("a", &sql, &[("local_tables", "m")]);
+        let mut b = world.clone_site(&mut a, "b");
+        b.run("INSERT INTO m VALUES (2, 'two')");
+        b.replica.set_policies(&[("local_tables".into(), String::new())]).unwrap();
+        settle(&mut a, &mut b);
+        let rows = a.rows("SELECT v FROM m ORDER BY v");
+        assert_eq!(rows, b.rows("SELECT v FROM m ORDER BY v"), "{key}");
+        assert!(rows.contains(&"two".to_owned()) && !rows.contains(&"NULL".to_owned()), "{rows:?}");
+        agree(&mut [&mut a, &mut b]);
+    }
+}
+
+/// What SQLite's ALTER TABLE can do to a table, and CREATE and DROP INDEX.
+const ALTERS: [&str; 12] = [
+    "ALTER TABLE z RENAME COLUMN u TO w",
+    "ALTER TABLE z ADD COLUMN x TEXT AS (v) VIRTUAL",
+    "ALTER TABLE z RENAME COLUMN x TO \"X y\"",
+    "ALTER TABLE z ADD COLUMN n NUMERIC DEFAULT 5",
+    "ALTER TABLE z RENAME TO \"z z\"",
+    "CREATE UNIQUE INDEX i ON \"z z\"(w, lower(n)) WHERE v IS NOT NULL",
+    "ALTER TABLE \"z z\" RENAME COLUMN n TO \"n\"\"m\"",
+    "ALTER TABLE \"z z\" RENAME COLUMN w TO u; ALTER TABLE \"z z\" RENAME COLUMN u TO w",
+    "DROP INDEX i; ALTER TABLE \"z z\" DROP COLUMN \"n\"\"m\"",
+    "ALTER TABLE \"z z\" DROP COLUMN \"X y\"",
+    "ALTER TABLE \"z z\" RENAME COLUMN v TO o; ALTER TABLE \"z z\" RENAME COLUMN w TO v; \
+     ALTER TABLE \"z z\" RENAME COLUMN o TO w",
+    "ALTER TABLE \"z z\" ADD COLUMN g AS (v || id); ALTER TABLE \"z z\" RENAME TO z",
+];
+
+/// Whatever is altered, SQLite rewrites the triggers or they are made anew: the application goes on,
+/// and `verify` has nothing to say. `folds`: bit by bit, after which alteration there is one.
+fn alter_all(folds: u32) {
+    let world = World::new();
+    let sql = "CREATE TABLE z(id TEXT NOT NULL PRIMARY KEY, u INTEGER UNIQUE, v); \
+               INSERT INTO z VALUES ('old', 0, 'o')";
+    let (mut a, mut b) = pair(&world, sql);
+    for (i, alter) in ALTERS.iter().enumerate() {
+        a.run(alter);
+        let table = a.row("SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'z%'");
+        a.run(&format!("INSERT INTO \"{table}\"(id) VALUES ({i})"));
+        a.run(&format!("UPDATE \"{table}\" SET id = 'k' || id WHERE id = '{i}'"));
+        assert_eq!(a.replica.verify().unwrap(), [""; 0], "{folds:b}: {alter}");
+        if folds >> i & 1 == 1 {
+            a.replica.fold().unwrap();
+            assert_eq!(a.replica.verify().unwrap(), [""; 0], "{folds:b}: {alter}, folded");
+        }
+    }
+    a.replica.fold().unwrap();
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0], "{folds:b}");
+    for alter in ALTERS {
+        b.run(alter);
+    }
+    settle(&mut a, &mut b);
+    let rows = |site: &Site| site.rows("SELECT * FROM z ORDER BY id");
+    assert_eq!(rows(&a), rows(&b), "{folds:b}");
+    assert_eq!(b.replica.verify_full().unwrap(), [""; 0], "{folds:b}");
+    assert_eq!(b.rows("SELECT id FROM z").len(), 1 + ALTERS.len());
+}
+
+#[test]
+fn mig_rename_triggers_fit_whatever_was_altered() {
+    for folds in [0, u32::MAX, 0b0101_0101_0101, 0b1010_1010_1010, 0b0001_0000_0100] {
+        alter_all(folds);
+    }
+}
+
+#[test]
+fn mig_other_tables_and_spellings_alter_no_trigger_unasked() {
+    let world = World::new();
+    let sql = "CREATE TABLE p(id TEXT PRIMARY KEY, u INT UNIQUE, v TEXT);
+        CREATE TABLE c(id TEXT PRIMARY KEY, u REFERENCES p(u) ON DELETE CASCADE ON UPDATE CASCADE);
+        CREATE UNIQUE INDEX i ON p(lower(v), u) WHERE u > 0";
+    let (mut a, _) = pair(&world, sql);
+    a.run("INSERT INTO p VALUES ('k', 1, 'x'); INSERT INTO c VALUES ('l', 1)");
+    a.replica.fold().unwrap();
+    for change in [
+        "DROP INDEX i; CREATE UNIQUE INDEX j ON P ( LOWER(\"v\"), [u] ) WHERE u>0",
+        "CREATE UNIQUE INDEX a ON p(v)",
+        "CREATE TABLE d(id TEXT PRIMARY KEY, v REFERENCES p(v) ON DELETE SET NULL)",
+        "DROP TABLE c",
+        "DROP INDEX j",
+        "DROP TABLE d",
+    ] {
+        a.run(change);
+        assert_eq!(a.replica.verify().unwrap(), [""; 0], "{change}");
+        a.run("UPDATE p SET u = u + 1; UPDATE p SET id = 'm' || id");
+        a.replica.fold().unwrap();
+        assert_eq!(a.replica.verify_full().unwrap(), [""; 0], "{change}, folded");
+    }
+}
+
+#[test]
+fn a_trigger_that_somebody_altered_is_told_and_made_anew() {
+    let world = World::new();
+    let (mut a, _) = pair(&world, T);
+    a.run("DROP TRIGGER synqlite_update_1");
+    a.run("CREATE TRIGGER synqlite_update_1 AFTER UPDATE ON t BEGIN SELECT 1; END");
+    let told = a.replica.verify().unwrap();
+    assert!(told.len() == 1 && told[0].contains("synqlite_update_1 was altered"), "{told:?}");
+    a.replica.fold().unwrap();
+    a.run("UPDATE t SET a = 7");
+    a.replica.fold().unwrap();
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+}

@@ -40,17 +40,7 @@ impl Remote {
         refuse_existing(target)?;
         remove_leftovers(folder_of(target));
         let temp = Temp::beside(target)?;
-        match self {
-            Remote::Replica(path) => {
-                let mut source = Replica::open(path, session.env.clone())?;
-                let progress = &mut *session.progress;
-                source.copy_to(temp.path(), &mut |done, total| {
-                    progress.step("pages", done, total);
-                })?;
-            }
-            Remote::Place { store, .. } => fetch_newest(&**store, temp.path(), session)?,
-        }
-        let mut copy = Replica::open_copy(temp.path(), session.env.clone())?.become_site()?;
+        let mut copy = self.copy_into(temp.path(), session)?;
         copy.add_remote("origin", &self.url(), access)?;
         let theirs = copy.seen()?;
         copy.note_synced(&self.url(), &Synced { pulled: true, theirs, ..Synced::default() })?;
@@ -67,6 +57,19 @@ impl Remote {
             Put::AlreadyThere => return Err(SyncError::Exists(target.to_owned())),
         }
         Ok(Cloned { site, rows, bytes })
+    }
+
+    /// A new site in the file `to`: a copy of the other replica, or the newest snapshot of a place.
+    pub(super) fn copy_into(&self, to: &Path, session: &mut Session<'_>) -> Result<Replica> {
+        match self {
+            Remote::Replica(path) => {
+                let mut source = Replica::open(path, session.env.clone())?;
+                let progress = &mut *session.progress;
+                source.copy_to(to, &mut |done, total| progress.step("pages", done, total))?;
+            }
+            Remote::Place { store, .. } => fetch_newest(&**store, to, session)?,
+        }
+        Ok(Replica::open_copy(to, session.env.clone())?.become_site()?)
     }
 }
 

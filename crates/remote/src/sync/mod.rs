@@ -13,6 +13,7 @@ mod heads;
 mod memory;
 mod place;
 mod plan;
+mod rejoin;
 mod replica;
 mod row;
 mod spool;

@@ -1,6 +1,7 @@
 //! One small schema for each rule.
 
 mod relations;
+mod skipped;
 mod tables;
 mod uniques;
 

@@ -228,7 +228,7 @@ fn checks_and_keys_join_columns() {
 #[test]
 fn previous_values_are_kept_where_others_read_them() {
     let schema = schema(
-        "CREATE TABLE p(id INTEGER PRIMARY KEY, a, b, c, d, e);
+        "CREATE TABLE p(id INTEGER PRIMARY KEY, a TEXT, b, c, d, e);
          CREATE UNIQUE INDEX i ON p(lower(a)) WHERE b > 0;
          CREATE UNIQUE INDEX j ON p(c); CREATE INDEX k ON p(d);
          CREATE TABLE c(x REFERENCES p(c), y)",

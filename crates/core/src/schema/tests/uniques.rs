@@ -53,7 +53,7 @@ fn collations_are_those_of_the_index() {
 #[test]
 fn expressions_and_predicates_are_read_from_the_statement() {
     let t = table(
-        "CREATE TABLE t(id INTEGER PRIMARY KEY, email TEXT, tenant INT, deleted INT, kind, w, lower INT);
+        "CREATE TABLE t(id INTEGER PRIMARY KEY, email TEXT, tenant INT, deleted INT, kind TEXT, w, lower INT);
          CREATE UNIQUE INDEX u ON t(tenant, lower(\"email\") COLLATE nocase ASC, /* , */ coalesce(w, ',)'), kind || 'x')
            WHERE deleted IS NULL AND \"active\" <> '' -- done",
     );
@@ -92,7 +92,7 @@ fn texts_of_terms_can_be_evaluated() {
 #[test]
 fn generated_columns_stand_for_their_bases() {
     let t = table(
-        "CREATE TABLE t(a, b, c, d, g AS (h + b), h AS (lower(a)) STORED, UNIQUE(g));
+        "CREATE TABLE t(a TEXT, b, c, d, g AS (h + b), h AS (lower(a)) STORED, UNIQUE(g));
          CREATE UNIQUE INDEX u ON t(c) WHERE H > 0",
     );
     assert_eq!(unique(&t, "sqlite_autoindex_t_1").columns, [0, 1]);

@@ -1,0 +1,142 @@
+//! Search indexes that triggers keep: right on every site after every merge (R-TRG).
+
+use crate::site::{Site, World, settle};
+
+const SCHEMA: &str = "
+CREATE TABLE note(id INTEGER PRIMARY KEY, title TEXT UNIQUE, body TEXT, x REAL DEFAULT 0);
+CREATE VIRTUAL TABLE f5 USING fts5(title, body, content='note', content_rowid='id');
+CREATE VIRTUAL TABLE f4 USING fts4(content='note', title, body);
+CREATE VIRTUAL TABLE own USING fts5(title);
+CREATE VIRTUAL TABLE bare USING fts5(body, content='');
+CREATE VIRTUAL TABLE place USING rtree(id, lo, hi);
+CREATE TRIGGER note_ai AFTER INSERT ON note BEGIN
+  INSERT INTO f5(rowid, title, body) VALUES (new.id, new.title, new.body);
+  INSERT INTO f4(docid, title, body) VALUES (new.id, new.title, new.body);
+  INSERT INTO own(rowid, title) VALUES (new.id, upper(new.title));
+  INSERT INTO bare(rowid, body) VALUES (new.id, new.body);
+  INSERT INTO place VALUES (new.id, new.x, new.x + 1);
+END;
+CREATE TRIGGER note_bd BEFORE DELETE ON note BEGIN DELETE FROM f4 WHERE docid = old.id; END;
+CREATE TRIGGER note_ad AFTER DELETE ON note BEGIN
+  INSERT INTO f5(f5, rowid, title, body) VALUES ('delete', old.id, old.title, old.body);
+  INSERT INTO bare(bare, rowid, body) VALUES ('delete', old.id, old.body);
+  DELETE FROM own WHERE rowid = old.id;
+  DELETE FROM place WHERE id = old.id;
+END;
+CREATE TRIGGER note_bu BEFORE UPDATE ON note BEGIN DELETE FROM f4 WHERE docid = old.id; END;
+CREATE TRIGGER note_au AFTER UPDATE ON note BEGIN
+  INSERT INTO f5(f5, rowid, title, body) VALUES ('delete', old.id, old.title, old.body);
+  INSERT INTO f5(rowid, title, body) VALUES (new.id, new.title, new.body);
+  INSERT INTO f4(docid, title, body) VALUES (new.id, new.title, new.body);
+  DELETE FROM own WHERE rowid = old.id;
+  INSERT INTO own(rowid, title) VALUES (new.id, upper(new.title));
+  INSERT INTO bare(bare, rowid, body) VALUES ('delete', old.id, old.body);
+  INSERT INTO bare(rowid, body) VALUES (new.id, new.body);
+  DELETE FROM place WHERE id = old.id;
+  INSERT INTO place VALUES (new.id, new.x, new.x + 1);
+END;
+INSERT INTO note VALUES (1, 'first', 'red fox', 1), (2, 'second', 'blue fox', 2);";
+
+/// The indexes are sound, and say what the table says.
+#[track_caller]
+fn indexed(site: &Site) {
+    site.run("INSERT INTO f5(f5, rank) VALUES ('integrity-check', 1)");
+    site.run("INSERT INTO f4(f4) VALUES ('integrity-check')");
+    site.run("INSERT INTO own(own) VALUES ('integrity-check')");
+    site.run("INSERT INTO bare(bare) VALUES ('integrity-check')");
+    assert_eq!(site.rows("SELECT rtreecheck('place')"), ["ok"]);
+    let ids = site.rows("SELECT id FROM note ORDER BY id");
+    assert_eq!(site.rows("SELECT id FROM place ORDER BY id"), ids);
+    assert_eq!(site.rows("SELECT rowid FROM own ORDER BY rowid"), ids);
+    for (index, column) in [("f5", "body"), ("f4", "body"), ("bare", "body")] {
+        for word in ["red", "blue", "fox", "green", "owl"] {
+            let found = site.rows(&format!(
+                "SELECT rowid FROM {index} WHERE {index} MATCH '{word}' ORDER BY 1"
+            ));
+            let there = format!(
+                "SELECT id FROM note WHERE ' ' || {column} || ' ' LIKE '% {word} %' ORDER BY 1"
+            );
+            assert_eq!(found, site.rows(&there), "{word} in {index}");
+        }
+    }
+}
+
+fn pair(world: &World) -> (Site, Site) {
+    let mut a = world.init("a", SCHEMA);
+    let b = world.clone_site(&mut a, "b");
+    (a, b)
+}
+
+#[test]
+fn indexes_are_right_after_inserts_updates_and_deletes_of_others() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world);
+    let mut check = |sql_a: &str, sql_b: &str| {
+        a.run(sql_a);
+        b.run(sql_b);
+        settle(&mut a, &mut b);
+        assert_eq!(
+            a.rows("SELECT * FROM note ORDER BY id"),
+            b.rows("SELECT * FROM note ORDER BY id")
+        );
+        for site in [&a, &b] {
+            indexed(site);
+            assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+        }
+    };
+    check(
+        "INSERT INTO note VALUES (3, 'third', 'green owl', 7)",
+        "UPDATE note SET body = 'red owl' WHERE id = 2",
+    );
+    check("DELETE FROM note WHERE id = 1", "UPDATE note SET x = 9, title = 'other' WHERE id = 3");
+    // One number, and one title, for two rows: one gets another number, one is hidden.
+    check(
+        "INSERT INTO note VALUES (4, 'same', 'red', 0)",
+        "INSERT INTO note VALUES (4, 'mine', 'blue', 5)",
+    );
+    check(
+        "INSERT INTO note VALUES (20, 'twice', 'red owl', 0)",
+        "INSERT INTO note VALUES (30, 'twice', 'blue owl', 5)",
+    );
+    // The winner goes, the hidden one returns.
+    check("SELECT 1", "DELETE FROM note WHERE title = 'twice'");
+    check(
+        "DELETE FROM note WHERE id = 2; INSERT INTO note VALUES (2, 'new', 'green fox', 3)",
+        "UPDATE note SET id = 50 WHERE id = 3",
+    );
+    check("UPDATE note SET title = 'u'  WHERE id = 2", "UPDATE note SET title = 'u' WHERE id = 50");
+}
+
+#[test]
+fn an_index_that_was_never_filled_stops_no_merge() {
+    let world = World::new();
+    let sql = SCHEMA.split("CREATE VIRTUAL").next().unwrap().to_owned()
+        + "INSERT INTO note VALUES (1, 'first', 'red fox', 1), (2, 'second', 'blue fox', 2);";
+    let mut a = world.init("a", &sql);
+    let mut b = world.clone_site(&mut a, "b");
+    let late = SCHEMA.split("INSERT INTO note VALUES").next().unwrap();
+    b.run(&late[late.find("CREATE VIRTUAL").unwrap()..]);
+    a.run("DELETE FROM note WHERE id = 1; UPDATE note SET body = 'green owl' WHERE id = 2");
+    a.run("INSERT INTO note VALUES (3, 'third', 'green owl', 7)");
+    settle(&mut a, &mut b);
+    assert_eq!(b.rows("SELECT id, body FROM note ORDER BY 1"), ["2|green owl", "3|green owl"]);
+    b.run("INSERT INTO f5(f5) VALUES ('rebuild'); INSERT INTO f5(f5, rank) VALUES ('integrity-check', 1)");
+    assert_eq!(
+        b.rows("SELECT name FROM sqlite_master WHERE name LIKE 'note%' AND type = 'trigger'").len(),
+        5
+    );
+}
+
+#[test]
+fn a_trigger_that_does_more_fires_only_if_it_is_named() {
+    let world = World::new();
+    let sql = "CREATE TABLE note(id TEXT PRIMARY KEY, body); CREATE TABLE log(x);
+        CREATE VIRTUAL TABLE f USING fts5(body);
+        CREATE TRIGGER ai AFTER INSERT ON note BEGIN
+          INSERT INTO f VALUES (new.body); INSERT INTO log VALUES (new.id); END";
+    let mut a = world.init("a", sql);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("INSERT INTO note VALUES ('n', 'fox')");
+    settle(&mut a, &mut b);
+    assert_eq!([b.row("SELECT count(*) FROM f"), b.row("SELECT count(*) FROM log")], ["0", "1"]);
+}
