@@ -62,20 +62,21 @@ pub fn between(
     let before: Option<i64> =
         conn.prepare_cached(sql)?.query_row(params![no, first.clock.0], |row| row.get(0))?;
     let (root, fork) = origin(conn, meta, site)?;
-    Ok(Some(Line { root, before: before.map_or(fork, Hlc), points }))
+    Ok(Some(Line { root, before: before.map_or(fork.unwrap_or(Hlc::ZERO), Hlc), points }))
 }
 
-/// The root of a site's line, and where it forks off: at the beginning, if it is the root.
-fn origin(conn: &Connection, meta: &Meta, site: SiteId) -> Result<(SiteId, Hlc)> {
-    let Some(no) = meta.known_number(site) else { return Ok((site, Hlc::ZERO)) };
+/// The root of a site's line, and where it forks off: at the beginning, if it is the root. `None` if
+/// only other sites call a line so, which goes by another id here.
+fn origin(conn: &Connection, meta: &Meta, site: SiteId) -> Result<(SiteId, Option<Hlc>)> {
+    let Some(no) = meta.known_number(site) else { return Ok((site, Some(Hlc::ZERO))) };
     let sql = "SELECT root, fork FROM synqlite_site WHERE no = ?1 AND root IS NOT NULL";
-    let found: Option<(u32, i64)> = conn
+    let found: Option<(u32, Option<i64>)> = conn
         .prepare_cached(sql)?
         .query_row([no], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     match found {
-        Some((root, fork)) => Ok((meta.site_of(root)?, Hlc(fork))),
-        None => Ok((site, Hlc::ZERO)),
+        Some((root, fork)) => Ok((meta.site_of(root)?, fork.map(Hlc))),
+        None => Ok((site, Some(Hlc::ZERO))),
     }
 }
 
@@ -176,7 +177,7 @@ impl Learner<'_> {
                 if self.extend(*site, line)? {
                     continue;
                 }
-                match self.graft(line)? {
+                match self.graft(*site, line)? {
                     Some(news) => forked |= news,
                     None => waiting.push((site, line)),
                 }
@@ -201,20 +202,27 @@ impl Learner<'_> {
 
     /// Adds a piece to the tree that it belongs to, and follows what that means. Whether that was news;
     /// `None` if the point before it is not known.
-    fn graft(&mut self, line: &Line) -> Result<Option<bool>> {
+    fn graft(&mut self, site: SiteId, line: &Line) -> Result<Option<bool>> {
         let known = family(self.conn, self.meta, line.root)?;
         let mut tree = Tree::new(line.root, &known);
         if !tree.add(line) {
             return Ok(None);
         }
         let lines = tree.lines();
-        let news = lines != known;
+        let mut news = lines != known;
         if news {
             let own = self.meta.site == line.root && tree.len() > tree.depth(self.meta.sealed);
             relabel::follow(self, line.root, &known, &lines)?;
             if own {
                 self.begin_anew()?;
             }
+        }
+        if site != line.root && !lines.contains_key(&site) {
+            // Whoever calls it so knows of a fork that is not known here.
+            let (no, root) =
+                (self.meta.number(self.conn, site)?, self.meta.number(self.conn, line.root)?);
+            let sql = "UPDATE synqlite_site SET root = ?2 WHERE no = ?1 AND root IS NULL";
+            news |= self.conn.execute(sql, [no, root])? > 0;
         }
         Ok(Some(news))
     }
@@ -249,6 +257,7 @@ fn news(conn: &Connection, meta: &Meta, site: SiteId, line: &Line) -> Result<New
     let known = match meta.known_number(site) {
         Some(_) => {
             let (root, fork) = origin(conn, meta, site)?;
+            let Some(fork) = fork else { return Ok(News::Apart) };
             let begins = line.before == fork || has(conn, meta, site, line.before)?;
             if root != line.root || line.before < fork || !begins {
                 return Ok(News::Apart);

@@ -2,7 +2,7 @@
 //! changes by the same ids.
 
 use super::tree::Lines;
-use super::{Learner, family, has, knows, origin, resolve};
+use super::{Learner, family, forks, has, knows, origin, resolve};
 use crate::{Replica, Result};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -21,8 +21,16 @@ impl Replica {
                 Ordering::Less => site == self.site() || !other.has_passed(site, ours)?,
                 Ordering::Greater => site == other.site() || !self.has_passed(site, theirs)?,
             };
-            if apart {
-                roots.extend([self.root_of(site)?, other.root_of(site)?]);
+            let of = [self.root_of(site)?, other.root_of(site)?];
+            if apart || of.iter().any(|root| roots.contains(root)) {
+                roots.extend(of);
+                continue;
+            }
+            // What an id means depends on all that is known of forks.
+            for root in of {
+                if self.forks(root)? != other.forks(root)? {
+                    roots.insert(root);
+                }
             }
         }
         let mut forked = false;
@@ -81,6 +89,17 @@ impl Replica {
 
     fn root_of(&self, site: SiteId) -> Result<SiteId> {
         self.read(|conn, meta, _| Ok(origin(conn, meta, site)?.0))
+    }
+
+    /// The branches of a line, with as much as tells what else is known of them.
+    fn forks(&self, root: SiteId) -> Result<Vec<(SiteId, Hlc, usize)>> {
+        self.read(|conn, meta, _| {
+            if !forks(conn, meta, root)? {
+                return Ok(vec![]);
+            }
+            let lines = family(conn, meta, root)?;
+            Ok(lines.iter().map(|(site, l)| (*site, l.before, l.points.len())).collect())
+        })
     }
 
     fn lines_of(&self, root: SiteId) -> Result<Lines> {

@@ -194,7 +194,8 @@ fn identities(conn: &Connection, meta: &mut Meta, moves: &Moves) -> Result<()> {
         let mut rid = before.clone();
         moves.rid(&mut rid);
         if rid != before {
-            let sql = "UPDATE synqlite_reference SET rid = ?3 WHERE tbl = ?1 AND rid = ?2";
+            let sql =
+                "UPDATE OR REPLACE synqlite_reference SET rid = ?3 WHERE tbl = ?1 AND rid = ?2";
             let new = state::known_bytes(meta, &rid)?;
             conn.prepare_cached(sql)?.execute(params![table, bytes, new])?;
         }
@@ -206,7 +207,7 @@ fn identities(conn: &Connection, meta: &mut Meta, moves: &Moves) -> Result<()> {
         let mut key = bytes.clone();
         moves.key(&mut key);
         if key != bytes {
-            let sql = "UPDATE synqlite_claim SET key = ?2 WHERE key = ?1";
+            let sql = "UPDATE OR REPLACE synqlite_claim SET key = ?2 WHERE key = ?1";
             conn.prepare_cached(sql)?.execute(params![bytes, key])?;
         }
     }
@@ -239,7 +240,7 @@ fn stamps(conn: &Connection, meta: &mut Meta, moves: &Moves) -> Result<()> {
         }
         let rid = encode(&parts);
         if (now, &rid) != (no, &bytes) {
-            let sql = "UPDATE synqlite_history SET site = ?4, rid = ?5 \
+            let sql = "UPDATE OR REPLACE synqlite_history SET site = ?4, rid = ?5 \
                        WHERE hlc = ?1 AND site = ?2 AND rid = ?3";
             conn.prepare_cached(sql)?.execute(params![hlc, no, bytes, now, rid])?;
         }

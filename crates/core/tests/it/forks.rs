@@ -268,6 +268,28 @@ fn a_file_that_lost_only_what_it_had_merged_gives_it_on_all_the_same() {
     agree(&mut [&mut a, &mut b, &mut c]);
 }
 
+/// B knows of the lost branch, but has nothing of it, when it meets one that knows the other branch by
+/// the name that B has given up.
+#[test]
+fn a_branch_has_two_names_until_both_know_why() {
+    let (lab, mut a, mut b) = Lab::new();
+    let mut c = lab.clone_of(&mut a, "c");
+    let backup = lab.backup("b");
+    b.run(LOST);
+    a.pull(&mut b);
+    let mut b = lab.restore(b, "b", &backup);
+    b.run(AFTER);
+    c.pull(&mut b);
+    let mut d = lab.clone_of(&mut c, "d");
+    a.pull(&mut b);
+    c.pull(&mut b);
+    let (base, after) = (d.replica.seen().unwrap(), 0);
+    let (delta, _) = b.replica.export(&base, after).unwrap();
+    d.replica.merge(&delta, false).unwrap();
+    agree(&mut [&mut a, &mut b, &mut c, &mut d]);
+    shows_all(&d);
+}
+
 /// Statements of every kind, folds, pulls, backups of files and files that are put back.
 fn history(seed: u64) {
     let mut r = Random::new(seed);
