@@ -146,11 +146,12 @@ impl Draft<'_> {
         let t = tables.get(self.r.index(tables.len().max(1)))?;
         let r = &mut self.r;
         let named = |role: Role| t.columns.iter().find(|c| c.role == role).map(|c| &c.name);
-        let (key, values): (String, &[&str]) = match r.below(10) {
+        let (key, values): (String, &[&str]) = match r.below(11) {
             0..=3 => (format!("{}.on_unique", t.name), &["unify", "quarantine"]),
             4 | 5 => (format!("{}.delete", t.name), &["last", "wins"]),
             6 | 7 => ("fk".to_owned(), &["ignore", "enforce"]),
             8 => (format!("{}.{}", t.name, named(Role::Number)?), &["counter"]),
+            9 => (format!("{}.identity", t.name), &["key", "birth"]),
             _ => {
                 let other = tables[r.index(tables.len())];
                 let value = format!("{}:{}", named(Role::Number)?, other.name);
@@ -260,6 +261,7 @@ impl Draft<'_> {
                 let on = if self.r.one_in(2) { "ON" } else { "OFF" };
                 Action::Pragma(format!("PRAGMA recursive_triggers = {on}"))
             }
+            7 if self.regions.has(Region::File) => Action::Pragma("VACUUM".to_owned()),
             6 if self.regions.has(Region::Restore) => match self.backed[site].clone() {
                 Some(applied) if self.r.one_in(2) => {
                     self.applied[site] = applied;

@@ -46,7 +46,8 @@ pub fn settle(player: &mut Player<'_>, ms: i64) -> Played {
         for &n in &live {
             player.sites[n].env.set(ms + 1_000 * round as i64);
             for &other in live.iter().filter(|&&other| other != n) {
-                let outcome = player.exchange(n, other, &Action::Pull(other))?;
+                // What is no news was looked at before.
+                let outcome = player.pull(n, other, round == 0)?;
                 moved.extend(news(&outcome).map(|news| format!("{}: {news}", site_name(n))));
             }
             if place {
@@ -64,7 +65,8 @@ pub fn settle(player: &mut Player<'_>, ms: i64) -> Played {
     Ok(())
 }
 
-fn news(outcome: &Outcome) -> Option<String> {
+/// What an exchange moved, if it moved anything.
+pub fn news(outcome: &Outcome) -> Option<String> {
     let merged = &outcome.merged;
     let changed = merged.inserted + merged.updated + merged.deleted;
     let (came, went) = (outcome.received.rows, outcome.sent.rows);
@@ -199,7 +201,8 @@ fn shown(conn: &Connection, t: &Table) -> Played<Vec<String>> {
     Ok(rows)
 }
 
-/// Loads what a database shows into a new one of the same schema.
+/// Loads what a database shows into a new one of the same schema, as a dump does: with foreign keys
+/// off, since SQLite itself does not take some rows that refer to themselves. Then it checks them.
 fn loads(conn: &Connection, tables: &[&Table], keys: bool) -> Played {
     let fresh = Connection::open_in_memory().map_err(harness)?;
     let made = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND tbl_name NOT LIKE 'synqlite\\_%' \
@@ -208,9 +211,7 @@ fn loads(conn: &Connection, tables: &[&Table], keys: bool) -> Played {
     for sql in super::app::texts(conn, made).map_err(harness)? {
         fresh.execute_batch(&sql).map_err(|e| harness(format!("{sql}: {e}")))?;
     }
-    let keep = if keys { "ON" } else { "OFF" };
-    let begin = format!("PRAGMA foreign_keys = {keep}; BEGIN; PRAGMA defer_foreign_keys = ON");
-    fresh.execute_batch(&begin).map_err(harness)?;
+    fresh.execute_batch("PRAGMA foreign_keys = OFF; BEGIN").map_err(harness)?;
     for t in tables {
         let stored: Vec<_> = t
             .columns
@@ -234,8 +235,11 @@ fn loads(conn: &Connection, tables: &[&Table], keys: bool) -> Played {
         };
         load().map_err(|e| Fault { kind: "dump".into(), what: format!("table {name}: {e}") })?;
     }
-    let done = fresh.execute_batch("COMMIT");
-    done.map_err(|e| Fault { kind: "dump".into(), what: e.to_string() })
+    let dangling = super::app::texts(&fresh, "PRAGMA foreign_key_check").map_err(harness)?;
+    match keys && !dangling.is_empty() {
+        true => fault("dump", format!("rows of {} dangle", dangling.join(", "))),
+        false => Ok(()),
+    }
 }
 
 /// What was written and is neither shown nor told anywhere.

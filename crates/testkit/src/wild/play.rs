@@ -318,6 +318,19 @@ impl<'a> Player<'a> {
         Ok(outcome)
     }
 
+    /// Pulls, and looks at what that brought; with `both` at both sites in any case.
+    pub fn pull(&mut self, n: usize, other: usize, both: bool) -> Played<Outcome> {
+        let remote = Remote::Replica(self.sites[other].path.clone());
+        let outcome = self.command(n, &remote, &Action::Pull(other))?;
+        if both || oracle::news(&outcome).is_some() {
+            oracle::look(self, n)?;
+        }
+        if both {
+            oracle::look(self, other)?;
+        }
+        Ok(outcome)
+    }
+
     /// Synchronizes with the folder.
     pub fn place(&mut self, n: usize) -> Played<Outcome> {
         let folder = self.dir.path().join("folder");

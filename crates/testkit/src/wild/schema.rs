@@ -192,6 +192,11 @@ impl Table {
         ruled || computed || has(&self.key) || self.indexes.iter().any(|i| has(&i.reads))
     }
 
+    /// Whether a foreign key of it is to this table.
+    pub fn refers_to(&self, no: usize) -> bool {
+        self.rules.iter().any(|rule| matches!(rule, Rule::Foreign(f) if f.parent == no))
+    }
+
     /// Whether something unique reads the column.
     pub fn unique_on(&self, id: &str) -> bool {
         let has = |ids: &[String]| ids.iter().any(|other| other == id);

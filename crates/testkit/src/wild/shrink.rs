@@ -105,7 +105,7 @@ impl Shrink<'_> {
         // Scripts of migrations name what is there.
         let fixed = |no: &usize| {
             let mut after = self.small.migrations.iter().flat_map(|m| &m.after);
-            after.any(|(other, _)| other == no)
+            after.any(|(other, table)| other == no || table.iter().any(|t| t.refers_to(*no)))
         };
         let tables: Vec<usize> =
             self.small.schema.keys().copied().filter(|no| !fixed(no)).collect();
