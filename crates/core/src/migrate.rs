@@ -50,6 +50,10 @@ pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
     let tables = track::unknown(work.conn, &work.policies, &work.catalog)?;
     if !tables.is_empty() {
         take_in(work, &tables)?;
+        // Rows that were written while foreign keys were off may refer to nobody.
+        let new = |t: &&Tracked| tables.iter().any(|table| table.name == t.table.name);
+        let numbers = work.catalog.tables.iter().filter(new).map(|t| t.no).collect();
+        follow(work, &numbers, "schema")?;
     }
     Ok(())
 }

@@ -529,3 +529,20 @@ fn a_trigger_that_somebody_altered_is_told_and_made_anew() {
     a.replica.fold().unwrap();
     assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
 }
+
+#[test]
+fn mig_rows_of_a_new_table_that_refer_to_nobody_are_hidden_everywhere() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, "CREATE TABLE p(k INT PRIMARY KEY)");
+    let table = "CREATE TABLE c(k INT PRIMARY KEY, r INT REFERENCES p(k))";
+    b.run(&format!("PRAGMA foreign_keys=OFF; {table}; INSERT INTO c VALUES(5, 3)"));
+    a.run(table);
+    b.replica.fold().unwrap();
+    assert_eq!(b.rows("SELECT * FROM c"), [""; 0]);
+    settle(&mut a, &mut b);
+    agree(&mut [&mut a, &mut b]);
+    a.run("INSERT INTO p VALUES(3)");
+    settle(&mut a, &mut b);
+    agree(&mut [&mut a, &mut b]);
+    assert_eq!(b.rows("SELECT * FROM c"), ["5|3"]);
+}
