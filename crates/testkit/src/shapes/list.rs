@@ -73,7 +73,7 @@ pub const SHAPES: [Shape; 42] = [
     },
     Shape {
         name: "unique generated column",
-        sql: "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT, b INT, g TEXT AS (upper(a) || b));
+        sql: "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT, b INT, g TEXT AS (upper(a) || CAST(b AS INT)));
               CREATE UNIQUE INDEX ti ON t(g);
               INSERT INTO t(id, a, b) VALUES(101, 'x', 0), (102, 'a0', 0), (103, 'b0', 1);",
         tables: &["t"],
