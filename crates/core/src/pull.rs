@@ -108,7 +108,7 @@ impl Replica {
 
     /// The token that `site` left here when it last pulled.
     fn given_to(&self, site: SiteId) -> Result<Option<Token>> {
-        self.read(|conn, meta, _| {
+        self.peek(|conn, meta| {
             let sql = "SELECT given FROM synqlite_peer WHERE site = ?1 AND given IS NOT NULL";
             let Some(no) = meta.known_number(site) else { return Ok(None) };
             Ok(conn.prepare_cached(sql)?.query_row([no], |row| row.get(0)).optional()?)

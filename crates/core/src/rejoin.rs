@@ -143,12 +143,12 @@ fn rejoin(
 impl Replica {
     /// All replicated settings.
     fn settings(&self) -> Result<Vec<Setting>> {
-        self.read(|conn, meta, _| policy::settings_since(conn, meta, &VersionVector::default()))
+        self.peek(|conn, meta| policy::settings_since(conn, meta, &VersionVector::default()))
     }
 
     /// Names by which tables are known here or elsewhere, in lower case.
     fn table_names(&self) -> Result<BTreeSet<String>> {
-        self.read(|conn, _, _| {
+        self.peek(|conn, _| {
             let sql = "SELECT lower(name) FROM synqlite_table UNION \
                        SELECT lower(canonical) FROM synqlite_table";
             let mut statement = conn.prepare(sql)?;

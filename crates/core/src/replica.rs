@@ -214,6 +214,15 @@ impl Replica {
         read().map_err(|e: Error| e.on(&self.path))
     }
 
+    /// Runs `f` in a read transaction. It learns nothing of the schema, which takes long to read.
+    pub(crate) fn peek<T>(&self, f: impl FnOnce(&Connection, &Meta) -> Result<T>) -> Result<T> {
+        let read = || {
+            let tx = self.conn.unchecked_transaction()?;
+            f(&tx, &Meta::load(&tx)?)
+        };
+        read().map_err(|e: Error| e.on(&self.path))
+    }
+
     /// The policies that were set.
     pub fn policies(&self) -> Result<Policies> {
         Policies::load(&self.conn)

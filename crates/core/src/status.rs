@@ -61,7 +61,7 @@ impl Replica {
 
     /// Every trigger in the database by the table or view it is on, each list by name.
     pub fn triggers(&self) -> Result<BTreeMap<String, Vec<Trigger>>> {
-        self.read(|conn, _, _| {
+        self.peek(|conn, _| {
             let sql = "SELECT tbl_name, name, sql FROM main.sqlite_master \
                        WHERE type = 'trigger' ORDER BY tbl_name, name";
             let mut statement = conn.prepare(sql)?;

@@ -48,7 +48,7 @@ impl Replica {
     where
         I: IntoIterator<Item = (&'l SiteId, &'l Line)> + Clone,
     {
-        if self.read(|conn, meta, _| knows(conn, meta, lines.clone()))? {
+        if self.peek(|conn, meta| knows(conn, meta, lines.clone()))? {
             return Ok(false);
         }
         self.write(|work| work.learner().learn(lines))
@@ -80,20 +80,20 @@ impl Replica {
 
     /// What a vector that another site wrote means here.
     pub fn resolve(&self, vector: &VersionVector) -> Result<VersionVector> {
-        self.read(|conn, meta, _| resolve(conn, meta, vector))
+        self.peek(|conn, meta| resolve(conn, meta, vector))
     }
 
     fn has_passed(&self, site: SiteId, clock: Hlc) -> Result<bool> {
-        self.read(|conn, meta, _| has(conn, meta, site, clock))
+        self.peek(|conn, meta| has(conn, meta, site, clock))
     }
 
     fn root_of(&self, site: SiteId) -> Result<SiteId> {
-        self.read(|conn, meta, _| Ok(origin(conn, meta, site)?.0))
+        self.peek(|conn, meta| Ok(origin(conn, meta, site)?.0))
     }
 
     /// The branches of a line, with as much as tells what else is known of them.
     fn forks(&self, root: SiteId) -> Result<Vec<(SiteId, Hlc, usize)>> {
-        self.read(|conn, meta, _| {
+        self.peek(|conn, meta| {
             if !forks(conn, meta, root)? {
                 return Ok(vec![]);
             }
@@ -103,7 +103,7 @@ impl Replica {
     }
 
     fn lines_of(&self, root: SiteId) -> Result<Lines> {
-        self.read(|conn, meta, _| family(conn, meta, root))
+        self.peek(|conn, meta| family(conn, meta, root))
     }
 }
 

@@ -34,14 +34,8 @@ pub fn feeds(conn: &Connection) -> Result<Vec<Feed>> {
         return Ok(vec![]);
     }
     let functions = names(conn, "SELECT DISTINCT lower(name) FROM pragma_function_list")?;
-    let sql = "SELECT name, tbl_name, sql FROM main.sqlite_master WHERE type = 'trigger' \
-               AND name NOT LIKE 'synqlite\\_%' ESCAPE '\\' AND sql IS NOT NULL ORDER BY name";
-    let mut statement = conn.prepare_cached(sql)?;
-    let mut rows = statement.query([])?;
     let mut feeds = Vec::new();
-    while let Some(row) = rows.next()? {
-        let (trigger, table, sql): (String, String, String) =
-            (row.get(0)?, row.get(1)?, row.get(2)?);
+    for (trigger, table, sql) in application_triggers(conn)? {
         let tokens = tokens(&sql);
         let written = written(&tokens);
         let is_index = |name: &String| indexes.contains_key(&name.to_ascii_lowercase());
@@ -66,6 +60,15 @@ pub fn feeds(conn: &Connection) -> Result<Vec<Feed>> {
         feeds.push(Feed { trigger, table, indexes: fed, obstacle });
     }
     Ok(feeds)
+}
+
+/// The application's triggers: name, table and text of each, by name.
+pub(super) fn application_triggers(conn: &Connection) -> Result<Vec<(String, String, String)>> {
+    let sql = "SELECT name, tbl_name, sql FROM main.sqlite_master WHERE type = 'trigger' \
+               AND name NOT LIKE 'synqlite\\_%' ESCAPE '\\' AND sql IS NOT NULL ORDER BY name";
+    let mut statement = conn.prepare_cached(sql)?;
+    let triggers = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    Ok(triggers.collect::<Result<_, _>>()?)
 }
 
 /// What to tell at `init` about the triggers of replicated tables.

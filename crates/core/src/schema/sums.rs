@@ -5,6 +5,7 @@
 //! it lacks what the other site added. A counter adds both (R-COUNTER). This is a guess from the text
 //! of the trigger, and only ever a note.
 
+use super::feeds::application_triggers;
 use super::sql::{Kind, Token, items, tokens};
 use super::{Table, groups};
 use crate::Result;
@@ -21,13 +22,8 @@ struct Kept {
 /// A note for each column of a replicated table that a trigger of another table keeps a sum in, and
 /// that is no counter.
 pub fn kept_sums(conn: &Connection, tables: &[Table]) -> Result<Vec<String>> {
-    let sql = "SELECT name, tbl_name, sql FROM main.sqlite_master WHERE type = 'trigger' \
-               AND name NOT LIKE 'synqlite\\_%' ESCAPE '\\' AND sql IS NOT NULL ORDER BY name";
-    let mut statement = conn.prepare(sql)?;
-    let mut rows = statement.query([])?;
     let mut notes = Vec::new();
-    while let Some(row) = rows.next()? {
-        let (name, on, sql): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+    for (name, on, sql) in application_triggers(conn)? {
         for kept in kept_by(&sql) {
             if !kept.table.eq_ignore_ascii_case(&on) {
                 notes.extend(note(tables, &name, &kept));

@@ -163,9 +163,10 @@ impl<'a> Writer<'a> {
     }
 
     fn take_entry(&mut self, entry: i64) -> Result<()> {
-        let sql = "SELECT loc FROM synqlite_row WHERE id = ?1 AND loc IS NOT NULL";
-        let found =
-            self.conn.prepare_cached(sql)?.query_row([entry], |row| row.get(0)).optional()?;
+        // Entries of other tables lie between those of this one.
+        let sql = "SELECT loc FROM synqlite_row WHERE id = ?1 AND tbl = ?2 AND loc IS NOT NULL";
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let found = statement.query_row(params![entry, self.t.no], |row| row.get(0)).optional()?;
         let Some(loc) = found else { return Ok(()) };
         if let Some(row) = self.t.read(self.conn, &loc)? {
             sum_of(&self.layout, |i| Ok(as_ref(&row[self.columns[i]])), &mut self.sum)?;

@@ -546,3 +546,22 @@ fn mig_rows_of_a_new_table_that_refer_to_nobody_are_hidden_everywhere() {
     agree(&mut [&mut a, &mut b]);
     assert_eq!(b.rows("SELECT * FROM c"), ["5|3"]);
 }
+
+/// Entries of tables without rowids lie between each other; each has its sums taken by its own.
+#[test]
+fn mig_columns_are_added_to_one_of_two_tables_without_rowids() {
+    let world = World::new();
+    let tables = "CREATE TABLE t(k TEXT PRIMARY KEY, w) WITHOUT ROWID;
+        CREATE TABLE u(k INT, l INT, w, PRIMARY KEY(k, l)) WITHOUT ROWID";
+    let (mut a, mut b) = pair(&world, tables);
+    for n in 0..4 {
+        a.run(&format!("INSERT INTO t VALUES({n}, 'x'); INSERT INTO u VALUES({n}, 1, 'x')"));
+        a.replica.fold().unwrap();
+    }
+    settle(&mut a, &mut b);
+    a.run("ALTER TABLE u ADD COLUMN v; UPDATE u SET w = 'y' WHERE k = 2");
+    b.run("ALTER TABLE u ADD COLUMN v; UPDATE u SET v = 'z' WHERE k = 2");
+    settle(&mut a, &mut b);
+    agree(&mut [&mut a, &mut b]);
+    assert_eq!(a.rows("SELECT * FROM u WHERE k = 2"), ["2|1|y|z"]);
+}
