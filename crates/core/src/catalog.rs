@@ -259,10 +259,11 @@ impl Tracked {
         Cell { values, refs: vec![None; group.foreign_keys.len()] }
     }
 
-    /// The default of a column; NULL if it is not the same for ever.
+    /// The default of a column, as it stores it; NULL if it is not the same for ever.
     pub fn default_of(&self, column: usize) -> Value {
-        let text = self.table.columns[column].default.as_deref();
-        text.and_then(schema::constant).unwrap_or(Value::Null)
+        let column = &self.table.columns[column];
+        let value = column.default.as_deref().and_then(schema::constant).unwrap_or(Value::Null);
+        equal::stored(&value, column.affinity)
     }
 
     /// Number that stands for a group in stored states: that of its first column.
@@ -398,6 +399,10 @@ impl Tracked {
         fk: &ForeignKey,
         values: &[Value],
     ) -> Result<Vec<Loc>> {
+        let none = |(v, (affinity, _)): (&Value, &(_, _))| equal::means_none(v, *affinity);
+        if values.iter().zip(&fk.parent_keys).any(none) {
+            return Ok(vec![]);
+        }
         let collations = fk.parent_keys.iter().map(|(_, collation)| collation);
         let columns = fk.parent_columns.iter().copied().zip(collations);
         self.locations(conn, &self.where_columns(columns, 1), values)

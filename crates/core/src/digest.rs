@@ -24,7 +24,7 @@
 use crate::catalog::{Tracked, loc_sql};
 use crate::meta::Meta;
 use crate::replica::Replica;
-use crate::schema::{self, quote};
+use crate::schema::quote;
 use crate::sqlvalue::{as_ref, value};
 use crate::state::stash::{self, Piece};
 use crate::state::{self, Stored};
@@ -32,7 +32,7 @@ use crate::{Result, track};
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 use sha2::{Digest as _, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::{Counter, Value};
 
 /// What the replicated tables show, in short. All digests are SHA-256 in lower-case hex.
@@ -101,15 +101,10 @@ fn visible(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<Rows> {
     let names: Vec<_> = order.iter().map(|&c| quote(&t.table.columns[c].name)).collect();
     // Only a column that some site lacks or lacked can be unwritten.
     let late: Vec<usize> = (0..order.len()).filter(|&i| t.since[order[i]] >= 0).collect();
-    let is_default = |&i: &usize| {
-        let default = t.table.columns[order[i]].default.as_deref();
-        let default = default.filter(|text| schema::constant(text).is_some()).unwrap_or("NULL");
-        format!(",o.{} IS ({default})", names[i])
-    };
+    let defaults: Vec<Value> = late.iter().map(|&i| t.default_of(order[i])).collect();
     let sql = format!(
-        "SELECT {}{},{} FROM {} AS o",
+        "SELECT {},{} FROM {} AS o",
         names.iter().map(|name| format!("o.{name}")).collect::<Vec<_>>().join(","),
-        late.iter().map(is_default).collect::<String>(),
         loc_sql(&t.table, "o."),
         t.target()
     );
@@ -119,10 +114,14 @@ fn visible(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<Rows> {
     let mut rows = statement.query([])?;
     let mut found = Rows::default();
     while let Some(row) = rows.next()? {
-        let defaults = (0..late.len()).map(|d| row.get::<_, bool>(order.len() + d));
-        let defaults = defaults.collect::<std::result::Result<Vec<_>, _>>()?;
+        let mut unwritten = BTreeSet::new();
+        for (&i, default) in late.iter().zip(&defaults) {
+            if value(row.get_ref(i)?) == *default {
+                unwritten.insert(i);
+            }
+        }
         let mut hash = Sha256::new();
-        if !stashed && !defaults.contains(&true) {
+        if !stashed && unwritten.is_empty() {
             for (i, &c) in order.iter().enumerate() {
                 put_bytes(&mut hash, t.column_names[c].as_bytes());
                 put_value(&mut hash, row.get_ref(i)?);
@@ -130,14 +129,13 @@ fn visible(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<Rows> {
             found.add(hash);
             continue;
         }
-        let stored = state::at(conn, meta, t, &t.place(row.get(order.len() + late.len())?)?)?;
-        let unwritten = |i: usize| {
+        let stored = state::at(conn, meta, t, &t.place(row.get(order.len())?)?)?;
+        let is_unwritten = |i: usize| {
             let column = order[i];
             let group = t.table.columns[column].group;
             let place = t.table.groups[group].columns.iter().position(|&c| c == column);
             let stamp = |s: &Stored| s.state.groups[group].column_stamp(place.unwrap_or(0));
-            let default = late.iter().position(|&l| l == i).is_some_and(|d| defaults[d]);
-            default && stored.as_ref().is_some_and(|s| stamp(s).is_zero())
+            unwritten.contains(&i) && stored.as_ref().is_some_and(|s| stamp(s).is_zero())
         };
         let mut cells: BTreeMap<&str, Value> = BTreeMap::new();
         if let Some(stored) = stored.as_ref().filter(|_| stashed) {
@@ -145,7 +143,7 @@ fn visible(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<Rows> {
             let named = |(no, value)| Some((others.get(&no)?.as_str(), value));
             cells.extend(latest(&pieces).into_iter().filter_map(named));
         }
-        for (i, &c) in order.iter().enumerate().filter(|(i, _)| !unwritten(*i)) {
+        for (i, &c) in order.iter().enumerate().filter(|(i, _)| !is_unwritten(*i)) {
             cells.insert(&t.column_names[c], value(row.get_ref(i)?));
         }
         put_cells(&mut hash, &cells);

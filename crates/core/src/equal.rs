@@ -21,9 +21,23 @@ pub fn reference_bytes<'v>(
     let converted: Vec<Value> = values
         .into_iter()
         .zip(&fk.parent_keys)
-        .map(|(v, (affinity, _))| stored(v, *affinity))
+        .map(|(v, (affinity, _))| match means_none(v, *affinity) {
+            true => v.clone(),
+            false => stored(v, *affinity),
+        })
         .collect();
     encode_values(converted.iter().zip(fk.parent_keys.iter().map(|(_, collation)| collation)))
+}
+
+/// Whether a reference of this value can mean no key of a column of this affinity. SQLite's versions
+/// differ in the text of a double of more than fifteen digits, so what one holds for the key another
+/// does not: such a double means no text at all.
+pub fn means_none(value: &Value, parent: Affinity) -> bool {
+    let long = |r: f64| {
+        r.is_finite()
+            && (r.abs() >= 1e15 || r.is_subnormal() || format!("{r:.14e}").parse() != Ok(r))
+    };
+    parent == Affinity::Text && matches!(value, Value::Real(r) if long(*r))
 }
 
 /// R-SPELL: what a reference shows whose register holds `written`, if the row that it refers to shows

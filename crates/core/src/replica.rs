@@ -11,7 +11,7 @@ use crate::policy::{self, Policies};
 use crate::schema::{self, Schema, Selection, Skipped, Table};
 use crate::state::sums;
 use crate::track::{self, Loaded};
-use crate::{Error, Result, export, migrate, state};
+use crate::{Error, Result, export, migrate, state, verify};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::collections::BTreeMap;
@@ -97,9 +97,6 @@ impl Replica {
         options: &InitOptions,
         env: Arc<dyn Environment>,
     ) -> Result<InitReport> {
-        if options.new_site {
-            refuse_unlike(path, env.clone())?;
-        }
         let conn = connect(path, true)?;
         init(&conn, path, options, env.as_ref()).map_err(|e| e.on(path))
     }
@@ -332,8 +329,8 @@ impl<'a> Work<'a> {
         let Work { conn, meta, catalog, policies, now_ms, .. } = self;
         closed::update(conn, meta, catalog, *now_ms, "merge")?;
         closed::note(conn, meta, catalog, &merged.told, *now_ms)?;
+        self.settled &= !merged.settings && !merged.unwritten;
         if merged.settings {
-            self.settled = false;
             *policies = Policies::load(conn)?;
             self.follow_policies()?;
         }
@@ -454,9 +451,21 @@ pub(crate) fn check_format(conn: &Connection, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A copy made row by row, as from a dump, may have placed rows elsewhere than its metadata says.
-fn refuse_unlike(path: &Path, env: Arc<dyn Environment>) -> Result<()> {
-    match open(path, env, false)?.verify()?.first() {
+/// Catches up with the schema of a copy. One made row by row, as from a dump, may have placed rows
+/// elsewhere than its metadata says.
+fn refuse_unlike(work: &mut Work<'_>, path: &Path) -> Result<()> {
+    let mut found = || {
+        migrate::catch_up(work)?;
+        capture::guard(work.conn, &work.catalog)?;
+        work.save()?;
+        verify::unsound(work.conn)
+    };
+    let problem = match found() {
+        Ok(problems) => problems.into_iter().next(),
+        Err(Error::Damaged(why)) => Some(why),
+        Err(e) => return Err(e),
+    };
+    match problem {
         None => Ok(()),
         Some(problem) => Err(Error::Refused(format!(
             "{} is no faithful copy: {problem}. Make it with synqlite clone",
@@ -492,12 +501,19 @@ fn init(
         }
         refuse_copy(&tx, path, env, Meta::load(&tx)?.site)?;
     }
+    if !again && options.new_site {
+        return Err(Error::NotAReplica(path.display().to_string()));
+    }
     if !again {
         create(&tx, path, Id(env.random()), options.history, env)?;
     }
     let mut work = Work::begin(&tx, env)?;
     if again {
-        migrate::catch_up(&mut work)?;
+        if options.new_site {
+            refuse_unlike(&mut work, path)?;
+        } else {
+            migrate::catch_up(&mut work)?;
+        }
         work.fold()?;
     }
     set_policies(&mut work, &options.policies, now)?;

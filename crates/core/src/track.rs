@@ -303,16 +303,17 @@ pub fn foreign_columns(conn: &Connection, table: u32) -> Result<BTreeMap<u32, St
     Ok(names.collect::<Result<_, _>>()?)
 }
 
-/// Other sites lack these columns, so in some rows they may be unwritten.
-pub fn lacking(conn: &Connection, t: &Tracked, columns: &[u32]) -> Result<()> {
+/// Takes note that in some rows only these columns are written, since others came without the rest.
+/// Whether that is news.
+pub fn lacking(conn: &Connection, t: &Tracked, columns: &[u32]) -> Result<bool> {
     let sql = "UPDATE synqlite_column SET since = 0 WHERE tbl = ?1 AND no = ?2 AND since = -1";
-    let mut lacking = t.column_nos.iter().zip(&t.since);
-    lacking.try_for_each(|(no, since)| {
+    let mut news = false;
+    for (no, since) in t.column_nos.iter().zip(&t.since) {
         if *since == -1 && !columns.contains(no) {
-            conn.prepare_cached(sql)?.execute([t.no, *no])?;
+            news |= conn.prepare_cached(sql)?.execute([t.no, *no])? > 0;
         }
-        Ok(())
-    })
+    }
+    Ok(news)
 }
 
 /// Whether the table has lost columns since its triggers were made.

@@ -19,7 +19,7 @@ use crate::schema::quote;
 use crate::state::sums::{Compared, Sums};
 use crate::state::{self, Body, ENTRY_COLUMNS, SEGMENT_COLUMNS, Segment, Stored};
 use crate::status::windows;
-use crate::track::Loaded;
+use crate::track::{self, Loaded};
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,21 +39,7 @@ impl Replica {
         let sound = connect(&self.path, true).and_then(|conn| integrity(&conn, &mut found));
         let sound = sound.map_err(|e| e.on(&self.path));
         let checked = sound.and_then(|()| {
-            self.read(|conn, meta, loaded| {
-                capture_objects(conn, loaded, &mut found)?;
-                let windows = windows(conn, loaded)?;
-                let lookup = Lookup { conn, meta, catalog: &loaded.catalog };
-                let mut verify =
-                    Verify { conn, meta, lookup, windows: &windows, found: &mut found };
-                verify.replica()?;
-                for (t, window) in loaded.catalog.tables.iter().zip(&windows) {
-                    verify.table(t, window)?;
-                    if !loaded.stale.contains_key(&t.no) {
-                        verify.sums(t, window)?;
-                    }
-                }
-                Ok(())
-            })
+            self.read(|conn, meta, loaded| contradictions(conn, meta, loaded, &mut found))
         });
         match checked {
             Ok(()) => {}
@@ -88,6 +74,35 @@ impl Replica {
         problems.extend(differences.into_iter().map(sentence));
         Ok(problems)
     }
+}
+
+/// What [`Replica::verify`] finds, in a transaction that has written.
+pub(crate) fn unsound(conn: &Connection) -> Result<Vec<String>> {
+    let mut found = Findings::default();
+    integrity(conn, &mut found)?;
+    let loaded = track::load(conn, &Policies::load(conn)?)?;
+    contradictions(conn, &Meta::load(conn)?, &loaded, &mut found)?;
+    Ok(found.finish())
+}
+
+fn contradictions(
+    conn: &Connection,
+    meta: &Meta,
+    loaded: &Loaded,
+    found: &mut Findings,
+) -> Result<()> {
+    capture_objects(conn, loaded, found)?;
+    let windows = windows(conn, loaded)?;
+    let lookup = Lookup { conn, meta, catalog: &loaded.catalog };
+    let mut verify = Verify { conn, meta, lookup, windows: &windows, found };
+    verify.replica()?;
+    for (t, window) in loaded.catalog.tables.iter().zip(&windows) {
+        verify.table(t, window)?;
+        if !loaded.stale.contains_key(&t.no) {
+            verify.sums(t, window)?;
+        }
+    }
+    Ok(())
 }
 
 #[derive(Default)]

@@ -62,6 +62,7 @@ pub(super) fn match_tables(
     conn: &Connection,
     catalog: &Catalog,
     delta: &Delta,
+    merged: &mut Merged,
 ) -> Result<Vec<Option<Matched>>> {
     let mut used = vec![false; delta.tables.len()];
     for change in &delta.rows {
@@ -69,12 +70,18 @@ pub(super) fn match_tables(
         *used.ok_or_else(|| Error::Damaged("a change of an unknown table".into()))? = true;
     }
     let tables = delta.tables.iter().zip(used);
-    tables
-        .map(|(theirs, used)| used.then(|| match_table(conn, catalog, theirs)).transpose())
-        .collect()
+    let mut matched = |(theirs, used): (_, bool)| {
+        used.then(|| match_table(conn, catalog, theirs, merged)).transpose()
+    };
+    tables.map(&mut matched).collect()
 }
 
-fn match_table(conn: &Connection, catalog: &Catalog, theirs: &TableShape) -> Result<Matched> {
+fn match_table(
+    conn: &Connection,
+    catalog: &Catalog,
+    theirs: &TableShape,
+    merged: &mut Merged,
+) -> Result<Matched> {
     let called = |name: &str| name.eq_ignore_ascii_case(&theirs.name);
     let position = catalog.tables.iter().position(|t| called(&t.canonical));
     let place = match position.or_else(|| catalog.position(&theirs.name)) {
@@ -91,7 +98,7 @@ fn match_table(conn: &Connection, catalog: &Catalog, theirs: &TableShape) -> Res
     let units = theirs.groups.iter().map(|group| match_unit(conn, t, &renamed, group));
     let units = units.collect::<Result<Vec<_>>>()?;
     let theirs: Vec<u32> = units.iter().flat_map(|unit| unit.columns.iter().copied()).collect();
-    track::lacking(conn, t, &theirs)?;
+    merged.unwritten |= track::lacking(conn, t, &theirs)?;
     matched.units = units;
     Ok(matched)
 }
@@ -263,11 +270,18 @@ pub(super) fn join(
         }
     }
     if !known {
-        // What the sender did not write, its schema lacks: there the row has its defaults.
+        // What nobody has written has its default.
+        let mut written = Vec::new();
         for (g, group) in stored.state.groups.iter_mut().enumerate() {
             if group.body == Body::Shown {
                 group.body = Body::Kept(t.default_cell(g));
             }
+            let columns = t.table.groups[g].columns.iter().enumerate();
+            let stamped = columns.filter(|(i, _)| !group.column_stamp(*i).is_zero());
+            written.extend(stamped.map(|(_, &c)| t.column_nos[c]));
+        }
+        if written.len() < t.column_nos.len() {
+            merged.unwritten |= track::lacking(conn, t, &written)?;
         }
     }
     Ok(news.then_some(Joined { stored, old, former }))

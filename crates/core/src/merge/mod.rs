@@ -83,6 +83,8 @@ pub struct Merged {
     pub told: Vec<Told>,
     /// Whether replicated settings changed.
     pub settings: bool,
+    /// Whether columns turned out to be unwritten in some rows.
+    pub(crate) unwritten: bool,
 }
 
 impl Merged {
@@ -96,6 +98,7 @@ impl Merged {
         self.decisions.extend(other.decisions);
         self.told.extend(other.told);
         self.settings |= other.settings;
+        self.unwritten |= other.unwritten;
     }
 }
 
@@ -169,7 +172,7 @@ impl Merge {
             self.join_held(site)?;
         }
         let Site { conn, meta, catalog, policies } = site;
-        let tables = join::match_tables(conn, catalog, &delta)?;
+        let tables = join::match_tables(conn, catalog, &delta, &mut self.merged)?;
         if history::enabled(conn)? {
             for change in &delta.rows {
                 let Some(matched) = &tables[change.table as usize] else { continue };
@@ -223,7 +226,7 @@ impl Merge {
     fn join_held(&mut self, site: &mut Site<'_>) -> Result<()> {
         let (rows, tables) = (std::mem::take(&mut self.held), self.tables.clone());
         let held = Delta { rows, tables, ..Delta::default() };
-        let tables = join::match_tables(site.conn, site.catalog, &held)?;
+        let tables = join::match_tables(site.conn, site.catalog, &held, &mut self.merged)?;
         self.merged.add(join_rows(site, &tables, &self.upto, &held.rows)?);
         Ok(())
     }

@@ -243,8 +243,12 @@ fn a_copy_restored_from_a_dump_is_no_site_if_its_rows_moved() {
     a.replica.fold().unwrap();
     std::fs::copy(a.replica.path(), world.path("b")).unwrap();
     let b = rusqlite::Connection::open(world.path("b")).unwrap();
-    // What a dump does to a table without a primary key: rows are numbered anew.
+    // What a dump does to a table without a primary key: rows are numbered anew, and triggers made
+    // after them.
+    let trigger = "SELECT sql FROM sqlite_master WHERE name = 'synqlite_update_1'";
+    let trigger: String = b.query_row(trigger, [], |row| row.get(0)).unwrap();
     b.execute_batch("DROP TRIGGER synqlite_update_1; UPDATE log SET rowid = rowid - 1").unwrap();
+    b.execute_batch(&trigger).unwrap();
     let options = synqlite_core::InitOptions { new_site: true, ..Default::default() };
     let env = std::sync::Arc::new(synqlite_core::System);
     let refused = synqlite_core::Replica::init(&world.path("b"), &options, env).unwrap_err();

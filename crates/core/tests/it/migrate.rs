@@ -565,3 +565,39 @@ fn mig_columns_are_added_to_one_of_two_tables_without_rowids() {
     agree(&mut [&mut a, &mut b]);
     assert_eq!(a.rows("SELECT * FROM u WHERE k = 2"), ["2|1|y|z"]);
 }
+
+#[test]
+fn mig_a_column_is_unwritten_in_a_row_that_is_older_wherever_it_goes() {
+    let (create, add) =
+        ("CREATE TABLE t(k PRIMARY KEY, w)", "ALTER TABLE t ADD COLUMN c DEFAULT 7");
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, "CREATE TABLE other(x)");
+    a.run(create);
+    a.run("INSERT INTO t VALUES(1, 'x')");
+    a.replica.fold().unwrap();
+    a.run(add);
+    b.run(create);
+    b.run(add);
+    b.replica.fold().unwrap();
+    settle(&mut a, &mut b);
+    agree(&mut [&mut a, &mut b]);
+}
+
+#[test]
+fn mig_a_hidden_row_has_the_default_that_its_column_stores() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, "CREATE TABLE t(k INTEGER PRIMARY KEY, u UNIQUE)");
+    let add =
+        "ALTER TABLE t ADD COLUMN c TEXT DEFAULT 2.5; ALTER TABLE t ADD COLUMN d REAL DEFAULT 2";
+    a.run("INSERT INTO t VALUES(1, 'x')");
+    a.replica.fold().unwrap();
+    a.run(add);
+    b.run("INSERT INTO t VALUES(1, 'x')");
+    settle(&mut a, &mut b);
+    b.run(add);
+    settle(&mut a, &mut b);
+    agree(&mut [&mut a, &mut b]);
+    let asked = |site: &Site| site.replica.conflicts().unwrap()[0].displaced.clone();
+    assert_eq!(asked(&a), asked(&b));
+    assert!(asked(&a).contains(&("c".into(), "2.5".into())), "{:?}", asked(&a));
+}

@@ -2,6 +2,8 @@
 //! written keeps its stamp and beats nothing (R-MIG-REBUILD).
 
 use crate::site::{Site, World, settle};
+use std::sync::Arc;
+use synqlite_core::{InitOptions, Replica, System};
 
 /// The twelve steps: `columns` declares the new table, `copied` names what it takes over.
 fn rebuild(site: &Site, table: &str, columns: &str, copied: &str) {
@@ -289,5 +291,24 @@ fn mig_rebuild_a_row_gone_meanwhile_and_needed_elsewhere() {
         a.run("DELETE FROM p");
         b.run("INSERT INTO c VALUES (1, 1)");
         agree(&mut a, &mut b, turned, "SELECT id FROM p", &["1"]);
+    }
+}
+
+/// A file that is copied right after a rebuild becomes a site: it catches up before it is judged.
+#[test]
+fn a_copy_made_after_a_rebuild_becomes_a_site() {
+    for (kind, wider, columns) in KINDS {
+        let world = World::new();
+        let mut a = world.init("a", &rows(kind));
+        a.replica.fold().unwrap();
+        a.run("UPDATE t SET x = 0 WHERE v = 11");
+        rebuild(&a, "t", wider, columns);
+        a.run("UPDATE t SET x = 1 WHERE v = 12");
+        std::fs::copy(a.replica.path(), world.path("b")).unwrap();
+        let options = InitOptions { new_site: true, ..InitOptions::default() };
+        Replica::init(&world.path("b"), &options, Arc::new(System)).unwrap();
+        let (mut b, sql) = (world.open("b"), "SELECT id, v, w, x FROM t ORDER BY v");
+        let want = a.rows(sql);
+        agree(&mut a, &mut b, false, sql, &want.iter().map(String::as_str).collect::<Vec<_>>());
     }
 }

@@ -244,6 +244,18 @@ fn r_equal_keys_that_sqlite_holds_equal_are_one() {
 }
 
 #[test]
+fn r_equal_long_floating_point_numbers_refer_to_no_text() {
+    let mut pair = Pair::new(
+        "CREATE TABLE p(k TEXT PRIMARY KEY); CREATE TABLE c(n INTEGER PRIMARY KEY, r REFERENCES p)",
+    );
+    pair.apart(
+        "INSERT INTO p VALUES(9223372036854775807.0), (0.1), ('9.22337203685478e+18')",
+        "PRAGMA foreign_keys = OFF; INSERT INTO c VALUES(1, 9223372036854775807.0), (2, 0.1)",
+    );
+    pair.show("SELECT * FROM c", &["2|0.1"], &["fk_dangling"]);
+}
+
+#[test]
 fn r_constraint_a_rebuilt_table_keeps_its_winners() {
     let table = "id INTEGER PRIMARY KEY, mail TEXT, phone TEXT";
     let mut pair = Pair::new(&format!("CREATE TABLE u({table}, UNIQUE(mail), UNIQUE(phone))"));
