@@ -226,6 +226,7 @@ impl<'a, 'w> Incoming<'a, 'w> {
         };
         line::moves(self.work.conn, &self.work.meta, &delta)?.delta(&mut delta);
         (delta.base, delta.upto) = read.clone();
+        self.work.take_settings(&std::mem::take(&mut delta.settings))?;
         merge.part(&mut self.work.site(), delta)
     }
 

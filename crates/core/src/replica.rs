@@ -326,15 +326,26 @@ impl<'a> Work<'a> {
     /// Ends a merge, all of whose parts have come.
     pub fn end_merge(&mut self, merge: Merge) -> Result<Merged> {
         let merged = merge.end(&mut self.site())?;
-        let Work { conn, meta, catalog, policies, now_ms, .. } = self;
+        let Work { conn, meta, catalog, now_ms, .. } = self;
         closed::update(conn, meta, catalog, *now_ms, "merge")?;
         closed::note(conn, meta, catalog, &merged.told, *now_ms)?;
-        self.settled &= !merged.settings && !merged.unwritten;
-        if merged.settings {
-            *policies = Policies::load(conn)?;
+        self.settled &= !merged.unwritten;
+        Ok(merged)
+    }
+
+    /// Takes over settings of another site, before the rows that come with them: what those mean
+    /// depends on the settings.
+    pub fn take_settings(&mut self, settings: &[Setting]) -> Result<()> {
+        let mut news = false;
+        for setting in settings {
+            news |= policy::store(self.conn, &mut self.meta, setting)?;
+        }
+        if news {
+            self.settled = false;
+            self.policies = Policies::load(self.conn)?;
             self.follow_policies()?;
         }
-        Ok(merged)
+        Ok(())
     }
 
     /// Catches up with policies that changed.

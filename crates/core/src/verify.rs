@@ -39,7 +39,11 @@ impl Replica {
         let sound = connect(&self.path, true).and_then(|conn| integrity(&conn, &mut found));
         let sound = sound.map_err(|e| e.on(&self.path));
         let checked = sound.and_then(|()| {
-            self.read(|conn, meta, loaded| contradictions(conn, meta, loaded, &mut found))
+            self.read(|conn, meta, loaded| {
+                let tables = &loaded.catalog.tables;
+                tables.iter().try_for_each(|t| references(conn, t, &mut found))?;
+                contradictions(conn, meta, loaded, &mut found)
+            })
         });
         match checked {
             Ok(()) => {}
@@ -76,7 +80,7 @@ impl Replica {
     }
 }
 
-/// What [`Replica::verify`] finds, in a transaction that has written.
+/// What [`Replica::verify`] finds in a transaction that has written, of what the next fold leaves.
 pub(crate) fn unsound(conn: &Connection) -> Result<Vec<String>> {
     let mut found = Findings::default();
     integrity(conn, &mut found)?;
@@ -193,6 +197,29 @@ fn capture_objects(conn: &Connection, loaded: &Loaded, found: &mut Findings) -> 
     Ok(())
 }
 
+/// No reference to a replicated table dangles, unless policy says that some may.
+fn references(conn: &Connection, t: &Tracked, found: &mut Findings) -> Result<()> {
+    let enforced = t.table.foreign_keys.iter().filter(|fk| fk.enforced);
+    let parents: Vec<String> = enforced.map(|fk| fk.parent.to_ascii_lowercase()).collect();
+    if parents.is_empty() || !Policies::load(conn)?.enforces_foreign_keys() {
+        return Ok(());
+    }
+    let sql = format!("PRAGMA main.foreign_key_check({})", quote(&t.table.name));
+    let mut statement = conn.prepare(&sql)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (rowid, parent): (Option<i64>, String) = (row.get(1)?, row.get(2)?);
+        if parents.contains(&parent.to_ascii_lowercase()) {
+            let name = match rowid.map(Loc::Row) {
+                Some(loc) => loc_name(t, t.read(conn, &loc)?.as_deref(), &loc),
+                None => "without rowid".to_owned(),
+            };
+            found.row(t, || Ok(name), "it refers to a row that is not there")?;
+        }
+    }
+    Ok(())
+}
+
 struct Verify<'a> {
     conn: &'a Connection,
     meta: &'a Meta,
@@ -258,34 +285,11 @@ impl Verify<'_> {
     }
 
     fn table(&mut self, t: &Tracked, window: &Window) -> Result<()> {
-        self.references(t)?;
         self.segments(t)?;
         self.keys(t, window)?;
         self.rows(t, window)?;
         self.places(t, window)?;
         self.entries(t, window)
-    }
-
-    /// No reference to a replicated table dangles, unless policy says that some may.
-    fn references(&mut self, t: &Tracked) -> Result<()> {
-        let enforced = t.table.foreign_keys.iter().filter(|fk| fk.enforced);
-        let parents: Vec<String> = enforced.map(|fk| fk.parent.to_ascii_lowercase()).collect();
-        if parents.is_empty() || !Policies::load(self.conn)?.enforces_foreign_keys() {
-            return Ok(());
-        }
-        let sql = format!("PRAGMA main.foreign_key_check({})", quote(&t.table.name));
-        let mut statement = self.conn.prepare(&sql)?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            let (rowid, parent): (Option<i64>, String) = (row.get(1)?, row.get(2)?);
-            if parents.contains(&parent.to_ascii_lowercase()) {
-                let name =
-                    || rowid.map_or(Ok("without rowid".into()), |r| self.name_at(t, &Loc::Row(r)));
-                let name = name()?;
-                self.found.row(t, || Ok(name), "it refers to a row that is not there")?;
-            }
-        }
-        Ok(())
     }
 
     /// Neither the rowids nor the births of two segments overlap, and no number of a birth is given

@@ -443,8 +443,20 @@ impl<'a> Cases<'a> {
             return Ok(());
         };
         let Some(id) = self.wanted(t, alias, at) else { return Ok(()) };
-        let same = self.list[at].old.as_ref().is_some_and(|old| old[alias] == Value::Integer(id));
-        if same && self.list[at].alive() && !self.list[at].news {
+        let case = &self.list[at];
+        let same = case.old.as_ref().is_some_and(|old| old[alias] == Value::Integer(id));
+        let stays = same && case.alive() && !case.news;
+        if self.contested && (!stays || case.touched) {
+            // A row that is hidden for a number may be given it by the one that this row gets.
+            let sql = "SELECT id FROM synqlite_row WHERE tbl = ?1 AND wants = ?2 AND loc IS NULL \
+                       AND kind IS NOT NULL";
+            let mut statement = conn.prepare_cached(sql)?;
+            let hidden = statement.query_map(params![t.no, id], |row| row.get(0))?;
+            for entry in hidden.collect::<Result<Vec<i64>, _>>()? {
+                self.load_entry(t.no, entry)?;
+            }
+        }
+        if stays {
             return Ok(());
         }
         if !same {

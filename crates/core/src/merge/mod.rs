@@ -45,7 +45,7 @@ pub(crate) use words::{describe, text};
 use crate::catalog::Catalog;
 use crate::history;
 use crate::meta::Meta;
-use crate::policy::{self, Policies};
+use crate::policy::Policies;
 use crate::refs::Lookup;
 use crate::state::{self, sums};
 use crate::{Error, Result};
@@ -81,8 +81,6 @@ pub struct Merged {
     pub decisions: Vec<Decision>,
     /// What of it gave way unseen, found out here or by the other site.
     pub told: Vec<Told>,
-    /// Whether replicated settings changed.
-    pub settings: bool,
     /// Whether columns turned out to be unwritten in some rows.
     pub(crate) unwritten: bool,
 }
@@ -97,7 +95,6 @@ impl Merged {
         self.columns += other.columns;
         self.decisions.extend(other.decisions);
         self.told.extend(other.told);
-        self.settings |= other.settings;
         self.unwritten |= other.unwritten;
     }
 }
@@ -208,9 +205,6 @@ impl Merge {
         }
         if site.meta.sums.is_full() {
             sums::settle(site.conn, site.meta, site.catalog)?;
-        }
-        for setting in &delta.settings {
-            self.merged.settings |= policy::store(site.conn, site.meta, setting)?;
         }
         Ok(())
     }

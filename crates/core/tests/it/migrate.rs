@@ -1,6 +1,7 @@
 //! Schema changes (R-MIG): made by any client, on one site or on several apart from each other.
 
 use crate::site::{Site, World, settle};
+use synqlite_wire::VersionVector;
 
 const T: &str = "CREATE TABLE t(id TEXT PRIMARY KEY, a, b); INSERT INTO t VALUES ('k', 1, 2)";
 
@@ -600,4 +601,22 @@ fn mig_a_hidden_row_has_the_default_that_its_column_stores() {
     let asked = |site: &Site| site.replica.conflicts().unwrap()[0].displaced.clone();
     assert_eq!(asked(&a), asked(&b));
     assert!(asked(&a).contains(&("c".into(), "2.5".into())), "{:?}", asked(&a));
+}
+
+/// Columns of one unit that were written apart are sent one by one, in the order that a batch wants.
+#[test]
+fn mig_units_that_fell_apart_are_sent_in_order() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, "CREATE TABLE t(id TEXT PRIMARY KEY, x, y, w)");
+    a.run("INSERT INTO t VALUES('k', 1, 2, 3)");
+    settle(&mut a, &mut b);
+    b.run("UPDATE t SET x = 5");
+    a.run("UPDATE t SET y = 6, w = 7");
+    settle(&mut a, &mut b);
+    a.run(
+        "PRAGMA foreign_keys=OFF; BEGIN; CREATE TABLE n(id TEXT PRIMARY KEY, x, y, w, CHECK(x < y)); \
+         INSERT INTO n SELECT * FROM t; DROP TABLE t; ALTER TABLE n RENAME TO t; COMMIT",
+    );
+    let (delta, _) = a.replica.export(&VersionVector::default(), 0).unwrap();
+    delta.check().unwrap();
 }

@@ -489,3 +489,34 @@ fn a_former_reference_follows_without_a_write() {
     assert_eq!(b.rows("SELECT * FROM c"), ["2|x|1"]);
     agree(&mut a, &mut b, &["p", "c"]);
 }
+
+/// A policy comes before the rows that were written under it.
+#[test]
+fn a_reference_is_known_by_the_policy_that_comes_with_it() {
+    let (_world, mut a, mut b) = pair("CREATE TABLE t(k INTEGER PRIMARY KEY, n INT)", &[]);
+    a.run("INSERT INTO t VALUES(4, 2)");
+    b.replica.set_policies(&[("t.refs".to_owned(), "n:t".to_owned())]).unwrap();
+    b.run("INSERT INTO t VALUES(4, 4)");
+    agree(&mut a, &mut b, &["t"]);
+    assert_eq!(a.rows("SELECT * FROM t"), ["4|2", "5|5"]);
+}
+
+/// A row that is hidden for a number nobody has takes its own number from a later row, which then has
+/// the one that was missed.
+#[test]
+fn a_hidden_row_gets_the_number_that_it_refers_to() {
+    let schema = "CREATE TABLE t(k INTEGER PRIMARY KEY, r INT REFERENCES t(k))";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    b.run("PRAGMA foreign_keys = OFF; INSERT INTO t VALUES(1, 2)");
+    a.run("INSERT INTO t VALUES(1, NULL)");
+    agree(&mut a, &mut b, &["t"]);
+    assert_eq!(a.rows("SELECT * FROM t"), ["1|2", "2|NULL"]);
+
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    b.run("PRAGMA foreign_keys = OFF; INSERT INTO t VALUES(1, 2)");
+    a.pull(&mut b);
+    a.run("INSERT INTO t VALUES(1, NULL)");
+    a.replica.fold().unwrap();
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    agree(&mut a, &mut b, &["t"]);
+}
