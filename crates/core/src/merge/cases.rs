@@ -11,11 +11,11 @@ use super::judge::Judge;
 use super::unique::Wanted;
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::counter;
-use crate::equal::reference_bytes;
+use crate::equal::{reference_bytes, stored};
 use crate::export::shown;
 use crate::policy::Policies;
 use crate::refs::Lookup;
-use crate::schema::{Action, Identity};
+use crate::schema::{Action, Affinity, Identity};
 use crate::state::{self, Body, GroupState, Stored};
 use crate::{Error, Result};
 use rusqlite::params;
@@ -351,6 +351,14 @@ impl<'a> Cases<'a> {
         for (f, fk) in t.table.foreign_keys.iter().enumerate() {
             let Some(parent) = catalog.position(&fk.parent) else { continue };
             let mut rids: Vec<Rid> = self.list[at].reference(t, f).cloned().into_iter().collect();
+            let p = &catalog.tables[parent].table;
+            if rids.is_empty() && self.contested && p.rowid_alias() == Some(fk.parent_columns[0]) {
+                // Whoever has the number answers, and it may be hidden itself for what depends on this.
+                let value = &written(&self.list[at], t)[fk.columns[0]];
+                if let Value::Integer(id) = stored(value, Affinity::Integer) {
+                    self.hidden_with(catalog.tables[parent].no, id)?;
+                }
+            }
             if let Some(old) = &self.list[at].old {
                 rids.extend(self.lookup.reference(t, f, old)?);
             }
@@ -448,13 +456,7 @@ impl<'a> Cases<'a> {
         let stays = same && case.alive() && !case.news;
         if self.contested && (!stays || case.touched) {
             // A row that is hidden for a number may be given it by the one that this row gets.
-            let sql = "SELECT id FROM synqlite_row WHERE tbl = ?1 AND wants = ?2 AND loc IS NULL \
-                       AND kind IS NOT NULL";
-            let mut statement = conn.prepare_cached(sql)?;
-            let hidden = statement.query_map(params![t.no, id], |row| row.get(0))?;
-            for entry in hidden.collect::<Result<Vec<i64>, _>>()? {
-                self.load_entry(t.no, entry)?;
-            }
+            self.hidden_with(t.no, id)?;
         }
         if stays {
             return Ok(());
@@ -471,6 +473,18 @@ impl<'a> Cases<'a> {
         let pending = statement.query_map([t.no], |row| row.get(0))?;
         for loc in pending.collect::<Result<Vec<Loc>, _>>()? {
             self.load_at(table, &loc)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the rows of the table numbered `no` that ask for an integer key and are hidden.
+    fn hidden_with(&mut self, no: u32, id: i64) -> Result<()> {
+        let sql = "SELECT id FROM synqlite_row WHERE tbl = ?1 AND wants = ?2 AND loc IS NULL \
+                   AND kind IS NOT NULL";
+        let mut statement = self.lookup.conn.prepare_cached(sql)?;
+        let hidden = statement.query_map(params![no, id], |row| row.get(0))?;
+        for entry in hidden.collect::<Result<Vec<i64>, _>>()? {
+            self.load_entry(no, entry)?;
         }
         Ok(())
     }

@@ -520,3 +520,20 @@ fn a_hidden_row_gets_the_number_that_it_refers_to() {
     assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
     agree(&mut a, &mut b, &["t"]);
 }
+
+/// Three rows of three sites, each of which is shown only because of the next.
+#[test]
+fn hidden_rows_that_need_each_other_are_shown_together() {
+    let schema = "CREATE TABLE t(k INTEGER PRIMARY KEY, r INT REFERENCES t(k))";
+    let (world, mut a, mut b) = pair(schema, &[]);
+    let mut c = world.clone_site(&mut a, "c");
+    b.run("PRAGMA foreign_keys = OFF; INSERT INTO t VALUES(3, 1)");
+    c.run("INSERT INTO t VALUES(3, NULL)");
+    a.run("PRAGMA foreign_keys = OFF; INSERT INTO t VALUES(1, 4)");
+    a.pull(&mut b);
+    a.pull(&mut c);
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    b.pull(&mut c);
+    agree(&mut a, &mut b, &["t"]);
+    assert_eq!(a.rows("SELECT * FROM t"), ["1|4", "3|1", "4|NULL"]);
+}
