@@ -118,7 +118,7 @@ pub fn update(
     Ok(())
 }
 
-/// Notes what gave way unseen, each pair of writes once.
+/// Notes what gave way unseen in a merge, each pair of writes once.
 pub fn note(
     conn: &Connection,
     meta: &mut Meta,
@@ -126,21 +126,52 @@ pub fn note(
     told: &[Told],
     now_ms: i64,
 ) -> Result<()> {
+    note_all(conn, meta, catalog, told, ("merge", &|_| now_ms))
+}
+
+/// Notes what a fold found written over unseen, as of when it was.
+pub fn note_written(
+    conn: &Connection,
+    meta: &mut Meta,
+    catalog: &Catalog,
+    told: &[Told],
+) -> Result<()> {
+    note_all(conn, meta, catalog, told, ("write", &|told| told.kept.hlc.ms()))
+}
+
+fn note_all(
+    conn: &Connection,
+    meta: &mut Meta,
+    catalog: &Catalog,
+    told: &[Told],
+    (how, at): (&str, &dyn Fn(&Told) -> i64),
+) -> Result<()> {
     if told.is_empty() {
         return Ok(());
     }
     let latest = told.len().saturating_sub(KEPT as usize);
     let sql = "INSERT OR IGNORE INTO synqlite_closed(record, tbl, row, kind, cons, what, opened, \
                closed, how, lost, lost_site, kept, kept_site) \
-               VALUES(?1, ?2, ?3, ?4, '', ?5, ?6, ?6, 'merge', ?7, ?8, ?9, ?10)";
+               VALUES(?1, ?2, ?3, ?4, '', ?5, ?6, ?6, ?7, ?8, ?9, ?10, ?11)";
     let mut statement = conn.prepare_cached(sql)?;
-    for Told { id, table, row, kind, what, lost, kept } in &told[latest..] {
+    for told in &told[latest..] {
+        let Told { id, table, row, kind, what, lost, kept } = told;
         let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
         let t = catalog.tables.iter().find(|t| t.canonical == *table);
         let table = t.map_or(table, |t| &t.table.name);
         let (lost_site, kept_site) = (meta.number(conn, lost.site)?, meta.number(conn, kept.site)?);
         statement.execute(params![
-            id, table, row, kind, what, now_ms, lost.hlc.0, lost_site, kept.hlc.0, kept_site
+            id,
+            table,
+            row,
+            kind,
+            what,
+            at(told),
+            how,
+            lost.hlc.0,
+            lost_site,
+            kept.hlc.0,
+            kept_site
         ])?;
     }
     prune(conn)

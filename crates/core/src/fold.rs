@@ -16,6 +16,7 @@ mod lost;
 mod orphans;
 mod plain;
 mod spelling;
+mod unseen;
 
 pub(crate) use actions::{Acted, ActedOn};
 pub use adopt::adopt;
@@ -23,6 +24,7 @@ pub use loose::{dangling, loosen};
 
 use crate::Result;
 use crate::catalog::{Catalog, Loc, Tracked};
+use crate::closed;
 use crate::counter;
 use crate::history;
 use crate::journal::{self, Changed, Gone, Millis, Survey, Window, Written};
@@ -37,7 +39,7 @@ use former::{Formers, image_of, old_cells};
 use rusqlite::Connection;
 use spelling::keep_spelling;
 use std::collections::{BTreeMap, BTreeSet};
-use synqlite_wire::{Cell, Hlc, Rid, Stamp, Value};
+use synqlite_wire::{Cell, Hlc, Rid, Stamp, Told, Value};
 
 /// What a fold recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,6 +106,7 @@ fn run<'a>(
         waits: state::anyone_waits(conn)?,
         touched: vec![],
         acted: vec![],
+        told: vec![],
         left: vec![],
         unnamed: BTreeSet::new(),
         former: vec![],
@@ -125,12 +128,13 @@ fn run<'a>(
         fold.keep_loose()?;
         fold.unprotected()?;
     }
-    let Fold { meta, done, touched, former, acted, .. } = fold;
+    let Fold { meta, done, touched, former, acted, told, .. } = fold;
     // Whoever pulls names what it has by position, so it moves whenever a stamp was given.
     if meta.clock > clock {
         meta.position = position;
     }
     journal::clear(conn)?;
+    closed::note_written(conn, meta, catalog, &told)?;
     if !touched.is_empty() || !acted.is_empty() {
         let wrote = Wrote { touched, former, acted };
         crate::merge::compensate(conn, meta, catalog, policies, wrote)?;
@@ -155,6 +159,8 @@ struct Fold<'a> {
     waits: bool,
     /// Rows on which foreign keys acted.
     acted: Vec<ActedOn>,
+    /// What was written over that this site did not show.
+    told: Vec<Told>,
     /// Rows that left their keys: table, row, former values.
     left: Vec<(usize, Rid, Vec<Value>)>,
     /// Tables, by position, to whose rows some references were that were written since.
@@ -473,6 +479,7 @@ impl Fold<'_> {
         }
         let mut apart = BTreeSet::new();
         let stamp = self.at(gone.at);
+        self.deletes_unshown(t, &stored, first.as_ref().map(|(_, cells)| &cells[..]), stamp)?;
         for (g, group) in stored.state.groups.iter_mut().enumerate() {
             let shown = || Body::Kept(cells[g].clone());
             let lost = !told && !whole.contains(&g) && !group.stamp.is_zero();
@@ -579,6 +586,7 @@ impl Fold<'_> {
         let counted = written.keys().any(|&g| counter::adds_up(t, g, &stored.state.groups[g]));
         let new = if counted { t.read(self.conn, &changed.now)? } else { None };
         let known = first.as_ref().filter(|_| !self.stale.contains_key(&t.no));
+        let mut over = Vec::new();
         for (&g, &stamp) in &written {
             let (c, group) = (t.table.groups[g].columns[0], &mut stored.state.groups[g]);
             let before = known.map(|(row, _)| &row[c]);
@@ -591,16 +599,19 @@ impl Fold<'_> {
                 Some((_, cells)) if t.table.groups[g].keeps_previous => Some(cells[g].clone()),
                 _ => None,
             };
-            *group = GroupState { previous, ..GroupState::shown(stamp) };
+            let now = GroupState { previous, ..GroupState::shown(stamp) };
+            over.push((g, std::mem::replace(group, now), stamp));
         }
         if let (true, Some(&stamp)) = (self.lasting.contains(&t.no), written.values().max()) {
             stored.state.header.outlive(stamp);
         }
         let pinned = self.fallbacks(t, &stored, &written)?;
         for (&g, &stamp) in &pinned {
-            stored.state.groups[g] = GroupState::shown(stamp);
+            let now = GroupState::shown(stamp);
+            over.push((g, std::mem::replace(&mut stored.state.groups[g], now), stamp));
         }
         stored.loc = Some(changed.now.clone());
+        self.over_unshown(t, &stored, first.as_ref().map(|(_, cells)| &cells[..]), over)?;
         self.done.columns += (written.len() + pinned.len()) as u64;
         for g in written.keys() {
             let keys = t.table.groups[*g].foreign_keys.iter().map(|&f| &t.table.foreign_keys[f]);

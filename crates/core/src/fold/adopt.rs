@@ -62,6 +62,7 @@ pub fn adopt(
         waits: false,
         touched: vec![],
         acted: vec![],
+        told: vec![],
         left: vec![],
         unnamed: BTreeSet::new(),
         former: vec![],

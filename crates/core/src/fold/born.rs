@@ -63,6 +63,8 @@ impl Fold<'_> {
         let mut stored = self.free_generation(t, key, loc, runs)?;
         let again = stored.state.header.cl > 0;
         let apart = died.get(&stored.rid);
+        let hidden = stored.state.header.alive() && !self.adopts;
+        let was = hidden.then(|| stored.state.clone());
         if !(self.adopts && stored.state.header.alive()) {
             stored.state.header.insert(stamp);
         }
@@ -83,6 +85,9 @@ impl Fold<'_> {
             }
             let stamp = written.get(&g).copied().unwrap_or(stamp);
             stored.state.groups[g] = GroupState::shown(stamp);
+        }
+        if let Some(was) = was {
+            self.over_hidden(t, &was, &stored, &row)?;
         }
         stored.loc = Some(loc.clone());
         if dangling {

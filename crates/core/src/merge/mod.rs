@@ -39,6 +39,7 @@ pub(crate) use anew::differences;
 pub(crate) use compensate::{Wrote, compensate, overrode, reshow};
 pub(crate) use join::join_piece;
 pub(crate) use refresh::refresh;
+pub(crate) use told::{Subject, Write};
 pub(crate) use triggers::with_indexes;
 pub(crate) use words::{describe, text};
 

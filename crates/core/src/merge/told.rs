@@ -5,6 +5,9 @@
 //! another here, and this site or the sender lacked the one that gives way, its value was lost unseen.
 //! A site that already knows both either found that out itself or was told by the one from which it
 //! has them: what was found is given on to whoever lacks one of the two ([`crate::closed`]).
+//!
+//! What a site has and does not show its user has not seen either. So what he writes over it is told
+//! too, by the fold of that site, which is the only one that can know.
 
 use super::join::Unit;
 use super::words::{describe, list};
@@ -34,12 +37,24 @@ pub(super) struct Meeting<'a> {
 }
 
 /// A write of some columns.
-struct Write {
-    stamp: Stamp,
-    values: Vec<Value>,
+pub(crate) struct Write {
+    pub stamp: Stamp,
+    pub values: Vec<Value>,
 }
 
-impl Meeting<'_> {
+/// A row of which something gave way.
+pub(crate) struct Subject<'a> {
+    pub t: &'a Tracked,
+    pub rid: &'a Rid,
+    /// What it shows.
+    pub row: Option<&'a [Value]>,
+}
+
+impl<'a> Meeting<'a> {
+    fn subject(&self) -> Subject<'a> {
+        Subject { t: self.t, rid: self.rid, row: self.old }
+    }
+
     /// Another write of a group. `was`: what was known of the row; `theirs`: what the other site knows.
     pub fn register(
         &self,
@@ -99,17 +114,8 @@ impl Meeting<'_> {
             return;
         }
         let (lost, kept) = if theirs.stamp > ours.stamp { (ours, theirs) } else { (theirs, ours) };
-        let what = format!(
-            "{}: {} of site {} gives way to {} of site {}, which is later and wins",
-            self.names(columns),
-            list(&lost.values),
-            short(lost.stamp),
-            list(&kept.values),
-            short(kept.stamp),
-        );
-        let named = columns.iter().map(|&c| self.t.column_names[c].as_str());
-        let named = named.collect::<Vec<_>>().join(",");
-        self.tell(kind, &named, what, (lost.stamp, kept.stamp), merged);
+        let told = self.subject().gives_way(kind, columns, &lost, &kept, "later and wins");
+        merged.tell(&self.t.table.name, told);
     }
 
     /// A delete on one site of what was written on another. `state`: what was known here; `units`: what
@@ -155,18 +161,50 @@ impl Meeting<'_> {
         for (stamp, written) in lost {
             let columns: Vec<usize> = written.iter().map(|(c, _)| *c).collect();
             let values: Vec<Value> = written.into_iter().map(|(_, value)| value).collect();
-            let written = match columns.is_empty() {
-                true => String::new(),
-                false => format!("{}: {} ", self.names(&columns), list(&values)),
-            };
-            let what = format!(
-                "{written}of site {} is not shown: site {} deleted the row without having seen it, and \
-                 the delete wins",
-                short(stamp),
-                short(deleted.deleted),
-            );
-            self.tell("update_lost", "", what, (stamp, deleted.deleted), merged);
+            let lost = Write { stamp, values };
+            let told = self.subject().deleted("", &columns, &lost, deleted.deleted);
+            merged.tell(&self.t.table.name, told);
         }
+    }
+}
+
+impl Subject<'_> {
+    /// A write of these columns gives way to a later one. `why`: what is to be said of that.
+    pub fn gives_way(
+        &self,
+        kind: &'static str,
+        columns: &[usize],
+        lost: &Write,
+        kept: &Write,
+        why: &str,
+    ) -> Told {
+        let what = format!(
+            "{}: {} of site {} gives way to {} of site {}, which is {why}",
+            self.names(columns),
+            list(&lost.values),
+            short(lost.stamp),
+            list(&kept.values),
+            short(kept.stamp),
+        );
+        let named = columns.iter().map(|&c| self.t.column_names[c].as_str());
+        let named = named.collect::<Vec<_>>().join(",");
+        self.told(kind, &named, what, (lost.stamp, kept.stamp))
+    }
+
+    /// A write of these columns is lost to a delete of the row. `named`: what tells it from others
+    /// of the same stamp.
+    pub fn deleted(&self, named: &str, columns: &[usize], lost: &Write, by: Stamp) -> Told {
+        let written = match columns.is_empty() {
+            true => String::new(),
+            false => format!("{}: {} ", self.names(columns), list(&lost.values)),
+        };
+        let what = format!(
+            "{written}of site {} is not shown: site {} deleted the row without having seen it, and \
+             the delete wins",
+            short(lost.stamp),
+            short(by),
+        );
+        self.told("update_lost", named, what, (lost.stamp, by))
     }
 
     fn names(&self, columns: &[usize]) -> String {
@@ -174,22 +212,20 @@ impl Meeting<'_> {
         names.collect::<Vec<_>>().join(", ")
     }
 
-    fn tell(
+    fn told(
         &self,
         kind: &'static str,
         columns: &str,
         what: String,
         (lost, kept): (Stamp, Stamp),
-        merged: &mut Merged,
-    ) {
+    ) -> Told {
         let row = match self.rid {
             Rid::Key { .. } => describe(self.t, None, self.rid),
-            Rid::Birth { .. } => describe(self.t, self.old, self.rid),
+            Rid::Birth { .. } => describe(self.t, self.row, self.rid),
         };
         let id = pair_id(&self.t.canonical, self.rid, columns, lost, kept);
         let (table, kind) = (self.t.canonical.clone(), kind.to_owned());
-        let told = Told { id, table, row, kind, what, lost, kept };
-        merged.tell(&self.t.table.name, told);
+        Told { id, table, row, kind, what, lost, kept }
     }
 }
 

@@ -119,6 +119,91 @@ fn two_rows_that_become_one_tell_what_gave_way() {
     }
 }
 
+/// A row that is hidden where another is inserted with its key: nobody who wrote the second can have
+/// seen the first. Whatever hides it, and whoever inserts anew.
+#[test]
+fn values_of_a_hidden_row_whose_key_is_inserted_anew_are_told() {
+    let schema = "CREATE TABLE p(id INTEGER PRIMARY KEY); INSERT INTO p VALUES(1);
+        CREATE TABLE t(k TEXT PRIMARY KEY, v, u UNIQUE, p INT REFERENCES p ON DELETE SET NULL);
+        CREATE TABLE i(k TEXT PRIMARY KEY, v, u UNIQUE ON CONFLICT IGNORE);";
+    let dangles = "PRAGMA foreign_keys = OFF; INSERT INTO t VALUES('k', 'lost', 1, 7)";
+    let hides = ["INSERT INTO t VALUES('x', 0, 1, 1)", "INSERT INTO i VALUES('x', 0, 1)"];
+    let loses = ["INSERT INTO t VALUES('k', 'lost', 1, 1)", "INSERT INTO i VALUES('k', 'lost', 1)"];
+    let anew = "INSERT INTO t VALUES('k', 'kept', 2, 1)";
+    let cases = [
+        (None, dangles, anew),
+        (Some(hides[0]), loses[0], anew),
+        (Some(hides[1]), loses[1], "INSERT INTO i VALUES('k', 'kept', 2)"),
+    ];
+    for (case, own) in cases.iter().flat_map(|case| [(case, false), (case, true)]) {
+        let (winner, loser, anew) = case;
+        let (_world, mut a, mut b, mut c) = three(schema);
+        if let Some(winner) = winner {
+            a.run(winner);
+        }
+        b.run(loser);
+        for _ in 0..2 {
+            a.pull(&mut b);
+            b.pull(&mut a);
+        }
+        assert_eq!(a.replica.conflicts().unwrap().len(), 1, "{loser}");
+        if own { &b } else { &a }.run(anew);
+        for _ in 0..2 {
+            a.pull(&mut b);
+            b.pull(&mut a);
+            c.pull(&mut b);
+        }
+        for site in [&a, &b, &c] {
+            let told = told(site);
+            let of = |text: &str| told.iter().filter(|(_, what)| what.contains(text)).count();
+            assert_eq!((of("v: 'lost'"), of("'kept'")), (1, 1), "{loser}, {own}: {told:?}");
+            assert!(told.iter().any(|(kind, _)| kind == "key_merge"), "{told:?}");
+        }
+    }
+}
+
+/// A row that shows what it was before (R-FALLBACK), because another row has what was written: who
+/// writes it anew or deletes it gives up what he does not see.
+#[test]
+fn values_that_a_row_does_not_show_are_told_when_it_is_written_or_deleted() {
+    let schema = "CREATE TABLE t(k TEXT PRIMARY KEY, v UNIQUE, w);
+        INSERT INTO t VALUES('x', 'x0', 0), ('y', 'y0', 0)";
+    let ends = [
+        ("UPDATE t SET v = 'new' WHERE k = 'y'", "overwritten", "'new'"),
+        ("DELETE FROM t WHERE k = 'y'", "update_lost", "deleted"),
+        ("INSERT OR REPLACE INTO t VALUES('y', 'new', 1)", "overwritten", "'new'"),
+        ("INSERT OR REPLACE INTO t VALUES('z', 'y0', 1)", "update_lost", "deleted"),
+    ];
+    for ((end, kind, part), own) in ends.iter().flat_map(|end| [(end, false), (end, true)]) {
+        let (_world, mut a, mut b, mut c) = three(schema);
+        a.run("UPDATE t SET v = 'lost' WHERE k = 'x'");
+        b.run("UPDATE t SET v = 'lost' WHERE k = 'y'");
+        for _ in 0..2 {
+            a.pull(&mut b);
+            b.pull(&mut a);
+        }
+        assert_eq!(a.rows("SELECT v FROM t"), ["lost", "y0"]);
+        let site = if own { &mut b } else { &mut a };
+        site.run("UPDATE t SET w = 1 WHERE k = 'y'");
+        site.replica.fold().unwrap();
+        let told_of = |site: &Site| {
+            let of = |(of, what): &(String, String)| of == kind && what.contains("v: 'lost'");
+            told(site).into_iter().filter(of).collect::<Vec<_>>()
+        };
+        assert!(told_of(site).is_empty(), "{end}");
+        site.run(end);
+        for _ in 0..2 {
+            a.pull(&mut b);
+            b.pull(&mut a);
+            c.pull(&mut b);
+        }
+        for site in [&a, &b, &c] {
+            let told = told_of(site);
+            assert!(told.len() == 1 && told[0].1.contains(part), "{end}, {own}: {told:?}");
+        }
+    }
+}
+
 /// A write of a cell: its value, and those whose values its writer had seen.
 type Write = (i64, BTreeSet<i64>);
 

@@ -1,0 +1,138 @@
+//! R-TOLD: what a fold writes over although its site did not show it. Its user cannot have seen it.
+
+use super::Fold;
+use crate::Result;
+use crate::catalog::Tracked;
+use crate::counter;
+use crate::merge::{Subject, Write};
+use crate::state::{self, Body, GroupState, RowState, Stored};
+use synqlite_wire::{Cell, Stamp, Value};
+
+impl Fold<'_> {
+    /// A living row that was hidden, with this state, has been inserted anew as `stored`, and shows
+    /// `row`. Who deleted its parent has seen what was there then.
+    pub(super) fn over_hidden(
+        &mut self,
+        t: &Tracked,
+        was: &RowState,
+        stored: &Stored,
+        row: &[Value],
+    ) -> Result<()> {
+        let left = was.header.left();
+        for (g, (before, after)) in was.groups.iter().zip(&stored.state.groups).enumerate() {
+            let kind = match before.stamp == was.header.inserted {
+                true => "key_merge",
+                false => "overwritten",
+            };
+            if latest(before) > left {
+                self.over(t, stored, (g, before, latest(after)), kind, row)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Groups of a visible row were written: what each was before, and when. `shown`: cells of what
+    /// the row showed.
+    pub(super) fn over_unshown(
+        &mut self,
+        t: &Tracked,
+        stored: &Stored,
+        shown: Option<&[Cell]>,
+        over: Vec<(usize, GroupState, Stamp)>,
+    ) -> Result<()> {
+        let kept = |(_, before, _): &&(usize, GroupState, Stamp)| before.body != Body::Shown;
+        if !over.iter().any(|one| kept(&one)) || !self.shows_less(stored)? {
+            return Ok(());
+        }
+        let Some(loc) = &stored.loc else { return Ok(()) };
+        let Some(row) = t.read(self.conn, loc)? else { return Ok(()) };
+        for (g, before, stamp) in over.iter().filter(kept) {
+            if !shows(t, *g, before, shown) {
+                self.over(t, stored, (*g, before, *stamp), "overwritten", &row)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A row that was visible, with this state, is deleted, by the user or with its parent.
+    pub(super) fn deletes_unshown(
+        &mut self,
+        t: &Tracked,
+        stored: &Stored,
+        shown: Option<&[Cell]>,
+        stamp: Stamp,
+    ) -> Result<()> {
+        let kept = |group: &GroupState| group.body != Body::Shown && !group.pinned;
+        if !stored.state.groups.iter().any(kept) || !self.shows_less(stored)? {
+            return Ok(());
+        }
+        for (g, group) in stored.state.groups.iter().enumerate().filter(|(_, g)| kept(g)) {
+            let Body::Kept(cell) = &group.body else { continue };
+            if latest(group).is_zero() || shows(t, g, group, shown) {
+                continue;
+            }
+            let columns = &t.table.groups[g].columns;
+            let named = columns.iter().map(|&c| t.column_names[c].as_str());
+            let named = named.collect::<Vec<_>>().join(",");
+            let lost = Write { stamp: latest(group), values: cell.values.clone() };
+            let subject = Subject { t, rid: &stored.rid, row: None };
+            self.told.push(subject.deleted(&named, columns, &lost, stamp));
+        }
+        Ok(())
+    }
+
+    /// Whether a visible row has a record, so that it shows less than was written.
+    fn shows_less(&self, stored: &Stored) -> Result<bool> {
+        let Some(entry) = stored.entry.filter(|_| self.conflicts) else { return Ok(false) };
+        let conflict = state::conflict(self.conn, entry)?;
+        Ok(conflict.is_some_and(|(kind, _)| matches!(kind.as_str(), "fallback" | "set_null")))
+    }
+
+    /// A group that kept what its row did not show was written at `stamp`, and shows what is in `row`.
+    fn over(
+        &mut self,
+        t: &Tracked,
+        stored: &Stored,
+        (g, before, stamp): (usize, &GroupState, Stamp),
+        kind: &'static str,
+        row: &[Value],
+    ) -> Result<()> {
+        let Body::Kept(cell) = &before.body else { return Ok(()) };
+        let columns = &t.table.groups[g].columns;
+        let sum = counter::sum(t, g, before, cell);
+        let lost = sum.map_or_else(|| cell.values.clone(), |sum| vec![sum]);
+        let now = self.lookup().cell(t, g, row)?;
+        if before.pinned || latest(before).is_zero() || means_the_same(t, g, (cell, &lost), &now) {
+            return Ok(());
+        }
+        let lost = Write { stamp: latest(before), values: lost };
+        let kept = Write { stamp, values: now.values };
+        let subject = Subject { t, rid: &stored.rid, row: Some(row) };
+        let why = "later and was written where the other was not shown";
+        self.told.push(subject.gives_way(kind, columns, &lost, &kept, why));
+        Ok(())
+    }
+}
+
+/// Whether a row showed what a group keeps: a sum, or the same in another spelling.
+fn shows(t: &Tracked, g: usize, group: &GroupState, shown: Option<&[Cell]>) -> bool {
+    let (Body::Kept(cell), true) = (&group.body, group.counts.is_empty()) else { return true };
+    shown.is_some_and(|shown| means_the_same(t, g, (cell, &cell.values), &shown[g]))
+}
+
+fn latest(group: &GroupState) -> Stamp {
+    group.stamps().max().unwrap_or(Stamp::ZERO)
+}
+
+/// Whether a cell, with these values, says what another does: each column is the same, or a part of a
+/// reference to the same row.
+fn means_the_same(t: &Tracked, g: usize, (cell, values): (&Cell, &[Value]), now: &Cell) -> bool {
+    let group = &t.table.groups[g];
+    let refers_alike = |c: usize| {
+        let refs = group.foreign_keys.iter().zip(cell.refs.iter().zip(&now.refs));
+        let mut alike = refs.filter(|(_, (a, b))| a.is_some() && a == b);
+        alike.any(|(&f, _)| t.table.foreign_keys[f].columns.contains(&c))
+    };
+    let mut columns = group.columns.iter().zip(values.iter().zip(&now.values));
+    columns.all(|(&c, (a, b))| a == b || refers_alike(c))
+}
