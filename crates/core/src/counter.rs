@@ -48,7 +48,7 @@ pub fn write(
     if counter.shown(is_real(t, g)) != *now {
         counter.write(now, stamp, is_real(t, g));
     }
-    store(group, counter);
+    store(t, g, group, counter);
     true
 }
 
@@ -73,14 +73,16 @@ pub fn insert(
         _ => Counter::born(now, stamp, real),
     };
     group.body = Body::Shown;
-    store(group, counter);
+    store(t, g, group, counter);
 }
 
-fn store(group: &mut GroupState, counter: Counter) {
+/// A column that is a reference too, by a schema or policy that came later, counts to no row.
+fn store(t: &Tracked, g: usize, group: &mut GroupState, counter: Counter) {
     group.stamp = counter.stamp;
     group.counts = counter.counts;
     if !group.counts.is_empty() {
-        group.body = Body::Kept(Cell { values: vec![counter.base], refs: vec![] });
+        let refs = vec![None; t.table.groups[g].foreign_keys.len()];
+        group.body = Body::Kept(Cell { values: vec![counter.base], refs });
     }
 }
 

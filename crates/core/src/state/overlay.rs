@@ -25,7 +25,8 @@ pub fn overlay<E>(
     let keys: Vec<&String> = of.foreign_keys.iter().map(|&f| &t.key_names[f]).collect();
     let mut counted = false;
     if piece.columns == nos && !piece.counts.is_empty() {
-        join_base(group, piece.stamp, &piece.cell);
+        let refs = vec![None; keys.len()];
+        join_base(group, piece.stamp, &Cell { values: piece.cell.values.clone(), refs });
         for count in &piece.counts {
             counted |= join_count(&mut group.counts, count);
         }

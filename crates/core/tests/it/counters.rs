@@ -50,6 +50,22 @@ fn increments_of_two_sites_add_up() {
 }
 
 #[test]
+fn a_counter_that_one_site_makes_a_reference_goes_on_adding_up() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, STOCK, &["stock.n"]);
+    a.run("INSERT INTO stock VALUES('bolt', 1, 1, 'a')");
+    a.run("UPDATE stock SET n = n + 1");
+    b.run("INSERT INTO stock VALUES('nut', 1, 1, 'b')");
+    let policy = [("stock.refs".to_owned(), "n:stock".to_owned())];
+    b.replica.set_policies(&policy).unwrap();
+    b.run("UPDATE stock SET n = n + 2; INSERT INTO stock VALUES('wire', 1, 1, 'b')");
+    b.pull(&mut a);
+    b.run("UPDATE stock SET n = n + 1");
+    let n = "SELECT n FROM stock ORDER BY item";
+    assert_eq!(both(&mut a, &mut b, n), "3 14 4 24 2");
+}
+
+#[test]
 fn what_is_written_and_taken_back_is_no_change() {
     let world = World::new();
     let (mut a, mut b) = pair(&world, STOCK, &["stock.n"]);
