@@ -236,7 +236,8 @@ impl Fold<'_> {
             let stamp = self.meta.tick(0);
             if self.waits && self.enforces {
                 let lookup = Lookup { conn: self.conn, meta: self.meta, catalog: self.catalog };
-                self.acted.extend(crate::merge::overrode(lookup, t, &stored, stamp)?);
+                let stamps = BTreeMap::from([(t.table.columns[alias].group, stamp)]);
+                self.acted.extend(crate::merge::overrode(lookup, t, &stored, &stamps)?);
             }
             let group = &mut stored.state.groups[t.table.columns[alias].group];
             let body = std::mem::replace(&mut group.body, Body::Shown);
@@ -586,6 +587,10 @@ impl Fold<'_> {
         let counted = written.keys().any(|&g| counter::adds_up(t, g, &stored.state.groups[g]));
         let new = if counted { t.read(self.conn, &changed.now)? } else { None };
         let known = first.as_ref().filter(|_| !self.stale.contains_key(&t.no));
+        if self.waits && self.enforces {
+            // What a key overrode may not come back with the same key in another spelling.
+            self.acted.extend(crate::merge::overrode(self.lookup(), t, &stored, &written)?);
+        }
         let mut over = Vec::new();
         for (&g, &stamp) in &written {
             let (c, group) = (t.table.groups[g].columns[0], &mut stored.state.groups[g]);

@@ -82,9 +82,14 @@ fn attempt(
         }
         let writes = rounds.decide(&cases, found)?;
         drop(cases);
+        let mut saved: BTreeMap<(usize, Rid), Stored> = BTreeMap::new();
         for (table, stored, write) in writes {
+            let row = (table, stored.rid.clone());
             rounds.changed.push((catalog.tables[table].no, stored.rid.clone()));
-            save(conn, meta, catalog, table, stored, write)?;
+            // Of one row several things may have to be written.
+            let mut stored = saved.remove(&row).unwrap_or(stored);
+            save(conn, meta, catalog, table, &mut stored, write)?;
+            saved.insert(row, stored);
         }
     }
 }
@@ -304,7 +309,7 @@ fn save(
     meta: &mut Meta,
     catalog: &Catalog,
     table: usize,
-    mut stored: Stored,
+    stored: &mut Stored,
     write: Write,
 ) -> Result<()> {
     let (t, now) = (&catalog.tables[table], meta.tick(0));
@@ -323,10 +328,11 @@ fn save(
             header.cl_stamp = now;
         }
     }
-    let entry = state::put(conn, meta, t, &stored, Some(meta.position))?;
+    let entry = state::put(conn, meta, t, stored, Some(meta.position))?;
+    stored.entry = Some(entry);
     if waits {
         let references = match write {
-            Write::Acted(_) => state::kept_references(catalog, t, &stored, false),
+            Write::Acted(_) => state::kept_references(catalog, t, stored, false),
             _ => vec![],
         };
         let waits = Waits { references, claims: vec![], conflict: None, winner: None };
@@ -414,24 +420,29 @@ fn unshown(cases: &Cases<'_>, at: usize) -> Result<Vec<(usize, Acted)>> {
     Ok(found)
 }
 
-/// Visible rows whose references a change of this row's key overrides until the key is pinned. What
-/// they show has to be written then, with the stamp of the pin: a pin overrides nothing.
+/// Visible rows whose references a change of this row's key overrides until the key is pinned, or
+/// written again as it is. What they show has to be written then, with the stamp of that: neither
+/// overrides anything. `stamps`: of the groups of the row that are pinned or written.
 pub(crate) fn overrode(
     lookup: Lookup<'_>,
     t: &Tracked,
-    pinned: &Stored,
-    stamp: Stamp,
+    parent: &Stored,
+    stamps: &BTreeMap<usize, Stamp>,
 ) -> Result<Vec<ActedOn>> {
     let Lookup { conn, meta, catalog } = lookup;
     let Some(position) = catalog.position_of_no(t.no) else { return Ok(vec![]) };
     let mut found = Vec::new();
-    for (no, entry) in cases::waiting_for_row(conn, meta, t, &pinned.rid)? {
+    for (no, entry) in cases::waiting_for_row(conn, meta, t, &parent.rid)? {
         for (child, f) in catalog.references_to(position) {
             let c = &catalog.tables[child];
             let fk = &c.table.foreign_keys[f];
-            let key = &pinned.state.groups[t.table.columns[fk.parent_columns[0]].group];
+            let g = t.table.columns[fk.parent_columns[0]].group;
+            let (key, stamp) = (&parent.state.groups[g], stamps.get(&g));
             let sets = matches!(fk.on_update, Action::SetNull | Action::SetDefault);
-            if c.no != no || !fk.enforced || !sets || key.previous.is_none() || key.pinned {
+            let Some(&stamp) = stamp.filter(|_| c.no == no && fk.enforced && sets) else {
+                continue;
+            };
+            if key.previous.is_none() || key.pinned {
                 continue;
             }
             let Some(stored) = state::entry_by_id(conn, meta, c, entry)? else { continue };

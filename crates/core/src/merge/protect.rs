@@ -3,8 +3,11 @@
 
 use super::cases::{Case, Cases};
 use super::view::enforced;
+use crate::catalog::Tracked;
 use crate::schema::{Action, ForeignKey};
 use std::collections::BTreeSet;
+use synqlite_wire::Cell;
+use synqlite_wire::key::{Collation, encode_values};
 
 /// The dead cases that are protected: the least set that satisfies the rule.
 pub(super) fn protected(cases: &Cases<'_>) -> BTreeSet<usize> {
@@ -120,8 +123,31 @@ pub(super) fn overridden(cases: &Cases<'_>, at: usize, f: usize, p: usize) -> bo
         return false;
     }
     let pt = &cases.catalog().tables[parent.table];
-    let key = &parent.stored.state.groups[pt.table.columns[fk.parent_columns[0]].group];
-    key.previous.is_some() && !key.pinned && key.stamp > case.stamp(t, fk.columns[0])
+    let g = pt.table.columns[fk.parent_columns[0]].group;
+    let key = &parent.stored.state.groups[g];
+    let later = !key.pinned && key.stamp > case.stamp(t, fk.columns[0]);
+    let previous = key.previous.as_ref().filter(|_| later);
+    previous.is_some_and(|previous| key_differs(pt, fk, g, (previous, &parent.cells[g])))
+}
+
+/// Whether two cells of a group of a parent have different keys. One that is spelled otherwise is the
+/// same (R-EQUAL), and a column that is a reference itself is the same while it is to the same row,
+/// whatever that shows.
+fn key_differs(pt: &Tracked, fk: &ForeignKey, g: usize, (one, other): (&Cell, &Cell)) -> bool {
+    let group = &pt.table.groups[g];
+    let differs = |(c, (_, collation)): (&usize, &(_, Collation))| {
+        let Some(at) = group.columns.iter().position(|column| column == c) else { return false };
+        let own = |f: &usize| pt.table.foreign_keys[*f].columns.contains(c);
+        if let Some(r) = group.foreign_keys.iter().position(own) {
+            let refs = (one.refs.get(r).cloned().flatten(), other.refs.get(r).cloned().flatten());
+            if refs.0.is_some() || refs.1.is_some() {
+                return refs.0 != refs.1;
+            }
+        }
+        let bytes = |cell: &Cell| encode_values(cell.values.get(at).map(|v| (v, collation)));
+        bytes(one) != bytes(other)
+    };
+    fk.parent_columns.iter().zip(&fk.parent_keys).any(differs)
 }
 
 fn candidates<'c>(

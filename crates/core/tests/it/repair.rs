@@ -171,6 +171,31 @@ fn a_key_that_came_back_overrides_references() {
     agree(&mut a, &mut b, &["p", "c"]);
 }
 
+/// A key that is only spelled otherwise, or written with another column of its group, overrides no
+/// reference: SQLite sees no change of it. What it overrode before stays so.
+#[test]
+fn a_key_that_stays_the_same_overrides_no_references() {
+    let schema =
+        "CREATE TABLE p(k TEXT COLLATE NOCASE PRIMARY KEY, n INT UNIQUE, m INT, CHECK(n < m));
+        CREATE TABLE c(id INTEGER PRIMARY KEY, p TEXT REFERENCES p(k) ON UPDATE SET NULL,
+                       n INT REFERENCES p(n) ON UPDATE SET NULL);
+        INSERT INTO p VALUES('a', 1, 10), ('b', 2, 10); INSERT INTO c VALUES(1, 'a', 1)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("UPDATE p SET k = 'A', m = 11 WHERE k = 'a'");
+    b.run("INSERT INTO c VALUES(2, 'a', 1)");
+    a.replica.fold().unwrap();
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    agree(&mut a, &mut b, &["p", "c"]);
+    assert_eq!(a.rows("SELECT * FROM c"), ["1|a|1", "2|a|1"]);
+    for set in ["k = 'x', n = 3", "k = 'X', m = 12"] {
+        a.run(&format!("UPDATE p SET {set} WHERE k <> 'b'"));
+        a.replica.fold().unwrap();
+        assert_eq!(a.rows("SELECT * FROM c"), ["1|NULL|NULL", "2|NULL|NULL"]);
+        assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    }
+    agree(&mut a, &mut b, &["p", "c"]);
+}
+
 /// The number that a row gets is past those that are asked for now, not those that were.
 #[test]
 fn numbers_start_past_those_that_are_asked_for() {
