@@ -79,8 +79,9 @@ pub fn news(outcome: &Outcome) -> Option<String> {
 pub fn judge(player: &mut Player<'_>) -> Played {
     let live = player.live();
     let mut want: Option<Told> = None;
-    let mut told = String::new();
+    let mut all_told = Vec::new();
     for &n in &live {
+        let mut told = String::new();
         look(player, n)?;
         let site = &player.sites[n];
         let conn = look_at(site).map_err(harness)?;
@@ -115,6 +116,7 @@ pub fn judge(player: &mut Player<'_>) -> Played {
         for closed in replica.closed_conflicts().map_err(|e| engine("conflicts")(e.into()))? {
             told += &format!("{closed:?}\n");
         }
+        all_told.push(told);
         let digest = replica.digest().map_err(|e| engine("digest")(e.into()))?.digest;
         let ours = Told { site: n, rows, records, digest: format!("{digest:?}") };
         match &want {
@@ -123,7 +125,7 @@ pub fn judge(player: &mut Player<'_>) -> Played {
         }
     }
     match player.history.regions.has(Region::Told) {
-        true => lost(player, &live, &told),
+        true => lost(player, &live, &all_told),
         false => Ok(()),
     }
 }
@@ -242,18 +244,20 @@ fn loads(conn: &Connection, tables: &[&Table], keys: bool) -> Played {
     }
 }
 
-/// What was written and is neither shown nor told anywhere.
-fn lost(player: &mut Player<'_>, live: &[usize], told: &str) -> Played {
+/// What was written and is neither shown anywhere nor told on every site: in the end, all have seen it.
+fn lost(player: &mut Player<'_>, live: &[usize], told: &[String]) -> Played {
     let mut shown = Shown::new();
     for &n in live {
         shown.extend(player.shown(n)?);
     }
     let lost = player.marks.owed().filter(|(mark, _)| !shown.contains_key(mark));
-    let lost = lost.filter(|(mark, _)| !told.contains(mark.as_str()));
+    let lost = lost.filter(|(mark, _)| !told.iter().all(|told| told.contains(mark.as_str())));
     let lost: Vec<_> = lost.collect();
     let said = |(mark, by): &&(String, usize)| {
         let text = player.history.statement(mark).unwrap_or("");
-        format!("{mark} of {}: {text}", site_name(*by))
+        let silent = live.iter().zip(told).filter(|(_, told)| !told.contains(mark.as_str()));
+        let silent: String = silent.map(|(n, _)| site_name(*n)).collect();
+        format!("{mark} of {} on {silent}: {text}", site_name(*by))
     };
     let all: Vec<_> = lost.iter().map(said).collect();
     let inserted = |(mark, _): &&&(String, usize)| {
