@@ -45,6 +45,11 @@ impl Marks {
         }
     }
 
+    /// What was dropped with its table or column, and was not shown there.
+    pub fn drop(&mut self, hidden: Shown) {
+        self.gone.extend(hidden.into_keys());
+    }
+
     /// A site went back to an earlier state; `shown` says what all sites show then. What none shows may
     /// have been known to that site only.
     pub fn restored(&mut self, shown: &Shown) {

@@ -3,15 +3,16 @@
 use super::app::{self, App, Ran, System};
 use super::generate::START_MS;
 use super::marks::{self, Marks, Shown};
+use super::migrate::Migration;
 use super::oracle;
-use super::schema::{Schema, quote};
+use super::schema::{Schema, Table, quote};
 use super::{Action, History, How, Step, site_name};
 use crate::world::{Result, Simulated};
 use rusqlite::Connection;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
-use synqlite_core::{Error, InitOptions, Replica};
+use synqlite_core::{Error, InitOptions, Replica, Value};
 use synqlite_remote::{Outcome, Remote, Session, SyncError};
 
 /// What went wrong.
@@ -285,6 +286,7 @@ impl<'a> Player<'a> {
             self.migrate(n, need, ms)?;
         }
         let before = self.shown(n)?;
+        let hidden = self.hidden_in_dropped(n, m)?;
         if let Ran::Failed(first) = self.run(n, &m.script, false, ms)? {
             // SQLite refuses some changes while a trigger names what was renamed; a command helps.
             self.fold(n)?;
@@ -302,7 +304,29 @@ impl<'a> Player<'a> {
         self.sites[n].applied.push(migration);
         let after = self.shown(n)?;
         self.marks.local(n, &before, &after);
+        self.marks.drop(hidden);
         Ok(())
+    }
+
+    /// The marks in hidden rows of tables that a migration drops, or of whose marks it drops the column:
+    /// records go with what they are of.
+    fn hidden_in_dropped(&self, n: usize, m: &Migration) -> Played<Shown> {
+        let goes = |(no, after): &(usize, Option<Table>)| {
+            let keeps = after.as_ref().is_some_and(|after| after.token().is_some());
+            self.sites[n].schema.get(no).filter(|_| !keeps).map(|t| t.name.clone())
+        };
+        let names: Vec<String> = m.after.iter().filter_map(goes).collect();
+        if names.is_empty() {
+            return Ok(Shown::new());
+        }
+        let conflicts = self.replica(n)?.conflicts();
+        let conflicts = conflicts.map_err(|e| engine("conflicts")(e.into()))?;
+        let of_them = conflicts.into_iter().filter(|c| names.contains(&c.table));
+        let texts = of_them.flat_map(|c| c.displaced).filter_map(|(_, value)| match value {
+            Value::Text(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+            _ => None,
+        });
+        Ok(marks::count(&texts.collect::<Vec<_>>()))
     }
 
     /// A replica as a command opens it.
