@@ -26,13 +26,14 @@ use crate::Result;
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::closed;
 use crate::counter;
+use crate::equal;
 use crate::history;
 use crate::journal::{self, Changed, Gone, Millis, Survey, Window, Written};
 use crate::merge::Wrote;
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
-use crate::schema::{Action, ForeignKey, Identity};
+use crate::schema::{Action, Column, ForeignKey, Identity};
 use crate::state::{self, Body, GroupState, Runs, Stored, sums};
 use actions::{Actions, Replaced};
 use former::{Formers, image_of, old_cells};
@@ -535,8 +536,12 @@ impl Fold<'_> {
             let stamp = self.at(replaced.at);
             stored.state.header.insert(stamp);
             let Some(new) = t.read(self.conn, &changed.now)? else { return Ok(()) };
+            // Since the row was replaced its columns may have got other types.
+            let same = |c: usize, column: &Column| {
+                old[c] == new[c] || equal::stored(&old[c], column.affinity) == new[c]
+            };
             let columns = t.table.columns.iter().enumerate();
-            for (_, column) in columns.filter(|&(c, _)| old[c] != new[c]) {
+            for (_, column) in columns.filter(|&(c, column)| !same(c, column)) {
                 let entry = written.entry(column.group).or_insert(stamp);
                 *entry = (*entry).max(stamp);
             }

@@ -643,7 +643,7 @@ fn pair_replaced(
 }
 
 /// Numbers of the columns whose bits a mask has.
-fn columns_of_mask(mask: ValueRef<'_>) -> Result<Vec<u32>> {
+pub fn columns_of_mask(mask: ValueRef<'_>) -> Result<Vec<u32>> {
     let damaged = || Error::Damaged("journal: a mask of changed columns".to_owned());
     let words: Vec<i64> = match mask {
         ValueRef::Null => vec![],

@@ -8,6 +8,7 @@
 
 mod place;
 mod rebuild;
+mod seam;
 mod unsure;
 
 use crate::catalog::{Loc, Tracked, loc_sql};
@@ -55,7 +56,10 @@ pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
         let numbers = work.catalog.tables.iter().filter(new).map(|t| t.no).collect();
         follow(work, &numbers, "schema")?;
     }
-    Ok(())
+    match loaded.stale.is_empty() {
+        true => Ok(()),
+        false => track::close(work.conn, &work.catalog),
+    }
 }
 
 /// Takes in tables, with the rows that they have and those that other sites told of.
@@ -81,7 +85,8 @@ pub(crate) fn take_in(work: &mut Work<'_>, tables: &[Table]) -> Result<()> {
     if !loaded.stale.is_empty() {
         altered(work, &loaded.stale)?;
     }
-    show_stashed(work, &numbers, true)
+    show_stashed(work, &numbers, true)?;
+    track::close(work.conn, &work.catalog)
 }
 
 /// Catches up with tables whose triggers no longer fit.
@@ -106,14 +111,14 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>) -> Result<()> {
         } else if of(t).is_some_and(|s| s.referring_anew) || named_by.any(|parent| other(parent)) {
             state::expand(conn, meta, t, true)?;
         }
-        if let (Some(Stale { gap: true, .. }), Some(sums)) = (of(t), sums.get(&t.no)) {
-            place::put_back(Lookup { conn, meta, catalog }, t, sums)?;
+        if let (Some(&Stale { gap: true, noted, .. }), Some(sums)) = (of(t), sums.get(&t.no)) {
+            place::put_back(Lookup { conn, meta, catalog }, t, sums, noted)?;
         }
     }
     let fresh: Fresh = stale.iter().map(|(no, s)| (*no, s.fresh.clone())).collect();
     let mut windows = journal::read_altered(conn, catalog, &fresh)?;
     for (t, window) in catalog.tables.iter().zip(&mut windows) {
-        if let (Some(Stale { gap: false, .. }), Some(sums)) = (of(t), sums.get(&t.no)) {
+        if let Some(sums) = sums.get(&t.no) {
             rebuild::displaced(conn, meta, t, sums, window)?;
         }
     }
@@ -130,11 +135,11 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>) -> Result<()> {
     let (mut windows, mut unsure) = (Vec::new(), Vec::new());
     for t in &catalog.tables {
         let (mut window, mut rows) = (Window::default(), Unsure::new());
-        if let Some(Stale { gap, fresh, .. }) = of(t) {
+        if let Some(Stale { gap, noted, fresh, .. }) = of(t) {
             filled(conn, meta, t, fresh, &mut rows)?;
             if let (true, Some(sums)) = (*gap, sums.get(&t.no)) {
                 let lookup = Lookup { conn, meta, catalog };
-                window = rebuild::unnoticed(lookup, t, sums, &mut rows)?;
+                window = rebuild::unnoticed(lookup, t, sums, *noted, &mut rows)?;
             }
         }
         windows.push(window);

@@ -13,7 +13,7 @@ use crate::policy::Policies;
 use crate::schema::{self, Selection, Table};
 use crate::{Error, Result, meta};
 use rusqlite::{Connection, params};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The replicated tables as they are now.
 pub struct Loaded {
@@ -29,8 +29,10 @@ pub struct Loaded {
 pub struct Stale {
     /// Numbers of columns that are new since.
     pub fresh: Vec<u32>,
-    /// Whether triggers are missing, so that there may be writes that nobody noted.
+    /// Whether the table was made anew, so that its rows may be elsewhere.
     pub gap: bool,
+    /// Whether the triggers are there all the same, so that the journal tells what was written.
+    pub noted: bool,
     /// Whether the primary key is another.
     pub rekeyed: bool,
     /// Whether the foreign keys are others.
@@ -62,14 +64,17 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
     let only = known.iter().map(|(_, name, ..)| name.clone()).collect();
     let selection = Selection { only, ..Selection::default() };
     let schema = schema::read(conn, policies, &selection)?;
+    let anew = later_than_journal(conn)?;
     let (mut tables, mut stale) = (Vec::new(), BTreeMap::new());
     for table in schema.tables {
         let same = |k: &&(u32, String, String, String)| table.name.eq_ignore_ascii_case(&k.1);
         let Some((no, _, canonical, shape)) = known.iter().find(same) else { continue };
         let (tracked, fresh) = number(conn, *no, canonical, table, &present)?;
         let missing = |kind: &&str| !present.contains_key(&capture::own_name(kind, *no));
-        // Dropping a table takes its triggers along, and rebuilding one under its name too.
-        let gap = ["insert", "update", "delete"].iter().any(missing);
+        // Dropping a table takes its triggers along, and rebuilding one under its name too, unless
+        // they are made again.
+        let noted = !["insert", "update", "delete"].iter().any(missing);
+        let gap = !noted || anew.contains(&tracked.table.name.to_ascii_lowercase());
         let mut fit = true;
         for (name, sql) in capture::objects(&tracked) {
             fit &= match present.get(&name) {
@@ -77,11 +82,11 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
                 None => capture::may_lack(conn, &tracked, &name)?,
             };
         }
-        if *shape != tracked.table.shape() || !fit {
+        if *shape != tracked.table.shape() || !fit || gap {
             let rekeyed = !tracked.table.has_key_of(shape);
             let referring_anew = !tracked.table.has_references_of(shape);
             let unique_anew = !tracked.table.has_uniques_of(shape);
-            stale.insert(*no, Stale { fresh, gap, rekeyed, referring_anew, unique_anew });
+            stale.insert(*no, Stale { fresh, gap, noted, rekeyed, referring_anew, unique_anew });
         }
         tables.push(tracked);
     }
@@ -94,6 +99,29 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
     let left = known.iter().map(|(no, ..)| *no);
     let left = left.filter(|no| catalog.position_of_no(*no).is_none()).filter(captured).collect();
     Ok(Loaded { catalog, stale, left })
+}
+
+/// Tables, in lower case, that were made after the journal was. SQLite puts a new table behind all
+/// others in its schema, where it stays: renamed, altered, after VACUUM and in a dump. So once the
+/// journal stands behind all tables, one behind the journal was made since.
+fn later_than_journal(conn: &Connection) -> Result<BTreeSet<String>> {
+    let sql = "SELECT name FROM main.sqlite_master WHERE type = 'table' AND rowid > \
+               (SELECT rowid FROM main.sqlite_master WHERE name = 'synqlite_journal')";
+    let mut statement = conn.prepare_cached(sql)?;
+    let names = statement.query_map([], |row| row.get::<_, String>(0))?;
+    Ok(names.map(|name| Ok(name?.to_ascii_lowercase())).collect::<rusqlite::Result<_>>()?)
+}
+
+/// Puts the journal, which must be empty, behind all tables in SQLite's schema.
+pub fn close(conn: &Connection, catalog: &Catalog) -> Result<()> {
+    let anew = later_than_journal(conn)?;
+    let tracked = |t: &Tracked| anew.contains(&t.table.name.to_ascii_lowercase());
+    let written = "SELECT 1 FROM synqlite_journal";
+    if !catalog.tables.iter().any(tracked) || conn.prepare(written)?.exists([])? {
+        return Ok(());
+    }
+    conn.execute_batch("DROP TABLE main.synqlite_journal")?;
+    Ok(conn.execute_batch(capture::JOURNAL_DDL)?)
 }
 
 /// Tables of the application that are to be replicated and are not yet.

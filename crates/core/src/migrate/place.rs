@@ -4,9 +4,9 @@
 //! key that never changed, by what the row shows ([`crate::state::sums`]), and by the order of the
 //! rows, which a copy keeps: the copy of the nth row has rowid n.
 
+use super::seam::{self, After, Before, Entry};
 use crate::Result;
 use crate::catalog::{Loc, Tracked, loc_sql};
-use crate::journal::{self, Window};
 use crate::refs::Lookup;
 use crate::schema::{Identity, TableKind, quote};
 use crate::state::sums::Sums;
@@ -15,66 +15,172 @@ use rusqlite::{Connection, params};
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::{Rid, Value};
 
-/// Gives the rows of a rebuilt table the rowids that they had. Only where no column shows the rowid:
-/// else it cannot have changed unnoticed.
-pub(super) fn put_back(lookup: Lookup<'_>, t: &Tracked, sums: &Sums) -> Result<()> {
+/// So many rows, beside those that the journal names, say whether a guess fits.
+const SAMPLE: usize = 64;
+
+/// So many rows and entries are looked at in search of the seam.
+const EFFORT: usize = 4_000_000;
+
+/// Gives the rows of a rebuilt table the rowids that they had, and those that came since others, in
+/// the journal too. Only where no column shows the rowid: else it cannot have changed unnoticed.
+/// `noted`: whether the journal may tell of them.
+pub(super) fn put_back(lookup: Lookup<'_>, t: &Tracked, sums: &Sums, noted: bool) -> Result<()> {
     let (TableKind::Rowid, Some(rowid)) = (t.table.kind, &t.table.rowid_name) else {
         return Ok(());
     };
     let conn = lookup.conn;
-    let windows = journal::read(conn, lookup.catalog)?.into_iter().map(Window::expanded);
-    let position = lookup.catalog.position_of_no(t.no);
-    let Some(window) = position.and_then(|i| windows.into_iter().nth(i)) else { return Ok(()) };
-    let known = state::places(conn, lookup.meta, t)?;
-    let known = known.into_iter().filter(|at| sums.has(at) || window.changed.contains_key(at));
-    // Where rows were when the table was rebuilt, and at the last fold.
-    let mut were: BTreeMap<Loc, Option<Loc>> = BTreeMap::new();
-    for at in known.filter(|at| !window.gone.contains_key(at)) {
-        let now = window.changed.get(&at).map_or(&at, |changed| &changed.now).clone();
-        were.insert(now, Some(at));
-    }
-    were.extend(window.born.keys().map(|at| (at.clone(), None)));
-    let are = locs(conn, t)?;
-    let mut pairing = Pairing { t, sums, window: &window, were, are, moves: Vec::new() };
+    let now = rowids(locs(conn, t)?);
+    let entries = seam::entries(conn, t)?;
+    let there = seam::there_before(&entries);
+    let mut known = rowids(state::places(conn, lookup.meta, t)?);
+    known.retain(|at| sums.has(&Loc::Row(*at)) || there.contains(at));
+    let found = Found { conn, t, sums, now: &now, known: &known, entries: &entries };
+    let seam = if noted { found.seam()? } else { entries.len() };
+    let (before, after) = found.split(seam);
+    let past = known.iter().chain(before.rows.keys()).max().map_or(0, |past| (*past).max(0));
+    let (were, are) = (before.rows.clone(), after.rows.clone());
+    let mut pairing = Pairing { found: &found, before, after, were, are, moves: BTreeMap::new() };
     pairing.by_key(lookup)?;
-    pairing.by_order(conn)?;
-    pairing.rest();
-    move_rows(conn, t, rowid, &pairing.moves)
+    pairing.by_order()?;
+    let Pairing { moves, .. } = pairing.rest();
+    if moves.iter().all(|(at, was)| at == was) {
+        return Ok(());
+    }
+    let past = moves.values().copied().fold(past, i64::max);
+    move_rows(conn, t, rowid, &seam::translate(conn, &entries[seam..], moves, &now, past)?)
+}
+
+fn rowids(locs: BTreeSet<Loc>) -> BTreeSet<i64> {
+    let rowid = |loc| match loc {
+        Loc::Row(rowid) => Some(rowid),
+        Loc::Key(_) => None,
+    };
+    locs.into_iter().filter_map(rowid).collect()
+}
+
+/// What is known of a rebuilt table.
+struct Found<'a> {
+    conn: &'a Connection,
+    t: &'a Tracked,
+    sums: &'a Sums,
+    /// Rowids now.
+    now: &'a BTreeSet<i64>,
+    /// Rowids at the last fold.
+    known: &'a BTreeSet<i64>,
+    entries: &'a [Entry],
+}
+
+impl Found<'_> {
+    /// The rows just before and just after a rebuild that came after so many entries.
+    fn split(&self, seam: usize) -> (Before, After) {
+        let (earlier, later) = self.entries.split_at(seam);
+        let mut before = Before::replay(self.known, earlier);
+        let after = After::undo(self.now, later);
+        before.add_unnoted(after.rows.len().saturating_sub(before.rows.len()));
+        (before, after)
+    }
+
+    /// How many entries were made before the rebuild: whatever contradicts itself least.
+    fn seam(&self) -> Result<usize> {
+        let (count, rows) = (self.entries.len(), self.now.len() + self.known.len());
+        let step = (count * (count + rows) / EFFORT).max(1);
+        let (mut best, mut least) = (count, usize::MAX);
+        for seam in (0..=count).rev().step_by(step).chain([0]) {
+            let misfits = self.misfits(seam)?;
+            if misfits < least {
+                (best, least) = (seam, misfits);
+            }
+            if least == 0 {
+                break;
+            }
+        }
+        Ok(best)
+    }
+
+    fn misfits(&self, seam: usize) -> Result<usize> {
+        let (before, after) = self.split(seam);
+        let mut strange = before.strange + after.strange;
+        for (from, image) in before.deleted() {
+            let row = crate::journal::image(self.conn, self.t, image)?.unwrap_or_default();
+            strange +=
+                usize::from(self.shows(&before, from, &row, BTreeSet::new())? == Some(false));
+        }
+        let every = after.rows.len() / SAMPLE + 1;
+        let mut sample: BTreeSet<i64> = after.rows.iter().copied().step_by(every).collect();
+        sample.extend(after.named());
+        let of_guess = |guess: BTreeMap<i64, i64>| -> Result<usize> {
+            let missing = guess.keys().filter(|at| !after.rows.contains(at)).count();
+            let mut misfits = missing + after.rows.len() - (guess.len() - missing);
+            for (at, was) in sample.iter().filter_map(|at| Some((*at, *guess.get(at)?))) {
+                misfits += usize::from(self.fits((&before, &after), at, was)? == Some(false));
+            }
+            Ok(misfits)
+        };
+        let stayed = of_guess(before.rows.keys().map(|&at| (at, at)).collect())?;
+        let copied = of_guess((1..).zip(before.rows.keys().copied()).collect())?;
+        Ok(strange + stayed.min(copied))
+    }
+
+    /// Whether the row at `at` just after the rebuild shows what the one that was at `was` did just
+    /// before, as far as it is known.
+    fn fits(&self, (before, after): (&Before, &After), at: i64, was: i64) -> Result<Option<bool>> {
+        let Some(&Some(from)) = before.rows.get(&was) else { return Ok(None) };
+        let Some((row, unknown)) = after.read(self.conn, self.t, at)? else { return Ok(None) };
+        self.shows(before, from, &row, unknown)
+    }
+
+    /// Whether `row`, but for columns that are `unknown`, shows just before the rebuild what the row
+    /// at `from` did at the last fold.
+    fn shows(
+        &self,
+        before: &Before,
+        from: i64,
+        row: &[Value],
+        mut unknown: BTreeSet<usize>,
+    ) -> Result<Option<bool>> {
+        unknown.extend(before.written(self.t, from));
+        let compared = self.sums.compare(self.conn, self.t, &Loc::Row(from), row, &unknown)?;
+        Ok(compared.map(|compared| compared.touched.is_empty()))
+    }
 }
 
 struct Pairing<'a> {
-    t: &'a Tracked,
-    sums: &'a Sums,
-    window: &'a Window,
-    /// Places of which it is not known yet where their rows are, each with that at the last fold.
-    were: BTreeMap<Loc, Option<Loc>>,
-    /// Places whose rows are not known yet.
-    are: BTreeSet<Loc>,
+    found: &'a Found<'a>,
+    before: Before,
+    after: After,
+    /// Rowids of which it is not known yet where their rows are, each with that at the last fold.
+    were: BTreeMap<i64, Option<i64>>,
+    /// Rowids whose rows are not known yet.
+    are: BTreeSet<i64>,
     /// Where rows are, and where they were.
-    moves: Vec<(Loc, Loc)>,
+    moves: BTreeMap<i64, i64>,
 }
 
 impl Pairing<'_> {
-    fn pair(&mut self, at: &Loc, was: &Loc) {
-        self.were.remove(was);
-        self.are.remove(at);
-        self.moves.push((at.clone(), was.clone()));
+    fn pair(&mut self, at: i64, was: i64) {
+        self.were.remove(&was);
+        self.are.remove(&at);
+        self.moves.insert(at, was);
     }
 
     /// Pairs rows that have a key which never changed.
     fn by_key(&mut self, lookup: Lookup<'_>) -> Result<()> {
-        if self.t.table.identity != Identity::Key {
+        let t = self.found.t;
+        if t.table.identity != Identity::Key {
             return Ok(());
         }
         for at in self.are.clone() {
-            let Some(row) = self.t.read(lookup.conn, &at)? else { continue };
-            let Some(key) = lookup.key_rid(self.t, &row)? else { continue };
+            let Some((row, unknown)) = self.after.read(lookup.conn, t, at)? else { continue };
+            if t.table.primary_key.iter().any(|c| unknown.contains(c)) {
+                continue;
+            }
+            let Some(key) = lookup.key_rid(t, &row)? else { continue };
             let rid = Rid::Key { key, generation: 0 };
-            let known = state::of(lookup.conn, lookup.meta, self.t, &rid)?;
-            let was =
-                known.filter(|known| keeps_its_key(self.t, known)).and_then(|known| known.loc);
-            if let Some(was) = was.filter(|was| self.were.get(was) == Some(&Some(was.clone()))) {
-                self.pair(&at, &was);
+            let known = state::of(lookup.conn, lookup.meta, t, &rid)?;
+            let was = known.filter(|known| keeps_its_key(t, known)).and_then(|known| known.loc);
+            let Some(Loc::Row(was)) = was else { continue };
+            if self.were.get(&was) == Some(&Some(was)) {
+                self.pair(at, was);
             }
         }
         Ok(())
@@ -82,74 +188,64 @@ impl Pairing<'_> {
 
     /// Pairs rows by their order, if that was kept, else by their rowids, whichever fits what more of
     /// them show; of those that it does not fit others that show the same.
-    fn by_order(&mut self, conn: &Connection) -> Result<()> {
+    fn by_order(&mut self) -> Result<()> {
         let same = self.are.iter().filter(|at| self.were.contains_key(at));
-        let same: Vec<(Loc, Loc)> = same.map(|at| (at.clone(), at.clone())).collect();
-        let copies = (1..).map(Loc::Row).zip(self.order());
-        let copies: Vec<(Loc, Loc)> = copies
+        let same: Vec<(i64, i64)> = same.map(|at| (*at, *at)).collect();
+        let copies = (1..).zip(self.before.rows.keys().copied());
+        let copies: Vec<(i64, i64)> = copies
             .filter(|(at, was)| self.are.contains(at) && self.were.contains_key(was))
             .collect();
-        let fitting = |pairs: &[(Loc, Loc)]| -> Result<Vec<(Loc, Loc)>> {
-            let mut fitting = Vec::new();
-            for (at, was) in pairs {
-                if self.fits(conn, at, was)? {
-                    fitting.push((at.clone(), was.clone()));
-                }
-            }
-            Ok(fitting)
-        };
-        let (stayed, copied) = (fitting(&same)?, fitting(&copies)?);
+        let (stayed, copied) = (self.fitting(&same)?, self.fitting(&copies)?);
         let by_number = (copied.len(), copies.len()) > (stayed.len(), same.len());
         let (fit, all) = if by_number { (copied, copies) } else { (stayed, same) };
-        fit.iter().for_each(|(at, was)| self.pair(at, was));
-        let mut alike = self.sums.alike(self.t, self.were.values().flatten());
-        for at in self.are.clone() {
-            let Some(row) = self.t.read(conn, &at)? else { continue };
-            let Some(was) = alike.take(self.t, &row) else { continue };
-            let was = self.window.changed.get(&was).map_or(was, |changed| changed.now.clone());
-            if self.were.contains_key(&was) {
-                self.pair(&at, &was);
-            }
-        }
+        fit.into_iter().for_each(|(at, was)| self.pair(at, was));
+        self.alike()?;
         for (at, was) in all {
             if self.are.contains(&at) && self.were.contains_key(&was) {
-                self.pair(&at, &was);
+                self.pair(at, was);
             }
         }
         Ok(())
     }
 
-    /// All places where rows were when the table was rebuilt, in order.
-    fn order(&self) -> Vec<Loc> {
-        let mut order: BTreeSet<Loc> = self.moves.iter().map(|(_, was)| was.clone()).collect();
-        order.extend(self.were.keys().cloned());
-        order.into_iter().collect()
+    fn fitting(&self, pairs: &[(i64, i64)]) -> Result<Vec<(i64, i64)>> {
+        let mut fitting = Vec::new();
+        for &(at, was) in pairs {
+            if self.found.fits((&self.before, &self.after), at, was)? == Some(true) {
+                fitting.push((at, was));
+            }
+        }
+        Ok(fitting)
     }
 
-    /// Whether the row at `at` shows what the one that was at `was` did, as far as it is known.
-    fn fits(&self, conn: &Connection, at: &Loc, was: &Loc) -> Result<bool> {
-        let Some(Some(from)) = self.were.get(was) else { return Ok(false) };
-        let Some(row) = self.t.read(conn, at)? else { return Ok(false) };
-        let written = self.window.changed.get(from).map(|changed| &changed.written);
-        let written = written.into_iter().flat_map(|written| written.keys());
-        let known = written.filter_map(|no| self.t.column_nos.iter().position(|n| n == no));
-        let compared = self.sums.compare(conn, self.t, from, &row, &known.collect())?;
-        Ok(compared.is_some_and(|compared| compared.touched.is_empty()))
+    /// Pairs rows that show the same.
+    fn alike(&mut self) -> Result<()> {
+        let Found { conn, t, sums, .. } = *self.found;
+        let from: BTreeMap<Loc, i64> =
+            self.were.iter().filter_map(|(was, from)| Some((Loc::Row((*from)?), *was))).collect();
+        let mut alike = sums.alike(t, from.keys());
+        for at in self.are.clone() {
+            let Some((row, unknown)) = self.after.read(conn, t, at)? else { continue };
+            let found = if unknown.is_empty() { alike.take(t, &row) } else { None };
+            if let Some(was) = found.and_then(|found| from.get(&found)) {
+                self.pair(at, *was);
+            }
+        }
+        Ok(())
     }
 
-    /// Rows that are new come last, past all others.
-    fn rest(&mut self) {
+    /// Rows that are new come last, past all others, unless they stand in nobody's way.
+    fn rest(mut self) -> Self {
         let places = self.moves.iter().flat_map(|(at, was)| [at, was]);
-        let places = places.chain(&self.are).chain(self.were.keys());
-        let after = places.filter_map(|at| match at {
-            Loc::Row(rowid) => Some(*rowid),
-            Loc::Key(_) => None,
-        });
-        let after = after.max().unwrap_or(0);
-        let new = self.are.iter().filter(|at| self.moves.iter().any(|(_, was)| was == *at));
-        let new: Vec<Loc> = new.cloned().collect();
-        let further = (1..).map_while(|i| after.checked_add(i).map(Loc::Row));
-        self.moves.extend(new.into_iter().zip(further));
+        let places = places.chain(&self.are).chain(self.before.rows.keys());
+        let after = places.copied().max().unwrap_or(0);
+        let taken: BTreeSet<i64> = self.moves.values().copied().collect();
+        let mut further = (1..).map_while(|i| after.checked_add(i));
+        for at in std::mem::take(&mut self.are) {
+            let was = if taken.contains(&at) { further.next() } else { Some(at) };
+            self.moves.extend(was.map(|was| (at, was)));
+        }
+        self
     }
 }
 

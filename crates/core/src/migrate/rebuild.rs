@@ -3,8 +3,11 @@
 //! That may lose the triggers; then nobody noted what was written since. What rows showed before is
 //! known by their sums ([`crate::state::sums`]): a column that shows something else was written, at
 //! the earliest time that this site can still give, so that no change is lost and later ones of other
-//! sites win. What was not written keeps its stamp; what cannot be told is in `unsure`. A reference to a row that may have another key
-//! now counts as written too.
+//! sites win. What was not written keeps its stamp; what cannot be told is in `unsure`. A reference to
+//! a row that may have another key now counts as written too.
+//!
+//! Where the triggers were made again, the journal has told what was written, and only what certainly
+//! shows something else all the same was written besides.
 
 use super::changed;
 use super::place::{is_named, keeps_its_key, locs};
@@ -22,11 +25,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::Value;
 
 /// What happened to a table while its triggers were gone. Time 0 is the earliest that can still be
-/// given. What cannot be told is added to `unsure`.
+/// given. What cannot be told is added to `unsure`. `noted`: the triggers are there again.
 pub(super) fn unnoticed(
     lookup: Lookup<'_>,
     t: &Tracked,
     sums: &Sums,
+    noted: bool,
     unsure: &mut Unsure,
 ) -> Result<Window> {
     let Lookup { conn, meta, .. } = lookup;
@@ -46,6 +50,9 @@ pub(super) fn unnoticed(
             unsure: (0..row.len()).filter(|_| written.is_empty()).collect(),
             ..Compared::default()
         });
+        if noted && compared.touched.is_empty() && !compared.one_of_them {
+            compared.unsure.clear();
+        }
         if keeps_its_key(t, &stored) && is_named(lookup, t, &stored, &row)? {
             compared.unsure.retain(|c| !t.table.primary_key.contains(c));
         }

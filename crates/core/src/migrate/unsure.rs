@@ -75,13 +75,17 @@ fn row(
     let mut latest = Hlc::ZERO;
     let Some(mut stored) = state::at(conn, meta, t, loc)? else { return Ok(latest) };
     let (site, began) = (meta.site, meta.began());
-    let inserted = stored.state.header.inserted.hlc;
+    // What nobody has written yet is as old as the row.
+    let born = stored.state.born_at().hlc;
     for (group, of) in stored.state.groups.iter_mut().zip(&t.table.groups) {
         let written = group.stamp.site == site && group.stamp.hlc > began;
         let shown = group.body == Body::Shown && group.counts.is_empty();
         let ticks = of.columns.iter().filter_map(|c| columns.get(c)).max();
         let Some(ticks) = ticks.filter(|_| shown && !written) else { continue };
-        let after = |stamp: Stamp| Hlc(stamp.hlc.max(inserted).0.saturating_add(*ticks));
+        let after = |stamp: Stamp| {
+            let since = if stamp.is_zero() { born } else { stamp.hlc };
+            Hlc(since.0.saturating_add(*ticks))
+        };
         if !group.apart.is_empty() {
             // Each by itself: one may have been written long after another.
             let stamps = of.columns.iter().enumerate().map(|(i, c)| match columns.get(c) {

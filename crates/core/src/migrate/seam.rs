@@ -1,0 +1,290 @@
+//! What the journal says of a rebuilt table whose rowids no column shows: rows before the rebuild, and
+//! the way from there to now.
+//!
+//! A rebuild leaves no entry. Where it lost the triggers, all entries are of before it. Where the
+//! triggers were made again, entries before the *seam* name rowids of the old table, and those after
+//! it rowids of the new one.
+
+use crate::Result;
+use crate::capture::op;
+use crate::catalog::{Loc, Tracked};
+use crate::journal;
+use rusqlite::{Connection, params};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use synqlite_wire::Value;
+
+/// An entry of a table that has rowids.
+pub(super) struct Entry {
+    seq: i64,
+    op: i64,
+    at: i64,
+    /// Of an insert the largest rowid then, of an update where the row went.
+    other: Option<i64>,
+    /// Numbers of the columns that an update wrote.
+    columns: Vec<u32>,
+}
+
+/// Rowids at which a row was before the first of these entries, as they tell.
+pub(super) fn there_before(entries: &[Entry]) -> BTreeSet<i64> {
+    let (mut there, mut came) = (BTreeSet::new(), BTreeSet::new());
+    for entry in entries {
+        if entry.op != op::INSERT && !came.contains(&entry.at) {
+            there.insert(entry.at);
+        }
+        let came_to = if entry.op == op::INSERT { Some(entry.at) } else { entry.other };
+        came.extend(came_to);
+    }
+    there
+}
+
+/// Reads the entries of a table.
+pub(super) fn entries(conn: &Connection, t: &Tracked) -> Result<Vec<Entry>> {
+    let sql = "SELECT seq, ev & 7, a, b, m FROM synqlite_journal WHERE ev >> 3 = ?1 ORDER BY seq";
+    let mut statement = conn.prepare(sql)?;
+    let mut rows = statement.query([t.no])?;
+    let mut entries = Vec::new();
+    while let Some(row) = rows.next()? {
+        let op: i64 = row.get(1)?;
+        let places = matches!(op, op::INSERT | op::UPDATE);
+        entries.push(Entry {
+            seq: row.get(0)?,
+            op,
+            at: row.get(2)?,
+            other: if places { row.get(3)? } else { None },
+            columns: journal::columns_of_mask(row.get_ref(4)?)?,
+        });
+    }
+    Ok(entries)
+}
+
+/// Rows just before the rebuild.
+#[derive(Default)]
+pub(super) struct Before {
+    /// Their rowids, each with that at the last fold.
+    pub rows: BTreeMap<i64, Option<i64>>,
+    /// Columns written until then, by the rowid at the last fold.
+    pub written: HashMap<i64, BTreeSet<u32>>,
+    /// What deletes found, by the rowid at the last fold.
+    deleted: Vec<(i64, i64)>,
+    /// Rows that may have no entry of their own are at larger rowids.
+    above: Option<i64>,
+    /// Entries that do not fit what those before them say.
+    pub strange: usize,
+}
+
+impl Before {
+    /// From rows at the last fold and what happened since.
+    pub fn replay(known: &BTreeSet<i64>, entries: &[Entry]) -> Before {
+        let rows = known.iter().map(|&rowid| (rowid, Some(rowid))).collect();
+        let mut before = Before { rows, ..Before::default() };
+        let mut rivals: Vec<i64> = Vec::new();
+        for entry in entries {
+            before.step(entry, &mut rivals);
+        }
+        before
+    }
+
+    fn step(&mut self, entry: &Entry, rivals: &mut Vec<i64>) {
+        let &Entry { at, other, .. } = entry;
+        match entry.op {
+            op::INSERT => {
+                // Some of these gave way to the new row.
+                rivals.drain(..).for_each(|rival| {
+                    self.rows.remove(&rival);
+                });
+                self.strange += usize::from(self.rows.insert(at, None).is_some());
+                self.above = other.or(self.above);
+            }
+            op::UPDATE => {
+                let gone = std::mem::take(rivals).into_iter().filter(|rival| *rival != at);
+                gone.for_each(|rival| {
+                    self.rows.remove(&rival);
+                });
+                let Some(from) = self.leave(at) else { return };
+                if let Some(from) = from {
+                    self.written.entry(from).or_default().extend(&entry.columns);
+                }
+                self.strange += usize::from(self.rows.insert(other.unwrap_or(at), from).is_some());
+            }
+            op::DELETE => {
+                if let Some(Some(from)) = self.leave(at) {
+                    self.deleted.push((from, entry.seq));
+                }
+            }
+            op::REPLACE | op::RIVAL => rivals.push(at),
+            _ => {}
+        }
+    }
+
+    /// Takes the row at `at` away, with its rowid at the last fold.
+    fn leave(&mut self, at: i64) -> Option<Option<i64>> {
+        let found = self.rows.remove(&at);
+        let unnoted = self.above.is_some_and(|above| at > above);
+        self.strange += usize::from(found.is_none() && !unnoted);
+        found.or(Some(None))
+    }
+
+    /// Adds rows that have no entry of their own, of which there are so many.
+    pub fn add_unnoted(&mut self, count: usize) {
+        let Some(above) = self.above else { return };
+        let last = self.rows.last_key_value().map_or(above, |(last, _)| above.max(*last));
+        let further = (1..).map_while(|i| last.checked_add(i)).take(count);
+        self.rows.extend(further.map(|rowid| (rowid, None)));
+    }
+
+    /// Rows that were deleted: the rowid at the last fold, and the entry with what it was.
+    pub fn deleted(&self) -> impl Iterator<Item = (i64, i64)> + '_ {
+        self.deleted.iter().copied()
+    }
+
+    /// Positions of the columns that the row which was at `from` at the last fold was written in.
+    pub fn written(&self, t: &Tracked, from: i64) -> BTreeSet<usize> {
+        positions(t, self.written.get(&from).into_iter().flatten())
+    }
+}
+
+fn positions<'n>(t: &Tracked, numbers: impl Iterator<Item = &'n u32>) -> BTreeSet<usize> {
+    numbers.filter_map(|no| t.column_nos.iter().position(|n| n == no)).collect()
+}
+
+/// What became of a row since the rebuild.
+#[derive(Clone, Default)]
+struct Fate {
+    /// What tells its values.
+    from: Source,
+    /// Columns written since the rebuild.
+    written: BTreeSet<u32>,
+}
+
+#[derive(Clone, Copy, Default)]
+enum Source {
+    /// The row at a rowid now.
+    Table(i64),
+    /// The before-image of an entry.
+    Image(i64),
+    #[default]
+    Nothing,
+}
+
+/// Rows just after the rebuild.
+pub(super) struct After {
+    /// Their rowids.
+    pub rows: BTreeSet<i64>,
+    /// Those of which entries since tell something.
+    fates: HashMap<i64, Fate>,
+    /// Entries that do not fit what those after them say.
+    pub strange: usize,
+}
+
+impl After {
+    /// From the rows there are now, and what happened before.
+    pub fn undo(now: &BTreeSet<i64>, entries: &[Entry]) -> After {
+        let mut after = After { rows: now.clone(), fates: HashMap::new(), strange: 0 };
+        for entry in entries.iter().rev() {
+            after.step_back(entry);
+        }
+        after
+    }
+
+    fn take(&mut self, at: i64) -> Option<Fate> {
+        let there = self.rows.remove(&at);
+        let fate = self.fates.remove(&at);
+        there.then(|| fate.unwrap_or(Fate { from: Source::Table(at), ..Fate::default() }))
+    }
+
+    fn put(&mut self, at: i64, fate: Fate) {
+        self.strange += usize::from(!self.rows.insert(at));
+        self.fates.insert(at, fate);
+    }
+
+    fn step_back(&mut self, entry: &Entry) {
+        let &Entry { at, other, seq, .. } = entry;
+        match entry.op {
+            op::INSERT => {
+                self.strange += usize::from(self.take(at).is_none());
+                // What is past all that there were then came later, without an entry of its own.
+                if let Some(next) = other.and_then(|above| above.checked_add(1)) {
+                    let later = self.rows.split_off(&next);
+                    later.iter().for_each(|at| drop(self.fates.remove(at)));
+                }
+            }
+            op::UPDATE => {
+                let found = self.take(other.unwrap_or(at));
+                self.strange += usize::from(found.is_none());
+                let mut fate = found.unwrap_or_default();
+                fate.written.extend(&entry.columns);
+                self.put(at, fate);
+            }
+            op::DELETE => self.put(at, Fate { from: Source::Image(seq), ..Fate::default() }),
+            op::REPLACE | op::RIVAL if !self.rows.contains(&at) => {
+                self.put(at, Fate { from: Source::Image(seq), ..Fate::default() });
+            }
+            _ => {}
+        }
+    }
+
+    /// What the row at `at` showed just after the rebuild, with the positions of columns of which
+    /// that is not known.
+    pub fn read(
+        &self,
+        conn: &Connection,
+        t: &Tracked,
+        at: i64,
+    ) -> Result<Option<(Vec<Value>, BTreeSet<usize>)>> {
+        let fate = self.fates.get(&at);
+        let row = match fate.map_or(Source::Table(at), |fate| fate.from) {
+            Source::Table(now) => t.read(conn, &Loc::Row(now))?,
+            Source::Image(seq) => journal::image(conn, t, seq)?,
+            Source::Nothing => None,
+        };
+        let written = fate.into_iter().flat_map(|fate| &fate.written);
+        Ok(row.map(|row| (row, positions(t, written))))
+    }
+
+    /// Rowids of rows of which entries tell something.
+    pub fn named(&self) -> impl Iterator<Item = i64> + '_ {
+        self.fates.keys().copied()
+    }
+}
+
+/// Gives what came after the rebuild the rowids that it would have had without one, in the journal.
+/// `were`: where rows just after the rebuild had been. Returns where all rows are and where they
+/// belong; those that came since are past all others.
+pub(super) fn translate(
+    conn: &Connection,
+    entries: &[Entry],
+    mut were: BTreeMap<i64, i64>,
+    now: &BTreeSet<i64>,
+    past: i64,
+) -> Result<Vec<(Loc, Loc)>> {
+    let new = |rowid: i64| match rowid {
+        ..=0 => rowid,
+        _ => past.saturating_add(rowid),
+    };
+    let place = |were: &BTreeMap<i64, i64>, rowid: i64| {
+        were.get(&rowid).copied().unwrap_or_else(|| new(rowid))
+    };
+    let sql = "UPDATE synqlite_journal SET a = ?2, b = ifnull(?3, b) WHERE seq = ?1";
+    let mut statement = conn.prepare(sql)?;
+    for entry in entries {
+        let &Entry { at, other, seq, .. } = entry;
+        if entry.op == op::INSERT {
+            were.remove(&at);
+            // None of these can be there any more.
+            if let Some(next) = other.and_then(|above| above.checked_add(1)) {
+                were.split_off(&next);
+            }
+        }
+        statement.execute(params![seq, place(&were, at), other.map(new)])?;
+        match (entry.op, other) {
+            (op::UPDATE, Some(to)) => {
+                were.remove(&at);
+                were.remove(&to);
+            }
+            (op::DELETE, _) => drop(were.remove(&at)),
+            _ => {}
+        }
+    }
+    let places = now.iter().map(|&rowid| (Loc::Row(rowid), Loc::Row(place(&were, rowid))));
+    Ok(places.collect())
+}
