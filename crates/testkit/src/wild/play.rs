@@ -285,6 +285,9 @@ impl<'a> Player<'a> {
         for &need in &m.needs {
             self.migrate(n, need, ms)?;
         }
+        if self.would_be_another(n, m)? {
+            self.fold(n)?;
+        }
         let before = self.shown(n)?;
         let hidden = self.hidden_in_dropped(n, m)?;
         if let Ran::Failed(first) = self.run(n, &m.script, false, ms)? {
@@ -327,6 +330,26 @@ impl<'a> Player<'a> {
             _ => None,
         });
         Ok(marks::count(&texts.collect::<Vec<_>>()))
+    }
+
+    /// Whether the engine would take a table for another one after the migration: a table that is
+    /// renamed without our triggers, or may lose them under a name that no command has seen yet.
+    fn would_be_another(&mut self, n: usize, migration: &Migration) -> Played<bool> {
+        let Some((no, Some(after))) = migration.after.first() else { return Ok(false) };
+        let Some(table) = self.sites[n].schema.get(no).map(|t| t.name.clone()) else {
+            return Ok(false);
+        };
+        let captured = format!(
+            "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = '{table}' \
+             AND name LIKE 'synqlite\\_delete\\_%' ESCAPE '\\'"
+        );
+        if after.name != table {
+            return Ok(self.texts(n, &captured)?.is_empty());
+        }
+        let unseen = format!(
+            "{captured} AND NOT EXISTS(SELECT 1 FROM synqlite_table AS t WHERE t.name = '{table}')"
+        );
+        Ok(!self.texts(n, &unseen)?.is_empty())
     }
 
     /// A replica as a command opens it.
