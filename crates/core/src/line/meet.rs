@@ -35,9 +35,10 @@ impl Replica {
         }
         let mut forked = false;
         for root in roots {
-            let (ours, theirs) = (self.lines_of(root)?, other.lines_of(root)?);
-            forked |= self.learn(&theirs)?;
-            other.learn(&ours)?;
+            // Who learns folds first, so each may have come further than it was asked.
+            forked |= self.learn(&other.lines_of(root)?)?;
+            other.learn(&self.lines_of(root)?)?;
+            forked |= self.learn(&other.lines_of(root)?)?;
         }
         Ok(forked)
     }

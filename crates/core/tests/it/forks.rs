@@ -249,6 +249,30 @@ fn a_line_may_fork_before_a_site_has_written_anything() {
     assert_eq!(a.rows("SELECT s FROM o WHERE s IN ('p', 'q') ORDER BY 1"), ["p", "q"]);
 }
 
+/// What waited in the journal of the backup is folded when its site catches up with its schema to learn
+/// of the fork, and comes to lie before what was lost.
+#[test]
+fn a_line_may_fork_while_replicas_meet() {
+    for turned in [false, true] {
+        let (lab, mut a, mut b) = Lab::new();
+        b.run("INSERT INTO k VALUES('p', 'p')");
+        let backup = lab.backup("b");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        b.run("INSERT INTO k VALUES('q', 'q')");
+        a.pull(&mut b);
+        let mut b = lab.restore(b, "b", &backup);
+        a.run("ALTER TABLE k ADD COLUMN z");
+        b.run("ALTER TABLE k ADD COLUMN z");
+        match turned {
+            true => b.pull(&mut a),
+            false => a.pull(&mut b),
+        }
+        assert_eq!(a.replica.verify().unwrap(), [""; 0]);
+        assert_eq!(b.replica.verify().unwrap(), [""; 0]);
+        agree(&mut [&mut a, &mut b]);
+    }
+}
+
 /// Its own line is as it was, but its positions come again.
 #[test]
 fn a_file_that_lost_only_what_it_had_merged_gives_it_on_all_the_same() {
