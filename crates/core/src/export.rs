@@ -77,7 +77,6 @@ pub fn parts(
         lines,
         tips,
         shapes,
-        settings: policy::settings_since(conn, meta, base)?,
         rows: Vec::new(),
         bytes: 0,
         most,
@@ -93,8 +92,10 @@ pub fn parts(
             export.rest(position, t, kept)?;
         }
     }
-    let told = closed::told_since(conn, meta, catalog, base)?;
-    export.hand_over(told)
+    export.hand_over(
+        policy::settings_since(conn, meta, base)?,
+        closed::told_since(conn, meta, catalog, base)?,
+    )
 }
 
 /// A table as other sites know it: by canonical names.
@@ -116,8 +117,6 @@ struct Export<'a> {
     lines: Lines,
     tips: VersionVector,
     shapes: Vec<TableShape>,
-    /// They come with the first part: what rows mean depends on them.
-    settings: Vec<Setting>,
     rows: Vec<RowChange>,
     /// Bytes of their values and identities.
     bytes: usize,
@@ -126,8 +125,7 @@ struct Export<'a> {
 }
 
 impl Export<'_> {
-    fn hand_over(&mut self, told: Vec<Told>) -> Result<()> {
-        let settings = std::mem::take(&mut self.settings);
+    fn hand_over(&mut self, settings: Vec<Setting>, told: Vec<Told>) -> Result<()> {
         let (base, upto) = (self.base.clone(), self.lookup.meta.seen.clone());
         let (tables, rows) = (self.shapes.clone(), std::mem::take(&mut self.rows));
         self.bytes = 0;
@@ -291,7 +289,7 @@ impl Export<'_> {
             self.rows.push(change);
         }
         if self.rows.len() >= self.most.rows || self.bytes >= self.most.bytes {
-            self.hand_over(vec![])?;
+            self.hand_over(vec![], vec![])?;
         }
         Ok(())
     }

@@ -102,8 +102,8 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>) -> Result<()> {
         }
     }
     for t in &catalog.tables {
-        if of(t).is_some() {
-            regroup(conn, meta, t)?;
+        if let Some(s) = of(t) {
+            regroup(conn, meta, t, s.gap || s.rekeyed)?;
         }
         let mut named_by = t.key_rows.iter().flatten().map(|row| &row.parent);
         if other(t) {
@@ -123,9 +123,13 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>) -> Result<()> {
         }
     }
     fold::fold_windows(conn, meta, catalog, policies, windows, fresh)?;
+    let mut lost = BTreeSet::new();
     for t in catalog.tables.iter().filter(|t| of(t).is_some()) {
         fold::loosen(conn, meta, catalog, t, policies.enforces_foreign_keys())?;
-        if of(t).is_some_and(|s| s.gap) || track::lost_columns(conn, t)? {
+        if track::lost_columns(conn, t)? {
+            lost.insert(t.no);
+        }
+        if of(t).is_some_and(|s| s.gap) || lost.contains(&t.no) {
             meta.sums.all_of(t);
         }
         track::renew(conn, t)?;
@@ -136,7 +140,7 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>) -> Result<()> {
     for t in &catalog.tables {
         let (mut window, mut rows) = (Window::default(), Unsure::new());
         if let Some(Stale { gap, noted, fresh, .. }) = of(t) {
-            filled(conn, meta, t, fresh, &mut rows)?;
+            filled(conn, meta, t, (fresh, *gap && lost.contains(&t.no)), &mut rows)?;
             if let (true, Some(sums)) = (*gap, sums.get(&t.no)) {
                 let lookup = Lookup { conn, meta, catalog };
                 window = rebuild::unnoticed(lookup, t, sums, *noted, &mut rows)?;
@@ -167,12 +171,13 @@ pub(crate) fn follow(work: &mut Work<'_>, references: &BTreeSet<u32>, why: &str)
     closed::update(conn, meta, catalog, *now_ms, why)
 }
 
-/// Stores states anew whose registers are of units that the schema no longer has (R-GROUP).
-fn regroup(conn: &Connection, meta: &mut Meta, t: &Tracked) -> Result<()> {
+/// Stores states anew whose registers are of units that the schema no longer has (R-GROUP), and all of a
+/// table whose key may be another, since they say which number a row asks for.
+fn regroup(conn: &Connection, meta: &mut Meta, t: &Tracked, rekeyed: bool) -> Result<()> {
     let was = track::units(conn, t.no)?;
     let now: Vec<(Vec<u32>, Vec<String>)> = t.table.groups.iter().map(|g| unit(t, g)).collect();
     let here = |no: &u32| t.column_nos.contains(no);
-    if was.iter().all(|unit| now.contains(unit) || !unit.0.iter().any(here)) {
+    if !rekeyed && was.iter().all(|unit| now.contains(unit) || !unit.0.iter().any(here)) {
         return Ok(());
     }
     let old = as_it_was(t, &was);
@@ -291,18 +296,19 @@ pub(crate) fn changed(loc: &Loc, written: BTreeMap<u32, i64>) -> Changed {
 }
 
 /// Adds to `rows` those in which new columns hold something else than their default, although nobody
-/// is known to have written it: a rebuild filled them.
+/// is known to have written it: a rebuild filled them. `lost`: columns are missing, and new ones may be
+/// those under other names, so whatever they hold may have been written.
 fn filled(
     conn: &Connection,
     meta: &Meta,
     t: &Tracked,
-    fresh: &[u32],
+    (fresh, lost): (&[u32], bool),
     rows: &mut Unsure,
 ) -> Result<()> {
     for c in (0..t.column_nos.len()).filter(|&c| fresh.contains(&t.column_nos[c])) {
         let column = &t.table.columns[c];
         let sql = format!(
-            "SELECT {} FROM {} AS o WHERE o.{} IS NOT ({})",
+            "SELECT {} FROM {} AS o WHERE {lost} OR o.{} IS NOT ({})",
             loc_sql(&t.table, "o."),
             t.target(),
             quote(&column.name),

@@ -323,8 +323,11 @@ impl<'a> Work<'a> {
         merge::Site { conn, meta, catalog, policies }
     }
 
-    /// Ends a merge, all of whose parts have come.
-    pub fn end_merge(&mut self, merge: Merge) -> Result<Merged> {
+    /// Ends a merge, all of whose parts have come. Settings change what was there before; what came
+    /// with them is read as they say.
+    pub fn end_merge(&mut self, mut merge: Merge, settings: &[Setting]) -> Result<Merged> {
+        merge.join_held(&mut self.site())?;
+        self.take_settings(settings)?;
         let merged = merge.end(&mut self.site())?;
         let Work { conn, meta, catalog, now_ms, .. } = self;
         closed::update(conn, meta, catalog, *now_ms, "merge")?;
@@ -333,9 +336,8 @@ impl<'a> Work<'a> {
         Ok(merged)
     }
 
-    /// Takes over settings of another site, before the rows that come with them: what those mean
-    /// depends on the settings.
-    pub fn take_settings(&mut self, settings: &[Setting]) -> Result<()> {
+    /// Takes over settings of another site.
+    fn take_settings(&mut self, settings: &[Setting]) -> Result<()> {
         let mut news = false;
         for setting in settings {
             news |= policy::store(self.conn, &mut self.meta, setting)?;

@@ -11,7 +11,7 @@ use crate::capture;
 use crate::catalog::{Catalog, Tracked};
 use crate::policy::Policies;
 use crate::schema::{self, Selection, Table};
-use crate::{Error, Result, meta};
+use crate::{Error, Result, meta, renames};
 use rusqlite::{Connection, params};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -170,6 +170,8 @@ fn number(
         known.iter().map(|(_, _, canonical, _)| canonical.clone()).collect();
     let mut next = known.iter().map(|(no, ..)| no + 1).max().unwrap_or(0);
     let (mut t, mut fresh) = (Tracked::unnumbered(no, canonical, table), Vec::new());
+    let told = renames::first_names(conn, canonical)?;
+    let names: Vec<String> = t.table.columns.iter().map(|c| c.name.clone()).collect();
     for column in &t.table.columns {
         let is = |name: &str| name.eq_ignore_ascii_case(&column.name);
         let by_name = known.iter().position(|(_, name, ..)| name.as_deref().is_some_and(is));
@@ -177,7 +179,15 @@ fn number(
         let away = |(_, name, canonical, _): &(u32, Option<String>, String, i64)| {
             name.is_none() && is(canonical)
         };
-        let (number, canonical, since) = match by_name.or_else(|| known.iter().position(away)) {
+        // Others told that the column which is missing has this name since, so it was renamed here too.
+        let later = |(_, name, canonical, _): &(u32, Option<String>, String, i64)| {
+            let missing =
+                name.as_ref().is_some_and(|n| !names.iter().any(|c| c.eq_ignore_ascii_case(n)));
+            missing
+                && told.get(&column.name).is_some_and(|first| first.eq_ignore_ascii_case(canonical))
+        };
+        let at = by_name.or_else(|| known.iter().position(later));
+        let (number, canonical, since) = match at.or_else(|| known.iter().position(away)) {
             Some(i) => {
                 let (number, name, canonical, since) = known.swap_remove(i);
                 (number, canonical, name.map(|_| since))

@@ -21,7 +21,7 @@ pub(crate) fn differences(
     meta: &Meta,
     catalog: &Catalog,
     policies: &Policies,
-) -> Result<Vec<(String, String, &'static str)>> {
+) -> Result<Vec<(String, String, String)>> {
     let mut cases = Cases::new(Lookup { conn, meta, catalog }, policies)?;
     for (table, t) in catalog.tables.iter().enumerate() {
         let loc = crate::catalog::loc_sql(&t.table, "o.");
@@ -47,16 +47,26 @@ pub(crate) fn differences(
         };
         let conflict = case.conflict.as_ref().map(|c| (c.kind.to_owned(), c.constraint.clone()));
         let what = match (&case.old, &case.new) {
-            (None, Some(_)) => "it is hidden, but nothing stands in its way",
-            (Some(_), None) => "it is shown, but should be hidden",
-            (Some(old), Some(new)) if old != new => "it shows other values than it should",
-            _ if recorded != conflict => "the record of its conflict is not what it should be",
+            (None, Some(_)) => "it is hidden, but nothing stands in its way".to_owned(),
+            (Some(_), None) => "it is shown, but should be hidden".to_owned(),
+            (Some(old), Some(new)) if old != new => {
+                "it shows other values than it should".to_owned()
+            }
+            _ if recorded != conflict => format!(
+                "the record of its conflict says {}, but it should be {}",
+                said(recorded),
+                said(conflict)
+            ),
             _ => continue,
         };
         let row = describe(t, case.old.as_deref().or(case.new.as_deref()), &case.stored.rid);
         found.push((t.table.name.clone(), row, what));
     }
     Ok(found)
+}
+
+fn said(record: Option<(String, String)>) -> String {
+    record.map_or("nothing".to_owned(), |(kind, constraint)| format!("{kind} of `{constraint}`"))
 }
 
 /// Rows that SQLite did not take in the merge that last looked at them.

@@ -250,9 +250,10 @@ fn check_references(lookup: Lookup<'_>, cases: &[Case], refusals: &mut Refusals)
                 continue;
             }
             for loc in c.find_children(conn, fk, &key)? {
+                // A row that nobody has noted yet is judged when it is taken in.
+                let Some(stored) = state::at(conn, meta, c, &loc)? else { continue };
                 refusals.first.get_or_insert(dangling(c, &fk.name, &key));
-                let stored = state::at(conn, meta, c, &loc)?;
-                refusals.rows.extend(stored.map(|stored| (child, stored.rid)));
+                refusals.rows.insert((child, stored.rid));
             }
         }
     }

@@ -120,6 +120,8 @@ pub struct Merge {
     /// New rows that were in somebody's way, and all that were to be joined after them, in order. They
     /// wait until no more rows can be inserted at once, which an open conflict would keep them from.
     held: Vec<RowChange>,
+    /// Rows with references that this schema does not know. A setting may come with them that does.
+    unread: Vec<(Vec<TableShape>, Vec<RowChange>)>,
     /// Tables and groups as the last part named them.
     tables: Vec<TableShape>,
     merged: Merged,
@@ -161,11 +163,11 @@ impl Merge {
             site.meta.number(site.conn, other)?;
         }
         let (upto, merged) = (upto.clone(), Merged::default());
-        Ok(Some(Merge { upto, held: vec![], tables: vec![], merged }))
+        Ok(Some(Merge { upto, held: vec![], unread: vec![], tables: vec![], merged }))
     }
 
     /// Joins a part and shows the result.
-    pub fn part(&mut self, site: &mut Site<'_>, delta: Delta) -> Result<()> {
+    pub fn part(&mut self, site: &mut Site<'_>, mut delta: Delta) -> Result<()> {
         if !self.held.is_empty() && self.tables != delta.tables {
             self.join_held(site)?;
         }
@@ -177,6 +179,15 @@ impl Merge {
                 let columns: Vec<_> = matched.units.iter().map(|unit| &unit.columns[..]).collect();
                 history::receive(conn, meta, matched.table(catalog), &columns, change)?;
             }
+        }
+        let knows = |row: &RowChange| {
+            let matched = tables[row.table as usize].as_ref();
+            matched.is_none_or(|matched| matched.knows_references(catalog, row))
+        };
+        let (known, unread): (Vec<_>, Vec<_>) = delta.rows.into_iter().partition(knows);
+        delta.rows = known;
+        if !unread.is_empty() {
+            self.unread.push((delta.tables.clone(), unread));
         }
         let (mut rest, mut hold) = (vec![], !self.held.is_empty());
         if state::any_conflict(conn)? {
@@ -212,13 +223,20 @@ impl Merge {
 
     /// Ends it.
     pub fn end(mut self, site: &mut Site<'_>) -> Result<Merged> {
-        self.join_held(site)?;
+        for (tables, rows) in std::mem::take(&mut self.unread) {
+            (self.tables, self.held) = (tables, rows);
+            self.join_held(site)?;
+        }
         site.meta.seen.join(&self.upto);
         site.meta.observe(self.upto.latest());
         Ok(self.merged)
     }
 
-    fn join_held(&mut self, site: &mut Site<'_>) -> Result<()> {
+    /// Joins what was held back.
+    pub fn join_held(&mut self, site: &mut Site<'_>) -> Result<()> {
+        if self.held.is_empty() {
+            return Ok(());
+        }
         let (rows, tables) = (std::mem::take(&mut self.held), self.tables.clone());
         let held = Delta { rows, tables, ..Delta::default() };
         let tables = join::match_tables(site.conn, site.catalog, &held, &mut self.merged)?;

@@ -437,3 +437,56 @@ fn mig_rebuild_a_row_gone_meanwhile_with_something_kept() {
         }
     }
 }
+
+/// A deleted row remembers the integer that it asked for; of a key that is none any more it asks nothing.
+#[test]
+fn mig_rebuild_an_integer_key_becomes_a_text_and_back() {
+    let world = World::new();
+    let sql = "CREATE TABLE t(k INTEGER PRIMARY KEY, u UNIQUE); INSERT INTO t VALUES(3, 1), (4, 2)";
+    let (mut a, mut b) = pair(&world, sql);
+    b.run("REPLACE INTO t VALUES(1, 1); DELETE FROM t WHERE k = 4");
+    a.run("INSERT INTO t VALUES(5, 9)");
+    settle(&mut a, &mut b);
+    for columns in ["k TEXT PRIMARY KEY, u UNIQUE)", "k INTEGER PRIMARY KEY, u UNIQUE)"] {
+        rebuild(&b, "t", columns, "k,u");
+        b.replica.fold().unwrap();
+        assert_eq!(b.replica.verify_full().unwrap(), [""; 0]);
+    }
+    agree(&mut a, &mut b, false, "SELECT k, u FROM t ORDER BY 1", &["1|1", "5|9"]);
+}
+
+/// A column that is renamed and rebuilt before any command is known by what others told of it.
+#[test]
+fn mig_rename_a_column_that_others_renamed_and_rebuild_it() {
+    for told in [true, false] {
+        let world = World::new();
+        let sql =
+            "CREATE TABLE t(k INTEGER PRIMARY KEY, u); INSERT INTO t VALUES(1, NULL), (2, 'x')";
+        let (mut a, mut b) = pair(&world, sql);
+        let rename = "ALTER TABLE t RENAME COLUMN u TO v";
+        b.run(rename);
+        b.replica.fold().unwrap();
+        if told {
+            a.pull(&mut b);
+        }
+        a.run(rename);
+        rebuild(&a, "t", "k INTEGER PRIMARY KEY, v)", "k,v");
+        agree(&mut a, &mut b, false, "SELECT k, v FROM t", &["1|NULL", "2|x"]);
+        b.run("UPDATE t SET v = 'b' WHERE k = 1");
+        agree(&mut a, &mut b, true, "SELECT k, v FROM t", &["1|b", "2|x"]);
+    }
+}
+
+/// Rows that refer to each other, some written before a rebuild that drops the triggers and some after.
+#[test]
+fn mig_rebuild_rows_that_refer_to_rows_of_before_it() {
+    let world = World::new();
+    let sql = "CREATE TABLE t(k INTEGER PRIMARY KEY, r REFERENCES t(k))";
+    let (mut a, mut b) = pair(&world, sql);
+    a.run("PRAGMA foreign_keys = OFF; INSERT INTO t VALUES(1, 99)");
+    rebuild(&a, "t", "k INTEGER PRIMARY KEY, r REFERENCES t(k), c)", "k,r");
+    a.run("INSERT INTO t(k, r) VALUES(2, 1)");
+    agree(&mut a, &mut b, false, "SELECT k, r FROM t", &[]);
+    b.run("PRAGMA foreign_keys = OFF; INSERT INTO t(k) VALUES(99)");
+    agree(&mut a, &mut b, false, "SELECT k, r FROM t", &["1|99", "2|1", "99|NULL"]);
+}

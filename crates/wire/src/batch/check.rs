@@ -77,7 +77,7 @@ fn check_row(table: &TableShape, row: &RowChange) -> Result<(), &'static str> {
         }
         check_cell(group, &register.cell)?;
         register.previous.iter().try_for_each(|cell| check_cell(group, cell))?;
-        if !register.counts.is_empty() && (group.columns.len() != 1 || !group.refs.is_empty()) {
+        if !register.counts.is_empty() && group.columns.len() != 1 {
             return Err("counts in a group that is not one column");
         }
         if !register.counts.is_sorted_by(|a, b| a.stamp.site < b.stamp.site) {
