@@ -181,14 +181,15 @@ fn regroup(conn: &Connection, meta: &mut Meta, t: &Tracked, rekeyed: bool) -> Re
         return Ok(());
     }
     let old = as_it_was(t, &was);
-    let sql = format!("SELECT {ENTRY_COLUMNS} FROM synqlite_row WHERE tbl = ?1");
+    let sql = format!("SELECT {ENTRY_COLUMNS}, wants FROM synqlite_row WHERE tbl = ?1");
     let mut statement = conn.prepare(&sql)?;
     let mut rows = statement.query([t.no])?;
     let mut entries = Vec::new();
     while let Some(row) = rows.next()? {
-        entries.push(state::decode(meta, &old, row)?);
+        let asks = row.get::<_, Option<i64>>(5)?.is_some();
+        entries.push((state::decode(meta, &old, row)?, asks));
     }
-    for mut stored in entries {
+    for (mut stored, asks) in entries {
         let row = match &stored.loc {
             Some(loc) => t.read(conn, loc)?,
             None => None,
@@ -196,9 +197,26 @@ fn regroup(conn: &Connection, meta: &mut Meta, t: &Tracked, rekeyed: bool) -> Re
         let groups =
             (0..now.len()).map(|g| regrouped(t, g, &now[g], &was, &stored, row.as_deref()));
         stored.state.groups = groups.collect();
-        state::put(conn, meta, t, &stored, None)?;
+        let given = asks && stored.loc.is_some() && t.table.rowid_alias().is_none();
+        let position = given.then(|| pin_key(meta, t, &mut stored));
+        state::put(conn, meta, t, &stored, position)?;
     }
     Ok(())
+}
+
+/// R-PIN: a number that was given to a row is what the new key was made of. Returns the position.
+fn pin_key(meta: &mut Meta, t: &Tracked, stored: &mut Stored) -> i64 {
+    let key = t.table.primary_key.iter().map(|&c| t.table.columns[c].group);
+    for g in key.collect::<BTreeSet<usize>>() {
+        let group = &mut stored.state.groups[g];
+        if let Body::Kept(wanted) = std::mem::replace(&mut group.body, Body::Shown) {
+            let previous = t.table.groups[g].keeps_previous.then_some(wanted);
+            let stamp = meta.tick(0);
+            *group = GroupState { pinned: true, previous, ..GroupState::shown(stamp) };
+        }
+    }
+    meta.position += 1;
+    meta.position
 }
 
 fn unit(t: &Tracked, group: &Group) -> (Vec<u32>, Vec<String>) {

@@ -157,6 +157,8 @@ impl Merge {
         if !force {
             check_skew(site.meta, upto, now_ms)?;
         }
+        // What is written here meanwhile on account of a setting is later than all that comes.
+        site.meta.observe(upto.latest());
         site.meta.position += 1;
         // A site whose writes were all superseded needs a number too: its clock is saved under it.
         for &other in upto.0.keys() {
@@ -228,7 +230,6 @@ impl Merge {
             self.join_held(site)?;
         }
         site.meta.seen.join(&self.upto);
-        site.meta.observe(self.upto.latest());
         Ok(self.merged)
     }
 

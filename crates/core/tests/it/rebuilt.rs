@@ -490,3 +490,22 @@ fn mig_rebuild_rows_that_refer_to_rows_of_before_it() {
     b.run("PRAGMA foreign_keys = OFF; INSERT INTO t(k) VALUES(99)");
     agree(&mut a, &mut b, false, "SELECT k, r FROM t", &["1|99", "2|1", "99|NULL"]);
 }
+
+/// A number that a row was given becomes a text with its key, and stays.
+#[test]
+fn mig_rebuild_a_given_number_becomes_a_text() {
+    for turned in [false, true] {
+        let world = World::new();
+        let (mut a, mut b) = pair(&world, "CREATE TABLE t(k INTEGER PRIMARY KEY, w)");
+        a.run("INSERT INTO t VALUES(1, 'a')");
+        b.run("INSERT INTO t VALUES(1, 'b')");
+        b.pull(&mut a);
+        rebuild(&b, "t", "k TEXT PRIMARY KEY, w)", "k,w");
+        b.replica.fold().unwrap();
+        assert_eq!(b.rows("SELECT k, w FROM t ORDER BY k"), ["1|a", "2|b"]);
+        assert_eq!(b.replica.verify_full().unwrap(), [""; 0]);
+        a.pull(&mut b);
+        rebuild(&a, "t", "k TEXT PRIMARY KEY, w)", "k,w");
+        agree(&mut a, &mut b, turned, "SELECT k, w FROM t ORDER BY k", &["1|a", "2|b"]);
+    }
+}

@@ -573,3 +573,17 @@ fn a_policy_that_comes_with_rows_reads_those_and_no_others() {
     agree(&mut a, &mut b, &["t"]);
     assert_eq!(a.rows("SELECT * FROM t"), ["4|2", "5|4"]);
 }
+
+/// A number that is pinned while a policy is taken over is pinned after all that came with it.
+#[test]
+fn numbers_pinned_for_a_policy_are_told_to_all() {
+    let (world, mut a, mut b) = pair("CREATE TABLE t(k INTEGER PRIMARY KEY, n INT)", &[]);
+    let mut c = world.clone_site(&mut a, "c");
+    b.run("INSERT INTO t VALUES(1, NULL)");
+    a.run("INSERT INTO t VALUES(1, NULL)");
+    a.replica.set_policies(&[("t.refs".to_owned(), "n:t".to_owned())]).unwrap();
+    b.pull(&mut a);
+    c.pull(&mut b);
+    agree(&mut a, &mut b, &["t"]);
+    agree(&mut a, &mut c, &["t"]);
+}

@@ -266,7 +266,9 @@ impl Path {
         let tool = Tool::draw(r);
         let script = rebuild::script(tool, &self.schema, no, old, &t);
         let name = format!("rebuild by {tool:?} ({})", said.join(", "));
-        self.change(no, &name, script, t)
+        let change = self.change(no, &name, script, t)?;
+        // A key may go that only tables refer to which must have been changed before.
+        Some(Change { wide: said.contains(&"constraint removed"), ..change })
     }
 
     fn redefine(

@@ -203,7 +203,9 @@ fn number(r: &mut Random, t: &mut Table) {
 fn reference(r: &mut Random, regions: &Regions, schema: &Schema, no: usize, t: &mut Table) {
     let own = schema.is_empty() || r.one_in(5);
     let parent = if own { no } else { r.index(schema.len()) };
-    let Some(target) = target(r, if own { &*t } else { &schema[&parent] }) else { return };
+    // Of tables that were dropped the numbers are missing.
+    let other = schema.values().nth(parent).filter(|_| !own);
+    let Some(target) = target(r, other.unwrap_or(t)) else { return };
     let mut columns = Vec::new();
     for (id, theirs) in ["r", "s"].iter().zip(&target) {
         let other = regions.has(Region::Spelled) && r.one_in(2);
