@@ -8,6 +8,7 @@ use super::Refused;
 use super::bystanders::Bystanders;
 use super::join::Joined;
 use super::judge::Judge;
+use super::numbers::Numbers;
 use super::unique::Wanted;
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::counter;
@@ -15,7 +16,7 @@ use crate::equal::{reference_bytes, stored};
 use crate::export::shown;
 use crate::policy::Policies;
 use crate::refs::Lookup;
-use crate::schema::{Action, Affinity, Identity};
+use crate::schema::{Action, Affinity};
 use crate::state::{self, Body, GroupState, Stored};
 use crate::{Error, Result};
 use rusqlite::params;
@@ -51,7 +52,7 @@ pub(super) struct Case {
     /// Whether its entry must be written although its state brought no news.
     pub unsaved: bool,
     /// Whether this site's fold has just written it.
-    touched: bool,
+    pub(super) touched: bool,
     /// Whether the rows that refer to it are cases too.
     children: bool,
 }
@@ -113,11 +114,11 @@ pub(super) struct Cases<'a> {
     /// Whether any row of the database waits for another row or a key.
     waits: bool,
     /// Whether any conflict is open.
-    contested: bool,
+    pub(super) contested: bool,
     /// Whether any deleted row is shown for the sake of others.
     revived: bool,
-    /// Tables whose rows with another integer key than they ask for are cases.
-    renumbered: HashSet<usize>,
+    /// What is a case for its integer key.
+    pub(super) numbers: Numbers,
     /// Cases up to here have been asked for their neighbours.
     asked: usize,
     /// Unique keys whose rows are cases: (table, index, key).
@@ -132,7 +133,7 @@ impl<'a> Cases<'a> {
         let waits = state::anyone_waits(lookup.conn)?;
         let contested = state::any_conflict(lookup.conn)?;
         let revived = contested && state::any_revived(lookup.conn)?;
-        let (renumbered, keys) = (HashSet::new(), HashSet::new());
+        let (numbers, keys) = (Numbers::default(), HashSet::new());
         let index = lookup.catalog.tables.iter().map(|_| HashMap::new()).collect();
         let (list, others, asked) = (vec![], Bystanders::new(lookup), 0);
         Ok(Cases {
@@ -145,7 +146,7 @@ impl<'a> Cases<'a> {
             waits,
             contested,
             revived,
-            renumbered,
+            numbers,
             asked,
             keys,
             refused: Refused::new(),
@@ -239,7 +240,7 @@ impl<'a> Cases<'a> {
         Ok(at)
     }
 
-    /// Adds the rows that wait for a unique key of a row with these values.
+    /// Adds the hidden rows that a key of a row with these values concerns.
     pub fn left(&mut self, table: usize, row: &[Value]) -> Result<()> {
         let t = &self.catalog().tables[table];
         for (u, key) in self.judge.row(t, row)?.keys.into_iter().enumerate() {
@@ -247,7 +248,7 @@ impl<'a> Cases<'a> {
                 self.waiting_for_key(table, &t.unique_names[u], &key.canonical)?;
             }
         }
-        Ok(())
+        self.answered(table, row)
     }
 
     /// Adds the deleted rows that are shown for the sake of rows of a table, and to which no living one
@@ -409,6 +410,9 @@ impl<'a> Cases<'a> {
             return Ok(());
         }
         self.answered(table, &written(&self.list[at], &catalog.tables[table]))?;
+        if let Some(old) = self.list[at].old.clone() {
+            self.answered(table, &old)?;
+        }
         for (no, entry) in
             waiting_for_row(conn, meta, &catalog.tables[table], &self.list[at].stored.rid)?
         {
@@ -417,7 +421,7 @@ impl<'a> Cases<'a> {
         Ok(())
     }
 
-    /// Adds the rows that are hidden until some row of a table has the key that this row has.
+    /// Adds the hidden rows that refer, by value alone, to the key that this row has or had.
     pub fn answered(&mut self, table: usize, row: &[Value]) -> Result<()> {
         if !self.contested {
             return Ok(());
@@ -440,60 +444,6 @@ impl<'a> Cases<'a> {
             self.load(table, stored)?;
         }
         Ok(())
-    }
-
-    /// Rows that ask for the integer key of a case, or hold it.
-    fn rivals_for_id(&mut self, at: usize) -> Result<()> {
-        let Lookup { conn, catalog, .. } = self.lookup;
-        let table = self.list[at].table;
-        let t = &catalog.tables[table];
-        let (Some(alias), Identity::Birth) = (t.table.rowid_alias(), t.table.identity) else {
-            return Ok(());
-        };
-        let Some(id) = self.wanted(t, alias, at) else { return Ok(()) };
-        let case = &self.list[at];
-        let same = case.old.as_ref().is_some_and(|old| old[alias] == Value::Integer(id));
-        let stays = same && case.alive() && !case.news;
-        if self.contested && (!stays || case.touched) {
-            // A row that is hidden for a number may be given it by the one that this row gets.
-            self.hidden_with(t.no, id)?;
-        }
-        if stays {
-            return Ok(());
-        }
-        if !same {
-            self.load_at(table, &Loc::Row(id))?;
-        }
-        if !self.renumbered.insert(table) {
-            return Ok(());
-        }
-        let sql = "SELECT loc FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL \
-                   AND loc IS NOT NULL";
-        let mut statement = conn.prepare_cached(sql)?;
-        let pending = statement.query_map([t.no], |row| row.get(0))?;
-        for loc in pending.collect::<Result<Vec<Loc>, _>>()? {
-            self.load_at(table, &loc)?;
-        }
-        Ok(())
-    }
-
-    /// Adds the rows of the table numbered `no` that ask for an integer key and are hidden.
-    fn hidden_with(&mut self, no: u32, id: i64) -> Result<()> {
-        let sql = "SELECT id FROM synqlite_row WHERE tbl = ?1 AND wants = ?2 AND loc IS NULL \
-                   AND kind IS NOT NULL";
-        let mut statement = self.lookup.conn.prepare_cached(sql)?;
-        let hidden = statement.query_map(params![no, id], |row| row.get(0))?;
-        for entry in hidden.collect::<Result<Vec<i64>, _>>()? {
-            self.load_entry(no, entry)?;
-        }
-        Ok(())
-    }
-
-    /// The integer key that a case asks for.
-    pub fn wanted(&self, t: &Tracked, alias: usize, at: usize) -> Option<i64> {
-        let group = t.table.columns[alias].group;
-        let i = t.table.groups[group].columns.iter().position(|&c| c == alias)?;
-        self.list[at].cells[group].values[i].as_integer()
     }
 
     /// Adds the rows that have or want a unique key which a case writes. The view would tell of them,
@@ -585,8 +535,8 @@ pub(super) fn written(case: &Case, t: &Tracked) -> Vec<Value> {
     row
 }
 
-/// Under this name, as of an index of its table, a row waits for a key that it would show in a foreign
-/// key and that no row has.
+/// Under this name, as of an index of its table, a hidden row asks for a key that it would show in a
+/// foreign key, by value alone. Whether some row has the key is a part of why it is hidden.
 pub(super) fn dangling_index(foreign_key: &str) -> String {
     format!("fk {foreign_key}")
 }

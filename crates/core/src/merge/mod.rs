@@ -18,6 +18,7 @@
 //! steps. In the end, whatever SQLite refuses all the same is left out, and told.
 
 mod anew;
+mod answers;
 mod apply;
 mod bystanders;
 mod cases;
@@ -25,6 +26,7 @@ mod compensate;
 mod fresh;
 mod join;
 mod judge;
+mod numbers;
 mod protect;
 mod refresh;
 mod remap;

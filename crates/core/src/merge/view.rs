@@ -3,9 +3,9 @@
 //! Tables are taken parents first, the tables of one cycle together. Within a cycle the set of
 //! hidden rows only grows until every foreign key, row constraint and unique key holds.
 
-use super::cases::{Case, Cases, Conflict, dangling_index, written};
+use super::cases::{Case, Cases, Conflict, written};
 use super::protect::{overridden, protected, stale};
-use super::remap::{self, Known, Wish};
+use super::remap::{self, Wish};
 use super::unique::{self, Wanted};
 use super::words::{describe, text};
 use super::{Decision, Merged};
@@ -14,7 +14,6 @@ use crate::catalog::Tracked;
 use crate::equal;
 use crate::refs;
 use crate::schema::{Action, ForeignKey, Identity};
-use crate::state;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use synqlite_wire::{Cell, Rid, Value};
@@ -38,10 +37,12 @@ pub(super) struct View {
     pub blockers: BTreeMap<usize, Vec<usize>>,
     /// Unique keys that cases asked for.
     pub wanted: Vec<Wanted>,
-    /// Keys that a case asked for and does not have, or that no row has for it to refer to.
+    /// Keys that a case asked for and does not have, or that it refers to by value and is hidden.
     pub claims: Claims,
     /// Groups of a case that show something derived, not their register.
     pub derived: BTreeMap<usize, BTreeSet<usize>>,
+    /// Integer keys that cases refer to by value: (table, key).
+    pub numbers: BTreeSet<(usize, i64)>,
 }
 
 /// Computes the view of the cases, adding cases until nothing outside depends on what they show.
@@ -97,6 +98,9 @@ fn grow(cases: &mut Cases<'_>, view: &View, judged: bool) -> Result<()> {
     }
     for wanted in &view.wanted {
         cases.rivals_for_key(wanted)?;
+    }
+    for &(table, id) in &view.numbers {
+        cases.givers(table, id)?;
     }
     Ok(())
 }
@@ -164,8 +168,8 @@ fn renumbered(t: &Tracked, case: &Case) -> Option<Decision> {
 /// constraint is in the way; the tables themselves will tell.
 pub(super) fn compute(cases: &Cases<'_>, judged: bool) -> Result<View> {
     let revived = protected(cases);
-    let unified = BTreeMap::new();
-    let mut show = Show { cases, judged, view: View::default(), revived, unified };
+    let (unified, answered) = (BTreeMap::new(), BTreeMap::new());
+    let mut show = Show { cases, judged, view: View::default(), revived, unified, answered };
     for component in &cases.catalog().components {
         show.component(component.clone())?;
     }
@@ -179,17 +183,19 @@ pub(super) fn compute(cases: &Cases<'_>, judged: bool) -> Result<View> {
     Ok(show.view)
 }
 
-fn conflict(kind: &'static str, constraint: &str, winner: Option<usize>) -> Conflict {
+pub(super) fn conflict(kind: &'static str, constraint: &str, winner: Option<usize>) -> Conflict {
     Conflict { kind, constraint: constraint.to_owned(), winner }
 }
 
 pub(super) struct Show<'c, 'a> {
-    cases: &'c Cases<'a>,
+    pub(super) cases: &'c Cases<'a>,
     judged: bool,
-    view: View,
+    pub(super) view: View,
     revived: BTreeSet<usize>,
     /// R-UNIFY: cases that lost a unique key, and who stands for them.
     unified: BTreeMap<usize, usize>,
+    /// Keys that cases refer to by value, and that some row has.
+    pub(super) answered: BTreeMap<usize, BTreeSet<(String, Vec<u8>)>>,
 }
 
 /// One round of a component: who is hidden, who has which number, who shows an earlier value.
@@ -199,7 +205,7 @@ pub(super) struct Round {
     pub ids: BTreeMap<usize, i64>,
     pub rows: BTreeMap<usize, Vec<Value>>,
     /// Groups whose reference an action on the parent's delete set to NULL or its default.
-    nulled: BTreeMap<usize, BTreeSet<usize>>,
+    pub nulled: BTreeMap<usize, BTreeSet<usize>>,
     /// Cases among them whose reference is later than that delete.
     unexpected: BTreeSet<usize>,
     /// The same for a change of the parent's key, and groups that show a row standing for another.
@@ -223,7 +229,7 @@ pub(super) type Fallback = BTreeSet<usize>;
 pub(super) type Fallbacks = BTreeMap<usize, (Fallback, Conflict)>;
 
 /// Cases that are hidden, and why.
-type Hidden = BTreeMap<usize, Conflict>;
+pub(super) type Hidden = BTreeMap<usize, Conflict>;
 
 impl Show<'_, '_> {
     fn component(&mut self, tables: Range<usize>) -> Result<()> {
@@ -260,6 +266,11 @@ impl Show<'_, '_> {
         heard.retain(|at, _| round.hidden.contains_key(at));
         for (at, claims) in heard {
             self.view.claims.entry(at).or_default().extend(claims);
+        }
+        for at in round.hidden.keys() {
+            if let Some(claims) = self.answered.remove(at) {
+                self.view.claims.entry(*at).or_default().extend(claims);
+            }
         }
         for (&at, (groups, lost)) in &fallbacks {
             self.view.conflicts.insert(at, Conflict { kind: "fallback", ..lost.clone() });
@@ -449,7 +460,7 @@ impl Show<'_, '_> {
 
     /// The row that foreign key `f` of a case refers to, unless a change of its key overrides the
     /// reference.
-    fn reference(&self, at: usize, f: usize) -> Option<Rid> {
+    pub(super) fn reference(&self, at: usize, f: usize) -> Option<Rid> {
         let case = &self.cases.list[at];
         let t = &self.cases.catalog().tables[case.table];
         let rid = case.reference(t, f)?;
@@ -472,7 +483,7 @@ impl Show<'_, '_> {
     }
 
     /// Whether the referenced row is visible; `None` if no such row is known.
-    fn visible(&self, round: &Round, fk: &ForeignKey, rid: &Rid) -> Option<bool> {
+    pub(super) fn visible(&self, round: &Round, fk: &ForeignKey, rid: &Rid) -> Option<bool> {
         let parent = self.cases.catalog().position(&fk.parent)?;
         if let Some(p) = self.meant(parent, rid) {
             let case = &self.cases.list[p];
@@ -524,16 +535,7 @@ impl Show<'_, '_> {
                 Some(Wish { claim, rid: case.stored.rid.clone(), case: at, id })
             };
             let wishes = mine.filter_map(wish).collect();
-            let numbers = || {
-                let all = self.cases.list.iter().enumerate().filter(|(_, c)| c.table == table);
-                Known {
-                    conn: self.cases.lookup.conn,
-                    t,
-                    places: all.clone().filter_map(|(_, c)| c.stored.loc.clone()).collect(),
-                    entries: all.clone().filter_map(|(_, c)| c.stored.entry).collect(),
-                    wanted: all.filter_map(|(at, _)| self.cases.wanted(t, alias, at)).collect(),
-                }
-            };
+            let numbers = || self.cases.known(table, |_| true);
             ids.extend(remap::grant(wishes, numbers)?);
         }
         Ok(ids)
@@ -634,60 +636,6 @@ impl Show<'_, '_> {
             show(shown);
         }
         Ok(())
-    }
-
-    /// Rows that show a reference, by value alone, which no visible row answers.
-    fn dangling(&mut self, round: &Round, live: &[usize]) -> Result<Hidden> {
-        let (cases, mut news) = (self.cases, BTreeMap::new());
-        for &at in live {
-            let t = &cases.catalog().tables[cases.list[at].table];
-            let row = &round.rows[&at];
-            for (f, fk) in t.table.foreign_keys.iter().enumerate() {
-                let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
-                if !enforced(self.cases, fk) || key.iter().any(Value::is_null) {
-                    continue;
-                }
-                // Where two keys share a column, one may have got the value of the other.
-                let mut others = t.table.foreign_keys.iter().enumerate().filter(|(o, _)| *o != f);
-                let alone = !others.any(|(_, o)| o.columns.iter().any(|c| fk.columns.contains(c)));
-                let answered = alone
-                    && self.reference(at, f).is_some_and(|rid| {
-                        self.visible(round, fk, &rid) == Some(true)
-                            && !round.nulled.contains_key(&at)
-                    });
-                if !answered && !self.anyone_shows(round, fk, &key)? {
-                    let claim = (dangling_index(&t.key_names[f]), equal::reference_bytes(fk, &key));
-                    self.view.claims.entry(at).or_default().push(claim);
-                    news.insert(at, conflict("fk_dangling", &t.key_names[f], None));
-                    break;
-                }
-            }
-        }
-        Ok(news)
-    }
-
-    /// Whether some visible row of the parent table shows a key.
-    fn anyone_shows(&self, round: &Round, fk: &ForeignKey, key: &[Value]) -> Result<bool> {
-        let lookup = self.cases.lookup;
-        let Some(parent) = lookup.catalog.position(&fk.parent) else { return Ok(false) };
-        let pt = &lookup.catalog.tables[parent];
-        let rows = round.rows.iter().filter(|(at, _)| !round.hidden.contains_key(at));
-        let rows =
-            rows.chain(&self.view.rows).filter(|(at, _)| self.cases.list[**at].table == parent);
-        let wanted = equal::reference_bytes(fk, key);
-        let same = |(_, row): (&usize, &Vec<Value>)| {
-            equal::reference_bytes(fk, fk.parent_columns.iter().map(|&p| &row[p])) == wanted
-        };
-        if rows.into_iter().any(same) {
-            return Ok(true);
-        }
-        for loc in pt.find_parents(lookup.conn, fk, key)? {
-            let stored = state::at(lookup.conn, lookup.meta, pt, &loc)?;
-            if stored.is_some_and(|s| self.cases.get(parent, &s.rid).is_none()) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 
     /// A fallback must itself satisfy the foreign keys.

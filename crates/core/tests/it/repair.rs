@@ -2,6 +2,7 @@
 
 mod circles;
 mod kept;
+mod reasons;
 mod taken;
 
 use crate::site::{Site, World, dump, settle};

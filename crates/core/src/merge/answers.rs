@@ -1,0 +1,88 @@
+//! References by value alone, and whether some row has the key.
+
+use super::cases::dangling_index;
+use super::view::{Hidden, Round, Show, conflict, enforced};
+use crate::Result;
+use crate::equal;
+use crate::schema::{Affinity, ForeignKey};
+use crate::state;
+use std::collections::BTreeMap;
+use synqlite_wire::Value;
+
+impl Show<'_, '_> {
+    /// Rows that show a reference, by value alone, which no visible row answers.
+    pub(super) fn dangling(&mut self, round: &Round, live: &[usize]) -> Result<Hidden> {
+        let (cases, mut news) = (self.cases, BTreeMap::new());
+        for &at in live {
+            let t = &cases.catalog().tables[cases.list[at].table];
+            let row = &round.rows[&at];
+            for (f, fk) in t.table.foreign_keys.iter().enumerate() {
+                let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
+                if !enforced(self.cases, fk) || key.iter().any(Value::is_null) {
+                    continue;
+                }
+                // Where two keys share a column, one may have got the value of the other.
+                let mut others = t.table.foreign_keys.iter().enumerate().filter(|(o, _)| *o != f);
+                let alone = !others.any(|(_, o)| o.columns.iter().any(|c| fk.columns.contains(c)));
+                let answered = alone
+                    && self.reference(at, f).is_some_and(|rid| {
+                        self.visible(round, fk, &rid) == Some(true)
+                            && !round.nulled.contains_key(&at)
+                    });
+                if answered {
+                    continue;
+                }
+                let claim = (dangling_index(&t.key_names[f]), equal::reference_bytes(fk, &key));
+                self.number(fk, &key);
+                if self.anyone_shows(round, fk, &key)? {
+                    self.answered.entry(at).or_default().insert(claim);
+                    continue;
+                }
+                self.view.claims.entry(at).or_default().push(claim);
+                news.insert(at, conflict("fk_dangling", &t.key_names[f], None));
+                break;
+            }
+        }
+        Ok(news)
+    }
+
+    /// Whether some visible row of the parent table shows a key.
+    pub(super) fn anyone_shows(
+        &self,
+        round: &Round,
+        fk: &ForeignKey,
+        key: &[Value],
+    ) -> Result<bool> {
+        let lookup = self.cases.lookup;
+        let Some(parent) = lookup.catalog.position(&fk.parent) else { return Ok(false) };
+        let pt = &lookup.catalog.tables[parent];
+        let rows = round.rows.iter().filter(|(at, _)| !round.hidden.contains_key(at));
+        let rows =
+            rows.chain(&self.view.rows).filter(|(at, _)| self.cases.list[**at].table == parent);
+        let wanted = equal::reference_bytes(fk, key);
+        let same = |(_, row): (&usize, &Vec<Value>)| {
+            equal::reference_bytes(fk, fk.parent_columns.iter().map(|&p| &row[p])) == wanted
+        };
+        if rows.into_iter().any(same) {
+            return Ok(true);
+        }
+        for loc in pt.find_parents(lookup.conn, fk, key)? {
+            let stored = state::at(lookup.conn, lookup.meta, pt, &loc)?;
+            if stored.is_some_and(|s| self.cases.get(parent, &s.rid).is_none()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Notes an integer key that a case refers to by value.
+    fn number(&mut self, fk: &ForeignKey, key: &[Value]) {
+        let Some(parent) = self.cases.catalog().position(&fk.parent) else { return };
+        let alias = self.cases.catalog().tables[parent].table.rowid_alias();
+        if alias == Some(fk.parent_columns[0])
+            && let Value::Integer(id) = equal::stored(&key[0], Affinity::Integer)
+        {
+            self.view.numbers.insert((parent, id));
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Rows that are cases for their integer keys (R-REMAP).
+//!
+//! A row that does not get the number it asks for gets one past all that are asked for. Until the view
+//! hides it, it has that number and shifts the numbers of later ones; and a row that refers to such a
+//! number by value is hidden, or is not, for it. So the numbers of hidden rows matter wherever some row
+//! refers by value to a number that no row asks for.
+
+use super::cases::{Case, Cases, dangling_index};
+use super::remap::{Known, Numbers as _};
+use crate::Result;
+use crate::catalog::{Loc, Tracked};
+use crate::schema::Identity;
+use rusqlite::params;
+use std::collections::HashSet;
+use synqlite_wire::Value;
+use synqlite_wire::key::{Collation, encode_values};
+
+/// Tables that have been asked for rows; by position in the catalog.
+#[derive(Default)]
+pub(super) struct Numbers {
+    /// For those that show another number than they ask for.
+    renumbered: HashSet<usize>,
+    /// For hidden ones.
+    hidden: HashSet<usize>,
+    /// For hidden ones that refer by value to a number that rows of the table may be given.
+    awaited: HashSet<usize>,
+}
+
+impl<'a> Cases<'a> {
+    /// Rows that ask for the integer key of a case, or hold it.
+    pub(super) fn rivals_for_id(&mut self, at: usize) -> Result<()> {
+        let catalog = self.catalog();
+        let table = self.list[at].table;
+        let t = &catalog.tables[table];
+        let Some(alias) = numbered(t) else { return Ok(()) };
+        let Some(id) = self.wanted(t, alias, at) else { return Ok(()) };
+        let case = &self.list[at];
+        let same = case.old.as_ref().is_some_and(|old| old[alias] == Value::Integer(id));
+        let stays = same && case.alive() && !case.news;
+        if self.contested && (!stays || case.touched) {
+            // A row that is hidden for a number may be given it by the one that this row gets.
+            self.hidden_with(t.no, id)?;
+            self.awaiting(table, alias)?;
+        }
+        if stays {
+            return Ok(());
+        }
+        if !same {
+            self.load_at(table, &Loc::Row(id))?;
+        }
+        self.renumbered(table)
+    }
+
+    /// Adds the rows of a table that show another integer key than they ask for.
+    fn renumbered(&mut self, table: usize) -> Result<()> {
+        if !self.numbers.renumbered.insert(table) {
+            return Ok(());
+        }
+        let sql = "SELECT loc FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL \
+                   AND loc IS NOT NULL";
+        let mut statement = self.lookup.conn.prepare_cached(sql)?;
+        let pending = statement.query_map([self.catalog().tables[table].no], |row| row.get(0))?;
+        for loc in pending.collect::<Result<Vec<Loc>, _>>()? {
+            self.load_at(table, &loc)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the rows of the table numbered `no` that ask for an integer key and are hidden.
+    pub(super) fn hidden_with(&mut self, no: u32, id: i64) -> Result<()> {
+        let sql = "SELECT id FROM synqlite_row WHERE tbl = ?1 AND wants = ?2 AND loc IS NULL \
+                   AND kind IS NOT NULL";
+        let mut statement = self.lookup.conn.prepare_cached(sql)?;
+        let hidden = statement.query_map(params![no, id], |row| row.get(0))?;
+        for entry in hidden.collect::<Result<Vec<i64>, _>>()? {
+            self.load_entry(no, entry)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the rows that decide which row of a table is given a number that a case refers to by value.
+    pub(super) fn givers(&mut self, table: usize, id: i64) -> Result<()> {
+        let t = &self.catalog().tables[table];
+        if !self.contested || numbered(t).is_none() || self.numbers.hidden.contains(&table) {
+            return Ok(());
+        }
+        let highest = self.known(table, |_| true).highest()?;
+        if id <= highest && highest < i64::MAX {
+            return Ok(());
+        }
+        self.numbers.hidden.insert(table);
+        self.renumbered(table)?;
+        let sql = "SELECT id FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL \
+                   AND loc IS NULL AND kind IS NOT NULL";
+        let mut statement = self.lookup.conn.prepare_cached(sql)?;
+        let hidden = statement.query_map([t.no], |row| row.get(0))?;
+        for entry in hidden.collect::<Result<Vec<i64>, _>>()? {
+            self.load_entry(t.no, entry)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the hidden rows that refer by value to numbers which rows of a table could be given before
+    /// this merge, or can be now: those past all that any other row asks for.
+    fn awaiting(&mut self, table: usize, alias: usize) -> Result<()> {
+        if !self.numbers.awaited.insert(table) {
+            return Ok(());
+        }
+        let lookup = self.lookup;
+        let lowest = match self.known(table, |case| !case.news && !case.touched).highest()? {
+            i64::MAX => 0,
+            highest => highest,
+        };
+        let bytes = |id| encode_values([(&Value::Integer(id), &Collation::Binary)]);
+        let (after, last) = (bytes(lowest.saturating_add(1)), bytes(-1));
+        for (child, f) in lookup.catalog.references_to(table) {
+            let c = &lookup.catalog.tables[child];
+            if c.table.foreign_keys[f].parent_columns[0] != alias {
+                continue;
+            }
+            let sql = "SELECT entry FROM synqlite_claim WHERE tbl = ?1 AND idx = ?2 \
+                       AND key >= ?3 AND key < ?4";
+            let mut statement = lookup.conn.prepare_cached(sql)?;
+            let index = dangling_index(&c.key_names[f]);
+            let entries =
+                statement.query_map(params![c.no, index, after, last], |row| row.get(0))?;
+            for entry in entries.collect::<Result<Vec<i64>, _>>()? {
+                self.load_entry(c.no, entry)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The numbers that the rows of a table ask for, of cases only those that count.
+    pub(super) fn known(&self, table: usize, counts: impl Fn(&Case) -> bool) -> Known<'a> {
+        let t = &self.catalog().tables[table];
+        let all = || self.list.iter().enumerate().filter(|(_, case)| case.table == table);
+        let alias = t.table.rowid_alias();
+        let asks = |(at, case): (usize, &Case)| self.wanted(t, alias?, at).filter(|_| counts(case));
+        Known {
+            conn: self.lookup.conn,
+            t,
+            places: all().filter_map(|(_, case)| case.stored.loc.clone()).collect(),
+            entries: all().filter_map(|(_, case)| case.stored.entry).collect(),
+            wanted: all().filter_map(asks).collect(),
+        }
+    }
+
+    /// The integer key that a case asks for.
+    pub fn wanted(&self, t: &Tracked, alias: usize, at: usize) -> Option<i64> {
+        let group = t.table.columns[alias].group;
+        let i = t.table.groups[group].columns.iter().position(|&c| c == alias)?;
+        self.list[at].cells[group].values[i].as_integer()
+    }
+}
+
+/// The column with the integer key of a table whose rows get other numbers where they collide.
+fn numbered(t: &Tracked) -> Option<usize> {
+    t.table.rowid_alias().filter(|_| t.table.identity == Identity::Birth)
+}

@@ -1,0 +1,75 @@
+//! The same for rows that more than one constraint keeps hidden: which of them the record names.
+
+use super::{agree, pair};
+use crate::site::Site;
+
+/// The kinds of all open records, in order.
+fn kinds(site: &mut Site) -> Vec<String> {
+    let mut kinds: Vec<String> =
+        site.replica.conflicts().unwrap().into_iter().map(|c| c.kind).collect();
+    kinds.sort();
+    kinds
+}
+
+/// A row refers by value to the number that another one is given until that is hidden, and is hidden
+/// for its unique key then. Without the other, or with another number of it, nothing has the number.
+#[test]
+fn a_number_that_a_hidden_row_would_be_given_answers_a_reference() {
+    let schema = "CREATE TABLE n(id INTEGER PRIMARY KEY, u TEXT UNIQUE,
+                                 up INT REFERENCES n(id));
+                  INSERT INTO n VALUES(1, 'a', NULL)";
+    for reference_first in [true, false] {
+        let (world, mut a, mut b) = pair(schema, &[]);
+        let mut c = world.clone_site(&mut a, "c");
+        b.app.execute_batch("PRAGMA foreign_keys=OFF").unwrap();
+        a.run("INSERT INTO n VALUES(2, 'x', NULL)");
+        b.run("INSERT INTO n VALUES(7, 'x', 8)");
+        c.run("INSERT INTO n VALUES(2, 'x', NULL)");
+        if reference_first {
+            a.pull(&mut b);
+            assert_eq!(kinds(&mut a), ["fk_dangling"]);
+            a.pull(&mut c);
+        } else {
+            a.pull(&mut c);
+            assert_eq!(kinds(&mut a), ["unique"]);
+            a.pull(&mut b);
+        }
+        assert_eq!(kinds(&mut a), ["unique", "unique"]);
+        assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+        c.run("INSERT INTO n VALUES(20, 'z', NULL)");
+        a.pull(&mut c);
+        assert_eq!(kinds(&mut a), ["fk_dangling", "unique"]);
+        assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+        b.pull(&mut c);
+        agree(&mut a, &mut b, &["n"]);
+    }
+}
+
+/// A row that is hidden for its unique key is hidden for its reference as soon as no row has the key
+/// that it is to by value; and the other way round.
+#[test]
+fn a_hidden_row_whose_reference_loses_its_row_says_so() {
+    let schema = "CREATE TABLE p(id INT PRIMARY KEY);
+                  CREATE TABLE c(id INTEGER PRIMARY KEY, u TEXT UNIQUE, up INT REFERENCES p(id))";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    for site in [&a, &b] {
+        site.app.execute_batch("PRAGMA foreign_keys=OFF").unwrap();
+    }
+    a.run("INSERT INTO c VALUES(1, 'x', NULL)");
+    b.run("INSERT INTO c VALUES(2, 'x', 5)");
+    b.replica.fold().unwrap();
+    a.run("INSERT INTO p VALUES(5)");
+    a.pull(&mut b);
+    assert_eq!(kinds(&mut a), ["unique"]);
+    a.run("UPDATE p SET id = 6");
+    a.replica.fold().unwrap();
+    assert_eq!(kinds(&mut a), ["fk_dangling"]);
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    a.run("UPDATE p SET id = 5");
+    a.replica.fold().unwrap();
+    assert_eq!(kinds(&mut a), ["unique"]);
+    a.run("DELETE FROM p");
+    a.replica.fold().unwrap();
+    assert_eq!(kinds(&mut a), ["fk_dangling"]);
+    agree(&mut a, &mut b, &["p", "c"]);
+}
