@@ -232,15 +232,17 @@ fn as_it_was(t: &Tracked, units: &[(Vec<u32>, Vec<String>)]) -> Tracked {
         let first = old.column_nos.len();
         for no in columns {
             let now = t.column_nos.iter().position(|n| n == no);
+            let column = now.map(|c| &t.table.columns[c]);
             old.column_nos.push(*no);
             old.since.push(now.map_or(-1, |c| t.since[c]));
             old.table.columns.push(Column {
                 name: String::new(),
                 declared_type: String::new(),
-                affinity: Affinity::Blob,
+                affinity: column.map_or(Affinity::Blob, |column| column.affinity),
                 collation: Collation::Binary,
                 not_null: false,
-                default: None,
+                // A row that left its table before a column was added has its default.
+                default: column.and_then(|column| column.default.clone()),
                 group,
             });
         }

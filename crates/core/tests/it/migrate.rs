@@ -620,3 +620,27 @@ fn mig_units_that_fell_apart_are_sent_in_order() {
     let (delta, _) = a.replica.export(&VersionVector::default(), 0).unwrap();
     delta.check().unwrap();
 }
+
+/// A row that was gone when a column was added has its default when it comes back, also where its other
+/// columns are held together otherwise meanwhile.
+#[test]
+fn mig_add_a_row_that_comes_back_after_its_table_was_regrouped_has_the_default() {
+    let world = World::new();
+    let (mut a, mut b) =
+        pair(&world, "CREATE TABLE t(k INT PRIMARY KEY, w, n INT); INSERT INTO t VALUES(1, 2, 3)");
+    a.run("DELETE FROM t");
+    settle(&mut a, &mut b);
+    let add = "ALTER TABLE t ADD COLUMN c DEFAULT 3";
+    b.run(add);
+    b.replica.fold().unwrap();
+    let policy = ("t.refs".to_owned(), "n:t".to_owned());
+    a.replica.set_policies(&[policy]).unwrap();
+    a.run("INSERT INTO t VALUES(1, 4, 5)");
+    a.replica.fold().unwrap();
+    a.run(add);
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT * FROM t"), ["1|4|5|3"]);
+    }
+    agree(&mut [&mut a, &mut b]);
+}
