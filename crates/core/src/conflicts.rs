@@ -5,6 +5,7 @@
 
 use crate::catalog::Tracked;
 use crate::counter;
+use crate::equal;
 use crate::merge::describe;
 use crate::refs::Lookup;
 use crate::replica::Replica;
@@ -125,7 +126,12 @@ fn records(lookup: Lookup<'_>, t: &Tracked, sql: &str) -> Result<Vec<(i64, Confl
             let values: Vec<Value> = match (&state.body, &old) {
                 (Body::Kept(cell), _) => match counter::sum(t, g, state, cell) {
                     Some(sum) => vec![sum],
-                    None => cell.values.clone(),
+                    // As the columns hold them now: they may have other types than when it was written.
+                    None => {
+                        let kept = state.kept(t, g, cell).values.into_iter();
+                        let columns = group.columns.iter().map(|&c| t.table.columns[c].affinity);
+                        kept.zip(columns).map(|(v, affinity)| equal::stored(&v, affinity)).collect()
+                    }
                 },
                 (Body::Shown, Some(old)) => group.columns.iter().map(|&c| old[c].clone()).collect(),
                 (Body::Shown, None) => {

@@ -191,7 +191,7 @@ impl<'a> Cases<'a> {
         let mut cells = Vec::with_capacity(stored.state.groups.len());
         for (g, group) in stored.state.groups.iter().enumerate() {
             cells.push(match (&group.body, &old) {
-                (Body::Kept(cell), _) => cell.clone(),
+                (Body::Kept(cell), _) => group.kept(t, g, cell),
                 (Body::Shown, Some(old)) => self.lookup.cell(t, g, old)?,
                 (Body::Shown, None) => {
                     let columns = t.table.groups[g].columns.len();

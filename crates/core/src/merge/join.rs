@@ -284,8 +284,9 @@ pub(super) fn join(
             if group.body == Body::Shown {
                 group.body = Body::Kept(t.default_cell(g));
             }
-            let columns = t.table.groups[g].columns.iter().enumerate();
-            let stamped = columns.filter(|(i, _)| !group.column_stamp(*i).is_zero());
+            let (columns, counter) = (&t.table.groups[g].columns, t.table.groups[g].counter);
+            let stamped = |i: usize| counter || !group.column_stamp(i).is_zero();
+            let stamped = columns.iter().enumerate().filter(|(i, _)| stamped(*i));
             written.extend(stamped.map(|(_, &c)| t.column_nos[c]));
         }
         if written.len() < t.column_nos.len() {

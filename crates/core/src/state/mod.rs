@@ -75,6 +75,22 @@ impl GroupState {
         GroupState { stamp, apart, pinned: false, previous: None, body: Body::Shown, counts }
     }
 
+    /// A cell that this register, of group `g`, keeps: columns that nobody has written have the defaults
+    /// that the schema gives them now.
+    pub fn kept(&self, t: &Tracked, g: usize, cell: &Cell) -> Cell {
+        let (mut cell, group) = (cell.clone(), &t.table.groups[g]);
+        if !group.counter {
+            for (i, &c) in group.columns.iter().enumerate() {
+                if let Some(value) = cell.values.get_mut(i)
+                    && self.column_stamp(i).is_zero()
+                {
+                    *value = t.default_of(c);
+                }
+            }
+        }
+        cell
+    }
+
     /// When the `i`th column of the group was written.
     pub fn column_stamp(&self, i: usize) -> Stamp {
         self.apart.get(i).copied().unwrap_or(self.stamp)

@@ -475,3 +475,13 @@ fn random_increments_have_exact_totals() {
 fn random_histories_with_counters_converge() {
     try_all(anything, 20);
 }
+
+#[test]
+fn a_counter_that_was_inserted_with_its_default_is_digested_alike() {
+    let world = World::new();
+    let schema = "CREATE TABLE t(k TEXT PRIMARY KEY, w, n INT NOT NULL DEFAULT 1)";
+    let (mut a, mut b) = pair(&world, schema, &["t.n"]);
+    a.run("INSERT INTO t(k, w) VALUES('x', 'w')");
+    b.pull(&mut a);
+    assert_eq!(a.replica.digest().unwrap(), b.replica.digest().unwrap());
+}

@@ -509,3 +509,28 @@ fn mig_rebuild_a_given_number_becomes_a_text() {
         agree(&mut a, &mut b, turned, "SELECT k, w FROM t ORDER BY k", &["1|a", "2|b"]);
     }
 }
+
+/// What a hidden row asks for is told as its columns hold it, whenever they came to be what they are.
+#[test]
+fn mig_rebuild_hidden_rows_are_told_alike_on_all_sites() {
+    for (columns, copied) in [
+        ("k TEXT PRIMARY KEY, u UNIQUE, c)", "k,u,c"),
+        ("k INTEGER PRIMARY KEY, u TEXT UNIQUE, c NOT NULL DEFAULT 1, d INT DEFAULT 2)", "k,u"),
+    ] {
+        let world = World::new();
+        let (mut a, mut b) = pair(&world, "CREATE TABLE t(k INTEGER PRIMARY KEY, u UNIQUE)");
+        for site in [&a, &b] {
+            site.run("INSERT INTO t VALUES(3, 7)");
+        }
+        for site in [&a, &b] {
+            site.run("ALTER TABLE t ADD COLUMN c");
+        }
+        b.pull(&mut a);
+        rebuild(&b, "t", columns, copied);
+        b.replica.fold().unwrap();
+        rebuild(&a, "t", columns, copied);
+        agree(&mut a, &mut b, false, "SELECT count(*) FROM t", &["1"]);
+        let asked = |site: &Site| site.replica.conflicts().unwrap()[0].displaced.clone();
+        assert_eq!(asked(&a), asked(&b));
+    }
+}
