@@ -126,12 +126,7 @@ fn records(lookup: Lookup<'_>, t: &Tracked, sql: &str) -> Result<Vec<(i64, Confl
             let values: Vec<Value> = match (&state.body, &old) {
                 (Body::Kept(cell), _) => match counter::sum(t, g, state, cell) {
                     Some(sum) => vec![sum],
-                    // As the columns hold them now: they may have other types than when it was written.
-                    None => {
-                        let kept = state.kept(t, g, cell).values.into_iter();
-                        let columns = group.columns.iter().map(|&c| t.table.columns[c].affinity);
-                        kept.zip(columns).map(|(v, affinity)| equal::stored(&v, affinity)).collect()
-                    }
+                    None => state.kept(t, g, cell).values,
                 },
                 (Body::Shown, Some(old)) => group.columns.iter().map(|&c| old[c].clone()).collect(),
                 (Body::Shown, None) => {
@@ -147,6 +142,10 @@ fn records(lookup: Lookup<'_>, t: &Tracked, sql: &str) -> Result<Vec<(i64, Confl
                     refer(lookup, t, f, rid, &mut written)?;
                 }
             }
+        }
+        // As the columns hold them now: they may have other types than when it was written.
+        for (value, column) in written.iter_mut().zip(&t.table.columns) {
+            *value = equal::stored(value, column.affinity);
         }
         let (kind, constraint): (String, String) = (row.get(5)?, row.get(6)?);
         let winner: Option<Vec<u8>> = row.get(7)?;

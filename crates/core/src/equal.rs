@@ -40,6 +40,16 @@ pub fn means_none(value: &Value, parent: Affinity) -> bool {
     parent == Affinity::Text && matches!(value, Value::Real(r) if long(*r))
 }
 
+/// [`means_none`] of a column, in SQL, that refers to one of texts.
+pub fn means_none_sql(column: &str) -> String {
+    let (c, tiny) = (column, "2.2250738585072014e-308");
+    format!(
+        "typeof({c}) = 'real' AND {c} > -9e999 AND {c} < 9e999 AND ({c} <= -1e15 OR {c} >= 1e15 \
+         OR {c} > -{tiny} AND {c} < {tiny} AND {c} <> 0 \
+         OR CAST(printf('%.14e', {c}) AS REAL) <> {c})"
+    )
+}
+
 /// R-SPELL: what a reference shows whose register holds `written`, if the row that it refers to shows
 /// `key`: what was written as long as it means that key, else the key as the child's columns, of these
 /// affinities, store it.

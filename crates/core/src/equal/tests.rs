@@ -255,3 +255,13 @@ fn references_keep_their_spelling_while_they_mean_the_key() {
     assert_eq!(show(&number, "05".into(), 6.into(), Affinity::Text), "6".into());
     assert_eq!(show(&number, Value::Null, 6.into(), Affinity::Blob), 6.into());
 }
+
+#[test]
+fn sql_tells_alike_which_values_mean_no_text() {
+    let conn = Connection::open_in_memory().unwrap();
+    let sql = format!("SELECT {} FROM (SELECT ?1 AS x)", means_none_sql("x"));
+    for given in values() {
+        let told: bool = conn.query_row(&sql, [Bind(&given)], |row| row.get(0)).unwrap();
+        assert_eq!(told, means_none(&given, Affinity::Text), "{given:?}");
+    }
+}

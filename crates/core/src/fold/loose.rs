@@ -8,11 +8,11 @@
 use super::Fold;
 use crate::Result;
 use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
-use crate::equal::collation_sql;
+use crate::equal::{collation_sql, means_none_sql};
 use crate::journal::Run;
 use crate::meta::Meta;
 use crate::refs::Lookup;
-use crate::schema::{ForeignKey, quote};
+use crate::schema::{Affinity, ForeignKey, quote};
 use crate::state::{self, Body, Waits};
 use rusqlite::Connection;
 use synqlite_wire::Value;
@@ -145,9 +145,14 @@ fn keep(
 fn names_nobody(t: &Tracked, parent: &Tracked, fk: &ForeignKey) -> String {
     let child = |c: usize| format!("c.{}", quote(&t.table.columns[c].name));
     let pairs = fk.columns.iter().zip(&fk.parent_columns).zip(&fk.parent_keys);
-    let equal = pairs.map(|((&c, &p), (_, collation))| {
+    let equal = pairs.map(|((&c, &p), (affinity, collation))| {
         let (name, collate) = (quote(&parent.table.columns[p].name), collation_sql(collation));
-        format!("p.{name} COLLATE {collate} = +{}", child(c))
+        let equal = format!("p.{name} COLLATE {collate} = +{}", child(c));
+        match (t.table.columns[c].affinity, affinity) {
+            (Affinity::Text, _) => equal,
+            (_, Affinity::Text) => format!("{equal} AND NOT ({})", means_none_sql(&child(c))),
+            _ => equal,
+        }
     });
     let equal: Vec<_> = equal.collect();
     let given: Vec<_> = fk.columns.iter().map(|&c| format!("{} IS NOT NULL", child(c))).collect();

@@ -79,7 +79,8 @@ impl GroupState {
     /// that the schema gives them now.
     pub fn kept(&self, t: &Tracked, g: usize, cell: &Cell) -> Cell {
         let (mut cell, group) = (cell.clone(), &t.table.groups[g]);
-        if !group.counter {
+        // What was counted was counted over the base that came with it.
+        if !group.counter && self.counts.is_empty() {
             for (i, &c) in group.columns.iter().enumerate() {
                 if let Some(value) = cell.values.get_mut(i)
                     && self.column_stamp(i).is_zero()

@@ -485,3 +485,16 @@ fn a_counter_that_was_inserted_with_its_default_is_digested_alike() {
     b.pull(&mut a);
     assert_eq!(a.replica.digest().unwrap(), b.replica.digest().unwrap());
 }
+
+#[test]
+fn a_policy_that_comes_with_a_counter_changes_no_count() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, "CREATE TABLE t(k TEXT PRIMARY KEY, n INT DEFAULT 1)", &[]);
+    b.replica.set_policies(&[("t.n".to_owned(), "counter".to_owned())]).unwrap();
+    b.run("INSERT INTO t(k, n) VALUES('x', 4)");
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT n FROM t"), ["4"]);
+    b.run("UPDATE t SET n = n + 1");
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT n FROM t"), ["5"]);
+}

@@ -253,6 +253,9 @@ fn r_equal_long_floating_point_numbers_refer_to_no_text() {
         "PRAGMA foreign_keys = OFF; INSERT INTO c VALUES(1, 9223372036854775807.0), (2, 0.1)",
     );
     pair.show("SELECT * FROM c", &["2|0.1"], &["fk_dangling"]);
+    pair.a.run("PRAGMA foreign_keys = OFF; INSERT INTO c VALUES(3, 9223372036854775807.0)");
+    pair.show("SELECT * FROM c", &["2|0.1"], &["fk_dangling", "fk_dangling"]);
+    assert_eq!(pair.a.replica.verify_full().unwrap(), [""; 0]);
 }
 
 #[test]
