@@ -77,6 +77,7 @@ pub fn parts(
         lines,
         tips,
         shapes,
+        settings: policy::settings_since(conn, meta, base)?,
         rows: Vec::new(),
         bytes: 0,
         most,
@@ -92,10 +93,8 @@ pub fn parts(
             export.rest(position, t, kept)?;
         }
     }
-    export.hand_over(
-        policy::settings_since(conn, meta, base)?,
-        closed::told_since(conn, meta, catalog, base)?,
-    )
+    let told = closed::told_since(conn, meta, catalog, base)?;
+    export.hand_over(told)
 }
 
 /// A table as other sites know it: by canonical names.
@@ -117,6 +116,8 @@ struct Export<'a> {
     lines: Lines,
     tips: VersionVector,
     shapes: Vec<TableShape>,
+    /// They go with the first part: whoever reads it knows then whether references become known.
+    settings: Vec<Setting>,
     rows: Vec<RowChange>,
     /// Bytes of their values and identities.
     bytes: usize,
@@ -125,7 +126,8 @@ struct Export<'a> {
 }
 
 impl Export<'_> {
-    fn hand_over(&mut self, settings: Vec<Setting>, told: Vec<Told>) -> Result<()> {
+    fn hand_over(&mut self, told: Vec<Told>) -> Result<()> {
+        let settings = std::mem::take(&mut self.settings);
         let (base, upto) = (self.base.clone(), self.lookup.meta.seen.clone());
         let (tables, rows) = (self.shapes.clone(), std::mem::take(&mut self.rows));
         self.bytes = 0;
@@ -289,7 +291,7 @@ impl Export<'_> {
             self.rows.push(change);
         }
         if self.rows.len() >= self.most.rows || self.bytes >= self.most.bytes {
-            self.hand_over(vec![], vec![])?;
+            self.hand_over(vec![])?;
         }
         Ok(())
     }

@@ -228,7 +228,7 @@ impl<'a, 'w> Incoming<'a, 'w> {
         };
         line::moves(self.work.conn, &self.work.meta, &delta)?.delta(&mut delta);
         (delta.base, delta.upto) = read.clone();
-        settings.append(&mut delta.settings);
+        settings.extend(delta.settings.iter().cloned());
         merge.part(&mut self.work.site(), delta)
     }
 

@@ -122,7 +122,9 @@ pub struct Merge {
     /// New rows that were in somebody's way, and all that were to be joined after them, in order. They
     /// wait until no more rows can be inserted at once, which an open conflict would keep them from.
     held: Vec<RowChange>,
-    /// Rows with references that this schema does not know. A setting may come with them that does.
+    /// Whether a setting that declares references has come.
+    declares: bool,
+    /// Rows with references that this schema does not know, where such a setting has.
     unread: Vec<(Vec<TableShape>, Vec<RowChange>)>,
     /// Tables and groups as the last part named them.
     tables: Vec<TableShape>,
@@ -167,7 +169,14 @@ impl Merge {
             site.meta.number(site.conn, other)?;
         }
         let (upto, merged) = (upto.clone(), Merged::default());
-        Ok(Some(Merge { upto, held: vec![], unread: vec![], tables: vec![], merged }))
+        Ok(Some(Merge {
+            upto,
+            held: vec![],
+            declares: false,
+            unread: vec![],
+            tables: vec![],
+            merged,
+        }))
     }
 
     /// Joins a part and shows the result.
@@ -184,8 +193,9 @@ impl Merge {
                 history::receive(conn, meta, matched.table(catalog), &columns, change)?;
             }
         }
+        self.declares |= delta.settings.iter().any(|setting| setting.key.ends_with(".refs"));
         let knows = |row: &RowChange| {
-            let matched = tables[row.table as usize].as_ref();
+            let matched = tables[row.table as usize].as_ref().filter(|_| self.declares);
             matched.is_none_or(|matched| matched.knows_references(catalog, row))
         };
         let (known, unread): (Vec<_>, Vec<_>) = delta.rows.into_iter().partition(knows);

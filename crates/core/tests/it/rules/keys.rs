@@ -248,8 +248,9 @@ fn r_equal_long_floating_point_numbers_refer_to_no_text() {
     let mut pair = Pair::new(
         "CREATE TABLE p(k TEXT PRIMARY KEY); CREATE TABLE c(n INTEGER PRIMARY KEY, r REFERENCES p)",
     );
+    // Some versions of SQLite spell the first as the third, and then store only one of them.
     pair.apart(
-        "INSERT INTO p VALUES(9223372036854775807.0), (0.1), ('9.22337203685478e+18')",
+        "INSERT OR IGNORE INTO p VALUES(9223372036854775807.0), (0.1), ('9.22337203685478e+18')",
         "PRAGMA foreign_keys = OFF; INSERT INTO c VALUES(1, 9223372036854775807.0), (2, 0.1)",
     );
     pair.show("SELECT * FROM c", &["2|0.1"], &["fk_dangling"]);
