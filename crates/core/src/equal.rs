@@ -101,6 +101,11 @@ pub fn converted(value: &Value, affinity: Affinity) -> Option<Value> {
     }
 }
 
+/// Whether a column of this affinity stores the value as it is.
+pub fn keeps(value: &Value, affinity: Affinity) -> bool {
+    converted(value, affinity).is_none()
+}
+
 /// The integer that a double is; the outermost two stay doubles, as in SQLite.
 fn whole(r: f64) -> Option<Value> {
     let i = r as i64;

@@ -11,6 +11,7 @@ use super::Merged;
 use super::apply::constraint;
 use super::join::{Matched, Place};
 use crate::catalog::{Catalog, Loc, Tracked};
+use crate::equal;
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
@@ -195,7 +196,9 @@ impl Lane<'_> {
                     && r.counts.is_empty()
                     && (r.cell.values.len(), r.cell.refs.len()) == *width
             });
-        if !plain {
+        // What a column stores otherwise is kept as it was written, which a segment does not.
+        let mut columns = t.table.columns.iter().zip(&self.columns);
+        if !plain || !columns.all(|(c, &at)| equal::keeps(value(change, at), c.affinity)) {
             return Ok(false);
         }
         match (&change.rid, t.table.identity) {

@@ -10,6 +10,7 @@ use super::join::{Matched, Place, fits};
 use super::told::unseen;
 use super::{Merged, Site};
 use crate::catalog::{Catalog, Loc, Tracked};
+use crate::equal;
 use crate::export::shown;
 use crate::meta::Meta;
 use crate::policy::Policies;
@@ -125,13 +126,17 @@ impl<'a> Lane<'a> {
     fn alone<'r>(&self, register: &'r Register) -> Option<(usize, &'r Register)> {
         let unit = &self.matched.units[register.group as usize];
         let group = &self.t.table.groups[unit.exact?];
+        // What a column stores otherwise is kept as it was written.
+        let keeps =
+            |(&c, value): (&usize, _)| equal::keeps(value, self.t.table.columns[c].affinity);
         let alone = !group.keeps_previous
             && !group.counter
             && group.foreign_keys.is_empty()
             && register.previous.is_none()
             && register.counts.is_empty()
             && !register.pinned
-            && fits(self.t, unit, register).is_ok();
+            && fits(self.t, unit, register).is_ok()
+            && group.columns.iter().zip(&register.cell.values).all(keeps);
         alone.then_some((unit.exact?, register))
     }
 

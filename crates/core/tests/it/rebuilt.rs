@@ -534,3 +534,27 @@ fn mig_rebuild_hidden_rows_are_told_alike_on_all_sites() {
         assert_eq!(asked(&a), asked(&b));
     }
 }
+
+/// What a column of another type stores otherwise is given on as it was written, also where a row is new
+/// or was only updated.
+#[test]
+fn mig_rebuild_a_type_and_others_write_in_the_old_one() {
+    for columns in ["k TEXT PRIMARY KEY, v TEXT)", "v TEXT, k TEXT PRIMARY KEY)"] {
+        let world = World::new();
+        let sql = "CREATE TABLE t(k INT PRIMARY KEY, v); INSERT INTO t VALUES(1, 1)";
+        let (mut a, mut b) = pair(&world, sql);
+        let mut c = world.clone_site(&mut a, "c");
+        rebuild(&a, "t", columns, "k,v");
+        b.run("INSERT INTO t VALUES(2, 2); UPDATE t SET v = 3 WHERE k = 1");
+        a.pull(&mut b);
+        assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+        c.pull(&mut a);
+        b.run("DELETE FROM t WHERE k = 2");
+        c.pull(&mut b);
+        a.pull(&mut c);
+        let typed = "SELECT k, typeof(v), v FROM t ORDER BY k";
+        assert_eq!(a.rows(typed), ["1|text|3"]);
+        assert_eq!(c.rows(typed), ["1|integer|3"]);
+        assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    }
+}
