@@ -131,9 +131,12 @@ pub fn check_names(conn: &Connection, key: &str, value: &str) -> Result<()> {
     Ok(())
 }
 
-/// Tables that have another name here than other sites know them by: (name, canonical name).
+/// Tables that have another name here than other sites know them by: (name, canonical name). The
+/// triggers of a table tell its name since it was renamed.
 fn renamed(conn: &Connection) -> Result<Vec<(String, String)>> {
-    let sql = "SELECT name, canonical FROM synqlite_table WHERE name <> canonical";
+    let sql = "SELECT ifnull(s.tbl_name, t.name) AS now, canonical FROM synqlite_table AS t \
+               LEFT JOIN main.sqlite_master AS s \
+               ON s.type = 'trigger' AND s.name = 'synqlite_delete_' || t.no WHERE now <> canonical";
     let mut statement = conn.prepare_cached(sql)?;
     let names = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(names.collect::<Result<_, _>>()?)

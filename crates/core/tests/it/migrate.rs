@@ -644,3 +644,20 @@ fn mig_add_a_row_that_comes_back_after_its_table_was_regrouped_has_the_default()
     }
     agree(&mut [&mut a, &mut b]);
 }
+
+/// The policies of a table are known by its new name in the command that finds it renamed.
+#[test]
+fn mig_rename_a_table_that_refers_by_policy() {
+    let world = World::new();
+    let sql = "CREATE TABLE p(id TEXT PRIMARY KEY); \
+               CREATE TABLE t(k TEXT PRIMARY KEY, n INTEGER); INSERT INTO t VALUES('c', 2)";
+    let mut a = world.init_with("a", sql, &[("t.refs", "n:p")]);
+    let mut b = world.clone_site(&mut a, "b");
+    b.run("ALTER TABLE t RENAME TO renamed; UPDATE renamed SET n = 3");
+    a.pull(&mut b);
+    b.pull(&mut a);
+    for site in [&a, &b] {
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+    agree(&mut [&mut a, &mut b]);
+}
