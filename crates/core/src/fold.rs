@@ -20,7 +20,7 @@ mod unseen;
 
 pub(crate) use actions::{Acted, ActedOn};
 pub use adopt::adopt;
-pub use loose::{dangling, loosen};
+pub use loose::{dangling, keep, loosen};
 
 use crate::Result;
 use crate::catalog::{Catalog, Loc, Tracked};

@@ -6,6 +6,7 @@
 //!
 //! Tables that were rebuilt under their names are in `place` and `rebuild`.
 
+mod late;
 mod place;
 mod rebuild;
 mod seam;
@@ -91,7 +92,7 @@ pub(crate) fn take_in(work: &mut Work<'_>, tables: &[Table]) -> Result<()> {
 
 /// Catches up with tables whose triggers no longer fit.
 fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>) -> Result<()> {
-    let Work { conn, meta, catalog, policies, .. } = work;
+    let Work { conn, meta, catalog, policies, received, .. } = work;
     let of = |t: &Tracked| stale.get(&t.no);
     let other = |t: &Tracked| of(t).is_some_and(|s| s.gap || s.rekeyed);
     // As the rows were; nothing takes sums before this is done.
@@ -123,13 +124,14 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>) -> Result<()> {
         }
     }
     fold::fold_windows(conn, meta, catalog, policies, windows, fresh)?;
-    let mut lost = BTreeSet::new();
-    for t in catalog.tables.iter().filter(|t| of(t).is_some()) {
+    let (mut lost, mut bound) = (BTreeSet::new(), BTreeMap::new());
+    for (t, stale) in catalog.tables.iter().filter_map(|t| Some((t, of(t)?))) {
+        bound.insert(t.no, late::bind(conn, meta, catalog, t, &stale.fresh, *received)?);
         fold::loosen(conn, meta, catalog, t, policies.enforces_foreign_keys())?;
         if track::lost_columns(conn, t)? {
             lost.insert(t.no);
         }
-        if of(t).is_some_and(|s| s.gap) || lost.contains(&t.no) {
+        if stale.gap || lost.contains(&t.no) {
             meta.sums.all_of(t);
         }
         track::renew(conn, t)?;
@@ -138,7 +140,7 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>) -> Result<()> {
     let Work { conn, meta, catalog, policies, .. } = work;
     let (mut windows, mut unsure) = (Vec::new(), Vec::new());
     for t in &catalog.tables {
-        let (mut window, mut rows) = (Window::default(), Unsure::new());
+        let (mut window, mut rows) = (Window::default(), bound.remove(&t.no).unwrap_or_default());
         if let Some(Stale { gap, noted, fresh, .. }) = of(t) {
             filled(conn, meta, t, (fresh, *gap && lost.contains(&t.no)), &mut rows)?;
             if let (true, Some(sums)) = (*gap, sums.get(&t.no)) {

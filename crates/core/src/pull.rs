@@ -11,7 +11,7 @@ use crate::merge::{Merge, Merged};
 use crate::replica::Work;
 use crate::{Error, Replica, Result};
 use rusqlite::{OptionalExtension, params};
-use synqlite_wire::{Delta, Setting, SiteId, VersionVector};
+use synqlite_wire::{Delta, SiteId, VersionVector};
 
 /// So much is handed over at a time. A row takes up to 2 kB besides its values meanwhile.
 const PART: Most = Most { rows: 4_096, bytes: 4 << 20 };
@@ -208,8 +208,6 @@ struct Current {
     read: (VersionVector, VersionVector),
     /// `None` if it brings nothing.
     merge: Option<Merge>,
-    /// Settings that came with it.
-    settings: Vec<Setting>,
 }
 
 impl<'a, 'w> Incoming<'a, 'w> {
@@ -223,12 +221,16 @@ impl<'a, 'w> Incoming<'a, 'w> {
             self.finish()?;
             self.begin(&delta)?;
         }
-        let Some(Current { read, merge: Some(merge), settings, .. }) = &mut self.current else {
+        let Some(Current { read, merge: Some(merge), .. }) = &mut self.current else {
             return Ok(());
         };
         line::moves(self.work.conn, &self.work.meta, &delta)?.delta(&mut delta);
         (delta.base, delta.upto) = read.clone();
-        settings.extend(delta.settings.iter().cloned());
+        if !delta.settings.is_empty() {
+            // What comes with them is read as they say.
+            merge.join_held(&mut self.work.site())?;
+            self.work.take_settings(&delta.settings)?;
+        }
         merge.part(&mut self.work.site(), delta)
     }
 
@@ -240,13 +242,13 @@ impl<'a, 'w> Incoming<'a, 'w> {
         let upto = line::resolve(conn, meta, &delta.upto)?;
         let merge = self.work.begin_merge(&base, &upto, self.force)?;
         let said = (delta.base.clone(), delta.upto.clone());
-        self.current = Some(Current { said, read: (base, upto), merge, settings: vec![] });
+        self.current = Some(Current { said, read: (base, upto), merge });
         Ok(())
     }
 
     fn finish(&mut self) -> Result<()> {
-        if let Some(Current { merge: Some(merge), settings, .. }) = self.current.take() {
-            self.merged.add(self.work.end_merge(merge, &settings)?);
+        if let Some(Current { merge: Some(merge), .. }) = self.current.take() {
+            self.merged.add(self.work.end_merge(merge)?);
         }
         Ok(())
     }

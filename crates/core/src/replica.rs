@@ -88,6 +88,8 @@ pub(crate) struct Work<'a> {
     pub now_ms: i64,
     /// Whether a catalog read now would be this one.
     pub settled: bool,
+    /// Whether policies are followed that another site has set.
+    pub received: bool,
 }
 
 impl Replica {
@@ -287,7 +289,7 @@ impl<'a> Work<'a> {
     pub(crate) fn begin(conn: &'a Connection, env: &'a dyn Environment) -> Result<Work<'a>> {
         let (meta, policies) = (Meta::load(conn)?, Policies::load(conn)?);
         let (catalog, now_ms) = (Catalog::default(), env.now_ms());
-        Ok(Work { conn, meta, catalog, policies, env, now_ms, settled: true })
+        Ok(Work { conn, meta, catalog, policies, env, now_ms, settled: true, received: false })
     }
 
     /// Saves the metadata, at the end of a transaction. What it gave stamps to is sealed.
@@ -323,11 +325,8 @@ impl<'a> Work<'a> {
         merge::Site { conn, meta, catalog, policies }
     }
 
-    /// Ends a merge, all of whose parts have come. Settings change what was there before; what came
-    /// with them is read as they say.
-    pub fn end_merge(&mut self, mut merge: Merge, settings: &[Setting]) -> Result<Merged> {
-        merge.join_held(&mut self.site())?;
-        self.take_settings(settings)?;
+    /// Ends a merge, all of whose parts have come.
+    pub fn end_merge(&mut self, merge: Merge) -> Result<Merged> {
         let merged = merge.end(&mut self.site())?;
         let Work { conn, meta, catalog, now_ms, .. } = self;
         closed::update(conn, meta, catalog, *now_ms, "merge")?;
@@ -337,7 +336,7 @@ impl<'a> Work<'a> {
     }
 
     /// Takes over settings of another site.
-    fn take_settings(&mut self, settings: &[Setting]) -> Result<()> {
+    pub fn take_settings(&mut self, settings: &[Setting]) -> Result<()> {
         let mut news = false;
         for setting in settings {
             news |= policy::store(self.conn, &mut self.meta, setting)?;
@@ -345,7 +344,9 @@ impl<'a> Work<'a> {
         if news {
             self.settled = false;
             self.policies = Policies::load(self.conn)?;
+            self.received = true;
             self.follow_policies()?;
+            self.received = false;
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use crate::refs::Lookup;
 use crate::schema::{Affinity, ForeignKey, quote};
 use crate::state::{self, Body, Waits};
 use rusqlite::Connection;
-use synqlite_wire::Value;
+use synqlite_wire::{Rid, Value};
 
 impl Fold<'_> {
     /// Whether a row that the application wrote with foreign keys off lacks a parent which merges
@@ -72,7 +72,7 @@ impl Fold<'_> {
 
     pub(super) fn keep_loose(&mut self) -> Result<()> {
         for (position, loc) in std::mem::take(&mut self.loose) {
-            keep(self.conn, self.meta, self.catalog, &self.catalog.tables[position], &loc)?;
+            keep(self.conn, self.meta, self.catalog, &self.catalog.tables[position], &loc, &[])?;
         }
         Ok(())
     }
@@ -90,7 +90,7 @@ pub fn loosen(
     for fk in t.table.foreign_keys.iter().filter(|fk| !(fk.enforced && enforces)) {
         let lookup = Lookup { conn, meta, catalog };
         for loc in dangling(conn, t, lookup.parent(&fk.parent)?, fk)? {
-            keep(conn, meta, catalog, t, &loc)?;
+            keep(conn, meta, catalog, t, &loc, &[])?;
         }
     }
     Ok(())
@@ -109,12 +109,15 @@ pub fn dangling(
     t.places(&mut statement, [])
 }
 
-fn keep(
+/// Keeps the values of a row with what they refer to, if a foreign key refers to nobody. Those in `nobody`
+/// do from now on, whatever row has their values.
+pub fn keep(
     conn: &Connection,
     meta: &mut Meta,
     catalog: &Catalog,
     t: &Tracked,
     loc: &Loc,
+    nobody: &[usize],
 ) -> Result<()> {
     let Some(row) = t.read(conn, loc)? else { return Ok(()) };
     let Some(mut stored) = state::at(conn, meta, t, loc)? else { return Ok(()) };
@@ -125,7 +128,13 @@ fn keep(
         if keys.is_empty() || group.body != Body::Shown {
             continue;
         }
-        let cell = lookup.cell(t, g, &row)?;
+        let mut cell = lookup.cell(t, g, &row)?;
+        let ends = |(f, rid): (&usize, &mut Option<Rid>)| {
+            if nobody.contains(f) {
+                *rid = None;
+            }
+        };
+        keys.iter().zip(&mut cell.refs).for_each(ends);
         let given = |f: usize| t.table.foreign_keys[f].columns.iter().all(|&c| !row[c].is_null());
         if keys.iter().zip(&cell.refs).any(|(&f, rid)| rid.is_none() && given(f)) {
             (group.body, changed) = (Body::Kept(cell), true);

@@ -192,7 +192,10 @@ impl<'a> Cases<'a> {
         for (g, group) in stored.state.groups.iter().enumerate() {
             cells.push(match (&group.body, &old) {
                 (Body::Kept(cell), _) => group.kept(t, g, cell),
-                (Body::Shown, Some(old)) => self.lookup.cell(t, g, old)?,
+                (Body::Shown, Some(old)) => {
+                    let cell = self.lookup.cell(t, g, old)?;
+                    if group.counts.is_empty() { cell } else { group.kept(t, g, &cell) }
+                }
                 (Body::Shown, None) => {
                     let columns = t.table.groups[g].columns.len();
                     let refs = t.table.groups[g].foreign_keys.len();

@@ -42,14 +42,6 @@ impl Matched {
             Place::Absent(t) => t,
         }
     }
-
-    /// Whether the table has the references that a change tells.
-    pub fn knows_references(&self, catalog: &Catalog, change: &RowChange) -> bool {
-        let t = self.table(catalog);
-        let keys = |register: &Register| self.units.get(register.group as usize).map(|u| &u.keys);
-        let mut keys = change.registers.iter().filter_map(keys).flatten();
-        keys.all(|key| t.key_names.contains(key)) || !t.is_here()
-    }
 }
 
 /// A group of a delta.

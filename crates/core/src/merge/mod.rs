@@ -122,10 +122,6 @@ pub struct Merge {
     /// New rows that were in somebody's way, and all that were to be joined after them, in order. They
     /// wait until no more rows can be inserted at once, which an open conflict would keep them from.
     held: Vec<RowChange>,
-    /// Whether a setting that declares references has come.
-    declares: bool,
-    /// Rows with references that this schema does not know, where such a setting has.
-    unread: Vec<(Vec<TableShape>, Vec<RowChange>)>,
     /// Tables and groups as the last part named them.
     tables: Vec<TableShape>,
     merged: Merged,
@@ -169,18 +165,11 @@ impl Merge {
             site.meta.number(site.conn, other)?;
         }
         let (upto, merged) = (upto.clone(), Merged::default());
-        Ok(Some(Merge {
-            upto,
-            held: vec![],
-            declares: false,
-            unread: vec![],
-            tables: vec![],
-            merged,
-        }))
+        Ok(Some(Merge { upto, held: vec![], tables: vec![], merged }))
     }
 
     /// Joins a part and shows the result.
-    pub fn part(&mut self, site: &mut Site<'_>, mut delta: Delta) -> Result<()> {
+    pub fn part(&mut self, site: &mut Site<'_>, delta: Delta) -> Result<()> {
         if !self.held.is_empty() && self.tables != delta.tables {
             self.join_held(site)?;
         }
@@ -192,16 +181,6 @@ impl Merge {
                 let columns: Vec<_> = matched.units.iter().map(|unit| &unit.columns[..]).collect();
                 history::receive(conn, meta, matched.table(catalog), &columns, change)?;
             }
-        }
-        self.declares |= delta.settings.iter().any(|setting| setting.key.ends_with(".refs"));
-        let knows = |row: &RowChange| {
-            let matched = tables[row.table as usize].as_ref().filter(|_| self.declares);
-            matched.is_none_or(|matched| matched.knows_references(catalog, row))
-        };
-        let (known, unread): (Vec<_>, Vec<_>) = delta.rows.into_iter().partition(knows);
-        delta.rows = known;
-        if !unread.is_empty() {
-            self.unread.push((delta.tables.clone(), unread));
         }
         let (mut rest, mut hold) = (vec![], !self.held.is_empty());
         if state::any_conflict(conn)? {
@@ -237,10 +216,7 @@ impl Merge {
 
     /// Ends it.
     pub fn end(mut self, site: &mut Site<'_>) -> Result<Merged> {
-        for (tables, rows) in std::mem::take(&mut self.unread) {
-            (self.tables, self.held) = (tables, rows);
-            self.join_held(site)?;
-        }
+        self.join_held(site)?;
         site.meta.seen.join(&self.upto);
         Ok(self.merged)
     }

@@ -75,10 +75,14 @@ impl GroupState {
         GroupState { stamp, apart, pinned: false, previous: None, body: Body::Shown, counts }
     }
 
-    /// A cell that this register, of group `g`, keeps: columns that nobody has written have the defaults
-    /// that the schema gives them now.
+    /// A cell that this register, of group `g`, keeps, as the schema says now: columns that nobody has
+    /// written have its defaults.
     pub fn kept(&self, t: &Tracked, g: usize, cell: &Cell) -> Cell {
         let (mut cell, group) = (cell.clone(), &t.table.groups[g]);
+        if !self.counts.is_empty() {
+            // A column that is a reference too, by a policy that came later, counts to no row.
+            cell.refs.fill(None);
+        }
         // What was counted was counted over the base that came with it.
         if !group.counter && self.counts.is_empty() {
             for (i, &c) in group.columns.iter().enumerate() {

@@ -498,3 +498,19 @@ fn a_policy_that_comes_with_a_counter_changes_no_count() {
     a.pull(&mut b);
     assert_eq!(a.rows("SELECT n FROM t"), ["5"]);
 }
+
+#[test]
+fn a_column_that_counts_refers_to_no_row() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, "CREATE TABLE t(k REAL PRIMARY KEY NOT NULL, n INT)", &[]);
+    b.replica.set_policies(&[("t.n".to_owned(), "counter".to_owned())]).unwrap();
+    a.replica.set_policies(&[("t.refs".to_owned(), "n:t".to_owned())]).unwrap();
+    b.run("INSERT INTO t VALUES(1, 2)");
+    a.run("INSERT INTO t VALUES(1, 1)");
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT n FROM t"), ["3"]);
+        assert_eq!(site.replica.verify().unwrap(), [""; 0]);
+    }
+    assert_eq!(a.replica.digest().unwrap(), b.replica.digest().unwrap());
+}

@@ -34,6 +34,29 @@ fn r_lref_a_reference_declared_by_policy_follows_its_row_and_is_not_enforced() {
 }
 
 #[test]
+fn r_lref_what_was_written_before_a_reference_was_declared_means_what_its_writer_saw() {
+    let tables =
+        "CREATE TABLE p(id INTEGER PRIMARY KEY, v); CREATE TABLE c(id TEXT PRIMARY KEY, p INT);
+                  INSERT INTO p VALUES(5, 'old'); INSERT INTO c VALUES('o', 5), ('nobody', 2)";
+    let refs = [("c.refs".to_owned(), "p:p".to_owned())];
+    let shown = "SELECT c.id, v FROM c LEFT JOIN p ON p = p.id ORDER BY 1";
+    for seen in [false, true] {
+        let mut pair = Pair::new(tables);
+        pair.apart(
+            "INSERT INTO p VALUES(1, 'a'); INSERT INTO c VALUES('x', 1)",
+            "INSERT INTO p VALUES(1, 'b'), (3, 'd'); INSERT INTO c VALUES('y', 1);
+             UPDATE p SET id = 6 WHERE id = 5; UPDATE c SET p = 6 WHERE id = 'o'",
+        );
+        if seen {
+            // There row 'b' has another number by now, and the value means row 'a'.
+            pair.a.pull(&mut pair.b);
+        }
+        pair.a.replica.set_policies(&refs).unwrap();
+        pair.show(shown, &["nobody|NULL", "o|old", "x|a", "y|b"], &[]);
+    }
+}
+
+#[test]
 fn r_rebind_a_key_that_another_row_has_now_means_that_row() {
     let mut pair = Pair::new(
         "CREATE TABLE p(id INTEGER PRIMARY KEY, k TEXT UNIQUE, v);
