@@ -134,8 +134,8 @@ fn visible(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<Rows> {
             let column = order[i];
             let group = t.table.columns[column].group;
             let place = t.table.groups[group].columns.iter().position(|&c| c == column);
-            let stamp = |s: &Stored| s.state.groups[group].column_stamp(place.unwrap_or(0));
-            unwritten.contains(&i) && stored.as_ref().is_some_and(|s| stamp(s).is_zero())
+            let is = |s: &Stored| s.state.groups[group].is_unwritten(place.unwrap_or(0));
+            unwritten.contains(&i) && stored.as_ref().is_some_and(is)
         };
         let mut cells: BTreeMap<&str, Value> = BTreeMap::new();
         if let Some(stored) = stored.as_ref().filter(|_| stashed) {

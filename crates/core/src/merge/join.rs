@@ -276,10 +276,9 @@ pub(super) fn join(
             if group.body == Body::Shown {
                 group.body = Body::Kept(t.default_cell(g));
             }
-            let (columns, counter) = (&t.table.groups[g].columns, t.table.groups[g].counter);
-            let stamped = |i: usize| counter || !group.column_stamp(i).is_zero();
-            let stamped = columns.iter().enumerate().filter(|(i, _)| stamped(*i));
-            written.extend(stamped.map(|(_, &c)| t.column_nos[c]));
+            let columns = t.table.groups[g].columns.iter().enumerate();
+            let columns = columns.filter(|(i, _)| !group.is_unwritten(*i));
+            written.extend(columns.map(|(_, &c)| t.column_nos[c]));
         }
         if written.len() < t.column_nos.len() {
             merged.unwritten |= track::lacking(conn, t, &written)?;

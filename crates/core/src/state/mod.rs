@@ -101,6 +101,11 @@ impl GroupState {
         self.apart.get(i).copied().unwrap_or(self.stamp)
     }
 
+    /// Whether nobody has written the `i`th column of the group. A counter may be counted over nothing.
+    pub fn is_unwritten(&self, i: usize) -> bool {
+        self.column_stamp(i).is_zero() && self.counts.is_empty()
+    }
+
     /// Gives each column a stamp of its own, as few as say the same.
     pub fn set_column_stamps(&mut self, stamps: Vec<Stamp>) {
         self.stamp = stamps.iter().copied().max().unwrap_or(Stamp::ZERO);

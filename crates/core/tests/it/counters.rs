@@ -514,3 +514,15 @@ fn a_column_that_counts_refers_to_no_row() {
     }
     assert_eq!(a.replica.digest().unwrap(), b.replica.digest().unwrap());
 }
+
+/// A row that counts from nothing is as good as written, also where the policy comes with it.
+#[test]
+fn a_counter_that_shows_its_default_has_one_digest() {
+    let world = World::new();
+    let mut a = world.init("a", "CREATE TABLE t(id TEXT PRIMARY KEY, n INTEGER DEFAULT 1)");
+    let mut b = world.clone_site(&mut a, "b");
+    b.replica.set_policies(&[("t.n".to_owned(), "counter".to_owned())]).unwrap();
+    b.run("INSERT INTO t(id) VALUES('x')");
+    assert_eq!(both(&mut a, &mut b, "SELECT id, n FROM t"), "x|1");
+    assert_eq!(a.replica.digest().unwrap(), b.replica.digest().unwrap());
+}
