@@ -18,6 +18,8 @@ pub(super) struct Entry {
     seq: i64,
     op: i64,
     at: i64,
+    /// When, the same throughout a statement.
+    time: f64,
     /// Of an insert the largest rowid then, of an update where the row went.
     other: Option<i64>,
     /// Numbers of the columns that an update wrote.
@@ -39,7 +41,8 @@ pub(super) fn there_before(entries: &[Entry]) -> BTreeSet<i64> {
 
 /// Reads the entries of a table.
 pub(super) fn entries(conn: &Connection, t: &Tracked) -> Result<Vec<Entry>> {
-    let sql = "SELECT seq, ev & 7, a, b, m FROM synqlite_journal WHERE ev >> 3 = ?1 ORDER BY seq";
+    let sql =
+        "SELECT seq, ev & 7, a, b, m, at FROM synqlite_journal WHERE ev >> 3 = ?1 ORDER BY seq";
     let mut statement = conn.prepare(sql)?;
     let mut rows = statement.query([t.no])?;
     let mut entries = Vec::new();
@@ -50,11 +53,18 @@ pub(super) fn entries(conn: &Connection, t: &Tracked) -> Result<Vec<Entry>> {
             seq: row.get(0)?,
             op,
             at: row.get(2)?,
+            time: row.get(5)?,
             other: if places { row.get(3)? } else { None },
             columns: journal::columns_of_mask(row.get_ref(4)?)?,
         });
     }
     Ok(entries)
+}
+
+/// A row that may have given way to one that was about to be written.
+struct Rival {
+    at: i64,
+    time: f64,
 }
 
 /// Rows just before the rebuild.
@@ -77,29 +87,30 @@ impl Before {
     pub fn replay(known: &BTreeSet<i64>, entries: &[Entry]) -> Before {
         let rows = known.iter().map(|&rowid| (rowid, Some(rowid))).collect();
         let mut before = Before { rows, ..Before::default() };
-        let mut rivals: Vec<i64> = Vec::new();
+        let mut rivals: Vec<Rival> = Vec::new();
         for entry in entries {
             before.step(entry, &mut rivals);
         }
         before
     }
 
-    fn step(&mut self, entry: &Entry, rivals: &mut Vec<i64>) {
-        let &Entry { at, other, .. } = entry;
+    fn step(&mut self, entry: &Entry, rivals: &mut Vec<Rival>) {
+        let &Entry { at, other, time, .. } = entry;
+        // Rivals of a statement that did nothing are still there.
+        let displaced = match entry.op {
+            op::INSERT | op::UPDATE => std::mem::take(rivals),
+            _ => vec![],
+        };
+        let own = |rival: &Rival| entry.op == op::UPDATE && rival.at == at;
+        for rival in displaced.iter().filter(|rival| rival.time == time && !own(rival)) {
+            self.rows.remove(&rival.at);
+        }
         match entry.op {
             op::INSERT => {
-                // Some of these gave way to the new row.
-                rivals.drain(..).for_each(|rival| {
-                    self.rows.remove(&rival);
-                });
                 self.strange += usize::from(self.rows.insert(at, None).is_some());
                 self.above = other.or(self.above);
             }
             op::UPDATE => {
-                let gone = std::mem::take(rivals).into_iter().filter(|rival| *rival != at);
-                gone.for_each(|rival| {
-                    self.rows.remove(&rival);
-                });
                 let Some(from) = self.leave(at) else { return };
                 if let Some(from) = from {
                     self.written.entry(from).or_default().extend(&entry.columns);
@@ -111,7 +122,7 @@ impl Before {
                     self.deleted.push((from, entry.seq));
                 }
             }
-            op::REPLACE | op::RIVAL => rivals.push(at),
+            op::REPLACE | op::RIVAL => rivals.push(Rival { at, time }),
             _ => {}
         }
     }

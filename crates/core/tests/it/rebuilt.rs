@@ -558,3 +558,19 @@ fn mig_rebuild_a_type_and_others_write_in_the_old_one() {
         assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
     }
 }
+
+/// Rows that stood in the way of a row which was then ignored are still there when the table is rebuilt.
+#[test]
+fn mig_rebuild_after_an_insert_that_was_ignored() {
+    let world = World::new();
+    let sql = "CREATE TABLE t(k INTEGER PRIMARY KEY, u UNIQUE, v); INSERT INTO t VALUES(2, 1, 0)";
+    let (mut a, mut b) = pair(&world, sql);
+    a.run("INSERT INTO t VALUES(3, 2, 0), (4, 3, 0)");
+    a.replica.fold().unwrap();
+    a.run("INSERT OR IGNORE INTO t VALUES(2, 2, 9)");
+    a.run("UPDATE t SET v = 5 WHERE k = 4");
+    for site in [&a, &b] {
+        rebuild(site, "t", "k TEXT PRIMARY KEY, u UNIQUE, v)", "k,u,v");
+    }
+    agree(&mut a, &mut b, false, "SELECT * FROM t ORDER BY 1", &["2|1|0", "3|2|0", "4|3|5"]);
+}
