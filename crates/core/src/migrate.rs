@@ -21,12 +21,13 @@ use crate::refs::Lookup;
 use crate::replica::Work;
 use crate::schema::{Affinity, Collation, Column, Group, Table, quote};
 use crate::state::sums::Sums;
-use crate::state::{self, Body, ENTRY_COLUMNS, GroupState, Stored, stash};
+use crate::state::stash::{self, Piece};
+use crate::state::{self, Body, ENTRY_COLUMNS, GroupState, Stored};
 use crate::track::{self, Stale};
 use crate::{Result, closed, renames};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
-use synqlite_wire::{Stamp, Value};
+use synqlite_wire::{Cell, Stamp, Value};
 use unsure::{PERHAPS, Unsure};
 
 /// Brings metadata and triggers in step with the schema.
@@ -104,7 +105,7 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>) -> Result<()> {
     }
     for t in &catalog.tables {
         if let Some(s) = of(t) {
-            regroup(conn, meta, t, s.gap || s.rekeyed)?;
+            regroup(conn, meta, t, s)?;
         }
         let mut named_by = t.key_rows.iter().flatten().map(|row| &row.parent);
         if other(t) {
@@ -175,7 +176,8 @@ pub(crate) fn follow(work: &mut Work<'_>, references: &BTreeSet<u32>, why: &str)
 
 /// Stores states anew whose registers are of units that the schema no longer has (R-GROUP), and all of a
 /// table whose key may be another, since they say which number a row asks for.
-fn regroup(conn: &Connection, meta: &mut Meta, t: &Tracked, rekeyed: bool) -> Result<()> {
+fn regroup(conn: &Connection, meta: &mut Meta, t: &Tracked, stale: &Stale) -> Result<()> {
+    let rekeyed = stale.gap || stale.rekeyed;
     let was = track::units(conn, t.no)?;
     let now: Vec<(Vec<u32>, Vec<String>)> = t.table.groups.iter().map(|g| unit(t, g)).collect();
     let here = |no: &u32| t.column_nos.contains(no);
@@ -192,6 +194,9 @@ fn regroup(conn: &Connection, meta: &mut Meta, t: &Tracked, rekeyed: bool) -> Re
         entries.push((state::decode(meta, &old, row)?, asks));
     }
     for (mut stored, asks) in entries {
+        if stale.gap {
+            keep_lost(conn, meta, t, &was, &stored)?;
+        }
         let row = match &stored.loc {
             Some(loc) => t.read(conn, loc)?,
             None => None,
@@ -202,6 +207,49 @@ fn regroup(conn: &Connection, meta: &mut Meta, t: &Tracked, rekeyed: bool) -> Re
         let given = asks && stored.loc.is_some() && t.table.rowid_alias().is_none();
         let position = given.then(|| pin_key(meta, t, &mut stored));
         state::put(conn, meta, t, &stored, position)?;
+    }
+    Ok(())
+}
+
+/// Keeps what a row holds of columns that a rebuild seems to have dropped and does not show: another
+/// site may tell that one of them was only renamed.
+fn keep_lost(
+    conn: &Connection,
+    meta: &mut Meta,
+    t: &Tracked,
+    was: &[(Vec<u32>, Vec<String>)],
+    stored: &Stored,
+) -> Result<()> {
+    for ((columns, keys), group) in was.iter().zip(&stored.state.groups) {
+        let Body::Kept(cell) = &group.body else { continue };
+        let lost = |i: &usize| !t.column_nos.contains(&columns[*i]) && !group.is_unwritten(*i);
+        let lost: Vec<usize> = (0..columns.len()).filter(lost).collect();
+        let whole = lost.len() == columns.len() && group.apart.is_empty();
+        let alone = |&i: &usize| Piece {
+            columns: vec![columns[i]],
+            keys: vec![],
+            stamp: group.column_stamp(i),
+            pinned: group.pinned,
+            cell: Cell { values: vec![cell.values[i].clone()], refs: vec![] },
+            previous: None,
+            counts: vec![],
+        };
+        let pieces = match whole {
+            true => vec![Piece {
+                columns: columns.clone(),
+                keys: keys.clone(),
+                stamp: group.stamp,
+                pinned: group.pinned,
+                cell: cell.clone(),
+                previous: group.previous.clone(),
+                counts: group.counts.clone(),
+            }],
+            false => lost.iter().map(alone).collect(),
+        };
+        for piece in pieces {
+            let position = meta.position;
+            stash::put(conn, meta, t.no, &stored.rid, &piece, position)?;
+        }
     }
     Ok(())
 }

@@ -574,3 +574,24 @@ fn mig_rebuild_after_an_insert_that_was_ignored() {
     }
     agree(&mut a, &mut b, false, "SELECT * FROM t ORDER BY 1", &["2|1|0", "3|2|0", "4|3|5"]);
 }
+
+/// What a hidden row holds of a column that others tell was renamed comes back under the new name.
+#[test]
+fn mig_rename_a_column_of_a_hidden_row_and_rebuild_it() {
+    let world = World::new();
+    let sql = "CREATE TABLE t(k TEXT PRIMARY KEY, u UNIQUE, m)";
+    let (mut a, mut b) = pair(&world, sql);
+    a.run("INSERT INTO t VALUES('a', 1, 'first')");
+    b.run("INSERT INTO t VALUES('b', 1, 'second')");
+    settle(&mut a, &mut b);
+    let rename = "ALTER TABLE t RENAME COLUMN m TO n";
+    b.run(rename);
+    b.replica.fold().unwrap();
+    a.run(rename);
+    rebuild(&a, "t", "k TEXT PRIMARY KEY, u UNIQUE, n)", "k,u,n");
+    a.replica.fold().unwrap();
+    agree(&mut a, &mut b, false, "SELECT * FROM t", &["a|1|first"]);
+    assert_eq!(a.replica.conflicts().unwrap()[0].displaced[2].0, "n");
+    a.run("DELETE FROM t");
+    agree(&mut a, &mut b, false, "SELECT * FROM t", &["b|1|second"]);
+}
