@@ -285,7 +285,7 @@ impl<'a> Player<'a> {
         for &need in &m.needs {
             self.migrate(n, need, ms)?;
         }
-        if self.would_be_another(n, m)? {
+        if self.would_be_another(n, m)? || self.would_be_new(n, m)? {
             self.fold(n)?;
         }
         let before = self.shown(n)?;
@@ -350,6 +350,37 @@ impl<'a> Player<'a> {
             "{captured} AND NOT EXISTS(SELECT 1 FROM synqlite_table AS t WHERE t.name = '{table}')"
         );
         Ok(!self.texts(n, &unseen)?.is_empty())
+    }
+
+    /// Whether the engine would take a column for a new one after the migration, and no site could tell
+    /// better: one that is renamed before a command has seen it, or without our triggers, or loses them
+    /// under a name that no command on any site has seen.
+    fn would_be_new(&mut self, n: usize, migration: &Migration) -> Played<bool> {
+        let Some((no, Some(after))) = migration.after.first() else { return Ok(false) };
+        let Some(before) = self.sites[n].schema.get(no).cloned() else { return Ok(false) };
+        let rebuilt = migration.script.iter().any(|sql| sql.starts_with("DROP TABLE"));
+        for column in after.columns.iter().filter(|c| c.generated.is_none() && c.name != c.id) {
+            let Some(old) = before.column(&column.id) else { continue };
+            let seen = format!(
+                "SELECT 1 FROM sqlite_master, synqlite_column AS c WHERE type = 'trigger' \
+                 AND tbl_name = '{}' AND sqlite_master.name = 'synqlite_delete_' || tbl \
+                 AND c.name = '{}'",
+                before.name, old.name
+            );
+            let renamed = old.name != column.name;
+            if renamed && !self.texts(n, &seen)?.is_empty() || !renamed && !rebuilt {
+                continue;
+            }
+            let known = format!("SELECT 1 FROM synqlite_column WHERE name = '{}'", column.name);
+            let mut anywhere = false;
+            for site in self.live() {
+                anywhere |= !self.texts(site, &known)?.is_empty();
+            }
+            if !anywhere {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// A replica as a command opens it.
