@@ -410,7 +410,8 @@ fn show_stashed(work: &mut Work<'_>, tables: &BTreeSet<u32>, new: bool) -> Resul
             let mut news = false;
             for piece in stash::of(conn, meta, t.no, &rid)? {
                 news |= merge::join_piece(Lookup { conn, meta, catalog }, t, &mut stored, &piece)?;
-                if piece.columns.iter().all(|no| t.column_nos.contains(no)) {
+                let here = piece.columns.iter().all(|no| t.column_nos.contains(no));
+                if here && !piece.refers_beyond(&t.key_names) {
                     stash::remove(conn, meta, t.no, &rid, &piece)?;
                 }
             }

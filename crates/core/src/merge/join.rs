@@ -229,7 +229,9 @@ pub(super) fn join(
                 let meeting = Meeting { meta, sender, t, rid: &change.rid, old: old.as_deref() };
                 meeting.register(g, group, register, (&was, &change.header), merged);
             }
-            if register.stamp > group.stamp {
+            if register.stamp > group.stamp
+                || state::tells_more(group, register.stamp, &register.cell)
+            {
                 fits(t, unit, register)?;
                 former.extend(kept(t, g, group));
                 *group = GroupState {
@@ -258,7 +260,7 @@ pub(super) fn join(
             let meeting = Meeting { meta, sender, t, rid: &change.rid, old: old.as_deref() };
             meeting.piece(&stored.state.groups, &piece, merged);
         }
-        if unit.unknown {
+        if unit.unknown || piece.refers_beyond(&t.key_names) {
             let position = meta.position;
             news |= stash::put(conn, meta, t.no, &change.rid, &piece, position)?;
         }

@@ -1,70 +1,105 @@
-//! References that a policy declares after rows were written (R-LREF).
+//! References that become known, or are given up, after rows were written (R-LREF, R-MIG-FK).
 //!
-//! Which row a value from before means, only a site that shows it can say: elsewhere that row may
-//! have another number by now. So the site that sets the policy says it of every value that it shows,
-//! and a site that receives it of those that it wrote itself, before it takes in anything that comes
-//! with it. It is said as what cannot be told is ([`super::unsure`]), so that every certain write is
-//! later, and who wrote a value knows better than who only shows it. All other values refer to nobody
-//! until such a register comes.
+//! A reference means a row, and shows the number that this row has (R-REF); a value without one is what
+//! was written. Where a policy or the schema makes the one of the other, only a site that shows it can
+//! say which row or which value it is: elsewhere that row may have another number by now. So a site
+//! that finds its foreign keys changed says it of all that it shows. One that receives a policy says it
+//! of what it wrote itself, before it takes in anything that comes with it; all other values refer to
+//! nobody until somebody says it of them.
+//!
+//! It is said as what cannot be told is ([`super::unsure`]), so that every certain write is later, and
+//! who wrote a value knows better than who only shows it.
 
 use super::unsure::{LIKELY, PERHAPS, Unsure};
 use crate::Result;
 use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
 use crate::fold;
 use crate::meta::Meta;
-use crate::schema::{ForeignKey, quote};
+use crate::schema::quote;
+use crate::state::stash::{self, Piece};
 use crate::state::{self, Body, RowState};
 use crate::track;
 use rusqlite::Connection;
-use synqlite_wire::Stamp;
+use std::collections::HashSet;
+use synqlite_wire::{Rid, Stamp};
 
-/// Rows whose values of newly declared references say which row they mean. `own`: only of those that
-/// this site wrote; the others are kept as values.
+/// Columns, by position, whose foreign key is new or gone.
+struct Change {
+    columns: Vec<usize>,
+    /// The foreign key that is new.
+    new: Option<usize>,
+}
+
+/// Rows of which it is to be said what their values mean, where foreign keys are others than the states
+/// of the table know. `received`: another site's policy made them so.
 pub(super) fn bind(
     conn: &Connection,
     meta: &mut Meta,
     catalog: &Catalog,
     t: &Tracked,
     fresh: &[u32],
-    own: bool,
+    received: bool,
 ) -> Result<Unsure> {
-    let mut rows = Unsure::new();
-    for f in unknown(conn, t, fresh)? {
-        let fk = &t.table.foreign_keys[f];
-        for loc in given(conn, t, fk)? {
+    let (mut rows, changes) = (Unsure::new(), changes(conn, t, fresh)?);
+    if changes.is_empty() {
+        return Ok(rows);
+    }
+    let stashed: HashSet<Rid> = stash::rows(conn, meta, t.no, -1)?.into_iter().collect();
+    for Change { columns, new } in changes {
+        for loc in given(conn, t, &columns)? {
             let Some(stored) = state::at(conn, meta, t, &loc)? else { continue };
-            if stored.state.groups[t.table.columns[fk.columns[0]].group].body != Body::Shown {
+            if stored.state.groups[t.table.columns[columns[0]].group].body != Body::Shown {
                 continue;
             }
-            let mine = written(&stored.state, t, fk).site == meta.site;
-            if own && !mine {
-                fold::keep(conn, meta, catalog, t, &loc, &[f])?;
-                continue;
+            let written = written(&stored.state, t, &columns);
+            let mine = written.site == meta.site;
+            let told = |f: usize| -> Result<bool> {
+                let pieces = match stashed.contains(&stored.rid) {
+                    true => stash::of(conn, meta, t.no, &stored.rid)?,
+                    false => vec![],
+                };
+                let says = |p: &Piece| p.stamp == written && p.keys.contains(&t.key_names[f]);
+                Ok(pieces.iter().any(says))
+            };
+            match new {
+                // It comes from the stash.
+                Some(f) if told(f)? => fold::keep(conn, meta, catalog, t, &loc, &[f])?,
+                Some(f) if received && !mine => {
+                    fold::keep(conn, meta, catalog, t, &loc, &[f])?;
+                }
+                None if received && !mine => {}
+                _ => {
+                    let ticks = if mine { LIKELY } else { PERHAPS };
+                    rows.entry(loc).or_default().extend(columns.iter().map(|&c| (c, ticks)));
+                }
             }
-            let ticks = if mine { LIKELY } else { PERHAPS };
-            let columns = rows.entry(loc).or_default();
-            columns.extend(fk.columns.iter().map(|&c| (c, ticks)));
         }
     }
     Ok(rows)
 }
 
-/// Foreign keys by policy, by position, that the states of the table do not know yet. What a column that
-/// is new itself shows nobody has written.
-fn unknown(conn: &Connection, t: &Tracked, fresh: &[u32]) -> Result<Vec<usize>> {
+fn changes(conn: &Connection, t: &Tracked, fresh: &[u32]) -> Result<Vec<Change>> {
     let was = track::units(conn, t.no)?;
     let known = |name: &String| was.iter().any(|(_, keys)| keys.contains(name));
+    let here = |no: &u32| t.column_nos.iter().position(|n| n == no);
     let keys = t.table.foreign_keys.iter().zip(&t.key_names).enumerate();
-    let late = keys.filter(|(_, (fk, name))| {
-        let new = fk.columns.iter().any(|&c| fresh.contains(&t.column_nos[c]));
-        !fk.enforced && !known(name) && !new
+    let new = keys
+        .filter(|(_, (_, name))| !known(name))
+        .map(|(f, (fk, _))| Change { columns: fk.columns.clone(), new: Some(f) });
+    let gone = was.iter().filter(|(_, keys)| !keys.iter().all(|key| t.key_names.contains(key)));
+    let gone = gone.map(|(columns, _)| Change {
+        columns: columns.iter().filter_map(here).collect(),
+        new: None,
     });
-    Ok(late.map(|(f, _)| f).collect())
+    // What a column that is new itself shows nobody has written.
+    let old = |c: &usize| !fresh.contains(&t.column_nos[*c]);
+    let changes = new.chain(gone);
+    Ok(changes.filter(|c| !c.columns.is_empty() && c.columns.iter().all(old)).collect())
 }
 
-/// The latest write of a foreign key of a row; what nobody wrote is as old as the row.
-fn written(state: &RowState, t: &Tracked, fk: &ForeignKey) -> Stamp {
-    let stamps = fk.columns.iter().map(|&c| {
+/// The latest write of some columns of a row; what nobody wrote is as old as the row.
+fn written(state: &RowState, t: &Tracked, columns: &[usize]) -> Stamp {
+    let stamps = columns.iter().map(|&c| {
         let g = t.table.columns[c].group;
         let place = t.table.groups[g].columns.iter().position(|&x| x == c);
         state.groups[g].column_stamp(place.unwrap_or(0))
@@ -75,15 +110,12 @@ fn written(state: &RowState, t: &Tracked, fk: &ForeignKey) -> Stamp {
     }
 }
 
-/// Places of the rows of which no column of `fk` is NULL.
-fn given(conn: &Connection, t: &Tracked, fk: &ForeignKey) -> Result<Vec<Loc>> {
-    let given: Vec<_> = fk
-        .columns
-        .iter()
-        .map(|&c| format!("c.{} IS NOT NULL", quote(&t.table.columns[c].name)))
-        .collect();
+/// Places of the rows that have a value in one of these columns.
+fn given(conn: &Connection, t: &Tracked, columns: &[usize]) -> Result<Vec<Loc>> {
+    let given = |&c: &usize| format!("c.{} IS NOT NULL", quote(&t.table.columns[c].name));
+    let given: Vec<_> = columns.iter().map(given).collect();
     let loc = loc_sql(&t.table, "c.");
-    let sql = format!("SELECT {loc} FROM {} AS c WHERE {}", t.target(), given.join(" AND "));
+    let sql = format!("SELECT {loc} FROM {} AS c WHERE {}", t.target(), given.join(" OR "));
     let mut statement = conn.prepare(&sql)?;
     t.places(&mut statement, [])
 }

@@ -31,7 +31,8 @@ pub fn overlay<E>(
             counted |= join_count(&mut group.counts, count);
         }
     }
-    if piece.stamp > group.stamp && piece.columns == nos && piece.keys.iter().eq(keys) {
+    let later = piece.stamp > group.stamp || tells_more(group, piece.stamp, &piece.cell);
+    if later && piece.columns == nos && piece.keys.iter().eq(keys) {
         let (previous, body) = (piece.previous.clone(), Body::Kept(piece.cell.clone()));
         let counts = std::mem::take(&mut group.counts);
         *group = GroupState { previous, body, counts, ..GroupState::shown(piece.stamp) };
@@ -63,6 +64,15 @@ pub fn overlay<E>(
     *group = GroupState { body: Body::Kept(cell), counts, ..GroupState::shown(piece.stamp) };
     group.set_column_stamps(stamps);
     Ok(true)
+}
+
+/// Whether a register of this stamp says which row it refers to, and the group, which came through a site
+/// without the foreign key, does not.
+pub fn tells_more(group: &GroupState, stamp: Stamp, cell: &Cell) -> bool {
+    let Body::Kept(own) = &group.body else { return false };
+    let mut refs = own.refs.iter().zip(&cell.refs);
+    let alone = group.apart.is_empty() && group.counts.is_empty();
+    alone && stamp == group.stamp && refs.any(|(own, rid)| own.is_none() && rid.is_some())
 }
 
 /// Joins the base of a counter that nobody has written, neither here nor where `cell` comes from: what

@@ -37,6 +37,12 @@ impl Piece {
     fn unit(&self) -> String {
         self.columns.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
     }
+
+    /// Whether it refers to a row by a foreign key that is not among `keys`.
+    pub fn refers_beyond(&self, keys: &[String]) -> bool {
+        let mut refs = self.keys.iter().zip(&self.cell.refs);
+        refs.any(|(key, rid)| rid.is_some() && !keys.contains(key))
+    }
 }
 
 /// Joins a register into what is kept of its columns. Returns whether it was news.

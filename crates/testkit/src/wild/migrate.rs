@@ -5,8 +5,8 @@
 
 use super::rebuild::{self, Tool};
 use super::regions::{Region, Regions};
-use super::schema::{Column, Index, Role, Rule, Schema, Table, quote, referenced};
-use super::tables::{plain, table, unique_index};
+use super::schema::{Column, Foreign, Index, Role, Rule, Schema, Table, quote, referenced};
+use super::tables::{actions, plain, table, target, unique_index};
 use super::values::Pool;
 use crate::random::Random;
 use std::collections::BTreeSet;
@@ -259,27 +259,29 @@ impl Path {
     fn rebuild(&self, r: &mut Random, regions: &Regions, no: usize) -> Option<Change> {
         let old = &self.schema[&no];
         let mut t = old.clone();
-        let mut said = Vec::new();
+        let (mut said, mut script) = (Vec::new(), Vec::new());
         for _ in 0..1 + r.index(2) {
-            said.extend(self.redefine(r, regions, no, &mut t));
+            said.extend(self.redefine(r, regions, no, &mut t, &mut script));
         }
         let tool = Tool::draw(r);
-        let script = rebuild::script(tool, &self.schema, no, old, &t);
+        script.extend(rebuild::script(tool, &self.schema, no, old, &t));
         let name = format!("rebuild by {tool:?} ({})", said.join(", "));
         let change = self.change(no, &name, script, t)?;
         // A key may go that only tables refer to which must have been changed before.
         Some(Change { wide: said.contains(&"constraint removed"), ..change })
     }
 
+    /// `first`: what makes the rows fit before.
     fn redefine(
         &self,
         r: &mut Random,
         regions: &Regions,
         no: usize,
         t: &mut Table,
+        first: &mut Vec<String>,
     ) -> Option<&'static str> {
         let free = |id: &str| !referenced(&self.schema, no, Some(id));
-        match r.below(8) {
+        match r.below(10) {
             0 | 1 => {
                 r.shuffle(&mut t.rules);
                 r.shuffle(&mut t.indexes);
@@ -324,8 +326,56 @@ impl Path {
                 }
                 Some("column added")
             }
+            7 => self.constrain(r, no, t, first),
             _ => retype(r, regions, t),
         }
+    }
+
+    /// A foreign key or a unique key for a column that may be NULL, which it becomes where it breaks it.
+    fn constrain(
+        &self,
+        r: &mut Random,
+        no: usize,
+        t: &mut Table,
+        first: &mut Vec<String>,
+    ) -> Option<&'static str> {
+        let old = &self.schema[&no];
+        let free = |id: &str| !referenced(&self.schema, no, Some(id));
+        let roles = [Role::Rival, Role::Number, Role::Plain, Role::Reference];
+        let fit = |c: &&Column| {
+            let bound = t.rules.iter().any(|rule| match rule {
+                Rule::Foreign(f) => f.columns.contains(&c.id),
+                _ => false,
+            });
+            roles.contains(&c.role) && !c.not_null && free(&c.id) && !bound
+        };
+        let ids = t.columns.iter().filter(fit).map(|c| c.id.clone());
+        let ids: Vec<String> = ids.filter(|id| old.column(id).is_some()).collect();
+        let id = ids.get(r.index(ids.len().max(1)))?;
+        if r.one_in(3) {
+            first.push(distinct(old, id, &format!("{{{id}}}")));
+            let columns = vec![id.clone()];
+            t.rules.push(Rule::Unique { columns, conflict: "", named: None });
+            return Some("UNIQUE added");
+        }
+        let numbers: Vec<usize> = self.schema.keys().copied().collect();
+        let parent = numbers[r.index(numbers.len())];
+        let of = &self.schema[&parent];
+        let [target] = &target(r, of)?[..] else { return None };
+        let (table, other) = (quote(&old.name), quote(&of.name));
+        let column = quote(&old.column(id)?.name);
+        first.push(format!(
+            "UPDATE {table} SET {column} = NULL WHERE NOT EXISTS(SELECT 1 FROM {other} AS p \
+             WHERE p.{} = +{table}.{column})",
+            quote(&target.name)
+        ));
+        t.rules.push(Rule::Foreign(Foreign {
+            columns: vec![id.clone()],
+            parent,
+            targets: vec![target.id.clone()],
+            actions: actions(r),
+        }));
+        Some("foreign key added")
     }
 }
 

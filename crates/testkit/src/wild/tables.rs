@@ -217,6 +217,13 @@ fn reference(r: &mut Random, regions: &Regions, schema: &Schema, no: usize, t: &
         columns.push((*id).to_owned());
         t.columns.push(c);
     }
+    let actions = actions(r);
+    let targets = target.iter().map(|c| c.id.clone()).collect();
+    t.rules.push(Rule::Foreign(Foreign { columns, parent, targets, actions }));
+}
+
+/// ON DELETE, ON UPDATE, DEFERRABLE.
+pub fn actions(r: &mut Random) -> String {
     let action = |r: &mut Random| {
         ["", "CASCADE", "SET NULL", "SET DEFAULT", "RESTRICT", "NO ACTION"][r.index(6)]
     };
@@ -231,12 +238,11 @@ fn reference(r: &mut Random, regions: &Regions, schema: &Schema, no: usize, t: &
     if r.one_in(4) {
         actions += " DEFERRABLE INITIALLY DEFERRED";
     }
-    let targets = target.iter().map(|c| c.id.clone()).collect();
-    t.rules.push(Rule::Foreign(Foreign { columns, parent, targets, actions }));
+    actions
 }
 
 /// Columns that a foreign key can refer to.
-fn target(r: &mut Random, t: &Table) -> Option<Vec<Column>> {
+pub fn target(r: &mut Random, t: &Table) -> Option<Vec<Column>> {
     let unique = |rule: &Rule| matches!(rule, Rule::Unique { columns, .. } if columns == &["u"]);
     let rival = t.rules.iter().any(unique).then(|| vec!["u".to_owned()]);
     let collated = t.key_collate.is_some()

@@ -59,12 +59,12 @@ impl Writer<'_> {
             Role::Key if !c.not_null && self.r.one_in(12) => "NULL".to_owned(),
             Role::Rival if self.r.one_in(5) => "NULL".to_owned(),
             Role::Reference if self.r.one_in(5) => "NULL".to_owned(),
-            Role::Reference if self.r.one_in(2) => self.existing(schema, t, c),
+            _ if self.r.one_in(2) => self.existing(schema, t, c),
             _ => value(self.r, c.pool).to_owned(),
         }
     }
 
-    /// The key of a row that is there, if any is.
+    /// The key of a row that is there, if a foreign key asks for one and any is.
     fn existing(&mut self, schema: &Schema, t: &Table, c: &Column) -> String {
         let foreign = t.rules.iter().find_map(|rule| match rule {
             Rule::Foreign(f) => {

@@ -137,3 +137,60 @@ fn r_mig_rebuild_what_nobody_wrote_keeps_its_stamp() {
     );
     pair.show("SELECT id, name, v FROM item", &["i|b|1"], &[]);
 }
+
+/// A rebuild of `c` with these columns.
+fn remade(columns: &str) -> String {
+    format!(
+        "PRAGMA foreign_keys = OFF; CREATE TABLE n({columns}); INSERT INTO n SELECT * FROM c;
+         DROP TABLE c; ALTER TABLE n RENAME TO c; PRAGMA foreign_keys = ON"
+    )
+}
+
+#[test]
+fn r_mig_fk_a_value_means_what_its_writer_saw_when_a_foreign_key_comes_or_goes() {
+    let (plain, bound) = ("id TEXT PRIMARY KEY, p INT", "id TEXT PRIMARY KEY, p INT REFERENCES p");
+    // Where 'y' is written with the foreign key or gets it before row 'b' gets number 2, it follows.
+    for (before, after, first, y) in [
+        (plain, bound, "a", "y|1"),
+        (plain, bound, "b", "y|2"),
+        (plain, bound, "ab", "y|2"),
+        (bound, plain, "a", "y|2"),
+        (bound, plain, "b", "y|1"),
+        (bound, plain, "ab", "y|1"),
+    ] {
+        let tables = format!("CREATE TABLE p(id INTEGER PRIMARY KEY, v); CREATE TABLE c({before})");
+        let mut pair = Pair::new(&tables);
+        pair.apart(
+            "INSERT INTO p VALUES(1, 'a'); INSERT INTO c VALUES('x', 1)",
+            "INSERT INTO p VALUES(1, 'b'); INSERT INTO c VALUES('y', 1)",
+        );
+        let mut migrate = |pair: &mut Pair, early: bool| {
+            for (name, site) in [("a", &pair.a), ("b", &pair.b)] {
+                if first.contains(name) == early {
+                    site.run(&remade(after));
+                }
+            }
+        };
+        migrate(&mut pair, true);
+        settle(&mut pair.a, &mut pair.b);
+        migrate(&mut pair, false);
+        pair.show("SELECT id, p FROM c ORDER BY id", &["x|1", y], &[]);
+    }
+}
+
+#[test]
+fn r_mig_fk_a_reference_travels_through_a_site_without_the_foreign_key() {
+    let (plain, bound) = ("id TEXT PRIMARY KEY, p INT", "id TEXT PRIMARY KEY, p INT REFERENCES p");
+    let tables = format!("CREATE TABLE p(id INTEGER PRIMARY KEY, v); CREATE TABLE c({plain})");
+    let mut pair = Pair::new(&tables);
+    let mut c = pair.world.clone_site(&mut pair.a, "c");
+    [&pair.b, &c].map(|site| site.run(&remade(bound)));
+    c.run("INSERT INTO p VALUES(1, 'c')");
+    pair.b.run("INSERT INTO p VALUES(1, 'b'); INSERT INTO c VALUES('y', 1)");
+    pair.a.pull(&mut pair.b);
+    c.pull(&mut pair.a);
+    assert_eq!(c.row("SELECT p FROM c"), "2");
+    pair.a.run(&remade(bound));
+    settle(&mut pair.a, &mut c);
+    pair.show("SELECT id, p FROM c", &["y|2"], &[]);
+}
