@@ -72,7 +72,8 @@ impl Case {
     /// What the join made of it, if nothing was shown after all. `place` is where it was.
     pub fn joined(mut self, place: Option<Loc>) -> (usize, Joined) {
         self.stored.loc = place;
-        (self.table, Joined { stored: self.stored, old: self.old, former: self.former })
+        let Case { table, stored, old, former, .. } = self;
+        (table, Joined { stored, old, former, fell: vec![] })
     }
 
     pub fn alive(&self) -> bool {

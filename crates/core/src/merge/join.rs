@@ -14,7 +14,7 @@ use rusqlite::Connection;
 use std::collections::BTreeMap;
 use synqlite_wire::counter::join_count;
 use synqlite_wire::{
-    Cell, Delta, GroupShape, Header, Register, Rid, RowChange, Stamp, TableShape, Value,
+    Cell, Delta, GroupShape, Header, Register, Rid, RowChange, Stamp, TableShape, Told, Value,
     VersionVector,
 };
 
@@ -181,6 +181,8 @@ pub(super) struct Joined {
     pub old: Option<Vec<Value>>,
     /// What it referred to without showing it: (foreign key, row).
     pub former: Vec<(usize, Rid)>,
+    /// What is to be told if it is hidden in the end.
+    pub fell: Vec<Told>,
 }
 
 /// R-JOIN of one row. `None` if it brought no news.
@@ -210,9 +212,10 @@ pub(super) fn join(
     };
     let was = stored.state.header;
     let header = was.join(&change.header);
+    let mut fell = Vec::new();
     if known {
         let meeting = Meeting { meta, sender, t, rid: &change.rid, old: old.as_deref() };
-        meeting.delete(&stored.state, change, &matched.units, merged);
+        fell = meeting.delete(&stored.state, change, &matched.units, merged);
     }
     // Of a row that is gone in the end, it is told what the delete hid.
     let met = known && header.alive();
@@ -286,7 +289,7 @@ pub(super) fn join(
             merged.unwritten |= track::lacking(conn, t, &written)?;
         }
     }
-    Ok(news.then_some(Joined { stored, old, former }))
+    Ok(news.then_some(Joined { stored, old, former, fell }))
 }
 
 /// The rows that a group refers to without showing it: (foreign key, row).

@@ -276,11 +276,18 @@ fn join_part(
     if rows.is_empty() {
         return Ok(joined);
     }
-    show(conn, meta, |meta, judged, refused| {
+    let fell: Vec<(usize, Rid, Told)> = rows
+        .iter_mut()
+        .flat_map(|(table, row)| {
+            let (table, rid) = (*table, row.stored.rid.clone());
+            std::mem::take(&mut row.fell).into_iter().map(move |told| (table, rid.clone(), told))
+        })
+        .collect();
+    let mut merged = show(conn, meta, |meta, judged, refused| {
         let mut merged = joined.clone();
         let mut cases = Cases::new(Lookup { conn, meta, catalog }, policies)?;
         let places: Vec<_> = rows.iter().map(|(_, row)| row.stored.loc.clone()).collect();
-        for (table, Joined { stored, old, former }) in rows.drain(..) {
+        for (table, Joined { stored, old, former, .. }) in rows.drain(..) {
             let at = cases.push(table, stored, old, true)?;
             cases.list[at].former = former;
         }
@@ -302,7 +309,14 @@ fn join_part(
             rows.extend(news.map(|(case, place)| case.joined(place)));
         }
         applied.map(|()| merged)
-    })
+    })?;
+    for (table, rid, told) in fell {
+        let t = &catalog.tables[table];
+        if state::of(conn, meta, t, &rid)?.is_some_and(|stored| stored.loc.is_none()) {
+            merged.tell(&t.table.name, told);
+        }
+    }
+    Ok(merged)
 }
 
 /// Rows that SQLite did not take although the view held them for fit: position of the table, row.

@@ -42,6 +42,9 @@ pub(crate) struct Write {
     pub values: Vec<Value>,
 }
 
+/// Columns of a row and what was written to them, by the stamp of the write.
+type Written = BTreeMap<Stamp, Vec<(usize, Value)>>;
+
 /// A row of which something gave way.
 pub(crate) struct Subject<'a> {
     pub t: &'a Tracked,
@@ -119,52 +122,79 @@ impl<'a> Meeting<'a> {
     }
 
     /// A delete on one site of what was written on another. `state`: what was known here; `units`: what
-    /// the groups of the change are.
+    /// the groups of the change are. Returns what is to be told if the row is hidden in the end: that a
+    /// row was deleted with its parent says so only as long as the parent is gone (R-FK-ACTION).
     pub fn delete(
         &self,
         state: &RowState,
         change: &RowChange,
         units: &[Unit],
         merged: &mut Merged,
-    ) {
-        let deleted = state.header.join(&change.header);
-        if deleted.alive() {
-            return;
+    ) -> Vec<Told> {
+        let joined = state.header.join(&change.header);
+        let (by, cascaded) = (joined.left(), joined.alive());
+        // What is later than a CASCADE has a record.
+        let counts = |stamp: &Stamp| !cascaded || *stamp <= by;
+        let deletes = |header: &Header| match cascaded {
+            true => header.left() == by,
+            false => !header.alive(),
+        };
+        if cascaded && by <= joined.inserted {
+            return vec![];
         }
-        let mut lost: BTreeMap<Stamp, Vec<(usize, Value)>> = BTreeMap::new();
-        match (state.header.alive(), change.header.alive()) {
-            (true, false) => {
-                for (group, of) in state.groups.iter().zip(&self.t.table.groups) {
-                    let Some(values) = self.values(group, &of.columns) else { continue };
-                    for (i, (&c, value)) in of.columns.iter().zip(values).enumerate() {
-                        let stamp = group.column_stamp(i);
-                        let counted = group.counts.iter().map(|count| count.stamp);
-                        let mut unseen = counted.chain([stamp]).filter(|s| !self.sender.covers(*s));
-                        if let Some(stamp) = unseen.next().filter(|_| !group.pinned) {
-                            lost.entry(stamp).or_default().push((c, value));
-                        }
-                    }
+        let lost = match (deletes(&state.header), deletes(&change.header)) {
+            (false, true) => self.own(state, counts),
+            (true, false) => self.theirs(change, units, counts),
+            _ => return vec![],
+        };
+        let told = lost.into_iter().map(|(stamp, written)| {
+            let (columns, values): (Vec<usize>, Vec<Value>) = written.into_iter().unzip();
+            self.subject().deleted("", &columns, &Write { stamp, values }, by)
+        });
+        if cascaded {
+            return told.collect();
+        }
+        told.for_each(|told| merged.tell(&self.t.table.name, told));
+        vec![]
+    }
+
+    /// What is known here of the row and the other site lacks, by stamp.
+    fn own(&self, state: &RowState, counts: impl Fn(&Stamp) -> bool) -> Written {
+        let mut lost = Written::new();
+        for (group, of) in state.groups.iter().zip(&self.t.table.groups) {
+            let Some(values) = self.values(group, &of.columns).filter(|_| !group.pinned) else {
+                continue;
+            };
+            for (i, (&c, value)) in of.columns.iter().zip(values).enumerate() {
+                let counted = group.counts.iter().map(|count| count.stamp);
+                let stamps = counted.chain([group.column_stamp(i)]);
+                let mut unseen = stamps.filter(|s| !self.sender.covers(*s) && counts(s));
+                if let Some(stamp) = unseen.next() {
+                    lost.entry(stamp).or_default().push((c, value));
                 }
             }
-            (false, true) => {
-                let news = change.registers.iter().filter(|register| !register.pinned);
-                for register in news.filter(|register| !self.meta.seen.covers(register.stamp)) {
-                    let columns = &units[register.group as usize].columns;
-                    let here = |no| self.t.column_nos.iter().position(|n| n == no);
-                    let values = columns.iter().map(here).zip(&register.cell.values);
-                    let values = values.filter_map(|(c, value)| Some((c?, value.clone())));
-                    lost.entry(register.stamp).or_default().extend(values);
-                }
-            }
-            _ => return,
         }
-        for (stamp, written) in lost {
-            let columns: Vec<usize> = written.iter().map(|(c, _)| *c).collect();
-            let values: Vec<Value> = written.into_iter().map(|(_, value)| value).collect();
-            let lost = Write { stamp, values };
-            let told = self.subject().deleted("", &columns, &lost, deleted.deleted);
-            merged.tell(&self.t.table.name, told);
+        lost
+    }
+
+    /// What the other site tells of the row and this one lacks, by stamp.
+    fn theirs(
+        &self,
+        change: &RowChange,
+        units: &[Unit],
+        counts: impl Fn(&Stamp) -> bool,
+    ) -> Written {
+        let mut lost = Written::new();
+        let news = change.registers.iter().filter(|register| !register.pinned);
+        let unseen = |r: &&Register| !self.meta.seen.covers(r.stamp) && counts(&r.stamp);
+        for register in news.filter(unseen) {
+            let columns = &units[register.group as usize].columns;
+            let here = |no| self.t.column_nos.iter().position(|n| n == no);
+            let values = columns.iter().map(here).zip(&register.cell.values);
+            let values = values.filter_map(|(c, value)| Some((c?, value.clone())));
+            lost.entry(register.stamp).or_default().extend(values);
         }
+        lost
     }
 }
 

@@ -97,6 +97,44 @@ fn an_update_that_a_delete_had_not_seen_is_told() {
     }
 }
 
+/// CASCADE takes along a row that somebody has changed before, whom the deleting site had not heard. No
+/// record says so: nothing of the row is later than the delete.
+#[test]
+fn an_update_of_a_row_that_fell_with_its_parent_is_told() {
+    let schema = "CREATE TABLE p(id TEXT PRIMARY KEY, v); INSERT INTO p VALUES('p', 0), ('q', 0);
+        CREATE TABLE c(id TEXT PRIMARY KEY, v, p TEXT REFERENCES p ON DELETE CASCADE);
+        INSERT INTO c VALUES('k', 0, 'p')";
+    let ends = ["DELETE FROM p WHERE id = 'p'", "REPLACE INTO p VALUES('p', 1)"];
+    for (end, order) in ends.iter().flat_map(|end| (0..3).map(move |order| (end, order))) {
+        for (write, moved) in [("v = 'ann'", false), ("v = 'ann', p = 'q'", true)] {
+            let (_world, mut a, mut b, mut c) = three(schema);
+            a.run(&format!("UPDATE c SET {write}"));
+            b.run(end);
+            match order {
+                0 => b.pull(&mut a),
+                1 => c.pull(&mut a),
+                _ => c.pull(&mut b),
+            };
+            for _ in 0..2 {
+                c.pull(&mut b);
+                c.pull(&mut a);
+                a.pull(&mut c);
+                b.pull(&mut c);
+            }
+            for site in [&a, &b, &c] {
+                assert_eq!(site.replica.open_conflicts().unwrap(), 0);
+            }
+            if moved {
+                // It has another parent, so it is still there, and nothing is lost.
+                assert_eq!(b.rows("SELECT v FROM c"), ["ann"]);
+                assert!([&a, &b, &c].iter().all(|site| told(site).is_empty()));
+            } else {
+                tells(&[&a, &b, &c], "update_lost", &["v: 'ann'", "deleted"]);
+            }
+        }
+    }
+}
+
 #[test]
 fn two_rows_that_become_one_tell_what_gave_way() {
     let (_world, mut a, mut b, mut c) = three("CREATE TABLE x(v TEXT PRIMARY KEY, who)");
