@@ -252,6 +252,11 @@ impl Tracked {
         !self.table.columns.is_empty()
     }
 
+    /// Whether it has the column with this number.
+    pub fn has(&self, no: u32) -> bool {
+        self.column_nos.contains(&no)
+    }
+
     /// What a row shows in the columns of a group that nobody has written: their defaults.
     pub fn default_cell(&self, group: usize) -> Cell {
         let group = &self.table.groups[group];

@@ -10,6 +10,7 @@ mod late;
 mod place;
 mod rebuild;
 mod seam;
+mod stashed;
 mod unsure;
 
 use crate::catalog::{Loc, Tracked, loc_sql};
@@ -26,6 +27,7 @@ use crate::state::{self, Body, ENTRY_COLUMNS, GroupState, Stored};
 use crate::track::{self, Stale};
 use crate::{Result, closed, renames};
 use rusqlite::Connection;
+use stashed::show_stashed;
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::{Cell, Stamp, Value};
 use unsure::{PERHAPS, Unsure};
@@ -39,7 +41,7 @@ pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
     work.catalog = loaded.catalog.clone();
     work.settled &= loaded.stale.is_empty() && loaded.left.is_empty();
     if !loaded.stale.is_empty() {
-        altered(work, &loaded.stale)?;
+        altered(work, &loaded.stale, &Fresh::new())?;
         renames::tell(work.conn, &mut work.meta, &loaded, work.now_ms)?;
     }
     let united = renames::unite(work.conn, &mut work.meta, &loaded)?;
@@ -47,7 +49,7 @@ pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
         work.settled = false;
         loaded = track::load(work.conn, &work.policies)?;
         work.catalog = loaded.catalog;
-        show_stashed(work, &united.into_iter().collect(), false)?;
+        show_stashed(work, &united, false)?;
     }
     loaded.left.iter().try_for_each(|no| track::drop_objects(work.conn, *no))?;
     let tables = track::unknown(work.conn, &work.policies, &work.catalog)?;
@@ -83,16 +85,17 @@ pub(crate) fn take_in(work: &mut Work<'_>, tables: &[Table]) -> Result<()> {
     for t in catalog.tables.iter().filter(new) {
         fold::loosen(conn, meta, catalog, t, policies.enforces_foreign_keys())?;
     }
-    let numbers = work.catalog.tables.iter().filter(new).map(|t| t.no).collect();
+    let whole = work.catalog.tables.iter().filter(new);
+    let whole = whole.map(|t| (t.no, t.column_nos.clone())).collect();
     if !loaded.stale.is_empty() {
-        altered(work, &loaded.stale)?;
+        altered(work, &loaded.stale, &whole)?;
     }
-    show_stashed(work, &numbers, true)?;
+    show_stashed(work, &whole, true)?;
     track::close(work.conn, &work.catalog)
 }
 
-/// Catches up with tables whose triggers no longer fit.
-fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>) -> Result<()> {
+/// Catches up with tables whose triggers no longer fit. `whole`: columns of those that are new.
+fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> Result<()> {
     let Work { conn, meta, catalog, policies, received, .. } = work;
     let of = |t: &Tracked| stale.get(&t.no);
     let other = |t: &Tracked| of(t).is_some_and(|s| s.gap || s.rekeyed);
@@ -117,14 +120,14 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>) -> Result<()> {
             place::put_back(Lookup { conn, meta, catalog }, t, sums, noted)?;
         }
     }
-    let fresh: Fresh = stale.iter().map(|(no, s)| (*no, s.fresh.clone())).collect();
+    let mut fresh: Fresh = stale.iter().map(|(no, s)| (*no, s.fresh.clone())).collect();
     let mut windows = journal::read_altered(conn, catalog, &fresh)?;
     for (t, window) in catalog.tables.iter().zip(&mut windows) {
         if let Some(sums) = sums.get(&t.no) {
             rebuild::displaced(conn, meta, t, sums, window)?;
         }
     }
-    fold::fold_windows(conn, meta, catalog, policies, windows, fresh)?;
+    fold::fold_windows(conn, meta, catalog, policies, windows, fresh.clone())?;
     let (mut lost, mut bound) = (BTreeSet::new(), BTreeMap::new());
     for (t, stale) in catalog.tables.iter().filter_map(|t| Some((t, of(t)?))) {
         bound.insert(t.no, late::bind(conn, meta, catalog, t, &stale.fresh, *received)?);
@@ -137,7 +140,8 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>) -> Result<()> {
         }
         track::renew(conn, t)?;
     }
-    show_stashed(work, &stale.keys().copied().collect(), false)?;
+    fresh.extend(whole.clone());
+    show_stashed(work, &fresh, false)?;
     let Work { conn, meta, catalog, policies, .. } = work;
     let (mut windows, mut unsure) = (Vec::new(), Vec::new());
     for t in &catalog.tables {
@@ -397,51 +401,4 @@ fn filled(
         }
     }
     Ok(())
-}
-
-/// R-MIG-STASH: registers whose columns are here now are joined into their rows, which then show
-/// them. `new`: the tables themselves were not here.
-fn show_stashed(work: &mut Work<'_>, tables: &BTreeSet<u32>, new: bool) -> Result<()> {
-    let Work { conn, meta, catalog, policies, .. } = work;
-    let mut found = BTreeSet::new();
-    for t in catalog.tables.iter().filter(|t| tables.contains(&t.no)) {
-        for rid in stash::rows(conn, meta, t.no, -1)? {
-            let Some(mut stored) = state::of(conn, meta, t, &rid)? else { continue };
-            let mut news = false;
-            for piece in stash::of(conn, meta, t.no, &rid)? {
-                news |= merge::join_piece(Lookup { conn, meta, catalog }, t, &mut stored, &piece)?;
-                let here = piece.columns.iter().all(|no| t.column_nos.contains(no));
-                if here && !piece.refers_beyond(&t.key_names) {
-                    stash::remove(conn, meta, t.no, &rid, &piece)?;
-                }
-            }
-            if news {
-                if found.is_empty() {
-                    meta.position += 1;
-                }
-                state::put(conn, meta, t, &stored, Some(meta.position))?;
-                found.insert((t.no, rid));
-            }
-        }
-        if !new {
-            continue;
-        }
-        // Rows of which nothing was ever written but that they are there.
-        let sql = "SELECT rid FROM synqlite_row WHERE tbl = ?1 AND loc IS NULL AND kind IS NULL";
-        let mut statement = conn.prepare(sql)?;
-        let mut rows = statement.query([t.no])?;
-        while let Some(row) = rows.next()? {
-            let rid =
-                state::decode_rid(meta, row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?)?;
-            let stored = state::of(conn, meta, t, &rid)?;
-            if stored.is_some_and(|s| s.state.header.alive()) {
-                found.insert((t.no, rid));
-            }
-        }
-    }
-    if found.is_empty() {
-        return Ok(());
-    }
-    let found: Vec<_> = found.into_iter().collect();
-    merge::reshow(conn, meta, catalog, policies, &found)
 }

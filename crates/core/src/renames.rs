@@ -5,6 +5,7 @@
 //! there the new name seems to be a new column. So the first tell the others, by a replicated
 //! setting: from then on both names are one column everywhere.
 
+use crate::fold::Fresh;
 use crate::meta::Meta;
 use crate::policy;
 use crate::state::stash;
@@ -52,10 +53,10 @@ pub fn first_names(conn: &Connection, table: &str) -> Result<BTreeMap<String, St
     Ok(names)
 }
 
-/// Makes one column of those that go by several names here. Returns the numbers of the tables in
-/// which registers were kept for the other name.
-pub fn unite(conn: &Connection, meta: &mut Meta, loaded: &Loaded) -> Result<Vec<u32>> {
-    let mut changed = Vec::new();
+/// Makes one column of those that go by several names here. Returns those columns, by their numbers and
+/// their tables', of which registers were kept for the other name.
+pub fn unite(conn: &Connection, meta: &mut Meta, loaded: &Loaded) -> Result<Fresh> {
+    let mut changed = Fresh::new();
     for t in &loaded.catalog.tables {
         for (later, first) in first_names(conn, &t.canonical)? {
             let here =
@@ -77,14 +78,12 @@ pub fn unite(conn: &Connection, meta: &mut Meta, loaded: &Loaded) -> Result<Vec<
                     conn.execute(name, params![t.no, other, later])?;
                 }
                 conn.execute(name, params![t.no, no, first])?;
-                changed.push(t.no);
             }
-            if renumber(conn, meta, t.no, &others, no)? {
-                changed.push(t.no);
+            if renumber(conn, meta, t.no, &others, no)? || of_first.is_none() {
+                changed.entry(t.no).or_default().push(no);
             }
         }
     }
-    changed.dedup();
     Ok(changed)
 }
 

@@ -4,7 +4,7 @@ use super::Fold;
 use crate::Result;
 use crate::catalog::Tracked;
 use crate::counter;
-use crate::merge::{Subject, Write};
+use crate::merge::{Columns, Subject, Write};
 use crate::state::{self, Body, GroupState, RowState, Stored};
 use synqlite_wire::{Cell, Stamp, Value};
 
@@ -71,12 +71,10 @@ impl Fold<'_> {
             if latest(group).is_zero() || shows(t, g, group, shown) {
                 continue;
             }
-            let columns = &t.table.groups[g].columns;
-            let named = columns.iter().map(|&c| t.column_names[c].as_str());
-            let named = named.collect::<Vec<_>>().join(",");
+            let columns = Columns::of(t, &t.table.groups[g].columns);
             let lost = Write { stamp: latest(group), values: cell.values.clone() };
             let subject = Subject { t, rid: &stored.rid, row: None };
-            self.told.push(subject.deleted(&named, columns, &lost, stamp));
+            self.told.push(subject.deleted(&columns.named(), &columns, &lost, stamp));
         }
         Ok(())
     }
@@ -109,7 +107,7 @@ impl Fold<'_> {
         let kept = Write { stamp, values: now.values };
         let subject = Subject { t, rid: &stored.rid, row: Some(row) };
         let why = "later and was written where the other was not shown";
-        self.told.push(subject.gives_way(kind, columns, &lost, &kept, why));
+        self.told.push(subject.gives_way(kind, &Columns::of(t, columns), &lost, &kept, why));
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Joining what another site sent into the local state (R-JOIN). Nothing is shown yet.
 
 use super::Merged;
-use super::told::{Meeting, unseen};
+use super::told::{Meeting, Names, unseen};
 use crate::catalog::{Catalog, Tracked};
 use crate::export::shown;
 use crate::meta::Meta;
@@ -24,6 +24,8 @@ pub(super) struct Matched {
     pub place: Place,
     /// What each group of the delta means.
     pub units: Vec<Unit>,
+    /// First names of its columns, if something is kept of some that are not here.
+    names: Option<Names>,
 }
 
 /// Where a table of a delta is.
@@ -41,6 +43,17 @@ impl Matched {
             Place::Here(position) => &catalog.tables[*position],
             Place::Absent(t) => t,
         }
+    }
+
+    /// What is kept of columns of a row that are not here.
+    fn stashed(
+        &self,
+        conn: &Connection,
+        meta: &Meta,
+        t: &Tracked,
+        rid: &Rid,
+    ) -> Result<Vec<Piece>> {
+        self.names.as_ref().map_or(Ok(vec![]), |_| stash::of(conn, meta, t.no, rid))
     }
 }
 
@@ -92,13 +105,15 @@ fn match_table(
             Place::Absent(Box::new(Tracked::unnumbered(no, &theirs.name, table)))
         }
     };
-    let mut matched = Matched { place, units: vec![] };
+    let mut matched = Matched { place, units: vec![], names: None };
     let t = matched.table(catalog);
     let renamed = renames::first_names(conn, &theirs.name)?;
     let units = theirs.groups.iter().map(|group| match_unit(conn, t, &renamed, group));
     let units = units.collect::<Result<Vec<_>>>()?;
     let theirs: Vec<u32> = units.iter().flat_map(|unit| unit.columns.iter().copied()).collect();
     merged.unwritten |= track::lacking(conn, t, &theirs)?;
+    let keeps = units.iter().any(|unit| unit.unknown) || stash::any(conn, t.no)?;
+    matched.names = keeps.then(|| track::column_names(conn, t.no)).transpose()?;
     matched.units = units;
     Ok(matched)
 }
@@ -135,19 +150,38 @@ fn match_unit(
 pub(super) fn keep(
     conn: &Connection,
     meta: &mut Meta,
-    t: &Tracked,
     matched: &Matched,
+    t: &Tracked,
+    sender: &VersionVector,
     change: &RowChange,
+    merged: &mut Merged,
 ) -> Result<bool> {
     let position = meta.position;
     let mut news = false;
-    for register in &change.registers {
-        let unit = &matched.units[register.group as usize];
-        news |= stash::put(conn, meta, t.no, &change.rid, &piece(t, unit, register)?, position)?;
-    }
     let found = state::of(conn, meta, t, &change.rid)?;
     let known = found.as_ref().map(|stored| stored.state.header);
-    let header = known.unwrap_or(Header::NONE).join(&change.header);
+    let was = known.unwrap_or(Header::NONE);
+    let header = was.join(&change.header);
+    let state = RowState { header: was, groups: vec![] };
+    let (stashed, rid) = (matched.stashed(conn, meta, t, &change.rid)?, &change.rid);
+    let names = matched.names.as_ref().unwrap_or(&NO_NAMES);
+    let meeting = Meeting { meta, sender, t, rid, old: None, stashed: &stashed, names };
+    if known.is_some() {
+        // Whether it is hidden is not known without its parents, so a CASCADE counts as a delete.
+        let fell = meeting.delete(&state, change, &matched.units, merged);
+        fell.into_iter().for_each(|told| merged.tell(&t.canonical, told));
+    }
+    let pieces = change
+        .registers
+        .iter()
+        .map(|register| piece(t, &matched.units[register.group as usize], register));
+    let pieces: Vec<Piece> = pieces.collect::<Result<_>>()?;
+    for piece in pieces.iter().filter(|_| header.alive()) {
+        meeting.kept(piece, (&was, &change.header), merged);
+    }
+    for piece in pieces {
+        news |= stash::put(conn, meta, t.no, &change.rid, &piece, position)?;
+    }
     if known != Some(header) {
         news = true;
         let state = RowState { header, groups: vec![] };
@@ -158,6 +192,8 @@ pub(super) fn keep(
     }
     Ok(news)
 }
+
+static NO_NAMES: Names = Names::new();
 
 /// A register under the numbers of this file.
 fn piece(t: &Tracked, unit: &Unit, register: &Register) -> Result<Piece> {
@@ -213,8 +249,11 @@ pub(super) fn join(
     let was = stored.state.header;
     let header = was.join(&change.header);
     let mut fell = Vec::new();
+    let stashed = matched.stashed(conn, meta, t, &change.rid)?;
+    let names = matched.names.as_ref().unwrap_or(&NO_NAMES);
     if known {
-        let meeting = Meeting { meta, sender, t, rid: &change.rid, old: old.as_deref() };
+        let (stashed, rid) = (&stashed[..], &change.rid);
+        let meeting = Meeting { meta, sender, t, rid, old: old.as_deref(), stashed, names };
         fell = meeting.delete(&stored.state, change, &matched.units, merged);
     }
     // Of a row that is gone in the end, it is told what the delete hid.
@@ -229,7 +268,8 @@ pub(super) fn join(
         {
             let group = &mut stored.state.groups[g];
             if met && unseen(meta, sender, group.stamp, register.stamp) {
-                let meeting = Meeting { meta, sender, t, rid: &change.rid, old: old.as_deref() };
+                let (stashed, rid) = (&stashed[..], &change.rid);
+                let meeting = Meeting { meta, sender, t, rid, old: old.as_deref(), stashed, names };
                 meeting.register(g, group, register, (&was, &change.header), merged);
             }
             if register.stamp > group.stamp
@@ -260,8 +300,10 @@ pub(super) fn join(
         }
         let piece = piece(t, unit, register)?;
         if met {
-            let meeting = Meeting { meta, sender, t, rid: &change.rid, old: old.as_deref() };
+            let (stashed, rid) = (&stashed[..], &change.rid);
+            let meeting = Meeting { meta, sender, t, rid, old: old.as_deref(), stashed, names };
             meeting.piece(&stored.state.groups, &piece, merged);
+            meeting.kept(&piece, (&was, &change.header), merged);
         }
         if unit.unknown || piece.refers_beyond(&t.key_names) {
             let position = meta.position;

@@ -41,7 +41,7 @@ pub(crate) use anew::differences;
 pub(crate) use compensate::{Wrote, compensate, overrode, reshow};
 pub(crate) use join::join_piece;
 pub(crate) use refresh::refresh;
-pub(crate) use told::{Subject, Write};
+pub(crate) use told::{Columns, Subject, Write};
 pub(crate) use triggers::with_indexes;
 pub(crate) use words::{describe, text};
 
@@ -266,7 +266,8 @@ fn join_part(
         let Some(matched) = &tables[change.table as usize] else { continue };
         let Place::Here(position) = matched.place else {
             let t = matched.table(catalog);
-            joined.rows += u64::from(join::keep(conn, meta, t, matched, change)?);
+            let kept = join::keep(conn, meta, matched, t, upto, change, &mut joined)?;
+            joined.rows += u64::from(kept);
             continue;
         };
         let news = join::join(conn, meta, catalog, matched, upto, change, &mut joined)?;

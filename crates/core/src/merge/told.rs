@@ -34,6 +34,9 @@ pub(super) struct Meeting<'a> {
     pub rid: &'a Rid,
     /// What the row shows until now.
     pub old: Option<&'a [Value]>,
+    /// What is kept of columns that are not here (R-MIG-STASH).
+    pub stashed: &'a [Piece],
+    pub names: &'a Names,
 }
 
 /// A write of some columns.
@@ -42,8 +45,44 @@ pub(crate) struct Write {
     pub values: Vec<Value>,
 }
 
-/// Columns of a row and what was written to them, by the stamp of the write.
-type Written = BTreeMap<Stamp, Vec<(usize, Value)>>;
+/// Columns of a table, which it may lack here: by their names now and by their first ones.
+pub(crate) struct Columns {
+    shown: Vec<String>,
+    first: Vec<String>,
+}
+
+impl Columns {
+    /// Columns that are here, by position.
+    pub fn of(t: &Tracked, columns: &[usize]) -> Columns {
+        let shown = columns.iter().map(|&c| t.table.columns[c].name.clone()).collect();
+        let first = columns.iter().map(|&c| t.column_names[c].clone()).collect();
+        Columns { shown, first }
+    }
+
+    /// Columns by their numbers. `absent`: first names of those that may not be here.
+    pub fn numbered(t: &Tracked, absent: &Names, columns: &[u32]) -> Columns {
+        let name = |no: &u32| match t.column_nos.iter().position(|n| n == no) {
+            Some(c) => (t.table.columns[c].name.clone(), t.column_names[c].clone()),
+            None => {
+                let name = absent.get(no).cloned().unwrap_or_default();
+                (name.clone(), name)
+            }
+        };
+        let (shown, first) = columns.iter().map(name).unzip();
+        Columns { shown, first }
+    }
+
+    /// What tells them from other columns of the table, on every site.
+    pub fn named(&self) -> String {
+        self.first.join(",")
+    }
+}
+
+/// First names of the columns of a table, by number.
+pub(crate) type Names = BTreeMap<u32, String>;
+
+/// Numbers of columns of a row and what was written to them, by the stamp of the write.
+type Written = BTreeMap<Stamp, Vec<(u32, Value)>>;
 
 /// A row of which something gave way.
 pub(crate) struct Subject<'a> {
@@ -76,21 +115,41 @@ impl<'a> Meeting<'a> {
         let Some(values) = self.values(group, columns) else { return };
         let ours = Write { stamp: group.stamp, values };
         let theirs = Write { stamp: register.stamp, values: register.cell.values.clone() };
-        self.writes(kind, columns, ours, theirs, merged);
+        self.writes(kind, &Columns::of(self.t, columns), ours, theirs, merged);
     }
 
     /// Another write of columns that this schema does not hold together.
     pub fn piece(&self, groups: &[GroupState], piece: &Piece, merged: &mut Merged) {
         for (group, of) in groups.iter().zip(&self.t.table.groups) {
             for (i, &c) in of.columns.iter().enumerate() {
-                let at = piece.columns.iter().position(|no| *no == self.t.column_nos[c]);
-                let Some(value) = at.and_then(|at| piece.cell.values.get(at)) else { continue };
+                let Some(value) = piece.value(self.t.column_nos[c]) else { continue };
                 let Some(values) = self.values(group, &of.columns) else { continue };
                 let Some(own) = values.get(i) else { continue };
                 let ours = Write { stamp: group.column_stamp(i), values: vec![own.clone()] };
                 let theirs = Write { stamp: piece.stamp, values: vec![value.clone()] };
-                self.writes("overwritten", &[c], ours, theirs, merged);
+                self.writes("overwritten", &Columns::of(self.t, &[c]), ours, theirs, merged);
             }
+        }
+    }
+
+    /// Another write of columns that are not here. `was`: what was known of the row; `theirs`: what the
+    /// other site knows.
+    pub fn kept(&self, piece: &Piece, (was, theirs): (&Header, &Header), merged: &mut Merged) {
+        for known in self.stashed.iter().filter(|known| !known.pinned && !piece.pinned) {
+            let shared = known.columns.iter().filter(|no| piece.columns.contains(no));
+            let shared: Vec<u32> = shared.filter(|no| !self.t.has(**no)).copied().collect();
+            let write = |piece: &Piece| {
+                let values = shared.iter().map(|no| piece.value(*no).cloned());
+                Some(Write { stamp: piece.stamp, values: values.collect::<Option<_>>()? })
+            };
+            let (Some(ours), Some(news), false) = (write(known), write(piece), shared.is_empty())
+            else {
+                continue;
+            };
+            let both = known.stamp == was.inserted && piece.stamp == theirs.inserted;
+            let kind = if both { "key_merge" } else { "overwritten" };
+            let columns = Columns::numbered(self.t, self.names, &shared);
+            self.writes(kind, &columns, ours, news, merged);
         }
     }
 
@@ -104,7 +163,7 @@ impl<'a> Meeting<'a> {
     fn writes(
         &self,
         kind: &'static str,
-        columns: &[usize],
+        columns: &Columns,
         ours: Write,
         theirs: Write,
         merged: &mut Merged,
@@ -148,7 +207,8 @@ impl<'a> Meeting<'a> {
             _ => return vec![],
         };
         let told = lost.into_iter().map(|(stamp, written)| {
-            let (columns, values): (Vec<usize>, Vec<Value>) = written.into_iter().unzip();
+            let (columns, values): (Vec<u32>, Vec<Value>) = written.into_iter().unzip();
+            let columns = Columns::numbered(self.t, self.names, &columns);
             self.subject().deleted("", &columns, &Write { stamp, values }, by)
         });
         if cascaded {
@@ -170,8 +230,18 @@ impl<'a> Meeting<'a> {
                 let stamps = counted.chain([group.column_stamp(i)]);
                 let mut unseen = stamps.filter(|s| !self.sender.covers(*s) && counts(s));
                 if let Some(stamp) = unseen.next() {
-                    lost.entry(stamp).or_default().push((c, value));
+                    lost.entry(stamp).or_default().push((self.t.column_nos[c], value));
                 }
+            }
+        }
+        for piece in self.stashed.iter().filter(|piece| !piece.pinned) {
+            let stamps = piece.counts.iter().map(|count| count.stamp).chain([piece.stamp]);
+            let mut unseen = stamps.filter(|s| !self.sender.covers(*s) && counts(s));
+            if let Some(stamp) = unseen.next() {
+                let written = piece.columns.iter().zip(&piece.cell.values);
+                let absent = written.filter(|(no, _)| !self.t.has(**no));
+                let absent = absent.map(|(no, value)| (*no, value.clone()));
+                lost.entry(stamp).or_default().extend(absent);
             }
         }
         lost
@@ -188,10 +258,8 @@ impl<'a> Meeting<'a> {
         let news = change.registers.iter().filter(|register| !register.pinned);
         let unseen = |r: &&Register| !self.meta.seen.covers(r.stamp) && counts(&r.stamp);
         for register in news.filter(unseen) {
-            let columns = &units[register.group as usize].columns;
-            let here = |no| self.t.column_nos.iter().position(|n| n == no);
-            let values = columns.iter().map(here).zip(&register.cell.values);
-            let values = values.filter_map(|(c, value)| Some((c?, value.clone())));
+            let columns = units[register.group as usize].columns.iter().copied();
+            let values = columns.zip(register.cell.values.iter().cloned());
             lost.entry(register.stamp).or_default().extend(values);
         }
         lost
@@ -203,30 +271,28 @@ impl Subject<'_> {
     pub fn gives_way(
         &self,
         kind: &'static str,
-        columns: &[usize],
+        columns: &Columns,
         lost: &Write,
         kept: &Write,
         why: &str,
     ) -> Told {
         let what = format!(
             "{}: {} of site {} gives way to {} of site {}, which is {why}",
-            self.names(columns),
+            columns.shown.join(", "),
             list(&lost.values),
             short(lost.stamp),
             list(&kept.values),
             short(kept.stamp),
         );
-        let named = columns.iter().map(|&c| self.t.column_names[c].as_str());
-        let named = named.collect::<Vec<_>>().join(",");
-        self.told(kind, &named, what, (lost.stamp, kept.stamp))
+        self.told(kind, &columns.named(), what, (lost.stamp, kept.stamp))
     }
 
     /// A write of these columns is lost to a delete of the row. `named`: what tells it from others
     /// of the same stamp.
-    pub fn deleted(&self, named: &str, columns: &[usize], lost: &Write, by: Stamp) -> Told {
-        let written = match columns.is_empty() {
+    pub fn deleted(&self, named: &str, columns: &Columns, lost: &Write, by: Stamp) -> Told {
+        let written = match lost.values.is_empty() {
             true => String::new(),
-            false => format!("{}: {} ", self.names(columns), list(&lost.values)),
+            false => format!("{}: {} ", columns.shown.join(", "), list(&lost.values)),
         };
         let what = format!(
             "{written}of site {} is not shown: site {} deleted the row without having seen it, and \
@@ -235,11 +301,6 @@ impl Subject<'_> {
             short(by),
         );
         self.told("update_lost", named, what, (lost.stamp, by))
-    }
-
-    fn names(&self, columns: &[usize]) -> String {
-        let names = columns.iter().map(|&c| self.t.table.columns[c].name.as_str());
-        names.collect::<Vec<_>>().join(", ")
     }
 
     fn told(

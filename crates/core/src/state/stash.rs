@@ -11,7 +11,7 @@ use crate::Result;
 use crate::meta::Meta;
 use rusqlite::{Connection, params};
 use synqlite_wire::counter::join_count;
-use synqlite_wire::{Cell, Count, Rid, Stamp};
+use synqlite_wire::{Cell, Count, Rid, Stamp, Value};
 
 /// A register as some schema wrote it.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +42,11 @@ impl Piece {
     pub fn refers_beyond(&self, keys: &[String]) -> bool {
         let mut refs = self.keys.iter().zip(&self.cell.refs);
         refs.any(|(key, rid)| rid.is_some() && !keys.contains(key))
+    }
+
+    /// What it says of the column with this number.
+    pub fn value(&self, no: u32) -> Option<&Value> {
+        self.cell.values.get(self.columns.iter().position(|column| *column == no)?)
     }
 }
 
@@ -78,6 +83,12 @@ pub fn put(
                VALUES(?1, ?2, ?3, ?4, ?5)";
     conn.prepare_cached(sql)?.execute(params![table, rid, unit, position, state])?;
     Ok(true)
+}
+
+/// Whether anything is kept for a table.
+pub fn any(conn: &Connection, table: u32) -> Result<bool> {
+    let sql = "SELECT 1 FROM synqlite_stash WHERE tbl = ?1";
+    Ok(conn.prepare_cached(sql)?.exists([table])?)
 }
 
 /// What is kept for one row.

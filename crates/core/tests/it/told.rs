@@ -242,6 +242,98 @@ fn values_that_a_row_does_not_show_are_told_when_it_is_written_or_deleted() {
     }
 }
 
+/// What a site keeps without showing it, because its schema lacks the table or the column, its user has
+/// not seen when he makes them and writes before any command.
+#[test]
+fn values_that_were_kept_for_a_later_schema_are_told_when_they_were_written_over() {
+    let (_world, mut a, mut b, mut c) = three(SCHEMA);
+    let (table, column) =
+        ("CREATE TABLE x(k TEXT PRIMARY KEY, w)", "ALTER TABLE t ADD COLUMN x DEFAULT 'none'");
+    c.run(&format!("{table}; INSERT INTO x VALUES('k', 'ann'); {column}; UPDATE t SET x = 'eve'"));
+    b.pull(&mut c);
+    a.pull(&mut b);
+    a.run(&format!("{table}; INSERT INTO x VALUES('k', 'bob'); {column}; UPDATE t SET x = 'sam'"));
+    b.run(&format!("{table}; {column}"));
+    for _ in 0..2 {
+        b.pull(&mut a);
+        c.pull(&mut b);
+        a.pull(&mut c);
+    }
+    for site in [&a, &b, &c] {
+        assert_eq!(site.rows("SELECT w FROM x UNION ALL SELECT x FROM t"), ["bob", "sam"]);
+        let told = told(site);
+        let kinds: Vec<_> = told.iter().map(|(kind, _)| kind.as_str()).collect();
+        assert_eq!(kinds, ["key_merge", "overwritten"], "{told:?}");
+        assert!(told[0].1.contains("w: 'ann'") && told[1].1.contains("x: 'eve'"), "{told:?}");
+    }
+}
+
+/// Two writes meet on a site that lacks their table or their column.
+#[test]
+fn values_that_give_way_where_nothing_of_them_is_shown_are_told() {
+    let schema = "CREATE TABLE t(id TEXT PRIMARY KEY, v, w);
+        INSERT INTO t VALUES('k', 0, 0), ('d', 0, 0)";
+    for order in 0..2 {
+        let (_world, mut a, mut b, mut c) = three(schema);
+        let migration = "CREATE TABLE x(k TEXT PRIMARY KEY, w); ALTER TABLE t ADD COLUMN x;";
+        a.run(migration);
+        a.run("INSERT INTO x VALUES('d', 0)");
+        b.run(migration);
+        b.pull(&mut a);
+        c.pull(&mut a);
+        a.run("INSERT INTO x VALUES('k', 'ann'); UPDATE t SET x = 'eve' WHERE id = 'k'");
+        a.run("UPDATE x SET w = 'sue' WHERE k = 'd'; UPDATE t SET x = 'zoe' WHERE id = 'd'");
+        b.run("INSERT INTO x VALUES('k', 'bob'); UPDATE t SET x = 'sam' WHERE id = 'k'");
+        b.run("DELETE FROM x WHERE k = 'd'; DELETE FROM t WHERE id = 'd'");
+        match order {
+            0 => (c.pull(&mut a), c.pull(&mut b)),
+            _ => (c.pull(&mut b), c.pull(&mut a)),
+        };
+        for _ in 0..2 {
+            a.pull(&mut c);
+            b.pull(&mut c);
+            c.pull(&mut a);
+        }
+        c.run(migration);
+        for site in [&mut a, &mut b, &mut c] {
+            site.replica.fold().unwrap();
+            assert_eq!(site.rows("SELECT w FROM x UNION ALL SELECT x FROM t"), ["bob", "sam"]);
+            let told = told(site);
+            let of = |text: &str| told.iter().filter(|(_, what)| what.contains(text)).count();
+            let lost = [of("w: 'ann'"), of("x: 'eve'"), of("w: 'sue'"), of("x: 'zoe'")];
+            assert_eq!((lost, told.len()), ([1; 4], 4), "{told:?}");
+        }
+    }
+}
+
+/// Both sites rename a column and rebuild the table at once, so the new name is a new column to each.
+/// What one showed there, others have under the old name only; what the other wrote there is certain.
+#[test]
+fn what_a_rebuild_filled_in_is_told_when_it_gives_way() {
+    let (_world, mut a, mut b, mut c) = three(SCHEMA);
+    let migration = "CREATE TABLE n(id TEXT PRIMARY KEY, v, w, CHECK(w < 9));
+        INSERT INTO n SELECT * FROM t; DROP TABLE t; ALTER TABLE n RENAME TO t;
+        ALTER TABLE t RENAME COLUMN v TO x;";
+    a.run(migration);
+    a.replica.fold().unwrap();
+    b.run("UPDATE t SET v = 'bob'");
+    a.run("UPDATE t SET x = 'ann'");
+    a.pull(&mut b);
+    b.pull(&mut a);
+    b.run(migration);
+    c.run(migration);
+    for _ in 0..3 {
+        a.pull(&mut b);
+        c.pull(&mut a);
+        b.pull(&mut c);
+    }
+    for site in [&a, &b, &c] {
+        assert_eq!(site.rows("SELECT x FROM t"), ["ann"]);
+        let told = told(site);
+        assert!(told.iter().any(|(_, what)| what.contains("x: 'bob'")), "{told:?}");
+    }
+}
+
 /// A write of a cell: its value, and those whose values its writer had seen.
 type Write = (i64, BTreeSet<i64>);
 

@@ -1,0 +1,145 @@
+//! R-MIG-STASH: registers whose columns are here now.
+//!
+//! Who wrote such a column here, before any command, cannot have seen what the site kept of it. Nor had
+//! those others seen what he wrote. So of each such pair what gives way is told (R-TOLD).
+
+use crate::Result;
+use crate::catalog::Tracked;
+use crate::closed;
+use crate::fold::Fresh;
+use crate::merge::{self, Columns, Subject, Write};
+use crate::meta::Meta;
+use crate::refs::Lookup;
+use crate::replica::Work;
+use crate::state::stash::{self, Piece};
+use crate::state::{self, Body, RowState};
+use rusqlite::Connection;
+use std::collections::BTreeSet;
+use synqlite_wire::{Rid, Stamp, Told};
+
+/// Joins them into their rows, which then show them. `fresh`: columns that were not here, by table;
+/// `new`: the tables themselves were not.
+pub(super) fn show_stashed(work: &mut Work<'_>, fresh: &Fresh, new: bool) -> Result<()> {
+    let Work { conn, meta, catalog, policies, .. } = work;
+    let (mut found, mut met) = (BTreeSet::new(), Met::default());
+    for t in &catalog.tables {
+        let Some(fresh) = fresh.get(&t.no) else { continue };
+        for rid in stash::rows(conn, meta, t.no, -1)? {
+            let Some(mut stored) = state::of(conn, meta, t, &rid)? else { continue };
+            let (mut news, before) = (false, stored.state.clone());
+            let row = stored.loc.as_ref().map(|loc| t.read(conn, loc)).transpose()?.flatten();
+            for piece in stash::of(conn, meta, t.no, &rid)? {
+                let subject = Subject { t, rid: &rid, row: row.as_deref() };
+                met.with(meta, &subject, &before, &piece, fresh);
+                news |= merge::join_piece(Lookup { conn, meta, catalog }, t, &mut stored, &piece)?;
+                let here = piece.columns.iter().all(|no| t.has(*no));
+                if here && !piece.refers_beyond(&t.key_names) {
+                    stash::remove(conn, meta, t.no, &rid, &piece)?;
+                }
+            }
+            if news {
+                if found.is_empty() {
+                    meta.position += 1;
+                }
+                state::put(conn, meta, t, &stored, Some(meta.position))?;
+                found.insert((t.no, rid));
+            }
+        }
+        if new {
+            found.extend(unwritten(conn, meta, t)?.into_iter().map(|rid| (t.no, rid)));
+        }
+    }
+    closed::note_written(conn, meta, catalog, &met.told)?;
+    if found.is_empty() {
+        return Ok(());
+    }
+    let found: Vec<_> = found.into_iter().collect();
+    merge::reshow(conn, meta, catalog, policies, &found)
+}
+
+/// Rows of which nothing was ever written but that they are there.
+fn unwritten(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<Vec<Rid>> {
+    let sql = "SELECT rid FROM synqlite_row WHERE tbl = ?1 AND loc IS NULL AND kind IS NULL";
+    let mut statement = conn.prepare(sql)?;
+    let mut rows = statement.query([t.no])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let rid =
+            state::decode_rid(meta, row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?)?;
+        let stored = state::of(conn, meta, t, &rid)?;
+        if stored.is_some_and(|s| s.state.header.alive()) {
+            found.push(rid);
+        }
+    }
+    Ok(found)
+}
+
+/// What gave way when what was kept met what is here.
+#[derive(Default)]
+struct Met {
+    told: Vec<Told>,
+    /// When and where values came to be here of which nobody knows who wrote them.
+    unsure: Option<Stamp>,
+}
+
+impl Met {
+    /// `before`: the state of the row without what was kept of it.
+    fn with(
+        &mut self,
+        meta: &mut Meta,
+        subject: &Subject<'_>,
+        before: &RowState,
+        piece: &Piece,
+        fresh: &[u32],
+    ) {
+        let t = subject.t;
+        if !before.header.alive() || piece.stamp.is_zero() || piece.pinned {
+            return;
+        }
+        for (group, of) in before.groups.iter().zip(&t.table.groups) {
+            for (i, &c) in of.columns.iter().enumerate() {
+                let no = t.column_nos[c];
+                let Some(theirs) = piece.value(no).filter(|_| fresh.contains(&no)) else {
+                    continue;
+                };
+                let ours = match (&group.body, subject.row) {
+                    (Body::Kept(cell), _) => cell.values.get(i),
+                    (Body::Shown, row) => row.map(|row| &row[c]),
+                };
+                let Some(ours) = ours.filter(|ours| *ours != theirs) else { continue };
+                let counts = group.pinned || !group.counts.is_empty() || !piece.counts.is_empty();
+                let stamp = group.column_stamp(i);
+                if counts || stamp.is_zero() && *ours == t.default_of(c) {
+                    continue;
+                }
+                let ours = Write { stamp, values: vec![ours.clone()] };
+                let theirs = Write { stamp: piece.stamp, values: vec![theirs.clone()] };
+                self.pair(meta, subject, (c, before.header.inserted), ours, theirs);
+            }
+        }
+    }
+
+    fn pair(
+        &mut self,
+        meta: &mut Meta,
+        subject: &Subject<'_>,
+        (c, inserted): (usize, Stamp),
+        mut ours: Write,
+        theirs: Write,
+    ) {
+        let kind = if theirs.stamp == inserted { "key_merge" } else { "overwritten" };
+        // Nobody is known to have written it, so a rebuild filled it in.
+        let filled = ours.stamp.is_zero();
+        if filled {
+            ours.stamp = *self.unsure.get_or_insert_with(|| meta.tick(0));
+        }
+        let why = match filled {
+            true => "certain to have been written",
+            false => "later and was written where the other was not shown",
+        };
+        let first = filled || ours.stamp < theirs.stamp;
+        let (lost, kept) = if first { (ours, theirs) } else { (theirs, ours) };
+        let columns = Columns::of(subject.t, &[c]);
+        self.told.push(subject.gives_way(kind, &columns, &lost, &kept, why));
+    }
+}
