@@ -15,7 +15,8 @@ use crate::Result;
 use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
 use crate::fold;
 use crate::meta::Meta;
-use crate::schema::quote;
+use crate::refs::Lookup;
+use crate::schema::{Action, quote};
 use crate::state::stash::{self, Piece};
 use crate::state::{self, Body, RowState};
 use crate::track;
@@ -51,6 +52,7 @@ pub(super) fn bind(
             if stored.state.groups[t.table.columns[columns[0]].group].body != Body::Shown {
                 continue;
             }
+            let lookup = Lookup { conn, meta, catalog };
             let written = written(&stored.state, t, &columns);
             let mine = written.site == meta.site;
             let told = |f: usize| -> Result<bool> {
@@ -69,7 +71,9 @@ pub(super) fn bind(
                 }
                 None if received && !mine => {}
                 _ => {
-                    let ticks = if mine { LIKELY } else { PERHAPS };
+                    let parent = new.map_or(Ok(None), |f| parent(lookup, t, f, &loc))?;
+                    let before = parent.map_or(0, |p| (p.hlc.0 - written.hlc.0).max(0));
+                    let ticks = before + if mine { LIKELY } else { PERHAPS };
                     rows.entry(loc).or_default().extend(columns.iter().map(|&c| (c, ticks)));
                 }
             }
@@ -108,6 +112,19 @@ fn written(state: &RowState, t: &Tracked, columns: &[usize]) -> Stamp {
         Some(stamp) if !stamp.is_zero() => stamp,
         _ => state.born_at(),
     }
+}
+
+/// When the row to which foreign key `f` of a row refers got the key that it has: what the reference is
+/// later than, or it would be overridden (R-FK-ONUPDATE), or be to a former life (R-INC).
+fn parent(lookup: Lookup<'_>, t: &Tracked, f: usize, loc: &Loc) -> Result<Option<Stamp>> {
+    let fk = &t.table.foreign_keys[f];
+    let parent = lookup.parent(&fk.parent)?;
+    let Some(row) = t.read(lookup.conn, loc)? else { return Ok(None) };
+    let Some(rid) = lookup.reference(t, f, &row)? else { return Ok(None) };
+    let Some(stored) = state::of(lookup.conn, lookup.meta, parent, &rid)? else { return Ok(None) };
+    let sets = matches!(fk.on_update, Action::SetNull | Action::SetDefault);
+    let key = sets.then(|| written(&stored.state, parent, &fk.parent_columns));
+    Ok(key.into_iter().chain([stored.state.header.reinserted]).max())
 }
 
 /// Places of the rows that have a value in one of these columns.

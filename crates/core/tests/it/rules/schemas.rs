@@ -164,7 +164,7 @@ fn r_mig_fk_a_value_means_what_its_writer_saw_when_a_foreign_key_comes_or_goes()
             "INSERT INTO p VALUES(1, 'a'); INSERT INTO c VALUES('x', 1)",
             "INSERT INTO p VALUES(1, 'b'); INSERT INTO c VALUES('y', 1)",
         );
-        let mut migrate = |pair: &mut Pair, early: bool| {
+        let migrate = |pair: &mut Pair, early: bool| {
             for (name, site) in [("a", &pair.a), ("b", &pair.b)] {
                 if first.contains(name) == early {
                     site.run(&remade(after));
@@ -184,7 +184,8 @@ fn r_mig_fk_a_reference_travels_through_a_site_without_the_foreign_key() {
     let tables = format!("CREATE TABLE p(id INTEGER PRIMARY KEY, v); CREATE TABLE c({plain})");
     let mut pair = Pair::new(&tables);
     let mut c = pair.world.clone_site(&mut pair.a, "c");
-    [&pair.b, &c].map(|site| site.run(&remade(bound)));
+    pair.b.run(&remade(bound));
+    c.run(&remade(bound));
     c.run("INSERT INTO p VALUES(1, 'c')");
     pair.b.run("INSERT INTO p VALUES(1, 'b'); INSERT INTO c VALUES('y', 1)");
     pair.a.pull(&mut pair.b);
@@ -193,4 +194,24 @@ fn r_mig_fk_a_reference_travels_through_a_site_without_the_foreign_key() {
     pair.a.run(&remade(bound));
     settle(&mut pair.a, &mut c);
     pair.show("SELECT id, p FROM c", &["y|2"], &[]);
+}
+
+#[test]
+fn r_mig_fk_a_foreign_key_is_later_than_the_key_that_it_finds() {
+    for action in ["ON UPDATE SET DEFAULT", "ON UPDATE SET NULL", "ON DELETE SET NULL"] {
+        let tables =
+            "CREATE TABLE p(id TEXT PRIMARY KEY, v); CREATE TABLE c(id TEXT PRIMARY KEY, p);
+                      INSERT INTO p VALUES('1.0', 'a'), ('3', 'b');";
+        let mut pair = Pair::new(tables);
+        pair.apart("INSERT INTO c VALUES('x', '1'), ('y', '3')", "INSERT INTO c VALUES('z', '1')");
+        pair.a.replica.fold().unwrap();
+        pair.a.run("UPDATE p SET id = '1' WHERE id = '1.0'; DELETE FROM p WHERE id = '3'");
+        pair.a.replica.fold().unwrap();
+        pair.a.run("INSERT INTO p VALUES('3', 'c')");
+        settle(&mut pair.a, &mut pair.b);
+        let bound = remade(&format!("id TEXT PRIMARY KEY, p REFERENCES p {action}"));
+        pair.apart(&bound, &bound);
+        pair.show("SELECT id, p FROM c ORDER BY id", &["x|1", "y|3", "z|1"], &[]);
+        assert_eq!(pair.b.replica.verify_full().unwrap(), [""; 0]);
+    }
 }
