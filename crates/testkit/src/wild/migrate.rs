@@ -303,9 +303,13 @@ impl Path {
                 Some("NOT NULL removed")
             }
             4 => {
+                let aim = |id: &String| {
+                    let aims = |f: &Foreign| f.parent == no && f.targets.contains(id);
+                    t.rules.iter().any(|rule| matches!(rule, Rule::Foreign(f) if aims(f)))
+                };
                 let at = t.rules.iter().position(|rule| match rule {
                     Rule::Check(_) => true,
-                    Rule::Unique { columns, .. } => columns.iter().all(|id| free(id)),
+                    Rule::Unique { columns, .. } => columns.iter().all(|id| free(id) && !aim(id)),
                     Rule::Foreign(_) => true,
                 })?;
                 t.rules.remove(at);
@@ -360,7 +364,7 @@ impl Path {
         }
         let numbers: Vec<usize> = self.schema.keys().copied().collect();
         let parent = numbers[r.index(numbers.len())];
-        let of = &self.schema[&parent];
+        let of = if parent == no { &*t } else { &self.schema[&parent] };
         let [target] = &target(r, of)?[..] else { return None };
         let (table, other) = (quote(&old.name), quote(&of.name));
         let column = quote(&old.column(id)?.name);
