@@ -71,7 +71,9 @@ impl<'a> Judge<'a> {
             return Ok(scratch);
         }
         let scratch = Connection::open_in_memory()?;
-        scratch.execute_batch("PRAGMA foreign_keys=OFF")?;
+        // What text the bytes of a blob are depends on the encoding.
+        let encoding: String = self.main.query_row("PRAGMA main.encoding", [], |row| row.get(0))?;
+        scratch.execute_batch(&format!("PRAGMA foreign_keys=OFF; PRAGMA encoding='{encoding}'"))?;
         scratch.set_prepared_statement_cache_capacity(256);
         Ok(self.scratch.get_or_init(|| scratch))
     }

@@ -3,7 +3,7 @@
 //! no site's own fold takes back what its user wrote.
 
 use crate::random::{Random, seeds};
-use crate::site::{Site, World};
+use crate::site::{Site, World, settle};
 use rusqlite::Connection;
 use std::collections::BTreeSet;
 use synqlite_core::conflicts::Conflict;
@@ -173,4 +173,23 @@ fn constrained_histories_converge() {
     let fails = |seed: &u64| std::panic::catch_unwind(|| history(*seed)).is_err();
     let failed: Vec<u64> = seeds(40).filter(fails).collect();
     assert!(failed.is_empty(), "seeds {failed:?} failed; SYNQLITE_SEEDS=FROM..TO runs them again");
+}
+
+/// An expression reads the bytes of a blob as a text in the encoding of the database.
+#[test]
+fn keys_of_expressions_are_computed_in_the_encoding_of_the_database() {
+    for encoding in ["UTF-8", "UTF-16le", "UTF-16be"] {
+        let world = World::new();
+        let sql = "CREATE TABLE t(u TEXT, w TEXT); CREATE UNIQUE INDEX i ON t(lower(\"u\"))";
+        let mut a = world.init("a", &format!("PRAGMA encoding='{encoding}'; {sql}"));
+        let mut b = world.clone_site(&mut a, "b");
+        a.run("INSERT INTO t VALUES('A', 'a')");
+        b.run("INSERT INTO t VALUES(x'61', 'b')");
+        settle(&mut a, &mut b);
+        let shown = if encoding == "UTF-8" { "1" } else { "2" };
+        for site in [&a, &b] {
+            assert_eq!(site.row("SELECT count(*) FROM t"), shown, "{encoding}");
+            assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+        }
+    }
 }
