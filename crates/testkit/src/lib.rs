@@ -9,6 +9,7 @@
 //! - [`exchange`]: histories of sites that reach each other only through such a place.
 //! - [`model`]: the same history in the engine and in a reference model, which is another process.
 //! - [`wild`]: histories in which schemas, policies, files and clocks change too.
+//! - [`mutants`]: the engine with one repair taken out, which a campaign has to notice.
 //! - [`crash`]: a process that is killed while it works on a replica.
 //!
 //! The same seed gives the same run. `docs/testing.md` says how to run what is too long for
@@ -19,6 +20,7 @@ pub mod exchange;
 pub mod families;
 pub mod history;
 pub mod model;
+pub mod mutants;
 pub mod network;
 pub mod random;
 pub mod shapes;

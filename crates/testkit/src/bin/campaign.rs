@@ -8,6 +8,7 @@ use synqlite_testkit::crash::{self, Program};
 use synqlite_testkit::exchange::{self, Played};
 use synqlite_testkit::history::History;
 use synqlite_testkit::model::{Model, Verdict, unavailable};
+use synqlite_testkit::mutants::{self, Bench, Mutant, Outcome};
 use synqlite_testkit::wild::app::System;
 use synqlite_testkit::wild::generate;
 use synqlite_testkit::wild::play::play;
@@ -17,9 +18,11 @@ use synqlite_testkit::world::Result;
 
 const USAGE: &str = "\
 usage:
-  campaign model --seeds FROM..TO [--python python3] [--lazy] [--constraints] [--jobs N]
+  campaign model --seeds FROM..TO [--python python3] [--lazy] [--constraints] [--jobs N] [--first]
   campaign network --seeds FROM..TO
   campaign wild --seeds FROM..TO [--sites N] [--jobs N] [--only REGIONS] [--without REGIONS] [--long]
+      [--first]
+  campaign mutants [NAME...] [--histories 2000] [--jobs N]
   campaign crash --rounds N --seed S [--bin SYNQLITE] [--rows N]";
 
 fn main() -> ExitCode {
@@ -28,6 +31,7 @@ fn main() -> ExitCode {
         Some("model") => model(&arguments),
         Some("network") => network(&arguments),
         Some("wild") => wild(&arguments),
+        Some("mutants") => mutants(&arguments),
         Some("crash") => kill(&arguments),
         Some("child") => crash::child(&arguments[1..]).map(|()| true),
         _ => Err(USAGE.into()),
@@ -61,7 +65,7 @@ fn model(arguments: &[String]) -> Result<bool> {
     let seeds = option(arguments, "--seeds").ok_or(USAGE)?;
     let (from, to) = seeds.split_once("..").ok_or(USAGE)?;
     let has = |flag: &str| arguments.iter().any(|a| a == flag);
-    let (lazy, constraints) = (has("--lazy"), has("--constraints"));
+    let (lazy, constraints, first) = (has("--lazy"), has("--constraints"), has("--first"));
     let jobs = number(option(arguments, "--jobs").unwrap_or("1"))?.max(1);
     let next = AtomicU64::new(number(from)?);
     let (to, start) = (number(to)?, Instant::now());
@@ -80,8 +84,16 @@ fn model(arguments: &[String]) -> Result<bool> {
                 History::random(seed, lazy)
             };
             let mut verdict = model.compare(&history).map_err(text)?;
-            if let Verdict::Different(difference) = verdict {
-                verdict = Verdict::Different(model.shrink(&history, difference).map_err(text)?);
+            match verdict {
+                Verdict::Different(_) if first => {
+                    println!("FAULT seed {seed}: the model differs");
+                    next.store(to, Ordering::Relaxed);
+                }
+                Verdict::Different(difference) => {
+                    verdict = Verdict::Different(model.shrink(&history, difference).map_err(text)?);
+                }
+                _ if first => println!("played {seed}"),
+                _ => {}
             }
             count.lock().unwrap_or_else(PoisonError::into_inner).add(seed, verdict, start);
         }
@@ -128,7 +140,8 @@ fn wild(arguments: &[String]) -> Result<bool> {
     let regions = only.without(&named("--without").transpose()?.unwrap_or_default());
     let sites = option(arguments, "--sites").map(number).transpose()?;
     let jobs = number(option(arguments, "--jobs").unwrap_or("1"))?.max(1);
-    let long = arguments.iter().any(|a| a == "--long");
+    let has = |flag: &str| arguments.iter().any(|a| a == flag);
+    let (first, long) = (has("--first"), has("--first") || has("--long"));
     let (next, to) = (AtomicU64::new(number(from)?), number(to)?);
     let (faults, played, start) = (AtomicU64::new(0), AtomicU64::new(0), Instant::now());
     let work = || {
@@ -140,8 +153,15 @@ fn wild(arguments: &[String]) -> Result<bool> {
             }
             let sites = sites.unwrap_or([2, 3, 5][(seed % 3) as usize]) as usize;
             let history = generate::history(seed, sites, &regions);
-            if let Some(fault) = play(&history, system.as_mut()) {
+            let fault = play(&history, system.as_mut());
+            if first {
+                println!("played {seed}");
+            }
+            if let Some(fault) = fault {
                 faults.fetch_add(1, Ordering::Relaxed);
+                if first {
+                    next.store(to, Ordering::Relaxed);
+                }
                 let (history, fault) = match long {
                     true => (history, fault),
                     false => shrink(&history, fault, system.as_mut()),
@@ -159,6 +179,33 @@ fn wild(arguments: &[String]) -> Result<bool> {
     let (faults, played) = (faults.into_inner(), played.into_inner());
     println!("{played} histories, {faults} with faults");
     Ok(faults == 0)
+}
+
+/// Takes repairs out again, all or those that are named, and says which are missed.
+fn mutants(arguments: &[String]) -> Result<bool> {
+    let histories = number(option(arguments, "--histories").unwrap_or("2000"))?;
+    let jobs = number(option(arguments, "--jobs").unwrap_or("1"))?.max(1);
+    let is_value = |at: usize| arguments[at - 1].starts_with("--");
+    let names =
+        (1..arguments.len()).filter(|&at| !arguments[at].starts_with("--") && !is_value(at));
+    let names: Vec<&String> = names.map(|at| &arguments[at]).collect();
+    if let Some(name) = names.iter().find(|name| mutants::ALL.iter().all(|m| m.name != ***name)) {
+        return Err(format!("no mutant is called {name}").into());
+    }
+    let (bench, mut all_found) = (Bench::set_up()?, true);
+    let wanted = |m: &&Mutant| names.is_empty() || names.iter().any(|name| *name == m.name);
+    for mutant in mutants::ALL.iter().filter(wanted) {
+        let Mutant { name, breaks, .. } = mutant;
+        match bench.try_out(mutant, histories, jobs)? {
+            Outcome::Found(nth, kind) => println!("{name}: history {nth}, {kind} ({breaks})"),
+            Outcome::Skipped(why) => println!("{name}: skipped: {why}"),
+            Outcome::NotFound => {
+                all_found = false;
+                println!("{name}: NOT FOUND ({breaks})");
+            }
+        }
+    }
+    Ok(all_found)
 }
 
 /// What histories showed so far.

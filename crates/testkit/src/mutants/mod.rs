@@ -1,0 +1,198 @@
+//! Repairs taken out again: does a campaign notice when one is gone?
+//!
+//! A *mutant* is the engine with one repair taken out: a short text of its sources replaced by another.
+//! The sources are copied beside the build products, changed there, and built; then a campaign runs on
+//! that build until its first fault. What the campaigns do not find they would not have found before it
+//! was repaired, and will not find when it comes again in another form.
+
+mod list;
+
+pub use list::ALL;
+
+use crate::world::Result;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// A history that takes longer will not end.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A repair taken out.
+#[derive(Debug)]
+pub struct Mutant {
+    /// What it is called.
+    pub name: &'static str,
+    /// A file in `crates/core/src`.
+    pub file: &'static str,
+    /// What stands there once.
+    pub from: &'static str,
+    /// What stands there instead.
+    pub to: &'static str,
+    /// Arguments of the campaign that is to find it.
+    pub campaign: &'static str,
+    /// The rule that it breaks, and how.
+    pub breaks: &'static str,
+}
+
+/// What a campaign made of a mutant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The nth history ended in a fault.
+    Found(u64, String),
+    /// None did.
+    NotFound,
+    /// The campaign cannot run here.
+    Skipped(String),
+}
+
+/// The sources once more, to be changed and built.
+pub struct Bench {
+    tree: PathBuf,
+    target: PathBuf,
+}
+
+impl Bench {
+    /// Copies the sources of this work tree, but for what git ignores. What is there already as it should
+    /// be is left alone, so that little has to be built.
+    pub fn set_up() -> Result<Bench> {
+        let root = root();
+        let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+        let folder = target.unwrap_or_else(|| root.join("target")).join("mutants");
+        let bench = Bench { tree: folder.join("tree"), target: folder.join("target") };
+        let listed = Command::new("git")
+            .arg("-C")
+            .arg(&root)
+            .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+            .output()?;
+        if !listed.status.success() {
+            return Err(String::from_utf8_lossy(&listed.stderr).into());
+        }
+        let names = String::from_utf8(listed.stdout)?;
+        for name in names.split('\0').filter(|name| !name.is_empty()) {
+            let (from, to) = (root.join(name), bench.tree.join(name));
+            // One that was deleted is still known.
+            let Ok(content) = std::fs::read(&from) else { continue };
+            if std::fs::read(&to).ok().as_ref() != Some(&content) {
+                to.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+                std::fs::write(&to, content)?;
+            }
+        }
+        Ok(bench)
+    }
+
+    /// Builds a mutant and runs its campaign on it, with `jobs` workers, until the first fault, for so
+    /// many histories at most.
+    pub fn try_out(&self, mutant: &Mutant, histories: u64, jobs: u64) -> Result<Outcome> {
+        let path = self.tree.join("crates/core/src").join(mutant.file);
+        let whole = std::fs::read_to_string(&path)?;
+        if whole.matches(mutant.from).count() != 1 {
+            return Err(format!("{}: {} does not have it once", mutant.name, mutant.file).into());
+        }
+        std::fs::write(&path, whole.replacen(mutant.from, mutant.to, 1))?;
+        let outcome = self.build(mutant).and_then(|()| self.campaign(mutant, histories, jobs));
+        std::fs::write(&path, whole)?;
+        outcome
+    }
+
+    fn build(&self, mutant: &Mutant) -> Result<()> {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let built = Command::new(cargo)
+            .args(["build", "--quiet", "--release", "--package", "synqlite-testkit"])
+            .args(["--features", "bundled", "--bin", "campaign", "--manifest-path"])
+            .arg(self.tree.join("Cargo.toml"))
+            .env("CARGO_TARGET_DIR", &self.target)
+            .env("CARGO_INCREMENTAL", "1")
+            .env("CARGO_PROFILE_RELEASE_DEBUG", "false")
+            // What a repair used may be used by nobody else.
+            .env("RUSTFLAGS", "--cap-lints=allow")
+            .output()?;
+        if built.status.success() {
+            return Ok(());
+        }
+        let why = String::from_utf8_lossy(&built.stderr);
+        Err(format!("{} does not compile:\n{why}", mutant.name).into())
+    }
+
+    fn campaign(&self, mutant: &Mutant, histories: u64, jobs: u64) -> Result<Outcome> {
+        let mut child = Command::new(self.target.join("release/campaign"))
+            .args(mutant.campaign.split(' '))
+            .args(["--seeds", &format!("0..{histories}"), "--jobs", &jobs.to_string(), "--first"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let outcome = listen(&mut child);
+        // It has ended, or will not.
+        let _gone = child.kill();
+        let status = child.wait()?;
+        match outcome {
+            Some(outcome) => Ok(outcome),
+            None if status.success() => Ok(Outcome::NotFound),
+            None => Err(format!("{}: the campaign ended with {status}", mutant.name).into()),
+        }
+    }
+}
+
+/// What a campaign says until it ends, or says nothing any more.
+fn listen(child: &mut Child) -> Option<Outcome> {
+    let out = child.stdout.take()?;
+    let (say, hear) = channel();
+    std::thread::spawn(move || {
+        let lines = BufReader::new(out).split(b'\n').map_while(std::io::Result::ok);
+        lines.map(|line| say.send(line)).take_while(std::result::Result::is_ok).for_each(drop);
+    });
+    let mut last = 0;
+    loop {
+        let line = match hear.recv_timeout(PATIENCE) {
+            Ok(line) => String::from_utf8_lossy(&line).into_owned(),
+            Err(RecvTimeoutError::Timeout) => {
+                return Some(Outcome::Found(last + 1, "it does not end".to_owned()));
+            }
+            Err(RecvTimeoutError::Disconnected) => return None,
+        };
+        match line.split_once(' ') {
+            Some(("FAULT", rest)) => {
+                let (seed, kind) = rest.strip_prefix("seed ")?.split_once(": ")?;
+                return Some(Outcome::Found(seed.parse::<u64>().ok()? + 1, kind.to_owned()));
+            }
+            Some(("played", seed)) => last = seed.parse::<u64>().ok()? + 1,
+            Some(("skipped:", why)) => return Some(Outcome::Skipped(why.to_owned())),
+            _ => {}
+        }
+    }
+}
+
+/// The work tree that this was built from.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wild::regions::Regions;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn each_mutant_fits_the_sources() {
+        let mut names = BTreeSet::new();
+        for Mutant { name, file, from, to, campaign, breaks } in ALL {
+            assert!(names.insert(name), "two mutants are called {name}");
+            let path = root().join("crates/core/src").join(file);
+            let text = std::fs::read_to_string(&path).unwrap();
+            let count = text.matches(from).count();
+            assert_eq!(count, 1, "{name}: {file} has this {count} times, not once: {from}");
+            assert_ne!(from, to, "{name}");
+            assert!(breaks.starts_with("R-"), "{name} breaks no rule");
+            let mut words = campaign.split(' ');
+            match (words.next(), words.next(), words.next()) {
+                (Some("wild"), Some("--only"), Some(regions)) => {
+                    assert!(Regions::named(regions).is_some(), "{name}: {regions}");
+                }
+                (Some("model"), Some("--constraints"), None | Some("--lazy")) => {}
+                _ => panic!("{name}: {campaign}"),
+            }
+        }
+    }
+}
