@@ -204,9 +204,14 @@ fn shown(conn: &Connection, t: &Table) -> Played<Vec<String>> {
 }
 
 /// Loads what a database shows into a new one of the same schema, as a dump does: with foreign keys
-/// off, since SQLite itself does not take some rows that refer to themselves. Then it checks them.
+/// off, since SQLite itself does not take some rows that refer to themselves. Then it checks them. The
+/// encoding is the same: what text the bytes of a blob are to an indexed expression depends on it.
 fn loads(conn: &Connection, tables: &[&Table], keys: bool) -> Played {
     let fresh = Connection::open_in_memory().map_err(harness)?;
+    for encoding in super::app::texts(conn, "PRAGMA encoding").map_err(harness)? {
+        let sql = format!("PRAGMA encoding = '{encoding}'");
+        fresh.execute_batch(&sql).map_err(harness)?;
+    }
     let made = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND tbl_name NOT LIKE 'synqlite\\_%' \
                 ESCAPE '\\' AND name NOT LIKE 'synqlite\\_%' ESCAPE '\\' AND name NOT LIKE 'sqlite\\_%' \
                 ESCAPE '\\' ORDER BY type = 'index'";
