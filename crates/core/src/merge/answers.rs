@@ -4,10 +4,11 @@ use super::cases::dangling_index;
 use super::view::{Hidden, Round, Show, conflict, enforced};
 use crate::Result;
 use crate::equal;
-use crate::schema::{Affinity, ForeignKey};
+use crate::schema::{Affinity, ForeignKey, IndexTerm, quote};
 use crate::state;
 use std::collections::BTreeMap;
 use synqlite_wire::Value;
+use synqlite_wire::key::encode_values;
 
 impl Show<'_, '_> {
     /// Rows that show a reference, by value alone, which no visible row answers.
@@ -34,6 +35,7 @@ impl Show<'_, '_> {
                 }
                 let claim = (dangling_index(&t.key_names[f]), equal::reference_bytes(fk, &key));
                 self.number(fk, &key);
+                self.asked(round, fk, &key);
                 if self.anyone_shows(round, fk, &key)? {
                     self.answered.entry(at).or_default().insert(claim);
                     continue;
@@ -73,6 +75,29 @@ impl Show<'_, '_> {
             }
         }
         Ok(false)
+    }
+
+    /// Notes a key that a case refers to by value, in a table of its own component. A row that asks for
+    /// it and is hidden has it until the view hides that, and the case is there till then: both may
+    /// keep a unique key from others meanwhile.
+    fn asked(&mut self, round: &Round, fk: &ForeignKey, key: &[Value]) {
+        let Some(parent) = self.cases.catalog().position(&fk.parent) else { return };
+        if !self.cases.contested || !round.tables.contains(&parent) {
+            return;
+        }
+        let t = &self.cases.catalog().tables[parent].table;
+        for (u, index) in t.uniques.iter().enumerate() {
+            let place = |term: &IndexTerm| {
+                let named = |&p: &usize| quote(&t.columns[p].name) == term.sql;
+                fk.parent_columns.iter().position(named)
+            };
+            let places: Option<Vec<usize>> = index.terms.iter().map(place).collect();
+            let Some(places) = places.filter(|places| places.len() == key.len()) else { continue };
+            let value = |&i: &usize| equal::stored(&key[i], fk.parent_keys[i].0);
+            let values: Vec<Value> = places.iter().map(value).collect();
+            let collations = index.terms.iter().map(|term| &term.collation);
+            self.view.asked.insert((parent, u, encode_values(values.iter().zip(collations))));
+        }
     }
 
     /// Notes an integer key that a case refers to by value.

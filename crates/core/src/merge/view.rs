@@ -43,6 +43,8 @@ pub(super) struct View {
     pub derived: BTreeMap<usize, BTreeSet<usize>>,
     /// Integer keys that cases refer to by value: (table, key).
     pub numbers: BTreeSet<(usize, i64)>,
+    /// Unique keys that cases refer to by value: (table, index, key).
+    pub asked: BTreeSet<(usize, usize, Vec<u8>)>,
 }
 
 /// Computes the view of the cases, adding cases until nothing outside depends on what they show.
@@ -101,6 +103,9 @@ fn grow(cases: &mut Cases<'_>, view: &View, judged: bool) -> Result<()> {
     }
     for &(table, id) in &view.numbers {
         cases.givers(table, id)?;
+    }
+    for (table, index, key) in &view.asked {
+        cases.waiting_for_key(*table, &catalog.tables[*table].unique_names[*index], key)?;
     }
     Ok(())
 }
@@ -200,7 +205,7 @@ pub(super) struct Show<'c, 'a> {
 
 /// One round of a component: who is hidden, who has which number, who shows an earlier value.
 pub(super) struct Round {
-    tables: Range<usize>,
+    pub tables: Range<usize>,
     pub hidden: Hidden,
     pub ids: BTreeMap<usize, i64>,
     pub rows: BTreeMap<usize, Vec<Value>>,

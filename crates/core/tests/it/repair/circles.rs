@@ -47,3 +47,37 @@ fn a_row_that_hangs_on_one_that_gives_way_keeps_its_claims() {
     assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
     agree(&mut a, &mut b, &["n"]);
 }
+
+/// A row refers by value to one that is hidden for its unique key, and takes a unique key from a third
+/// until it is hidden for that. Whichever comes last, the third is hidden.
+#[test]
+fn a_row_hidden_for_a_key_that_a_hidden_row_asks_for_is_decided_with_it() {
+    let schema =
+        "CREATE TABLE n(k TEXT, l TEXT, u INT UNIQUE, up TEXT, upl TEXT, PRIMARY KEY(k, l),
+                      FOREIGN KEY(up, upl) REFERENCES n(k, l)) WITHOUT ROWID;
+                  INSERT INTO n VALUES('z', 'z', NULL, NULL, NULL)";
+    for reference_first in [true, false] {
+        let (world, mut a, mut b) = pair(schema, &[]);
+        let mut c = world.clone_site(&mut a, "c");
+        b.app.execute_batch("PRAGMA foreign_keys = OFF").unwrap();
+        a.run("INSERT INTO n VALUES('first', 'x', 2, NULL, NULL)");
+        c.run("INSERT INTO n VALUES('hidden', 'x', 2, NULL, NULL)");
+        b.run("INSERT INTO n VALUES('child', 'x', 3, 'hidden', 'x')");
+        b.replica.fold().unwrap();
+        a.run("INSERT INTO n VALUES('last', 'x', 3, NULL, NULL)");
+        match reference_first {
+            true => {
+                a.pull(&mut b);
+                a.pull(&mut c);
+            }
+            false => {
+                a.pull(&mut c);
+                a.pull(&mut b);
+            }
+        }
+        assert_eq!(a.replica.verify_full().unwrap(), [""; 0], "{reference_first}");
+        assert_eq!(a.rows("SELECT k FROM n"), ["first", "z"], "{reference_first}");
+        b.pull(&mut c);
+        agree(&mut a, &mut b, &["n"]);
+    }
+}
