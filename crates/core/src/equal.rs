@@ -23,6 +23,8 @@ pub fn reference_bytes<'v>(
         .zip(&fk.parent_keys)
         .map(|(v, (affinity, _))| match means_none(v, *affinity) {
             true => v.clone(),
+            // SQLite compares an integer with a REAL key exactly, though the column has no room for it.
+            false if *affinity == Affinity::Real => stored(v, Affinity::Numeric),
             false => stored(v, *affinity),
         })
         .collect();

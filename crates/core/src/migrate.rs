@@ -16,7 +16,7 @@ mod unsure;
 use crate::catalog::{Loc, Tracked, loc_sql};
 use crate::fold::{self, Fresh};
 use crate::journal::{self, Changed, Window};
-use crate::merge;
+use crate::merge::{self, Anew};
 use crate::meta::Meta;
 use crate::refs::Lookup;
 use crate::replica::Work;
@@ -57,8 +57,8 @@ pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
         take_in(work, &tables)?;
         // Rows that were written while foreign keys were off may refer to nobody.
         let new = |t: &&Tracked| tables.iter().any(|table| table.name == t.table.name);
-        let numbers = work.catalog.tables.iter().filter(new).map(|t| t.no).collect();
-        follow(work, &numbers, "schema")?;
+        let references = work.catalog.tables.iter().filter(new).map(|t| t.no).collect();
+        follow(work, &Anew { references, ..Anew::default() }, "schema")?;
     }
     match loaded.stale.is_empty() {
         true => Ok(()),
@@ -166,15 +166,16 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
         fold::fold_windows(conn, meta, catalog, policies, windows, Fresh::new())?;
     }
     unsure::stamp(conn, meta, catalog, unsure)?;
-    let anew = stale.iter().filter(|(_, stale)| stale.referring_anew).map(|(no, _)| *no);
-    follow(work, &anew.collect(), "schema")
+    let of = |is: fn(&Stale) -> bool| stale.iter().filter(move |(_, s)| is(s)).map(|(no, _)| *no);
+    let references = of(|stale| stale.referring_anew).collect();
+    follow(work, &Anew { references, tables: of(|stale| stale.gap).collect() }, "schema")
 }
 
-/// Shows what schema and policies, which are others than before, make of the states. `references`:
-/// tables, by number, whose foreign keys are new; `why`: how records that close are said to have been.
-pub(crate) fn follow(work: &mut Work<'_>, references: &BTreeSet<u32>, why: &str) -> Result<()> {
+/// Shows what schema and policies, which are others than before, make of the states. `why`: how records
+/// that close are said to have been.
+pub(crate) fn follow(work: &mut Work<'_>, anew: &Anew, why: &str) -> Result<()> {
     let Work { conn, meta, catalog, policies, now_ms, .. } = work;
-    merge::refresh(conn, meta, catalog, policies, references)?;
+    merge::refresh(conn, meta, catalog, policies, anew)?;
     closed::update(conn, meta, catalog, *now_ms, why)
 }
 

@@ -5,7 +5,7 @@ use crate::catalog::Catalog;
 use crate::closed;
 use crate::env::Environment;
 use crate::fold::{self, Folded};
-use crate::merge::{self, Merge, Merged};
+use crate::merge::{self, Anew, Merge, Merged};
 use crate::meta::{self, Meta};
 use crate::policy::{self, Policies};
 use crate::schema::{self, Schema, Selection, Skipped, Table};
@@ -358,8 +358,8 @@ impl<'a> Work<'a> {
             catalog.tables.iter().try_for_each(|t| state::expand(conn, meta, t, true))?;
         }
         migrate::catch_up(self)?;
-        let all = self.catalog.tables.iter().map(|t| t.no).collect();
-        migrate::follow(self, &all, "policy")
+        let references = self.catalog.tables.iter().map(|t| t.no).collect();
+        migrate::follow(self, &Anew { references, ..Anew::default() }, "policy")
     }
 }
 

@@ -193,8 +193,8 @@ fn references_are_to_what_sqlite_finds() {
                         on_update: Action::NoAction,
                         enforced: true,
                     };
-                    let keys = all.iter().step_by(3).map(|key| stored(key, parent));
-                    for key in keys.filter(|key| !matches!(key, Value::Real(r) if r.abs() > 1e15)) {
+                    let keys = all.iter().map(|key| stored(key, parent));
+                    for key in keys {
                         conn.execute_batch("DELETE FROM p").unwrap();
                         conn.execute("INSERT INTO p VALUES(?1)", [Bind(&key)]).unwrap();
                         let mut broken = conn.prepare("PRAGMA foreign_key_check(c)").unwrap();
@@ -213,12 +213,6 @@ fn references_are_to_what_sqlite_finds() {
                             let what = format!(
                                 "{x:?} {child:?} {own:?} to {key:?} {parent:?} {collation:?}"
                             );
-                            if matches!(x, Value::Real(r) if r.abs() >= 1e15)
-                                || matches!(x, Value::Integer(i) if i.unsigned_abs() > 1 << 53)
-                            {
-                                // A REAL key has no room for them.
-                                continue;
-                            }
                             let same = reference_bytes(&fk, [&x]) == reference_bytes(&fk, [&key]);
                             assert_eq!(same, means, "bytes: {what}");
                             assert_eq!(found.contains(&n), means, "{sql}: {what}");

@@ -67,7 +67,11 @@ impl Replica {
 
     /// Goes on under a new site id.
     pub fn begin_anew(&mut self) -> Result<()> {
-        self.write(|work| work.learner().begin_anew())
+        self.write(|work| {
+            // Catching up with the schema may have stamped something under the old one.
+            work.learner().seal()?;
+            work.learner().begin_anew()
+        })
     }
 
     /// Makes this replica's position later than `position`.

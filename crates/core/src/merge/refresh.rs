@@ -5,34 +5,52 @@
 //! or a key that they wait for, or with another number than they ask for. All others show what was
 //! written, and SQLite has already held that against every constraint the application declared. Only
 //! references are not held against theirs while foreign keys are off; so where foreign keys are new,
-//! rows that refer to nobody are looked for.
+//! rows that refer to nobody are looked for. And a table that was made anew may have columns that can hold
+//! what was written, or store it otherwise than before.
 
 use super::cases::Cases;
 use super::{Merged, apply, show, view};
-use crate::catalog::Catalog;
+use crate::Result;
+use crate::catalog::{Catalog, Tracked};
+use crate::equal;
 use crate::fold;
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
-use crate::{Result, state};
+use crate::state::{self, Body, ENTRY_COLUMNS, GroupState};
 use rusqlite::Connection;
 use std::collections::BTreeSet;
+use synqlite_wire::Value;
 
-/// Shows what schema and policies as they are now make of the states. `references`: numbers of tables
-/// whose foreign keys are new, or newly enforced.
+/// What of the schema is new, by numbers of tables.
+#[derive(Default)]
+pub(crate) struct Anew {
+    /// Foreign keys of these are, or are enforced now.
+    pub references: BTreeSet<u32>,
+    /// These were made anew.
+    pub tables: BTreeSet<u32>,
+}
+
+/// Shows what schema and policies as they are now make of the states.
 pub(crate) fn refresh(
     conn: &Connection,
     meta: &mut Meta,
     catalog: &Catalog,
     policies: &Policies,
-    references: &BTreeSet<u32>,
+    anew: &Anew,
 ) -> Result<()> {
     show(conn, meta, |meta, _, refused| {
         let mut cases = Cases::new(Lookup { conn, meta, catalog }, policies)?;
         for (no, entry) in state::derived(conn)? {
             cases.load_entry(no, entry)?;
         }
-        let keys = catalog.tables.iter().enumerate().filter(|(_, t)| references.contains(&t.no));
+        for t in catalog.tables.iter().filter(|t| anew.tables.contains(&t.no)) {
+            for entry in stored_otherwise(conn, meta, t)? {
+                cases.load_entry(t.no, entry)?;
+            }
+        }
+        let keys =
+            catalog.tables.iter().enumerate().filter(|(_, t)| anew.references.contains(&t.no));
         for (table, t) in keys.filter(|_| policies.enforces_foreign_keys()) {
             for fk in t.table.foreign_keys.iter().filter(|fk| fk.enforced) {
                 let Some(parent) = catalog.by_name(&fk.parent) else { continue };
@@ -49,4 +67,33 @@ pub(crate) fn refresh(
         let mut list = view::decide(cases, view, &mut Merged::default());
         apply::apply(conn, meta, catalog, policies, &mut list, Some(refused)).map(drop)
     })
+}
+
+/// Entries of visible rows of a table that show something else than its columns make of what was written.
+fn stored_otherwise(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<Vec<i64>> {
+    let sql = format!(
+        "SELECT {ENTRY_COLUMNS} FROM synqlite_row WHERE tbl = ?1 AND loc IS NOT NULL AND kind IS NULL"
+    );
+    let mut statement = conn.prepare(&sql)?;
+    let mut rows = statement.query([t.no])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let stored = state::decode(meta, t, row)?;
+        let kept = |group: &GroupState| group.counts.is_empty() && group.body != Body::Shown;
+        if !stored.state.groups.iter().any(kept) {
+            continue;
+        }
+        let Some(loc) = &stored.loc else { continue };
+        let Some(shown) = t.read(conn, loc)? else { continue };
+        let other = stored.state.groups.iter().zip(&t.table.groups).any(|(group, of)| {
+            let Body::Kept(cell) = &group.body else { return false };
+            let mut values = of.columns.iter().zip(&cell.values);
+            let differs = |(&c, v): (&usize, &Value)| {
+                shown[c] != equal::stored(v, t.table.columns[c].affinity)
+            };
+            kept(group) && of.foreign_keys.is_empty() && values.any(differs)
+        });
+        found.extend(stored.entry.filter(|_| other));
+    }
+    Ok(found)
 }

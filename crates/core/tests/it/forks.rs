@@ -358,3 +358,28 @@ fn random_histories_with_restored_files_converge() {
     let failed: Vec<u64> = seeds(30).filter(fails).collect();
     assert!(failed.is_empty(), "seeds {failed:?} failed; SYNQLITE_SEEDS=FROM..TO runs them again");
 }
+
+#[test]
+fn a_rebuild_and_a_write_on_a_restored_file() {
+    for policy in [false, true] {
+        let (lab, mut a, mut b) = Lab::new();
+        let backup = lab.backup("a");
+        if policy {
+            a.replica.set_policies(&[("fk".to_owned(), "ignore".to_owned())]).unwrap();
+        }
+        a.run("INSERT INTO k VALUES('b', 'lost B')");
+        b.pull(&mut a);
+        let clock = a.replica.seen().unwrap().get(a.replica.site());
+        let mut a = lab.restore(a, "a", &backup);
+        a.run(
+            "CREATE TABLE n(id TEXT PRIMARY KEY, s); INSERT INTO n SELECT * FROM k; DROP TABLE k;
+             ALTER TABLE n RENAME TO k; INSERT INTO o(s) VALUES('after')",
+        );
+        assert!(a.replica.check_claim(clock).unwrap());
+        assert_eq!(a.replica.verify().unwrap(), [""; 0]);
+        agree(&mut [&mut a, &mut b]);
+        assert!(
+            texts(&a).contains(&"after".to_owned()) && texts(&a).contains(&"lost B".to_owned())
+        );
+    }
+}

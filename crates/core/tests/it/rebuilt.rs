@@ -595,3 +595,20 @@ fn mig_rename_a_column_of_a_hidden_row_and_rebuild_it() {
     a.run("DELETE FROM t");
     agree(&mut a, &mut b, false, "SELECT * FROM t", &["b|1|second"]);
 }
+
+#[test]
+fn mig_rebuild_shows_what_was_written_where_a_column_can_hold_it_now() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, "CREATE TABLE t(k INT PRIMARY KEY, v NUMERIC, m)");
+    let rebuild = "CREATE TABLE n(k TEXT PRIMARY KEY, v, m); INSERT INTO n SELECT * FROM t;
+                   DROP TABLE t; ALTER TABLE n RENAME TO t";
+    b.run(rebuild);
+    b.run("INSERT INTO t VALUES('2.0', '7', 2.0)");
+    a.pull(&mut b);
+    assert_eq!(a.row("SELECT k, v FROM t"), "2|7");
+    a.run(rebuild);
+    a.replica.fold().unwrap();
+    assert_eq!(a.row("SELECT k, typeof(v) FROM t"), "2.0|text");
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    assert_eq!(a.replica.digest().unwrap(), b.replica.digest().unwrap());
+}
