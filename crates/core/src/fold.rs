@@ -10,6 +10,7 @@ mod actions;
 mod adopt;
 mod append;
 mod born;
+mod early;
 mod former;
 mod loose;
 mod lost;
@@ -109,6 +110,7 @@ fn run<'a>(
         acted: vec![],
         told: vec![],
         left: vec![],
+        took: vec![],
         unnamed: BTreeSet::new(),
         former: vec![],
         followed: BTreeSet::new(),
@@ -126,6 +128,7 @@ fn run<'a>(
     if windows.iter().any(|w| !w.is_empty()) {
         fold.windows(windows)?;
         fold.orphans()?;
+        fold.early()?;
         fold.keep_loose()?;
         fold.unprotected()?;
     }
@@ -164,6 +167,8 @@ struct Fold<'a> {
     told: Vec<Told>,
     /// Rows that left their keys: table, row, former values.
     left: Vec<(usize, Rid, Vec<Value>)>,
+    /// Rows that got keys, or live again: table, row.
+    took: Vec<(usize, Rid)>,
     /// Tables, by position, to whose rows some references were that were written since.
     unnamed: BTreeSet<usize>,
     /// Groups that follow their rows' keys: table, row, group.
@@ -626,6 +631,9 @@ impl Fold<'_> {
         for g in written.keys() {
             let keys = t.table.groups[*g].foreign_keys.iter().map(|&f| &t.table.foreign_keys[f]);
             self.unnamed.extend(keys.filter_map(|fk| self.catalog.position(&fk.parent)));
+        }
+        if changed.replaced.is_some() || written.keys().any(|&g| t.table.groups[g].keeps_previous) {
+            self.takes(t, &stored.rid);
         }
         let refers = |g: &usize| !t.table.groups[*g].foreign_keys.is_empty();
         if written.keys().any(refers)

@@ -90,6 +90,9 @@ impl Fold<'_> {
             self.over_hidden(t, &was, &stored, &row)?;
         }
         stored.loc = Some(loc.clone());
+        if again {
+            self.takes(t, &stored.rid);
+        }
         if dangling {
             self.touched.push((t.no, stored.rid.clone()));
         }

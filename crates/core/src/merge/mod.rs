@@ -40,6 +40,7 @@ mod words;
 pub(crate) use anew::differences;
 pub(crate) use compensate::{Wrote, compensate, overrode, reshow};
 pub(crate) use join::join_piece;
+pub(crate) use protect::overrides;
 pub(crate) use refresh::{Anew, refresh};
 pub(crate) use told::{Columns, Subject, Write};
 pub(crate) use triggers::with_indexes;

@@ -5,9 +5,10 @@ use super::cases::{Case, Cases};
 use super::view::enforced;
 use crate::catalog::Tracked;
 use crate::schema::{Action, ForeignKey};
+use crate::state::GroupState;
 use std::collections::BTreeSet;
-use synqlite_wire::Cell;
 use synqlite_wire::key::{Collation, encode_values};
+use synqlite_wire::{Cell, Stamp};
 
 /// The dead cases that are protected: the least set that satisfies the rule.
 pub(super) fn protected(cases: &Cases<'_>) -> BTreeSet<usize> {
@@ -119,15 +120,28 @@ pub(super) fn overridden(cases: &Cases<'_>, at: usize, f: usize, p: usize) -> bo
     let (case, parent) = (&cases.list[at], &cases.list[p]);
     let t = &cases.catalog().tables[case.table];
     let fk = &t.table.foreign_keys[f];
-    if !enforced(cases, fk) || !matches!(fk.on_update, Action::SetNull | Action::SetDefault) {
+    if !enforced(cases, fk) {
         return false;
     }
     let pt = &cases.catalog().tables[parent.table];
     let g = pt.table.columns[fk.parent_columns[0]].group;
     let key = &parent.stored.state.groups[g];
-    let later = !key.pinned && key.stamp > case.stamp(t, fk.columns[0]);
-    let previous = key.previous.as_ref().filter(|_| later);
-    previous.is_some_and(|previous| key_differs(pt, fk, g, (previous, &parent.cells[g])))
+    overrides(pt, fk, (key, &parent.cells[g]), case.stamp(t, fk.columns[0]))
+}
+
+/// Whether the key of a parent, which shows `cell`, was changed by a user after a reference to it was
+/// `written`.
+pub(crate) fn overrides(
+    pt: &Tracked,
+    fk: &ForeignKey,
+    (key, cell): (&GroupState, &Cell),
+    written: Stamp,
+) -> bool {
+    let g = pt.table.columns[fk.parent_columns[0]].group;
+    let sets = matches!(fk.on_update, Action::SetNull | Action::SetDefault);
+    let later = !key.pinned && key.stamp > written;
+    let previous = key.previous.as_ref().filter(|_| sets && later);
+    previous.is_some_and(|previous| key_differs(pt, fk, g, (previous, cell)))
 }
 
 /// Whether two cells of a group of a parent have different keys. One that is spelled otherwise is the

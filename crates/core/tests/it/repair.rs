@@ -1,6 +1,7 @@
 //! Histories in which a merge or a fold was once at fault, each as short as it can be.
 
 mod circles;
+mod early;
 mod kept;
 mod reasons;
 mod taken;

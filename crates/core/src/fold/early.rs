@@ -1,0 +1,88 @@
+//! References that were written before a row had the key by which they find it, or before it was there:
+//! with foreign keys off, or deferred, a child may come first.
+//!
+//! Such a reference is to that row (R-REBIND). By its stamp it would be to a key that was changed since
+//! (R-FK-ONUPDATE), or to a former life of the row (R-INC). So it counts from when it was answered.
+
+use super::Fold;
+use crate::Result;
+use crate::catalog::Tracked;
+use crate::merge::overrides;
+use crate::schema::{Action, ForeignKey};
+use crate::state::{self, Body, GroupState, Stored};
+use synqlite_wire::{Cell, Rid, Value};
+
+impl Fold<'_> {
+    /// Notes that a row got keys, or lives again.
+    pub(super) fn takes(&mut self, t: &Tracked, rid: &Rid) {
+        let Some(position) = self.catalog.position_of_no(t.no) else { return };
+        let mut references = self.catalog.references_to(position);
+        let acts = references
+            .any(|(child, f)| self.acts(&self.catalog.tables[child].table.foreign_keys[f]));
+        if acts {
+            self.took.push((position, rid.clone()));
+        }
+    }
+
+    /// Whether a reference can be older than what it is to.
+    fn acts(&self, fk: &ForeignKey) -> bool {
+        let sets = matches!(fk.on_update, Action::SetNull | Action::SetDefault);
+        fk.enforced && self.enforces && (sets || ends(fk))
+    }
+
+    /// References that the rows which got keys answer count from then on.
+    pub(super) fn early(&mut self) -> Result<()> {
+        let catalog = self.catalog;
+        for (parent, rid) in std::mem::take(&mut self.took) {
+            let p = &catalog.tables[parent];
+            let Some(stored) = state::of(self.conn, self.meta, p, &rid)? else { continue };
+            let Some(loc) = &stored.loc else { continue };
+            let Some(row) = p.read(self.conn, loc)? else { continue };
+            for (child, f) in catalog.references_to(parent) {
+                let c = &catalog.tables[child];
+                let fk = &c.table.foreign_keys[f];
+                let key: Vec<Value> = fk.parent_columns.iter().map(|&p| row[p].clone()).collect();
+                if !self.acts(fk) || key.iter().any(Value::is_null) {
+                    continue;
+                }
+                let g = p.table.columns[fk.parent_columns[0]].group;
+                let cell = match &stored.state.groups[g].body {
+                    Body::Kept(cell) => cell.clone(),
+                    Body::Shown => self.lookup().cell(p, g, &row)?,
+                };
+                for loc in c.find_children(self.conn, fk, &key)? {
+                    let Some(refers) = state::at(self.conn, self.meta, c, &loc)? else { continue };
+                    self.answer(c, fk, refers, (p, &stored, &cell))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A row refers to another, whose key is `cell`.
+    fn answer(
+        &mut self,
+        c: &Tracked,
+        fk: &ForeignKey,
+        mut refers: Stored,
+        (p, stored, cell): (&Tracked, &Stored, &Cell),
+    ) -> Result<()> {
+        let group = &mut refers.state.groups[c.table.columns[fk.columns[0]].group];
+        let key = &stored.state.groups[p.table.columns[fk.parent_columns[0]].group];
+        let (written, reinserted) = (group.stamp, stored.state.header.reinserted);
+        let changed = overrides(p, fk, (key, cell), written).then_some(key.stamp);
+        let since = changed.into_iter().chain(ends(fk).then_some(reinserted)).max();
+        match since.filter(|since| group.body == Body::Shown && written < *since) {
+            Some(stamp) => {
+                *group = GroupState { stamp, apart: vec![], ..group.clone() };
+                self.put(c, &refers)
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether a reference ends with the life of the row that it is to.
+fn ends(fk: &ForeignKey) -> bool {
+    !matches!(fk.on_delete, Action::NoAction | Action::Restrict)
+}
