@@ -617,8 +617,12 @@ impl Fold<'_> {
             let now = GroupState { previous, ..GroupState::shown(stamp) };
             over.push((g, std::mem::replace(group, now), stamp));
         }
-        if let (true, Some(&stamp)) = (self.lasting.contains(&t.no), written.values().max()) {
-            stored.state.header.outlive(stamp);
+        if let Some(&stamp) = written.values().max() {
+            // R-COMP: its user has seen the row that another site had deleted, and goes on with it.
+            stored.state.header.revive(stamp);
+            if self.lasting.contains(&t.no) {
+                stored.state.header.outlive(stamp);
+            }
         }
         let pinned = self.fallbacks(t, &stored, &written)?;
         for (&g, &stamp) in &pinned {

@@ -117,7 +117,7 @@ class Compensation:
                 if self.view.hidden.get(rid, "").startswith("fk"):
                     changed = self.bind_anew(rid) or changed
                 if not self.site.state[rid].alive():
-                    # It was shown for a row that needed it, and the user wrote in its presence.
+                    # It was shown for a row that needed it, and the user ended that.
                     self.site.change(rid).length += 1
                     changed = True
             rival = self.rival(rid) if self.loses(rid) else None

@@ -154,7 +154,11 @@ class Fold:
             return False
         values, previous = {c: new[c] for c in group}, ({c: old[c] for c in group}, shown)
         self.overridden += self.site.overridden(rid, group)
-        self.site.change(rid).write(group, self.now, values, refs, previous)
+        row = self.site.change(rid)
+        row.write(group, self.now, values, refs, previous)
+        if not row.alive():
+            # R-COMP: it was shown for a row that needed it, and the user goes on with it.
+            row.length += 1
         return True
 
     def follows(self, rid, fk, old, parent, shown):

@@ -59,6 +59,15 @@ impl Header {
         self.inserted = self.inserted.max(stamp);
     }
 
+    /// Records that a deleted row lives on as the row that it was: no insert, so references to it are
+    /// to its present life.
+    pub fn revive(&mut self, stamp: Stamp) {
+        if !self.alive() {
+            self.cl += 1;
+            self.cl_stamp = stamp;
+        }
+    }
+
     /// Records a delete: the next even causal length.
     pub fn delete(&mut self, stamp: Stamp) {
         self.cl += if self.cl.is_multiple_of(2) { 2 } else { 1 };

@@ -323,10 +323,7 @@ fn save(
         }
         Write::Acted(Acted::Pinned(g, _)) => set(&mut groups[*g], t, *g, now),
         Write::Demoted => header.demoted = now,
-        Write::Revived => {
-            header.cl += 1;
-            header.cl_stamp = now;
-        }
+        Write::Revived => header.revive(now),
     }
     let entry = state::put(conn, meta, t, stored, Some(meta.position))?;
     stored.entry = Some(entry);

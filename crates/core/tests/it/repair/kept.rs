@@ -1,7 +1,7 @@
 //! The same for deleted rows that are shown because others refer to them (R-PROTECT).
 
 use super::{agree, pair};
-use crate::site::{Site, World};
+use crate::site::{Site, World, settle};
 
 /// A deleted row that is kept for its children lives again once the last of them has been moved, and
 /// its record is closed.
@@ -270,4 +270,43 @@ fn a_child_by_its_former_reference_returns_with_its_parent() {
     b.run("INSERT INTO r VALUES(1, 1)");
     agree(&mut a, &mut b, &["n", "r"]);
     assert_eq!(a.rows("SELECT * FROM n"), ["1|NULL|root", "3|1|a", "4|3|a"]);
+}
+
+/// What the user writes to a deleted row that is shown for another's sake stays, whatever becomes of the
+/// other.
+#[test]
+fn a_kept_row_lives_again_when_the_user_writes_to_it() {
+    let schema = "CREATE TABLE p(k TEXT PRIMARY KEY, v);
+        CREATE TABLE c(id TEXT PRIMARY KEY, p TEXT REFERENCES p(k));
+        INSERT INTO p VALUES('d', 1), ('e', 1); INSERT INTO c VALUES('b', NULL)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("UPDATE c SET p = 'd'");
+    b.run("DELETE FROM p WHERE k = 'd'");
+    a.pull(&mut b);
+    assert_eq!(a.replica.conflicts().unwrap()[0].kind, "restrict_revived");
+    b.run("UPDATE c SET p = 'e'");
+    a.run("UPDATE p SET v = 2 WHERE k = 'd'");
+    agree(&mut a, &mut b, &["p", "c"]);
+    assert_eq!(a.rows("SELECT * FROM p ORDER BY k"), ["d|2", "e|1"]);
+}
+
+/// A user who deletes such a row once more has not seen what another writes to it meanwhile.
+#[test]
+fn a_kept_row_that_is_deleted_again_is_deleted() {
+    let schema = "CREATE TABLE p(k TEXT PRIMARY KEY, v);
+        CREATE TABLE c(id TEXT PRIMARY KEY, p TEXT REFERENCES p(k));
+        INSERT INTO p VALUES('d', 1)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("INSERT INTO c VALUES('b', 'd')");
+    b.run("DELETE FROM p");
+    settle(&mut a, &mut b);
+    b.run("DELETE FROM c; DELETE FROM p");
+    a.run("UPDATE p SET v = 2");
+    settle(&mut a, &mut b);
+    agree(&mut a, &mut b, &["p", "c"]);
+    assert_eq!(a.rows("SELECT * FROM p"), [""; 0]);
+    for site in [&a, &b] {
+        let told = site.replica.closed_conflicts().unwrap();
+        assert!(told.iter().any(|c| c.kind == "update_lost"), "{told:?}");
+    }
 }
