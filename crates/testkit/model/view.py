@@ -226,7 +226,7 @@ class Component:
         return any(fk.key([row[c] for c in fk.parent_columns]) == wanted for row in rows)
 
     def dangling(self):
-        """Rows whose foreign keys have values that no row has."""
+        """Rows whose foreign keys have values that no row has, or that cannot show their parent's key."""
         refused = {}
         for rid in self.live if self.schema.enforced else ():
             shown = self.show(rid)
@@ -243,8 +243,12 @@ class Component:
         others = (o for o in self.foreign_keys(rid) if o is not fk)
         shared = any(set(o.columns) & set(fk.columns) for o in others)
         if resolves and rid not in self.unset and not shared:
-            return False
+            return not self.shows_key_of(fk, self.view.represented(parent), values)
         return not self.there(fk, values)
+
+    def shows_key_of(self, fk, parent, values):
+        """R-SPELL: whether values mean the key of a row; a column may store it as something else."""
+        return fk.key(values) == fk.key([self.key_of(parent, c) for c in fk.parent_columns])
 
     def invalid(self, refused):
         """Rows that SQLite itself refuses. It would give a number for an integer key that is NULL."""

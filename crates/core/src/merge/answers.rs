@@ -3,15 +3,17 @@
 use super::cases::dangling_index;
 use super::view::{Hidden, Round, Show, conflict, enforced};
 use crate::Result;
+use crate::catalog::Tracked;
 use crate::equal;
 use crate::schema::{Affinity, ForeignKey, IndexTerm, quote};
 use crate::state;
 use std::collections::BTreeMap;
-use synqlite_wire::Value;
 use synqlite_wire::key::encode_values;
+use synqlite_wire::{Rid, Value};
 
 impl Show<'_, '_> {
-    /// Rows that show a reference, by value alone, which no visible row answers.
+    /// Rows that show a reference, by value alone, which no visible row answers, or that cannot show the
+    /// key of the row which theirs is to.
     pub(super) fn dangling(&mut self, round: &Round, live: &[usize]) -> Result<Hidden> {
         let (cases, mut news) = (self.cases, BTreeMap::new());
         for &at in live {
@@ -22,16 +24,18 @@ impl Show<'_, '_> {
                 if !enforced(self.cases, fk) || key.iter().any(Value::is_null) {
                     continue;
                 }
-                // Where two keys share a column, one may have got the value of the other.
-                let mut others = t.table.foreign_keys.iter().enumerate().filter(|(o, _)| *o != f);
-                let alone = !others.any(|(_, o)| o.columns.iter().any(|c| fk.columns.contains(c)));
-                let answered = alone
-                    && self.reference(at, f).is_some_and(|rid| {
-                        self.visible(round, fk, &rid) == Some(true)
-                            && !round.nulled.contains_key(&at)
-                    });
-                if answered {
-                    continue;
+                let meant = self.reference(at, f).filter(|rid| {
+                    alone(t, f)
+                        && self.visible(round, fk, rid) == Some(true)
+                        && !round.nulled.contains_key(&at)
+                });
+                if let Some(rid) = meant {
+                    if self.shows_key_of(round, fk, &rid, row)? {
+                        continue;
+                    }
+                    // Whoever has the value that it shows is not the row that it is to.
+                    news.insert(at, conflict("fk_dangling", &t.key_names[f], None));
+                    break;
                 }
                 let claim = (dangling_index(&t.key_names[f]), equal::reference_bytes(fk, &key));
                 self.number(fk, &key);
@@ -46,6 +50,24 @@ impl Show<'_, '_> {
             }
         }
         Ok(news)
+    }
+
+    /// Whether a row shows the key of the row that its reference is to: its columns may store that key as
+    /// something else.
+    pub(super) fn shows_key_of(
+        &self,
+        round: &Round,
+        fk: &ForeignKey,
+        rid: &Rid,
+        row: &[Value],
+    ) -> Result<bool> {
+        let own = equal::reference_bytes(fk, fk.columns.iter().map(|&c| &row[c]));
+        let mut same = true;
+        self.with_parent(round, fk, rid, |parent| {
+            let key = fk.parent_columns.iter().map(|&p| &parent[p]);
+            same = equal::reference_bytes(fk, key) == own;
+        })?;
+        Ok(same)
     }
 
     /// Whether some visible row of the parent table shows a key.
@@ -110,4 +132,12 @@ impl Show<'_, '_> {
             self.view.numbers.insert((parent, id));
         }
     }
+}
+
+/// Whether no other foreign key has a column of this one. Where two share one, either may have got the
+/// value of the other.
+pub(super) fn alone(t: &Tracked, f: usize) -> bool {
+    let own = &t.table.foreign_keys[f].columns;
+    let mut others = t.table.foreign_keys.iter().enumerate().filter(|(o, _)| *o != f);
+    !others.any(|(_, other)| other.columns.iter().any(|c| own.contains(c)))
 }

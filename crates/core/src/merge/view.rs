@@ -3,6 +3,7 @@
 //! Tables are taken parents first, the tables of one cycle together. Within a cycle the set of
 //! hidden rows only grows until every foreign key, row constraint and unique key holds.
 
+use super::answers::alone;
 use super::cases::{Case, Cases, Conflict, written};
 use super::protect::{overridden, protected, stale};
 use super::remap::{self, Wish};
@@ -627,18 +628,28 @@ impl Show<'_, '_> {
         rid: &Rid,
         row: &mut [Value],
     ) -> Result<()> {
+        self.with_parent(round, fk, rid, |shown| refs::show_key(t, fk, shown, row))
+    }
+
+    /// Looks at what the row that a reference is to shows.
+    pub(super) fn with_parent(
+        &self,
+        round: &Round,
+        fk: &ForeignKey,
+        rid: &Rid,
+        mut look: impl FnMut(&[Value]),
+    ) -> Result<()> {
         let Some(parent) = self.cases.catalog().position(&fk.parent) else { return Ok(()) };
-        let mut show = |shown: &[Value]| refs::show_key(t, fk, shown, row);
         if let Some(p) = self.meant(parent, rid) {
             let pt = &self.cases.catalog().tables[parent];
             match round.rows.get(&p).or_else(|| self.view.rows.get(&p)) {
-                Some(shown) => show(shown),
-                None => show(&plain(&self.cases.list[p], pt, round.ids.get(&p))),
+                Some(shown) => look(shown),
+                None => look(&plain(&self.cases.list[p], pt, round.ids.get(&p))),
             }
         } else if let Some(other) = self.cases.others.get(parent, rid)?
             && let Some(shown) = self.cases.others.row(parent, &other)?
         {
-            show(shown);
+            look(shown);
         }
         Ok(())
     }
@@ -672,8 +683,12 @@ impl Show<'_, '_> {
                 let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
                 key.iter().any(Value::is_null) || self.anyone_shows(round, fk, &key)?
             } else {
-                let shown = || rid.and_then(|rid| self.visible(round, fk, rid));
-                fk.columns.iter().any(null) || shown() == Some(true)
+                let rid = rid.filter(|rid| self.visible(round, fk, rid) == Some(true));
+                fk.columns.iter().any(null)
+                    || match rid {
+                        Some(rid) => !alone(t, f) || self.shows_key_of(round, fk, rid, row)?,
+                        None => false,
+                    }
             };
             if !fits {
                 return Ok(false);

@@ -73,3 +73,19 @@ fn a_hidden_row_whose_reference_loses_its_row_says_so() {
     assert_eq!(kinds(&mut a), ["fk_dangling"]);
     agree(&mut a, &mut b, &["p", "c"]);
 }
+
+/// A row that lost a unique key does not fall back to a reference that its column cannot show: another
+/// row has the value that it would show.
+#[test]
+fn a_row_falls_back_to_no_reference_that_it_cannot_show() {
+    let schema = "CREATE TABLE p(id TEXT PRIMARY KEY, k TEXT UNIQUE);
+        CREATE TABLE c(id INTEGER PRIMARY KEY, p INTEGER UNIQUE REFERENCES p(k));
+        INSERT INTO p VALUES('x', '7'), ('y', '8'), ('z', '1'); INSERT INTO c VALUES(1, 7)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.app.execute_batch("PRAGMA foreign_keys=OFF").unwrap();
+    a.run("INSERT INTO c VALUES(2, 8); UPDATE p SET k = '1.0' WHERE id = 'x'");
+    b.run("UPDATE c SET p = 8");
+    agree(&mut a, &mut b, &["p", "c"]);
+    assert_eq!(a.rows("SELECT * FROM c"), ["2|8"]);
+    assert_eq!(kinds(&mut a), ["unique"]);
+}

@@ -200,3 +200,22 @@ fn r_spell_a_reference_shows_what_was_written_as_long_as_it_means_the_key() {
     assert_eq!(pair.a.replica.verify_full().unwrap(), [""; 0]);
     assert_eq!(pair.b.replica.verify_full().unwrap(), [""; 0]);
 }
+
+#[test]
+fn r_spell_a_child_whose_column_cannot_store_the_key_of_its_row_is_hidden() {
+    let mut pair = Pair::new(
+        "CREATE TABLE p(id TEXT PRIMARY KEY, k TEXT UNIQUE);
+         CREATE TABLE c(id INTEGER PRIMARY KEY, p INTEGER REFERENCES p(k));
+         INSERT INTO p VALUES('x', '7')",
+    );
+    let mut late = pair.world.clone_site(&mut pair.a, "late");
+    pair.apart("UPDATE p SET k = '1.0'", "INSERT INTO c VALUES(1, 7)");
+    pair.show("SELECT p FROM c", &[], &["fk_dangling"]);
+    // The column stores it as 1, which means another row.
+    pair.a.run("INSERT INTO p VALUES('y', '1')");
+    pair.show("SELECT p FROM c", &[], &["fk_dangling"]);
+    late.pull(&mut pair.b);
+    assert_eq!(late.rows("SELECT p FROM c"), [""; 0]);
+    pair.a.run("UPDATE p SET k = '8' WHERE id = 'x'");
+    pair.show("SELECT p FROM c", &["8"], &[]);
+}
