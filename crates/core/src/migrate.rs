@@ -102,8 +102,10 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
     // As the rows were; nothing takes sums before this is done.
     let mut sums = BTreeMap::new();
     for t in &catalog.tables {
-        if of(t).is_some_and(|s| s.gap || s.unique_anew) {
-            sums.insert(t.no, Sums::load(conn, t)?);
+        if let Some(s) = of(t).filter(|s| s.gap || s.unique_anew) {
+            let mut of_table = Sums::load(conn, t)?;
+            of_table.was_rowid = s.was_rowid;
+            sums.insert(t.no, of_table);
         }
     }
     for t in &catalog.tables {

@@ -40,6 +40,8 @@ pub struct Stale {
     /// Whether the unique keys are others, so that REPLACE may have displaced rows through one that
     /// no trigger knows.
     pub unique_anew: bool,
+    /// The column that was the rowid, if it is another key now.
+    pub was_rowid: Option<usize>,
 }
 
 /// Triggers and other objects of ours: the table they are on, and their SQL, by name.
@@ -86,7 +88,11 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
             let rekeyed = !tracked.table.has_key_of(shape);
             let referring_anew = !tracked.table.has_references_of(shape);
             let unique_anew = !tracked.table.has_uniques_of(shape);
-            stale.insert(*no, Stale { fresh, gap, noted, rekeyed, referring_anew, unique_anew });
+            let was_rowid = tracked.table.had_rowid_alias(shape);
+            stale.insert(
+                *no,
+                Stale { fresh, gap, noted, rekeyed, referring_anew, unique_anew, was_rowid },
+            );
         }
         tables.push(tracked);
     }

@@ -1,14 +1,16 @@
 //! Rows of a table that was rebuilt under its name, back where they were.
 //!
 //! A rebuild may renumber rowids that no column shows. Which row is which is told, in this order, by a
-//! key that never changed, by what the row shows ([`crate::state::sums`]), and by the order of the
-//! rows, which a copy keeps: the copy of the nth row has rowid n.
+//! key that never changed, by the number that was its rowid, by what the row shows
+//! ([`crate::state::sums`]), and by the order of the rows, which a copy keeps: the copy of the nth row
+//! has rowid n.
 
 use super::seam::{self, After, Before, Entry};
 use crate::Result;
 use crate::catalog::{Loc, Tracked, loc_sql};
+use crate::equal;
 use crate::refs::Lookup;
-use crate::schema::{Identity, TableKind, quote};
+use crate::schema::{Affinity, Identity, TableKind, quote};
 use crate::state::sums::Sums;
 use crate::state::{self, Stored};
 use rusqlite::{Connection, params};
@@ -41,6 +43,7 @@ pub(super) fn put_back(lookup: Lookup<'_>, t: &Tracked, sums: &Sums, noted: bool
     let (were, are) = (before.rows.clone(), after.rows.clone());
     let mut pairing = Pairing { found: &found, before, after, were, are, moves: BTreeMap::new() };
     pairing.by_key(lookup)?;
+    pairing.by_number()?;
     pairing.by_order()?;
     let Pairing { moves, .. } = pairing.rest();
     if moves.iter().all(|(at, was)| at == was) {
@@ -180,6 +183,20 @@ impl Pairing<'_> {
             let was = known.filter(|known| keeps_its_key(t, known)).and_then(|known| known.loc);
             let Some(Loc::Row(was)) = was else { continue };
             if self.were.get(&was) == Some(&Some(was)) {
+                self.pair(at, was);
+            }
+        }
+        Ok(())
+    }
+
+    /// Pairs rows with those whose rowids they still show, in a column that was the rowid.
+    fn by_number(&mut self) -> Result<()> {
+        let Found { conn, t, sums, .. } = *self.found;
+        let Some(c) = sums.was_rowid else { return Ok(()) };
+        for at in self.are.clone() {
+            let Some((row, unknown)) = self.after.read(conn, t, at)? else { continue };
+            let Value::Integer(was) = equal::stored(&row[c], Affinity::Integer) else { continue };
+            if !unknown.contains(&c) && self.were.contains_key(&was) {
                 self.pair(at, was);
             }
         }

@@ -129,6 +129,15 @@ impl Table {
         text.contains(&format!(", {}, units (", escaped(&self.describe_key())))
     }
 
+    /// The column that was the rowid of the table of which `text` is the description, and is not any
+    /// more.
+    pub fn had_rowid_alias(&self, text: &str) -> Option<usize> {
+        let was = |kind: &str| text.contains(&format!("\" {kind}, identity "));
+        let key = |c: &usize| text.contains(&escaped(&format!(", key ({} ", self.name_at(*c))));
+        let found = (0..self.columns.len()).find(key);
+        found.filter(|&c| (was("alias") || was("autoincrement")) && self.rowid_alias() != Some(c))
+    }
+
     fn column(&self, column: &Column) -> String {
         let mut text = format!(
             "{} {} {:?}",

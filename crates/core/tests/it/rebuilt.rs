@@ -612,3 +612,43 @@ fn mig_rebuild_shows_what_was_written_where_a_column_can_hold_it_now() {
     assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
     assert_eq!(a.replica.digest().unwrap(), b.replica.digest().unwrap());
 }
+
+/// Integer keys become texts in the second of two rebuilds, after rows that no trigger saw.
+#[test]
+fn mig_rebuild_an_integer_key_that_was_changed_meanwhile_becomes_a_text() {
+    let r = "r TEXT REFERENCES t(k) ON DELETE SET NULL ON UPDATE CASCADE)";
+    let sql = format!(
+        "CREATE TABLE t(k INTEGER PRIMARY KEY, w TEXT, {r};
+         INSERT INTO t VALUES(2, 'x', NULL), (4, 'a', NULL)"
+    );
+    let refers = "INSERT INTO t VALUES(5, 'b', 5)";
+    let cases: [(&str, &str, &[&str]); 5] = [
+        (refers, "DELETE FROM t WHERE k = 4", &["2|x|NULL", "5|b|5"]),
+        (refers, "DELETE FROM t WHERE k < 5", &["5|b|5"]),
+        ("", "UPDATE t SET k = 7 WHERE k = 4", &["2|x|NULL", "7|a|NULL"]),
+        ("", "UPDATE t SET k = 1 WHERE k = 4", &["1|a|NULL", "2|x|NULL"]),
+        (
+            refers,
+            "DELETE FROM t WHERE k = 2; INSERT INTO t(k, w, r) VALUES(9, 'c', '9')",
+            &["4|a|NULL", "5|b|5", "9|c|9"],
+        ),
+    ];
+    for ((before, between, want), turned) in cases.iter().flat_map(|c| [(c, false), (c, true)]) {
+        for kind in ["TEXT", "NUMERIC"] {
+            let world = World::new();
+            let (mut a, mut b) = pair(&world, &sql);
+            let wider = format!("k INTEGER PRIMARY KEY, c, w TEXT, {r}");
+            let other = format!("k {kind} PRIMARY KEY, c, w TEXT, {r}");
+            b.run(before);
+            rebuild(&b, "t", &wider, "k,w,r");
+            b.run(between);
+            rebuild(&b, "t", &other, "k,w,r");
+            rebuild(&a, "t", &other, "k,w,r");
+            let sql = "SELECT CAST(CAST(k AS INT) AS TEXT), w, CAST(CAST(r AS INT) AS TEXT) \
+                       FROM t ORDER BY 1";
+            agree(&mut a, &mut b, turned, sql, want);
+            let shown = "SELECT k, r FROM t ORDER BY 1";
+            assert_eq!(a.rows(shown), b.rows(shown));
+        }
+    }
+}

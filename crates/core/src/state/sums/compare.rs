@@ -4,6 +4,7 @@ use super::chunk::{CHECK, CHUNK, Chunk, Layout, hash, layout, part, sum_of};
 use super::damaged;
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
+use crate::equal::stored;
 use crate::sqlvalue::{Bind, as_ref, value};
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
@@ -15,6 +16,8 @@ pub struct Sums {
     chunks: BTreeMap<i64, Chunk>,
     /// In a table without rowids the entries of its rows.
     entries: BTreeMap<Loc, i64>,
+    /// The column that was the rowid then, and is not any more: its place tells what it was.
+    pub was_rowid: Option<usize>,
 }
 
 /// What a sum says of a row that may have been written.
@@ -44,7 +47,7 @@ impl Sums {
             let places = statement.query_map([t.no], |row| Ok((row.get(0)?, row.get(1)?)))?;
             entries = places.collect::<Result<_, _>>()?;
         }
-        Ok(Sums { chunks, entries })
+        Ok(Sums { chunks, entries, was_rowid: None })
     }
 
     fn sum(&self, loc: &Loc) -> Option<(&Layout, &[u8])> {
@@ -99,6 +102,12 @@ impl Sums {
                 layout.iter().filter_map(|(no, _)| t.column_nos.iter().position(|n| n == no));
             found.unsure =
                 rest.filter(|c| !found.touched.contains(c) && !known.contains(c)).collect();
+        }
+        if let (Some(c), Loc::Row(rowid)) = (self.was_rowid, loc)
+            && !known.contains(&c)
+            && row[c] != stored(&Value::Integer(*rowid), t.table.columns[c].affinity)
+        {
+            found.touched.insert(c);
         }
         Ok(Some(found))
     }
