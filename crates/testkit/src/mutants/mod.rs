@@ -103,7 +103,9 @@ impl Bench {
             .args(["--features", "bundled", "--bin", "campaign", "--manifest-path"])
             .arg(self.tree.join("Cargo.toml"))
             .env("CARGO_TARGET_DIR", &self.target)
+            // So that only what a mutant changes is compiled anew.
             .env("CARGO_INCREMENTAL", "1")
+            .env("CARGO_PROFILE_RELEASE_LTO", "off")
             .env("CARGO_PROFILE_RELEASE_DEBUG", "false")
             // What a repair used may be used by nobody else.
             .env("RUSTFLAGS", "--cap-lints=allow")
