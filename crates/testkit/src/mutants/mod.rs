@@ -11,6 +11,7 @@ pub use list::ALL;
 
 use crate::world::Result;
 use std::io::{BufRead, BufReader};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -96,6 +97,20 @@ impl Bench {
         outcome
     }
 
+    /// Histories that end in a fault of the engine as it is say nothing of the mutant.
+    fn campaign(&self, mutant: &Mutant, histories: u64, jobs: u64) -> Result<Outcome> {
+        let (mutated, whole) = (self.target.join("release/campaign"), std::env::current_exe()?);
+        let mut from = 0;
+        loop {
+            let found = play(&mutated, mutant, from..histories, jobs)?;
+            let Outcome::Found(nth, _) = &found else { return Ok(found) };
+            match play(&whole, mutant, nth - 1..*nth, 1)? {
+                Outcome::Found(..) => from = *nth,
+                _ => return Ok(found),
+            }
+        }
+    }
+
     fn build(&self, mutant: &Mutant) -> Result<()> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let built = Command::new(cargo)
@@ -116,35 +131,36 @@ impl Bench {
         let why = String::from_utf8_lossy(&built.stderr);
         Err(format!("{} does not compile:\n{why}", mutant.name).into())
     }
+}
 
-    fn campaign(&self, mutant: &Mutant, histories: u64, jobs: u64) -> Result<Outcome> {
-        let mut child = Command::new(self.target.join("release/campaign"))
-            .args(mutant.campaign.split(' '))
-            .args(["--seeds", &format!("0..{histories}"), "--jobs", &jobs.to_string(), "--first"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let outcome = listen(&mut child);
-        // It has ended, or will not.
-        let _gone = child.kill();
-        let status = child.wait()?;
-        match outcome {
-            Some(outcome) => Ok(outcome),
-            None if status.success() => Ok(Outcome::NotFound),
-            None => Err(format!("{}: the campaign ended with {status}", mutant.name).into()),
-        }
+/// Runs the campaign of a mutant in this program until the first fault.
+fn play(program: &Path, mutant: &Mutant, seeds: Range<u64>, jobs: u64) -> Result<Outcome> {
+    let mut child = Command::new(program)
+        .args(mutant.campaign.split(' '))
+        .args(["--seeds", &format!("{}..{}", seeds.start, seeds.end)])
+        .args(["--jobs", &jobs.to_string(), "--first"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let outcome = listen(&mut child, seeds.start);
+    // It has ended, or will not.
+    let _gone = child.kill();
+    let status = child.wait()?;
+    match outcome {
+        Some(outcome) => Ok(outcome),
+        None if status.success() => Ok(Outcome::NotFound),
+        None => Err(format!("{}: the campaign ended with {status}", mutant.name).into()),
     }
 }
 
-/// What a campaign says until it ends, or says nothing any more.
-fn listen(child: &mut Child) -> Option<Outcome> {
+/// What a campaign says that begins with this seed, until it ends or says nothing any more.
+fn listen(child: &mut Child, mut last: u64) -> Option<Outcome> {
     let out = child.stdout.take()?;
     let (say, hear) = channel();
     std::thread::spawn(move || {
         let lines = BufReader::new(out).split(b'\n').map_while(std::io::Result::ok);
         lines.map(|line| say.send(line)).take_while(std::result::Result::is_ok).for_each(drop);
     });
-    let mut last = 0;
     loop {
         let line = match hear.recv_timeout(PATIENCE) {
             Ok(line) => String::from_utf8_lossy(&line).into_owned(),
