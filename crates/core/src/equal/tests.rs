@@ -213,6 +213,10 @@ fn references_are_to_what_sqlite_finds() {
                             let what = format!(
                                 "{x:?} {child:?} {own:?} to {key:?} {parent:?} {collation:?}"
                             );
+                            if means_none(&x, parent) {
+                                // Versions of SQLite do not agree on it, so we hold it for none.
+                                continue;
+                            }
                             let same = reference_bytes(&fk, [&x]) == reference_bytes(&fk, [&key]);
                             assert_eq!(same, means, "bytes: {what}");
                             assert_eq!(found.contains(&n), means, "{sql}: {what}");
