@@ -193,8 +193,7 @@ fn references_are_to_what_sqlite_finds() {
                         on_update: Action::NoAction,
                         enforced: true,
                     };
-                    let keys = all.iter().map(|key| stored(key, parent));
-                    for key in keys {
+                    for key in all.iter().map(|key| stored(key, parent)) {
                         conn.execute_batch("DELETE FROM p").unwrap();
                         conn.execute("INSERT INTO p VALUES(?1)", [Bind(&key)]).unwrap();
                         let mut broken = conn.prepare("PRAGMA foreign_key_check(c)").unwrap();
