@@ -33,9 +33,7 @@ pub(super) fn put_back(lookup: Lookup<'_>, t: &Tracked, sums: &Sums, noted: bool
     let conn = lookup.conn;
     let now = rowids(locs(conn, t)?);
     let entries = seam::entries(conn, t)?;
-    let there = seam::there_before(&entries);
-    let mut known = rowids(state::places(conn, lookup.meta, t)?);
-    known.retain(|at| sums.has(&Loc::Row(*at)) || there.contains(at));
+    let known = rowids(state::places(conn, lookup.meta, t)?);
     let found = Found { conn, t, sums, now: &now, known: &known, entries: &entries };
     let seam = if noted { found.seam()? } else { entries.len() };
     let (before, after) = found.split(seam);
@@ -68,7 +66,7 @@ struct Found<'a> {
     sums: &'a Sums,
     /// Rowids now.
     now: &'a BTreeSet<i64>,
-    /// Rowids at the last fold.
+    /// Rowids that may have had rows at the last fold: states name some together with gaps between.
     known: &'a BTreeSet<i64>,
     entries: &'a [Entry],
 }
@@ -77,7 +75,10 @@ impl Found<'_> {
     /// The rows just before and just after a rebuild that came after so many entries.
     fn split(&self, seam: usize) -> (Before, After) {
         let (earlier, later) = self.entries.split_at(seam);
-        let mut before = Before::replay(self.known, earlier);
+        let there = seam::there_before(earlier);
+        let was = |at: &&i64| self.sums.has(&Loc::Row(**at)) || there.contains(*at);
+        let known = self.known.iter().filter(was).copied().collect();
+        let mut before = Before::replay(&known, earlier);
         let after = After::undo(self.now, later);
         before.add_unnoted(after.rows.len().saturating_sub(before.rows.len()));
         (before, after)
