@@ -22,7 +22,7 @@ use crate::refs::Lookup;
 use crate::replica::Work;
 use crate::schema::{Affinity, Collation, Column, Group, Table, quote};
 use crate::state::stash::{self, Piece};
-use crate::state::sums::Sums;
+use crate::state::sums::{self, Sums};
 use crate::state::{self, Body, ENTRY_COLUMNS, GroupState, Stored};
 use crate::track::{self, Stale};
 use crate::{Result, closed, renames};
@@ -43,6 +43,9 @@ pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
     if !loaded.stale.is_empty() {
         altered(work, &loaded.stale, &Fresh::new())?;
         renames::tell(work.conn, &mut work.meta, &loaded, work.now_ms)?;
+        // Else a rebuilt table would be taken for one that was rebuilt again.
+        sums::settle(work.conn, &mut work.meta, &work.catalog)?;
+        track::close(work.conn, &work.catalog)?;
     }
     let united = renames::unite(work.conn, &mut work.meta, &loaded)?;
     if !united.is_empty() {
@@ -60,10 +63,7 @@ pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
         let references = work.catalog.tables.iter().filter(new).map(|t| t.no).collect();
         follow(work, &Anew { references, ..Anew::default() }, "schema")?;
     }
-    match loaded.stale.is_empty() {
-        true => Ok(()),
-        false => track::close(work.conn, &work.catalog),
-    }
+    Ok(())
 }
 
 /// Takes in tables, with the rows that they have and those that other sites told of.

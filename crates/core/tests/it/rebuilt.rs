@@ -663,3 +663,25 @@ fn mig_rebuild_an_integer_key_that_was_changed_meanwhile_becomes_a_text() {
         }
     }
 }
+
+/// A table that is made before the next command, and refers to the rebuilt one, changes nothing of it.
+#[test]
+fn mig_rebuild_and_a_new_table_that_refers_to_it() {
+    let world = World::new();
+    let sql = "CREATE TABLE t(k INTEGER PRIMARY KEY, u UNIQUE, r REFERENCES t(u))";
+    let (mut a, mut b) = pair(&world, sql);
+    b.run("INSERT INTO t VALUES(1, 'b1', NULL)");
+    rebuild_by_hand(&a, "t", "k TEXT PRIMARY KEY, u UNIQUE, r)", "k,u,r");
+    a.run("INSERT INTO t VALUES(NULL, 'a', NULL)");
+    b.pull(&mut a);
+    b.run("PRAGMA foreign_keys=OFF; INSERT INTO t VALUES(2, NULL, 'nobody')");
+    b.replica.fold().unwrap();
+    rebuild_by_hand(&b, "t", "k TEXT PRIMARY KEY, u UNIQUE, r)", "k,u,r");
+    for site in [&a, &b] {
+        site.run("CREATE TABLE c(k PRIMARY KEY, r REFERENCES t(k))");
+    }
+    b.replica.fold().unwrap();
+    assert_eq!(b.replica.verify_full().unwrap(), [""; 0]);
+    let want = ["NULL|a|NULL", "1|b1|NULL", "2|NULL|nobody"];
+    agree(&mut a, &mut b, false, "SELECT * FROM t ORDER BY k", &want);
+}
