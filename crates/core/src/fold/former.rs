@@ -114,10 +114,14 @@ impl Formers {
             Entry::Occupied(places) => places.into_mut(),
             Entry::Vacant(empty) => {
                 let (t, window) = (&lookup.catalog.tables[position], &windows[position]);
-                let changed = window.changed.iter().filter_map(|(at, c)| Some((at, image_of(c)?)));
-                let gone = window.gone.iter().filter_map(|(at, g)| Some((at, g.image?)));
+                let changed = window.changed.iter().map(|(at, c)| (at, [image_of(c), c.start]));
+                let gone = window.gone.iter().map(|(at, g)| (at, [g.image, g.start]));
+                let images = || changed.clone().chain(gone.clone());
+                // A key of the last fold stands against one that a row had only meanwhile.
+                let meanwhile = images().filter_map(|(at, [image, _])| Some((at, image?)));
+                let then = images().filter_map(|(at, [_, start])| Some((at, start?)));
                 let mut places = HashMap::new();
-                for (from, seq) in changed.chain(gone) {
+                for (from, seq) in meanwhile.chain(then) {
                     if let Some(row) = journal::image(lookup.conn, t, seq)? {
                         let key = fk.parent_columns.iter().map(|&c| &row[c]);
                         places.insert(reference_bytes(fk, key), from.clone());

@@ -79,3 +79,14 @@ fn a_deferred_reference_to_a_key_that_a_row_gets_later_stays() {
     assert_eq!(a.rows("SELECT p FROM c"), ["NULL"]);
     assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
 }
+
+/// The row that it refers to gets another key in the statement that replaces it, and goes too.
+#[test]
+fn a_replaced_row_refers_to_the_row_that_had_the_key_before() {
+    let schema = "CREATE TABLE t(u UNIQUE, r REFERENCES t(u) ON UPDATE SET NULL);
+                  INSERT INTO t VALUES('e', NULL), ('c', 'e')";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("INSERT INTO t VALUES('b', 'c')");
+    b.run("INSERT INTO t VALUES('a', 'a'); UPDATE OR REPLACE t SET u = 'c' WHERE u IN ('e', 'a')");
+    agree(&mut a, &mut b, &["t"]);
+}
