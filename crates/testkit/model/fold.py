@@ -39,10 +39,13 @@ class Fold:
         site.places = self.places
         self.rebind()
         Compensation(self).run()
-        site.pinned = False
-        if site.state == rows:
+        if site.state == rows and not site.pinned:
             # Nothing changed, so no time passed.
             site.clock = clock
+        else:
+            # A seal, after what was written, that no other site's clock can show.
+            site.tick()
+        site.pinned = False
 
     def references(self, table, row, group=None):
         return self.site.references(table, row, self.places, group)

@@ -88,7 +88,8 @@ impl Model {
     }
 
     fn both(&mut self, history: &History, settled: bool) -> Result<Verdict> {
-        let mut world = World::new(history.family, history.sites, history.recursive, history.seed)?;
+        let mut world =
+            World::even(history.family, history.sites, history.recursive, history.seed)?;
         let mut windows = BTreeMap::new();
         let mut played = Vec::new();
         for step in &history.steps {

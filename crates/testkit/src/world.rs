@@ -24,13 +24,21 @@ pub struct Simulated {
     random: Mutex<Random>,
     /// First byte of every id: site ids compare as the sites are numbered.
     first: u8,
+    /// Whether a seal is the next value of the clock instead of a random one.
+    even: bool,
 }
 
 impl Simulated {
     /// The world around site number `site`.
     pub fn new(seed: u64, site: usize) -> Simulated {
         let random = Mutex::new(Random::new(seed ^ (site as u64) << 32));
-        Simulated { ms: AtomicI64::new(START_MS), random, first: site as u8 + 1 }
+        Simulated { ms: AtomicI64::new(START_MS), random, first: site as u8 + 1, even: false }
+    }
+
+    /// The same, where clocks follow from the times of the writes alone: a seal takes its random part
+    /// from the last bytes, which are zero here.
+    fn even(seed: u64, site: usize) -> Simulated {
+        Simulated { even: true, ..Simulated::new(seed, site) }
     }
 
     /// Sets the clock.
@@ -47,6 +55,9 @@ impl Environment for Simulated {
     fn random(&self) -> [u8; 16] {
         let mut bytes = self.random.lock().unwrap_or_else(PoisonError::into_inner).bytes();
         bytes[0] = self.first;
+        if self.even {
+            bytes[12..].fill(0);
+        }
         bytes
     }
 
@@ -125,6 +136,21 @@ pub struct State {
 impl World {
     /// `count` sites of one database.
     pub fn new(family: Family, count: usize, recursive: bool, seed: u64) -> Result<World> {
+        World::of(family, count, recursive, seed, Simulated::new)
+    }
+
+    /// The same, where clocks follow from the times of the writes alone.
+    pub fn even(family: Family, count: usize, recursive: bool, seed: u64) -> Result<World> {
+        World::of(family, count, recursive, seed, Simulated::even)
+    }
+
+    fn of(
+        family: Family,
+        count: usize,
+        recursive: bool,
+        seed: u64,
+        simulated: fn(u64, usize) -> Simulated,
+    ) -> Result<World> {
         if std::env::var("SYNQLITE_VFS").is_ok_and(|vfs| vfs == synqlite_dash::NAME) {
             let registered = synqlite_dash::register_default();
             registered.map_err(|code| format!("SQLite's result code {code}"))?;
@@ -136,7 +162,7 @@ impl World {
         let mut world = World { dir, family, seed, sites: Vec::new() };
         let path = world.path("0");
         Connection::open(&path)?.execute_batch(&family.schema())?;
-        let env = Arc::new(Simulated::new(seed, 0));
+        let env = Arc::new(simulated(seed, 0));
         let policies = family.policies();
         Replica::init(&path, &InitOptions { policies, ..InitOptions::default() }, env.clone())?;
         world.sites.push(Site::open(&path, env, family, recursive)?);
@@ -144,7 +170,7 @@ impl World {
             let path = world.path(&site.to_string());
             world.sites[0].replica.fold()?;
             std::fs::copy(world.sites[0].replica.path(), &path)?;
-            let env = Arc::new(Simulated::new(seed, site));
+            let env = Arc::new(simulated(seed, site));
             let options = InitOptions { new_site: true, ..InitOptions::default() };
             Replica::init(&path, &options, env.clone())?;
             world.sites.push(Site::open(&path, env, family, recursive)?);
