@@ -2,6 +2,8 @@
 
 import journal
 from compensate import Compensation
+from references import References
+from schema import RESTRICTIVE
 from state import Row
 from values import comparable, differ, identical
 
@@ -210,12 +212,13 @@ class Fold:
 
     def rebind(self):
         """R-REBIND: a row that still shows the key which its parent left refers to the row which has it
-        now. Where nothing keeps a reference, it ends with the key that its row had."""
+        now, and one that was there before its parent had the key, or lived again, to that parent. Where
+        nothing keeps a reference, it ends with the key that its row had."""
         for table in self.schema.tables.values():
             for at, rid in self.places[table.name].items():
                 row = self.after[table.name][at]
                 for fk in table.foreign_keys:
-                    if self.left(table, rid, row, fk):
+                    if self.left(table, rid, row, fk) or self.early(table, rid, row, fk):
                         group = table.group[fk.columns[0]]
                         values = {c: row[c] for c in group}
                         refs = self.references(table, row, group)
@@ -243,6 +246,26 @@ class Fold:
         shows = self.shows(was)
         moved = shows is not None and differ(parent, shows, fk.parent_columns)
         return was in self.changes.deleted or bool(moved)
+
+    def early(self, table, rid, row, fk):
+        """Whether a kept reference was written before this fold, and its row got the key that it shows, or
+        lived again, in it. What it shows must be what was written, not what an action made of it."""
+        group = table.group[fk.columns[0]]
+        register = self.site.state[rid].registers[group]
+        if not fk.declared or not self.schema.enforced or register.stamp == self.now:
+            return False
+        parent = self.references(table, row, group)[fk.name]
+        if parent is None or differ(register.values, row, fk.columns):
+            return False
+        was = register.refs.get(fk.name)
+        if was is None:
+            return True
+        reinserted = self.site.state[parent].reinserted == self.now
+        again = reinserted and fk.on_delete not in RESTRICTIVE
+        references = References(self.site.state, self.schema)
+        took = references.register(parent, fk.parent_columns[0]).stamp == self.now
+        changed = took and references.overridden(parent, fk, register.stamp)
+        return was == parent and (again or changed)
 
     def showed(self, rid):
         """What a row showed at the last fold."""
