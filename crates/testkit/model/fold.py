@@ -38,6 +38,7 @@ class Fold:
         self.write_inserted()
         self.write_updated()
         self.keep_overridden()
+        self.keep_emptied()
         site.places = self.places
         self.rebind()
         Compensation(self).run()
@@ -209,6 +210,29 @@ class Fold:
             if not differ(old, new, group):
                 refs = self.references(self.schema.tables[table], new, group)
                 self.set_groups.append((rid, group, old, new, refs))
+
+    def keep_emptied(self):
+        """R-COMP: who followed to a key with a NULL in it stays there when its row gets another or goes."""
+        for table in self.schema.tables.values():
+            places = {rid: at for at, rid in self.places_before[table.name].items()}
+            for at, rid in self.places[table.name].items():
+                for fk in table.foreign_keys if rid in places else ():
+                    old = self.before[table.name][places[rid]]
+                    new, group = self.after[table.name][at], table.group[fk.columns[0]]
+                    if self.emptied(rid, fk, new, group):
+                        refs = self.references(table, new, group)
+                        self.set_groups.append((rid, group, old, new, refs))
+
+    def emptied(self, rid, fk, row, group):
+        register = self.site.state[rid].registers[group]
+        parent = register.refs.get(fk.name)
+        kept = fk.declared and self.schema.enforced and fk.on_update == "CASCADE"
+        showed = self.showed(parent) if parent is not None and kept else None
+        if showed is None or register.stamp == self.now:
+            return False
+        key = [showed[c] for c in fk.parent_columns]
+        null = [value is None for value in key]
+        return any(null) and null == [row[c] is None for c in fk.columns]
 
     def rebind(self):
         """R-REBIND: a row that still shows the key which its parent left refers to the row which has it

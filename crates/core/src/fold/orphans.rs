@@ -1,11 +1,11 @@
 //! Rows whose references the application left behind: the row to which they were has another key, is
 //! gone, or began another life.
 
-use super::Fold;
-use crate::Result;
+use super::{Acted, Fold};
 use crate::catalog::{Loc, Tracked};
 use crate::schema::Action;
 use crate::state::{self, Body, GroupState};
+use crate::{Result, merge};
 use synqlite_wire::{Rid, Stamp, Value};
 
 impl Fold<'_> {
@@ -32,11 +32,48 @@ impl Fold<'_> {
                 let fk = &c.table.foreign_keys[f];
                 let key: Vec<Value> = fk.parent_columns.iter().map(|&p| old[p].clone()).collect();
                 if key.iter().any(Value::is_null) {
+                    self.emptied_before(parent, &rid, &key, child, f)?;
                     continue;
                 }
                 for loc in c.find_children(self.conn, fk, &key)? {
                     self.orphan(parent, &rid, child, f, &loc)?;
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows that show the key of a row with a NULL in it, to which CASCADE brought them: to SQLite they
+    /// refer to nobody, so they do not follow when that row gets another key or goes (R-COMP).
+    fn emptied_before(
+        &mut self,
+        parent: usize,
+        left: &Rid,
+        key: &[Value],
+        child: usize,
+        f: usize,
+    ) -> Result<()> {
+        let (p, c) = (&self.catalog.tables[parent], &self.catalog.tables[child]);
+        let fk = &c.table.foreign_keys[f];
+        if !(fk.enforced && self.enforces && fk.on_update == Action::Cascade) {
+            return Ok(());
+        }
+        let g = c.table.columns[fk.columns[0]].group;
+        let at = c.table.groups[g].foreign_keys.iter().position(|&k| k == f);
+        for (no, entry) in merge::waiting_for_row(self.conn, self.meta, p, left)? {
+            if no != c.no {
+                continue;
+            }
+            let stored = state::entry_by_id(self.conn, self.meta, c, entry)?;
+            let Some((stored, loc)) = stored.and_then(|s| s.loc.clone().map(|loc| (s, loc))) else {
+                continue;
+            };
+            let (Some(at), Some(row)) = (at, c.read(self.conn, &loc)?) else { continue };
+            let refers = matches!(&stored.state.groups[g].body,
+                Body::Kept(cell) if cell.refs[at].as_ref() == Some(left));
+            let mut pairs = fk.columns.iter().zip(key);
+            if refers && pairs.all(|(&c, key)| row[c].is_null() == key.is_null()) {
+                self.acted.push((no, stored.rid, Acted::Set(g)));
             }
         }
         Ok(())

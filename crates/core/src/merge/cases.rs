@@ -546,7 +546,7 @@ pub(super) fn dangling_index(foreign_key: &str) -> String {
 }
 
 /// Entries of rows whose kept references are to this row, with the numbers of their tables.
-pub(super) fn waiting_for_row(
+pub(crate) fn waiting_for_row(
     conn: &rusqlite::Connection,
     meta: &crate::meta::Meta,
     t: &Tracked,

@@ -38,6 +38,7 @@ mod view;
 mod words;
 
 pub(crate) use anew::differences;
+pub(crate) use cases::waiting_for_row;
 pub(crate) use compensate::{Wrote, compensate, overrode, reshow};
 pub(crate) use join::join_piece;
 pub(crate) use protect::overrides;

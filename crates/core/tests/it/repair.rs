@@ -328,9 +328,46 @@ fn a_reference_follows_to_a_key_with_a_null() {
     agree(&mut a, &mut b, &["p", "c"]);
     assert_eq!(a.rows("SELECT * FROM c"), ["1|y|0", "2|NULL|1"]);
     assert_eq!(b.replica.verify_full().unwrap(), [""; 0]);
-    b.run("UPDATE p SET a = 'z' WHERE id = 1");
+    // Who gives it another key had not seen it go.
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    b.run("UPDATE p SET a = NULL, b = 1 WHERE id = 1");
+    b.replica.fold().unwrap();
+    a.run("UPDATE p SET a = 'z' WHERE id = 1");
     agree(&mut a, &mut b, &["p", "c"]);
-    assert_eq!(a.rows("SELECT * FROM c"), ["1|y|0", "2|z|1"]);
+    assert_eq!(a.rows("SELECT * FROM c"), ["1|z|1", "2|z|1"]);
+}
+
+/// To SQLite such a child refers to nobody. What its user sees of it stays when its parent gets another
+/// key, or goes.
+#[test]
+fn a_reference_that_followed_to_a_key_with_a_null_ends_with_that_key() {
+    let writes = [
+        "UPDATE p SET a = 'z'",
+        "UPDATE p SET b = 7",
+        "DELETE FROM p",
+        "DELETE FROM p; INSERT INTO p VALUES(1, 'z', 1)",
+        "REPLACE INTO p VALUES(1, 'z', 1)",
+    ];
+    for action in ["CASCADE", "SET NULL", "SET DEFAULT", "RESTRICT", "NO ACTION"] {
+        let schema = format!(
+            "CREATE TABLE p(id INTEGER PRIMARY KEY, a TEXT, b INT, UNIQUE(a, b));
+             CREATE TABLE c(id INTEGER PRIMARY KEY, x TEXT, y INT, FOREIGN KEY(x, y)
+                REFERENCES p(a, b) ON UPDATE CASCADE ON DELETE {action});
+             INSERT INTO p VALUES(1, 'x', 0); INSERT INTO c VALUES(1, 'x', 0)"
+        );
+        for write in writes {
+            let (_world, mut a, mut b) = pair(&schema, &[]);
+            a.run("UPDATE p SET a = NULL, b = 1");
+            agree(&mut a, &mut b, &["p", "c"]);
+            assert_eq!(b.rows("SELECT * FROM c"), ["1|NULL|1"]);
+            b.run(write);
+            b.replica.fold().unwrap();
+            assert_eq!(b.rows("SELECT * FROM c"), ["1|NULL|1"], "{action}: {write}");
+            agree(&mut a, &mut b, &["p", "c"]);
+            assert_eq!(a.rows("SELECT * FROM c"), ["1|NULL|1"], "{action}: {write}");
+            assert_eq!(a.replica.verify_full().unwrap(), [""; 0], "{action}: {write}");
+        }
+    }
 }
 
 /// A column with two parents shows the key of one of them, and refers to both all the same.

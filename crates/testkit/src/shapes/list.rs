@@ -3,7 +3,7 @@
 use super::Shape;
 
 /// All shapes.
-pub const SHAPES: [Shape; 42] = [
+pub const SHAPES: [Shape; 46] = [
     Shape {
         name: "unique column",
         sql: "CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT UNIQUE, v);
@@ -382,5 +382,41 @@ pub const SHAPES: [Shape; 42] = [
         tables: &["p", "c"],
         columns: &["!id:id name:word?", "!id:id p_id:p.id? slot:few"],
         policies: &["c.refs=p_id:p"],
+    },
+    Shape {
+        name: "parents spelled otherwise",
+        sql: "CREATE TABLE p(k TEXT COLLATE NOCASE PRIMARY KEY, v);
+              CREATE TABLE c(id INTEGER PRIMARY KEY, p TEXT REFERENCES p(k) $A, w);
+              INSERT INTO p VALUES('a0', 0), ('b0', 1); INSERT INTO c VALUES(101, 'A0', 0), (102, 'b0', 0);",
+        tables: &["p", "c"],
+        columns: &["!k:word v:any", "!id:id p:p.k? w:any"],
+        policies: &[],
+    },
+    Shape {
+        name: "parents spelled otherwise without rowids",
+        sql: "CREATE TABLE p(k TEXT COLLATE NOCASE PRIMARY KEY, v) WITHOUT ROWID;
+              CREATE TABLE c(p TEXT COLLATE NOCASE PRIMARY KEY REFERENCES p(k) $A, w) WITHOUT ROWID;
+              INSERT INTO p VALUES('a0', 0), ('b0', 1); INSERT INTO c VALUES('A0', 0), ('b0', 0);",
+        tables: &["p", "c"],
+        columns: &["!k:word v:any", "!p:p.k w:any"],
+        policies: &[],
+    },
+    Shape {
+        name: "parents whose keys are numbers of two kinds",
+        sql: "CREATE TABLE p(k PRIMARY KEY NOT NULL, v);
+              CREATE TABLE c(id INTEGER PRIMARY KEY, p REFERENCES p(k) $A, w);
+              INSERT INTO p VALUES(1, 0), (2.0, 1); INSERT INTO c VALUES(101, 1.0, 0), (102, 2, 0);",
+        tables: &["p", "c"],
+        columns: &["!k:kind v:any", "!id:id p:p.k? w:any"],
+        policies: &[],
+    },
+    Shape {
+        name: "parents whose keys a CHECK reads",
+        sql: "CREATE TABLE p(id INTEGER PRIMARY KEY, n INT UNIQUE, m INT, CHECK(n < m));
+              CREATE TABLE c(id INTEGER PRIMARY KEY, n INT REFERENCES p(n) $A, w);
+              INSERT INTO p VALUES(101, 1, 10), (102, 2, 11); INSERT INTO c VALUES(101, 1, 0), (102, 2, 0);",
+        tables: &["p", "c"],
+        columns: &["!id:id n:num? m:any", "!id:id n:p.n? w:any"],
+        policies: &[],
     },
 ];

@@ -151,6 +151,7 @@ impl Shape {
             "id" => (101 + r.below(7)).to_string(),
             "num" => (1 + r.below(4)).to_string(),
             "few" => r.below(3).to_string(),
+            "kind" => r.pick(&["1", "1.0", "2", "2.0", "3", "3.0"]).to_string(),
             "flag" => r.below(2).to_string(),
             "low" => r.below(8).to_string(),
             "high" => (4 + r.below(8)).to_string(),
