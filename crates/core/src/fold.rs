@@ -30,7 +30,7 @@ use crate::counter;
 use crate::equal;
 use crate::history;
 use crate::journal::{self, Changed, Gone, Millis, Survey, Window, Written};
-use crate::merge::Wrote;
+use crate::merge::{Wrote, compensate};
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
@@ -59,18 +59,21 @@ pub fn fold(
     catalog: &Catalog,
     policies: &Policies,
 ) -> Result<Folded> {
-    run(conn, meta, catalog, policies, Fresh::new(), |fold| {
+    let (done, wrote) = run(conn, meta, catalog, policies, Fresh::new(), |fold| {
         let mut survey = journal::survey(conn, catalog)?;
         fold.apart(&mut survey)?;
         match survey.is_done() {
             true => Ok(catalog.tables.iter().map(|_| Window::default()).collect()),
             false => journal::read_rest(conn, catalog, Some(&survey)),
         }
-    })
+    })?;
+    compensate(conn, meta, catalog, policies, wrote)?;
+    Ok(done)
 }
 
 /// Stamps what changed in each table of the catalog, in whatever way that was found out, and empties
-/// the journal. `stale`: tables whose triggers do not fit their schema.
+/// the journal. The tables are as the user left them until [`compensate`] shows what follows. `stale`: tables whose triggers do
+/// not fit their schema.
 pub fn fold_windows(
     conn: &Connection,
     meta: &mut Meta,
@@ -78,14 +81,14 @@ pub fn fold_windows(
     policies: &Policies,
     windows: Vec<Window>,
     stale: Fresh,
-) -> Result<Folded> {
-    run(conn, meta, catalog, policies, stale, |_| Ok(windows))
+) -> Result<Wrote> {
+    Ok(run(conn, meta, catalog, policies, stale, |_| Ok(windows))?.1)
 }
 
 /// Numbers of the columns that the triggers of a table did not know yet, by number of the table.
 pub type Fresh = BTreeMap<u32, Vec<u32>>;
 
-/// A fold of what `read` finds.
+/// A fold of what `read` finds, which shows nothing yet.
 fn run<'a>(
     conn: &'a Connection,
     meta: &'a mut Meta,
@@ -93,7 +96,7 @@ fn run<'a>(
     policies: &Policies,
     stale: Fresh,
     read: impl FnOnce(&mut Fold<'a>) -> Result<Vec<Window>>,
-) -> Result<Folded> {
+) -> Result<(Folded, Wrote)> {
     let (position, clock) = (meta.position + 1, meta.clock);
     let lasting = catalog.tables.iter().filter(|t| policies.last_write_decides(&t.table.name));
     let mut fold = Fold {
@@ -139,11 +142,7 @@ fn run<'a>(
     }
     journal::clear(conn)?;
     closed::note_written(conn, meta, catalog, &told)?;
-    if !touched.is_empty() || !acted.is_empty() {
-        let wrote = Wrote { touched, former, acted };
-        crate::merge::compensate(conn, meta, catalog, policies, wrote)?;
-    }
-    Ok(done)
+    Ok((done, Wrote { touched, former, acted }))
 }
 
 struct Fold<'a> {

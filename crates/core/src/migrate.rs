@@ -129,7 +129,9 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
             rebuild::displaced(conn, meta, t, sums, window)?;
         }
     }
-    fold::fold_windows(conn, meta, catalog, policies, windows, fresh.clone())?;
+    // What no trigger noted is not known yet, so nothing is shown: rows of which something was written
+    // would be hidden as they were before.
+    let mut wrote = fold::fold_windows(conn, meta, catalog, policies, windows, fresh.clone())?;
     let (mut lost, mut bound) = (BTreeSet::new(), BTreeMap::new());
     for (t, stale) in catalog.tables.iter().filter_map(|t| Some((t, of(t)?))) {
         bound.insert(t.no, late::bind(conn, meta, catalog, t, &stale.fresh, *received)?);
@@ -165,8 +167,10 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
     }
     if windows.iter().any(|window| !window.is_empty()) {
         unsure::pass(meta);
-        fold::fold_windows(conn, meta, catalog, policies, windows, Fresh::new())?;
+        let none = Fresh::new();
+        wrote = wrote.and(fold::fold_windows(conn, meta, catalog, policies, windows, none)?);
     }
+    merge::compensate(conn, meta, catalog, policies, wrote)?;
     unsure::stamp(conn, meta, catalog, unsure)?;
     let of = |is: fn(&Stale) -> bool| stale.iter().filter(move |(_, s)| is(s)).map(|(no, _)| *no);
     let references = of(|stale| stale.referring_anew).collect();

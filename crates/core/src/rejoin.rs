@@ -198,7 +198,9 @@ fn compare(work: &mut Work<'_>, shared: &[Table]) -> Result<Compared> {
         bring_back(work, hidden, &mut windows, &mut compared)
     })?;
     let Work { meta, catalog, policies, .. } = work;
-    fold::fold_windows(conn, meta, catalog, policies, windows, fold::Fresh::new())?;
+    let none = fold::Fresh::new();
+    let wrote = fold::fold_windows(conn, meta, catalog, policies, windows, none)?;
+    merge::compensate(conn, meta, catalog, policies, wrote)?;
     Ok(compared)
 }
 

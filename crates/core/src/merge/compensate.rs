@@ -30,6 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::{Rid, Stamp, Value};
 
 /// What a fold wrote that others may depend on.
+#[derive(Default)]
 pub(crate) struct Wrote {
     /// Rows, by the numbers of their tables.
     pub touched: Vec<(u32, Rid)>,
@@ -37,6 +38,16 @@ pub(crate) struct Wrote {
     pub former: Vec<(usize, Vec<Value>)>,
     /// Rows on which foreign keys acted.
     pub acted: Vec<ActedOn>,
+}
+
+impl Wrote {
+    /// With what another fold wrote.
+    pub fn and(mut self, other: Wrote) -> Wrote {
+        self.touched.extend(other.touched);
+        self.former.extend(other.former);
+        self.acted.extend(other.acted);
+        self
+    }
 }
 
 /// Shows what the rows a fold has written mean for the rows that wait, after demoting those that
@@ -48,6 +59,9 @@ pub(crate) fn compensate(
     policies: &Policies,
     wrote: Wrote,
 ) -> Result<()> {
+    if wrote.touched.is_empty() && wrote.acted.is_empty() {
+        return Ok(());
+    }
     show(conn, meta, |meta, judged, refused| {
         attempt(conn, meta, catalog, policies, &wrote, judged, refused)
     })

@@ -34,7 +34,7 @@ pub(super) fn unnoticed(
     unsure: &mut Unsure,
 ) -> Result<Window> {
     let Lookup { conn, meta, .. } = lookup;
-    let (known, there) = (state::places(conn, meta, t)?, locs(conn, t)?);
+    let (known, there) = (known(conn, meta, t, sums)?, locs(conn, t)?);
     let mut window = Window::default();
     for loc in &there {
         if !known.contains(loc) {
@@ -72,6 +72,21 @@ pub(super) fn unnoticed(
         }
     }
     Ok(window)
+}
+
+/// Where the states place rows. A rowid that none has had lies among those of a run all the same; a row
+/// that shares its state with others has a sum, or this transaction stored it.
+fn known(conn: &Connection, meta: &Meta, t: &Tracked, sums: &Sums) -> Result<BTreeSet<Loc>> {
+    let mut known = state::places(conn, meta, t)?;
+    let unsummed: Vec<Loc> = known.iter().filter(|loc| !sums.has(loc)).cloned().collect();
+    for loc in unsummed {
+        let stored = state::at(conn, meta, t, &loc)?;
+        let of_now = |s: &Stored| s.entry.is_some() || s.state.header.inserted.hlc > meta.began();
+        if !stored.is_some_and(|stored| of_now(&stored)) {
+            known.remove(&loc);
+        }
+    }
+    Ok(known)
 }
 
 fn gone(loc: &Loc) -> Gone {

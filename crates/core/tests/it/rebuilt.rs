@@ -685,3 +685,39 @@ fn mig_rebuild_and_a_new_table_that_refers_to_it() {
     let want = ["NULL|a|NULL", "1|b1|NULL", "2|NULL|nobody"];
     agree(&mut a, &mut b, false, "SELECT * FROM t ORDER BY k", &want);
 }
+
+/// A row that no trigger saw, and that is hidden, has a rowid which a run of rows leaves out.
+#[test]
+fn mig_rebuild_and_a_row_in_a_gap_of_others() {
+    let world = World::new();
+    let sql = "CREATE TABLE t(k INTEGER PRIMARY KEY, w, r REFERENCES t(k)); \
+               INSERT INTO t VALUES(2, 'b', 2), (5, 'e', NULL), (6, 'f', 5)";
+    let (mut a, mut b) = pair(&world, sql);
+    for site in [&a, &b] {
+        rebuild(site, "t", "k TEXT PRIMARY KEY, w, r REFERENCES t(k))", "k,w,r");
+    }
+    b.run("PRAGMA foreign_keys=OFF; INSERT INTO t VALUES('3', 'c', '4')");
+    let want = ["2|b|2", "5|e|NULL", "6|f|5"];
+    agree(&mut a, &mut b, false, "SELECT * FROM t ORDER BY k", &want);
+    for site in [&a, &b] {
+        let records = site.replica.conflicts().unwrap();
+        let displaced = ("w".to_owned(), synqlite_core::Value::Text(b"c".to_vec()));
+        assert!(records.len() == 1 && records[0].displaced.contains(&displaced), "{records:?}");
+    }
+}
+
+/// What no trigger noted is a write also where the row is hidden by what triggers of another table did.
+#[test]
+fn mig_rebuild_and_a_row_written_that_is_hidden_at_once() {
+    let world = World::new();
+    let sql = "CREATE TABLE p(k PRIMARY KEY, r REFERENCES p(k)); \
+               CREATE TABLE t(k PRIMARY KEY, w, r REFERENCES p(k)); INSERT INTO t VALUES(1, 'b', NULL)";
+    let (mut a, mut b) = pair(&world, sql);
+    for site in [&a, &b] {
+        rebuild(site, "t", "k PRIMARY KEY, w, r REFERENCES p(k))", "k,w,r");
+    }
+    b.run("PRAGMA foreign_keys=OFF; INSERT INTO p VALUES(7, 8); UPDATE t SET w = 'c', r = 7");
+    agree(&mut a, &mut b, false, "SELECT * FROM t", &[]);
+    a.run("INSERT INTO p VALUES(8, NULL)");
+    agree(&mut a, &mut b, true, "SELECT * FROM t", &["1|c|7"]);
+}
