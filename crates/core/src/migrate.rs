@@ -26,11 +26,14 @@ use crate::state::sums::{self, Sums};
 use crate::state::{self, Body, ENTRY_COLUMNS, GroupState, Stored};
 use crate::track::{self, Stale};
 use crate::{Result, closed, renames};
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 use stashed::show_stashed;
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::{Cell, Stamp, Value};
 use unsure::{PERHAPS, Unsure};
+
+/// So many states are stored anew at a time.
+const PART: usize = 4096;
 
 /// Brings metadata and triggers in step with the schema.
 pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
@@ -196,30 +199,44 @@ fn regroup(conn: &Connection, meta: &mut Meta, t: &Tracked, stale: &Stale) -> Re
         return Ok(());
     }
     let old = as_it_was(t, &was);
-    let sql = format!("SELECT {ENTRY_COLUMNS}, wants FROM synqlite_row WHERE tbl = ?1");
-    let mut statement = conn.prepare(&sql)?;
-    let mut rows = statement.query([t.no])?;
+    let mut after = i64::MIN;
+    loop {
+        let part = entries(conn, meta, &old, after)?;
+        let Some((Stored { entry: Some(last), .. }, _)) = part.last() else { return Ok(()) };
+        after = *last;
+        for (mut stored, asks) in part {
+            if stale.gap {
+                keep_lost(conn, meta, t, &was, &stored)?;
+            }
+            let row = match &stored.loc {
+                Some(loc) => t.read(conn, loc)?,
+                None => None,
+            };
+            let groups =
+                (0..now.len()).map(|g| regrouped(t, g, &now[g], &was, &stored, row.as_deref()));
+            stored.state.groups = groups.collect();
+            let given = asks && stored.loc.is_some() && t.table.rowid_alias().is_none();
+            let position = given.then(|| pin_key(meta, t, &mut stored));
+            state::put(conn, meta, t, &stored, position)?;
+        }
+    }
+}
+
+/// Some entries of a table past one of them, in order, each with whether it asks for a number.
+fn entries(conn: &Connection, meta: &Meta, t: &Tracked, after: i64) -> Result<Vec<(Stored, bool)>> {
+    // The plus keeps SQLite from sorting all entries of the table each time.
+    let sql = format!(
+        "SELECT {ENTRY_COLUMNS}, wants FROM synqlite_row WHERE +tbl = ?1 AND id > ?2 \
+         ORDER BY id LIMIT {PART}"
+    );
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut rows = statement.query(params![t.no, after])?;
     let mut entries = Vec::new();
     while let Some(row) = rows.next()? {
         let asks = row.get::<_, Option<i64>>(5)?.is_some();
-        entries.push((state::decode(meta, &old, row)?, asks));
+        entries.push((state::decode(meta, t, row)?, asks));
     }
-    for (mut stored, asks) in entries {
-        if stale.gap {
-            keep_lost(conn, meta, t, &was, &stored)?;
-        }
-        let row = match &stored.loc {
-            Some(loc) => t.read(conn, loc)?,
-            None => None,
-        };
-        let groups =
-            (0..now.len()).map(|g| regrouped(t, g, &now[g], &was, &stored, row.as_deref()));
-        stored.state.groups = groups.collect();
-        let given = asks && stored.loc.is_some() && t.table.rowid_alias().is_none();
-        let position = given.then(|| pin_key(meta, t, &mut stored));
-        state::put(conn, meta, t, &stored, position)?;
-    }
-    Ok(())
+    Ok(entries)
 }
 
 /// Keeps what a row holds of columns that a rebuild seems to have dropped and does not show: another

@@ -17,11 +17,15 @@ use rusqlite::Connection;
 use std::collections::BTreeSet;
 use synqlite_wire::{Rid, Stamp, Told};
 
+/// So many rows are joined before they are shown, as parts of a merge are.
+const PART: usize = 8_192;
+
 /// Joins them into their rows, which then show them. `fresh`: columns that were not here, by table;
 /// `new`: the tables themselves were not.
 pub(super) fn show_stashed(work: &mut Work<'_>, fresh: &Fresh, new: bool) -> Result<()> {
     let Work { conn, meta, catalog, policies, .. } = work;
     let (mut found, mut met) = (BTreeSet::new(), Met::default());
+    let position = meta.position + 1;
     for t in &catalog.tables {
         let Some(fresh) = fresh.get(&t.no) else { continue };
         for rid in stash::rows(conn, meta, t.no, -1)? {
@@ -38,11 +42,14 @@ pub(super) fn show_stashed(work: &mut Work<'_>, fresh: &Fresh, new: bool) -> Res
                 }
             }
             if news {
-                if found.is_empty() {
-                    meta.position += 1;
-                }
-                state::put(conn, meta, t, &stored, Some(meta.position))?;
+                meta.position = position;
+                state::put(conn, meta, t, &stored, Some(position))?;
                 found.insert((t.no, rid));
+            }
+            // Which numbers the rows of a new table get depends on all of them (R-REMAP).
+            if !new && found.len() >= PART {
+                let part: Vec<_> = std::mem::take(&mut found).into_iter().collect();
+                merge::reshow(conn, meta, catalog, policies, &part)?;
             }
         }
         if new {
