@@ -10,6 +10,7 @@ mod late;
 mod place;
 mod rebuild;
 mod seam;
+mod spans;
 mod stashed;
 mod unsure;
 
@@ -152,7 +153,8 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
     let Work { conn, meta, catalog, policies, .. } = work;
     let (mut windows, mut unsure) = (Vec::new(), Vec::new());
     for t in &catalog.tables {
-        let (mut window, mut rows) = (Window::default(), bound.remove(&t.no).unwrap_or_default());
+        let (spans, mut rows) = bound.remove(&t.no).unwrap_or_default();
+        let mut window = Window::default();
         if let Some(Stale { gap, noted, fresh, .. }) = of(t) {
             filled(conn, meta, t, (fresh, *gap && lost.contains(&t.no)), &mut rows)?;
             if let (true, Some(sums)) = (*gap, sums.get(&t.no)) {
@@ -161,7 +163,7 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
             }
         }
         windows.push(window);
-        unsure.push(rows);
+        unsure.push((spans, rows));
     }
     for parent in 0..windows.len() {
         if of(&catalog.tables[parent]).is_some_and(|s| s.gap) {

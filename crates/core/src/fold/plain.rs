@@ -55,6 +55,7 @@ impl Fold<'_> {
                     for (&g, &stamp) in &stamps {
                         state.groups[g] = GroupState::shown(stamp);
                     }
+                    true
                 };
                 if bulk.change(self.meta, rowid, self.position, same, stamp)? {
                     self.done.rows += 1;

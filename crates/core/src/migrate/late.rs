@@ -8,21 +8,32 @@
 //! nobody until somebody says it of them.
 //!
 //! It is said as what cannot be told is ([`super::unsure`]), so that every certain write is later, and
-//! who wrote a value knows better than who only shows it.
+//! who wrote a value knows better than who only shows it. What this site was told of a value, and shows
+//! already, it does not say again.
+//!
+//! No value may be left out because every site would take it for the same row: another site may have a
+//! row under that number of which this one has not heard. Nor can the row be found again by who wrote the
+//! value and when, for no state says which number a row had then.
 
-use super::unsure::{LIKELY, PERHAPS, Unsure};
+use super::spans::Spans;
+use super::unsure::{LIKELY, PERHAPS, Ticks, Unsure};
 use crate::Result;
 use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
+use crate::equal;
 use crate::fold;
 use crate::meta::Meta;
 use crate::refs::Lookup;
-use crate::schema::{Action, quote};
+use crate::schema::{Action, ForeignKey, quote};
 use crate::state::stash::{self, Piece};
-use crate::state::{self, Body, RowState};
+use crate::state::{self, Body, RowState, Stored};
 use crate::track;
 use rusqlite::Connection;
-use std::collections::HashSet;
-use synqlite_wire::{Rid, Stamp};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use synqlite_wire::{Rid, Stamp, Value};
+
+/// So many parents are remembered.
+const PARENTS: usize = 65_536;
 
 /// Columns, by position, whose foreign key is new or gone.
 struct Change {
@@ -40,46 +51,98 @@ pub(super) fn bind(
     t: &Tracked,
     fresh: &[u32],
     received: bool,
-) -> Result<Unsure> {
-    let (mut rows, changes) = (Unsure::new(), changes(conn, t, fresh)?);
+) -> Result<(Spans, Unsure)> {
+    let (mut spans, mut rows) = (Spans::default(), Unsure::new());
+    let changes = changes(conn, t, fresh)?;
     if changes.is_empty() {
-        return Ok(rows);
+        return Ok((spans, rows));
     }
-    let stashed: HashSet<Rid> = stash::rows(conn, meta, t.no, -1)?.into_iter().collect();
-    for Change { columns, new } in changes {
-        for loc in given(conn, t, &columns)? {
+    let (stashed, mut parents) = (stash::any(conn, t.no)?, Parents::default());
+    let single = changes.iter().filter(|change| change.new.is_some()).count() == 1;
+    for change in changes {
+        spans.begin(&change.columns);
+        for loc in given(conn, t, &change.columns)? {
             let Some(stored) = state::at(conn, meta, t, &loc)? else { continue };
-            if stored.state.groups[t.table.columns[columns[0]].group].body != Body::Shown {
+            let first = t.table.columns[change.columns[0]].group;
+            if stored.state.groups[first].body != Body::Shown {
                 continue;
             }
-            let lookup = Lookup { conn, meta, catalog };
-            let written = written(&stored.state, t, &columns);
+            let written = written(&stored.state, t, &change.columns);
             let mine = written.site == meta.site;
-            let told = |f: usize| -> Result<bool> {
-                let pieces = match stashed.contains(&stored.rid) {
-                    true => stash::of(conn, meta, t.no, &stored.rid)?,
-                    false => vec![],
-                };
-                let says = |p: &Piece| p.stamp == written && p.keys.contains(&t.key_names[f]);
-                Ok(pieces.iter().any(says))
-            };
-            match new {
-                // It comes from the stash.
-                Some(f) if told(f)? => fold::keep(conn, meta, catalog, t, &loc, &[f])?,
-                Some(f) if received && !mine => {
+            let lookup = Lookup { conn, meta, catalog };
+            if let Some(f) = change.new.filter(|_| stashed)
+                && let Some(piece) = told(lookup, t, &stored, f, written)?
+            {
+                if !is_shown(lookup, &mut parents, t, (&loc, &piece), fresh)? {
+                    // It comes from the stash.
+                    fold::keep(conn, meta, catalog, t, &loc, &[f])?;
+                } else if single {
+                    stash::remove(conn, meta, t.no, &stored.rid, &piece)?;
+                }
+                continue;
+            }
+            if received && !mine {
+                if let Some(f) = change.new {
                     fold::keep(conn, meta, catalog, t, &loc, &[f])?;
                 }
-                None if received && !mine => {}
-                _ => {
-                    let parent = new.map_or(Ok(None), |f| parent(lookup, t, f, &loc))?;
-                    let before = parent.map_or(0, |p| (p.hlc.0 - written.hlc.0).max(0));
-                    let ticks = before + if mine { LIKELY } else { PERHAPS };
-                    rows.entry(loc).or_default().extend(columns.iter().map(|&c| (c, ticks)));
+                continue;
+            }
+            let row = change.new.map(|_| t.read(conn, &loc)).transpose()?.flatten();
+            let parent = match (change.new, row) {
+                (Some(f), Some(row)) => parents.of(lookup, t, f, &row)?,
+                _ => None,
+            };
+            let before = parent.map_or(0, |p| (p.since.hlc.0 - written.hlc.0).max(0));
+            let ticks: Ticks = before + if mine { LIKELY } else { PERHAPS };
+            match loc {
+                Loc::Row(rowid) => spans.add(rowid, ticks),
+                loc => {
+                    let columns = change.columns.iter().map(|&c| (c, ticks));
+                    rows.entry(loc).or_default().extend(columns);
                 }
             }
         }
     }
-    Ok(rows)
+    Ok((spans, rows))
+}
+
+/// What somebody has said of the value of a row under foreign key `f`.
+fn told(
+    lookup: Lookup<'_>,
+    t: &Tracked,
+    stored: &Stored,
+    f: usize,
+    written: Stamp,
+) -> Result<Option<Piece>> {
+    let pieces = stash::of(lookup.conn, lookup.meta, t.no, &stored.rid)?;
+    let says = |p: &Piece| p.stamp == written && p.keys.contains(&t.key_names[f]);
+    Ok(pieces.into_iter().find(says))
+}
+
+/// Whether all that was said is what the row at `loc` shows already: by its values it refers to just
+/// these rows, and nothing has become of them since that would end the references.
+fn is_shown(
+    lookup: Lookup<'_>,
+    parents: &mut Parents,
+    t: &Tracked,
+    (loc, piece): (&Loc, &Piece),
+    fresh: &[u32],
+) -> Result<bool> {
+    let old = |no: &u32| t.has(*no) && !fresh.contains(no);
+    let more = piece.pinned || piece.previous.is_some() || !piece.counts.is_empty();
+    if more || !piece.columns.iter().all(old) {
+        return Ok(false);
+    }
+    let Some(row) = t.read(lookup.conn, loc)? else { return Ok(false) };
+    for (key, said) in piece.keys.iter().zip(&piece.cell.refs) {
+        let f = t.key_names.iter().position(|name| name == key);
+        let shown = f.map(|f| parents.of(lookup, t, f, &row)).transpose()?.flatten();
+        let Some(parent) = shown else { return Ok(false) };
+        if Some(&parent.rid) != said.as_ref() || !parent.alive || parent.since > piece.stamp {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn changes(conn: &Connection, t: &Tracked, fresh: &[u32]) -> Result<Vec<Change>> {
@@ -114,25 +177,64 @@ fn written(state: &RowState, t: &Tracked, columns: &[usize]) -> Stamp {
     }
 }
 
-/// When the row to which foreign key `f` of a row refers got the key that it has: what the reference is
-/// later than, or it would be overridden (R-FK-ONUPDATE), or be to a former life (R-INC).
-fn parent(lookup: Lookup<'_>, t: &Tracked, f: usize, loc: &Loc) -> Result<Option<Stamp>> {
-    let fk = &t.table.foreign_keys[f];
-    let parent = lookup.parent(&fk.parent)?;
-    let Some(row) = t.read(lookup.conn, loc)? else { return Ok(None) };
-    let Some(rid) = lookup.reference(t, f, &row)? else { return Ok(None) };
-    let Some(stored) = state::of(lookup.conn, lookup.meta, parent, &rid)? else { return Ok(None) };
-    let sets = matches!(fk.on_update, Action::SetNull | Action::SetDefault);
-    let key = sets.then(|| written(&stored.state, parent, &fk.parent_columns));
-    Ok(key.into_iter().chain([stored.state.header.reinserted]).max())
+/// Rows to which values refer, by foreign key and value: many rows refer to the same one.
+#[derive(Default)]
+struct Parents(HashMap<(usize, Vec<u8>), Option<Parent>>);
+
+/// A row to which a value refers.
+struct Parent {
+    rid: Rid,
+    alive: bool,
+    /// When it got the key that it has: what a reference to it is later than, or it would be overridden
+    /// (R-FK-ONUPDATE), or be to a former life (R-INC).
+    since: Stamp,
 }
 
-/// Places of the rows that have a value in one of these columns.
+impl Parents {
+    /// The row to which foreign key `f` of a row refers by its value.
+    fn of(
+        &mut self,
+        lookup: Lookup<'_>,
+        t: &Tracked,
+        f: usize,
+        row: &[Value],
+    ) -> Result<Option<&Parent>> {
+        let fk = &t.table.foreign_keys[f];
+        let place = (f, equal::reference_bytes(fk, fk.columns.iter().map(|&c| &row[c])));
+        if self.0.len() >= PARENTS && !self.0.contains_key(&place) {
+            self.0.clear();
+        }
+        Ok(match self.0.entry(place) {
+            Entry::Occupied(known) => known.into_mut().as_ref(),
+            Entry::Vacant(new) => new.insert(parent(lookup, fk, row)?).as_ref(),
+        })
+    }
+}
+
+fn parent(lookup: Lookup<'_>, fk: &ForeignKey, row: &[Value]) -> Result<Option<Parent>> {
+    let Lookup { conn, meta, .. } = lookup;
+    let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
+    if key.iter().any(Value::is_null) {
+        return Ok(None);
+    }
+    let t = lookup.parent(&fk.parent)?;
+    let Some(loc) = t.find_parents(conn, fk, &key)?.into_iter().next() else { return Ok(None) };
+    let Some(Stored { rid, state, .. }) = state::at(conn, meta, t, &loc)? else { return Ok(None) };
+    let sets = matches!(fk.on_update, Action::SetNull | Action::SetDefault);
+    let key = sets.then(|| written(&state, t, &fk.parent_columns));
+    let reinserted = state.header.reinserted;
+    let since = key.map_or(reinserted, |key| key.max(reinserted));
+    Ok(Some(Parent { rid, alive: state.header.alive(), since }))
+}
+
+/// Places of the rows that have a value in one of these columns, in ascending order.
 fn given(conn: &Connection, t: &Tracked, columns: &[usize]) -> Result<Vec<Loc>> {
     let given = |&c: &usize| format!("c.{} IS NOT NULL", quote(&t.table.columns[c].name));
     let given: Vec<_> = columns.iter().map(given).collect();
     let loc = loc_sql(&t.table, "c.");
     let sql = format!("SELECT {loc} FROM {} AS c WHERE {}", t.target(), given.join(" OR "));
     let mut statement = conn.prepare(&sql)?;
-    t.places(&mut statement, [])
+    let mut places = t.places(&mut statement, [])?;
+    places.sort_unstable();
+    Ok(places)
 }

@@ -5,19 +5,23 @@
 //! before, by a *witness*: a site that is made up for them, writes nothing else and never again. Its
 //! clock may be as early as it likes, because nobody has seen anything of it.
 
+use super::spans::Spans;
 use crate::Result;
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::line;
 use crate::meta::Meta;
-use crate::state::{self, Body};
+use crate::state::{self, Body, Bulk, RowState};
 use rusqlite::Connection;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use synqlite_wire::{Hlc, Id, SiteId, Stamp};
 
-/// Columns, by position, of rows of one table, each with the ticks by which it is later than what it
-/// showed before: the likelier that it was written, the more.
-pub(super) type Unsure = BTreeMap<Loc, BTreeMap<usize, Ticks>>;
+/// What is unsure of rows of one table.
+pub(super) type Unsure = BTreeMap<Loc, Columns>;
+
+/// Columns, by position, of a row, each with the ticks by which it is later than what it showed
+/// before: the likelier that it was written, the more.
+pub(super) type Columns = BTreeMap<usize, Ticks>;
 
 /// Ticks of a clock.
 pub(super) type Ticks = i64;
@@ -31,80 +35,140 @@ pub(super) const LIKELY: Ticks = 2;
 /// What was certainly written is later than all of these.
 const CERTAIN: Ticks = 1024;
 
+/// States of so many rows are read at once.
+const PART: usize = 512;
+
 /// Lets the clock pass all that other sites may be unsure of by what this one knows.
 pub(super) fn pass(meta: &mut Meta) {
     meta.observe(Hlc(meta.clock.0.saturating_add(CERTAIN)));
 }
 
-/// Stamps the values in `rows`, of the tables of the catalog in order. What this transaction has
-/// written is certain.
+/// Stamps the values in `rows`, of the tables of the catalog in order: those of rows that lie together,
+/// and those of single rows, which count where both name a column. What this transaction has written
+/// is certain.
 pub(super) fn stamp(
     conn: &Connection,
     meta: &mut Meta,
     catalog: &Catalog,
-    rows: Vec<Unsure>,
+    rows: Vec<(Spans, Unsure)>,
 ) -> Result<()> {
-    if rows.iter().all(BTreeMap::is_empty) {
+    if rows.iter().all(|(spans, rows)| spans.is_empty() && rows.is_empty()) {
         return Ok(());
     }
     meta.position += 1;
-    let witness = witness(meta);
-    let mut latest = Hlc::ZERO;
-    for (t, rows) in catalog.tables.iter().zip(rows) {
+    let site = witness(meta);
+    let (own, began) = (meta.site, meta.began());
+    let mut witness = Witness { site, own, began, latest: Hlc::ZERO };
+    for (t, (spans, mut rows)) in catalog.tables.iter().zip(rows) {
+        if !spans.is_empty() {
+            witness.spans(conn, meta, t, &spans, &mut rows)?;
+        }
         for (loc, columns) in rows {
-            latest = latest.max(row(conn, meta, t, &loc, &columns, witness)?);
+            witness.row(conn, meta, t, &loc, &columns)?;
         }
     }
-    if latest > Hlc::ZERO {
-        line::begin(conn, meta, witness, latest)?;
-        meta.seen.raise(witness, latest);
-        meta.observe(latest);
+    if witness.latest > Hlc::ZERO {
+        line::begin(conn, meta, site, witness.latest)?;
+        meta.seen.raise(site, witness.latest);
+        meta.observe(witness.latest);
     }
     Ok(())
 }
 
-/// Stamps what is unsure of one row. Returns the latest clock given; none if nothing is.
-fn row(
-    conn: &Connection,
-    meta: &mut Meta,
-    t: &Tracked,
-    loc: &Loc,
-    columns: &BTreeMap<usize, Ticks>,
-    witness: SiteId,
-) -> Result<Hlc> {
-    let mut latest = Hlc::ZERO;
-    let Some(mut stored) = state::at(conn, meta, t, loc)? else { return Ok(latest) };
-    let (site, began) = (meta.site, meta.began());
-    // What nobody has written yet is as old as the row.
-    let born = stored.state.born_at().hlc;
-    for (group, of) in stored.state.groups.iter_mut().zip(&t.table.groups) {
-        let written = group.stamp.site == site && group.stamp.hlc > began;
-        let shown = group.body == Body::Shown && group.counts.is_empty();
-        let ticks = of.columns.iter().filter_map(|c| columns.get(c)).max();
-        let Some(ticks) = ticks.filter(|_| shown && !written) else { continue };
-        let after = |stamp: Stamp| {
-            let since = if stamp.is_zero() { born } else { stamp.hlc };
-            Hlc(since.0.saturating_add(*ticks))
-        };
-        if !group.apart.is_empty() {
-            // Each by itself: one may have been written long after another.
-            let stamps = of.columns.iter().enumerate().map(|(i, c)| match columns.get(c) {
-                Some(_) => Stamp { hlc: after(group.column_stamp(i)), site: witness },
-                None => group.column_stamp(i),
-            });
-            group.set_column_stamps(stamps.collect());
-            let mine = group.apart.iter().chain([&group.stamp]).filter(|s| s.site == witness);
-            latest = mine.map(|stamp| stamp.hlc).fold(latest, Hlc::max);
-            continue;
+/// Who says what is unsure.
+struct Witness {
+    site: SiteId,
+    /// The site that makes it up.
+    own: SiteId,
+    /// What that has stamped since is certain.
+    began: Hlc,
+    /// The latest clock given; none if nothing was said.
+    latest: Hlc,
+}
+
+impl Witness {
+    /// Stamps what is unsure of rows that lie together, and what `rows` say of these.
+    fn spans(
+        &mut self,
+        conn: &Connection,
+        meta: &mut Meta,
+        t: &Tracked,
+        spans: &Spans,
+        rows: &mut Unsure,
+    ) -> Result<()> {
+        let position = meta.position;
+        let mut bulk = Bulk::new(conn, t)?;
+        for (range, columns) in spans.ranges() {
+            let (mut same, mut rest) = (false, range.peekable());
+            while rest.peek().is_some() {
+                let part: Vec<i64> = rest.by_ref().take(PART).collect();
+                bulk.load(&part)?;
+                for rowid in part {
+                    if !rows.is_empty()
+                        && let Some(single) = rows.remove(&Loc::Row(rowid))
+                    {
+                        let mut columns = columns.clone();
+                        columns.extend(single);
+                        self.row(conn, meta, t, &Loc::Row(rowid), &columns)?;
+                        continue;
+                    }
+                    let stamp = |state: &mut RowState| self.state(t, state, &columns);
+                    bulk.change(meta, rowid, position, same, stamp)?;
+                    same = true;
+                }
+            }
         }
-        let hlc = after(group.stamp);
-        (group.stamp, group.apart) = (Stamp { hlc, site: witness }, vec![]);
-        latest = latest.max(hlc);
+        Ok(())
     }
-    if latest > Hlc::ZERO {
-        state::put(conn, meta, t, &stored, Some(meta.position))?;
+
+    /// Stamps what is unsure of one row.
+    fn row(
+        &mut self,
+        conn: &Connection,
+        meta: &mut Meta,
+        t: &Tracked,
+        loc: &Loc,
+        columns: &Columns,
+    ) -> Result<()> {
+        let Some(mut stored) = state::at(conn, meta, t, loc)? else { return Ok(()) };
+        if self.state(t, &mut stored.state, columns) {
+            state::put(conn, meta, t, &stored, Some(meta.position))?;
+        }
+        Ok(())
     }
-    Ok(latest)
+
+    /// Stamps what is unsure in the state of a row. Says whether anything is.
+    fn state(&mut self, t: &Tracked, state: &mut RowState, columns: &Columns) -> bool {
+        let (site, mut said) = (self.site, false);
+        // What nobody has written yet is as old as the row.
+        let born = state.born_at().hlc;
+        for (group, of) in state.groups.iter_mut().zip(&t.table.groups) {
+            let written = group.stamp.site == self.own && group.stamp.hlc > self.began;
+            let shown = group.body == Body::Shown && group.counts.is_empty();
+            let ticks = of.columns.iter().filter_map(|c| columns.get(c)).max();
+            let Some(ticks) = ticks.filter(|_| shown && !written) else { continue };
+            let after = |stamp: Stamp| {
+                let since = if stamp.is_zero() { born } else { stamp.hlc };
+                Hlc(since.0.saturating_add(*ticks))
+            };
+            said = true;
+            if !group.apart.is_empty() {
+                // Each by itself: one may have been written long after another.
+                let stamps = of.columns.iter().enumerate().map(|(i, c)| match columns.get(c) {
+                    Some(_) => Stamp { hlc: after(group.column_stamp(i)), site },
+                    None => group.column_stamp(i),
+                });
+                group.set_column_stamps(stamps.collect());
+                let mine = group.apart.iter().chain([&group.stamp]).filter(|s| s.site == site);
+                self.latest = mine.map(|stamp| stamp.hlc).fold(self.latest, Hlc::max);
+                continue;
+            }
+            let hlc = after(group.stamp);
+            (group.stamp, group.apart) = (Stamp { hlc, site }, vec![]);
+            self.latest = self.latest.max(hlc);
+        }
+        said
+    }
 }
 
 /// A site that nobody knows: its id follows from this site and its clock, which has never been what

@@ -30,6 +30,9 @@ enum Before {
     Segment(u32, Hlc, i64),
 }
 
+/// Bytes of a state, and the number that its row asks for.
+type New = (Vec<u8>, Option<i64>);
+
 /// A segment, with the keys of its rows if it has any.
 struct Spanning(Segment, Option<Vec<Rid>>);
 
@@ -42,8 +45,8 @@ pub struct Bulk<'a> {
     update: CachedStatement<'a>,
     entries: HashMap<i64, Entry>,
     segment: Option<Spanning>,
-    /// What the last row was, and its new state and the number it asks for.
-    last: Option<(Before, Vec<u8>, Option<i64>)>,
+    /// What the last row was, and its new state and the number it asks for, if it was changed.
+    last: Option<(Before, Option<New>)>,
 }
 
 impl<'a> Bulk<'a> {
@@ -87,14 +90,15 @@ impl<'a> Bulk<'a> {
     }
 
     /// Changes the state of the row at `rowid` and marks it as changed at `position`. `same`: the
-    /// change is that of the row before. False if no state places a row there.
+    /// change is that of the row before. False if no state places a row there, and if `change` says
+    /// that it is as before.
     pub fn change(
         &mut self,
         meta: &mut Meta,
         rowid: i64,
         position: i64,
         same: bool,
-        change: impl FnOnce(&mut RowState),
+        change: impl FnOnce(&mut RowState) -> bool,
     ) -> Result<bool> {
         if !same {
             self.last = None;
@@ -118,12 +122,15 @@ impl<'a> Bulk<'a> {
                 (_, Some(Spanning(segment, _))) => segment.state(meta, self.t)?,
                 _ => return Ok(false),
             };
-            change(&mut state);
-            let mut number = |site| meta.number(self.conn, site);
-            let bytes = Writer::new(&mut number).state(self.t, &state)?;
-            self.last = Some((before, bytes, state.kept_id(self.t)));
+            let mut new = None;
+            if change(&mut state) {
+                let mut number = |site| meta.number(self.conn, site);
+                let bytes = Writer::new(&mut number).state(self.t, &state)?;
+                new = Some((bytes, state.kept_id(self.t)));
+            }
+            self.last = Some((before, new));
         }
-        let (Some((_, state, wants)), segment) = (&self.last, &self.segment) else {
+        let (Some((_, Some((state, wants)))), segment) = (&self.last, &self.segment) else {
             return Ok(false);
         };
         meta.sums.touch(self.t, &Loc::Row(rowid), 0);

@@ -215,3 +215,62 @@ fn r_mig_fk_a_foreign_key_is_later_than_the_key_that_it_finds() {
         assert_eq!(pair.b.replica.verify_full().unwrap(), [""; 0]);
     }
 }
+
+#[test]
+fn r_mig_fk_a_site_says_nothing_of_what_it_was_told_and_shows() {
+    for end in ["", " WITHOUT ROWID"] {
+        let (plain, bound) = (
+            "id INT PRIMARY KEY, p INT",
+            "id INT PRIMARY KEY, p INT REFERENCES p ON UPDATE CASCADE",
+        );
+        let tables = format!(
+            "CREATE TABLE p(id INTEGER PRIMARY KEY, v); CREATE TABLE c({plain}){end};
+             WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM n WHERE i < 30)
+             INSERT INTO p(id) SELECT i FROM n;
+             WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM n WHERE i < 1500)
+             INSERT INTO c SELECT i, CASE WHEN i % 7 THEN 1 + i % 30 END FROM n"
+        );
+        let mut pair = Pair::new(&tables);
+        pair.apart(
+            "UPDATE c SET p = 2 WHERE id % 50 = 0; DELETE FROM c WHERE id = 9; INSERT INTO p VALUES(31, 'a');
+             INSERT INTO c VALUES(1501, 31)",
+            "UPDATE c SET p = 3 WHERE id % 50 = 7; INSERT INTO p VALUES(31, 'b'); INSERT INTO c VALUES(1502, 31)",
+        );
+        settle(&mut pair.a, &mut pair.b);
+        let rows = "SELECT id, p FROM c ORDER BY id";
+        let before = pair.a.rows(rows);
+        let remade = remade(bound).replace(");", &format!("){end};"));
+        pair.a.run(&remade);
+        settle(&mut pair.a, &mut pair.b);
+        pair.b.run(&remade);
+        let heard = pair.b.replica.pull_from(&mut pair.a.replica, false).unwrap();
+        let told = pair.a.replica.pull_from(&mut pair.b.replica, false).unwrap();
+        assert_eq!((heard.rows, told.rows), (0, 0), "{end}");
+        for table in ["synqlite_stash", "synqlite_reference"] {
+            assert_eq!(pair.b.row(&format!("SELECT count(*) FROM {table}")), "0");
+        }
+        let before: Vec<&str> = before.iter().map(String::as_str).collect();
+        pair.show(rows, &before, &[]);
+        pair.a.run("UPDATE p SET id = 77 WHERE id = 5");
+        settle(&mut pair.a, &mut pair.b);
+        assert_eq!(pair.a.rows(rows), pair.b.rows(rows));
+        assert_eq!(pair.b.row("SELECT count(*) > 20 FROM c WHERE p = 77"), "1");
+    }
+}
+
+#[test]
+fn r_mig_fk_what_was_told_of_a_former_life_is_of_it() {
+    let (plain, bound) =
+        ("id TEXT PRIMARY KEY, p", "id TEXT PRIMARY KEY, p REFERENCES p ON DELETE CASCADE");
+    let tables = format!("CREATE TABLE p(id TEXT PRIMARY KEY, v); CREATE TABLE c({plain})");
+    let mut pair = Pair::new(&tables);
+    pair.apart("INSERT INTO p VALUES('1', 'a'); INSERT INTO c VALUES('x', '1')", "");
+    pair.a.run(&remade(bound));
+    settle(&mut pair.a, &mut pair.b);
+    pair.b.run("DELETE FROM p");
+    pair.b.replica.fold().unwrap();
+    pair.b.run("INSERT INTO p VALUES('1', 'b')");
+    settle(&mut pair.a, &mut pair.b);
+    pair.b.run(&remade(bound));
+    pair.show("SELECT id, p FROM c", &[], &["fk_cascade"]);
+}
