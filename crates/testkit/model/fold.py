@@ -42,10 +42,10 @@ class Fold:
         site.places = self.places
         self.rebind()
         Compensation(self).run()
-        if site.state == rows and not site.pinned:
+        if site.state == rows:
             # Nothing changed, so no time passed.
             site.clock = clock
-        else:
+        if site.state != rows or site.pinned:
             # A seal, after what was written, that no other site's clock can show.
             site.tick()
         site.pinned = False
