@@ -476,6 +476,7 @@ impl Fold<'_> {
                 written.remove(&g);
             }
         }
+        self.overridden_until_pinned(t, &stored, &cells, &mut written);
         let start = start.map(|(row, _)| row);
         if !old.is_empty() {
             self.formerly(t, &old, start.clone());

@@ -222,6 +222,30 @@ impl super::Fold<'_> {
         Ok(replaced)
     }
 
+    /// Adds to the writes of a row that goes the references which a key overrode that was pinned just
+    /// now: no round looks at the row any more, and it may be shown again for another's sake.
+    pub(super) fn overridden_until_pinned(
+        &self,
+        t: &Tracked,
+        stored: &state::Stored,
+        cells: &[Cell],
+        written: &mut BTreeMap<usize, Stamp>,
+    ) {
+        for (no, rid, acted) in &self.acted {
+            // Numbers are pinned before all else.
+            let Acted::Pinned(g, stamp) = acted else { break };
+            if *no != t.no || *rid != stored.rid {
+                continue;
+            }
+            if let (state::Body::Kept(kept), Some(cell)) =
+                (&stored.state.groups[*g].body, cells.get(*g))
+                && kept.refs != cell.refs
+            {
+                written.entry(*g).or_insert(*stamp);
+            }
+        }
+    }
+
     /// Keeps the references that actions replaced: the row shows something else, derived from what
     /// became of its parent. What a user wrote just before counts as written.
     pub(super) fn keep_replaced(

@@ -310,3 +310,25 @@ fn a_kept_row_that_is_deleted_again_is_deleted() {
         assert!(told.iter().any(|c| c.kind == "update_lost"), "{told:?}");
     }
 }
+
+/// A key that was changed by its user overrides a reference; then the number is pinned, which overrides
+/// nothing. The row with the reference goes in that fold, and is shown again for another.
+#[test]
+fn a_kept_row_shows_no_reference_that_was_overridden_before_a_number_was_pinned() {
+    let schema = "CREATE TABLE n(id INTEGER PRIMARY KEY,
+                      up INT REFERENCES n(id) ON DELETE RESTRICT ON UPDATE SET NULL, v);
+        INSERT INTO n VALUES(101, NULL, 0), (102, 101, 0), (103, NULL, 0), (104, NULL, 55)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    b.run("INSERT INTO n VALUES(NULL, 102, 53); UPDATE n SET up = 103 WHERE id = 104");
+    b.replica.fold().unwrap();
+    a.run("DELETE FROM n WHERE id = 102; UPDATE n SET id = 102 WHERE id = 103");
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT up FROM n WHERE v = 55"), ["NULL"]);
+    assert_eq!(a.rows("SELECT id FROM n WHERE id > 105"), ["106"]);
+    a.run("DELETE FROM n WHERE v = 55");
+    b.run("INSERT INTO n VALUES(NULL, 104, 28)");
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT up FROM n WHERE v = 55"), ["NULL"]);
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    agree(&mut a, &mut b, &["n"]);
+}
