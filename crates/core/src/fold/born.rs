@@ -8,7 +8,7 @@ use crate::journal::{Millis, Written};
 use crate::schema::Identity;
 use crate::state::{self, Body, GroupState, Name, RowState, Runs, Stored};
 use crate::{Error, Result};
-use synqlite_wire::{Rid, Stamp};
+use synqlite_wire::{Header, Rid, Stamp};
 
 impl Fold<'_> {
     pub(super) fn bear(
@@ -66,7 +66,8 @@ impl Fold<'_> {
         let hidden = stored.state.header.alive() && !self.adopts;
         let was = hidden.then(|| stored.state.clone());
         if !(self.adopts && stored.state.header.alive()) {
-            stored.state.header.insert(stamp);
+            let came = self.after(&stored.state.header, stamp);
+            stored.state.header.insert(came);
         }
         for g in 0..stored.state.groups.len() {
             let (c, group) = (t.table.groups[g].columns[0], &mut stored.state.groups[g]);
@@ -108,6 +109,18 @@ impl Fold<'_> {
             }
         }
         self.put(t, &stored)
+    }
+
+    /// When a row came to have a key: it may have been inserted under another before the row that had
+    /// this one went, whose end is not the end of this life.
+    fn after(&mut self, former: &Header, stamp: Stamp) -> Stamp {
+        if former.alive() || stamp.hlc > former.deleted.hlc {
+            return stamp;
+        }
+        let hlc = former.deleted.hlc.after(0);
+        self.meta.observe(hlc);
+        self.last = self.last.max(hlc);
+        Stamp { hlc, site: stamp.site }
     }
 
     /// What there is to do besides for a row that a segment has taken.

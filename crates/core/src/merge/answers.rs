@@ -1,55 +1,120 @@
 //! References by value alone, and whether some row has the key.
 
-use super::cases::dangling_index;
+use super::cases::{Conflict, dangling_index};
 use super::view::{Hidden, Round, Show, conflict, enforced};
 use crate::Result;
 use crate::catalog::Tracked;
 use crate::equal;
 use crate::schema::{Affinity, ForeignKey, IndexTerm, quote};
 use crate::state;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::key::encode_values;
 use synqlite_wire::{Rid, Value};
+
+/// What becomes of a reference.
+enum Answer {
+    /// It is NULL, not enforced, or to a row whose key is shown.
+    Given,
+    /// By value, to a key that some row shows.
+    Shown(Claim),
+    /// To nobody; by value it waits for that key.
+    Missing(Option<Claim>),
+}
+
+/// A key that a row waits for: the name of its index, and its bytes.
+type Claim = (String, Vec<u8>);
 
 impl Show<'_, '_> {
     /// Rows that show a reference, by value alone, which no visible row answers, or that cannot show the
     /// key of the row which theirs is to.
     pub(super) fn dangling(&mut self, round: &Round, live: &[usize]) -> Result<Hidden> {
-        let (cases, mut news) = (self.cases, BTreeMap::new());
+        let mut news = BTreeMap::new();
         for &at in live {
-            let t = &cases.catalog().tables[cases.list[at].table];
-            let row = &round.rows[&at];
-            for (f, fk) in t.table.foreign_keys.iter().enumerate() {
-                let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
-                if !enforced(self.cases, fk) || key.iter().any(Value::is_null) {
-                    continue;
-                }
-                let meant = self.reference(at, f).filter(|rid| {
-                    alone(t, f)
-                        && self.visible(round, fk, rid) == Some(true)
-                        && !round.nulled.contains_key(&at)
-                });
-                if let Some(rid) = meant {
-                    if self.shows_key_of(round, fk, &rid, row)? {
-                        continue;
+            for f in 0..self.keys_of(at) {
+                match self.answer(round, at, f, &round.rows[&at])? {
+                    Answer::Given => {}
+                    Answer::Shown(claim) => {
+                        self.answered.entry(at).or_default().insert(claim);
                     }
-                    // Whoever has the value that it shows is not the row that it is to.
-                    news.insert(at, conflict("fk_dangling", &t.key_names[f], None));
-                    break;
+                    Answer::Missing(claim) => {
+                        self.view.claims.entry(at).or_default().extend(claim);
+                        news.insert(at, self.dangles(at, f));
+                        break;
+                    }
                 }
-                let claim = (dangling_index(&t.key_names[f]), equal::reference_bytes(fk, &key));
-                self.number(fk, &key);
-                self.asked(round, fk, &key);
-                if self.anyone_shows(round, fk, &key)? {
-                    self.answered.entry(at).or_default().insert(claim);
-                    continue;
-                }
-                self.view.claims.entry(at).or_default().push(claim);
-                news.insert(at, conflict("fk_dangling", &t.key_names[f], None));
-                break;
             }
         }
         Ok(news)
+    }
+
+    /// Lets records of rows that are hidden name the first of the references that nobody answers in the
+    /// end, whichever was found first, and the rows wait for all of them.
+    pub(super) fn name_dangling(&mut self, round: &mut Round) -> Result<()> {
+        let dangles = |(at, c): (&usize, &Conflict)| (c.kind == "fk_dangling").then_some(*at);
+        let hidden: Vec<usize> = round.hidden.iter().filter_map(dangles).collect();
+        for at in hidden {
+            let row = self.row(round, at, &BTreeSet::new())?.row;
+            let mut first = None;
+            for f in 0..self.keys_of(at) {
+                if let Answer::Missing(claim) = self.answer(round, at, f, &row)?
+                    && !self.refers_to_itself(at, f, &row)
+                {
+                    let claims = self.view.claims.entry(at).or_default();
+                    claims.extend(claim.filter(|claim| !claims.contains(claim)));
+                    first = first.or(Some(f));
+                }
+            }
+            if let Some(f) = first {
+                round.hidden.insert(at, self.dangles(at, f));
+            }
+        }
+        Ok(())
+    }
+
+    fn keys_of(&self, at: usize) -> usize {
+        self.cases.catalog().tables[self.cases.list[at].table].table.foreign_keys.len()
+    }
+
+    fn dangles(&self, at: usize, f: usize) -> Conflict {
+        let t = &self.cases.catalog().tables[self.cases.list[at].table];
+        conflict("fk_dangling", &t.key_names[f], None)
+    }
+
+    fn refers_to_itself(&self, at: usize, f: usize, row: &[Value]) -> bool {
+        let t = &self.cases.catalog().tables[self.cases.list[at].table];
+        let fk = &t.table.foreign_keys[f];
+        let bytes =
+            |columns: &[usize]| equal::reference_bytes(fk, columns.iter().map(|&c| &row[c]));
+        fk.parent == t.table.name && bytes(&fk.columns) == bytes(&fk.parent_columns)
+    }
+
+    /// Whether foreign key `f` of a case, which shows `row`, is answered.
+    fn answer(&mut self, round: &Round, at: usize, f: usize, row: &[Value]) -> Result<Answer> {
+        let t = &self.cases.catalog().tables[self.cases.list[at].table];
+        let fk = &t.table.foreign_keys[f];
+        let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
+        if !enforced(self.cases, fk) || key.iter().any(Value::is_null) {
+            return Ok(Answer::Given);
+        }
+        let meant = self.reference(at, f).filter(|rid| {
+            alone(t, f)
+                && self.visible(round, fk, rid) == Some(true)
+                && !round.nulled.contains_key(&at)
+        });
+        if let Some(rid) = meant {
+            // Whoever has the value that it shows is not the row that it is to.
+            return Ok(match self.shows_key_of(round, fk, &rid, row)? {
+                true => Answer::Given,
+                false => Answer::Missing(None),
+            });
+        }
+        let claim = (dangling_index(&t.key_names[f]), equal::reference_bytes(fk, &key));
+        self.number(fk, &key);
+        self.asked(round, fk, &key);
+        Ok(match self.anyone_shows(round, fk, &key)? {
+            true => Answer::Shown(claim),
+            false => Answer::Missing(Some(claim)),
+        })
     }
 
     /// Whether a row shows the key of the row that its reference is to: its columns may store that key as

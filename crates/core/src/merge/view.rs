@@ -249,7 +249,7 @@ impl Show<'_, '_> {
             return Ok(());
         }
         let (mut hidden, mut heard) = (BTreeMap::new(), BTreeMap::new());
-        let (round, fallbacks) = loop {
+        let (mut round, fallbacks) = loop {
             let (mut round, fallbacks, news) = self.round(&tables, &mine, hidden)?;
             if news.is_empty() {
                 break (round, fallbacks);
@@ -268,6 +268,7 @@ impl Show<'_, '_> {
             }
             hidden = round.hidden;
         };
+        self.name_dangling(&mut round)?;
         // Who is hidden for a row that lost has been heard before, and decided on others.
         heard.retain(|at, _| round.hidden.contains_key(at));
         for (at, claims) in heard {

@@ -89,3 +89,41 @@ fn a_row_falls_back_to_no_reference_that_it_cannot_show() {
     assert_eq!(a.rows("SELECT * FROM c"), ["2|8"]);
     assert_eq!(kinds(&mut a), ["unique"]);
 }
+
+/// A row that was inserted under another key before the row that had its key went: nobody who deleted
+/// its parent had seen it.
+#[test]
+fn a_row_that_takes_the_key_of_another_falls_with_a_record() {
+    let schema =
+        "CREATE TABLE t(k PRIMARY KEY, w, r REFERENCES t(k) ON DELETE CASCADE) WITHOUT ROWID;
+                  INSERT INTO t VALUES(0, 'b', NULL), (1, 'p', NULL)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    b.run("INSERT INTO t VALUES(2, 'c', 1)");
+    std::thread::sleep(std::time::Duration::from_millis(2));
+    a.run("REPLACE INTO t VALUES(1, 'q', NULL)");
+    b.run("UPDATE OR REPLACE t SET k = 0 WHERE k = 2");
+    agree(&mut a, &mut b, &["t"]);
+    assert_eq!(a.rows("SELECT w FROM t"), ["q"]);
+    assert_eq!(kinds(&mut a), ["fk_cascade"]);
+}
+
+/// Of two references to nobody the record names the same one, whichever was found first.
+#[test]
+fn a_row_with_two_references_to_nobody_has_one_record_everywhere() {
+    let schema = "CREATE TABLE p(k PRIMARY KEY, m REFERENCES q(u), r REFERENCES p(k));
+                  CREATE TABLE q(k PRIMARY KEY, u UNIQUE, r REFERENCES p(k))";
+    for turned in [false, true] {
+        let (_world, mut a, mut b) = pair(schema, &[]);
+        let (x, y) = if turned { (&a, &b) } else { (&b, &a) };
+        x.run("PRAGMA foreign_keys = OFF; INSERT INTO p VALUES(1, 7, 8)");
+        y.run("PRAGMA foreign_keys = OFF; INSERT INTO q VALUES(2, 7, 9)");
+        agree(&mut a, &mut b, &["p", "q"]);
+        for site in [&mut a, &mut b] {
+            assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+            assert_eq!(kinds(site), ["fk_dangling", "fk_dangling"]);
+        }
+        a.run("INSERT INTO p VALUES(8, NULL, NULL), (9, NULL, NULL)");
+        agree(&mut a, &mut b, &["p", "q"]);
+        assert_eq!(b.row("SELECT count(*) FROM p, q"), "3");
+    }
+}
