@@ -1,7 +1,10 @@
 //! Replicated settings that decide how rows merge (`synqlite policy`). Last writer wins.
 
+mod names;
+
 use crate::meta::Meta;
 use crate::{Error, Result, renames};
+use names::Names;
 use rusqlite::{Connection, params};
 use std::collections::BTreeMap;
 use synqlite_wire::{Hlc, Setting, Stamp, VersionVector};
@@ -62,14 +65,12 @@ impl Policies {
         let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let rows = rows.collect::<Result<Vec<(String, String)>, _>>()?;
         let rows = rows.into_iter().filter(|(key, _)| !key.starts_with(renames::PREFIX));
-        let names = renamed(conn)?;
-        let local = |key: String| {
-            let prefixed = names.iter().find_map(|(name, canonical)| {
-                Some(format!("{name}.{}", in_table(&key, canonical)?))
-            });
-            prefixed.unwrap_or(key)
-        };
-        Ok(Policies(rows.map(|(key, value)| (local(key), value)).collect()))
+        let rows: Vec<(String, String)> = rows.collect();
+        if rows.is_empty() {
+            return Ok(Policies::default());
+        }
+        let names = Names::load(conn)?;
+        Ok(Policies(rows.iter().map(|(key, value)| names.here(key, value)).collect()))
     }
 
     /// Adds `KEY=VALUE` settings after checking that each means something.
@@ -131,30 +132,9 @@ pub fn check_names(conn: &Connection, key: &str, value: &str) -> Result<()> {
     Ok(())
 }
 
-/// Tables that have another name here than other sites know them by: (name, canonical name). The
-/// triggers of a table tell its name since it was renamed.
-fn renamed(conn: &Connection) -> Result<Vec<(String, String)>> {
-    let sql = "SELECT ifnull(s.tbl_name, t.name) AS now, canonical FROM synqlite_table AS t \
-               LEFT JOIN main.sqlite_master AS s \
-               ON s.type = 'trigger' AND s.name = 'synqlite_delete_' || t.no WHERE now <> canonical";
-    let mut statement = conn.prepare_cached(sql)?;
-    let names = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(names.collect::<Result<_, _>>()?)
-}
-
-/// What follows the name of a table and a dot in a key.
-fn in_table<'k>(key: &'k str, table: &str) -> Option<&'k str> {
-    let head = key.get(..table.len())?;
-    key[table.len()..].strip_prefix('.').filter(|_| head.eq_ignore_ascii_case(table))
-}
-
-/// A key as all sites know it: with the canonical name of its table (R-MIG-RENAME).
-pub fn canonical_key(conn: &Connection, key: &str) -> Result<String> {
-    let names = renamed(conn)?;
-    let named = names
-        .iter()
-        .find_map(|(name, canonical)| Some(format!("{canonical}.{}", in_table(key, name)?)));
-    Ok(named.unwrap_or_else(|| key.to_owned()))
+/// A policy as all sites know it: with the canonical names of its tables and columns (R-MIG-RENAME).
+pub fn canonical(conn: &Connection, key: &str, value: &str) -> Result<(String, String)> {
+    Ok(Names::load(conn)?.canonical(key, value))
 }
 
 /// Stores one setting if it is later than what is there. Returns whether it was.

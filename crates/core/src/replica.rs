@@ -270,8 +270,8 @@ pub(crate) fn set_policies(
     for (key, value) in settings {
         policy::check_names(work.conn, key, value)?;
         let stamp = work.meta.tick(now);
-        let key = policy::canonical_key(work.conn, key)?;
-        let setting = Setting { key, value: value.clone(), stamp };
+        let (key, value) = policy::canonical(work.conn, key, value)?;
+        let setting = Setting { key, value, stamp };
         policy::store(work.conn, &mut work.meta, &setting)?;
     }
     if settings.iter().any(|(_, value)| value == policy::COUNTER) {

@@ -1,6 +1,8 @@
 //! Schema changes (R-MIG): made by any client, on one site or on several apart from each other.
 
 use crate::site::{Site, World, settle};
+use std::sync::Arc;
+use synqlite_core::{InitOptions, Replica, System};
 use synqlite_wire::VersionVector;
 
 const T: &str = "CREATE TABLE t(id TEXT PRIMARY KEY, a, b); INSERT INTO t VALUES ('k', 1, 2)";
@@ -660,4 +662,42 @@ fn mig_rename_a_table_that_refers_by_policy() {
         assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
     }
     agree(&mut [&mut a, &mut b]);
+}
+
+/// Policies speak of columns and tables by the names that they have here.
+#[test]
+fn mig_rename_what_policies_name() {
+    let world = World::new();
+    let sql = "CREATE TABLE p(id INTEGER PRIMARY KEY, v, up INT); \
+               CREATE TABLE t(k TEXT PRIMARY KEY, n INT, c INT, d INT); \
+               INSERT INTO t VALUES('x', NULL, 5, 7)";
+    let policies = [("t.refs", "n:p"), ("t.c", "counter"), ("p.refs", "up:p")];
+    let mut a = world.init_with("a", sql, &policies);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("ALTER TABLE t RENAME COLUMN n TO m; ALTER TABLE t RENAME COLUMN c TO e");
+    a.run("ALTER TABLE p RENAME TO q; ALTER TABLE q RENAME COLUMN up TO above");
+    for (to, from) in [("u", "t"), ("v", "u")] {
+        a.run(&format!("ALTER TABLE {from} RENAME TO {to}; UPDATE {to} SET e = e + 1"));
+        a.run("INSERT INTO q SELECT max(ifnull(max(id), 0), 0) + 1, 'a', 1 FROM q");
+        a.run(&format!("INSERT INTO {to} SELECT 'a' || max(id), max(id), 0, 0 FROM q"));
+        b.run("UPDATE t SET c = c + 10 WHERE k = 'x'");
+        b.run("INSERT INTO p SELECT max(ifnull(max(id), 0), 0) + 1, 'b', 1 FROM p");
+        b.run("INSERT INTO t SELECT 'b' || max(id), max(id), 0, 0 FROM p");
+        settle(&mut a, &mut b);
+    }
+    assert_eq!(a.row("SELECT e FROM v WHERE k = 'x'"), "27");
+    let referring = "SELECT substr(k, 1, 1) || q.v FROM v JOIN q ON q.id = m ORDER BY 1";
+    assert_eq!(a.rows(referring), ["aa", "aa", "bb", "bb"]);
+    let counter = ("v.d".to_owned(), "counter".to_owned());
+    a.replica.set_policies(&[counter]).unwrap();
+    settle(&mut a, &mut b);
+    a.run("UPDATE v SET d = d + 1 WHERE k = 'x'");
+    b.run("UPDATE t SET d = d + 10 WHERE k = 'x'");
+    settle(&mut a, &mut b);
+    assert_eq!(a.row("SELECT d FROM v WHERE k = 'x'"), "18");
+    assert_eq!(b.rows("SELECT * FROM t ORDER BY 1"), a.rows("SELECT * FROM v ORDER BY 1"));
+    agree(&mut [&mut a, &mut b]);
+    std::fs::copy(a.replica.path(), world.path("c")).unwrap();
+    let options = InitOptions { new_site: true, ..InitOptions::default() };
+    Replica::init(&world.path("c"), &options, Arc::new(System)).unwrap();
 }
