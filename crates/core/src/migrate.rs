@@ -133,6 +133,7 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
             rebuild::displaced(conn, meta, t, sums, window)?;
         }
     }
+    let mut heirs: Vec<Vec<Loc>> = windows.iter().map(rebuild::heirs).collect();
     // What no trigger noted is not known yet, so nothing is shown: rows of which something was written
     // would be hidden as they were before.
     let mut wrote = fold::fold_windows(conn, meta, catalog, policies, windows, fresh.clone())?;
@@ -167,7 +168,8 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
     }
     for parent in 0..windows.len() {
         if of(&catalog.tables[parent]).is_some_and(|s| s.gap) {
-            rebuild::references(conn, meta, catalog, parent, &mut windows)?;
+            let of = (parent, std::mem::take(&mut heirs[parent]));
+            rebuild::references(conn, meta, catalog, of, &mut windows)?;
         }
     }
     if windows.iter().any(|window| !window.is_empty()) {

@@ -148,18 +148,28 @@ pub(super) fn displaced(
     Ok(())
 }
 
+/// New rows of a table that may have keys of rows which are gone: nobody noted which keys those had.
+pub(super) fn heirs(window: &Window) -> Vec<Loc> {
+    if window.gone.values().all(|gone| gone.image.is_some()) {
+        return vec![];
+    }
+    let appended = window.appended.iter().flat_map(|run| run.lo..=run.hi).map(Loc::Row);
+    window.born.keys().cloned().chain(appended).collect()
+}
+
 /// Adds to `windows` the references to rows of a rebuilt table of which it is not certain that they
-/// are what they were, or that are not there under those keys any more.
+/// are what they were, or that are not there under those keys any more. `heirs`: new rows that triggers
+/// have noted.
 pub(super) fn references(
     conn: &Connection,
     meta: &Meta,
     catalog: &Catalog,
-    parent: usize,
+    (parent, heirs): (usize, Vec<Loc>),
     windows: &mut [Window],
 ) -> Result<()> {
     let p = &catalog.tables[parent];
     let lookup = Lookup { conn, meta, catalog };
-    let mut uncertain: Vec<Loc> = windows[parent].born.keys().cloned().collect();
+    let mut uncertain: Vec<Loc> = windows[parent].born.keys().cloned().chain(heirs).collect();
     for loc in windows[parent].changed.keys() {
         let row = p.read(conn, loc)?.unwrap_or_default();
         let stored = state::at(conn, meta, p, loc)?;
@@ -192,6 +202,12 @@ pub(super) fn references(
         }
         let Window { born, changed: written, .. } = &mut windows[child];
         for at in referring.into_iter().filter(|at| !born.contains_key(at)) {
+            // What triggers have noted says itself what it is to.
+            let stored = state::at(conn, meta, c, &at)?;
+            let noted = stored.map(|stored| written_since(meta, c, &stored)).unwrap_or_default();
+            if fk.columns.iter().all(|column| noted.contains(column)) {
+                continue;
+            }
             let entry = written.entry(at.clone());
             let change = entry.or_insert_with(|| changed(&at, BTreeMap::new()));
             change.written.extend(fk.columns.iter().map(|&x| (c.column_nos[x], 0)));

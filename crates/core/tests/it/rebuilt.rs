@@ -721,3 +721,24 @@ fn mig_rebuild_and_a_row_written_that_is_hidden_at_once() {
     a.run("INSERT INTO p VALUES(8, NULL)");
     agree(&mut a, &mut b, true, "SELECT * FROM t", &["1|c|7"]);
 }
+
+/// Who refers to a row that REPLACE displaced unseen refers to the row that has its key, everywhere.
+#[test]
+fn mig_rebuild_and_a_row_displaced_by_one_of_a_run() {
+    let world = World::new();
+    let r = "r REFERENCES t(u))";
+    let sql = format!(
+        "CREATE TABLE t(k INTEGER PRIMARY KEY, w, u UNIQUE ON CONFLICT REPLACE, {r}; \
+         INSERT INTO t VALUES(5, 'e', 2, NULL), (3, 'c', 1, 2)"
+    );
+    let (mut a, mut b) = pair(&world, &sql);
+    b.run("INSERT INTO t VALUES(NULL, 'f', 5, NULL)");
+    let wider = format!("k INTEGER PRIMARY KEY, w, v, u UNIQUE ON CONFLICT REPLACE, {r}");
+    for site in [&a, &b] {
+        rebuild(site, "t", &wider, "k,w,u,r");
+    }
+    b.run("INSERT INTO t(w, u, r) VALUES('g', 2, 1)");
+    let want = ["3|c|1|2", "6|f|5|NULL", "7|g|2|1"];
+    agree(&mut a, &mut b, false, "SELECT k, w, u, r FROM t ORDER BY 1", &want);
+    assert_eq!(b.replica.verify_full().unwrap(), [""; 0]);
+}

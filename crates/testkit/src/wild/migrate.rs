@@ -317,6 +317,10 @@ impl Path {
             }
             5 => {
                 let c = t.columns.iter().find(|c| c.role == Role::Number)?;
+                // A number that refers to something may be a text.
+                let (table, name) = (quote(&t.name), quote(&c.name));
+                let fit = if c.not_null { "1" } else { "NULL" };
+                first.push(format!("UPDATE {table} SET {name} = {fit} WHERE NOT ({name} < 100)"));
                 t.rules.push(Rule::Check(format!("{{{}}} < 100", c.id)));
                 Some("CHECK added")
             }
@@ -354,7 +358,8 @@ impl Path {
             roles.contains(&c.role) && !c.not_null && free(&c.id) && !bound
         };
         let ids = t.columns.iter().filter(fit).map(|c| c.id.clone());
-        let ids: Vec<String> = ids.filter(|id| old.column(id).is_some()).collect();
+        let could = |id: &String| old.column(id).is_some_and(|c| !c.not_null);
+        let ids: Vec<String> = ids.filter(could).collect();
         let id = ids.get(r.index(ids.len().max(1)))?;
         if r.one_in(3) {
             first.push(distinct(old, id, &format!("{{{id}}}")));
