@@ -5,18 +5,19 @@
 //! or a key that they wait for, or with another number than they ask for. All others show what was
 //! written, and SQLite has already held that against every constraint the application declared. Only
 //! references are not held against theirs while foreign keys are off; so where foreign keys are new,
-//! rows that refer to nobody are looked for. And a table that was made anew may have columns that can hold
+//! rows that refer to nobody are looked for, and those whose references actions would have set. And a table that was made anew may have columns that can hold
 //! what was written, or store it otherwise than before.
 
 use super::cases::Cases;
 use super::{Merged, apply, show, view};
 use crate::Result;
-use crate::catalog::{Catalog, Tracked};
+use crate::catalog::{Catalog, Loc, Tracked};
 use crate::equal;
 use crate::fold;
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
+use crate::schema::{Action, ForeignKey};
 use crate::state::{self, Body, ENTRY_COLUMNS, GroupState};
 use rusqlite::Connection;
 use std::collections::BTreeSet;
@@ -57,6 +58,10 @@ pub(crate) fn refresh(
                 for loc in fold::dangling(conn, t, parent, fk)? {
                     cases.load_at(table, &loc)?;
                 }
+                for (entry, children) in outlived(conn, meta, (parent, t), fk)? {
+                    cases.load_entry(parent.no, entry)?;
+                    children.iter().try_for_each(|loc| cases.load_at(table, loc).map(drop))?;
+                }
             }
         }
         if cases.list.is_empty() {
@@ -67,6 +72,39 @@ pub(crate) fn refresh(
         let mut list = view::decide(cases, view, &mut Merged::default());
         apply::apply(conn, meta, catalog, policies, &mut list, Some(refused)).map(drop)
     })
+}
+
+/// Rows that began another life, or got another key, after which an action may set references to them
+/// (R-INC, R-FK-ONUPDATE): their entries, and who shows their keys.
+fn outlived(
+    conn: &Connection,
+    meta: &Meta,
+    (parent, child): (&Tracked, &Tracked),
+    fk: &ForeignKey,
+) -> Result<Vec<(i64, Vec<Loc>)>> {
+    let ends = !matches!(fk.on_delete, Action::NoAction | Action::Restrict);
+    let sets = matches!(fk.on_update, Action::SetNull | Action::SetDefault);
+    if !ends && !sets {
+        return Ok(vec![]);
+    }
+    let sql =
+        format!("SELECT {ENTRY_COLUMNS} FROM synqlite_row WHERE tbl = ?1 AND loc IS NOT NULL");
+    let mut statement = conn.prepare(&sql)?;
+    let mut rows = statement.query([parent.no])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let stored = state::decode(meta, parent, row)?;
+        let key = &stored.state.groups[parent.table.columns[fk.parent_columns[0]].group];
+        let again = ends && !stored.state.header.reinserted.is_zero();
+        let (Some(entry), Some(loc)) = (stored.entry, &stored.loc) else { continue };
+        if !again && !(sets && key.previous.is_some()) {
+            continue;
+        }
+        let Some(shown) = parent.read(conn, loc)? else { continue };
+        let key: Vec<Value> = fk.parent_columns.iter().map(|&c| shown[c].clone()).collect();
+        found.push((entry, child.find_children(conn, fk, &key)?));
+    }
+    Ok(found)
 }
 
 /// Entries of visible rows of a table that show something else than its columns make of what was written.

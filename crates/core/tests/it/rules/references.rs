@@ -109,6 +109,40 @@ fn r_fk_mode_ignore_leaves_references_that_lead_nowhere() {
     }
 }
 
+/// Enforced since, foreign keys act on what happened before as they would have then.
+#[test]
+fn r_fk_mode_enforced_later_sets_what_actions_would_have_set() {
+    let again = "REPLACE INTO p VALUES('P', 'k', 1)";
+    let key = "UPDATE p SET id = 'R' WHERE id = 'P'";
+    let cases: [(&str, &str, &[&str]); 4] = [
+        ("ON DELETE SET NULL", again, &["c0|NULL", "c1|NULL"]),
+        ("ON DELETE CASCADE", again, &[]),
+        // Where the key was changed the reference that was seen ended as a value.
+        ("ON UPDATE SET NULL", key, &["c1|NULL"]),
+        ("ON UPDATE SET DEFAULT", key, &["c1|d"]),
+    ];
+    for (action, write, shown) in cases {
+        let mut pair = Pair::with(&children(action), &[("fk", "ignore")]);
+        for site in [&pair.a, &pair.b] {
+            site.run("PRAGMA foreign_keys = OFF");
+        }
+        pair.b.run("INSERT INTO c VALUES('c1', 'P', 0)");
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        pair.a.run(write);
+        for _ in 0..2 {
+            pair.a.replica.pull_from(&mut pair.b.replica, false).unwrap();
+            pair.b.replica.pull_from(&mut pair.a.replica, false).unwrap();
+        }
+        let enforce = ("fk".to_owned(), "enforce".to_owned());
+        pair.a.replica.set_policies(&[enforce]).unwrap();
+        settle(&mut pair.a, &mut pair.b);
+        for site in [&pair.a, &pair.b] {
+            assert_eq!(site.rows(CHILDREN), shown, "{action}");
+            assert_eq!(site.replica.verify_full().unwrap(), [""; 0], "{action}");
+        }
+    }
+}
+
 #[test]
 fn r_fk_cascade_children_of_a_dead_parent_are_hidden() {
     let mut pair = Pair::new(&children("ON DELETE CASCADE"));
