@@ -22,6 +22,7 @@ use crate::meta::Meta;
 use crate::refs::Lookup;
 use crate::replica::Work;
 use crate::schema::{Affinity, Collation, Column, Group, Table, quote};
+use crate::sqlvalue::Bind;
 use crate::state::stash::{self, Piece};
 use crate::state::sums::{self, Sums};
 use crate::state::{self, Body, ENTRY_COLUMNS, GroupState, Stored};
@@ -410,14 +411,14 @@ fn filled(
     for c in (0..t.column_nos.len()).filter(|&c| fresh.contains(&t.column_nos[c])) {
         let column = &t.table.columns[c];
         let sql = format!(
-            "SELECT {} FROM {} AS o WHERE {lost} OR o.{} IS NOT ({})",
+            "SELECT {} FROM {} AS o WHERE {lost} OR typeof(o.{name}) <> typeof(?1) \
+             OR o.{name} COLLATE BINARY IS NOT ?1",
             loc_sql(&t.table, "o."),
             t.target(),
-            quote(&column.name),
-            column.default.as_deref().unwrap_or("NULL"),
+            name = quote(&column.name),
         );
         let mut statement = conn.prepare(&sql)?;
-        let mut locs = statement.query([])?;
+        let mut locs = statement.query([Bind(&t.default_of(c))])?;
         while let Some(row) = locs.next()? {
             let loc = t.place(row.get(0)?)?;
             let Some(stored) = state::at(conn, meta, t, &loc)? else { continue };

@@ -742,3 +742,17 @@ fn mig_rebuild_and_a_row_displaced_by_one_of_a_run() {
     agree(&mut a, &mut b, false, "SELECT k, w, u, r FROM t ORDER BY 1", &want);
     assert_eq!(b.replica.verify_full().unwrap(), [""; 0]);
 }
+
+/// A default that one site has stored as a double, and another as an integer.
+#[test]
+fn mig_rebuild_a_default_that_one_site_spells_otherwise() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, "CREATE TABLE t(k TEXT PRIMARY KEY)");
+    b.run("INSERT INTO t VALUES('x')");
+    b.replica.fold().unwrap();
+    for site in [&a, &b] {
+        rebuild(site, "t", "k TEXT PRIMARY KEY, c REAL DEFAULT 3)", "k");
+        rebuild(site, "t", "k TEXT PRIMARY KEY, c DEFAULT 3)", "k,c");
+    }
+    agree(&mut a, &mut b, false, "SELECT k, typeof(c) FROM t", &["x|real"]);
+}

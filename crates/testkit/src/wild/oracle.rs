@@ -133,6 +133,8 @@ pub fn judge(player: &mut Player<'_>) -> Played {
 fn words(value: &Value) -> String {
     match value {
         Value::Text(bytes) => format!("{:?}", String::from_utf8_lossy(bytes)),
+        // SQLite shows no sign of a zero, and takes both for one value.
+        Value::Real(zero) if *zero == 0.0 => "Real(0.0)".to_owned(),
         other => format!("{other:?}"),
     }
 }
