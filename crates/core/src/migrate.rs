@@ -134,7 +134,7 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
             rebuild::displaced(conn, meta, t, sums, window)?;
         }
     }
-    let mut heirs: Vec<Vec<Loc>> = windows.iter().map(rebuild::heirs).collect();
+    let heirs: Vec<Vec<Loc>> = windows.iter().map(rebuild::heirs).collect();
     // What no trigger noted is not known yet, so nothing is shown: rows of which something was written
     // would be hidden as they were before.
     let mut wrote = fold::fold_windows(conn, meta, catalog, policies, windows, fresh.clone())?;
@@ -167,10 +167,9 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
         windows.push(window);
         unsure.push((spans, rows));
     }
-    for parent in 0..windows.len() {
+    for (parent, heirs) in heirs.into_iter().enumerate() {
         if of(&catalog.tables[parent]).is_some_and(|s| s.gap) {
-            let of = (parent, std::mem::take(&mut heirs[parent]));
-            rebuild::references(conn, meta, catalog, of, &mut windows)?;
+            rebuild::references(conn, meta, catalog, (parent, heirs), &mut windows)?;
         }
     }
     if windows.iter().any(|window| !window.is_empty()) {

@@ -48,16 +48,25 @@ impl Show<'_, '_> {
     }
 
     /// Lets records of rows that are hidden name the first of the references that nobody answers in the
-    /// end, whichever was found first, and the rows wait for all of them.
+    /// end, whichever was found first, before any to a row that is hidden itself; and the rows wait for
+    /// all of them.
     pub(super) fn name_dangling(&mut self, round: &mut Round) -> Result<()> {
-        let dangles = |(at, c): (&usize, &Conflict)| (c.kind == "fk_dangling").then_some(*at);
-        let hidden: Vec<usize> = round.hidden.iter().filter_map(dangles).collect();
-        for at in hidden {
-            let row = self.row(round, at, &BTreeSet::new())?.row;
-            let mut first = None;
+        let named = |(at, c): (&usize, &Conflict)| {
+            matches!(c.kind, "fk_dangling" | "fk_parent_hidden").then_some((*at, c.kind))
+        };
+        let hidden: Vec<(usize, &str)> = round.hidden.iter().filter_map(named).collect();
+        for (at, kind) in hidden {
+            let (mut row, mut first) = (None, None);
             for f in 0..self.keys_of(at) {
-                if let Answer::Missing(claim) = self.answer(round, at, f, &row)?
-                    && !self.refers_to_itself(at, f, &row)
+                if kind == "fk_parent_hidden" && self.reference(at, f).is_some() {
+                    continue;
+                }
+                let row = match &row {
+                    Some(row) => row,
+                    None => &*row.insert(self.row(round, at, &BTreeSet::new())?.row),
+                };
+                if let Answer::Missing(claim) = self.answer(round, at, f, row)?
+                    && !self.refers_to_itself(at, f, row)
                 {
                     let claims = self.view.claims.entry(at).or_default();
                     claims.extend(claim.filter(|claim| !claims.contains(claim)));

@@ -97,7 +97,7 @@ fn outlived(
         let key = &stored.state.groups[parent.table.columns[fk.parent_columns[0]].group];
         let again = ends && !stored.state.header.reinserted.is_zero();
         let (Some(entry), Some(loc)) = (stored.entry, &stored.loc) else { continue };
-        if !again && !(sets && key.previous.is_some()) {
+        if !(again || sets && key.previous.is_some()) {
             continue;
         }
         let Some(shown) = parent.read(conn, loc)? else { continue };

@@ -115,15 +115,19 @@ fn a_row_with_two_references_to_nobody_has_one_record_everywhere() {
     for turned in [false, true] {
         let (_world, mut a, mut b) = pair(schema, &[]);
         let (x, y) = if turned { (&a, &b) } else { (&b, &a) };
-        x.run("PRAGMA foreign_keys = OFF; INSERT INTO p VALUES(1, 7, 8)");
+        x.run("PRAGMA foreign_keys = OFF; INSERT INTO p VALUES(1, 7, 8), (3, NULL, 6), (4, 7, 3)");
         y.run("PRAGMA foreign_keys = OFF; INSERT INTO q VALUES(2, 7, 9)");
         agree(&mut a, &mut b, &["p", "q"]);
         for site in [&mut a, &mut b] {
             assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
-            assert_eq!(kinds(site), ["fk_dangling", "fk_dangling"]);
+            assert_eq!(kinds(site), ["fk_dangling"; 4]);
         }
         a.run("INSERT INTO p VALUES(8, NULL, NULL), (9, NULL, NULL)");
         agree(&mut a, &mut b, &["p", "q"]);
-        assert_eq!(b.row("SELECT count(*) FROM p, q"), "3");
+        assert_eq!(b.rows("SELECT k FROM p ORDER BY 1"), ["1", "8", "9"]);
+        assert_eq!(kinds(&mut a), ["fk_dangling", "fk_parent_hidden"]);
+        for site in [&a, &b] {
+            assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+        }
     }
 }
