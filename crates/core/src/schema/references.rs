@@ -62,6 +62,8 @@ pub(super) fn resolve(
         }
     }
     for (draft, mut keys) in drafts.iter_mut().zip(resolved) {
+        // A column that refers to itself says nothing: each row has its own value.
+        keys.retain(|key| key.parent != draft.table.name || key.columns != key.parent_columns);
         name(&mut keys);
         draft.table.foreign_keys = keys;
     }

@@ -626,3 +626,18 @@ fn numbers_pinned_for_a_policy_are_told_to_all() {
     agree(&mut a, &mut b, &["t"]);
     agree(&mut a, &mut c, &["t"]);
 }
+
+/// A change of a column that refers to itself follows no other change.
+#[test]
+fn a_column_that_refers_to_itself_is_written() {
+    for action in ["", "ON UPDATE CASCADE", "ON DELETE SET NULL"] {
+        let schema = format!(
+            "CREATE TABLE t(k TEXT PRIMARY KEY, u INT UNIQUE REFERENCES t(u) {action});
+             INSERT INTO t VALUES('x', 5)"
+        );
+        let (_world, mut a, mut b) = pair(&schema, &[]);
+        a.run("UPDATE t SET u = 4");
+        agree(&mut a, &mut b, &["t"]);
+        assert_eq!(b.row("SELECT u FROM t"), "4", "{action}");
+    }
+}
