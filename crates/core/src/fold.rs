@@ -72,8 +72,8 @@ pub fn fold(
 }
 
 /// Stamps what changed in each table of the catalog, in whatever way that was found out, and empties
-/// the journal. The tables are as the user left them until [`compensate`] shows what follows. `stale`: tables whose triggers do
-/// not fit their schema.
+/// the journal. The tables are as the user left them until [`compensate`] shows what follows. `stale`:
+/// tables whose triggers do not fit their schema.
 pub fn fold_windows(
     conn: &Connection,
     meta: &mut Meta,

@@ -135,6 +135,7 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
         }
     }
     let heirs: Vec<Vec<Loc>> = windows.iter().map(rebuild::heirs).collect();
+    let moved: Vec<BTreeMap<Loc, Loc>> = windows.iter().map(rebuild::moved).collect();
     // What no trigger noted is not known yet, so nothing is shown: rows of which something was written
     // would be hidden as they were before.
     let mut wrote = fold::fold_windows(conn, meta, catalog, policies, windows, fresh.clone())?;
@@ -154,14 +155,14 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
     show_stashed(work, &fresh, false)?;
     let Work { conn, meta, catalog, policies, .. } = work;
     let (mut windows, mut unsure) = (Vec::new(), Vec::new());
-    for t in &catalog.tables {
+    for (t, moved) in catalog.tables.iter().zip(&moved) {
         let (spans, mut rows) = bound.remove(&t.no).unwrap_or_default();
         let mut window = Window::default();
         if let Some(Stale { gap, noted, fresh, .. }) = of(t) {
             filled(conn, meta, t, (fresh, *gap && lost.contains(&t.no)), &mut rows)?;
             if let (true, Some(sums)) = (*gap, sums.get(&t.no)) {
                 let lookup = Lookup { conn, meta, catalog };
-                window = rebuild::unnoticed(lookup, t, sums, *noted, &mut rows)?;
+                window = rebuild::unnoticed(lookup, t, sums, (moved, *noted), &mut rows)?;
             }
         }
         windows.push(window);

@@ -25,12 +25,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::Value;
 
 /// What happened to a table while its triggers were gone. Time 0 is the earliest that can still be
-/// given. What cannot be told is added to `unsure`. `noted`: the triggers are there again.
+/// given. What cannot be told is added to `unsure`. `moved`: where rows were that triggers saw move.
+/// `noted`: the triggers are there again.
 pub(super) fn unnoticed(
     lookup: Lookup<'_>,
     t: &Tracked,
     sums: &Sums,
-    noted: bool,
+    (moved, noted): (&BTreeMap<Loc, Loc>, bool),
     unsure: &mut Unsure,
 ) -> Result<Window> {
     let Lookup { conn, meta, .. } = lookup;
@@ -45,7 +46,8 @@ pub(super) fn unnoticed(
         let Some(row) = t.read(conn, loc)? else { continue };
         let written = written_since(meta, t, &stored);
         // Without a sum the journal has told of the whole row, or nothing is known of it.
-        let compared = sums.compare(conn, t, loc, &row, &written)?;
+        let was = moved.get(loc).unwrap_or(loc);
+        let compared = sums.compare(conn, t, was, &row, &written)?;
         let mut compared = compared.unwrap_or_else(|| Compared {
             unsure: (0..row.len()).filter(|_| written.is_empty()).collect(),
             ..Compared::default()
@@ -146,6 +148,12 @@ pub(super) fn displaced(
     }
     window.born.retain(|loc, _| there.contains(loc));
     Ok(())
+}
+
+/// Where rows are that triggers saw move, each with where it was.
+pub(super) fn moved(window: &Window) -> BTreeMap<Loc, Loc> {
+    let moved = window.changed.iter().filter(|(from, changed)| changed.now != **from);
+    moved.map(|(from, changed)| (changed.now.clone(), from.clone())).collect()
 }
 
 /// New rows of a table that may have keys of rows which are gone: nobody noted which keys those had.

@@ -756,3 +756,21 @@ fn mig_rebuild_a_default_that_one_site_spells_otherwise() {
     }
     agree(&mut a, &mut b, false, "SELECT k, typeof(c) FROM t", &["x|real"]);
 }
+
+/// A row whose key triggers saw change, and another of its columns nobody.
+#[test]
+fn mig_rebuild_and_a_row_that_had_got_another_key() {
+    for kind in ["INTEGER PRIMARY KEY", "TEXT PRIMARY KEY"] {
+        let world = World::new();
+        let sql =
+            format!("CREATE TABLE t(k {kind}, v, w); INSERT INTO t VALUES(4, 1, 'a'), (6, 2, 'b')");
+        let (mut a, mut b) = pair(&world, &sql);
+        b.run("UPDATE t SET k = 5 WHERE k = 4; UPDATE t SET k = 4 WHERE k = 6");
+        for site in [&a, &b] {
+            rebuild(site, "t", &format!("k {kind}, v, w, x)"), "k,v,w");
+        }
+        b.run("UPDATE t SET w = 'c' WHERE k = 5");
+        let want = ["4|2|b", "5|1|c"];
+        agree(&mut a, &mut b, false, "SELECT k, v, w FROM t ORDER BY 1", &want);
+    }
+}
