@@ -25,7 +25,9 @@ pub fn tell(conn: &Connection, meta: &mut Meta, loaded: &Loaded, now_ms: i64) ->
         for (column, first) in t.table.columns.iter().zip(&t.column_names) {
             // A name with a number was never that of a column.
             let same = column.name.eq_ignore_ascii_case(first);
-            if same || first.contains('#') || told.contains_key(&column.name) {
+            // The first name of another column means that one to all others.
+            let taken = t.column_names.iter().any(|name| name.eq_ignore_ascii_case(&column.name));
+            if same || taken || first.contains('#') || told.contains_key(&column.name) {
                 continue;
             }
             let key = format!("{PREFIX}{}\n{first}\n{}", t.canonical, column.name);

@@ -126,7 +126,9 @@ fn match_unit(
 ) -> Result<Unit> {
     let mut unit = Unit { columns: vec![], keys: theirs.refs.clone(), exact: None, unknown: false };
     for name in &theirs.columns {
-        let name = renamed.get(name).unwrap_or(name);
+        // The first name of a column stays its own, whatever another is called later.
+        let first = t.column_names.iter().any(|own| own.eq_ignore_ascii_case(name));
+        let name = renamed.get(name).filter(|_| !first).unwrap_or(name);
         let called = |own: &String| own.eq_ignore_ascii_case(name);
         // A column made here under the name that another was given elsewhere is the same one.
         let own = t.table.columns.iter().position(|c| c.name.eq_ignore_ascii_case(name));

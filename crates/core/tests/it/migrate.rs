@@ -701,3 +701,25 @@ fn mig_rename_what_policies_name() {
     let options = InitOptions { new_site: true, ..InitOptions::default() };
     Replica::init(&world.path("c"), &options, Arc::new(System)).unwrap();
 }
+
+/// A column gets the name that another had before.
+#[test]
+fn mig_rename_a_column_to_the_first_name_of_another() {
+    let swap = "ALTER TABLE t RENAME COLUMN c TO z; ALTER TABLE t RENAME COLUMN d TO c; \
+                ALTER TABLE t RENAME COLUMN z TO d";
+    let pass_on = "ALTER TABLE t RENAME COLUMN c TO d0; ALTER TABLE t RENAME COLUMN d TO c";
+    for (renames, old) in [(swap, "d"), (pass_on, "d0")] {
+        let world = World::new();
+        let sql = "CREATE TABLE t(k TEXT PRIMARY KEY, c, d); INSERT INTO t VALUES('x', 5, 7)";
+        let (mut a, mut b) = pair(&world, sql);
+        a.run(renames);
+        a.run(&format!("UPDATE t SET {old} = 8, c = 100"));
+        settle(&mut a, &mut b);
+        assert_eq!(b.rows("SELECT c, d FROM t"), ["8|100"]);
+        b.run(renames);
+        settle(&mut a, &mut b);
+        for site in [&a, &b] {
+            assert_eq!(site.rows(&format!("SELECT {old}, c FROM t")), ["8|100"]);
+        }
+    }
+}
