@@ -5,8 +5,10 @@
 //! or a key that they wait for, or with another number than they ask for. All others show what was
 //! written, and SQLite has already held that against every constraint the application declared. Only
 //! references are not held against theirs while foreign keys are off; so where foreign keys are new,
-//! rows that refer to nobody are looked for, and those whose references actions would have set. And a table that was made anew may have columns that can hold
-//! what was written, or store it otherwise than before.
+//! rows that refer to nobody are looked for, and those whose references actions would have set. Rows
+//! that refer to nobody are looked for in and below a table that was made anew too: a reference by value
+//! alone names no row that could say that it went. And such a table may have columns that can hold what
+//! was written, or store it otherwise than before.
 
 use super::cases::Cases;
 use super::{Merged, apply, show, view};
@@ -50,13 +52,19 @@ pub(crate) fn refresh(
                 cases.load_entry(t.no, entry)?;
             }
         }
-        let keys =
-            catalog.tables.iter().enumerate().filter(|(_, t)| anew.references.contains(&t.no));
-        for (table, t) in keys.filter(|_| policies.enforces_foreign_keys()) {
+        let tables = catalog.tables.iter().enumerate();
+        for (table, t) in tables.filter(|_| policies.enforces_foreign_keys()) {
+            let (new, rebuilt) = (anew.references.contains(&t.no), anew.tables.contains(&t.no));
             for fk in t.table.foreign_keys.iter().filter(|fk| fk.enforced) {
                 let Some(parent) = catalog.by_name(&fk.parent) else { continue };
+                if !new && !rebuilt && !anew.tables.contains(&parent.no) {
+                    continue;
+                }
                 for loc in fold::dangling(conn, t, parent, fk)? {
                     cases.load_at(table, &loc)?;
+                }
+                if !new {
+                    continue;
                 }
                 for (entry, children) in outlived(conn, meta, (parent, t), fk)? {
                     cases.load_entry(parent.no, entry)?;

@@ -215,6 +215,14 @@ pub const ALL: &[Mutant] = &[
         breaks: "R-FOLLOW: rows that refer to nobody stay where their foreign key is new",
     },
     Mutant {
+        name: "follow-rebuilt-keys",
+        file: "merge/refresh.rs",
+        from: "if !new && !rebuilt && !anew.tables.contains(&parent.no) {",
+        to: "if !new {",
+        campaign: "wild --only spelled,keys,rebuild,retype",
+        breaks: "R-FOLLOW: rows stay whose reference by value a rebuild ended",
+    },
+    Mutant {
         name: "follow-new-tables",
         file: "migrate.rs",
         from: "follow(work, &Anew { references, ..Anew::default() }, \"schema\")?;",

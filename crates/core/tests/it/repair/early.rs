@@ -90,3 +90,40 @@ fn a_replaced_row_refers_to_the_row_that_had_the_key_before() {
     b.run("INSERT INTO t VALUES('a', 'a'); UPDATE OR REPLACE t SET u = 'c' WHERE u IN ('e', 'a')");
     agree(&mut a, &mut b, &["t"]);
 }
+
+/// The state says that such a reference is to nobody, and a row has the key all the same. If a rebuild
+/// takes that row away, or gives it or the reference a type in which they differ, the row is hidden, as
+/// if the row with the key had gone without a rebuild.
+#[test]
+fn an_early_reference_ends_when_a_rebuild_takes_its_key() {
+    let parent = "CREATE TABLE p(k INT PRIMARY KEY)";
+    let text = "CREATE TABLE p(k TEXT PRIMARY KEY)";
+    let child = "CREATE TABLE c(id INT PRIMARY KEY, r REFERENCES p(k) ON DELETE RESTRICT)";
+    let real = "CREATE TABLE c(id INT PRIMARY KEY, r REAL REFERENCES p(k) ON DELETE RESTRICT)";
+    let rebuild = |t: &str, as_: &str| {
+        format!(
+            "BEGIN; CREATE TABLE was AS SELECT * FROM {t}; DROP TABLE {t}; {as_};
+             INSERT INTO {t} SELECT * FROM was; DROP TABLE was; COMMIT"
+        )
+    };
+    let stories = [
+        (parent, "4", rebuild("p", parent) + "; DELETE FROM p"),
+        (parent, "4.0", rebuild("p", text)),
+        (text, "4", rebuild("c", real)),
+    ];
+    for (parent, value, migration) in stories {
+        let (_world, mut a, mut b) = pair(&format!("{parent}; {child}"), &[]);
+        a.run(&format!("PRAGMA foreign_keys = OFF; INSERT INTO c VALUES(1, {value})"));
+        b.run("PRAGMA foreign_keys = OFF; INSERT INTO p VALUES(4)");
+        b.pull(&mut a);
+        assert_eq!(b.rows("SELECT id FROM c"), ["1"]);
+        b.run(&migration);
+        b.replica.fold().unwrap();
+        b.check();
+        assert_eq!(b.rows("SELECT id FROM c"), [""; 0], "{migration}");
+        assert_eq!(b.replica.conflicts().unwrap()[0].kind, "fk_dangling", "{migration}");
+        assert_eq!(b.replica.verify_full().unwrap(), [""; 0], "{migration}");
+        a.run(&migration);
+        agree(&mut a, &mut b, &["p", "c"]);
+    }
+}
