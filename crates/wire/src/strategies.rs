@@ -118,7 +118,7 @@ fn cell(shape: &GroupShape) -> impl Strategy<Value = Cell> + use<> {
 }
 
 fn register(shape: &GroupShape) -> impl Strategy<Value = (Option<Stamp>, Register)> + use<> {
-    let counted = shape.columns.len() == 1 && shape.refs.is_empty();
+    let counted = shape.columns.len() == 1;
     let counts = if counted { counts().boxed() } else { Just(vec![]).boxed() };
     let parts = (option::of(stamp()), cell(shape), option::of(cell(shape)), any::<bool>(), counts);
     parts.prop_map(|(stamp, cell, previous, pinned, counts)| {

@@ -5,6 +5,7 @@ use crate::random::{Random, seeds};
 use crate::site::{Site, World, dump, settle};
 use std::collections::BTreeMap;
 use synqlite_core::Error;
+use synqlite_wire::{Id, VersionVector, batch};
 
 const STOCK: &str = "CREATE TABLE stock(item TEXT PRIMARY KEY, n INTEGER, price REAL, note TEXT);
     INSERT INTO stock VALUES('nail', 10, 0.5, 'a'), ('screw', 20, 0.25, 'b');";
@@ -513,6 +514,12 @@ fn a_column_that_counts_refers_to_no_row() {
         assert_eq!(site.replica.verify().unwrap(), [""; 0]);
     }
     assert_eq!(a.replica.digest().unwrap(), b.replica.digest().unwrap());
+    // Nor is it refused where it travels as bytes.
+    for site in [&mut a, &mut b] {
+        let (delta, _) = site.replica.export(&VersionVector::default(), 0).unwrap();
+        let batch = batch::encode(Id([1; 16]), Id([2; 16]), &delta).unwrap();
+        assert_eq!(batch::decode(&batch).unwrap().1, [delta]);
+    }
 }
 
 /// A row that counts from nothing is as good as written, also where the policy comes with it.

@@ -392,7 +392,7 @@ fn get_counts(
     group: &GroupShape,
     n: usize,
 ) -> Result<Vec<Vec<Count>>, BatchError> {
-    if n > 0 && (group.columns.len() != 1 || !group.refs.is_empty()) {
+    if n > 0 && group.columns.len() != 1 {
         return Err(BatchError::malformed("a group that is not one column has counts"));
     }
     let lens = (0..n).map(|_| reader.count()).collect::<Result<Vec<usize>, _>>()?;
