@@ -22,11 +22,12 @@ pub const PREFIX: &str = "renamed\n";
 pub fn tell(conn: &Connection, meta: &mut Meta, loaded: &Loaded, now_ms: i64) -> Result<()> {
     for t in &loaded.catalog.tables {
         let told = first_names(conn, &t.canonical)?;
+        let firsts = track::own_columns(conn, t.no)?;
         for (column, first) in t.table.columns.iter().zip(&t.column_names) {
             // A name with a number was never that of a column.
             let same = column.name.eq_ignore_ascii_case(first);
-            // The first name of another column means that one to all others.
-            let taken = t.column_names.iter().any(|name| name.eq_ignore_ascii_case(&column.name));
+            // The first name of another column, also of a dropped one, means that one to all others.
+            let taken = firsts.iter().any(|name| name.eq_ignore_ascii_case(&column.name));
             if same || taken || first.contains('#') || told.contains_key(&column.name) {
                 continue;
             }

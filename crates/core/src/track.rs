@@ -182,8 +182,10 @@ fn number(
         let is = |name: &str| name.eq_ignore_ascii_case(&column.name);
         let by_name = known.iter().position(|(_, name, ..)| name.as_deref().is_some_and(is));
         // A name that other sites use already, or that a dropped column had.
-        let away = |(_, name, canonical, _): &(u32, Option<String>, String, i64)| {
-            name.is_none() && is(canonical)
+        let away = || {
+            let away = known.iter().enumerate().filter(|(_, (_, name, ..))| name.is_none());
+            let nth = away.filter_map(|(i, (_, _, first, _))| Some((nth(first, &column.name)?, i)));
+            nth.min().map(|(_, i)| i)
         };
         // Others told that the column which is missing has this name since, so it was renamed here too.
         let later = |(_, name, canonical, _): &(u32, Option<String>, String, i64)| {
@@ -193,7 +195,7 @@ fn number(
                 && told.get(&column.name).is_some_and(|first| first.eq_ignore_ascii_case(canonical))
         };
         let at = by_name.or_else(|| known.iter().position(later));
-        let (number, canonical, since) = match at.or_else(|| known.iter().position(away)) {
+        let (number, canonical, since) = match at.or_else(away) {
             Some(i) => {
                 let (number, name, canonical, since) = known.swap_remove(i);
                 (number, canonical, name.map(|_| since))
@@ -227,6 +229,16 @@ fn name_uniques(t: &mut Tracked) {
     named.sort_by(|(a, u), (b, v)| (a, !u.primary).cmp(&(b, !v.primary)));
     named.dedup_by(|(next, _), (name, _)| next == name);
     (t.unique_names, t.table.uniques) = named.into_iter().unzip();
+}
+
+/// The place of a thing among those whose first name was `name`, or `None` if it had another: see
+/// [`untaken`].
+fn nth(first: &str, name: &str) -> Option<u32> {
+    if first.eq_ignore_ascii_case(name) {
+        return Some(1);
+    }
+    let (of, number) = first.rsplit_once('#')?;
+    number.parse().ok().filter(|_| of.eq_ignore_ascii_case(name))
 }
 
 /// `name`, or if another thing had it first, `name` with a number.
@@ -265,8 +277,9 @@ pub fn track(conn: &Connection, table: &Table) -> Result<()> {
     let known = statement
         .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?
         .collect::<Result<Vec<(u32, String, String, bool)>, _>>()?;
-    let is = |name: &str| name.eq_ignore_ascii_case(&table.name);
-    let away = known.iter().find(|(_, canonical, _, away)| *away && is(canonical));
+    let away = known.iter().filter(|(_, _, _, away)| *away);
+    let away = away.filter_map(|known| Some((nth(&known.1, &table.name)?, known))).min();
+    let away = away.map(|(_, known)| known);
     let (no, canonical) = match away {
         Some((no, canonical, ..)) => {
             let sql = "UPDATE synqlite_table SET name = ?2 WHERE no = ?1";
@@ -336,6 +349,14 @@ pub fn column_names(conn: &Connection, table: u32) -> Result<BTreeMap<u32, Strin
     let sql = "SELECT no, canonical FROM synqlite_column WHERE tbl = ?1";
     let mut statement = conn.prepare_cached(sql)?;
     let names = statement.query_map([table], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(names.collect::<Result<_, _>>()?)
+}
+
+/// Canonical names of the columns that a table has or had here, dropped ones too.
+pub fn own_columns(conn: &Connection, table: u32) -> Result<Vec<String>> {
+    let sql = "SELECT canonical FROM synqlite_column WHERE tbl = ?1 AND since <> -2";
+    let mut statement = conn.prepare_cached(sql)?;
+    let names = statement.query_map([table], |row| row.get(0))?;
     Ok(names.collect::<Result<_, _>>()?)
 }
 

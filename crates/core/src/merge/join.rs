@@ -107,8 +107,8 @@ fn match_table(
     };
     let mut matched = Matched { place, units: vec![], names: None };
     let t = matched.table(catalog);
-    let renamed = renames::first_names(conn, &theirs.name)?;
-    let units = theirs.groups.iter().map(|group| match_unit(conn, t, &renamed, group));
+    let names = (track::own_columns(conn, t.no)?, renames::first_names(conn, &theirs.name)?);
+    let units = theirs.groups.iter().map(|group| match_unit(conn, t, &names, group));
     let units = units.collect::<Result<Vec<_>>>()?;
     let theirs: Vec<u32> = units.iter().flat_map(|unit| unit.columns.iter().copied()).collect();
     merged.unwritten |= track::lacking(conn, t, &theirs)?;
@@ -118,21 +118,26 @@ fn match_table(
     Ok(matched)
 }
 
+/// `firsts`: first names of the columns that the table has or had here. `renamed`: those of others, by
+/// later names.
 fn match_unit(
     conn: &Connection,
     t: &Tracked,
-    renamed: &BTreeMap<String, String>,
+    (firsts, renamed): &(Vec<String>, BTreeMap<String, String>),
     theirs: &GroupShape,
 ) -> Result<Unit> {
     let mut unit = Unit { columns: vec![], keys: theirs.refs.clone(), exact: None, unknown: false };
     for name in &theirs.columns {
         // The first name of a column stays its own, whatever another is called later.
-        let first = t.column_names.iter().any(|own| own.eq_ignore_ascii_case(name));
+        let first = firsts.iter().any(|own| own.eq_ignore_ascii_case(name));
         let name = renamed.get(name).filter(|_| !first).unwrap_or(name);
         let called = |own: &String| own.eq_ignore_ascii_case(name);
         // A column made here under the name that another was given elsewhere is the same one.
-        let own = t.table.columns.iter().position(|c| c.name.eq_ignore_ascii_case(name));
-        match t.column_names.iter().position(called).or(own) {
+        let own = || {
+            let own = t.table.columns.iter().position(|c| c.name.eq_ignore_ascii_case(name));
+            own.filter(|_| !first)
+        };
+        match t.column_names.iter().position(called).or_else(own) {
             Some(c) => unit.columns.push(t.column_nos[c]),
             None => {
                 unit.unknown = true;

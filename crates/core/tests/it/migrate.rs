@@ -1,19 +1,17 @@
 //! Schema changes (R-MIG): made by any client, on one site or on several apart from each other.
 
 use crate::site::{Site, World, settle};
-use std::sync::Arc;
-use synqlite_core::{InitOptions, Replica, System};
 use synqlite_wire::VersionVector;
 
 const T: &str = "CREATE TABLE t(id TEXT PRIMARY KEY, a, b); INSERT INTO t VALUES ('k', 1, 2)";
 
-fn pair(world: &World, sql: &str) -> (Site, Site) {
+pub fn pair(world: &World, sql: &str) -> (Site, Site) {
     let mut a = world.init("a", sql);
     let b = world.clone_site(&mut a, "b");
     (a, b)
 }
 
-fn agree(sites: &mut [&mut Site]) {
+pub fn agree(sites: &mut [&mut Site]) {
     let digests: Vec<_> = sites.iter_mut().map(|s| s.replica.digest().unwrap().digest).collect();
     assert!(digests.iter().all(|d| *d == digests[0]), "{digests:?}");
     for site in sites {
@@ -645,81 +643,4 @@ fn mig_add_a_row_that_comes_back_after_its_table_was_regrouped_has_the_default()
         assert_eq!(site.rows("SELECT * FROM t"), ["1|4|5|3"]);
     }
     agree(&mut [&mut a, &mut b]);
-}
-
-/// The policies of a table are known by its new name in the command that finds it renamed.
-#[test]
-fn mig_rename_a_table_that_refers_by_policy() {
-    let world = World::new();
-    let sql = "CREATE TABLE p(id TEXT PRIMARY KEY); \
-               CREATE TABLE t(k TEXT PRIMARY KEY, n INTEGER); INSERT INTO t VALUES('c', 2)";
-    let mut a = world.init_with("a", sql, &[("t.refs", "n:p")]);
-    let mut b = world.clone_site(&mut a, "b");
-    b.run("ALTER TABLE t RENAME TO renamed; UPDATE renamed SET n = 3");
-    a.pull(&mut b);
-    b.pull(&mut a);
-    for site in [&a, &b] {
-        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
-    }
-    agree(&mut [&mut a, &mut b]);
-}
-
-/// Policies speak of columns and tables by the names that they have here.
-#[test]
-fn mig_rename_what_policies_name() {
-    let world = World::new();
-    let sql = "CREATE TABLE p(id INTEGER PRIMARY KEY, v, up INT); \
-               CREATE TABLE t(k TEXT PRIMARY KEY, n INT, c INT, d INT); \
-               INSERT INTO t VALUES('x', NULL, 5, 7)";
-    let policies = [("t.refs", "n:p"), ("t.c", "counter"), ("p.refs", "up:p")];
-    let mut a = world.init_with("a", sql, &policies);
-    let mut b = world.clone_site(&mut a, "b");
-    a.run("ALTER TABLE t RENAME COLUMN n TO m; ALTER TABLE t RENAME COLUMN c TO e");
-    a.run("ALTER TABLE p RENAME TO q; ALTER TABLE q RENAME COLUMN up TO above");
-    for (to, from) in [("u", "t"), ("v", "u")] {
-        a.run(&format!("ALTER TABLE {from} RENAME TO {to}; UPDATE {to} SET e = e + 1"));
-        a.run("INSERT INTO q SELECT max(ifnull(max(id), 0), 0) + 1, 'a', 1 FROM q");
-        a.run(&format!("INSERT INTO {to} SELECT 'a' || max(id), max(id), 0, 0 FROM q"));
-        b.run("UPDATE t SET c = c + 10 WHERE k = 'x'");
-        b.run("INSERT INTO p SELECT max(ifnull(max(id), 0), 0) + 1, 'b', 1 FROM p");
-        b.run("INSERT INTO t SELECT 'b' || max(id), max(id), 0, 0 FROM p");
-        settle(&mut a, &mut b);
-    }
-    assert_eq!(a.row("SELECT e FROM v WHERE k = 'x'"), "27");
-    let referring = "SELECT substr(k, 1, 1) || q.v FROM v JOIN q ON q.id = m ORDER BY 1";
-    assert_eq!(a.rows(referring), ["aa", "aa", "bb", "bb"]);
-    let counter = ("v.d".to_owned(), "counter".to_owned());
-    a.replica.set_policies(&[counter]).unwrap();
-    settle(&mut a, &mut b);
-    a.run("UPDATE v SET d = d + 1 WHERE k = 'x'");
-    b.run("UPDATE t SET d = d + 10 WHERE k = 'x'");
-    settle(&mut a, &mut b);
-    assert_eq!(a.row("SELECT d FROM v WHERE k = 'x'"), "18");
-    assert_eq!(b.rows("SELECT * FROM t ORDER BY 1"), a.rows("SELECT * FROM v ORDER BY 1"));
-    agree(&mut [&mut a, &mut b]);
-    std::fs::copy(a.replica.path(), world.path("c")).unwrap();
-    let options = InitOptions { new_site: true, ..InitOptions::default() };
-    Replica::init(&world.path("c"), &options, Arc::new(System)).unwrap();
-}
-
-/// A column gets the name that another had before.
-#[test]
-fn mig_rename_a_column_to_the_first_name_of_another() {
-    let swap = "ALTER TABLE t RENAME COLUMN c TO z; ALTER TABLE t RENAME COLUMN d TO c; \
-                ALTER TABLE t RENAME COLUMN z TO d";
-    let pass_on = "ALTER TABLE t RENAME COLUMN c TO d0; ALTER TABLE t RENAME COLUMN d TO c";
-    for (renames, old) in [(swap, "d"), (pass_on, "d0")] {
-        let world = World::new();
-        let sql = "CREATE TABLE t(k TEXT PRIMARY KEY, c, d); INSERT INTO t VALUES('x', 5, 7)";
-        let (mut a, mut b) = pair(&world, sql);
-        a.run(renames);
-        a.run(&format!("UPDATE t SET {old} = 8, c = 100"));
-        settle(&mut a, &mut b);
-        assert_eq!(b.rows("SELECT c, d FROM t"), ["8|100"]);
-        b.run(renames);
-        settle(&mut a, &mut b);
-        for site in [&a, &b] {
-            assert_eq!(site.rows(&format!("SELECT {old}, c FROM t")), ["8|100"]);
-        }
-    }
 }
