@@ -5,6 +5,7 @@
 //! which site. A counter that nobody has changed is an ordinary register, shown by its table.
 
 use crate::catalog::Tracked;
+use crate::equal;
 use crate::schema::Affinity;
 use crate::state::{Body, GroupState};
 use synqlite_wire::{Cell, Counter, Stamp, Value};
@@ -14,14 +15,15 @@ pub fn adds_up(t: &Tracked, g: usize, group: &GroupState) -> bool {
     t.table.groups[g].counter || !group.counts.is_empty()
 }
 
-/// What a counter with counts shows, over this base; `None` if the group has no counts.
+/// What a counter with counts shows, over this base, as its column stores it; `None` if the group has
+/// no counts.
 pub fn sum(t: &Tracked, g: usize, group: &GroupState, base: &Cell) -> Option<Value> {
     if group.counts.is_empty() {
         return None;
     }
     let base = base.values.first().cloned().unwrap_or(Value::Null);
     let counter = Counter { stamp: group.stamp, base, counts: group.counts.clone() };
-    Some(counter.shown(is_real(t, g)))
+    Some(shown(t, g, &counter))
 }
 
 /// Counts a local write: `now` in place of what the group showed at the last fold, of which `before`
@@ -45,7 +47,7 @@ pub fn write(
     };
     let counts = std::mem::take(&mut group.counts);
     let mut counter = Counter { stamp: group.stamp, base, counts };
-    if counter.shown(is_real(t, g)) != *now {
+    if shown(t, g, &counter) != *now {
         counter.write(now, stamp, is_real(t, g));
     }
     store(t, g, group, counter);
@@ -83,6 +85,15 @@ fn store(t: &Tracked, g: usize, group: &mut GroupState, counter: Counter) {
     if !group.counts.is_empty() {
         let refs = vec![None; t.table.groups[g].foreign_keys.len()];
         group.body = Body::Kept(Cell { values: vec![counter.base], refs });
+    }
+}
+
+/// A column that became a text stores the sum as one.
+fn shown(t: &Tracked, g: usize, counter: &Counter) -> Value {
+    let sum = counter.shown(is_real(t, g));
+    match t.table.groups[g].columns.first() {
+        Some(&c) => equal::stored(&sum, t.table.columns[c].affinity),
+        None => sum,
     }
 }
 

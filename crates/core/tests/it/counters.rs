@@ -286,6 +286,29 @@ fn a_counter_survives_changes_of_its_table() {
     assert_eq!(both(&mut a, &mut b, "SELECT n FROM stock ORDER BY item"), "21 27");
 }
 
+/// The sum is shown as the column stores it, and what shows the same is no write.
+#[test]
+fn a_counter_whose_column_becomes_a_text_goes_on_adding_up() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, STOCK, &["stock.n"]);
+    a.run("UPDATE stock SET n = n + 1");
+    b.run("UPDATE stock SET n = n + 2");
+    let n = "SELECT n FROM stock ORDER BY item";
+    assert_eq!(both(&mut a, &mut b, n), "13 23");
+    b.run(
+        "BEGIN; CREATE TABLE was AS SELECT * FROM stock; DROP TABLE stock;
+         CREATE TABLE stock(item TEXT PRIMARY KEY, n TEXT, price REAL, note TEXT);
+         INSERT INTO stock SELECT * FROM was; DROP TABLE was; COMMIT",
+    );
+    b.run("UPDATE stock SET note = 'c'");
+    a.run("UPDATE stock SET n = n + 4");
+    assert_eq!(both(&mut a, &mut b, n), "17 27");
+    b.run("UPDATE stock SET n = '17', note = 'd' WHERE item = 'nail'");
+    a.run("UPDATE stock SET n = n + 1");
+    assert_eq!(both(&mut a, &mut b, n), "18 28");
+    assert_eq!(b.row("SELECT DISTINCT typeof(n) FROM stock"), "text");
+}
+
 #[test]
 fn columns_that_cannot_add_up_are_refused() {
     let world = World::new();
