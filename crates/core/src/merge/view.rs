@@ -429,40 +429,66 @@ impl Show<'_, '_> {
         Ok(())
     }
 
-    /// FK closure: rows whose parent is not visible are hidden with it.
+    /// FK closure: rows whose parent is not visible are hidden with it. One step down at a time, so that
+    /// the reference that a record names does not depend on the order of the cases.
     fn close(&self, round: &mut Round, mine: &[usize]) {
+        let mut below: Option<BTreeMap<usize, Vec<usize>>> = None;
+        let mut asked = mine.to_vec();
         loop {
-            let mut changed = false;
-            for &at in mine {
-                if round.hidden.contains_key(&at) {
-                    continue;
-                }
-                let case = &self.cases.list[at];
-                let t = &self.cases.catalog().tables[case.table];
-                for (f, fk) in t.table.foreign_keys.iter().enumerate() {
-                    let set = matches!(fk.on_delete, Action::SetNull | Action::SetDefault);
-                    if !enforced(self.cases, fk) || set {
-                        continue;
-                    }
-                    let Some(rid) = self.reference(at, f) else { continue };
-                    let outlived = fk.on_delete == Action::Cascade
-                        && !self.revived.contains(&at)
-                        && stale(self.cases, at, f);
-                    let visible = self.visible(round, fk, &rid);
-                    if visible == Some(true) && !outlived {
-                        continue;
-                    }
-                    let dead = outlived || self.dead(round, fk, &rid);
-                    let kind = if dead { "fk_cascade" } else { "fk_parent_hidden" };
-                    round.hidden.insert(at, conflict(kind, &t.key_names[f], None));
-                    changed = true;
-                    break;
-                }
-            }
-            if !changed {
+            asked.retain(|at| !round.hidden.contains_key(at));
+            let falls = |&at: &usize| Some((at, self.falls(round, at)?));
+            let fallen: Hidden = asked.iter().filter_map(falls).collect();
+            if fallen.is_empty() {
                 return;
             }
+            let below = below.get_or_insert_with(|| self.below(round, mine));
+            let next: BTreeSet<usize> =
+                fallen.keys().filter_map(|at| below.get(at)).flatten().copied().collect();
+            asked = next.into_iter().collect();
+            round.hidden.extend(fallen);
         }
+    }
+
+    /// Cases of a component by the cases of it without which they are hidden.
+    fn below(&self, round: &Round, mine: &[usize]) -> BTreeMap<usize, Vec<usize>> {
+        let mut below: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for &at in mine {
+            for (f, fk) in self.needs(at) {
+                let parent = self.cases.catalog().position(&fk.parent);
+                let parent = parent.filter(|parent| round.tables.contains(parent));
+                if let (Some(parent), Some(rid)) = (parent, self.reference(at, f))
+                    && let Some(p) = self.meant(parent, &rid)
+                {
+                    below.entry(p).or_default().push(at);
+                }
+            }
+        }
+        below
+    }
+
+    /// The foreign keys without whose parents a case is hidden.
+    fn needs(&self, at: usize) -> impl Iterator<Item = (usize, &ForeignKey)> {
+        let t = &self.cases.catalog().tables[self.cases.list[at].table];
+        let sets = |fk: &ForeignKey| matches!(fk.on_delete, Action::SetNull | Action::SetDefault);
+        let keys = t.table.foreign_keys.iter().enumerate();
+        keys.filter(move |(_, fk)| enforced(self.cases, fk) && !sets(fk))
+    }
+
+    /// Why a case is hidden, if a parent of it is not visible.
+    fn falls(&self, round: &Round, at: usize) -> Option<Conflict> {
+        let t = &self.cases.catalog().tables[self.cases.list[at].table];
+        self.needs(at).find_map(|(f, fk)| {
+            let rid = self.reference(at, f)?;
+            let outlived = fk.on_delete == Action::Cascade
+                && !self.revived.contains(&at)
+                && stale(self.cases, at, f);
+            if self.visible(round, fk, &rid) == Some(true) && !outlived {
+                return None;
+            }
+            let dead = outlived || self.dead(round, fk, &rid);
+            let kind = if dead { "fk_cascade" } else { "fk_parent_hidden" };
+            Some(conflict(kind, &t.key_names[f], None))
+        })
     }
 
     /// The row that foreign key `f` of a case refers to, unless a change of its key overrides the

@@ -131,3 +131,25 @@ fn a_row_with_two_references_to_nobody_has_one_record_everywhere() {
         }
     }
 }
+
+/// Of two references to rows that are gone, the record names the one whose row was deleted and not the
+/// one whose row fell with it, whichever row was looked at first.
+#[test]
+fn a_row_that_fell_by_two_references_has_one_record_everywhere() {
+    let schema = "CREATE TABLE t(k TEXT PRIMARY KEY, n REFERENCES t ON DELETE CASCADE,
+                                 r REFERENCES t ON DELETE CASCADE);
+                  INSERT INTO t VALUES('x', NULL, NULL)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("DELETE FROM t");
+    b.run("INSERT INTO t VALUES('b', NULL, 'x')");
+    b.run("INSERT INTO t VALUES('a', 'b', 'x'), ('c', 'b', 'x')");
+    agree(&mut a, &mut b, &["t"]);
+    let names = |site: &Site| -> Vec<String> {
+        let conflicts = site.replica.conflicts().unwrap();
+        conflicts.into_iter().map(|c| format!("{} {}", c.kind, c.constraint)).collect()
+    };
+    for site in [&a, &b] {
+        assert_eq!(names(site), ["fk_cascade r>t"; 3]);
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+}
