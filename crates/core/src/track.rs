@@ -12,7 +12,7 @@ use crate::catalog::{Catalog, Tracked};
 use crate::policy::Policies;
 use crate::schema::{self, Selection, Table};
 use crate::{Error, Result, meta, renames};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The replicated tables as they are now.
@@ -55,14 +55,18 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
         conn.prepare_cached("SELECT no, name, canonical, shape FROM synqlite_table")?;
     let mut rows = statement.query([])?;
     let mut known: Vec<(u32, String, String, String)> = Vec::new();
+    let mut gone = Vec::new();
     while let Some(row) = rows.next()? {
         let (no, shape): (u32, String) = (row.get(0)?, row.get(3)?);
         let moved = present.get(&capture::own_name("delete", no)).map(|(table, _)| table.clone());
+        let found = if moved.is_some() { &mut known } else { &mut gone };
         let name = moved.map_or_else(|| row.get(1), Ok)?;
         if !shape.is_empty() {
-            known.push((no, name, row.get(2)?, shape));
+            found.push((no, name, row.get(2)?, shape));
         }
     }
+    // One that lost its triggers may have been rebuilt, unless another has its name now.
+    known.append(&mut gone);
     let only = known.iter().map(|(_, name, ..)| name.clone()).collect();
     let selection = Selection { only, ..Selection::default() };
     let schema = schema::read(conn, policies, &selection)?;
@@ -306,15 +310,15 @@ fn add_table(conn: &Connection, name: &str, canonical: &str) -> Result<u32> {
     u32::try_from(conn.last_insert_rowid()).map_err(|_| Error::Damaged("table numbers".into()))
 }
 
-/// Number of the table that other sites call `canonical`, given now if it has none.
-pub fn number_of_table(conn: &Connection, canonical: &str) -> Result<u32> {
+/// Number of the table that other sites call `canonical`, if it has one: also if it was dropped here.
+pub fn known_table(conn: &Connection, canonical: &str) -> Result<Option<u32>> {
     let sql = "SELECT no FROM synqlite_table WHERE canonical = ?1 COLLATE NOCASE";
-    let mut statement = conn.prepare_cached(sql)?;
-    let mut rows = statement.query([canonical])?;
-    match rows.next()? {
-        Some(row) => Ok(row.get(0)?),
-        None => add_table(conn, canonical, canonical),
-    }
+    Ok(conn.prepare_cached(sql)?.query_row([canonical], |row| row.get(0)).optional()?)
+}
+
+/// The same, given now if it has none.
+pub fn number_of_table(conn: &Connection, canonical: &str) -> Result<u32> {
+    known_table(conn, canonical)?.map_or_else(|| add_table(conn, canonical, canonical), Ok)
 }
 
 /// Number of the column that other sites call `canonical`, given now if it has none.

@@ -97,7 +97,10 @@ fn match_table(
 ) -> Result<Matched> {
     let called = |name: &str| name.eq_ignore_ascii_case(&theirs.name);
     let position = catalog.tables.iter().position(|t| called(&t.canonical));
-    let place = match position.or_else(|| catalog.position(&theirs.name)) {
+    // One that was dropped here stays what it was, whatever has its name now.
+    let known = track::known_table(conn, &theirs.name)?;
+    let by_name = || catalog.position(&theirs.name).filter(|_| known.is_none());
+    let place = match position.or_else(by_name) {
         Some(position) => Place::Here(position),
         None => {
             let no = track::number_of_table(conn, &theirs.name)?;

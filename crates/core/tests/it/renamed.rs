@@ -161,3 +161,24 @@ fn mig_rename_a_column_to_the_name_of_a_dropped_one() {
     assert_eq!(b.rows("SELECT * FROM t"), ["x|71|new"]);
     agree(&mut [&mut a, &mut b]);
 }
+
+/// A table is dropped, and another gets its name: what others write to the dropped one does not reach it.
+#[test]
+fn mig_rename_a_table_to_the_name_of_a_dropped_one() {
+    let world = World::new();
+    let sql = "CREATE TABLE t(k TEXT PRIMARY KEY, c); INSERT INTO t VALUES('x', 5); \
+               CREATE TABLE u(k TEXT PRIMARY KEY, c); INSERT INTO u VALUES('x', 7)";
+    let (mut a, mut b) = pair(&world, sql);
+    let script = "DROP TABLE t; ALTER TABLE u RENAME TO t";
+    a.run(script);
+    a.replica.fold().unwrap();
+    b.run("UPDATE t SET c = 50; INSERT INTO t VALUES('y', 51)");
+    settle(&mut a, &mut b);
+    assert_eq!(a.rows("SELECT * FROM t"), ["x|7"]);
+    b.run(script);
+    b.run("UPDATE t SET c = 8");
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT * FROM t"), ["x|8"]);
+    }
+}
