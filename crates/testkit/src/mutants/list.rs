@@ -630,4 +630,20 @@ pub const ALL: &[Mutant] = &[
         campaign: "wild --only policy,alter",
         breaks: "R-MIG-RENAME: references by policy end with the names in them",
     },
+    Mutant {
+        name: "name-again",
+        file: "track.rs",
+        from: "match at.or_else(away) {",
+        to: "match at.or_else(away).filter(|&i| !known[i].2.contains('#') || known[i].1.is_some()) {",
+        campaign: "wild --only alter",
+        breaks: "R-MIG-RENAME: what two sites make under the name that a column had is two columns",
+    },
+    Mutant {
+        name: "name-dropped",
+        file: "merge/join.rs",
+        from: "own.filter(|_| !first)",
+        to: "own.filter(|_| true)",
+        campaign: "wild --only alter",
+        breaks: "R-MIG-RENAME: a column gets what others write to a dropped one whose name it has",
+    },
 ];

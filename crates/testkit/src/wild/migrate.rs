@@ -32,6 +32,8 @@ pub struct Path {
     pub migrations: Vec<Migration>,
     /// Tables that each migration concerns.
     concerns: Vec<BTreeSet<usize>>,
+    /// Names that tables had before, with their numbers.
+    former: Vec<(String, usize)>,
     next: usize,
 }
 
@@ -49,7 +51,7 @@ impl Path {
     /// A path that begins at a schema.
     pub fn new(schema: Schema) -> Path {
         let next = schema.len();
-        Path { schema, migrations: Vec::new(), concerns: Vec::new(), next }
+        Path { schema, migrations: vec![], concerns: vec![], former: vec![], next }
     }
 
     /// Adds a migration, if one can be drawn.
@@ -72,10 +74,12 @@ impl Path {
         let before = self.concerns.iter().enumerate();
         let needs = before.filter(|(_, other)| in_order || !other.is_disjoint(&concerned));
         let needs = needs.map(|(at, _)| at).collect();
-        match &after {
-            Some(table) => drop(self.schema.insert(no, table.clone())),
-            None => drop(self.schema.remove(&no)),
-        }
+        let before = match &after {
+            Some(table) => self.schema.insert(no, table.clone()),
+            None => self.schema.remove(&no),
+        };
+        let renamed = before.filter(|t| after.as_ref().is_none_or(|after| after.name != t.name));
+        self.former.extend(renamed.map(|t| (t.name, no)));
         self.next = self.next.max(no + 1);
         self.concerns.push(concerned);
         self.migrations.push(Migration { name, script, after: vec![(no, after)], needs });
@@ -125,9 +129,27 @@ impl Path {
                 foreign.parent = *numbers.get(foreign.parent)?;
             }
         }
+        // What is made under the name of a dropped table is the same table.
+        let live = self.former.iter().filter(|(_, of)| self.schema.contains_key(of));
+        if r.one_in(3)
+            && let Some(name) = self.free(r, live)
+        {
+            t.name = name;
+        }
         let mut script = vec![t.create(&self.schema, &t.name)];
         script.extend(t.indexes.iter().map(|index| t.create_index(index)));
         self.change(no, "creation", script, t)
+    }
+
+    /// One of the names that no table has now.
+    fn free<'a>(
+        &self,
+        r: &mut Random,
+        names: impl Iterator<Item = &'a (String, usize)>,
+    ) -> Option<String> {
+        let free = |name: &String| self.schema.values().all(|t| t.name != *name);
+        let names: Vec<&String> = names.map(|(name, _)| name).filter(|name| free(name)).collect();
+        names.get(r.index(names.len().max(1))).copied().cloned()
     }
 
     fn drop_table(&self, no: usize) -> Option<Change> {
@@ -141,7 +163,9 @@ impl Path {
 
     fn rename_table(&self, r: &mut Random, no: usize) -> Option<Change> {
         let mut t = self.schema[&no].clone();
-        let old = std::mem::replace(&mut t.name, format!("t{no}n{}", r.below(100)));
+        let name = if r.one_in(3) { self.free(r, self.former.iter()) } else { None };
+        let name = name.unwrap_or_else(|| format!("t{no}n{}", r.below(100)));
+        let old = std::mem::replace(&mut t.name, name);
         let script = vec![format!("ALTER TABLE {} RENAME TO {}", quote(&old), quote(&t.name))];
         let change = self.change(no, "rename", script, t)?;
         Some(Change { wide: true, ..change })
@@ -152,6 +176,12 @@ impl Path {
         let id = format!("c{}", self.migrations.len());
         let mut c =
             plain(&id, ["", "TEXT", "INTEGER", "REAL"][r.index(4)], Role::Plain, Pool::Spelled);
+        // What is made under the name of a dropped column is the same column.
+        if r.one_in(3)
+            && let Some(name) = t.free(r, |of| t.column(of).is_some())
+        {
+            (c.name, t.reused) = (name, true);
+        }
         match r.below(6) {
             0 => c.default = Some("2.5".to_owned()),
             1 => (c.default, c.not_null) = (Some("'d'".to_owned()), true),
@@ -170,10 +200,14 @@ impl Path {
     fn rename_column(&self, r: &mut Random, no: usize) -> Option<Change> {
         let mut t = self.schema[&no].clone();
         let at = r.index(t.columns.len());
+        let again = if r.one_in(3) { t.free(r, |_| true) } else { None };
+        t.reused |= again.is_some();
         let c = &mut t.columns[at];
         let wide = referenced(&self.schema, no, Some(&c.id));
-        let old = std::mem::replace(&mut c.name, format!("{}x{}", c.id, self.migrations.len()));
+        let name = again.unwrap_or_else(|| format!("{}x{}", c.id, self.migrations.len()));
+        let old = std::mem::replace(&mut c.name, name);
         let (from, to) = (quote(&old), quote(&c.name));
+        t.former.push((old, c.id.clone()));
         let script = vec![format!("ALTER TABLE {} RENAME COLUMN {from} TO {to}", quote(&t.name))];
         let change = self.change(no, "renamed column", script, t)?;
         Some(Change { wide, ..change })
@@ -188,6 +222,7 @@ impl Path {
             return None;
         }
         let column = t.columns.remove(at);
+        t.former.push((column.name.clone(), id));
         let script =
             vec![format!("ALTER TABLE {} DROP COLUMN {}", quote(&t.name), quote(&column.name))];
         self.change(no, "dropped column", script, t)
@@ -385,6 +420,16 @@ impl Path {
             actions: actions(r),
         }));
         Some("foreign key added")
+    }
+}
+
+impl Table {
+    /// A name that a column had whose id is one of `of`, and that none has now.
+    fn free(&self, r: &mut Random, of: impl Fn(&str) -> bool) -> Option<String> {
+        let free = |name: &String| self.columns.iter().all(|c| c.name != *name);
+        let names = self.former.iter().filter(|(name, id)| of(id) && free(name));
+        let names: Vec<&String> = names.map(|(name, _)| name).collect();
+        names.get(r.index(names.len().max(1))).copied().cloned()
     }
 }
 

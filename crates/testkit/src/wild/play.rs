@@ -5,7 +5,7 @@ use super::generate::START_MS;
 use super::marks::{self, Marks, Shown};
 use super::migrate::Migration;
 use super::oracle;
-use super::schema::{Schema, Table, quote};
+use super::schema::{Column, Schema, Table, quote};
 use super::{Action, History, How, Step, site_name};
 use crate::world::{Result, Simulated};
 use rusqlite::Connection;
@@ -354,12 +354,13 @@ impl<'a> Player<'a> {
 
     /// Whether the engine would take a column for a new one after the migration, and no site could tell
     /// better: one that is renamed before a command has seen it, or without our triggers, or loses them
-    /// under a name that no command on any site has seen.
+    /// under a name that no command on any site has seen, or one that another had before.
     fn would_be_new(&mut self, n: usize, migration: &Migration) -> Played<bool> {
         let Some((no, Some(after))) = migration.after.first() else { return Ok(false) };
         let Some(before) = self.sites[n].schema.get(no).cloned() else { return Ok(false) };
         let rebuilt = migration.script.iter().any(|sql| sql.starts_with("DROP TABLE"));
-        for column in after.columns.iter().filter(|c| c.generated.is_none() && c.name != c.id) {
+        let named = |c: &&Column| c.generated.is_none() && (c.name != c.id || after.reused);
+        for column in after.columns.iter().filter(named) {
             let Some(old) = before.column(&column.id) else { continue };
             let seen = format!(
                 "SELECT 1 FROM sqlite_master, synqlite_column AS c WHERE type = 'trigger' \
@@ -370,6 +371,9 @@ impl<'a> Player<'a> {
             let renamed = old.name != column.name;
             if renamed && !self.texts(n, &seen)?.is_empty() || !renamed && !rebuilt {
                 continue;
+            }
+            if after.reused {
+                return Ok(true);
             }
             let known = format!("SELECT 1 FROM synqlite_column WHERE name = '{}'", column.name);
             let mut anywhere = false;

@@ -119,6 +119,10 @@ pub struct Table {
     pub indexes: Vec<Index>,
     /// What follows the last parenthesis.
     pub tail: &'static str,
+    /// Names that columns of it had before, with the ids of those columns.
+    pub former: Vec<(String, String)>,
+    /// Whether a column got such a name.
+    pub reused: bool,
 }
 
 /// An identifier in SQL.

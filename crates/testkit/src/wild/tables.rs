@@ -67,6 +67,8 @@ pub fn table(r: &mut Random, regions: &Regions, schema: &Schema, no: usize) -> T
         rules: Vec::new(),
         indexes: Vec::new(),
         tail: "",
+        former: Vec::new(),
+        reused: false,
     };
     key(r, regions, &mut t);
     if r.below(10) < 7 {
