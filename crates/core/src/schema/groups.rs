@@ -2,7 +2,8 @@
 //! what identifies a row (R-ID-AUTO).
 //!
 //! A merge takes a whole unit from one site. Primary keys, foreign keys and CHECKs never span two
-//! units, so every combination of values that they see was once accepted by SQLite.
+//! units, so every combination of values that they see was once accepted by SQLite. But no site has
+//! written the sum that a counter shows, so a counter is a unit of its own whatever CHECK reads it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,6 +60,19 @@ pub(super) fn assign(drafts: &mut [Draft]) {
     }
 }
 
+/// Takes the columns that count out of the CHECKs by which others are held together.
+pub(super) fn part(inventory: &Inventory, drafts: &mut [Draft], policies: &Policies) {
+    for (_, name, column) in policies.counters() {
+        let Ok(entry) = select::known_table(inventory, name) else { continue };
+        let Some(draft) = drafts.iter_mut().find(|d| d.table.name == entry.name) else { continue };
+        let is = |other: &str| other.eq_ignore_ascii_case(column);
+        let Some(c) = draft.table.columns.iter().position(|c| is(&c.name)) else { continue };
+        if keeps_from_counting(&draft.table, c).is_none() {
+            draft.checks.iter_mut().for_each(|check| check.retain(|&other| other != c));
+        }
+    }
+}
+
 /// Policy `T.column=counter` (R-COUNTER). Returns the policies that have no effect, and why.
 ///
 /// They are no error here: a policy may reach a site before the table, and a table may change.
@@ -99,26 +113,30 @@ pub(super) fn may_count(table: &Table, name: &str) -> Result<usize, String> {
         };
         return Err(format!("table {} has no stored column {name}{hint}", table.name));
     };
-    let column = &table.columns[c];
-    let group = &table.groups[column.group];
-    if !matches!(column.affinity, Affinity::Integer | Affinity::Real | Affinity::Numeric) {
-        return no("is not declared as a number: give it type INTEGER or REAL");
+    if let Some(why) = keeps_from_counting(table, c) {
+        return no(&why);
+    }
+    if table.groups[table.columns[c].group].keeps_previous {
+        return no("is what a foreign key refers to, and keys do not add up");
+    }
+    Ok(c)
+}
+
+/// Why a column cannot be a counter. Foreign keys must have been resolved.
+fn keeps_from_counting(table: &Table, c: usize) -> Option<String> {
+    let number = [Affinity::Integer, Affinity::Real, Affinity::Numeric];
+    if !number.contains(&table.columns[c].affinity) {
+        return Some("is not declared as a number: give it type INTEGER or REAL".to_owned());
     }
     if table.primary_key.contains(&c) {
-        return no("is part of the primary key, and keys do not add up");
+        return Some("is part of the primary key, and keys do not add up".to_owned());
     }
     if let Some(unique) = table.uniques.iter().find(|u| u.columns.contains(&c)) {
         let index = &unique.name;
-        return no(&format!("is read by unique index {index}, and keys do not add up"));
+        return Some(format!("is read by unique index {index}, and keys do not add up"));
     }
-    if !group.foreign_keys.is_empty() || group.keeps_previous {
-        return no("is part of a foreign key, and references do not add up");
-    }
-    if group.columns.len() > 1 {
-        return no("is read by a CHECK together with other columns: a sum could break it where \
-                   each site kept it");
-    }
-    Ok(c)
+    let refers = table.foreign_keys.iter().any(|fk| fk.columns.contains(&c));
+    refers.then(|| "is part of a foreign key, and references do not add up".to_owned())
 }
 
 fn groups(table: &Table, group_of: &[usize], kept: &BTreeSet<usize>) -> Vec<Group> {

@@ -61,6 +61,7 @@ pub fn read(conn: &Connection, policies: &Policies, selection: &Selection) -> Re
     }
     override_identity(&inventory, &mut drafts, policies, selection.strict)?;
     drafts.iter_mut().for_each(|draft| claim_numbers(&mut draft.table));
+    groups::part(&inventory, &mut drafts, policies);
     groups::assign(&mut drafts);
     let idle = groups::counters(&inventory, &mut drafts, policies);
 
