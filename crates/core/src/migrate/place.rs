@@ -11,7 +11,7 @@ use crate::catalog::{Loc, Tracked, loc_sql};
 use crate::equal;
 use crate::refs::Lookup;
 use crate::schema::{Affinity, Identity, TableKind, quote};
-use crate::state::sums::Sums;
+use crate::state::sums::{Compared, Sums};
 use crate::state::{self, Stored};
 use rusqlite::{Connection, params};
 use std::collections::{BTreeMap, BTreeSet};
@@ -128,9 +128,19 @@ impl Found<'_> {
     /// Whether the row at `at` just after the rebuild shows what the one that was at `was` did just
     /// before, as far as it is known.
     fn fits(&self, (before, after): (&Before, &After), at: i64, was: i64) -> Result<Option<bool>> {
+        let compared = self.compare((before, after), at, was)?;
+        Ok(compared.map(|compared| compared.touched.is_empty()))
+    }
+
+    fn compare(
+        &self,
+        (before, after): (&Before, &After),
+        at: i64,
+        was: i64,
+    ) -> Result<Option<Compared>> {
         let Some(&Some(from)) = before.rows.get(&was) else { return Ok(None) };
         let Some((row, unknown)) = after.read(self.conn, self.t, at)? else { return Ok(None) };
-        self.shows(before, from, &row, unknown)
+        self.compared(before, from, &row, unknown)
     }
 
     /// Whether `row`, but for columns that are `unknown`, shows just before the rebuild what the row
@@ -140,11 +150,21 @@ impl Found<'_> {
         before: &Before,
         from: i64,
         row: &[Value],
-        mut unknown: BTreeSet<usize>,
+        unknown: BTreeSet<usize>,
     ) -> Result<Option<bool>> {
-        unknown.extend(before.written(self.t, from));
-        let compared = self.sums.compare(self.conn, self.t, &Loc::Row(from), row, &unknown)?;
+        let compared = self.compared(before, from, row, unknown)?;
         Ok(compared.map(|compared| compared.touched.is_empty()))
+    }
+
+    fn compared(
+        &self,
+        before: &Before,
+        from: i64,
+        row: &[Value],
+        mut unknown: BTreeSet<usize>,
+    ) -> Result<Option<Compared>> {
+        unknown.extend(before.written(self.t, from));
+        self.sums.compare(self.conn, self.t, &Loc::Row(from), row, &unknown)
     }
 }
 
@@ -219,11 +239,29 @@ impl Pairing<'_> {
         fit.into_iter().for_each(|(at, was)| self.pair(at, was));
         self.alike()?;
         for (at, was) in all {
-            if self.are.contains(&at) && self.were.contains_key(&was) {
+            if self.are.contains(&at) && self.were.contains_key(&was) && self.akin(at, was)? {
                 self.pair(at, was);
             }
         }
         Ok(())
+    }
+
+    /// Whether a row may be the one that was there, written since. Of one that its key names either the
+    /// key is the same or all else is: else a table that was dropped and filled anew would give its
+    /// rows the identities of others, on each site those of the same. Of any other row something is.
+    fn akin(&self, at: i64, was: i64) -> Result<bool> {
+        let compared = self.found.compare((&self.before, &self.after), at, was)?;
+        // Without a sum it came since the last fold. If a column is touched, all that show the same are
+        // said to be unsure.
+        let Some(Compared { touched, unsure, .. }) = compared else { return Ok(true) };
+        let t = self.found.t;
+        let is_key = |c: &usize| t.table.primary_key.contains(c);
+        Ok(match t.table.identity {
+            _ if touched.is_empty() => true,
+            Identity::Key if !touched.iter().any(is_key) => true,
+            Identity::Key => touched.iter().all(is_key) && !unsure.is_empty(),
+            Identity::Birth => touched.len() == 1 || !unsure.is_empty(),
+        })
     }
 
     fn fitting(&self, pairs: &[(i64, i64)]) -> Result<Vec<(i64, i64)>> {
@@ -252,12 +290,13 @@ impl Pairing<'_> {
         Ok(())
     }
 
-    /// Rows that are new come last, past all others, unless they stand in nobody's way.
+    /// Rows that are new come last, past all others, unless they stand in the way of none, also of none
+    /// that is gone.
     fn rest(mut self) -> Self {
         let places = self.moves.iter().flat_map(|(at, was)| [at, was]);
         let places = places.chain(&self.are).chain(self.before.rows.keys());
         let after = places.copied().max().unwrap_or(0);
-        let taken: BTreeSet<i64> = self.moves.values().copied().collect();
+        let taken: BTreeSet<i64> = self.moves.values().chain(self.were.keys()).copied().collect();
         let mut further = (1..).map_while(|i| after.checked_add(i));
         for at in std::mem::take(&mut self.are) {
             let was = if taken.contains(&at) { further.next() } else { Some(at) };

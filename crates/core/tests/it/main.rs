@@ -16,6 +16,7 @@ mod named;
 mod pull;
 mod random;
 mod rebuilt;
+mod recreated;
 mod renamed;
 mod repair;
 mod rules;

@@ -107,7 +107,8 @@ impl Path {
             5 => self.add_index(r, no),
             6 => self.drop_index(r, no),
             7 => self.same_index(no),
-            _ if r.one_in(3) => self.drop_table(no),
+            _ if r.one_in(4) => self.drop_table(no),
+            _ if r.one_in(3) => self.remake_table(no),
             _ => self.rename_table(r, no),
         }
     }
@@ -159,6 +160,18 @@ impl Path {
         let table = &self.schema[&no].name;
         let script = vec![format!("DROP TABLE {}", quote(table))];
         Some(Change { name: format!("drop of {table}"), script, no, after: None, wide: true })
+    }
+
+    /// A table that is dropped and made again, without its rows.
+    fn remake_table(&self, no: usize) -> Option<Change> {
+        if referenced(&self.schema, no, None) {
+            return None;
+        }
+        let t = self.schema[&no].clone();
+        let mut script = vec![format!("DROP TABLE {}", quote(&t.name))];
+        script.push(t.create(&self.schema, &t.name));
+        script.extend(t.indexes.iter().map(|index| t.create_index(index)));
+        self.change(no, "dropped and made again", script, t)
     }
 
     fn rename_table(&self, r: &mut Random, no: usize) -> Option<Change> {
