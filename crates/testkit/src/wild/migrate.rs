@@ -220,10 +220,24 @@ impl Path {
         let name = again.unwrap_or_else(|| format!("{}x{}", c.id, self.migrations.len()));
         let old = std::mem::replace(&mut c.name, name);
         let (from, to) = (quote(&old), quote(&c.name));
+        let mut script =
+            vec![format!("ALTER TABLE {} RENAME COLUMN {from} TO {to}", quote(&t.name))];
         t.former.push((old, c.id.clone()));
-        let script = vec![format!("ALTER TABLE {} RENAME COLUMN {from} TO {to}", quote(&t.name))];
+        if r.one_in(3) {
+            script.extend(self.define_again(r, &mut t));
+        }
         let change = self.change(no, "renamed column", script, t)?;
         Some(Change { wide, ..change })
+    }
+
+    /// A new column under a name that another had.
+    fn define_again(&self, r: &mut Random, t: &mut Table) -> Option<String> {
+        let name = t.free(r, |of| t.column(of).is_some())?;
+        let mut c = plain(&format!("c{}", self.migrations.len()), "", Role::Plain, Pool::Spelled);
+        (c.name, t.reused) = (name, true);
+        let defined = t.define(&c);
+        t.columns.push(c);
+        Some(format!("ALTER TABLE {} ADD COLUMN {defined}", quote(&t.name)))
     }
 
     fn drop_column(&self, r: &mut Random, no: usize) -> Option<Change> {
@@ -236,9 +250,19 @@ impl Path {
         }
         let column = t.columns.remove(at);
         t.former.push((column.name.clone(), id));
-        let script =
+        let mut script =
             vec![format!("ALTER TABLE {} DROP COLUMN {}", quote(&t.name), quote(&column.name))];
-        self.change(no, "dropped column", script, t)
+        let heir = t.columns.iter_mut().find(|c| c.role == Role::Plain && r.one_in(3));
+        let wide = heir.as_ref().is_some_and(|c| referenced(&self.schema, no, Some(&c.id)));
+        if let Some(c) = heir {
+            let old = std::mem::replace(&mut c.name, column.name);
+            let (from, to) = (quote(&old), quote(&c.name));
+            script.push(format!("ALTER TABLE {} RENAME COLUMN {from} TO {to}", quote(&t.name)));
+            t.former.push((old, c.id.clone()));
+            t.reused = true;
+        }
+        let change = self.change(no, "dropped column", script, t)?;
+        Some(Change { wide, ..change })
     }
 
     /// A unique index on a column that may be NULL, which it becomes where it is there twice.
