@@ -369,6 +369,9 @@ impl<'a> Player<'a> {
                 before.name, old.name
             );
             let renamed = old.name != column.name;
+            if before.reused && (renamed || rebuilt) {
+                return Ok(true);
+            }
             if renamed && !self.texts(n, &seen)?.is_empty() || !renamed && !rebuilt {
                 continue;
             }
