@@ -7,7 +7,7 @@ use crate::catalog::Tracked;
 use crate::counter;
 use crate::equal;
 use crate::merge::describe;
-use crate::refs::Lookup;
+use crate::refs::{self, Lookup};
 use crate::replica::Replica;
 use crate::schema::Column;
 use crate::state::{self, Body, ENTRY_COLUMNS, RowState};
@@ -180,7 +180,7 @@ fn records(lookup: Lookup<'_>, t: &Tracked, sql: &str) -> Result<Vec<(i64, Confl
 }
 
 /// R-REF: a reference is to a row. The number it was written with may differ between sites; the key
-/// that the row has does not.
+/// that the row has does not. It is said as the row would show it (R-SPELL).
 fn refer(
     lookup: Lookup<'_>,
     t: &Tracked,
@@ -195,17 +195,21 @@ fn refer(
         Some(loc) => parent.read(lookup.conn, loc)?,
         None => None,
     };
-    for (&c, &p) in fk.columns.iter().zip(&fk.parent_columns) {
-        let g = parent.table.columns[p].group;
-        let i = parent.table.groups[g].columns.iter().position(|&x| x == p);
-        let value = match (&shown, &stored.state.groups[g].body, i) {
-            (Some(row), ..) => Some(row[p].clone()),
-            (None, Body::Kept(cell), Some(i)) => cell.values.get(i).cloned(),
-            _ => None,
-        };
-        written[c] = value.unwrap_or(Value::Null);
-    }
+    let key = shown.unwrap_or_else(|| kept(parent, &stored.state));
+    refs::show_key(t, fk, &key, written);
     Ok(())
+}
+
+/// What a state keeps of a row that its table does not show, as the columns would hold it.
+fn kept(t: &Tracked, state: &RowState) -> Vec<Value> {
+    let mut row = vec![Value::Null; t.table.columns.len()];
+    for (group, of) in state.groups.iter().zip(&t.table.groups) {
+        let Body::Kept(cell) = &group.body else { continue };
+        for (&c, value) in of.columns.iter().zip(&cell.values) {
+            row[c] = equal::stored(value, t.table.columns[c].affinity);
+        }
+    }
+    row
 }
 
 /// The winner's name, and what it shows.

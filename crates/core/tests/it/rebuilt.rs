@@ -1,6 +1,8 @@
 //! Tables rebuilt under their names on several sites, without any command between: what nobody has
 //! written keeps its stamp and beats nothing (R-MIG-REBUILD).
 
+mod hidden;
+
 use crate::site::{Site, World, settle};
 use std::sync::Arc;
 use synqlite_core::{InitOptions, Replica, System};
