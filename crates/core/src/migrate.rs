@@ -29,7 +29,7 @@ use crate::state::{self, Body, ENTRY_COLUMNS, GroupState, Stored};
 use crate::track::{self, Stale};
 use crate::{Result, closed, renames};
 use rusqlite::{Connection, params};
-use stashed::show_stashed;
+use stashed::{join_stashed, show, show_stashed};
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::{Cell, Stamp, Value};
 use unsure::{PERHAPS, Unsure};
@@ -136,8 +136,8 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
     }
     let heirs: Vec<Vec<Loc>> = windows.iter().map(rebuild::heirs).collect();
     let moved: Vec<BTreeMap<Loc, Loc>> = windows.iter().map(rebuild::moved).collect();
-    // What no trigger noted is not known yet, so nothing is shown: rows of which something was written
-    // would be hidden as they were before.
+    // Nothing is shown before all that was written is known and stamped, also what no trigger noted: a
+    // row that is hidden first would be kept as it is under the stamps that it had.
     let mut wrote = fold::fold_windows(conn, meta, catalog, policies, windows, fresh.clone())?;
     let (mut lost, mut bound) = (BTreeSet::new(), BTreeMap::new());
     for (t, stale) in catalog.tables.iter().filter_map(|t| Some((t, of(t)?))) {
@@ -152,18 +152,13 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
         track::renew(conn, t)?;
     }
     fresh.extend(whole.clone());
-    show_stashed(work, &fresh, false)?;
-    let Work { conn, meta, catalog, policies, .. } = work;
     let (mut windows, mut unsure) = (Vec::new(), Vec::new());
     for (t, moved) in catalog.tables.iter().zip(&moved) {
         let (spans, mut rows) = bound.remove(&t.no).unwrap_or_default();
         let mut window = Window::default();
-        if let Some(Stale { gap, noted, fresh, .. }) = of(t) {
-            filled(conn, meta, t, (fresh, *gap && lost.contains(&t.no)), &mut rows)?;
-            if let (true, Some(sums)) = (*gap, sums.get(&t.no)) {
-                let lookup = Lookup { conn, meta, catalog };
-                window = rebuild::unnoticed(lookup, t, sums, (moved, *noted), &mut rows)?;
-            }
+        if let (Some(&Stale { gap: true, noted, .. }), Some(sums)) = (of(t), sums.get(&t.no)) {
+            let lookup = Lookup { conn, meta, catalog };
+            window = rebuild::unnoticed(lookup, t, sums, (moved, noted), &mut rows)?;
         }
         windows.push(window);
         unsure.push((spans, rows));
@@ -178,8 +173,17 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
         let none = Fresh::new();
         wrote = wrote.and(fold::fold_windows(conn, meta, catalog, policies, windows, none)?);
     }
-    merge::compensate(conn, meta, catalog, policies, wrote)?;
+    let joined = join_stashed(work, &fresh)?;
+    let Work { conn, meta, catalog, policies, .. } = work;
+    // What others wrote to a column is no filling.
+    for (t, (_, rows)) in catalog.tables.iter().zip(&mut unsure) {
+        if let Some(Stale { gap, fresh, .. }) = of(t) {
+            filled(conn, meta, t, (fresh, *gap && lost.contains(&t.no)), rows)?;
+        }
+    }
     unsure::stamp(conn, meta, catalog, unsure)?;
+    merge::compensate(conn, meta, catalog, policies, wrote)?;
+    show(work, joined, false)?;
     let of = |is: fn(&Stale) -> bool| stale.iter().filter(move |(_, s)| is(s)).map(|(no, _)| *no);
     let references = of(|stale| stale.referring_anew).collect();
     follow(work, &Anew { references, tables: of(|stale| stale.gap).collect() }, "schema")

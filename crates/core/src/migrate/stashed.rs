@@ -17,14 +17,27 @@ use rusqlite::Connection;
 use std::collections::BTreeSet;
 use synqlite_wire::{Rid, Stamp, Told};
 
-/// So many rows are joined before they are shown, as parts of a merge are.
+/// So many rows are shown at a time, as parts of a merge are.
 const PART: usize = 8_192;
+
+/// Rows into which something was joined, by the numbers of their tables.
+pub(super) type Joined = BTreeSet<(u32, Rid)>;
 
 /// Joins them into their rows, which then show them. `fresh`: columns that were not here, by table;
 /// `new`: the tables themselves were not.
 pub(super) fn show_stashed(work: &mut Work<'_>, fresh: &Fresh, new: bool) -> Result<()> {
-    let Work { conn, meta, catalog, policies, .. } = work;
-    let (mut found, mut met) = (BTreeSet::new(), Met::default());
+    let mut found = join_stashed(work, fresh)?;
+    let Work { conn, meta, catalog, .. } = work;
+    for t in catalog.tables.iter().filter(|t| new && fresh.contains_key(&t.no)) {
+        found.extend(unwritten(conn, meta, t)?.into_iter().map(|rid| (t.no, rid)));
+    }
+    show(work, found, new)
+}
+
+/// Joins them into their rows, which do not show them yet. Returns these.
+pub(super) fn join_stashed(work: &mut Work<'_>, fresh: &Fresh) -> Result<Joined> {
+    let Work { conn, meta, catalog, .. } = work;
+    let (mut found, mut met) = (Joined::new(), Met::default());
     let position = meta.position + 1;
     for t in &catalog.tables {
         let Some(fresh) = fresh.get(&t.no) else { continue };
@@ -46,22 +59,19 @@ pub(super) fn show_stashed(work: &mut Work<'_>, fresh: &Fresh, new: bool) -> Res
                 state::put(conn, meta, t, &stored, Some(position))?;
                 found.insert((t.no, rid));
             }
-            // Which numbers the rows of a new table get depends on all of them (R-REMAP).
-            if !new && found.len() >= PART {
-                let part: Vec<_> = std::mem::take(&mut found).into_iter().collect();
-                merge::reshow(conn, meta, catalog, policies, &part)?;
-            }
-        }
-        if new {
-            found.extend(unwritten(conn, meta, t)?.into_iter().map(|rid| (t.no, rid)));
         }
     }
     closed::note_written(conn, meta, catalog, &met.told)?;
-    if found.is_empty() {
-        return Ok(());
-    }
+    Ok(found)
+}
+
+/// Shows rows into which something was joined. Which numbers the rows of a `new` table get depends on
+/// all of them (R-REMAP), so they come together.
+pub(super) fn show(work: &mut Work<'_>, found: Joined, new: bool) -> Result<()> {
+    let Work { conn, meta, catalog, policies, .. } = work;
     let found: Vec<_> = found.into_iter().collect();
-    merge::reshow(conn, meta, catalog, policies, &found)
+    let most = if new { found.len().max(1) } else { PART };
+    found.chunks(most).try_for_each(|part| merge::reshow(conn, meta, catalog, policies, part))
 }
 
 /// Rows of which nothing was ever written but that they are there.

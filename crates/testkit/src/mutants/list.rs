@@ -399,6 +399,15 @@ pub const ALL: &[Mutant] = &[
         breaks: "R-MIG-RENAME: who knows that a column was renamed tells nobody",
     },
     Mutant {
+        name: "rebuild-shown",
+        file: "migrate.rs",
+        from: "    fresh.extend(whole.clone());\n",
+        to: "    fresh.extend(whole.clone());\n    show_stashed(work, &fresh, false)?;\n    \
+             let Work { conn, meta, catalog, policies, .. } = work;\n",
+        campaign: "wild --only rebuild,alter,keys",
+        breaks: "R-MIG-REBUILD: rows are hidden before it is known what was written to them",
+    },
+    Mutant {
         name: "update-sets",
         file: "merge/protect.rs",
         from: "let later = !key.pinned && key.stamp >",
