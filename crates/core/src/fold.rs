@@ -142,7 +142,7 @@ fn run<'a>(
     }
     journal::clear(conn)?;
     closed::note_written(conn, meta, catalog, &told)?;
-    Ok((done, Wrote { touched, former, acted }))
+    Ok((done, Wrote { touched, former, acted, anew: false }))
 }
 
 struct Fold<'a> {

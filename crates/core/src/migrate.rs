@@ -17,7 +17,7 @@ mod unsure;
 use crate::catalog::{Loc, Tracked, loc_sql};
 use crate::fold::{self, Fresh};
 use crate::journal::{self, Changed, Window};
-use crate::merge::{self, Anew};
+use crate::merge::{self, Anew, Wrote};
 use crate::meta::Meta;
 use crate::refs::Lookup;
 use crate::replica::Work;
@@ -182,7 +182,7 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
         }
     }
     unsure::stamp(conn, meta, catalog, unsure)?;
-    merge::compensate(conn, meta, catalog, policies, wrote)?;
+    merge::compensate(conn, meta, catalog, policies, Wrote { anew: true, ..wrote })?;
     show(work, joined, false)?;
     let of = |is: fn(&Stale) -> bool| stale.iter().filter(move |(_, s)| is(s)).map(|(no, _)| *no);
     let references = of(|stale| stale.referring_anew).collect();

@@ -38,6 +38,8 @@ pub(crate) struct Wrote {
     pub former: Vec<(usize, Vec<Value>)>,
     /// Rows on which foreign keys acted.
     pub acted: Vec<ActedOn>,
+    /// Whether constraints are others than when rows began to wait: any of these may be in the way.
+    pub anew: bool,
 }
 
 impl Wrote {
@@ -46,6 +48,7 @@ impl Wrote {
         self.touched.extend(other.touched);
         self.former.extend(other.former);
         self.acted.extend(other.acted);
+        self.anew |= other.anew;
         self
     }
 }
@@ -173,6 +176,8 @@ impl Rounds {
         for (table, row) in &wrote.former {
             cases.left(*table, row)?;
         }
+        let waiting = if wrote.anew { state::derived(conn)? } else { vec![] };
+        waiting.into_iter().try_for_each(|(no, entry)| cases.load_entry(no, entry))?;
         let tables: BTreeSet<u32> = wrote.touched.iter().map(|(no, _)| *no).collect();
         for table in tables.into_iter().filter_map(|no| catalog.position_of_no(no)) {
             cases.unneeded(table)?;

@@ -399,6 +399,14 @@ pub const ALL: &[Mutant] = &[
         breaks: "R-MIG-RENAME: who knows that a column was renamed tells nobody",
     },
     Mutant {
+        name: "rebuild-waits",
+        file: "merge/compensate.rs",
+        from: "if wrote.anew { state::derived(conn)? } else { vec![] }",
+        to: "if false { state::derived(conn)? } else { vec![] }",
+        campaign: "wild --only rebuild,retype,alter",
+        breaks: "R-COMP: a hidden row takes, by a key that a rebuild made, what the user wrote",
+    },
+    Mutant {
         name: "rebuild-shown",
         file: "migrate.rs",
         from: "    fresh.extend(whole.clone());\n",

@@ -50,3 +50,23 @@ fn mig_rebuild_and_a_row_written_that_is_hidden_by_what_was_kept() {
         assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
     }
 }
+
+/// A fold after a rebuild takes nothing back: a hidden row gives way that asks, under a key which is new,
+/// for what the user wrote.
+#[test]
+fn mig_rebuild_a_hidden_row_asks_for_a_new_key_that_the_user_gave_away() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, "CREATE TABLE t(k INTEGER PRIMARY KEY, u UNIQUE, w)");
+    a.run("INSERT INTO t VALUES(5, 0, 'a')");
+    b.run("INSERT INTO t VALUES(2, 0, 'b')");
+    b.pull(&mut a);
+    for site in [&a, &b] {
+        rebuild(site, "t", "k TEXT PRIMARY KEY, u, w)", "k,u,w");
+    }
+    b.run("INSERT INTO t VALUES(2, NULL, 'c')");
+    b.replica.fold().unwrap();
+    let want = ["2|c", "5|a"];
+    assert_eq!(b.rows("SELECT k, w FROM t ORDER BY 1"), want);
+    agree(&mut a, &mut b, false, "SELECT k, w FROM t ORDER BY 1", &want);
+    assert_eq!(asked(&a).len(), 1);
+}
