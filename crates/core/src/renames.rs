@@ -5,6 +5,7 @@
 //! there the new name seems to be a new column. So the first tell the others, by a replicated
 //! setting: from then on both names are one column everywhere.
 
+use crate::catalog::Tracked;
 use crate::fold::Fresh;
 use crate::meta::Meta;
 use crate::policy;
@@ -54,6 +55,44 @@ pub fn first_names(conn: &Connection, table: &str) -> Result<BTreeMap<String, St
         }
     }
     Ok(names)
+}
+
+/// Names that other sites have for columns of a table, each with its first name here.
+pub type Said = Vec<(String, String)>;
+
+/// What names of columns of a table mean here. The first name of a column stays its own, whatever another
+/// is called later; a column made here under the name that another was given elsewhere is the same one.
+pub fn said(conn: &Connection, t: &Tracked) -> Result<Said> {
+    let firsts = track::own_columns(conn, t.no)?;
+    let later = first_names(conn, &t.canonical)?.into_iter();
+    let called = t.table.columns.iter().map(|c| c.name.clone()).zip(t.column_names.clone());
+    let others: Said = later.chain(called).collect();
+    let own = |name: &String| firsts.iter().any(|first| first.eq_ignore_ascii_case(name));
+    let others = others.into_iter().filter(|(name, _)| !own(name));
+    Ok(firsts.iter().map(|name| (name.clone(), name.clone())).chain(others).collect())
+}
+
+/// The name of a foreign key by the first names of columns here: `columns` of its table, `parents` of the
+/// one that it refers to.
+pub fn key_name(key: &str, columns: &Said, parents: &Said) -> String {
+    let Some((columns, parent)) = listed(key, '>', columns) else { return key.to_owned() };
+    let listed = parent.split_once('(').and_then(|(name, list)| {
+        let (list, rest) = listed(list, ')', parents)?;
+        Some(format!("{name}({list}){rest}"))
+    });
+    format!("{columns}>{}", listed.as_deref().unwrap_or(parent))
+}
+
+/// A list of names up to `end` in other words, and what is behind that. A name may have any characters.
+fn listed<'k>(list: &'k str, end: char, names: &Said) -> Option<(String, &'k str)> {
+    names.iter().find_map(|(name, first)| {
+        let rest = list.strip_prefix(name.as_str())?;
+        if let Some(rest) = rest.strip_prefix(end) {
+            return Some((first.clone(), rest));
+        }
+        let (more, rest) = listed(rest.strip_prefix(',')?, end, names)?;
+        Some((format!("{first},{more}"), rest))
+    })
 }
 
 /// Makes one column of those that go by several names here. Returns those columns, by their numbers and

@@ -6,12 +6,12 @@ use crate::catalog::{Catalog, Tracked};
 use crate::export::shown;
 use crate::meta::Meta;
 use crate::refs::Lookup;
+use crate::renames::{self, Said};
 use crate::schema::Table;
 use crate::state::stash::{self, Piece};
 use crate::state::{self, Body, GroupState, RowState, Stored, overlay};
-use crate::{Error, Result, renames, track};
+use crate::{Error, Result, track};
 use rusqlite::Connection;
-use std::collections::BTreeMap;
 use synqlite_wire::counter::join_count;
 use synqlite_wire::{
     Cell, Delta, GroupShape, Header, Register, Rid, RowChange, Stamp, TableShape, Told, Value,
@@ -110,8 +110,8 @@ fn match_table(
     };
     let mut matched = Matched { place, units: vec![], names: None };
     let t = matched.table(catalog);
-    let names = (track::own_columns(conn, t.no)?, renames::first_names(conn, &theirs.name)?);
-    let units = theirs.groups.iter().map(|group| match_unit(conn, t, &names, group));
+    let said = renames::said(conn, t)?;
+    let units = theirs.groups.iter().map(|group| match_unit(conn, (catalog, t), &said, group));
     let units = units.collect::<Result<Vec<_>>>()?;
     let theirs: Vec<u32> = units.iter().flat_map(|unit| unit.columns.iter().copied()).collect();
     merged.unwritten |= track::lacking(conn, t, &theirs)?;
@@ -121,32 +121,35 @@ fn match_table(
     Ok(matched)
 }
 
-/// `firsts`: first names of the columns that the table has or had here. `renamed`: those of others, by
-/// later names.
+/// `said`: what names of its columns mean here.
 fn match_unit(
     conn: &Connection,
-    t: &Tracked,
-    (firsts, renamed): &(Vec<String>, BTreeMap<String, String>),
+    (catalog, t): (&Catalog, &Tracked),
+    said: &Said,
     theirs: &GroupShape,
 ) -> Result<Unit> {
-    let mut unit = Unit { columns: vec![], keys: theirs.refs.clone(), exact: None, unknown: false };
+    let mut unit = Unit { columns: vec![], keys: vec![], exact: None, unknown: false };
+    let mut names = Said::new();
     for name in &theirs.columns {
-        // The first name of a column stays its own, whatever another is called later.
-        let first = firsts.iter().any(|own| own.eq_ignore_ascii_case(name));
-        let name = renamed.get(name).filter(|_| !first).unwrap_or(name);
-        let called = |own: &String| own.eq_ignore_ascii_case(name);
-        // A column made here under the name that another was given elsewhere is the same one.
-        let own = || {
-            let own = t.table.columns.iter().position(|c| c.name.eq_ignore_ascii_case(name));
-            own.filter(|_| !first)
-        };
-        match t.column_names.iter().position(called).or_else(own) {
+        let own = said.iter().find(|(said, _)| said.eq_ignore_ascii_case(name));
+        let first = own.map_or(name, |(_, first)| first);
+        match t.column_names.iter().position(|own| own.eq_ignore_ascii_case(first)) {
             Some(c) => unit.columns.push(t.column_nos[c]),
             None => {
                 unit.unknown = true;
-                unit.columns.push(track::number_of_column(conn, t.no, name)?);
+                unit.columns.push(track::number_of_column(conn, t.no, first)?);
             }
         }
+        names.push((name.clone(), first.clone()));
+    }
+    for key in &theirs.refs {
+        let to = |parent: &&Tracked| {
+            let (name, of) = (parent.canonical.to_ascii_lowercase(), key.rfind('>'));
+            of.is_some_and(|at| key[at + 1..].starts_with(&format!("{name}(")))
+        };
+        let parent = catalog.tables.iter().find(to);
+        let parents = parent.map(|parent| renames::said(conn, parent)).transpose()?;
+        unit.keys.push(renames::key_name(key, &names, &parents.unwrap_or_default()));
     }
     unit.exact = t.table.groups.iter().position(|group| {
         let columns = group.columns.iter().map(|&c| t.column_nos[c]);

@@ -1,7 +1,7 @@
 //! Tables and columns that are renamed, and others that get their names (R-MIG-RENAME).
 
 use crate::migrate::{agree, pair};
-use crate::site::{World, settle};
+use crate::site::{Site, World, settle};
 use std::sync::Arc;
 use synqlite_core::{InitOptions, Replica, System};
 
@@ -180,5 +180,44 @@ fn mig_rename_a_table_to_the_name_of_a_dropped_one() {
     settle(&mut a, &mut b);
     for site in [&a, &b] {
         assert_eq!(site.rows("SELECT * FROM t"), ["x|8"]);
+    }
+}
+
+/// A foreign key goes by the first names of its columns and of those it refers to, also on a site that
+/// does not know yet which columns were renamed.
+#[test]
+fn mig_rename_a_reference_in_a_table_that_is_rebuilt() {
+    for (key, shown) in
+        [("", ["1|b|4", "2|a|NULL", "4|c|4"]), ("(u)", ["1|b|3", "2|a|NULL", "4|c|3"])]
+    {
+        let world = World::new();
+        let columns = format!("k INTEGER PRIMARY KEY, w, u INT UNIQUE, r INT REFERENCES t{key}");
+        let (mut a, mut b) = pair(&world, &format!("CREATE TABLE t({columns})"));
+        let rebuild = format!(
+            "PRAGMA foreign_keys = OFF; CREATE TABLE n({columns}, x); \
+             INSERT INTO n(k, w, u, r) SELECT * FROM t; DROP TABLE t; ALTER TABLE n RENAME TO t"
+        );
+        let rename = "ALTER TABLE t RENAME COLUMN r TO s; ALTER TABLE t RENAME COLUMN u TO v";
+        a.run("INSERT INTO t VALUES(2, 'a', 2, NULL)");
+        b.run("INSERT INTO t VALUES(2, 'c', 3, NULL)");
+        let own = if key.is_empty() { 2 } else { 3 };
+        b.run(&format!("UPDATE t SET r = {own}; INSERT INTO t VALUES(1, 'b', 1, {own})"));
+        b.run("PRAGMA foreign_keys = OFF; INSERT INTO t VALUES(3, 'd', 9, 8)");
+        a.run(&rebuild);
+        a.replica.fold().unwrap();
+        a.run(rename);
+        b.run(&rebuild);
+        b.run(rename);
+        settle(&mut a, &mut b);
+        let records = |site: &Site| {
+            let records = site.replica.conflicts().unwrap().into_iter();
+            records.map(|c| (c.id, c.kind, c.constraint)).collect::<Vec<_>>()
+        };
+        assert!(records(&a).len() == 1 && records(&a) == records(&b));
+        for site in [&a, &b] {
+            assert_eq!(site.rows("SELECT k, w, s FROM t ORDER BY k"), shown);
+            assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+        }
+        agree(&mut [&mut a, &mut b]);
     }
 }

@@ -399,6 +399,14 @@ pub const ALL: &[Mutant] = &[
         breaks: "R-MIG-RENAME: who knows that a column was renamed tells nobody",
     },
     Mutant {
+        name: "rename-key",
+        file: "merge/join.rs",
+        from: "unit.keys.push(renames::key_name(key, &names, &parents.unwrap_or_default()));",
+        to: "drop(parents);\n        unit.keys.push(key.clone());",
+        campaign: "wild --only alter,rebuild,keys",
+        breaks: "R-CONSTRAINT: a foreign key goes by names that only its site knows",
+    },
+    Mutant {
         name: "rebuild-waits",
         file: "merge/compensate.rs",
         from: "if wrote.anew { state::derived(conn)? } else { vec![] }",
