@@ -170,11 +170,15 @@ fn number(
         .prepare_cached("SELECT no, name, canonical, since FROM synqlite_column WHERE tbl = ?1")?;
     let mut rows = statement.query([no])?;
     let mut known: Vec<(u32, Option<String>, String, i64)> = Vec::new();
+    let mut others = Vec::new();
     while let Some(row) = rows.next()? {
-        let name: Option<String> = row.get(1)?;
-        let name = renamed.get(&row.get(0)?).cloned().or(name);
-        known.push((row.get(0)?, name, row.get(2)?, row.get(3)?));
+        let was: Option<String> = row.get(1)?;
+        let name = renamed.get(&row.get(0)?).cloned().or_else(|| was.clone());
+        let found = if name == was { &mut others } else { &mut known };
+        found.push((row.get(0)?, name, row.get(2)?, row.get(3)?));
     }
+    // One that got another name stands first: who had that name before is gone.
+    known.append(&mut others);
     let now: i64 = meta::get(conn, "position")?.unwrap_or(0);
     let canonicals: Vec<String> =
         known.iter().map(|(_, _, canonical, _)| canonical.clone()).collect();
@@ -201,7 +205,7 @@ fn number(
         let at = by_name.or_else(|| known.iter().position(later));
         let (number, canonical, since) = match at.or_else(away) {
             Some(i) => {
-                let (number, name, canonical, since) = known.swap_remove(i);
+                let (number, name, canonical, since) = known.remove(i);
                 (number, canonical, name.map(|_| since))
             }
             None => {

@@ -140,25 +140,26 @@ fn mig_rename_a_table_and_make_another_under_its_name() {
 #[test]
 fn mig_rename_a_column_to_the_name_of_a_dropped_one() {
     let world = World::new();
-    let sql = "CREATE TABLE t(k TEXT PRIMARY KEY, c, d); INSERT INTO t VALUES('x', 5, 7)";
+    let sql = "CREATE TABLE t(k TEXT PRIMARY KEY, e, c, d, f); \
+               INSERT INTO t VALUES('x', 4, 5, 7, 8)";
     let (mut a, mut b) = pair(&world, sql);
     let script = "ALTER TABLE t DROP COLUMN c; ALTER TABLE t RENAME COLUMN d TO c";
     a.run(script);
     a.replica.fold().unwrap();
     b.run("UPDATE t SET c = 50");
     settle(&mut a, &mut b);
-    assert_eq!(a.rows("SELECT * FROM t"), ["x|7"]);
-    assert_eq!(b.rows("SELECT * FROM t"), ["x|50|7"]);
+    assert_eq!(a.rows("SELECT * FROM t"), ["x|4|7|8"]);
+    assert_eq!(b.rows("SELECT * FROM t"), ["x|4|50|7|8"]);
     b.run(script);
     b.run("UPDATE t SET c = 71");
     settle(&mut a, &mut b);
     for site in [&mut a, &mut b] {
-        assert_eq!(site.rows("SELECT * FROM t"), ["x|71"]);
+        assert_eq!(site.rows("SELECT * FROM t"), ["x|4|71|8"]);
         site.run("ALTER TABLE t ADD COLUMN d");
     }
     a.run("UPDATE t SET d = 'new'");
     settle(&mut a, &mut b);
-    assert_eq!(b.rows("SELECT * FROM t"), ["x|71|new"]);
+    assert_eq!(b.rows("SELECT * FROM t"), ["x|4|71|8|new"]);
     agree(&mut [&mut a, &mut b]);
 }
 
@@ -219,5 +220,26 @@ fn mig_rename_a_reference_in_a_table_that_is_rebuilt() {
             assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
         }
         agree(&mut [&mut a, &mut b]);
+    }
+}
+
+/// The triggers name a dropped column still, and the one that got its name, as both are called now.
+#[test]
+fn mig_rename_a_column_to_the_name_of_one_dropped_just_before() {
+    let names = ["c0", "c1", "c2", "c3", "c4"];
+    for (gone, heir) in names.iter().flat_map(|gone| names.map(|heir| (gone, heir))) {
+        if *gone == heir {
+            continue;
+        }
+        let world = World::new();
+        let sql = "CREATE TABLE t(k TEXT PRIMARY KEY, c0, c1, c2, c3, c4); \
+                   INSERT INTO t VALUES('x', 0, 1, 2, 3, 4)";
+        let (mut a, mut b) = pair(&world, sql);
+        a.run(&format!("ALTER TABLE t DROP COLUMN {gone}"));
+        a.run(&format!("ALTER TABLE t RENAME COLUMN {heir} TO {gone}"));
+        a.replica.fold().unwrap();
+        a.run(&format!("UPDATE t SET {gone} = 9"));
+        settle(&mut a, &mut b);
+        assert_eq!(b.row(&format!("SELECT {heir}, {gone} FROM t")), format!("9|{}", &gone[1..]));
     }
 }
