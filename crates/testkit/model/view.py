@@ -10,6 +10,9 @@ from unique import Claims
 
 LARGEST = 2**63 - 1
 
+# So often are keys heard at most while rows that fall back move others.
+PASSES = 16
+
 
 class View:
     """The view of a state."""
@@ -59,13 +62,10 @@ class Component:
 
     def settle(self):
         while True:
-            self.unset = set()
             self.hide_with_parents()
             self.live = [rid for rid in self.mine if rid not in self.hidden]
             self.number()
-            refused = self.dangling()
-            refused |= self.invalid(refused)
-            claims = [] if refused else self.claims()
+            refused, claims = self.hear()
             losers = {rid: claim for claim in claims for rid in claim.losers}
             refused.update((rid, "unique") for rid in losers)
             if not refused:
@@ -75,6 +75,33 @@ class Component:
                 self.lose(rid, claim)
         self.finish(claims)
 
+    def hear(self):
+        """Who does not fit, and who has which key. Rows that fall back move references to them, and with
+        them keys: so it is heard again until the same rows fall back."""
+        self.former = {}
+        for _ in range(PASSES):
+            self.unset = set()
+            self.show_former()
+            refused = self.dangling()
+            refused |= self.invalid(refused)
+            claims = self.claims(refused)
+            former = {rid: groups for claim in claims for rid, groups in claim.former.items()}
+            if former == self.former or not self.circle():
+                break
+            self.former = former
+        return refused, [] if refused else claims
+
+    def circle(self):
+        tables = [self.schema.tables[name] for name in self.names]
+        return any(fk.parent in self.names for table in tables for fk in table.foreign_keys)
+
+    def show_former(self):
+        """The keys of rows that show what they were before."""
+        self.shown = {}
+        for _ in range(2):
+            for rid, groups in self.former.items():
+                self.shown[rid] = self.show(rid, groups)
+
     def lose(self, rid, claim):
         self.view.winner[rid] = claim.winner[rid]
         self.view.others[rid] = claim.others.get(rid, [])
@@ -82,14 +109,14 @@ class Component:
             self.view.stand_in[rid] = claim.winner[rid]
 
     def finish(self, claims):
-        view = self.view
+        view, self.former = self.view, {}
         for claim in claims:
             self.former.update(claim.former)
             view.winner.update((rid, claim.winner[rid]) for rid in claim.former)
         # The second time rows that refer to each other show the keys that were found the first time.
         for _ in range(2):
             for rid in self.live:
-                self.shown[rid] = self.show(rid, self.former.get(rid, ()))
+                self.shown[rid] = self.show_now(rid)
         view.shown.update(self.shown)
         view.hidden.update(self.hidden)
         view.former.update(self.former)
@@ -215,11 +242,15 @@ class Component:
             return self.numbers[rid]
         return self.references.register(rid, column).values[column]
 
+    def show_now(self, rid):
+        """What a row shows as far as it is known who falls back."""
+        return self.show(rid, self.former.get(rid, ()))
+
     def there(self, fk, values):
         """Whether a row that may be visible has a key."""
         wanted = fk.key(values)
         if fk.parent in self.names:
-            rows = (self.show(r) for r in self.live if self.rows[r].table == fk.parent)
+            rows = (self.show_now(r) for r in self.live if self.rows[r].table == fk.parent)
         else:
             shown = self.view.shown.items()
             rows = (row for rid, row in shown if self.rows[rid].table == fk.parent)
@@ -229,14 +260,15 @@ class Component:
         """Rows whose foreign keys have values that no row has, or that cannot show their parent's key."""
         refused = {}
         for rid in self.live if self.schema.enforced else ():
-            shown = self.show(rid)
+            shown = self.show_now(rid)
             if any(self.dangles(rid, fk, shown) for fk in self.foreign_keys(rid)):
                 refused[rid] = "fk_dangling"
         return refused
 
     def dangles(self, rid, fk, shown):
         values = [shown[c] for c in fk.columns]
-        if not fk.declared or any(value is None for value in values):
+        former = self.table(rid).group[fk.columns[0]] in self.former.get(rid, ())
+        if not fk.declared or former or any(value is None for value in values):
             return False
         parent = self.references.counted(rid, fk)
         resolves = parent in self.rows and self.visible(self.view.represented(parent))
@@ -254,16 +286,17 @@ class Component:
         """Rows that SQLite itself refuses. It would give a number for an integer key that is NULL."""
         found = {}
         for rid in (r for r in self.live if r not in refused):
-            table, shown = self.table(rid), self.show(rid)
+            table, shown = self.table(rid), self.show_now(rid)
             no_key = table.alias is not None and shown[table.alias] is None
             if no_key or not self.schema.judge(table, shown)[0]:
                 found[rid] = "row_constraint"
         return found
 
-    def claims(self):
-        """R-UNIQ, for each table."""
+    def claims(self, refused):
+        """R-UNIQ, for each table: the claims of the rows that fit."""
         tables = [self.schema.tables[name] for name in self.names]
-        mine = lambda t: [rid for rid in self.live if self.rows[rid].table == t.name]
+        live = [rid for rid in self.live if rid not in refused]
+        mine = lambda t: [rid for rid in live if self.rows[rid].table == t.name]
         return [Claims(self, table, mine(table)) for table in tables]
 
     def may_show_former(self, rid, groups):

@@ -1,7 +1,8 @@
 //! References by value alone, and whether some row has the key.
 
 use super::cases::{Conflict, dangling_index};
-use super::view::{Hidden, Round, Show, conflict, enforced};
+use super::round::Round;
+use super::view::{Claims, Hidden, Show, conflict, enforced};
 use crate::Result;
 use crate::catalog::Tracked;
 use crate::equal;
@@ -27,8 +28,9 @@ type Claim = (String, Vec<u8>);
 impl Show<'_, '_> {
     /// Rows that show a reference, by value alone, which no visible row answers, or that cannot show the
     /// key of the row which theirs is to.
-    pub(super) fn dangling(&mut self, round: &Round, live: &[usize]) -> Result<Hidden> {
-        let mut news = BTreeMap::new();
+    /// And the keys that they wait for.
+    pub(super) fn dangling(&mut self, round: &Round, live: &[usize]) -> Result<(Hidden, Claims)> {
+        let (mut news, mut claims) = (BTreeMap::new(), Claims::new());
         for &at in live {
             for f in 0..self.keys_of(at) {
                 match self.answer(round, at, f, &round.rows[&at])? {
@@ -37,14 +39,14 @@ impl Show<'_, '_> {
                         self.answered.entry(at).or_default().insert(claim);
                     }
                     Answer::Missing(claim) => {
-                        self.view.claims.entry(at).or_default().extend(claim);
+                        claims.entry(at).or_default().extend(claim);
                         news.insert(at, self.dangles(at, f));
                         break;
                     }
                 }
             }
         }
-        Ok(news)
+        Ok((news, claims))
     }
 
     /// Lets records of rows that are hidden name the first of the references that nobody answers in the
@@ -102,7 +104,10 @@ impl Show<'_, '_> {
         let t = &self.cases.catalog().tables[self.cases.list[at].table];
         let fk = &t.table.foreign_keys[f];
         let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
-        if !enforced(self.cases, fk) || key.iter().any(Value::is_null) {
+        // What a row falls back to is to visible rows (R-FALLBACK).
+        let group = t.table.columns[fk.columns[0]].group;
+        let former = round.fallbacks.get(&at).is_some_and(|(groups, _)| groups.contains(&group));
+        if !enforced(self.cases, fk) || former || key.iter().any(Value::is_null) {
             return Ok(Answer::Given);
         }
         let meant = self.reference(at, f).filter(|rid| {

@@ -30,6 +30,7 @@ mod numbers;
 mod protect;
 mod refresh;
 mod remap;
+mod round;
 mod told;
 mod triggers;
 mod unique;

@@ -6,7 +6,8 @@
 
 use super::cases::Conflict;
 use super::judge::{Key, Verdict};
-use super::view::{Fallback, Fallbacks, Round, Show};
+use super::round::Round;
+use super::view::{Fallback, Fallbacks, Show};
 use crate::Result;
 use crate::catalog::Tracked;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -70,8 +71,9 @@ pub(super) fn grant(
     }
     let mut verdicts = HashMap::new();
     for &case in rows {
-        let verdict = show.cases().judge.row(t, &round.rows[&case])?;
-        let own = show.cases().list[case].old.as_ref() == Some(&round.rows[&case]);
+        let row = show.asks(round, case)?;
+        let verdict = show.cases().judge.row(t, &row)?;
+        let own = show.cases().list[case].old.as_deref() == Some(&row);
         outcome.wanted.extend(Wanted::all(table, &verdict, own));
         verdicts.insert(case, verdict);
     }

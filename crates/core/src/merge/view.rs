@@ -7,7 +7,8 @@ use super::answers::alone;
 use super::cases::{Case, Cases, Conflict, written};
 use super::protect::{overridden, protected, stale};
 use super::remap::{self, Wish};
-use super::unique::{self, Wanted};
+use super::round::Round;
+use super::unique::Wanted;
 use super::words::{describe, text};
 use super::{Decision, Merged};
 use crate::Result;
@@ -15,6 +16,7 @@ use crate::catalog::Tracked;
 use crate::equal;
 use crate::refs;
 use crate::schema::{Action, ForeignKey, Identity};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use synqlite_wire::{Cell, Rid, Value};
@@ -25,7 +27,7 @@ pub(super) fn enforced(cases: &Cases<'_>, fk: &ForeignKey) -> bool {
 }
 
 /// Keys of cases: (name of the constraint, key).
-type Claims = BTreeMap<usize, Vec<(String, Vec<u8>)>>;
+pub(super) type Claims = BTreeMap<usize, Vec<(String, Vec<u8>)>>;
 
 /// What the cases show.
 #[derive(Default)]
@@ -195,29 +197,13 @@ pub(super) fn conflict(kind: &'static str, constraint: &str, winner: Option<usiz
 
 pub(super) struct Show<'c, 'a> {
     pub(super) cases: &'c Cases<'a>,
-    judged: bool,
+    pub(super) judged: bool,
     pub(super) view: View,
     revived: BTreeSet<usize>,
     /// R-UNIFY: cases that lost a unique key, and who stands for them.
     unified: BTreeMap<usize, usize>,
     /// Keys that cases refer to by value, and that some row has.
     pub(super) answered: BTreeMap<usize, BTreeSet<(String, Vec<u8>)>>,
-}
-
-/// One round of a component: who is hidden, who has which number, who shows an earlier value.
-pub(super) struct Round {
-    pub tables: Range<usize>,
-    pub hidden: Hidden,
-    pub ids: BTreeMap<usize, i64>,
-    pub rows: BTreeMap<usize, Vec<Value>>,
-    /// Groups whose reference an action on the parent's delete set to NULL or its default.
-    pub nulled: BTreeMap<usize, BTreeSet<usize>>,
-    /// Cases among them whose reference is later than that delete.
-    unexpected: BTreeSet<usize>,
-    /// The same for a change of the parent's key, and groups that show a row standing for another.
-    overridden: BTreeMap<usize, BTreeSet<usize>>,
-    /// Whether all that remains is who has which unique key.
-    granted: bool,
 }
 
 /// A row that a case shows, and the groups that an action on its parent has set.
@@ -249,19 +235,20 @@ impl Show<'_, '_> {
             return Ok(());
         }
         let (mut hidden, mut heard) = (BTreeMap::new(), BTreeMap::new());
-        let (mut round, fallbacks) = loop {
-            let (mut round, fallbacks, news) = self.round(&tables, &mine, hidden)?;
+        let circle = cases.catalog().refer_to_themselves(&tables);
+        let mut round = loop {
+            let (mut round, news) = self.round(&tables, &mine, hidden)?;
             if news.is_empty() {
-                break (round, fallbacks);
+                break round;
             }
             self.unify(&news);
             // Rows that lost a key had it from nobody else, so the others show what they showed.
-            let others = !round.ids.is_empty() || !fallbacks.is_empty();
-            let same = round.granted && !others && !cases.catalog().refer_to_themselves(&tables);
+            let others = !round.ids.is_empty() || !round.fallbacks.is_empty();
+            let same = round.granted && !others && !circle;
             round.rows.retain(|at, _| !same || !news.contains_key(at));
             round.hidden.extend(news);
             if same {
-                break (round, fallbacks);
+                break round;
             }
             if round.granted {
                 heard.extend(self.claims(&round)?);
@@ -279,7 +266,7 @@ impl Show<'_, '_> {
                 self.view.claims.entry(*at).or_default().extend(claims);
             }
         }
-        for (&at, (groups, lost)) in &fallbacks {
+        for (&at, (groups, lost)) in &round.fallbacks {
             self.view.conflicts.insert(at, Conflict { kind: "fallback", ..lost.clone() });
             self.view.derived.entry(at).or_default().extend(groups);
         }
@@ -295,64 +282,6 @@ impl Show<'_, '_> {
         self.view.conflicts.extend(round.hidden);
         self.view.rows.extend(round.rows);
         Ok(())
-    }
-
-    /// Shows the candidates that are not hidden; returns those that turn out not to fit.
-    fn round(
-        &mut self,
-        tables: &Range<usize>,
-        mine: &[usize],
-        hidden: Hidden,
-    ) -> Result<(Round, Fallbacks, Hidden)> {
-        let mut round = Round {
-            tables: tables.clone(),
-            hidden,
-            ids: BTreeMap::new(),
-            rows: BTreeMap::new(),
-            nulled: BTreeMap::new(),
-            unexpected: BTreeSet::new(),
-            overridden: BTreeMap::new(),
-            granted: false,
-        };
-        self.close(&mut round, mine);
-        let live: Vec<usize> =
-            mine.iter().copied().filter(|at| !round.hidden.contains_key(at)).collect();
-        round.ids = self.numbers(&round, &live)?;
-        self.display(&mut round, &live, &BTreeMap::new())?;
-        let mut news = self.dangling(&round, &live)?;
-        for &at in &live {
-            let (case, row) = (&self.cases.list[at], &round.rows[&at]);
-            let t = &self.cases.catalog().tables[case.table];
-            if news.contains_key(&at) {
-                continue;
-            }
-            // SQLite would give a number of its own to a row whose integer key has become NULL.
-            let numberless = t.table.rowid_alias().is_some_and(|c| row[c].is_null());
-            let judged = self.judged && case.old.as_ref() != Some(row);
-            if numberless || judged && !self.cases.judge.row(t, row)?.valid {
-                news.insert(at, conflict("row_constraint", "", None));
-            } else if self.cases.is_refused(at) {
-                news.insert(at, conflict("refused", "", None));
-            }
-        }
-        let mut fallbacks = BTreeMap::new();
-        if news.is_empty() && self.judged {
-            round.granted = true;
-            for table in tables.clone() {
-                let rows: Vec<usize> =
-                    live.iter().copied().filter(|&at| self.cases.list[at].table == table).collect();
-                let result = unique::grant(self, &round, table, &rows)?;
-                self.view.wanted.extend(result.wanted);
-                self.view.claims.extend(result.claims);
-                self.view.blockers.extend(result.blockers);
-                news.extend(result.lost);
-                fallbacks.extend(result.fallbacks);
-            }
-        }
-        if news.is_empty() && !fallbacks.is_empty() {
-            self.display(&mut round, &live, &fallbacks)?;
-        }
-        Ok((round, fallbacks, news))
     }
 
     /// The unique keys of the rows of a round.
@@ -392,8 +321,16 @@ impl Show<'_, '_> {
         self.cases
     }
 
+    /// The row that a case asks to show, where it shows what it was before.
+    pub(super) fn asks<'r>(&self, round: &'r Round, at: usize) -> Result<Cow<'r, [Value]>> {
+        match round.fallbacks.contains_key(&at) {
+            true => Ok(Cow::Owned(self.row(round, at, &Fallback::new())?.row)),
+            false => Ok(Cow::Borrowed(&round.rows[&at])),
+        }
+    }
+
     /// Displays all live cases until references among them agree.
-    fn display(&self, round: &mut Round, live: &[usize], fallbacks: &Fallbacks) -> Result<()> {
+    pub(super) fn display(&self, round: &mut Round, live: &[usize]) -> Result<()> {
         let none = Fallback::new();
         // A key can be a reference itself; a chain of them is no longer than there are tables.
         let passes = if self.cases.catalog().refer_to_themselves(&round.tables) {
@@ -404,7 +341,7 @@ impl Show<'_, '_> {
         for _ in 0..passes {
             let mut changed = false;
             for &at in live {
-                let fallback = fallbacks.get(&at).map_or(&none, |(groups, _)| groups);
+                let fallback = round.fallbacks.get(&at).map_or(&none, |(groups, _)| groups);
                 let Displayed { row, nulled, unexpected, overridden } =
                     self.row(round, at, fallback)?;
                 round.nulled.remove(&at);
@@ -431,7 +368,7 @@ impl Show<'_, '_> {
 
     /// FK closure: rows whose parent is not visible are hidden with it. One step down at a time, so that
     /// the reference that a record names does not depend on the order of the cases.
-    fn close(&self, round: &mut Round, mine: &[usize]) {
+    pub(super) fn close(&self, round: &mut Round, mine: &[usize]) {
         let mut below: Option<BTreeMap<usize, Vec<usize>>> = None;
         let mut asked = mine.to_vec();
         loop {
@@ -553,7 +490,7 @@ impl Show<'_, '_> {
     }
 
     /// R-REMAP for the tables of the component.
-    fn numbers(&self, round: &Round, live: &[usize]) -> Result<BTreeMap<usize, i64>> {
+    pub(super) fn numbers(&self, round: &Round, live: &[usize]) -> Result<BTreeMap<usize, i64>> {
         let mut ids = BTreeMap::new();
         for table in round.tables.clone() {
             let t = &self.cases.catalog().tables[table];

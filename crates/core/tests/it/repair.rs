@@ -3,6 +3,7 @@
 mod circles;
 mod early;
 mod kept;
+mod moved;
 mod reasons;
 mod taken;
 

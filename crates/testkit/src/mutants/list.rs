@@ -256,7 +256,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "unfit-refused",
-        file: "merge/view.rs",
+        file: "merge/round.rs",
         from: "} else if self.cases.is_refused(at) {",
         to: "} else if false && self.cases.is_refused(at) {",
         campaign: "wild --only rebuild,retype,spelled",
@@ -264,7 +264,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "unfit-number",
-        file: "merge/view.rs",
+        file: "merge/round.rs",
         from: "if numberless || judged &&",
         to: "if false && numberless || judged &&",
         campaign: "wild --only rebuild,retype,spelled",
@@ -534,6 +534,14 @@ pub const ALL: &[Mutant] = &[
         to: "if false && !groups.is_empty() && !self.fallbacks",
         campaign: MODEL,
         breaks: "R-FALLBACK: an update that lost hides its row",
+    },
+    Mutant {
+        name: "fallen-references",
+        file: "merge/round.rs",
+        from: "if circle { PASSES } else { 1 }",
+        to: "if circle { 1 } else { 1 }",
+        campaign: MODEL,
+        breaks: "R-FALLBACK: references to a row that falls back ask for keys that they do not show",
     },
     Mutant {
         name: "pinned-part",

@@ -1,0 +1,133 @@
+//! One round of the view: shows the rows of a component that are not hidden, and says who does not fit.
+
+use super::cases::Conflict;
+use super::unique::{self, Outcome};
+use super::view::{Fallback, Fallbacks, Hidden, Show, conflict};
+use crate::Result;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use synqlite_wire::Value;
+
+/// So often are the keys of tables that refer to each other heard at most while rows that fall back move
+/// others. Former values that depend on each other need a time each; some might swing for ever.
+const PASSES: usize = 16;
+
+/// One round of a component: who is hidden, who has which number, who shows an earlier value.
+pub(super) struct Round {
+    pub tables: Range<usize>,
+    pub hidden: Hidden,
+    pub ids: BTreeMap<usize, i64>,
+    pub rows: BTreeMap<usize, Vec<Value>>,
+    /// Groups whose reference an action on the parent's delete set to NULL or its default.
+    pub nulled: BTreeMap<usize, BTreeSet<usize>>,
+    /// Cases among them whose reference is later than that delete.
+    pub unexpected: BTreeSet<usize>,
+    /// The same for a change of the parent's key, and groups that show a row standing for another.
+    pub overridden: BTreeMap<usize, BTreeSet<usize>>,
+    /// Who shows what it was before, as far as it is known.
+    pub fallbacks: Fallbacks,
+    /// Whether all that remains is who has which unique key.
+    pub granted: bool,
+}
+
+impl Show<'_, '_> {
+    /// Shows the candidates that are not hidden; returns those that turn out not to fit.
+    ///
+    /// A row that falls back moves the references to it in its component, and with them keys. So keys are
+    /// heard again until the rows that fall back are those whose former values the others showed.
+    pub(super) fn round(
+        &mut self,
+        tables: &Range<usize>,
+        mine: &[usize],
+        hidden: Hidden,
+    ) -> Result<(Round, Hidden)> {
+        let mut round = Round {
+            tables: tables.clone(),
+            hidden,
+            ids: BTreeMap::new(),
+            rows: BTreeMap::new(),
+            nulled: BTreeMap::new(),
+            unexpected: BTreeSet::new(),
+            overridden: BTreeMap::new(),
+            fallbacks: BTreeMap::new(),
+            granted: false,
+        };
+        self.close(&mut round, mine);
+        let live: Vec<usize> =
+            mine.iter().copied().filter(|at| !round.hidden.contains_key(at)).collect();
+        round.ids = self.numbers(&round, &live)?;
+        let circle = self.cases.catalog().refer_to_themselves(tables);
+        let mut passes = if circle { PASSES } else { 1 };
+        loop {
+            self.display(&mut round, &live)?;
+            let (mut news, claims) = self.dangling(&round, &live)?;
+            self.unfit(&round, &live, &mut news)?;
+            let heard = match self.judged && (circle || news.is_empty()) {
+                true => self.grant(&round, &live, &news)?,
+                false => Outcome::default(),
+            };
+            let moved = !same_groups(&heard.fallbacks, &round.fallbacks);
+            passes -= 1;
+            if moved && passes > 0 {
+                round.fallbacks = heard.fallbacks;
+                continue;
+            }
+            for (at, claims) in claims {
+                self.view.claims.entry(at).or_default().extend(claims);
+            }
+            if news.is_empty() && self.judged {
+                round.granted = true;
+                round.fallbacks = heard.fallbacks;
+                self.view.claims.extend(heard.claims);
+                self.view.blockers.extend(heard.blockers);
+                news = heard.lost;
+            }
+            if news.is_empty() && moved {
+                self.display(&mut round, &live)?;
+            }
+            return Ok((round, news));
+        }
+    }
+
+    /// Adds to `news` the rows that SQLite itself would refuse.
+    fn unfit(&self, round: &Round, live: &[usize], news: &mut Hidden) -> Result<()> {
+        for &at in live {
+            let (case, row) = (&self.cases.list[at], &round.rows[&at]);
+            let t = &self.cases.catalog().tables[case.table];
+            if news.contains_key(&at) {
+                continue;
+            }
+            // SQLite would give a number of its own to a row whose integer key has become NULL.
+            let numberless = t.table.rowid_alias().is_some_and(|c| row[c].is_null());
+            let judged = self.judged && case.old.as_ref() != Some(row);
+            if numberless || judged && !self.cases.judge.row(t, row)?.valid {
+                news.insert(at, conflict("row_constraint", "", None));
+            } else if self.cases.is_refused(at) {
+                news.insert(at, conflict("refused", "", None));
+            }
+        }
+        Ok(())
+    }
+
+    /// Hears the claims of the rows that fit.
+    fn grant(&mut self, round: &Round, live: &[usize], unfit: &Hidden) -> Result<Outcome> {
+        let mut all = Outcome::default();
+        for table in round.tables.clone() {
+            let mine = |at: &usize| self.cases.list[*at].table == table && !unfit.contains_key(at);
+            let rows: Vec<usize> = live.iter().copied().filter(mine).collect();
+            let one = unique::grant(self, round, table, &rows)?;
+            self.view.wanted.extend(one.wanted);
+            all.claims.extend(one.claims);
+            all.blockers.extend(one.blockers);
+            all.lost.extend(one.lost);
+            all.fallbacks.extend(one.fallbacks);
+        }
+        Ok(all)
+    }
+}
+
+/// Whether the same rows show the same groups as they were before.
+fn same_groups(one: &Fallbacks, other: &Fallbacks) -> bool {
+    let groups = |(at, (groups, _)): (&usize, &(Fallback, Conflict))| (*at, groups.clone());
+    one.iter().map(groups).eq(other.iter().map(groups))
+}
