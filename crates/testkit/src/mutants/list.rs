@@ -673,9 +673,9 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "name-dropped",
-        file: "merge/join.rs",
-        from: "own.filter(|_| !first)",
-        to: "own.filter(|_| true)",
+        file: "renames.rs",
+        from: "filter(|(name, _)| !own(name));",
+        to: "filter(|(name, _)| !own(name) || true);",
         campaign: "wild --only alter",
         breaks: "R-MIG-RENAME: a column gets what others write to a dropped one whose name it has",
     },
