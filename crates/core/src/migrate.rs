@@ -6,6 +6,7 @@
 //!
 //! Tables that were rebuilt under their names are in `place` and `rebuild`.
 
+mod again;
 mod late;
 mod place;
 mod rebuild;
@@ -26,7 +27,7 @@ use crate::sqlvalue::Bind;
 use crate::state::stash::{self, Piece};
 use crate::state::sums::{self, Sums};
 use crate::state::{self, Body, ENTRY_COLUMNS, GroupState, Stored};
-use crate::track::{self, Stale};
+use crate::track::{self, Loaded, Stale};
 use crate::{Result, closed, renames};
 use rusqlite::{Connection, params};
 use stashed::{join_stashed, show, show_stashed};
@@ -44,6 +45,7 @@ pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
     work.meta.save(work.conn)?;
     let mut loaded = track::load(work.conn, &work.policies)?;
     work.catalog = loaded.catalog.clone();
+    suspect(work, &mut loaded)?;
     work.settled &= loaded.stale.is_empty() && loaded.left.is_empty();
     if !loaded.stale.is_empty() {
         altered(work, &loaded.stale, &Fresh::new())?;
@@ -67,6 +69,23 @@ pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
         let new = |t: &&Tracked| tables.iter().any(|table| table.name == t.table.name);
         let references = work.catalog.tables.iter().filter(new).map(|t| t.no).collect();
         follow(work, &Anew { references, ..Anew::default() }, "schema")?;
+    }
+    Ok(())
+}
+
+/// Finds tables whose columns may have been dropped and added again: nothing but what rows show tells it.
+/// A rebuilt table is compared with what it was in any case.
+fn suspect(work: &mut Work<'_>, loaded: &mut Loaded) -> Result<()> {
+    if track::is_caught_up(work.conn)? {
+        return Ok(());
+    }
+    for t in &loaded.catalog.tables {
+        if loaded.stale.get(&t.no).is_none_or(|stale| !stale.gap) {
+            let anew = sums::defaulted(work.conn, t)?;
+            if !anew.is_empty() {
+                loaded.stale.entry(t.no).or_default().anew = anew;
+            }
+        }
     }
     Ok(())
 }
@@ -107,7 +126,7 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
     // As the rows were; nothing takes sums before this is done.
     let mut sums = BTreeMap::new();
     for t in &catalog.tables {
-        if let Some(s) = of(t).filter(|s| s.gap || s.unique_anew) {
+        if let Some(s) = of(t).filter(|s| s.gap || s.unique_anew || !s.anew.is_empty()) {
             let mut of_table = Sums::load(conn, t)?;
             of_table.was_rowid = s.was_rowid;
             sums.insert(t.no, of_table);
@@ -143,7 +162,7 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
     for (t, stale) in catalog.tables.iter().filter_map(|t| Some((t, of(t)?))) {
         bound.insert(t.no, late::bind(conn, meta, catalog, t, &stale.fresh, *received)?);
         fold::loosen(conn, meta, catalog, t, policies.enforces_foreign_keys())?;
-        if track::lost_columns(conn, t)? {
+        if track::lose_columns(conn, t, meta.clock)? {
             lost.insert(t.no);
         }
         if stale.gap || lost.contains(&t.no) {
@@ -159,6 +178,13 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
         if let (Some(&Stale { gap: true, noted, .. }), Some(sums)) = (of(t), sums.get(&t.no)) {
             let lookup = Lookup { conn, meta, catalog };
             window = rebuild::unnoticed(lookup, t, sums, (moved, noted), &mut rows)?;
+        }
+        if let Some(s) = of(t) {
+            if let Some(sums) = sums.get(&t.no).filter(|_| !s.anew.is_empty()) {
+                let lookup = Lookup { conn, meta, catalog };
+                again::unnoticed(lookup, t, sums, (&s.anew, moved), &mut window)?;
+            }
+            again::missed(conn, meta, t, &s.again, &mut window)?;
         }
         windows.push(window);
         unsure.push((spans, rows));

@@ -296,6 +296,7 @@ impl<'a> Work<'a> {
     pub(crate) fn save(&mut self) -> Result<()> {
         sums::settle(self.conn, &mut self.meta, &self.catalog)?;
         self.learner().seal()?;
+        track::note_schema(self.conn)?;
         self.meta.save(self.conn)
     }
 

@@ -14,6 +14,7 @@ use crate::schema::{self, Selection, Table};
 use crate::{Error, Result, meta, renames};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::{BTreeMap, BTreeSet};
+use synqlite_wire::Hlc;
 
 /// The replicated tables as they are now.
 pub struct Loaded {
@@ -26,9 +27,14 @@ pub struct Loaded {
 }
 
 /// How a table differs from the one that its triggers were made for.
+#[derive(Default)]
 pub struct Stale {
     /// Numbers of columns that are new since.
     pub fresh: Vec<u32>,
+    /// Those of them that a former command saw to be gone, and when.
+    pub again: BTreeMap<u32, Hlc>,
+    /// Numbers of columns that may have been dropped and added again since.
+    pub anew: BTreeSet<u32>,
     /// Whether the table was made anew, so that its rows may be elsewhere.
     pub gap: bool,
     /// Whether the triggers are there all the same, so that the journal tells what was written.
@@ -75,7 +81,7 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
     for table in schema.tables {
         let same = |k: &&(u32, String, String, String)| table.name.eq_ignore_ascii_case(&k.1);
         let Some((no, _, canonical, shape)) = known.iter().find(same) else { continue };
-        let (tracked, fresh) = number(conn, *no, canonical, table, &present)?;
+        let (tracked, fresh, again) = number(conn, *no, canonical, table, &present)?;
         let missing = |kind: &&str| !present.contains_key(&capture::own_name(kind, *no));
         // Dropping a table takes its triggers along, and rebuilding one under its name too, unless
         // they are made again.
@@ -95,7 +101,17 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
             let was_rowid = tracked.table.had_rowid_alias(shape);
             stale.insert(
                 *no,
-                Stale { fresh, gap, noted, rekeyed, referring_anew, unique_anew, was_rowid },
+                Stale {
+                    fresh,
+                    again,
+                    anew: BTreeSet::new(),
+                    gap,
+                    noted,
+                    rekeyed,
+                    referring_anew,
+                    unique_anew,
+                    was_rowid,
+                },
             );
         }
         tables.push(tracked);
@@ -156,14 +172,34 @@ pub fn unknown(conn: &Connection, policies: &Policies, catalog: &Catalog) -> Res
     Ok(tables.into_iter().filter(|t| catalog.by_name(&t.name).is_none()).collect())
 }
 
-/// The table with its numbers, and those of its columns that are new.
+/// Remembers which schema the metadata has caught up with, as far as SQLite's number for it tells: it
+/// changes with the schema, and by other things too.
+pub fn note_schema(conn: &Connection) -> Result<()> {
+    let version = schema_version(conn)?;
+    if meta::get(conn, "caught_up")? != Some(version) {
+        meta::set(conn, "caught_up", version)?;
+    }
+    Ok(())
+}
+
+/// Whether the schema is certainly the one that the metadata has caught up with.
+pub fn is_caught_up(conn: &Connection) -> Result<bool> {
+    Ok(meta::get(conn, "caught_up")? == Some(schema_version(conn)?))
+}
+
+fn schema_version(conn: &Connection) -> Result<i64> {
+    let mut statement = conn.prepare_cached("PRAGMA main.schema_version")?;
+    Ok(statement.query_row([], |row| row.get(0))?)
+}
+
+/// The table with its numbers, those of its columns that are new, and those of them that are there again.
 fn number(
     conn: &Connection,
     no: u32,
     canonical: &str,
     table: Table,
     present: &Objects,
-) -> Result<(Tracked, Vec<u32>)> {
+) -> Result<(Tracked, Vec<u32>, BTreeMap<u32, Hlc>)> {
     let witness = present.get(&capture::own_name("delete", no));
     let renamed = witness.map(|(_, sql)| capture::columns_of(sql)).unwrap_or_default();
     let mut statement = conn
@@ -183,7 +219,8 @@ fn number(
     let canonicals: Vec<String> =
         known.iter().map(|(_, _, canonical, _)| canonical.clone()).collect();
     let mut next = known.iter().map(|(no, ..)| no + 1).max().unwrap_or(0);
-    let (mut t, mut fresh) = (Tracked::unnumbered(no, canonical, table), Vec::new());
+    let mut t = Tracked::unnumbered(no, canonical, table);
+    let (mut fresh, mut again) = (Vec::new(), BTreeMap::new());
     let told = renames::first_names(conn, canonical)?;
     let names: Vec<String> = t.table.columns.iter().map(|c| c.name.clone()).collect();
     for column in &t.table.columns {
@@ -206,6 +243,9 @@ fn number(
         let (number, canonical, since) = match at.or_else(away) {
             Some(i) => {
                 let (number, name, canonical, since) = known.remove(i);
+                if name.is_none() && since >= 0 {
+                    again.insert(number, Hlc(since));
+                }
                 (number, canonical, name.map(|_| since))
             }
             None => {
@@ -222,7 +262,7 @@ fn number(
         t.since.push(since.unwrap_or(now));
     }
     name_uniques(&mut t);
-    Ok((t, fresh))
+    Ok((t, fresh, again))
 }
 
 /// Names unique indexes by what they say, and puts them in the order of their names; of those that say
@@ -300,7 +340,7 @@ pub fn track(conn: &Connection, table: &Table) -> Result<()> {
             (add_table(conn, &table.name, &canonical)?, canonical)
         }
     };
-    let (mut tracked, _) = number(conn, no, &canonical, table.clone(), &Objects::new())?;
+    let (mut tracked, ..) = number(conn, no, &canonical, table.clone(), &Objects::new())?;
     if away.is_none() {
         tracked.since.fill(-1);
     }
@@ -389,13 +429,19 @@ pub fn lacking(conn: &Connection, t: &Tracked, columns: &[u32]) -> Result<bool> 
     Ok(news)
 }
 
-/// Whether the table has lost columns since its triggers were made.
-pub fn lost_columns(conn: &Connection, t: &Tracked) -> Result<bool> {
+/// Takes note of the columns that the table has lost since its triggers were made, and that they are gone
+/// since `now`. Whether there are any.
+pub fn lose_columns(conn: &Connection, t: &Tracked, now: Hlc) -> Result<bool> {
     let sql = "SELECT no FROM synqlite_column WHERE tbl = ?1 AND name IS NOT NULL";
     let mut statement = conn.prepare_cached(sql)?;
     let known = statement.query_map([t.no], |row| row.get::<_, u32>(0))?;
     let known = known.collect::<Result<Vec<_>, _>>()?;
-    Ok(known.iter().any(|no| !t.column_nos.contains(no)))
+    let lost: Vec<_> = known.into_iter().filter(|no| !t.column_nos.contains(no)).collect();
+    let sql = "UPDATE synqlite_column SET name = NULL, since = ?3 WHERE tbl = ?1 AND no = ?2";
+    for no in &lost {
+        conn.prepare_cached(sql)?.execute(params![t.no, no, now.0])?;
+    }
+    Ok(!lost.is_empty())
 }
 
 /// Makes the triggers of a table anew and records how its schema is now. Its part of the journal

@@ -97,7 +97,7 @@ fn gone(loc: &Loc) -> Gone {
 }
 
 /// Columns that this transaction has stamped already: what they show is what was written.
-fn written_since(meta: &Meta, t: &Tracked, stored: &Stored) -> BTreeSet<usize> {
+pub(super) fn written_since(meta: &Meta, t: &Tracked, stored: &Stored) -> BTreeSet<usize> {
     let mut written = BTreeSet::new();
     for (group, of) in stored.state.groups.iter().zip(&t.table.groups) {
         let stamps = (0..).map(|i| group.column_stamp(i)).zip(&of.columns);

@@ -14,8 +14,10 @@
 
 mod chunk;
 mod compare;
+mod defaulted;
 
 pub use compare::{Compared, Sums};
+pub use defaulted::defaulted;
 
 use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
 use crate::meta::Meta;

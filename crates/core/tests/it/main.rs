@@ -2,6 +2,7 @@
 //! writes to.
 
 mod actions;
+mod again;
 mod capture;
 mod constrained;
 mod copies;

@@ -679,4 +679,20 @@ pub const ALL: &[Mutant] = &[
         campaign: "wild --only alter",
         breaks: "R-MIG-RENAME: a column gets what others write to a dropped one whose name it has",
     },
+    Mutant {
+        name: "again-unnoticed",
+        file: "migrate.rs",
+        from: "if track::is_caught_up(work.conn)? {",
+        to: "if true || track::is_caught_up(work.conn)? {",
+        campaign: "wild --only alter,told,order",
+        breaks: "R-MIG-AGAIN: nobody looks whether a column was dropped and added again",
+    },
+    Mutant {
+        name: "again-missed",
+        file: "track.rs",
+        from: "if name.is_none() && since >= 0 {",
+        to: "if false && name.is_none() && since >= 0 {",
+        campaign: "wild --only alter,told,order",
+        breaks: "R-MIG-AGAIN: a column that is there again is one that nobody has written",
+    },
 ];

@@ -132,14 +132,14 @@ impl Path {
         }
         // What is made under the name of a dropped table is the same table.
         let live = self.former.iter().filter(|(_, of)| self.schema.contains_key(of));
-        if r.one_in(3)
-            && let Some(name) = self.free(r, live)
-        {
-            t.name = name;
-        }
+        let again = if r.one_in(3) { self.free(r, live) } else { None };
+        // Another table must have left that name before.
+        let wide = again.is_some();
+        t.name = again.unwrap_or(t.name);
         let mut script = vec![t.create(&self.schema, &t.name)];
         script.extend(t.indexes.iter().map(|index| t.create_index(index)));
-        self.change(no, "creation", script, t)
+        let change = self.change(no, "creation", script, t)?;
+        Some(Change { wide, ..change })
     }
 
     /// One of the names that no table has now.
@@ -190,10 +190,11 @@ impl Path {
         let mut c =
             plain(&id, ["", "TEXT", "INTEGER", "REAL"][r.index(4)], Role::Plain, Pool::Spelled);
         // What is made under the name of a dropped column is the same column.
-        if r.one_in(3)
-            && let Some(name) = t.free(r, |of| t.column(of).is_some())
-        {
-            (c.name, t.reused) = (name, true);
+        if r.one_in(3) {
+            let again = r.one_in(2);
+            if let Some(name) = t.free(r, |of| t.column(of).is_none() == again) {
+                (c.name, t.reused) = (name, t.reused || !again);
+            }
         }
         match r.below(6) {
             0 => c.default = Some("2.5".to_owned()),
@@ -252,6 +253,13 @@ impl Path {
         t.former.push((column.name.clone(), id));
         let mut script =
             vec![format!("ALTER TABLE {} DROP COLUMN {}", quote(&t.name), quote(&column.name))];
+        if r.one_in(3) {
+            script.push(format!("ALTER TABLE {} ADD COLUMN {}", quote(&t.name), t.define(&column)));
+            let default = column.not_null && column.default.is_none();
+            t.columns.push(column);
+            let change = self.change(no, "column dropped and added again", script, t)?;
+            return (!default).then_some(change);
+        }
         let heir = t.columns.iter_mut().find(|c| c.role == Role::Plain && r.one_in(3));
         let wide = heir.as_ref().is_some_and(|c| referenced(&self.schema, no, Some(&c.id)));
         if let Some(c) = heir {

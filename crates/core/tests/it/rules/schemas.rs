@@ -62,6 +62,16 @@ fn r_mig_drop_a_dropped_column_is_out_of_sight_and_stays_elsewhere() {
 }
 
 #[test]
+fn r_mig_again_a_column_that_is_added_again_has_its_default_written() {
+    let mut pair = Pair::new(ITEM);
+    let again = "ALTER TABLE item DROP COLUMN v; ALTER TABLE item ADD COLUMN v DEFAULT 3";
+    pair.apart("UPDATE item SET v = 2", "UPDATE item SET name = 'b'");
+    settle(&mut pair.a, &mut pair.b);
+    pair.b.run(again);
+    pair.show("SELECT name, v FROM item", &["b|3"], &[]);
+}
+
+#[test]
 fn r_follow_a_dropped_index_lets_rows_return() {
     let mut pair =
         Pair::new("CREATE TABLE t(id TEXT PRIMARY KEY, e); CREATE UNIQUE INDEX i ON t(e)");

@@ -1,0 +1,105 @@
+//! Columns that are dropped and added again under their names (R-MIG-AGAIN).
+
+use crate::migrate::{agree, pair};
+use crate::site::{Site, World, settle};
+
+const DROP: &str = "ALTER TABLE t DROP COLUMN x";
+const ADD: &str = "ALTER TABLE t ADD COLUMN x DEFAULT 'new'";
+
+/// Rows with keys of every kind; `x` is the last column, as it is again after it was added.
+const KEYS: [&str; 3] = [
+    "id INTEGER PRIMARY KEY, v, x DEFAULT 'new'",
+    "id TEXT PRIMARY KEY, v, x DEFAULT 'new'",
+    "id TEXT PRIMARY KEY, v, x DEFAULT 'new') WITHOUT ROWID; CREATE TABLE u(id",
+];
+
+fn rows(site: &Site) -> Vec<String> {
+    site.rows("SELECT id, v, x FROM t ORDER BY 1")
+}
+
+fn table(columns: &str) -> String {
+    let fill = "INSERT INTO t VALUES(1, 1, 'a'), (2, 2, 'b'), (3, 3, 'new'), (4, 4, NULL)";
+    format!("CREATE TABLE t({columns}); {fill}")
+}
+
+/// With a command between or none, on either site.
+#[test]
+fn mig_again_all_sites_show_the_same_whoever_ran_a_command_between() {
+    for columns in KEYS {
+        for between in [[false, false], [true, false], [false, true], [true, true]] {
+            let world = World::new();
+            let (mut a, mut b) = pair(&world, &table(columns));
+            a.run(DROP);
+            if between[0] {
+                a.replica.fold().unwrap();
+            }
+            a.run(ADD);
+            a.run("UPDATE t SET x = 'c' WHERE id = 2");
+            b.run("UPDATE t SET x = 'd' WHERE id = 3; UPDATE t SET v = 9 WHERE id = 1");
+            b.run("INSERT INTO t VALUES(5, 5, 'e')");
+            settle(&mut a, &mut b);
+            let shown = ["1|9|new", "2|2|c", "3|3|d", "4|4|new", "5|5|e"];
+            assert_eq!(rows(&a), shown, "{columns} {between:?}");
+            assert_eq!(rows(&b), shown, "{columns} {between:?}");
+            agree(&mut [&mut a, &mut b]);
+            b.run(DROP);
+            if between[1] {
+                b.replica.fold().unwrap();
+            }
+            b.run(ADD);
+            settle(&mut a, &mut b);
+            let shown = ["1|9|new", "2|2|new", "3|3|new", "4|4|new", "5|5|new"];
+            assert_eq!(rows(&a), shown, "{columns} {between:?}");
+            assert_eq!(rows(&b), shown, "{columns} {between:?}");
+            agree(&mut [&mut a, &mut b]);
+            for site in [&mut a, &mut b] {
+                assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+            }
+        }
+    }
+}
+
+/// What others write to a column while a site lacks it is shown where it is added again.
+#[test]
+fn mig_again_what_came_meanwhile_is_shown() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, &table(KEYS[0]));
+    let mut c = world.clone_site(&mut a, "c");
+    a.run(DROP);
+    a.replica.fold().unwrap();
+    b.run("UPDATE t SET x = 'd' WHERE id = 1; INSERT INTO t VALUES(5, 5, 'e')");
+    a.pull(&mut b);
+    c.pull(&mut a);
+    a.run(ADD);
+    let shown = ["1|1|d", "2|2|new", "3|3|new", "4|4|new", "5|5|e"];
+    for _ in 0..2 {
+        a.pull(&mut c);
+        b.pull(&mut a);
+        c.pull(&mut b);
+    }
+    for site in [&a, &b, &c] {
+        assert_eq!(rows(site), shown);
+    }
+    agree(&mut [&mut a, &mut b, &mut c]);
+}
+
+/// A row that waits for a key is there as well.
+#[test]
+fn mig_again_hidden_rows_begin_anew_too() {
+    let world = World::new();
+    let sql = "CREATE TABLE t(id TEXT PRIMARY KEY, v UNIQUE, x DEFAULT 'new')";
+    let (mut a, mut b) = pair(&world, sql);
+    a.run("INSERT INTO t VALUES('a', 1, 'a')");
+    b.run("INSERT INTO t VALUES('b', 1, 'b')");
+    settle(&mut a, &mut b);
+    a.run(DROP);
+    a.replica.fold().unwrap();
+    a.run(ADD);
+    settle(&mut a, &mut b);
+    a.run("UPDATE t SET v = 2");
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT id, x FROM t ORDER BY 1"), ["a|new", "b|new"]);
+    }
+    agree(&mut [&mut a, &mut b]);
+}
