@@ -148,9 +148,13 @@ impl Path {
         r: &mut Random,
         names: impl Iterator<Item = &'a (String, usize)>,
     ) -> Option<String> {
-        let free = |name: &String| self.schema.values().all(|t| t.name != *name);
-        let names: Vec<&String> = names.map(|(name, _)| name).filter(|name| free(name)).collect();
+        let names = names.map(|(name, _)| name).filter(|name| self.unused(name));
+        let names: Vec<&String> = names.collect();
         names.get(r.index(names.len().max(1))).copied().cloned()
+    }
+
+    fn unused(&self, name: &str) -> bool {
+        self.schema.values().all(|t| t.name != name)
     }
 
     fn drop_table(&self, no: usize) -> Option<Change> {
@@ -177,7 +181,11 @@ impl Path {
     fn rename_table(&self, r: &mut Random, no: usize) -> Option<Change> {
         let mut t = self.schema[&no].clone();
         let name = if r.one_in(3) { self.free(r, self.former.iter()) } else { None };
-        let name = name.unwrap_or_else(|| format!("t{no}n{}", r.below(100)));
+        let name = name.or_else(|| {
+            let drawn = r.below(100);
+            let mut names = (drawn..).map(|number| format!("t{no}n{number}"));
+            names.find(|name| self.unused(name))
+        })?;
         let old = std::mem::replace(&mut t.name, name);
         let script = vec![format!("ALTER TABLE {} RENAME TO {}", quote(&old), quote(&t.name))];
         let change = self.change(no, "rename", script, t)?;
