@@ -62,10 +62,17 @@ pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
         show_stashed(work, &united, false)?;
     }
     loaded.left.iter().try_for_each(|no| track::drop_objects(work.conn, *no))?;
+    let dropped = track::note_gone(work.conn, &loaded.gone)?;
     let tables = track::unknown(work.conn, &work.policies, &work.catalog)?;
     if !tables.is_empty() {
         take_in(work, &tables)?;
-        // Rows that were written while foreign keys were off may refer to nobody.
+    } else if dropped {
+        work.settled = false;
+        work.fold()?;
+    }
+    if dropped || !tables.is_empty() {
+        // Rows of new tables that were written while foreign keys were off may refer to nobody, and
+        // nothing protects a row for the sake of a table that is gone.
         let new = |t: &&Tracked| tables.iter().any(|table| table.name == t.table.name);
         let references = work.catalog.tables.iter().filter(new).map(|t| t.no).collect();
         follow(work, &Anew { references, ..Anew::default() }, "schema")?;

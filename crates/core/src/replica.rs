@@ -203,9 +203,12 @@ impl Replica {
             let tx = self.conn.unchecked_transaction()?;
             let meta = Meta::load(&tx)?;
             let loaded = match &self.known {
-                Some(known) if known.versions == versions(&tx)? => {
-                    Loaded { catalog: known.catalog.clone(), stale: BTreeMap::new(), left: vec![] }
-                }
+                Some(known) if known.versions == versions(&tx)? => Loaded {
+                    catalog: known.catalog.clone(),
+                    stale: BTreeMap::new(),
+                    gone: vec![],
+                    left: vec![],
+                },
                 _ => track::load(&tx, &Policies::load(&tx)?)?,
             };
             f(&tx, &meta, &loaded)

@@ -22,7 +22,9 @@ pub struct Loaded {
     pub catalog: Catalog,
     /// Tables, by number, whose triggers no longer fit.
     pub stale: BTreeMap<u32, Stale>,
-    /// Numbers of tables that have triggers and are not to be replicated any more.
+    /// Numbers of tables that were replicated and are not any more: dropped, or out of bounds by policy.
+    pub gone: Vec<u32>,
+    /// Those of them that still have triggers.
     pub left: Vec<u32>,
 }
 
@@ -121,10 +123,23 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
     let components = if tables.is_empty() { vec![] } else { schema.components };
     let mut catalog = Catalog::new(tables, components);
     catalog.link_keys(policies.enforces_foreign_keys());
+    let gone = known.iter().map(|(no, ..)| *no);
+    let gone: Vec<u32> = gone.filter(|no| catalog.position_of_no(*no).is_none()).collect();
     let captured = |no: &u32| present.contains_key(&capture::own_name("delete", *no));
-    let left = known.iter().map(|(no, ..)| *no);
-    let left = left.filter(|no| catalog.position_of_no(*no).is_none()).filter(captured).collect();
-    Ok(Loaded { catalog, stale, left })
+    let left = gone.iter().copied().filter(captured).collect();
+    Ok(Loaded { catalog, stale, gone, left })
+}
+
+/// Takes note of the tables that are gone. Whether some of them were not before.
+pub fn note_gone(conn: &Connection, gone: &[u32]) -> Result<bool> {
+    let was: String = meta::get(conn, "gone")?.unwrap_or_default();
+    let was: Vec<u32> = was.lines().filter_map(|no| no.parse().ok()).collect();
+    let news = gone.iter().any(|no| !was.contains(no));
+    if news || was.len() != gone.len() {
+        let lines: Vec<String> = gone.iter().map(u32::to_string).collect();
+        meta::set(conn, "gone", lines.join("\n"))?;
+    }
+    Ok(news)
 }
 
 /// Tables, in lower case, that were made after the journal was. SQLite puts a new table behind all

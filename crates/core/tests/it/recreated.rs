@@ -1,7 +1,7 @@
-//! Tables that are dropped and made again (R-MIG-REBUILD).
+//! Tables that are dropped (R-MIG-DROP), and made again (R-MIG-REBUILD).
 
 use crate::migrate::{agree, pair};
-use crate::site::{World, settle};
+use crate::site::{Site, World, settle};
 
 /// Two sites drop a table and fill it anew. What they fill in has nothing to do with what was there, nor
 /// with what the other fills in.
@@ -31,4 +31,63 @@ fn mig_rebuild_a_table_that_is_dropped_and_filled_anew() {
         }
         agree(&mut [&mut a, &mut b]);
     }
+}
+
+/// A deleted row is kept for the rows of a table on the sites that have this table.
+#[test]
+fn mig_drop_a_row_goes_with_the_table_that_kept_it() {
+    let sql = "CREATE TABLE p(id INTEGER PRIMARY KEY); CREATE TABLE other(id INTEGER PRIMARY KEY);
+        CREATE TABLE c(id INTEGER PRIMARY KEY, p INT REFERENCES p(id));
+        CREATE TABLE d(id INTEGER PRIMARY KEY, p INT REFERENCES p(id) ON DELETE CASCADE);
+        INSERT INTO p VALUES(1), (2); INSERT INTO d VALUES(1, 2)";
+    let shows = |site: &mut Site, shown: &[&str], story: &str| {
+        site.replica.fold().unwrap();
+        assert_eq!(site.rows("SELECT id FROM p UNION ALL SELECT 10 * id FROM d"), shown, "{story}");
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0], "{story}");
+        site.check();
+    };
+    for drop in ["DROP TABLE c", "DROP TABLE c; ALTER TABLE other ADD COLUMN w"] {
+        for first in [true, false] {
+            let story = format!("{drop}, first: {first}");
+            let world = World::new();
+            let (mut a, mut b) = pair(&world, sql);
+            b.run("DELETE FROM p WHERE id = 2");
+            a.run("INSERT INTO c VALUES(1, 2)");
+            if !first {
+                b.pull(&mut a);
+                shows(&mut b, &["1", "2", "10"], &story);
+            }
+            b.run(drop);
+            if !first {
+                shows(&mut b, &["1"], &story);
+            }
+            b.pull(&mut a);
+            shows(&mut b, &["1"], &story);
+            a.pull(&mut b);
+            shows(&mut a, &["1", "2", "10"], &story);
+            a.run(drop);
+            shows(&mut a, &["1"], &story);
+            settle(&mut a, &mut b);
+            agree(&mut [&mut a, &mut b]);
+        }
+    }
+}
+
+/// What the user wrote to such a row while he had the table lives on without it.
+#[test]
+fn mig_drop_a_row_that_was_written_stays_without_the_table_that_kept_it() {
+    let sql = "CREATE TABLE p(id INTEGER PRIMARY KEY, v); INSERT INTO p VALUES(1, 'a');
+        CREATE TABLE c(id INTEGER PRIMARY KEY, p INT REFERENCES p(id))";
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, sql);
+    b.run("DELETE FROM p");
+    a.run("INSERT INTO c VALUES(1, 1)");
+    b.pull(&mut a);
+    b.run("UPDATE p SET v = 'b'; DROP TABLE c");
+    settle(&mut a, &mut b);
+    a.run("DROP TABLE c");
+    settle(&mut a, &mut b);
+    agree(&mut [&mut a, &mut b]);
+    assert_eq!(a.rows("SELECT * FROM p"), ["1|b"]);
+    assert_eq!(a.replica.open_conflicts().unwrap(), 0);
 }

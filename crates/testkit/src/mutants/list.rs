@@ -199,6 +199,14 @@ pub const ALL: &[Mutant] = &[
         breaks: "R-FOLLOW: rows show what another schema made of their states",
     },
     Mutant {
+        name: "follow-drop",
+        file: "migrate.rs",
+        from: "if dropped || !tables.is_empty() {",
+        to: "if !tables.is_empty() {",
+        campaign: "wild --only spelled,replace,keys,alter",
+        breaks: "R-MIG-DROP: a deleted row is kept for the rows of a dropped table",
+    },
+    Mutant {
         name: "follow-policy",
         file: "replica.rs",
         from: "migrate::follow(self, &Anew { references, ..Anew::default() }, \"policy\")",
