@@ -163,13 +163,17 @@ fn two_rows_that_become_one_tell_what_gave_way() {
 fn values_of_a_hidden_row_whose_key_is_inserted_anew_are_told() {
     let schema = "CREATE TABLE p(id INTEGER PRIMARY KEY); INSERT INTO p VALUES(1);
         CREATE TABLE t(k TEXT PRIMARY KEY, v, u UNIQUE, p INT REFERENCES p ON DELETE SET NULL);
-        CREATE TABLE i(k TEXT PRIMARY KEY, v, u UNIQUE ON CONFLICT IGNORE);";
+        CREATE TABLE i(k TEXT PRIMARY KEY, v, u UNIQUE ON CONFLICT IGNORE);
+        INSERT INTO t VALUES('m', 'first', 9, 1);";
     let dangles = "PRAGMA foreign_keys = OFF; INSERT INTO t VALUES('k', 'lost', 1, 7)";
     let hides = ["INSERT INTO t VALUES('x', 0, 1, 1)", "INSERT INTO i VALUES('x', 0, 1)"];
     let loses = ["INSERT INTO t VALUES('k', 'lost', 1, 1)", "INSERT INTO i VALUES('k', 'lost', 1)"];
     let anew = "INSERT INTO t VALUES('k', 'kept', 2, 1)";
+    let replaced = "PRAGMA foreign_keys = OFF; UPDATE t SET k = 'x' WHERE k = 'm';
+        REPLACE INTO t VALUES('m', 'lost', 9, 7)";
     let cases = [
         (None, dangles, anew),
+        (None, replaced, "INSERT INTO t VALUES('m', 'kept', 2, 1)"),
         (Some(hides[0]), loses[0], anew),
         (Some(hides[1]), loses[1], "INSERT INTO i VALUES('k', 'kept', 2)"),
     ];
