@@ -65,17 +65,15 @@ impl Fold<'_> {
         let apart = died.get(&stored.rid);
         let hidden = stored.state.header.alive() && !self.adopts;
         let was = hidden.then(|| stored.state.clone());
-        // What a row holds was written in the life that it has.
-        let mut came = stamp;
         if !(self.adopts && stored.state.header.alive()) {
-            came = self.after(&stored.state.header, stamp);
+            let came = self.after(&stored.state.header, stamp);
             stored.state.header.insert(came);
         }
-        let since = |g: &usize| written.get(g).map_or(came, |&stamp| came.max(stamp));
         for g in 0..stored.state.groups.len() {
             let (c, group) = (t.table.groups[g].columns[0], &mut stored.state.groups[g]);
             if counter::adds_up(t, g, group) && !self.adopts {
-                counter::insert(t, g, group, again, &row[c], since(&g));
+                let stamp = written.get(&g).copied().unwrap_or(stamp);
+                counter::insert(t, g, group, again, &row[c], stamp);
                 continue;
             }
             // A row deleted and inserted again since the last fold: only what differs is a write.
@@ -86,7 +84,8 @@ impl Fold<'_> {
                 stored.state.groups[g].body = Body::Shown;
                 continue;
             }
-            stored.state.groups[g] = GroupState::shown(since(&g));
+            let stamp = written.get(&g).copied().unwrap_or(stamp);
+            stored.state.groups[g] = GroupState::shown(stamp);
         }
         if let Some(was) = was {
             self.over_hidden(t, &was, &stored, &row)?;
@@ -105,7 +104,7 @@ impl Fold<'_> {
         {
             let site = self.meta.number(self.conn, self.meta.site)?;
             let name = Name::Key(key);
-            if runs.add(self.conn, t, *rowid, site, name, came.hlc, self.position)? {
+            if runs.add(self.conn, t, *rowid, site, name, stamp.hlc, self.position)? {
                 return self.shared(t, &stored);
             }
         }

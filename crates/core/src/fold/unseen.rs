@@ -19,12 +19,14 @@ impl Fold<'_> {
         row: &[Value],
     ) -> Result<()> {
         let left = was.header.left();
+        // A row may hold values from before the one that had its key went.
+        let unseen = was.header.inserted > left;
         for (g, (before, after)) in was.groups.iter().zip(&stored.state.groups).enumerate() {
-            let kind = match before.stamp == was.header.inserted {
+            let kind = match before.stamp == was.header.inserted || before.stamp <= left {
                 true => "key_merge",
                 false => "overwritten",
             };
-            if latest(before) > left {
+            if unseen || latest(before) > left {
                 self.over(t, stored, (g, before, latest(after)), kind, row)?;
             }
         }

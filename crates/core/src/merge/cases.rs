@@ -6,6 +6,7 @@
 
 use super::Refused;
 use super::bystanders::Bystanders;
+use super::hidden::HiddenKeys;
 use super::join::Joined;
 use super::judge::Judge;
 use super::numbers::Numbers;
@@ -126,6 +127,7 @@ pub(super) struct Cases<'a> {
     keys: HashSet<(usize, usize, Vec<u8>)>,
     /// Rows that SQLite did not take.
     refused: Refused,
+    pub(super) hidden_keys: HiddenKeys,
 }
 
 impl<'a> Cases<'a> {
@@ -151,6 +153,7 @@ impl<'a> Cases<'a> {
             asked,
             keys,
             refused: Refused::new(),
+            hidden_keys: HiddenKeys::new(),
         })
     }
 
@@ -357,11 +360,15 @@ impl<'a> Cases<'a> {
             let Some(parent) = catalog.position(&fk.parent) else { continue };
             let mut rids: Vec<Rid> = self.list[at].reference(t, f).cloned().into_iter().collect();
             let p = &catalog.tables[parent].table;
-            if rids.is_empty() && self.contested && p.rowid_alias() == Some(fk.parent_columns[0]) {
-                // Whoever has the number answers, and it may be hidden itself for what depends on this.
-                let value = &written(&self.list[at], t)[fk.columns[0]];
-                if let Value::Integer(id) = stored(value, Affinity::Integer) {
-                    self.hidden_with(catalog.tables[parent].no, id)?;
+            if rids.is_empty() && self.contested {
+                // Whoever has the key answers, and it may be hidden itself for what depends on this.
+                if p.rowid_alias() != Some(fk.parent_columns[0]) {
+                    self.hidden_answers(at, f)?;
+                } else {
+                    let value = &written(&self.list[at], t)[fk.columns[0]];
+                    if let Value::Integer(id) = stored(value, Affinity::Integer) {
+                        self.hidden_with(catalog.tables[parent].no, id)?;
+                    }
                 }
             }
             if let Some(old) = &self.list[at].old {

@@ -24,6 +24,7 @@ mod bystanders;
 mod cases;
 mod compensate;
 mod fresh;
+mod hidden;
 mod join;
 mod judge;
 mod numbers;

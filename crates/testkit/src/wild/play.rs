@@ -354,12 +354,19 @@ impl<'a> Player<'a> {
 
     /// Whether the engine would take a column for a new one after the migration, and no site could tell
     /// better: one that is renamed before a command has seen it, or without our triggers, or loses them
-    /// under a name that no command on any site has seen, or one that another had before.
+    /// under a name that no command on any site has seen, or one that another had before or gets now.
     fn would_be_new(&mut self, n: usize, migration: &Migration) -> Played<bool> {
         let Some((no, Some(after))) = migration.after.first() else { return Ok(false) };
         let Some(before) = self.sites[n].schema.get(no).cloned() else { return Ok(false) };
         let rebuilt = migration.script.iter().any(|sql| sql.starts_with("DROP TABLE"));
         let named = |c: &&Column| c.generated.is_none() && (c.name != c.id || after.reused);
+        let captured = format!(
+            "SELECT 1 FROM sqlite_master WHERE type = 'trigger' AND tbl_name = '{}' \
+             AND name LIKE 'synqlite_delete%'",
+            before.name
+        );
+        let reused = after.reused && !before.reused;
+        let unnamed = reused && self.texts(n, &captured)?.is_empty();
         for column in after.columns.iter().filter(named) {
             let Some(old) = before.column(&column.id) else { continue };
             let seen = format!(
@@ -372,7 +379,8 @@ impl<'a> Player<'a> {
             if before.reused && (renamed || rebuilt) {
                 return Ok(true);
             }
-            if renamed && !self.texts(n, &seen)?.is_empty() || !renamed && !rebuilt {
+            let other = renamed || rebuilt || unnamed;
+            if !other || renamed && !self.texts(n, &seen)?.is_empty() {
                 continue;
             }
             if after.reused {

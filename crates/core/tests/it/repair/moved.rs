@@ -64,3 +64,25 @@ fn a_reference_to_a_row_that_falls_back_is_held_against_its_table() {
     assert_eq!(a.rows("SELECT id FROM n WHERE up IS NOT NULL"), ["c"]);
     assert_eq!(a.replica.conflicts().unwrap()[0].kind, "row_constraint");
 }
+
+/// Nothing but a row that comes hides the row that it refers to, by its value alone: `a` takes a key from
+/// `b`, which shows the former one then, and that is what `e` waited for.
+#[test]
+fn a_row_that_answers_is_hidden_for_what_depends_on_the_row_that_asks() {
+    for kind in ["", " WITHOUT ROWID"] {
+        let schema = format!(
+            "CREATE TABLE t(k TEXT PRIMARY KEY, v UNIQUE, r TEXT REFERENCES t(k)){kind};
+             INSERT INTO t VALUES('b', 1, NULL)"
+        );
+        let (_world, mut a, mut b) = pair(&schema, &[]);
+        a.run("PRAGMA foreign_keys = OFF; INSERT INTO t VALUES('a', 2, 'e')");
+        a.replica.fold().unwrap();
+        b.run("UPDATE t SET k = 'a'");
+        b.run("PRAGMA foreign_keys = OFF; INSERT INTO t VALUES('e', 3, 'b')");
+        agree(&mut a, &mut b, &["t"]);
+        for site in [&mut a, &mut b] {
+            assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+            assert_eq!(site.rows("SELECT k, r FROM t ORDER BY 1"), ["a|e", "b|NULL", "e|b"]);
+        }
+    }
+}
