@@ -500,9 +500,12 @@ fn retype(r: &mut Random, regions: &Regions, t: &mut Table) -> Option<&'static s
         t.key_tail = "";
         return Some("key retyped");
     }
-    let free = |c: &Column| matches!(c.role, Role::Plain | Role::Token) && !t.unique_on(&c.id);
+    let free = |c: &Column| {
+        matches!(c.role, Role::Plain | Role::Token) && !t.unique_on(&c.id) && !c.retyped
+    };
     let at = t.columns.iter().position(free)?;
     let c = &mut t.columns[at];
+    c.retyped = true;
     c.ty = match c.role {
         Role::Token => ["TEXT", ""][r.index(2)],
         _ => ["", "TEXT", "INTEGER", "REAL"][r.index(4)],

@@ -387,7 +387,14 @@ impl<'a> Player<'a> {
                 return Ok(true);
             }
             let known = format!("SELECT 1 FROM synqlite_column WHERE name = '{}'", column.name);
+            // This site may not hear of it before the old name is another's.
+            let later = |m: &Migration| {
+                m.after.iter().any(|(of, t)| of == no && t.as_ref().is_some_and(|t| t.reused))
+            };
             let mut anywhere = false;
+            if self.history.migrations.iter().any(later) {
+                return Ok(true);
+            }
             for site in self.live() {
                 anywhere |= !self.texts(site, &known)?.is_empty();
             }

@@ -50,6 +50,8 @@ pub struct Column {
     pub pool: Pool,
     /// How it is computed.
     pub generated: Option<String>,
+    /// Whether it had another type before.
+    pub retyped: bool,
 }
 
 /// A constraint of a table besides its primary key.

@@ -27,6 +27,7 @@ pub fn plain(id: &str, ty: &'static str, role: Role, pool: Pool) -> Column {
         role,
         pool,
         generated: None,
+        retyped: false,
     }
 }
 
