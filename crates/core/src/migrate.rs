@@ -20,6 +20,7 @@ use crate::fold::{self, Fresh};
 use crate::journal::{self, Changed, Window};
 use crate::merge::{self, Anew, Wrote};
 use crate::meta::Meta;
+use crate::policy::Policies;
 use crate::refs::Lookup;
 use crate::replica::Work;
 use crate::schema::{Affinity, Collation, Column, Group, Table, quote};
@@ -47,18 +48,15 @@ pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
     work.catalog = loaded.catalog.clone();
     suspect(work, &mut loaded)?;
     work.settled &= loaded.stale.is_empty() && loaded.left.is_empty();
-    if !loaded.stale.is_empty() {
-        altered(work, &loaded.stale, &Fresh::new())?;
-        renames::tell(work.conn, &mut work.meta, &loaded, work.now_ms)?;
-        // Else a rebuilt table would be taken for one that was rebuilt again.
-        sums::settle(work.conn, &mut work.meta, &work.catalog)?;
-        track::close(work.conn, &work.catalog)?;
-    }
+    follow_schema(work, &loaded)?;
     let united = renames::unite(work.conn, &mut work.meta, &loaded)?;
     if !united.is_empty() {
         work.settled = false;
+        // Policies go by first names, and may speak of other columns now.
+        work.policies = Policies::load(work.conn)?;
         loaded = track::load(work.conn, &work.policies)?;
-        work.catalog = loaded.catalog;
+        work.catalog = loaded.catalog.clone();
+        follow_schema(work, &loaded)?;
         show_stashed(work, &united, false)?;
     }
     loaded.left.iter().try_for_each(|no| track::drop_objects(work.conn, *no))?;
@@ -78,6 +76,18 @@ pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
         follow(work, &Anew { references, ..Anew::default() }, "schema")?;
     }
     Ok(())
+}
+
+/// Brings metadata and triggers in step with the tables that are stale.
+fn follow_schema(work: &mut Work<'_>, loaded: &Loaded) -> Result<()> {
+    if loaded.stale.is_empty() {
+        return Ok(());
+    }
+    altered(work, &loaded.stale, &Fresh::new())?;
+    renames::tell(work.conn, &mut work.meta, loaded, work.now_ms)?;
+    // Else a rebuilt table would be taken for one that was rebuilt again.
+    sums::settle(work.conn, &mut work.meta, &work.catalog)?;
+    track::close(work.conn, &work.catalog)
 }
 
 /// Finds tables whose columns may have been dropped and added again: nothing but what rows show tells it.

@@ -243,3 +243,31 @@ fn mig_rename_a_column_to_the_name_of_one_dropped_just_before() {
         assert_eq!(b.row(&format!("SELECT {heir}, {gone} FROM t")), format!("9|{}", &gone[1..]));
     }
 }
+
+/// A policy names a column that a site renamed in a table which it made anew: it learns only later which
+/// column that is. Rows that are gone keep what they hold in the units of then.
+#[test]
+fn mig_rename_a_policy_finds_its_column_late() {
+    let world = World::new();
+    let sql = "CREATE TABLE p(id INTEGER PRIMARY KEY); CREATE TABLE t(k TEXT PRIMARY KEY, n INTEGER); \
+               INSERT INTO p VALUES(3); INSERT INTO t VALUES('x', 3)";
+    let mut a = world.init_with("a", sql, &[("t.refs", "n:p")]);
+    let mut b = world.clone_site(&mut a, "b");
+    let anew = "DROP TABLE t; CREATE TABLE t(k TEXT PRIMARY KEY, n INTEGER)";
+    let rename = "ALTER TABLE t RENAME COLUMN n TO m";
+    a.run(anew);
+    a.run(rename);
+    a.replica.fold().unwrap();
+    b.run(anew);
+    settle(&mut a, &mut b);
+    b.run(rename);
+    a.pull(&mut b);
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    a.run("INSERT INTO t VALUES('y', 3)");
+    settle(&mut a, &mut b);
+    for site in [&mut a, &mut b] {
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+        assert_eq!(site.rows("SELECT * FROM t"), ["y|3"]);
+    }
+    agree(&mut [&mut a, &mut b]);
+}
