@@ -333,9 +333,10 @@ impl<'a> Player<'a> {
     }
 
     /// Whether the engine would take a table for another one after the migration: a table that is
-    /// renamed without our triggers, or may lose them under a name that no command has seen yet.
+    /// renamed without our triggers, or may lose them under a name that no command has seen yet, with the
+    /// table or without it: another may have its name.
     fn would_be_another(&mut self, n: usize, migration: &Migration) -> Played<bool> {
-        let Some((no, Some(after))) = migration.after.first() else { return Ok(false) };
+        let Some((no, after)) = migration.after.first() else { return Ok(false) };
         let Some(table) = self.sites[n].schema.get(no).map(|t| t.name.clone()) else {
             return Ok(false);
         };
@@ -343,7 +344,7 @@ impl<'a> Player<'a> {
             "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = '{table}' \
              AND name LIKE 'synqlite\\_delete\\_%' ESCAPE '\\'"
         );
-        if after.name != table {
+        if after.as_ref().is_some_and(|after| after.name != table) {
             return Ok(self.texts(n, &captured)?.is_empty());
         }
         let unseen = format!(
