@@ -57,7 +57,10 @@ pub struct Tracked {
     pub column_names: Vec<String>,
     /// The same for each foreign key, parallel to `table.foreign_keys`.
     pub key_names: Vec<String>,
-    /// The same for each unique index, parallel to `table.uniques`, ascending.
+    /// Foreign keys, by position, that the states of the table do not know yet: by them no value was to a
+    /// row before.
+    pub new_keys: Vec<usize>,
+    /// The same as `column_names` for each unique index, parallel to `table.uniques`, ascending.
     pub unique_names: Vec<String>,
     /// Position of this file after which each column was there, parallel to `table.columns`; -1 for
     /// those that the table had when it was taken in.
@@ -231,7 +234,7 @@ impl Tracked {
     pub fn unnumbered(no: u32, canonical: &str, table: Table) -> Tracked {
         let (canonical, names) = (canonical.to_owned(), Vec::new());
         let (column_nos, since) = (Vec::new(), Vec::new());
-        let (key_rows, sql) = (None, Statements::default());
+        let (new_keys, key_rows, sql) = (Vec::new(), None, Statements::default());
         let (column_names, key_names, unique_names) = (names, Vec::new(), Vec::new());
         Tracked {
             no,
@@ -240,6 +243,7 @@ impl Tracked {
             canonical,
             column_names,
             key_names,
+            new_keys,
             unique_names,
             since,
             key_rows,

@@ -733,6 +733,12 @@ impl Fold<'_> {
         groups
     }
 
+    /// References to rows of a table, by foreign keys that were known when the rows were written.
+    fn references(&self, parent: usize) -> Vec<(usize, usize)> {
+        let new = |&(child, f): &(usize, usize)| self.catalog.tables[child].new_keys.contains(&f);
+        self.catalog.references_to(parent).filter(|key| !new(key)).collect()
+    }
+
     fn lookup(&self) -> Lookup<'_> {
         Lookup { conn: self.conn, meta: self.meta, catalog: self.catalog }
     }

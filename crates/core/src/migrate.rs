@@ -219,9 +219,10 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
     let joined = join_stashed(work, &fresh)?;
     let Work { conn, meta, catalog, policies, .. } = work;
     // What others wrote to a column is no filling.
-    for (t, (_, rows)) in catalog.tables.iter().zip(&mut unsure) {
+    for (t, unsure) in catalog.tables.iter().zip(&mut unsure) {
         if let Some(Stale { gap, fresh, .. }) = of(t) {
-            filled(conn, meta, t, (fresh, *gap && lost.contains(&t.no)), rows)?;
+            filled(conn, meta, t, (fresh, *gap && lost.contains(&t.no)), &mut unsure.1)?;
+            late::bind_defaults(Lookup { conn, meta, catalog }, t, fresh, unsure)?;
         }
     }
     unsure::stamp(conn, meta, catalog, unsure)?;

@@ -119,6 +119,11 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
         tables.push(tracked);
     }
     name_keys(&mut tables);
+    for t in tables.iter_mut().filter(|t| stale.contains_key(&t.no)) {
+        let was = units(conn, t.no)?;
+        let known = |name: &String| was.iter().any(|(_, keys)| keys.contains(name));
+        t.new_keys = (0..t.key_names.len()).filter(|&f| !known(&t.key_names[f])).collect();
+    }
     // Only tracked tables were read, so positions in the schema are positions in the catalog.
     let components = if tables.is_empty() { vec![] } else { schema.components };
     let mut catalog = Catalog::new(tables, components);

@@ -38,7 +38,7 @@ impl Fold<'_> {
             let Some(stored) = state::of(self.conn, self.meta, p, &rid)? else { continue };
             let Some(loc) = &stored.loc else { continue };
             let Some(row) = p.read(self.conn, loc)? else { continue };
-            for (child, f) in catalog.references_to(parent) {
+            for (child, f) in self.references(parent) {
                 let c = &catalog.tables[child];
                 let fk = &c.table.foreign_keys[f];
                 let key: Vec<Value> = fk.parent_columns.iter().map(|&p| row[p].clone()).collect();

@@ -26,8 +26,7 @@ impl Fold<'_> {
     /// no reference any more.
     pub(super) fn orphans(&mut self) -> Result<()> {
         for (parent, rid, old) in std::mem::take(&mut self.left) {
-            let references: Vec<_> = self.catalog.references_to(parent).collect();
-            for (child, f) in references {
+            for (child, f) in self.references(parent) {
                 let c = &self.catalog.tables[child];
                 let fk = &c.table.foreign_keys[f];
                 let key: Vec<Value> = fk.parent_columns.iter().map(|&p| old[p].clone()).collect();

@@ -68,7 +68,6 @@ pub(super) fn bind(
                 continue;
             }
             let written = written(&stored.state, t, &change.columns);
-            let mine = written.site == meta.site;
             let lookup = Lookup { conn, meta, catalog };
             if let Some(f) = change.new.filter(|_| stashed)
                 && let Some(piece) = told(lookup, t, &stored, f, written)?
@@ -81,7 +80,7 @@ pub(super) fn bind(
                 }
                 continue;
             }
-            if received && !mine {
+            if received && written.site != meta.site {
                 if let Some(f) = change.new {
                     fold::keep(conn, meta, catalog, t, &loc, &[f])?;
                 }
@@ -92,18 +91,59 @@ pub(super) fn bind(
                 (Some(f), Some(row)) => parents.of(lookup, t, f, &row)?,
                 _ => None,
             };
-            let before = parent.map_or(0, |p| (p.since.hlc.0 - written.hlc.0).max(0));
-            let ticks: Ticks = before + if mine { LIKELY } else { PERHAPS };
-            match loc {
-                Loc::Row(rowid) => spans.add(rowid, ticks),
-                loc => {
-                    let columns = change.columns.iter().map(|&c| (c, ticks));
-                    rows.entry(loc).or_default().extend(columns);
-                }
-            }
+            let ticks = ticks(meta, parent, written);
+            say(&mut spans, &mut rows, loc, &change.columns, ticks);
         }
     }
     Ok((spans, rows))
+}
+
+/// Adds rows of which it is to be said what the defaults of columns that are new mean, where a foreign key
+/// has them: those in which nobody has written the columns.
+pub(super) fn bind_defaults(
+    lookup: Lookup<'_>,
+    t: &Tracked,
+    fresh: &[u32],
+    (spans, rows): &mut (Spans, Unsure),
+) -> Result<()> {
+    let Lookup { conn, meta, .. } = lookup;
+    let is_new = |c: &&usize| fresh.contains(&t.column_nos[**c]);
+    let mut parents = Parents::default();
+    for (f, fk) in t.table.foreign_keys.iter().enumerate() {
+        let new: Vec<usize> = fk.columns.iter().filter(is_new).copied().collect();
+        if new.is_empty() {
+            continue;
+        }
+        spans.begin(&fk.columns);
+        for loc in given(conn, t, &fk.columns)? {
+            let Some(Stored { state, .. }) = state::at(conn, meta, t, &loc)? else { continue };
+            let shown = state.groups[t.table.columns[new[0]].group].body == Body::Shown;
+            if !shown || new.iter().any(|&c| !stamp(&state, t, c).is_zero()) {
+                continue;
+            }
+            let Some(row) = t.read(conn, &loc)? else { continue };
+            let written = written(&state, t, &fk.columns);
+            let ticks = ticks(meta, parents.of(lookup, t, f, &row)?, written);
+            say(spans, rows, loc, &fk.columns, ticks);
+        }
+    }
+    Ok(())
+}
+
+/// By how much what is said of a value is later than when that was `written`: so much that nothing which
+/// became of the `parent` until now ends the reference.
+fn ticks(meta: &Meta, parent: Option<&Parent>, written: Stamp) -> Ticks {
+    let before = parent.map_or(0, |p| (p.since.hlc.0 - written.hlc.0).max(0));
+    before + if written.site == meta.site { LIKELY } else { PERHAPS }
+}
+
+/// Takes note that something is said of columns of a row. What is said of a single row counts more than what
+/// is said of those around it.
+fn say(spans: &mut Spans, rows: &mut Unsure, loc: Loc, columns: &[usize], ticks: Ticks) {
+    match loc {
+        Loc::Row(rowid) if !rows.contains_key(&loc) => spans.add(rowid, ticks),
+        loc => rows.entry(loc).or_default().extend(columns.iter().map(|&c| (c, ticks))),
+    }
 }
 
 /// What somebody has said of the value of a row under foreign key `f`.
@@ -147,18 +187,16 @@ fn is_shown(
 
 fn changes(conn: &Connection, t: &Tracked, fresh: &[u32]) -> Result<Vec<Change>> {
     let was = track::units(conn, t.no)?;
-    let known = |name: &String| was.iter().any(|(_, keys)| keys.contains(name));
     let here = |no: &u32| t.column_nos.iter().position(|n| n == no);
-    let keys = t.table.foreign_keys.iter().zip(&t.key_names).enumerate();
-    let new = keys
-        .filter(|(_, (_, name))| !known(name))
-        .map(|(f, (fk, _))| Change { columns: fk.columns.clone(), new: Some(f) });
+    let new =
+        |&f: &usize| Change { columns: t.table.foreign_keys[f].columns.clone(), new: Some(f) };
+    let new = t.new_keys.iter().map(new);
     let gone = was.iter().filter(|(_, keys)| !keys.iter().all(|key| t.key_names.contains(key)));
     let gone = gone.map(|(columns, _)| Change {
         columns: columns.iter().filter_map(here).collect(),
         new: None,
     });
-    // What a column that is new itself shows nobody has written.
+    // What a column that is new itself shows may have been written elsewhere: see `bind_defaults`.
     let old = |c: &usize| !fresh.contains(&t.column_nos[*c]);
     let changes = new.chain(gone);
     Ok(changes.filter(|c| !c.columns.is_empty() && c.columns.iter().all(old)).collect())
@@ -166,15 +204,17 @@ fn changes(conn: &Connection, t: &Tracked, fresh: &[u32]) -> Result<Vec<Change>>
 
 /// The latest write of some columns of a row; what nobody wrote is as old as the row.
 fn written(state: &RowState, t: &Tracked, columns: &[usize]) -> Stamp {
-    let stamps = columns.iter().map(|&c| {
-        let g = t.table.columns[c].group;
-        let place = t.table.groups[g].columns.iter().position(|&x| x == c);
-        state.groups[g].column_stamp(place.unwrap_or(0))
-    });
-    match stamps.max() {
+    match columns.iter().map(|&c| stamp(state, t, c)).max() {
         Some(stamp) if !stamp.is_zero() => stamp,
         _ => state.born_at(),
     }
+}
+
+/// The latest write of column `c` of a row, zero if nobody wrote it.
+fn stamp(state: &RowState, t: &Tracked, c: usize) -> Stamp {
+    let g = t.table.columns[c].group;
+    let place = t.table.groups[g].columns.iter().position(|&x| x == c);
+    state.groups[g].column_stamp(place.unwrap_or(0))
 }
 
 /// Rows to which values refer, by foreign key and value: many rows refer to the same one.

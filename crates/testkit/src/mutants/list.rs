@@ -369,8 +369,8 @@ pub const ALL: &[Mutant] = &[
     Mutant {
         name: "late-received",
         file: "migrate/late.rs",
-        from: "if received && !mine {",
-        to: "if false && received && !mine {",
+        from: "if received && written.site != meta.site {",
+        to: "if false && received {",
         campaign: "wild --only policy,spelled",
         breaks: "R-LREF: who receives a policy says what the values of others mean",
     },

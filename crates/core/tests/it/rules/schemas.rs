@@ -226,6 +226,65 @@ fn r_mig_fk_a_foreign_key_is_later_than_the_key_that_it_finds() {
     }
 }
 
+/// A default means a row as well: that which has the key when the column comes.
+#[test]
+fn r_mig_fk_the_default_of_a_new_reference_is_to_a_row() {
+    let tables =
+        "CREATE TABLE p(id TEXT PRIMARY KEY, n INT UNIQUE); CREATE TABLE c(id TEXT PRIMARY KEY);
+        INSERT INTO p VALUES('x', 2); INSERT INTO c VALUES('k')";
+    let (moves, dies) = ("UPDATE p SET n = 3; INSERT INTO p VALUES('y', 2)", "DELETE FROM p");
+    for (write, action, shown, records) in [
+        (moves, "", &["k|3"][..], &[][..]),
+        ("UPDATE p SET n = 3", "ON UPDATE SET NULL", &["k|NULL"], &[]),
+        (dies, "", &["k|2"], &["restrict_revived"]),
+        (dies, "ON DELETE CASCADE", &[], &["fk_cascade"]),
+        (dies, "ON DELETE SET NULL", &["k|NULL"], &[]),
+    ] {
+        let reference = format!("r INTEGER DEFAULT 2 REFERENCES p(n) {action}");
+        let adds = format!(
+            "PRAGMA foreign_keys = OFF; ALTER TABLE c ADD COLUMN {reference}; PRAGMA foreign_keys = ON"
+        );
+        let columns = format!("id TEXT PRIMARY KEY, {reference}");
+        let rebuilds = remade(&columns).replace("INTO n SELECT *", "INTO n(id) SELECT id");
+        for (by, first) in [(&adds, true), (&rebuilds, true), (&adds, false), (&rebuilds, false)] {
+            let mut pair = Pair::new(tables);
+            pair.apart(by, write);
+            pair.b.replica.fold().unwrap();
+            if first {
+                pair.b.pull(&mut pair.a);
+            }
+            pair.b.run(by);
+            pair.show("SELECT id, r FROM c", shown, records);
+        }
+    }
+}
+
+/// What stands in a column that becomes a reference was to nobody before, whenever the fold runs.
+#[test]
+fn r_mig_fk_no_value_follows_by_a_foreign_key_that_is_new() {
+    for (tables, copied) in [
+        ("CREATE TABLE c(id TEXT PRIMARY KEY, p INT); INSERT INTO c VALUES('k', 2)", "*"),
+        ("CREATE TABLE c(id TEXT PRIMARY KEY); INSERT INTO c VALUES('k')", "*, 2"),
+    ] {
+        for folds in [false, true] {
+            let tables =
+                format!("CREATE TABLE p(n INTEGER PRIMARY KEY); INSERT INTO p VALUES(2); {tables}");
+            let mut pair = Pair::new(&tables);
+            pair.b.run("UPDATE p SET n = 3");
+            if folds {
+                pair.b.replica.fold().unwrap();
+            }
+            let bound = remade("id TEXT PRIMARY KEY, p INT DEFAULT 2 REFERENCES p");
+            let bound = bound.replace("SELECT *", &format!("SELECT {copied}"));
+            pair.b.run(&bound);
+            pair.b.replica.fold().unwrap();
+            pair.a.pull(&mut pair.b);
+            pair.a.run(&bound);
+            pair.show("SELECT id, p FROM c", &[], &["fk_dangling"]);
+        }
+    }
+}
+
 #[test]
 fn r_mig_fk_a_site_says_nothing_of_what_it_was_told_and_shows() {
     for end in ["", " WITHOUT ROWID"] {
