@@ -49,16 +49,7 @@ pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
     suspect(work, &mut loaded)?;
     work.settled &= loaded.stale.is_empty() && loaded.left.is_empty();
     follow_schema(work, &loaded)?;
-    let united = renames::unite(work.conn, &mut work.meta, &loaded)?;
-    if !united.is_empty() {
-        work.settled = false;
-        // Policies go by first names, and may speak of other columns now.
-        work.policies = Policies::load(work.conn)?;
-        loaded = track::load(work.conn, &work.policies)?;
-        work.catalog = loaded.catalog.clone();
-        follow_schema(work, &loaded)?;
-        show_stashed(work, &united, false)?;
-    }
+    unite(work, &mut loaded)?;
     loaded.left.iter().try_for_each(|no| track::drop_objects(work.conn, *no))?;
     let dropped = track::note_gone(work.conn, &loaded.gone)?;
     let tables = track::unknown(work.conn, &work.policies, &work.catalog)?;
@@ -88,6 +79,36 @@ fn follow_schema(work: &mut Work<'_>, loaded: &Loaded) -> Result<()> {
     // Else a rebuilt table would be taken for one that was rebuilt again.
     sums::settle(work.conn, &mut work.meta, &work.catalog)?;
     track::close(work.conn, &work.catalog)
+}
+
+/// Makes one of what goes by several names here, and shows what was kept for the others.
+fn unite(work: &mut Work<'_>, loaded: &mut Loaded) -> Result<()> {
+    let mut united = renames::unite(work.conn, &mut work.meta, loaded)?;
+    if united.is_empty() && loaded.stale.is_empty() && !work.received {
+        return Ok(());
+    }
+    let renamed = !united.is_empty();
+    if renamed {
+        // Policies go by first names, and may speak of other columns now.
+        work.policies = Policies::load(work.conn)?;
+        *loaded = track::load(work.conn, &work.policies)?;
+    }
+    renames::rename_keys(work.conn, &mut work.meta, &loaded.catalog, &mut united)?;
+    if renamed {
+        // By the names that foreign keys have now none is new.
+        *loaded = track::load(work.conn, &work.policies)?;
+        work.catalog = loaded.catalog.clone();
+        follow_schema(work, loaded)?;
+    }
+    if !united.is_empty() {
+        work.settled = false;
+        show_stashed(work, &united, false)?;
+    }
+    if renamed {
+        // Records and what rows wait for go by these names.
+        follow(work, &Anew::default(), "schema")?;
+    }
+    Ok(())
 }
 
 /// Finds tables whose columns may have been dropped and added again: nothing but what rows show tells it.

@@ -5,7 +5,7 @@
 //! there the new name seems to be a new column. So the first tell the others, by a replicated
 //! setting: from then on both names are one column everywhere.
 
-use crate::catalog::Tracked;
+use crate::catalog::{Catalog, Tracked};
 use crate::fold::Fresh;
 use crate::meta::Meta;
 use crate::policy;
@@ -61,15 +61,22 @@ pub fn first_names(conn: &Connection, table: &str) -> Result<BTreeMap<String, St
 pub type Said = Vec<(String, String)>;
 
 /// What names of columns of a table mean here. The first name of a column stays its own, whatever another
-/// is called later; a column made here under the name that another was given elsewhere is the same one.
+/// is called later, unless it is gone, and so the two are one ([`unite`]); a column made here under the
+/// name that another was given elsewhere is the same one.
 pub fn said(conn: &Connection, t: &Tracked) -> Result<Said> {
     let firsts = track::own_columns(conn, t.no)?;
-    let later = first_names(conn, &t.canonical)?.into_iter();
-    let called = t.table.columns.iter().map(|c| c.name.clone()).zip(t.column_names.clone());
-    let others: Said = later.chain(called).collect();
+    let later = first_names(conn, &t.canonical)?;
+    let here = |name: &str| t.column_names.iter().any(|own| own.eq_ignore_ascii_case(name));
+    let is_one = |name: &String| {
+        let first = later.iter().find(|(later, _)| later.eq_ignore_ascii_case(name));
+        !here(name) && first.is_some_and(|(_, first)| here(first))
+    };
     let own = |name: &String| firsts.iter().any(|first| first.eq_ignore_ascii_case(name));
-    let others = others.into_iter().filter(|(name, _)| !own(name));
-    Ok(firsts.iter().map(|name| (name.clone(), name.clone())).chain(others).collect())
+    let keeps = |name: &String| own(name) && !is_one(name);
+    let called = t.table.columns.iter().map(|c| c.name.clone()).zip(t.column_names.clone());
+    let others = later.clone().into_iter().chain(called).filter(|(name, _)| !keeps(name));
+    let own = firsts.iter().filter(|name| keeps(name)).map(|name| (name.clone(), name.clone()));
+    Ok(own.chain(others).collect())
 }
 
 /// The name of a foreign key by the first names of columns here: `columns` of its table, `parents` of the
@@ -81,6 +88,17 @@ pub fn key_name(key: &str, columns: &Said, parents: &Said) -> String {
         Some(format!("{name}({list}){rest}"))
     });
     format!("{columns}>{}", listed.as_deref().unwrap_or(parent))
+}
+
+/// The same for a foreign key of a table some of whose columns mean `columns`, to any table.
+pub fn key_here(conn: &Connection, catalog: &Catalog, key: &str, columns: &Said) -> Result<String> {
+    let to = |parent: &&Tracked| {
+        let (name, of) = (parent.canonical.to_ascii_lowercase(), key.rfind('>'));
+        of.is_some_and(|at| key[at + 1..].starts_with(&format!("{name}(")))
+    };
+    let parent = catalog.tables.iter().find(to);
+    let parents = parent.map(|parent| said(conn, parent)).transpose()?;
+    Ok(key_name(key, columns, &parents.unwrap_or_default()))
 }
 
 /// A list of names up to `end` in other words, and what is behind that. A name may have any characters.
@@ -127,6 +145,45 @@ pub fn unite(conn: &Connection, meta: &mut Meta, loaded: &Loaded) -> Result<Fres
         }
     }
     Ok(changed)
+}
+
+/// Brings the names of foreign keys that are stored in step with the first names of their columns, as
+/// these are known now. Adds tables to `united` of which registers were kept for a foreign key under
+/// another name.
+pub fn rename_keys(
+    conn: &Connection,
+    meta: &mut Meta,
+    catalog: &Catalog,
+    united: &mut Fresh,
+) -> Result<()> {
+    for t in &catalog.tables {
+        let columns = said(conn, t)?;
+        for (_, keys) in track::units(conn, t.no)? {
+            for key in keys {
+                let name = key_here(conn, catalog, &key, &columns)?;
+                if name != key {
+                    track::rename_key(conn, t, &key, &name)?;
+                }
+            }
+        }
+        if !stash::any(conn, t.no)? {
+            continue;
+        }
+        for rid in stash::rows(conn, meta, t.no, -1)? {
+            for mut piece in stash::of(conn, meta, t.no, &rid)? {
+                let keys = piece.keys.iter().map(|key| key_here(conn, catalog, key, &columns));
+                let keys = keys.collect::<Result<Vec<String>>>()?;
+                if keys != piece.keys {
+                    stash::remove(conn, meta, t.no, &rid, &piece)?;
+                    piece.keys = keys;
+                    let position = meta.position;
+                    stash::put(conn, meta, t.no, &rid, &piece, position)?;
+                    united.entry(t.no).or_default();
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Registers kept for the columns `others` are kept for column `no`.

@@ -499,6 +499,13 @@ pub fn record_units(conn: &Connection, t: &Tracked) -> Result<()> {
     Ok(())
 }
 
+/// Gives a foreign key another name in the units of a table.
+pub fn rename_key(conn: &Connection, t: &Tracked, key: &str, name: &str) -> Result<()> {
+    let sql = "UPDATE synqlite_unit SET item = ?3 WHERE tbl = ?1 AND item = ?2";
+    conn.prepare_cached(sql)?.execute(params![t.no, key, name])?;
+    Ok(())
+}
+
 /// Removes the triggers of a table.
 pub fn drop_objects(conn: &Connection, no: u32) -> Result<()> {
     let suffix = format!("_{no}");

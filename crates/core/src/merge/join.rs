@@ -143,13 +143,7 @@ fn match_unit(
         names.push((name.clone(), first.clone()));
     }
     for key in &theirs.refs {
-        let to = |parent: &&Tracked| {
-            let (name, of) = (parent.canonical.to_ascii_lowercase(), key.rfind('>'));
-            of.is_some_and(|at| key[at + 1..].starts_with(&format!("{name}(")))
-        };
-        let parent = catalog.tables.iter().find(to);
-        let parents = parent.map(|parent| renames::said(conn, parent)).transpose()?;
-        unit.keys.push(renames::key_name(key, &names, &parents.unwrap_or_default()));
+        unit.keys.push(renames::key_here(conn, catalog, key, &names)?);
     }
     unit.exact = t.table.groups.iter().position(|group| {
         let columns = group.columns.iter().map(|&c| t.column_nos[c]);

@@ -25,4 +25,5 @@ mod search;
 mod site;
 mod told;
 mod unfit;
+mod united;
 mod versions;
