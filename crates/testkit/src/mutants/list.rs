@@ -401,7 +401,7 @@ pub const ALL: &[Mutant] = &[
     Mutant {
         name: "rename-told",
         file: "migrate.rs",
-        from: "renames::tell(work.conn, &mut work.meta, &loaded, work.now_ms)?;",
+        from: "renames::tell(work.conn, &mut work.meta, loaded, work.now_ms)?;",
         to: "",
         campaign: "wild --only alter,rebuild,order",
         breaks: "R-MIG-RENAME: who knows that a column was renamed tells nobody",
@@ -618,8 +618,8 @@ pub const ALL: &[Mutant] = &[
     Mutant {
         name: "rebuild-once",
         file: "migrate.rs",
-        from: "track::close(work.conn, &work.catalog)?;",
-        to: "",
+        from: "&work.catalog)?;\n    track::close(work.conn, &work.catalog)",
+        to: "&work.catalog)",
         campaign: "wild --only rebuild,alter,keys,retype",
         breaks: "R-MIG-REBUILD: a new table makes a rebuilt one look rebuilt again",
     },
@@ -690,8 +690,8 @@ pub const ALL: &[Mutant] = &[
     Mutant {
         name: "name-dropped",
         file: "renames.rs",
-        from: "filter(|(name, _)| !own(name));",
-        to: "filter(|(name, _)| !own(name) || true);",
+        from: "filter(|(name, _)| !keeps(name));",
+        to: "filter(|(name, _)| !keeps(name) || true);",
         campaign: "wild --only alter",
         breaks: "R-MIG-RENAME: a column gets what others write to a dropped one whose name it has",
     },
