@@ -39,7 +39,7 @@ use crate::catalog::{Catalog, Tracked, loc_sql};
 use crate::equal::collation_sql;
 use crate::schema::{Action, ForeignKey, TableKind, UniqueIndex, quote};
 use crate::{Result, state};
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Kinds of journal entries; the low three bits of column `ev`, above them the table's number.
@@ -159,6 +159,17 @@ pub fn columns_of(delete_trigger: &str) -> BTreeMap<u32, String> {
         }
     }
     names
+}
+
+/// Columns, by number, of which the triggers of a table as they are now keep what was there before an
+/// update. `None` if they are gone.
+pub fn imaged(conn: &Connection, no: u32) -> Result<Option<BTreeSet<u32>>> {
+    let sql = "SELECT sql FROM main.sqlite_master WHERE type = 'trigger' AND name = ?1";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut of = |kind| statement.query_row([own_name(kind, no)], |row| row.get(0)).optional();
+    let (previous, delete): (Option<String>, Option<String>) = (of("previous")?, of("delete")?);
+    let columns = previous.map(|sql| columns_of(&sql).into_keys().collect());
+    Ok(columns.or(delete.map(|_| BTreeSet::new())))
 }
 
 /// Creates the capture objects of one table, all but the trigger before inserts: see [`guard`].

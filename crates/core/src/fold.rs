@@ -24,6 +24,7 @@ pub use adopt::adopt;
 pub use loose::{dangling, keep, loosen};
 
 use crate::Result;
+use crate::capture;
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::closed;
 use crate::counter;
@@ -98,6 +99,7 @@ fn run<'a>(
     read: impl FnOnce(&mut Fold<'a>) -> Result<Vec<Window>>,
 ) -> Result<(Folded, Wrote)> {
     let (position, clock) = (meta.position + 1, meta.clock);
+    let unknown = unknown_columns(conn, catalog, &stale)?;
     let lasting = catalog.tables.iter().filter(|t| policies.last_write_decides(&t.table.name));
     let mut fold = Fold {
         conn,
@@ -123,6 +125,7 @@ fn run<'a>(
         history: history::enabled(conn)?,
         adopts: false,
         stale,
+        unknown,
     };
     for t in &catalog.tables {
         fold.pin(t)?;
@@ -143,6 +146,22 @@ fn run<'a>(
     journal::clear(conn)?;
     closed::note_written(conn, meta, catalog, &told)?;
     Ok((done, Wrote { touched, former, acted, anew: false }))
+}
+
+/// Key columns, by number, that are in no image which the triggers of stale tables made.
+fn unknown_columns(
+    conn: &Connection,
+    catalog: &Catalog,
+    stale: &Fresh,
+) -> Result<BTreeMap<u32, BTreeSet<u32>>> {
+    let mut unknown = BTreeMap::new();
+    for t in catalog.tables.iter().filter(|t| stale.contains_key(&t.no)) {
+        let Some(imaged) = capture::imaged(conn, t.no)? else { continue };
+        let keys = t.table.groups.iter().filter(|g| g.keeps_previous).flat_map(|g| &g.columns);
+        let keys = keys.map(|&c| t.column_nos[c]).filter(|no| !imaged.contains(no));
+        unknown.insert(t.no, keys.collect());
+    }
+    Ok(unknown)
 }
 
 struct Fold<'a> {
@@ -185,6 +204,9 @@ struct Fold<'a> {
     /// Tables whose triggers do not fit their schema: their images may lack counters and lack these
     /// columns.
     stale: Fresh,
+    /// Columns, by number, that became key columns since the triggers of their tables were made: what
+    /// they were before an update is in no image.
+    unknown: BTreeMap<u32, BTreeSet<u32>>,
     /// Whether rows are taken in with their table: then one that is alive already, because another
     /// site told of it, is not inserted anew.
     adopts: bool,
@@ -569,6 +591,9 @@ impl Fold<'_> {
         {
             let mut followed = Vec::new();
             for &g in written.keys() {
+                if !self.has_image(t, g) {
+                    continue;
+                }
                 let body = &stored.state.groups[g].body;
                 if self.followed(t, g, old, (&cells[g], body), &new)? {
                     // What was shown instead of what was written may not be what follows from it now.
@@ -611,7 +636,9 @@ impl Fold<'_> {
                 continue;
             }
             let previous = match &first {
-                Some((_, cells)) if t.table.groups[g].keeps_previous => Some(cells[g].clone()),
+                Some((_, cells)) if t.table.groups[g].keeps_previous && self.has_image(t, g) => {
+                    Some(cells[g].clone())
+                }
                 _ => None,
             };
             let now = GroupState { previous, ..GroupState::shown(stamp) };
@@ -676,6 +703,13 @@ impl Fold<'_> {
             }
         }
         Ok(pinned)
+    }
+
+    /// Whether images of updates hold a group of a key.
+    fn has_image(&self, t: &Tracked, g: usize) -> bool {
+        let unknown = self.unknown.get(&t.no);
+        let columns = &t.table.groups[g].columns;
+        unknown.is_none_or(|nos| columns.iter().all(|&c| !nos.contains(&t.column_nos[c])))
     }
 
     /// R-REF: whether a group changed only because its references followed their rows' keys, as ON

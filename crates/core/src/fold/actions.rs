@@ -193,7 +193,7 @@ impl super::Fold<'_> {
             let fk = &t.table.foreign_keys[f];
             fk.enforced && fk.on_update == Action::Cascade
         };
-        for &g in written.keys() {
+        for &g in written.keys().filter(|g| self.has_image(t, **g)) {
             let mut keys = t.table.groups[g].foreign_keys.iter().copied().filter(cascades);
             let (Some(f), Some((old, cells))) = (keys.next(), image) else { continue };
             let Some(new) = t.read(self.conn, now)? else { continue };

@@ -9,7 +9,7 @@ use crate::meta::{self, Meta};
 use crate::schema::Identity;
 use crate::state::{self, Name, Names, Runs, sums};
 use rusqlite::Connection;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::Stamp;
 
 /// Adopts every row that a table has when it becomes replicated: births at one stamp.
@@ -74,6 +74,7 @@ pub fn adopt(
         history: false,
         adopts: true,
         stale: Fresh::new(),
+        unknown: BTreeMap::new(),
     };
     if t.table.identity == Identity::Key && is_named_by_key(t) {
         let run = Run { lo: i64::MIN, hi: i64::MAX, at: 0 };

@@ -644,3 +644,18 @@ fn mig_add_a_row_that_comes_back_after_its_table_was_regrouped_has_the_default()
     }
     agree(&mut [&mut a, &mut b]);
 }
+
+/// A reference that becomes unique after it was written: the triggers of then had kept the key that was
+/// written with it, and nothing of the reference.
+#[test]
+fn mig_a_write_before_a_unique_index_counts() {
+    let world = World::new();
+    let sql = "CREATE TABLE t(k INTEGER PRIMARY KEY, w, r INTEGER REFERENCES t(k)); \
+               INSERT INTO t VALUES(1, 'a', 2), (2, 'b', NULL)";
+    let (mut a, mut b) = pair(&world, sql);
+    b.run("UPDATE t SET k = 3 WHERE k = 1; UPDATE t SET r = NULL WHERE k = 3");
+    b.run("CREATE UNIQUE INDEX i ON t(r)");
+    settle(&mut a, &mut b);
+    assert_eq!(a.rows("SELECT k, r FROM t ORDER BY 1"), ["2|NULL", "3|NULL"]);
+    agree(&mut [&mut a, &mut b]);
+}
