@@ -109,8 +109,8 @@ pub fn dangling(
     t.places(&mut statement, [])
 }
 
-/// Keeps the values of a row with what they refer to, if a foreign key refers to nobody. Those in `nobody`
-/// do from now on, whatever row has their values.
+/// Keeps the values of a row with what they refer to, if a foreign key refers to nobody. If there are any
+/// in `nobody` only these do from now on, whatever row has their values.
 pub fn keep(
     conn: &Connection,
     meta: &mut Meta,
@@ -125,7 +125,8 @@ pub fn keep(
     let mut changed = false;
     for (g, group) in stored.state.groups.iter_mut().enumerate() {
         let keys = &t.table.groups[g].foreign_keys;
-        if keys.is_empty() || group.body != Body::Shown {
+        let concerned = nobody.is_empty() || keys.iter().any(|f| nobody.contains(f));
+        if keys.is_empty() || !concerned || group.body != Body::Shown {
             continue;
         }
         let mut cell = lookup.cell(t, g, &row)?;
