@@ -67,9 +67,15 @@ pub struct Rival {
 impl Replica {
     /// How many records are open.
     pub fn open_conflicts(&self) -> Result<u64> {
-        let sql = "SELECT count(*) FROM synqlite_row WHERE kind IS NOT NULL";
-        let count: i64 = self.conn.query_row(sql, [], |row| row.get(0))?;
-        Ok(count.unsigned_abs())
+        self.read(|conn, _, loaded| {
+            let sql = "SELECT tbl, count(*) FROM synqlite_row WHERE kind IS NOT NULL GROUP BY tbl";
+            let mut statement = conn.prepare(sql)?;
+            let counts = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let counts = counts.collect::<Result<Vec<(u32, i64)>, _>>()?;
+            // States of a dropped table stay, for others may need them, and nobody can settle its records.
+            let here = counts.iter().filter(|(no, _)| loaded.catalog.position_of_no(*no).is_some());
+            Ok(here.map(|(_, count)| count.unsigned_abs()).sum())
+        })
     }
 
     /// The open records, in order of table and row.

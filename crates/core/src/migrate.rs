@@ -27,14 +27,14 @@ use crate::schema::{Affinity, Collation, Column, Group, Table, quote};
 use crate::sqlvalue::Bind;
 use crate::state::stash::{self, Piece};
 use crate::state::sums::{self, Sums};
-use crate::state::{self, Body, ENTRY_COLUMNS, GroupState, Stored};
+use crate::state::{self, Body, ENTRY_COLUMNS, GroupState, RowState, Stored};
 use crate::track::{self, Loaded, Stale};
 use crate::{Result, closed, renames};
 use rusqlite::{Connection, params};
 use stashed::{join_stashed, show, show_stashed};
 use std::collections::{BTreeMap, BTreeSet};
-use synqlite_wire::{Cell, Stamp, Value};
-use unsure::{PERHAPS, Unsure};
+use synqlite_wire::{Cell, Rid, SiteId, Stamp, Value};
+use unsure::{Columns, LIKELY, PERHAPS, Unsure};
 
 /// So many states are stored anew at a time.
 const PART: usize = 4096;
@@ -170,10 +170,12 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
             sums.insert(t.no, of_table);
         }
     }
+    let mut freed = Vec::new();
     for t in &catalog.tables {
-        if let Some(s) = of(t) {
-            regroup(conn, meta, t, s)?;
-        }
+        freed.push(match of(t) {
+            Some(s) => regroup(conn, meta, t, s)?,
+            None => vec![],
+        });
         let mut named_by = t.key_rows.iter().flatten().map(|row| &row.parent);
         if other(t) {
             state::expand(conn, meta, t, false)?;
@@ -246,7 +248,7 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
             late::bind_defaults(Lookup { conn, meta, catalog }, t, fresh, unsure)?;
         }
     }
-    unsure::stamp(conn, meta, catalog, unsure)?;
+    unsure::stamp(conn, meta, catalog, unsure, freed)?;
     merge::compensate(conn, meta, catalog, policies, Wrote { anew: true, ..wrote })?;
     show(work, joined, false)?;
     let of = |is: fn(&Stale) -> bool| stale.iter().filter(move |(_, s)| is(s)).map(|(no, _)| *no);
@@ -263,24 +265,35 @@ pub(crate) fn follow(work: &mut Work<'_>, anew: &Anew, why: &str) -> Result<()> 
 }
 
 /// Stores states anew whose registers are of units that the schema no longer has (R-GROUP), and all of a
-/// table whose key may be another, since they say which number a row asks for.
-fn regroup(conn: &Connection, meta: &mut Meta, t: &Tracked, stale: &Stale) -> Result<()> {
+/// table whose key may be another, since they say which number a row asks for. Returns rows that keep
+/// values which were references, with these columns.
+fn regroup(
+    conn: &Connection,
+    meta: &mut Meta,
+    t: &Tracked,
+    stale: &Stale,
+) -> Result<Vec<(Rid, Columns)>> {
     let rekeyed = stale.gap || stale.rekeyed;
     let was = track::units(conn, t.no)?;
     let now: Vec<(Vec<u32>, Vec<String>)> = t.table.groups.iter().map(|g| unit(t, g)).collect();
     let here = |no: &u32| t.column_nos.contains(no);
     if !rekeyed && was.iter().all(|unit| now.contains(unit) || !unit.0.iter().any(here)) {
-        return Ok(());
+        return Ok(vec![]);
     }
+    let mut all_freed = Vec::new();
     let old = as_it_was(t, &was);
     let mut after = i64::MIN;
     loop {
         let part = entries(conn, meta, &old, after)?;
-        let Some((Stored { entry: Some(last), .. }, _)) = part.last() else { return Ok(()) };
+        let Some((Stored { entry: Some(last), .. }, _)) = part.last() else { return Ok(all_freed) };
         after = *last;
         for (mut stored, asks) in part {
             if stale.gap {
                 keep_lost(conn, meta, t, &was, &stored)?;
+            }
+            let freed = freed(meta.site, t, &was, &stored.state);
+            if !freed.is_empty() {
+                all_freed.push((stored.rid.clone(), freed));
             }
             let row = match &stored.loc {
                 Some(loc) => t.read(conn, loc)?,
@@ -294,6 +307,25 @@ fn regroup(conn: &Connection, meta: &mut Meta, t: &Tracked, stale: &Stale) -> Re
             state::put(conn, meta, t, &stored, position)?;
         }
     }
+}
+
+/// Columns of a row that are kept, and referred to a row until a foreign key went: which number they are
+/// now differs between sites, as that row got others before.
+fn freed(own: SiteId, t: &Tracked, was: &[(Vec<u32>, Vec<String>)], state: &RowState) -> Columns {
+    let mut freed = Columns::new();
+    for ((columns, keys), group) in was.iter().zip(&state.groups) {
+        let Body::Kept(cell) = &group.body else { continue };
+        let mut referred = keys.iter().zip(&cell.refs).filter(|(_, rid)| rid.is_some());
+        if referred.all(|(key, _)| t.key_names.contains(key)) {
+            continue;
+        }
+        for (i, no) in columns.iter().enumerate() {
+            let ticks = if group.column_stamp(i).site == own { LIKELY } else { PERHAPS };
+            let here = t.column_nos.iter().position(|n| n == no);
+            freed.extend(here.map(|c| (c, ticks)));
+        }
+    }
+    freed
 }
 
 /// Some entries of a table past one of them, in order, each with whether it asks for a number.

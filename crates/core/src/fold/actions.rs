@@ -185,7 +185,7 @@ impl super::Fold<'_> {
         &self,
         t: &Tracked,
         written: &BTreeMap<usize, Stamp>,
-        image: &Option<super::Image>,
+        image: &Option<super::before::Image>,
         now: &Loc,
         mut replaced: Replaced,
     ) -> Result<Replaced> {

@@ -14,7 +14,7 @@ use crate::state::{self, Body, Bulk, RowState};
 use rusqlite::Connection;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
-use synqlite_wire::{Hlc, Id, SiteId, Stamp};
+use synqlite_wire::{Hlc, Id, Rid, SiteId, Stamp};
 
 /// What is unsure of rows of one table.
 pub(super) type Unsure = BTreeMap<Loc, Columns>;
@@ -44,22 +44,30 @@ pub(super) fn pass(meta: &mut Meta) {
 }
 
 /// Stamps the values in `rows`, of the tables of the catalog in order: those of rows that lie together,
-/// and those of single rows, which count where both name a column. What this transaction has written
-/// is certain.
+/// and those of single rows, which count where both name a column; and the values in `freed`, which rows
+/// keep. What this transaction has written is certain.
 pub(super) fn stamp(
     conn: &Connection,
     meta: &mut Meta,
     catalog: &Catalog,
     rows: Vec<(Spans, Unsure)>,
+    freed: Vec<Vec<(Rid, Columns)>>,
 ) -> Result<()> {
-    if rows.iter().all(|(spans, rows)| spans.is_empty() && rows.is_empty()) {
+    let nothing = rows.iter().all(|(spans, rows)| spans.is_empty() && rows.is_empty());
+    if nothing && freed.iter().all(Vec::is_empty) {
         return Ok(());
     }
     meta.position += 1;
     let site = witness(meta);
     let (own, began) = (meta.site, meta.began());
     let mut witness = Witness { site, own, began, latest: Hlc::ZERO };
-    for (t, (spans, mut rows)) in catalog.tables.iter().zip(rows) {
+    for (t, ((spans, mut rows), freed)) in catalog.tables.iter().zip(rows.into_iter().zip(freed)) {
+        for (rid, columns) in freed {
+            let Some(mut stored) = state::of(conn, meta, t, &rid)? else { continue };
+            if witness.state(t, &mut stored.state, &columns, false) {
+                state::put(conn, meta, t, &stored, Some(meta.position))?;
+            }
+        }
         if !spans.is_empty() {
             witness.spans(conn, meta, t, &spans, &mut rows)?;
         }
@@ -112,7 +120,7 @@ impl Witness {
                         self.row(conn, meta, t, &Loc::Row(rowid), &columns)?;
                         continue;
                     }
-                    let stamp = |state: &mut RowState| self.state(t, state, &columns);
+                    let stamp = |state: &mut RowState| self.state(t, state, &columns, true);
                     bulk.change(meta, rowid, position, same, stamp)?;
                     same = true;
                 }
@@ -131,22 +139,23 @@ impl Witness {
         columns: &Columns,
     ) -> Result<()> {
         let Some(mut stored) = state::at(conn, meta, t, loc)? else { return Ok(()) };
-        if self.state(t, &mut stored.state, columns) {
+        if self.state(t, &mut stored.state, columns, true) {
             state::put(conn, meta, t, &stored, Some(meta.position))?;
         }
         Ok(())
     }
 
-    /// Stamps what is unsure in the state of a row. Says whether anything is.
-    fn state(&mut self, t: &Tracked, state: &mut RowState, columns: &Columns) -> bool {
+    /// Stamps what is unsure in the state of a row, of what is `shown` or of what is kept. Says whether
+    /// anything is.
+    fn state(&mut self, t: &Tracked, state: &mut RowState, columns: &Columns, shown: bool) -> bool {
         let (site, mut said) = (self.site, false);
         // What nobody has written yet is as old as the row.
         let born = state.born_at().hlc;
         for (group, of) in state.groups.iter_mut().zip(&t.table.groups) {
             let written = group.stamp.site == self.own && group.stamp.hlc > self.began;
-            let shown = group.body == Body::Shown && group.counts.is_empty();
+            let is = (group.body == Body::Shown) == shown && group.counts.is_empty();
             let ticks = of.columns.iter().filter_map(|c| columns.get(c)).max();
-            let Some(ticks) = ticks.filter(|_| shown && !written) else { continue };
+            let Some(ticks) = ticks.filter(|_| is && !written) else { continue };
             let after = |stamp: Stamp| {
                 let since = if stamp.is_zero() { born } else { stamp.hlc };
                 Hlc(since.0.saturating_add(*ticks))

@@ -10,6 +10,7 @@ mod cost;
 mod counters;
 mod folds;
 mod forks;
+mod freed;
 mod keys;
 mod merge;
 mod migrate;

@@ -91,3 +91,21 @@ fn mig_drop_a_row_that_was_written_stays_without_the_table_that_kept_it() {
     assert_eq!(a.rows("SELECT * FROM p"), ["1|b"]);
     assert_eq!(a.replica.open_conflicts().unwrap(), 0);
 }
+
+/// Records of a table go with it.
+#[test]
+fn a_dropped_table_has_no_open_records() {
+    let world = World::new();
+    let (mut a, mut b) =
+        pair(&world, "CREATE TABLE t(k TEXT PRIMARY KEY, u UNIQUE); CREATE TABLE s(x)");
+    a.run("INSERT INTO t VALUES('a', 1)");
+    b.run("INSERT INTO t VALUES('b', 1)");
+    settle(&mut a, &mut b);
+    assert_eq!((a.replica.open_conflicts().unwrap(), a.replica.conflicts().unwrap().len()), (1, 1));
+    a.run("DROP TABLE t");
+    for _ in 0..2 {
+        assert_eq!(a.replica.open_conflicts().unwrap(), 0);
+        assert!(a.replica.conflicts().unwrap().is_empty());
+        a.replica.fold().unwrap();
+    }
+}

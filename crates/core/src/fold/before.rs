@@ -1,0 +1,83 @@
+//! What the rows of a window were, as far as the state and the images of the journal tell: looked up
+//! once, before the fold writes any of them.
+
+use super::Fold;
+use super::actions::{self, Actions, Replaced};
+use super::former::{Formers, image_of, old_cells};
+use crate::Result;
+use crate::catalog::{Loc, Tracked};
+use crate::journal::{self, Window};
+use crate::refs::Lookup;
+use crate::state::{self, Stored};
+use std::collections::{BTreeMap, BTreeSet};
+use synqlite_wire::{Cell, Rid, Value};
+
+/// What the state said of a row before this fold wrote anything.
+pub(super) struct Before {
+    pub(super) stored: Stored,
+    /// Its row before it was replaced or gone, or else at the last fold as far as an image tells, and
+    /// the cells of its groups.
+    pub(super) image: Option<Image>,
+    /// The same at the last fold, if it was updated before it was replaced or gone: columns of keys
+    /// and counters only.
+    pub(super) start: Option<Image>,
+    /// Whether CASCADE deleted it.
+    pub(super) cascaded: bool,
+    /// Its references that actions replaced.
+    pub(super) replaced: Replaced,
+}
+
+/// A row, and the cells of its groups.
+pub(super) type Image = (Vec<Value>, Vec<Cell>);
+
+impl Before {
+    /// What the table showed at the last fold.
+    pub(super) fn first(&self) -> Option<&Image> {
+        self.start.as_ref().or(self.image.as_ref())
+    }
+}
+
+/// Rows of one table that died in this window, with the groups that keep something else than they
+/// showed.
+pub(super) type Died = BTreeMap<Rid, BTreeSet<usize>>;
+
+/// Rows of one table that were there at the last fold, by where they were.
+pub(super) type Befores = BTreeMap<Loc, Before>;
+
+impl Fold<'_> {
+    /// Looks up what the rows of all windows were, before any of them is written: a reference in a
+    /// before-image means the row that had the key then.
+    pub(super) fn before(&self, windows: &[Window]) -> Result<Vec<Befores>> {
+        let lookup = Lookup { conn: self.conn, meta: self.meta, catalog: self.catalog };
+        let formers = Formers::default();
+        let tables = self.catalog.tables.iter().zip(windows);
+        let of_table = |(t, window): (&Tracked, &Window)| -> Result<Befores> {
+            let mut befores = Befores::new();
+            let gone = window.gone.iter().map(|(from, g)| (from, g.image, g.start));
+            let changed = window.changed.iter().map(|(from, c)| (from, image_of(c), c.start));
+            let read = |seq: Option<i64>| -> Result<Option<Image>> {
+                let Some(seq) = seq else { return Ok(None) };
+                let Some(mut row) = journal::image(self.conn, t, seq)? else { return Ok(None) };
+                // Nobody had written what the triggers did not know.
+                for no in self.stale.get(&t.no).into_iter().flatten() {
+                    let known = t.column_nos.iter().position(|n| n == no);
+                    known.into_iter().for_each(|c| row[c] = t.default_of(c));
+                }
+                let cells = old_cells(&lookup, windows, &formers, t, &row)?;
+                Ok(Some((row, cells)))
+            };
+            for (from, image, start) in gone.chain(changed) {
+                let Some(stored) = state::at(self.conn, self.meta, t, from)? else { continue };
+                let (image, start) = (read(image)?, read(start.filter(|s| Some(*s) != image))?);
+                let (cascaded, replaced) = (false, Replaced::new());
+                befores.insert(from.clone(), Before { stored, image, start, cascaded, replaced });
+            }
+            if self.enforces {
+                let actions = Actions { lookup, windows, formers: &formers };
+                actions::mark(&actions, t, window, &mut befores)?;
+            }
+            Ok(befores)
+        };
+        tables.map(of_table).collect()
+    }
+}
