@@ -51,7 +51,7 @@ impl Show<'_, '_> {
 
     /// Lets records of rows that are hidden name the first of the references that nobody answers in the
     /// end, whichever was found first, before any to a row that is hidden itself; and the rows wait for
-    /// all of them.
+    /// all of them. What its table cannot hold either is hidden for that, for a first try does not ask.
     pub(super) fn name_dangling(&mut self, round: &mut Round) -> Result<()> {
         let named = |(at, c): (&usize, &Conflict)| {
             matches!(c.kind, "fk_dangling" | "fk_parent_hidden").then_some((*at, c.kind))
@@ -75,8 +75,11 @@ impl Show<'_, '_> {
                     first = first.or(Some(f));
                 }
             }
-            if let Some(f) = first {
-                round.hidden.insert(at, self.dangles(at, f));
+            if let (Some(f), Some(row)) = (first, row) {
+                let t = &self.cases.catalog().tables[self.cases.list[at].table];
+                let fits = self.cases.judge.row(t, &row)?.valid;
+                let unfit = || conflict("row_constraint", "", None);
+                round.hidden.insert(at, if fits { self.dangles(at, f) } else { unfit() });
             }
         }
         Ok(())

@@ -159,3 +159,38 @@ fn a_trigger_that_refuses_a_row_stops_no_other() {
     assert_eq!(a.rows("SELECT id FROM c ORDER BY 1"), ["below", "beside"]);
     assert_eq!(a.replica.conflicts().unwrap().len(), 0);
 }
+
+/// A row that its table cannot hold, and whose reference leads nowhere too, is hidden for the first,
+/// whether the reference was found first or not.
+#[test]
+fn unfit_is_said_before_a_reference_to_nobody() {
+    let world = World::new();
+    let sql = "CREATE TABLE t(u TEXT COLLATE RTRIM UNIQUE, \
+               r INTEGER REFERENCES t(u) ON DELETE SET DEFAULT ON UPDATE SET NULL)";
+    let mut a = world.init("a", sql);
+    let mut b = world.clone_site(&mut a, "b");
+    let mut c = world.clone_site(&mut a, "c");
+    let rebuild = |c: &str, from: &str| {
+        format!(
+            "PRAGMA foreign_keys = OFF; CREATE TABLE n(u TEXT COLLATE RTRIM UNIQUE, {c}, \
+             r INTEGER REFERENCES t(u) ON DELETE SET DEFAULT ON UPDATE SET NULL); \
+             INSERT INTO n SELECT u, {from}, r FROM t; DROP TABLE t; ALTER TABLE n RENAME TO t"
+        )
+    };
+    b.run("PRAGMA foreign_keys = OFF; INSERT INTO t VALUES('a', 'A')");
+    a.run("PRAGMA foreign_keys = OFF; INSERT INTO t VALUES('x', 'a ')");
+    for site in [&mut a, &mut b, &mut c] {
+        site.run(&rebuild("c", "NULL"));
+        site.replica.fold().unwrap();
+        site.run(&rebuild("c NOT NULL DEFAULT 1", "coalesce(c, 1)"));
+        site.replica.fold().unwrap();
+    }
+    a.pull(&mut b);
+    b.pull(&mut a);
+    c.pull(&mut a);
+    for site in [&a, &b, &c] {
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+        let kinds: Vec<_> = site.replica.conflicts().unwrap().into_iter().map(|c| c.kind).collect();
+        assert_eq!(kinds, ["row_constraint"; 2]);
+    }
+}

@@ -751,4 +751,12 @@ pub const ALL: &[Mutant] = &[
         campaign: "wild --only rebuild,keys,policy,alter",
         breaks: "R-MIG-FK: nobody says which numbers hidden references are when their foreign key goes",
     },
+    Mutant {
+        name: "unfit-unsaid",
+        file: "merge/answers.rs",
+        from: "if fits { self.dangles(at, f) } else { unfit() }",
+        to: "if fits || !fits { self.dangles(at, f) } else { unfit() }",
+        campaign: "wild --only spelled,keys,rebuild,order",
+        breaks: "R-UNFIT: whether a first try asked SQLite decides what the record of a hidden row says",
+    },
 ];
