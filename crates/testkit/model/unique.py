@@ -17,8 +17,8 @@ class Claims:
         self.rows, self.rids = component.rows, rids
         self.keys = {key.name: key for key in table.keys()}
         self.asked = {rid: self.judge(rid, ())[1] for rid in rids}
-        # Who has the key that a row lost, and who else stands in its way.
-        self.winner, self.others = {}, {}
+        # Who has the key that a row lost, which key that is, and who else stands in its way.
+        self.winner, self.lost_key, self.others = {}, {}, {}
         self.left_out = set()
         while True:
             self.hear()
@@ -75,7 +75,7 @@ class Claims:
         if rid in self.former:
             # Who made it fall back is in its way too, now that it loses what it fell back to.
             self.others.setdefault(rid, []).append(self.winner[rid])
-        self.winner[rid] = holder
+        self.winner[rid], self.lost_key[rid] = holder, key
         had_any = bool(self.held[rid])
         earlier = any(self.claim(rid, self.keys[name]) < stamp for name in self.held[rid])
         groups = self.latest_updates(rid, key)

@@ -67,6 +67,7 @@ class Component:
             self.number()
             refused, claims = self.hear()
             losers = {rid: claim for claim in claims for rid in claim.losers}
+            losers = self.final(losers)
             refused.update((rid, "unique") for rid in losers)
             if not refused:
                 break
@@ -101,6 +102,27 @@ class Component:
         for _ in range(2):
             for rid, groups in self.former.items():
                 self.shown[rid] = self.show(rid, groups)
+
+    def final(self, losers):
+        """Losers whose keys have no reference in them to a row that is about to be hidden too: such a key
+        is heard again once that is hidden. All of them, if each waits for another."""
+        before = dict(self.hidden)
+        self.hidden.update((rid, "unique") for rid in losers)
+        self.hide_with_parents()
+        hidden, self.hidden = self.hidden.keys() - before.keys(), before
+        def moves(rid, columns):
+            for fk in self.foreign_keys(rid):
+                if set(fk.columns) & set(columns):
+                    parent = self.references.counted(rid, fk)
+                    if parent is not None and self.view.represented(parent) in hidden:
+                        return True
+            return False
+        final = {}
+        for rid, claim in losers.items():
+            columns = claim.lost_key[rid].columns
+            if not any(moves(r, columns) for r in (rid, claim.winner[rid])):
+                final[rid] = claim
+        return final or losers
 
     def lose(self, rid, claim):
         self.view.winner[rid] = claim.winner[rid]

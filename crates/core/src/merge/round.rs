@@ -30,6 +30,23 @@ pub(super) struct Round {
     pub granted: bool,
 }
 
+impl Round {
+    /// Nothing is known but who is hidden.
+    fn with(tables: &Range<usize>, hidden: Hidden) -> Round {
+        Round {
+            tables: tables.clone(),
+            hidden,
+            ids: BTreeMap::new(),
+            rows: BTreeMap::new(),
+            nulled: BTreeMap::new(),
+            unexpected: BTreeSet::new(),
+            overridden: BTreeMap::new(),
+            fallbacks: BTreeMap::new(),
+            granted: false,
+        }
+    }
+}
+
 impl Show<'_, '_> {
     /// Shows the candidates that are not hidden; returns those that turn out not to fit.
     ///
@@ -41,17 +58,7 @@ impl Show<'_, '_> {
         mine: &[usize],
         hidden: Hidden,
     ) -> Result<(Round, Hidden)> {
-        let mut round = Round {
-            tables: tables.clone(),
-            hidden,
-            ids: BTreeMap::new(),
-            rows: BTreeMap::new(),
-            nulled: BTreeMap::new(),
-            unexpected: BTreeSet::new(),
-            overridden: BTreeMap::new(),
-            fallbacks: BTreeMap::new(),
-            granted: false,
-        };
+        let mut round = Round::with(tables, hidden);
         self.close(&mut round, mine);
         let live: Vec<usize> =
             mine.iter().copied().filter(|at| !round.hidden.contains_key(at)).collect();
@@ -62,7 +69,7 @@ impl Show<'_, '_> {
             self.display(&mut round, &live)?;
             let (mut news, claims) = self.dangling(&round, &live)?;
             self.unfit(&round, &live, &mut news)?;
-            let heard = match self.judged && (circle || news.is_empty()) {
+            let mut heard = match self.judged && (circle || news.is_empty()) {
                 true => self.grant(&round, &live, &news)?,
                 false => Outcome::default(),
             };
@@ -77,6 +84,13 @@ impl Show<'_, '_> {
             }
             if news.is_empty() && self.judged {
                 round.granted = true;
+                if circle {
+                    for at in self.moving(&round, mine, &heard.lost) {
+                        heard.lost.remove(&at);
+                        heard.claims.remove(&at);
+                        heard.blockers.remove(&at);
+                    }
+                }
                 round.fallbacks = heard.fallbacks;
                 self.view.claims.extend(heard.claims);
                 self.view.blockers.extend(heard.blockers);
@@ -87,6 +101,34 @@ impl Show<'_, '_> {
             }
             return Ok((round, news));
         }
+    }
+
+    /// Rows that lost a key with a reference in it, theirs or that of the winner, to a row that is about to
+    /// be hidden itself: the reference shows something else then, as it does where that row was hidden
+    /// before, and the key is heard again. None if this is so of all, as where each waits for another.
+    fn moving(&self, round: &Round, mine: &[usize], lost: &Hidden) -> BTreeSet<usize> {
+        let mut next = Round::with(&round.tables, round.hidden.clone());
+        next.hidden.extend(lost.iter().map(|(at, conflict)| (*at, conflict.clone())));
+        self.close(&mut next, mine);
+        let hidden = |p: &usize| next.hidden.contains_key(p) && !round.hidden.contains_key(p);
+        let moves = |at: usize, columns: &[usize]| {
+            let t = &self.cases.catalog().tables[self.cases.list[at].table];
+            t.table.foreign_keys.iter().enumerate().any(|(f, fk)| {
+                let parent = self.cases.catalog().position(&fk.parent);
+                let to = self.reference(at, f).zip(parent);
+                let to = to.and_then(|(rid, parent)| self.meant(parent, &rid));
+                fk.columns.iter().any(|c| columns.contains(c)) && to.is_some_and(|p| hidden(&p))
+            })
+        };
+        let of_lost = |(&at, conflict): (&usize, &Conflict)| {
+            let t = &self.cases.catalog().tables[self.cases.list[at].table];
+            let index = t.unique_names.iter().position(|name| *name == conflict.constraint);
+            let columns = index.map_or(&[][..], |u| &t.table.uniques[u].columns);
+            let moved = [Some(at), conflict.winner].into_iter().flatten();
+            moved.into_iter().any(|at| moves(at, columns)).then_some(at)
+        };
+        let moving: BTreeSet<usize> = lost.iter().filter_map(of_lost).collect();
+        if moving.len() == lost.len() { BTreeSet::new() } else { moving }
     }
 
     /// Adds to `news` the rows that SQLite itself would refuse.

@@ -309,7 +309,7 @@ impl Show<'_, '_> {
     }
 
     /// The case that a reference to `rid` means.
-    fn meant(&self, parent: usize, rid: &Rid) -> Option<usize> {
+    pub(super) fn meant(&self, parent: usize, rid: &Rid) -> Option<usize> {
         let mut at = self.cases.get(parent, rid)?;
         while let Some(&winner) = self.unified.get(&at) {
             at = winner;

@@ -203,3 +203,38 @@ fn keys_of_expressions_are_computed_in_the_encoding_of_the_database() {
         }
     }
 }
+
+/// Two rows refer to a third under a unique key that holds the reference. Where the third is hidden they
+/// have no such key, whether it was hidden before they came or with them.
+#[test]
+fn a_key_with_a_reference_to_a_hidden_row_is_nobodys() {
+    for keeps in ["ON DELETE SET NULL", "ON DELETE CASCADE", ""] {
+        let world = World::new();
+        let sql = format!(
+            "CREATE TABLE n(id TEXT PRIMARY KEY, k UNIQUE, up UNIQUE REFERENCES n(k) {keeps})"
+        );
+        let mut a = world.init("a", &sql);
+        let mut b = world.clone_site(&mut a, "b");
+        a.run("INSERT INTO n VALUES('r', 'x', NULL)");
+        a.replica.fold().unwrap();
+        b.run("INSERT INTO n VALUES('s', 'x', NULL)");
+        let mut d = world.clone_site(&mut b, "d");
+        a.pull(&mut b);
+        b.run("INSERT INTO n VALUES('c', 1, 'x')");
+        d.run("INSERT INTO n VALUES('e', 2, 'x')");
+        a.pull(&mut b);
+        a.pull(&mut d);
+        assert_eq!(a.replica.verify_full().unwrap(), [""; 0], "{keeps}");
+        b.pull(&mut d);
+        b.pull(&mut a);
+        d.pull(&mut a);
+        let shown = a.rows("SELECT * FROM n ORDER BY id");
+        for site in [&a, &b, &d] {
+            assert_eq!(site.replica.verify_full().unwrap(), [""; 0], "{keeps}");
+            assert_eq!(site.rows("SELECT * FROM n ORDER BY id"), shown, "{keeps}");
+        }
+        let nulled = ["c|1|NULL", "e|2|NULL", "r|x|NULL"];
+        let left = if keeps.contains("NULL") { &nulled[..] } else { &nulled[2..] };
+        assert_eq!(shown, left, "{keeps}");
+    }
+}

@@ -759,4 +759,12 @@ pub const ALL: &[Mutant] = &[
         campaign: "wild --only spelled,keys,rebuild,order",
         breaks: "R-UNFIT: whether a first try asked SQLite decides what the record of a hidden row says",
     },
+    Mutant {
+        name: "moving-final",
+        file: "merge/round.rs",
+        from: "for at in self.moving(&round, mine, &heard.lost) {",
+        to: "for at in BTreeSet::<usize>::new() {",
+        campaign: "wild --only links,keys",
+        breaks: "R-VIEW: a key whose reference is about to go is lost where the row it is to was not hidden before",
+    },
 ];

@@ -35,6 +35,8 @@ pub enum Region {
     File,
     /// What was written is followed: it must be shown or told in the end.
     Told,
+    /// Keys that are references, unique keys that hold some, two foreign keys in a table.
+    Links,
 }
 
 /// All of them, with their names.
@@ -54,6 +56,7 @@ pub const ALL: &[(&str, Region)] = &[
     ("system", Region::System),
     ("file", Region::File),
     ("told", Region::Told),
+    ("links", Region::Links),
 ];
 
 /// Which of them a history contains.

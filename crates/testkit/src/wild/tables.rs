@@ -71,7 +71,10 @@ pub fn table(r: &mut Random, regions: &Regions, schema: &Schema, no: usize) -> T
         former: Vec::new(),
         reused: false,
     };
-    key(r, regions, &mut t);
+    let links = regions.has(Region::Links);
+    if !(links && r.one_in(4) && linked_key(r, schema, &mut t)) {
+        key(r, regions, &mut t);
+    }
     if r.below(10) < 7 {
         rival(r, regions, &mut t);
     }
@@ -91,7 +94,13 @@ pub fn table(r: &mut Random, regions: &Regions, schema: &Schema, no: usize) -> T
         ));
     }
     if r.below(4) < 3 {
-        reference(r, regions, schema, no, &mut t);
+        reference(r, regions, schema, (no, ["r", "s"]), &mut t);
+    }
+    if links && r.one_in(3) {
+        reference(r, regions, schema, (no, ["q", "y"]), &mut t);
+    }
+    if links && r.one_in(2) {
+        linked_rule(r, &mut t);
     }
     if r.one_in(8) {
         let mut c = plain("x", "TEXT", Role::Generated, Pool::Words);
@@ -99,6 +108,44 @@ pub fn table(r: &mut Random, regions: &Regions, schema: &Schema, no: usize) -> T
         t.columns.push(c);
     }
     t
+}
+
+/// A key that is a reference, or two. Says whether there is one that others can refer to.
+fn linked_key(r: &mut Random, schema: &Schema, t: &mut Table) -> bool {
+    let others: Vec<(&usize, &Table)> = schema.iter().collect();
+    let ids: &[&str] = if r.one_in(3) { &["k"] } else { &["k", "l"] };
+    for id in ids.iter().filter(|_| !others.is_empty()) {
+        let (&parent, of) = others[r.index(others.len())];
+        // A target of two columns has no place in one.
+        let Some([theirs]) = target(r, of).and_then(|all| <[Column; 1]>::try_from(all).ok()) else {
+            continue;
+        };
+        let mut c = plain(id, theirs.ty, Role::Key, theirs.pool);
+        (c.collate, c.not_null) = (theirs.collate, ids.len() > 1);
+        t.columns.push(c);
+        t.key.push((*id).to_owned());
+        let (columns, targets) = (vec![(*id).to_owned()], vec![theirs.id]);
+        t.rules.push(Rule::Foreign(Foreign { columns, parent, targets, actions: actions(r) }));
+    }
+    if t.key.is_empty() {
+        return false;
+    }
+    t.inline_key = t.key.len() == 1;
+    if t.key.len() > 1 && r.one_in(2) {
+        t.tail = " WITHOUT ROWID";
+    }
+    true
+}
+
+/// A unique key of a reference, or of several columns.
+fn linked_rule(r: &mut Random, t: &mut Table) {
+    let sets: [&[&str]; 6] = [&["r"], &["q"], &["r", "n"], &["u", "r"], &["q", "r"], &["u", "n"]];
+    let there = sets.iter().filter(|ids| ids.iter().all(|id| t.column(id).is_some()));
+    let there: Vec<&&[&str]> = there.collect();
+    if let Some(ids) = there.get(r.index(there.len().max(1))) {
+        let columns = ids.iter().map(|id| (*id).to_owned()).collect();
+        t.rules.push(Rule::Unique { columns, conflict: "", named: None });
+    }
 }
 
 fn key(r: &mut Random, regions: &Regions, t: &mut Table) {
@@ -203,14 +250,20 @@ fn number(r: &mut Random, t: &mut Table) {
 }
 
 /// A foreign key to the key, or to a unique column, of some table.
-fn reference(r: &mut Random, regions: &Regions, schema: &Schema, no: usize, t: &mut Table) {
+fn reference(
+    r: &mut Random,
+    regions: &Regions,
+    schema: &Schema,
+    (no, ids): (usize, [&str; 2]),
+    t: &mut Table,
+) {
     let own = schema.is_empty() || r.one_in(5);
     let parent = if own { no } else { r.index(schema.len()) };
     // Of tables that were dropped the numbers are missing.
     let other = schema.values().nth(parent).filter(|_| !own);
     let Some(target) = target(r, other.unwrap_or(t)) else { return };
     let mut columns = Vec::new();
-    for (id, theirs) in ["r", "s"].iter().zip(&target) {
+    for (id, theirs) in ids.iter().zip(&target) {
         let other = regions.has(Region::Spelled) && r.one_in(2);
         let ty = if other { ["TEXT", "INTEGER", "", "BLOB"][r.index(4)] } else { theirs.ty };
         let mut c = plain(id, ty, Role::Reference, theirs.pool);
