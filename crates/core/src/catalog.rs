@@ -371,8 +371,16 @@ impl Tracked {
         Ok(places)
     }
 
+    /// Whether rows can be at places like `loc`: a rebuild may have given a table rowids, or taken them.
+    fn has_places_like(&self, loc: &Loc) -> bool {
+        (self.table.kind == TableKind::WithoutRowid) == matches!(loc, Loc::Key(_))
+    }
+
     /// The stored columns of the row at `loc`.
     pub fn read(&self, conn: &Connection, loc: &Loc) -> Result<Option<Vec<Value>>> {
+        if !self.has_places_like(loc) {
+            return Ok(None);
+        }
         let sql = self.sql.read.get_or_init(|| {
             let (columns, target) = (self.column_list(), self.target());
             format!("SELECT {columns} FROM {target} WHERE {}", self.where_loc(1))
@@ -388,6 +396,9 @@ impl Tracked {
 
     /// Whether a row is at `loc`.
     pub fn exists(&self, conn: &Connection, loc: &Loc) -> Result<bool> {
+        if !self.has_places_like(loc) {
+            return Ok(false);
+        }
         let sql = self
             .sql
             .exists

@@ -23,7 +23,7 @@ use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
 use crate::replica::Work;
-use crate::schema::{Affinity, Collation, Column, Group, Table, quote};
+use crate::schema::{Affinity, Collation, Column, Group, Table, TableKind, quote};
 use crate::sqlvalue::Bind;
 use crate::state::stash::{self, Piece};
 use crate::state::sums::{self, Sums};
@@ -202,6 +202,9 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
     for (t, stale) in catalog.tables.iter().filter_map(|t| Some((t, of(t)?))) {
         bound.insert(t.no, late::bind(conn, meta, catalog, t, &stale.fresh, *received)?);
         fold::loosen(conn, meta, catalog, t, policies.enforces_foreign_keys())?;
+        if t.table.kind == TableKind::WithoutRowid {
+            state::forget_rowids(conn, t)?;
+        }
         if track::lose_columns(conn, t, meta.clock)? {
             lost.insert(t.no);
         }

@@ -2,18 +2,22 @@
 
 use crate::Result;
 use crate::journal::{self, Window};
+use crate::policy::Policies;
 use crate::replica::Replica;
+use crate::schema::{self, Selection, Skipped};
 use crate::track::Loaded;
 use rusqlite::Connection;
 use std::collections::BTreeMap;
 
-/// What waits in the journal.
+/// What waits in the journal, and what never gets there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// Net changes by table; tables without any are left out.
     pub pending: BTreeMap<String, Pending>,
     /// Writes that wait.
     pub unfolded: u64,
+    /// Tables that are not replicated, those too that were made since `init`.
+    pub skipped: Vec<Skipped>,
 }
 
 /// Net changes of one table since the last fold, in rows.
@@ -55,6 +59,9 @@ impl Replica {
                     status.pending.insert(t.table.name.clone(), pending);
                 }
             }
+            status.skipped =
+                schema::read(conn, &Policies::load(conn)?, &Selection::default())?.skipped;
+            status.skipped.retain(|s| loaded.catalog.by_name(&s.name).is_none());
             Ok(status)
         })
     }

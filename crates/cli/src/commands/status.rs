@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Shows what is not folded yet, what was not pushed yet, and the last exchange with each remote.
+/// Shows what is not folded yet, what was not pushed yet, which tables are not replicated, and the
+/// last exchange with each remote.
 ///
 /// Changes nothing, so what it says of folding is what the next fold would do.
 #[derive(clap::Args)]
@@ -24,6 +25,12 @@ pub fn run(args: &Args) -> Result<Report> {
         let _ = write!(text, "\nnot folded: {table}: {i} inserted, {u} updated, {d} deleted");
         pending.insert(table, json!({"inserted": i, "updated": u, "deleted": d}));
     }
+    if !status.skipped.is_empty() {
+        let names: Vec<&str> = status.skipped.iter().map(|s| &*s.name).collect();
+        let _ = write!(text, "\nnot replicated: {}; synqlite init says why", names.join(", "));
+    }
+    let skipped = status.skipped.iter().map(|s| json!({"name": s.name, "why": s.why}));
+    let skipped: Vec<Value> = skipped.collect();
     let mut remotes: Vec<Value> = Vec::new();
     for r in replica.remotes()? {
         let unpushed = replica.changed_since(r.sent.map_or(0, |sent| sent.position))?;
@@ -52,6 +59,7 @@ pub fn run(args: &Args) -> Result<Report> {
         "database": replica.database().to_string(),
         "pending": pending,
         "unfolded": status.unfolded,
+        "skipped": skipped,
         "remotes": remotes,
         "conflicts": conflicts,
     });

@@ -135,6 +135,17 @@ fn push_pull_and_sync_say_what_crossed() {
     assert!(lab.text(&["sync", &lab.db("A"), &lab.db("B")]).contains("nothing new"));
 }
 
+/// Also tables that were made since, which nothing else would name.
+#[test]
+fn status_names_tables_that_are_not_replicated() {
+    let lab = Lab::with_a_and_b();
+    assert_eq!(lab.json(&["status", &lab.db("A")])["skipped"], json!([]));
+    lab.sql("A", "CREATE TABLE m(w, x REAL); CREATE INDEX i ON m(x || 'm'); CREATE TABLE n(y)");
+    let skipped = &lab.json(&["status", &lab.db("A")])["skipped"];
+    assert_eq!((skipped[0]["name"].as_str(), skipped[1].is_null()), (Some("m"), true));
+    assert!(lab.text(&["status", &lab.db("A")]).contains("not replicated: m;"));
+}
+
 #[test]
 fn status_shows_what_waits() {
     let lab = Lab::with_a_and_b();

@@ -348,6 +348,13 @@ pub fn expand(conn: &Connection, meta: &mut Meta, t: &Tracked, rows: bool) -> Re
     Ok(())
 }
 
+/// Drops the segments of a table that has no rowids any more: all rows of theirs are gone, with entries
+/// of their own.
+pub fn forget_rowids(conn: &Connection, t: &Tracked) -> Result<()> {
+    conn.prepare_cached("DELETE FROM synqlite_segment WHERE tbl = ?1")?.execute([t.no])?;
+    Ok(())
+}
+
 /// Forgets where a row is, so that another can be placed there.
 pub fn unplace(conn: &Connection, stored: &Stored) -> Result<()> {
     if let Some(id) = stored.entry {

@@ -109,3 +109,30 @@ fn a_dropped_table_has_no_open_records() {
         a.replica.fold().unwrap();
     }
 }
+
+/// A table that has no rowids any more keeps nothing of them: its rows are others, under their keys.
+#[test]
+fn rows_without_rowids_are_named_by_their_keys() {
+    for key in ["k INTEGER NOT NULL PRIMARY KEY, w", "k INTEGER NOT NULL, w, PRIMARY KEY(k, w)"] {
+        let world = World::new();
+        let table = "CREATE TABLE t(k INTEGER PRIMARY KEY, w)";
+        let (mut a, mut b) =
+            pair(&world, &format!("{table}; INSERT INTO t VALUES(1, 'a'), (2, 'b')"));
+        a.run("INSERT INTO t VALUES(NULL, 'c')");
+        a.replica.fold().unwrap();
+        b.run("INSERT INTO t VALUES(NULL, 'd')");
+        for site in [&mut a, &mut b] {
+            site.run(&format!(
+                "CREATE TABLE n({key}) WITHOUT ROWID; INSERT INTO n SELECT * FROM t; \
+                 DROP TABLE t; ALTER TABLE n RENAME TO t; DELETE FROM t WHERE k = 2"
+            ));
+            site.replica.fold().unwrap();
+            assert_eq!(site.replica.verify_full().unwrap(), [""; 0], "{key}");
+        }
+        settle(&mut a, &mut b);
+        for site in [&mut a, &mut b] {
+            assert_eq!(site.replica.verify_full().unwrap(), [""; 0], "{key}");
+        }
+        assert_eq!(a.rows("SELECT * FROM t"), b.rows("SELECT * FROM t"), "{key}");
+    }
+}

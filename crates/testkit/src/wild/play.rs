@@ -348,7 +348,8 @@ impl<'a> Player<'a> {
             return Ok(self.texts(n, &captured)?.is_empty());
         }
         let unseen = format!(
-            "{captured} AND NOT EXISTS(SELECT 1 FROM synqlite_table AS t WHERE t.name = '{table}')"
+            "{captured} AND NOT EXISTS(SELECT 1 FROM synqlite_table AS t WHERE t.name = '{table}' \
+             AND sqlite_master.name = 'synqlite_delete_' || t.no)"
         );
         Ok(!self.texts(n, &unseen)?.is_empty())
     }
