@@ -10,6 +10,7 @@
 //! | rival | BEFORE INSERT, UPDATE | a row that shares another unique key with the new one | the whole row |
 //! | previous | BEFORE UPDATE of key columns, of counters, or of a reference that an action may be setting | where the row is | the columns of its keys and counters and of those references |
 //! | leaving | BEFORE DELETE of a row on whose delete foreign keys act | where the row is | |
+//! | leaving | the same where SQLite may convert OLD after it ([`crate::schema::Table::converts_old`]) | where the row is | the whole row |
 //!
 //! A before-image stands in its entry: a table of images would cost one more page in every
 //! transaction that deletes ([decision 001](../../../docs/decisions/001-journal.md)). The value of
@@ -123,10 +124,13 @@ pub fn objects(t: &Tracked) -> Vec<(String, String)> {
             )
         });
     }
-    if t.table.acts_on_delete {
+    if t.table.acts_on_delete || t.table.converts_old {
         add("leaving", &|name| {
-            let entry = entry(t, op::LEAVING, &loc_sql(&t.table, "OLD."));
-            format!("CREATE TRIGGER {name} BEFORE DELETE ON {target} BEGIN {entry}; END")
+            let entry = match t.table.converts_old {
+                true => entry_of_old(t, op::LEAVING, &all_columns(t)),
+                false => entry(t, op::LEAVING, &loc_sql(&t.table, "OLD.")) + ";",
+            };
+            format!("CREATE TRIGGER {name} BEFORE DELETE ON {target} BEGIN {entry} END")
         });
     }
     if t.table.kind == TableKind::Rowid && !t.table.indexed {

@@ -7,6 +7,7 @@
 //! Inserts may share an entry: see [`Marks`].
 
 mod apart;
+mod begun;
 mod nested;
 
 pub use apart::{Survey, survey};
@@ -16,6 +17,7 @@ use crate::catalog::{Catalog, Loc, Tracked};
 use crate::schema::{TableKind, quote};
 use crate::sqlvalue::value;
 use crate::{Error, Result};
+use begun::Begun;
 use nested::Updates;
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
@@ -280,6 +282,8 @@ struct Replay {
     /// Rows born in this window that a delete removed, and when.
     deleted: HashMap<Loc, (Millis, Born)>,
     updates: Updates,
+    /// Where SQLite may convert OLD: what began in this millisecond and has not ended.
+    begun: Begun,
 }
 
 impl Replay {
@@ -478,10 +482,12 @@ pub fn read_rest(
             op::UPDATE => {
                 let to: Option<Loc> = row.get(3)?;
                 let to = to.map(|to| t.place(to)).transpose()?.filter(|to| *to != loc);
+                let loc = replay.begun.update(t, loc, to.is_some())?;
                 replay.update(loc, to, &columns_of_mask(row.get_ref(4)?)?, ms);
             }
             op::DELETE => {
-                if let Some(born) = replay.remove(&loc, ms, Some(seq)) {
+                let (loc, image) = replay.begun.delete(t, loc)?;
+                if let Some(born) = replay.remove(&loc, ms, Some(image.unwrap_or(seq))) {
                     replay.deleted.insert(loc, (ms, born));
                 }
             }
@@ -496,13 +502,17 @@ pub fn read_rest(
                 replay.rivals.entry(loc).or_default().push(rival);
             }
             op::PREVIOUS => {
+                replay.begun.begin(t, &loc, None, ms);
                 replay.updates.begin(loc.clone(), seq, ms);
                 replay.note(loc, |touch| {
                     touch.previous.get_or_insert(seq);
                     touch.image = Some(seq);
                 });
             }
-            op::LEAVING => replay.note(loc, |touch| touch.leaving = Some(seq)),
+            op::LEAVING => {
+                replay.begun.begin(t, &loc, Some(seq), ms);
+                replay.note(loc, |touch| touch.leaving = Some(seq));
+            }
             // `MORE`, of the image before it. There are no other kinds.
             _ => {}
         }
@@ -672,7 +682,7 @@ pub fn image(conn: &Connection, t: &Tracked, seq: i64) -> Result<Option<Vec<Valu
     let mut image: Option<Vec<Value>> = None;
     while let Some(row) = rows.next()? {
         let part = match (row.get::<_, i64>(0)? & 7, &image) {
-            (op::DELETE | op::REPLACE | op::RIVAL | op::PREVIOUS, None) => 0,
+            (op::DELETE | op::REPLACE | op::RIVAL | op::PREVIOUS | op::LEAVING, None) => 0,
             (op::MORE, Some(_)) => row.get(1)?,
             _ => break,
         };

@@ -66,12 +66,13 @@ impl Table {
         let mut kept: Vec<_> = kept.collect();
         kept.sort();
         let order = format!(
-            "columns ({}), generated ({}), unique ({}), kept ({}){}{}",
+            "columns ({}), generated ({}), unique ({}), kept ({}){}{}{}",
             stored.join(", "),
             generated.join(", "),
             uniques.collect::<Vec<_>>().join(", "),
             kept.join(", "),
             if self.acts_on_delete { ", acts on delete" } else { "" },
+            if self.converts_old { ", converts old" } else { "" },
             if self.indexed { ", indexed" } else { "" },
         );
         format!("{}\n{}", self.describe(), escaped(&order))

@@ -31,11 +31,16 @@ pub(super) fn identity(draft: &Draft) -> Identity {
 /// Groups the columns of all tables. Foreign keys must have been resolved.
 pub(super) fn assign(drafts: &mut [Draft]) {
     let mut referenced: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
-    let mut acting_parents = BTreeSet::new();
-    for key in drafts.iter().flat_map(|draft| &draft.table.foreign_keys) {
+    let (mut acting_parents, mut converted) = (BTreeSet::new(), BTreeSet::new());
+    let keys = drafts.iter().flat_map(|d| d.table.foreign_keys.iter().map(|key| (&d.table, key)));
+    for (table, key) in keys {
         referenced.entry(key.parent.clone()).or_default().extend(&key.parent_columns);
         if key.enforced && !matches!(key.on_delete, Action::NoAction | Action::Restrict) {
             acting_parents.insert(key.parent.clone());
+        }
+        let mut pairs = key.columns.iter().zip(&key.parent_keys);
+        if pairs.any(|(&c, (parent, _))| converts(table.columns[c].affinity, *parent)) {
+            converted.insert(key.parent.clone());
         }
     }
     for Draft { table, checks, .. } in drafts {
@@ -54,10 +59,18 @@ pub(super) fn assign(drafts: &mut [Draft]) {
         kept.extend(table.foreign_keys.iter().filter(acting).flat_map(|key| &key.columns));
         table.groups = groups(table, &group_of, &kept);
         table.acts_on_delete = acting_parents.contains(&table.name);
+        table.converts_old = converted.contains(&table.name);
         for (column, group) in table.columns.iter_mut().zip(group_of) {
             column.group = group;
         }
     }
+}
+
+/// Whether SQLite converts a key for the sake of a child column's affinity before it compares them
+/// (<https://sqlite.org/datatype3.html#comparison_expressions>).
+fn converts(child: Affinity, parent: Affinity) -> bool {
+    let numeric = |a| matches!(a, Affinity::Integer | Affinity::Numeric | Affinity::Real);
+    child != parent && child != Affinity::Blob && !(numeric(child) && numeric(parent))
 }
 
 /// Takes the columns that count out of the CHECKs by which others are held together.

@@ -118,6 +118,9 @@ pub struct Table {
     /// Whether a delete of a row makes a foreign key act on rows of replicated tables: CASCADE, SET
     /// NULL or SET DEFAULT.
     pub acts_on_delete: bool,
+    /// Whether a foreign key to it has a column of another affinity than the key: SQLite may convert the
+    /// OLD of triggers that run after a change of that key, while it looks for children by an index.
+    pub converts_old: bool,
     /// Whether it has any index, of any kind. VACUUM renumbers the rowids of a table without one.
     pub indexed: bool,
     /// Texts of what decides on single rows beside types: CHECKs, expressions of generated columns.
@@ -286,6 +289,7 @@ impl Table {
             identity: Identity::Birth,
             autoincrement: false,
             acts_on_delete: false,
+            converts_old: false,
             indexed: true,
             row_rules: vec![],
             strict: false,

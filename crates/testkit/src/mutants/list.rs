@@ -767,4 +767,12 @@ pub const ALL: &[Mutant] = &[
         campaign: "wild --only links,keys",
         breaks: "R-VIEW: a key whose reference is about to go is lost where the row it is to was not hidden before",
     },
+    Mutant {
+        name: "old-converted",
+        file: "journal/begun.rs",
+        from: "if !t.table.converts_old {",
+        to: "if true || !t.table.converts_old {",
+        campaign: "wild --only spelled,links,replace",
+        breaks: "R-EQUAL: a key that SQLite converts in OLD names no row",
+    },
 ];

@@ -5,7 +5,9 @@
 
 use super::rebuild::{self, Tool};
 use super::regions::{Region, Regions};
-use super::schema::{Column, Foreign, Index, Role, Rule, Schema, Table, quote, referenced};
+use super::schema::{
+    Column, Foreign, Index, Role, Rule, Schema, Table, Trigger, quote, referenced,
+};
 use super::tables::{actions, plain, table, target, unique_index};
 use super::values::Pool;
 use crate::random::Random;
@@ -57,7 +59,11 @@ impl Path {
     /// Adds a migration, if one can be drawn.
     pub fn step(&mut self, r: &mut Random, regions: &Regions) {
         let drawn = (0..20).find_map(|_| self.draw(r, regions));
-        let Some(Change { name, script, no, after, wide }) = drawn else { return };
+        let Some(Change { name, mut script, no, after, wide }) = drawn else { return };
+        // What a trigger names cannot be dropped.
+        let drop = |t: &Trigger| format!("DROP TRIGGER IF EXISTS {}", quote(&t.name));
+        let triggers = self.schema.values().flat_map(|t| &t.triggers);
+        script.splice(0..0, triggers.map(drop).collect::<Vec<_>>());
         let mut concerned = BTreeSet::from([no]);
         let parents = |t: &Table| {
             let parent = |rule: &Rule| match rule {

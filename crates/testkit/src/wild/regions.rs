@@ -37,6 +37,12 @@ pub enum Region {
     Told,
     /// Keys that are references, unique keys that hold some, two foreign keys in a table.
     Links,
+    /// Statements that write many rows, and savepoints.
+    Many,
+    /// Triggers of the application.
+    Triggers,
+    /// STRICT tables, stored generated columns.
+    Strict,
 }
 
 /// All of them, with their names.
@@ -57,6 +63,9 @@ pub const ALL: &[(&str, Region)] = &[
     ("file", Region::File),
     ("told", Region::Told),
     ("links", Region::Links),
+    ("many", Region::Many),
+    ("triggers", Region::Triggers),
+    ("strict", Region::Strict),
 ];
 
 /// Which of them a history contains.

@@ -50,6 +50,8 @@ pub struct Column {
     pub pool: Pool,
     /// How it is computed.
     pub generated: Option<String>,
+    /// Whether what is computed is stored.
+    pub stored: bool,
     /// Whether it had another type before.
     pub retyped: bool,
 }
@@ -100,6 +102,18 @@ pub struct Index {
     pub filter: Option<String>,
 }
 
+/// A trigger of the application.
+#[derive(Clone, Debug)]
+pub struct Trigger {
+    /// Its name.
+    pub name: String,
+    /// What follows its name.
+    pub text: String,
+}
+
+/// Where triggers note what they saw.
+pub const NOTES: &str = "CREATE TABLE IF NOT EXISTS notes(id INTEGER PRIMARY KEY, what)";
+
 /// A table.
 #[derive(Clone, Debug)]
 pub struct Table {
@@ -119,6 +133,8 @@ pub struct Table {
     pub rules: Vec<Rule>,
     /// Its indexes.
     pub indexes: Vec<Index>,
+    /// Triggers of the application, which the first migration drops.
+    pub triggers: Vec<Trigger>,
     /// What follows the last parenthesis.
     pub tail: &'static str,
     /// Names that columns of it had before, with the ids of those columns.
@@ -249,8 +265,10 @@ impl Table {
     /// A column as CREATE TABLE and ADD COLUMN have it.
     pub fn define(&self, c: &Column) -> String {
         let mut text = quote(&c.name);
-        if !c.ty.is_empty() {
-            write!(text, " {}", c.ty).ok();
+        let strict = self.tail.contains("STRICT");
+        let ty = if strict && matches!(c.ty, "" | "NUMERIC") { "ANY" } else { c.ty };
+        if !ty.is_empty() {
+            write!(text, " {ty}").ok();
         }
         if let Some(collate) = c.collate {
             write!(text, " COLLATE {collate}").ok();
@@ -265,7 +283,8 @@ impl Table {
             write!(text, " DEFAULT {default}").ok();
         }
         if let Some(generated) = &c.generated {
-            write!(text, " AS ({}) VIRTUAL", self.text(generated)).ok();
+            let how = if c.stored { "STORED" } else { "VIRTUAL" };
+            write!(text, " AS ({}) {how}", self.text(generated)).ok();
         }
         text
     }
@@ -287,6 +306,9 @@ pub fn statements(schema: &Schema) -> Vec<String> {
     for table in schema.values() {
         out.push(table.create(schema, &table.name));
         out.extend(table.indexes.iter().map(|index| table.create_index(index)));
+        for Trigger { name, text } in &table.triggers {
+            out.extend([NOTES.to_owned(), format!("CREATE TRIGGER {} {text}", quote(name))]);
+        }
     }
     out
 }

@@ -1,7 +1,7 @@
 //! Tables made at random.
 
 use super::regions::{Region, Regions};
-use super::schema::{Column, Foreign, Index, Role, Rule, Schema, Table};
+use super::schema::{Column, Foreign, Index, Role, Rule, Schema, Table, Trigger, quote};
 use super::values::Pool;
 use crate::random::Random;
 
@@ -11,6 +11,9 @@ pub fn schema(r: &mut Random, regions: &Regions) -> Schema {
     for no in 0..1 + r.index(3) {
         let table = table(r, regions, &schema, no);
         schema.insert(no, table);
+    }
+    if regions.has(Region::Triggers) {
+        triggers(r, &mut schema);
     }
     schema
 }
@@ -27,6 +30,7 @@ pub fn plain(id: &str, ty: &'static str, role: Role, pool: Pool) -> Column {
         role,
         pool,
         generated: None,
+        stored: false,
         retyped: false,
     }
 }
@@ -67,6 +71,7 @@ pub fn table(r: &mut Random, regions: &Regions, schema: &Schema, no: usize) -> T
         key_tail: "",
         rules: Vec::new(),
         indexes: Vec::new(),
+        triggers: Vec::new(),
         tail: "",
         former: Vec::new(),
         reused: false,
@@ -105,9 +110,64 @@ pub fn table(r: &mut Random, regions: &Regions, schema: &Schema, no: usize) -> T
     if r.one_in(8) {
         let mut c = plain("x", "TEXT", Role::Generated, Pool::Words);
         c.generated = Some("{w}||'!'".to_owned());
+        // What is stored must not be the text of a floating-point number.
+        let text = t.token().is_some_and(|w| w.ty == "TEXT");
+        c.stored = text && regions.has(Region::Strict) && r.one_in(2);
         t.columns.push(c);
     }
+    if regions.has(Region::Strict) && r.one_in(2) {
+        t.tail = if t.has_rowid() { " STRICT" } else { " WITHOUT ROWID, STRICT" };
+    }
     t
+}
+
+/// Triggers of the application on tables that are there from the start: they change the row that was
+/// written, write to another table, delete children, and refuse rows.
+fn triggers(r: &mut Random, schema: &mut Schema) {
+    let all = schema.clone();
+    for (no, t) in schema {
+        let (table, mut texts) = (quote(&t.name), Vec::new());
+        let same = match t.has_rowid() {
+            true => "rowid = new.rowid".to_owned(),
+            false => {
+                let equal = |id: &String| t.text(&format!("{{{id}}} = new.{{{id}}}"));
+                t.key.iter().map(equal).collect::<Vec<_>>().join(" AND ")
+            }
+        };
+        if t.column("n").is_some() && r.one_in(2) {
+            texts.push(t.text(&format!(
+                "AFTER UPDATE OF {{w}} ON {table} WHEN old.{{w}} IS NOT new.{{w}} \
+                 BEGIN UPDATE {table} SET {{n}} = coalesce({{n}}, 0) + 1 WHERE {same}; END"
+            )));
+            let refuse = ["IGNORE", "ABORT, 'too many'"][r.index(2)];
+            texts.push(t.text(&format!(
+                "BEFORE INSERT ON {table} WHEN new.{{n}} = 4 BEGIN SELECT RAISE({refuse}); END"
+            )));
+        }
+        if r.one_in(2) {
+            let when = ["INSERT", "UPDATE", "DELETE"][r.index(3)];
+            texts.push(format!(
+                "AFTER {when} ON {table} BEGIN INSERT INTO notes(what) VALUES('{when}'); END"
+            ));
+        }
+        for child in all.values() {
+            for rule in &child.rules {
+                if let Rule::Foreign(Foreign { columns, parent, targets, .. }) = rule
+                    && (parent, columns.len()) == (&*no, 1)
+                    && r.one_in(2)
+                {
+                    let (name, column) = (quote(&child.name), child.list(columns));
+                    let target = t.list(targets);
+                    texts.push(format!(
+                        "AFTER DELETE ON {table} \
+                         BEGIN DELETE FROM {name} WHERE {column} = old.{target}; END"
+                    ));
+                }
+            }
+        }
+        let named = |(i, text)| Trigger { name: format!("app{no}_{i}"), text };
+        t.triggers = texts.into_iter().enumerate().map(named).collect();
+    }
 }
 
 /// A key that is a reference, or two. Says whether there is one that others can refer to.

@@ -18,6 +18,12 @@ pub struct Writer<'a> {
 impl Writer<'_> {
     /// A statement, or two or three that make a transaction.
     pub fn transaction(&mut self, schema: &Schema) -> Vec<String> {
+        if self.regions.has(Region::Many) && self.r.one_in(10) {
+            let (back, kept) = (self.statement(schema), self.statement(schema));
+            let say = |sql: &str| Some(sql.to_owned());
+            let all = [say("SAVEPOINT s"), back, say("ROLLBACK TO s"), kept, say("RELEASE s")];
+            return all.into_iter().flatten().collect();
+        }
         let count = if self.r.one_in(8) { 2 + self.r.index(2) } else { 1 };
         (0..count).filter_map(|_| self.statement(schema)).collect()
     }
@@ -29,6 +35,9 @@ impl Writer<'_> {
         }
         let t = tables[self.r.index(tables.len())];
         let replace = self.regions.has(Region::Replace);
+        if self.regions.has(Region::Many) && self.r.one_in(4) {
+            return Some(self.many(schema, t));
+        }
         Some(match self.r.below(20) {
             0..=5 => self.insert(schema, t, "INSERT"),
             6 => self.insert(schema, t, "INSERT OR IGNORE"),
@@ -96,6 +105,72 @@ impl Writer<'_> {
     fn insert(&mut self, schema: &Schema, t: &Table, verb: &str) -> String {
         let (names, values) = self.values(schema, t);
         format!("{verb} INTO {}({names}) VALUES({values})", quote(&t.name))
+    }
+
+    /// A statement that writes several rows.
+    fn many(&mut self, schema: &Schema, t: &Table) -> String {
+        let name = quote(&t.name);
+        let or = ["", " OR IGNORE"][self.r.index(2)];
+        match self.r.below(8) {
+            0..=2 => self.insert_rows(schema, t),
+            3 => {
+                let Some(token) = t.token() else { return self.update(schema, t, "UPDATE") };
+                format!("UPDATE {name} SET {} = {}", quote(&token.name), self.mark())
+            }
+            4 => {
+                let fit = |c: &&Column| matches!(c.role, Role::Key | Role::Number | Role::Rival);
+                let columns: Vec<&Column> = t.columns.iter().filter(fit).collect();
+                let Some(c) = columns.get(self.r.index(columns.len().max(1))) else {
+                    return self.delete(schema, t);
+                };
+                let column = quote(&c.name);
+                let to = [" + 1", " + 10", " || 'z'", " * -1"][self.r.index(4)];
+                format!("UPDATE{or} {name} SET {column} = {column}{to}")
+            }
+            5 => match t.token() {
+                Some(token) if self.r.one_in(3) => {
+                    let digit = self.r.index(10);
+                    format!("DELETE FROM {name} WHERE {} LIKE '%{digit}.'", quote(&token.name))
+                }
+                _ if self.r.one_in(3) => format!("DELETE FROM {name}"),
+                _ => self.delete(schema, t),
+            },
+            _ => self.copy_rows(t),
+        }
+    }
+
+    /// A few rows, or enough for a run of them.
+    fn insert_rows(&mut self, schema: &Schema, t: &Table) -> String {
+        let count = if self.r.one_in(6) { 20 + self.r.index(30) } else { 2 + self.r.index(4) };
+        let columns = t.columns.iter().filter(|c| c.role != Role::Generated);
+        let columns: Vec<&Column> = columns.collect();
+        let mut rows = Vec::new();
+        for _ in 0..count {
+            let values: Vec<_> = columns.iter().map(|c| self.of(schema, t, c)).collect();
+            rows.push(format!("({})", values.join(", ")));
+        }
+        let names: Vec<_> = columns.iter().map(|c| quote(&c.name)).collect();
+        let (table, rows) = (quote(&t.name), rows.join(", "));
+        format!("INSERT OR IGNORE INTO {table}({}) VALUES {rows}", names.join(", "))
+    }
+
+    /// The rows that are there once more, under other keys.
+    fn copy_rows(&mut self, t: &Table) -> String {
+        let (mut names, mut values) = (Vec::new(), Vec::new());
+        let to = [" + 10", " || 'y'"][self.r.index(2)];
+        for c in t.columns.iter().filter(|c| c.role != Role::Generated) {
+            let name = quote(&c.name);
+            values.push(match c.role {
+                Role::Token => self.mark(),
+                Role::Key if t.numbers_rows() => "NULL".to_owned(),
+                Role::Key | Role::Rival => format!("{name}{to}"),
+                _ => name.clone(),
+            });
+            names.push(name);
+        }
+        let (table, names) = (quote(&t.name), names.join(", "));
+        let values = values.join(", ");
+        format!("INSERT OR IGNORE INTO {table}({names}) SELECT {values} FROM {table}")
     }
 
     fn upsert(&mut self, schema: &Schema, t: &Table) -> String {

@@ -1,0 +1,84 @@
+//! Updates and deletes whose entry may spell the row's key otherwise than the row does.
+//!
+//! Where a foreign key's column has another affinity than the key that it is to, and an index, SQLite
+//! converts the key that it looks for in place: in triggers AFTER the update or delete, OLD shows what
+//! the key became, `1` of the text `'01'`. What ran BEFORE it has the key as it was.
+
+use super::Millis;
+use crate::Result;
+use crate::catalog::{Loc, Tracked};
+use crate::equal;
+use crate::schema::{Affinity, Collation};
+use synqlite_wire::key::encode_values;
+
+/// What began and has not ended: where each row was, and the entry with its image if it is a delete.
+#[derive(Default)]
+pub(super) struct Begun {
+    /// When; all of one statement happens in one millisecond.
+    at: Millis,
+    open: Vec<(Loc, Option<i64>)>,
+}
+
+impl Begun {
+    /// The row at `loc` is about to be updated or deleted.
+    pub fn begin(&mut self, t: &Tracked, loc: &Loc, image: Option<i64>, at: Millis) {
+        if !t.table.converts_old {
+            return;
+        }
+        if self.at != at {
+            // What was ignored has no entry of its own.
+            *self = Begun { at, ..Begun::default() };
+        }
+        self.open.push((loc.clone(), image));
+    }
+
+    /// Where the row was that was updated, by an entry that says `loc`. Only a key that changes is
+    /// looked for among children.
+    pub fn update(&mut self, t: &Tracked, loc: Loc, moved: bool) -> Result<Loc> {
+        Ok(self.end(t, &loc, false, moved)?.map_or(loc, |(was, _)| was))
+    }
+
+    /// The same of a row that was deleted, and the entry with its image.
+    pub fn delete(&mut self, t: &Tracked, loc: Loc) -> Result<(Loc, Option<i64>)> {
+        Ok(self.end(t, &loc, true, true)?.unwrap_or((loc, None)))
+    }
+
+    fn end(
+        &mut self,
+        t: &Tracked,
+        loc: &Loc,
+        deletes: bool,
+        converted: bool,
+    ) -> Result<Option<(Loc, Option<i64>)>> {
+        let fits = |(_, image): &&(Loc, Option<i64>)| image.is_some() == deletes;
+        let mut at = None;
+        for (i, open) in self.open.iter().enumerate().filter(|(_, open)| fits(open)) {
+            if open.0 == *loc {
+                at = Some(i);
+            }
+        }
+        if at.is_none() && converted && matches!(loc, Loc::Key(_)) {
+            let key = loosely(t, loc)?;
+            for (i, open) in self.open.iter().enumerate().filter(|(_, open)| fits(open)) {
+                if loosely(t, &open.0)? == key {
+                    at = Some(i);
+                }
+            }
+        }
+        let Some(at) = at else { return Ok(None) };
+        let found = self.open[at].clone();
+        self.open.truncate(at);
+        Ok(Some(found))
+    }
+}
+
+/// A key, the same for all that SQLite may make of it.
+fn loosely(t: &Tracked, loc: &Loc) -> Result<Vec<u8>> {
+    let mut key = t.loc_values(loc)?;
+    for value in &mut key {
+        if let Some(number) = equal::converted(value, Affinity::Numeric) {
+            *value = number;
+        }
+    }
+    Ok(encode_values(key.iter().map(|value| (value, &Collation::Binary))))
+}
