@@ -220,7 +220,8 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
         let mut window = Window::default();
         if let (Some(&Stale { gap: true, noted, .. }), Some(sums)) = (of(t), sums.get(&t.no)) {
             let lookup = Lookup { conn, meta, catalog };
-            window = rebuild::unnoticed(lookup, t, sums, (moved, noted), &mut rows)?;
+            let fresh = of(t).map_or(&[][..], |s| &s.fresh);
+            window = rebuild::unnoticed(lookup, t, sums, (moved, noted), (fresh, &mut rows))?;
         }
         if let Some(s) = of(t) {
             if let Some(sums) = sums.get(&t.no).filter(|_| !s.anew.is_empty()) {

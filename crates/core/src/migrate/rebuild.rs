@@ -32,7 +32,7 @@ pub(super) fn unnoticed(
     t: &Tracked,
     sums: &Sums,
     (moved, noted): (&BTreeMap<Loc, Loc>, bool),
-    unsure: &mut Unsure,
+    (fresh, unsure): (&[u32], &mut Unsure),
 ) -> Result<Window> {
     let Lookup { conn, meta, .. } = lookup;
     let (known, there) = (known(conn, meta, t, sums)?, locs(conn, t)?);
@@ -52,6 +52,13 @@ pub(super) fn unnoticed(
             unsure: (0..row.len()).filter(|_| written.is_empty()).collect(),
             ..Compared::default()
         });
+        for c in sums.added_since(t, was) {
+            let shown = stored.state.groups[t.table.columns[c].group].body == Body::Shown;
+            let known = !fresh.contains(&t.column_nos[c]) && !written.contains(&c);
+            if shown && known && row[c] != t.default_of(c) {
+                compared.touched.insert(c);
+            }
+        }
         if noted && compared.touched.is_empty() && !compared.one_of_them {
             compared.unsure.clear();
         }

@@ -775,4 +775,12 @@ pub const ALL: &[Mutant] = &[
         campaign: "wild --only spelled,links,replace",
         breaks: "R-EQUAL: a key that SQLite converts in OLD names no row",
     },
+    Mutant {
+        name: "younger-unseen",
+        file: "migrate/rebuild.rs",
+        from: "if shown && known && row[c] != t.default_of(c) {",
+        to: "if shown && known && false {",
+        campaign: "wild --only alter,rebuild,told",
+        breaks: "R-MIG-REBUILD: a write to a column that no sum knows is lost behind a rebuild",
+    },
 ];

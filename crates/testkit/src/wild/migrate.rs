@@ -218,6 +218,10 @@ impl Path {
             4 => (c.role, c.ty) = (Role::Rival, "TEXT"),
             _ => {}
         }
+        if t.tail.contains("STRICT") {
+            // Defaults of another type are refused, or break the table.
+            c.ty = "";
+        }
         let script = format!("ALTER TABLE {} ADD COLUMN {}", quote(&t.name), {
             t.columns.push(c.clone());
             t.define(&c)

@@ -216,7 +216,7 @@ fn loads(conn: &Connection, tables: &[&Table], keys: bool) -> Played {
     }
     let made = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND tbl_name NOT LIKE 'synqlite\\_%' \
                 ESCAPE '\\' AND name NOT LIKE 'synqlite\\_%' ESCAPE '\\' AND name NOT LIKE 'sqlite\\_%' \
-                ESCAPE '\\' ORDER BY type = 'index'";
+                ESCAPE '\\' AND type <> 'trigger' ORDER BY type = 'index'";
     for sql in super::app::texts(conn, made).map_err(harness)? {
         fresh.execute_batch(&sql).map_err(|e| harness(format!("{sql}: {e}")))?;
     }

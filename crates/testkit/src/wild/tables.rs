@@ -153,7 +153,7 @@ fn triggers(r: &mut Random, schema: &mut Schema) {
         for child in all.values() {
             for rule in &child.rules {
                 if let Rule::Foreign(Foreign { columns, parent, targets, .. }) = rule
-                    && (parent, columns.len()) == (&*no, 1)
+                    && (parent, columns.len()) == (no, 1)
                     && r.one_in(2)
                 {
                     let (name, column) = (quote(&child.name), child.list(columns));

@@ -64,6 +64,14 @@ impl Sums {
         self.sum(loc).is_some()
     }
 
+    /// Columns, by position, that were not there when the sum of the row at `loc` was taken: nobody had
+    /// written them at the last fold.
+    pub fn added_since(&self, t: &Tracked, loc: &Loc) -> Vec<usize> {
+        let Some((layout, _)) = self.sum(loc) else { return vec![] };
+        let lacks = |c: &usize| layout.iter().all(|(no, _)| *no != t.column_nos[*c]);
+        (0..t.column_nos.len()).filter(lacks).collect()
+    }
+
     /// Compares what the row at `loc` showed with `row`. `known`: columns, by position, of which it
     /// is known that they were written since. `None` without a sum.
     pub fn compare(
