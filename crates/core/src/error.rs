@@ -118,6 +118,19 @@ pub enum Error {
         /// How many.
         rows: usize,
     },
+    /// Floating-point numbers that refer to texts: what text they are differs between versions of SQLite.
+    #[error(
+        "table {table} has {rows} rows in which {column} refers to a text by a floating-point number \
+         of more digits than all versions of SQLite write alike"
+    )]
+    Doubles {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// How many.
+        rows: u64,
+    },
     /// A table that does not exist or is not replicated.
     #[error("there is no table {name}{}", candidates(.near))]
     NoTable {
@@ -207,6 +220,9 @@ impl Error {
                  again"
                     .into()
             }
+            Error::Doubles { column, .. } => format!(
+                "Store whole numbers or texts in {column}, or use --policy fk=ignore"
+            ),
             Error::Dangling { table, .. } => format!(
                 "Repair the rows that PRAGMA foreign_key_check({table}) lists, or use --policy fk=ignore"
             ),

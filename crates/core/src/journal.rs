@@ -486,8 +486,13 @@ pub fn read_rest(
                 replay.update(loc, to, &columns_of_mask(row.get_ref(4)?)?, ms);
             }
             op::DELETE => {
-                let (loc, image) = replay.begun.delete(t, loc)?;
-                if let Some(born) = replay.remove(&loc, ms, Some(image.unwrap_or(seq))) {
+                let (loc, before) = replay.begun.delete(t, loc)?;
+                // Triggers that were made before the foreign key was took no image then.
+                let image = match before {
+                    Some(before) if has_values(conn, t, before)? => before,
+                    _ => seq,
+                };
+                if let Some(born) = replay.remove(&loc, ms, Some(image)) {
                     replay.deleted.insert(loc, (ms, born));
                 }
             }
@@ -693,6 +698,11 @@ pub fn image(conn: &Connection, t: &Tracked, seq: i64) -> Result<Option<Vec<Valu
         }
     }
     Ok(image)
+}
+
+/// Whether the entry has an image, of a row that is not all NULL.
+fn has_values(conn: &Connection, t: &Tracked, seq: i64) -> Result<bool> {
+    Ok(image(conn, t, seq)?.is_some_and(|row| row.iter().any(|value| !value.is_null())))
 }
 
 /// How many writes wait: entries, and inserts that have none of their own. Counts no further than

@@ -4,11 +4,12 @@ use crate::capture;
 use crate::catalog::Catalog;
 use crate::closed;
 use crate::env::Environment;
+use crate::equal;
 use crate::fold::{self, Folded};
 use crate::merge::{self, Anew, Merge, Merged};
 use crate::meta::{self, Meta};
 use crate::policy::{self, Policies};
-use crate::schema::{self, Schema, Selection, Skipped, Table};
+use crate::schema::{self, Affinity, ForeignKey, Schema, Selection, Skipped, Table};
 use crate::state::sums;
 use crate::track::{self, Loaded};
 use crate::{Error, Result, export, migrate, state, verify};
@@ -606,6 +607,27 @@ fn refuse_dangling(conn: &Connection, schema: &Schema, policies: &Policies) -> R
         let rows = statement.query_map([], |_| Ok(()))?.count();
         if rows > 0 {
             return Err(Error::Dangling { table: table.name.clone(), rows });
+        }
+        for fk in table.foreign_keys.iter().filter(|fk| fk.enforced) {
+            refuse_doubles(conn, table, fk)?;
+        }
+    }
+    Ok(())
+}
+
+/// Floating-point numbers that refer to texts, of which SQLite's versions differ.
+fn refuse_doubles(conn: &Connection, table: &Table, fk: &ForeignKey) -> Result<()> {
+    for (&c, (parent, _)) in fk.columns.iter().zip(&fk.parent_keys) {
+        if *parent != Affinity::Text {
+            continue;
+        }
+        let column = schema::quote(&table.columns[c].name);
+        let (target, none) = (schema::quote(&table.name), equal::means_none_sql(&column));
+        let sql = format!("SELECT count(*) FROM main.{target} WHERE {none}");
+        let rows: i64 = conn.query_row(&sql, [], |row| row.get(0))?;
+        if rows > 0 {
+            let (table, column) = (table.name.clone(), table.columns[c].name.clone());
+            return Err(Error::Doubles { table, column, rows: rows.unsigned_abs() });
         }
     }
     Ok(())

@@ -508,3 +508,28 @@ fn a_key_is_spelled_as_the_row_had_it_whatever_type_its_children_are_of() {
         }
     }
 }
+
+/// The same when the foreign key came after the row was deleted: its triggers had no reason to look then.
+#[test]
+fn a_row_that_was_deleted_before_a_foreign_key_of_another_type_keeps_its_values() {
+    let world = World::new();
+    let table =
+        "CREATE TABLE t(k BLOB PRIMARY KEY, u TEXT, r BLOB REFERENCES t(k) ON DELETE CASCADE";
+    let mut a = world.init("a", &format!("{table}); INSERT INTO t VALUES('e', NULL, NULL)"));
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("INSERT INTO t VALUES('b', NULL, 'e')");
+    b.run("DELETE FROM t WHERE k = 'e'");
+    for site in [&a, &b] {
+        site.run(&format!(
+            "PRAGMA foreign_keys = OFF; ALTER TABLE t RENAME TO o; \
+             {table}, FOREIGN KEY(u) REFERENCES t(k)); \
+             INSERT INTO t SELECT * FROM o; DROP TABLE o; PRAGMA foreign_keys = ON"
+        ));
+    }
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        let records = site.replica.conflicts().unwrap();
+        assert_eq!(records.len(), 1);
+        assert_eq!(records[0].displaced[2].1, synqlite_core::Value::Text(b"e".to_vec()));
+    }
+}
