@@ -65,11 +65,12 @@ impl Sums {
     }
 
     /// Columns, by position, that were not there when the sum of the row at `loc` was taken: nobody had
-    /// written them at the last fold.
+    /// written them at the last fold. No sum has a rowid, whose place tells it.
     pub fn added_since(&self, t: &Tracked, loc: &Loc) -> Vec<usize> {
         let Some((layout, _)) = self.sum(loc) else { return vec![] };
         let lacks = |c: &usize| layout.iter().all(|(no, _)| *no != t.column_nos[*c]);
-        (0..t.column_nos.len()).filter(lacks).collect()
+        let rowid = |c: &usize| self.was_rowid == Some(*c) || t.table.rowid_alias() == Some(*c);
+        (0..t.column_nos.len()).filter(|c| lacks(c) && !rowid(c)).collect()
     }
 
     /// Compares what the row at `loc` showed with `row`. `known`: columns, by position, of which it
