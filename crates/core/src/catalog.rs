@@ -371,9 +371,14 @@ impl Tracked {
         Ok(places)
     }
 
-    /// Whether rows can be at places like `loc`: a rebuild may have given a table rowids, or taken them.
-    fn has_places_like(&self, loc: &Loc) -> bool {
-        (self.table.kind == TableKind::WithoutRowid) == matches!(loc, Loc::Key(_))
+    /// Whether rows can be at places like `loc`: a rebuild may have given a table rowids, or taken them,
+    /// or given it a key of other columns.
+    pub fn has_places_like(&self, loc: &Loc) -> bool {
+        let without_rowids = self.table.kind == TableKind::WithoutRowid;
+        match loc {
+            Loc::Row(_) => !without_rowids,
+            Loc::Key(_) => without_rowids && self.loc_values(loc).is_ok(),
+        }
     }
 
     /// The stored columns of the row at `loc`.

@@ -730,6 +730,26 @@ pub fn waiting(conn: &Connection, catalog: &Catalog, most: i64) -> Result<i64> {
     Ok(count)
 }
 
+/// Drops what the journal says of rows at places that a rebuilt table cannot have any more: those rows are
+/// gone, whatever was written to them.
+pub fn forget_misplaced(conn: &Connection, t: &Tracked) -> Result<()> {
+    let sql = "SELECT seq, ev & 7, a FROM synqlite_journal WHERE ev >> 3 = ?1 ORDER BY seq";
+    let mut statement = conn.prepare(sql)?;
+    let mut rows = statement.query([t.no])?;
+    let (mut misplaced, mut fits) = (Vec::new(), true);
+    while let Some(row) = rows.next()? {
+        let (seq, kind): (i64, i64) = (row.get(0)?, row.get(1)?);
+        // Those go with the image that they continue.
+        if kind != op::MORE {
+            fits = t.has_places_like(&row.get(2)?);
+        }
+        misplaced.extend((!fits).then_some(seq));
+    }
+    let mut delete = conn.prepare("DELETE FROM synqlite_journal WHERE seq = ?1")?;
+    misplaced.iter().try_for_each(|seq| delete.execute([seq]).map(drop))?;
+    Ok(())
+}
+
 /// Empties the journal. Touches nothing if the journal is empty: even a DELETE
 /// of no rows makes SQLite write the file.
 pub fn clear(conn: &Connection) -> Result<()> {

@@ -10,6 +10,7 @@ mod again;
 mod late;
 mod place;
 mod rebuild;
+mod retyped;
 mod seam;
 mod spans;
 mod stashed;
@@ -74,7 +75,11 @@ fn follow_schema(work: &mut Work<'_>, loaded: &Loaded) -> Result<()> {
     if loaded.stale.is_empty() {
         return Ok(());
     }
-    altered(work, &loaded.stale, &Fresh::new())?;
+    // What others wrote while a table was gone is shown in the one that is there again.
+    let missed = track::missed(work.conn)?;
+    let back = work.catalog.tables.iter().filter(|t| missed.contains(&t.no));
+    let back = back.map(|t| (t.no, t.column_nos.clone())).collect();
+    altered(work, &loaded.stale, &back)?;
     renames::tell(work.conn, &mut work.meta, loaded, work.now_ms)?;
     // Else a rebuilt table would be taken for one that was rebuilt again.
     sums::settle(work.conn, &mut work.meta, &work.catalog)?;
@@ -156,7 +161,7 @@ pub(crate) fn take_in(work: &mut Work<'_>, tables: &[Table]) -> Result<()> {
     track::close(work.conn, &work.catalog)
 }
 
-/// Catches up with tables whose triggers no longer fit. `whole`: columns of those that are new.
+/// Catches up with tables whose triggers no longer fit. `whole`: columns of those that were not here.
 fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> Result<()> {
     let Work { conn, meta, catalog, policies, received, .. } = work;
     let of = |t: &Tracked| stale.get(&t.no);
@@ -183,6 +188,7 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
             state::expand(conn, meta, t, true)?;
         }
         if let (Some(&Stale { gap: true, noted, .. }), Some(sums)) = (of(t), sums.get(&t.no)) {
+            journal::forget_misplaced(conn, t)?;
             place::put_back(Lookup { conn, meta, catalog }, t, sums, noted)?;
         }
     }
@@ -193,7 +199,12 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
             rebuild::displaced(conn, meta, t, sums, window)?;
         }
     }
-    let heirs: Vec<Vec<Loc>> = windows.iter().map(rebuild::heirs).collect();
+    let mut heirs: Vec<Vec<Loc>> = windows.iter().map(rebuild::heirs).collect();
+    for ((t, window), heirs) in catalog.tables.iter().zip(&mut windows).zip(&mut heirs) {
+        if let (Some(Stale { gap: true, .. }), Some(sums)) = (of(t), sums.get(&t.no)) {
+            heirs.extend(rebuild::births(conn, meta, t, sums, window)?);
+        }
+    }
     let moved: Vec<BTreeMap<Loc, Loc>> = windows.iter().map(rebuild::moved).collect();
     // Nothing is shown before all that was written is known and stamped, also what no trigger noted: a
     // row that is hidden first would be kept as it is under the stamps that it had.
@@ -214,14 +225,17 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
         track::renew(conn, t)?;
     }
     fresh.extend(whole.clone());
-    let (mut windows, mut unsure) = (Vec::new(), Vec::new());
+    let (mut windows, mut unsure, mut retyped) = (Vec::new(), Vec::new(), BTreeMap::new());
     for (t, moved) in catalog.tables.iter().zip(&moved) {
         let (spans, mut rows) = bound.remove(&t.no).unwrap_or_default();
         let mut window = Window::default();
         if let (Some(&Stale { gap: true, noted, .. }), Some(sums)) = (of(t), sums.get(&t.no)) {
             let lookup = Lookup { conn, meta, catalog };
             let fresh = of(t).map_or(&[][..], |s| &s.fresh);
-            window = rebuild::unnoticed(lookup, t, sums, (moved, noted), (fresh, &mut rows))?;
+            let unsure = (fresh, &mut rows);
+            let was;
+            (window, was) = rebuild::unnoticed(lookup, t, sums, (moved, noted), unsure)?;
+            retyped.insert(t.no, was);
         }
         if let Some(s) = of(t) {
             if let Some(sums) = sums.get(&t.no).filter(|_| !s.anew.is_empty()) {
@@ -243,7 +257,11 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
         let none = Fresh::new();
         wrote = wrote.and(fold::fold_windows(conn, meta, catalog, policies, windows, none)?);
     }
-    let joined = join_stashed(work, &fresh)?;
+    let mut joined = join_stashed(work, &fresh)?;
+    for t in work.catalog.tables.iter().filter(|t| whole.contains_key(&t.no)) {
+        let rids = stashed::unwritten(work.conn, &work.meta, t)?;
+        joined.extend(rids.into_iter().map(|rid| (t.no, rid)));
+    }
     let Work { conn, meta, catalog, policies, .. } = work;
     // What others wrote to a column is no filling.
     for (t, unsure) in catalog.tables.iter().zip(&mut unsure) {
@@ -253,8 +271,11 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
         }
     }
     unsure::stamp(conn, meta, catalog, unsure, freed)?;
+    for t in &catalog.tables {
+        retyped::keep(conn, meta, t, retyped.remove(&t.no).unwrap_or_default())?;
+    }
     merge::compensate(conn, meta, catalog, policies, Wrote { anew: true, ..wrote })?;
-    show(work, joined, false)?;
+    show(work, joined, !whole.is_empty())?;
     let of = |is: fn(&Stale) -> bool| stale.iter().filter(move |(_, s)| is(s)).map(|(no, _)| *no);
     let references = of(|stale| stale.referring_anew).collect();
     follow(work, &Anew { references, tables: of(|stale| stale.gap).collect() }, "schema")

@@ -80,10 +80,15 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
     let schema = schema::read(conn, policies, &selection)?;
     let anew = later_than_journal(conn)?;
     let (mut tables, mut stale) = (Vec::new(), BTreeMap::new());
+    let (missed, now) = (missed(conn)?, meta::get(conn, "position")?.unwrap_or(0));
     for table in schema.tables {
         let same = |k: &&(u32, String, String, String)| table.name.eq_ignore_ascii_case(&k.1);
         let Some((no, _, canonical, shape)) = known.iter().find(same) else { continue };
-        let (tracked, fresh, again) = number(conn, *no, canonical, table, &present)?;
+        let (mut tracked, fresh, again) = number(conn, *no, canonical, table, &present)?;
+        if missed.contains(no) {
+            // What states do not say of rows is with what was kept of them.
+            tracked.since.fill(now);
+        }
         let missing = |kind: &&str| !present.contains_key(&capture::own_name(kind, *no));
         // Dropping a table takes its triggers along, and rebuilding one under its name too, unless
         // they are made again.
@@ -137,14 +142,19 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
 
 /// Takes note of the tables that are gone. Whether some of them were not before.
 pub fn note_gone(conn: &Connection, gone: &[u32]) -> Result<bool> {
-    let was: String = meta::get(conn, "gone")?.unwrap_or_default();
-    let was: Vec<u32> = was.lines().filter_map(|no| no.parse().ok()).collect();
+    let was = missed(conn)?;
     let news = gone.iter().any(|no| !was.contains(no));
     if news || was.len() != gone.len() {
         let lines: Vec<String> = gone.iter().map(u32::to_string).collect();
         meta::set(conn, "gone", lines.join("\n"))?;
     }
     Ok(news)
+}
+
+/// Numbers of the tables that were gone when a command last looked.
+pub fn missed(conn: &Connection) -> Result<Vec<u32>> {
+    let gone: String = meta::get(conn, "gone")?.unwrap_or_default();
+    Ok(gone.lines().filter_map(|no| no.parse().ok()).collect())
 }
 
 /// Tables, in lower case, that were made after the journal was. SQLite puts a new table behind all

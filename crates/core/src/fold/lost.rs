@@ -29,6 +29,8 @@ impl Fold<'_> {
         let at = match (was, t.table.rowid_alias()) {
             (Loc::Row(rowid), Some(alias)) => vec![(alias, Value::Integer(*rowid))],
             (Loc::Row(_), None) => vec![],
+            // A place that the table cannot have any more.
+            (Loc::Key(_), _) if !t.has_places_like(was) => vec![],
             (Loc::Key(_), _) => {
                 t.table.primary_key.iter().copied().zip(t.loc_values(was)?).collect()
             }

@@ -165,6 +165,7 @@ pub(super) fn keep(
 ) -> Result<bool> {
     let position = meta.position;
     let mut news = false;
+    state::expand_dropped(conn, meta, t)?;
     let found = state::of(conn, meta, t, &change.rid)?;
     let known = found.as_ref().map(|stored| stored.state.header);
     let was = known.unwrap_or(Header::NONE);
@@ -194,6 +195,7 @@ pub(super) fn keep(
         let state = RowState { header, groups: vec![] };
         let place = found.map(|stored| (stored.entry, stored.loc));
         let (entry, loc) = place.unwrap_or((None, None));
+        let loc = loc.filter(|_| header.alive());
         let stored = Stored { entry, rid: change.rid.clone(), loc, position, state };
         state::put(conn, meta, t, &stored, Some(position))?;
     }

@@ -9,7 +9,8 @@ use super::cases::{Case, Cases, dangling_index};
 use super::remap::{Known, Numbers as _};
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
-use crate::schema::Identity;
+use crate::equal::stored;
+use crate::schema::{Affinity, Identity};
 use rusqlite::params;
 use std::collections::HashSet;
 use synqlite_wire::Value;
@@ -150,7 +151,7 @@ impl<'a> Cases<'a> {
     pub fn wanted(&self, t: &Tracked, alias: usize, at: usize) -> Option<i64> {
         let group = t.table.columns[alias].group;
         let i = t.table.groups[group].columns.iter().position(|&c| c == alias)?;
-        self.list[at].cells[group].values[i].as_integer()
+        stored(&self.list[at].cells[group].values[i], Affinity::Integer).as_integer()
     }
 }
 

@@ -11,6 +11,7 @@
 
 use super::changed;
 use super::place::{is_named, keeps_its_key, locs};
+use super::retyped::{Retyped, is_stored};
 use super::unsure::{LIKELY, PERHAPS, Unsure};
 use crate::Result;
 use crate::catalog::{Catalog, Loc, Tracked};
@@ -26,17 +27,17 @@ use synqlite_wire::Value;
 
 /// What happened to a table while its triggers were gone. Time 0 is the earliest that can still be
 /// given. What cannot be told is added to `unsure`. `moved`: where rows were that triggers saw move.
-/// `noted`: the triggers are there again.
+/// `noted`: the triggers are there again. Also returns what rows showed in columns of another type.
 pub(super) fn unnoticed(
     lookup: Lookup<'_>,
     t: &Tracked,
     sums: &Sums,
     (moved, noted): (&BTreeMap<Loc, Loc>, bool),
     (fresh, unsure): (&[u32], &mut Unsure),
-) -> Result<Window> {
+) -> Result<(Window, Retyped)> {
     let Lookup { conn, meta, .. } = lookup;
     let (known, there) = (known(conn, meta, t, sums)?, locs(conn, t)?);
-    let mut window = Window::default();
+    let (mut window, mut retyped) = (Window::default(), Retyped::new());
     for loc in &there {
         if !known.contains(loc) {
             window.born.insert(loc.clone(), Born::at(0));
@@ -62,6 +63,13 @@ pub(super) fn unnoticed(
         if noted && compared.touched.is_empty() && !compared.one_of_them {
             compared.unsure.clear();
         }
+        let (mut was, copied): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            compared.was.into_iter().partition(|(c, was)| is_stored(t, (*c, was), &row));
+        compared.unsure.extend(copied.into_keys());
+        was.retain(|c, _| !compared.unsure.contains(c));
+        if !was.is_empty() {
+            retyped.insert(loc.clone(), was);
+        }
         if keeps_its_key(t, &stored) && is_named(lookup, t, &stored, &row)? {
             compared.unsure.retain(|c| !t.table.primary_key.contains(c));
         }
@@ -80,7 +88,28 @@ pub(super) fn unnoticed(
             window.gone.insert(loc.clone(), gone(loc));
         }
     }
-    Ok(window)
+    Ok((window, retyped))
+}
+
+/// Adds to `window` the rows that are there though neither states nor triggers know of them, at the
+/// earliest time: rows that triggers saw may refer to them, and go by that. Returns where they are.
+pub(super) fn births(
+    conn: &Connection,
+    meta: &Meta,
+    t: &Tracked,
+    sums: &Sums,
+    window: &mut Window,
+) -> Result<Vec<Loc>> {
+    let mut known = known(conn, meta, t, sums)?;
+    let left = window.changed.iter().filter(|(from, changed)| changed.now != **from);
+    for left in window.gone.keys().chain(left.map(|(from, _)| from)) {
+        known.remove(left);
+    }
+    known.extend(window.born.keys().chain(window.changed.values().map(|c| &c.now)).cloned());
+    known.extend(appended(window));
+    let born: Vec<Loc> = locs(conn, t)?.into_iter().filter(|loc| !known.contains(loc)).collect();
+    window.born.extend(born.iter().map(|loc| (loc.clone(), Born::at(0))));
+    Ok(born)
 }
 
 /// Where the states place rows. A rowid that none has had lies among those of a run all the same; a row
@@ -168,13 +197,16 @@ pub(super) fn heirs(window: &Window) -> Vec<Loc> {
     if window.gone.values().all(|gone| gone.image.is_some()) {
         return vec![];
     }
-    let appended = window.appended.iter().flat_map(|run| run.lo..=run.hi).map(Loc::Row);
-    window.born.keys().cloned().chain(appended).collect()
+    window.born.keys().cloned().chain(appended(window)).collect()
+}
+
+fn appended(window: &Window) -> impl Iterator<Item = Loc> {
+    window.appended.iter().flat_map(|run| run.lo..=run.hi).map(Loc::Row)
 }
 
 /// Adds to `windows` the references to rows of a rebuilt table of which it is not certain that they
-/// are what they were, or that are not there under those keys any more. `heirs`: new rows that triggers
-/// have noted.
+/// are what they were, or that are not there under those keys any more. `heirs`: new rows that may have
+/// these keys.
 pub(super) fn references(
     conn: &Connection,
     meta: &Meta,

@@ -75,7 +75,7 @@ pub(super) fn show(work: &mut Work<'_>, found: Joined, new: bool) -> Result<()> 
 }
 
 /// Rows of which nothing was ever written but that they are there.
-fn unwritten(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<Vec<Rid>> {
+pub(super) fn unwritten(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<Vec<Rid>> {
     let sql = "SELECT rid FROM synqlite_row WHERE tbl = ?1 AND loc IS NULL AND kind IS NULL";
     let mut statement = conn.prepare(sql)?;
     let mut rows = statement.query([t.no])?;

@@ -24,12 +24,14 @@ pub use waits::{
 };
 
 use crate::catalog::{Loc, Tracked};
+use crate::equal;
 use crate::meta::Meta;
+use crate::schema::Affinity;
 use crate::{Error, Result};
 use codec::{Reader, Writer};
 use rusqlite::{Connection, Row, params};
 use std::collections::{BTreeSet, HashSet};
-use synqlite_wire::{Cell, Count, Header, Rid, Stamp, Value, key};
+use synqlite_wire::{Cell, Count, Header, Rid, Stamp, key};
 
 /// State of one row: its existence and one register for each group of its table.
 #[derive(Clone, Debug, PartialEq)]
@@ -167,7 +169,7 @@ impl RowState {
         match &self.groups[group].body {
             Body::Kept(cell) => {
                 let at = t.table.groups[group].columns.iter().position(|&c| c == alias)?;
-                cell.values.get(at).and_then(Value::as_integer)
+                equal::stored(cell.values.get(at)?, Affinity::Integer).as_integer()
             }
             Body::Shown => None,
         }
@@ -346,6 +348,29 @@ pub fn expand(conn: &Connection, meta: &mut Meta, t: &Tracked, rows: bool) -> Re
         conn.prepare_cached(sql)?.execute(params![t.no, segment.lo])?;
     }
     Ok(())
+}
+
+/// Gives every row that a dropped table had an entry of its own: without the table no identity finds it
+/// in a segment. Should the table be made again, these are the rows that it lacks.
+pub fn expand_dropped(conn: &Connection, meta: &mut Meta, t: &Tracked) -> Result<()> {
+    let sql = format!("SELECT {SEGMENT_COLUMNS} FROM synqlite_segment WHERE tbl = ?1");
+    let mut statement = conn.prepare_cached(&sql)?;
+    let segments = statement.query_map([t.no], Segment::from_row)?;
+    let segments = segments.collect::<Result<Vec<_>, _>>()?;
+    if segments.is_empty() {
+        return Ok(());
+    }
+    let sums = sums::Sums::load(conn, t)?;
+    for loc in segments.iter().flat_map(|segment| segment.lo..=segment.hi).map(Loc::Row) {
+        // A segment may span rowids that held no row.
+        if sums.has(&loc)
+            && let Some(stored) = at(conn, meta, t, &loc)?
+            && stored.entry.is_none()
+        {
+            put(conn, meta, t, &stored, None)?;
+        }
+    }
+    forget_rowids(conn, t)
 }
 
 /// Drops the segments of a table that has no rowids any more: all rows of theirs are gone, with entries

@@ -21,6 +21,7 @@ mod rebuilt;
 mod recreated;
 mod renamed;
 mod repair;
+mod retyped;
 mod rules;
 mod search;
 mod site;

@@ -2,6 +2,7 @@
 //! written keeps its stamp and beats nothing (R-MIG-REBUILD).
 
 mod hidden;
+mod named;
 
 use crate::site::{Site, World, settle};
 use std::sync::Arc;

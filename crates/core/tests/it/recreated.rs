@@ -136,3 +136,126 @@ fn rows_without_rowids_are_named_by_their_keys() {
         assert_eq!(a.rows("SELECT * FROM t"), b.rows("SELECT * FROM t"), "{key}");
     }
 }
+
+/// Whether a command saw it gone or not: it is the same table to all, whose rows were deleted.
+#[test]
+fn a_table_dropped_and_made_again_is_the_same_table() {
+    let kinds = [
+        "id INTEGER PRIMARY KEY, v)",
+        "id TEXT PRIMARY KEY, v)",
+        "id, v)",
+        "id TEXT PRIMARY KEY, v) WITHOUT ROWID",
+    ];
+    for case in 0..128_u32 {
+        let kind = kinds[case.count_ones() as usize % kinds.len()];
+        let is = |bit: u32| case >> bit & 1 == 1;
+        let what = format!("{kind} {case}");
+        let world = World::new();
+        let table = format!("CREATE TABLE t({kind}");
+        let mut a = world.init(
+            "a",
+            &format!("{table}; CREATE TABLE o(x); INSERT INTO t VALUES(1, 'a'), (2, 'b')"),
+        );
+        let (mut b, mut c) = (world.clone_site(&mut a, "b"), world.clone_site(&mut a, "c"));
+        let again = |site: &mut Site, seen: bool, heard: Option<&mut Site>| {
+            site.run("DROP TABLE t");
+            if seen {
+                site.replica.fold().unwrap();
+            }
+            if let Some(other) = heard {
+                site.pull(other);
+            }
+            site.run(&table);
+        };
+        if is(0) {
+            b.run("UPDATE t SET v = 'b of b' WHERE id = 2; INSERT INTO t VALUES(3, 'c of b')");
+            c.run("UPDATE t SET v = 'a of c' WHERE id = 1; DELETE FROM t WHERE id = 2");
+        }
+        if is(1) {
+            again(&mut b, is(2), None);
+            b.run("INSERT INTO t VALUES(5, 'new of b')");
+        }
+        again(&mut a, is(3), if is(4) { Some(&mut c) } else { None });
+        if is(5) {
+            a.run("INSERT INTO t VALUES(1, 'new of a'), (9, 'more of a')");
+        }
+        if is(6) {
+            settle(&mut a, &mut b);
+            c.run("INSERT INTO t VALUES(7, 'new of c')");
+        }
+        for _ in 0..2 {
+            settle(&mut a, &mut c);
+            settle(&mut b, &mut c);
+            settle(&mut a, &mut b);
+        }
+        for site in [&a, &b, &c] {
+            let shown = "SELECT id, v FROM t ORDER BY 1, 2";
+            assert_eq!(a.rows(shown), site.rows(shown), "{what}");
+            assert_eq!(site.replica.verify_full().unwrap(), [""; 0], "{what}");
+            assert_eq!(site.replica.digest().unwrap(), a.replica.digest().unwrap(), "{what}");
+        }
+    }
+}
+
+/// What is made under the name of a dropped table may have nothing in common with it.
+#[test]
+fn a_table_of_another_kind_under_a_dropped_name() {
+    let kinds = [
+        "id INTEGER NOT NULL, l NOT NULL, v, PRIMARY KEY(id, l)) WITHOUT ROWID",
+        "id INTEGER PRIMARY KEY, l DEFAULT 5, v)",
+        "id TEXT PRIMARY KEY, l DEFAULT 5, w)",
+        "l DEFAULT 5, id, w UNIQUE)",
+        "id INTEGER PRIMARY KEY, l DEFAULT 5 UNIQUE, v NOT NULL DEFAULT 1) WITHOUT ROWID",
+        "l INTEGER PRIMARY KEY, id, v) WITHOUT ROWID",
+    ];
+    let pairs = kinds.iter().flat_map(|first| kinds.iter().map(move |second| (first, second)));
+    for ((first, second), case) in pairs.flat_map(|pair| (0..8_u32).map(move |case| (pair, case))) {
+        let is = |bit: u32| case >> bit & 1 == 1;
+        let what = format!("{first}, then {second}: {case}");
+        let world = World::new();
+        let sql = format!("CREATE TABLE t({first}; CREATE TABLE o(x)");
+        let (mut a, mut b) = pair(&world, &sql);
+        a.run("INSERT INTO t(id, l) VALUES(1, 1), (2, 2)");
+        b.pull(&mut a);
+        b.run("INSERT INTO t(id, l) VALUES(3, 3); UPDATE t SET l = 7 WHERE id = 1");
+        for (site, bit) in [(&mut a, 0), (&mut b, 1)] {
+            site.run("DROP TABLE t");
+            if is(bit) {
+                site.replica.fold().unwrap();
+            }
+            site.run(&format!("CREATE TABLE t({second}"));
+            if is(2) {
+                site.run("INSERT INTO t(id, l) VALUES(1, 8), (9, 9)");
+            }
+        }
+        settle(&mut a, &mut b);
+        settle(&mut a, &mut b);
+        assert_eq!(
+            a.rows("SELECT id, l FROM t ORDER BY 1, 2"),
+            b.rows("SELECT id, l FROM t ORDER BY 1, 2"),
+            "{what}"
+        );
+        for site in [&a, &b] {
+            assert_eq!(site.replica.verify_full().unwrap(), [""; 0], "{what}");
+            assert_eq!(site.replica.digest().unwrap(), a.replica.digest().unwrap(), "{what}");
+        }
+    }
+}
+
+/// What others write to a table before it is there again is kept, and shown by it.
+#[test]
+fn mig_stash_what_came_for_a_table_before_it_was_made_again() {
+    let world = World::new();
+    let (mut a, mut b) =
+        pair(&world, "CREATE TABLE t(w NOT NULL DEFAULT '', n); CREATE TABLE o(x)");
+    let again = "CREATE TABLE t(k INTEGER PRIMARY KEY, w TEXT, n INTEGER)";
+    a.run(&format!("DROP TABLE t; {again}; INSERT INTO t VALUES(4, 'w', 1)"));
+    b.run("DROP TABLE t");
+    b.pull(&mut a);
+    b.run(again);
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT * FROM t"), ["4|w|1"]);
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+}

@@ -189,12 +189,12 @@ fn mutants(arguments: &[String]) -> Result<bool> {
     let names =
         (1..arguments.len()).filter(|&at| !arguments[at].starts_with("--") && !is_value(at));
     let names: Vec<&String> = names.map(|at| &arguments[at]).collect();
-    if let Some(name) = names.iter().find(|name| mutants::ALL.iter().all(|m| m.name != ***name)) {
+    if let Some(name) = names.iter().find(|name| mutants::all().all(|m| m.name != ***name)) {
         return Err(format!("no mutant is called {name}").into());
     }
     let (bench, mut all_found) = (Bench::set_up()?, true);
     let wanted = |m: &&Mutant| names.is_empty() || names.iter().any(|name| *name == m.name);
-    for mutant in mutants::ALL.iter().filter(wanted) {
+    for mutant in mutants::all().filter(wanted) {
         let Mutant { name, breaks, .. } = mutant;
         match bench.try_out(mutant, histories, jobs)? {
             Outcome::Found(nth, kind) => println!("{name}: history {nth}, {kind} ({breaks})"),

@@ -5,9 +5,8 @@
 //! that build until its first fault. What the campaigns do not find they would not have found before it
 //! was repaired, and will not find when it comes again in another form.
 
-mod list;
-
-pub use list::ALL;
+mod merges;
+mod schemas;
 
 use crate::world::Result;
 use std::io::{BufRead, BufReader};
@@ -19,6 +18,13 @@ use std::time::Duration;
 
 /// A history that takes longer will not end.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+const MODEL: &str = "model --constraints";
+
+/// All mutants.
+pub fn all() -> impl Iterator<Item = &'static Mutant> {
+    merges::ALL.iter().chain(schemas::ALL)
+}
 
 /// A repair taken out.
 #[derive(Debug)]
@@ -195,7 +201,7 @@ mod tests {
     #[test]
     fn each_mutant_fits_the_sources() {
         let mut names = BTreeSet::new();
-        for Mutant { name, file, from, to, campaign, breaks } in ALL {
+        for Mutant { name, file, from, to, campaign, breaks } in all() {
             assert!(names.insert(name), "two mutants are called {name}");
             let path = root().join("crates/core/src").join(file);
             let text = std::fs::read_to_string(&path).unwrap();

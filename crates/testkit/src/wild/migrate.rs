@@ -84,7 +84,11 @@ impl Path {
             Some(table) => self.schema.insert(no, table.clone()),
             None => self.schema.remove(&no),
         };
-        let renamed = before.filter(|t| after.as_ref().is_none_or(|after| after.name != t.name));
+        // A table under the name of a dropped one has its columns, by their first names; only a command
+        // knows those of columns that were renamed.
+        let known = |t: &Table| t.former.is_empty();
+        let renamed =
+            before.filter(|t| after.as_ref().map_or(known(t), |after| after.name != t.name));
         self.former.extend(renamed.map(|t| (t.name, no)));
         self.next = self.next.max(no + 1);
         self.concerns.push(concerned);
@@ -93,7 +97,8 @@ impl Path {
 
     fn draw(&self, r: &mut Random, regions: &Regions) -> Option<Change> {
         let (alter, build) = (regions.has(Region::Alter), regions.has(Region::Rebuild));
-        if alter && r.one_in(10) {
+        let dropped = self.former.iter().any(|(_, no)| !self.schema.contains_key(no));
+        if alter && r.one_in(if dropped { 3 } else { 10 }) {
             return self.new_table(r, regions);
         }
         let numbers: Vec<usize> = self.schema.keys().copied().collect();
@@ -112,8 +117,8 @@ impl Path {
             4 => self.add_unique(r, regions, no),
             5 => self.add_index(r, no),
             6 => self.drop_index(r, no),
-            7 => self.same_index(no),
-            _ if r.one_in(4) => self.drop_table(no),
+            7 if r.one_in(3) => self.same_index(no),
+            7 => self.drop_table(no),
             _ if r.one_in(3) => self.remake_table(no),
             _ => self.rename_table(r, no),
         }
@@ -137,8 +142,7 @@ impl Path {
             }
         }
         // What is made under the name of a dropped table is the same table.
-        let live = self.former.iter().filter(|(_, of)| self.schema.contains_key(of));
-        let again = if r.one_in(3) { self.free(r, live) } else { None };
+        let again = if r.one_in(2) { self.free(r, self.former.iter()) } else { None };
         // Another table must have left that name before.
         let wide = again.is_some();
         t.name = again.unwrap_or(t.name);
@@ -384,7 +388,8 @@ impl Path {
         first: &mut Vec<String>,
     ) -> Option<&'static str> {
         let free = |id: &str| !referenced(&self.schema, no, Some(id));
-        match r.below(10) {
+        let retypes = if regions.has(Region::Retype) { 4 } else { 0 };
+        match r.below(10 + retypes) {
             0 | 1 => {
                 r.shuffle(&mut t.rules);
                 r.shuffle(&mut t.indexes);
@@ -517,13 +522,10 @@ fn retype(r: &mut Random, regions: &Regions, t: &mut Table) -> Option<&'static s
         t.key_tail = "";
         return Some("key retyped");
     }
-    let free = |c: &Column| {
-        matches!(c.role, Role::Plain | Role::Token) && !t.unique_on(&c.id) && !c.retyped
-    };
+    let free = |c: &Column| matches!(c.role, Role::Plain | Role::Token) && !t.unique_on(&c.id);
     let at = t.columns.iter().position(free)?;
     let strict = t.tail.contains("STRICT");
     let c = &mut t.columns[at];
-    c.retyped = true;
     c.ty = match c.role {
         // What a strict table has of any type no other type takes.
         Role::Plain if strict => "",

@@ -52,8 +52,6 @@ pub struct Column {
     pub generated: Option<String>,
     /// Whether what is computed is stored.
     pub stored: bool,
-    /// Whether it had another type before.
-    pub retyped: bool,
 }
 
 /// A constraint of a table besides its primary key.

@@ -31,7 +31,6 @@ pub fn plain(id: &str, ty: &'static str, role: Role, pool: Pool) -> Column {
         pool,
         generated: None,
         stored: false,
-        retyped: false,
     }
 }
 

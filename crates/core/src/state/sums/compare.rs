@@ -14,7 +14,7 @@ use synqlite_wire::Value;
 /// Sums of a table as they were when a transaction began.
 pub struct Sums {
     chunks: BTreeMap<i64, Chunk>,
-    /// In a table without rowids the entries of its rows.
+    /// Where the table has, or had, no rowids the entries of its rows.
     entries: BTreeMap<Loc, i64>,
     /// The column that was the rowid then, and is not any more: its place tells what it was.
     pub was_rowid: Option<usize>,
@@ -29,6 +29,8 @@ pub struct Compared {
     pub unsure: BTreeSet<usize>,
     /// Whether one of those is certainly another.
     pub one_of_them: bool,
+    /// What columns showed that are of another type now, where it was something else.
+    pub was: BTreeMap<usize, Value>,
 }
 
 impl Sums {
@@ -36,17 +38,16 @@ impl Sums {
     pub fn load(conn: &Connection, t: &Tracked) -> Result<Sums> {
         let mut statement = conn.prepare("SELECT lo, sums FROM synqlite_sum WHERE tbl = ?1")?;
         let mut rows = statement.query([t.no])?;
-        let (mut chunks, mut entries) = (BTreeMap::new(), BTreeMap::new());
+        let mut chunks = BTreeMap::new();
         while let Some(row) = rows.next()? {
             let (no, bytes): (i64, Vec<u8>) = (row.get(0)?, row.get(1)?);
             chunks.insert(no, Chunk::from_bytes(no, &bytes).ok_or_else(|| damaged(t))?);
         }
-        if !t.has_rowid() {
-            let sql = "SELECT loc, id FROM synqlite_row WHERE tbl = ?1 AND loc IS NOT NULL";
-            let mut statement = conn.prepare(sql)?;
-            let places = statement.query_map([t.no], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            entries = places.collect::<Result<_, _>>()?;
-        }
+        // Keys are texts; the table may have rowids since.
+        let sql = "SELECT loc, id FROM synqlite_row WHERE tbl = ?1 AND loc >= ''";
+        let mut statement = conn.prepare(sql)?;
+        let places = statement.query_map([t.no], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let entries = places.collect::<Result<_, _>>()?;
         Ok(Sums { chunks, entries, was_rowid: None })
     }
 
@@ -94,13 +95,18 @@ impl Sums {
                 whole = false;
                 continue;
             }
-            let hash = |value: &Value| hash(no, as_ref(value));
-            let mut hashes = vec![hash(&row[c])];
+            let mut perhaps = vec![row[c].clone()];
             if affinity != t.table.columns[c].affinity {
-                hashes.extend(spellings(conn, &row[c])?.iter().map(hash));
+                perhaps.extend(spellings(conn, &row[c])?);
             }
-            match hashes.into_iter().find(|hash| *hash as u8 == byte) {
-                Some(hash) => check = check.wrapping_add(part(hash)),
+            let hashed = perhaps.into_iter().map(|value| (hash(no, as_ref(&value)), value));
+            match hashed.into_iter().find(|(hash, _)| *hash as u8 == byte) {
+                Some((hash, was)) => {
+                    check = check.wrapping_add(part(hash));
+                    if was != row[c] {
+                        found.was.insert(c, was);
+                    }
+                }
                 None => drop(found.touched.insert(c)),
             }
         }

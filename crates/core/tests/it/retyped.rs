@@ -1,0 +1,80 @@
+//! Columns whose type changes, and changes again: what was written is kept and given on as it was
+//! written, whatever each column on the way made of it (R-FOLLOW).
+
+use crate::site::{Site, World, settle};
+
+/// What the twelve steps make of the table: its column has another type.
+fn retype(site: &mut Site, declared: &str, command: bool) {
+    site.run(&format!(
+        "PRAGMA foreign_keys=OFF; BEGIN; CREATE TABLE new_t(id INTEGER PRIMARY KEY, v {declared}, w); \
+         INSERT INTO new_t SELECT * FROM t; DROP TABLE t; ALTER TABLE new_t RENAME TO t; COMMIT"
+    ));
+    if command {
+        site.replica.fold().unwrap();
+    }
+}
+
+const SHOWN: &str = "SELECT id, v, typeof(v), w FROM t ORDER BY id";
+
+const VALUES: &str = "INSERT INTO t VALUES (1, 3, 1), (2, '007', 1), (3, 'x', 1), (4, NULL, 1), \
+                      (5, 2.5, 1), (6, x'31', 1), (7, '1e3', 1)";
+
+/// Each way there and back, of a site that has had the rows before, and of one that gets them after. What
+/// a type makes something else of for good, as 7 of '007', has been written.
+#[test]
+fn mig_rebuild_a_type_that_changes_twice_brings_back_what_was_written() {
+    let types = ["", "TEXT", "INTEGER", "REAL", "NUMERIC"];
+    for first in types {
+        for second in types.into_iter().filter(|second| *second != first) {
+            for third in [first, ""] {
+                let way = format!("{first} {second} {third}");
+                let world = World::new();
+                let mut a = world
+                    .init("a", &format!("CREATE TABLE t(id INTEGER PRIMARY KEY, v {first}, w)"));
+                let (mut b, mut c) = (world.clone_site(&mut a, "b"), world.clone_site(&mut a, "c"));
+                c.run(VALUES);
+                b.pull(&mut c);
+                for site in [&mut a, &mut b] {
+                    retype(site, second, true);
+                    retype(site, third, true);
+                }
+                settle(&mut a, &mut c);
+                settle(&mut a, &mut b);
+                assert_eq!(a.rows(SHOWN), b.rows(SHOWN), "{way}");
+                retype(&mut c, second, true);
+                b.run("UPDATE t SET w = 2 WHERE id < 4");
+                settle(&mut b, &mut c);
+                retype(&mut c, third, true);
+                settle(&mut a, &mut b);
+                settle(&mut b, &mut c);
+                for site in [&a, &b, &c] {
+                    assert_eq!(site.rows(SHOWN), a.rows(SHOWN), "{way}");
+                    assert_eq!(site.replica.verify_full().unwrap(), [""; 0], "{way}");
+                    assert_eq!(
+                        a.replica.digest().unwrap(),
+                        site.replica.digest().unwrap(),
+                        "{way}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// A text that an integer key takes for a number asks for that number.
+#[test]
+fn mig_rebuild_a_key_to_a_text_and_others_are_renumbered() {
+    let world = World::new();
+    let mut a = world.init("a", "CREATE TABLE t(k INTEGER PRIMARY KEY, u)");
+    let (mut b, mut c) = (world.clone_site(&mut a, "b"), world.clone_site(&mut a, "c"));
+    b.run(
+        "CREATE TABLE n(k TEXT PRIMARY KEY, u); INSERT INTO n SELECT * FROM t; DROP TABLE t; \
+         ALTER TABLE n RENAME TO t; INSERT INTO t VALUES('4', 'b')",
+    );
+    a.run("INSERT INTO t(u) VALUES('a')");
+    c.run("INSERT INTO t(u) VALUES('c')");
+    a.pull(&mut b);
+    a.pull(&mut c);
+    assert_eq!(a.rows("SELECT * FROM t ORDER BY k"), ["1|a", "4|b", "5|c"]);
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+}
