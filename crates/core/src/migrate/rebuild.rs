@@ -217,7 +217,9 @@ pub(super) fn references(
     let p = &catalog.tables[parent];
     let lookup = Lookup { conn, meta, catalog };
     let mut uncertain: Vec<Loc> = windows[parent].born.keys().cloned().chain(heirs).collect();
-    for loc in windows[parent].changed.keys() {
+    // Those that are the same rows as ever, each with the columns that were written.
+    let mut same = Vec::new();
+    for (loc, changed) in &windows[parent].changed {
         let row = p.read(conn, loc)?.unwrap_or_default();
         let stored = state::at(conn, meta, p, loc)?;
         let certain = match stored {
@@ -226,8 +228,9 @@ pub(super) fn references(
             Some(stored) => keeps_its_key(p, &stored) && is_named(lookup, p, &stored, &row)?,
             None => false,
         };
-        if !certain {
-            uncertain.push(loc.clone());
+        match certain {
+            true => same.push((loc.clone(), changed.written.clone())),
+            false => uncertain.push(loc.clone()),
         }
     }
     for (child, f) in catalog.references_to(parent) {
@@ -239,7 +242,10 @@ pub(super) fn references(
                 referring.push(at);
             }
         }
-        for loc in &uncertain {
+        let key_nos: Vec<u32> = fk.parent_columns.iter().map(|&c| p.column_nos[c]).collect();
+        let rekeyed =
+            same.iter().filter(|(_, written)| key_nos.iter().any(|no| written.contains_key(no)));
+        for loc in uncertain.iter().chain(rekeyed.map(|(loc, _)| loc)) {
             let Some(row) = p.read(conn, loc)? else { continue };
             let key: Vec<Value> = fk.parent_columns.iter().map(|&c| row[c].clone()).collect();
             if key.iter().any(Value::is_null) {

@@ -510,6 +510,20 @@ impl Table {
 
 /// Another type for a column, or another collation.
 fn retype(r: &mut Random, regions: &Regions, t: &mut Table) -> Option<&'static str> {
+    if regions.has(Region::Retype) && r.one_in(4) {
+        // A key of a table without rowids holds no NULL.
+        let kept = |id: &String| t.column(id).is_some_and(|c| c.not_null);
+        if t.key.is_empty() || t.numbers_rows() || !t.key.iter().all(kept) {
+            return None;
+        }
+        t.tail = match (t.has_rowid(), t.tail.contains("STRICT")) {
+            (true, false) => " WITHOUT ROWID",
+            (true, true) => " WITHOUT ROWID, STRICT",
+            (false, false) => "",
+            (false, true) => " STRICT",
+        };
+        return Some("rowids");
+    }
     if regions.has(Region::Retype) && r.one_in(2) {
         let numbers = t.numbers_rows();
         let id = t.key.first()?.clone();

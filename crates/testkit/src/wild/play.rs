@@ -41,6 +41,8 @@ pub struct Site {
     /// Its schema now.
     pub schema: Schema,
     backup: Option<(Vec<usize>, Schema)>,
+    /// What its file was when it was looked at last.
+    pub looked_at: Option<u64>,
 }
 
 /// A history while it is played.
@@ -110,6 +112,7 @@ impl<'a> Player<'a> {
             applied: Vec::new(),
             schema: Schema::new(),
             backup: None,
+            looked_at: None,
         };
         let sites: Vec<Site> = (0..history.sites).map(site).collect();
         sites.iter().for_each(|site| site.env.set(START_MS));

@@ -1,6 +1,6 @@
 //! Rows of a rebuilt table that no trigger saw, and rows that are named by them.
 
-use super::{pair, rebuild};
+use super::{agree, pair, rebuild};
 use crate::site::{World, settle};
 
 /// A row may have the key of another for its own, and that one came while the triggers were gone.
@@ -24,6 +24,28 @@ fn mig_rebuild_and_a_row_that_is_named_by_one_that_nobody_noticed() {
             let joined = site.rows("SELECT u, w FROM t JOIN part USING(k) ORDER BY u");
             assert_eq!(joined, ["a|of a", "b|of b", "x|p"]);
             assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+        }
+    }
+}
+
+/// A reference may be to another unique column than the number that says which row it is.
+#[test]
+fn mig_rebuild_and_a_key_that_moves_to_another_row_unnoticed() {
+    let sql = "CREATE TABLE t(k INTEGER PRIMARY KEY, u UNIQUE, v); CREATE TABLE c(id INTEGER PRIMARY KEY, \
+               r REFERENCES t(u)); INSERT INTO t VALUES(1, 'x', 1), (2, 'y', 2); INSERT INTO c VALUES(5, 'y')";
+    for write in [
+        "UPDATE OR REPLACE t SET u = 'y' WHERE k = 1",
+        "PRAGMA foreign_keys = OFF; UPDATE t SET u = 'z' WHERE k = 2; UPDATE t SET u = 'y' WHERE k = 1",
+    ] {
+        for turned in [false, true] {
+            let world = World::new();
+            let (mut a, mut b) = pair(&world, sql);
+            for (site, write) in [(&a, ""), (&b, write)] {
+                rebuild(site, "t", "k INTEGER PRIMARY KEY, u UNIQUE, v, w)", "k,u,v");
+                site.run(write);
+            }
+            let want = ["5|1"];
+            agree(&mut a, &mut b, turned, "SELECT id, k FROM c JOIN t ON r = u", &want);
         }
     }
 }
