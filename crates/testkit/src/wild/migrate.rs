@@ -370,7 +370,11 @@ impl Path {
         for _ in 0..1 + r.index(2) {
             said.extend(self.redefine(r, regions, no, &mut t, &mut script));
         }
-        let tool = Tool::draw(r);
+        let mut tool = Tool::draw(r);
+        // Triggers that are made again as they were name rowids.
+        if tool == Tool::Hand && t.has_rowid() != old.has_rowid() {
+            tool = Tool::Utils;
+        }
         script.extend(rebuild::script(tool, &self.schema, no, old, &t));
         let name = format!("rebuild by {tool:?} ({})", said.join(", "));
         let change = self.change(no, &name, script, t)?;
@@ -389,7 +393,7 @@ impl Path {
     ) -> Option<&'static str> {
         let free = |id: &str| !referenced(&self.schema, no, Some(id));
         let retypes = if regions.has(Region::Retype) { 4 } else { 0 };
-        match r.below(10 + retypes) {
+        match r.below(12 + retypes) {
             0 | 1 => {
                 r.shuffle(&mut t.rules);
                 r.shuffle(&mut t.indexes);
@@ -445,6 +449,24 @@ impl Path {
                 Some("column added")
             }
             7 => self.constrain(r, no, t, first),
+            8 | 9 => {
+                let at = r.index(t.columns.len());
+                let (id, role) = (t.columns[at].id.clone(), t.columns[at].role);
+                let used = t.depends_on(&id) || !free(&id) || !t.triggers.is_empty();
+                if used || matches!(role, Role::Token | Role::Generated) {
+                    return None;
+                }
+                let old = t.columns.remove(at);
+                t.former.push((old.name, id.clone()));
+                if r.one_in(2) {
+                    return Some("column left out");
+                }
+                // Under another name, which makes another column of it.
+                let mut c = plain(&format!("c{}", self.migrations.len()), old.ty, role, old.pool);
+                (c.not_null, c.default, c.filled) = (old.not_null, old.default, Some(id));
+                t.columns.insert(at, c);
+                Some("column copied")
+            }
             _ => retype(r, regions, t),
         }
     }

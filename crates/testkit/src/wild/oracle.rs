@@ -170,7 +170,8 @@ fn list(values: &[(String, Value)]) -> String {
 /// Whether a column or a table was dropped: what it held goes on in the stash of some sites.
 fn drops(player: &Player<'_>) -> bool {
     let first = |t: usize| player.history.schema.get(&t);
-    player.history.migrations.iter().any(|m| m.name.contains("drop"))
+    let lacks = |name: &str| ["drop", "left out", "copied"].iter().any(|how| name.contains(how));
+    player.history.migrations.iter().any(|m| lacks(&m.name))
         || player.history.migrations.iter().flat_map(|m| &m.after).any(|(no, after)| {
             let gone = |t: &Table| {
                 t.columns.iter().any(|c| after.as_ref().is_none_or(|a| a.column(&c.id).is_none()))

@@ -95,7 +95,8 @@ fn copied(old: &Table, new: &Table, rowids: bool) -> (String, String) {
         values.push("rowid".to_owned());
     }
     for c in new.columns.iter().filter(|c| c.role != Role::Generated) {
-        let Some(was) = old.column(&c.id) else { continue };
+        let filled = || c.filled.as_ref().and_then(|id| old.column(id));
+        let Some(was) = old.column(&c.id).or_else(filled) else { continue };
         names.push(quote(&c.name));
         let name = quote(&was.name);
         values.push(match &c.default {

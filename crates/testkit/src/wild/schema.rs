@@ -52,6 +52,8 @@ pub struct Column {
     pub generated: Option<String>,
     /// Whether what is computed is stored.
     pub stored: bool,
+    /// The column, which is no more, whose values a rebuild copied into it.
+    pub filled: Option<String>,
 }
 
 /// A constraint of a table besides its primary key.

@@ -31,6 +31,7 @@ pub fn plain(id: &str, ty: &'static str, role: Role, pool: Pool) -> Column {
         pool,
         generated: None,
         stored: false,
+        filled: None,
     }
 }
 
