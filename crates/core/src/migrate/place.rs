@@ -333,6 +333,12 @@ fn move_rows(conn: &Connection, t: &Tracked, rowid: &str, moves: &[(Loc, Loc)]) 
     let name = quote(rowid);
     let below = format!("SELECT min(0, min({name})) FROM {}", t.target());
     let below: i64 = conn.query_row(&below, [], |row| row.get(0))?;
+    let targets = moves.iter().filter_map(|(_, to)| match to {
+        Loc::Row(rowid) => Some(*rowid),
+        Loc::Key(_) => None,
+    });
+    // Places on the way are nobody's, before or after.
+    let below = targets.fold(below, i64::min);
     let sql = format!("UPDATE {} SET {name} = ?2 WHERE {name} = ?1", t.target());
     let mut statement = conn.prepare(&sql)?;
     let moves = || moves.iter().filter(|(from, to)| from != to).zip(1i64..);

@@ -78,3 +78,23 @@ fn mig_rebuild_a_key_to_a_text_and_others_are_renumbered() {
     assert_eq!(a.rows("SELECT * FROM t ORDER BY k"), ["1|a", "4|b", "5|c"]);
     assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
 }
+
+/// Numbers below zero are places too, to which rows move back.
+#[test]
+fn mig_rebuild_a_key_to_a_text_with_numbers_below_zero() {
+    let world = World::new();
+    let mut a = world.init(
+        "a",
+        "CREATE TABLE t(k INTEGER PRIMARY KEY, u); INSERT INTO t VALUES(1, 'x'), (2, 'y')",
+    );
+    let mut b = world.clone_site(&mut a, "b");
+    a.run(
+        "UPDATE t SET k = -k; CREATE TABLE n(k TEXT PRIMARY KEY, u); INSERT INTO n SELECT * FROM t; \
+         DROP TABLE t; ALTER TABLE n RENAME TO t",
+    );
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT k, u FROM t ORDER BY u"), ["-1|x", "-2|y"]);
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+}
