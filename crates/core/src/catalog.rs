@@ -374,23 +374,25 @@ impl Tracked {
     /// Whether rows can be at places like `loc`: a rebuild may have given a table rowids, or taken them,
     /// or given it a key of other columns.
     pub fn has_places_like(&self, loc: &Loc) -> bool {
+        self.values_of_place(loc).is_some()
+    }
+
+    /// The key values of a location, or its rowid; `None` if no row can be there.
+    fn values_of_place(&self, loc: &Loc) -> Option<Vec<Value>> {
         let without_rowids = self.table.kind == TableKind::WithoutRowid;
-        match loc {
-            Loc::Row(_) => !without_rowids,
-            Loc::Key(_) => without_rowids && self.loc_values(loc).is_ok(),
+        if without_rowids != matches!(loc, Loc::Key(_)) {
+            return None;
         }
+        self.loc_values(loc).ok()
     }
 
     /// The stored columns of the row at `loc`.
     pub fn read(&self, conn: &Connection, loc: &Loc) -> Result<Option<Vec<Value>>> {
-        if !self.has_places_like(loc) {
-            return Ok(None);
-        }
+        let Some(key) = self.values_of_place(loc) else { return Ok(None) };
         let sql = self.sql.read.get_or_init(|| {
             let (columns, target) = (self.column_list(), self.target());
             format!("SELECT {columns} FROM {target} WHERE {}", self.where_loc(1))
         });
-        let key = self.loc_values(loc)?;
         let count = self.table.columns.len();
         let mut statement = conn.prepare_cached(sql)?;
         let row = statement
@@ -401,14 +403,11 @@ impl Tracked {
 
     /// Whether a row is at `loc`.
     pub fn exists(&self, conn: &Connection, loc: &Loc) -> Result<bool> {
-        if !self.has_places_like(loc) {
-            return Ok(false);
-        }
+        let Some(key) = self.values_of_place(loc) else { return Ok(false) };
         let sql = self
             .sql
             .exists
             .get_or_init(|| format!("SELECT 1 FROM {} WHERE {}", self.target(), self.where_loc(1)));
-        let key = self.loc_values(loc)?;
         Ok(conn.prepare_cached(sql)?.exists(params_from_iter(key.iter().map(Bind)))?)
     }
 

@@ -65,14 +65,16 @@ impl Fold<'_> {
         let apart = died.get(&stored.rid);
         let hidden = stored.state.header.alive() && !self.adopts;
         let was = hidden.then(|| stored.state.clone());
+        let mut came = stamp;
         if !(self.adopts && stored.state.header.alive()) {
-            let came = self.after(&stored.state.header, stamp);
+            came = self.after(&stored.state.header, stamp);
             stored.state.header.insert(came);
         }
         for g in 0..stored.state.groups.len() {
             let (c, group) = (t.table.groups[g].columns[0], &mut stored.state.groups[g]);
             if counter::adds_up(t, g, group) && !self.adopts {
-                let stamp = written.get(&g).copied().unwrap_or(stamp);
+                // Later than what became of the row before.
+                let stamp = written.get(&g).copied().unwrap_or(stamp).max(came);
                 counter::insert(t, g, group, again, &row[c], stamp);
                 continue;
             }

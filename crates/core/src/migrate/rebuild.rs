@@ -92,7 +92,9 @@ pub(super) fn unnoticed(
 }
 
 /// Adds to `window` the rows that are there though neither states nor triggers know of them, at the
-/// earliest time: rows that triggers saw may refer to them, and go by that. Returns where they are.
+/// earliest time: rows that triggers saw may refer to them, and go by that. They may have the keys of
+/// rows at places that the table cannot have any more, so those are added too. Returns where the new ones
+/// are.
 pub(super) fn births(
     conn: &Connection,
     meta: &Meta,
@@ -101,6 +103,8 @@ pub(super) fn births(
     window: &mut Window,
 ) -> Result<Vec<Loc>> {
     let mut known = known(conn, meta, t, sums)?;
+    let misplaced = known.iter().filter(|loc| !t.has_places_like(loc) && sums.has(loc));
+    window.gone.extend(misplaced.map(|loc| (loc.clone(), gone(loc))));
     let left = window.changed.iter().filter(|(from, changed)| changed.now != **from);
     for left in window.gone.keys().chain(left.map(|(from, _)| from)) {
         known.remove(left);

@@ -259,3 +259,32 @@ fn mig_stash_what_came_for_a_table_before_it_was_made_again() {
         assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
     }
 }
+
+/// A row has its key where a table gets rowids, or loses them, and its counters start anew.
+#[test]
+fn mig_rebuild_with_or_without_rowids_and_counters() {
+    for (first, second) in [("WITHOUT ROWID", ""), ("", "WITHOUT ROWID")] {
+        let world = World::new();
+        let table = |name: &str, tail: &str| {
+            format!("CREATE TABLE {name}(k TEXT PRIMARY KEY NOT NULL, n INTEGER, v) {tail}")
+        };
+        let sql = format!("{}; INSERT INTO t VALUES('a', 5, 1), ('b', 6, 1)", table("t", first));
+        let mut a = world.init_with("a", &sql, &[("t.n", "counter")]);
+        let mut b = world.clone_site(&mut a, "b");
+        a.run("UPDATE t SET n = n + 1");
+        b.run("UPDATE t SET n = n + 10 WHERE k = 'a'");
+        for site in [&mut a, &mut b] {
+            let made = table("new", second);
+            site.run(&format!(
+                "{made}; INSERT INTO new SELECT * FROM t; DROP TABLE t; ALTER TABLE new RENAME TO t"
+            ));
+            site.replica.fold().unwrap();
+            assert_eq!(site.replica.verify_full().unwrap(), [""; 0], "{first}");
+        }
+        settle(&mut a, &mut b);
+        assert_eq!(a.rows("SELECT * FROM t ORDER BY k"), b.rows("SELECT * FROM t ORDER BY k"));
+        for site in [&a, &b] {
+            assert_eq!(site.replica.verify_full().unwrap(), [""; 0], "{first}");
+        }
+    }
+}

@@ -430,7 +430,8 @@ impl Path {
                 Some("constraint removed")
             }
             5 => {
-                let c = t.columns.iter().find(|c| c.role == Role::Number)?;
+                let known = |c: &&Column| self.schema[&no].column(&c.id).is_some();
+                let c = t.columns.iter().filter(known).find(|c| c.role == Role::Number)?;
                 // A number that refers to something may be a text.
                 let (table, name) = (quote(&t.name), quote(&c.name));
                 let fit = if c.not_null { "1" } else { "NULL" };
@@ -453,7 +454,9 @@ impl Path {
                 let at = r.index(t.columns.len());
                 let (id, role) = (t.columns[at].id.clone(), t.columns[at].role);
                 let used = t.depends_on(&id) || !free(&id) || !t.triggers.is_empty();
-                if used || matches!(role, Role::Token | Role::Generated) {
+                let new = format!("c{}", self.migrations.len());
+                let taken = t.column(&new).is_some();
+                if used || taken || matches!(role, Role::Token | Role::Generated) {
                     return None;
                 }
                 let old = t.columns.remove(at);
@@ -462,7 +465,7 @@ impl Path {
                     return Some("column left out");
                 }
                 // Under another name, which makes another column of it.
-                let mut c = plain(&format!("c{}", self.migrations.len()), old.ty, role, old.pool);
+                let mut c = plain(&new, old.ty, role, old.pool);
                 (c.not_null, c.default, c.filled) = (old.not_null, old.default, Some(id));
                 t.columns.insert(at, c);
                 Some("column copied")

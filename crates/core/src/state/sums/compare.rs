@@ -53,6 +53,8 @@ impl Sums {
 
     fn sum(&self, loc: &Loc) -> Option<(&Layout, &[u8])> {
         let place = match loc {
+            // Then the table had no rowids: places were numbers of entries.
+            Loc::Row(_) if !self.entries.is_empty() => return None,
             Loc::Row(rowid) => *rowid,
             Loc::Key(_) => *self.entries.get(loc)?,
         };
