@@ -399,6 +399,10 @@ pub fn put(
 ) -> Result<i64> {
     let state = Writer::new(&mut |site| meta.number(conn, site)).state(t, &stored.state)?;
     let wants = stored.state.kept_id(t);
+    if let Some(young) = position.is_none().then(|| youngest(t, stored)).flatten() {
+        meta.position = meta.position.max(young + 1);
+        return put(conn, meta, t, stored, Some(meta.position));
+    }
     let entry = match (stored.entry, position) {
         (Some(id), Some(position)) => {
             let sql = "UPDATE synqlite_row SET loc = ?2, wants = ?3, state = ?4, position = ?5 \
@@ -424,6 +428,18 @@ pub fn put(
         meta.sums.touch(t, loc, entry);
     }
     Ok(entry)
+}
+
+/// Since when the table has columns that are younger than the row, and that it shows as written all the
+/// same: it kept what others wrote there while it was hidden.
+fn youngest(t: &Tracked, stored: &Stored) -> Option<i64> {
+    let groups = stored.state.groups.iter().zip(&t.table.groups);
+    let shown = groups.filter(|(group, _)| group.body == Body::Shown && group.counts.is_empty());
+    let columns = shown
+        .flat_map(|(group, of)| of.columns.iter().enumerate().map(move |(i, &c)| (group, i, c)));
+    let young =
+        columns.filter(|(group, i, c)| t.since[*c] >= stored.position && !group.is_unwritten(*i));
+    young.map(|(_, _, c)| t.since[c]).max()
 }
 
 /// Writes the identity and the state of an entry anew: the same row, whose sites go by other ids.

@@ -288,3 +288,33 @@ fn mig_rebuild_with_or_without_rowids_and_counters() {
         }
     }
 }
+
+/// What a hidden row keeps of columns that are younger than it is written, once it shows it.
+#[test]
+fn mig_rebuild_a_table_with_a_row_that_was_hidden() {
+    let old = "CREATE TABLE c(k NOT NULL, l NOT NULL, w, p REFERENCES p(u) ON DELETE CASCADE,
+        PRIMARY KEY(k, l))";
+    let new = "CREATE TABLE c(k INTEGER PRIMARY KEY, w, p REFERENCES p(u))";
+    let sql = format!(
+        "CREATE TABLE p(id INTEGER PRIMARY KEY, u UNIQUE, v); {old}; INSERT INTO p VALUES(1, 2, 'a')"
+    );
+    for other in ["", "ALTER TABLE c ADD COLUMN x", "CREATE TABLE other(x)"] {
+        let world = World::new();
+        let (mut a, mut b) = pair(&world, &sql);
+        b.run("INSERT INTO c VALUES(3, 'x', 'w', 2)");
+        a.run("DELETE FROM p");
+        settle(&mut a, &mut b);
+        b.run("DROP TABLE c");
+        b.replica.fold().unwrap();
+        a.run(&format!("DROP TABLE c; {new}; {other}"));
+        b.run(&format!("{new}; {other}"));
+        for site in [&mut a, &mut b] {
+            site.replica.fold().unwrap();
+            assert_eq!(site.rows("SELECT p.v, c.w FROM p, c"), ["a|w"], "{other}");
+            assert_eq!(site.replica.verify_full().unwrap(), [""; 0], "{other}");
+        }
+        settle(&mut a, &mut b);
+        agree(&mut [&mut a, &mut b]);
+        assert_eq!(a.rows("SELECT p.v, c.w FROM p, c"), ["a|w"], "{other}");
+    }
+}

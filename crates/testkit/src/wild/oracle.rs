@@ -101,6 +101,10 @@ pub fn news(outcome: &Outcome) -> Option<String> {
 /// What must hold in the end.
 pub fn judge(player: &mut Player<'_>) -> Played {
     let live = player.live();
+    let applied = |n: &usize| player.sites[*n].applied.iter().copied().collect::<BTreeSet<_>>();
+    if !live.windows(2).all(|pair| applied(&pair[0]) == applied(&pair[1])) {
+        return fault("migrated differently", String::new());
+    }
     let mut want: Option<Told> = None;
     let mut all_told = Vec::new();
     for &n in &live {

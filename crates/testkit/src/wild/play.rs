@@ -37,7 +37,8 @@ pub struct Site {
     pub app: Option<App>,
     slot: usize,
     system: bool,
-    applied: Vec<usize>,
+    /// The migrations that it has applied.
+    pub applied: Vec<usize>,
     /// Its schema now.
     pub schema: Schema,
     backup: Option<(Vec<usize>, Schema)>,
