@@ -41,7 +41,7 @@ use crate::state::{self, Body, GroupState, Runs, Stored, sums};
 use before::{Before, Befores, Died};
 use former::image_of;
 use rusqlite::Connection;
-use spelling::keep_spelling;
+use spelling::{keep_spelling, respelled};
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::{Cell, Hlc, Rid, Stamp, Told, Value};
 
@@ -120,6 +120,7 @@ fn run<'a>(
         unnamed: BTreeSet::new(),
         former: vec![],
         followed: BTreeSet::new(),
+        orphaned: BTreeSet::new(),
         loose: vec![],
         enforces: policies.enforces_foreign_keys(),
         lasting: lasting.map(|t| t.no).collect(),
@@ -192,6 +193,8 @@ struct Fold<'a> {
     unnamed: BTreeSet<usize>,
     /// Groups that follow their rows' keys: table, row, group.
     followed: BTreeSet<(u32, Rid, usize)>,
+    /// Groups that this fold keeps because rows to which they refer left their keys.
+    orphaned: BTreeSet<(u32, Rid, usize)>,
     /// Rows in which a value names nobody: position of the table, place.
     loose: Vec<(usize, Loc)>,
     /// Where rows wait: former values of the rows that this fold wrote, by table. Others may wait for
@@ -522,6 +525,11 @@ impl Fold<'_> {
         if let (Some(_), None, Some((old, cells))) = (changed.previous, changed.replaced, &image)
             && let Some(new) = t.read(self.conn, &changed.now)?
         {
+            for g in (0..t.table.groups.len()).filter(|&g| self.has_image(t, g)) {
+                if respelled(t, g, old, &new) {
+                    written.entry(g).or_insert(self.at(changed.last));
+                }
+            }
             let mut followed = Vec::new();
             for &g in written.keys() {
                 if !self.has_image(t, g) {

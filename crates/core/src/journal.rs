@@ -177,6 +177,10 @@ impl Window {
             changed.replaced.iter().for_each(|r| add(r.at));
             changed.set.values().filter_map(|set| set.since).for_each(&mut add);
             changed.written.values().for_each(|at| add(*at));
+            // What a key was written to in another type may not be told by more than this.
+            if changed.written.is_empty() && changed.previous.is_some() {
+                add(changed.last);
+            }
         }
         times
     }
@@ -482,7 +486,7 @@ pub fn read_rest(
             op::UPDATE => {
                 let to: Option<Loc> = row.get(3)?;
                 let to = to.map(|to| t.place(to)).transpose()?.filter(|to| *to != loc);
-                let loc = replay.begun.update(t, loc, to.is_some())?;
+                let (loc, to) = replay.begun.update(conn, t, loc, to)?;
                 replay.update(loc, to, &columns_of_mask(row.get_ref(4)?)?, ms);
             }
             op::DELETE => {

@@ -212,7 +212,6 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
     let (mut lost, mut bound) = (BTreeSet::new(), BTreeMap::new());
     for (t, stale) in catalog.tables.iter().filter_map(|t| Some((t, of(t)?))) {
         bound.insert(t.no, late::bind(conn, meta, catalog, t, &stale.fresh, *received)?);
-        fold::loosen(conn, meta, catalog, t, policies.enforces_foreign_keys())?;
         if t.table.kind == TableKind::WithoutRowid {
             state::forget_rowids(conn, t)?;
         }
@@ -256,6 +255,10 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
         unsure::pass(meta);
         let none = Fresh::new();
         wrote = wrote.and(fold::fold_windows(conn, meta, catalog, policies, windows, none)?);
+    }
+    // Not before those are known that are gone: who referred to them does so still.
+    for t in catalog.tables.iter().filter(|t| of(t).is_some()) {
+        fold::loosen(conn, meta, catalog, t, policies.enforces_foreign_keys())?;
     }
     let mut joined = join_stashed(work, &fresh)?;
     for t in work.catalog.tables.iter().filter(|t| whole.contains_key(&t.no)) {

@@ -68,6 +68,7 @@ pub fn adopt(
         unnamed: BTreeSet::new(),
         former: vec![],
         followed: BTreeSet::new(),
+        orphaned: BTreeSet::new(),
         loose: vec![],
         enforces: false,
         lasting: BTreeSet::new(),

@@ -93,9 +93,14 @@ impl Fold<'_> {
         let g = c.table.columns[c.table.foreign_keys[f].columns[0]].group;
         let now = self.lookup().reference(c, f, &row)?;
         let at = c.table.groups[g].foreign_keys.iter().position(|&k| k == f);
+        // What a sibling in its unit left behind made kept says nothing of it yet.
+        let sibling = (c.no, stored.rid.clone(), g);
+        let unsaid = |rid: &Option<Rid>| *rid == now && self.orphaned.contains(&sibling);
         // Its reference may be to another row, which had the same key.
         let other = match (&stored.state.groups[g].body, at) {
-            (Body::Kept(cell), Some(at)) => cell.refs[at].as_ref() != Some(left),
+            (Body::Kept(cell), Some(at)) => {
+                cell.refs[at].as_ref() != Some(left) && !unsaid(&cell.refs[at])
+            }
             _ => false,
         };
         let (p, fk) = (&catalog.tables[parent], &c.table.foreign_keys[f]);
@@ -125,32 +130,48 @@ impl Fold<'_> {
             }
             return Ok(());
         }
-        if self.followed.contains(&(c.no, stored.rid.clone(), g))
-            || self.is_of_this_fold(stored.state.groups[g].stamp)
-        {
+        let of_this_fold = self.is_of_this_fold(stored.state.groups[g].stamp);
+        if self.followed.contains(&sibling) || of_this_fold && !self.orphaned.contains(&sibling) {
             return Ok(());
         }
         let moved = || -> Result<bool> {
             let left = state::of(self.conn, self.meta, p, left)?;
             Ok(left.is_some_and(|left| left.state.header.alive()))
         };
+        let mut cell = match &stored.state.groups[g].body {
+            Body::Kept(cell) => cell.clone(),
+            Body::Shown => self.lookup().cell(c, g, &row)?,
+        };
         // A key that nobody keeps and that the user took from under the reference is a value.
         if now.is_some() || !kept && moved()? {
+            if let Some(at) = at {
+                cell.refs[at].clone_from(&now);
+            }
+            // Another reference of the unit may be to a row that left as well.
+            let given =
+                |f: usize| c.table.foreign_keys[f].columns.iter().all(|&x| !row[x].is_null());
+            let keys = c.table.groups[g].foreign_keys.iter().zip(&cell.refs);
+            let mut others = keys.filter(|(other, _)| **other != f);
+            let with_others = others.any(|(&f, rid)| rid.is_none() && given(f));
             stored.state.groups[g] = GroupState::shown(stamp);
-            self.done.columns += 1;
-            if now.is_none() {
+            if with_others || self.orphaned.contains(&sibling) {
+                stored.state.groups[g].body = Body::Kept(cell);
+                self.orphaned.insert(sibling);
+                self.touched.push((c.no, stored.rid.clone()));
+            } else if now.is_none() {
                 self.loosened(c, loc.clone());
             }
+            self.done.columns += 1;
             return self.put(c, &stored);
         }
         // What is kept says so already, and to whom the other references are that it does not show.
         if stored.state.groups[g].body == Body::Shown {
-            let mut cell = self.lookup().cell(c, g, &row)?;
-            if let Some(at) = at {
-                cell.refs[at] = Some(left.clone());
-            }
-            stored.state.groups[g].body = Body::Kept(cell);
+            self.orphaned.insert(sibling.clone());
         }
+        if let Some(at) = at.filter(|_| self.orphaned.contains(&sibling)) {
+            cell.refs[at] = Some(left.clone());
+        }
+        stored.state.groups[g].body = Body::Kept(cell);
         let entry = state::put(self.conn, self.meta, c, &stored, None)?;
         let references = state::kept_references(catalog, c, &stored, false);
         let waits = state::Waits { references, claims: vec![], conflict: None, winner: None };

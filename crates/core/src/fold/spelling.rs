@@ -5,6 +5,7 @@ use crate::Result;
 use crate::catalog::Tracked;
 use crate::equal;
 use crate::refs;
+use crate::schema::Affinity;
 use crate::state::{self, Body, GroupState};
 use synqlite_wire::{Cell, Rid, Value};
 
@@ -48,4 +49,20 @@ pub(super) fn keep_spelling(t: &Tracked, g: usize, group: &mut GroupState, writt
         group.body = Body::Kept(written.clone());
     }
     keeps
+}
+
+/// Whether a key was written in another type, which the journal may not tell: SQLite converts what the
+/// trigger compares as it looks for rows that refer to it.
+pub(super) fn respelled(t: &Tracked, g: usize, old: &[Value], new: &[Value]) -> bool {
+    let group = &t.table.groups[g];
+    let alike = |a: &Value, b: &Value| {
+        let as_one = |affinity| equal::stored(a, affinity) == equal::stored(b, affinity);
+        [Affinity::Numeric, Affinity::Text].into_iter().any(as_one)
+    };
+    t.table.converts_old
+        && group.keeps_previous
+        && group.columns.iter().any(|&c| {
+            let stored = equal::stored(&old[c], t.table.columns[c].affinity);
+            stored != new[c] && alike(&stored, &new[c])
+        })
 }

@@ -9,6 +9,7 @@ use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::equal;
 use crate::schema::{Affinity, Collation};
+use rusqlite::Connection;
 use synqlite_wire::key::encode_values;
 
 /// What began and has not ended: where each row was, and the entry with its image if it is a delete.
@@ -32,15 +33,27 @@ impl Begun {
         self.open.push((loc.clone(), image));
     }
 
-    /// Where the row was that was updated, by an entry that says `loc`. Only a key that changes is
-    /// looked for among children.
-    pub fn update(&mut self, t: &Tracked, loc: Loc, moved: bool) -> Result<Loc> {
-        Ok(self.end(t, &loc, false, moved)?.map_or(loc, |(was, _)| was))
+    /// Where the row was that was updated and where it went, by an entry that says that it was at `loc`.
+    /// One that says nothing of a new place may be of a key that was written in another type, which
+    /// shows by what is not where it was.
+    pub fn update(
+        &mut self,
+        conn: &Connection,
+        t: &Tracked,
+        loc: Loc,
+        to: Option<Loc>,
+    ) -> Result<(Loc, Option<Loc>)> {
+        let left = |was: &Loc| Ok(to.is_some() || !t.exists(conn, was)?);
+        let was = self.end(t, &loc, false, left)?.map(|(was, _)| was);
+        Ok(match was {
+            Some(was) if was != loc => (was, to.or(Some(loc))),
+            _ => (loc, to),
+        })
     }
 
     /// The same of a row that was deleted, and the entry with its image.
     pub fn delete(&mut self, t: &Tracked, loc: Loc) -> Result<(Loc, Option<i64>)> {
-        Ok(self.end(t, &loc, true, true)?.unwrap_or((loc, None)))
+        Ok(self.end(t, &loc, true, |_| Ok(true))?.unwrap_or((loc, None)))
     }
 
     fn end(
@@ -48,7 +61,7 @@ impl Begun {
         t: &Tracked,
         loc: &Loc,
         deletes: bool,
-        converted: bool,
+        left: impl Fn(&Loc) -> Result<bool>,
     ) -> Result<Option<(Loc, Option<i64>)>> {
         let fits = |(_, image): &&(Loc, Option<i64>)| image.is_some() == deletes;
         let mut at = None;
@@ -57,10 +70,10 @@ impl Begun {
                 at = Some(i);
             }
         }
-        if at.is_none() && converted && matches!(loc, Loc::Key(_)) {
+        if at.is_none() && !self.open.is_empty() && matches!(loc, Loc::Key(_)) {
             let key = loosely(t, loc)?;
             for (i, open) in self.open.iter().enumerate().filter(|(_, open)| fits(open)) {
-                if loosely(t, &open.0)? == key {
+                if loosely(t, &open.0)? == key && left(&open.0)? {
                     at = Some(i);
                 }
             }

@@ -331,22 +331,18 @@ fn move_rows(conn: &Connection, t: &Tracked, rowid: &str, moves: &[(Loc, Loc)]) 
         return Ok(());
     }
     let name = quote(rowid);
-    let below = format!("SELECT min(0, min({name})) FROM {}", t.target());
-    let below: i64 = conn.query_row(&below, [], |row| row.get(0))?;
-    let targets = moves.iter().filter_map(|(_, to)| match to {
-        Loc::Row(rowid) => Some(*rowid),
-        Loc::Key(_) => None,
-    });
+    let mut taken: BTreeSet<Loc> = locs(conn, t)?;
+    taken.extend(moves.iter().map(|(_, to)| to.clone()));
     // Places on the way are nobody's, before or after.
-    let below = targets.fold(below, i64::min);
+    let free = (i64::MIN..0).rev().map(Loc::Row).filter(|loc| !taken.contains(loc));
     let sql = format!("UPDATE {} SET {name} = ?2 WHERE {name} = ?1", t.target());
     let mut statement = conn.prepare(&sql)?;
-    let moves = || moves.iter().filter(|(from, to)| from != to).zip(1i64..);
-    for ((from, _), i) in moves() {
-        statement.execute(params![from, below.checked_sub(i)])?;
+    let moves: Vec<_> = moves.iter().filter(|(from, to)| from != to).zip(free).collect();
+    for ((from, _), between) in &moves {
+        statement.execute(params![from, between])?;
     }
-    for ((_, to), i) in moves() {
-        statement.execute(params![below.checked_sub(i), to])?;
+    for ((_, to), between) in &moves {
+        statement.execute(params![between, to])?;
     }
     Ok(())
 }

@@ -296,3 +296,50 @@ fn a_delete_that_a_trigger_prevented_is_none() {
     settle(&mut a, &mut b);
     both(&a, &b, "SELECT id FROM c", &["c1"], &["restrict_revived:'P'"]);
 }
+
+/// A key of two references leaves both behind with the rows that they were to, or with one: none of them
+/// is to nobody for the sake of the other.
+#[test]
+fn references_of_one_key_are_left_behind_together() {
+    let sql = "CREATE TABLE p(k TEXT PRIMARY KEY, u INTEGER UNIQUE, v);
+        CREATE TABLE c(k INTEGER NOT NULL, l INTEGER NOT NULL, w, PRIMARY KEY(k, l),
+          FOREIGN KEY(k) REFERENCES p(u) ON DELETE SET DEFAULT ON UPDATE SET DEFAULT,
+          FOREIGN KEY(l) REFERENCES p(u) ON DELETE CASCADE ON UPDATE RESTRICT);
+        INSERT INTO p VALUES('x', 0, 1), ('y', 1, 1);
+        INSERT INTO c VALUES(0, 0, 'both'), (0, 1, 'first'), (1, 0, 'second'), (1, 1, 'none')";
+    let acts = [
+        "REPLACE INTO p VALUES('x', NULL, 2)",
+        "UPDATE p SET u = NULL WHERE k = 'x'",
+        "DELETE FROM p",
+        "UPDATE p SET u = u + 10; DELETE FROM p WHERE k = 'x'",
+        "DELETE FROM p; INSERT INTO p VALUES('z', 1, 3)",
+        "DELETE FROM p WHERE k = 'x'; UPDATE p SET u = 5; INSERT INTO p VALUES('z', 0, 3)",
+        "UPDATE p SET u = 5 WHERE k = 'x'; UPDATE p SET u = 0 WHERE k = 'y'",
+        "UPDATE p SET u = 5 WHERE k = 'y'; UPDATE p SET u = 1 WHERE k = 'x'",
+        "UPDATE p SET u = 5 WHERE k = 'y'; UPDATE c SET w = 'w'; REPLACE INTO p VALUES('x', 1, 2)",
+    ];
+    for act in acts {
+        let world = World::new();
+        let mut a = world.init("a", sql);
+        let mut b = world.clone_site(&mut a, "b");
+        a.run("PRAGMA foreign_keys=OFF");
+        a.run(act);
+
+        settle(&mut a, &mut b);
+        let records = |site: &Site| {
+            let records = site.replica.conflicts().unwrap();
+            records
+                .iter()
+                .map(|c| format!("{} {} {}", c.kind, c.row, c.constraint))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(records(&a), records(&b), "{act}");
+        for table in ["p", "c"] {
+            let sql = format!("SELECT * FROM {table} ORDER BY 1, 2");
+            assert_eq!(a.rows(&sql), b.rows(&sql), "{act}");
+        }
+        for site in [&a, &b] {
+            assert_eq!(site.replica.verify_full().unwrap(), [""; 0], "{act}");
+        }
+    }
+}

@@ -461,6 +461,39 @@ fn a_row_replaced_and_then_moved_is_still_the_row() {
     }
 }
 
+/// So it does before the trigger compares a key with what it was: then `1` and `1.0` look like one.
+#[test]
+fn a_key_is_written_in_another_type_whatever_type_its_children_are_of() {
+    let pairs = [("1", "1.0"), ("1.0", "1"), ("1", "'1'"), ("'1'", "1"), ("'01'", "1")];
+    for (key, tail) in
+        [("id INTEGER PRIMARY KEY, k UNIQUE", ""), ("id, k PRIMARY KEY", "WITHOUT ROWID")]
+    {
+        for (child, (old, new)) in
+            ["NUMERIC", "INTEGER", "TEXT", "REAL", ""].iter().flat_map(|c| pairs.map(|p| (c, p)))
+        {
+            let what = format!("{key} {child}: {old} to {new}");
+            let world = World::new();
+            let mut a = world.init(
+                "a",
+                &format!(
+                    "CREATE TABLE p({key}) {tail}; CREATE TABLE c(q {child}, y, PRIMARY KEY(q, y),
+                     FOREIGN KEY(q) REFERENCES p(k) ON UPDATE SET DEFAULT) WITHOUT ROWID"
+                ),
+            );
+            let mut b = world.clone_site(&mut a, "b");
+            b.run(&format!("INSERT INTO p VALUES(1, {old})"));
+            settle(&mut a, &mut b);
+            a.run(&format!("UPDATE p SET k = {new}"));
+            a.replica.fold().unwrap();
+            settle(&mut a, &mut b);
+            let shown = a.rows("SELECT quote(k) FROM p");
+            assert_eq!(shown, [new], "{what}");
+            assert_eq!(b.rows("SELECT quote(k) FROM p"), shown, "{what}");
+            assert_eq!(a.replica.verify_full().unwrap(), [""; 0], "{what}");
+        }
+    }
+}
+
 /// SQLite looks for children by an index under their column's affinity, and converts the key for it: what
 /// runs after that sees `1` in OLD where the row had `'01'`.
 #[test]

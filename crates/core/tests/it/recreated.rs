@@ -318,3 +318,32 @@ fn mig_rebuild_a_table_with_a_row_that_was_hidden() {
         assert_eq!(a.rows("SELECT p.v, c.w FROM p, c"), ["a|w"], "{other}");
     }
 }
+
+/// A reference to a row that a rebuilt table lost unnoticed is to nobody on all sites, also where another
+/// value of its row was to nobody before.
+#[test]
+fn mig_rebuild_a_reference_to_a_row_that_goes_unnoticed() {
+    let world = World::new();
+    let table = |name: &str, first: &str| {
+        format!("CREATE TABLE {name}({first} k TEXT PRIMARY KEY, u UNIQUE, n, r REFERENCES t(k))")
+    };
+    let (mut a, mut b) = pair(&world, &table("t", ""));
+    a.replica.set_policies(&[("t.refs".into(), "n:t".into())]).unwrap();
+    a.run("INSERT INTO t VALUES('p', 1, NULL, NULL), ('c', 2, 'nobody', 'p')");
+    settle(&mut a, &mut b);
+    a.run(&format!(
+        "PRAGMA foreign_keys=OFF; {}; INSERT INTO new SELECT 0, * FROM t; DROP TABLE t; \
+         ALTER TABLE new RENAME TO t; REPLACE INTO t VALUES(0, 'q', 1, NULL, NULL)",
+        table("new", "a,")
+    ));
+    a.replica.fold().unwrap();
+    settle(&mut a, &mut b);
+    agree(&mut [&mut a, &mut b]);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT k FROM t"), ["q"]);
+        let records = site.replica.conflicts().unwrap();
+        let records: Vec<_> = records.iter().map(|c| (&*c.kind, &*c.row, &*c.constraint)).collect();
+        assert_eq!(records, [("fk_dangling", "'c'", "r>t")]);
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+}

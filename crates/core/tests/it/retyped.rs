@@ -98,3 +98,20 @@ fn mig_rebuild_a_key_to_a_text_with_numbers_below_zero() {
         assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
     }
 }
+
+/// The smallest number is no place to go below.
+#[test]
+fn mig_rebuild_a_key_to_a_text_with_the_smallest_number() {
+    let world = World::new();
+    let mut a = world.init("a", "CREATE TABLE t(k INTEGER PRIMARY KEY, u)");
+    let mut b = world.clone_site(&mut a, "b");
+    a.run(
+        "INSERT INTO t VALUES(7, 'x'), (-9223372036854775808, 'y'); CREATE TABLE n(k TEXT PRIMARY KEY, u); \
+         INSERT INTO n SELECT * FROM t; DROP TABLE t; ALTER TABLE n RENAME TO t",
+    );
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT k, u FROM t ORDER BY u"), ["7|x", "-9223372036854775808|y"]);
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+}
