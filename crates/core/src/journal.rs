@@ -178,7 +178,7 @@ impl Window {
             changed.set.values().filter_map(|set| set.since).for_each(&mut add);
             changed.written.values().for_each(|at| add(*at));
             // What a key was written to in another type may not be told by more than this.
-            if changed.written.is_empty() && changed.previous.is_some() {
+            if changed.written.is_empty() && changed.previous.is_some() && changed.last > 0 {
                 add(changed.last);
             }
         }

@@ -177,13 +177,17 @@ class Compensation:
 
     def keep_references(self, rid):
         """A reference that shows something else is written as the user sees it. Not one to a row that
-        comes back with another key, nor one that had stepped aside (R-RETURN)."""
+        comes back with another key, nor one that had stepped aside (R-RETURN), nor one that shows how
+        the key of its row is spelled now (R-SPELL)."""
         table, seen, changed = self.table(rid), self.seen[rid], False
+        key = lambda fk, row: fk.key([row[c] for c in fk.columns])
         for fk in table.foreign_keys:
             group = table.group[fk.columns[0]]
             if any(seen[c] is None for c in fk.columns):
                 continue
             if not differ(seen, self.view.shown[rid], fk.columns) or rid in self.view.former:
+                continue
+            if key(fk, seen) == key(fk, self.view.shown[rid]):
                 continue
             register = self.site.state[rid].registers[group]
             parent = register.refs.get(fk.name)

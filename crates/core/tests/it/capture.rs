@@ -566,3 +566,18 @@ fn a_row_that_was_deleted_before_a_foreign_key_of_another_type_keeps_its_values(
         assert_eq!(records[0].displaced[2].1, synqlite_core::Value::Text(b"e".to_vec()));
     }
 }
+
+/// An update that SQLite ignored wrote nothing, though a trigger before it has noted the key.
+#[test]
+fn an_update_that_is_ignored_gets_no_stamp() {
+    let world = World::new();
+    let mut a = world.init(
+        "a",
+        "CREATE TABLE t(k TEXT PRIMARY KEY, u UNIQUE); INSERT INTO t VALUES('x', 1), ('y', 2)",
+    );
+    let before = a.row("SELECT group_concat(hlc) FROM synqlite_site");
+    a.run("UPDATE OR IGNORE t SET u = 1 WHERE k = 'y'");
+    assert_eq!(a.row("SELECT count(*) > 0 FROM synqlite_journal"), "1");
+    a.replica.fold().unwrap();
+    assert_eq!(a.row("SELECT group_concat(hlc) FROM synqlite_site"), before);
+}

@@ -437,4 +437,28 @@ pub const ALL: &[Mutant] = &[
         campaign: "wild --only alter,told,place",
         breaks: "R-MIG-AGAIN: a row of a dropped table that others write to is another",
     },
+    Mutant {
+        name: "shown-younger",
+        file: "state/mod.rs",
+        from: "position.is_none().then(|| youngest(t, stored)).flatten()",
+        to: "None::<i64>",
+        campaign: "wild --only alter,rebuild,links,keys",
+        breaks: "R-MIG-AGAIN: what a hidden row keeps of younger columns is nobody's once it is shown",
+    },
+    Mutant {
+        name: "rebuild-misplaced",
+        file: "migrate/rebuild.rs",
+        from: "    window.gone.extend(misplaced.map(|loc| (loc.clone(), gone(loc))));\n",
+        to: "    drop(misplaced);\n",
+        campaign: "wild --only rebuild,retype,policy",
+        breaks: "R-ID-KEY: a row that a table with other kinds of places has is another",
+    },
+    Mutant {
+        name: "loosened-early",
+        file: "migrate.rs",
+        from: "        bound.insert(t.no, late::bind(conn, meta, catalog, t, &stale.fresh, *received)?);\n",
+        to: "        bound.insert(t.no, late::bind(conn, meta, catalog, t, &stale.fresh, *received)?);\n        fold::loosen(conn, meta, catalog, t, policies.enforces_foreign_keys())?;\n",
+        campaign: "wild --only rebuild,policy,keys,replace",
+        breaks: "R-REF: a reference to a row that a rebuild lost is to nobody without a stamp",
+    },
 ];
