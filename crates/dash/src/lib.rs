@@ -30,9 +30,9 @@
 //! | `session` | one connection's file: SQLite's locks, reads, writes, commit |
 //! | `commit` | a write transaction, from its first page to the exchange |
 //! | `pair` | the two files: opening, recovery, making the shadow fit to be written |
-//! | `several` | commits of several files that died |
+//! | `pair::several` | commits of several files that died |
 //! | `quiet` | what SQLite need not ask about journals of other programs |
-//! | `paper` | what only the protocols of the DASH paper do |
+//! | `pair::paper` | what only the protocols of the DASH paper do |
 //! | `image`, `trailer`, `registry`, `ranges`, `checksum` | what is in the files |
 //! | `words` | which file is current, read from mapped memory |
 //! | `mode` | the modes and their promises |
@@ -52,12 +52,10 @@ mod mode;
 #[cfg(test)]
 mod model;
 mod pair;
-mod paper;
 mod quiet;
 mod ranges;
 mod registry;
 mod session;
-mod several;
 mod trailer;
 mod vfs;
 mod words;

@@ -6,18 +6,20 @@
 //! while anybody has the database open, and is what the name says otherwise, unless [`winner`]
 //! finds that a power failure took an exchange of names.
 
+pub(crate) mod paper;
+pub(crate) mod several;
+
 use crate::disk::{self, Disk, Handle, Kind, Open, Sync};
 use crate::error::{Context, Error, Result};
 use crate::image::{self, Image};
 use crate::lock::{self, Hold};
 use crate::mode::{Evidence, Mode};
-use crate::paper::{self, Shadow};
 use crate::ranges::Ranges;
 use crate::registry::{Durable, Live, OPEN, State};
-use crate::several;
 use crate::trailer::Trailer;
 use crate::words::Words;
 use libsqlite3_sys as ffi;
+use paper::Shadow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! The house rules, as tests. They read the files of the repository and `cargo metadata`.
 
 use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -377,4 +378,119 @@ fn the_readme_names_the_command_that_ci_runs() {
     let command = "cargo test --workspace";
     assert!(readme.contains(command) && ci.lines().any(|line| line.trim() == command));
     assert!(readme.contains("cargo run --release -p synqlite -- demo"));
+}
+
+/// Modules of a crate that use each other in a circle. Whoever wants to understand one of them has to read
+/// them all, so none may join; what leaves is taken off here.
+const CIRCLES: [(&str, &[&str]); 1] = [(
+    "core",
+    &[
+        "capture",
+        "catalog",
+        "closed",
+        "conflicts",
+        "counter",
+        "equal",
+        "export",
+        "fold",
+        "history",
+        "journal",
+        "line",
+        "log",
+        "merge",
+        "meta",
+        "policy",
+        "refs",
+        "renames",
+        "replica",
+        "schema",
+        "state",
+        "status",
+        "track",
+        "verify",
+    ],
+)];
+
+/// The top module that a file below `src` belongs to.
+fn module(path: &str) -> &str {
+    let first = path.split('/').next().unwrap_or(path);
+    first.strip_suffix(".rs").unwrap_or(first)
+}
+
+/// What `crate::` is followed by in a source: names, and those of groups in braces.
+fn used(text: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for rest in text.split("crate::").skip(1) {
+        let (mut depth, mut name, mut named) = (0, String::new(), false);
+        for c in rest.chars() {
+            match c {
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                ',' if depth == 1 => (name, named) = (String::new(), false),
+                c if (c.is_alphanumeric() || c == '_') && depth <= 1 && !named => name.push(c),
+                c if c.is_whitespace() && name.is_empty() => {}
+                _ => named = true,
+            }
+            if named || c == '}' {
+                found.insert(name.clone());
+            }
+            if depth <= 0 && (named || c == '}') {
+                break;
+            }
+        }
+    }
+    found
+}
+
+/// Modules of a crate and those that each uses, tests aside.
+fn uses(of: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let src = format!("crates/{of}/src/");
+    let mut graph = BTreeMap::<String, BTreeSet<String>>::new();
+    for (path, text) in texts(&[".rs"]) {
+        let Some(inner) = path.strip_prefix(&src) else { continue };
+        let root = ["lib.rs", "main.rs"].contains(&inner);
+        if root || inner.ends_with("tests.rs") || inner.contains("tests/") {
+            continue;
+        }
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        let code: Vec<_> = code.lines().map(|line| line.split("//").next().unwrap_or("")).collect();
+        graph.entry(module(inner).to_owned()).or_default().extend(used(&code.join("\n")));
+    }
+    let modules: BTreeSet<String> = graph.keys().cloned().collect();
+    for (module, used) in &mut graph {
+        used.retain(|other| other != module && modules.contains(other));
+    }
+    graph
+}
+
+/// What can be reached from a module.
+fn reached<'a>(graph: &'a BTreeMap<String, BTreeSet<String>>, from: &str) -> BTreeSet<&'a str> {
+    let (mut found, mut asked) = (BTreeSet::new(), vec![from]);
+    while let Some(module) = asked.pop() {
+        let used = graph.get(module).into_iter().flatten().map(String::as_str);
+        asked.extend(used.filter(|other| found.insert(*other)).collect::<Vec<_>>());
+    }
+    found
+}
+
+#[test]
+fn modules_use_each_other_in_one_direction() {
+    let mut circles = Vec::new();
+    for dir in fs::read_dir(root().join("crates")).expect("the crates lie in a folder") {
+        let name = dir.expect("a readable folder").file_name().into_string().expect("UTF-8");
+        let graph = uses(&name);
+        let mut seen = BTreeSet::new();
+        for module in graph.keys() {
+            let mates = reached(&graph, module);
+            let back = |other: &&str| reached(&graph, other).contains(module.as_str());
+            let circle: Vec<&str> = mates.into_iter().filter(back).collect();
+            if circle.len() > 1 && circle.iter().all(|m| seen.insert(m.to_string())) {
+                circles.push(format!("{name}: {}", circle.join(", ")));
+            }
+        }
+    }
+    circles.sort();
+    let known: Vec<String> =
+        CIRCLES.iter().map(|(name, circle)| format!("{name}: {}", circle.join(", "))).collect();
+    assert_eq!(circles, known, "a module that is used must not use its users");
 }

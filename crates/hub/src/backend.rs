@@ -343,6 +343,13 @@ pub trait Backend: Send + Sync {
     fn close(&self) -> Later<'_, ()>;
 }
 
+/// Sixteen random bytes.
+pub(crate) fn random_id() -> Result<Id> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|e| Error::away(e.to_string()))?;
+    Ok(Id(bytes))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -20,6 +20,7 @@
 //! speaks the protocol and knows nothing of how objects are kept; [`start`] listens. Memory does not
 //! grow with the number of places: a place that nobody uses just now is only in the store.
 
+mod archive;
 pub mod backend;
 mod backup;
 mod bucket;
@@ -27,10 +28,12 @@ mod config;
 mod embedded;
 mod error;
 mod http;
+mod layout;
 mod location;
 mod place;
 mod postgres;
 mod room;
+mod runtime;
 mod serve;
 mod tokens;
 mod wait;

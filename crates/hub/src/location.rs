@@ -5,7 +5,7 @@ use crate::bucket::Tokens;
 use crate::embedded::{Embedded, Setup};
 use crate::error::{Error, Result};
 use crate::postgres::{self, Link, Postgres};
-use crate::serve::runtime;
+use crate::runtime::runtime;
 use crate::tokens::{Mark, Token, TokenFile};
 use crate::wait::Waiters;
 use std::fmt;

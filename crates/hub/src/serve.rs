@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::http::{self, Access, Hub, Limits, Metrics};
 use crate::location::{Location, Opened, Vault};
 use crate::room::Room;
+use crate::runtime::runtime;
 use crate::wait::Waiters;
 use axum::Router;
 use hyper::server::conn::http1;
@@ -197,15 +198,6 @@ pub fn check(settings: &Settings) -> Result<crate::backend::Totals> {
         backend.close().await?;
         Ok(totals)
     })
-}
-
-pub(crate) fn runtime(threads: Option<usize>) -> Result<Runtime> {
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
-    if let Some(threads) = threads {
-        builder.worker_threads(threads.max(1));
-    }
-    let built = builder.thread_name("hub").enable_all().build();
-    built.map_err(|e| Error::away(format!("threads cannot be started: {e}")))
 }
 
 fn acceptor(cert: &Path, key: &Path) -> Result<TlsAcceptor> {

@@ -6,13 +6,19 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Mutex, PoisonError, Weak};
+use std::sync::{Mutex, Weak};
 
-use crate::table::Loaded;
+use crate::locked::lock;
+
+/// The slots of a table.
+pub(crate) trait Slots: Send + Sync {
+    /// Considers a block for eviction: spares it if it was used since the last time, or empties its slot.
+    fn spare(&self, block: usize) -> bool;
+}
 
 /// A block that was put in a slot.
 struct Kept {
-    table: Weak<Loaded>,
+    table: Weak<dyn Slots>,
     block: usize,
     size: usize,
 }
@@ -44,8 +50,8 @@ impl Cache {
     }
 
     /// Notes that a table put a block in its slot; evicts others until the bound holds.
-    pub(crate) fn added(&self, table: Weak<Loaded>, block: usize, size: usize) {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn added(&self, table: Weak<dyn Slots>, block: usize, size: usize) {
+        let mut queue = lock(&self.queue);
         queue.used += size;
         queue.kept.push_back(Kept { table, block, size });
         let mut turns = 2 * queue.kept.len();
@@ -53,7 +59,7 @@ impl Cache {
             turns -= 1;
             let Some(oldest) = queue.kept.pop_front() else { return };
             match oldest.table.upgrade() {
-                Some(loaded) if loaded.spare(oldest.block) => queue.kept.push_back(oldest),
+                Some(table) if table.spare(oldest.block) => queue.kept.push_back(oldest),
                 _ => queue.used -= oldest.size,
             }
         }
@@ -61,6 +67,6 @@ impl Cache {
 
     /// Bytes held at this moment, dropped tables included until their turn comes.
     pub(crate) fn used(&self) -> usize {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).used
+        lock(&self.queue).used
     }
 }

@@ -16,8 +16,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use crate::engine::{Inner, Shape, lock};
+use crate::engine::{Inner, Shape};
 use crate::error::{Error, Result};
+use crate::locked::lock;
 use crate::manifest::{Edit, LEVELS};
 use crate::memtable::{Entry, Memtable};
 use crate::merge::{Merge, RunSource, Source};
@@ -322,7 +323,7 @@ fn leave<'a>(shape: &Shape, tables: impl Iterator<Item = &'a Arc<Table>>) -> Edi
 mod tests {
     use super::*;
     use crate::cache::Cache;
-    use crate::disk::Real;
+    use crate::file::Real;
     use crate::folder::Folder;
     use crate::table::Meta;
 

@@ -8,8 +8,6 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use crate::file::Real;
-
 /// A place that keeps files.
 pub trait Disk: Debug + Send + Sync {
     /// Makes a folder and its parents.

@@ -5,13 +5,14 @@
 //! writes its tables without any of them and takes `shape` to install the result.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use crate::cache::Cache;
 use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::group::Group;
+use crate::locked::lock;
 use crate::log::{self, Forced, Log, Op};
 use crate::manifest::{self, Edit, Manifest};
 use crate::memtable::Memtable;
@@ -30,10 +31,6 @@ const CHANGE: usize = 64;
 
 /// How often a waiting writer looks for itself whether there is room.
 const LOOK: Duration = Duration::from_millis(5);
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// What writers share.
 pub(crate) struct Commit {

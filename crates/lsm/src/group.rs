@@ -10,8 +10,8 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-use crate::engine::lock;
 use crate::error::Result;
+use crate::locked::lock;
 
 #[derive(Default)]
 struct State {

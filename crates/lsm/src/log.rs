@@ -389,7 +389,7 @@ impl<'a> LogReader<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::Real;
+    use crate::file::Real;
     use proptest::prelude::*;
 
     fn sample(dir: &Path, values: &[usize]) -> Vec<u8> {

@@ -231,7 +231,7 @@ pub(crate) fn parse_pointer(bytes: &[u8], path: &Path) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::Real;
+    use crate::file::Real;
     use proptest::prelude::*;
     use std::sync::Arc;
 

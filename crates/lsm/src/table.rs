@@ -9,11 +9,11 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
 
 use crate::block::{self, Block};
 use crate::bloom;
-use crate::cache::Cache;
+use crate::cache::{Cache, Slots};
 use crate::codec::{Reader, checksum, hash, prefix, put_bytes, put_varint, shared_len};
 use crate::disk::ReadFile;
 use crate::error::{At, Error, Result};
@@ -275,18 +275,6 @@ impl Loaded {
         (offset == data_end && count == self.len() && count > 0).then_some(())
     }
 
-    /// Considers a cached block for eviction: spares it if it was used since the last time.
-    pub(crate) fn spare(&self, i: usize) -> bool {
-        let Some(slot) = self.blocks.get(i) else { return false };
-        if slot.used.swap(false, Relaxed) {
-            return true;
-        }
-        // Someone is reading it right now.
-        let Ok(mut block) = slot.block.try_write() else { return true };
-        *block = None;
-        false
-    }
-
     /// The block that holds `key`, if any does.
     pub(crate) fn find(&self, key: &[u8]) -> usize {
         let p = prefix(key);
@@ -308,6 +296,19 @@ impl Loaded {
     /// Newest sequence in a block.
     pub(crate) fn newest(&self, i: usize) -> u64 {
         self.blocks.get(i).map_or(0, |b| b.newest)
+    }
+}
+
+impl Slots for Loaded {
+    fn spare(&self, i: usize) -> bool {
+        let Some(slot) = self.blocks.get(i) else { return false };
+        if slot.used.swap(false, Relaxed) {
+            return true;
+        }
+        // Someone is reading it right now.
+        let Ok(mut block) = slot.block.try_write() else { return true };
+        *block = None;
+        false
     }
 }
 
@@ -495,7 +496,8 @@ impl Table {
             let mut slot = loaded.blocks[i].block.write().unwrap_or_else(PoisonError::into_inner);
             if slot.replace(block.clone()).is_none() {
                 drop(slot);
-                self.cache.added(Arc::downgrade(loaded), i, block.size());
+                let table: Weak<Loaded> = Arc::downgrade(loaded);
+                self.cache.added(table, i, block.size());
             }
         }
     }
@@ -519,7 +521,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::Real;
+    use crate::file::Real;
     use proptest::prelude::*;
 
     fn open(dir: &Path, capacity: usize, meta: &Meta) -> Arc<Table> {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use crate::cache::Cache;
 use crate::codec::Reader;
-use crate::disk::{Disk, Real};
+use crate::disk::Disk;
 use crate::error::{Error, Result};
+use crate::file::Real;
 use crate::folder::Folder;
 use crate::log::{self, LogReader, Stop, take_op};
 use crate::manifest::{Edit, Manifest, file_name};

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use synqlite_lsm::disk::{Disk, LogFile, ReadFile, Real, WriteFile};
-use synqlite_lsm::{Batch, Db, Options};
+use synqlite_lsm::disk::{Disk, LogFile, ReadFile, WriteFile};
+use synqlite_lsm::{Batch, Db, Options, Real};
 
 /// Forces the log of an earlier session only after the flush thread has removed it.
 #[derive(Debug, Default)]

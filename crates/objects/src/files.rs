@@ -4,7 +4,6 @@
 //! given its name. Every step can be the last one before the process or the machine stops.
 
 use crate::error::{Error, Result};
-use crate::store::Put;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -20,6 +19,15 @@ const ABANDONED: Duration = Duration::from_secs(60);
 
 /// How a finished file gets its name: fails if the name is taken. [`fs::hard_link`], except in tests.
 pub type Link = fn(&Path, &Path) -> io::Result<()>;
+
+/// What putting an object did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Put {
+    /// It was absent and is now there, durably.
+    Created,
+    /// One of that name was there already; it stays as it was.
+    AlreadyThere,
+}
 
 /// A file under a temporary name, removed unless it is published.
 pub struct Temp {

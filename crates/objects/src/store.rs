@@ -4,6 +4,7 @@
 //! absent, never change and are never empty; whoever puts first wins.
 
 use crate::error::{Error, Result};
+pub use crate::files::Put;
 use crate::files::{CopyError, Temp, copy};
 use crate::name::{Kind, ObjectName};
 use std::io::{self, Read};
@@ -18,15 +19,6 @@ pub struct Entry {
     pub name: ObjectName,
     /// Its length in bytes, more than 0.
     pub size: u64,
-}
-
-/// What putting an object did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Put {
-    /// It was absent and is now there, durably.
-    Created,
-    /// One of that name was there already; it stays as it was.
-    AlreadyThere,
 }
 
 /// How far somebody has read a place that numbers its objects in the order of their arrival.

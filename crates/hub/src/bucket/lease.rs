@@ -165,7 +165,7 @@ pub fn folder_id(dir: &std::path::Path) -> Result<Id> {
     if let Some(id) = known {
         return Ok(id);
     }
-    let id = crate::embedded::random_id()?;
+    let id = crate::backend::random_id()?;
     std::fs::write(&path, format!("{id}\n")).map_err(Error::io("write", &path))?;
     Ok(id)
 }

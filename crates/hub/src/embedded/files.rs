@@ -2,8 +2,7 @@
 //! record leads to it, and removed after its record; one that no record leads to is removed when
 //! the hub starts.
 
-use super::random_id;
-use crate::backend::{Content, Source};
+use crate::backend::{Content, Source, random_id};
 use crate::error::{Error, Result};
 use bytes::Bytes;
 use std::fs::{self, File};

@@ -5,21 +5,20 @@
 //! `durable`, which moves when a batch of the writer is on the device.
 
 mod files;
-pub(crate) mod layout;
 mod retire;
 mod writer;
 
 use crate::backend::{
     Backend, Content, Done, Epoch, Incoming, Later, MOST_BEHIND, Millis, Page, Part, PlaceInfo,
-    Reading, SiteInfo, Source, TokenId, Totals, Wanted,
+    Reading, SiteInfo, Source, TokenId, Totals, Wanted, random_id,
 };
 use crate::bucket::{self, Hold, Journal, Keeping};
 use crate::error::{Error, Result};
+use crate::layout::{self, Rank, Record, Sums};
 use crate::place::Place;
 use crate::wait::{Waiters, lock};
 use bytes::Bytes;
 use files::Files;
-use layout::{Rank, Record, Sums};
 use std::fs;
 use std::ops::{Bound, Range};
 use std::path::{Path, PathBuf};
@@ -111,13 +110,6 @@ pub struct Embedded {
     epoch: Epoch,
     jobs: Sender<Job>,
     thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// Sixteen random bytes.
-pub(crate) fn random_id() -> Result<Id> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|e| Error::away(e.to_string()))?;
-    Ok(Id(bytes))
 }
 
 impl Embedded {

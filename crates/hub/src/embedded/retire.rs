@@ -2,11 +2,11 @@
 //!
 //! Looking for them happens beside the writer; it removes a part at a time, so that puts go on.
 
-use super::layout::{self, Record};
 use super::writer::{Job, Reply};
 use super::{Shared, answer, look};
 use crate::backend::Millis;
 use crate::error::Result;
+use crate::layout::{self, Record};
 use crate::place::Place;
 use std::ops::Bound;
 use std::sync::Arc;

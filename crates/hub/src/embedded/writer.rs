@@ -5,13 +5,13 @@
 //! given in the order in which objects become durable, and "is it there?" needs no lock. Where there
 //! is a journal, durable means that it is there; the batch is then a copy that need not be synced.
 
-use super::{HERE, Shared, layout};
+use super::{HERE, Shared};
 use crate::backend::{Content, Done, Incoming, SiteInfo, TokenId};
 use crate::bucket::Journal;
 use crate::error::{Error, Result};
+use crate::layout::{self, Rank, Record, Sums};
 use crate::place::Place;
 use crate::wait::lock;
-use layout::{Rank, Record, Sums};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;

@@ -69,7 +69,7 @@ pub(super) async fn backup(
     let (sender, chunks) = tokio::sync::mpsc::channel(4);
     let backend = hub.backend.clone();
     tokio::spawn(async move {
-        match crate::backup::send(&*backend, &tokens, &sender).await {
+        match crate::archive::send(&*backend, &tokens, &sender).await {
             Ok(objects) => tracing::info!(objects, "backup sent"),
             Err(e) => {
                 tracing::error!("backup failed: {e}");

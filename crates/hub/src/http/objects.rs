@@ -261,7 +261,7 @@ async fn put_body(
         return Ok(answer(Done { sequence, created: false }));
     }
     let _room = hub.room.take(length)?;
-    let path = hub.staging.join(format!("put-{}", crate::embedded::random_id()?));
+    let path = hub.staging.join(format!("put-{}", crate::backend::random_id()?));
     let failed = |e| Failure::from(Error::io("write", &path)(e));
     let staged = Staged::new(path.clone(), length);
     let mut file = tokio::fs::File::create_new(&path).await.map_err(failed)?;

@@ -10,9 +10,9 @@ mod writer;
 
 use crate::backend::{
     Backend, Content, Done, Epoch, Incoming, Later, MOST_BEHIND, Millis, Page, Part, PlaceInfo,
-    Reading, SiteInfo, Source, Totals, Wanted,
+    Reading, SiteInfo, Source, Totals, Wanted, random_id,
 };
-use crate::embedded::{IN_STORE, random_id};
+use crate::embedded::IN_STORE;
 use crate::error::{Error, Result};
 use crate::place::Place;
 use crate::tokens::{Token, read_tokens, write_tokens};

@@ -14,11 +14,11 @@
 //! that the durable name of the database still leads to. `(n+1, n)` then means a half-written main
 //! file. The modes `shadow` and `shadow-x` synchronize the folder before each Version Update.
 
+use super::{Names, Pair};
 use crate::disk::{Disk, Handle, Sync};
 use crate::error::{Context, Result};
 use crate::image::{self, Image};
 use crate::mode::{Evidence, Mode};
-use crate::pair::{Names, Pair};
 use crate::trailer::Trailer;
 use libsqlite3_sys as ffi;
 use std::io;

@@ -6,10 +6,10 @@
 //! when it gives a commit up, because it finds no rollback journals; so that is done here instead,
 //! after every file was rolled back.
 
+use super::{Names, Pair};
 use crate::disk::{Disk, Handle, Open, Sync, folder};
 use crate::error::{Context, Result};
 use crate::image;
-use crate::pair::{Names, Pair};
 use crate::trailer;
 use libsqlite3_sys as ffi;
 use std::ffi::OsStr;
