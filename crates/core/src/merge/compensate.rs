@@ -272,13 +272,20 @@ impl Rounds {
             self.yielded.insert(pair(cases, w, at));
         }
         let demoted = in_turn(cases, demoted.into_iter().collect());
+        // A pin says since when: what it wrote is not written once more as of now.
+        let pins = written.iter().filter_map(|(at, acted)| match acted {
+            Acted::Pinned(g, _) => Some((*at, *g)),
+            _ => None,
+        });
+        let pins: BTreeSet<(usize, usize)> = pins.collect();
+        let again = |(at, acted): &(usize, Acted)| matches!(acted, Acted::Set(g) if pins.contains(&(*at, *g)));
         let mut writes = Vec::new();
         let of = |at: usize| (cases.list[at].table, cases.list[at].stored.clone());
         let mut add = |at: usize, write: Write| {
             let (table, stored) = of(at);
             writes.push((table, stored, write));
         };
-        for (at, acted) in written {
+        for (at, acted) in written.into_iter().filter(|one| !again(one)) {
             if let Acted::Set(g) = acted {
                 self.bound.insert(group(cases, at, g));
             }

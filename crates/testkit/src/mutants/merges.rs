@@ -412,4 +412,12 @@ pub const ALL: &[Mutant] = &[
         campaign: "wild --only spelled,links,keys",
         breaks: "R-SPELL: a row of a table without rowids is lost where its key gets another type",
     },
+    Mutant {
+        name: "pinned-once",
+        file: "merge/compensate.rs",
+        from: "written.into_iter().filter(|one| !again(one))",
+        to: "written.into_iter().filter(|one| again(one) || !again(one))",
+        campaign: "model --constraints --lazy",
+        breaks: "R-COMP: what is written with a pinned number is as late as the fold",
+    },
 ];
