@@ -335,8 +335,8 @@ pub const ALL: &[Mutant] = &[
     Mutant {
         name: "life-after",
         file: "fold/born.rs",
-        from: "let came = self.after(&stored.state.header, stamp);",
-        to: "let came = stamp;",
+        from: "came = self.after(&stored.state.header, stamp);",
+        to: "came = stamp;",
         campaign: "wild --only replace,keys,told",
         breaks: "R-FK-ACTION: a row that took the key of another falls without a record",
     },
