@@ -16,6 +16,7 @@ use crate::capture::{MASK_BITS, SLOTS, op};
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::schema::{TableKind, quote};
 use crate::sqlvalue::value;
+use crate::state;
 use crate::{Error, Result};
 use begun::Begun;
 use nested::Updates;
@@ -310,6 +311,22 @@ impl Replay {
             .then_some(mark.at)
     }
 
+    /// Whether the row at `loc` may have come from `was` just now: none was at `loc`, or one that gave
+    /// way in this millisecond, and none is left at `was`.
+    fn may_have_come(
+        &self,
+        conn: &Connection,
+        t: &Tracked,
+        was: &Loc,
+        loc: &Loc,
+        at: Millis,
+    ) -> Result<bool> {
+        let here = self.slots.contains_key(loc)
+            || !self.left.contains_key(loc) && state::is_placed(conn, t, loc)?;
+        let gave_way = || self.rivals.get(loc).is_some_and(|r| r.iter().any(|r| r.at == at));
+        Ok(!here || gave_way() && !t.exists(conn, was)?)
+    }
+
     fn leave(&mut self, loc: Loc) {
         self.left.insert(loc, self.seq);
     }
@@ -486,7 +503,10 @@ pub fn read_rest(
             op::UPDATE => {
                 let to: Option<Loc> = row.get(3)?;
                 let to = to.map(|to| t.place(to)).transpose()?.filter(|to| *to != loc);
-                let (loc, to) = replay.begun.update(conn, t, loc, to)?;
+                let mut begun = std::mem::take(&mut replay.begun);
+                let came = |was: &Loc| replay.may_have_come(conn, t, was, &loc, ms);
+                let (loc, to) = begun.update(t, &loc, to, came)?;
+                replay.begun = begun;
                 replay.update(loc, to, &columns_of_mask(row.get_ref(4)?)?, ms);
             }
             op::DELETE => {

@@ -21,7 +21,7 @@ use crate::state::{self, Body, ENTRY_COLUMNS, SEGMENT_COLUMNS, Segment, Stored};
 use crate::status::windows;
 use crate::track::{self, Loaded};
 use crate::{Error, Result};
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::{Hlc, Rid, Stamp, Value};
 
@@ -348,8 +348,7 @@ impl Verify<'_> {
                 let at = Loc::Row(rowid);
                 let fresh = window.born.contains_key(&at) || now.contains(&at);
                 let pending = window.changed.contains_key(&at) || window.gone.contains_key(&at);
-                let sql = "SELECT 1 FROM synqlite_row WHERE tbl = ?1 AND loc = ?2";
-                if fresh || pending || self.conn.prepare_cached(sql)?.exists(params![t.no, at])? {
+                if fresh || pending || state::is_placed(self.conn, t, &at)? {
                     continue;
                 }
                 let (row, stored) =
@@ -577,11 +576,10 @@ impl Verify<'_> {
             return Ok(());
         };
         let at = Loc::Row(rowid);
-        let sql = "SELECT 1 FROM synqlite_row WHERE tbl = ?1 AND loc = ?2";
         if stored.loc.as_ref() == Some(&at)
             || window.born.contains_key(&at)
             || now.contains(&at)
-            || self.conn.prepare_cached(sql)?.exists(params![t.no, at])?
+            || state::is_placed(self.conn, t, &at)?
             || !t.exists(self.conn, &at)?
         {
             return Ok(());

@@ -9,7 +9,6 @@ use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::equal;
 use crate::schema::{Affinity, Collation};
-use rusqlite::Connection;
 use synqlite_wire::key::encode_values;
 
 /// What began and has not ended: where each row was, and the entry with its image if it is a delete.
@@ -34,20 +33,20 @@ impl Begun {
     }
 
     /// Where the row was that was updated and where it went, by an entry that says that it was at `loc`.
-    /// One that says nothing of a new place may be of a key that was written in another type, which
-    /// shows by what is not where it was.
+    /// One that says nothing of a new place may be of a key that was written in another type, if
+    /// the row `came` there by this update.
     pub fn update(
         &mut self,
-        conn: &Connection,
         t: &Tracked,
-        loc: Loc,
+        loc: &Loc,
         to: Option<Loc>,
+        came: impl Fn(&Loc) -> Result<bool>,
     ) -> Result<(Loc, Option<Loc>)> {
-        let left = |was: &Loc| Ok(to.is_some() || !t.exists(conn, was)?);
-        let was = self.end(t, &loc, false, left)?.map(|(was, _)| was);
+        let left = |was: &Loc| Ok(to.is_some() || came(was)?);
+        let was = self.end(t, loc, false, left)?.map(|(was, _)| was);
         Ok(match was {
-            Some(was) if was != loc => (was, to.or(Some(loc))),
-            _ => (loc, to),
+            Some(was) if was != *loc => (was, to.or(Some(loc.clone()))),
+            _ => (loc.clone(), to),
         })
     }
 

@@ -209,6 +209,12 @@ pub fn at(conn: &Connection, meta: &Meta, t: &Tracked, loc: &Loc) -> Result<Opti
     Ok(Some(Stored { entry: None, rid, loc: Some(loc.clone()), position, state }))
 }
 
+/// Whether a row that has an entry of its own is at `loc`.
+pub fn is_placed(conn: &Connection, t: &Tracked, loc: &Loc) -> Result<bool> {
+    let sql = "SELECT 1 FROM synqlite_row WHERE tbl = ?1 AND loc = ?2";
+    Ok(conn.prepare_cached(sql)?.exists(params![t.no, loc])?)
+}
+
 /// The row with this identity.
 pub fn of(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid) -> Result<Option<Stored>> {
     if let Some(stored) = of_entry(conn, meta, t, rid)? {

@@ -407,8 +407,16 @@ pub const ALL: &[Mutant] = &[
     Mutant {
         name: "key-moved-by-type",
         file: "journal/begun.rs",
-        from: "            Some(was) if was != loc => (was, to.or(Some(loc))),",
-        to: "            Some(was) if was != loc => (was, to),",
+        from: "Some(was) if was != *loc => (was, to.or(Some(loc.clone()))),",
+        to: "Some(was) if was != *loc => (was, to),",
+        campaign: "wild --only spelled,links,keys",
+        breaks: "R-SPELL: a row of a table without rowids is lost where its key gets another type",
+    },
+    Mutant {
+        name: "key-come-by-type",
+        file: "journal.rs",
+        from: "Ok(!here || gave_way() && !t.exists(conn, was)?)",
+        to: "Ok((here || !here) && (gave_way() || !gave_way()) && !t.exists(conn, was)?)",
         campaign: "wild --only spelled,links,keys",
         breaks: "R-SPELL: a row of a table without rowids is lost where its key gets another type",
     },

@@ -24,6 +24,9 @@ impl Writer<'_> {
             let all = [say("SAVEPOINT s"), back, say("ROLLBACK TO s"), kept, say("RELEASE s")];
             return all.into_iter().flatten().collect();
         }
+        if self.regions.has(Region::Spelled) && self.r.one_in(12) {
+            return self.respell(schema);
+        }
         let count = if self.r.one_in(8) { 2 + self.r.index(2) } else { 1 };
         (0..count).filter_map(|_| self.statement(schema)).collect()
     }
@@ -243,6 +246,46 @@ impl Writer<'_> {
             self.one(schema, t)
         };
         format!("{verb} {} SET {name} = {to} WHERE {condition}", quote(&t.name))
+    }
+
+    /// A key that is written in another spelling or type, and more at where it was or is now.
+    fn respell(&mut self, schema: &Schema) -> Vec<String> {
+        let keyed = |t: &&Table| t.key.len() == 1 && !t.numbers_rows();
+        let tables: Vec<&Table> = schema.values().filter(keyed).collect();
+        let Some(t) = tables.get(self.r.index(tables.len().max(1))) else { return vec![] };
+        let Some(c) = t.column(&t.key[0]) else { return vec![] };
+        let (old, new) = (value(self.r, c.pool), value(self.r, c.pool));
+        let (table, key) = (quote(&t.name), quote(&c.name));
+        let mut all = Vec::new();
+        if self.r.one_in(2) {
+            all.push(self.insert_at(schema, t, c, old));
+        }
+        let verb = ["UPDATE", "UPDATE OR IGNORE", "UPDATE OR REPLACE"]
+            [self.r.index(if self.regions.has(Region::Replace) { 3 } else { 2 })];
+        all.push(format!("{verb} {table} SET {key} = {new} WHERE {key} = {old}"));
+        let at = [old, new][self.r.index(2)];
+        match (self.r.below(4), t.token()) {
+            (0, _) => all.push(format!("DELETE FROM {table} WHERE {key} = {at}")),
+            (1, Some(token)) => {
+                let (token, mark) = (quote(&token.name), self.mark());
+                all.push(format!("UPDATE {table} SET {token} = {mark} WHERE {key} = {at}"));
+            }
+            _ => all.push(self.insert_at(schema, t, c, old)),
+        }
+        all
+    }
+
+    /// An insert of a row with this key, if it is free.
+    fn insert_at(&mut self, schema: &Schema, t: &Table, key: &Column, at: &str) -> String {
+        let (names, values): (Vec<_>, Vec<_>) = (t.columns.iter())
+            .filter(|c| c.role != Role::Generated)
+            .map(|c| {
+                let value = if c.id == key.id { at.to_owned() } else { self.of(schema, t, c) };
+                (quote(&c.name), value)
+            })
+            .unzip();
+        let (names, values) = (names.join(", "), values.join(", "));
+        format!("INSERT OR IGNORE INTO {}({names}) VALUES({values})", quote(&t.name))
     }
 
     fn delete(&mut self, schema: &Schema, t: &Table) -> String {
