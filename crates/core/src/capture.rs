@@ -78,11 +78,6 @@ pub fn is_own(name: &str, no: u32) -> bool {
         .any(|kind| name == own_name(kind, no))
 }
 
-/// The journal, one for all tables.
-pub const JOURNAL_DDL: &str = "CREATE TABLE synqlite_journal(\
-     seq INTEGER PRIMARY KEY, ev INTEGER NOT NULL, a, b, m, at REAL NOT NULL, \
-     v0, v1, v2, v3, v4, v5, v6, v7)";
-
 /// What the capture of one table consists of: (name, SQL) of triggers, and where VACUUM would
 /// renumber rows an index that holds nothing and prevents it.
 pub fn objects(t: &Tracked) -> Vec<(String, String)> {

@@ -8,11 +8,14 @@ use crate::schema::{self, Encoding, ForeignKey, Table, TableKind, quote};
 use crate::sqlvalue::{Bind, values};
 use crate::{Error, Result};
 use rusqlite::{Connection, OptionalExtension, Statement, params_from_iter};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use synqlite_wire::key::{Collation, KeyPart, encode, encode_values, normalise};
 use synqlite_wire::{Cell, Rid, Value};
+
+/// Numbers of the columns that the triggers of a table did not know yet, by number of the table.
+pub type Fresh = BTreeMap<u32, Vec<u32>>;
 
 /// Where a visible row is in its table.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

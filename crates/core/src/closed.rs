@@ -1,37 +1,23 @@
 //! Conflict records that were open here and closed again, and what merges decided without one.
 //!
-//! Open records are derived from the state ([`crate::conflicts`]) and leave no trace when their reason
+//! Open records are derived from the state ([`crate::records`]) and leave no trace when their reason
 //! goes. This log of the one file remembers them: each fold, merge or settling compares the records
 //! that are open now with those it knew. Values that gave way unseen leave no trace in the state at all,
 //! so what is noted of them goes along to whoever lacks one of the two writes (R-TOLD): a set that only
 //! grows, of which each site keeps the latest. The log is bounded, and nothing is decided by it.
 
 use crate::catalog::Catalog;
-use crate::conflicts::{self, Conflict};
-use crate::merge::{Decision, text};
+use crate::describe::text;
+use crate::merge::Decision;
 use crate::meta::Meta;
+use crate::records::{self, Conflict};
 use crate::refs::Lookup;
-use crate::replica::Replica;
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
 use synqlite_wire::{Hlc, Stamp, Told, VersionVector};
 
 /// So many closed records are kept; the oldest go first.
 pub const KEPT: i64 = 1_000;
-
-/// The log. `entry` is that of the row while its record is open.
-pub const DDL: &str = "CREATE TABLE synqlite_closed(no INTEGER PRIMARY KEY, entry INTEGER, record TEXT, \
-     tbl TEXT NOT NULL, row TEXT NOT NULL, kind TEXT NOT NULL, cons TEXT NOT NULL, what TEXT NOT NULL, \
-     opened INTEGER NOT NULL, closed INTEGER, how TEXT, \
-     lost INTEGER, lost_site INTEGER, kept INTEGER, kept_site INTEGER)";
-
-/// Index of the open ones.
-pub const DDL_OPEN: &str =
-    "CREATE UNIQUE INDEX synqlite_closed_open ON synqlite_closed(entry) WHERE closed IS NULL";
-
-/// Index of those of values that gave way unseen.
-pub const DDL_TOLD: &str =
-    "CREATE UNIQUE INDEX synqlite_closed_told ON synqlite_closed(record) WHERE lost IS NOT NULL";
 
 /// A record that is closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,31 +46,26 @@ pub struct Closed {
     pub how: String,
 }
 
-impl Replica {
-    /// Records that were open here and are closed, the latest first; 1,000 at most.
-    pub fn closed_conflicts(&self) -> Result<Vec<Closed>> {
-        let read = || {
-            let sql = "SELECT record, tbl, row, kind, cons, what, opened, closed, how, lost IS NULL AND kind <> 'rejoin' \
-                       FROM synqlite_closed WHERE closed IS NOT NULL ORDER BY closed DESC, no DESC";
-            let mut statement = self.conn.prepare(sql)?;
-            let rows = statement.query_map([], |row| {
-                Ok(Closed {
-                    id: row.get(0)?,
-                    table: row.get(1)?,
-                    row: row.get(2)?,
-                    kind: row.get(3)?,
-                    constraint: row.get(4)?,
-                    what: row.get(5)?,
-                    opened_ms: row.get(6)?,
-                    closed_ms: row.get(7)?,
-                    how: row.get(8)?,
-                    was_open: row.get(9)?,
-                })
-            })?;
-            Ok(rows.collect::<Result<_, _>>()?)
-        };
-        read().map_err(|e: Error| e.on(&self.path))
-    }
+/// Records that were open here and are closed, the latest first; 1,000 at most.
+pub fn all(conn: &Connection) -> Result<Vec<Closed>> {
+    let sql = "SELECT record, tbl, row, kind, cons, what, opened, closed, how, lost IS NULL AND kind <> 'rejoin' \
+               FROM synqlite_closed WHERE closed IS NOT NULL ORDER BY closed DESC, no DESC";
+    let mut statement = conn.prepare(sql)?;
+    let rows = statement.query_map([], |row| {
+        Ok(Closed {
+            id: row.get(0)?,
+            table: row.get(1)?,
+            row: row.get(2)?,
+            kind: row.get(3)?,
+            constraint: row.get(4)?,
+            what: row.get(5)?,
+            opened_ms: row.get(6)?,
+            closed_ms: row.get(7)?,
+            how: row.get(8)?,
+            was_open: row.get(9)?,
+        })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// Brings the log up to date after something that may have opened or closed records.
@@ -107,7 +88,7 @@ pub fn update(
         prune(conn)?;
     }
     for t in &catalog.tables {
-        for (entry, conflict) in &conflicts::fresh(Lookup { conn, meta, catalog }, t)? {
+        for (entry, conflict) in &records::fresh(Lookup { conn, meta, catalog }, t)? {
             let Conflict { id, table, row, kind, constraint, .. } = conflict;
             let sql = "INSERT INTO synqlite_closed(entry, record, tbl, row, kind, cons, what, opened) \
                        VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
@@ -263,7 +244,7 @@ mod tests {
             note(&site.replica.conn, &mut meta, &catalog, &told, batch.end).unwrap();
         }
         // Of each pair the first is kept.
-        let closed = site.replica.closed_conflicts().unwrap();
+        let closed = all(&site.replica.conn).unwrap();
         let rows: Vec<&str> = closed.iter().map(|c| c.row.as_str()).collect();
         assert_eq!((rows.len(), rows[0], rows[999]), (1_000, "2998", "0"));
     }

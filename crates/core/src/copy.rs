@@ -7,6 +7,7 @@
 mod file;
 
 use crate::env::Environment;
+use crate::init;
 use crate::replica::{self, Replica};
 use crate::{Error, Result};
 use rusqlite::backup::{Backup, StepResult};
@@ -93,7 +94,7 @@ impl Replica {
         let site = Id(self.env.random());
         let become_ = || {
             let tx = Transaction::new_unchecked(&self.conn, TransactionBehavior::Immediate)?;
-            replica::new_site(&tx, site, &self.env.instance(&self.path))?;
+            init::new_site(&tx, site, &self.env.instance(&self.path))?;
             tx.execute("DELETE FROM synqlite_peer", [])?;
             tx.commit()?;
             Ok(())

@@ -3,8 +3,9 @@
 //! All that is ours goes by its name, so it does not matter how much of it is left. What is removed is
 //! overwritten: metadata keep values of deleted rows, and tokens.
 
+use crate::connection::connect;
 use crate::remotes::{clear_former_pages, overwriting};
-use crate::replica::{Replica, check_format, connect};
+use crate::replica::{Replica, check_format};
 use crate::track;
 use crate::{Error, Result, schema};
 use rusqlite::{Connection, Transaction, TransactionBehavior};

@@ -21,14 +21,15 @@
 //! Values are compared as applications see them: -0.0 and 0.0 are the same, while 1, 1.0, '1' and
 //! x'31' are four values. Generated columns follow from the others and are left out (R-GEN).
 
+use crate::Result;
 use crate::catalog::{Tracked, loc_sql};
 use crate::meta::Meta;
+use crate::registry;
 use crate::replica::Replica;
 use crate::schema::quote;
 use crate::sqlvalue::{as_ref, value};
 use crate::state::stash::{self, Piece};
 use crate::state::{self, Stored};
-use crate::{Result, track};
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 use sha2::{Digest as _, Sha256};
@@ -56,7 +57,7 @@ impl Replica {
                 tables.insert(t.table.name.clone(), hex(&rows.hash(&t.canonical)));
                 hashes.insert(t.canonical.clone(), rows);
             }
-            for t in track::absent(conn, &loaded.catalog)? {
+            for t in registry::absent(conn, &loaded.catalog)? {
                 let rows = kept(conn, meta, &t)?;
                 if rows.count > 0 {
                     tables.insert(t.canonical.clone(), hex(&rows.hash(&t.canonical)));
@@ -109,7 +110,7 @@ fn visible(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<Rows> {
         t.target()
     );
     let stashed = !stash::rows(conn, meta, t.no, -1)?.is_empty();
-    let others = track::foreign_columns(conn, t.no)?;
+    let others = registry::foreign_columns(conn, t.no)?;
     let mut statement = conn.prepare(&sql)?;
     let mut rows = statement.query([])?;
     let mut found = Rows::default();
@@ -154,7 +155,7 @@ fn visible(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<Rows> {
 
 /// What this replica keeps of a table that it does not have.
 fn kept(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<Rows> {
-    let names = track::foreign_columns(conn, t.no)?;
+    let names = registry::foreign_columns(conn, t.no)?;
     let mut found = Rows::default();
     if names.is_empty() {
         return Ok(found);

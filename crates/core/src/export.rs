@@ -1,15 +1,15 @@
 //! What another site lacks: row states past its version vector, with their values.
 
-use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
+use crate::catalog::{Catalog, Tracked, loc_sql};
 use crate::closed;
 use crate::line::{self, tree::Lines};
 use crate::meta::Meta;
-use crate::policy;
 use crate::refs::{Lookup, Recent};
+use crate::registry;
+use crate::settings;
 use crate::sqlvalue::values;
 use crate::state::stash::{self, Piece};
 use crate::state::{self, Body, ENTRY_COLUMNS, RowState, Segment, Stored};
-use crate::track;
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
 use std::collections::BTreeMap;
@@ -58,7 +58,7 @@ pub fn parts(
     each: &mut dyn FnMut(Delta) -> Result<()>,
 ) -> Result<()> {
     let lookup = Lookup { conn, meta, catalog };
-    let absent = track::absent(conn, catalog)?;
+    let absent = registry::absent(conn, catalog)?;
     let tables: Vec<&Tracked> = catalog.tables.iter().chain(&absent).collect();
     let shapes = tables.iter().map(|t| shape(t)).collect();
     let (mut lines, mut tips) = (BTreeMap::new(), VersionVector::default());
@@ -77,7 +77,7 @@ pub fn parts(
         lines,
         tips,
         shapes,
-        settings: policy::settings_since(conn, meta, base)?,
+        settings: settings::since(conn, meta, base)?,
         rows: Vec::new(),
         bytes: 0,
         most,
@@ -214,7 +214,7 @@ impl Export<'_> {
         while let Some(row) = rows.next()? {
             let Stored { rid, loc, state, .. } = state::decode(meta, t, row)?;
             let shown = match &loc {
-                Some(loc) if t.is_here() => Some(shown(conn, t, loc)?),
+                Some(loc) if t.is_here() => Some(state::shown(conn, t, loc)?),
                 _ => None,
             };
             let kept = kept.remove(&rid).unwrap_or_default();
@@ -273,7 +273,7 @@ impl Export<'_> {
             }
         }
         if !kept.is_empty() {
-            let names = track::column_names(self.lookup.conn, t.no)?;
+            let names = registry::column_names(self.lookup.conn, t.no)?;
             for Piece { columns, keys, stamp, pinned, cell, previous, mut counts } in kept {
                 counts.retain(|count| !self.base.covers(count.stamp));
                 if !self.base.covers(stamp) || !counts.is_empty() {
@@ -342,11 +342,4 @@ pub fn payload(change: &RowChange) -> usize {
     };
     let cells = change.registers.iter().flat_map(|r| [Some(&r.cell), r.previous.as_ref()]);
     rid(&change.rid) + cells.flatten().map(cell).sum::<usize>()
-}
-
-/// The row that the state places at `loc`.
-pub fn shown(conn: &Connection, t: &Tracked, loc: &Loc) -> Result<Vec<Value>> {
-    t.read(conn, loc)?.ok_or_else(|| {
-        Error::Damaged(format!("table {}: the row at {loc:?} is gone unnoticed", t.table.name))
-    })
 }

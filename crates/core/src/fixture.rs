@@ -1,7 +1,8 @@
 //! Replicas on temporary files, for unit tests.
 
 use crate::env::System;
-use crate::replica::{InitOptions, Replica};
+use crate::init::InitOptions;
+use crate::replica::Replica;
 use rusqlite::Connection;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -56,7 +57,7 @@ impl Site {
 
     /// Writes behind the back of capture and checks, to do damage.
     pub fn damage(&self, sql: &str) {
-        let raw = crate::replica::connect(&self.path, true).unwrap();
+        let raw = crate::connection::connect(&self.path, true).unwrap();
         raw.execute_batch(sql).unwrap_or_else(|e| panic!("{sql}: {e}"));
     }
 

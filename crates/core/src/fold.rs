@@ -20,19 +20,18 @@ mod plain;
 mod spelling;
 mod unseen;
 
-pub(crate) use actions::{Acted, ActedOn};
 pub use adopt::adopt;
-pub use loose::{dangling, keep, loosen};
+pub use loose::{keep, loosen};
 
 use crate::Result;
 use crate::capture;
-use crate::catalog::{Catalog, Loc, Tracked};
+use crate::catalog::{Catalog, Fresh, Loc, Tracked};
 use crate::closed;
 use crate::counter;
 use crate::equal;
 use crate::history;
 use crate::journal::{self, Changed, Gone, Millis, Survey, Window, Written};
-use crate::merge::{Wrote, compensate};
+use crate::merge::{Acted, ActedOn, Wrote, compensate};
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
@@ -86,9 +85,6 @@ pub fn fold_windows(
 ) -> Result<Wrote> {
     Ok(run(conn, meta, catalog, policies, stale, |_| Ok(windows))?.1)
 }
-
-/// Numbers of the columns that the triggers of a table did not know yet, by number of the table.
-pub type Fresh = BTreeMap<u32, Vec<u32>>;
 
 /// A fold of what `read` finds, which shows nothing yet.
 fn run<'a>(
@@ -260,7 +256,7 @@ impl Fold<'_> {
         let takes = |t: &Tracked| !lasting.contains(&t.no);
         survey.parts(self.conn, catalog, takes, |survey, position, mut window| {
             self.stamp(survey.earliest, window.times().1);
-            if self.meta.sums.is_full() {
+            if sums::are_many(self.meta) {
                 sums::settle(self.conn, self.meta, catalog)?;
             }
             let t = &catalog.tables[position];
@@ -476,7 +472,7 @@ impl Fold<'_> {
         let first = before.first().cloned();
         let Before { mut stored, image, start, replaced, .. } = before;
         // What follows a parent's key is no write, and shows something else all the same.
-        self.meta.sums.touch(t, &changed.now, stored.entry.unwrap_or_default());
+        sums::touch(self.meta, t, &changed.now, stored.entry.unwrap_or_default());
         if self.conflicts
             && let Some(now) = t.read(self.conn, &changed.now)?
         {

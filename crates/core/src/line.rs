@@ -7,7 +7,6 @@
 //! given the id that it has everywhere ([`tree`]), what is known under the old one is relabelled
 //! ([`relabel`]), and a replica whose own line it is goes on under a new id.
 
-mod meet;
 mod moves;
 mod relabel;
 pub mod tree;
@@ -24,10 +23,6 @@ use std::collections::btree_map::Entry;
 use synqlite_wire::line::branch;
 use synqlite_wire::{Delta, Hlc, Id, Line, Point, SiteId, VersionVector};
 use tree::{Lines, Tree};
-
-/// The points of all lines.
-pub const DDL: &str = "CREATE TABLE synqlite_line(site INTEGER, hlc INTEGER, births INTEGER NOT NULL, \
-     PRIMARY KEY(site, hlc)) WITHOUT ROWID";
 
 /// Within a millisecond a clock has so many values.
 const VALUES: i64 = 1 << 16;
@@ -67,7 +62,7 @@ pub fn between(
 
 /// The root of a site's line, and where it forks off: at the beginning, if it is the root. `None` if
 /// only other sites call a line so, which goes by another id here.
-fn origin(conn: &Connection, meta: &Meta, site: SiteId) -> Result<(SiteId, Option<Hlc>)> {
+pub fn origin(conn: &Connection, meta: &Meta, site: SiteId) -> Result<(SiteId, Option<Hlc>)> {
     let Some(no) = meta.known_number(site) else { return Ok((site, Some(Hlc::ZERO))) };
     let sql = "SELECT root, fork FROM synqlite_site WHERE no = ?1 AND root IS NOT NULL";
     let found: Option<(u32, Option<i64>)> = conn
@@ -94,13 +89,13 @@ fn any_fork(conn: &Connection) -> Result<bool> {
 }
 
 /// Whether the line that began with `root` forks.
-fn forks(conn: &Connection, meta: &Meta, root: SiteId) -> Result<bool> {
+pub fn forks(conn: &Connection, meta: &Meta, root: SiteId) -> Result<bool> {
     let Some(no) = meta.known_number(root) else { return Ok(false) };
     Ok(conn.prepare_cached("SELECT 1 FROM synqlite_site WHERE root = ?1")?.exists([no])?)
 }
 
 /// All that is known of the lines that began with `root`.
-fn family(conn: &Connection, meta: &Meta, root: SiteId) -> Result<Lines> {
+pub fn family(conn: &Connection, meta: &Meta, root: SiteId) -> Result<Lines> {
     let Some(no) = meta.known_number(root) else { return Ok(Lines::new()) };
     let sql = "SELECT no FROM synqlite_site WHERE no = ?1 OR root = ?1";
     let mut statement = conn.prepare_cached(sql)?;

@@ -8,9 +8,9 @@
 //! those are not even read.
 
 use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
+use crate::describe::{describe, loc_name, row_name, text};
 use crate::history::{self, Kind, What};
 use crate::journal::{self, Gone, Window, Written};
-use crate::merge::{describe, text};
 use crate::meta::Meta;
 use crate::replica::Replica;
 use crate::sqlvalue::values;
@@ -82,28 +82,6 @@ impl Replica {
             Ok(log.newest.finish())
         })
     }
-}
-
-/// The row for people: its primary key as the table shows it, else as the state keeps it.
-pub(crate) fn row_name(
-    t: &Tracked,
-    shown: Option<&[Value]>,
-    state: &RowState,
-    rid: &Rid,
-) -> String {
-    let mut kept = vec![Value::Null; t.table.columns.len()];
-    let mut whole = true;
-    for &c in &t.table.primary_key {
-        let g = t.table.columns[c].group;
-        let at = t.table.groups[g].columns.iter().position(|&other| other == c);
-        match (&state.groups[g].body, at) {
-            (Body::Kept(cell), Some(at)) if at < cell.values.len() => {
-                kept[c] = cell.values[at].clone();
-            }
-            _ => whole = false,
-        }
-    }
-    describe(t, shown.or(whole.then_some(&kept)), rid)
 }
 
 /// Order of entries: later ones are greater.
@@ -463,19 +441,6 @@ fn key(t: &Tracked, stored: &Stored, stamp: Stamp) -> Key {
 
 fn column(t: &Tracked, c: usize) -> String {
     t.table.columns[c].name.clone()
-}
-
-/// A row that has no identity yet, for people.
-pub(crate) fn loc_name(t: &Tracked, row: Option<&[Value]>, loc: &Loc) -> String {
-    let key = row.filter(|_| !t.table.primary_key.is_empty());
-    match (key, loc) {
-        (Some(row), _) => {
-            t.table.primary_key.iter().map(|&c| text(&row[c])).collect::<Vec<_>>().join(", ")
-        }
-        (None, Loc::Row(id)) if t.table.rowid_alias().is_some() => id.to_string(),
-        (None, Loc::Row(rowid)) => format!("rowid {rowid}"),
-        (None, Loc::Key(key)) => key.clone(),
-    }
 }
 
 fn name_of(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid) -> Result<String> {

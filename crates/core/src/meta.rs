@@ -3,10 +3,9 @@
 //! All of them are called `synqlite_…`, live in the database itself and change in the same
 //! transactions as the rows they describe. `docs/formats/metadata.md` lists them column by column.
 
-use crate::state::sums;
 use crate::{Error, Result};
 use rusqlite::{Connection, OptionalExtension, params};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use synqlite_wire::{DatabaseId, Hlc, Id, SiteId, Stamp, VersionVector};
 
 /// Version of the metadata tables.
@@ -19,7 +18,8 @@ const DDL: &[&str] = &[
     "CREATE TABLE synqlite_meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID",
     "CREATE TABLE synqlite_site(no INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, \
      hlc INTEGER NOT NULL, root INTEGER, fork INTEGER)",
-    crate::line::DDL,
+    "CREATE TABLE synqlite_line(site INTEGER, hlc INTEGER, births INTEGER NOT NULL, \
+     PRIMARY KEY(site, hlc)) WITHOUT ROWID",
     "CREATE TABLE synqlite_table(no INTEGER PRIMARY KEY, name TEXT NOT NULL, \
      canonical TEXT NOT NULL, shape TEXT NOT NULL)",
     "CREATE TABLE synqlite_column(tbl INTEGER, no INTEGER, name TEXT, canonical TEXT NOT NULL, \
@@ -62,11 +62,19 @@ const DDL: &[&str] = &[
      WITHOUT ROWID",
     "CREATE TABLE synqlite_history(hlc INTEGER, site INTEGER, tbl INTEGER, rid BLOB, col INTEGER, \
      value, PRIMARY KEY(hlc, site, tbl, rid, col)) WITHOUT ROWID",
-    crate::closed::DDL,
-    crate::closed::DDL_OPEN,
-    crate::closed::DDL_TOLD,
-    crate::capture::JOURNAL_DDL,
+    "CREATE TABLE synqlite_closed(no INTEGER PRIMARY KEY, entry INTEGER, record TEXT, \
+     tbl TEXT NOT NULL, row TEXT NOT NULL, kind TEXT NOT NULL, cons TEXT NOT NULL, what TEXT NOT NULL, \
+     opened INTEGER NOT NULL, closed INTEGER, how TEXT, \
+     lost INTEGER, lost_site INTEGER, kept INTEGER, kept_site INTEGER)",
+    "CREATE UNIQUE INDEX synqlite_closed_open ON synqlite_closed(entry) WHERE closed IS NULL",
+    "CREATE UNIQUE INDEX synqlite_closed_told ON synqlite_closed(record) WHERE lost IS NOT NULL",
+    JOURNAL_DDL,
 ];
+
+/// The journal, one for all tables.
+pub const JOURNAL_DDL: &str = "CREATE TABLE synqlite_journal(\
+     seq INTEGER PRIMARY KEY, ev INTEGER NOT NULL, a, b, m, at REAL NOT NULL, \
+     v0, v1, v2, v3, v4, v5, v6, v7)";
 
 /// Who the replica is and how far it has come. Kept in memory during a transaction and saved at
 /// its end.
@@ -85,11 +93,20 @@ pub struct Meta {
     /// The last point of this site's line.
     pub sealed: Hlc,
     /// Rows whose sums are to be taken before the transaction ends.
-    pub sums: sums::Pending,
+    pub unsummed: Unsummed,
     /// What the file says of clock, position and version vector.
     saved: (Hlc, i64, VersionVector),
     sites: Vec<SiteId>,
     numbers: HashMap<SiteId, u32>,
+}
+
+/// Rows whose sums are to be taken.
+#[derive(Clone, Debug, Default)]
+pub struct Unsummed {
+    /// Numbers of tables and places in them.
+    pub places: Vec<(u32, i64)>,
+    /// Tables of which all sums are to be taken.
+    pub tables: BTreeSet<u32>,
 }
 
 /// Whether the database has our metadata.
@@ -166,7 +183,7 @@ impl Meta {
             position: need(conn, "position")?,
             seen: VersionVector::default(),
             sealed: Hlc::ZERO,
-            sums: sums::Pending::default(),
+            unsummed: Unsummed::default(),
             saved: Default::default(),
             sites: Vec::new(),
             numbers: HashMap::new(),

@@ -9,6 +9,7 @@
 mod again;
 mod late;
 mod place;
+mod policies;
 mod rebuild;
 mod retyped;
 mod seam;
@@ -16,21 +17,23 @@ mod spans;
 mod stashed;
 mod unsure;
 
-use crate::catalog::{Loc, Tracked, loc_sql};
-use crate::fold::{self, Fresh};
+use crate::catalog::{Fresh, Loc, Tracked, loc_sql};
+use crate::fold;
 use crate::journal::{self, Changed, Window};
 use crate::merge::{self, Anew, Wrote};
 use crate::meta::Meta;
-use crate::policy::Policies;
 use crate::refs::Lookup;
-use crate::replica::Work;
+use crate::registry;
 use crate::schema::{Affinity, Collation, Column, Group, Table, TableKind, quote};
+use crate::settings;
 use crate::sqlvalue::Bind;
 use crate::state::stash::{self, Piece};
 use crate::state::sums::{self, Sums};
 use crate::state::{self, Body, ENTRY_COLUMNS, GroupState, RowState, Stored};
 use crate::track::{self, Loaded, Stale};
+use crate::work::Work;
 use crate::{Result, closed, renames};
+pub(crate) use policies::{follow_policies, set as set_policies, take as take_settings};
 use rusqlite::{Connection, params};
 use stashed::{join_stashed, show, show_stashed};
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,7 +83,7 @@ fn follow_schema(work: &mut Work<'_>, loaded: &Loaded) -> Result<()> {
     let back = work.catalog.tables.iter().filter(|t| missed.contains(&t.no));
     let back = back.map(|t| (t.no, t.column_nos.clone())).collect();
     altered(work, &loaded.stale, &back)?;
-    renames::tell(work.conn, &mut work.meta, loaded, work.now_ms)?;
+    renames::tell(work.conn, &mut work.meta, &loaded.catalog, work.now_ms)?;
     // Else a rebuilt table would be taken for one that was rebuilt again.
     sums::settle(work.conn, &mut work.meta, &work.catalog)?;
     track::close(work.conn, &work.catalog)
@@ -88,14 +91,14 @@ fn follow_schema(work: &mut Work<'_>, loaded: &Loaded) -> Result<()> {
 
 /// Makes one of what goes by several names here, and shows what was kept for the others.
 fn unite(work: &mut Work<'_>, loaded: &mut Loaded) -> Result<()> {
-    let mut united = renames::unite(work.conn, &mut work.meta, loaded)?;
+    let mut united = renames::unite(work.conn, &mut work.meta, &loaded.catalog)?;
     if united.is_empty() && loaded.stale.is_empty() && !work.received {
         return Ok(());
     }
     let renamed = !united.is_empty();
     if renamed {
         // Policies go by first names, and may speak of other columns now.
-        work.policies = Policies::load(work.conn)?;
+        work.policies = settings::load(work.conn)?;
         *loaded = track::load(work.conn, &work.policies)?;
     }
     renames::rename_keys(work.conn, &mut work.meta, &loaded.catalog, &mut united)?;
@@ -145,7 +148,7 @@ pub(crate) fn take_in(work: &mut Work<'_>, tables: &[Table]) -> Result<()> {
     let stamp = work.meta.tick(work.now_ms);
     let new = |t: &&Tracked| tables.iter().any(|table| table.name == t.table.name);
     for t in work.catalog.tables.iter().filter(new) {
-        track::record_units(work.conn, t)?;
+        registry::record_units(work.conn, t)?;
         fold::adopt(work.conn, &mut work.meta, &work.catalog, t, stamp)?;
     }
     let Work { conn, meta, catalog, policies, .. } = work;
@@ -219,7 +222,7 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
             lost.insert(t.no);
         }
         if stale.gap || lost.contains(&t.no) {
-            meta.sums.all_of(t);
+            meta.unsummed.tables.insert(t.no);
         }
         track::renew(conn, t)?;
     }
@@ -302,7 +305,7 @@ fn regroup(
     stale: &Stale,
 ) -> Result<Vec<(Rid, Columns)>> {
     let rekeyed = stale.gap || stale.rekeyed;
-    let was = track::units(conn, t.no)?;
+    let was = registry::units(conn, t.no)?;
     let now: Vec<(Vec<u32>, Vec<String>)> = t.table.groups.iter().map(|g| unit(t, g)).collect();
     let here = |no: &u32| t.column_nos.contains(no);
     if !rekeyed && was.iter().all(|unit| now.contains(unit) || !unit.0.iter().any(here)) {

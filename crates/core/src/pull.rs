@@ -8,8 +8,10 @@
 use crate::export::{self, Most, payload};
 use crate::line;
 use crate::merge::{Merge, Merged};
-use crate::replica::Work;
-use crate::{Error, Replica, Result};
+use crate::migrate;
+use crate::replica::Replica;
+use crate::work::Work;
+use crate::{Error, Result};
 use rusqlite::{OptionalExtension, params};
 use synqlite_wire::{Delta, SiteId, VersionVector};
 
@@ -229,7 +231,7 @@ impl<'a, 'w> Incoming<'a, 'w> {
         if !delta.settings.is_empty() {
             // What comes with them is read as they say.
             merge.join_held(&mut self.work.site())?;
-            self.work.take_settings(&delta.settings)?;
+            migrate::take_settings(self.work, &delta.settings)?;
         }
         merge.part(&mut self.work.site(), delta)
     }

@@ -1,10 +1,10 @@
 //! References between values and rows (R-REF): which row a foreign key value means, and the
 //! identity that a primary key gives to a row.
 
-use crate::catalog::{Catalog, Tracked};
-use crate::equal;
+use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
+use crate::equal::{self, collation_sql, means_none_sql};
 use crate::meta::Meta;
-use crate::schema::{Affinity, ForeignKey};
+use crate::schema::{Affinity, ForeignKey, quote};
 use crate::{Error, Result, state};
 use rusqlite::Connection;
 use std::collections::HashMap;
@@ -124,4 +124,41 @@ impl Lookup<'_> {
         }
         t.key_of(|c| &row[c], |f| self.reference(t, f, row)).map(Some)
     }
+}
+
+/// Rows whose foreign key `fk` has a value that is no key of `parent`.
+pub fn dangling(
+    conn: &Connection,
+    t: &Tracked,
+    parent: &Tracked,
+    fk: &ForeignKey,
+) -> Result<Vec<Loc>> {
+    let (loc, dangles) = (loc_sql(&t.table, "c."), names_nobody(t, parent, fk));
+    let sql = format!("SELECT {loc} FROM {} AS c WHERE {dangles}", t.target());
+    let mut statement = conn.prepare(&sql)?;
+    t.places(&mut statement, [])
+}
+
+/// Condition under which row `c` refers to no row. As in a foreign key, affinity and collation are
+/// the parent's: the + takes the child's away.
+pub fn names_nobody(t: &Tracked, parent: &Tracked, fk: &ForeignKey) -> String {
+    let child = |c: usize| format!("c.{}", quote(&t.table.columns[c].name));
+    let pairs = fk.columns.iter().zip(&fk.parent_columns).zip(&fk.parent_keys);
+    let equal = pairs.map(|((&c, &p), (affinity, collation))| {
+        let (name, collate) = (quote(&parent.table.columns[p].name), collation_sql(collation));
+        let equal = format!("p.{name} COLLATE {collate} = +{}", child(c));
+        match (t.table.columns[c].affinity, affinity) {
+            (Affinity::Text, _) => equal,
+            (_, Affinity::Text) => format!("{equal} AND NOT ({})", means_none_sql(&child(c))),
+            _ => equal,
+        }
+    });
+    let equal: Vec<_> = equal.collect();
+    let given: Vec<_> = fk.columns.iter().map(|&c| format!("{} IS NOT NULL", child(c))).collect();
+    format!(
+        "{} AND NOT EXISTS(SELECT 1 FROM {} AS p WHERE {})",
+        given.join(" AND "),
+        parent.target(),
+        equal.join(" AND ")
+    )
 }

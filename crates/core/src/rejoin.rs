@@ -11,20 +11,21 @@
 //! So nothing is lost in silence: every value that a write from here replaces, and every row that has
 //! no place beside theirs, is noted among the closed records.
 
-use crate::catalog::{Loc, Tracked, loc_sql};
+use crate::catalog::{Fresh, Loc, Tracked, loc_sql};
+use crate::connection::connect;
+use crate::describe::{loc_name, text};
 use crate::env::Environment;
+use crate::init::{self, InitOptions, TableReport, select};
 use crate::journal::{Born, Window};
-use crate::log::loc_name;
-use crate::merge::{self, Decision, text};
-use crate::policy::Policies;
+use crate::merge::{self, Decision};
 use crate::remotes::{clear_former_pages, overwriting};
-use crate::replica::{
-    self, InitOptions, Replica, TableReport, Work, check_format, connect, select, set_policies,
-};
+use crate::replica::{Replica, check_format};
 use crate::schema::{Skipped, Table, quote};
+use crate::settings;
 use crate::sqlvalue::values;
 use crate::state::{self, Body, ENTRY_COLUMNS};
-use crate::{Error, Result, capture, closed, deinit, fold, migrate, policy, pull};
+use crate::work::Work;
+use crate::{Error, Result, capture, closed, deinit, fold, migrate, pull, refs};
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, params};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
@@ -110,14 +111,14 @@ fn rejoin(
     env: &dyn Environment,
 ) -> Result<Rejoined> {
     deinit::remove(conn)?;
-    replica::create(conn, path, source.database(), options.history, env)?;
+    init::create(conn, path, source.database(), options.history, env)?;
     let now = env.now_ms();
     let mut work = Work::begin(conn, env)?;
     for setting in source.settings()? {
-        policy::store(conn, &mut work.meta, &setting)?;
+        settings::store(conn, &mut work.meta, &setting)?;
     }
-    work.policies = Policies::load(conn)?;
-    set_policies(&mut work, &options.policies, now)?;
+    work.policies = settings::load(conn)?;
+    migrate::set_policies(&mut work, &options.policies, now)?;
     let schema = select(conn, &work.policies, options)?;
     let theirs = source.table_names()?;
     let shared = schema.tables.iter().filter(|t| theirs.contains(&t.name.to_ascii_lowercase()));
@@ -134,7 +135,7 @@ fn rejoin(
     if !fresh.is_empty() {
         migrate::take_in(&mut work, &fresh)?;
     }
-    let tables = replica::table_reports(conn, &work.catalog)?;
+    let tables = init::table_reports(conn, &work.catalog)?;
     capture::guard(conn, &work.catalog)?;
     work.save()?;
     Ok(Rejoined { site: work.meta.site, tables, skipped: schema.skipped, compared })
@@ -143,7 +144,7 @@ fn rejoin(
 impl Replica {
     /// All replicated settings.
     fn settings(&self) -> Result<Vec<Setting>> {
-        self.peek(|conn, meta| policy::settings_since(conn, meta, &VersionVector::default()))
+        self.peek(|conn, meta| settings::since(conn, meta, &VersionVector::default()))
     }
 
     /// Names by which tables are known here or elsewhere, in lower case.
@@ -198,7 +199,7 @@ fn compare(work: &mut Work<'_>, shared: &[Table]) -> Result<Compared> {
         bring_back(work, hidden, &mut windows, &mut compared)
     })?;
     let Work { meta, catalog, policies, .. } = work;
-    let none = fold::Fresh::new();
+    let none = Fresh::new();
     let wrote = fold::fold_windows(conn, meta, catalog, policies, windows, none)?;
     merge::compensate(conn, meta, catalog, policies, wrote)?;
     Ok(compared)
@@ -222,7 +223,7 @@ fn bring_back(
             for (child, f) in catalog.references_to(position) {
                 let c = &catalog.tables[child];
                 let fk = &c.table.foreign_keys[f];
-                for loc in fold::dangling(conn, c, &catalog.tables[position], fk)? {
+                for loc in refs::dangling(conn, c, &catalog.tables[position], fk)? {
                     let row = c.read(conn, &loc)?.unwrap_or_default();
                     let key: Vec<Value> =
                         fk.columns.iter().filter_map(|&c| row.get(c).cloned()).collect();

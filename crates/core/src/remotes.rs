@@ -4,8 +4,9 @@
 //! A remote may keep a token. So whatever moves or removes an entry overwrites where it was: SQLite
 //! leaves old bytes in free space otherwise, and there they outlive the remote.
 
+use crate::connection::BUSY;
 use crate::meta::Meta;
-use crate::replica::{BUSY, Replica};
+use crate::replica::Replica;
 use crate::{Error, Result};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior};

@@ -5,25 +5,21 @@
 //! there the new name seems to be a new column. So the first tell the others, by a replicated
 //! setting: from then on both names are one column everywhere.
 
-use crate::catalog::{Catalog, Tracked};
-use crate::fold::Fresh;
+use crate::catalog::{Catalog, Fresh, Tracked};
 use crate::meta::Meta;
-use crate::policy;
+use crate::registry;
+use crate::settings::{self, RENAMED};
 use crate::state::stash;
-use crate::track::{self, Loaded};
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
 use std::collections::BTreeMap;
 use synqlite_wire::Setting;
 
-/// Keys of such settings begin so; no policy does.
-pub const PREFIX: &str = "renamed\n";
-
 /// Tells the others which columns of a table have another name than their first.
-pub fn tell(conn: &Connection, meta: &mut Meta, loaded: &Loaded, now_ms: i64) -> Result<()> {
-    for t in &loaded.catalog.tables {
+pub fn tell(conn: &Connection, meta: &mut Meta, catalog: &Catalog, now_ms: i64) -> Result<()> {
+    for t in &catalog.tables {
         let told = first_names(conn, &t.canonical)?;
-        let firsts = track::own_columns(conn, t.no)?;
+        let firsts = registry::own_columns(conn, t.no)?;
         for (column, first) in t.table.columns.iter().zip(&t.column_names) {
             // A name with a number was never that of a column.
             let same = column.name.eq_ignore_ascii_case(first);
@@ -32,9 +28,9 @@ pub fn tell(conn: &Connection, meta: &mut Meta, loaded: &Loaded, now_ms: i64) ->
             if same || taken || first.contains('#') || told.contains_key(&column.name) {
                 continue;
             }
-            let key = format!("{PREFIX}{}\n{first}\n{}", t.canonical, column.name);
+            let key = format!("{RENAMED}{}\n{first}\n{}", t.canonical, column.name);
             let (stamp, value) = (meta.tick(now_ms), String::new());
-            policy::store(conn, meta, &Setting { key, value, stamp })?;
+            settings::store(conn, meta, &Setting { key, value, stamp })?;
             meta.position += 1;
         }
     }
@@ -43,7 +39,7 @@ pub fn tell(conn: &Connection, meta: &mut Meta, loaded: &Loaded, now_ms: i64) ->
 
 /// The first names of renamed columns of a table, by the names that they got later.
 pub fn first_names(conn: &Connection, table: &str) -> Result<BTreeMap<String, String>> {
-    let begin = format!("{PREFIX}{table}\n");
+    let begin = format!("{RENAMED}{table}\n");
     let sql = "SELECT key FROM synqlite_policy WHERE substr(key, 1, length(?1)) = ?1";
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query([&begin])?;
@@ -64,7 +60,7 @@ pub type Said = Vec<(String, String)>;
 /// is called later, unless it is gone, and so the two are one ([`unite`]); a column made here under the
 /// name that another was given elsewhere is the same one.
 pub fn said(conn: &Connection, t: &Tracked) -> Result<Said> {
-    let firsts = track::own_columns(conn, t.no)?;
+    let firsts = registry::own_columns(conn, t.no)?;
     let later = first_names(conn, &t.canonical)?;
     let here = |name: &str| t.column_names.iter().any(|own| own.eq_ignore_ascii_case(name));
     let is_one = |name: &String| {
@@ -115,9 +111,9 @@ fn listed<'k>(list: &'k str, end: char, names: &Said) -> Option<(String, &'k str
 
 /// Makes one column of those that go by several names here. Returns those columns, by their numbers and
 /// their tables', of which registers were kept for the other name.
-pub fn unite(conn: &Connection, meta: &mut Meta, loaded: &Loaded) -> Result<Fresh> {
+pub fn unite(conn: &Connection, meta: &mut Meta, catalog: &Catalog) -> Result<Fresh> {
     let mut changed = Fresh::new();
-    for t in &loaded.catalog.tables {
+    for t in &catalog.tables {
         for (later, first) in first_names(conn, &t.canonical)? {
             let here =
                 |name: &str| t.column_names.iter().position(|n| n.eq_ignore_ascii_case(name));
@@ -126,7 +122,7 @@ pub fn unite(conn: &Connection, meta: &mut Meta, loaded: &Loaded) -> Result<Fres
                 continue;
             };
             let no = t.column_nos[column];
-            let names = track::column_names(conn, t.no)?;
+            let names = registry::column_names(conn, t.no)?;
             let is_other = |(other, name): &(&u32, &String)| {
                 **other != no
                     && (name.eq_ignore_ascii_case(&first) || name.eq_ignore_ascii_case(&later))
@@ -158,11 +154,11 @@ pub fn rename_keys(
 ) -> Result<()> {
     for t in &catalog.tables {
         let columns = said(conn, t)?;
-        for (_, keys) in track::units(conn, t.no)? {
+        for (_, keys) in registry::units(conn, t.no)? {
             for key in keys {
                 let name = key_here(conn, catalog, &key, &columns)?;
                 if name != key {
-                    track::rename_key(conn, t, &key, &name)?;
+                    registry::rename_key(conn, t, &key, &name)?;
                 }
             }
         }

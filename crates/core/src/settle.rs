@@ -3,10 +3,11 @@
 
 use crate::catalog::Tracked;
 use crate::closed;
-use crate::conflicts::record_id;
+use crate::describe::record_id;
 use crate::merge::reshow;
-use crate::replica::{Replica, Work};
+use crate::replica::Replica;
 use crate::state::{self, Body, ENTRY_COLUMNS, GroupState, Stored, Waits};
+use crate::work::Work;
 use crate::{Error, Result};
 use std::collections::BTreeSet;
 use synqlite_wire::{Rid, Stamp};

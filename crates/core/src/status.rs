@@ -2,9 +2,9 @@
 
 use crate::Result;
 use crate::journal::{self, Window};
-use crate::policy::Policies;
 use crate::replica::Replica;
 use crate::schema::{self, Selection, Skipped};
+use crate::settings;
 use crate::track::Loaded;
 use rusqlite::Connection;
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ impl Replica {
                 }
             }
             status.skipped =
-                schema::read(conn, &Policies::load(conn)?, &Selection::default())?.skipped;
+                schema::read(conn, &settings::load(conn)?, &Selection::default())?.skipped;
             status.skipped.retain(|s| loaded.catalog.by_name(&s.name).is_none());
             Ok(status)
         })

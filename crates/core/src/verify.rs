@@ -7,15 +7,16 @@
 
 use crate::capture::{self, own_name};
 use crate::catalog::{Loc, Tracked, loc_sql};
+use crate::connection::connect;
 use crate::counter;
+use crate::describe::{loc_name, row_name};
 use crate::journal::Window;
 use crate::line;
-use crate::log::{loc_name, row_name};
 use crate::meta::{self, Meta};
-use crate::policy::Policies;
 use crate::refs::Lookup;
-use crate::replica::{Replica, connect};
+use crate::replica::Replica;
 use crate::schema::quote;
+use crate::settings;
 use crate::state::sums::{Compared, Sums};
 use crate::state::{self, Body, ENTRY_COLUMNS, SEGMENT_COLUMNS, Segment, Stored};
 use crate::status::windows;
@@ -72,7 +73,7 @@ impl Replica {
                 let why = "there are writes that are not folded yet; run synqlite fold first";
                 return Err(Error::Refused(why.into()));
             }
-            crate::merge::differences(conn, meta, &loaded.catalog, &Policies::load(conn)?)
+            crate::merge::differences(conn, meta, &loaded.catalog, &settings::load(conn)?)
         })?;
         let sentence = |(table, row, what)| format!("table {table}, row {row}: {what}");
         problems.extend(differences.into_iter().map(sentence));
@@ -84,7 +85,7 @@ impl Replica {
 pub(crate) fn unsound(conn: &Connection) -> Result<Vec<String>> {
     let mut found = Findings::default();
     integrity(conn, &mut found)?;
-    let loaded = track::load(conn, &Policies::load(conn)?)?;
+    let loaded = track::load(conn, &settings::load(conn)?)?;
     contradictions(conn, &Meta::load(conn)?, &loaded, &mut found)?;
     Ok(found.finish())
 }
@@ -201,7 +202,7 @@ fn capture_objects(conn: &Connection, loaded: &Loaded, found: &mut Findings) -> 
 fn references(conn: &Connection, t: &Tracked, found: &mut Findings) -> Result<()> {
     let enforced = t.table.foreign_keys.iter().filter(|fk| fk.enforced);
     let parents: Vec<String> = enforced.map(|fk| fk.parent.to_ascii_lowercase()).collect();
-    if parents.is_empty() || !Policies::load(conn)?.enforces_foreign_keys() {
+    if parents.is_empty() || !settings::load(conn)?.enforces_foreign_keys() {
         return Ok(());
     }
     let sql = format!("PRAGMA main.foreign_key_check({})", quote(&t.table.name));

@@ -10,25 +10,12 @@ use super::Befores;
 use super::former::{Formers, old_cells, place_of};
 use crate::catalog::{Loc, Tracked};
 use crate::journal::{self, Changed, Gone, Millis, Set, Window};
+use crate::merge::Acted;
 use crate::refs::Lookup;
 use crate::schema::{Action, ForeignKey};
 use crate::{Result, state};
 use std::collections::BTreeMap;
-use synqlite_wire::{Cell, Rid, Stamp, Value};
-
-/// What an action did to a row that was there at the last fold.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Acted {
-    /// It deleted the row.
-    Deleted,
-    /// It set references in this group.
-    Set(usize),
-    /// The same; what told of it was the parent's key, which was pinned with this stamp.
-    Pinned(usize, Stamp),
-}
-
-/// A row on which a foreign key acted: number of its table, the row, what happened.
-pub(crate) type ActedOn = (u32, Rid, Acted);
+use synqlite_wire::{Cell, Stamp, Value};
 
 /// References that an action replaced, by group: what they were just before, and when a user wrote
 /// that, if since the last fold.

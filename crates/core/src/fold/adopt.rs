@@ -1,9 +1,9 @@
 //! Rows that a table has when it is taken in.
 
 use super::append::is_named_by_key;
-use super::{Died, Fold, Folded, Fresh};
+use super::{Died, Fold, Folded};
 use crate::Result;
-use crate::catalog::{Catalog, Tracked};
+use crate::catalog::{Catalog, Fresh, Tracked};
 use crate::journal::{Run, Written};
 use crate::meta::{self, Meta};
 use crate::schema::Identity;

@@ -7,12 +7,11 @@
 
 use super::Fold;
 use crate::Result;
-use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
-use crate::equal::{collation_sql, means_none_sql};
+use crate::catalog::{Catalog, Loc, Tracked};
 use crate::journal::Run;
 use crate::meta::Meta;
-use crate::refs::Lookup;
-use crate::schema::{Affinity, ForeignKey, quote};
+use crate::refs::{Lookup, dangling, names_nobody};
+use crate::schema::quote;
 use crate::state::{self, Body, Waits};
 use rusqlite::Connection;
 use synqlite_wire::{Rid, Value};
@@ -96,19 +95,6 @@ pub fn loosen(
     Ok(())
 }
 
-/// Rows whose foreign key `fk` has a value that is no key of `parent`.
-pub fn dangling(
-    conn: &Connection,
-    t: &Tracked,
-    parent: &Tracked,
-    fk: &ForeignKey,
-) -> Result<Vec<Loc>> {
-    let (loc, dangles) = (loc_sql(&t.table, "c."), names_nobody(t, parent, fk));
-    let sql = format!("SELECT {loc} FROM {} AS c WHERE {dangles}", t.target());
-    let mut statement = conn.prepare(&sql)?;
-    t.places(&mut statement, [])
-}
-
 /// Keeps the values of a row with what they refer to, if a foreign key refers to nobody. If there are any
 /// in `nobody` only these do from now on, whatever row has their values.
 pub fn keep(
@@ -148,28 +134,4 @@ pub fn keep(
     let references = state::kept_references(catalog, t, &stored, false);
     let waits = Waits { references, claims: vec![], conflict: None, winner: None };
     state::record_first_waits(conn, meta, entry, &waits)
-}
-
-/// Condition under which row `c` refers to no row. As in a foreign key, affinity and collation are
-/// the parent's: the + takes the child's away.
-fn names_nobody(t: &Tracked, parent: &Tracked, fk: &ForeignKey) -> String {
-    let child = |c: usize| format!("c.{}", quote(&t.table.columns[c].name));
-    let pairs = fk.columns.iter().zip(&fk.parent_columns).zip(&fk.parent_keys);
-    let equal = pairs.map(|((&c, &p), (affinity, collation))| {
-        let (name, collate) = (quote(&parent.table.columns[p].name), collation_sql(collation));
-        let equal = format!("p.{name} COLLATE {collate} = +{}", child(c));
-        match (t.table.columns[c].affinity, affinity) {
-            (Affinity::Text, _) => equal,
-            (_, Affinity::Text) => format!("{equal} AND NOT ({})", means_none_sql(&child(c))),
-            _ => equal,
-        }
-    });
-    let equal: Vec<_> = equal.collect();
-    let given: Vec<_> = fk.columns.iter().map(|&c| format!("{} IS NOT NULL", child(c))).collect();
-    format!(
-        "{} AND NOT EXISTS(SELECT 1 FROM {} AS p WHERE {})",
-        given.join(" AND "),
-        parent.target(),
-        equal.join(" AND ")
-    )
 }

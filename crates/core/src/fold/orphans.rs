@@ -1,8 +1,9 @@
 //! Rows whose references the application left behind: the row to which they were has another key, is
 //! gone, or began another life.
 
-use super::{Acted, Fold};
+use super::Fold;
 use crate::catalog::{Loc, Tracked};
+use crate::merge::Acted;
 use crate::schema::Action;
 use crate::state::{self, Body, GroupState};
 use crate::{Result, merge};

@@ -4,10 +4,10 @@ use super::tree::{Lines, Stretch};
 use super::{Learner, Moves, forget_places};
 use crate::Result;
 use crate::catalog::Tracked;
-use crate::conflicts::record_id;
+use crate::describe::record_id;
 use crate::meta::Meta;
+use crate::registry;
 use crate::state::{self, ENTRY_COLUMNS, Names, Segment, stash};
-use crate::track;
 use rusqlite::{Connection, params};
 use std::collections::BTreeMap;
 use synqlite_wire::key::{KeyPart, decode, encode};
@@ -25,7 +25,7 @@ pub fn follow(at: &mut Learner<'_>, root: SiteId, old: &Lines, new: &Lines) -> R
     }
     if moves.iter().any(|(site, stretches)| concerns(meta, site, stretches)) {
         meta.seen = moves.vector(&meta.seen);
-        let mut tables = track::absent(conn, at.catalog)?;
+        let mut tables = registry::absent(conn, at.catalog)?;
         tables.extend(at.catalog.tables.iter().cloned());
         for t in &tables {
             entries(conn, meta, t, &moves)?;

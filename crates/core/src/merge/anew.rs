@@ -4,10 +4,10 @@
 //! the records. Nothing is written. It takes the memory and the time that all rows take.
 
 use super::cases::Cases;
-use super::words::describe;
 use super::{Merged, Refused, view};
 use crate::Result;
 use crate::catalog::Catalog;
+use crate::describe::describe;
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;

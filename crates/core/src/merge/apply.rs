@@ -3,12 +3,13 @@
 use super::cases::Case;
 use super::{Merged, Refused, triggers};
 use crate::catalog::{Catalog, Loc, Tracked};
+use crate::describe::text;
 use crate::equal;
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
 use crate::schema::TableKind;
-use crate::state::{self, Body, Name, Runs, Waits};
+use crate::state::{self, Body, Name, Runs, Waits, sums};
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
 use std::collections::HashSet;
@@ -261,7 +262,7 @@ fn check_references(lookup: Lookup<'_>, cases: &[Case], refusals: &mut Refusals)
 }
 
 fn dangling(t: &Tracked, fk: &str, key: &[Value]) -> Error {
-    let key: Vec<_> = key.iter().map(super::words::text).collect();
+    let key: Vec<_> = key.iter().map(text).collect();
     let what = format!("foreign key {fk}: no row has key {}", key.join(", "));
     Error::Constraint { table: t.table.name.clone(), what }
 }
@@ -313,7 +314,7 @@ fn save(
             state::record_conflict(conn, entry, None, None)?;
         }
         if let (Some(loc), true) = (&item.stored.loc, item.old != item.new) {
-            meta.sums.touch(t, loc, item.stored.entry.unwrap_or_default());
+            sums::touch(meta, t, loc, item.stored.entry.unwrap_or_default());
         }
     }
     runs.finish(conn, t)

@@ -14,7 +14,6 @@ use super::unique::Wanted;
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::counter;
 use crate::equal::{reference_bytes, stored};
-use crate::export::shown;
 use crate::policy::Policies;
 use crate::refs::Lookup;
 use crate::schema::{Action, Affinity};
@@ -290,7 +289,7 @@ impl<'a> Cases<'a> {
             return Ok(at);
         }
         let old = match &stored.loc {
-            Some(loc) => Some(shown(self.lookup.conn, &self.catalog().tables[table], loc)?),
+            Some(loc) => Some(state::shown(self.lookup.conn, &self.catalog().tables[table], loc)?),
             None => None,
         };
         self.push(table, stored, old, false)

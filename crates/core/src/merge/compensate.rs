@@ -15,10 +15,9 @@
 //! such writes it gives way once.
 
 use super::cases::{self, Cases};
-use super::words::describe;
 use super::{Merged, Refused, apply, protect, show, view};
 use crate::catalog::{Catalog, Tracked};
-use crate::fold::{Acted, ActedOn};
+use crate::describe::describe;
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
@@ -28,6 +27,20 @@ use crate::{Error, Result};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::{Rid, Stamp, Value};
+
+/// What an action did to a row that was there at the last fold.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Acted {
+    /// It deleted the row.
+    Deleted,
+    /// It set references in this group.
+    Set(usize),
+    /// The same; what told of it was the parent's key, which was pinned with this stamp.
+    Pinned(usize, Stamp),
+}
+
+/// A row on which a foreign key acted: number of its table, the row, what happened.
+pub type ActedOn = (u32, Rid, Acted);
 
 /// What a fold wrote that others may depend on.
 #[derive(Default)]

@@ -3,14 +3,14 @@
 use super::Merged;
 use super::told::{Meeting, Names, unseen};
 use crate::catalog::{Catalog, Tracked};
-use crate::export::shown;
 use crate::meta::Meta;
 use crate::refs::Lookup;
+use crate::registry;
 use crate::renames::{self, Said};
 use crate::schema::Table;
 use crate::state::stash::{self, Piece};
 use crate::state::{self, Body, GroupState, RowState, Stored, overlay};
-use crate::{Error, Result, track};
+use crate::{Error, Result};
 use rusqlite::Connection;
 use synqlite_wire::counter::join_count;
 use synqlite_wire::{
@@ -98,12 +98,12 @@ fn match_table(
     let called = |name: &str| name.eq_ignore_ascii_case(&theirs.name);
     let position = catalog.tables.iter().position(|t| called(&t.canonical));
     // One that was dropped here stays what it was, whatever has its name now.
-    let known = track::known_table(conn, &theirs.name)?;
+    let known = registry::known_table(conn, &theirs.name)?;
     let by_name = || catalog.position(&theirs.name).filter(|_| known.is_none());
     let place = match position.or_else(by_name) {
         Some(position) => Place::Here(position),
         None => {
-            let no = track::number_of_table(conn, &theirs.name)?;
+            let no = registry::number_of_table(conn, &theirs.name)?;
             let table = Table::absent(&theirs.name);
             Place::Absent(Box::new(Tracked::unnumbered(no, &theirs.name, table)))
         }
@@ -114,9 +114,9 @@ fn match_table(
     let units = theirs.groups.iter().map(|group| match_unit(conn, (catalog, t), &said, group));
     let units = units.collect::<Result<Vec<_>>>()?;
     let theirs: Vec<u32> = units.iter().flat_map(|unit| unit.columns.iter().copied()).collect();
-    merged.unwritten |= track::lacking(conn, t, &theirs)?;
+    merged.unwritten |= registry::lacking(conn, t, &theirs)?;
     let keeps = units.iter().any(|unit| unit.unknown) || stash::any(conn, t.no)?;
-    matched.names = keeps.then(|| track::column_names(conn, t.no)).transpose()?;
+    matched.names = keeps.then(|| registry::column_names(conn, t.no)).transpose()?;
     matched.units = units;
     Ok(matched)
 }
@@ -137,7 +137,7 @@ fn match_unit(
             Some(c) => unit.columns.push(t.column_nos[c]),
             None => {
                 unit.unknown = true;
-                unit.columns.push(track::number_of_column(conn, t.no, first)?);
+                unit.columns.push(registry::number_of_column(conn, t.no, first)?);
             }
         }
         names.push((name.clone(), first.clone()));
@@ -252,7 +252,7 @@ pub(super) fn join(
         }
     };
     let old = match &stored.loc {
-        Some(loc) => Some(shown(conn, t, loc)?),
+        Some(loc) => Some(state::shown(conn, t, loc)?),
         None => None,
     };
     let was = stored.state.header;
@@ -337,7 +337,7 @@ pub(super) fn join(
             written.extend(columns.map(|(_, &c)| t.column_nos[c]));
         }
         if written.len() < t.column_nos.len() {
-            merged.unwritten |= track::lacking(conn, t, &written)?;
+            merged.unwritten |= registry::lacking(conn, t, &written)?;
         }
     }
     Ok(news.then_some(Joined { stored, old, former, fell }))

@@ -37,17 +37,15 @@ mod triggers;
 mod unique;
 mod updates;
 mod view;
-mod words;
 
 pub(crate) use anew::differences;
 pub(crate) use cases::waiting_for_row;
-pub(crate) use compensate::{Wrote, compensate, overrode, reshow};
+pub(crate) use compensate::{Acted, ActedOn, Wrote, compensate, overrode, reshow};
 pub(crate) use join::join_piece;
 pub(crate) use protect::overrides;
 pub(crate) use refresh::{Anew, refresh};
 pub(crate) use told::{Columns, Subject, Write};
 pub(crate) use triggers::with_indexes;
-pub(crate) use words::{describe, text};
 
 use crate::catalog::Catalog;
 use crate::history;
@@ -212,7 +210,7 @@ impl Merge {
             let table = t.map_or(told.table.clone(), |t| t.table.name.clone());
             self.merged.tell(&table, told);
         }
-        if site.meta.sums.is_full() {
+        if sums::are_many(site.meta) {
             sums::settle(site.conn, site.meta, site.catalog)?;
         }
         Ok(())

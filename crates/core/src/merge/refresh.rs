@@ -15,10 +15,10 @@ use super::{Merged, apply, show, view};
 use crate::Result;
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::equal;
-use crate::fold;
+
 use crate::meta::Meta;
 use crate::policy::Policies;
-use crate::refs::Lookup;
+use crate::refs::{Lookup, dangling};
 use crate::schema::{Action, ForeignKey};
 use crate::state::{self, Body, ENTRY_COLUMNS, GroupState};
 use rusqlite::Connection;
@@ -60,7 +60,7 @@ pub(crate) fn refresh(
                 if !new && !rebuilt && !anew.tables.contains(&parent.no) {
                     continue;
                 }
-                for loc in fold::dangling(conn, t, parent, fk)? {
+                for loc in dangling(conn, t, parent, fk)? {
                     cases.load_at(table, &loc)?;
                 }
                 if !new {

@@ -10,9 +10,9 @@
 //! too, by the fold of that site, which is the only one that can know.
 
 use super::join::Unit;
-use super::words::{describe, list};
 use super::{Decision, Merged};
 use crate::catalog::Tracked;
+use crate::describe::{describe, list};
 use crate::meta::Meta;
 use crate::state::stash::Piece;
 use crate::state::{Body, GroupState, RowState};

@@ -11,7 +11,6 @@ use super::told::unseen;
 use super::{Merged, Site};
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::equal;
-use crate::export::shown;
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::state::{self, Body, GroupState, Stored};
@@ -101,7 +100,7 @@ impl<'a> Lane<'a> {
         if !is_simple(&stored, &change.header) || !news.iter().all(later) {
             return Ok(false);
         }
-        let old = shown(conn, t, &loc)?;
+        let old = state::shown(conn, t, &loc)?;
         let mut new = old.clone();
         for (g, register) in &news {
             let columns = t.table.groups[*g].columns.iter().zip(&register.cell.values);

@@ -23,10 +23,10 @@ use crate::equal;
 use crate::fold;
 use crate::meta::Meta;
 use crate::refs::Lookup;
+use crate::registry;
 use crate::schema::{Action, ForeignKey, quote};
 use crate::state::stash::{self, Piece};
 use crate::state::{self, Body, RowState, Stored};
-use crate::track;
 use rusqlite::Connection;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -186,7 +186,7 @@ fn is_shown(
 }
 
 fn changes(conn: &Connection, t: &Tracked, fresh: &[u32]) -> Result<Vec<Change>> {
-    let was = track::units(conn, t.no)?;
+    let was = registry::units(conn, t.no)?;
     let here = |no: &u32| t.column_nos.iter().position(|n| n == no);
     let new =
         |&f: &usize| Change { columns: t.table.foreign_keys[f].columns.clone(), new: Some(f) };

@@ -15,10 +15,9 @@ use super::retyped::{Retyped, is_stored};
 use super::unsure::{LIKELY, PERHAPS, Unsure};
 use crate::Result;
 use crate::catalog::{Catalog, Loc, Tracked};
-use crate::fold;
 use crate::journal::{Born, Gone, Window};
 use crate::meta::Meta;
-use crate::refs::Lookup;
+use crate::refs::{self, Lookup};
 use crate::state::sums::{Compared, Sums};
 use crate::state::{self, Body, Stored};
 use rusqlite::Connection;
@@ -241,7 +240,7 @@ pub(super) fn references(
         let c = &catalog.tables[child];
         let fk = &c.table.foreign_keys[f];
         let mut referring = Vec::new();
-        for at in fold::dangling(conn, c, p, fk)? {
+        for at in refs::dangling(conn, c, p, fk)? {
             if !names_nobody(conn, meta, c, f, &at)? {
                 referring.push(at);
             }

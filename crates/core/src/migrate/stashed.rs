@@ -4,15 +4,15 @@
 //! those others seen what he wrote. So of each such pair what gives way is told (R-TOLD).
 
 use crate::Result;
+use crate::catalog::Fresh;
 use crate::catalog::Tracked;
 use crate::closed;
-use crate::fold::Fresh;
 use crate::merge::{self, Columns, Subject, Write};
 use crate::meta::Meta;
 use crate::refs::Lookup;
-use crate::replica::Work;
 use crate::state::stash::{self, Piece};
 use crate::state::{self, Body, RowState};
+use crate::work::Work;
 use rusqlite::Connection;
 use std::collections::BTreeSet;
 use synqlite_wire::{Rid, Stamp, Told};

@@ -5,7 +5,7 @@
 //! the bytes of a state are taken over from the row before.
 
 use super::codec::{Reader, Writer};
-use super::{RowState, Segment};
+use super::{RowState, Segment, sums};
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::meta::Meta;
@@ -133,7 +133,7 @@ impl<'a> Bulk<'a> {
         let (Some((_, Some((state, wants)))), segment) = (&self.last, &self.segment) else {
             return Ok(false);
         };
-        meta.sums.touch(self.t, &Loc::Row(rowid), 0);
+        sums::touch(meta, self.t, &Loc::Row(rowid), 0);
         if let Some(id) = id {
             self.update.execute(params![id, state, position])?;
             return Ok(true);

@@ -31,7 +31,7 @@ use crate::{Error, Result};
 use codec::{Reader, Writer};
 use rusqlite::{Connection, Row, params};
 use std::collections::{BTreeSet, HashSet};
-use synqlite_wire::{Cell, Count, Header, Rid, Stamp, key};
+use synqlite_wire::{Cell, Count, Header, Rid, Stamp, Value, key};
 
 /// State of one row: its existence and one register for each group of its table.
 #[derive(Clone, Debug, PartialEq)]
@@ -207,6 +207,13 @@ pub fn at(conn: &Connection, meta: &Meta, t: &Tracked, loc: &Loc) -> Result<Opti
     }
     let (state, position) = (segment.state(meta, t)?, segment.position);
     Ok(Some(Stored { entry: None, rid, loc: Some(loc.clone()), position, state }))
+}
+
+/// The row that the state places at `loc`.
+pub fn shown(conn: &Connection, t: &Tracked, loc: &Loc) -> Result<Vec<Value>> {
+    t.read(conn, loc)?.ok_or_else(|| {
+        Error::Damaged(format!("table {}: the row at {loc:?} is gone unnoticed", t.table.name))
+    })
 }
 
 /// Whether a row that has an entry of its own is at `loc`.
@@ -431,7 +438,7 @@ pub fn put(
         }
     };
     if let (Some(loc), Some(_)) = (&stored.loc, position) {
-        meta.sums.touch(t, loc, entry);
+        sums::touch(meta, t, loc, entry);
     }
     Ok(entry)
 }

@@ -3,7 +3,7 @@
 //!
 //! What must hold at the end of every transaction: the sum of a visible row is that of what it shows
 //! while nothing is waiting in the journal. Whoever stores a state because of a change, or shows
-//! something else, says so ([`Pending::touch`]); sums are taken when the transaction ends, of rows
+//! something else, says so ([`touch`]); sums are taken when the transaction ends, of rows
 //! that lie together at once.
 //!
 //! A sum is a byte of the hash of each column, and 16 bits of all of them added up. The bytes say
@@ -20,13 +20,12 @@ pub use compare::{Compared, Sums};
 pub use defaulted::defaulted;
 
 use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
-use crate::meta::Meta;
+use crate::meta::{Meta, Unsummed};
 use crate::schema::quote;
 use crate::sqlvalue::as_ref;
 use crate::{Error, Result};
 use chunk::{CHECK, CHUNK, Chunk, Layout, layout, sum_of, summed};
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use std::collections::BTreeSet;
 
 /// So many places may be passed over between two whose sums are taken in one look.
 const SPARSE: i64 = 8;
@@ -34,38 +33,23 @@ const SPARSE: i64 = 8;
 /// So many places are remembered; then their sums are taken.
 const MOST: usize = 65_536;
 
-/// Places whose sums are to be taken, by number of the table.
-#[derive(Clone, Debug, Default)]
-pub struct Pending {
-    places: Vec<(u32, i64)>,
-    /// Tables of which all sums are to be taken.
-    tables: BTreeSet<u32>,
+/// The row shows something else, or its state was stored anew.
+pub fn touch(meta: &mut Meta, t: &Tracked, loc: &Loc, entry: i64) {
+    let place = match loc {
+        Loc::Row(rowid) => *rowid,
+        Loc::Key(_) => entry,
+    };
+    meta.unsummed.places.push((t.no, place));
 }
 
-impl Pending {
-    /// The row shows something else, or its state was stored anew.
-    pub fn touch(&mut self, t: &Tracked, loc: &Loc, entry: i64) {
-        let place = match loc {
-            Loc::Row(rowid) => *rowid,
-            Loc::Key(_) => entry,
-        };
-        self.places.push((t.no, place));
-    }
-
-    /// All rows of a table are as their states say from when the transaction ends.
-    pub fn all_of(&mut self, t: &Tracked) {
-        self.tables.insert(t.no);
-    }
-
-    /// Whether it is time to take them.
-    pub fn is_full(&self) -> bool {
-        self.places.len() >= MOST
-    }
+/// Whether it is time to take them.
+pub fn are_many(meta: &Meta) -> bool {
+    meta.unsummed.places.len() >= MOST
 }
 
 /// Takes the sums of all rows that were touched.
 pub fn settle(conn: &Connection, meta: &mut Meta, catalog: &Catalog) -> Result<()> {
-    let Pending { mut places, tables } = std::mem::take(&mut meta.sums);
+    let Unsummed { mut places, tables } = std::mem::take(&mut meta.unsummed);
     let table = |no: u32| catalog.position_of_no(no).map(|position| &catalog.tables[position]);
     tables.iter().filter_map(|no| table(*no)).try_for_each(|t| retake(conn, t))?;
     places.sort_unstable();

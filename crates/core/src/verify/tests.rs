@@ -219,7 +219,7 @@ fn dead_rows_must_keep_their_values() {
         site.replica.fold().unwrap();
     }
     sound(&site);
-    let forget = |work: &mut crate::replica::Work<'_>| {
+    let forget = |work: &mut crate::work::Work<'_>| {
         let t = &work.catalog.tables[0];
         let rid = Rid::Birth { site: work.meta.site, n: 1 };
         let mut dead = state::of(work.conn, &work.meta, t, &rid)?.expect("the deleted row");

@@ -86,8 +86,8 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "follow-policy",
-        file: "replica.rs",
-        from: "migrate::follow(self, &Anew { references, ..Anew::default() }, \"policy\")",
+        file: "migrate/policies.rs",
+        from: "    follow(work, &Anew { references, ..Anew::default() }, \"policy\")",
         to: "{ let _ = Anew { references, ..Anew::default() }; Ok(()) }",
         campaign: "wild --only policy,keys",
         breaks: "R-FOLLOW: rows show what another policy made of their states",
@@ -118,7 +118,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "follow-renamed-policy",
-        file: "policy.rs",
+        file: "settings.rs",
         from: "names.here(key, value)",
         to: "(key.clone(), value.clone())",
         campaign: "wild --only policy,alter",
@@ -215,7 +215,7 @@ pub const ALL: &[Mutant] = &[
     Mutant {
         name: "rename-told",
         file: "migrate.rs",
-        from: "renames::tell(work.conn, &mut work.meta, loaded, work.now_ms)?;",
+        from: "renames::tell(work.conn, &mut work.meta, &loaded.catalog, work.now_ms)?;",
         to: "",
         campaign: "wild --only alter,rebuild,order",
         breaks: "R-MIG-RENAME: who knows that a column was renamed tells nobody",
@@ -327,7 +327,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "policy-names",
-        file: "policy/names.rs",
+        file: "settings/names.rs",
         from: "\"refs\" => value.split",
         to: "\"none\" => value.split",
         campaign: "wild --only policy,alter",

@@ -1,8 +1,8 @@
 //! Names in policies: the application's here, the canonical ones everywhere else (R-MIG-RENAME).
 
-use super::COUNTER;
 use crate::Result;
 use crate::capture::{self, columns_of};
+use crate::policy::COUNTER;
 use rusqlite::Connection;
 
 /// A name here, and the one by which all sites know the same thing.

@@ -1,9 +1,10 @@
 //! Replicas learn of each other's lines before they exchange anything, so that both call the same
 //! changes by the same ids.
 
-use super::tree::Lines;
-use super::{Learner, family, forks, has, knows, origin, resolve};
-use crate::{Replica, Result};
+use crate::Result;
+use crate::line::tree::Lines;
+use crate::line::{family, forks, has, knows, origin, resolve};
+use crate::replica::Replica;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use synqlite_wire::{Hlc, Line, SiteId, VersionVector};
@@ -109,13 +110,5 @@ impl Replica {
 
     fn lines_of(&self, root: SiteId) -> Result<Lines> {
         self.peek(|conn, meta| family(conn, meta, root))
-    }
-}
-
-impl crate::replica::Work<'_> {
-    /// What learns of lines here.
-    pub fn learner(&mut self) -> Learner<'_> {
-        let Self { conn, meta, catalog, env, .. } = self;
-        Learner { conn, meta, catalog, env: *env }
     }
 }

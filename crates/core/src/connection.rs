@@ -1,0 +1,50 @@
+//! How the engine opens a database.
+
+use crate::{Error, Result};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use std::path::Path;
+use std::time::Duration;
+
+/// How long to wait for another program's transaction.
+pub(crate) const BUSY: Duration = Duration::from_secs(10);
+
+/// Opens a database for the engine: no trigger fires and no foreign key acts on what it writes.
+pub(crate) fn connect(path: &Path, write: bool) -> Result<Connection> {
+    if !path.exists() {
+        return Err(Error::NoDatabase(path.display().to_string()));
+    }
+    let access =
+        if write { OpenFlags::SQLITE_OPEN_READ_WRITE } else { OpenFlags::SQLITE_OPEN_READ_ONLY };
+    let prepare = |conn: Connection| {
+        conn.busy_timeout(BUSY)?;
+        conn.set_prepared_statement_cache_capacity(256);
+        conn.execute_batch("PRAGMA foreign_keys=OFF; PRAGMA recursive_triggers=OFF;")?;
+        // Rows are looked up in the order in which they come; SQLite's 2 MB hold a small part of most
+        // files.
+        conn.execute_batch("PRAGMA cache_size=-16384")?;
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+        // The first read shows whether this is a database at all.
+        conn.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))?;
+        Ok(conn)
+    };
+    let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    if kept_on_dash(path) {
+        // In use there it can only be read with another file system. One that this process does
+        // not know, or that refuses the database by now, says that it cannot open it.
+        let opened = Connection::open_with_flags_and_vfs(path, flags, c"dash").and_then(prepare);
+        let code = opened.as_ref().err().and_then(rusqlite::Error::sqlite_error_code);
+        if !matches!(code, Some(ErrorCode::CannotOpen | ErrorCode::Unknown)) {
+            return opened.map_err(|e| Error::from(e).on(path));
+        }
+    }
+    let opened = Connection::open_with_flags(path, flags).and_then(prepare);
+    opened.map_err(|e| Error::from(e).on(path))
+}
+
+/// Whether the registry of file system `dash` lies beside a database.
+fn kept_on_dash(path: &Path) -> bool {
+    let mut registry = path.as_os_str().to_owned();
+    registry.push("-dash");
+    Path::new(&registry).exists()
+}

@@ -1,0 +1,240 @@
+//! Makes a database a replica.
+
+use crate::catalog::Catalog;
+use crate::connection::connect;
+use crate::env::Environment;
+use crate::meta::{self, Meta};
+use crate::policy::Policies;
+use crate::replica::{Replica, check_format, refuse_copy};
+use crate::schema::{self, Affinity, ForeignKey, Schema, Selection, Skipped, Table};
+use crate::work::Work;
+use crate::{Error, Result, capture, equal, migrate, track, verify};
+use rusqlite::Connection;
+use std::path::Path;
+use std::sync::Arc;
+use synqlite_wire::{DatabaseId, Id, SiteId};
+
+/// What `init` is to do.
+#[derive(Clone, Debug, Default)]
+pub struct InitOptions {
+    /// Replicate only these tables; all if empty.
+    pub tables: Vec<String>,
+    /// Do not replicate these tables.
+    pub exclude: Vec<String>,
+    /// Policies, as (key, value).
+    pub policies: Vec<(String, String)>,
+    /// Keep every change for `log`.
+    pub history: bool,
+    /// The file was copied from a replica: give it a site id of its own.
+    pub new_site: bool,
+}
+
+/// What `init` did.
+#[derive(Clone, Debug)]
+pub struct InitReport {
+    /// The replica's site.
+    pub site: SiteId,
+    /// Replicated tables.
+    pub tables: Vec<TableReport>,
+    /// What is not replicated, and why.
+    pub skipped: Vec<Skipped>,
+    /// Warnings.
+    pub notes: Vec<String>,
+}
+
+/// A replicated table.
+#[derive(Clone, Debug)]
+pub struct TableReport {
+    /// Its name.
+    pub name: String,
+    /// `key` or `birth`.
+    pub identity: &'static str,
+    /// Rows it has.
+    pub rows: i64,
+}
+
+impl Replica {
+    /// Makes the database at `path` a replica, or takes new tables into one that is.
+    pub fn init(
+        path: &Path,
+        options: &InitOptions,
+        env: Arc<dyn Environment>,
+    ) -> Result<InitReport> {
+        let conn = connect(path, true)?;
+        init(&conn, path, options, env.as_ref()).map_err(|e| e.on(path))
+    }
+}
+
+fn init(
+    conn: &Connection,
+    path: &Path,
+    options: &InitOptions,
+    env: &dyn Environment,
+) -> Result<InitReport> {
+    let now = env.now_ms();
+    let tx = rusqlite::Transaction::new_unchecked(conn, rusqlite::TransactionBehavior::Immediate)?;
+    let again = !track::own_objects(&tx)?.is_empty();
+    if again {
+        check_format(&tx, path)?;
+        if options.new_site {
+            new_site(&tx, Id(env.random()), &env.instance(path))?;
+        }
+        refuse_copy(&tx, path, env, Meta::load(&tx)?.site)?;
+    }
+    if !again && options.new_site {
+        return Err(Error::NotAReplica(path.display().to_string()));
+    }
+    if !again {
+        create(&tx, path, Id(env.random()), options.history, env)?;
+    }
+    let mut work = Work::begin(&tx, env)?;
+    if again {
+        if options.new_site {
+            refuse_unlike(&mut work, path)?;
+        } else {
+            migrate::catch_up(&mut work)?;
+        }
+        work.fold()?;
+    }
+    migrate::set_policies(&mut work, &options.policies, now)?;
+    let schema = select(&tx, &work.policies, options)?;
+    refuse_dangling(&tx, &schema, &work.policies)?;
+    let mut notes = schema.notes;
+    notes.extend(schema::kept_sums(&tx, &schema.tables)?);
+    notes.extend(schema::feed_notes(&tx, &schema.tables)?);
+    let unknown = |t: &&Table| work.catalog.by_name(&t.name).is_none();
+    let fresh: Vec<Table> = schema.tables.iter().filter(unknown).cloned().collect();
+    if !fresh.is_empty() {
+        migrate::take_in(&mut work, &fresh)?;
+    }
+    let tables = table_reports(&tx, &work.catalog)?;
+    let site = work.meta.site;
+    capture::guard(&tx, &work.catalog)?;
+    work.save()?;
+    drop(work);
+    tx.commit()?;
+    Ok(InitReport { site, tables, skipped: schema.skipped, notes })
+}
+
+/// A new site of a database, which knows nothing yet.
+pub(crate) fn create(
+    conn: &Connection,
+    path: &Path,
+    database: DatabaseId,
+    history: bool,
+    env: &dyn Environment,
+) -> Result<()> {
+    Meta::create(conn, database, Id(env.random()))?;
+    meta::set(conn, "instance", env.instance(path))?;
+    meta::set(conn, "history", history)
+}
+
+/// The replicated tables with the rows that they show.
+pub(crate) fn table_reports(conn: &Connection, catalog: &Catalog) -> Result<Vec<TableReport>> {
+    let tables = catalog.tables.iter().map(|t| {
+        let sql = format!("SELECT count(*) FROM {}", t.target());
+        let rows = conn.query_row(&sql, [], |row| row.get(0))?;
+        Ok(TableReport { name: t.table.name.clone(), identity: identity(&t.table), rows })
+    });
+    tables.collect()
+}
+
+/// The tables to replicate: those asked for, remembered so that `init` run again means the same.
+pub(crate) fn select(
+    conn: &Connection,
+    policies: &Policies,
+    options: &InitOptions,
+) -> Result<Schema> {
+    let remembered = |key: &str, now: &[String]| -> Result<Vec<String>> {
+        let old: String = meta::get(conn, key)?.unwrap_or_default();
+        let mut names: Vec<String> = old.lines().map(str::to_owned).collect();
+        names.extend(now.iter().filter(|n| !names.contains(n)).cloned().collect::<Vec<_>>());
+        meta::set(conn, key, names.join("\n"))?;
+        Ok(names)
+    };
+    let only = remembered("only", &options.tables)?;
+    let exclude = remembered("exclude", &options.exclude)?;
+    schema::read(conn, policies, &Selection { only, exclude, strict: true })
+}
+
+/// R-FK-MODE: a database that already has dangling references cannot promise that none ever dangle.
+fn refuse_dangling(conn: &Connection, schema: &Schema, policies: &Policies) -> Result<()> {
+    if !policies.enforces_foreign_keys() {
+        return Ok(());
+    }
+    for table in schema.tables.iter().filter(|t| t.foreign_keys.iter().any(|fk| fk.enforced)) {
+        let sql = format!("PRAGMA main.foreign_key_check({})", schema::quote(&table.name));
+        let mut statement = conn.prepare(&sql)?;
+        let rows = statement.query_map([], |_| Ok(()))?.count();
+        if rows > 0 {
+            return Err(Error::Dangling { table: table.name.clone(), rows });
+        }
+        for fk in table.foreign_keys.iter().filter(|fk| fk.enforced) {
+            refuse_doubles(conn, table, fk)?;
+        }
+    }
+    Ok(())
+}
+
+/// Floating-point numbers that refer to texts, of which SQLite's versions differ.
+fn refuse_doubles(conn: &Connection, table: &Table, fk: &ForeignKey) -> Result<()> {
+    for (&c, (parent, _)) in fk.columns.iter().zip(&fk.parent_keys) {
+        if *parent != Affinity::Text {
+            continue;
+        }
+        let column = schema::quote(&table.columns[c].name);
+        let (target, none) = (schema::quote(&table.name), equal::means_none_sql(&column));
+        let sql = format!("SELECT count(*) FROM main.{target} WHERE {none}");
+        let rows: i64 = conn.query_row(&sql, [], |row| row.get(0))?;
+        if rows > 0 {
+            let (table, column) = (table.name.clone(), table.columns[c].name.clone());
+            return Err(Error::Doubles { table, column, rows: rows.unsigned_abs() });
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn identity(table: &Table) -> &'static str {
+    match table.identity {
+        schema::Identity::Key => "key",
+        schema::Identity::Birth => "birth",
+    }
+}
+
+/// Gives a copied file a site id of its own.
+///
+/// Its clock goes on from the copied one, so that its stamps stay later than what it contains.
+/// What was written since the last fold before the copy was made is folded as this site's.
+pub(crate) fn new_site(conn: &Connection, site: SiteId, instance: &str) -> Result<()> {
+    let mut meta = Meta::load(conn)?;
+    meta::set(conn, "site", site.0)?;
+    meta::set(conn, "instance", instance)?;
+    // What happened in the other file is not this one's history.
+    let sql = "DELETE FROM synqlite_closed WHERE closed IS NOT NULL AND lost IS NULL";
+    conn.execute(sql, [])?;
+    meta.number(conn, site)?;
+    Ok(())
+}
+
+/// Catches up with the schema of a copy. One made row by row, as from a dump, may have placed rows
+/// elsewhere than its metadata says.
+fn refuse_unlike(work: &mut Work<'_>, path: &Path) -> Result<()> {
+    let mut found = || {
+        migrate::catch_up(work)?;
+        capture::guard(work.conn, &work.catalog)?;
+        work.save()?;
+        verify::unsound(work.conn)
+    };
+    let problem = match found() {
+        Ok(problems) => problems.into_iter().next(),
+        Err(Error::Damaged(why)) => Some(why),
+        Err(e) => return Err(e),
+    };
+    match problem {
+        None => Ok(()),
+        Some(problem) => Err(Error::Refused(format!(
+            "{} is no faithful copy: {problem}. Make it with synqlite clone",
+            path.display()
+        ))),
+    }
+}

@@ -1,0 +1,63 @@
+//! Policies that are set here, or come from another site, and what rows show under them.
+
+use super::{catch_up, follow};
+use crate::merge::Anew;
+use crate::policy::{self, Policies};
+use crate::schema::{self, Selection};
+use crate::work::Work;
+use crate::{Error, Result, settings, state};
+use synqlite_wire::Setting;
+
+/// Sets policies, as replicated writes.
+pub(crate) fn set(work: &mut Work<'_>, settings: &[(String, String)], now: i64) -> Result<()> {
+    work.settled = false;
+    work.policies.add(settings)?;
+    if !settings.is_empty() {
+        work.meta.position += 1;
+    }
+    let set = Policies(settings.iter().cloned().collect());
+    schema::read(work.conn, &set, &Selection { strict: true, ..Selection::default() })?;
+    for (key, value) in settings {
+        settings::check_names(work.conn, key, value)?;
+        let stamp = work.meta.tick(now);
+        let (key, value) = settings::canonical(work.conn, key, value)?;
+        let setting = Setting { key, value, stamp };
+        settings::store(work.conn, &mut work.meta, &setting)?;
+    }
+    if settings.iter().any(|(_, value)| value == policy::COUNTER) {
+        let schema = schema::read(work.conn, &work.policies, &Selection::default())?;
+        let set = |(key, _): &&(String, String)| settings.iter().any(|(k, _)| k == key);
+        if let Some((key, why)) = schema.idle.iter().find(set) {
+            let (key, why) = (key.clone(), why.clone());
+            return Err(Error::Policy { key, value: policy::COUNTER.to_owned(), why });
+        }
+    }
+    Ok(())
+}
+
+/// Takes over settings of another site.
+pub(crate) fn take(work: &mut Work<'_>, settings: &[Setting]) -> Result<()> {
+    let mut news = false;
+    for setting in settings {
+        news |= settings::store(work.conn, &mut work.meta, setting)?;
+    }
+    if news {
+        work.settled = false;
+        work.policies = settings::load(work.conn)?;
+        work.received = true;
+        follow_policies(work)?;
+        work.received = false;
+    }
+    Ok(())
+}
+
+/// Catches up with policies that changed.
+pub(crate) fn follow_policies(work: &mut Work<'_>) -> Result<()> {
+    let Work { conn, meta, catalog, policies, .. } = work;
+    if !policies.enforces_foreign_keys() {
+        catalog.tables.iter().try_for_each(|t| state::expand(conn, meta, t, true))?;
+    }
+    catch_up(work)?;
+    let references = work.catalog.tables.iter().map(|t| t.no).collect();
+    follow(work, &Anew { references, ..Anew::default() }, "policy")
+}

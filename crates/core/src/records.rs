@@ -1,0 +1,228 @@
+//! Open conflict records: rows that do not show what was written, because a constraint would break.
+//!
+//! A record is derived from the state, so every site that has seen the same changes has the same
+//! records under the same ids, and a record closes by itself when its obstacle goes.
+
+use crate::catalog::Tracked;
+use crate::counter;
+use crate::describe::{describe, record_id};
+use crate::equal;
+use crate::refs::{self, Lookup};
+use crate::schema::Column;
+use crate::state::{self, Body, ENTRY_COLUMNS, RowState};
+use crate::{Error, Result};
+use synqlite_wire::{Rid, SiteId, Value};
+
+/// One row that does not show what was written.
+#[derive(Clone, Debug)]
+pub struct Conflict {
+    /// 32 hex digits, the same on every site.
+    pub id: String,
+    /// Table.
+    pub table: String,
+    /// The row, by its primary key.
+    pub row: String,
+    /// Kind, as in `docs/semantics.md`.
+    pub kind: String,
+    /// The unique key or foreign key that would break, named by what it says; empty for a constraint on
+    /// single rows.
+    pub constraint: String,
+    /// What the row shows, by column; empty if it is hidden.
+    pub shown: Vec<(String, Value)>,
+    /// What was written, by column.
+    pub displaced: Vec<(String, Value)>,
+    /// The row that has what this one asks for.
+    pub winner: Option<String>,
+    /// Who wrote the row, and when last, in milliseconds since 1970.
+    pub sites: Vec<(SiteId, i64)>,
+    /// Who wrote each of the displaced values, and when.
+    pub writers: Vec<Writer>,
+    /// Columns of the constraint; empty for a constraint on single rows.
+    pub contested: Vec<String>,
+    /// What the winner shows, if it is visible.
+    pub rival: Option<Rival>,
+}
+
+/// Who wrote the value of a column last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Writer {
+    /// The column.
+    pub column: String,
+    /// The site.
+    pub site: SiteId,
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+}
+
+/// A row that has what another asks for.
+#[derive(Clone, Debug)]
+pub struct Rival {
+    /// What it shows, by column.
+    pub shown: Vec<(String, Value)>,
+    /// Who wrote it.
+    pub writers: Vec<Writer>,
+}
+
+/// Open records of a table, with their entries.
+pub(crate) fn of_table(lookup: Lookup<'_>, t: &Tracked) -> Result<Vec<(i64, Conflict)>> {
+    let sql = format!(
+        "SELECT {ENTRY_COLUMNS}, kind, cons, winner FROM synqlite_row \
+         WHERE +tbl = ?1 AND kind IS NOT NULL"
+    );
+    records(lookup, t, &sql)
+}
+
+/// Those that the log of closed ones does not have yet, without their winners.
+pub(crate) fn fresh(lookup: Lookup<'_>, t: &Tracked) -> Result<Vec<(i64, Conflict)>> {
+    let sql = format!(
+        "SELECT {ENTRY_COLUMNS}, kind, cons, NULL FROM synqlite_row \
+         WHERE +tbl = ?1 AND kind IS NOT NULL \
+         AND id NOT IN (SELECT entry FROM synqlite_closed WHERE closed IS NULL)"
+    );
+    records(lookup, t, &sql)
+}
+
+fn records(lookup: Lookup<'_>, t: &Tracked, sql: &str) -> Result<Vec<(i64, Conflict)>> {
+    let mut out = Vec::new();
+    let Lookup { conn, meta, .. } = lookup;
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query([t.no])?;
+    while let Some(row) = rows.next()? {
+        let stored = state::decode(meta, t, row)?;
+        let old = match &stored.loc {
+            // The user has deleted or moved it since; the next fold settles the record.
+            Some(loc) => match t.read(conn, loc)? {
+                Some(old) => Some(old),
+                None => continue,
+            },
+            None => None,
+        };
+        let mut written = vec![Value::Null; t.table.columns.len()];
+        for (g, group) in t.table.groups.iter().enumerate() {
+            let state = &stored.state.groups[g];
+            let values: Vec<Value> = match (&state.body, &old) {
+                (Body::Kept(cell), _) => match counter::sum(t, g, state, cell) {
+                    Some(sum) => vec![sum],
+                    None => state.kept(t, g, cell).values,
+                },
+                (Body::Shown, Some(old)) => group.columns.iter().map(|&c| old[c].clone()).collect(),
+                (Body::Shown, None) => {
+                    return Err(Error::Damaged("a hidden row has no values".into()));
+                }
+            };
+            group.columns.iter().zip(values).for_each(|(&c, v)| written[c] = v);
+        }
+        for (g, group) in t.table.groups.iter().enumerate() {
+            let Body::Kept(cell) = &stored.state.groups[g].body else { continue };
+            for (&f, rid) in group.foreign_keys.iter().zip(&cell.refs) {
+                if let Some(rid) = rid {
+                    refer(lookup, t, f, rid, &mut written)?;
+                }
+            }
+        }
+        // As the columns hold them now: they may have other types than when it was written.
+        for (value, column) in written.iter_mut().zip(&t.table.columns) {
+            *value = equal::stored(value, column.affinity);
+        }
+        let (kind, constraint): (String, String) = (row.get(5)?, row.get(6)?);
+        let winner: Option<Vec<u8>> = row.get(7)?;
+        let (winner, rival) = winner.map(|bytes| winner_of(lookup, t, &bytes)).transpose()?.unzip();
+        let mut sites: Vec<(SiteId, i64)> = Vec::new();
+        let stamps = stored.state.groups.iter().flat_map(|g| g.stamps());
+        for stamp in stamps.filter(|stamp| !stamp.is_zero()) {
+            match sites.iter_mut().find(|(site, _)| *site == stamp.site) {
+                Some((_, at)) => *at = (*at).max(stamp.hlc.ms()),
+                None => sites.push((stamp.site, stamp.hlc.ms())),
+            }
+        }
+        sites.sort();
+        let contested = contested(t, &constraint);
+        let conflict = Conflict {
+            id: record_id(&t.canonical, &kind, &constraint, &stored.rid),
+            table: t.table.name.clone(),
+            row: describe(t, Some(&written), &stored.rid),
+            kind,
+            constraint,
+            shown: old.as_deref().map(|row| named(t, row)).unwrap_or_default(),
+            displaced: named(t, &written),
+            winner,
+            sites,
+            writers: writers(t, &stored.state),
+            contested,
+            rival: rival.flatten(),
+        };
+        out.push((row.get(0)?, conflict));
+    }
+    Ok(out)
+}
+
+/// R-REF: a reference is to a row. The number it was written with may differ between sites; the key
+/// that the row has does not. It is said as the row would show it (R-SPELL).
+fn refer(
+    lookup: Lookup<'_>,
+    t: &Tracked,
+    f: usize,
+    rid: &Rid,
+    written: &mut [Value],
+) -> Result<()> {
+    let fk = &t.table.foreign_keys[f];
+    let parent = lookup.parent(&fk.parent)?;
+    let Some(stored) = state::of(lookup.conn, lookup.meta, parent, rid)? else { return Ok(()) };
+    let shown = match &stored.loc {
+        Some(loc) => parent.read(lookup.conn, loc)?,
+        None => None,
+    };
+    let key = shown.unwrap_or_else(|| kept(parent, &stored.state));
+    refs::show_key(t, fk, &key, written);
+    Ok(())
+}
+
+/// What a state keeps of a row that its table does not show, as the columns would hold it.
+fn kept(t: &Tracked, state: &RowState) -> Vec<Value> {
+    let mut row = vec![Value::Null; t.table.columns.len()];
+    for (group, of) in state.groups.iter().zip(&t.table.groups) {
+        let Body::Kept(cell) = &group.body else { continue };
+        for (&c, value) in of.columns.iter().zip(&cell.values) {
+            row[c] = equal::stored(value, t.table.columns[c].affinity);
+        }
+    }
+    row
+}
+
+/// The winner's name, and what it shows.
+fn winner_of(lookup: Lookup<'_>, t: &Tracked, bytes: &[u8]) -> Result<(String, Option<Rival>)> {
+    let Lookup { conn, meta, .. } = lookup;
+    let rid = state::decode_rid(meta, bytes)?;
+    let stored = state::of(conn, meta, t, &rid)?;
+    let row = match stored.as_ref().and_then(|s| s.loc.as_ref()) {
+        Some(loc) => t.read(conn, loc)?,
+        None => None,
+    };
+    let rival = stored
+        .zip(row.as_ref())
+        .map(|(stored, row)| Rival { shown: named(t, row), writers: writers(t, &stored.state) });
+    Ok((describe(t, row.as_deref(), &rid), rival))
+}
+
+fn named(t: &Tracked, values: &[Value]) -> Vec<(String, Value)> {
+    let names = t.table.columns.iter().map(|c| c.name.clone());
+    names.zip(values.iter().cloned()).collect()
+}
+
+fn writers(t: &Tracked, state: &RowState) -> Vec<Writer> {
+    let writer = |column: &Column| {
+        let stamp = state.groups[column.group].stamps().max()?;
+        Some(Writer { column: column.name.clone(), site: stamp.site, at_ms: stamp.hlc.ms() })
+    };
+    t.table.columns.iter().filter_map(writer).collect()
+}
+
+/// Columns of the unique key or foreign key called `constraint`.
+fn contested(t: &Tracked, constraint: &str) -> Vec<String> {
+    let unique = t.unique_names.iter().position(|name| name == constraint);
+    let unique = unique.map(|u| &t.table.uniques[u].columns);
+    let key = t.key_names.iter().position(|name| name == constraint);
+    let key = key.map(|f| &t.table.foreign_keys[f].columns);
+    let columns = unique.or(key).into_iter().flatten();
+    columns.map(|&c| t.table.columns[c].name.clone()).collect()
+}

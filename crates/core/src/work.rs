@@ -1,0 +1,87 @@
+//! What a transaction that writes works with.
+
+use crate::catalog::Catalog;
+use crate::closed;
+use crate::env::Environment;
+use crate::fold::{self, Folded};
+use crate::line::Learner;
+use crate::merge::{self, Merge, Merged};
+use crate::meta::Meta;
+use crate::policy::Policies;
+use crate::settings;
+use crate::state::sums;
+use crate::{Result, track};
+use rusqlite::Connection;
+use synqlite_wire::VersionVector;
+
+/// Everything inside a write transaction.
+pub(crate) struct Work<'a> {
+    pub conn: &'a Connection,
+    pub meta: Meta,
+    pub catalog: Catalog,
+    pub policies: Policies,
+    pub env: &'a dyn Environment,
+    pub now_ms: i64,
+    /// Whether a catalog read now would be this one.
+    pub settled: bool,
+    /// Whether policies are followed that another site has set.
+    pub received: bool,
+}
+
+impl<'a> Work<'a> {
+    pub(crate) fn begin(conn: &'a Connection, env: &'a dyn Environment) -> Result<Work<'a>> {
+        let (meta, policies) = (Meta::load(conn)?, settings::load(conn)?);
+        let (catalog, now_ms) = (Catalog::default(), env.now_ms());
+        Ok(Work { conn, meta, catalog, policies, env, now_ms, settled: true, received: false })
+    }
+
+    /// Saves the metadata, at the end of a transaction. What it gave stamps to is sealed.
+    pub(crate) fn save(&mut self) -> Result<()> {
+        sums::settle(self.conn, &mut self.meta, &self.catalog)?;
+        self.learner().seal()?;
+        track::note_schema(self.conn)?;
+        self.meta.save(self.conn)
+    }
+
+    /// R-FBM: the journal is folded before anything else happens.
+    pub fn fold(&mut self) -> Result<Folded> {
+        let Work { conn, meta, catalog, policies, now_ms, .. } = self;
+        let folded = fold::fold(conn, meta, catalog, policies)?;
+        closed::update(conn, meta, catalog, *now_ms, "write")?;
+        self.learner().seal()?;
+        Ok(folded)
+    }
+
+    /// Begins to merge a delta with this base, up to `upto`. `None` if it brings nothing.
+    pub fn begin_merge(
+        &mut self,
+        base: &VersionVector,
+        upto: &VersionVector,
+        force: bool,
+    ) -> Result<Option<Merge>> {
+        let now = self.now_ms;
+        Merge::begin(&mut self.site(), base, upto, now, force)
+    }
+
+    /// What a merge works with.
+    pub fn site(&mut self) -> merge::Site<'_> {
+        let Work { conn, meta, catalog, policies, .. } = self;
+        merge::Site { conn, meta, catalog, policies }
+    }
+
+    /// Ends a merge, all of whose parts have come.
+    pub fn end_merge(&mut self, merge: Merge) -> Result<Merged> {
+        let merged = merge.end(&mut self.site())?;
+        let Work { conn, meta, catalog, now_ms, .. } = self;
+        closed::update(conn, meta, catalog, *now_ms, "merge")?;
+        closed::note(conn, meta, catalog, &merged.told, *now_ms)?;
+        self.settled &= !merged.unwritten;
+        Ok(merged)
+    }
+
+    /// What learns of lines here.
+    pub fn learner(&mut self) -> Learner<'_> {
+        let Self { conn, meta, catalog, env, .. } = self;
+        Learner { conn, meta, catalog, env: *env }
+    }
+}
