@@ -20,8 +20,8 @@ const USAGE: &str = "\
 usage:
   campaign model --seeds FROM..TO [--python python3] [--lazy] [--constraints] [--jobs N] [--first]
   campaign network --seeds FROM..TO
-  campaign wild --seeds FROM..TO [--sites N] [--jobs N] [--only REGIONS] [--without REGIONS] [--long]
-      [--first]
+  campaign wild --seeds FROM..TO [--sites N] [--jobs N] [--only REGIONS] [--without REGIONS] [--with REGIONS]
+      [--long] [--first]
   campaign mutants [NAME...] [--histories 2000] [--jobs N]
   campaign crash --rounds N --seed S [--bin SYNQLITE] [--rows N]";
 
@@ -138,6 +138,7 @@ fn wild(arguments: &[String]) -> Result<bool> {
     let named = |flag| option(arguments, flag).map(|names| Regions::named(names).ok_or(USAGE));
     let only = named("--only").transpose()?.unwrap_or_else(Regions::all);
     let regions = only.without(&named("--without").transpose()?.unwrap_or_default());
+    let always = named("--with").transpose()?.unwrap_or_default();
     let sites = option(arguments, "--sites").map(number).transpose()?;
     let jobs = number(option(arguments, "--jobs").unwrap_or("1"))?.max(1);
     let has = |flag: &str| arguments.iter().any(|a| a == flag);
@@ -152,7 +153,7 @@ fn wild(arguments: &[String]) -> Result<bool> {
                 return;
             }
             let sites = sites.unwrap_or([2, 3, 5][(seed % 3) as usize]) as usize;
-            let history = generate::history(seed, sites, &regions);
+            let history = generate::history(seed, sites, &regions, &always);
             let fault = play(&history, system.as_mut());
             if first {
                 println!("played {seed}");

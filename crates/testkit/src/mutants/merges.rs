@@ -401,7 +401,7 @@ pub const ALL: &[Mutant] = &[
         file: "fold.rs",
         from: "                if respelled(t, g, old, &new) {",
         to: "                if false && respelled(t, g, old, &new) {",
-        campaign: "wild --only spelled,links,retype,strict",
+        campaign: "wild --only spelled,links,keys --with spelled,links",
         breaks: "R-SPELL: a key written in another type is no write where SQLite converts it in between",
     },
     Mutant {
@@ -409,7 +409,7 @@ pub const ALL: &[Mutant] = &[
         file: "journal/begun.rs",
         from: "Some(was) if was != *loc => (was, to.or(Some(loc.clone()))),",
         to: "Some(was) if was != *loc => (was, to),",
-        campaign: "wild --only spelled,links,keys",
+        campaign: "wild --only spelled,links,keys --with spelled,links",
         breaks: "R-SPELL: a row of a table without rowids is lost where its key gets another type",
     },
     Mutant {
@@ -417,7 +417,7 @@ pub const ALL: &[Mutant] = &[
         file: "journal.rs",
         from: "Ok(!here || gave_way() && !t.exists(conn, was)?)",
         to: "Ok((here || !here) && (gave_way() || !gave_way()) && !t.exists(conn, was)?)",
-        campaign: "wild --only spelled,links,keys",
+        campaign: "wild --only spelled,links,keys --with spelled,links",
         breaks: "R-SPELL: a row of a table without rowids is lost where its key gets another type",
     },
     Mutant {

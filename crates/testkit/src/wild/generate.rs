@@ -29,10 +29,10 @@ struct Draft<'a> {
     n: i64,
 }
 
-/// The history of a seed, with about half of these regions in it.
-pub fn history(seed: u64, sites: usize, from: &Regions) -> History {
+/// The history of a seed, with about half of the regions `from` in it, and those of them in `always`.
+pub fn history(seed: u64, sites: usize, from: &Regions, always: &Regions) -> History {
     let mut r = Random::new(seed ^ 0x7769_6c64);
-    let regions = from.draw(&mut r);
+    let regions = from.draw(&mut r, always);
     let schema = tables::schema(&mut r, &regions);
     let mut path = Path::new(schema.clone());
     if regions.has(Region::Alter) || regions.has(Region::Rebuild) {

@@ -84,9 +84,10 @@ impl Regions {
         names.split(',').filter(|n| !n.is_empty()).map(find).collect::<Option<_>>().map(Regions)
     }
 
-    /// About half of these, each history others.
-    pub fn draw(&self, r: &mut Random) -> Regions {
-        Regions(self.0.iter().copied().filter(|_| r.one_in(2)).collect())
+    /// About half of these, each history others, and those that are in `always`.
+    pub fn draw(&self, r: &mut Random, always: &Regions) -> Regions {
+        let drawn = self.0.iter().copied().filter(|region| r.one_in(2) || always.has(*region));
+        Regions(drawn.collect())
     }
 
     /// Those that are not in `others`.

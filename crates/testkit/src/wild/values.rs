@@ -54,6 +54,18 @@ const ENDS: &[&str] = &[
     "1",
 ];
 
+/// Another spelling of a number, in whatever type; the value itself if it is no such number.
+pub fn alike(r: &mut Random, value: &'static str) -> &'static str {
+    const ALIKE: &[&[&str]] = &[
+        &["1", "1.0", "'1'", "'01'", "1e0", "'1.0'"],
+        &["2", "'2'", "2.0"],
+        &["0", "0.0", "-0.0", "'-0'", "'0'"],
+        &["9007199254740993", "'9007199254740993'"],
+    ];
+    let same = ALIKE.iter().find(|same| same.contains(&value)).copied().unwrap_or(&[]);
+    same.get(r.index(same.len().max(1))).copied().unwrap_or(value)
+}
+
 /// An SQL expression for one value of a pool.
 pub fn value(r: &mut Random, pool: Pool) -> &'static str {
     let from = match pool {

@@ -2,7 +2,7 @@
 
 use super::regions::{Region, Regions};
 use super::schema::{Column, Role, Rule, Schema, Table, quote};
-use super::values::value;
+use super::values::{alike, value};
 use crate::random::Random;
 
 /// Makes statements, each with a mark of its own.
@@ -254,7 +254,8 @@ impl Writer<'_> {
         let tables: Vec<&Table> = schema.values().filter(keyed).collect();
         let Some(t) = tables.get(self.r.index(tables.len().max(1))) else { return vec![] };
         let Some(c) = t.column(&t.key[0]) else { return vec![] };
-        let (old, new) = (value(self.r, c.pool), value(self.r, c.pool));
+        let old = value(self.r, c.pool);
+        let new = if self.r.one_in(4) { value(self.r, c.pool) } else { alike(self.r, old) };
         let (table, key) = (quote(&t.name), quote(&c.name));
         let mut all = Vec::new();
         if self.r.one_in(2) {

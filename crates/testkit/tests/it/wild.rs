@@ -16,7 +16,7 @@ fn sites_agree_whatever_changes() {
     let system = std::cell::RefCell::new(&mut system);
     each(0..24, |seed| {
         let sites = [2, 3, 5][(seed % 3) as usize];
-        let history = history(seed, sites, &regions);
+        let history = history(seed, sites, &regions, &Regions::default());
         match play(&history, system.borrow_mut().as_mut()) {
             None => Ok(()),
             Some(fault) => Err(format!("{}: {}\n{history}", fault.kind, fault.what).into()),
