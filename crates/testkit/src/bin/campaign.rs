@@ -21,7 +21,7 @@ usage:
   campaign model --seeds FROM..TO [--python python3] [--lazy] [--constraints] [--jobs N] [--first]
   campaign network --seeds FROM..TO
   campaign wild --seeds FROM..TO [--sites N] [--jobs N] [--only REGIONS] [--without REGIONS] [--with REGIONS]
-      [--long] [--first]
+      [--all REGIONS] [--long] [--first]
   campaign mutants [NAME...] [--histories 2000] [--jobs N]
   campaign crash --rounds N --seed S [--bin SYNQLITE] [--rows N]";
 
@@ -136,9 +136,10 @@ fn wild(arguments: &[String]) -> Result<bool> {
     let seeds = option(arguments, "--seeds").ok_or(USAGE)?;
     let (from, to) = seeds.split_once("..").ok_or(USAGE)?;
     let named = |flag| option(arguments, flag).map(|names| Regions::named(names).ok_or(USAGE));
-    let only = named("--only").transpose()?.unwrap_or_else(Regions::all);
+    let all = named("--all").transpose()?;
+    let only = named("--only").transpose()?.or(all.clone()).unwrap_or_else(Regions::all);
     let regions = only.without(&named("--without").transpose()?.unwrap_or_default());
-    let always = named("--with").transpose()?.unwrap_or_default();
+    let always = named("--with").transpose()?.or(all).unwrap_or_default();
     let sites = option(arguments, "--sites").map(number).transpose()?;
     let jobs = number(option(arguments, "--jobs").unwrap_or("1"))?.max(1);
     let has = |flag: &str| arguments.iter().any(|a| a == flag);

@@ -9,7 +9,7 @@ pub const ALL: &[Mutant] = &[
         file: "catalog.rs",
         from: "match &*normalise(value, collation) {",
         to: "match value {",
-        campaign: "wild --only spelled,replace",
+        campaign: "wild --all spelled,replace",
         breaks: "R-EQUAL: keys that are spelled otherwise are several places",
     },
     Mutant {
@@ -17,7 +17,7 @@ pub const ALL: &[Mutant] = &[
         file: "equal.rs",
         from: "false => stored(v, *affinity),",
         to: "false => v.clone(),",
-        campaign: "wild --only spelled,keys",
+        campaign: "wild --all spelled,keys",
         breaks: "R-EQUAL: references of another type wait for another key",
     },
     Mutant {
@@ -25,7 +25,7 @@ pub const ALL: &[Mutant] = &[
         file: "equal.rs",
         from: "_ => exact,",
         to: "_ => plain,",
-        campaign: "wild --only spelled,keys",
+        campaign: "wild --all spelled,keys",
         breaks: "R-EQUAL: children of another type are not found",
     },
     Mutant {
@@ -33,7 +33,7 @@ pub const ALL: &[Mutant] = &[
         file: "fold/spelling.rs",
         from: "group.body == Body::Shown && !keys",
         to: "false && !keys",
-        campaign: "wild --only spelled,keys",
+        campaign: "wild --all spelled,keys",
         breaks: "R-SPELL: a reference that followed its row forgets how it was spelled",
     },
     Mutant {
@@ -41,7 +41,7 @@ pub const ALL: &[Mutant] = &[
         file: "merge/protect.rs",
         from: "bytes(one) != bytes(other)",
         to: "one.values.get(at) != other.values.get(at)",
-        campaign: "wild --only spelled,keys,told",
+        campaign: "wild --all spelled,keys,told",
         breaks: "R-FK-ONUPDATE: a key that is only spelled anew overrides references",
     },
     Mutant {
@@ -49,7 +49,7 @@ pub const ALL: &[Mutant] = &[
         file: "merge/updates.rs",
         from: ".zip(&register.cell.values).all(keeps);",
         to: ".zip(&register.cell.values).map(keeps).count() > 0;",
-        campaign: "wild --only spelled,rebuild,retype",
+        campaign: "wild --all spelled,rebuild,retype",
         breaks: "R-FOLLOW: what a column stores otherwise is not kept as it was written",
     },
     Mutant {
@@ -57,7 +57,7 @@ pub const ALL: &[Mutant] = &[
         file: "catalog.rs",
         from: "equal::stored(&value, column.affinity)",
         to: "value",
-        campaign: "wild --only spelled,alter,rebuild",
+        campaign: "wild --all spelled,alter,rebuild",
         breaks: "R-MIG-ADD: a default is not what its column stores",
     },
     Mutant {
@@ -89,7 +89,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate/rebuild.rs",
         from: "if !known && (another",
         to: "if false && !known && (another",
-        campaign: "wild --only alter,rebuild,replace",
+        campaign: "wild --all alter,rebuild,replace",
         breaks: "R-MIG-REBUILD: rows displaced through a unique key that is new stay for others",
     },
     Mutant {
@@ -97,7 +97,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate/seam.rs",
         from: ".filter(|rival| rival.time == time && !own(rival))",
         to: ".filter(|rival| !own(rival))",
-        campaign: "wild --only rebuild,replace",
+        campaign: "wild --all rebuild,replace",
         breaks: "R-MIG-REBUILD: rivals of a statement that did nothing count as displaced",
     },
     Mutant {
@@ -105,7 +105,7 @@ pub const ALL: &[Mutant] = &[
         file: "pull.rs",
         from: "self.meet(other)?;",
         to: "",
-        campaign: "wild --only restore,clone,place",
+        campaign: "wild --all restore,clone,place",
         breaks: "R-ID: two branches of a site's line are one site while replicas meet",
     },
     Mutant {
@@ -113,7 +113,7 @@ pub const ALL: &[Mutant] = &[
         file: "pull.rs",
         from: "AND taken = ?2",
         to: "AND (taken = ?2 OR 1)",
-        campaign: "wild --only restore,clone,place",
+        campaign: "wild --all restore,clone,place",
         breaks: "R-VV: positions of a file count after it was restored from a copy",
     },
     Mutant {
@@ -121,7 +121,7 @@ pub const ALL: &[Mutant] = &[
         file: "line.rs",
         from: "news |= self.conn.execute(sql, [no, root])? > 0;",
         to: "let _ = (sql, no, root);",
-        campaign: "wild --only restore,clone,place",
+        campaign: "wild --all restore,clone,place",
         breaks: "R-ID: a branch's name is read by points that the reader does not know",
     },
     Mutant {
@@ -129,7 +129,7 @@ pub const ALL: &[Mutant] = &[
         file: "merge/join.rs",
         from: "meeting.register(g, group, register, (&was, &change.header), merged);",
         to: "let _ = meeting;",
-        campaign: "wild --only told,spelled,keys",
+        campaign: "wild --all told,spelled,keys",
         breaks: "R-TOLD: the earlier of two writes gives way without a word",
     },
     Mutant {
@@ -137,7 +137,7 @@ pub const ALL: &[Mutant] = &[
         file: "merge/join.rs",
         from: "fell = meeting.delete(&stored.state, change, &matched.units, merged);",
         to: "let _ = meeting;",
-        campaign: "wild --only told,spelled,keys",
+        campaign: "wild --all told,spelled,keys",
         breaks: "R-TOLD: a write of a row that was deleted meanwhile is lost without a word",
     },
     Mutant {
@@ -145,7 +145,7 @@ pub const ALL: &[Mutant] = &[
         file: "merge/mod.rs",
         from: "merged.tell(&t.table.name, told);",
         to: "drop((&t.table.name, told));",
-        campaign: "wild --only told,spelled,keys",
+        campaign: "wild --all told,spelled,keys",
         breaks: "R-TOLD: a write of a row that fell with its parent is lost without a word",
     },
     Mutant {
@@ -153,7 +153,7 @@ pub const ALL: &[Mutant] = &[
         file: "merge/mod.rs",
         from: "self.merged.tell(&table, told);",
         to: "drop((table, told));",
-        campaign: "wild --only told,spelled,keys",
+        campaign: "wild --all told,spelled,keys",
         breaks: "R-TOLD: what gave way is told only where that was found out",
     },
     Mutant {
@@ -161,7 +161,7 @@ pub const ALL: &[Mutant] = &[
         file: "fold/born.rs",
         from: "self.over_hidden(t, &was, &stored, &row)?;",
         to: "drop(was);",
-        campaign: "wild --only told,spelled,keys,replace",
+        campaign: "wild --all told,spelled,keys,replace",
         breaks: "R-TOLD: a hidden row whose key is inserted anew is lost without a word",
     },
     Mutant {
@@ -169,7 +169,7 @@ pub const ALL: &[Mutant] = &[
         file: "fold.rs",
         from: "self.over_unshown(t, &stored, first.as_ref().map(|(_, cells)| &cells[..]), over)?;",
         to: "drop(over);",
-        campaign: "wild --only told,spelled,keys,policy",
+        campaign: "wild --all told,spelled,keys,policy",
         breaks: "R-TOLD: a value under a former one is written over without a word",
     },
     Mutant {
@@ -177,7 +177,7 @@ pub const ALL: &[Mutant] = &[
         file: "merge/cases.rs",
         from: "if group.counts.is_empty() { cell } else { group.kept(t, g, &cell) }",
         to: "cell",
-        campaign: "wild --only policy,alter,keys",
+        campaign: "wild --all policy,alter,keys",
         breaks: "R-COUNTER: a column that is a reference too counts to a row",
     },
     Mutant {
@@ -185,7 +185,7 @@ pub const ALL: &[Mutant] = &[
         file: "state/overlay.rs",
         from: "if group.counts.is_empty() || cell.values.iter().all(Value::is_null) {",
         to: "if group.counts.is_empty() {",
-        campaign: "wild --only policy,alter,order",
+        campaign: "wild --all policy,alter,order",
         breaks: "R-COUNTER: sites count over another base",
     },
     Mutant {
@@ -201,7 +201,7 @@ pub const ALL: &[Mutant] = &[
         file: "fold.rs",
         from: "self.acted.extend(crate::merge::overrode(self.lookup(), t, &stored, &written)?);",
         to: "",
-        campaign: "wild --only spelled,keys,told",
+        campaign: "wild --all spelled,keys,told",
         breaks: "R-FK-ONUPDATE: what a key overrode comes back with the same key written again",
     },
     Mutant {
@@ -225,7 +225,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate.rs",
         from: "given.then(|| pin_key(meta, t, &mut stored))",
         to: "None::<i64>.filter(|_| given)",
-        campaign: "wild --only rebuild,retype",
+        campaign: "wild --all rebuild,retype",
         breaks: "R-PIN: a number that was given is taken back when its key becomes another",
     },
     Mutant {
@@ -233,7 +233,7 @@ pub const ALL: &[Mutant] = &[
         file: "merge/view.rs",
         from: "cases.givers(table, id)?;",
         to: "let _ = (table, id);",
-        campaign: "wild --only keys,spelled",
+        campaign: "wild --all keys,spelled",
         breaks: "R-REMAP: hidden rows are not asked for numbers that others refer to by value",
     },
     Mutant {
@@ -241,7 +241,7 @@ pub const ALL: &[Mutant] = &[
         file: "merge/numbers.rs",
         from: "self.awaiting(table, alias)?;",
         to: "let _ = (table, alias);",
-        campaign: "wild --only keys,spelled",
+        campaign: "wild --all keys,spelled",
         breaks: "R-RETURN: rows that wait for a number are not looked at when it may be given",
     },
     Mutant {
@@ -249,7 +249,7 @@ pub const ALL: &[Mutant] = &[
         file: "merge/remap.rs",
         from: "while taken.contains(&down) || numbers.asked(down)? {",
         to: "while taken.contains(&down) {",
-        campaign: "wild --only spelled",
+        campaign: "wild --all spelled",
         breaks: "R-REMAP: past 2^63-1 a row gets a number that another one asks for",
     },
     Mutant {
@@ -257,7 +257,7 @@ pub const ALL: &[Mutant] = &[
         file: "merge/cases.rs",
         from: "self.hidden_with(catalog.tables[parent].no, id)?;",
         to: "let _ = (parent, id);",
-        campaign: "wild --only keys,spelled",
+        campaign: "wild --all keys,spelled",
         breaks: "R-RETURN: hidden rows that need each other stay hidden",
     },
     Mutant {
@@ -329,7 +329,7 @@ pub const ALL: &[Mutant] = &[
         file: "fold/former.rs",
         from: "meanwhile.chain(then)",
         to: "meanwhile",
-        campaign: "wild --only replace,keys",
+        campaign: "wild --all replace,keys",
         breaks: "R-REF: a former reference is looked for by a key that its row had meanwhile",
     },
     Mutant {
@@ -337,7 +337,7 @@ pub const ALL: &[Mutant] = &[
         file: "fold/born.rs",
         from: "came = self.after(&stored.state.header, stamp);",
         to: "came = stamp;",
-        campaign: "wild --only replace,keys,told",
+        campaign: "wild --all replace,keys,told",
         breaks: "R-FK-ACTION: a row that took the key of another falls without a record",
     },
     Mutant {
@@ -345,7 +345,7 @@ pub const ALL: &[Mutant] = &[
         file: "merge/view.rs",
         from: "self.name_dangling(&mut round)?;",
         to: "",
-        campaign: "wild --only keys,rebuild",
+        campaign: "wild --all keys,rebuild",
         breaks: "R-VIEW: the record names whichever reference was found to dangle first",
     },
     Mutant {
@@ -353,7 +353,7 @@ pub const ALL: &[Mutant] = &[
         file: "merge/hidden.rs",
         from: "if !catalog.components.iter().any(together) {",
         to: "if true || !catalog.components.iter().any(together) {",
-        campaign: "wild --only keys,spelled,rebuild",
+        campaign: "wild --all keys,spelled,rebuild",
         breaks: "R-VIEW: a hidden row that would answer a reference by value is decided on alone",
     },
     Mutant {
@@ -361,7 +361,7 @@ pub const ALL: &[Mutant] = &[
         file: "fold/unseen.rs",
         from: "let unseen = was.header.inserted > left;",
         to: "let unseen = was.header.inserted > left && was.header.inserted < left;",
-        campaign: "wild --only told,keys,replace,spelled",
+        campaign: "wild --all told,keys,replace,spelled",
         breaks: "R-TOLD: values from before the life of a hidden row are inserted over without a word",
     },
     Mutant {
@@ -369,7 +369,7 @@ pub const ALL: &[Mutant] = &[
         file: "merge/round.rs",
         from: "for at in self.moving(&round, mine, &heard.lost) {",
         to: "for at in BTreeSet::<usize>::new() {",
-        campaign: "wild --only links,keys",
+        campaign: "wild --all links,keys",
         breaks: "R-VIEW: a key whose reference is about to go is lost where the row it is to was not hidden before",
     },
     Mutant {
@@ -377,7 +377,7 @@ pub const ALL: &[Mutant] = &[
         file: "journal/begun.rs",
         from: "if !t.table.converts_old {",
         to: "if true || !t.table.converts_old {",
-        campaign: "wild --only spelled,links,replace",
+        campaign: "wild --all spelled,links,replace",
         breaks: "R-EQUAL: a key that SQLite converts in OLD names no row",
     },
     Mutant {
@@ -385,7 +385,7 @@ pub const ALL: &[Mutant] = &[
         file: "fold/orphans.rs",
         from: "            self.orphaned.insert(sibling.clone());\n",
         to: "",
-        campaign: "wild --only keys,links,replace,spelled",
+        campaign: "wild --all keys,links,replace,spelled",
         breaks: "R-REF: the second reference of a key that its rows left behind is to nobody, unstamped",
     },
     Mutant {
@@ -393,7 +393,7 @@ pub const ALL: &[Mutant] = &[
         file: "fold/orphans.rs",
         from: "if with_others || self.orphaned.contains(&sibling) {",
         to: "if false {",
-        campaign: "wild --only keys,links,replace,many",
+        campaign: "wild --all keys,links,replace,many",
         breaks: "R-REF: where one reference of a key is to another row now, the other dangles",
     },
     Mutant {

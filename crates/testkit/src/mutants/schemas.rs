@@ -9,7 +9,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate/place.rs",
         from: "let seam = if noted { found.seam()? } else { entries.len() };",
         to: "let seam = entries.len();",
-        campaign: "wild --only rebuild,alter,replace",
+        campaign: "wild --all rebuild,alter,replace",
         breaks: "R-MIG-REBUILD: entries since the rebuild are read as if they were before it",
     },
     Mutant {
@@ -17,7 +17,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate/place.rs",
         from: "pairing.by_order()?;",
         to: "",
-        campaign: "wild --only rebuild,alter,replace",
+        campaign: "wild --all rebuild,alter,replace",
         breaks: "R-MIG-REBUILD: rows that a rebuild renumbered are taken for others",
     },
     Mutant {
@@ -25,7 +25,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate/rebuild.rs",
         from: "if !compared.touched.is_empty() {",
         to: "if false {",
-        campaign: "wild --only rebuild,alter,told",
+        campaign: "wild --all rebuild,alter,told",
         breaks: "R-MIG-REBUILD: what was written while no trigger noted it is unwritten",
     },
     Mutant {
@@ -33,7 +33,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate.rs",
         from: "unsure::stamp(conn, meta, catalog, unsure, freed)?;",
         to: "drop((unsure, freed));",
-        campaign: "wild --only rebuild,alter,order",
+        campaign: "wild --all rebuild,alter,order",
         breaks: "R-MIG-REBUILD: what cannot be told keeps a stamp that others have for another value",
     },
     Mutant {
@@ -41,7 +41,7 @@ pub const ALL: &[Mutant] = &[
         file: "track.rs",
         from: "let gap = !noted || anew.contains(",
         to: "let gap = !noted || false && anew.contains(",
-        campaign: "wild --only rebuild,alter,replace",
+        campaign: "wild --all rebuild,alter,replace",
         breaks: "R-MIG-REBUILD: a table rebuilt with its triggers is not known to be",
     },
     Mutant {
@@ -49,7 +49,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate.rs",
         from: "keep_lost(conn, meta, t, &was, &stored)?;",
         to: "",
-        campaign: "wild --only rebuild,alter,order,told",
+        campaign: "wild --all rebuild,alter,order,told",
         breaks: "R-MIG-STASH: what hidden rows hold of columns that a rebuild drops is lost",
     },
     Mutant {
@@ -57,7 +57,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate.rs",
         from: "rebuild::references(conn, meta, catalog, (parent, heirs), &mut windows)?;",
         to: "",
-        campaign: "wild --only rebuild,alter,keys,spelled",
+        campaign: "wild --all rebuild,alter,keys,spelled",
         breaks: "R-REF: references to rows of a rebuilt table are to what had their keys before",
     },
     Mutant {
@@ -65,7 +65,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate.rs",
         from: "default: column.and_then(|column| column.default.clone()),",
         to: "default: None,",
-        campaign: "wild --only rebuild,alter,order",
+        campaign: "wild --all rebuild,alter,order",
         breaks: "R-MIG-ADD: a row that was gone has no default in a new column",
     },
     Mutant {
@@ -73,7 +73,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate.rs",
         from: "follow(work, &Anew { references, tables: of(|stale| stale.gap).collect() }, \"schema\")",
         to: "{ let _ = Anew { references, tables: of(|stale| stale.gap).collect() }; Ok(()) }",
-        campaign: "wild --only alter,rebuild,keys,replace",
+        campaign: "wild --all alter,rebuild,keys,replace",
         breaks: "R-FOLLOW: rows show what another schema made of their states",
     },
     Mutant {
@@ -81,7 +81,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate.rs",
         from: "if dropped || !tables.is_empty() {",
         to: "if !tables.is_empty() {",
-        campaign: "wild --only spelled,replace,keys,alter",
+        campaign: "wild --all spelled,replace,keys,alter",
         breaks: "R-MIG-DROP: a deleted row is kept for the rows of a dropped table",
     },
     Mutant {
@@ -89,7 +89,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate/policies.rs",
         from: "    follow(work, &Anew { references, ..Anew::default() }, \"policy\")",
         to: "{ let _ = Anew { references, ..Anew::default() }; Ok(()) }",
-        campaign: "wild --only policy,keys",
+        campaign: "wild --all policy,keys",
         breaks: "R-FOLLOW: rows show what another policy made of their states",
     },
     Mutant {
@@ -97,7 +97,7 @@ pub const ALL: &[Mutant] = &[
         file: "merge/refresh.rs",
         from: "cases.load_at(table, &loc)?;",
         to: "let _ = (table, &loc);",
-        campaign: "wild --only keys,policy,rebuild",
+        campaign: "wild --all keys,policy,rebuild",
         breaks: "R-FOLLOW: rows that refer to nobody stay where their foreign key is new",
     },
     Mutant {
@@ -105,7 +105,7 @@ pub const ALL: &[Mutant] = &[
         file: "merge/refresh.rs",
         from: "if !new && !rebuilt && !anew.tables.contains(&parent.no) {",
         to: "if !new {",
-        campaign: "wild --only spelled,keys,rebuild,retype",
+        campaign: "wild --all spelled,keys,rebuild,retype",
         breaks: "R-FOLLOW: rows stay whose reference by value a rebuild ended",
     },
     Mutant {
@@ -113,7 +113,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate.rs",
         from: "follow(work, &Anew { references, ..Anew::default() }, \"schema\")?;",
         to: "let _ = Anew { references, ..Anew::default() };",
-        campaign: "wild --only keys,alter",
+        campaign: "wild --all keys,alter",
         breaks: "R-FOLLOW: rows of new tables that refer to nobody stay",
     },
     Mutant {
@@ -121,7 +121,7 @@ pub const ALL: &[Mutant] = &[
         file: "settings.rs",
         from: "names.here(key, value)",
         to: "(key.clone(), value.clone())",
-        campaign: "wild --only policy,alter",
+        campaign: "wild --all policy,alter",
         breaks: "R-MIG-RENAME: a policy is of no table once that has another name",
     },
     Mutant {
@@ -129,7 +129,7 @@ pub const ALL: &[Mutant] = &[
         file: "track.rs",
         from: "named.sort_by(|(a, u), (b, v)| (a, !u.primary).cmp(&(b, !v.primary)));",
         to: "",
-        campaign: "wild --only rebuild,alter,order",
+        campaign: "wild --all rebuild,alter,order",
         breaks: "R-CONSTRAINT: claims are heard in the order in which constraints stand",
     },
     Mutant {
@@ -137,7 +137,7 @@ pub const ALL: &[Mutant] = &[
         file: "track.rs",
         from: "named.dedup_by(|(next, _), (name, _)| next == name);",
         to: "",
-        campaign: "wild --only alter,replace",
+        campaign: "wild --all alter,replace",
         breaks: "R-CONSTRAINT: two indexes that say the same are two",
     },
     Mutant {
@@ -145,7 +145,7 @@ pub const ALL: &[Mutant] = &[
         file: "merge/round.rs",
         from: "} else if self.cases.is_refused(at) {",
         to: "} else if false && self.cases.is_refused(at) {",
-        campaign: "wild --only rebuild,retype,spelled",
+        campaign: "wild --all rebuild,retype,spelled",
         breaks: "R-UNFIT: a row that SQLite refuses keeps the whole merge from going on",
     },
     Mutant {
@@ -153,7 +153,7 @@ pub const ALL: &[Mutant] = &[
         file: "merge/round.rs",
         from: "if numberless || judged &&",
         to: "if false && numberless || judged &&",
-        campaign: "wild --only rebuild,retype,spelled",
+        campaign: "wild --all rebuild,retype,spelled",
         breaks: "R-VIEW: SQLite numbers a row whose integer key would be NULL",
     },
     Mutant {
@@ -161,7 +161,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate/stashed.rs",
         from: "met.with(meta, &subject, &before, &piece, fresh);",
         to: "let _ = (&subject, &before, fresh);",
-        campaign: "wild --only told,alter,rebuild,order",
+        campaign: "wild --all told,alter,rebuild,order",
         breaks: "R-TOLD: a value that came before its column gives way without a word",
     },
     Mutant {
@@ -169,7 +169,7 @@ pub const ALL: &[Mutant] = &[
         file: "merge/join.rs",
         from: "meeting.kept(piece, (&was, &change.header), merged);",
         to: "let _ = (piece, &meeting);",
-        campaign: "wild --only told,alter,order",
+        campaign: "wild --all told,alter,order",
         breaks: "R-TOLD: a value of a table that is not here gives way without a word",
     },
     Mutant {
@@ -177,7 +177,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate/late.rs",
         from: "if changes.is_empty() {",
         to: "if true || changes.is_empty() {",
-        campaign: "wild --only policy,rebuild,keys",
+        campaign: "wild --all policy,rebuild,keys",
         breaks: "R-MIG-FK: nobody says what values mean where a foreign key comes or goes",
     },
     Mutant {
@@ -185,7 +185,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate/late.rs",
         from: "if received && written.site != meta.site {",
         to: "if false && received {",
-        campaign: "wild --only policy,spelled",
+        campaign: "wild --all policy,spelled",
         breaks: "R-LREF: who receives a policy says what the values of others mean",
     },
     Mutant {
@@ -193,7 +193,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate/late.rs",
         from: "let before = parent.map_or(0, |p| (p.since.hlc.0 - written.hlc.0).max(0));",
         to: "let (before, _) = (0, parent);",
-        campaign: "wild --only rebuild,keys,policy",
+        campaign: "wild --all rebuild,keys,policy",
         breaks: "R-MIG-FK: a reference that comes late is older than the key that it finds",
     },
     Mutant {
@@ -201,7 +201,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate/stashed.rs",
         from: "news |= merge::join_piece(Lookup { conn, meta, catalog }, t, &mut stored, &piece)?;",
         to: "news |= false && merge::join_piece(Lookup { conn, meta, catalog }, t, &mut stored, &piece)?;",
-        campaign: "wild --only alter,order",
+        campaign: "wild --all alter,order",
         breaks: "R-MIG-STASH: what came before its column is never shown",
     },
     Mutant {
@@ -209,7 +209,7 @@ pub const ALL: &[Mutant] = &[
         file: "merge/join.rs",
         from: "if unit.unknown || piece.refers_beyond(&t.key_names) {",
         to: "if unit.unknown {",
-        campaign: "wild --only rebuild,order,policy",
+        campaign: "wild --all rebuild,order,policy",
         breaks: "R-MIG-FK: what a value refers to is lost at a site without the foreign key",
     },
     Mutant {
@@ -217,7 +217,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate.rs",
         from: "renames::tell(work.conn, &mut work.meta, &loaded.catalog, work.now_ms)?;",
         to: "",
-        campaign: "wild --only alter,rebuild,order",
+        campaign: "wild --all alter,rebuild,order",
         breaks: "R-MIG-RENAME: who knows that a column was renamed tells nobody",
     },
     Mutant {
@@ -225,7 +225,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate.rs",
         from: "renames::rename_keys(work.conn, &mut work.meta, &loaded.catalog, &mut united)?;",
         to: "",
-        campaign: "wild --only alter,rebuild,keys,order",
+        campaign: "wild --all alter,rebuild,keys,order",
         breaks: "R-MIG-RENAME: what is kept for a foreign key goes by a former name",
     },
     Mutant {
@@ -233,7 +233,7 @@ pub const ALL: &[Mutant] = &[
         file: "merge/join.rs",
         from: "renames::key_here(conn, catalog, key, &names)?",
         to: "key.clone()",
-        campaign: "wild --only alter,rebuild,keys",
+        campaign: "wild --all alter,rebuild,keys",
         breaks: "R-CONSTRAINT: a foreign key goes by names that only its site knows",
     },
     Mutant {
@@ -241,7 +241,7 @@ pub const ALL: &[Mutant] = &[
         file: "merge/compensate.rs",
         from: "if wrote.anew { state::derived(conn)? } else { vec![] }",
         to: "if false { state::derived(conn)? } else { vec![] }",
-        campaign: "wild --only rebuild,retype,alter",
+        campaign: "wild --all rebuild,retype,alter",
         breaks: "R-COMP: a hidden row takes, by a key that a rebuild made, what the user wrote",
     },
     Mutant {
@@ -250,7 +250,7 @@ pub const ALL: &[Mutant] = &[
         from: "    fresh.extend(whole.clone());\n",
         to: "    fresh.extend(whole.clone());\n    show_stashed(work, &fresh, false)?;\n    \
              let Work { conn, meta, catalog, policies, .. } = work;\n",
-        campaign: "wild --only rebuild,alter,keys",
+        campaign: "wild --all rebuild,alter,keys",
         breaks: "R-MIG-REBUILD: rows are hidden before it is known what was written to them",
     },
     Mutant {
@@ -266,7 +266,7 @@ pub const ALL: &[Mutant] = &[
         file: "fold.rs",
         from: "fold.orphans()?;",
         to: "",
-        campaign: "wild --only keys,replace",
+        campaign: "wild --all keys,replace",
         breaks: "R-REBIND: rows that show a key which their parent has left refer to it still",
     },
     Mutant {
@@ -274,7 +274,7 @@ pub const ALL: &[Mutant] = &[
         file: "fold.rs",
         from: "fold.keep_loose()?;",
         to: "",
-        campaign: "wild --only keys,policy",
+        campaign: "wild --all keys,policy",
         breaks: "R-REF: a value that names no row refers to whoever takes the key later",
     },
     Mutant {
@@ -282,7 +282,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate/rebuild.rs",
         from: "known.remove(&loc);",
         to: "",
-        campaign: "wild --only rebuild,keys,retype",
+        campaign: "wild --all rebuild,keys,retype",
         breaks: "R-MIG-REBUILD: a row in a gap of a run is taken for one of the run",
     },
     Mutant {
@@ -290,7 +290,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate/place.rs",
         from: "seam::there_before(earlier)",
         to: "seam::there_before(self.entries)",
-        campaign: "wild --only rebuild,retype",
+        campaign: "wild --all rebuild,retype",
         breaks: "R-MIG-REBUILD: rowids of after a rebuild are taken for those of before it",
     },
     Mutant {
@@ -298,7 +298,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate.rs",
         from: "&work.catalog)?;\n    track::close(work.conn, &work.catalog)",
         to: "&work.catalog)",
-        campaign: "wild --only rebuild,alter,keys,retype",
+        campaign: "wild --all rebuild,alter,keys,retype",
         breaks: "R-MIG-REBUILD: a new table makes a rebuilt one look rebuilt again",
     },
     Mutant {
@@ -306,7 +306,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate/rebuild.rs",
         from: ".cloned().chain(heirs).collect();",
         to: ".cloned().collect();",
-        campaign: "wild --only rebuild,replace,keys",
+        campaign: "wild --all rebuild,replace,keys",
         breaks: "R-REBIND: a row of a run takes the key of one displaced unseen",
     },
     Mutant {
@@ -314,7 +314,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate.rs",
         from: "OR typeof(o.{name}) <> typeof(?1)",
         to: "",
-        campaign: "wild --only rebuild,alter",
+        campaign: "wild --all rebuild,alter",
         breaks: "R-MIG-REBUILD: a default that is spelled otherwise is told nobody",
     },
     Mutant {
@@ -322,7 +322,7 @@ pub const ALL: &[Mutant] = &[
         file: "merge/refresh.rs",
         from: "if !(again || sets && key.previous.is_some()) {",
         to: "if true {",
-        campaign: "wild --only policy,keys,replace",
+        campaign: "wild --all policy,keys,replace",
         breaks: "R-FOLLOW: actions do not set older references once foreign keys are enforced",
     },
     Mutant {
@@ -330,7 +330,7 @@ pub const ALL: &[Mutant] = &[
         file: "settings/names.rs",
         from: "\"refs\" => value.split",
         to: "\"none\" => value.split",
-        campaign: "wild --only policy,alter",
+        campaign: "wild --all policy,alter",
         breaks: "R-MIG-RENAME: references by policy end with the names in them",
     },
     Mutant {
@@ -338,7 +338,7 @@ pub const ALL: &[Mutant] = &[
         file: "track.rs",
         from: "match at.or_else(away) {",
         to: "match at.or_else(away).filter(|&i| !known[i].2.contains('#') || known[i].1.is_some()) {",
-        campaign: "wild --only alter",
+        campaign: "wild --all alter",
         breaks: "R-MIG-RENAME: what two sites make under the name that a column had is two columns",
     },
     Mutant {
@@ -346,7 +346,7 @@ pub const ALL: &[Mutant] = &[
         file: "renames.rs",
         from: "filter(|(name, _)| !keeps(name));",
         to: "filter(|(name, _)| !keeps(name) || true);",
-        campaign: "wild --only alter",
+        campaign: "wild --all alter",
         breaks: "R-MIG-RENAME: a column gets what others write to a dropped one whose name it has",
     },
     Mutant {
@@ -354,7 +354,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate.rs",
         from: "if track::is_caught_up(work.conn)? {",
         to: "if true || track::is_caught_up(work.conn)? {",
-        campaign: "wild --only alter,told,order",
+        campaign: "wild --all alter,told,order",
         breaks: "R-MIG-AGAIN: nobody looks whether a column was dropped and added again",
     },
     Mutant {
@@ -362,7 +362,7 @@ pub const ALL: &[Mutant] = &[
         file: "track.rs",
         from: "if name.is_none() && since >= 0 {",
         to: "if false && name.is_none() && since >= 0 {",
-        campaign: "wild --only alter,told,order",
+        campaign: "wild --all alter,told,order",
         breaks: "R-MIG-AGAIN: a column that is there again is one that nobody has written",
     },
     Mutant {
@@ -370,7 +370,7 @@ pub const ALL: &[Mutant] = &[
         file: "fold.rs",
         from: "unknown.is_none_or(|nos|",
         to: "unknown.is_none_or(|_| true) || unknown.is_none_or(|nos|",
-        campaign: "wild --only keys,alter",
+        campaign: "wild --all keys,alter",
         breaks: "R-MIG: what images lack of keys that are new counts as NULL before",
     },
     Mutant {
@@ -378,7 +378,7 @@ pub const ALL: &[Mutant] = &[
         file: "fold/loose.rs",
         from: "let concerned = nobody.is_empty() ||",
         to: "let concerned = true || nobody.is_empty() ||",
-        campaign: "wild --only keys,rebuild",
+        campaign: "wild --all keys,rebuild",
         breaks: "R-MIG-FK: references beside one that is said to name nobody lose their rows too",
     },
     Mutant {
@@ -386,7 +386,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate.rs",
         from: "if !freed.is_empty() {",
         to: "if false && !freed.is_empty() {",
-        campaign: "wild --only rebuild,keys,policy,alter",
+        campaign: "wild --all rebuild,keys,policy,alter",
         breaks: "R-MIG-FK: nobody says which numbers hidden references are when their foreign key goes",
     },
     Mutant {
@@ -394,7 +394,7 @@ pub const ALL: &[Mutant] = &[
         file: "merge/answers.rs",
         from: "if fits { self.dangles(at, f) } else { unfit() }",
         to: "if fits || !fits { self.dangles(at, f) } else { unfit() }",
-        campaign: "wild --only spelled,keys,rebuild,order",
+        campaign: "wild --all spelled,keys,rebuild,order",
         breaks: "R-UNFIT: whether a first try asked SQLite decides what the record of a hidden row says",
     },
     Mutant {
@@ -402,7 +402,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate/rebuild.rs",
         from: "if shown && known && row[c] != t.default_of(c) {",
         to: "if shown && known && false {",
-        campaign: "wild --only alter,rebuild,told",
+        campaign: "wild --all alter,rebuild,told",
         breaks: "R-MIG-REBUILD: a write to a column that no sum knows is lost behind a rebuild",
     },
     Mutant {
@@ -410,7 +410,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate/rebuild.rs",
         from: "if !was.is_empty() {",
         to: "if false && !was.is_empty() {",
-        campaign: "wild --only rebuild,retype,spelled,told",
+        campaign: "wild --all rebuild,retype,spelled,told",
         breaks: "R-FOLLOW: what a column of another type showed before is not kept",
     },
     Mutant {
@@ -418,7 +418,7 @@ pub const ALL: &[Mutant] = &[
         file: "merge/numbers.rs",
         from: "stored(&self.list[at].cells[group].values[i], Affinity::Integer).as_integer()",
         to: "self.list[at].cells[group].values[i].as_integer()",
-        campaign: "wild --only rebuild,retype,spelled,place",
+        campaign: "wild --all rebuild,retype,spelled,place",
         breaks: "R-REMAP: a text that a key takes for a number asks for none",
     },
     Mutant {
@@ -426,7 +426,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate/rebuild.rs",
         from: "window.born.extend(born.iter().map(|loc| (loc.clone(), Born::at(0))));",
         to: "",
-        campaign: "wild --only rebuild,links,keys",
+        campaign: "wild --all rebuild,links,keys",
         breaks: "R-ID-KEY: a row is named by the value of a row that no trigger saw",
     },
     Mutant {
@@ -434,7 +434,7 @@ pub const ALL: &[Mutant] = &[
         file: "merge/join.rs",
         from: "    state::expand_dropped(conn, meta, t)?;\n",
         to: "",
-        campaign: "wild --only alter,told,place",
+        campaign: "wild --all alter,told,place",
         breaks: "R-MIG-AGAIN: a row of a dropped table that others write to is another",
     },
     Mutant {
@@ -442,7 +442,7 @@ pub const ALL: &[Mutant] = &[
         file: "state/mod.rs",
         from: "position.is_none().then(|| youngest(t, stored)).flatten()",
         to: "None::<i64>",
-        campaign: "wild --only alter,rebuild,links,keys",
+        campaign: "wild --all alter,rebuild,links,keys",
         breaks: "R-MIG-AGAIN: what a hidden row keeps of younger columns is nobody's once it is shown",
     },
     Mutant {
@@ -450,7 +450,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate/rebuild.rs",
         from: "    window.gone.extend(misplaced.map(|loc| (loc.clone(), gone(loc))));\n",
         to: "    drop(misplaced);\n",
-        campaign: "wild --only rebuild,retype,policy",
+        campaign: "wild --all rebuild,retype,policy",
         breaks: "R-ID-KEY: a row that a table with other kinds of places has is another",
     },
     Mutant {
@@ -458,7 +458,7 @@ pub const ALL: &[Mutant] = &[
         file: "migrate.rs",
         from: "        bound.insert(t.no, late::bind(conn, meta, catalog, t, &stale.fresh, *received)?);\n",
         to: "        bound.insert(t.no, late::bind(conn, meta, catalog, t, &stale.fresh, *received)?);\n        fold::loosen(conn, meta, catalog, t, policies.enforces_foreign_keys())?;\n",
-        campaign: "wild --only rebuild,policy,keys,replace",
+        campaign: "wild --all rebuild,policy,keys,replace",
         breaks: "R-REF: a reference to a row that a rebuild lost is to nobody without a stamp",
     },
 ];

@@ -40,15 +40,15 @@ fn examine(player: &mut Player<'_>, n: usize) -> Played {
     if found != ["ok"] {
         return fault("integrity_check", format!("{at}: {}", found.join("; ")));
     }
-    let replica = player.replica(n)?;
-    let policies = replica.policies().map_err(|e| engine("policies")(e.into()))?;
+    let policies = player.with(n, |replica| replica.policies())?;
+    let policies = policies.map_err(|e| engine("policies")(e.into()))?;
     if policies.enforces_foreign_keys() {
         let found = player.texts(n, "PRAGMA foreign_key_check")?;
         if !found.is_empty() {
             return fault("foreign_key_check", format!("{at}: rows of {}", found.join(", ")));
         }
     }
-    verified(&replica, n)
+    player.with(n, |replica| verified(replica, n))?
 }
 
 fn verified(replica: &Replica, n: usize) -> Played {
@@ -59,16 +59,21 @@ fn verified(replica: &Replica, n: usize) -> Played {
     }
 }
 
-/// Synchronizes all sites until a whole round moves nothing.
+/// Synchronizes all sites until a whole round moves nothing: at first each with all others, then over one
+/// of them, each time another.
 pub fn settle(player: &mut Player<'_>, ms: i64) -> Played {
     let live = player.live();
     let place = player.history.steps.iter().any(|step| step.action == Action::Place);
     let most = 2 * live.len() + 4;
     for round in 0..most {
         let mut moved = Vec::new();
-        for &n in &live {
+        let middle = live[round % live.len()];
+        let outer = || live.iter().copied().filter(|&n| n != middle);
+        for n in [middle].into_iter().chain(outer()) {
             player.sites[n].env.set(ms + 1_000 * round as i64);
-            for &other in live.iter().filter(|&&other| other != n) {
+            let with =
+                |&other: &usize| other != n && (round == 0 || n == middle || other == middle);
+            for other in live.iter().copied().filter(with) {
                 // What is no news was looked at before.
                 let outcome = player.pull(n, other, round == 0)?;
                 moved.extend(news(&outcome).map(|news| format!("{}: {news}", site_name(n))));
@@ -117,12 +122,13 @@ pub fn judge(player: &mut Player<'_>) -> Played {
         for t in &tables {
             rows.extend(shown(&conn, t)?);
         }
-        let replica = player.replica(n)?;
-        let enforces = replica.policies().map_err(|e| engine("policies")(e.into()))?;
+        let enforces = player.with(n, |replica| replica.policies())?;
+        let enforces = enforces.map_err(|e| engine("policies")(e.into()))?;
         loads(&conn, &tables, enforces.enforces_foreign_keys()).map_err(
             |Fault { kind, what }| Fault { kind, what: format!("{}: {what}", site_name(n)) },
         )?;
-        let conflicts = replica.conflicts().map_err(|e| engine("conflicts")(e.into()))?;
+        let conflicts = player.with(n, |replica| replica.conflicts())?;
+        let conflicts = conflicts.map_err(|e| engine("conflicts")(e.into()))?;
         let mut records = Vec::new();
         for c in &conflicts {
             let rival = c.rival.iter().flat_map(|rival| &rival.shown);
@@ -140,11 +146,13 @@ pub fn judge(player: &mut Player<'_>) -> Played {
             ));
         }
         records.sort();
-        for closed in replica.closed_conflicts().map_err(|e| engine("conflicts")(e.into()))? {
+        let closed = player.with(n, |replica| replica.closed_conflicts())?;
+        for closed in closed.map_err(|e| engine("conflicts")(e.into()))? {
             told += &format!("{closed:?}\n");
         }
         all_told.push(told);
-        let digest = replica.digest().map_err(|e| engine("digest")(e.into()))?.digest;
+        let digest = player.with(n, |replica| replica.digest())?;
+        let digest = digest.map_err(|e| engine("digest")(e.into()))?.digest;
         let ours = Told { site: n, rows, records, digest: format!("{digest:?}") };
         match &want {
             None => want = Some(ours),

@@ -9,6 +9,7 @@ use super::schema::{Column, Schema, Table, quote};
 use super::{Action, History, How, Step, site_name};
 use crate::world::{Result, Simulated};
 use rusqlite::Connection;
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -44,6 +45,9 @@ pub struct Site {
     backup: Option<(Vec<usize>, Schema)>,
     /// What its file was when it was looked at last.
     pub looked_at: Option<u64>,
+    /// Whether it is a program that keeps its replica open from one command to the next.
+    keeps: bool,
+    kept: RefCell<Option<Replica>>,
 }
 
 /// A history while it is played.
@@ -114,6 +118,8 @@ impl<'a> Player<'a> {
             schema: Schema::new(),
             backup: None,
             looked_at: None,
+            keeps: ((history.seed >> 3) + n as u64).is_multiple_of(2),
+            kept: RefCell::default(),
         };
         let sites: Vec<Site> = (0..history.sites).map(site).collect();
         sites.iter().for_each(|site| site.env.set(START_MS));
@@ -177,8 +183,10 @@ impl<'a> Player<'a> {
         Ok(())
     }
 
+    /// Closes whatever has the file open.
     fn close_app(&mut self, n: usize) -> Played {
         let site = &mut self.sites[n];
+        site.kept.take();
         if let Some(app) = site.app.take() {
             let system = self.system.as_deref_mut().filter(|_| site.system);
             app.close(system).map_err(harness)?;
@@ -330,7 +338,7 @@ impl<'a> Player<'a> {
         if names.is_empty() {
             return Ok(Shown::new());
         }
-        let conflicts = self.replica(n)?.conflicts();
+        let conflicts = self.with(n, |replica| replica.conflicts())?;
         let conflicts = conflicts.map_err(|e| engine("conflicts")(e.into()))?;
         let of_them = conflicts.into_iter().filter(|c| names.contains(&c.table));
         let texts = of_them.flat_map(|c| c.displaced).filter_map(|(_, value)| match value {
@@ -415,14 +423,24 @@ impl<'a> Player<'a> {
         Ok(false)
     }
 
-    /// A replica as a command opens it.
-    pub fn replica(&self, n: usize) -> Played<Replica> {
+    /// Does something with a replica as a command opens it, or as one that is still open.
+    pub fn with<T>(&self, n: usize, does: impl FnOnce(&mut Replica) -> T) -> Played<T> {
         let site = &self.sites[n];
-        Replica::open(&site.path, site.env.clone()).map_err(|e| engine("open")(e.into()))
+        let mut replica = match site.kept.take() {
+            Some(replica) => replica,
+            None => {
+                Replica::open(&site.path, site.env.clone()).map_err(|e| engine("open")(e.into()))?
+            }
+        };
+        let done = does(&mut replica);
+        if site.keeps {
+            site.kept.replace(Some(replica));
+        }
+        Ok(done)
     }
 
     fn fold(&mut self, n: usize) -> Played {
-        let folded = self.replica(n)?.fold();
+        let folded = self.with(n, Replica::fold)?;
         folded.map(drop).map_err(|e| engine("fold")(e.into()))
     }
 
@@ -459,19 +477,19 @@ impl<'a> Player<'a> {
     }
 
     fn command(&mut self, n: usize, remote: &Remote, how: &Action) -> Played<Outcome> {
-        let mut mine = self.replica(n)?;
         let env = self.sites[n].env.clone();
         let mut session = Session { env, force: true, progress: &mut () };
-        let (done, name) = match how {
-            Action::Pull(_) => (remote.pull(&mut mine, &mut session), "pull"),
-            Action::Push(_) => (remote.push(&mut mine, &mut session), "push"),
-            _ => (remote.sync(&mut mine, &mut session), "sync"),
-        };
+        let (done, name) = self.with(n, |mine| match how {
+            Action::Pull(_) => (remote.pull(mine, &mut session), "pull"),
+            Action::Push(_) => (remote.push(mine, &mut session), "push"),
+            _ => (remote.sync(mine, &mut session), "sync"),
+        })?;
         done.map_err(engine(name))
     }
 
     fn policy(&mut self, n: usize, key: &str, value: &str) -> Played {
-        match self.replica(n)?.set_policies(&[(key.to_owned(), value.to_owned())]) {
+        let setting = [(key.to_owned(), value.to_owned())];
+        match self.with(n, |replica| replica.set_policies(&setting))? {
             Ok(()) | Err(Error::Policy { .. } | Error::Dangling { .. } | Error::Doubles { .. }) => {
                 Ok(())
             }
