@@ -211,7 +211,7 @@ mod tests {
             assert!(breaks.starts_with("R-"), "{name} breaks no rule");
             let mut words = campaign.split(' ');
             match (words.next(), words.next(), words.next()) {
-                (Some("wild"), Some("--only"), Some(regions)) => {
+                (Some("wild"), Some("--all" | "--only"), Some(regions)) => {
                     assert!(Regions::named(regions).is_some(), "{name}: {regions}");
                 }
                 (Some("model"), Some("--constraints"), None | Some("--lazy")) => {}
