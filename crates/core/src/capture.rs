@@ -36,25 +36,16 @@
 //! column only inside a subquery whose *outer* scope offers a row of the same name: once the column
 //! is gone, its name resolves there, the trigger stays valid and the application goes on.
 
+mod event;
+
+pub use event::Event;
+
 use crate::catalog::{Catalog, Tracked, loc_sql};
 use crate::equal::collation_sql;
 use crate::schema::{Action, ForeignKey, TableKind, UniqueIndex, quote};
 use crate::{Result, state};
 use rusqlite::{Connection, OptionalExtension};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Kinds of journal entries; the low three bits of column `ev`, above them the table's number.
-pub mod op {
-    #![allow(missing_docs)]
-    pub const INSERT: i64 = 0;
-    pub const UPDATE: i64 = 1;
-    pub const DELETE: i64 = 2;
-    pub const MORE: i64 = 3;
-    pub const REPLACE: i64 = 4;
-    pub const RIVAL: i64 = 5;
-    pub const PREVIOUS: i64 = 6;
-    pub const LEAVING: i64 = 7;
-}
 
 /// Columns whose change bits fit one integer of a mask.
 pub const MASK_BITS: u32 = 62;
@@ -96,7 +87,7 @@ pub fn objects(t: &Tracked) -> Vec<(String, String)> {
         format!("CREATE TRIGGER {name} AFTER UPDATE ON {target} BEGIN {}; END", update_entry(t))
     });
     add("delete", &|name| {
-        let entry = entry_of_old(t, op::DELETE, &all_columns(t));
+        let entry = entry_of_old(t, Event::Delete, &all_columns(t));
         format!("CREATE TRIGGER {name} AFTER DELETE ON {target} BEGIN {entry} END")
     });
     let rivals = Rivals::of(t);
@@ -122,8 +113,8 @@ pub fn objects(t: &Tracked) -> Vec<(String, String)> {
     if t.table.acts_on_delete || t.table.converts_old {
         add("leaving", &|name| {
             let entry = match t.table.converts_old {
-                true => entry_of_old(t, op::LEAVING, &all_columns(t)),
-                false => entry(t, op::LEAVING, &loc_sql(&t.table, "OLD.")) + ";",
+                true => entry_of_old(t, Event::Leaving, &all_columns(t)),
+                false => entry(t, Event::Leaving, &loc_sql(&t.table, "OLD.")) + ";",
             };
             format!("CREATE TRIGGER {name} BEFORE DELETE ON {target} BEGIN {entry} END")
         });
@@ -208,22 +199,17 @@ pub fn may_lack(conn: &Connection, t: &Tracked, name: &str) -> Result<bool> {
     Ok(name == own_name("replace", t.no) && !state::any_row(conn, t.no)?)
 }
 
-/// Column `ev` of an entry.
-fn ev(t: &Tracked, op: i64) -> i64 {
-    i64::from(t.no) * 8 + op
-}
-
-fn entry(t: &Tracked, op: i64, loc: &str) -> String {
-    format!("INSERT INTO synqlite_journal(ev,a,at) VALUES({},{loc},{NOW})", ev(t, op))
+fn entry(t: &Tracked, event: Event, loc: &str) -> String {
+    format!("INSERT INTO synqlite_journal(ev,a,at) VALUES({},{loc},{NOW})", event.of_table(t.no))
 }
 
 /// (WHEN clause, statement) of the trigger after an insert.
 fn insert_entry(t: &Tracked) -> (String, String) {
     let loc = loc_sql(&t.table, "NEW.");
     let Some(rowid) = &t.table.rowid_name else {
-        return (String::new(), entry(t, op::INSERT, &loc));
+        return (String::new(), entry(t, Event::Insert, &loc));
     };
-    let ev = ev(t, op::INSERT);
+    let ev = Event::Insert.of_table(t.no);
     let when = format!(
         " WHEN (SELECT ev={ev} AND b<{loc} AND at={NOW} FROM synqlite_journal \
          ORDER BY seq DESC LIMIT 1) IS NOT 1"
@@ -234,7 +220,7 @@ fn insert_entry(t: &Tracked) -> (String, String) {
 }
 
 fn update_entry(t: &Tracked) -> String {
-    let ev = ev(t, op::UPDATE);
+    let ev = Event::Update.of_table(t.no);
     let (old, new) = (loc_sql(&t.table, "OLD."), loc_sql(&t.table, "NEW."));
     format!(
         "INSERT INTO synqlite_journal(ev,a,b,m,at) VALUES({ev},{old},nullif({new},{old}),{},{NOW})",
@@ -288,7 +274,7 @@ fn all_columns(t: &Tracked) -> Vec<usize> {
 /// those that may be gone.
 fn entry_with_image(
     t: &Tracked,
-    op: i64,
+    event: Event,
     loc: &str,
     columns: &[usize],
     value: impl Fn(usize) -> String,
@@ -302,8 +288,8 @@ fn entry_with_image(
         let slots = columns.iter().map(|&c| format!(",v{}", t.column_nos[c] % SLOTS));
         let values = columns.iter().map(|&c| format!(",{} AS v{}", value(c), t.column_nos[c]));
         let (ev, part) = match part {
-            0 => (ev(t, op), "NULL".to_owned()),
-            part => (ev(t, op::MORE), part.to_string()),
+            0 => (event.of_table(t.no), "NULL".to_owned()),
+            part => (Event::More.of_table(t.no), part.to_string()),
         };
         format!(
             "INSERT INTO synqlite_journal(ev,a,b,at{}) SELECT {ev},{loc},{part},{NOW}{} {}; ",
@@ -316,7 +302,7 @@ fn entry_with_image(
 }
 
 /// An entry for the row OLD, with these columns of it.
-fn entry_of_old(t: &Tracked, op: i64, columns: &[usize]) -> String {
+fn entry_of_old(t: &Tracked, event: Event, columns: &[usize]) -> String {
     // In a subquery of its own OLD is the trigger's row, as long as that has the column.
     let loc = format!("(SELECT {})", loc_sql(&t.table, "OLD."));
     let value = |c: usize| format!("(SELECT OLD.{})", quote(&t.table.columns[c].name));
@@ -324,7 +310,7 @@ fn entry_of_old(t: &Tracked, op: i64, columns: &[usize]) -> String {
         [] => String::new(),
         _ => format!("FROM (SELECT {}) AS old", nulls(t, columns)),
     };
-    entry_with_image(t, op, &loc, columns, value, from)
+    entry_with_image(t, event, &loc, columns, value, from)
 }
 
 /// Rows that an insert or update may displace.
@@ -367,9 +353,9 @@ impl Rivals {
     fn on_insert(&self, t: &Tracked) -> Option<(String, String)> {
         let mut conditions = Vec::new();
         let mut body = String::new();
-        for (rival, op) in self.all() {
+        for (rival, event) in self.all() {
             conditions.push(rival.exists(t));
-            body += &rival.note(t, op);
+            body += &rival.note(t, event);
         }
         (!conditions.is_empty()).then(|| (conditions.join(" OR "), body))
     }
@@ -385,16 +371,16 @@ impl Rivals {
                 droppable: rival.droppable.clone(),
             };
             conditions.push(rival.exists(t));
-            body += &rival.note(t, op::RIVAL);
+            body += &rival.note(t, Event::Rival);
             columns.extend(rival.columns);
         }
         let columns: Vec<usize> = columns.into_iter().collect();
         (!conditions.is_empty()).then(|| (name_list(t, &columns), conditions.join(" OR "), body))
     }
 
-    fn all(&self) -> impl Iterator<Item = (&Rival, i64)> {
-        let key = self.key.iter().map(|rival| (rival, op::REPLACE));
-        key.chain(self.others.iter().map(|rival| (rival, op::RIVAL)))
+    fn all(&self) -> impl Iterator<Item = (&Rival, Event)> {
+        let key = self.key.iter().map(|rival| (rival, Event::Replace));
+        key.chain(self.others.iter().map(|rival| (rival, Event::Rival)))
     }
 }
 
@@ -409,7 +395,7 @@ impl Rival {
     }
 
     /// Statements that journal that row, with its whole image.
-    fn note(&self, t: &Tracked, op: i64) -> String {
+    fn note(&self, t: &Tracked, event: Event) -> String {
         let one = |what: &str| self.of_new(&format!("({})", self.select(t, what)));
         let value = |c: usize| one(&format!("o.{}", quote(&t.table.columns[c].name)));
         let generated = t.table.generated.iter().map(|name| format!(",NULL AS {}", quote(name)));
@@ -420,7 +406,7 @@ impl Rival {
             format!("FROM (SELECT {names}) AS o WHERE {}", self.exists(t))
         };
         let loc = one(&loc_sql(&t.table, "o."));
-        entry_with_image(t, op, &loc, &all_columns(t), value, from)
+        entry_with_image(t, event, &loc, &all_columns(t), value, from)
     }
 
     fn select(&self, t: &Tracked, what: &str) -> String {
@@ -506,7 +492,7 @@ fn previous(t: &Tracked) -> Option<(String, String, String)> {
     }
     let columns: Vec<usize> = columns.into_iter().collect();
     let when = scoped(t, &changed.join(" OR "), "old", "new");
-    let body = entry_of_old(t, op::PREVIOUS, &columns);
+    let body = entry_of_old(t, Event::Previous, &columns);
     Some((name_list(t, &columns), when, body))
 }
 

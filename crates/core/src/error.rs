@@ -46,6 +46,12 @@ pub enum Error {
         /// Newest format this program reads.
         known: i64,
     },
+    /// An entry of the journal that triggers of a newer program wrote.
+    #[error("the journal has entries of kind {kind}, which this program does not know")]
+    NewerJournal {
+        /// The kind.
+        kind: i64,
+    },
     /// Metadata of an older program.
     #[error("{path} has replica format {found}, which this program no longer reads")]
     OlderFormat {
@@ -198,7 +204,7 @@ impl Error {
                  where REMOTE is another replica or a place that has its changes. Or make it an \
                  ordinary database: synqlite deinit {path}"
             ),
-            Error::NewerFormat { .. } => "Update synqlite".into(),
+            Error::NewerFormat { .. } | Error::NewerJournal { .. } => "Update synqlite".into(),
             Error::OlderFormat { path, .. } => format!(
                 "Take its metadata off and make it a replica anew: synqlite deinit {path}"
             ),

@@ -12,7 +12,7 @@ mod nested;
 
 pub use apart::{Survey, survey};
 
-use crate::capture::{MASK_BITS, SLOTS, op};
+use crate::capture::{Event, MASK_BITS, SLOTS};
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::schema::{TableKind, quote};
 use crate::sqlvalue::value;
@@ -481,26 +481,25 @@ pub fn read_rest(
     // A clock that jumps back must not make a later write look earlier (R-SKEW c).
     let mut ms: Millis = 0;
     while let Some(row) = rows.next()? {
-        let (seq, ev): (i64, i64) = (row.get(0)?, row.get(1)?);
-        let no = u32::try_from(ev >> 3).unwrap_or(u32::MAX);
+        let (seq, (no, event)): (i64, _) = (row.get(0)?, Event::read(row.get(1)?)?);
         let Some(position) = catalog.position_of_no(no) else { continue };
         let t = &catalog.tables[position];
         let (replay, loc) = (&mut replays[position], t.place(row.get(2)?)?);
         ms = ms.max(millis(row.get(5)?));
-        let may_be_apart = matches!(ev & 7, op::UPDATE | op::DELETE);
+        let may_be_apart = matches!(event, Event::Update | Event::Delete);
         if may_be_apart && survey.is_some_and(|survey| survey.replayed(position, &loc)) {
             continue;
         }
         replay.seq = seq;
-        match ev & 7 {
-            op::INSERT => {
+        match event {
+            Event::Insert => {
                 replay.insert(loc, ms);
                 if let Some(above) = row.get(3)? {
                     replay.displace_above(above);
                     replay.marks.add(Mark { above, at: ms, seq });
                 }
             }
-            op::UPDATE => {
+            Event::Update => {
                 let to: Option<Loc> = row.get(3)?;
                 let to = to.map(|to| t.place(to)).transpose()?.filter(|to| *to != loc);
                 let mut begun = std::mem::take(&mut replay.begun);
@@ -509,7 +508,7 @@ pub fn read_rest(
                 replay.begun = begun;
                 replay.update(loc, to, &columns_of_mask(row.get_ref(4)?)?, ms);
             }
-            op::DELETE => {
+            Event::Delete => {
                 let (loc, before) = replay.begun.delete(t, loc)?;
                 // Triggers that were made before the foreign key was took no image then.
                 let image = match before {
@@ -520,8 +519,8 @@ pub fn read_rest(
                     replay.deleted.insert(loc, (ms, born));
                 }
             }
-            kind @ (op::REPLACE | op::RIVAL) => {
-                let rival = Rival { seq, at: ms, by_key: kind == op::REPLACE };
+            Event::Replace | Event::Rival => {
+                let rival = Rival { seq, at: ms, by_key: event == Event::Replace };
                 if rival.by_key {
                     replay.marked = Some((loc.clone(), ms));
                 }
@@ -530,7 +529,7 @@ pub fn read_rest(
                 }
                 replay.rivals.entry(loc).or_default().push(rival);
             }
-            op::PREVIOUS => {
+            Event::Previous => {
                 replay.begun.begin(t, &loc, None, ms);
                 replay.updates.begin(loc.clone(), seq, ms);
                 replay.note(loc, |touch| {
@@ -538,12 +537,12 @@ pub fn read_rest(
                     touch.image = Some(seq);
                 });
             }
-            op::LEAVING => {
+            Event::Leaving => {
                 replay.begun.begin(t, &loc, Some(seq), ms);
                 replay.note(loc, |touch| touch.leaving = Some(seq));
             }
-            // `MORE`, of the image before it. There are no other kinds.
-            _ => {}
+            // Of the image before it.
+            Event::More => {}
         }
     }
     let tables = catalog.tables.iter().zip(replays);
@@ -710,9 +709,12 @@ pub fn image(conn: &Connection, t: &Tracked, seq: i64) -> Result<Option<Vec<Valu
     let mut rows = statement.query([seq])?;
     let mut image: Option<Vec<Value>> = None;
     while let Some(row) = rows.next()? {
-        let part = match (row.get::<_, i64>(0)? & 7, &image) {
-            (op::DELETE | op::REPLACE | op::RIVAL | op::PREVIOUS | op::LEAVING, None) => 0,
-            (op::MORE, Some(_)) => row.get(1)?,
+        let part = match (Event::read(row.get(0)?)?.1, &image) {
+            (
+                Event::Delete | Event::Replace | Event::Rival | Event::Previous | Event::Leaving,
+                None,
+            ) => 0,
+            (Event::More, Some(_)) => row.get(1)?,
             _ => break,
         };
         let image = image.get_or_insert_with(|| vec![Value::Null; t.column_nos.len()]);
@@ -733,11 +735,12 @@ fn has_values(conn: &Connection, t: &Tracked, seq: i64) -> Result<bool> {
 /// `most`.
 pub fn waiting(conn: &Connection, catalog: &Catalog, most: i64) -> Result<i64> {
     let entries =
-        "SELECT count(*) FROM (SELECT 1 FROM synqlite_journal WHERE ev & 7 <> 3 LIMIT ?1)";
-    let mut count: i64 = conn.prepare_cached(entries)?.query_row([most], |row| row.get(0))?;
+        "SELECT count(*) FROM (SELECT 1 FROM synqlite_journal WHERE ev & 7 <> ?2 LIMIT ?1)";
+    let more = Event::More.of_table(0);
+    let mut count: i64 = conn.prepare_cached(entries)?.query_row([most, more], |row| row.get(0))?;
     for t in &catalog.tables {
         let Some(rowid) = t.table.rowid_name.as_ref().filter(|_| count < most) else { continue };
-        let insert = i64::from(t.no) * 8 + op::INSERT;
+        let insert = Event::Insert.of_table(t.no);
         let sql = "SELECT min(b) FROM synqlite_journal WHERE ev = ?1";
         let lowest: Option<i64> = conn.prepare_cached(sql)?.query_row([insert], |r| r.get(0))?;
         let Some(lowest) = lowest else { continue };
@@ -757,14 +760,17 @@ pub fn waiting(conn: &Connection, catalog: &Catalog, most: i64) -> Result<i64> {
 /// Drops what the journal says of rows at places that a rebuilt table cannot have any more: those rows are
 /// gone, whatever was written to them.
 pub fn forget_misplaced(conn: &Connection, t: &Tracked) -> Result<()> {
-    let sql = "SELECT seq, ev & 7, a FROM synqlite_journal WHERE ev >> 3 = ?1 ORDER BY seq";
+    let sql = "SELECT seq, ev, a FROM synqlite_journal ORDER BY seq";
     let mut statement = conn.prepare(sql)?;
-    let mut rows = statement.query([t.no])?;
+    let mut rows = statement.query([])?;
     let (mut misplaced, mut fits) = (Vec::new(), true);
     while let Some(row) = rows.next()? {
-        let (seq, kind): (i64, i64) = (row.get(0)?, row.get(1)?);
+        let (seq, (no, event)): (i64, _) = (row.get(0)?, Event::read(row.get(1)?)?);
+        if no != t.no {
+            continue;
+        }
         // Those go with the image that they continue.
-        if kind != op::MORE {
+        if event != Event::More {
             fits = t.has_places_like(&row.get(2)?);
         }
         misplaced.extend((!fits).then_some(seq));

@@ -6,7 +6,7 @@
 
 use super::{Millis, Replay, Window, columns_of_mask, millis, settle};
 use crate::Result;
-use crate::capture::op;
+use crate::capture::Event;
 use crate::catalog::{Catalog, Loc, Tracked};
 use rusqlite::Connection;
 use std::collections::HashSet;
@@ -51,11 +51,10 @@ pub fn survey(conn: &Connection, catalog: &Catalog) -> Result<Survey> {
     let mut rows = statement.query([])?;
     let mut last = Millis::MIN;
     while let Some(row) = rows.next()? {
-        let (ev, ms): (i64, _) = (row.get(0)?, millis(row.get(3)?));
+        let ((no, event), ms) = (Event::read(row.get(0)?)?, millis(row.get(3)?));
         survey.in_order &= last <= ms;
         survey.earliest = survey.earliest.min(ms);
         last = ms;
-        let no = u32::try_from(ev >> 3).unwrap_or(u32::MAX);
         let Some(position) = catalog.position_of_no(no) else { continue };
         if !catalog.tables[position].has_rowid() {
             survey.tables[position].entries = true;
@@ -63,11 +62,11 @@ pub fn survey(conn: &Connection, catalog: &Catalog) -> Result<Survey> {
         }
         let (of, to): (&mut Of, Option<i64>) = (&mut survey.tables[position], row.get(2)?);
         of.entries = true;
-        match (ev & 7, to) {
-            (op::DELETE | op::MORE, _) | (op::UPDATE, None) => {}
-            (kind, to) => {
+        match (event, to) {
+            (Event::Delete | Event::More, _) | (Event::Update, None) => {}
+            (event, to) => {
                 of.together.insert(row.get(1)?);
-                if kind == op::INSERT {
+                if event == Event::Insert {
                     of.inserts = true;
                     of.unnoted_above = of.unnoted_above.into_iter().chain(to).min();
                 } else {
@@ -110,7 +109,8 @@ impl Survey {
         let sql = "SELECT ev, a, seq, m, at FROM synqlite_journal \
                    WHERE ev & 7 = ?1 AND b IS NULL OR ev & 7 = ?2 ORDER BY ev >> 3, a, seq";
         let mut statement = conn.prepare_cached(sql)?;
-        let mut rows = statement.query([op::UPDATE, op::DELETE])?;
+        let mut rows =
+            statement.query([Event::Update, Event::Delete].map(|event| event.of_table(0)))?;
         let (mut replay, mut places, mut last) = (Replay::default(), 0, None);
         let mut left: Vec<(usize, Loc)> = Vec::new();
         let mut end = |survey: &Survey, position: usize, replay: Replay| -> Result<()> {
@@ -121,8 +121,7 @@ impl Survey {
             Ok(())
         };
         while let Some(row) = rows.next()? {
-            let ev: i64 = row.get(0)?;
-            let no = u32::try_from(ev >> 3).unwrap_or(u32::MAX);
+            let (no, event) = Event::read(row.get(0)?)?;
             let Some(position) = catalog.position_of_no(no) else { continue };
             let t = &catalog.tables[position];
             if !t.has_rowid() || !takes(t) {
@@ -144,7 +143,7 @@ impl Survey {
             }
             let (loc, ms) = (Loc::Row(rowid), millis(row.get(4)?));
             replay.seq = row.get(2)?;
-            if ev & 7 == op::UPDATE {
+            if event == Event::Update {
                 replay.update(loc, None, &columns_of_mask(row.get_ref(3)?)?, ms);
             } else {
                 replay.remove(&loc, ms, Some(replay.seq));

@@ -6,7 +6,7 @@
 //! it rowids of the new one.
 
 use crate::Result;
-use crate::capture::op;
+use crate::capture::Event;
 use crate::catalog::{Loc, Tracked};
 use crate::journal;
 use rusqlite::{Connection, params};
@@ -16,7 +16,7 @@ use synqlite_wire::Value;
 /// An entry of a table that has rowids.
 pub(super) struct Entry {
     seq: i64,
-    op: i64,
+    event: Event,
     at: i64,
     /// When, the same throughout a statement.
     time: f64,
@@ -30,10 +30,10 @@ pub(super) struct Entry {
 pub(super) fn there_before(entries: &[Entry]) -> BTreeSet<i64> {
     let (mut there, mut came) = (BTreeSet::new(), BTreeSet::new());
     for entry in entries {
-        if entry.op != op::INSERT && !came.contains(&entry.at) {
+        if entry.event != Event::Insert && !came.contains(&entry.at) {
             there.insert(entry.at);
         }
-        let came_to = if entry.op == op::INSERT { Some(entry.at) } else { entry.other };
+        let came_to = if entry.event == Event::Insert { Some(entry.at) } else { entry.other };
         came.extend(came_to);
     }
     there
@@ -41,17 +41,19 @@ pub(super) fn there_before(entries: &[Entry]) -> BTreeSet<i64> {
 
 /// Reads the entries of a table.
 pub(super) fn entries(conn: &Connection, t: &Tracked) -> Result<Vec<Entry>> {
-    let sql =
-        "SELECT seq, ev & 7, a, b, m, at FROM synqlite_journal WHERE ev >> 3 = ?1 ORDER BY seq";
+    let sql = "SELECT seq, ev, a, b, m, at FROM synqlite_journal ORDER BY seq";
     let mut statement = conn.prepare(sql)?;
-    let mut rows = statement.query([t.no])?;
+    let mut rows = statement.query([])?;
     let mut entries = Vec::new();
     while let Some(row) = rows.next()? {
-        let op: i64 = row.get(1)?;
-        let places = matches!(op, op::INSERT | op::UPDATE);
+        let (no, event) = Event::read(row.get(1)?)?;
+        if no != t.no {
+            continue;
+        }
+        let places = matches!(event, Event::Insert | Event::Update);
         entries.push(Entry {
             seq: row.get(0)?,
-            op,
+            event,
             at: row.get(2)?,
             time: row.get(5)?,
             other: if places { row.get(3)? } else { None },
@@ -97,32 +99,32 @@ impl Before {
     fn step(&mut self, entry: &Entry, rivals: &mut Vec<Rival>) {
         let &Entry { at, other, time, .. } = entry;
         // Rivals of a statement that did nothing are still there.
-        let displaced = match entry.op {
-            op::INSERT | op::UPDATE => std::mem::take(rivals),
+        let displaced = match entry.event {
+            Event::Insert | Event::Update => std::mem::take(rivals),
             _ => vec![],
         };
-        let own = |rival: &Rival| entry.op == op::UPDATE && rival.at == at;
+        let own = |rival: &Rival| entry.event == Event::Update && rival.at == at;
         for rival in displaced.iter().filter(|rival| rival.time == time && !own(rival)) {
             self.rows.remove(&rival.at);
         }
-        match entry.op {
-            op::INSERT => {
+        match entry.event {
+            Event::Insert => {
                 self.strange += usize::from(self.rows.insert(at, None).is_some());
                 self.above = other.or(self.above);
             }
-            op::UPDATE => {
+            Event::Update => {
                 let Some(from) = self.leave(at) else { return };
                 if let Some(from) = from {
                     self.written.entry(from).or_default().extend(&entry.columns);
                 }
                 self.strange += usize::from(self.rows.insert(other.unwrap_or(at), from).is_some());
             }
-            op::DELETE => {
+            Event::Delete => {
                 if let Some(Some(from)) = self.leave(at) {
                     self.deleted.push((from, entry.seq));
                 }
             }
-            op::REPLACE | op::RIVAL => rivals.push(Rival { at, time }),
+            Event::Replace | Event::Rival => rivals.push(Rival { at, time }),
             _ => {}
         }
     }
@@ -210,8 +212,8 @@ impl After {
 
     fn step_back(&mut self, entry: &Entry) {
         let &Entry { at, other, seq, .. } = entry;
-        match entry.op {
-            op::INSERT => {
+        match entry.event {
+            Event::Insert => {
                 self.strange += usize::from(self.take(at).is_none());
                 // What is past all that there were then came later, without an entry of its own.
                 if let Some(next) = other.and_then(|above| above.checked_add(1)) {
@@ -219,15 +221,15 @@ impl After {
                     later.iter().for_each(|at| drop(self.fates.remove(at)));
                 }
             }
-            op::UPDATE => {
+            Event::Update => {
                 let found = self.take(other.unwrap_or(at));
                 self.strange += usize::from(found.is_none());
                 let mut fate = found.unwrap_or_default();
                 fate.written.extend(&entry.columns);
                 self.put(at, fate);
             }
-            op::DELETE => self.put(at, Fate { from: Source::Image(seq), ..Fate::default() }),
-            op::REPLACE | op::RIVAL if !self.rows.contains(&at) => {
+            Event::Delete => self.put(at, Fate { from: Source::Image(seq), ..Fate::default() }),
+            Event::Replace | Event::Rival if !self.rows.contains(&at) => {
                 self.put(at, Fate { from: Source::Image(seq), ..Fate::default() });
             }
             _ => {}
@@ -279,7 +281,7 @@ pub(super) fn translate(
     let mut statement = conn.prepare(sql)?;
     for entry in entries {
         let &Entry { at, other, seq, .. } = entry;
-        if entry.op == op::INSERT {
+        if entry.event == Event::Insert {
             were.remove(&at);
             // None of these can be there any more.
             if let Some(next) = other.and_then(|above| above.checked_add(1)) {
@@ -287,12 +289,12 @@ pub(super) fn translate(
             }
         }
         statement.execute(params![seq, place(&were, at), other.map(new)])?;
-        match (entry.op, other) {
-            (op::UPDATE, Some(to)) => {
+        match (entry.event, other) {
+            (Event::Update, Some(to)) => {
                 were.remove(&at);
                 were.remove(&to);
             }
-            (op::DELETE, _) => drop(were.remove(&at)),
+            (Event::Delete, _) => drop(were.remove(&at)),
             _ => {}
         }
     }
