@@ -77,7 +77,7 @@ pub fn table(r: &mut Random, regions: &Regions, schema: &Schema, no: usize) -> T
         reused: false,
     };
     let links = regions.has(Region::Links);
-    if !(links && r.one_in(4) && linked_key(r, schema, &mut t)) {
+    if !(links && r.one_in(4) && linked_key(r, regions, schema, &mut t)) {
         key(r, regions, &mut t);
     }
     if r.below(10) < 7 {
@@ -171,7 +171,7 @@ fn triggers(r: &mut Random, schema: &mut Schema) {
 }
 
 /// A key that is a reference, or two. Says whether there is one that others can refer to.
-fn linked_key(r: &mut Random, schema: &Schema, t: &mut Table) -> bool {
+fn linked_key(r: &mut Random, regions: &Regions, schema: &Schema, t: &mut Table) -> bool {
     let others: Vec<(&usize, &Table)> = schema.iter().collect();
     let ids: &[&str] = if r.one_in(3) { &["k"] } else { &["k", "l"] };
     for id in ids.iter().filter(|_| !others.is_empty()) {
@@ -180,8 +180,11 @@ fn linked_key(r: &mut Random, schema: &Schema, t: &mut Table) -> bool {
         let Some([theirs]) = target(r, of).and_then(|all| <[Column; 1]>::try_from(all).ok()) else {
             continue;
         };
-        let mut c = plain(id, theirs.ty, Role::Key, theirs.pool);
-        (c.collate, c.not_null) = (theirs.collate, ids.len() > 1);
+        let other = regions.has(Region::Spelled) && r.one_in(3);
+        let ty = if other { ["NUMERIC", "TEXT", "", "INT"][r.index(4)] } else { theirs.ty };
+        let mut c = plain(id, ty, Role::Key, theirs.pool);
+        c.collate = if other { collation(r, regions, ty) } else { theirs.collate };
+        c.not_null = ids.len() > 1;
         t.columns.push(c);
         t.key.push((*id).to_owned());
         let (columns, targets) = (vec![(*id).to_owned()], vec![theirs.id]);
@@ -332,6 +335,12 @@ fn reference(
         c.default = c.default.filter(|text| !text.contains("||"));
         columns.push((*id).to_owned());
         t.columns.push(c);
+    }
+    if r.one_in(3) {
+        let name = format!("{}_{}_{}", t.name, columns[0], t.indexes.len());
+        let on = columns.iter().map(|id| format!("{{{id}}}")).collect();
+        let reads = columns.clone();
+        t.indexes.push(Index { name, unique: false, on, reads, filter: None });
     }
     let actions = actions(r);
     let targets = target.iter().map(|c| c.id.clone()).collect();
