@@ -4,7 +4,9 @@
 //! are, and deletes. If all entries that name a place are such, what they come to depends on no
 //! other entry. So these are replayed in order of place instead, a part of the rows at a time.
 
-use super::{Millis, Replay, Window, columns_of_mask, millis, settle};
+use super::entry::{columns_of_mask, millis};
+use super::replay::{Replay, settle};
+use super::window::{Millis, Window};
 use crate::Result;
 use crate::capture::Event;
 use crate::catalog::{Catalog, Loc, Tracked};

@@ -4,7 +4,7 @@
 //! converts the key that it looks for in place: in triggers AFTER the update or delete, OLD shows what
 //! the key became, `1` of the text `'01'`. What ran BEFORE it has the key as it was.
 
-use super::Millis;
+use super::window::Millis;
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::equal;

@@ -4,7 +4,7 @@
 //! to itself is then set under the new place, where another row may have been that gives way. It is
 //! written with the key: what follows from a change of its own key no other site would derive.
 
-use super::{Millis, Touch};
+use super::window::Millis;
 use crate::catalog::Loc;
 
 /// Updates of one table's rows that have begun and not ended.
@@ -49,20 +49,5 @@ impl Updates {
             self.acts.push(Act { loc: from.clone(), image, columns: columns.to_vec() });
         }
         own
-    }
-}
-
-impl Touch {
-    /// It was another row that this happened to.
-    pub fn take_back(&mut self, act: &Act) {
-        self.previous = self.previous.filter(|previous| *previous < act.image);
-        for c in &act.columns {
-            let Some(set) = self.set.get(c).filter(|set| set.image == act.image) else { continue };
-            match set.since {
-                Some(since) => self.written.insert(*c, since),
-                None => self.written.remove(c),
-            };
-            self.set.remove(c);
-        }
     }
 }

@@ -62,7 +62,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "replace-new",
-        file: "journal.rs",
+        file: "journal/replay.rs",
         from: "filter(|(_, gone)| marked(gone))",
         to: "filter(|(_, gone)| false && marked(gone))",
         campaign: MODEL,
@@ -70,7 +70,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "replace-moved",
-        file: "journal.rs",
+        file: "journal/replay.rs",
         from: "holder.as_ref() == Some(*now) || moved(now)",
         to: "holder.as_ref() == Some(*now)",
         campaign: "model --constraints --lazy",
@@ -414,7 +414,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "key-come-by-type",
-        file: "journal.rs",
+        file: "journal/replay.rs",
         from: "Ok(!here || gave_way() && !t.exists(conn, was)?)",
         to: "Ok((here || !here) && (gave_way() || !gave_way()) && !t.exists(conn, was)?)",
         campaign: "wild --only spelled,links,keys --with spelled,links",
