@@ -263,6 +263,73 @@ fn every_file_that_a_document_names_is_there() {
     }
 }
 
+/// What documents name that is no symbol of ours.
+const NOT_OURS: [&str; 3] = ["bundled", "fire_on_merge", "unsafe"];
+
+/// What the sources define, as far as a document can name it: items, fields, tables, modules.
+fn symbols() -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let name = |text: &str| -> String {
+        text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+    };
+    let items = [
+        "fn ",
+        "struct ",
+        "enum ",
+        "trait ",
+        "mod ",
+        "type ",
+        "const ",
+        "static ",
+        "CREATE TABLE ",
+    ];
+    for (path, text) in texts(&[".rs"]) {
+        found.extend(path.split('/').map(|part| part.trim_end_matches(".rs").to_owned()));
+        for line in text.lines() {
+            for item in items {
+                found.extend(line.split(item).skip(1).map(name));
+            }
+            let field = line.trim_start().trim_start_matches("pub ");
+            found.extend(field.split_once(": ").map(|(field, _)| field.to_owned()));
+        }
+    }
+    found
+}
+
+#[test]
+fn every_symbol_that_the_map_names_is_there() {
+    let symbols = symbols();
+    for path in ["ARCHITECTURE.md", "docs/invariants.md"] {
+        let text = read(path);
+        let prose: String = text.split("```").step_by(2).collect();
+        for quoted in prose.split('`').skip(1).step_by(2) {
+            let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+            if !quoted.chars().all(is_word) || NOT_OURS.contains(&quoted) {
+                continue;
+            }
+            for part in quoted.split("::") {
+                assert!(symbols.contains(part), "{path} names `{quoted}`, which is not there");
+            }
+        }
+    }
+}
+
+#[test]
+fn invariants_are_numbered_and_each_has_a_test() {
+    let text = read("docs/invariants.md");
+    let rows = text.lines().filter(|line| line.starts_with("| I-"));
+    let mut count = 0;
+    for (row, n) in rows.zip(1..) {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        let [number, what, made, tested] = cells[..] else { panic!("{row}") };
+        assert_eq!(number, format!("I-{n:02}"), "{row}");
+        let lacks = [what, made, tested].iter().any(|cell| cell.is_empty());
+        assert!(!lacks && tested.contains("test") | tested.contains('`'), "{row}");
+        count = n;
+    }
+    assert!(count >= 40, "docs/invariants.md has lost some");
+}
+
 /// Rules that `docs/semantics.md` defines: each in a paragraph that begins with its name in bold.
 fn rules() -> Vec<String> {
     let document = read("docs/semantics.md");
