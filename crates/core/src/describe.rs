@@ -14,7 +14,8 @@ pub fn text(value: &Value) -> String {
     match value {
         Value::Null => "NULL".into(),
         Value::Integer(i) => i.to_string(),
-        Value::Real(r) => r.to_string(),
+        // SQLite shows no sign of a zero, and takes both for one value.
+        Value::Real(r) => (r + 0.0).to_string(),
         Value::Text(t) => format!("'{}'", String::from_utf8_lossy(t)),
         Value::Blob(b) => format!("a blob of {} bytes", b.len()),
     }

@@ -11,6 +11,7 @@ mod adopt;
 mod append;
 mod before;
 mod born;
+mod change;
 mod early;
 mod former;
 mod loose;
@@ -28,21 +29,18 @@ use crate::capture;
 use crate::catalog::{Catalog, Fresh, Loc, Tracked};
 use crate::closed;
 use crate::counter;
-use crate::equal;
 use crate::history;
 use crate::journal::{self, Changed, Gone, Millis, Survey, Window, Written};
 use crate::merge::{Acted, ActedOn, Wrote, compensate};
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
-use crate::schema::{Action, Column, ForeignKey, Identity};
 use crate::state::{self, Body, GroupState, Runs, Stored, sums};
 use before::{Before, Befores, Died};
 use former::image_of;
 use rusqlite::Connection;
-use spelling::{keep_spelling, respelled};
 use std::collections::{BTreeMap, BTreeSet};
-use synqlite_wire::{Cell, Hlc, Rid, Stamp, Told, Value};
+use synqlite_wire::{Hlc, Rid, Stamp, Told, Value};
 
 /// What a fold recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -216,9 +214,7 @@ impl Fold<'_> {
     /// R-PIN: a number that this site has shown in place of the one a row asked for becomes an
     /// ordinary write, so that it never changes again.
     fn pin(&mut self, t: &Tracked) -> Result<()> {
-        let (Some(alias), Identity::Birth) = (t.table.rowid_alias(), t.table.identity) else {
-            return Ok(());
-        };
+        let Some(alias) = t.table.renumbers() else { return Ok(()) };
         let sql = "SELECT loc FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL \
                    AND loc IS NOT NULL ORDER BY loc";
         let locs: Vec<Loc> = self
@@ -466,217 +462,6 @@ impl Fold<'_> {
         stored.loc = None;
         self.put(t, &stored)?;
         Ok(apart)
-    }
-
-    fn change(&mut self, t: &Tracked, from: &Loc, changed: &Changed, before: Before) -> Result<()> {
-        let first = before.first().cloned();
-        let Before { mut stored, image, start, replaced, .. } = before;
-        // What follows a parent's key is no write, and shows something else all the same.
-        sums::touch(self.meta, t, &changed.now, stored.entry.unwrap_or_default());
-        if self.conflicts
-            && let Some(now) = t.read(self.conn, &changed.now)?
-        {
-            match (&image, changed.replaced) {
-                (Some((old, _)), Some(_)) => {
-                    self.formerly(t, old, start.as_ref().map(|(row, _)| row.clone()));
-                }
-                _ => self.formerly(t, &now, first.as_ref().map(|(row, _)| row.clone())),
-            }
-        }
-        let mut written = self.groups_written(t, &changed.written);
-        let replaced = self.emptied(t, &written, &image, &changed.now, replaced)?;
-        written.retain(|g, _| !replaced.contains_key(g));
-        let acted = !replaced.is_empty();
-        self.keep_replaced(t, &mut stored, replaced, image.as_ref().map(|(_, cells)| &cells[..]));
-        if let (Some(replaced), Some((old, _))) = (changed.replaced, &image) {
-            for row in start.into_iter().map(|(row, _)| row).chain([old.clone()]) {
-                self.leaves(t, &stored.rid, row);
-            }
-            let stamp = self.at(replaced.at);
-            stored.state.header.insert(stamp);
-            let Some(new) = t.read(self.conn, &changed.now)? else { return Ok(()) };
-            // Since the row was replaced its columns may have got other types.
-            let same = |c: usize, column: &Column| {
-                old[c] == new[c] || equal::stored(&old[c], column.affinity) == new[c]
-            };
-            let columns = t.table.columns.iter().enumerate();
-            for (_, column) in columns.filter(|&(c, column)| !same(c, column)) {
-                let entry = written.entry(column.group).or_insert(stamp);
-                *entry = (*entry).max(stamp);
-            }
-            // A reference to the row itself is to its present life, not to the former one, which some
-            // actions would tell apart (R-INC).
-            let ends = |fk: &&ForeignKey| {
-                let acts = !matches!(fk.on_delete, Action::NoAction | Action::Restrict);
-                acts && fk.enforced && self.enforces && fk.parent == t.table.name
-            };
-            for fk in t.table.foreign_keys.iter().filter(ends) {
-                let mut key = fk.columns.iter().zip(&fk.parent_columns);
-                if key.all(|(&c, &p)| new[c] == new[p] && !new[c].is_null()) {
-                    written.entry(t.table.columns[fk.columns[0]].group).or_insert(stamp);
-                }
-            }
-        }
-        let (only_counted, mut keeps) = (written.keys().all(|&g| t.table.groups[g].counter), false);
-        if let (Some(_), None, Some((old, cells))) = (changed.previous, changed.replaced, &image)
-            && let Some(new) = t.read(self.conn, &changed.now)?
-        {
-            for g in (0..t.table.groups.len()).filter(|&g| self.has_image(t, g)) {
-                if respelled(t, g, old, &new) {
-                    written.entry(g).or_insert(self.at(changed.last));
-                }
-            }
-            let mut followed = Vec::new();
-            for &g in written.keys() {
-                if !self.has_image(t, g) {
-                    continue;
-                }
-                let body = &stored.state.groups[g].body;
-                if self.followed(t, g, old, (&cells[g], body), &new)? {
-                    // What was shown instead of what was written may not be what follows from it now.
-                    if matches!(body, Body::Kept(cell) if cell.refs != cells[g].refs) {
-                        self.acted.push((t.no, stored.rid.clone(), Acted::Set(g)));
-                    }
-                    keeps |= keep_spelling(t, g, &mut stored.state.groups[g], &cells[g]);
-                    followed.push(g);
-                }
-            }
-            written.retain(|g, _| !followed.contains(g));
-            self.followed.extend(followed.into_iter().map(|g| (t.no, stored.rid.clone(), g)));
-        }
-        let moved = *from != changed.now;
-        if let (Some(_), None, Some((old, _))) = (changed.previous, changed.replaced, &image)
-            && (moved || !only_counted)
-        {
-            self.leaves(t, &stored.rid, old.clone());
-        }
-        if written.is_empty() && !moved && changed.replaced.is_none() && !acted && !keeps {
-            if stored.entry.is_some() {
-                state::put(self.conn, self.meta, t, &stored, None)?;
-            }
-            return Ok(());
-        }
-        let counted = written.keys().any(|&g| counter::adds_up(t, g, &stored.state.groups[g]));
-        let new = if counted { t.read(self.conn, &changed.now)? } else { None };
-        let known = first.as_ref().filter(|_| !self.stale.contains_key(&t.no));
-        if self.waits && self.enforces {
-            // What a key overrode may not come back with the same key in another spelling.
-            self.acted.extend(crate::merge::overrode(self.lookup(), t, &stored, &written)?);
-        }
-        let mut over = Vec::new();
-        for (&g, &stamp) in &written {
-            let (c, group) = (t.table.groups[g].columns[0], &mut stored.state.groups[g]);
-            let before = known.map(|(row, _)| &row[c]);
-            if let Some(new) = &new
-                && counter::write(t, g, group, before, &new[c], stamp)
-            {
-                continue;
-            }
-            let previous = match &first {
-                Some((_, cells)) if t.table.groups[g].keeps_previous && self.has_image(t, g) => {
-                    Some(cells[g].clone())
-                }
-                _ => None,
-            };
-            let now = GroupState { previous, ..GroupState::shown(stamp) };
-            over.push((g, std::mem::replace(group, now), stamp));
-        }
-        if let Some(&stamp) = written.values().max() {
-            // R-COMP: its user has seen the row that another site had deleted, and goes on with it.
-            stored.state.header.revive(stamp);
-            if self.lasting.contains(&t.no) {
-                stored.state.header.outlive(stamp);
-            }
-        }
-        let pinned = self.fallbacks(t, &stored, &written)?;
-        for (&g, &stamp) in &pinned {
-            let now = GroupState::shown(stamp);
-            over.push((g, std::mem::replace(&mut stored.state.groups[g], now), stamp));
-        }
-        stored.loc = Some(changed.now.clone());
-        self.over_unshown(t, &stored, first.as_ref().map(|(_, cells)| &cells[..]), over)?;
-        self.done.columns += (written.len() + pinned.len()) as u64;
-        for g in written.keys() {
-            let keys = t.table.groups[*g].foreign_keys.iter().map(|&f| &t.table.foreign_keys[f]);
-            self.unnamed.extend(keys.filter_map(|fk| self.catalog.position(&fk.parent)));
-        }
-        if changed.replaced.is_some() || written.keys().any(|&g| t.table.groups[g].keeps_previous) {
-            self.takes(t, &stored.rid);
-        }
-        let refers = |g: &usize| !t.table.groups[*g].foreign_keys.is_empty();
-        if written.keys().any(refers)
-            && let Some(row) = t.read(self.conn, &changed.now)?
-            && self.dangles(t, &changed.now, &row)?
-        {
-            self.touched.push((t.no, stored.rid.clone()));
-        }
-        self.put(t, &stored)
-    }
-
-    /// R-PINKEY: who writes a part of a unique key means the whole key as it is shown. So its other
-    /// parts that show a former value are written too, when that part is.
-    fn fallbacks(
-        &self,
-        t: &Tracked,
-        stored: &Stored,
-        written: &BTreeMap<usize, Stamp>,
-    ) -> Result<BTreeMap<usize, Stamp>> {
-        let mut pinned = BTreeMap::new();
-        let Some(entry) = stored.entry.filter(|_| self.conflicts) else { return Ok(pinned) };
-        let sql = "SELECT 1 FROM synqlite_row WHERE id = ?1 AND kind = 'fallback'";
-        if !self.conn.prepare_cached(sql)?.exists([entry])? {
-            return Ok(pinned);
-        }
-        for index in &t.table.uniques {
-            let parts: BTreeSet<usize> =
-                index.columns.iter().map(|&c| t.table.columns[c].group).collect();
-            let Some(&stamp) = parts.iter().filter_map(|g| written.get(g)).max() else { continue };
-            for g in parts.into_iter().filter(|g| !written.contains_key(g)) {
-                let group = &stored.state.groups[g];
-                if group.body != Body::Shown && group.previous.is_some() {
-                    let latest = pinned.entry(g).or_insert(stamp);
-                    *latest = stamp.max(*latest);
-                }
-            }
-        }
-        Ok(pinned)
-    }
-
-    /// Whether images of updates hold a group of a key.
-    fn has_image(&self, t: &Tracked, g: usize) -> bool {
-        let unknown = self.unknown.get(&t.no);
-        let columns = &t.table.groups[g].columns;
-        unknown.is_none_or(|nos| columns.iter().all(|&c| !nos.contains(&t.column_nos[c])))
-    }
-
-    /// R-REF: whether a group changed only because its references followed their rows' keys, as ON
-    /// UPDATE CASCADE makes them do. That is no write: the references are to the same rows.
-    fn followed(
-        &self,
-        t: &Tracked,
-        g: usize,
-        old: &[Value],
-        (before, body): (&Cell, &Body),
-        new: &[Value],
-    ) -> Result<bool> {
-        let group = &t.table.groups[g];
-        if !group.keeps_previous || group.foreign_keys.is_empty() {
-            return Ok(false);
-        }
-        let mut same: BTreeSet<usize> = BTreeSet::new();
-        for (i, (&f, rid)) in group.foreign_keys.iter().zip(&before.refs).enumerate() {
-            // A value that names nobody follows nobody.
-            let loose = matches!(body, Body::Kept(cell) if cell.refs[i].is_none());
-            if loose && rid.is_some() || self.lookup().reference(t, f, new)? != *rid {
-                return Ok(false);
-            }
-            let Some(rid) = rid else { continue };
-            if !self.is_spelled(t, f, rid, (old, body), new)? {
-                return Ok(false);
-            }
-            same.extend(&t.table.foreign_keys[f].columns);
-        }
-        Ok(group.columns.iter().all(|c| old[*c] == new[*c] || same.contains(c)))
     }
 
     /// Remembers what a row was in this window, `row`, and when it began: the same with `keys`.

@@ -273,6 +273,12 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
     for (t, unsure) in catalog.tables.iter().zip(&mut unsure) {
         if let Some(Stale { gap, fresh, .. }) = of(t) {
             filled(conn, meta, t, (fresh, *gap && lost.contains(&t.no)), &mut unsure.1)?;
+            if *gap {
+                // A column may have another default now than rows show that nobody has written.
+                let older = t.column_nos.iter().zip(&t.since).filter(|(_, since)| **since != -1);
+                let older = older.map(|(no, _)| *no).filter(|no| !fresh.contains(no));
+                filled(conn, meta, t, (&older.collect::<Vec<_>>(), false), &mut unsure.1)?;
+            }
             late::bind_defaults(Lookup { conn, meta, catalog }, t, fresh, unsure)?;
         }
     }
@@ -530,17 +536,17 @@ pub(crate) fn changed(loc: &Loc, written: BTreeMap<u32, i64>) -> Changed {
     }
 }
 
-/// Adds to `rows` those in which new columns hold something else than their default, although nobody
-/// is known to have written it: a rebuild filled them. `lost`: columns are missing, and new ones may be
+/// Adds to `rows` those in which these columns hold something else than their default, although nobody
+/// is known to have written it: a rebuild filled them, or gave them another default. `lost`: columns are missing, and new ones may be
 /// those under other names, so whatever they hold may have been written.
 fn filled(
     conn: &Connection,
     meta: &Meta,
     t: &Tracked,
-    (fresh, lost): (&[u32], bool),
+    (columns, lost): (&[u32], bool),
     rows: &mut Unsure,
 ) -> Result<()> {
-    for c in (0..t.column_nos.len()).filter(|&c| fresh.contains(&t.column_nos[c])) {
+    for c in (0..t.column_nos.len()).filter(|&c| columns.contains(&t.column_nos[c])) {
         let column = &t.table.columns[c];
         let sql = format!(
             "SELECT {} FROM {} AS o WHERE {lost} OR typeof(o.{name}) <> typeof(?1) \

@@ -206,7 +206,12 @@ fn winner_of(lookup: Lookup<'_>, t: &Tracked, bytes: &[u8]) -> Result<(String, O
 
 fn named(t: &Tracked, values: &[Value]) -> Vec<(String, Value)> {
     let names = t.table.columns.iter().map(|c| c.name.clone());
-    names.zip(values.iter().cloned()).collect()
+    // SQLite shows no sign of a zero, and takes both for one value: who wrote the other wrote nothing.
+    let values = values.iter().map(|value| match value {
+        Value::Real(r) => Value::Real(r + 0.0),
+        other => other.clone(),
+    });
+    names.zip(values).collect()
 }
 
 fn writers(t: &Tracked, state: &RowState) -> Vec<Writer> {

@@ -134,7 +134,9 @@ class Table:
 
     def numbered(self):
         """Whether rows of one number stay several rows, all but one with another number (R-REMAP)."""
-        return self.alias is not None and self.identity == "birth"
+        if self.alias is None or self.identity != "birth":
+            return False
+        return not any(self.alias in fk.columns for fk in self.foreign_keys)
 
     def compares(self, columns):
         """Collations of the columns of a key that others refer to."""

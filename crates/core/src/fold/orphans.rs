@@ -5,9 +5,28 @@ use super::Fold;
 use crate::catalog::{Loc, Tracked};
 use crate::merge::Acted;
 use crate::schema::Action;
-use crate::state::{self, Body, GroupState};
+use crate::state::{self, Body, GroupState, Stored};
 use crate::{Result, merge};
-use synqlite_wire::{Rid, Stamp, Value};
+use synqlite_wire::{Cell, Rid, Stamp, Value};
+
+/// A reference that still shows the key which its row has left.
+struct Orphan<'a> {
+    /// Position of the table of the row that left.
+    parent: usize,
+    left: &'a Rid,
+    /// Table and foreign key of the reference, and its group.
+    c: &'a Tracked,
+    f: usize,
+    g: usize,
+    /// Which of the references of its group it is.
+    at: Option<usize>,
+    loc: &'a Loc,
+    row: Vec<Value>,
+    /// The row to which its values are now.
+    now: Option<Rid>,
+    /// Its group, as [`Fold::orphaned`] names it.
+    unit: (u32, Rid, usize),
+}
 
 impl Fold<'_> {
     /// Notes that a row no longer has the keys of its former values.
@@ -87,98 +106,125 @@ impl Fold<'_> {
         f: usize,
         loc: &Loc,
     ) -> Result<()> {
-        let catalog = self.catalog;
-        let c = &catalog.tables[child];
+        let c = &self.catalog.tables[child];
         let Some(row) = c.read(self.conn, loc)? else { return Ok(()) };
-        let Some(mut stored) = state::at(self.conn, self.meta, c, loc)? else { return Ok(()) };
+        let Some(stored) = state::at(self.conn, self.meta, c, loc)? else { return Ok(()) };
         let g = c.table.columns[c.table.foreign_keys[f].columns[0]].group;
         let now = self.lookup().reference(c, f, &row)?;
         let at = c.table.groups[g].foreign_keys.iter().position(|&k| k == f);
-        // What a sibling in its unit left behind made kept says nothing of it yet.
-        let sibling = (c.no, stored.rid.clone(), g);
-        let unsaid = |rid: &Option<Rid>| *rid == now && self.orphaned.contains(&sibling);
-        // Its reference may be to another row, which had the same key.
-        let other = match (&stored.state.groups[g].body, at) {
-            (Body::Kept(cell), Some(at)) => {
-                cell.refs[at].as_ref() != Some(left) && !unsaid(&cell.refs[at])
-            }
-            _ => false,
-        };
-        let (p, fk) = (&catalog.tables[parent], &c.table.foreign_keys[f]);
+        let unit = (c.no, stored.rid.clone(), g);
+        let orphan = Orphan { parent, left, c, f, g, at, loc, row, now, unit };
+        let fk = &c.table.foreign_keys[f];
         let kept = fk.enforced && self.enforces;
-        if other {
+        if self.is_to_another(&orphan, &stored) {
             // It was shown because some row had the key, whichever that was; now none has.
-            if kept && now.is_none() {
+            if kept && orphan.now.is_none() {
                 self.touched.push((c.no, stored.rid));
             }
             return Ok(());
         }
-        let stamp = Stamp { hlc: self.meta.clock, site: self.meta.site };
-        if now.as_ref() == Some(left) {
-            // Its row began another life and took nothing along, foreign keys being off: so the
-            // reference is to the present one (R-INC, R-COMP).
+        if orphan.now.as_ref() == Some(left) {
             let acts = !matches!(fk.on_delete, Action::NoAction | Action::Restrict);
-            let group = &mut stored.state.groups[g];
-            let left = state::of(self.conn, self.meta, p, left)?;
-            if kept
-                && acts
-                && group.body == Body::Shown
-                && left.is_some_and(|left| group.stamp < left.state.header.reinserted)
-            {
-                *group = GroupState { stamp, apart: vec![], ..group.clone() };
-                self.done.columns += 1;
-                return self.put(c, &stored);
-            }
-            return Ok(());
+            return if kept && acts { self.reborn(&orphan, stored) } else { Ok(()) };
         }
         let of_this_fold = self.is_of_this_fold(stored.state.groups[g].stamp);
-        if self.followed.contains(&sibling) || of_this_fold && !self.orphaned.contains(&sibling) {
+        let orphaned = self.orphaned.contains(&orphan.unit);
+        if self.followed.contains(&orphan.unit) || of_this_fold && !orphaned {
             return Ok(());
         }
+        let cell = match &stored.state.groups[g].body {
+            Body::Kept(cell) => cell.clone(),
+            Body::Shown => self.lookup().cell(c, g, &orphan.row)?,
+        };
         let moved = || -> Result<bool> {
-            let left = state::of(self.conn, self.meta, p, left)?;
+            let left = state::of(self.conn, self.meta, &self.catalog.tables[parent], left)?;
             Ok(left.is_some_and(|left| left.state.header.alive()))
         };
-        let mut cell = match &stored.state.groups[g].body {
-            Body::Kept(cell) => cell.clone(),
-            Body::Shown => self.lookup().cell(c, g, &row)?,
-        };
         // A key that nobody keeps and that the user took from under the reference is a value.
-        if now.is_some() || !kept && moved()? {
-            if let Some(at) = at {
-                cell.refs[at].clone_from(&now);
-            }
-            // Another reference of the unit may be to a row that left as well.
-            let given =
-                |f: usize| c.table.foreign_keys[f].columns.iter().all(|&x| !row[x].is_null());
-            let keys = c.table.groups[g].foreign_keys.iter().zip(&cell.refs);
-            let mut others = keys.filter(|(other, _)| **other != f);
-            let with_others = others.any(|(&f, rid)| rid.is_none() && given(f));
-            stored.state.groups[g] = GroupState::shown(stamp);
-            if with_others || self.orphaned.contains(&sibling) {
-                stored.state.groups[g].body = Body::Kept(cell);
-                self.orphaned.insert(sibling);
-                self.touched.push((c.no, stored.rid.clone()));
-            } else if now.is_none() {
-                self.loosened(c, loc.clone());
-            }
-            self.done.columns += 1;
-            return self.put(c, &stored);
+        match orphan.now.is_some() || !kept && moved()? {
+            true => self.rebound(orphan, stored, cell),
+            false => self.left_behind(orphan, stored, cell),
         }
+    }
+
+    /// Whether the reference is to another row than the one that left, which had the same key.
+    fn is_to_another(&self, orphan: &Orphan<'_>, stored: &Stored) -> bool {
+        // What a sibling in its unit left behind made kept says nothing of it yet.
+        let unsaid = |rid: &Option<Rid>| *rid == orphan.now && self.orphaned.contains(&orphan.unit);
+        match (&stored.state.groups[orphan.g].body, orphan.at) {
+            (Body::Kept(cell), Some(at)) => {
+                cell.refs[at].as_ref() != Some(orphan.left) && !unsaid(&cell.refs[at])
+            }
+            _ => false,
+        }
+    }
+
+    /// Its row began another life and took nothing along, foreign keys being off: so the reference is to
+    /// the present one (R-INC, R-COMP).
+    fn reborn(&mut self, orphan: &Orphan<'_>, mut stored: Stored) -> Result<()> {
+        let p = &self.catalog.tables[orphan.parent];
+        let left = state::of(self.conn, self.meta, p, orphan.left)?;
+        let stamp = self.own_stamp();
+        let group = &mut stored.state.groups[orphan.g];
+        let before = left.is_some_and(|left| group.stamp < left.state.header.reinserted);
+        if group.body != Body::Shown || !before {
+            return Ok(());
+        }
+        *group = GroupState { stamp, apart: vec![], ..group.clone() };
+        self.done.columns += 1;
+        self.put(orphan.c, &stored)
+    }
+
+    /// The reference is to the row that has its values now, or to nobody.
+    fn rebound(&mut self, orphan: Orphan<'_>, mut stored: Stored, mut cell: Cell) -> Result<()> {
+        let Orphan { c, f, g, at, loc, row, now, unit, .. } = orphan;
+        if let Some(at) = at {
+            cell.refs[at].clone_from(&now);
+        }
+        // Another reference of the unit may be to a row that left as well.
+        let given = |f: usize| c.table.foreign_keys[f].columns.iter().all(|&x| !row[x].is_null());
+        let keys = c.table.groups[g].foreign_keys.iter().zip(&cell.refs);
+        let mut others = keys.filter(|(other, _)| **other != f);
+        let with_others = others.any(|(&f, rid)| rid.is_none() && given(f));
+        stored.state.groups[g] = GroupState::shown(self.own_stamp());
+        if with_others || self.orphaned.contains(&unit) {
+            stored.state.groups[g].body = Body::Kept(cell);
+            self.orphaned.insert(unit);
+            self.touched.push((c.no, stored.rid.clone()));
+        } else if now.is_none() {
+            self.loosened(c, loc.clone());
+        }
+        self.done.columns += 1;
+        self.put(c, &stored)
+    }
+
+    /// The reference stays to the row that left, and the view decides.
+    fn left_behind(
+        &mut self,
+        orphan: Orphan<'_>,
+        mut stored: Stored,
+        mut cell: Cell,
+    ) -> Result<()> {
+        let Orphan { parent, left, c, g, at, unit, .. } = orphan;
         // What is kept says so already, and to whom the other references are that it does not show.
         if stored.state.groups[g].body == Body::Shown {
-            self.orphaned.insert(sibling.clone());
+            self.orphaned.insert(unit.clone());
         }
-        if let Some(at) = at.filter(|_| self.orphaned.contains(&sibling)) {
+        if let Some(at) = at.filter(|_| self.orphaned.contains(&unit)) {
             cell.refs[at] = Some(left.clone());
         }
         stored.state.groups[g].body = Body::Kept(cell);
         let entry = state::put(self.conn, self.meta, c, &stored, None)?;
-        let references = state::kept_references(catalog, c, &stored, false);
+        let references = state::kept_references(self.catalog, c, &stored, false);
         let waits = state::Waits { references, claims: vec![], conflict: None, winner: None };
         state::record_waits(self.conn, self.meta, entry, &waits)?;
         self.touched.push((c.no, stored.rid));
-        self.touched.push((catalog.tables[parent].no, left.clone()));
+        self.touched.push((self.catalog.tables[parent].no, left.clone()));
         Ok(())
+    }
+
+    /// The latest stamp that this site has given.
+    fn own_stamp(&self) -> Stamp {
+        Stamp { hlc: self.meta.clock, site: self.meta.site }
     }
 }

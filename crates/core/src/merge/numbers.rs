@@ -10,7 +10,7 @@ use super::remap::{Known, Numbers as _};
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::equal::stored;
-use crate::schema::{Affinity, Identity};
+use crate::schema::Affinity;
 use rusqlite::params;
 use std::collections::HashSet;
 use synqlite_wire::Value;
@@ -33,7 +33,7 @@ impl<'a> Cases<'a> {
         let catalog = self.catalog();
         let table = self.list[at].table;
         let t = &catalog.tables[table];
-        let Some(alias) = numbered(t) else { return Ok(()) };
+        let Some(alias) = t.table.renumbers() else { return Ok(()) };
         let Some(id) = self.wanted(t, alias, at) else { return Ok(()) };
         let case = &self.list[at];
         let same = case.old.as_ref().is_some_and(|old| old[alias] == Value::Integer(id));
@@ -82,7 +82,8 @@ impl<'a> Cases<'a> {
     /// Adds the rows that decide which row of a table is given a number that a case refers to by value.
     pub(super) fn givers(&mut self, table: usize, id: i64) -> Result<()> {
         let t = &self.catalog().tables[table];
-        if !self.contested || numbered(t).is_none() || self.numbers.hidden.contains(&table) {
+        if !self.contested || t.table.renumbers().is_none() || self.numbers.hidden.contains(&table)
+        {
             return Ok(());
         }
         let highest = self.known(table, |_| true).highest()?;
@@ -153,9 +154,4 @@ impl<'a> Cases<'a> {
         let i = t.table.groups[group].columns.iter().position(|&c| c == alias)?;
         stored(&self.list[at].cells[group].values[i], Affinity::Integer).as_integer()
     }
-}
-
-/// The column with the integer key of a table whose rows get other numbers where they collide.
-fn numbered(t: &Tracked) -> Option<usize> {
-    t.table.rowid_alias().filter(|_| t.table.identity == Identity::Birth)
 }

@@ -15,7 +15,7 @@ use crate::catalog::Tracked;
 use crate::describe::{describe, text};
 use crate::equal;
 use crate::refs;
-use crate::schema::{Action, ForeignKey, Identity};
+use crate::schema::{Action, ForeignKey};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -494,9 +494,7 @@ impl Show<'_, '_> {
         let mut ids = BTreeMap::new();
         for table in round.tables.clone() {
             let t = &self.cases.catalog().tables[table];
-            let (Some(alias), Identity::Birth) = (t.table.rowid_alias(), t.table.identity) else {
-                continue;
-            };
+            let Some(alias) = t.table.renumbers() else { continue };
             let mine = live.iter().copied().filter(|&at| self.cases.list[at].table == table);
             let wish = |at: usize| {
                 let case = &self.cases.list[at];

@@ -304,6 +304,14 @@ impl Table {
             _ => None,
         }
     }
+
+    /// The same if rows of one number stay several rows, all but one with another number (R-REMAP). A
+    /// number that is a reference is that of the row that it is to.
+    pub fn renumbers(&self) -> Option<usize> {
+        let refers = |alias: &usize| self.foreign_keys.iter().any(|fk| fk.columns.contains(alias));
+        let by_birth = self.identity == Identity::Birth;
+        self.rowid_alias().filter(|alias| by_birth && !refers(alias))
+    }
 }
 
 /// The `nth` thing of one name.

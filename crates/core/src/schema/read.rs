@@ -463,10 +463,10 @@ fn override_identity(
     Ok(())
 }
 
-/// An integer key that names its row is never renumbered, so it is a unique key like others (R-UNIQ),
-/// though SQLite has no index for it.
+/// An integer key that names its row, or another, is never renumbered, so it is a unique key like others
+/// (R-UNIQ), though SQLite has no index for it.
 fn claim_numbers(table: &mut Table) {
-    let (Some(alias), Identity::Key) = (table.rowid_alias(), table.identity) else { return };
+    let Some(alias) = table.rowid_alias().filter(|_| table.renumbers().is_none()) else { return };
     let sql = quote(&table.columns[alias].name);
     table.uniques.push(UniqueIndex {
         name: "PRIMARY KEY".to_owned(),

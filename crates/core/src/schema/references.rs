@@ -3,7 +3,7 @@
 use super::pragmas::{EntryKind, Inventory, Reference};
 use super::read::Draft;
 use super::select;
-use super::{Action, Affinity, Collation, ForeignKey, Identity, Table};
+use super::{Action, Affinity, Collation, ForeignKey, Table};
 use crate::error::{Error, Result};
 use crate::policy::Policies;
 use std::collections::BTreeSet;
@@ -210,8 +210,7 @@ pub(super) fn undeclared(tables: &[Table]) -> Vec<String> {
             if declared || table.rowid_alias() == Some(i) || column.affinity != Affinity::Integer {
                 continue;
             }
-            let renumbered =
-                |t: &&Table| t.identity == Identity::Birth && t.rowid_alias().is_some();
+            let renumbered = |t: &&Table| t.renumbers().is_some();
             let named = |t: &&Table| is_reference_name(&column.name, &t.name);
             if let Some(parent) = tables.iter().filter(renumbered).find(named) {
                 notes.push(format!(

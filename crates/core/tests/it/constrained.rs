@@ -238,3 +238,26 @@ fn a_key_with_a_reference_to_a_hidden_row_is_nobodys() {
         assert_eq!(shown, left, "{keeps}");
     }
 }
+
+/// SQLite takes the two zeros for one value, so who writes one over the other has written nothing.
+#[test]
+fn records_show_no_sign_of_a_zero() {
+    let world = World::new();
+    let mut a = world.init(
+        "a",
+        "CREATE TABLE t(k BLOB PRIMARY KEY NOT NULL, w TEXT, r BLOB REFERENCES t(k)); \
+         INSERT INTO t VALUES(0.0, 'zero', NULL)",
+    );
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("INSERT INTO t VALUES('0', 'child', 0.0)");
+    b.run("PRAGMA foreign_keys = OFF; UPDATE OR REPLACE t SET k = -0.0 WHERE k = 0.0; DELETE FROM t WHERE k = 0.0");
+    settle(&mut a, &mut b);
+    let told = |site: &Site| {
+        let records = site.replica.conflicts().unwrap();
+        let text = |c: &Conflict| format!("{} {} {:?} {:?}", c.id, c.row, c.displaced, c.shown);
+        records.iter().map(text).collect::<Vec<_>>()
+    };
+    let records = told(&a);
+    assert_eq!(records.len(), 1, "{records:?}");
+    assert_eq!(told(&b), records);
+}

@@ -219,3 +219,41 @@ fn a_primary_key_of_other_columns_names_no_row_anew() {
     assert_eq!(a.row("SELECT a, b FROM t WHERE k = 'k1'"), "20|a");
     assert_eq!(a.row("SELECT count(*) FROM t"), "8");
 }
+
+/// Where a number is a reference it is that of the row that it is to, whatever identifies its own row.
+#[test]
+fn rows_by_birth_whose_number_is_a_reference_are_not_renumbered() {
+    let child = "CREATE TABLE c(k INTEGER PRIMARY KEY REFERENCES p(k), w)";
+    for early in [true, false] {
+        let world = World::new();
+        let mut a = world.init("a", "CREATE TABLE p(k INTEGER PRIMARY KEY, u)");
+        let mut b = world.clone_site(&mut a, "b");
+        let mut c = world.clone_site(&mut a, "c");
+        a.run(child);
+        a.replica.set_policies(&[("c.identity".into(), "birth".into())]).unwrap();
+        if early {
+            settle(&mut a, &mut b);
+        }
+        b.run("INSERT INTO p VALUES(1, 2)");
+        a.run("PRAGMA foreign_keys = OFF; INSERT INTO c VALUES(1, 'a')");
+        b.run(&format!(
+            "{}; INSERT INTO c VALUES(1, 'b')",
+            child.replace("TABLE", "TABLE IF NOT EXISTS")
+        ));
+        c.run(child);
+        for _ in 0..3 {
+            settle(&mut a, &mut b);
+            settle(&mut b, &mut c);
+            settle(&mut a, &mut c);
+        }
+        let shown = a.rows("SELECT * FROM c");
+        assert_eq!(shown, ["1|a"], "{early}");
+        for site in [&a, &b, &c] {
+            assert_eq!(site.rows("SELECT * FROM c"), shown);
+            assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+            let records = site.replica.conflicts().unwrap();
+            let kinds: Vec<_> = records.iter().map(|r| (r.kind.as_str(), r.row.as_str())).collect();
+            assert_eq!(kinds.len(), 1, "{kinds:?}");
+        }
+    }
+}

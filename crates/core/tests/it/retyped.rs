@@ -115,3 +115,41 @@ fn mig_rebuild_a_key_to_a_text_with_the_smallest_number() {
         assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
     }
 }
+
+/// A column shows its default where nobody wrote it. Where it got another default since, what rows show
+/// is what the former one was, and who has not got them yet has to be told.
+#[test]
+fn a_default_that_changes_in_a_rebuild_is_told_where_rows_show_the_former() {
+    let rebuild = |columns: &str, from: &str| {
+        format!(
+            "CREATE TABLE n(k TEXT PRIMARY KEY, v, {columns}) WITHOUT ROWID; \
+             INSERT INTO n SELECT {from} FROM t; DROP TABLE t; ALTER TABLE n RENAME TO t"
+        )
+    };
+    for (first, shown) in [("c1", "NULL"), ("c1 DEFAULT 5", "5"), ("c1 DEFAULT 1", "1")] {
+        for between in [false, true] {
+            let world = World::new();
+            let mut a = world.init("a", "CREATE TABLE t(k TEXT PRIMARY KEY, v) WITHOUT ROWID");
+            let mut b = world.clone_site(&mut a, "b");
+            a.run("INSERT INTO t VALUES('x', 1)");
+            a.replica.fold().unwrap();
+            let filled = format!("k, v, {shown}");
+            a.run(&rebuild(first, if shown == "NULL" { "k, v, NULL" } else { &filled }));
+            a.replica.fold().unwrap();
+            if between {
+                settle(&mut a, &mut b);
+            }
+            a.run(&rebuild("c1 DEFAULT 1", "k, v, c1"));
+            b.run(
+                &rebuild(first, "k, v, NULL").replace("v, NULL FROM", &format!("v, {shown} FROM")),
+            );
+            b.run(&rebuild("c1 DEFAULT 1", "k, v, c1"));
+            settle(&mut a, &mut b);
+            for site in [&a, &b] {
+                let rows = site.rows("SELECT k, v, quote(c1) FROM t");
+                assert_eq!(rows, [format!("x|1|{shown}")], "{first} {between}");
+                assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+            }
+        }
+    }
+}

@@ -21,7 +21,7 @@ usage:
   campaign model --seeds FROM..TO [--python python3] [--lazy] [--constraints] [--jobs N] [--first]
   campaign network --seeds FROM..TO
   campaign wild --seeds FROM..TO [--sites N] [--jobs N] [--only REGIONS] [--without REGIONS] [--with REGIONS]
-      [--all REGIONS] [--long] [--first]
+      [--all REGIONS] [--long] [--first] [--show]
   campaign mutants [NAME...] [--histories 2000] [--jobs N]
   campaign crash --rounds N --seed S [--bin SYNQLITE] [--rows N]";
 
@@ -155,6 +155,10 @@ fn wild(arguments: &[String]) -> Result<bool> {
             }
             let sites = sites.unwrap_or([2, 3, 5][(seed % 3) as usize]) as usize;
             let history = generate::history(seed, sites, &regions, &always);
+            if has("--show") {
+                println!("{history}");
+                continue;
+            }
             let fault = play(&history, system.as_mut());
             if first {
                 println!("played {seed}");

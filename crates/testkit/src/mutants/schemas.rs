@@ -367,7 +367,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "image-unknown",
-        file: "fold.rs",
+        file: "fold/change.rs",
         from: "unknown.is_none_or(|nos|",
         to: "unknown.is_none_or(|_| true) || unknown.is_none_or(|nos|",
         campaign: "wild --all keys,alter",
@@ -460,5 +460,13 @@ pub const ALL: &[Mutant] = &[
         to: "        bound.insert(t.no, late::bind(conn, meta, catalog, t, &stale.fresh, *received)?);\n        fold::loosen(conn, meta, catalog, t, policies.enforces_foreign_keys())?;\n",
         campaign: "wild --all rebuild,policy,keys,replace",
         breaks: "R-REF: a reference to a row that a rebuild lost is to nobody without a stamp",
+    },
+    Mutant {
+        name: "default-changed",
+        file: "migrate.rs",
+        from: "filter(|(_, since)| **since != -1)",
+        to: "filter(|(_, since)| **since < -2)",
+        campaign: "wild --all rebuild,alter",
+        breaks: "R-MIG-ADD: what rows show is told nobody where a rebuild gave their column another default",
     },
 ];

@@ -3,7 +3,7 @@
 use super::Shape;
 
 /// All shapes.
-pub const SHAPES: [Shape; 46] = [
+pub const SHAPES: [Shape; 47] = [
     Shape {
         name: "unique column",
         sql: "CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT UNIQUE, v);
@@ -400,6 +400,15 @@ pub const SHAPES: [Shape; 46] = [
         tables: &["p", "c"],
         columns: &["!k:word v:any", "!p:p.k w:any"],
         policies: &[],
+    },
+    Shape {
+        name: "numbers that are references",
+        sql: "CREATE TABLE p(id INTEGER PRIMARY KEY, n INT UNIQUE);
+              CREATE TABLE c(id INTEGER PRIMARY KEY REFERENCES p(id) $A, w);
+              INSERT INTO p VALUES(101, 0), (102, 1); INSERT INTO c VALUES(101, 0);",
+        tables: &["p", "c"],
+        columns: &["!id:id n:num?", "!id:p.id w:any"],
+        policies: &["c.identity=birth"],
     },
     Shape {
         name: "parents whose keys are numbers of two kinds",

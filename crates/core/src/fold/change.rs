@@ -1,0 +1,287 @@
+//! A row that was there at the last fold and still is: what was written to it, and what only followed
+//! from writes to others.
+
+use super::Fold;
+use super::before::Before;
+use super::spelling::{keep_spelling, respelled};
+use crate::Result;
+use crate::catalog::{Loc, Tracked};
+use crate::counter;
+use crate::equal;
+use crate::journal::Changed;
+use crate::merge::{Acted, overrode};
+use crate::schema::{Action, Column, ForeignKey};
+use crate::state::{self, Body, GroupState, Stored, sums};
+use std::collections::{BTreeMap, BTreeSet};
+use synqlite_wire::{Cell, Stamp, Value};
+
+/// Groups that were written, and when last.
+type Written = BTreeMap<usize, Stamp>;
+/// A row, and its groups as cells.
+type Image = (Vec<Value>, Vec<Cell>);
+
+impl Fold<'_> {
+    pub(super) fn change(
+        &mut self,
+        t: &Tracked,
+        from: &Loc,
+        changed: &Changed,
+        before: Before,
+    ) -> Result<()> {
+        let first = before.first().cloned();
+        let Before { mut stored, image, start, replaced, .. } = before;
+        let start = start.map(|(row, _)| row);
+        // What follows a parent's key is no write, and shows something else all the same.
+        sums::touch(self.meta, t, &changed.now, stored.entry.unwrap_or_default());
+        if self.conflicts
+            && let Some(now) = t.read(self.conn, &changed.now)?
+        {
+            match (&image, changed.replaced) {
+                (Some((old, _)), Some(_)) => self.formerly(t, old, start.clone()),
+                _ => self.formerly(t, &now, first.as_ref().map(|(row, _)| row.clone())),
+            }
+        }
+        let mut written = self.groups_written(t, &changed.written);
+        let replaced = self.emptied(t, &written, &image, &changed.now, replaced)?;
+        written.retain(|g, _| !replaced.contains_key(g));
+        let acted = !replaced.is_empty();
+        self.keep_replaced(t, &mut stored, replaced, image.as_ref().map(|(_, cells)| &cells[..]));
+        if let (Some(replaced), Some((old, _))) = (changed.replaced, &image) {
+            for row in start.into_iter().chain([old.clone()]) {
+                self.leaves(t, &stored.rid, row);
+            }
+            let stamp = self.at(replaced.at);
+            stored.state.header.insert(stamp);
+            let Some(new) = t.read(self.conn, &changed.now)? else { return Ok(()) };
+            self.reinserted(t, stamp, old, &new, &mut written);
+        }
+        let only_counted = written.keys().all(|&g| t.table.groups[g].counter);
+        let updated = image.filter(|_| changed.previous.is_some() && changed.replaced.is_none());
+        let mut keeps = false;
+        if let Some(image) = &updated
+            && let Some(new) = t.read(self.conn, &changed.now)?
+        {
+            keeps = self.followers(t, image, (changed, &new), &mut stored, &mut written)?;
+        }
+        let moved = *from != changed.now;
+        if let Some((old, _)) = updated.filter(|_| moved || !only_counted) {
+            self.leaves(t, &stored.rid, old);
+        }
+        if written.is_empty() && !moved && changed.replaced.is_none() && !acted && !keeps {
+            if stored.entry.is_some() {
+                state::put(self.conn, self.meta, t, &stored, None)?;
+            }
+            return Ok(());
+        }
+        self.stamp_change(t, changed, first.as_ref(), stored, &written)
+    }
+
+    /// Adds what a REPLACE wrote: `old` was displaced by `new`, with this stamp.
+    fn reinserted(
+        &self,
+        t: &Tracked,
+        stamp: Stamp,
+        old: &[Value],
+        new: &[Value],
+        written: &mut Written,
+    ) {
+        // Since the row was replaced its columns may have got other types.
+        let same = |c: usize, column: &Column| {
+            old[c] == new[c] || equal::stored(&old[c], column.affinity) == new[c]
+        };
+        let columns = t.table.columns.iter().enumerate();
+        for (_, column) in columns.filter(|&(c, column)| !same(c, column)) {
+            let entry = written.entry(column.group).or_insert(stamp);
+            *entry = (*entry).max(stamp);
+        }
+        // A reference to the row itself is to its present life, not to the former one, which some
+        // actions would tell apart (R-INC).
+        let ends = |fk: &&ForeignKey| {
+            let acts = !matches!(fk.on_delete, Action::NoAction | Action::Restrict);
+            acts && fk.enforced && self.enforces && fk.parent == t.table.name
+        };
+        for fk in t.table.foreign_keys.iter().filter(ends) {
+            let mut key = fk.columns.iter().zip(&fk.parent_columns);
+            if key.all(|(&c, &p)| new[c] == new[p] && !new[c].is_null()) {
+                written.entry(t.table.columns[fk.columns[0]].group).or_insert(stamp);
+            }
+        }
+    }
+
+    /// Takes away what only followed the keys of other rows, and adds what the journal could not tell.
+    /// Whether the state of a group keeps another spelling now.
+    fn followers(
+        &mut self,
+        t: &Tracked,
+        (old, cells): &Image,
+        (changed, new): (&Changed, &[Value]),
+        stored: &mut Stored,
+        written: &mut Written,
+    ) -> Result<bool> {
+        for g in (0..t.table.groups.len()).filter(|&g| self.has_image(t, g)) {
+            if respelled(t, g, old, new) {
+                written.entry(g).or_insert(self.at(changed.last));
+            }
+        }
+        let (mut followed, mut keeps) = (Vec::new(), false);
+        for &g in written.keys().filter(|&&g| self.has_image(t, g)).collect::<Vec<_>>() {
+            let body = &stored.state.groups[g].body;
+            if self.followed(t, g, old, (&cells[g], body), new)? {
+                // What was shown instead of what was written may not be what follows from it now.
+                if matches!(body, Body::Kept(cell) if cell.refs != cells[g].refs) {
+                    self.acted.push((t.no, stored.rid.clone(), Acted::Set(g)));
+                }
+                keeps |= keep_spelling(t, g, &mut stored.state.groups[g], &cells[g]);
+                followed.push(g);
+            }
+        }
+        written.retain(|g, _| !followed.contains(g));
+        self.followed.extend(followed.into_iter().map(|g| (t.no, stored.rid.clone(), g)));
+        Ok(keeps)
+    }
+
+    /// Stamps the groups that were written, and saves the row. `first`: what it showed at the last fold.
+    fn stamp_change(
+        &mut self,
+        t: &Tracked,
+        changed: &Changed,
+        first: Option<&Image>,
+        mut stored: Stored,
+        written: &Written,
+    ) -> Result<()> {
+        if self.waits && self.enforces {
+            // What a key overrode may not come back with the same key in another spelling.
+            self.acted.extend(overrode(self.lookup(), t, &stored, written)?);
+        }
+        let mut over = self.stamp_groups(t, &changed.now, first, &mut stored, written)?;
+        if let Some(&stamp) = written.values().max() {
+            // R-COMP: its user has seen the row that another site had deleted, and goes on with it.
+            stored.state.header.revive(stamp);
+            if self.lasting.contains(&t.no) {
+                stored.state.header.outlive(stamp);
+            }
+        }
+        let pinned = self.fallbacks(t, &stored, written)?;
+        for (&g, &stamp) in &pinned {
+            let now = GroupState::shown(stamp);
+            over.push((g, std::mem::replace(&mut stored.state.groups[g], now), stamp));
+        }
+        stored.loc = Some(changed.now.clone());
+        self.over_unshown(t, &stored, first.map(|(_, cells)| &cells[..]), over)?;
+        self.done.columns += (written.len() + pinned.len()) as u64;
+        for g in written.keys() {
+            let keys = t.table.groups[*g].foreign_keys.iter().map(|&f| &t.table.foreign_keys[f]);
+            self.unnamed.extend(keys.filter_map(|fk| self.catalog.position(&fk.parent)));
+        }
+        if changed.replaced.is_some() || written.keys().any(|&g| t.table.groups[g].keeps_previous) {
+            self.takes(t, &stored.rid);
+        }
+        let refers = |g: &usize| !t.table.groups[*g].foreign_keys.is_empty();
+        if written.keys().any(refers)
+            && let Some(row) = t.read(self.conn, &changed.now)?
+            && self.dangles(t, &changed.now, &row)?
+        {
+            self.touched.push((t.no, stored.rid.clone()));
+        }
+        self.put(t, &stored)
+    }
+
+    /// Gives groups their stamps; counters count instead. Returns what each was before, and the stamp.
+    fn stamp_groups(
+        &self,
+        t: &Tracked,
+        now: &Loc,
+        first: Option<&Image>,
+        stored: &mut Stored,
+        written: &Written,
+    ) -> Result<Vec<(usize, GroupState, Stamp)>> {
+        let counted = written.keys().any(|&g| counter::adds_up(t, g, &stored.state.groups[g]));
+        let new = if counted { t.read(self.conn, now)? } else { None };
+        let known = first.filter(|_| !self.stale.contains_key(&t.no));
+        let mut over = Vec::new();
+        for (&g, &stamp) in written {
+            let (c, group) = (t.table.groups[g].columns[0], &mut stored.state.groups[g]);
+            let before = known.map(|(row, _)| &row[c]);
+            if let Some(new) = &new
+                && counter::write(t, g, group, before, &new[c], stamp)
+            {
+                continue;
+            }
+            let previous = match first {
+                Some((_, cells)) if t.table.groups[g].keeps_previous && self.has_image(t, g) => {
+                    Some(cells[g].clone())
+                }
+                _ => None,
+            };
+            let now = GroupState { previous, ..GroupState::shown(stamp) };
+            over.push((g, std::mem::replace(group, now), stamp));
+        }
+        Ok(over)
+    }
+
+    /// R-PINKEY: who writes a part of a unique key means the whole key as it is shown. So its other
+    /// parts that show a former value are written too, when that part is.
+    fn fallbacks(
+        &self,
+        t: &Tracked,
+        stored: &Stored,
+        written: &BTreeMap<usize, Stamp>,
+    ) -> Result<BTreeMap<usize, Stamp>> {
+        let mut pinned = BTreeMap::new();
+        let Some(entry) = stored.entry.filter(|_| self.conflicts) else { return Ok(pinned) };
+        let sql = "SELECT 1 FROM synqlite_row WHERE id = ?1 AND kind = 'fallback'";
+        if !self.conn.prepare_cached(sql)?.exists([entry])? {
+            return Ok(pinned);
+        }
+        for index in &t.table.uniques {
+            let parts: BTreeSet<usize> =
+                index.columns.iter().map(|&c| t.table.columns[c].group).collect();
+            let Some(&stamp) = parts.iter().filter_map(|g| written.get(g)).max() else { continue };
+            for g in parts.into_iter().filter(|g| !written.contains_key(g)) {
+                let group = &stored.state.groups[g];
+                if group.body != Body::Shown && group.previous.is_some() {
+                    let latest = pinned.entry(g).or_insert(stamp);
+                    *latest = stamp.max(*latest);
+                }
+            }
+        }
+        Ok(pinned)
+    }
+
+    /// Whether images of updates hold a group of a key.
+    pub(super) fn has_image(&self, t: &Tracked, g: usize) -> bool {
+        let unknown = self.unknown.get(&t.no);
+        let columns = &t.table.groups[g].columns;
+        unknown.is_none_or(|nos| columns.iter().all(|&c| !nos.contains(&t.column_nos[c])))
+    }
+
+    /// R-REF: whether a group changed only because its references followed their rows' keys, as ON
+    /// UPDATE CASCADE makes them do. That is no write: the references are to the same rows.
+    fn followed(
+        &self,
+        t: &Tracked,
+        g: usize,
+        old: &[Value],
+        (before, body): (&Cell, &Body),
+        new: &[Value],
+    ) -> Result<bool> {
+        let group = &t.table.groups[g];
+        if !group.keeps_previous || group.foreign_keys.is_empty() {
+            return Ok(false);
+        }
+        let mut same: BTreeSet<usize> = BTreeSet::new();
+        for (i, (&f, rid)) in group.foreign_keys.iter().zip(&before.refs).enumerate() {
+            // A value that names nobody follows nobody.
+            let loose = matches!(body, Body::Kept(cell) if cell.refs[i].is_none());
+            if loose && rid.is_some() || self.lookup().reference(t, f, new)? != *rid {
+                return Ok(false);
+            }
+            let Some(rid) = rid else { continue };
+            if !self.is_spelled(t, f, rid, (old, body), new)? {
+                return Ok(false);
+            }
+            same.extend(&t.table.foreign_keys[f].columns);
+        }
+        Ok(group.columns.iter().all(|c| old[*c] == new[*c] || same.contains(c)))
+    }
+}
