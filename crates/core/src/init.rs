@@ -154,7 +154,13 @@ pub(crate) fn select(
     };
     let only = remembered("only", &options.tables)?;
     let exclude = remembered("exclude", &options.exclude)?;
-    schema::read(conn, policies, &Selection { only, exclude, strict: true })
+    let (asked, left_out) = (options.tables.clone(), options.exclude.clone());
+    if !asked.is_empty() || !left_out.is_empty() {
+        // What was asked for before may have been dropped since.
+        let asked = Selection { only: asked, exclude: left_out, strict: true };
+        schema::read(conn, &Policies::default(), &asked)?;
+    }
+    schema::read(conn, policies, &Selection { only, exclude, strict: false })
 }
 
 /// R-FK-MODE: a database that already has dangling references cannot promise that none ever dangle.

@@ -2,6 +2,9 @@
 
 use crate::migrate::{agree, pair};
 use crate::site::{Site, World, settle};
+use rusqlite::Connection;
+use std::sync::Arc;
+use synqlite_core::{Error, InitOptions, Replica, System};
 
 /// Two sites drop a table and fill it anew. What they fill in has nothing to do with what was there, nor
 /// with what the other fills in.
@@ -346,4 +349,32 @@ fn mig_rebuild_a_reference_to_a_row_that_goes_unnoticed() {
         assert_eq!(records, [("fk_dangling", "'c'", "r>t")]);
         assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
     }
+}
+
+/// What was asked for once stays asked for, though a table of it is gone.
+#[test]
+fn a_copy_becomes_a_site_whatever_was_dropped() {
+    let world = World::new();
+    let sql = "CREATE TABLE t(k INTEGER PRIMARY KEY, n INT); CREATE TABLE u(k INTEGER PRIMARY KEY); \
+               CREATE TABLE v(k INTEGER PRIMARY KEY)";
+    let conn = Connection::open(world.path("a")).unwrap();
+    conn.execute_batch(sql).unwrap();
+    let options = InitOptions {
+        tables: ["t", "u"].map(String::from).to_vec(),
+        exclude: vec!["v".into()],
+        policies: vec![("t.refs".into(), "n:u".into()), ("u.identity".into(), "key".into())],
+        ..InitOptions::default()
+    };
+    Replica::init(&world.path("a"), &options, Arc::new(System)).unwrap();
+    let mut a = world.open("a");
+    a.run("DROP TABLE u; DROP TABLE v; INSERT INTO t VALUES(1, 1)");
+    let mut b = world.clone_site(&mut a, "b");
+    settle(&mut a, &mut b);
+    assert_eq!(b.rows("SELECT * FROM t"), ["1|1"]);
+    Replica::init(&world.path("b"), &InitOptions::default(), Arc::new(System)).unwrap();
+    let gone = InitOptions { tables: vec!["u".into()], ..InitOptions::default() };
+    assert!(matches!(
+        Replica::init(&world.path("b"), &gone, Arc::new(System)),
+        Err(Error::NoTable { .. })
+    ));
 }
