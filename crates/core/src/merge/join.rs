@@ -243,6 +243,10 @@ pub(super) fn join(
     let t = matched.table(catalog);
     let found = state::of(conn, meta, t, &change.rid)?;
     let known = found.is_some();
+    // Who dropped the table gives on that there was a row, and nothing that it held.
+    if !known && change.header.alive() && change.registers.is_empty() {
+        return Ok(None);
+    }
     let mut stored = match found {
         Some(stored) => stored,
         None => {

@@ -378,3 +378,27 @@ fn a_copy_becomes_a_site_whatever_was_dropped() {
         Err(Error::NoTable { .. })
     ));
 }
+
+/// What a row held that was never given away is gone with its table, and so is the row.
+#[test]
+fn rows_of_a_dropped_table_that_nobody_has_are_no_rows_elsewhere() {
+    for hidden in [false, true] {
+        let world = World::new();
+        let mut a = world.init(
+            "a",
+            "CREATE TABLE p(k INTEGER PRIMARY KEY); \
+             CREATE TABLE t(k TEXT PRIMARY KEY, w, p INT REFERENCES p(k))",
+        );
+        let mut b = world.clone_site(&mut a, "b");
+        b.run("PRAGMA foreign_keys = OFF");
+        b.run(&format!("INSERT INTO t VALUES('x', 1, {})", if hidden { "7" } else { "NULL" }));
+        b.replica.fold().unwrap();
+        b.run("UPDATE t SET w = 2");
+        b.replica.fold().unwrap();
+        b.run("DROP TABLE t");
+        settle(&mut a, &mut b);
+        assert_eq!(a.rows("SELECT * FROM t"), [""; 0]);
+        assert!(a.replica.conflicts().unwrap().is_empty());
+        assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    }
+}
