@@ -8,7 +8,7 @@ use crate::schema::{self, Encoding, ForeignKey, Table, TableKind, quote};
 use crate::sqlvalue::{Bind, values};
 use crate::{Error, Result};
 use rusqlite::{Connection, OptionalExtension, Statement, params_from_iter};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use synqlite_wire::key::{Collation, KeyPart, encode, encode_values, normalise};
@@ -372,6 +372,12 @@ impl Tracked {
             places.push(self.place(row.get(0)?)?);
         }
         Ok(places)
+    }
+
+    /// Locations of all rows.
+    pub fn all_places(&self, conn: &Connection) -> Result<BTreeSet<Loc>> {
+        let sql = format!("SELECT {} FROM {} AS o", loc_sql(&self.table, "o."), self.target());
+        Ok(self.places(&mut conn.prepare(&sql)?, [])?.into_iter().collect())
     }
 
     /// Whether rows can be at places like `loc`: a rebuild may have given a table rowids, or taken them,

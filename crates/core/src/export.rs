@@ -2,6 +2,7 @@
 
 use crate::catalog::{Catalog, Tracked, loc_sql};
 use crate::closed;
+use crate::gaps::Wanted;
 use crate::line::{self, tree::Lines};
 use crate::meta::Meta;
 use crate::refs::{Lookup, Recent};
@@ -18,18 +19,11 @@ use synqlite_wire::{
     VersionVector,
 };
 
-/// Everything that a site which has seen `base` lacks, among rows that changed here after position
-/// `after`. The journal must have been folded.
-pub fn delta(
-    conn: &Connection,
-    meta: &Meta,
-    catalog: &Catalog,
-    base: &VersionVector,
-    after: i64,
-) -> Result<Delta> {
+/// Everything that a site lacks which wants this. The journal must have been folded.
+pub fn delta(conn: &Connection, meta: &Meta, catalog: &Catalog, wanted: &Wanted) -> Result<Delta> {
     let mut all = Delta::default();
     let whole = Most { rows: usize::MAX, bytes: usize::MAX };
-    parts(conn, meta, catalog, base, after, whole, &mut |delta| {
+    parts(conn, meta, catalog, wanted, whole, &mut |delta| {
         all = delta;
         Ok(())
     })?;
@@ -52,8 +46,7 @@ pub fn parts(
     conn: &Connection,
     meta: &Meta,
     catalog: &Catalog,
-    base: &VersionVector,
-    after: i64,
+    wanted: &Wanted,
     most: Most,
     each: &mut dyn FnMut(Delta) -> Result<()>,
 ) -> Result<()> {
@@ -61,6 +54,7 @@ pub fn parts(
     let absent = registry::absent(conn, catalog)?;
     let tables: Vec<&Tracked> = catalog.tables.iter().chain(&absent).collect();
     let shapes = tables.iter().map(|t| shape(t)).collect();
+    let base = &wanted.base;
     let (mut lines, mut tips) = (BTreeMap::new(), VersionVector::default());
     for (&site, &clock) in &meta.seen.0 {
         match clock > base.get(site) {
@@ -73,6 +67,7 @@ pub fn parts(
     let mut export = Export {
         lookup,
         recent: Recent::default(),
+        whole: base,
         base,
         lines,
         tips,
@@ -83,8 +78,10 @@ pub fn parts(
         most,
         each,
     };
-    if !base.dominates(&meta.seen) {
-        for (position, t) in tables.into_iter().enumerate() {
+    for (position, t) in tables.into_iter().enumerate() {
+        let (base, after) = wanted.of(&t.canonical);
+        export.base = base;
+        if !base.dominates(&meta.seen) {
             let mut kept = export.kept(t, after)?;
             if t.is_here() {
                 export.segments(position, t, after, &mut kept)?;
@@ -112,6 +109,9 @@ type Kept = BTreeMap<Rid, Vec<Piece>>;
 struct Export<'a> {
     lookup: Lookup<'a>,
     recent: Recent,
+    /// What was seen before.
+    whole: &'a VersionVector,
+    /// The same of the table whose rows are collected.
     base: &'a VersionVector,
     lines: Lines,
     tips: VersionVector,
@@ -128,7 +128,7 @@ struct Export<'a> {
 impl Export<'_> {
     fn hand_over(&mut self, told: Vec<Told>) -> Result<()> {
         let settings = std::mem::take(&mut self.settings);
-        let (base, upto) = (self.base.clone(), self.lookup.meta.seen.clone());
+        let (base, upto) = (self.whole.clone(), self.lookup.meta.seen.clone());
         let (tables, rows) = (self.shapes.clone(), std::mem::take(&mut self.rows));
         self.bytes = 0;
         let (lines, tips) = (self.lines.clone(), self.tips.clone());

@@ -66,6 +66,7 @@ mod export;
 #[cfg(test)]
 mod fixture;
 mod fold;
+mod gaps;
 mod history;
 mod init;
 mod journal;
@@ -95,6 +96,7 @@ pub use deinit::Deinited;
 pub use digest::Digest;
 pub use env::{Environment, System};
 pub use error::{Error, Result};
+pub use gaps::Gaps;
 pub use init::{InitOptions, InitReport, TableReport};
 pub use line::tree::Lines;
 pub use log::{LogEntry, LogQuery};

@@ -256,6 +256,11 @@ impl Meta {
         Stamp { hlc: self.clock, site: self.site }
     }
 
+    /// What had been seen when the transaction began.
+    pub fn had_seen(&self) -> &VersionVector {
+        &self.saved.2
+    }
+
     /// The clock when the transaction began: what this site has stamped since is later.
     pub fn began(&self) -> Hlc {
         self.saved.0

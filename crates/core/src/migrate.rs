@@ -32,7 +32,7 @@ use crate::state::sums::{self, Sums};
 use crate::state::{self, Body, ENTRY_COLUMNS, GroupState, RowState, Stored};
 use crate::track::{self, Loaded, Stale};
 use crate::work::Work;
-use crate::{Result, closed, renames};
+use crate::{Result, closed, gaps, renames};
 pub(crate) use policies::{follow_policies, set as set_policies, take as take_settings};
 use rusqlite::{Connection, params};
 use stashed::{join_stashed, show, show_stashed};
@@ -56,6 +56,8 @@ pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
     unite(work, &mut loaded)?;
     loaded.left.iter().try_for_each(|no| track::drop_objects(work.conn, *no))?;
     let dropped = track::note_gone(work.conn, &loaded.gone)?;
+    dropped.iter().try_for_each(|no| gaps::lose(work.conn, &work.meta, *no, None))?;
+    let dropped = !dropped.is_empty();
     let tables = track::unknown(work.conn, &work.policies, &work.catalog)?;
     if !tables.is_empty() {
         take_in(work, &tables)?;
@@ -169,6 +171,10 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
     let Work { conn, meta, catalog, policies, received, .. } = work;
     let of = |t: &Tracked| stale.get(&t.no);
     let other = |t: &Tracked| of(t).is_some_and(|s| s.gap || s.rekeyed);
+    let missed = track::missed(conn)?;
+    let came =
+        missed.iter().map(|&no| Ok((no, BTreeSet::from_iter(stash::rows(conn, meta, no, -1)?))));
+    let came = came.collect::<Result<BTreeMap<_, _>>>()?;
     // As the rows were; nothing takes sums before this is done.
     let mut sums = BTreeMap::new();
     for t in &catalog.tables {
@@ -218,7 +224,8 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
         if t.table.kind == TableKind::WithoutRowid {
             state::forget_rowids(conn, t)?;
         }
-        if track::lose_columns(conn, t, meta.clock)? {
+        for column in track::lose_columns(conn, t, meta.clock)? {
+            gaps::lose(conn, meta, t.no, Some(column))?;
             lost.insert(t.no);
         }
         if stale.gap || lost.contains(&t.no) {
@@ -245,6 +252,9 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
                 again::unnoticed(lookup, t, sums, (&s.anew, moved), &mut window)?;
             }
             again::missed(conn, meta, t, &s.again, &mut window)?;
+            if let Some(came) = came.get(&t.no) {
+                again::hidden(conn, meta, t, came)?;
+            }
         }
         windows.push(window);
         unsure.push((spans, rows));

@@ -6,6 +6,7 @@
 //! merged here part by part, in one transaction. So memory does not grow with what has changed.
 
 use crate::export::{self, Most, payload};
+use crate::gaps::{self, Gaps, Wanted};
 use crate::line;
 use crate::merge::{Merge, Merged};
 use crate::migrate;
@@ -55,11 +56,12 @@ impl Replica {
         let (given, token) = (other.given_to(self.site())?, self.env.random());
         for _ in 0..ATTEMPTS {
             other.fold()?;
-            let (path, theirs) = (self.path.clone(), other.site());
+            let (path, theirs, gaps) = (self.path.clone(), other.site(), other.gaps()?);
             let pulled = self.write(|work| {
                 work.fold()?;
-                let (base, after) = (work.meta.seen.clone(), peer_position(work, theirs, given)?);
-                let mut pull = Pull::new(work, force);
+                let after = peer_position(work, theirs, given)?;
+                let wanted = work.wanted(&gaps, after)?;
+                let mut pull = Pull::new(work, force, !wanted.tables.is_empty());
                 // One behind, so that the other is not kept from writing while the last, mostly the
                 // only one, is merged.
                 let mut last = None;
@@ -67,10 +69,11 @@ impl Replica {
                     let before = last.replace(delta).map_or(Ok(()), |before| pull.part(before));
                     before.map_err(|e| e.on(&path))
                 };
-                let Some(position) = other.parts(&base, after, &mut part)? else {
+                let Some((position, gaps)) = other.parts(&wanted, &mut part)? else {
                     return Ok(None);
                 };
                 last.map_or(Ok(()), |last| pull.part(last))?;
+                pull.receive(&gaps, &wanted)?;
                 pull.end(theirs, position, (after, token)).map(Some)
             })?;
             if let Some((pulled, moved)) = pulled {
@@ -78,17 +81,24 @@ impl Replica {
             }
         }
         // Somebody writes there all the time, so it is read while nobody else can.
-        let theirs = other.site();
-        let (base, after) = self.write(|work| {
+        let (theirs, gaps) = (other.site(), other.gaps()?);
+        let wanted = self.write(|work| {
             work.fold()?;
-            Ok((work.meta.seen.clone(), peer_position(work, theirs, given)?))
+            let after = peer_position(work, theirs, given)?;
+            work.wanted(&gaps, after)
         })?;
-        let (delta, position) = other.export(&base, after)?;
+        let (delta, gaps, position) = other.write(|work| {
+            work.fold()?;
+            let Work { conn, meta, catalog, .. } = work;
+            let delta = export::delta(conn, meta, catalog, &wanted)?;
+            Ok((delta, gaps::tell(conn, meta)?, meta.position))
+        })?;
         let (pulled, moved) = self.write(|work| {
             work.fold()?;
-            let mut pull = Pull::new(work, force);
+            let mut pull = Pull::new(work, force, !wanted.tables.is_empty());
             pull.part(delta)?;
-            pull.end(theirs, position, (after, token))
+            pull.receive(&gaps, &wanted)?;
+            pull.end(theirs, position, (wanted.after, token))
         })?;
         self.confirm(other, pulled, moved.then_some(token))
     }
@@ -117,20 +127,29 @@ impl Replica {
         })
     }
 
+    /// What this replica may lack although its version vector covers it.
+    pub fn gaps(&self) -> Result<Gaps> {
+        self.peek(gaps::tell)
+    }
+
     /// Folds, then merges all that `feed` hands over, in one transaction: nothing of it remains if
-    /// `feed` fails. Parts of one delta follow each other, with the same base and upto.
+    /// `feed` fails. Parts of one delta follow each other, with the same base and upto. `lacking`: what
+    /// replicas lack whose changes are among them.
     ///
     /// It folds once: what is shown between two deltas nobody sees, so nothing of it may be pinned
     /// (R-PIN).
     pub fn merge_from<E: From<Error>>(
         &mut self,
         force: bool,
+        lacking: &[Gaps],
         feed: impl FnOnce(Sink<'_, Error>) -> Result<(), E>,
     ) -> Result<Merged, E> {
         let (path, mut failed) = (self.path.clone(), None);
         let merged = self.write(|work| {
             work.fold()?;
-            let mut incoming = Incoming::new(work, force);
+            let nothing = Wanted::default();
+            lacking.iter().try_for_each(|gaps| work.receive(gaps, &nothing))?;
+            let mut incoming = Incoming::new(work, force, false);
             let fed = feed(&mut |delta| incoming.part(delta).map_err(|e| e.on(&path)));
             fed.map_err(|e| {
                 failed = Some(e);
@@ -148,40 +167,35 @@ impl Replica {
         after: i64,
         each: Sink<'_, E>,
     ) -> Result<i64, E> {
-        let mut failed = None;
+        let (wanted, mut failed) = (Wanted::past(base, after), None);
         let mut part = |delta| {
             each(delta).map_err(|e| {
                 failed = Some(e);
                 Error::Damaged("changes could not be passed on".into())
             })
         };
-        let exported = match self.parts(base, after, &mut part) {
+        let exported = match self.parts(&wanted, &mut part) {
             Ok(None) => self.write(|work| {
                 work.fold()?;
                 let Work { conn, meta, catalog, .. } = work;
-                export::parts(conn, meta, catalog, base, after, PART, &mut part)?;
+                export::parts(conn, meta, catalog, &wanted, PART, &mut part)?;
                 Ok(meta.position)
             }),
-            exported => exported.map(Option::unwrap_or_default),
+            exported => exported.map(|parts| parts.map_or(0, |(position, _)| position)),
         };
         failed.map_or_else(|| exported.map_err(E::from), Err)
     }
 
-    /// What a site which has seen `base` lacks, in parts, and the position that it reaches. `None`,
-    /// and no part, if something waits here to be folded.
-    fn parts(
-        &self,
-        base: &VersionVector,
-        after: i64,
-        each: Sink<'_, Error>,
-    ) -> Result<Option<i64>> {
+    /// What is wanted, in parts, the position that it reaches, and what may be missing. `None`, and no
+    /// part, if something waits here to be folded.
+    fn parts(&self, wanted: &Wanted, each: Sink<'_, Error>) -> Result<Option<(i64, Gaps)>> {
         self.read(|conn, meta, loaded| {
             let pending = conn.prepare_cached("SELECT 1 FROM synqlite_journal")?.exists([])?;
             if pending || !loaded.stale.is_empty() || !loaded.left.is_empty() {
                 return Ok(None);
             }
-            export::parts(conn, meta, &loaded.catalog, base, after, PART, each)?;
-            Ok(Some(meta.position))
+            export::parts(conn, meta, &loaded.catalog, wanted, PART, each)?;
+            Ok(Some((meta.position, gaps::tell(conn, meta)?)))
         })
     }
 }
@@ -190,15 +204,19 @@ impl Replica {
 pub(crate) fn merge_all(work: &mut Work<'_>, other: &mut Replica, force: bool) -> Result<()> {
     let (theirs, path) = (other.site(), other.path().display().to_string());
     let token = work.env.random();
-    let mut pull = Pull::new(work, force);
-    let position = other.parts(&VersionVector::default(), 0, &mut |delta| pull.part(delta))?;
-    pull.end(theirs, position.ok_or(Error::Locked(path))?, (0, token)).map(drop)
+    let (mut pull, all) = (Pull::new(work, force, false), Wanted::default());
+    let done = other.parts(&all, &mut |delta| pull.part(delta))?;
+    let (position, gaps) = done.ok_or(Error::Locked(path))?;
+    pull.receive(&gaps, &all)?;
+    pull.end(theirs, position, (0, token)).map(drop)
 }
 
 /// A merge of deltas as their parts come.
 struct Incoming<'a, 'w> {
     work: &'a mut Work<'w>,
     force: bool,
+    /// Whether rows come again that were seen.
+    again: bool,
     /// The delta whose parts are coming.
     current: Option<Current>,
     merged: Merged,
@@ -213,8 +231,8 @@ struct Current {
 }
 
 impl<'a, 'w> Incoming<'a, 'w> {
-    fn new(work: &'a mut Work<'w>, force: bool) -> Incoming<'a, 'w> {
-        Incoming { work, force, current: None, merged: Merged::default() }
+    fn new(work: &'a mut Work<'w>, force: bool, again: bool) -> Incoming<'a, 'w> {
+        Incoming { work, force, again, current: None, merged: Merged::default() }
     }
 
     fn part(&mut self, mut delta: Delta) -> Result<()> {
@@ -242,7 +260,7 @@ impl<'a, 'w> Incoming<'a, 'w> {
         let Work { conn, meta, .. } = &*self.work;
         let base = line::resolve(conn, meta, &delta.base)?;
         let upto = line::resolve(conn, meta, &delta.upto)?;
-        let merge = self.work.begin_merge(&base, &upto, self.force)?;
+        let merge = self.work.begin_merge(&base, &upto, (self.force, self.again))?;
         let said = (delta.base.clone(), delta.upto.clone());
         self.current = Some(Current { said, read: (base, upto), merge });
         Ok(())
@@ -268,8 +286,8 @@ struct Pull<'a, 'w> {
 }
 
 impl<'a, 'w> Pull<'a, 'w> {
-    fn new(work: &'a mut Work<'w>, force: bool) -> Pull<'a, 'w> {
-        Pull { incoming: Incoming::new(work, force), pulled: Pulled::default() }
+    fn new(work: &'a mut Work<'w>, force: bool, again: bool) -> Pull<'a, 'w> {
+        Pull { incoming: Incoming::new(work, force, again), pulled: Pulled::default() }
     }
 
     fn part(&mut self, delta: Delta) -> Result<()> {
@@ -279,6 +297,11 @@ impl<'a, 'w> Pull<'a, 'w> {
         self.pulled.columns += delta.rows.iter().map(|row| row.registers.len() as u64).sum::<u64>();
         self.pulled.bytes += bytes as u64;
         self.incoming.part(delta)
+    }
+
+    /// Takes note of what the other may lack, before what it gave counts as seen.
+    fn receive(&mut self, theirs: &Gaps, wanted: &Wanted) -> Result<()> {
+        self.incoming.work.receive(theirs, wanted)
     }
 
     /// Also says whether more was taken than was known to be, `after`.

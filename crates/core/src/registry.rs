@@ -25,6 +25,12 @@ pub fn number_of_table(conn: &Connection, canonical: &str) -> Result<u32> {
     known_table(conn, canonical)?.map_or_else(|| add_table(conn, canonical, canonical), Ok)
 }
 
+/// The name by which other sites know the table with this number.
+pub fn name_of_table(conn: &Connection, no: u32) -> Result<String> {
+    let sql = "SELECT canonical FROM synqlite_table WHERE no = ?1";
+    Ok(conn.prepare_cached(sql)?.query_row([no], |row| row.get(0))?)
+}
+
 /// Number of the column that other sites call `canonical`, given now if it has none.
 pub fn number_of_column(conn: &Connection, table: u32, canonical: &str) -> Result<u32> {
     let sql = "SELECT no FROM synqlite_column WHERE tbl = ?1 AND canonical = ?2 COLLATE NOCASE";

@@ -4,6 +4,7 @@ use crate::catalog::Catalog;
 use crate::connection::connect;
 use crate::env::Environment;
 use crate::fold::Folded;
+use crate::gaps::Wanted;
 use crate::merge::Merged;
 use crate::meta::{self, Meta};
 use crate::policy::Policies;
@@ -82,7 +83,8 @@ impl Replica {
     pub fn export(&mut self, base: &VersionVector, after: i64) -> Result<(Delta, i64)> {
         self.write(|work| {
             work.fold()?;
-            let delta = export::delta(work.conn, &work.meta, &work.catalog, base, after)?;
+            let wanted = Wanted::past(base, after);
+            let delta = export::delta(work.conn, &work.meta, &work.catalog, &wanted)?;
             Ok((delta, work.meta.position))
         })
     }
@@ -90,7 +92,7 @@ impl Replica {
     /// Folds, then joins and shows what another site sent. `force` merges changes that are stamped
     /// far ahead of this machine's clock.
     pub fn merge(&mut self, delta: &Delta, force: bool) -> Result<Merged> {
-        self.merge_from(force, |sink| sink(delta.clone()))
+        self.merge_from(force, &[], |sink| sink(delta.clone()))
     }
 
     /// How many writes wait to be folded; counts no further than `most`.

@@ -141,11 +141,11 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
     Ok(Loaded { catalog, stale, gone, left })
 }
 
-/// Takes note of the tables that are gone. Whether some of them were not before.
-pub fn note_gone(conn: &Connection, gone: &[u32]) -> Result<bool> {
+/// Takes note of the tables that are gone. Returns those that were not before.
+pub fn note_gone(conn: &Connection, gone: &[u32]) -> Result<Vec<u32>> {
     let was = missed(conn)?;
-    let news = gone.iter().any(|no| !was.contains(no));
-    if news || was.len() != gone.len() {
+    let news: Vec<u32> = gone.iter().copied().filter(|no| !was.contains(no)).collect();
+    if !news.is_empty() || was.len() != gone.len() {
         let lines: Vec<String> = gone.iter().map(u32::to_string).collect();
         meta::set(conn, "gone", lines.join("\n"))?;
     }
@@ -380,8 +380,8 @@ pub fn track(conn: &Connection, table: &Table) -> Result<()> {
 }
 
 /// Takes note of the columns that the table has lost since its triggers were made, and that they are gone
-/// since `now`. Whether there are any.
-pub fn lose_columns(conn: &Connection, t: &Tracked, now: Hlc) -> Result<bool> {
+/// since `now`. Returns their numbers.
+pub fn lose_columns(conn: &Connection, t: &Tracked, now: Hlc) -> Result<Vec<u32>> {
     let sql = "SELECT no FROM synqlite_column WHERE tbl = ?1 AND name IS NOT NULL";
     let mut statement = conn.prepare_cached(sql)?;
     let known = statement.query_map([t.no], |row| row.get::<_, u32>(0))?;
@@ -391,7 +391,7 @@ pub fn lose_columns(conn: &Connection, t: &Tracked, now: Hlc) -> Result<bool> {
     for no in &lost {
         conn.prepare_cached(sql)?.execute(params![t.no, no, now.0])?;
     }
-    Ok(!lost.is_empty())
+    Ok(lost)
 }
 
 /// Makes the triggers of a table anew and records how its schema is now. Its part of the journal

@@ -4,6 +4,7 @@ use crate::catalog::Catalog;
 use crate::closed;
 use crate::env::Environment;
 use crate::fold::{self, Folded};
+use crate::gaps::{self, Gaps, Wanted};
 use crate::line::Learner;
 use crate::merge::{self, Merge, Merged};
 use crate::meta::Meta;
@@ -52,15 +53,27 @@ impl<'a> Work<'a> {
         Ok(folded)
     }
 
-    /// Begins to merge a delta with this base, up to `upto`. `None` if it brings nothing.
+    /// Begins to merge a delta with this base, up to `upto`. `None` if it brings nothing, unless rows that were
+    /// seen come `again`.
     pub fn begin_merge(
         &mut self,
         base: &VersionVector,
         upto: &VersionVector,
-        force: bool,
+        (force, again): (bool, bool),
     ) -> Result<Option<Merge>> {
         let now = self.now_ms;
-        Merge::begin(&mut self.site(), base, upto, now, force)
+        Merge::begin(&mut self.site(), base, upto, now, (force, again))
+    }
+
+    /// What to ask a replica for that told of `theirs`, past its position `after`.
+    pub fn wanted(&self, theirs: &Gaps, after: i64) -> Result<Wanted> {
+        gaps::wanted(self.conn, &self.meta, &self.catalog, (theirs, after))
+    }
+
+    /// Takes note of what a replica may lack that gave what was `wanted`.
+    pub fn receive(&mut self, theirs: &Gaps, wanted: &Wanted) -> Result<()> {
+        let Work { conn, meta, catalog, .. } = self;
+        gaps::receive(conn, meta, catalog, (theirs, wanted))
     }
 
     /// What a merge works with.

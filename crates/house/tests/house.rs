@@ -454,7 +454,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
     ("store", &["counter", "describe", "history", "refs", "state"]),
     ("capture", &["capture", "registry", "renames", "settings", "track"]),
     ("journal", &["journal"]),
-    ("merge", &["closed", "export", "line", "merge", "records"]),
+    ("merge", &["closed", "export", "gaps", "line", "merge", "records"]),
     ("fold", &["fold"]),
     ("replica", &["connection", "migrate", "replica", "work"]),
     (

@@ -2,13 +2,15 @@
 //!
 //! Where a foreign key's column has another affinity than the key that it is to, and an index, SQLite
 //! converts the key that it looks for in place: in triggers AFTER the update or delete, OLD shows what
-//! the key became, `1` of the text `'01'`. What ran BEFORE it has the key as it was.
+//! the key became, `1` of the text `'01'`. What ran BEFORE it has the key as it was. While references
+//! are open that are checked later, it converts NEW too, which no entry tells otherwise ([`astray`]).
 
 use super::window::Millis;
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::equal;
 use crate::schema::{Affinity, Collation};
+use std::collections::{BTreeSet, HashMap};
 use synqlite_wire::key::encode_values;
 
 /// What began and has not ended: where each row was, and the entry with its image if it is a delete.
@@ -82,6 +84,28 @@ impl Begun {
         self.open.truncate(at);
         Ok(Some(found))
     }
+}
+
+/// Of rows that entries name by what their keys became, and of which there are none, where they are: of
+/// `unnamed` ones, the first whose key may have become that.
+pub(super) fn astray(
+    t: &Tracked,
+    named: Vec<Loc>,
+    unnamed: &mut BTreeSet<Loc>,
+) -> Result<Vec<(Loc, Option<Loc>)>> {
+    let mut by_key: HashMap<Vec<u8>, Vec<Loc>> = HashMap::new();
+    for loc in unnamed.iter().rev() {
+        by_key.entry(loosely(t, loc)?).or_default().push(loc.clone());
+    }
+    let mut found = Vec::new();
+    for loc in named {
+        let is = by_key.get_mut(&loosely(t, &loc)?).and_then(Vec::pop);
+        if let Some(is) = &is {
+            unnamed.remove(is);
+        }
+        found.push((loc, is));
+    }
+    Ok(found)
 }
 
 /// A key, the same for all that SQLite may make of it.

@@ -1,6 +1,6 @@
 //! Entries of one table replayed in order, to what they come to.
 
-use super::begun::Begun;
+use super::begun::{self, Begun};
 use super::entry::{columns_of_mask, has_values, image};
 use super::nested::{Act, Updates};
 use super::window::{Born, Changed, Gone, Millis, Replaced, Run, Set, Window, Written};
@@ -95,6 +95,8 @@ pub struct Entry {
 pub struct Replay {
     /// Number of the entry being replayed.
     pub seq: i64,
+    /// When it was made.
+    last: Millis,
     marks: Marks,
     /// Locations that entries have named. Any other location still holds what it held.
     slots: HashMap<Loc, Slot>,
@@ -132,7 +134,7 @@ impl Replay {
         row: &Row<'_>,
     ) -> Result<()> {
         let Entry { seq, event, loc, at: ms } = entry;
-        self.seq = seq;
+        (self.seq, self.last) = (seq, ms);
         match event {
             Event::Insert => {
                 self.insert(loc, ms);
@@ -369,8 +371,42 @@ impl Touch {
     }
 }
 
+/// Puts what entries say of rows where these are, if SQLite converted the keys by which the entries name them
+/// ([`begun`]), and takes rows that no entry names for new: another's names the same key.
+///
+/// [`begun`]: super::begun
+fn put_right(conn: &Connection, t: &Tracked, replay: &mut Replay) -> Result<()> {
+    if !t.table.converts_old || t.has_rowid() || replay.slots.is_empty() {
+        return Ok(());
+    }
+    let mut unnamed = t.all_places(conn)?;
+    let mut named: Vec<Loc> = replay.slots.keys().cloned().collect();
+    named.retain(|loc| !unnamed.remove(loc));
+    named.sort_unstable();
+    for loc in std::mem::take(&mut unnamed) {
+        if replay.left.contains_key(&loc) || !state::is_placed(conn, t, &loc)? {
+            unnamed.insert(loc);
+        }
+    }
+    for (loc, is) in begun::astray(t, named, &mut unnamed)? {
+        match (is, replay.slots.remove(&loc)) {
+            (Some(is), Some(slot)) => drop(replay.slots.insert(is, slot)),
+            (None, Some(Slot::Old(from, touch))) => {
+                replay.slots.insert(loc.clone(), Slot::Old(from, touch));
+                replay.remove(&loc, replay.last, None);
+            }
+            _ => {}
+        }
+    }
+    for loc in unnamed {
+        replay.slots.insert(loc, Slot::New(Born::at(replay.last)));
+    }
+    Ok(())
+}
+
 /// Compares what the entries say with what is in the table now.
 pub fn settle(conn: &Connection, t: &Tracked, mut replay: Replay) -> Result<Window> {
+    put_right(conn, t, &mut replay)?;
     for (loc, marks) in std::mem::take(&mut replay.rivals) {
         let last = marks[marks.len() - 1];
         let still_there = replay.slots.contains_key(&loc) || !replay.left.contains_key(&loc);

@@ -170,6 +170,9 @@ pub(super) fn keep(
     let known = found.as_ref().map(|stored| stored.state.header);
     let was = known.unwrap_or(Header::NONE);
     let header = was.join(&change.header);
+    if known.is_none() && is_hollow(change) {
+        return Ok(false);
+    }
     let state = RowState { header: was, groups: vec![] };
     let (stashed, rid) = (matched.stashed(conn, meta, t, &change.rid)?, &change.rid);
     let names = matched.names.as_ref().unwrap_or(&NO_NAMES);
@@ -243,8 +246,7 @@ pub(super) fn join(
     let t = matched.table(catalog);
     let found = state::of(conn, meta, t, &change.rid)?;
     let known = found.is_some();
-    // Who dropped the table gives on that there was a row, and nothing that it held.
-    if !known && change.header.alive() && change.registers.is_empty() {
+    if !known && is_hollow(change) {
         return Ok(None);
     }
     let mut stored = match found {
@@ -345,6 +347,11 @@ pub(super) fn join(
         }
     }
     Ok(news.then_some(Joined { stored, old, former, fell }))
+}
+
+/// Whether it says that there is a row, and nothing that it holds: who gave it on had dropped the table.
+fn is_hollow(change: &RowChange) -> bool {
+    change.header.alive() && change.registers.is_empty()
 }
 
 /// The rows that a group refers to without showing it: (foreign key, row).

@@ -142,18 +142,19 @@ pub struct Site<'a> {
 }
 
 impl Merge {
-    /// Begins to merge a delta with this base, up to `upto`. `None` if it brings nothing.
+    /// Begins to merge a delta with this base, up to `upto`. `None` if it brings nothing, unless rows that were
+    /// seen come `again`.
     pub fn begin(
         site: &mut Site<'_>,
         base: &VersionVector,
         upto: &VersionVector,
         now_ms: i64,
-        force: bool,
+        (force, again): (bool, bool),
     ) -> Result<Option<Merge>> {
         if !site.meta.seen.dominates(base) {
             return Err(Error::MissingBase);
         }
-        if site.meta.seen.dominates(upto) {
+        if site.meta.seen.dominates(upto) && !again {
             return Ok(None);
         }
         if !force {

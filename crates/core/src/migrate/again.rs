@@ -1,4 +1,4 @@
-//! Columns that were dropped and added again under their names (R-MIG-AGAIN).
+//! Columns, and tables, that were dropped and made again under their names (R-MIG-AGAIN).
 //!
 //! To all sites such a column is the one that it was, since no other can know what became of it here. So
 //! a row that showed something else than the default has been written, as it would have been by a rebuild
@@ -8,7 +8,6 @@
 //! then, but for those in which others have written to it since. Where none did, sums tell it.
 
 use super::changed;
-use super::place::locs;
 use super::rebuild::written_since;
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
@@ -19,7 +18,7 @@ use crate::state::sums::Sums;
 use crate::state::{self, Body, GroupState, Stored, stash};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
-use synqlite_wire::{Hlc, Stamp};
+use synqlite_wire::{Hlc, Rid, Stamp};
 
 /// Adds to `window` what was written by adding columns of a table again that may never have been missed.
 /// `moved`: where rows were that triggers saw move.
@@ -33,7 +32,7 @@ pub(super) fn unnoticed(
     let Lookup { conn, meta, .. } = lookup;
     let columns = (0..t.column_nos.len()).filter(|&c| anew.contains(&t.column_nos[c]));
     let columns: Vec<usize> = columns.collect();
-    for loc in locs(conn, t)? {
+    for loc in t.all_places(conn)? {
         let Some(row) = t.read(conn, &loc)? else { continue };
         if columns.iter().all(|&c| row[c] != t.default_of(c)) {
             continue;
@@ -80,7 +79,7 @@ pub(super) fn missed(
         let begun = columns.iter().filter(|(c, gone)| there <= *gone && !told(*c));
         Ok(begun.map(|(c, _)| *c).collect())
     };
-    for loc in locs(conn, t)? {
+    for loc in t.all_places(conn)? {
         let Some(stored) = state::at(conn, meta, t, &loc)? else { continue };
         let written = written_since(meta, t, &stored);
         for c in begun(meta, &stored)?.into_iter().filter(|c| !written.contains(c)) {
@@ -102,6 +101,31 @@ pub(super) fn missed(
                 write_default(t, &mut stored.state.groups[g], (g, c), stamp);
             }
             if !begun.is_empty() {
+                state::put(conn, meta, t, &stored, Some(meta.position))?;
+            }
+        }
+    }
+}
+
+/// Deletes the hidden rows of a table that was dropped and is here again, as the visible ones are, but for
+/// those of which something `came` while it was gone.
+pub(super) fn hidden(
+    conn: &Connection,
+    meta: &mut Meta,
+    t: &Tracked,
+    came: &BTreeSet<Rid>,
+) -> Result<()> {
+    let stamp = meta.tick(0);
+    meta.position += 1;
+    let mut after = i64::MIN;
+    loop {
+        let part = super::entries(conn, meta, t, after)?;
+        let Some((Stored { entry: Some(last), .. }, _)) = part.last() else { return Ok(()) };
+        after = *last;
+        for (mut stored, _) in part {
+            let hidden = stored.loc.is_none() && stored.state.header.alive();
+            if hidden && !came.contains(&stored.rid) {
+                stored.state.header.delete(stamp);
                 state::put(conn, meta, t, &stored, Some(meta.position))?;
             }
         }

@@ -7,7 +7,7 @@
 
 use super::seam::{self, After, Before, Entry};
 use crate::Result;
-use crate::catalog::{Loc, Tracked, loc_sql};
+use crate::catalog::{Loc, Tracked};
 use crate::equal;
 use crate::refs::Lookup;
 use crate::schema::{Affinity, Identity, TableKind, quote};
@@ -31,7 +31,7 @@ pub(super) fn put_back(lookup: Lookup<'_>, t: &Tracked, sums: &Sums, noted: bool
         return Ok(());
     };
     let conn = lookup.conn;
-    let now = rowids(locs(conn, t)?);
+    let now = rowids(t.all_places(conn)?);
     let entries = seam::entries(conn, t)?;
     let known = rowids(state::places(conn, lookup.meta, t)?);
     let found = Found { conn, t, sums, now: &now, known: &known, entries: &entries };
@@ -331,7 +331,7 @@ fn move_rows(conn: &Connection, t: &Tracked, rowid: &str, moves: &[(Loc, Loc)]) 
         return Ok(());
     }
     let name = quote(rowid);
-    let mut taken: BTreeSet<Loc> = locs(conn, t)?;
+    let mut taken: BTreeSet<Loc> = t.all_places(conn)?;
     taken.extend(moves.iter().map(|(_, to)| to.clone()));
     // Places on the way are nobody's, before or after.
     let free = (i64::MIN..0).rev().map(Loc::Row).filter(|loc| !taken.contains(loc));
@@ -345,10 +345,4 @@ fn move_rows(conn: &Connection, t: &Tracked, rowid: &str, moves: &[(Loc, Loc)]) 
         statement.execute(params![between, to])?;
     }
     Ok(())
-}
-
-pub(super) fn locs(conn: &Connection, t: &Tracked) -> Result<BTreeSet<Loc>> {
-    let sql = format!("SELECT {} FROM {} AS o", loc_sql(&t.table, "o."), t.target());
-    let mut statement = conn.prepare(&sql)?;
-    Ok(t.places(&mut statement, [])?.into_iter().collect())
 }

@@ -10,7 +10,7 @@
 //! shows something else all the same was written besides.
 
 use super::changed;
-use super::place::{is_named, keeps_its_key, locs};
+use super::place::{is_named, keeps_its_key};
 use super::retyped::{Retyped, is_stored};
 use super::unsure::{LIKELY, PERHAPS, Unsure};
 use crate::Result;
@@ -35,7 +35,7 @@ pub(super) fn unnoticed(
     (fresh, unsure): (&[u32], &mut Unsure),
 ) -> Result<(Window, Retyped)> {
     let Lookup { conn, meta, .. } = lookup;
-    let (known, there) = (known(conn, meta, t, sums)?, locs(conn, t)?);
+    let (known, there) = (known(conn, meta, t, sums)?, t.all_places(conn)?);
     let (mut window, mut retyped) = (Window::default(), Retyped::new());
     for loc in &there {
         if !known.contains(loc) {
@@ -110,7 +110,8 @@ pub(super) fn births(
     }
     known.extend(window.born.keys().chain(window.changed.values().map(|c| &c.now)).cloned());
     known.extend(appended(window));
-    let born: Vec<Loc> = locs(conn, t)?.into_iter().filter(|loc| !known.contains(loc)).collect();
+    let born: Vec<Loc> =
+        t.all_places(conn)?.into_iter().filter(|loc| !known.contains(loc)).collect();
     window.born.extend(born.iter().map(|loc| (loc.clone(), Born::at(0))));
     Ok(born)
 }
@@ -161,7 +162,7 @@ pub(super) fn displaced(
     sums: &Sums,
     window: &mut Window,
 ) -> Result<()> {
-    let there = locs(conn, t)?;
+    let there = t.all_places(conn)?;
     let appended = |loc: &Loc| match loc {
         Loc::Row(rowid) => window.appended.iter().any(|r| r.lo <= *rowid && *rowid <= r.hi),
         Loc::Key(_) => false,

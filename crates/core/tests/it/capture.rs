@@ -609,6 +609,49 @@ fn a_key_is_spelled_as_the_row_had_it_whatever_type_its_children_are_of() {
     }
 }
 
+/// The same of the key that is written, which SQLite converts while references are open.
+#[test]
+fn a_key_is_spelled_as_it_was_written_while_references_are_open() {
+    let table = |name: &str, deferred: &str| {
+        format!(
+            "CREATE TABLE {name}(k TEXT PRIMARY KEY NOT NULL, w, \
+             r INTEGER REFERENCES {name}(k) {deferred}) WITHOUT ROWID; CREATE INDEX {name}_r ON {name}(r)"
+        )
+    };
+    for writes in [
+        "INSERT INTO t VALUES('01', 'a', 0), ('0', 'b', NULL), ('2', 'c', NULL)",
+        "INSERT INTO t VALUES('01', 'a', 0), ('1', 'd', 1), ('001', 'e', 2), ('0', 'b', NULL), ('2', 'c', 1)",
+        "BEGIN; INSERT INTO d VALUES('5', 'x', 7); INSERT INTO d VALUES('01', 'a', NULL); \
+         INSERT INTO d VALUES('7', 'b', NULL); COMMIT",
+        "INSERT INTO d VALUES('x', 'a', NULL), ('3', 'b', NULL); \
+         BEGIN; INSERT INTO d VALUES('5', 'x', 7); UPDATE d SET k = '01' WHERE k = 'x'; \
+         INSERT INTO d VALUES('7', 'b', NULL); COMMIT",
+        "INSERT INTO d VALUES('x', 'a', NULL), ('3', 'b', NULL); \
+         BEGIN; INSERT INTO d VALUES('5', 'x', 7); UPDATE d SET k = '01' WHERE k = 'x'; \
+         DELETE FROM d WHERE k = '01'; INSERT INTO d VALUES('7', 'b', NULL); COMMIT",
+    ] {
+        for folded in [false, true] {
+            let world = World::new();
+            let deferred = "DEFERRABLE INITIALLY DEFERRED";
+            let mut a = world.init("a", &format!("{}; {}", table("t", ""), table("d", deferred)));
+            let mut b = world.clone_site(&mut a, "b");
+            for (i, write) in writes.splitn(2, "; BEGIN").enumerate() {
+                a.run(if i == 0 { write.to_owned() } else { format!("BEGIN{write}") }.as_str());
+                if folded {
+                    a.replica.fold().unwrap();
+                }
+            }
+            b.pull(&mut a);
+            for site in [&a, &b] {
+                assert_eq!(site.replica.verify_full().unwrap(), [""; 0], "{writes}");
+            }
+            let all = "SELECT * FROM t UNION ALL SELECT * FROM d ORDER BY 1";
+            assert_eq!(a.rows(all), b.rows(all), "{writes}");
+            crate::migrate::agree(&mut [&mut a, &mut b]);
+        }
+    }
+}
+
 /// The same when the foreign key came after the row was deleted: its triggers had no reason to look then.
 #[test]
 fn a_row_that_was_deleted_before_a_foreign_key_of_another_type_keeps_its_values() {

@@ -11,6 +11,7 @@ mod counters;
 mod folds;
 mod forks;
 mod freed;
+mod gaps;
 mod keys;
 mod merge;
 mod migrate;

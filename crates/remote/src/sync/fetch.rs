@@ -120,7 +120,12 @@ fn try_plan(
     }
     let mut contained = heads.contained(&plan.start);
     // Also without any, so that a pull always folds.
-    let merged = mine.merge_from(session.force, |sink| {
+    let lacking = sources.iter().filter_map(|source| match source {
+        Source::Snapshot { copy, .. } => Some(copy.gaps()),
+        Source::Batch { .. } => None,
+    });
+    let lacking = lacking.collect::<Result<Vec<_>, _>>()?;
+    let merged = mine.merge_from(session.force, &lacking, |sink| {
         let mut sink = |part: Delta| {
             received.add(Traffic::of(&part, 0));
             sink(part)

@@ -103,57 +103,53 @@ pub fn news(outcome: &Outcome) -> Option<String> {
         .then(|| format!("{came} rows came, {went} went, {changed} changed, {:?}", outcome.waiting))
 }
 
+/// The migrations that a site has run.
+fn applied(player: &Player<'_>, n: usize) -> BTreeSet<usize> {
+    player.sites[n].applied.iter().copied().collect()
+}
+
+/// Whether sites are compared before all of them have run all migrations: where they are at different
+/// versions, in some histories. What comes by a place does not tell what its writer had dropped.
+pub fn stops_halfway(player: &Player<'_>) -> bool {
+    let history = player.history;
+    let live = player.live();
+    let differ = live.windows(2).any(|pair| applied(player, pair[0]) != applied(player, pair[1]));
+    let place = history.steps.iter().any(|step| step.action == Action::Place);
+    differ && !place && (history.seed >> 5).is_multiple_of(4)
+}
+
+/// Sites at the same version show the same, whatever others have dropped.
+pub fn compare_alike(player: &mut Player<'_>) -> Played {
+    let mut versions: Vec<Told> = Vec::new();
+    for n in player.live() {
+        let (ours, _) = tell(player, n)?;
+        let alike = |other: &&Told| {
+            applied(player, other.site) == applied(player, n)
+                && player.sites[other.site].schema == player.sites[n].schema
+        };
+        match versions.iter().find(alike) {
+            Some(first) => first
+                .same(&ours, false)
+                .map_err(|fault| Fault { kind: format!("halfway: {}", fault.kind), ..fault })?,
+            None => versions.push(ours),
+        }
+    }
+    Ok(())
+}
+
 /// What must hold in the end.
 pub fn judge(player: &mut Player<'_>) -> Played {
     let live = player.live();
-    let applied = |n: &usize| player.sites[*n].applied.iter().copied().collect::<BTreeSet<_>>();
-    if !live.windows(2).all(|pair| applied(&pair[0]) == applied(&pair[1])) {
+    if !live.windows(2).all(|pair| applied(player, pair[0]) == applied(player, pair[1])) {
         return fault("migrated differently", String::new());
     }
     let mut want: Option<Told> = None;
     let mut all_told = Vec::new();
     for &n in &live {
-        let mut told = String::new();
         look(player, n)?;
-        let site = &player.sites[n];
-        let conn = look_at(site).map_err(harness)?;
-        let tables: Vec<&Table> = site.schema.values().collect();
-        let mut rows = Vec::new();
-        for t in &tables {
-            rows.extend(shown(&conn, t)?);
-        }
-        let enforces = player.with(n, |replica| replica.policies())?;
-        let enforces = enforces.map_err(|e| engine("policies")(e.into()))?;
-        loads(&conn, &tables, enforces.enforces_foreign_keys()).map_err(
-            |Fault { kind, what }| Fault { kind, what: format!("{}: {what}", site_name(n)) },
-        )?;
-        let conflicts = player.with(n, |replica| replica.conflicts())?;
-        let conflicts = conflicts.map_err(|e| engine("conflicts")(e.into()))?;
-        let mut records = Vec::new();
-        for c in &conflicts {
-            let rival = c.rival.iter().flat_map(|rival| &rival.shown);
-            for (_, value) in c.displaced.iter().chain(&c.shown).chain(rival) {
-                told += &words(value);
-            }
-            records.push(format!(
-                "{} {} {} {} shows ({}) asks ({})",
-                c.id,
-                c.kind,
-                c.table,
-                c.row,
-                list(&c.shown),
-                list(&c.displaced)
-            ));
-        }
-        records.sort();
-        let closed = player.with(n, |replica| replica.closed_conflicts())?;
-        for closed in closed.map_err(|e| engine("conflicts")(e.into()))? {
-            told += &format!("{closed:?}\n");
-        }
+        let (ours, told) = tell(player, n)?;
+        loads_here(player, n)?;
         all_told.push(told);
-        let digest = player.with(n, |replica| replica.digest())?;
-        let digest = digest.map_err(|e| engine("digest")(e.into()))?.digest;
-        let ours = Told { site: n, rows, records, digest: format!("{digest:?}") };
         match &want {
             None => want = Some(ours),
             Some(first) => first.same(&ours, !drops(player))?,
@@ -163,6 +159,54 @@ pub fn judge(player: &mut Player<'_>) -> Played {
         true => lost(player, &live, &all_told),
         false => Ok(()),
     }
+}
+
+/// What a site shows, and the text of all that it tells.
+fn tell(player: &mut Player<'_>, n: usize) -> Played<(Told, String)> {
+    let mut told = String::new();
+    let site = &player.sites[n];
+    let conn = look_at(site).map_err(harness)?;
+    let mut rows = Vec::new();
+    for t in site.schema.values() {
+        rows.extend(shown(&conn, t)?);
+    }
+    let conflicts = player.with(n, |replica| replica.conflicts())?;
+    let conflicts = conflicts.map_err(|e| engine("conflicts")(e.into()))?;
+    let mut records = Vec::new();
+    for c in &conflicts {
+        let rival = c.rival.iter().flat_map(|rival| &rival.shown);
+        for (_, value) in c.displaced.iter().chain(&c.shown).chain(rival) {
+            told += &words(value);
+        }
+        records.push(format!(
+            "{} {} {} {} shows ({}) asks ({})",
+            c.id,
+            c.kind,
+            c.table,
+            c.row,
+            list(&c.shown),
+            list(&c.displaced)
+        ));
+    }
+    records.sort();
+    let closed = player.with(n, |replica| replica.closed_conflicts())?;
+    for closed in closed.map_err(|e| engine("conflicts")(e.into()))? {
+        told += &format!("{closed:?}\n");
+    }
+    let digest = player.with(n, |replica| replica.digest())?;
+    let digest = digest.map_err(|e| engine("digest")(e.into()))?.digest;
+    Ok((Told { site: n, rows, records, digest: format!("{digest:?}") }, told))
+}
+
+/// Loads what a site shows into a database of its schema.
+fn loads_here(player: &mut Player<'_>, n: usize) -> Played {
+    let enforces = player.with(n, |replica| replica.policies())?;
+    let enforces = enforces.map_err(|e| engine("policies")(e.into()))?;
+    let site = &player.sites[n];
+    let conn = look_at(site).map_err(harness)?;
+    let tables: Vec<&Table> = site.schema.values().collect();
+    loads(&conn, &tables, enforces.enforces_foreign_keys())
+        .map_err(|Fault { kind, what }| Fault { kind, what: format!("{}: {what}", site_name(n)) })
 }
 
 fn words(value: &Value) -> String {

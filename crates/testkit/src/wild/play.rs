@@ -242,6 +242,12 @@ impl<'a> Player<'a> {
                 ..fault
             })?;
         }
+        if oracle::stops_halfway(self) {
+            oracle::settle(self, last + 10_000)?;
+            oracle::compare_alike(self)?;
+            last += 60_000;
+            self.live().iter().for_each(|&n| self.sites[n].env.set(last));
+        }
         for n in self.live() {
             for migration in 0..self.history.migrations.len() {
                 self.migrate(n, migration, last)?;

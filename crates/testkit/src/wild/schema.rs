@@ -30,7 +30,7 @@ pub enum Role {
 }
 
 /// A column.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Column {
     /// Its first name.
     pub id: String,
@@ -57,7 +57,7 @@ pub struct Column {
 }
 
 /// A constraint of a table besides its primary key.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Rule {
     /// UNIQUE.
     Unique {
@@ -75,7 +75,7 @@ pub enum Rule {
 }
 
 /// A foreign key.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Foreign {
     /// Its columns.
     pub columns: Vec<String>,
@@ -88,7 +88,7 @@ pub struct Foreign {
 }
 
 /// An index that is made apart from its table.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Index {
     /// Its name.
     pub name: String,
@@ -103,7 +103,7 @@ pub struct Index {
 }
 
 /// A trigger of the application.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Trigger {
     /// Its name.
     pub name: String,
@@ -115,7 +115,7 @@ pub struct Trigger {
 pub const NOTES: &str = "CREATE TABLE IF NOT EXISTS notes(id INTEGER PRIMARY KEY, what)";
 
 /// A table.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     /// Its name.
     pub name: String,

@@ -1,0 +1,241 @@
+//! What a replica may lack although its version vector covers it: what was written to a table or column
+//! that was dropped, here or where the writes came from (R-MIG-DROP).
+//!
+//! What a dropped table held does not travel through the site that dropped it. So whoever receives from
+//! such a site remembers a *gap*: of which sites, after which clock and up to which one, writes may be
+//! missing. Once it has the table or column, it asks the next replica that it pulls from and that has
+//! more of them for what is past the gap's beginning.
+//!
+//! Invariant: what a write that the vector covers said is in the state, or superseded, or in a gap; but for
+//! what came by batches, which tell of no gaps.
+
+use crate::catalog::{Catalog, Tracked};
+use crate::line;
+use crate::meta::{self, Meta};
+use crate::registry;
+use crate::renames;
+use crate::{Error, Result};
+use rusqlite::Connection;
+use std::collections::BTreeMap;
+use synqlite_wire::{Hlc, SiteId, VersionVector};
+
+/// Of each site after which clock writes may be missing, and up to which.
+type Missing = BTreeMap<SiteId, (Hlc, Hlc)>;
+
+/// By table, and column or none for the whole table, all by numbers.
+type Numbered = BTreeMap<(u32, Option<u32>), Missing>;
+
+/// What a replica may lack and what it has seen, as it tells others.
+#[derive(Clone, Debug, Default)]
+pub struct Gaps {
+    /// Canonical names of the table and of the column; `None` for the whole table.
+    list: Vec<(String, Option<String>, Missing)>,
+    seen: VersionVector,
+}
+
+/// What a replica asks another for.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// All past this vector,
+    pub base: VersionVector,
+    /// among rows that changed there after this position;
+    pub after: i64,
+    /// and of these tables, by canonical names, all past other vectors, whenever it changed.
+    pub tables: BTreeMap<String, VersionVector>,
+}
+
+impl Wanted {
+    /// What is past `base`, among rows that changed after position `after`.
+    pub fn past(base: &VersionVector, after: i64) -> Wanted {
+        Wanted { base: base.clone(), after, ..Wanted::default() }
+    }
+
+    /// The vector and the position past which to look for rows of a table.
+    pub fn of(&self, table: &str) -> (&VersionVector, i64) {
+        let anew = self.tables.iter().find(|(name, _)| name.eq_ignore_ascii_case(table));
+        anew.map_or((&self.base, self.after), |(_, base)| (base, 0))
+    }
+}
+
+/// The gaps of a replica, for others.
+pub fn tell(conn: &Connection, meta: &Meta) -> Result<Gaps> {
+    let mut list = Vec::new();
+    for ((table, column), missing) in load(conn, meta)? {
+        let names = registry::column_names(conn, table)?;
+        let column = column.map(|no| names.get(&no).cloned().unwrap_or_default());
+        list.push((registry::name_of_table(conn, table)?, column, missing));
+    }
+    Ok(Gaps { list, seen: meta.seen.clone() })
+}
+
+/// Takes note that a table, or a column of it, is not here any more.
+pub fn lose(conn: &Connection, meta: &Meta, table: u32, column: Option<u32>) -> Result<()> {
+    let mut gaps = load(conn, meta)?;
+    let all = meta.had_seen().0.iter().map(|(&site, &clock)| (site, (Hlc::ZERO, clock)));
+    gaps.insert((table, column), all.collect());
+    save(conn, meta, &gaps)
+}
+
+/// What to ask a replica for that told of `theirs`.
+pub fn wanted(
+    conn: &Connection,
+    meta: &Meta,
+    catalog: &Catalog,
+    (theirs, after): (&Gaps, i64),
+) -> Result<Wanted> {
+    let mut wanted = Wanted::past(&meta.seen, after);
+    let theirs = Theirs::read(conn, meta, catalog, theirs)?;
+    for (&place, missing) in &load(conn, meta)? {
+        let Some(t) = here(catalog, place) else { continue };
+        let more = |(site, (after, upto)): (&SiteId, &(Hlc, Hlc))| {
+            theirs.complete(place, *site).min(*upto) > *after
+        };
+        if !missing.iter().any(more) {
+            continue;
+        }
+        let base = wanted.tables.entry(t.canonical.clone()).or_insert_with(|| meta.seen.clone());
+        for (site, (after, _)) in missing {
+            let least = base.get(*site).min(*after);
+            base.0.insert(*site, least);
+        }
+        base.0.retain(|_, clock| *clock > Hlc::ZERO);
+    }
+    Ok(wanted)
+}
+
+/// Takes note of what may be missing of what a replica gave that told of `theirs`, before its vector is
+/// joined, and of what it made up for, as it was `wanted`.
+pub fn receive(
+    conn: &Connection,
+    meta: &mut Meta,
+    catalog: &Catalog,
+    (theirs, wanted): (&Gaps, &Wanted),
+) -> Result<()> {
+    let (mut gaps, before) = (load(conn, meta)?, load(conn, meta)?);
+    let theirs = Theirs::read(conn, meta, catalog, theirs)?;
+    for (&place, missing) in &mut gaps {
+        let asked = here(catalog, place).is_some_and(|t| wanted.tables.contains_key(&t.canonical));
+        for (site, (after, upto)) in missing.iter_mut().filter(|_| asked) {
+            *after = theirs.complete(place, *site).min(*upto).max(*after);
+        }
+    }
+    for (&place, missing) in &theirs.gaps {
+        let own = gaps.entry(place).or_default();
+        for (&site, &(after, upto)) in missing {
+            meta.number(conn, site)?;
+            if complete(&before, place, site, &meta.seen) >= upto {
+                continue;
+            }
+            let had = meta.seen.get(site).max(after);
+            let (_, most) = own.entry(site).or_insert((had, upto));
+            *most = upto.max(*most);
+        }
+    }
+    save(conn, meta, &gaps)
+}
+
+/// What another replica told of, by numbers of this one.
+struct Theirs {
+    gaps: Numbered,
+    seen: VersionVector,
+}
+
+impl Theirs {
+    fn read(conn: &Connection, meta: &Meta, catalog: &Catalog, theirs: &Gaps) -> Result<Theirs> {
+        let mut gaps = Numbered::new();
+        for (table, column, missing) in &theirs.list {
+            let no = registry::number_of_table(conn, table)?;
+            let column = column.as_ref().map(|name| {
+                let t = catalog.position_of_no(no).map(|position| &catalog.tables[position]);
+                let said = t.map(|t| renames::said(conn, t)).transpose()?.unwrap_or_default();
+                let first = said.iter().find(|(said, _)| said.eq_ignore_ascii_case(name));
+                registry::number_of_column(conn, no, first.map_or(name, |(_, first)| first))
+            });
+            let place = (no, column.transpose()?);
+            gaps.insert(place, resolve(conn, meta, missing)?);
+        }
+        Ok(Theirs { gaps, seen: line::resolve(conn, meta, &theirs.seen)? })
+    }
+
+    fn complete(&self, place: (u32, Option<u32>), site: SiteId) -> Hlc {
+        complete(&self.gaps, place, site, &self.seen)
+    }
+}
+
+/// Up to which clock of a site nothing is missing of a table or column.
+fn complete(
+    gaps: &Numbered,
+    (table, column): (u32, Option<u32>),
+    site: SiteId,
+    seen: &VersionVector,
+) -> Hlc {
+    let of = |(t, c): &(u32, Option<u32>)| {
+        *t == table && (c.is_none() || column.is_none() || *c == column)
+    };
+    let gaps = gaps.iter().filter(|(place, _)| of(place));
+    let afters = gaps.filter_map(|(_, missing)| Some(missing.get(&site)?.0));
+    afters.fold(seen.get(site), Hlc::min)
+}
+
+/// The table, if it and the column are here.
+fn here(catalog: &Catalog, (table, column): (u32, Option<u32>)) -> Option<&Tracked> {
+    let t = &catalog.tables[catalog.position_of_no(table)?];
+    column.is_none_or(|no| t.has(no)).then_some(t)
+}
+
+/// Under the site ids that branches have here.
+fn resolve(conn: &Connection, meta: &Meta, missing: &Missing) -> Result<Missing> {
+    let all = |end: fn(&(Hlc, Hlc)) -> Hlc| {
+        let ends = missing.iter().map(|(&site, range)| (site, end(range)));
+        line::resolve(conn, meta, &VersionVector(ends.collect()))
+    };
+    let (after, upto) = (all(|range| range.0)?, all(|range| range.1)?);
+    let ranges = upto.0.iter().map(|(&site, &upto)| (site, (after.get(site), upto)));
+    Ok(ranges.filter(|(_, (after, upto))| after < upto).collect())
+}
+
+/// The entry `gaps` of the metadata: a line each, of numbers: table, column or `-`, site, and the clocks.
+fn load(conn: &Connection, meta: &Meta) -> Result<Numbered> {
+    let text: String = meta::get(conn, "gaps")?.unwrap_or_default();
+    let mut gaps = Numbered::new();
+    for line in text.lines() {
+        let parsed = parse(line).ok_or_else(|| Error::Damaged(format!("entry `gaps`: `{line}`")));
+        let (place, site, range) = parsed?;
+        gaps.entry(place).or_default().insert(meta.site_of(site)?, range);
+    }
+    gaps.values_mut().try_for_each(|missing| {
+        *missing = resolve(conn, meta, missing)?;
+        Ok::<_, Error>(())
+    })?;
+    Ok(gaps)
+}
+
+type Line = ((u32, Option<u32>), u32, (Hlc, Hlc));
+
+fn parse(line: &str) -> Option<Line> {
+    let mut words = line.split(' ');
+    let table = words.next()?.parse().ok()?;
+    let column = match words.next()? {
+        "-" => None,
+        no => Some(no.parse().ok()?),
+    };
+    let site = words.next()?.parse().ok()?;
+    let (after, upto) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    words.next().is_none().then_some(((table, column), site, (Hlc(after), Hlc(upto))))
+}
+
+fn save(conn: &Connection, meta: &Meta, gaps: &Numbered) -> Result<()> {
+    let mut lines = Vec::new();
+    for ((table, column), missing) in gaps {
+        let column = column.map_or("-".to_owned(), |no| no.to_string());
+        for (site, (after, upto)) in missing.iter().filter(|(_, (after, upto))| after < upto) {
+            let site = meta.known_number(*site).ok_or(Error::Damaged("sites".into()))?;
+            lines.push(format!("{table} {column} {site} {} {}", after.0, upto.0));
+        }
+    }
+    let (text, was) = (lines.join("\n"), meta::get::<String>(conn, "gaps")?);
+    if was.unwrap_or_default() != text {
+        meta::set(conn, "gaps", text)?;
+    }
+    Ok(())
+}

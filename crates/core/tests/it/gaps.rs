@@ -1,0 +1,147 @@
+//! What dropped tables and columns held does not travel through those who dropped them, and comes to all
+//! others all the same (R-MIG-DROP).
+
+use crate::migrate::agree;
+use crate::site::{Site, World, settle};
+
+const SQL: &str = "CREATE TABLE p(k INTEGER PRIMARY KEY); INSERT INTO p VALUES(1);
+    CREATE TABLE t(k TEXT PRIMARY KEY, w, x INT REFERENCES p(k))";
+
+fn three(world: &World, sql: &str) -> (Site, Site, Site) {
+    let mut a = world.init("a", sql);
+    let (b, c) = (world.clone_site(&mut a, "b"), world.clone_site(&mut a, "c"));
+    (a, b, c)
+}
+
+/// Two sites that have a table show the same, though one of them heard of all through a site that
+/// dropped it.
+#[test]
+fn those_who_kept_a_table_or_a_column_have_the_same_rows() {
+    for drop in ["DROP TABLE t", "ALTER TABLE t DROP COLUMN w"] {
+        for over_another in [false, true] {
+            let world = World::new();
+            let (mut a, mut b, mut c) = three(&world, SQL);
+            let mut d = world.clone_site(&mut a, "d");
+            b.run("INSERT INTO t VALUES('b', 7, 1)");
+            a.pull(&mut b);
+            b.run(drop);
+            c.pull(&mut b);
+            if over_another {
+                // Who heard of it from one with a gap has the same gap.
+                d.pull(&mut c);
+                std::mem::swap(&mut c, &mut d);
+            }
+            a.run("INSERT INTO t VALUES('a', 8, NULL)");
+            settle(&mut a, &mut c);
+            for site in [&a, &c] {
+                assert_eq!(
+                    site.rows("SELECT * FROM t ORDER BY k"),
+                    ["a|8|NULL", "b|7|1"],
+                    "{drop} {over_another}"
+                );
+                assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+            }
+            agree(&mut [&mut a, &mut c]);
+            // Nothing is asked for twice.
+            assert_eq!(c.replica.pull_from(&mut a.replica, false).unwrap().rows, 0);
+            a.pull(&mut b);
+            c.pull(&mut b);
+            assert_eq!(c.replica.pull_from(&mut a.replica, false).unwrap().rows, 0);
+            assert_eq!(a.replica.pull_from(&mut c.replica, false).unwrap().rows, 0);
+        }
+    }
+}
+
+/// What everybody had before it was dropped is in no gap, and what nobody has any more ends no pull.
+#[test]
+fn what_is_gone_everywhere_is_asked_for_by_nobody() {
+    let world = World::new();
+    let (mut a, mut b, mut c) = three(&world, SQL);
+    b.run("INSERT INTO t VALUES('b', 7, 1)");
+    b.replica.fold().unwrap();
+    b.run("DROP TABLE t");
+    for _ in 0..2 {
+        a.pull(&mut b);
+        c.pull(&mut b);
+        settle(&mut a, &mut c);
+    }
+    a.run("INSERT INTO t VALUES('a', 8, NULL)");
+    settle(&mut a, &mut c);
+    for site in [&a, &c] {
+        assert_eq!(site.rows("SELECT * FROM t"), ["a|8|NULL"]);
+    }
+    for _ in 0..2 {
+        assert_eq!(c.replica.pull_from(&mut a.replica, false).unwrap().rows, 0);
+        assert_eq!(a.replica.pull_from(&mut c.replica, false).unwrap().rows, 0);
+    }
+    a.run("DROP TABLE t");
+    c.run("DROP TABLE t");
+    settle(&mut a, &mut c);
+    settle(&mut b, &mut c);
+    settle(&mut a, &mut b);
+    agree(&mut [&mut a, &mut b, &mut c]);
+}
+
+/// A site that makes a table again hears of what others kept in it meanwhile.
+#[test]
+fn a_table_that_is_made_again_has_what_others_kept_in_it() {
+    let world = World::new();
+    let (mut a, mut b, mut c) = three(&world, SQL);
+    a.run("INSERT INTO t VALUES('had', 1, NULL)");
+    settle(&mut a, &mut c);
+    settle(&mut a, &mut b);
+    for site in [&mut b, &mut c] {
+        site.run("DROP TABLE t");
+        site.replica.fold().unwrap();
+    }
+    a.run("INSERT INTO t VALUES('new', 2, 1)");
+    c.pull(&mut a);
+    b.pull(&mut c);
+    for site in [&mut b, &mut c] {
+        site.run("CREATE TABLE t(k TEXT PRIMARY KEY, w, x INT REFERENCES p(k))");
+        site.replica.fold().unwrap();
+    }
+    for _ in 0..2 {
+        settle(&mut b, &mut c);
+        settle(&mut a, &mut b);
+        settle(&mut a, &mut c);
+    }
+    for site in [&a, &b, &c] {
+        assert_eq!(site.rows("SELECT * FROM t"), ["new|2|1"]);
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+    agree(&mut [&mut a, &mut b, &mut c]);
+}
+
+/// A hidden row of a dropped table is no more than a visible one when it is made again.
+#[test]
+fn hidden_rows_go_with_their_table() {
+    for seen in [false, true] {
+        let world = World::new();
+        let (mut a, mut b, mut c) = three(&world, SQL);
+        c.run("PRAGMA foreign_keys = OFF; INSERT INTO t VALUES('c', 7, 3)");
+        if seen {
+            a.pull(&mut c);
+        }
+        c.replica.fold().unwrap();
+        b.run("DROP TABLE t");
+        c.run("DROP TABLE t");
+        b.pull(&mut c);
+        a.run("DROP TABLE t");
+        for site in [&mut a, &mut b, &mut c] {
+            site.replica.fold().unwrap();
+            site.run("CREATE TABLE t(k TEXT PRIMARY KEY, w, q)");
+            site.replica.fold().unwrap();
+        }
+        for _ in 0..2 {
+            settle(&mut a, &mut b);
+            settle(&mut b, &mut c);
+            settle(&mut a, &mut c);
+        }
+        for site in [&a, &b, &c] {
+            assert_eq!(site.rows("SELECT * FROM t"), [""; 0], "{seen}");
+            assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+        }
+        agree(&mut [&mut a, &mut b, &mut c]);
+    }
+}
