@@ -46,9 +46,11 @@ impl Begun {
     ) -> Result<(Loc, Option<Loc>)> {
         let left = |was: &Loc| Ok(to.is_some() || came(was)?);
         let was = self.end(t, loc, false, left)?.map(|(was, _)| was);
-        Ok(match was {
-            Some(was) if was != *loc => (was, to.or(Some(loc.clone()))),
-            _ => (loc.clone(), to),
+        Ok(match (was, to) {
+            (Some(was), to) if was != *loc => (was, to.or(Some(loc.clone()))),
+            // Nothing was about to change the key, so it is the same, as it was written.
+            (None, Some(to)) if t.table.converts_old && same_loosely(t, loc, &to)? => (to, None),
+            (_, to) => (loc.clone(), to),
         })
     }
 
@@ -106,6 +108,12 @@ pub(super) fn astray(
         found.push((loc, is));
     }
     Ok(found)
+}
+
+/// Whether one key may have become the other.
+fn same_loosely(t: &Tracked, a: &Loc, b: &Loc) -> Result<bool> {
+    let keys = matches!((a, b), (Loc::Key(_), Loc::Key(_)));
+    Ok(keys && loosely(t, a)? == loosely(t, b)?)
 }
 
 /// A key, the same for all that SQLite may make of it.

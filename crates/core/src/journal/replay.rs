@@ -379,26 +379,36 @@ fn put_right(conn: &Connection, t: &Tracked, replay: &mut Replay) -> Result<()> 
     if !t.table.converts_old || t.has_rowid() || replay.slots.is_empty() {
         return Ok(());
     }
-    let mut unnamed = t.all_places(conn)?;
+    let mut there = t.all_places(conn)?;
     let mut named: Vec<Loc> = replay.slots.keys().cloned().collect();
-    named.retain(|loc| !unnamed.remove(loc));
+    named.retain(|loc| !there.remove(loc));
     named.sort_unstable();
-    for loc in std::mem::take(&mut unnamed) {
-        if replay.left.contains_key(&loc) || !state::is_placed(conn, t, &loc)? {
-            unnamed.insert(loc);
+    let (mut new, mut old, mut of_old) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+    for loc in there {
+        let known = !replay.left.contains_key(&loc) && state::is_placed(conn, t, &loc)?;
+        if known { &mut old } else { &mut new }.insert(loc);
+    }
+    for loc in std::mem::take(&mut named) {
+        let stayed = matches!(&replay.slots[&loc], Slot::Old(from, _) if *from == loc);
+        let unknown = stayed && !state::is_placed(conn, t, &loc)?;
+        if unknown { &mut of_old } else { &mut named }.push(loc);
+    }
+    for (loc, is) in begun::astray(t, of_old, &mut old)? {
+        if let (Some(is), Some(Slot::Old(_, touch))) = (is, replay.slots.remove(&loc)) {
+            replay.slots.insert(is.clone(), Slot::Old(is, touch));
         }
     }
-    for (loc, is) in begun::astray(t, named, &mut unnamed)? {
+    for (loc, is) in begun::astray(t, named, &mut new)? {
         match (is, replay.slots.remove(&loc)) {
             (Some(is), Some(slot)) => drop(replay.slots.insert(is, slot)),
-            (None, Some(Slot::Old(from, touch))) => {
-                replay.slots.insert(loc.clone(), Slot::Old(from, touch));
+            (None, Some(slot @ Slot::Old(..))) => {
+                replay.slots.insert(loc.clone(), slot);
                 replay.remove(&loc, replay.last, None);
             }
             _ => {}
         }
     }
-    for loc in unnamed {
+    for loc in new {
         replay.slots.insert(loc, Slot::New(Born::at(replay.last)));
     }
     Ok(())

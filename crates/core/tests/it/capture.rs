@@ -621,6 +621,9 @@ fn a_key_is_spelled_as_it_was_written_while_references_are_open() {
     for writes in [
         "INSERT INTO t VALUES('01', 'a', 0), ('0', 'b', NULL), ('2', 'c', NULL)",
         "INSERT INTO t VALUES('01', 'a', 0), ('1', 'd', 1), ('001', 'e', 2), ('0', 'b', NULL), ('2', 'c', 1)",
+        "INSERT INTO t VALUES('0.0', 'a', NULL); UPDATE t SET k = '0.0', w = 'b' WHERE k = '0.0'",
+        "INSERT INTO d VALUES('01', 'a', NULL), ('1', 'c', NULL); BEGIN; INSERT INTO d VALUES('5', 'x', 7); \
+         UPDATE d SET k = k, w = 'z' WHERE k = '01'; INSERT INTO d VALUES('7', 'b', NULL); COMMIT",
         "BEGIN; INSERT INTO d VALUES('5', 'x', 7); INSERT INTO d VALUES('01', 'a', NULL); \
          INSERT INTO d VALUES('7', 'b', NULL); COMMIT",
         "INSERT INTO d VALUES('x', 'a', NULL), ('3', 'b', NULL); \
