@@ -4,7 +4,7 @@
 //! and triggers refer to them, so they stay valid when the application alters its schema.
 
 use crate::equal::{self, Pair};
-use crate::schema::{self, Encoding, ForeignKey, Table, TableKind, quote};
+use crate::schema::{self, Affinity, Encoding, ForeignKey, Table, TableKind, quote};
 use crate::sqlvalue::{Bind, values};
 use crate::{Error, Result};
 use rusqlite::{Connection, OptionalExtension, Statement, params_from_iter};
@@ -476,13 +476,36 @@ impl Tracked {
         !self.table.key_collations.iter().any(|c| matches!(c, Collation::Other(_)))
     }
 
+    /// Whether keys of this table that differ in the columns of a foreign key, which are at these places,
+    /// never refer to one row.
+    fn tells_apart(&self, fk: &ForeignKey, at: &[usize]) -> bool {
+        let whole = |a: Affinity| matches!(a, Affinity::Integer | Affinity::Numeric);
+        let mut pairs = fk.columns.iter().zip(at).zip(&fk.parent_keys);
+        pairs.all(|((&c, &at), (parent, collation))| {
+            let own = self.table.columns[c].affinity;
+            let converted = *parent == Affinity::Blob
+                || *parent == own
+                || whole(*parent) && (whole(own) || own == Affinity::Real);
+            let own = &self.table.key_collations[at];
+            converted && (*collation == Collation::Binary || collation == own)
+        })
+    }
+
     /// Foreign keys that lie in the primary key, with the places of their columns there.
-    pub fn keys_in_key(&self) -> impl Iterator<Item = (usize, Vec<usize>)> + '_ {
+    pub fn references_in_key(&self) -> impl Iterator<Item = (usize, Vec<usize>)> + '_ {
         let place = |c: &usize| self.table.primary_key.iter().position(|p| p == c);
         let keys = self.table.foreign_keys.iter().enumerate();
         keys.filter_map(move |(f, fk)| {
             Some((f, fk.columns.iter().map(place).collect::<Option<_>>()?))
         })
+    }
+
+    /// Foreign keys that lie in the primary key and count in it as the row that they are to (R-ID-KEY), with
+    /// the places of their columns there.
+    pub fn keys_in_key(&self) -> impl Iterator<Item = (usize, Vec<usize>)> + '_ {
+        let tells =
+            |(f, at): &(usize, Vec<usize>)| self.tells_apart(&self.table.foreign_keys[*f], at);
+        self.references_in_key().filter(tells)
     }
 
     /// Canonical bytes of the primary key of a row with these values. `refers` says to which row a

@@ -14,6 +14,14 @@ pub enum Error {
     /// The file is no SQLite database, or an encrypted one.
     #[error("{0} is not a SQLite database, or it is encrypted")]
     NotADatabase(String),
+    /// SQLite finds the file damaged.
+    #[error("{path} is damaged, says SQLite: {why}")]
+    Malformed {
+        /// The file.
+        path: String,
+        /// SQLite's message.
+        why: String,
+    },
     /// The database cannot be written.
     #[error("{0} cannot be written: it, or its folder, is read-only")]
     ReadOnly(String),
@@ -195,6 +203,9 @@ impl Error {
         Some(match self {
             Error::NoDatabase(_) => "Check the path".into(),
             Error::NotADatabase(_) => "Give the path of an ordinary SQLite file".into(),
+            Error::Malformed { .. } => "Look at it with PRAGMA integrity_check; if only an index is \
+                 wrong, REINDEX makes it anew"
+                .into(),
             Error::ReadOnly(_) => "Make the file and its folder writable".into(),
             Error::Locked(_) => "Try again when the other program has finished".into(),
             Error::DiskFull => "Free some space and run the command again".into(),
@@ -259,7 +270,8 @@ impl Error {
         let Error::Sqlite(error) = self else { return self };
         let name = path.display().to_string();
         match error.sqlite_error_code() {
-            Some(Code::NotADatabase | Code::DatabaseCorrupt) => Error::NotADatabase(name),
+            Some(Code::NotADatabase) => Error::NotADatabase(name),
+            Some(Code::DatabaseCorrupt) => Error::Malformed { path: name, why: error.to_string() },
             Some(Code::ReadOnly | Code::PermissionDenied) => Error::ReadOnly(name),
             Some(Code::CannotOpen) if !path.exists() => Error::NoDatabase(name),
             Some(Code::CannotOpen) => Error::ReadOnly(name),

@@ -190,10 +190,11 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
             Some(s) => regroup(conn, meta, t, s)?,
             None => vec![],
         });
-        let mut named_by = t.key_rows.iter().flatten().map(|row| &row.parent);
+        let parent = |f: usize| catalog.by_name(&t.table.foreign_keys[f].parent);
+        let mut named_by = t.references_in_key().filter_map(|(f, _)| parent(f));
         if other(t) {
             state::expand(conn, meta, t, false)?;
-        } else if of(t).is_some_and(|s| s.referring_anew) || named_by.any(|parent| other(parent)) {
+        } else if of(t).is_some_and(|s| s.referring_anew) || named_by.any(other) {
             state::expand(conn, meta, t, true)?;
         }
         if let (Some(&Stale { gap: true, noted, .. }), Some(sums)) = (of(t), sums.get(&t.no)) {

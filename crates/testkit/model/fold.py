@@ -81,7 +81,8 @@ class Fold:
             return ("b", table.name, self.site.name, "%08d" % self.site.born)
         references, parts, covered = self.references(table, row), [], set()
         for fk in table.foreign_keys:
-            if set(fk.columns) <= set(table.primary) and references[fk.name]:
+            within = set(fk.columns) <= set(table.primary) and table.tells_apart(fk)
+            if within and references[fk.name]:
                 # Not the value: rows of two parents that collide stay two.
                 parts.append(("r", fk.name, str(references[fk.name])))
                 covered |= set(fk.columns)

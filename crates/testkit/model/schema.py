@@ -110,6 +110,15 @@ class Table:
         self.identity = policies.get("identity", {}).get(self.name, self.default_identity())
         self.on_unique = policies.get("on_unique", {}).get(self.name, "quarantine")
 
+    def tells_apart(self, fk):
+        """R-ID-KEY: whether keys that differ in these columns never refer to one row."""
+        whole = ("INTEGER", "NUMERIC")
+        for column, own, (parent, collation) in zip(fk.columns, fk.affinities, fk.compared):
+            same = parent in ("BLOB", own) or parent in whole and own in (*whole, "REAL")
+            if not same or collation not in ("BINARY", self.collations.get(column, "BINARY")):
+                return False
+        return True
+
     def make_groups(self):
         """R-GROUP."""
         together = {c: {c} for c in self.columns}

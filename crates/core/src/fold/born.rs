@@ -90,6 +90,7 @@ impl Fold<'_> {
             stored.state.groups[g] = GroupState::shown(stamp);
         }
         if let Some(was) = was {
+            self.formerly(t, &was.kept_row(t), None);
             self.over_hidden(t, &was, &stored, &row)?;
         }
         stored.loc = Some(loc.clone());

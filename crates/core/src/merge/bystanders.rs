@@ -3,7 +3,7 @@
 
 use crate::Result;
 use crate::refs::Lookup;
-use crate::state::{self, Body, Stored};
+use crate::state::{self, Stored};
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -48,16 +48,7 @@ impl<'a> Bystanders<'a> {
             let t = &self.lookup.catalog.tables[table];
             let row = match &of.stored.loc {
                 Some(loc) => t.read(self.lookup.conn, loc)?,
-                None => {
-                    let mut row = vec![Value::Null; t.table.columns.len()];
-                    for (group, state) in t.table.groups.iter().zip(&of.stored.state.groups) {
-                        if let Body::Kept(cell) = &state.body {
-                            let values = group.columns.iter().zip(&cell.values);
-                            values.for_each(|(&c, v)| row[c] = v.clone());
-                        }
-                    }
-                    Some(row)
-                }
+                None => Some(of.stored.state.kept_row(t)),
             };
             of.row.get_or_init(|| row);
         }

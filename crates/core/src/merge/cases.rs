@@ -35,6 +35,8 @@ pub(super) struct Case {
     pub sums: Vec<(usize, Value)>,
     /// Rows that it referred to without showing it before the join: (foreign key, row).
     pub former: Vec<(usize, Rid)>,
+    /// What it asked to show before the join while it was hidden.
+    pub asked: Option<Vec<Value>>,
     /// What it showed before.
     pub old: Option<Vec<Value>>,
     /// What it shows now.
@@ -72,8 +74,8 @@ impl Case {
     /// What the join made of it, if nothing was shown after all. `place` is where it was.
     pub fn joined(mut self, place: Option<Loc>) -> (usize, Joined) {
         self.stored.loc = place;
-        let Case { table, stored, old, former, .. } = self;
-        (table, Joined { stored, old, former, fell: vec![] })
+        let Case { table, stored, old, former, asked, .. } = self;
+        (table, Joined { stored, old, former, asked, fell: vec![] })
     }
 
     pub fn alive(&self) -> bool {
@@ -219,6 +221,7 @@ impl<'a> Cases<'a> {
             cells,
             sums,
             former: vec![],
+            asked: None,
             old,
             new: None,
             conflict: None,

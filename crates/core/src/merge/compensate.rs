@@ -525,7 +525,11 @@ pub(crate) fn reshow(
         let mut cases = Cases::new(Lookup { conn, meta, catalog }, policies)?;
         for (no, rid) in settled {
             let Some(table) = catalog.position_of_no(*no) else { continue };
-            if let Some(stored) = state::of(conn, meta, &catalog.tables[table], rid)? {
+            let t = &catalog.tables[table];
+            if let Some(stored) = state::of(conn, meta, t, rid)? {
+                if stored.loc.is_none() {
+                    cases.left(table, &stored.state.kept_row(t))?;
+                }
                 cases.touched(table, stored)?;
             }
         }

@@ -229,6 +229,8 @@ pub(super) struct Joined {
     pub old: Option<Vec<Value>>,
     /// What it referred to without showing it: (foreign key, row).
     pub former: Vec<(usize, Rid)>,
+    /// What it asked to show while it was hidden: others may have waited for that.
+    pub asked: Option<Vec<Value>>,
     /// What is to be told if it is hidden in the end.
     pub fell: Vec<Told>,
 }
@@ -263,6 +265,8 @@ pub(super) fn join(
     };
     let was = stored.state.header;
     let header = was.join(&change.header);
+    let hidden = known && stored.loc.is_none() && was.alive();
+    let asked = hidden.then(|| stored.state.kept_row(t));
     let mut fell = Vec::new();
     let stashed = matched.stashed(conn, meta, t, &change.rid)?;
     let names = matched.names.as_ref().unwrap_or(&NO_NAMES);
@@ -346,7 +350,7 @@ pub(super) fn join(
             merged.unwritten |= registry::lacking(conn, t, &written)?;
         }
     }
-    Ok(news.then_some(Joined { stored, old, former, fell }))
+    Ok(news.then_some(Joined { stored, old, former, asked, fell }))
 }
 
 /// Whether it says that there is a row, and nothing that it holds: who gave it on had dropped the table.

@@ -291,9 +291,14 @@ fn join_part(
         let mut merged = joined.clone();
         let mut cases = Cases::new(Lookup { conn, meta, catalog }, policies)?;
         let places: Vec<_> = rows.iter().map(|(_, row)| row.stored.loc.clone()).collect();
-        for (table, Joined { stored, old, former, .. }) in rows.drain(..) {
+        for (table, Joined { stored, old, former, asked, .. }) in rows.drain(..) {
             let at = cases.push(table, stored, old, true)?;
-            cases.list[at].former = former;
+            (cases.list[at].former, cases.list[at].asked) = (former, asked);
+        }
+        for at in 0..cases.list.len() {
+            if let Some(asked) = cases.list[at].asked.clone().filter(|_| cases.contested) {
+                cases.left(cases.list[at].table, &asked)?;
+            }
         }
         cases.refuse(refused)?;
         let foreseen = if judged { Ok(()) } else { cases.foresee() };

@@ -162,6 +162,17 @@ impl RowState {
         stamps.chain([inserted]).min().map_or(inserted, |oldest| oldest.max(reinserted))
     }
 
+    /// What the registers that are kept here say of a row: of a hidden one, what it asks to show.
+    pub fn kept_row(&self, t: &Tracked) -> Vec<Value> {
+        let mut row = vec![Value::Null; t.table.columns.len()];
+        for (group, state) in t.table.groups.iter().zip(&self.groups) {
+            if let Body::Kept(cell) = &state.body {
+                group.columns.iter().zip(&cell.values).for_each(|(&c, v)| row[c] = v.clone());
+            }
+        }
+        row
+    }
+
     /// The primary key integer that the register of a rowid alias holds, if it is kept here.
     pub fn kept_id(&self, t: &Tracked) -> Option<i64> {
         let alias = t.table.rowid_alias()?;

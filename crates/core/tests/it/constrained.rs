@@ -6,6 +6,7 @@ use crate::random::{Random, seeds};
 use crate::site::{Site, World, settle};
 use rusqlite::Connection;
 use std::collections::BTreeSet;
+use synqlite_core::Verb;
 use synqlite_core::conflicts::Conflict;
 
 const TABLES: [&str; 6] = ["p", "k", "c", "j", "n", "bag"];
@@ -260,4 +261,49 @@ fn records_show_no_sign_of_a_zero() {
     let records = told(&a);
     assert_eq!(records.len(), 1, "{records:?}");
     assert_eq!(told(&b), records);
+}
+
+/// What a hidden row asked for is free once it asks for something else: by its user, by another site's
+/// write, or by a command.
+#[test]
+fn what_a_hidden_row_no_longer_asks_for_is_free() {
+    for how in ["fold", "merge", "discard"] {
+        let world = World::new();
+        let mut a = world.init(
+            "a",
+            "CREATE TABLE t(k TEXT PRIMARY KEY, u UNIQUE, r REFERENCES t(k) ON UPDATE CASCADE); \
+             INSERT INTO t VALUES('d', NULL, NULL)",
+        );
+        let mut b = world.clone_site(&mut a, "b");
+        a.run("INSERT INTO t VALUES('e', 'c', 'd')");
+        b.run("INSERT INTO t VALUES('c', NULL, NULL)");
+        b.run("UPDATE t SET u = 'd' WHERE k = 'd'");
+        b.replica.fold().unwrap();
+        a.run("INSERT INTO t VALUES('a', 'd', 'e')");
+        a.replica.fold().unwrap();
+        b.run("UPDATE t SET u = 'c' WHERE k = 'd'");
+        b.pull(&mut a);
+        assert_eq!(b.rows("SELECT k FROM t ORDER BY k"), ["c"], "{how}");
+        match how {
+            "fold" => b.run("INSERT INTO t VALUES('a', 'b', 'c')"),
+            "merge" => {
+                a.run("UPDATE t SET u = 'b' WHERE k = 'a'");
+                b.pull(&mut a);
+            }
+            _ => {
+                let records = b.replica.conflicts().unwrap();
+                let of_a = records.iter().find(|c| c.row.contains("'a'")).unwrap();
+                b.replica.settle_conflict(&of_a.id, Verb::Discard).unwrap();
+            }
+        }
+        b.replica.fold().unwrap();
+        assert_eq!(b.replica.verify_full().unwrap(), [""; 0], "{how}");
+        settle(&mut a, &mut b);
+        let shown = a.rows("SELECT k, u FROM t ORDER BY k");
+        assert_eq!(shown, b.rows("SELECT k, u FROM t ORDER BY k"), "{how}");
+        assert!(
+            shown.contains(&"d|d".to_owned()) && shown.contains(&"e|c".to_owned()),
+            "{shown:?}"
+        );
+    }
 }

@@ -8,6 +8,8 @@
 use crate::random::Random;
 use crate::site::{Site, World};
 use std::collections::BTreeSet;
+use std::io::{Seek, SeekFrom, Write};
+use synqlite_core::Error;
 
 const SCHEMA: &str = "
 CREATE TABLE n(id INTEGER PRIMARY KEY, v, w, u INT UNIQUE);
@@ -125,4 +127,23 @@ fn what_is_shown_does_not_depend_on_when_folds_ran() {
             assert_eq!(each, shown, "seed {seed}, folds after each statement and {how}");
         }
     }
+}
+
+/// A file in which SQLite finds a page damaged is said to be damaged, not to be no database.
+#[test]
+fn a_damaged_file_is_said_to_be_damaged() {
+    let world = World::new();
+    let a = world.init("a", "CREATE TABLE t(k INTEGER PRIMARY KEY, u)");
+    a.run("INSERT INTO t VALUES(1, 2)");
+    let page: u64 = a.row("SELECT rootpage FROM sqlite_master WHERE name = 't'").parse().unwrap();
+    let size: u64 = a.row("PRAGMA page_size").parse().unwrap();
+    let path = a.replica.path().to_owned();
+    drop(a);
+    let mut file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.seek(SeekFrom::Start((page - 1) * size)).unwrap();
+    file.write_all(&vec![0xff; size as usize]).unwrap();
+    let mut a = world.open("a");
+    let error = a.replica.fold().unwrap_err();
+    assert!(matches!(&error, Error::Malformed { .. }), "{error}");
+    assert!(error.hint().unwrap().contains("integrity_check"));
 }

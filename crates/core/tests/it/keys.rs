@@ -257,3 +257,48 @@ fn rows_by_birth_whose_number_is_a_reference_are_not_renumbered() {
         }
     }
 }
+
+/// Rows of different keys stay two, also where both refer to one row: their column tells more values apart
+/// than the key that it is to.
+#[test]
+fn id_key_rows_that_refer_to_one_row_under_different_keys_are_two() {
+    for (parent, child, one, other) in [
+        ("INTEGER UNIQUE", "TEXT", "'0'", "'0.0'"),
+        ("TEXT COLLATE NOCASE UNIQUE", "TEXT", "'a'", "'A'"),
+        ("TEXT COLLATE RTRIM UNIQUE", "TEXT", "'a'", "'a '"),
+        ("TEXT UNIQUE", "", "'1'", "1"),
+        ("INTEGER UNIQUE", "", "'1'", "1"),
+    ] {
+        for table in [
+            format!("k {child} PRIMARY KEY REFERENCES p(u), w"),
+            format!("k {child} NOT NULL PRIMARY KEY REFERENCES p(u), w) WITHOUT ROWID; --"),
+            format!("i, k {child} REFERENCES p(u), w, PRIMARY KEY(i, k)"),
+        ] {
+            for together in [true, false] {
+                let story = format!("{parent}: {table}, together: {together}");
+                let world = World::new();
+                let sql = format!(
+                    "CREATE TABLE p(id INTEGER PRIMARY KEY, u {parent}, v); INSERT INTO p(u) VALUES({one});
+                     CREATE TABLE c({table}\n)"
+                );
+                let mut a = world.init("a", &sql.replace("--\n)", ""));
+                let mut b = world.clone_site(&mut a, "b");
+                a.run(&format!("INSERT INTO c(k, w) VALUES({one}, 'one')"));
+                let second = if together { &a } else { &b };
+                second.run(&format!("INSERT INTO c(k, w) VALUES({other}, 'other')"));
+                settle(&mut a, &mut b);
+                a.run(&format!("UPDATE c SET w = 'more' WHERE k = {other}"));
+                b.run("UPDATE p SET v = 5");
+                settle(&mut a, &mut b);
+                for site in [&a, &b] {
+                    let rows = site.rows("SELECT w FROM c ORDER BY w");
+                    assert_eq!(rows, ["more", "one"], "{story}");
+                    assert_eq!(site.replica.verify_full().unwrap(), [""; 0], "{story}");
+                }
+                a.run("DELETE FROM c WHERE w = 'one'");
+                settle(&mut a, &mut b);
+                assert_eq!(b.rows("SELECT w FROM c"), ["more"], "{story}");
+            }
+        }
+    }
+}

@@ -3,7 +3,7 @@
 use super::Shape;
 
 /// All shapes.
-pub const SHAPES: [Shape; 47] = [
+pub const SHAPES: [Shape; 48] = [
     Shape {
         name: "unique column",
         sql: "CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT UNIQUE, v);
@@ -409,6 +409,15 @@ pub const SHAPES: [Shape; 47] = [
         tables: &["p", "c"],
         columns: &["!id:id n:num?", "!id:p.id w:any"],
         policies: &["c.identity=birth"],
+    },
+    Shape {
+        name: "keys that tell apart what their parents do not",
+        sql: "CREATE TABLE p(k TEXT COLLATE NOCASE PRIMARY KEY, v);
+              CREATE TABLE c(k TEXT PRIMARY KEY REFERENCES p(k) $A, w);
+              INSERT INTO p VALUES('a0', 0), ('b0', 1), ('c0', 1); INSERT INTO c VALUES('A0', 0), ('a0', 1);",
+        tables: &["p", "c"],
+        columns: &["!k:word v:any", "!k:word w:any"],
+        policies: &[],
     },
     Shape {
         name: "parents whose keys are numbers of two kinds",
