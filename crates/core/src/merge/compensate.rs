@@ -530,7 +530,9 @@ pub(crate) fn reshow(
                 if stored.loc.is_none() {
                     cases.left(table, &stored.state.kept_row(t))?;
                 }
-                cases.touched(table, stored)?;
+                let at = cases.touched(table, stored)?;
+                // What it waits for is not recorded yet.
+                cases.list[at].unsaved = true;
             }
         }
         cases.refuse(refused)?;

@@ -53,3 +53,42 @@ fn mig_fk_what_a_row_does_not_show_is_said_too() {
         agree(&mut [&mut a, &mut b, &mut d]);
     }
 }
+
+/// A reference that a site was told of before it had the foreign key keeps its row shown, also while that
+/// row has no key.
+#[test]
+fn mig_fk_a_reference_that_was_told_before_protects_a_row_without_a_key() {
+    let table = |name: &str, m: &str| {
+        format!("CREATE TABLE {name}(k TEXT PRIMARY KEY, u INTEGER UNIQUE, m INTEGER {m})")
+    };
+    let migrate = |site: &Site| {
+        let new = table("n", "REFERENCES t(u) ON DELETE RESTRICT");
+        site.run(&format!(
+            "PRAGMA foreign_keys = OFF; BEGIN; {new}; INSERT INTO n SELECT * FROM t; DROP TABLE t; \
+             ALTER TABLE n RENAME TO t; COMMIT; PRAGMA foreign_keys = ON"
+        ));
+    };
+    let world = World::new();
+    let sql = format!("{}; INSERT INTO t VALUES('p', 1, NULL), ('x', NULL, 1)", table("t", ""));
+    let (mut a, mut b) = pair(&world, &sql);
+    let mut c = world.clone_site(&mut a, "c");
+    migrate(&c);
+    c.replica.fold().unwrap();
+    b.run("UPDATE t SET u = NULL WHERE k = 'p'; INSERT INTO t VALUES('q', 1, NULL)");
+    c.pull(&mut b);
+    c.run("DELETE FROM t WHERE k = 'p'");
+    a.pull(&mut c);
+    migrate(&a);
+    a.replica.fold().unwrap();
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    migrate(&b);
+    settle([&mut a, &mut b, &mut c]);
+    for site in [&a, &b, &c] {
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+        assert_eq!(
+            site.rows("SELECT k, u, m FROM t ORDER BY k"),
+            a.rows("SELECT k, u, m FROM t ORDER BY k")
+        );
+    }
+    agree(&mut [&mut a, &mut b, &mut c]);
+}

@@ -499,6 +499,6 @@ pub const ALL: &[Mutant] = &[
         from: "    put_right(conn, t, &mut replay)?;\n",
         to: "",
         campaign: "wild --all spelled,many,links",
-        breaks: "a row is not captured whose key SQLite converts for the sake of open references",
+        breaks: "R-SPELL: a row is not captured whose key SQLite converts for the sake of open references",
     },
 ];
