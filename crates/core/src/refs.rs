@@ -59,7 +59,8 @@ pub fn show_key(t: &Tracked, fk: &ForeignKey, parent: &[Value], row: &mut [Value
     fk.columns.iter().zip(shown).for_each(|(&c, value)| row[c] = value);
 }
 
-fn cell(
+/// Values and references of one group of a row that shows `row`.
+pub fn cell(
     t: &Tracked,
     group: usize,
     row: &[Value],

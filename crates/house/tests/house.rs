@@ -581,3 +581,32 @@ fn the_layers_of_the_engine_are_in_order() {
         assert!(lacks.is_empty(), "ARCHITECTURE.md, layer {name}: {lacks:?}");
     }
 }
+
+/// What decides what rows show, in `crates/core/src/merge`.
+const VIEW: [&str; 11] = [
+    "answers",
+    "bystanders",
+    "cases",
+    "facts",
+    "hidden",
+    "numbers",
+    "protect",
+    "remap",
+    "round",
+    "unique",
+    "view",
+];
+
+#[test]
+fn the_view_knows_no_database() {
+    let mut wrong = Vec::new();
+    for module in VIEW {
+        let text = read(&format!("crates/core/src/merge/{module}.rs"));
+        for word in ["rusqlite", "Connection", "Meta", "SELECT ", "sqlfacts"] {
+            if text.contains(word) {
+                wrong.push(format!("{module} names {word}"));
+            }
+        }
+    }
+    assert_eq!(wrong, [""; 0], "the view asks `Facts`");
+}

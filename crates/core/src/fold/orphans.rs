@@ -2,11 +2,11 @@
 //! gone, or began another life.
 
 use super::Fold;
+use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::merge::Acted;
 use crate::schema::Action;
 use crate::state::{self, Body, GroupState, Stored};
-use crate::{Result, merge};
 use synqlite_wire::{Cell, Rid, Stamp, Value};
 
 /// A reference that still shows the key which its row has left.
@@ -79,7 +79,7 @@ impl Fold<'_> {
         }
         let g = c.table.columns[fk.columns[0]].group;
         let at = c.table.groups[g].foreign_keys.iter().position(|&k| k == f);
-        for (no, entry) in merge::waiting_for_row(self.conn, self.meta, p, left)? {
+        for (no, entry) in state::waiting_for_row(self.conn, self.meta, p, left)? {
             if no != c.no {
                 continue;
             }

@@ -4,6 +4,7 @@
 //! the records. Nothing is written. It takes the memory and the time that all rows take.
 
 use super::cases::Cases;
+use super::sqlfacts::SqlFacts;
 use super::{Merged, Refused, view};
 use crate::Result;
 use crate::catalog::Catalog;
@@ -22,7 +23,8 @@ pub(crate) fn differences(
     catalog: &Catalog,
     policies: &Policies,
 ) -> Result<Vec<(String, String, String)>> {
-    let mut cases = Cases::new(Lookup { conn, meta, catalog }, policies)?;
+    let facts = SqlFacts::new(Lookup { conn, meta, catalog });
+    let mut cases = Cases::new(catalog, policies, &facts)?;
     for (table, t) in catalog.tables.iter().enumerate() {
         let loc = crate::catalog::loc_sql(&t.table, "o.");
         let mut statement = conn.prepare(&format!("SELECT {loc} FROM {} AS o", t.target()))?;
@@ -33,7 +35,7 @@ pub(crate) fn differences(
         let mut statement = conn.prepare(sql)?;
         let entries = statement.query_map([t.no], |row| row.get(0))?;
         for entry in entries.collect::<rusqlite::Result<Vec<i64>>>()? {
-            cases.load_entry(t.no, entry)?;
+            cases.load_entry(entry)?;
         }
     }
     cases.refuse(&refused(conn, meta, catalog)?)?;

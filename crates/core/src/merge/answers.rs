@@ -1,13 +1,13 @@
 //! References by value alone, and whether some row has the key.
 
 use super::cases::{Conflict, dangling_index};
+use super::facts::Reference;
 use super::round::Round;
 use super::view::{Claims, Hidden, Show, conflict, enforced};
 use crate::Result;
 use crate::catalog::Tracked;
 use crate::equal;
 use crate::schema::{Affinity, ForeignKey, IndexTerm, quote};
-use crate::state;
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::key::encode_values;
 use synqlite_wire::{Rid, Value};
@@ -76,8 +76,7 @@ impl Show<'_, '_> {
                 }
             }
             if let (Some(f), Some(row)) = (first, row) {
-                let t = &self.cases.catalog().tables[self.cases.list[at].table];
-                let fits = self.cases.judge.row(t, &row)?.valid;
+                let fits = self.cases.facts.verdict(self.cases.list[at].table, &row)?.valid;
                 let unfit = || conflict("row_constraint", "", None);
                 round.hidden.insert(at, if fits { self.dangles(at, f) } else { unfit() });
             }
@@ -128,7 +127,7 @@ impl Show<'_, '_> {
         let claim = (dangling_index(&t.key_names[f]), equal::reference_bytes(fk, &key));
         self.number(fk, &key);
         self.asked(round, fk, &key);
-        Ok(match self.anyone_shows(round, fk, &key)? {
+        Ok(match self.anyone_shows(round, (self.cases.list[at].table, f), &key)? {
             true => Answer::Shown(claim),
             false => Answer::Missing(Some(claim)),
         })
@@ -156,12 +155,12 @@ impl Show<'_, '_> {
     pub(super) fn anyone_shows(
         &self,
         round: &Round,
-        fk: &ForeignKey,
+        reference: Reference,
         key: &[Value],
     ) -> Result<bool> {
-        let lookup = self.cases.lookup;
-        let Some(parent) = lookup.catalog.position(&fk.parent) else { return Ok(false) };
-        let pt = &lookup.catalog.tables[parent];
+        let catalog = self.cases.catalog();
+        let fk = &catalog.tables[reference.0].table.foreign_keys[reference.1];
+        let Some(parent) = catalog.position(&fk.parent) else { return Ok(false) };
         let rows = round.rows.iter().filter(|(at, _)| !round.hidden.contains_key(at));
         let rows =
             rows.chain(&self.view.rows).filter(|(at, _)| self.cases.list[**at].table == parent);
@@ -172,8 +171,8 @@ impl Show<'_, '_> {
         if rows.into_iter().any(same) {
             return Ok(true);
         }
-        for loc in pt.find_parents(lookup.conn, fk, key)? {
-            let stored = state::at(lookup.conn, lookup.meta, pt, &loc)?;
+        for loc in self.cases.facts.answering(reference, key)? {
+            let stored = self.cases.facts.at(parent, &loc)?;
             if stored.is_some_and(|s| self.cases.get(parent, &s.rid).is_none()) {
                 return Ok(true);
             }

@@ -1,9 +1,10 @@
 //! Rows that are no cases, but that cases refer to. Nothing of them changes before the view is applied,
 //! and many cases refer to one: each is looked up once.
 
+use super::facts::Facts;
 use crate::Result;
-use crate::refs::Lookup;
-use crate::state::{self, Stored};
+use crate::catalog::Catalog;
+use crate::state::Stored;
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -20,14 +21,15 @@ type Known = HashMap<Rid, Option<Rc<Bystander>>>;
 
 /// Those that were asked for.
 pub(super) struct Bystanders<'a> {
-    lookup: Lookup<'a>,
+    catalog: &'a Catalog,
+    facts: &'a dyn Facts,
     known: RefCell<Vec<Known>>,
 }
 
 impl<'a> Bystanders<'a> {
-    pub fn new(lookup: Lookup<'a>) -> Bystanders<'a> {
-        let known = lookup.catalog.tables.iter().map(|_| Known::new()).collect();
-        Bystanders { lookup, known: RefCell::new(known) }
+    pub fn new(catalog: &'a Catalog, facts: &'a dyn Facts) -> Bystanders<'a> {
+        let known = catalog.tables.iter().map(|_| Known::new()).collect();
+        Bystanders { catalog, facts, known: RefCell::new(known) }
     }
 
     /// The row with this identity in the table at a position of the catalog.
@@ -35,8 +37,7 @@ impl<'a> Bystanders<'a> {
         if let Some(known) = self.known.borrow()[table].get(rid) {
             return Ok(known.clone());
         }
-        let Lookup { conn, meta, catalog } = self.lookup;
-        let found = state::of(conn, meta, &catalog.tables[table], rid)?;
+        let found = self.facts.of(table, rid)?;
         let found = found.map(|stored| Rc::new(Bystander { stored, row: OnceCell::new() }));
         self.known.borrow_mut()[table].insert(rid.clone(), found.clone());
         Ok(found)
@@ -45,10 +46,9 @@ impl<'a> Bystanders<'a> {
     /// The values that a row shows, or that it keeps while it is hidden or dead.
     pub fn row<'b>(&self, table: usize, of: &'b Bystander) -> Result<Option<&'b [Value]>> {
         if of.row.get().is_none() {
-            let t = &self.lookup.catalog.tables[table];
             let row = match &of.stored.loc {
-                Some(loc) => t.read(self.lookup.conn, loc)?,
-                None => Some(of.stored.state.kept_row(t)),
+                Some(loc) => self.facts.shown(table, loc)?,
+                None => Some(of.stored.state.kept_row(&self.catalog.tables[table])),
             };
             of.row.get_or_init(|| row);
         }

@@ -6,20 +6,19 @@
 
 use super::Refused;
 use super::bystanders::Bystanders;
+use super::facts::{Facts, Reference, Waiting};
 use super::hidden::HiddenKeys;
 use super::join::Joined;
-use super::judge::Judge;
 use super::numbers::Numbers;
 use super::unique::Wanted;
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::counter;
 use crate::equal::{reference_bytes, stored};
 use crate::policy::Policies;
-use crate::refs::Lookup;
+use crate::refs;
 use crate::schema::{Action, Affinity};
 use crate::state::{self, Body, GroupState, Stored};
 use crate::{Error, Result};
-use rusqlite::params;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use synqlite_wire::{Cell, Header, Rid, Stamp, Value};
 
@@ -106,9 +105,9 @@ impl Case {
 
 /// All cases of a merge.
 pub(super) struct Cases<'a> {
-    pub lookup: Lookup<'a>,
+    catalog: &'a Catalog,
     pub policies: &'a Policies,
-    pub judge: Judge<'a>,
+    pub facts: &'a dyn Facts,
     pub list: Vec<Case>,
     /// Rows that cases refer to and that are no cases.
     pub others: Bystanders<'a>,
@@ -132,18 +131,19 @@ pub(super) struct Cases<'a> {
 }
 
 impl<'a> Cases<'a> {
-    pub fn new(lookup: Lookup<'a>, policies: &'a Policies) -> Result<Cases<'a>> {
-        let judge = Judge::new(lookup.conn);
-        let waits = state::anyone_waits(lookup.conn)?;
-        let contested = state::any_conflict(lookup.conn)?;
-        let revived = contested && state::any_revived(lookup.conn)?;
+    pub fn new(
+        catalog: &'a Catalog,
+        policies: &'a Policies,
+        facts: &'a dyn Facts,
+    ) -> Result<Cases<'a>> {
+        let Waiting { any: waits, contested, revived } = facts.waiting()?;
         let (numbers, keys) = (Numbers::default(), HashSet::new());
-        let index = lookup.catalog.tables.iter().map(|_| HashMap::new()).collect();
-        let (list, others, asked) = (vec![], Bystanders::new(lookup), 0);
+        let index = catalog.tables.iter().map(|_| HashMap::new()).collect();
+        let (list, others, asked) = (vec![], Bystanders::new(catalog, facts), 0);
         Ok(Cases {
-            lookup,
+            catalog,
             policies,
-            judge,
+            facts,
             list,
             others,
             index,
@@ -160,9 +160,8 @@ impl<'a> Cases<'a> {
 
     /// Adds rows that SQLite did not take: they are hidden.
     pub fn refuse(&mut self, rows: &Refused) -> Result<()> {
-        let Lookup { conn, meta, catalog } = self.lookup;
         for (table, rid) in rows {
-            if let Some(stored) = state::of(conn, meta, &catalog.tables[*table], rid)? {
+            if let Some(stored) = self.facts.of(*table, rid)? {
                 self.load(*table, stored)?;
             }
         }
@@ -177,7 +176,7 @@ impl<'a> Cases<'a> {
     }
 
     pub fn catalog(&self) -> &'a Catalog {
-        self.lookup.catalog
+        self.catalog
     }
 
     pub fn get(&self, table: usize, rid: &Rid) -> Option<usize> {
@@ -198,7 +197,7 @@ impl<'a> Cases<'a> {
             cells.push(match (&group.body, &old) {
                 (Body::Kept(cell), _) => group.kept(t, g, cell),
                 (Body::Shown, Some(old)) => {
-                    let cell = self.lookup.cell(t, g, old)?;
+                    let cell = refs::cell(t, g, old, |f| self.shown_reference((table, f), old))?;
                     if group.counts.is_empty() { cell } else { group.kept(t, g, &cell) }
                 }
                 (Body::Shown, None) => {
@@ -251,10 +250,10 @@ impl<'a> Cases<'a> {
 
     /// Adds the hidden rows that a key of a row with these values concerns.
     pub fn left(&mut self, table: usize, row: &[Value]) -> Result<()> {
-        let t = &self.catalog().tables[table];
-        for (u, key) in self.judge.row(t, row)?.keys.into_iter().enumerate() {
+        let names = &self.catalog().tables[table].unique_names;
+        for (u, key) in self.facts.verdict(table, row)?.keys.into_iter().enumerate() {
             if let Some(key) = key {
-                self.waiting_for_key(table, &t.unique_names[u], &key.canonical)?;
+                self.waiting_for_key(table, &names[u], &key.canonical)?;
             }
         }
         self.answered(table, row)
@@ -263,19 +262,18 @@ impl<'a> Cases<'a> {
     /// Adds the deleted rows that are shown for the sake of rows of a table, and to which no living one
     /// refers any more by what it shows.
     pub fn unneeded(&mut self, child: usize) -> Result<()> {
-        let Lookup { conn, meta, catalog } = self.lookup;
+        let catalog = self.catalog();
         let c = &catalog.tables[child];
-        for fk in c.table.foreign_keys.iter().filter(|fk| fk.enforced) {
+        for (f, fk) in c.table.foreign_keys.iter().enumerate().filter(|(_, fk)| fk.enforced) {
             let Some(parent) = catalog.position(&fk.parent) else { continue };
-            let p = &catalog.tables[parent];
-            for entry in state::revived(conn, p.no)? {
-                let Some(stored) = state::entry_by_id(conn, meta, p, entry)? else { continue };
+            for entry in self.facts.revived(parent)? {
+                let Some((_, stored)) = self.facts.entry(entry)? else { continue };
                 let Some(loc) = &stored.loc else { continue };
-                let Some(row) = p.read(conn, loc)? else { continue };
+                let Some(row) = self.facts.shown(parent, loc)? else { continue };
                 let key: Vec<Value> = fk.parent_columns.iter().map(|&p| row[p].clone()).collect();
                 let mut needed = false;
-                for loc in c.find_children(conn, fk, &key)? {
-                    let child = state::at(conn, meta, c, &loc)?;
+                for loc in self.facts.referring((child, f), &key)? {
+                    let child = self.facts.at(child, &loc)?;
                     needed |= child.is_some_and(|child| child.state.header.alive());
                 }
                 if !needed {
@@ -292,7 +290,11 @@ impl<'a> Cases<'a> {
             return Ok(at);
         }
         let old = match &stored.loc {
-            Some(loc) => Some(state::shown(self.lookup.conn, &self.catalog().tables[table], loc)?),
+            Some(loc) => {
+                let t = &self.catalog().tables[table];
+                let gone = || state::unnoticed(t, loc);
+                Some(self.facts.shown(table, loc)?.ok_or_else(gone)?)
+            }
             None => None,
         };
         self.push(table, stored, old, false)
@@ -300,12 +302,11 @@ impl<'a> Cases<'a> {
 
     /// The visible row at `loc` becomes a case.
     pub fn load_at(&mut self, table: usize, loc: &Loc) -> Result<Option<usize>> {
-        let (Lookup { conn, meta, .. }, t) = (self.lookup, &self.catalog().tables[table]);
-        let Some(stored) = state::at(conn, meta, t, loc)? else { return Ok(None) };
+        let Some(stored) = self.facts.at(table, loc)? else { return Ok(None) };
         if let Some(at) = self.get(table, &stored.rid) {
             return Ok(Some(at));
         }
-        let Some(old) = t.read(conn, loc)? else { return Ok(None) };
+        let Some(old) = self.facts.shown(table, loc)? else { return Ok(None) };
         self.push(table, stored, Some(old), false).map(Some)
     }
 
@@ -330,7 +331,7 @@ impl<'a> Cases<'a> {
             // A row that was dead for long brings its children along only if it is shown again. They
             // may be what it is shown for, if it waits.
             let waits = match case.stored.entry.filter(|_| self.contested) {
-                Some(entry) => state::conflict(self.lookup.conn, entry)?.is_some(),
+                Some(entry) => self.facts.is_open(entry)?,
                 None => false,
             };
             return Ok(case.alive() || case.news || case.touched || waits);
@@ -369,12 +370,12 @@ impl<'a> Cases<'a> {
                 } else {
                     let value = &written(&self.list[at], t)[fk.columns[0]];
                     if let Value::Integer(id) = stored(value, Affinity::Integer) {
-                        self.hidden_with(catalog.tables[parent].no, id)?;
+                        self.hidden_with(parent, id)?;
                     }
                 }
             }
             if let Some(old) = &self.list[at].old {
-                rids.extend(self.lookup.reference(t, f, old)?);
+                rids.extend(self.shown_reference((table, f), old)?);
             }
             let former = self.list[at].former.iter().filter(|(key, _)| *key == f);
             rids.extend(former.map(|(_, rid)| rid.clone()));
@@ -405,7 +406,7 @@ impl<'a> Cases<'a> {
         if std::mem::replace(&mut self.list[at].children, true) {
             return Ok(());
         }
-        let Lookup { conn, meta, catalog } = self.lookup;
+        let catalog = self.catalog();
         let table = self.list[at].table;
         let references: Vec<_> = catalog.references_to(table).collect();
         for (child, f) in references {
@@ -414,7 +415,7 @@ impl<'a> Cases<'a> {
             let Some(old) = &self.list[at].old else { continue };
             let key: Vec<Value> = fk.parent_columns.iter().map(|&p| old[p].clone()).collect();
             if !key.iter().any(Value::is_null) {
-                for loc in c.find_children(conn, fk, &key)? {
+                for loc in self.facts.referring((child, f), &key)? {
                     self.load_at(child, &loc)?;
                 }
             }
@@ -426,12 +427,8 @@ impl<'a> Cases<'a> {
         if let Some(old) = self.list[at].old.clone() {
             self.answered(table, &old)?;
         }
-        for (no, entry) in
-            waiting_for_row(conn, meta, &catalog.tables[table], &self.list[at].stored.rid)?
-        {
-            self.load_entry(no, entry)?;
-        }
-        Ok(())
+        let waiting = self.facts.waiting_for_row(table, &self.list[at].stored.rid)?;
+        waiting.into_iter().try_for_each(|entry| self.load_entry(entry))
     }
 
     /// Adds the hidden rows that refer, by value alone, to the key that this row has or had.
@@ -449,11 +446,23 @@ impl<'a> Cases<'a> {
         Ok(())
     }
 
-    /// Adds the row of an entry of the table numbered `no`.
-    pub fn load_entry(&mut self, no: u32, entry: i64) -> Result<()> {
-        let Lookup { conn, meta, catalog } = self.lookup;
-        let Some(table) = catalog.position_of_no(no) else { return Ok(()) };
-        if let Some(stored) = state::entry_by_id(conn, meta, &catalog.tables[table], entry)? {
+    /// The row to which foreign key `.1` of a row of table `.0`, which shows `row`, refers by its value.
+    pub fn shown_reference(&self, (table, f): Reference, row: &[Value]) -> Result<Option<Rid>> {
+        let fk = &self.catalog.tables[table].table.foreign_keys[f];
+        let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
+        let Some(parent) = self.catalog.position(&fk.parent) else { return Ok(None) };
+        if key.iter().any(Value::is_null) {
+            return Ok(None);
+        }
+        let Some(loc) = self.facts.answering((table, f), &key)?.into_iter().next() else {
+            return Ok(None);
+        };
+        Ok(self.facts.at(parent, &loc)?.map(|stored| stored.rid))
+    }
+
+    /// Adds the row of an entry.
+    pub fn load_entry(&mut self, entry: i64) -> Result<()> {
+        if let Some((table, stored)) = self.facts.entry(entry)? {
             self.load(table, stored)?;
         }
         Ok(())
@@ -469,7 +478,7 @@ impl<'a> Cases<'a> {
             }
             let row = written(case, &catalog.tables[case.table]);
             let own = case.old.as_ref() == Some(&row);
-            let verdict = self.judge.row(&catalog.tables[case.table], &row)?;
+            let verdict = self.facts.verdict(case.table, &row)?;
             for wanted in Wanted::all(case.table, &verdict, own) {
                 self.rivals_for_key(&wanted)?;
             }
@@ -483,19 +492,18 @@ impl<'a> Cases<'a> {
         if !self.keys.insert((*table, *index, key.canonical.clone())) {
             return Ok(());
         }
-        let t = &self.catalog().tables[*table];
-        let u = &t.table.uniques[*index];
-        if !own && let Some(loc) = self.judge.holder(t, u, key)? {
+        if !own && let Some(loc) = self.facts.holder(*table, *index, key)? {
             self.load_at(*table, &loc)?;
         }
-        self.waiting_for_key(*table, &t.unique_names[*index], &key.canonical)
+        let names = &self.catalog().tables[*table].unique_names;
+        self.waiting_for_key(*table, &names[*index], &key.canonical)
     }
 
     /// Refuses the first of a few rows that asks for a unique key of a row which the merge does not
     /// bring, as SQLite would in the end: where many collide this is known soon.
     pub fn foresee(&self) -> Result<()> {
         const FEW: usize = 32;
-        let Lookup { conn, meta, catalog } = self.lookup;
+        let catalog = self.catalog();
         for case in self.list.iter().filter(|case| case.alive()).take(FEW) {
             let t = &catalog.tables[case.table];
             let row = written(case, t);
@@ -503,11 +511,11 @@ impl<'a> Cases<'a> {
             if !t.table.uniques.iter().any(|u| u.columns.iter().any(moves)) {
                 continue;
             }
-            let uniques = t.table.uniques.iter().zip(&t.unique_names);
-            for ((u, name), key) in uniques.zip(self.judge.row(t, &row)?.keys) {
+            let keys = self.facts.verdict(case.table, &row)?.keys.into_iter().enumerate();
+            for ((u, key), name) in keys.zip(&t.unique_names) {
                 let Some(key) = key else { continue };
-                let Some(loc) = self.judge.holder(t, u, &key)? else { continue };
-                let holder = state::at(conn, meta, t, &loc)?;
+                let Some(loc) = self.facts.holder(case.table, u, &key)? else { continue };
+                let holder = self.facts.at(case.table, &loc)?;
                 if holder.is_some_and(|other| self.get(case.table, &other.rid).is_none()) {
                     let what = format!("{name}: another row has the key");
                     return Err(Error::Constraint { table: t.table.name.clone(), what });
@@ -519,16 +527,8 @@ impl<'a> Cases<'a> {
 
     /// Adds the rows that wait for a key which a case no longer has.
     pub fn waiting_for_key(&mut self, table: usize, index: &str, key: &[u8]) -> Result<()> {
-        let t = &self.catalog().tables[table];
-        let sql = "SELECT entry FROM synqlite_claim WHERE tbl = ?1 AND idx = ?2 AND key = ?3";
-        let mut statement = self.lookup.conn.prepare_cached(sql)?;
-        let entries = statement.query_map(params![t.no, index, key], |row| row.get(0))?;
-        for entry in entries.collect::<Result<Vec<i64>, _>>()? {
-            if let Some(no) = state::table_of_entry(self.lookup.conn, entry)? {
-                self.load_entry(no, entry)?;
-            }
-        }
-        Ok(())
+        let entries = self.facts.waiting_for_key(table, index, key)?;
+        entries.into_iter().try_for_each(|entry| self.load_entry(entry))
     }
 }
 
@@ -552,19 +552,4 @@ pub(super) fn written(case: &Case, t: &Tracked) -> Vec<Value> {
 /// foreign key, by value alone. Whether some row has the key is a part of why it is hidden.
 pub(super) fn dangling_index(foreign_key: &str) -> String {
     format!("fk {foreign_key}")
-}
-
-/// Entries of rows whose kept references are to this row, with the numbers of their tables.
-pub(crate) fn waiting_for_row(
-    conn: &rusqlite::Connection,
-    meta: &crate::meta::Meta,
-    t: &Tracked,
-    rid: &Rid,
-) -> Result<Vec<(u32, i64)>> {
-    let Some(bytes) = state::known_bytes(meta, rid)? else { return Ok(vec![]) };
-    let sql = "SELECT r.tbl, r.id FROM synqlite_reference AS w JOIN synqlite_row AS r \
-               ON r.id = w.entry WHERE w.tbl = ?1 AND w.rid = ?2";
-    let mut statement = conn.prepare_cached(sql)?;
-    let found = statement.query_map(params![t.no, bytes], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(found.collect::<Result<_, _>>()?)
 }

@@ -14,7 +14,8 @@
 //! claims later than those of every row the user sees, until one of these is written; so between two
 //! such writes it gives way once.
 
-use super::cases::{self, Cases};
+use super::cases::Cases;
+use super::sqlfacts::SqlFacts;
 use super::{Merged, Refused, apply, protect, show, view};
 use crate::catalog::{Catalog, Tracked};
 use crate::describe::describe;
@@ -94,7 +95,8 @@ fn attempt(
 ) -> Result<()> {
     let mut rounds = Rounds { acted: wrote.acted.clone(), ..Rounds::default() };
     loop {
-        let mut cases = Cases::new(Lookup { conn, meta, catalog }, policies)?;
+        let facts = SqlFacts::new(Lookup { conn, meta, catalog });
+        let mut cases = Cases::new(catalog, policies, &facts)?;
         let mine = rounds.load(&mut cases, wrote)?;
         cases.refuse(refused)?;
         let view = view::settle(&mut cases, judged)?;
@@ -168,11 +170,10 @@ struct Rounds {
 impl Rounds {
     /// Loads the rows that the fold or earlier rounds wrote, and returns those of the fold.
     fn load(&self, cases: &mut Cases<'_>, wrote: &Wrote) -> Result<BTreeSet<usize>> {
-        let Lookup { conn, meta, catalog } = cases.lookup;
+        let (catalog, facts) = (cases.catalog(), cases.facts);
         let stored = |no: u32, rid: &Rid| -> Result<Option<(usize, Stored)>> {
             let Some(table) = catalog.position_of_no(no) else { return Ok(None) };
-            let stored = state::of(conn, meta, &catalog.tables[table], rid)?;
-            Ok(stored.map(|stored| (table, stored)))
+            Ok(facts.of(table, rid)?.map(|stored| (table, stored)))
         };
         let acted = self.acted.iter().map(|(no, rid, _)| (no, rid));
         for (no, rid) in acted.chain(self.changed.iter().map(|(no, rid)| (no, rid))) {
@@ -189,8 +190,8 @@ impl Rounds {
         for (table, row) in &wrote.former {
             cases.left(*table, row)?;
         }
-        let waiting = if wrote.anew { state::derived(conn)? } else { vec![] };
-        waiting.into_iter().try_for_each(|(no, entry)| cases.load_entry(no, entry))?;
+        let waiting = if wrote.anew { facts.derived()? } else { vec![] };
+        waiting.into_iter().try_for_each(|entry| cases.load_entry(entry))?;
         let tables: BTreeSet<u32> = wrote.touched.iter().map(|(no, _)| *no).collect();
         for table in tables.into_iter().filter_map(|no| catalog.position_of_no(no)) {
             cases.unneeded(table)?;
@@ -447,7 +448,7 @@ fn unshown(cases: &Cases<'_>, at: usize) -> Result<Vec<(usize, Acted)>> {
     let t = &cases.catalog().tables[case.table];
     let Some(old) = &case.old else { return Ok(found) };
     for (f, fk) in t.table.foreign_keys.iter().enumerate().filter(|(_, fk)| fk.enforced) {
-        let shown = cases.lookup.reference(t, f, old)?;
+        let shown = cases.shown_reference((case.table, f), old)?;
         let bound = shown.as_ref() == case.reference(t, f);
         if !bound || shown.is_some() && protect::stale(cases, at, f) {
             found.push((at, Acted::Set(t.table.columns[fk.columns[0]].group)));
@@ -468,7 +469,7 @@ pub(crate) fn overrode(
     let Lookup { conn, meta, catalog } = lookup;
     let Some(position) = catalog.position_of_no(t.no) else { return Ok(vec![]) };
     let mut found = Vec::new();
-    for (no, entry) in cases::waiting_for_row(conn, meta, t, &parent.rid)? {
+    for (no, entry) in state::waiting_for_row(conn, meta, t, &parent.rid)? {
         for (child, f) in catalog.references_to(position) {
             let c = &catalog.tables[child];
             let fk = &c.table.foreign_keys[f];
@@ -522,7 +523,8 @@ pub(crate) fn reshow(
     settled: &[(u32, Rid)],
 ) -> Result<()> {
     show(conn, meta, |meta, _, refused| {
-        let mut cases = Cases::new(Lookup { conn, meta, catalog }, policies)?;
+        let facts = SqlFacts::new(Lookup { conn, meta, catalog });
+        let mut cases = Cases::new(catalog, policies, &facts)?;
         for (no, rid) in settled {
             let Some(table) = catalog.position_of_no(*no) else { continue };
             let t = &catalog.tables[table];

@@ -9,8 +9,7 @@ use crate::Result;
 use crate::catalog::Tracked;
 use crate::equal::reference_bytes;
 use crate::schema::ForeignKey;
-use crate::state::{self, Body, Stored};
-use rusqlite::params;
+use crate::state::{Body, Stored};
 use std::collections::HashMap;
 use std::ops::Range;
 use synqlite_wire::Value;
@@ -40,19 +39,14 @@ impl Cases<'_> {
         }
         let key = reference_bytes(fk, fk.columns.iter().map(|&c| &row[c]));
         let found = self.hidden_keys[&(table, f)].get(&key).cloned();
-        let no = catalog.tables[parent].no;
-        found.into_iter().flatten().try_for_each(|entry| self.load_entry(no, entry))
+        found.into_iter().flatten().try_for_each(|entry| self.load_entry(entry))
     }
 
     fn keys_of_hidden(&self, parent: usize, fk: &ForeignKey) -> Result<HashMap<Vec<u8>, Vec<i64>>> {
-        let (conn, meta) = (self.lookup.conn, self.lookup.meta);
         let p = &self.catalog().tables[parent];
-        let sql = "SELECT id FROM synqlite_row WHERE kind IS NOT NULL AND loc IS NULL AND tbl = ?1";
-        let mut statement = conn.prepare_cached(sql)?;
-        let entries = statement.query_map(params![p.no], |row| row.get(0))?;
         let mut keys: HashMap<Vec<u8>, Vec<i64>> = HashMap::new();
-        for entry in entries.collect::<Result<Vec<i64>, _>>()? {
-            let Some(stored) = state::entry_by_id(conn, meta, p, entry)? else { continue };
+        for entry in self.facts.hidden(parent)? {
+            let Some((_, stored)) = self.facts.entry(entry)? else { continue };
             let key = fk.parent_columns.iter().map(|&c| kept(p, &stored, c));
             let Some(key) = key.collect::<Option<Vec<&Value>>>() else { continue };
             keys.entry(reference_bytes(fk, key)).or_default().push(entry);

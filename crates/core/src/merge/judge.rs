@@ -3,6 +3,7 @@
 //! included. Where there is none of these, a row's keys are its values, and it is not asked.
 
 use super::apply::refuses;
+use super::facts::{Key, Verdict};
 use crate::Result;
 use crate::catalog::{Tracked, loc_sql};
 use crate::equal::collation_sql;
@@ -13,37 +14,7 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use synqlite_wire::Value;
-use synqlite_wire::key::{KeyPart, encode, encode_values};
-
-/// A key of a row in a unique index.
-#[derive(Clone, Debug)]
-pub(super) struct Key {
-    /// Values as the index stores them.
-    pub values: Vec<Value>,
-    /// Equal exactly when the index holds two keys for equal.
-    pub canonical: Vec<u8>,
-}
-
-impl Key {
-    /// `None` if a value is NULL.
-    fn of(u: &UniqueIndex, values: Vec<Value>) -> Option<Key> {
-        if values.iter().any(Value::is_null) {
-            return None;
-        }
-        let parts = values.iter().zip(u.terms.iter().map(|term| &term.collation));
-        let canonical = encode_values(parts);
-        Some(Key { values, canonical })
-    }
-}
-
-/// What SQLite says of a row.
-#[derive(Clone, Debug)]
-pub(super) struct Verdict {
-    /// Whether the row meets every constraint on single rows.
-    pub valid: bool,
-    /// Its key in each unique index; `None` where the index does not hold it, or a value is NULL.
-    pub keys: Vec<Option<Key>>,
-}
+use synqlite_wire::key::{KeyPart, encode};
 
 /// The columns of each unique index of a table.
 type Indexes = Rc<[Vec<usize>]>;

@@ -23,6 +23,7 @@ mod apply;
 mod bystanders;
 mod cases;
 mod compensate;
+mod facts;
 mod fresh;
 mod hidden;
 mod join;
@@ -32,6 +33,7 @@ mod protect;
 mod refresh;
 mod remap;
 mod round;
+mod sqlfacts;
 mod told;
 mod triggers;
 mod unique;
@@ -39,7 +41,6 @@ mod updates;
 mod view;
 
 pub(crate) use anew::differences;
-pub(crate) use cases::waiting_for_row;
 pub(crate) use compensate::{Acted, ActedOn, Wrote, compensate, overrode, reshow};
 pub(crate) use join::join_piece;
 pub(crate) use protect::overrides;
@@ -57,6 +58,7 @@ use crate::{Error, Result};
 use cases::Cases;
 use join::{Joined, Matched, Place};
 use rusqlite::Connection;
+use sqlfacts::SqlFacts;
 use std::collections::BTreeSet;
 use synqlite_wire::{Delta, Rid, RowChange, TableShape, Told, VersionVector};
 
@@ -289,7 +291,8 @@ fn join_part(
         .collect();
     let mut merged = show(conn, meta, |meta, judged, refused| {
         let mut merged = joined.clone();
-        let mut cases = Cases::new(Lookup { conn, meta, catalog }, policies)?;
+        let facts = SqlFacts::new(Lookup { conn, meta, catalog });
+        let mut cases = Cases::new(catalog, policies, &facts)?;
         let places: Vec<_> = rows.iter().map(|(_, row)| row.stored.loc.clone()).collect();
         for (table, Joined { stored, old, former, asked, .. }) in rows.drain(..) {
             let at = cases.push(table, stored, old, true)?;

@@ -6,12 +6,12 @@
 //! refers by value to a number that no row asks for.
 
 use super::cases::{Case, Cases, dangling_index};
+use super::facts::Except;
 use super::remap::{Known, Numbers as _};
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::equal::stored;
 use crate::schema::Affinity;
-use rusqlite::params;
 use std::collections::HashSet;
 use synqlite_wire::Value;
 use synqlite_wire::key::{Collation, encode_values};
@@ -40,7 +40,7 @@ impl<'a> Cases<'a> {
         let stays = same && case.alive() && !case.news;
         if self.contested && (!stays || case.touched) {
             // A row that is hidden for a number may be given it by the one that this row gets.
-            self.hidden_with(t.no, id)?;
+            self.hidden_with(table, id)?;
             self.awaiting(table, alias)?;
         }
         if stays {
@@ -57,26 +57,16 @@ impl<'a> Cases<'a> {
         if !self.numbers.renumbered.insert(table) {
             return Ok(());
         }
-        let sql = "SELECT loc FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL \
-                   AND loc IS NOT NULL";
-        let mut statement = self.lookup.conn.prepare_cached(sql)?;
-        let pending = statement.query_map([self.catalog().tables[table].no], |row| row.get(0))?;
-        for loc in pending.collect::<Result<Vec<Loc>, _>>()? {
+        for loc in self.facts.renumbered(table)? {
             self.load_at(table, &loc)?;
         }
         Ok(())
     }
 
-    /// Adds the rows of the table numbered `no` that ask for an integer key and are hidden.
-    pub(super) fn hidden_with(&mut self, no: u32, id: i64) -> Result<()> {
-        let sql = "SELECT id FROM synqlite_row WHERE tbl = ?1 AND wants = ?2 AND loc IS NULL \
-                   AND kind IS NOT NULL";
-        let mut statement = self.lookup.conn.prepare_cached(sql)?;
-        let hidden = statement.query_map(params![no, id], |row| row.get(0))?;
-        for entry in hidden.collect::<Result<Vec<i64>, _>>()? {
-            self.load_entry(no, entry)?;
-        }
-        Ok(())
+    /// Adds the rows of a table that ask for an integer key and are hidden.
+    pub(super) fn hidden_with(&mut self, table: usize, id: i64) -> Result<()> {
+        let hidden = self.facts.hidden_asking(table, Some(id))?;
+        hidden.into_iter().try_for_each(|entry| self.load_entry(entry))
     }
 
     /// Adds the rows that decide which row of a table is given a number that a case refers to by value.
@@ -92,14 +82,8 @@ impl<'a> Cases<'a> {
         }
         self.numbers.hidden.insert(table);
         self.renumbered(table)?;
-        let sql = "SELECT id FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL \
-                   AND loc IS NULL AND kind IS NOT NULL";
-        let mut statement = self.lookup.conn.prepare_cached(sql)?;
-        let hidden = statement.query_map([t.no], |row| row.get(0))?;
-        for entry in hidden.collect::<Result<Vec<i64>, _>>()? {
-            self.load_entry(t.no, entry)?;
-        }
-        Ok(())
+        let hidden = self.facts.hidden_asking(table, None)?;
+        hidden.into_iter().try_for_each(|entry| self.load_entry(entry))
     }
 
     /// Adds the hidden rows that refer by value to numbers which rows of a table could be given before
@@ -108,27 +92,21 @@ impl<'a> Cases<'a> {
         if !self.numbers.awaited.insert(table) {
             return Ok(());
         }
-        let lookup = self.lookup;
+        let catalog = self.catalog();
         let lowest = match self.known(table, |case| !case.news && !case.touched).highest()? {
             i64::MAX => 0,
             highest => highest,
         };
         let bytes = |id| encode_values([(&Value::Integer(id), &Collation::Binary)]);
         let (after, last) = (bytes(lowest.saturating_add(1)), bytes(-1));
-        for (child, f) in lookup.catalog.references_to(table) {
-            let c = &lookup.catalog.tables[child];
+        for (child, f) in catalog.references_to(table) {
+            let c = &catalog.tables[child];
             if c.table.foreign_keys[f].parent_columns[0] != alias {
                 continue;
             }
-            let sql = "SELECT entry FROM synqlite_claim WHERE tbl = ?1 AND idx = ?2 \
-                       AND key >= ?3 AND key < ?4";
-            let mut statement = lookup.conn.prepare_cached(sql)?;
             let index = dangling_index(&c.key_names[f]);
-            let entries =
-                statement.query_map(params![c.no, index, after, last], |row| row.get(0))?;
-            for entry in entries.collect::<Result<Vec<i64>, _>>()? {
-                self.load_entry(c.no, entry)?;
-            }
+            let entries = self.facts.waiting_among(child, &index, &after..&last)?;
+            entries.into_iter().try_for_each(|entry| self.load_entry(entry))?;
         }
         Ok(())
     }
@@ -140,10 +118,12 @@ impl<'a> Cases<'a> {
         let alias = t.table.rowid_alias();
         let asks = |(at, case): (usize, &Case)| self.wanted(t, alias?, at).filter(|_| counts(case));
         Known {
-            conn: self.lookup.conn,
-            t,
-            places: all().filter_map(|(_, case)| case.stored.loc.clone()).collect(),
-            entries: all().filter_map(|(_, case)| case.stored.entry).collect(),
+            facts: self.facts,
+            table,
+            except: Except {
+                places: all().filter_map(|(_, case)| case.stored.loc.clone()).collect(),
+                entries: all().filter_map(|(_, case)| case.stored.entry).collect(),
+            },
             wanted: all().filter_map(asks).collect(),
         }
     }

@@ -11,6 +11,7 @@
 //! was written, or store it otherwise than before.
 
 use super::cases::Cases;
+use super::sqlfacts::SqlFacts;
 use super::{Merged, apply, show, view};
 use crate::Result;
 use crate::catalog::{Catalog, Loc, Tracked};
@@ -43,13 +44,14 @@ pub(crate) fn refresh(
     anew: &Anew,
 ) -> Result<()> {
     show(conn, meta, |meta, _, refused| {
-        let mut cases = Cases::new(Lookup { conn, meta, catalog }, policies)?;
-        for (no, entry) in state::derived(conn)? {
-            cases.load_entry(no, entry)?;
+        let facts = SqlFacts::new(Lookup { conn, meta, catalog });
+        let mut cases = Cases::new(catalog, policies, &facts)?;
+        for entry in state::derived(conn)? {
+            cases.load_entry(entry)?;
         }
         for t in catalog.tables.iter().filter(|t| anew.tables.contains(&t.no)) {
             for entry in stored_otherwise(conn, meta, t)? {
-                cases.load_entry(t.no, entry)?;
+                cases.load_entry(entry)?;
             }
         }
         let tables = catalog.tables.iter().enumerate();
@@ -67,7 +69,7 @@ pub(crate) fn refresh(
                     continue;
                 }
                 for (entry, children) in outlived(conn, meta, (parent, t), fk)? {
-                    cases.load_entry(parent.no, entry)?;
+                    cases.load_entry(entry)?;
                     children.iter().try_for_each(|loc| cases.load_at(table, loc).map(drop))?;
                 }
             }

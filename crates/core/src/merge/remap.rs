@@ -4,9 +4,8 @@
 //! numbers any known row asks for. Which of these rows a merge decides on must not matter, so those
 //! that are no cases are looked up.
 
+use super::facts::{Except, Facts};
 use crate::Result;
-use crate::catalog::{Loc, Tracked, loc_sql};
-use rusqlite::{Connection, params};
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::{Rid, Stamp};
 
@@ -73,58 +72,23 @@ pub(super) fn grant<N: Numbers>(
 
 /// The numbers of a table, some of whose rows are cases.
 pub(super) struct Known<'a> {
-    pub conn: &'a Connection,
-    pub t: &'a Tracked,
-    /// Where cases are visible. They need not stay there.
-    pub places: BTreeSet<Loc>,
-    /// Entries of cases.
-    pub entries: BTreeSet<i64>,
+    pub facts: &'a dyn Facts,
+    /// Position of the table.
+    pub table: usize,
+    /// The cases: they need not stay where they are.
+    pub except: Except,
     /// What cases ask for, visible or not.
     pub wanted: BTreeSet<i64>,
 }
 
 impl Numbers for Known<'_> {
     fn highest(&self) -> Result<i64> {
-        let sql = "SELECT wants, id FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL \
-                   ORDER BY wants DESC";
-        let mut statement = self.conn.prepare_cached(sql)?;
-        let mut rows = statement.query([self.t.no])?;
-        let mut highest = self.wanted.last().copied().unwrap_or(0).max(0);
-        while let Some(row) = rows.next()? {
-            if !self.entries.contains(&row.get(1)?) {
-                highest = highest.max(row.get(0)?);
-                break;
-            }
-        }
-        let loc = loc_sql(&self.t.table, "o.");
-        let sql = format!("SELECT {loc} FROM {} AS o ORDER BY {loc} DESC", self.t.target());
-        let mut statement = self.conn.prepare_cached(&sql)?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            let rowid: i64 = row.get(0)?;
-            if !self.places.contains(&Loc::Row(rowid)) {
-                return Ok(highest.max(rowid));
-            }
-        }
-        Ok(highest)
+        let others = self.facts.highest(self.table, &self.except)?;
+        Ok(self.wanted.last().copied().max(others).unwrap_or(0).max(0))
     }
 
     fn asked(&self, id: i64) -> Result<bool> {
-        let place = Loc::Row(id);
-        if self.wanted.contains(&id)
-            || !self.places.contains(&place) && self.t.exists(self.conn, &place)?
-        {
-            return Ok(true);
-        }
-        let sql = "SELECT id FROM synqlite_row WHERE tbl = ?1 AND wants = ?2";
-        let mut statement = self.conn.prepare_cached(sql)?;
-        let mut rows = statement.query(params![self.t.no, id])?;
-        while let Some(row) = rows.next()? {
-            if !self.entries.contains(&row.get(0)?) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        Ok(self.wanted.contains(&id) || self.facts.has_number(self.table, id, &self.except)?)
     }
 }
 

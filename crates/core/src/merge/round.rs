@@ -142,7 +142,7 @@ impl Show<'_, '_> {
             // SQLite would give a number of its own to a row whose integer key has become NULL.
             let numberless = t.table.rowid_alias().is_some_and(|c| row[c].is_null());
             let judged = self.judged && case.old.as_ref() != Some(row);
-            if numberless || judged && !self.cases.judge.row(t, row)?.valid {
+            if numberless || judged && !self.cases.facts.verdict(case.table, row)?.valid {
                 news.insert(at, conflict("row_constraint", "", None));
             } else if self.cases.is_refused(at) {
                 news.insert(at, conflict("refused", "", None));

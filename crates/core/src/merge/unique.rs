@@ -5,7 +5,7 @@
 //! the key is free (R-RETURN).
 
 use super::cases::Conflict;
-use super::judge::{Key, Verdict};
+use super::facts::{Key, Verdict};
 use super::round::Round;
 use super::view::{Fallback, Fallbacks, Show};
 use crate::Result;
@@ -72,7 +72,7 @@ pub(super) fn grant(
     let mut verdicts = HashMap::new();
     for &case in rows {
         let row = show.asks(round, case)?;
-        let verdict = show.cases().judge.row(t, &row)?;
+        let verdict = show.cases().facts.verdict(table, &row)?;
         let own = show.cases().list[case].old.as_deref() == Some(&row);
         outcome.wanted.extend(Wanted::all(table, &verdict, own));
         verdicts.insert(case, verdict);
@@ -260,7 +260,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         wanted: &mut Vec<Wanted>,
     ) -> Result<bool> {
         let row = self.show.row(self.round, case, &groups)?.row;
-        let verdict = self.show.cases().judge.row(self.t, &row)?;
+        let verdict = self.show.cases().facts.verdict(self.table, &row)?;
         wanted.extend(Wanted::all(self.table, &verdict, false));
         self.tried.insert(case, verdict.keys.clone());
         let mut asked: BTreeSet<usize> =

@@ -87,9 +87,9 @@ fn grow(cases: &mut Cases<'_>, view: &View, judged: bool) -> Result<()> {
             }
         }
         if let (true, Some(old)) = (judged, old) {
-            let before = cases.judge.row(t, &old)?.keys;
+            let before = cases.facts.verdict(table, &old)?.keys;
             let after = match new {
-                Some(new) => cases.judge.row(t, new)?.keys,
+                Some(new) => cases.facts.verdict(table, new)?.keys,
                 None => vec![None; before.len()],
             };
             for (u, (before, after)) in before.into_iter().zip(after).enumerate() {
@@ -287,8 +287,9 @@ impl Show<'_, '_> {
     /// The unique keys of the rows of a round.
     fn claims(&self, round: &Round) -> Result<Claims> {
         let of_row = |(&at, row): (&usize, &Vec<Value>)| {
-            let t = &self.cases.catalog().tables[self.cases.list[at].table];
-            let keys = self.cases.judge.row(t, row)?.keys.into_iter().zip(&t.unique_names);
+            let table = self.cases.list[at].table;
+            let names = &self.cases.catalog().tables[table].unique_names;
+            let keys = self.cases.facts.verdict(table, row)?.keys.into_iter().zip(names);
             let claims = keys.filter_map(|(key, name)| Some((name.clone(), key?.canonical)));
             Ok((at, claims.collect()))
         };
@@ -559,7 +560,7 @@ impl Show<'_, '_> {
                 Action::SetNull => fk.columns.iter().for_each(|&c| row[c] = Value::Null),
                 Action::SetDefault => {
                     for &c in &fk.columns {
-                        row[c] = self.cases.judge.default(t, c)?;
+                        row[c] = self.cases.facts.default(case.table, c)?;
                     }
                 }
                 _ => continue,
@@ -643,7 +644,7 @@ impl Show<'_, '_> {
             let rid = cell.refs[i].as_ref();
             let fits = if rid.is_some_and(|rid| self.overridden(at, f, rid)) {
                 let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
-                key.iter().any(Value::is_null) || self.anyone_shows(round, fk, &key)?
+                key.iter().any(Value::is_null) || self.anyone_shows(round, (case.table, f), &key)?
             } else {
                 let rid = rid.filter(|rid| self.visible(round, fk, rid) == Some(true));
                 fk.columns.iter().any(null)

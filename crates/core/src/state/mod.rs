@@ -21,6 +21,7 @@ pub use segment::{COLUMNS as SEGMENT_COLUMNS, Name, Names, Runs, Segment, names_
 pub use waits::{
     Waits, any_conflict, any_pending, any_revived, anyone_waits, awaited, conflict, derived,
     kept_references, record_conflict, record_first_waits, record_waits, revived, table_of_entry,
+    waiting_for_row,
 };
 
 use crate::catalog::{Loc, Tracked};
@@ -222,9 +223,12 @@ pub fn at(conn: &Connection, meta: &Meta, t: &Tracked, loc: &Loc) -> Result<Opti
 
 /// The row that the state places at `loc`.
 pub fn shown(conn: &Connection, t: &Tracked, loc: &Loc) -> Result<Vec<Value>> {
-    t.read(conn, loc)?.ok_or_else(|| {
-        Error::Damaged(format!("table {}: the row at {loc:?} is gone unnoticed", t.table.name))
-    })
+    t.read(conn, loc)?.ok_or_else(|| unnoticed(t, loc))
+}
+
+/// A row is not where its state places it.
+pub fn unnoticed(t: &Tracked, loc: &Loc) -> Error {
+    Error::Damaged(format!("table {}: the row at {loc:?} is gone unnoticed", t.table.name))
 }
 
 /// Whether a row that has an entry of its own is at `loc`.

@@ -88,15 +88,14 @@ pub fn conflict(conn: &Connection, entry: i64) -> Result<Option<(String, String)
     Ok(statement.query_row([entry], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
 }
 
-/// Rows that show something derived from what they hold, or would if they were shown: (number of the
-/// table, entry).
-pub fn derived(conn: &Connection) -> Result<Vec<(u32, i64)>> {
-    let sql = "SELECT tbl, id FROM synqlite_row WHERE kind IS NOT NULL \
+/// Entries of rows that show something derived from what they hold, or would if they were shown.
+pub fn derived(conn: &Connection) -> Result<Vec<i64>> {
+    let sql = "SELECT id FROM synqlite_row WHERE kind IS NOT NULL \
                OR id IN (SELECT entry FROM synqlite_reference) \
                OR id IN (SELECT entry FROM synqlite_claim) \
                OR wants IS NOT NULL AND loc IS NOT NULL ORDER BY tbl, id";
     let mut statement = conn.prepare_cached(sql)?;
-    let entries = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let entries = statement.query_map([], |row| row.get(0))?;
     Ok(entries.collect::<Result<_, _>>()?)
 }
 
@@ -165,4 +164,19 @@ pub fn record_conflict(
                AND (kind, cons, winner) IS NOT (?2, ?3, ?4)";
     conn.prepare_cached(sql)?.execute(params![entry, kind, constraint, winner])?;
     Ok(())
+}
+
+/// Entries of rows whose kept references are to this row, with the numbers of their tables.
+pub fn waiting_for_row(
+    conn: &Connection,
+    meta: &Meta,
+    t: &Tracked,
+    rid: &Rid,
+) -> Result<Vec<(u32, i64)>> {
+    let Some(bytes) = known_bytes(meta, rid)? else { return Ok(vec![]) };
+    let sql = "SELECT r.tbl, r.id FROM synqlite_reference AS w JOIN synqlite_row AS r \
+               ON r.id = w.entry WHERE w.tbl = ?1 AND w.rid = ?2";
+    let mut statement = conn.prepare_cached(sql)?;
+    let found = statement.query_map(params![t.no, bytes], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(found.collect::<Result<_, _>>()?)
 }

@@ -255,7 +255,7 @@ pub const ALL: &[Mutant] = &[
     Mutant {
         name: "hidden-together",
         file: "merge/cases.rs",
-        from: "self.hidden_with(catalog.tables[parent].no, id)?;",
+        from: "self.hidden_with(parent, id)?;",
         to: "let _ = (parent, id);",
         campaign: "wild --all keys,spelled",
         breaks: "R-RETURN: hidden rows that need each other stay hidden",

@@ -239,8 +239,8 @@ pub const ALL: &[Mutant] = &[
     Mutant {
         name: "rebuild-waits",
         file: "merge/compensate.rs",
-        from: "if wrote.anew { state::derived(conn)? } else { vec![] }",
-        to: "if false { state::derived(conn)? } else { vec![] }",
+        from: "if wrote.anew { facts.derived()? } else { vec![] }",
+        to: "if false { facts.derived()? } else { vec![] }",
         campaign: "wild --all rebuild,retype,alter",
         breaks: "R-COMP: a hidden row takes, by a key that a rebuild made, what the user wrote",
     },

@@ -1,0 +1,178 @@
+//! What a replica answers the view ([`Facts`]): by SQL, and by the judge.
+
+use super::facts::{Except, Facts, Key, Reference, Verdict, Waiting};
+use super::judge::Judge;
+use crate::Result;
+use crate::catalog::{Loc, Tracked, loc_sql};
+use crate::refs::Lookup;
+use crate::state::{self, Stored};
+use rusqlite::types::FromSql;
+use rusqlite::{ToSql, params};
+use std::ops::Range;
+use synqlite_wire::{Rid, Value};
+
+/// The answers of a replica.
+pub(super) struct SqlFacts<'a> {
+    lookup: Lookup<'a>,
+    judge: Judge<'a>,
+}
+
+impl<'a> SqlFacts<'a> {
+    pub fn new(lookup: Lookup<'a>) -> SqlFacts<'a> {
+        SqlFacts { lookup, judge: Judge::new(lookup.conn) }
+    }
+
+    fn table(&self, table: usize) -> &'a Tracked {
+        &self.lookup.catalog.tables[table]
+    }
+
+    /// The first column of what a query finds.
+    fn list<T: FromSql>(&self, sql: &str, params: &[&dyn ToSql]) -> Result<Vec<T>> {
+        let mut statement = self.lookup.conn.prepare_cached(sql)?;
+        let found = statement.query_map(params, |row| row.get(0))?;
+        Ok(found.collect::<Result<_, _>>()?)
+    }
+}
+
+impl Facts for SqlFacts<'_> {
+    fn waiting(&self) -> Result<Waiting> {
+        let conn = self.lookup.conn;
+        let contested = state::any_conflict(conn)?;
+        let revived = contested && state::any_revived(conn)?;
+        Ok(Waiting { any: state::anyone_waits(conn)?, contested, revived })
+    }
+
+    fn of(&self, table: usize, rid: &Rid) -> Result<Option<Stored>> {
+        state::of(self.lookup.conn, self.lookup.meta, self.table(table), rid)
+    }
+
+    fn at(&self, table: usize, loc: &Loc) -> Result<Option<Stored>> {
+        state::at(self.lookup.conn, self.lookup.meta, self.table(table), loc)
+    }
+
+    fn entry(&self, entry: i64) -> Result<Option<(usize, Stored)>> {
+        let Lookup { conn, meta, catalog } = self.lookup;
+        let no = state::table_of_entry(conn, entry)?;
+        let Some(table) = no.and_then(|no| catalog.position_of_no(no)) else { return Ok(None) };
+        let stored = state::entry_by_id(conn, meta, self.table(table), entry)?;
+        Ok(stored.map(|stored| (table, stored)))
+    }
+
+    fn shown(&self, table: usize, loc: &Loc) -> Result<Option<Vec<Value>>> {
+        self.table(table).read(self.lookup.conn, loc)
+    }
+
+    fn answering(&self, (table, f): Reference, key: &[Value]) -> Result<Vec<Loc>> {
+        let fk = &self.table(table).table.foreign_keys[f];
+        self.lookup.parent(&fk.parent)?.find_parents(self.lookup.conn, fk, key)
+    }
+
+    fn referring(&self, (table, f): Reference, key: &[Value]) -> Result<Vec<Loc>> {
+        let t = self.table(table);
+        t.find_children(self.lookup.conn, &t.table.foreign_keys[f], key)
+    }
+
+    fn is_open(&self, entry: i64) -> Result<bool> {
+        Ok(state::conflict(self.lookup.conn, entry)?.is_some())
+    }
+
+    fn derived(&self) -> Result<Vec<i64>> {
+        state::derived(self.lookup.conn)
+    }
+
+    fn waiting_for_row(&self, table: usize, rid: &Rid) -> Result<Vec<i64>> {
+        let Lookup { conn, meta, .. } = self.lookup;
+        let found = state::waiting_for_row(conn, meta, self.table(table), rid)?;
+        Ok(found.into_iter().map(|(_, entry)| entry).collect())
+    }
+
+    fn waiting_for_key(&self, table: usize, index: &str, key: &[u8]) -> Result<Vec<i64>> {
+        let sql = "SELECT entry FROM synqlite_claim WHERE tbl = ?1 AND idx = ?2 AND key = ?3";
+        self.list(sql, params![self.table(table).no, index, key])
+    }
+
+    fn waiting_among(&self, table: usize, index: &str, keys: Range<&[u8]>) -> Result<Vec<i64>> {
+        let sql = "SELECT entry FROM synqlite_claim WHERE tbl = ?1 AND idx = ?2 \
+                   AND key >= ?3 AND key < ?4";
+        self.list(sql, params![self.table(table).no, index, keys.start, keys.end])
+    }
+
+    fn renumbered(&self, table: usize) -> Result<Vec<Loc>> {
+        let sql = "SELECT loc FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL \
+                   AND loc IS NOT NULL";
+        self.list(sql, params![self.table(table).no])
+    }
+
+    fn hidden(&self, table: usize) -> Result<Vec<i64>> {
+        let sql = "SELECT id FROM synqlite_row WHERE kind IS NOT NULL AND loc IS NULL AND tbl = ?1";
+        self.list(sql, params![self.table(table).no])
+    }
+
+    fn hidden_asking(&self, table: usize, id: Option<i64>) -> Result<Vec<i64>> {
+        let no = self.table(table).no;
+        let hidden = "loc IS NULL AND kind IS NOT NULL";
+        match id {
+            Some(id) => {
+                let sql = "SELECT id FROM synqlite_row WHERE tbl = ?1 AND wants = ?2";
+                self.list(&format!("{sql} AND {hidden}"), params![no, id])
+            }
+            None => {
+                let sql = "SELECT id FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL";
+                self.list(&format!("{sql} AND {hidden}"), params![no])
+            }
+        }
+    }
+
+    fn revived(&self, table: usize) -> Result<Vec<i64>> {
+        state::revived(self.lookup.conn, self.table(table).no)
+    }
+
+    fn highest(&self, table: usize, except: &Except) -> Result<Option<i64>> {
+        let (conn, t) = (self.lookup.conn, self.table(table));
+        let sql = "SELECT wants, id FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL \
+                   ORDER BY wants DESC";
+        let mut statement = conn.prepare_cached(sql)?;
+        let mut rows = statement.query([t.no])?;
+        let mut highest = None;
+        while let Some(row) = rows.next()? {
+            if !except.entries.contains(&row.get(1)?) {
+                highest = Some(row.get(0)?);
+                break;
+            }
+        }
+        let loc = loc_sql(&t.table, "o.");
+        let sql = format!("SELECT {loc} FROM {} AS o ORDER BY {loc} DESC", t.target());
+        let mut statement = conn.prepare_cached(&sql)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let rowid: i64 = row.get(0)?;
+            if !except.places.contains(&Loc::Row(rowid)) {
+                return Ok(highest.max(Some(rowid)));
+            }
+        }
+        Ok(highest)
+    }
+
+    fn has_number(&self, table: usize, id: i64, except: &Except) -> Result<bool> {
+        let (t, place) = (self.table(table), Loc::Row(id));
+        if !except.places.contains(&place) && t.exists(self.lookup.conn, &place)? {
+            return Ok(true);
+        }
+        let sql = "SELECT id FROM synqlite_row WHERE tbl = ?1 AND wants = ?2";
+        let found: Vec<i64> = self.list(sql, params![t.no, id])?;
+        Ok(found.iter().any(|entry| !except.entries.contains(entry)))
+    }
+
+    fn verdict(&self, table: usize, row: &[Value]) -> Result<Verdict> {
+        self.judge.row(self.table(table), row)
+    }
+
+    fn holder(&self, table: usize, index: usize, key: &Key) -> Result<Option<Loc>> {
+        let t = self.table(table);
+        self.judge.holder(t, &t.table.uniques[index], key)
+    }
+
+    fn default(&self, table: usize, column: usize) -> Result<Value> {
+        self.judge.default(self.table(table), column)
+    }
+}
