@@ -113,6 +113,7 @@ fn run<'a>(
         took: vec![],
         unnamed: BTreeSet::new(),
         former: vec![],
+        released: vec![],
         followed: BTreeSet::new(),
         orphaned: BTreeSet::new(),
         loose: vec![],
@@ -134,14 +135,14 @@ fn run<'a>(
         fold.keep_loose()?;
         fold.unprotected()?;
     }
-    let Fold { meta, done, touched, former, acted, told, .. } = fold;
+    let Fold { meta, done, touched, former, released, acted, told, .. } = fold;
     // Whoever pulls names what it has by position, so it moves whenever a stamp was given.
     if meta.clock > clock {
         meta.position = position;
     }
     journal::clear(conn)?;
     closed::note_written(conn, meta, catalog, &told)?;
-    Ok((done, Wrote { touched, former, acted, anew: false }))
+    Ok((done, Wrote { touched, former, released, acted, anew: false }))
 }
 
 /// Key columns, by number, that are in no image which the triggers of stale tables made.
@@ -194,6 +195,8 @@ struct Fold<'a> {
     /// Where rows wait: former values of the rows that this fold wrote, by table. Others may wait for
     /// the keys in them.
     former: Vec<(usize, Vec<Value>)>,
+    /// Rows, by the position of their table, to which hidden ones referred that this fold wrote anew.
+    released: Vec<(usize, Rid)>,
     /// Whether merges keep foreign keys.
     enforces: bool,
     /// Tables, by number, in which a later update outlives a delete.

@@ -67,6 +67,7 @@ pub fn adopt(
         took: vec![],
         unnamed: BTreeSet::new(),
         former: vec![],
+        released: vec![],
         followed: BTreeSet::new(),
         orphaned: BTreeSet::new(),
         loose: vec![],

@@ -90,7 +90,7 @@ impl Fold<'_> {
             stored.state.groups[g] = GroupState::shown(stamp);
         }
         if let Some(was) = was {
-            self.formerly(t, &was.kept_row(t), None);
+            self.asked(t, &was);
             self.over_hidden(t, &was, &stored, &row)?;
         }
         stored.loc = Some(loc.clone());
@@ -112,6 +112,19 @@ impl Fold<'_> {
             }
         }
         self.put(t, &stored)
+    }
+
+    /// Remembers what a hidden row asked for, and to whom it referred: others may wait for the one, or be
+    /// shown for the other.
+    fn asked(&mut self, t: &Tracked, was: &RowState) {
+        self.formerly(t, &was.kept_row(t), None);
+        for (group, of) in was.groups.iter().zip(&t.table.groups).filter(|_| self.conflicts) {
+            let Body::Kept(cell) = &group.body else { continue };
+            for (&f, rid) in of.foreign_keys.iter().zip(&cell.refs) {
+                let parent = self.catalog.position(&t.table.foreign_keys[f].parent);
+                self.released.extend(parent.zip(rid.clone()));
+            }
+        }
     }
 
     /// When a row came to have a key: it may have been inserted under another before the row that had

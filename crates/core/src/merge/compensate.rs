@@ -50,6 +50,8 @@ pub(crate) struct Wrote {
     pub touched: Vec<(u32, Rid)>,
     /// What rows of a table, by its position, were before: others may wait for their keys.
     pub former: Vec<(usize, Vec<Value>)>,
+    /// Rows, by the position of their table, to which hidden ones referred that were written anew.
+    pub released: Vec<(usize, Rid)>,
     /// Rows on which foreign keys acted.
     pub acted: Vec<ActedOn>,
     /// Whether constraints are others than when rows began to wait: any of these may be in the way.
@@ -61,6 +63,7 @@ impl Wrote {
     pub fn and(mut self, other: Wrote) -> Wrote {
         self.touched.extend(other.touched);
         self.former.extend(other.former);
+        self.released.extend(other.released);
         self.acted.extend(other.acted);
         self.anew |= other.anew;
         self
@@ -189,6 +192,11 @@ impl Rounds {
         }
         for (table, row) in &wrote.former {
             cases.left(*table, row)?;
+        }
+        for (table, rid) in &wrote.released {
+            if let Some(stored) = facts.of(*table, rid)? {
+                cases.load(*table, stored)?;
+            }
         }
         let waiting = if wrote.anew { facts.derived()? } else { vec![] };
         waiting.into_iter().try_for_each(|entry| cases.load_entry(entry))?;

@@ -307,3 +307,28 @@ fn what_a_hidden_row_no_longer_asks_for_is_free() {
         );
     }
 }
+
+/// A deleted row to which a hidden one referred has no record once that one refers to another row.
+#[test]
+fn what_a_hidden_row_no_longer_refers_to_waits_for_nothing() {
+    let world = World::new();
+    let mut a = world.init(
+        "a",
+        "CREATE TABLE n(k TEXT PRIMARY KEY, up REFERENCES n(k) ON DELETE RESTRICT, u INT UNIQUE); \
+         INSERT INTO n VALUES('x', NULL, 7), ('y', 'x', NULL)",
+    );
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("INSERT INTO n VALUES('a0', 'y', 3)");
+    b.run("INSERT INTO n VALUES('b0', 'y', NULL); INSERT INTO n VALUES('a1', 'b0', 3)");
+    a.pull(&mut b);
+    a.run("UPDATE n SET u = 2 WHERE k = 'b0'");
+    a.replica.fold().unwrap();
+    a.run("INSERT OR REPLACE INTO n VALUES('B1', 'a0', 2)");
+    a.replica.fold().unwrap();
+    a.run("INSERT INTO n VALUES('a1', 'y', 4)");
+    a.replica.fold().unwrap();
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    assert_eq!(a.replica.open_conflicts().unwrap(), 0);
+    settle(&mut a, &mut b);
+    assert_eq!(a.rows("SELECT * FROM n ORDER BY k"), b.rows("SELECT * FROM n ORDER BY k"));
+}

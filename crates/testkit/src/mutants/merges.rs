@@ -463,7 +463,7 @@ pub const ALL: &[Mutant] = &[
     Mutant {
         name: "asked-folded",
         file: "fold/born.rs",
-        from: "            self.formerly(t, &was.kept_row(t), None);\n",
+        from: "            self.asked(t, &was);\n",
         to: "",
         campaign: "wild --all links,replace,order",
         breaks: "R-RETURN: what a hidden row asked for stays taken when its user inserts it anew",
