@@ -513,7 +513,7 @@ fn set(group: &mut GroupState, t: &Tracked, g: usize, stamp: Stamp) {
 /// The case that would show the integer key which another visible case shows until now.
 fn takes_number(cases: &Cases<'_>, view: &view::View, at: usize) -> Option<usize> {
     let case = &cases.list[at];
-    let alias = cases.catalog().tables[case.table].table.rowid_alias()?;
+    let alias = cases.catalog().tables[case.table].table.renumbers()?;
     let (old, new) = (case.old.as_ref()?, view.rows.get(&at)?);
     if old[alias] == new[alias] {
         return None;

@@ -332,3 +332,27 @@ fn what_a_hidden_row_no_longer_refers_to_waits_for_nothing() {
     settle(&mut a, &mut b);
     assert_eq!(a.rows("SELECT * FROM n ORDER BY k"), b.rows("SELECT * FROM n ORDER BY k"));
 }
+
+/// A row goes back to the key that was written to it once that key is free; the row to which its
+/// former key then goes was never in its way.
+#[test]
+fn a_row_goes_back_to_its_key_and_another_takes_the_former_one() {
+    let world = World::new();
+    let mut a = world.init(
+        "a",
+        "CREATE TABLE p(id INTEGER PRIMARY KEY); INSERT INTO p VALUES(101), (102); \
+         CREATE TABLE d(id INTEGER PRIMARY KEY REFERENCES p(id) ON DELETE SET NULL, v); \
+         INSERT INTO d VALUES(101, 'moved')",
+    );
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("INSERT INTO d VALUES(102, 'first')");
+    b.run("UPDATE d SET id = 102; INSERT INTO d VALUES(101, 'second')");
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT * FROM d"), ["101|moved", "102|first"]);
+    a.run("DELETE FROM d WHERE id = 102");
+    a.replica.fold().unwrap();
+    assert_eq!(a.rows("SELECT * FROM d"), ["101|second", "102|moved"]);
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    settle(&mut a, &mut b);
+    assert_eq!(b.rows("SELECT * FROM d"), ["101|second", "102|moved"]);
+}
