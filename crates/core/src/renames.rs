@@ -4,34 +4,47 @@
 //! triggers tell. Who renames it and then rebuilds the table before any command of ours cannot know:
 //! there the new name seems to be a new column. So the first tell the others, by a replicated
 //! setting: from then on both names are one column everywhere.
+//!
+//! Unless a replica has a column under either name: one was renamed back, say, and another made under
+//! the name between. Then both are told to be two, for ever.
 
 use crate::catalog::{Catalog, Fresh, Tracked};
 use crate::meta::Meta;
 use crate::registry;
-use crate::settings::{self, RENAMED};
+use crate::settings::{self, APART, RENAMED};
 use crate::state::stash;
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
 use std::collections::BTreeMap;
 use synqlite_wire::Setting;
 
-/// Tells the others which columns of a table have another name than their first.
+/// Tells the others which columns of a table have another name than their first, and which of those that
+/// were told are two.
 pub fn tell(conn: &Connection, meta: &mut Meta, catalog: &Catalog, now_ms: i64) -> Result<()> {
+    let mut tell = |key: String| -> Result<()> {
+        let (stamp, value) = (meta.tick(now_ms), String::new());
+        settings::store(conn, meta, &Setting { key, value, stamp })?;
+        meta.position += 1;
+        Ok(())
+    };
     for t in &catalog.tables {
-        let told = first_names(conn, &t.canonical)?;
+        let told = told(conn, RENAMED, &t.canonical)?;
         let firsts = registry::own_columns(conn, t.no)?;
         for (column, first) in t.table.columns.iter().zip(&t.column_names) {
             // A name with a number was never that of a column.
             let same = column.name.eq_ignore_ascii_case(first);
             // The first name of another column, also of a dropped one, means that one to all others.
             let taken = firsts.iter().any(|name| name.eq_ignore_ascii_case(&column.name));
-            if same || taken || first.contains('#') || told.contains_key(&column.name) {
-                continue;
+            if !(same || taken || first.contains('#') || told.contains_key(&column.name)) {
+                tell(format!("{RENAMED}{}\n{first}\n{}", t.canonical, column.name))?;
             }
-            let key = format!("{RENAMED}{}\n{first}\n{}", t.canonical, column.name);
-            let (stamp, value) = (meta.tick(now_ms), String::new());
-            settings::store(conn, meta, &Setting { key, value, stamp })?;
-            meta.position += 1;
+        }
+        let apart = self::told(conn, APART, &t.canonical)?;
+        let here = |name: &str| t.column_names.iter().any(|own| own.eq_ignore_ascii_case(name));
+        for (later, first) in told.iter().filter(|(later, _)| !apart.contains_key(*later)) {
+            if here(later) && here(first) {
+                tell(format!("{APART}{}\n{first}\n{later}", t.canonical))?;
+            }
         }
     }
     Ok(())
@@ -39,7 +52,17 @@ pub fn tell(conn: &Connection, meta: &mut Meta, catalog: &Catalog, now_ms: i64) 
 
 /// The first names of renamed columns of a table, by the names that they got later.
 pub fn first_names(conn: &Connection, table: &str) -> Result<BTreeMap<String, String>> {
-    let begin = format!("{RENAMED}{table}\n");
+    let mut names = told(conn, RENAMED, table)?;
+    if !names.is_empty() {
+        let apart = told(conn, APART, table)?;
+        names.retain(|later, _| !apart.contains_key(later));
+    }
+    Ok(names)
+}
+
+/// What settings whose keys begin so tell of a table: first names by later ones.
+fn told(conn: &Connection, begin: &str, table: &str) -> Result<BTreeMap<String, String>> {
+    let begin = format!("{begin}{table}\n");
     let sql = "SELECT key FROM synqlite_policy WHERE substr(key, 1, length(?1)) = ?1";
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query([&begin])?;
@@ -69,7 +92,9 @@ pub fn said(conn: &Connection, t: &Tracked) -> Result<Said> {
     };
     let own = |name: &String| firsts.iter().any(|first| first.eq_ignore_ascii_case(name));
     let keeps = |name: &String| own(name) && !is_one(name);
+    let apart = told(conn, APART, &t.canonical)?;
     let called = t.table.columns.iter().map(|c| c.name.clone()).zip(t.column_names.clone());
+    let called = called.filter(|(name, _)| !apart.keys().any(|two| two.eq_ignore_ascii_case(name)));
     let others = later.clone().into_iter().chain(called).filter(|(name, _)| !keeps(name));
     let own = firsts.iter().filter(|name| keeps(name)).map(|name| (name.clone(), name.clone()));
     Ok(own.chain(others).collect())

@@ -12,12 +12,17 @@ use synqlite_wire::{Hlc, Setting, Stamp, VersionVector};
 /// Keys of settings that tell of renamed columns begin so; no policy does.
 pub const RENAMED: &str = "renamed\n";
 
+/// Keys of settings that tell which of those names are of two columns after all.
+pub const APART: &str = "apart\n";
+
 /// Reads the policies of a replica.
 pub fn load(conn: &Connection) -> Result<Policies> {
     let mut statement = conn.prepare_cached("SELECT key, value FROM synqlite_policy")?;
     let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let rows = rows.collect::<Result<Vec<(String, String)>, _>>()?;
-    let rows = rows.into_iter().filter(|(key, _)| !key.starts_with(RENAMED));
+    let rows = rows
+        .into_iter()
+        .filter(|(key, _)| ![RENAMED, APART].iter().any(|begin| key.starts_with(begin)));
     let rows: Vec<(String, String)> = rows.collect();
     if rows.is_empty() {
         return Ok(Policies::default());

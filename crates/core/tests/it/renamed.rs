@@ -110,6 +110,38 @@ fn mig_rename_a_column_and_add_another_under_its_name() {
     }
 }
 
+/// A column is renamed and renamed back, and another made under the name between. A site that is still
+/// between keeps what others write to that one until it has it.
+#[test]
+fn mig_rename_a_column_back_and_add_another_under_the_name_between() {
+    let away = "ALTER TABLE t RENAME COLUMN c TO d";
+    let back = "ALTER TABLE t RENAME COLUMN d TO c; ALTER TABLE t ADD COLUMN d";
+    for values in ["NULL, NULL", "8, 7"] {
+        let world = World::new();
+        let (mut a, mut b) = pair(&world, "CREATE TABLE t(k TEXT PRIMARY KEY, c)");
+        b.run(away);
+        b.run("INSERT INTO t VALUES('x', 5)");
+        let mut c = world.clone_site(&mut b, "c");
+        c.run("INSERT INTO t VALUES('y', 6)");
+        c.run(back);
+        c.run(&format!("UPDATE t SET (c, d) = ({values})"));
+        b.pull(&mut c);
+        let shown = values.split(',').next().unwrap();
+        let is = format!("SELECT count(*) FROM t WHERE d IS {shown}");
+        assert_eq!(b.row(&is), "2");
+        b.run(back);
+        a.run(away);
+        a.run(back);
+        settle(&mut b, &mut c);
+        settle(&mut a, &mut b);
+        let is = format!("SELECT count(*) FROM t WHERE (c, d) IS ({values})");
+        for site in [&a, &b, &c] {
+            assert_eq!(site.row(&is), "2", "{values}");
+        }
+        agree(&mut [&mut a, &mut b, &mut c]);
+    }
+}
+
 /// A table is renamed, and another made under the name that it had: on both sites.
 #[test]
 fn mig_rename_a_table_and_make_another_under_its_name() {

@@ -221,6 +221,14 @@ pub const ALL: &[Mutant] = &[
         breaks: "R-MIG-RENAME: who knows that a column was renamed tells nobody",
     },
     Mutant {
+        name: "renamed-apart",
+        file: "renames.rs",
+        from: "if here(later) && here(first) {",
+        to: "if here(later) && here(first) && false {",
+        campaign: "wild --all alter,place",
+        breaks: "R-MIG-RENAME: a column under a name that another had between is taken for that one",
+    },
+    Mutant {
         name: "rename-kept",
         file: "migrate.rs",
         from: "renames::rename_keys(work.conn, &mut work.meta, &loaded.catalog, &mut united)?;",
