@@ -44,6 +44,9 @@ pub(super) struct View {
     pub claims: Claims,
     /// Groups of a case that show something derived, not their register.
     pub derived: BTreeMap<usize, BTreeSet<usize>>,
+    /// Cases that showed another key than before while it was found that others are hidden: what refers to
+    /// them may be hidden for it, whatever they show in the end.
+    pub passing: BTreeSet<usize>,
     /// Integer keys that cases refer to by value: (table, key).
     pub numbers: BTreeSet<(usize, i64)>,
     /// Unique keys that cases refer to by value: (table, index, key).
@@ -76,11 +79,7 @@ fn grow(cases: &mut Cases<'_>, view: &View, judged: bool) -> Result<()> {
         }
         let (table, old) = (case.table, case.old.clone());
         let t = &catalog.tables[table];
-        let key = |row: &Vec<Value>| -> Vec<Value> {
-            let groups = t.table.groups.iter().filter(|g| g.keeps_previous);
-            groups.flat_map(|g| g.columns.iter().map(|&c| row[c].clone())).collect()
-        };
-        if old.as_ref().map(key) != new.map(key) {
+        if old.as_deref().map(|row| key(t, row)) != new.map(|row| key(t, row)) {
             cases.children(at)?;
             if let Some(new) = new {
                 cases.answered(table, new)?;
@@ -101,6 +100,7 @@ fn grow(cases: &mut Cases<'_>, view: &View, judged: bool) -> Result<()> {
             }
         }
     }
+    view.passing.iter().try_for_each(|&at| cases.children(at))?;
     for wanted in &view.wanted {
         cases.rivals_for_key(wanted)?;
     }
@@ -111,6 +111,12 @@ fn grow(cases: &mut Cases<'_>, view: &View, judged: bool) -> Result<()> {
         cases.waiting_for_key(*table, &catalog.tables[*table].unique_names[*index], key)?;
     }
     Ok(())
+}
+
+/// What of a row others may refer to.
+fn key(t: &Tracked, row: &[Value]) -> Vec<Value> {
+    let groups = t.table.groups.iter().filter(|g| g.keeps_previous);
+    groups.flat_map(|g| g.columns.iter().map(|&c| row[c].clone())).collect()
 }
 
 /// Writes the view into the cases, and says what it decided against this site's rows.
@@ -242,6 +248,9 @@ impl Show<'_, '_> {
                 break round;
             }
             self.unify(&news);
+            if circle {
+                self.passing(&round);
+            }
             // Rows that lost a key had it from nobody else, so the others show what they showed.
             let others = !round.ids.is_empty() || !round.fallbacks.is_empty();
             let same = round.granted && !others && !circle;
@@ -282,6 +291,17 @@ impl Show<'_, '_> {
         self.view.conflicts.extend(round.hidden);
         self.view.rows.extend(round.rows);
         Ok(())
+    }
+
+    /// Notes the cases that show another key in this round than before.
+    fn passing(&mut self, round: &Round) {
+        for (&at, row) in &round.rows {
+            let case = &self.cases.list[at];
+            let t = &self.cases.catalog().tables[case.table];
+            if case.old.as_deref().is_none_or(|old| key(t, old) != key(t, row)) {
+                self.view.passing.insert(at);
+            }
+        }
     }
 
     /// The unique keys of the rows of a round.

@@ -356,3 +356,22 @@ fn a_row_goes_back_to_its_key_and_another_takes_the_former_one() {
     settle(&mut a, &mut b);
     assert_eq!(b.rows("SELECT * FROM d"), ["101|second", "102|moved"]);
 }
+
+/// A row gets another number while the one that has its own is not hidden yet, and keeps it in the end.
+/// What refers to it cannot be held under that number, and is hidden on all sites.
+#[test]
+fn what_a_number_on_the_way_hides_is_hidden_by_every_merge() {
+    let world = World::new();
+    let sql = "CREATE TABLE t(k INTEGER PRIMARY KEY, n INT, CHECK(n < 10)); \
+               INSERT INTO t VALUES(5, NULL), (9, NULL)";
+    let mut a = world.init_with("a", sql, &[("t.refs", "n:t")]);
+    let mut b = world.clone_site(&mut a, "b");
+    b.run("UPDATE t SET k = 1 WHERE k = 5; INSERT INTO t VALUES(4, NULL)");
+    a.run("INSERT INTO t VALUES(4, NULL), (1, NULL), (8, 1); UPDATE t SET n = 4 WHERE k = 5");
+    a.pull(&mut b);
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    settle(&mut a, &mut b);
+    assert_eq!(a.rows("SELECT * FROM t"), ["1|NULL", "4|NULL", "9|NULL", "10|NULL"]);
+    assert_eq!(b.rows("SELECT * FROM t"), a.rows("SELECT * FROM t"));
+    assert_eq!(b.replica.open_conflicts().unwrap(), 2);
+}

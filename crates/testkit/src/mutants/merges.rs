@@ -5,6 +5,14 @@ use super::{MODEL, Mutant};
 /// All of them.
 pub const ALL: &[Mutant] = &[
     Mutant {
+        name: "view-passing",
+        file: "merge/view.rs",
+        from: "view.passing.iter().try_for_each(|&at| cases.children(at))?;",
+        to: "",
+        campaign: "wild --all policy,links,many",
+        breaks: "R-VIEW: what a row shows on the way hides nothing that refers to it",
+    },
+    Mutant {
         name: "equal-place",
         file: "catalog.rs",
         from: "match &*normalise(value, collation) {",
