@@ -317,6 +317,7 @@ impl<'a> Cases<'a> {
             self.asked += 1;
             self.parents(at)?;
             self.rivals_for_id(at)?;
+            self.displacing(at)?;
             if self.may_move_children(at)? {
                 self.children(at)?;
             }

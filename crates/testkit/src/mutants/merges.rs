@@ -5,6 +5,14 @@ use super::{MODEL, Mutant};
 /// All of them.
 pub const ALL: &[Mutant] = &[
     Mutant {
+        name: "view-displacing",
+        file: "merge/cases.rs",
+        from: "self.displacing(at)?;",
+        to: "",
+        campaign: "wild --all policy,links,many",
+        breaks: "R-VIEW: a row is decided on as if no hidden one had had the number of another",
+    },
+    Mutant {
         name: "view-passing",
         file: "merge/view.rs",
         from: "view.passing.iter().try_for_each(|&at| cases.children(at))?;",
