@@ -220,7 +220,7 @@ fn parse_key(text: &str, encoding: Encoding) -> Option<Vec<Value>> {
 }
 
 /// One text for all keys that SQLite holds for equal; in UTF-8 what [`key_sql`] would write of one.
-fn place_of_key(key: &[Value], collations: &[Collation]) -> String {
+pub(crate) fn place_of_key(key: &[Value], collations: &[Collation]) -> String {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02X}")).collect::<String>();
     let part = |(value, collation): (&Value, &Collation)| match &*normalise(value, collation) {
         Value::Null => "NULL".to_owned(),

@@ -583,12 +583,13 @@ fn the_layers_of_the_engine_are_in_order() {
 }
 
 /// What decides what rows show, in `crates/core/src/merge`.
-const VIEW: [&str; 11] = [
+const VIEW: [&str; 12] = [
     "answers",
     "bystanders",
     "cases",
     "facts",
     "hidden",
+    "kept",
     "numbers",
     "protect",
     "remap",

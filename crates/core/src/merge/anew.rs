@@ -3,7 +3,7 @@
 //! The view is computed with every row of the database as a case, and compared with the tables and
 //! the records. Nothing is written. It takes the memory and the time that all rows take.
 
-use super::cases::Cases;
+use super::cases::{Case, Cases};
 use super::sqlfacts::SqlFacts;
 use super::{Merged, Refused, view};
 use crate::Result;
@@ -47,24 +47,29 @@ pub(crate) fn differences(
             Some(entry) => state::conflict(conn, entry)?,
             None => None,
         };
-        let conflict = case.conflict.as_ref().map(|c| (c.kind.to_owned(), c.constraint.clone()));
-        let what = match (&case.old, &case.new) {
-            (None, Some(_)) => "it is hidden, but nothing stands in its way".to_owned(),
-            (Some(_), None) => "it is shown, but should be hidden".to_owned(),
-            (Some(old), Some(new)) if old != new => {
-                "it shows other values than it should".to_owned()
-            }
-            _ if recorded != conflict => format!(
-                "the record of its conflict says {}, but it should be {}",
-                said(recorded),
-                said(conflict)
-            ),
-            _ => continue,
-        };
+        let Some(what) = difference(&case, recorded) else { continue };
         let row = describe(t, case.old.as_deref().or(case.new.as_deref()), &case.stored.rid);
         found.push((t.table.name.clone(), row, what));
     }
     Ok(found)
+}
+
+/// What is wrong with what a row shows and with what is recorded of it.
+pub(super) fn difference(case: &Case, recorded: Option<(String, String)>) -> Option<String> {
+    let conflict = case.conflict.as_ref().map(|c| (c.kind.to_owned(), c.constraint.clone()));
+    match (&case.old, &case.new) {
+        (None, Some(_)) => Some("it is hidden, but nothing stands in its way".to_owned()),
+        (Some(_), None) => Some("it is shown, but should be hidden".to_owned()),
+        (Some(old), Some(new)) if old != new => {
+            Some("it shows other values than it should".to_owned())
+        }
+        _ if recorded != conflict => Some(format!(
+            "the record of its conflict says {}, but it should be {}",
+            said(recorded),
+            said(conflict)
+        )),
+        _ => None,
+    }
 }
 
 fn said(record: Option<(String, String)>) -> String {

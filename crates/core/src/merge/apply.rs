@@ -1,19 +1,19 @@
 //! Writes the difference between what the tables show and what they should (R-MAT).
 
 use super::cases::Case;
-use super::{Merged, Refused, triggers};
+use super::sqlfacts::SqlFacts;
+use super::{Merged, Refused, kept, triggers};
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::describe::text;
-use crate::equal;
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
 use crate::schema::TableKind;
-use crate::state::{self, Body, Name, Runs, Waits, sums};
+use crate::state::{self, Name, Runs, sums};
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
 use std::collections::HashSet;
-use synqlite_wire::{Cell, Rid, Value};
+use synqlite_wire::{Rid, Value};
 
 /// Applies what the items show and saves their states. Returns how many rows changed.
 ///
@@ -199,7 +199,7 @@ fn undeletable(t: &Tracked, error: Error) -> Error {
 
 /// Columns that some unique key reads: a change of them goes by delete and insert, so that two rows
 /// can exchange their keys.
-fn key_columns(t: &Tracked) -> Vec<usize> {
+pub(super) fn key_columns(t: &Tracked) -> Vec<usize> {
     let mut columns = t.table.primary_key.clone();
     columns.extend(t.table.uniques.iter().flat_map(|u| u.columns.iter().copied()));
     columns
@@ -275,13 +275,14 @@ fn save(
     t: &Tracked,
     mut items: Vec<&mut Case>,
 ) -> Result<()> {
-    for item in &mut items {
-        item.unsaved |= keep(Lookup { conn, meta, catalog }, t, item)?;
+    {
+        let facts = SqlFacts::new(Lookup { conn, meta, catalog });
+        for item in &mut items {
+            item.unsaved |= kept::keep(&facts, catalog, item)?;
+        }
     }
     items.sort_by(|a, b| a.stored.loc.cmp(&b.stored.loc));
     let (mut runs, waited) = (Runs::default(), state::anyone_waits(conn)?);
-    // In a circle the winner may show another key than the one it won, so the loser waits for the row.
-    let circle = catalog.position_of_no(t.no).is_some_and(|table| catalog.is_in_circle(table));
     let position = meta.position;
     for item in items {
         if item.news && item.old.is_none() && place_in_run(conn, meta, catalog, t, item, &mut runs)?
@@ -294,17 +295,7 @@ fn save(
         };
         if item.news || item.unsaved || item.conflict.is_some() || recorded()? {
             let entry = state::put(conn, meta, t, &item.stored, item.news.then_some(position))?;
-            let claims = item.claims.iter().map(|(u, key)| (t.no, u.as_str(), key.as_slice()));
-            let winner = item.winner.as_ref().filter(|_| circle);
-            let kept_back = item.conflict.is_some();
-            let mut references = state::kept_references(catalog, t, &item.stored, kept_back);
-            references.extend(winner.map(|rid| (t.no, rid)));
-            let waits = Waits {
-                references,
-                claims: claims.collect(),
-                conflict: item.conflict.as_ref().map(|c| (c.kind, c.constraint.as_str())),
-                winner: item.winner.as_ref(),
-            };
+            let waits = kept::waits(catalog, item);
             match item.stored.entry.filter(|_| waited) {
                 Some(_) => state::record_waits(conn, meta, entry, &waits)?,
                 None => state::record_first_waits(conn, meta, entry, &waits)?,
@@ -351,62 +342,4 @@ fn place_in_run(
     }
     let site = meta.number(conn, inserted.site)?;
     runs.add(conn, t, *rowid, site, name, inserted.hlc, meta.position)
-}
-
-/// Keeps in the state what the row does not show, and drops from it what it does. Returns whether
-/// the state changed.
-fn keep(lookup: Lookup<'_>, t: &Tracked, item: &mut Case) -> Result<bool> {
-    let mut changed = false;
-    for (g, group) in item.stored.state.groups.iter_mut().enumerate() {
-        let cell = &item.cells[g];
-        let follows = |c: usize| {
-            let keys = t.table.groups[g].foreign_keys.iter().zip(&cell.refs);
-            let mut covering = keys.filter(|(f, _)| t.table.foreign_keys[**f].columns.contains(&c));
-            // What was written decides how a key is spelled, should it come back (R-SPELL).
-            covering.any(|(&f, rid)| {
-                rid.is_some() && equal::one_spelling(&t.table, &t.table.foreign_keys[f])
-            })
-        };
-        let columns = t.table.groups[g].columns.iter().enumerate();
-        let shown = item.new.as_ref().is_some_and(|new| {
-            let shows = |(i, &c): (usize, &usize)| cell.values[i] == new[c] || follows(c);
-            // A reference is found again by the key it shows, so one that shows NULL is kept; and so
-            // is a value that refers to nobody, whoever has it for their key.
-            let mut refs = t.table.groups[g].foreign_keys.iter().zip(&cell.refs);
-            let found = refs.all(|(f, rid)| {
-                let mut columns = t.table.foreign_keys[*f].columns.iter();
-                rid.is_some() == columns.all(|&c| !new[c].is_null())
-            });
-            !item.derived.contains(&g) && found && columns.clone().all(shows)
-        });
-        let shown = shown && !others_row(lookup, t, g, cell, item.new.as_deref())?;
-        let body =
-            if shown && group.counts.is_empty() { Body::Shown } else { Body::Kept(cell.clone()) };
-        changed |= body != group.body;
-        group.body = body;
-    }
-    Ok(changed)
-}
-
-/// Of two foreign keys that share a column one may show the key of the other's row: whether the value
-/// of a reference of this group means another row than it does.
-fn others_row(
-    lookup: Lookup<'_>,
-    t: &Tracked,
-    g: usize,
-    cell: &Cell,
-    new: Option<&[Value]>,
-) -> Result<bool> {
-    let keys = &t.table.groups[g].foreign_keys;
-    let columns = |f: usize| t.table.foreign_keys[f].columns.iter();
-    for (&f, rid) in keys.iter().zip(&cell.refs) {
-        let mut others = keys.iter().filter(|&&o| o != f);
-        let shares = others.any(|&o| columns(o).any(|&c| columns(f).any(|&own| own == c)));
-        if let (true, Some(rid), Some(new)) = (shares, rid, new)
-            && lookup.reference(t, f, new)?.as_ref() != Some(rid)
-        {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }

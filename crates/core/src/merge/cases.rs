@@ -6,17 +6,16 @@
 
 use super::Refused;
 use super::bystanders::Bystanders;
-use super::facts::{Facts, Reference, Waiting};
-use super::hidden::HiddenKeys;
+use super::facts::{self, Facts, Reference, Waiting};
 use super::join::Joined;
 use super::numbers::Numbers;
 use super::unique::Wanted;
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::counter;
-use crate::equal::{reference_bytes, stored};
+use crate::equal::reference_bytes;
 use crate::policy::Policies;
 use crate::refs;
-use crate::schema::{Action, Affinity};
+use crate::schema::Action;
 use crate::state::{self, Body, GroupState, Stored};
 use crate::{Error, Result};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -127,7 +126,8 @@ pub(super) struct Cases<'a> {
     keys: HashSet<(usize, usize, Vec<u8>)>,
     /// Rows that SQLite did not take.
     refused: Refused,
-    pub(super) hidden_keys: HiddenKeys,
+    /// Circles of tables whose hidden rows are cases, by the first of them.
+    pub(super) circles: HashSet<usize>,
 }
 
 impl<'a> Cases<'a> {
@@ -154,7 +154,7 @@ impl<'a> Cases<'a> {
             asked,
             keys,
             refused: Refused::new(),
-            hidden_keys: HiddenKeys::new(),
+            circles: HashSet::new(),
         })
     }
 
@@ -317,7 +317,7 @@ impl<'a> Cases<'a> {
             self.asked += 1;
             self.parents(at)?;
             self.rivals_for_id(at)?;
-            self.displacing(at)?;
+            self.hidden_in_circle(at)?;
             if self.may_move_children(at)? {
                 self.children(at)?;
             }
@@ -363,18 +363,6 @@ impl<'a> Cases<'a> {
         for (f, fk) in t.table.foreign_keys.iter().enumerate() {
             let Some(parent) = catalog.position(&fk.parent) else { continue };
             let mut rids: Vec<Rid> = self.list[at].reference(t, f).cloned().into_iter().collect();
-            let p = &catalog.tables[parent].table;
-            if rids.is_empty() && self.contested {
-                // Whoever has the key answers, and it may be hidden itself for what depends on this.
-                if p.rowid_alias() != Some(fk.parent_columns[0]) {
-                    self.hidden_answers(at, f)?;
-                } else {
-                    let value = &written(&self.list[at], t)[fk.columns[0]];
-                    if let Value::Integer(id) = stored(value, Affinity::Integer) {
-                        self.hidden_with(parent, id)?;
-                    }
-                }
-            }
             if let Some(old) = &self.list[at].old {
                 rids.extend(self.shown_reference((table, f), old)?);
             }
@@ -448,17 +436,8 @@ impl<'a> Cases<'a> {
     }
 
     /// The row to which foreign key `.1` of a row of table `.0`, which shows `row`, refers by its value.
-    pub fn shown_reference(&self, (table, f): Reference, row: &[Value]) -> Result<Option<Rid>> {
-        let fk = &self.catalog.tables[table].table.foreign_keys[f];
-        let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
-        let Some(parent) = self.catalog.position(&fk.parent) else { return Ok(None) };
-        if key.iter().any(Value::is_null) {
-            return Ok(None);
-        }
-        let Some(loc) = self.facts.answering((table, f), &key)?.into_iter().next() else {
-            return Ok(None);
-        };
-        Ok(self.facts.at(parent, &loc)?.map(|stored| stored.rid))
+    pub fn shown_reference(&self, reference: Reference, row: &[Value]) -> Result<Option<Rid>> {
+        facts::reference(self.facts, self.catalog, reference, row)
     }
 
     /// Adds the row of an entry.

@@ -5,7 +5,7 @@
 //! and indexes are named by their positions in the catalog.
 
 use crate::Result;
-use crate::catalog::Loc;
+use crate::catalog::{Catalog, Loc};
 use crate::schema::UniqueIndex;
 use crate::state::Stored;
 use std::collections::BTreeSet;
@@ -107,4 +107,24 @@ pub(super) trait Facts {
     fn holder(&self, table: usize, index: usize, key: &Key) -> Result<Option<Loc>>;
     /// The value of a column's DEFAULT clause.
     fn default(&self, table: usize, column: usize) -> Result<Value>;
+}
+
+/// The row to which a foreign key of a row that shows `row` refers by its value; `None` if a value is NULL
+/// or no row has the key.
+pub(super) fn reference(
+    facts: &dyn Facts,
+    catalog: &Catalog,
+    (table, f): Reference,
+    row: &[Value],
+) -> Result<Option<Rid>> {
+    let fk = &catalog.tables[table].table.foreign_keys[f];
+    let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
+    let Some(parent) = catalog.position(&fk.parent) else { return Ok(None) };
+    if key.iter().any(Value::is_null) {
+        return Ok(None);
+    }
+    let Some(loc) = facts.answering((table, f), &key)?.into_iter().next() else {
+        return Ok(None);
+    };
+    Ok(facts.at(parent, &loc)?.map(|stored| stored.rid))
 }

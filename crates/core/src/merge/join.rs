@@ -222,6 +222,7 @@ fn piece(t: &Tracked, unit: &Unit, register: &Register) -> Result<Piece> {
 }
 
 /// A row that was news.
+#[derive(Clone)]
 pub(super) struct Joined {
     /// Its place and joined state.
     pub stored: Stored,
@@ -291,18 +292,10 @@ pub(super) fn join(
                 let meeting = Meeting { meta, sender, t, rid, old: old.as_deref(), stashed, names };
                 meeting.register(g, group, register, (&was, &change.header), merged);
             }
-            if register.stamp > group.stamp
-                || state::tells_more(group, register.stamp, &register.cell)
-            {
+            if is_later(group, register) {
                 fits(t, unit, register)?;
                 former.extend(kept(t, g, group));
-                *group = GroupState {
-                    counts: std::mem::take(&mut group.counts),
-                    pinned: register.pinned,
-                    previous: register.previous.clone(),
-                    body: Body::Kept(register.cell.clone()),
-                    ..GroupState::shown(register.stamp)
-                };
+                take(group, register);
                 merged.columns += 1;
                 news = true;
             }
@@ -353,13 +346,29 @@ pub(super) fn join(
     Ok(news.then_some(Joined { stored, old, former, asked, fell }))
 }
 
+/// Whether a register of the same group is news (R-LWW).
+pub(super) fn is_later(group: &GroupState, register: &Register) -> bool {
+    register.stamp > group.stamp || state::tells_more(group, register.stamp, &register.cell)
+}
+
+/// A register becomes what another of the same group is. What was counted stays.
+pub(super) fn take(group: &mut GroupState, register: &Register) {
+    *group = GroupState {
+        counts: std::mem::take(&mut group.counts),
+        pinned: register.pinned,
+        previous: register.previous.clone(),
+        body: Body::Kept(register.cell.clone()),
+        ..GroupState::shown(register.stamp)
+    };
+}
+
 /// Whether it says that there is a row, and nothing that it holds: who gave it on had dropped the table.
 fn is_hollow(change: &RowChange) -> bool {
     change.header.alive() && change.registers.is_empty()
 }
 
 /// The rows that a group refers to without showing it: (foreign key, row).
-fn kept(t: &Tracked, g: usize, group: &GroupState) -> Vec<(usize, Rid)> {
+pub(super) fn kept(t: &Tracked, g: usize, group: &GroupState) -> Vec<(usize, Rid)> {
     let Body::Kept(cell) = &group.body else { return vec![] };
     let refs = t.table.groups[g].foreign_keys.iter().zip(&cell.refs);
     refs.filter_map(|(&f, rid)| Some((f, rid.clone()?))).collect()

@@ -28,8 +28,13 @@ mod fresh;
 mod hidden;
 mod join;
 mod judge;
+mod kept;
+#[cfg(test)]
+mod memory;
 mod numbers;
 mod protect;
+#[cfg(test)]
+mod random;
 mod refresh;
 mod remap;
 mod round;

@@ -37,7 +37,7 @@ impl<'a> Cases<'a> {
         let Some(id) = self.wanted(t, alias, at) else { return Ok(()) };
         let case = &self.list[at];
         let same = case.old.as_ref().is_some_and(|old| old[alias] == Value::Integer(id));
-        let (hidden, stays) = (case.old.is_none(), same && case.alive() && !case.news);
+        let stays = same && case.alive() && !case.news;
         if self.contested && (!stays || case.touched) {
             // A row that is hidden for a number may be given it by the one that this row gets.
             self.hidden_with(table, id)?;
@@ -46,47 +46,14 @@ impl<'a> Cases<'a> {
         if stays {
             return Ok(());
         }
-        let holder = if same { None } else { self.load_at(table, &Loc::Row(id))? };
-        self.renumbered(table)?;
-        if hidden && self.contested && catalog.is_in_circle(table) {
-            holder.map_or(Ok(()), |holder| self.children(holder))?;
-            for loc in self.facts.renumbered(table)? {
-                let at = self.load_at(table, &loc)?;
-                at.map_or(Ok(()), |at| self.children(at))?;
-            }
+        if !same {
+            self.load_at(table, &Loc::Row(id))?;
         }
-        Ok(())
-    }
-
-    /// Adds hidden rows, with which the row that a case refers to in its own circle of tables may have
-    /// another number until they are hidden: the case is hidden for what it would show till then.
-    pub(super) fn displacing(&mut self, at: usize) -> Result<()> {
-        let (catalog, table) = (self.catalog(), self.list[at].table);
-        if !self.contested || !catalog.is_in_circle(table) {
-            return Ok(());
-        }
-        for (f, fk) in catalog.tables[table].table.foreign_keys.iter().enumerate() {
-            let Some(parent) = catalog.position(&fk.parent) else { continue };
-            let renumbers = catalog.tables[parent].table.renumbers();
-            if renumbers != Some(fk.parent_columns[0]) || !catalog.is_in_circle(parent) {
-                continue;
-            }
-            let Some(rid) = self.list[at].reference(&catalog.tables[table], f).cloned() else {
-                continue;
-            };
-            let other = self.others.get(parent, &rid)?;
-            let Some(Loc::Row(id)) = other.and_then(|other| other.stored.loc.clone()) else {
-                continue;
-            };
-            let given = self.facts.renumbered(parent)?.contains(&Loc::Row(id));
-            let hidden = self.facts.hidden_asking(parent, Some(id).filter(|_| !given))?;
-            hidden.into_iter().try_for_each(|entry| self.load_entry(entry))?;
-        }
-        Ok(())
+        self.renumbered(table)
     }
 
     /// Adds the rows of a table that show another integer key than they ask for.
-    fn renumbered(&mut self, table: usize) -> Result<()> {
+    pub(super) fn renumbered(&mut self, table: usize) -> Result<()> {
         if !self.numbers.renumbered.insert(table) {
             return Ok(());
         }

@@ -85,6 +85,11 @@ fn grow(cases: &mut Cases<'_>, view: &View, judged: bool) -> Result<()> {
                 cases.answered(table, new)?;
             }
         }
+        if let (Some(alias), Some(old)) = (t.table.renumbers(), &old)
+            && new.is_none_or(|new| new[alias] != old[alias])
+        {
+            cases.renumbered(table)?;
+        }
         if let (true, Some(old)) = (judged, old) {
             let before = cases.facts.verdict(table, &old)?.keys;
             let after = match new {
@@ -568,8 +573,9 @@ impl Show<'_, '_> {
                     }
                     continue;
                 }
-                // Nothing keeps the reference: it shows the key that its row had last.
-                (Some(false), _) => {
+                // Nothing keeps the reference: it shows the key that its row had last, or what was written
+                // as long as nobody knows the row.
+                (Some(false) | None, _) if !keep => {
                     self.follow(round, t, fk, rid, &mut row)?;
                     changed.insert(g);
                     continue;

@@ -5,12 +5,12 @@ use super::{MODEL, Mutant};
 /// All of them.
 pub const ALL: &[Mutant] = &[
     Mutant {
-        name: "view-displacing",
+        name: "hidden-circle",
         file: "merge/cases.rs",
-        from: "self.displacing(at)?;",
+        from: "self.hidden_in_circle(at)?;",
         to: "",
-        campaign: "wild --all policy,links,many",
-        breaks: "R-VIEW: a row is decided on as if no hidden one had had the number of another",
+        campaign: "wild --all keys,spelled",
+        breaks: "R-VIEW: hidden rows of tables that refer to each other are decided on alone",
     },
     Mutant {
         name: "view-passing",
@@ -269,14 +269,6 @@ pub const ALL: &[Mutant] = &[
         breaks: "R-REMAP: past 2^63-1 a row gets a number that another one asks for",
     },
     Mutant {
-        name: "hidden-together",
-        file: "merge/cases.rs",
-        from: "self.hidden_with(parent, id)?;",
-        to: "let _ = (parent, id);",
-        campaign: "wild --all keys,spelled",
-        breaks: "R-RETURN: hidden rows that need each other stay hidden",
-    },
-    Mutant {
         name: "hidden-by-value",
         file: "merge/cases.rs",
         from: "self.answered(table, &old)?;",
@@ -363,14 +355,6 @@ pub const ALL: &[Mutant] = &[
         to: "",
         campaign: "wild --all keys,rebuild",
         breaks: "R-VIEW: the record names whichever reference was found to dangle first",
-    },
-    Mutant {
-        name: "hidden-answers",
-        file: "merge/hidden.rs",
-        from: "if !catalog.components.iter().any(together) {",
-        to: "if true || !catalog.components.iter().any(together) {",
-        campaign: "wild --all keys,spelled,rebuild",
-        breaks: "R-VIEW: a hidden row that would answer a reference by value is decided on alone",
     },
     Mutant {
         name: "unseen-before",

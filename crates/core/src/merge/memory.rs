@@ -1,0 +1,525 @@
+//! A replica in memory, for random states: it answers the view from maps, and shows what merges bring as
+//! [`apply`] does it in a file. What SQLite says of single rows it asks the judge.
+
+use super::anew::difference;
+use super::apply::key_columns;
+use super::cases::{Case, Cases};
+use super::facts::{Except, Facts, Key, Reference, Verdict, Waiting, reference};
+use super::join::{Joined, is_later, kept as referred, take};
+use super::judge::Judge;
+use super::{Merged, kept, view};
+use crate::catalog::{Catalog, Loc, Tracked, place_of_key};
+use crate::equal::{means_none, reference_bytes};
+use crate::policy::Policies;
+use crate::schema::{ForeignKey, TableKind};
+use crate::state::{Body, RowState, Stored};
+use crate::{Error, Result, refs};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use synqlite_wire::{Header, Register, Rid, RowChange, Stamp, Value};
+
+/// What all replicas of one schema share.
+#[derive(Clone, Copy)]
+pub(super) struct Ground<'a> {
+    pub catalog: &'a Catalog,
+    pub policies: &'a Policies,
+    pub judge: &'a Judge<'a>,
+}
+
+/// A row that is known, and what it waits for.
+#[derive(Clone)]
+struct Entry {
+    table: usize,
+    stored: Stored,
+    references: Vec<(u32, Rid)>,
+    claims: Vec<(u32, String, Vec<u8>)>,
+    conflict: Option<(String, String)>,
+    winner: Option<Rid>,
+}
+
+impl Entry {
+    fn derives(&self) -> bool {
+        self.conflict.is_some() || !self.references.is_empty() || !self.claims.is_empty()
+    }
+
+    /// The integer key that it asks for and does not show.
+    fn wants(&self, t: &Tracked) -> Option<i64> {
+        self.stored.state.kept_id(t)
+    }
+}
+
+/// What one row shows, why not what it holds, and who has that.
+pub(super) type Outcome = (Option<Vec<Value>>, Option<(String, String)>, Option<Rid>);
+
+/// A replica.
+#[derive(Clone)]
+pub(super) struct Memory<'a> {
+    ground: Ground<'a>,
+    /// The rows of each table.
+    tables: Vec<BTreeMap<Loc, Vec<Value>>>,
+    /// Those that are known; the number of an entry is its place.
+    entries: Vec<Entry>,
+}
+
+impl<'a> Memory<'a> {
+    pub fn new(ground: Ground<'a>) -> Memory<'a> {
+        let tables = ground.catalog.tables.iter().map(|_| BTreeMap::new()).collect();
+        Memory { ground, tables, entries: vec![] }
+    }
+
+    pub fn table(&self, table: usize) -> &'a Tracked {
+        &self.ground.catalog.tables[table]
+    }
+
+    /// How many tables there are.
+    pub fn tables(&self) -> usize {
+        self.tables.len()
+    }
+
+    /// The rows that a table shows, with where they are.
+    pub fn rows(&self, table: usize) -> &BTreeMap<Loc, Vec<Value>> {
+        &self.tables[table]
+    }
+
+    /// What each row that is known shows, by table and identity.
+    pub fn outcomes(&self) -> BTreeMap<(usize, Rid), Outcome> {
+        let outcome = |entry: &Entry| {
+            let Entry { table, stored, conflict, winner, .. } = entry;
+            let row = stored.loc.as_ref().map(|loc| self.tables[*table][loc].clone());
+            ((*table, stored.rid.clone()), (row, conflict.clone(), winner.clone()))
+        };
+        self.entries.iter().map(outcome).collect()
+    }
+
+    /// All that it knows.
+    pub fn changes(&self) -> Result<Vec<RowChange>> {
+        self.entries.iter().map(|entry| self.change(entry)).collect()
+    }
+
+    fn change(&self, Entry { table, stored, .. }: &Entry) -> Result<RowChange> {
+        let t = self.table(*table);
+        let groups = (0u32..).zip(stored.state.groups.iter().enumerate());
+        let register = |(group, (g, state)): (u32, (usize, _))| {
+            let state: &crate::state::GroupState = state;
+            let cell = match (&state.body, &stored.loc) {
+                (Body::Kept(cell), _) => cell.clone(),
+                (Body::Shown, Some(loc)) => self.cell(*table, g, &self.tables[*table][loc])?,
+                (Body::Shown, None) => t.default_cell(g),
+            };
+            let (previous, pinned, counts) = (state.previous.clone(), state.pinned, vec![]);
+            Ok(Register { group, stamp: state.stamp, cell, previous, pinned, counts })
+        };
+        let registers = groups.map(register).collect::<Result<_>>()?;
+        let table = u32::try_from(*table).unwrap_or_default();
+        let (rid, header) = (stored.rid.clone(), stored.state.header);
+        Ok(RowChange { table, rid, header, registers })
+    }
+
+    /// Values and references of a group of a row of a table that shows `row`.
+    pub fn cell(&self, table: usize, group: usize, row: &[Value]) -> Result<synqlite_wire::Cell> {
+        let catalog = self.ground.catalog;
+        refs::cell(self.table(table), group, row, |f| reference(self, catalog, (table, f), row))
+    }
+
+    /// Joins rows and shows the result. `table` of a change is a position in the catalog, `group` of a
+    /// register one in its groups.
+    pub fn merge(&mut self, changes: &[RowChange]) -> Result<()> {
+        let mut rows = Vec::new();
+        for change in changes {
+            rows.extend(self.join(change)?);
+        }
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let mut judged = self.waiting()?.contested;
+        loop {
+            let mut trial = self.clone();
+            match trial.attempt(&rows, judged) {
+                Ok(()) => {
+                    *self = trial;
+                    return Ok(());
+                }
+                Err(Error::Constraint { .. }) if !judged => judged = true,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// R-JOIN of a row among replicas of one schema.
+    fn join(&self, change: &RowChange) -> Result<Option<(usize, Joined)>> {
+        let table = change.table as usize;
+        let (t, found) = (self.table(table), self.of(table, &change.rid)?);
+        let known = found.is_some();
+        let mut stored = found.unwrap_or_else(|| {
+            let mut state = RowState::born(t, Stamp::ZERO);
+            state.header = Header::NONE;
+            Stored { entry: None, rid: change.rid.clone(), loc: None, position: 0, state }
+        });
+        let old = stored.loc.as_ref().map(|loc| self.tables[table][loc].clone());
+        let was = stored.state.header;
+        let hidden = known && stored.loc.is_none() && was.alive();
+        let asked = hidden.then(|| stored.state.kept_row(t));
+        stored.state.header = was.join(&change.header);
+        let (mut news, mut former) = (stored.state.header != was, vec![]);
+        for register in &change.registers {
+            let g = register.group as usize;
+            let group = &mut stored.state.groups[g];
+            if is_later(group, register) {
+                former.extend(referred(t, g, group));
+                take(group, register);
+                news = true;
+            }
+        }
+        for (g, group) in stored.state.groups.iter_mut().enumerate() {
+            if !known && group.body == Body::Shown {
+                group.body = Body::Kept(t.default_cell(g));
+            }
+        }
+        Ok(news.then_some((table, Joined { stored, old, former, asked, fell: vec![] })))
+    }
+
+    fn attempt(&mut self, rows: &[(usize, Joined)], judged: bool) -> Result<()> {
+        let Ground { catalog, policies, .. } = self.ground;
+        let mut cases = Cases::new(catalog, policies, &*self)?;
+        for (table, joined) in rows {
+            let Joined { stored, old, former, asked, .. } = joined.clone();
+            let at = cases.push(*table, stored, old, true)?;
+            (cases.list[at].former, cases.list[at].asked) = (former, asked);
+        }
+        for at in 0..cases.list.len() {
+            if let Some(asked) = cases.list[at].asked.clone().filter(|_| cases.contested) {
+                cases.left(cases.list[at].table, &asked)?;
+            }
+        }
+        if !judged {
+            cases.foresee()?;
+        }
+        let view = view::settle(&mut cases, judged)?;
+        let list = view::decide(cases, view, &mut Merged::default());
+        self.apply(list)
+    }
+
+    /// What [`super::apply`] does.
+    fn apply(&mut self, mut list: Vec<Case>) -> Result<()> {
+        for case in &list {
+            if let (true, Some(loc)) = (case.old.is_some(), &case.stored.loc)
+                && case.old != case.new
+            {
+                self.tables[case.table].remove(loc);
+            }
+        }
+        let mut order: Vec<usize> = (0..list.len()).collect();
+        order.sort_by_key(|&at| list[at].stored.loc.is_none());
+        for at in order {
+            let case = &mut list[at];
+            let Some(new) = case.new.clone().filter(|new| case.old.as_ref() != Some(new)) else {
+                case.unsaved |= case.new.is_none() && case.stored.loc.take().is_some();
+                continue;
+            };
+            let loc = self.place(case.table, case.stored.loc.as_ref(), &new)?;
+            let keys = key_columns(self.table(case.table));
+            let anew = case.old.as_ref().is_none_or(|old| keys.iter().any(|&c| old[c] != new[c]));
+            let moves = case.old.is_some() || case.stored.loc.as_ref() != Some(&loc);
+            case.unsaved |= anew && moves;
+            if self.tables[case.table].insert(loc.clone(), new).is_some() {
+                return Err(self.broken(case.table, "two rows are in one place"));
+            }
+            case.stored.loc = Some(loc);
+        }
+        for case in list.iter().filter(|case| case.old != case.new) {
+            self.check(case)?;
+        }
+        for case in &mut list {
+            case.unsaved |= kept::keep(&*self, self.ground.catalog, case)?;
+        }
+        list.into_iter().for_each(|case| self.save(case));
+        Ok(())
+    }
+
+    fn place(&self, table: usize, was: Option<&Loc>, row: &[Value]) -> Result<Loc> {
+        let t = self.table(table);
+        Ok(match (t.table.kind, t.table.rowid_alias()) {
+            (TableKind::WithoutRowid, _) => Loc::Key(place(t, row)),
+            (_, Some(alias)) => match row[alias] {
+                Value::Integer(id) => Loc::Row(id),
+                _ => return Err(self.broken(table, "a row has no number")),
+            },
+            _ => was.cloned().unwrap_or_else(|| {
+                let last = self.tables[table].last_key_value();
+                last.map_or(Loc::Row(1), |(loc, _)| match loc {
+                    Loc::Row(rowid) => Loc::Row(rowid + 1),
+                    Loc::Key(_) => Loc::Row(1),
+                })
+            }),
+        })
+    }
+
+    fn broken(&self, table: usize, what: &str) -> Error {
+        Error::Constraint { table: self.table(table).table.name.clone(), what: what.to_owned() }
+    }
+
+    /// Whether every constraint holds for what a case shows, and for what refers to what it showed.
+    fn check(&self, case: &Case) -> Result<()> {
+        let table = case.table;
+        if let Some(new) = &case.new
+            && let Some(what) = self.breaks(table, new, case.stored.loc.as_ref())?
+        {
+            return Err(self.broken(table, &what));
+        }
+        let Some(old) = &case.old else { return Ok(()) };
+        for (child, f) in self.ground.catalog.references_to(table) {
+            let fk = &self.table(child).table.foreign_keys[f];
+            let key: Vec<Value> = fk.parent_columns.iter().map(|&c| old[c].clone()).collect();
+            if self.enforces(fk)
+                && !key.iter().any(Value::is_null)
+                && self.answering((child, f), &key)?.is_empty()
+                && !self.referring((child, f), &key)?.is_empty()
+            {
+                return Err(self.broken(child, &format!("{} dangles", fk.name)));
+            }
+        }
+        Ok(())
+    }
+
+    fn enforces(&self, fk: &ForeignKey) -> bool {
+        fk.enforced && self.ground.policies.enforces_foreign_keys()
+    }
+
+    /// Which constraint a row at a place would break.
+    pub fn breaks(&self, table: usize, row: &[Value], at: Option<&Loc>) -> Result<Option<String>> {
+        let t = self.table(table);
+        let verdict = self.verdict(table, row)?;
+        if !verdict.valid {
+            return Ok(Some("a row does not fit".to_owned()));
+        }
+        for (key, name) in verdict.keys.iter().enumerate() {
+            let Some(name) = name else { continue };
+            for (loc, other) in self.tables[table].iter().filter(|(loc, _)| Some(*loc) != at) {
+                let theirs = &self.verdict(table, other)?.keys[key];
+                if theirs.as_ref().is_some_and(|theirs| theirs.canonical == name.canonical) {
+                    return Ok(Some(format!("{} is at {loc:?}", t.unique_names[key])));
+                }
+            }
+        }
+        for (f, fk) in t.table.foreign_keys.iter().enumerate().filter(|(_, fk)| self.enforces(fk)) {
+            let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
+            if !key.iter().any(Value::is_null) && self.answering((table, f), &key)?.is_empty() {
+                return Ok(Some(format!("{} refers to nobody", fk.name)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn save(&mut self, mut case: Case) {
+        let catalog = self.ground.catalog;
+        let number = case.stored.entry.and_then(|entry| usize::try_from(entry).ok());
+        let recorded = number.is_some_and(|n| self.entries[n].conflict.is_some());
+        if !(case.news || case.unsaved || case.conflict.is_some() || recorded) {
+            return;
+        }
+        let number = number.unwrap_or(self.entries.len());
+        case.stored.entry = i64::try_from(number).ok();
+        let waits = kept::waits(catalog, &case);
+        let own = |(kind, constraint): (&str, &str)| (kind.to_owned(), constraint.to_owned());
+        let claims =
+            waits.claims.iter().map(|(no, index, key)| (*no, index.to_string(), key.to_vec()));
+        let entry = Entry {
+            table: case.table,
+            references: waits.references.iter().map(|(no, rid)| (*no, (*rid).clone())).collect(),
+            claims: claims.collect(),
+            conflict: waits.conflict.map(own),
+            winner: waits.winner.cloned().filter(|_| waits.conflict.is_some()),
+            stored: case.stored.clone(),
+        };
+        match self.entries.get_mut(number) {
+            Some(known) => *known = entry,
+            None => self.entries.push(entry),
+        }
+    }
+
+    /// What a merge that looked at all rows would show otherwise, or record.
+    pub fn differences(&self) -> Result<Vec<String>> {
+        let Ground { catalog, policies, .. } = self.ground;
+        let mut cases = Cases::new(catalog, policies, self)?;
+        (0..self.entries.len()).try_for_each(|n| cases.load_entry(n as i64))?;
+        let view = view::settle(&mut cases, true)?;
+        let list = view::decide(cases, view, &mut Merged::default());
+        let of = |case: &Case| {
+            let recorded = self.entries[case.stored.entry? as usize].conflict.clone();
+            let what = difference(case, recorded)?;
+            let (name, rid) = (&self.table(case.table).table.name, &case.stored.rid);
+            Some(format!("{name} {rid:?}: {what}: {:?} and {:?}", case.old, case.new))
+        };
+        Ok(list.iter().filter_map(of).collect())
+    }
+
+    /// Numbers of the entries of which something is true.
+    fn numbers(&self, is: impl Fn(&Entry) -> bool) -> Result<Vec<i64>> {
+        Ok((0..).zip(&self.entries).filter(|(_, entry)| is(entry)).map(|(n, _)| n).collect())
+    }
+}
+
+/// The place of a row in a table without rowids.
+pub(super) fn place(t: &Tracked, row: &[Value]) -> String {
+    let key: Vec<Value> = t.table.primary_key.iter().map(|&c| row[c].clone()).collect();
+    place_of_key(&key, &t.table.key_collations)
+}
+
+impl Facts for Memory<'_> {
+    fn waiting(&self) -> Result<Waiting> {
+        let is = |kind: &str| {
+            let kinds = self.entries.iter().filter_map(|entry| entry.conflict.as_ref());
+            kinds.clone().any(|(k, _)| k == kind)
+        };
+        Ok(Waiting {
+            any: self.entries.iter().any(Entry::derives),
+            contested: self.entries.iter().any(|entry| entry.conflict.is_some()),
+            revived: is("restrict_revived"),
+        })
+    }
+
+    fn of(&self, table: usize, rid: &Rid) -> Result<Option<Stored>> {
+        let is = |entry: &&Entry| entry.table == table && entry.stored.rid == *rid;
+        Ok(self.entries.iter().find(is).map(|entry| entry.stored.clone()))
+    }
+
+    fn at(&self, table: usize, loc: &Loc) -> Result<Option<Stored>> {
+        let is = |entry: &&Entry| entry.table == table && entry.stored.loc.as_ref() == Some(loc);
+        Ok(self.entries.iter().find(is).map(|entry| entry.stored.clone()))
+    }
+
+    fn entry(&self, entry: i64) -> Result<Option<(usize, Stored)>> {
+        let entry = self.entries.get(entry as usize);
+        Ok(entry.map(|entry| (entry.table, entry.stored.clone())))
+    }
+
+    fn shown(&self, table: usize, loc: &Loc) -> Result<Option<Vec<Value>>> {
+        Ok(self.tables[table].get(loc).cloned())
+    }
+
+    fn answering(&self, (table, f): Reference, key: &[Value]) -> Result<Vec<Loc>> {
+        let fk = &self.table(table).table.foreign_keys[f];
+        let Some(parent) = self.ground.catalog.position(&fk.parent) else { return Ok(vec![]) };
+        if key.iter().zip(&fk.parent_keys).any(|(v, (affinity, _))| means_none(v, *affinity)) {
+            return Ok(vec![]);
+        }
+        let wanted = reference_bytes(fk, key);
+        let has = |row: &Vec<Value>| {
+            let mut own = fk.parent_columns.iter().map(|&c| &row[c]);
+            !own.clone().any(Value::is_null) && reference_bytes(fk, own.by_ref()) == wanted
+        };
+        let found = self.tables[parent].iter().filter(|(_, row)| has(row));
+        Ok(found.map(|(loc, _)| loc.clone()).collect())
+    }
+
+    fn referring(&self, (table, f): Reference, key: &[Value]) -> Result<Vec<Loc>> {
+        let fk = &self.table(table).table.foreign_keys[f];
+        let wanted = reference_bytes(fk, key);
+        let refers = |row: &Vec<Value>| {
+            let mut own = fk.columns.iter().map(|&c| &row[c]);
+            !own.clone().any(Value::is_null) && reference_bytes(fk, own.by_ref()) == wanted
+        };
+        let found = self.tables[table].iter().filter(|(_, row)| refers(row));
+        Ok(found.map(|(loc, _)| loc.clone()).collect())
+    }
+
+    fn is_open(&self, entry: i64) -> Result<bool> {
+        Ok(self.entries.get(entry as usize).is_some_and(|entry| entry.conflict.is_some()))
+    }
+
+    fn derived(&self) -> Result<Vec<i64>> {
+        self.numbers(|entry| {
+            let wants = entry.wants(self.table(entry.table)).is_some();
+            entry.derives() || wants && entry.stored.loc.is_some()
+        })
+    }
+
+    fn waiting_for_row(&self, table: usize, rid: &Rid) -> Result<Vec<i64>> {
+        let no = self.table(table).no;
+        self.numbers(|entry| entry.references.iter().any(|(n, r)| *n == no && r == rid))
+    }
+
+    fn waiting_for_key(&self, table: usize, index: &str, key: &[u8]) -> Result<Vec<i64>> {
+        let no = self.table(table).no;
+        let asks = |(n, i, k): &(u32, String, Vec<u8>)| *n == no && i == index && k == key;
+        self.numbers(|entry| entry.claims.iter().any(asks))
+    }
+
+    fn waiting_among(&self, table: usize, index: &str, keys: Range<&[u8]>) -> Result<Vec<i64>> {
+        let no = self.table(table).no;
+        let asks = |(n, i, k): &(u32, String, Vec<u8>)| {
+            *n == no && i == index && keys.contains(&k.as_slice())
+        };
+        self.numbers(|entry| entry.claims.iter().any(asks))
+    }
+
+    fn renumbered(&self, table: usize) -> Result<Vec<Loc>> {
+        let t = self.table(table);
+        let mine = self.entries.iter().filter(|entry| entry.table == table);
+        let found = mine.filter(|entry| entry.wants(t).is_some());
+        Ok(found.filter_map(|entry| entry.stored.loc.clone()).collect())
+    }
+
+    fn hidden(&self, table: usize) -> Result<Vec<i64>> {
+        self.numbers(|entry| {
+            entry.table == table && entry.conflict.is_some() && entry.stored.loc.is_none()
+        })
+    }
+
+    fn hidden_asking(&self, table: usize, id: Option<i64>) -> Result<Vec<i64>> {
+        let t = self.table(table);
+        self.numbers(|entry| {
+            let wants = (entry.table == table).then(|| entry.wants(t)).flatten();
+            let asks = wants.is_some_and(|wants| id.is_none_or(|id| id == wants));
+            asks && entry.conflict.is_some() && entry.stored.loc.is_none()
+        })
+    }
+
+    fn revived(&self, table: usize) -> Result<Vec<i64>> {
+        let is = |(kind, _): &(String, String)| kind == "restrict_revived";
+        self.numbers(|entry| entry.table == table && entry.conflict.as_ref().is_some_and(is))
+    }
+
+    fn highest(&self, table: usize, except: &Except) -> Result<Option<i64>> {
+        let t = self.table(table);
+        let entries = (0..).zip(&self.entries);
+        let others =
+            entries.filter(|(n, entry)| entry.table == table && !except.entries.contains(n));
+        let wanted = others.filter_map(|(_, entry)| entry.wants(t)).max();
+        let numbers = self.tables[table].keys().filter(|loc| !except.places.contains(loc));
+        let shown = numbers.filter_map(|loc| match loc {
+            Loc::Row(id) => Some(*id),
+            Loc::Key(_) => None,
+        });
+        Ok(wanted.max(shown.max()))
+    }
+
+    fn has_number(&self, table: usize, id: i64, except: &Except) -> Result<bool> {
+        let (t, place) = (self.table(table), Loc::Row(id));
+        let shown = self.tables[table].contains_key(&place) && !except.places.contains(&place);
+        let mut entries = (0..).zip(&self.entries);
+        Ok(shown
+            || entries.any(|(n, entry)| {
+                let other = entry.table == table && !except.entries.contains(&n);
+                other && entry.wants(t) == Some(id)
+            }))
+    }
+
+    fn verdict(&self, table: usize, row: &[Value]) -> Result<Verdict> {
+        self.ground.judge.row(self.table(table), row)
+    }
+
+    fn holder(&self, table: usize, index: usize, key: &Key) -> Result<Option<Loc>> {
+        for (loc, row) in &self.tables[table] {
+            let own = &self.verdict(table, row)?.keys[index];
+            if own.as_ref().is_some_and(|own| own.canonical == key.canonical) {
+                return Ok(Some(loc.clone()));
+            }
+        }
+        Ok(None)
+    }
+
+    fn default(&self, table: usize, column: usize) -> Result<Value> {
+        self.ground.judge.default(self.table(table), column)
+    }
+}
