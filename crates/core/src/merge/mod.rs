@@ -29,16 +29,14 @@ mod hidden;
 mod join;
 mod judge;
 mod kept;
-#[cfg(test)]
-mod memory;
 mod numbers;
 mod protect;
-#[cfg(test)]
-mod random;
 mod refresh;
 mod remap;
 mod round;
 mod sqlfacts;
+#[cfg(test)]
+mod tests;
 mod told;
 mod triggers;
 mod unique;

@@ -326,9 +326,9 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "two-keys",
-        file: "merge/apply.rs",
-        from: "let shown = shown && !others_row(",
-        to: "let shown = shown || false && others_row(",
+        file: "merge/kept.rs",
+        from: "let shown = shown && !item.new.as_deref().map_or(",
+        to: "let shown = shown && !None.map_or(",
         campaign: MODEL,
         breaks: "R-REF: of two foreign keys that share a column one loses its row",
     },

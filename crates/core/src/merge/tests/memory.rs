@@ -1,15 +1,15 @@
 //! A replica in memory, for random states: it answers the view from maps, and shows what merges bring as
-//! [`apply`] does it in a file. What SQLite says of single rows it asks the judge.
+//! `apply` does it in a file. What SQLite says of single rows it asks the judge.
 
-use super::anew::difference;
-use super::apply::key_columns;
-use super::cases::{Case, Cases};
-use super::facts::{Except, Facts, Key, Reference, Verdict, Waiting, reference};
-use super::join::{Joined, is_later, kept as referred, take};
-use super::judge::Judge;
-use super::{Merged, kept, view};
 use crate::catalog::{Catalog, Loc, Tracked, place_of_key};
 use crate::equal::{means_none, reference_bytes};
+use crate::merge::anew::difference;
+use crate::merge::apply::key_columns;
+use crate::merge::cases::{Case, Cases};
+use crate::merge::facts::{Except, Facts, Key, Reference, Verdict, Waiting, reference};
+use crate::merge::join::{Joined, is_later, kept as referred, take};
+use crate::merge::judge::Judge;
+use crate::merge::{Merged, kept, view};
 use crate::policy::Policies;
 use crate::schema::{ForeignKey, TableKind};
 use crate::state::{Body, RowState, Stored};
@@ -20,7 +20,7 @@ use synqlite_wire::{Header, Register, Rid, RowChange, Stamp, Value};
 
 /// What all replicas of one schema share.
 #[derive(Clone, Copy)]
-pub(super) struct Ground<'a> {
+pub struct Ground<'a> {
     pub catalog: &'a Catalog,
     pub policies: &'a Policies,
     pub judge: &'a Judge<'a>,
@@ -49,11 +49,11 @@ impl Entry {
 }
 
 /// What one row shows, why not what it holds, and who has that.
-pub(super) type Outcome = (Option<Vec<Value>>, Option<(String, String)>, Option<Rid>);
+pub type Outcome = (Option<Vec<Value>>, Option<(String, String)>, Option<Rid>);
 
 /// A replica.
 #[derive(Clone)]
-pub(super) struct Memory<'a> {
+pub struct Memory<'a> {
     ground: Ground<'a>,
     /// The rows of each table.
     tables: Vec<BTreeMap<Loc, Vec<Value>>>,
@@ -199,7 +199,7 @@ impl<'a> Memory<'a> {
         self.apply(list)
     }
 
-    /// What [`super::apply`] does.
+    /// What `apply` does.
     fn apply(&mut self, mut list: Vec<Case>) -> Result<()> {
         for case in &list {
             if let (true, Some(loc)) = (case.old.is_some(), &case.stored.loc)
@@ -360,7 +360,7 @@ impl<'a> Memory<'a> {
 }
 
 /// The place of a row in a table without rowids.
-pub(super) fn place(t: &Tracked, row: &[Value]) -> String {
+pub fn place(t: &Tracked, row: &[Value]) -> String {
     let key: Vec<Value> = t.table.primary_key.iter().map(|&c| row[c].clone()).collect();
     place_of_key(&key, &t.table.key_collations)
 }

@@ -6,18 +6,17 @@
 //! `SYNQLITE_STATES=FROM..TO` plays other histories than the default; a failure names its own, and the
 //! writes that it takes.
 
-mod shapes;
-
-use super::facts::Facts;
-use super::judge::Judge;
 use super::memory::{Ground, Memory, place};
+use super::shapes::{ACTIONS, SHAPES};
 use crate::catalog::Loc;
 use crate::equal;
 use crate::fixture::Site as File;
 use crate::init::InitOptions;
+use crate::merge::facts::Facts;
+use crate::merge::judge::Judge;
 use crate::schema::{Action, Identity, TableKind};
 use crate::{Error, Result};
-use shapes::{ACTIONS, SHAPES};
+
 use std::fmt;
 use synqlite_wire::{Header, Hlc, Id, Register, Rid, RowChange, Stamp, Value};
 

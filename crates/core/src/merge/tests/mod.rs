@@ -1,0 +1,5 @@
+//! The view over random states.
+
+mod memory;
+mod random;
+mod shapes;
