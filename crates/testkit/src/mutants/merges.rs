@@ -1,15 +1,31 @@
 //! Repairs of capture, fold and merge.
 
-use super::{MODEL, Mutant};
+use super::{MODEL, Mutant, STATES};
 
 /// All of them.
 pub const ALL: &[Mutant] = &[
+    Mutant {
+        name: "number-freed",
+        file: "merge/view.rs",
+        from: "cases.renumbered(table)?;",
+        to: "",
+        campaign: STATES,
+        breaks: "R-REMAP: the number of a row that is hidden stays with nobody",
+    },
+    Mutant {
+        name: "reference-early",
+        file: "merge/view.rs",
+        from: "(Some(false) | None, _) if !keep => {",
+        to: "(Some(false), _) if !keep => {",
+        campaign: STATES,
+        breaks: "R-REF: a reference to a row that comes later, which nothing keeps, is a value for ever",
+    },
     Mutant {
         name: "hidden-circle",
         file: "merge/cases.rs",
         from: "self.hidden_in_circle(at)?;",
         to: "",
-        campaign: "wild --all keys,spelled",
+        campaign: STATES,
         breaks: "R-VIEW: hidden rows of tables that refer to each other are decided on alone",
     },
     Mutant {
@@ -17,7 +33,7 @@ pub const ALL: &[Mutant] = &[
         file: "merge/view.rs",
         from: "view.passing.iter().try_for_each(|&at| cases.children(at))?;",
         to: "",
-        campaign: "wild --all policy,links,many",
+        campaign: STATES,
         breaks: "R-VIEW: what a row shows on the way hides nothing that refers to it",
     },
     Mutant {
@@ -249,7 +265,7 @@ pub const ALL: &[Mutant] = &[
         file: "merge/view.rs",
         from: "cases.givers(table, id)?;",
         to: "let _ = (table, id);",
-        campaign: "wild --all keys,spelled",
+        campaign: STATES,
         breaks: "R-REMAP: hidden rows are not asked for numbers that others refer to by value",
     },
     Mutant {
@@ -257,7 +273,7 @@ pub const ALL: &[Mutant] = &[
         file: "merge/numbers.rs",
         from: "self.awaiting(table, alias)?;",
         to: "let _ = (table, alias);",
-        campaign: "wild --all keys,spelled",
+        campaign: STATES,
         breaks: "R-RETURN: rows that wait for a number are not looked at when it may be given",
     },
     Mutant {
@@ -273,7 +289,7 @@ pub const ALL: &[Mutant] = &[
         file: "merge/cases.rs",
         from: "self.answered(table, &old)?;",
         to: "drop(old);",
-        campaign: MODEL,
+        campaign: STATES,
         breaks: "R-VIEW: what shows a key by value alone stays when its row goes",
     },
     Mutant {

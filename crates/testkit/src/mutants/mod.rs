@@ -21,6 +21,12 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 const MODEL: &str = "model --constraints";
 
+/// The random states in memory of the engine's tests.
+const STATES: &str = "states";
+
+/// So many of them are as quick as one history on files.
+const STATES_EACH: u64 = 50;
+
 /// All mutants.
 pub fn all() -> impl Iterator<Item = &'static Mutant> {
     merges::ALL.iter().chain(schemas::ALL)
@@ -98,17 +104,27 @@ impl Bench {
             return Err(format!("{}: {} does not have it once", mutant.name, mutant.file).into());
         }
         std::fs::write(&path, whole.replacen(mutant.from, mutant.to, 1))?;
-        let outcome = self.build(mutant).and_then(|()| self.campaign(mutant, histories, jobs));
+        let built = self.build(mutant);
+        let outcome = built.and_then(|built| self.campaign(&built, mutant, histories, jobs));
         std::fs::write(&path, whole)?;
         outcome
     }
 
     /// Histories that end in a fault of the engine as it is say nothing of the mutant.
-    fn campaign(&self, mutant: &Mutant, histories: u64, jobs: u64) -> Result<Outcome> {
-        let (mutated, whole) = (self.target.join("release/campaign"), std::env::current_exe()?);
+    fn campaign(
+        &self,
+        program: &Path,
+        mutant: &Mutant,
+        histories: u64,
+        jobs: u64,
+    ) -> Result<Outcome> {
+        if mutant.campaign == STATES {
+            return play(program, mutant, 0..histories * STATES_EACH, 1);
+        }
+        let whole = std::env::current_exe()?;
         let mut from = 0;
         loop {
-            let found = play(&mutated, mutant, from..histories, jobs)?;
+            let found = play(program, mutant, from..histories, jobs)?;
             let Outcome::Found(nth, _) = &found else { return Ok(found) };
             match play(&whole, mutant, nth - 1..*nth, 1)? {
                 Outcome::Found(..) => from = *nth,
@@ -117,11 +133,17 @@ impl Bench {
         }
     }
 
-    fn build(&self, mutant: &Mutant) -> Result<()> {
+    /// Builds what plays the campaign of a mutant.
+    fn build(&self, mutant: &Mutant) -> Result<PathBuf> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let product: &[&str] = match mutant.campaign {
+            STATES => &["test", "--no-run", "--package", "synqlite-core", "--lib"],
+            _ => &["build", "--package", "synqlite-testkit", "--bin", "campaign"],
+        };
         let built = Command::new(cargo)
-            .args(["build", "--quiet", "--release", "--package", "synqlite-testkit"])
-            .args(["--features", "bundled", "--bin", "campaign", "--manifest-path"])
+            .args(product)
+            .args(["--quiet", "--release", "--features", "bundled", "--message-format", "json"])
+            .arg("--manifest-path")
             .arg(self.tree.join("Cargo.toml"))
             .env("CARGO_TARGET_DIR", &self.target)
             // So that only what a mutant changes is compiled anew.
@@ -131,8 +153,11 @@ impl Bench {
             // What a repair used may be used by nobody else.
             .env("RUSTFLAGS", "--cap-lints=allow")
             .output()?;
-        if built.status.success() {
-            return Ok(());
+        let told = String::from_utf8_lossy(&built.stdout);
+        let programs = told.lines().filter_map(|line| line.split_once("\"executable\":\""));
+        let program = programs.filter_map(|(_, rest)| rest.split_once('"')).next_back();
+        if let (true, Some((program, _))) = (built.status.success(), program) {
+            return Ok(PathBuf::from(program));
         }
         let why = String::from_utf8_lossy(&built.stderr);
         Err(format!("{} does not compile:\n{why}", mutant.name).into())
@@ -141,13 +166,18 @@ impl Bench {
 
 /// Runs the campaign of a mutant in this program until the first fault.
 fn play(program: &Path, mutant: &Mutant, seeds: Range<u64>, jobs: u64) -> Result<Outcome> {
-    let mut child = Command::new(program)
-        .args(mutant.campaign.split(' '))
-        .args(["--seeds", &format!("{}..{}", seeds.start, seeds.end)])
-        .args(["--jobs", &jobs.to_string(), "--first"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()?;
+    let (mut command, range) = (Command::new(program), format!("{}..{}", seeds.start, seeds.end));
+    match mutant.campaign {
+        STATES => command.args(["looking_at_some", "--nocapture"]).env("SYNQLITE_STATES", range),
+        campaign => command.args(campaign.split(' ')).args([
+            "--seeds",
+            &range,
+            "--jobs",
+            &jobs.to_string(),
+            "--first",
+        ]),
+    };
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
     let outcome = listen(&mut child, seeds.start);
     // It has ended, or will not.
     let _gone = child.kill();
@@ -214,7 +244,8 @@ mod tests {
                 (Some("wild"), Some("--all" | "--only"), Some(regions)) => {
                     assert!(Regions::named(regions).is_some(), "{name}: {regions}");
                 }
-                (Some("model"), Some("--constraints"), None | Some("--lazy")) => {}
+                (Some("model"), Some("--constraints"), None | Some("--lazy"))
+                | (Some(STATES), None, None) => {}
                 _ => panic!("{name}: {campaign}"),
             }
         }
