@@ -379,6 +379,12 @@ fn put_right(conn: &Connection, t: &Tracked, replay: &mut Replay) -> Result<()> 
     if !t.table.converts_old || t.has_rowid() || replay.slots.is_empty() {
         return Ok(());
     }
+    // One that came under another name and went under its own was never known.
+    for from in replay.gone.keys().cloned().collect::<Vec<_>>() {
+        if !state::is_placed(conn, t, &from)? {
+            replay.gone.remove(&from);
+        }
+    }
     let mut there = t.all_places(conn)?;
     let mut named: Vec<Loc> = replay.slots.keys().cloned().collect();
     named.retain(|loc| !there.remove(loc));

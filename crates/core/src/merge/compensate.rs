@@ -14,7 +14,9 @@
 //! claims later than those of every row the user sees, until one of these is written; so between two
 //! such writes it gives way once.
 
-use super::cases::Cases;
+use super::cases::{self, Cases};
+use super::facts::Facts;
+use super::ledger::{Ledger, SqlLedger};
 use super::sqlfacts::SqlFacts;
 use super::{Merged, Refused, apply, protect, show, view};
 use crate::catalog::{Catalog, Tracked};
@@ -23,7 +25,7 @@ use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
 use crate::schema::Action;
-use crate::state::{self, Body, GroupState, Stored, Waits};
+use crate::state::{self, Body, GroupState, Stored};
 use crate::{Error, Result};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,31 +85,31 @@ pub(crate) fn compensate(
         return Ok(());
     }
     show(conn, meta, |meta, judged, refused| {
-        attempt(conn, meta, catalog, policies, &wrote, judged, refused)
+        let mut ledger = SqlLedger { conn, meta, catalog, policies };
+        attempt(&mut ledger, (catalog, policies), &wrote, judged, refused)
     })
 }
 
-fn attempt(
-    conn: &Connection,
-    meta: &mut Meta,
-    catalog: &Catalog,
-    policies: &Policies,
+/// Rounds until the view is what the user sees, and shows it.
+pub(super) fn attempt(
+    ledger: &mut impl Ledger,
+    (catalog, policies): (&Catalog, &Policies),
     wrote: &Wrote,
     mut judged: bool,
     refused: &mut Refused,
 ) -> Result<()> {
     let mut rounds = Rounds { acted: wrote.acted.clone(), ..Rounds::default() };
     loop {
-        let facts = SqlFacts::new(Lookup { conn, meta, catalog });
-        let mut cases = Cases::new(catalog, policies, &facts)?;
+        let facts = ledger.facts();
+        let mut cases = Cases::new(catalog, policies, &*facts)?;
         let mine = rounds.load(&mut cases, wrote)?;
         cases.refuse(refused)?;
         let view = view::settle(&mut cases, judged)?;
         let found = rounds.look(&cases, &view, &mine)?;
         if found.nothing() {
-            let mut list = view::decide(cases, view, &mut Merged::default());
-            let refused = judged.then_some(refused);
-            return apply::apply(conn, meta, catalog, policies, &mut list, refused).map(drop);
+            let list = view::decide(cases, view, &mut Merged::default());
+            drop(facts);
+            return ledger.apply(list, judged.then_some(refused));
         }
         if !judged {
             // A write stays, so all keys are heard before there is one.
@@ -117,13 +119,14 @@ fn attempt(
         }
         let writes = rounds.decide(&cases, found)?;
         drop(cases);
+        drop(facts);
         let mut saved: BTreeMap<(usize, Rid), Stored> = BTreeMap::new();
         for (table, stored, write) in writes {
             let row = (table, stored.rid.clone());
             rounds.changed.push((catalog.tables[table].no, stored.rid.clone()));
             // Of one row several things may have to be written.
             let mut stored = saved.remove(&row).unwrap_or(stored);
-            save(conn, meta, catalog, table, &mut stored, write)?;
+            save(ledger, catalog, table, &mut stored, write)?;
             saved.insert(row, stored);
         }
     }
@@ -260,7 +263,13 @@ impl Rounds {
             let shown = view.rows.get(w);
             shown.is_none() || cases.list[*w].old.as_ref() != shown
         });
-        let Some(w) = rival else { return Ok(()) };
+        let Some(w) = rival.or_else(|| self.displaces(cases, view, at)) else {
+            // What it refers to without showing it may show something on the way that does not fit.
+            if !view.rows.contains_key(&at) {
+                found.written.extend(unshown(cases, at)?);
+            }
+            return Ok(());
+        };
         let gave_way = self.yielded.contains(&pair(cases, at, w));
         let again = cases.list[w].old.is_some() && self.yielded.contains(&pair(cases, w, at));
         if gave_way || again {
@@ -269,6 +278,30 @@ impl Rounds {
             found.demoted.insert((w, at));
         }
         Ok(())
+    }
+
+    /// A hidden row that asks for the number of a visible one, where nobody won against the row that the
+    /// user sees: until it is hidden that one has another number, and what refers to it may not fit.
+    fn displaces(&self, cases: &Cases<'_>, view: &view::View, at: usize) -> Option<usize> {
+        let catalog = cases.catalog();
+        if view.rows.contains_key(&at) || !catalog.is_in_circle(cases.list[at].table) {
+            return None;
+        }
+        let asks = |w: &usize| {
+            let case = &cases.list[*w];
+            let t = &catalog.tables[case.table];
+            let number = t.table.renumbers().and_then(|alias| cases.wanted(t, alias, *w));
+            let has = |other: &cases::Case| {
+                let shown = other.old.as_ref().zip(t.table.renumbers());
+                let shown = shown.and_then(|(old, alias)| old[alias].as_integer());
+                other.table == case.table && shown.is_some() && shown == number
+            };
+            case.alive()
+                && case.old.is_none()
+                && !self.demoted.contains(&row(cases, *w))
+                && cases.list.iter().any(has)
+        };
+        (0..cases.list.len()).filter(asks).min_by_key(|&w| row(cases, w))
     }
 
     /// Takes references that were written before off a list.
@@ -353,16 +386,14 @@ fn in_the_way_again(cases: &Cases<'_>, w: usize, at: usize) -> Error {
 
 /// Writes one change of a row.
 fn save(
-    conn: &Connection,
-    meta: &mut Meta,
+    ledger: &mut impl Ledger,
     catalog: &Catalog,
     table: usize,
     stored: &mut Stored,
     write: Write,
 ) -> Result<()> {
-    let (t, now) = (&catalog.tables[table], meta.tick(0));
+    let (t, now) = (&catalog.tables[table], ledger.tick());
     let (header, groups) = (&mut stored.state.header, &mut stored.state.groups);
-    let waits = !matches!(write, Write::Demoted);
     match &write {
         Write::Acted(Acted::Deleted) => header.delete(now),
         Write::Acted(Acted::Set(g)) => set(&mut groups[*g], t, *g, now),
@@ -373,17 +404,13 @@ fn save(
         Write::Demoted => header.demoted = now,
         Write::Revived => header.revive(now),
     }
-    let entry = state::put(conn, meta, t, stored, Some(meta.position))?;
-    stored.entry = Some(entry);
-    if waits {
-        let references = match write {
-            Write::Acted(_) => state::kept_references(catalog, t, stored, false),
-            _ => vec![],
-        };
-        let waits = Waits { references, claims: vec![], conflict: None, winner: None };
-        state::record_waits(conn, meta, entry, &waits)?;
-    }
-    Ok(())
+    ledger.save(table, stored)?;
+    let references = match write {
+        Write::Demoted => return Ok(()),
+        Write::Acted(_) => state::kept_references(catalog, t, stored, false),
+        Write::Revived => vec![],
+    };
+    ledger.wait(stored, references)
 }
 
 /// Those of some rows that refer to another of them, directly or through others, and it not to them. They
@@ -474,26 +501,33 @@ pub(crate) fn overrode(
     parent: &Stored,
     stamps: &BTreeMap<usize, Stamp>,
 ) -> Result<Vec<ActedOn>> {
-    let Lookup { conn, meta, catalog } = lookup;
-    let Some(position) = catalog.position_of_no(t.no) else { return Ok(vec![]) };
-    let mut found = Vec::new();
-    for (no, entry) in state::waiting_for_row(conn, meta, t, &parent.rid)? {
-        for (child, f) in catalog.references_to(position) {
-            let c = &catalog.tables[child];
+    let Some(position) = lookup.catalog.position_of_no(t.no) else { return Ok(vec![]) };
+    overrode_until(&SqlFacts::new(lookup), lookup.catalog, (position, parent), stamps)
+}
+
+/// The same for a row of a table by its position.
+pub(super) fn overrode_until(
+    facts: &dyn Facts,
+    catalog: &Catalog,
+    (position, parent): (usize, &Stored),
+    stamps: &BTreeMap<usize, Stamp>,
+) -> Result<Vec<ActedOn>> {
+    let (t, mut found) = (&catalog.tables[position], Vec::new());
+    for entry in facts.waiting_for_row(position, &parent.rid)? {
+        let Some((table, stored)) = facts.entry(entry)? else { continue };
+        for (_, f) in catalog.references_to(position).filter(|(child, _)| *child == table) {
+            let c = &catalog.tables[table];
             let fk = &c.table.foreign_keys[f];
             let g = t.table.columns[fk.parent_columns[0]].group;
             let (key, stamp) = (&parent.state.groups[g], stamps.get(&g));
             let sets = matches!(fk.on_update, Action::SetNull | Action::SetDefault);
-            let Some(&stamp) = stamp.filter(|_| c.no == no && fk.enforced && sets) else {
-                continue;
-            };
+            let Some(&stamp) = stamp.filter(|_| fk.enforced && sets) else { continue };
             if key.previous.is_none() || key.pinned {
                 continue;
             }
-            let Some(stored) = state::entry_by_id(conn, meta, c, entry)? else { continue };
             let g = c.table.columns[fk.columns[0]].group;
             if stored.loc.is_some() && stored.state.groups[g].stamp < key.stamp {
-                found.push((no, stored.rid, Acted::Pinned(g, stamp)));
+                found.push((c.no, stored.rid.clone(), Acted::Pinned(g, stamp)));
             }
         }
     }

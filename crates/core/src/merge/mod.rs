@@ -29,6 +29,7 @@ mod hidden;
 mod join;
 mod judge;
 mod kept;
+mod ledger;
 mod numbers;
 mod protect;
 mod refresh;

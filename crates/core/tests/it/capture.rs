@@ -712,3 +712,31 @@ fn an_entry_of_an_unknown_kind_is_named_and_nothing_is_lost() {
     a.replica.fold().unwrap();
     assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
 }
+
+/// A row that comes under the key which SQLite made of its own, and is replaced under its own, stays.
+#[test]
+fn a_row_whose_key_was_converted_and_that_is_replaced_is_captured() {
+    let world = World::new();
+    let mut a = world.init(
+        "a",
+        "CREATE TABLE n(k PRIMARY KEY NOT NULL, r INTEGER REFERENCES n(k) ON UPDATE CASCADE, \
+         q TEXT REFERENCES n(k) ON DELETE CASCADE) WITHOUT ROWID; CREATE INDEX i ON n(r)",
+    );
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("INSERT INTO n VALUES(1.0, 1.0, NULL), ('-0', NULL, NULL)");
+    settle(&mut a, &mut b);
+    b.run("PRAGMA recursive_triggers = ON; INSERT INTO n VALUES(0.0, NULL, NULL)");
+    // SQLite itself takes the reference to nobody: it looks for children of 1, not of '01'.
+    b.run("REPLACE INTO n VALUES('01', 2, '-0')");
+    b.run("REPLACE INTO n VALUES('01', '-0', '-0')");
+    b.replica.fold().unwrap();
+    assert_eq!(b.replica.verify_full().unwrap(), [""; 0]);
+    settle(&mut a, &mut b);
+    let rows = ["'-0'|NULL|NULL", "'01'|0|-0", "0.0|NULL|NULL", "1.0|1|NULL"];
+    for site in [&a, &b] {
+        let mut shown = site.rows("SELECT quote(k), r, q FROM n");
+        shown.sort();
+        assert_eq!(shown, rows);
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+}

@@ -5,6 +5,14 @@ use super::{MODEL, Mutant, STATES};
 /// All of them.
 pub const ALL: &[Mutant] = &[
     Mutant {
+        name: "displaced-on-the-way",
+        file: "merge/compensate.rs",
+        from: "rival.or_else(|| self.displaces(cases, view, at))",
+        to: "rival.or_else(|| self.displaces(cases, view, at).filter(|_| false))",
+        campaign: STATES,
+        breaks: "R-COMP: a hidden row that takes a number on the way hides what the user wrote",
+    },
+    Mutant {
         name: "number-freed",
         file: "merge/view.rs",
         from: "cases.renumbered(table)?;",

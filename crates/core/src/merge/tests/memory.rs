@@ -16,7 +16,7 @@ use crate::state::{Body, RowState, Stored};
 use crate::{Error, Result, refs};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use synqlite_wire::{Header, Register, Rid, RowChange, Stamp, Value};
+use synqlite_wire::{Header, Register, Rid, RowChange, SiteId, Stamp, Value};
 
 /// What all replicas of one schema share.
 #[derive(Clone, Copy)]
@@ -55,6 +55,9 @@ pub type Outcome = (Option<Vec<Value>>, Option<(String, String)>, Option<Rid>);
 #[derive(Clone)]
 pub struct Memory<'a> {
     ground: Ground<'a>,
+    /// Who it is, and its clock.
+    pub site: SiteId,
+    pub clock: i64,
     /// The rows of each table.
     tables: Vec<BTreeMap<Loc, Vec<Value>>>,
     /// Those that are known; the number of an entry is its place.
@@ -62,13 +65,69 @@ pub struct Memory<'a> {
 }
 
 impl<'a> Memory<'a> {
-    pub fn new(ground: Ground<'a>) -> Memory<'a> {
+    pub fn new(ground: Ground<'a>, site: SiteId) -> Memory<'a> {
         let tables = ground.catalog.tables.iter().map(|_| BTreeMap::new()).collect();
-        Memory { ground, tables, entries: vec![] }
+        Memory { ground, site, clock: 0, tables, entries: vec![] }
     }
 
     pub fn table(&self, table: usize) -> &'a Tracked {
         &self.ground.catalog.tables[table]
+    }
+
+    pub fn catalog(&self) -> &'a Catalog {
+        self.ground.catalog
+    }
+
+    pub fn policies(&self) -> &'a Policies {
+        self.ground.policies
+    }
+
+    /// The living rows that are shown, by table and identity: their values, and whether some of these are
+    /// derived.
+    pub fn seen(&self) -> BTreeMap<(usize, Rid), (Vec<Value>, bool)> {
+        let seen = |Entry { table, stored, .. }: &Entry| {
+            let row = self.tables[*table][stored.loc.as_ref()?].clone();
+            let derived = stored.state.groups.iter().any(|group| group.body != Body::Shown);
+            let key = (*table, stored.rid.clone());
+            stored.state.header.alive().then_some((key, (row, derived)))
+        };
+        self.entries.iter().filter_map(seen).collect()
+    }
+
+    /// The kind of the conflict of a row.
+    pub fn conflict(&self, stored: &Stored) -> Option<&str> {
+        let (kind, _) = self.entries[stored.entry? as usize].conflict.as_ref()?;
+        Some(kind)
+    }
+
+    /// A row goes from one place, or comes to one.
+    pub fn put_row(&mut self, table: usize, from: Option<&Loc>, to: Option<(Loc, Vec<Value>)>) {
+        from.and_then(|from| self.tables[table].remove(from));
+        self.tables[table].extend(to);
+    }
+
+    /// Saves a row with its state.
+    pub fn put(&mut self, table: usize, stored: &mut Stored) {
+        let number = stored.entry.map_or(self.entries.len(), |entry| entry as usize);
+        stored.entry = Some(number as i64);
+        match self.entries.get_mut(number) {
+            Some(known) => known.stored = stored.clone(),
+            None => self.entries.push(Entry {
+                table,
+                stored: stored.clone(),
+                references: vec![],
+                claims: vec![],
+                conflict: None,
+                winner: None,
+            }),
+        }
+    }
+
+    /// A saved row waits for these rows, and for nothing else.
+    pub fn waits_for(&mut self, stored: &Stored, references: Vec<(u32, Rid)>) {
+        let entry = &mut self.entries[stored.entry.unwrap_or_default() as usize];
+        (entry.references, entry.claims) = (references, vec![]);
+        (entry.conflict, entry.winner) = (None, None);
     }
 
     /// How many tables there are.
@@ -196,11 +255,11 @@ impl<'a> Memory<'a> {
         }
         let view = view::settle(&mut cases, judged)?;
         let list = view::decide(cases, view, &mut Merged::default());
-        self.apply(list)
+        self.show(list)
     }
 
     /// What `apply` does.
-    fn apply(&mut self, mut list: Vec<Case>) -> Result<()> {
+    pub fn show(&mut self, mut list: Vec<Case>) -> Result<()> {
         for case in &list {
             if let (true, Some(loc)) = (case.old.is_some(), &case.stored.loc)
                 && case.old != case.new
@@ -289,7 +348,8 @@ impl<'a> Memory<'a> {
     pub fn breaks(&self, table: usize, row: &[Value], at: Option<&Loc>) -> Result<Option<String>> {
         let t = self.table(table);
         let verdict = self.verdict(table, row)?;
-        if !verdict.valid {
+        let numberless = t.table.rowid_alias().is_some_and(|c| row[c].as_integer().is_none());
+        if numberless || !verdict.valid {
             return Ok(Some("a row does not fit".to_owned()));
         }
         for (key, name) in verdict.keys.iter().enumerate() {

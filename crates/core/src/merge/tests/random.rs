@@ -6,13 +6,14 @@
 //! `SYNQLITE_STATES=FROM..TO` plays other histories than the default; a failure names its own, and the
 //! writes that it takes.
 
+use super::fold::Write;
 use super::memory::{Ground, Memory, place};
 use super::shapes::{ACTIONS, SHAPES};
 use crate::catalog::{Catalog, Loc};
 use crate::equal;
 use crate::fixture::Site as File;
 use crate::init::InitOptions;
-use crate::merge::facts::Facts;
+use crate::merge::facts::{Facts, reference};
 use crate::merge::judge::Judge;
 use crate::policy::Policies;
 use crate::schema::{Action, Identity, TableKind};
@@ -20,7 +21,7 @@ use crate::{Error, Result};
 use rusqlite::Connection;
 
 use std::fmt;
-use synqlite_wire::{Header, Hlc, Id, Register, Rid, RowChange, Stamp, Value};
+use synqlite_wire::{Id, Rid, RowChange, Value};
 
 /// Histories by default.
 const HISTORIES: u64 = 3_000;
@@ -55,18 +56,13 @@ impl Random {
 
 /// A replica that writes.
 struct Site<'a> {
-    id: Id,
-    clock: i64,
     births: u64,
+    /// Whether it folds what it writes; otherwise it learns of it as others do.
+    folds: bool,
     memory: Memory<'a>,
 }
 
 impl Site<'_> {
-    fn tick(&mut self) -> Stamp {
-        self.clock += 1;
-        Stamp { hlc: Hlc(self.clock), site: self.id }
-    }
-
     fn value(r: &mut Random, affinity: crate::schema::Affinity) -> Value {
         let value = match r.below(7) {
             0 | 1 => Value::Null,
@@ -82,10 +78,7 @@ impl Site<'_> {
         for &c in columns {
             row[c] = Site::value(r, t.columns[c].affinity);
             if t.rowid_alias() == Some(c) && (r.one_in(2) || row[c].as_integer().is_none()) {
-                let last = self.memory.rows(table).last_key_value();
-                let last =
-                    last.and_then(|(loc, _)| if let Loc::Row(n) = loc { Some(*n) } else { None });
-                row[c] = Value::Integer(last.unwrap_or(0) + 1);
+                row[c] = Value::Integer(self.last(table) + 1);
             }
         }
         for fk in t.foreign_keys.iter().filter(|fk| columns.contains(&fk.columns[0])) {
@@ -100,152 +93,124 @@ impl Site<'_> {
         }
     }
 
-    /// A random write that SQLite would take; `None` if this is none.
-    fn write(&mut self, seed: u64, tables: usize) -> Result<Option<(RowChange, String)>> {
+    /// Makes a random write that SQLite would take. Whether it made one.
+    fn write(&mut self, seed: u64, told: &mut Vec<String>) -> Result<bool> {
         let mut r = Random(seed);
-        let table = r.below(tables);
+        let table = r.below(self.memory.tables());
         let t = self.memory.table(table);
+        let name = &t.table.name;
         let rows: Vec<(Loc, Vec<Value>)> =
-            self.memory.rows(table).iter().map(|(l, row)| (l.clone(), row.clone())).collect();
+            self.memory.rows(table).iter().map(|(loc, row)| (loc.clone(), row.clone())).collect();
         let kind = r.below(9);
-        if kind < 4 || rows.is_empty() {
-            return self.insert(&mut r, table);
-        }
-        let (loc, old) = rows[r.below(rows.len())].clone();
-        let Some(stored) = self.memory.at(table, &loc)?.filter(|s| s.state.header.alive()) else {
-            return Ok(None);
-        };
-        let mut change = RowChange {
-            table: table as u32,
-            rid: stored.rid.clone(),
-            header: stored.state.header,
-            registers: vec![],
-        };
-        if kind == 4 {
-            if self.restricts(table, &old, None)? {
-                return Ok(None);
+        let write = if kind < 4 || rows.is_empty() {
+            let Some((rid, loc, row)) = self.insert(&mut r, table)? else { return Ok(false) };
+            told.push(format!("INSERT INTO {name} {row:?}"));
+            Write::Insert(rid, loc, row)
+        } else {
+            let (loc, old) = rows[r.below(rows.len())].clone();
+            let lives = self.memory.at(table, &loc)?.is_some_and(|s| s.state.header.alive());
+            if !lives || kind == 4 && self.keeps(table, &old, None)? {
+                return Ok(false);
             }
-            change.header.delete(self.tick());
-            return Ok(Some((change, format!("DELETE FROM {} {old:?}", t.table.name))));
-        }
-        let g = r.below(t.table.groups.len());
-        let group = &t.table.groups[g];
-        let mut row = old.clone();
-        self.fill(&mut r, table, &group.columns, &mut row);
-        let moved = match t.table.kind {
-            TableKind::WithoutRowid => Loc::Key(place(t, &row)),
-            _ => t
-                .table
-                .rowid_alias()
-                .and_then(|c| row[c].as_integer())
-                .map_or(loc.clone(), Loc::Row),
+            if kind == 4 {
+                told.push(format!("DELETE FROM {name} {old:?}"));
+                Write::Delete(loc)
+            } else {
+                let g = r.below(t.table.groups.len());
+                let mut row = old.clone();
+                self.fill(&mut r, table, &t.table.groups[g].columns, &mut row);
+                let to = self.place(table, &row).unwrap_or(loc.clone());
+                if to != loc && self.memory.rows(table).contains_key(&to)
+                    || row == old
+                    || self.memory.breaks(table, &row, Some(&loc))?.is_some()
+                    || self.keeps(table, &old, Some(&row))?
+                {
+                    return Ok(false);
+                }
+                told.push(format!("UPDATE {name} {old:?} to {row:?}"));
+                Write::Update(loc, g, to, row)
+            }
         };
-        let taken = moved != loc && self.memory.rows(table).contains_key(&moved);
-        if taken
-            || row == old
-            || self.memory.breaks(table, &row, Some(&loc))?.is_some()
-            || self.restricts(table, &old, Some(&row))?
-        {
-            return Ok(None);
+        match self.folds {
+            true => self.memory.write(table, write)?,
+            false => {
+                let change = self.memory.told(table, write)?;
+                self.memory.merge(&[change])?;
+            }
         }
-        let previous =
-            group.keeps_previous.then(|| self.memory.cell(table, g, &old)).transpose()?;
-        let (cell, stamp) = (self.memory.cell(table, g, &row)?, self.tick());
-        change.registers.push(Register {
-            group: g as u32,
-            stamp,
-            cell,
-            previous,
-            pinned: false,
-            counts: vec![],
-        });
-        Ok(Some((change, format!("UPDATE {} {old:?} to {row:?}", t.table.name))))
+        Ok(true)
     }
 
-    fn insert(&mut self, r: &mut Random, table: usize) -> Result<Option<(RowChange, String)>> {
+    /// Where SQLite puts a row, if its values say so.
+    fn place(&self, table: usize, row: &[Value]) -> Option<Loc> {
+        let t = self.memory.table(table);
+        match t.table.kind {
+            TableKind::WithoutRowid => Some(Loc::Key(place(t, row))),
+            _ => t.table.rowid_alias().and_then(|c| row[c].as_integer()).map(Loc::Row),
+        }
+    }
+
+    fn last(&self, table: usize) -> i64 {
+        match self.memory.rows(table).last_key_value() {
+            Some((Loc::Row(last), _)) => *last,
+            _ => 0,
+        }
+    }
+
+    fn insert(&mut self, r: &mut Random, table: usize) -> Result<Option<(Rid, Loc, Vec<Value>)>> {
         let t = self.memory.table(table);
         let columns: Vec<usize> = (0..t.table.columns.len()).collect();
         let mut row = vec![Value::Null; columns.len()];
         self.fill(r, table, &columns, &mut row);
-        let at = match t.table.kind {
-            TableKind::WithoutRowid => Some(Loc::Key(place(t, &row))),
-            _ => t.table.rowid_alias().and_then(|c| row[c].as_integer()).map(Loc::Row),
-        };
-        let taken = at.is_some_and(|at| self.memory.rows(table).contains_key(&at));
+        let at = self.place(table, &row).unwrap_or(Loc::Row(self.last(table) + 1));
         let key = &t.table.primary_key;
         let nameless = t.table.identity == Identity::Key && key.iter().any(|&c| row[c].is_null());
-        if taken || nameless || self.memory.breaks(table, &row, None)?.is_some() {
+        if self.memory.rows(table).contains_key(&at)
+            || nameless
+            || self.memory.breaks(table, &row, None)?.is_some()
+        {
             return Ok(None);
         }
-        let cells = (0..t.table.groups.len()).map(|g| self.memory.cell(table, g, &row));
-        let cells = cells.collect::<Result<Vec<_>>>()?;
-        let stamp = self.tick();
-        let (rid, header) = match t.table.identity {
+        let rid = match t.table.identity {
             Identity::Birth => {
                 self.births += 1;
-                (Rid::Birth { site: self.id, n: self.births }, Header::born(stamp))
+                Rid::Birth { site: self.memory.site, n: self.births }
             }
             Identity::Key => {
-                let refers = |f: usize| {
-                    let g = t.table.columns[t.table.foreign_keys[f].columns[0]].group;
-                    let at = t.table.groups[g].foreign_keys.iter().position(|&k| k == f);
-                    Ok::<_, Error>(at.and_then(|at| cells[g].refs[at].clone()))
-                };
-                let key = t.key_of(|c| &row[c], refers)?;
-                self.named(table, key, stamp)?
+                let catalog = self.memory.catalog();
+                let refers = |f: usize| reference(&self.memory, catalog, (table, f), &row);
+                self.named(table, t.key_of(|c| &row[c], refers)?)?
             }
         };
-        let registers = (0u32..).zip(cells).map(|(group, cell)| Register {
-            group,
-            stamp,
-            cell,
-            previous: None,
-            pinned: false,
-            counts: vec![],
-        });
-        let registers = registers.collect();
-        let change = RowChange { table: table as u32, rid, header, registers };
-        Ok(Some((change, format!("INSERT INTO {} {row:?}", t.table.name))))
+        Ok(Some((rid, at, row)))
     }
 
-    /// The row that a key means which no visible row has: the first that is not alive under another.
-    fn named(&self, table: usize, key: Vec<u8>, stamp: Stamp) -> Result<(Rid, Header)> {
+    /// The row that a key means which no visible row has: the first that is not visible under another.
+    fn named(&self, table: usize, key: Vec<u8>) -> Result<Rid> {
         for generation in 0.. {
             let rid = Rid::Key { key: key.clone(), generation };
-            match self.memory.of(table, &rid)? {
-                None => return Ok((rid, Header::born(stamp))),
-                Some(stored) if !stored.state.header.alive() && stored.loc.is_none() => {
-                    let mut header = stored.state.header;
-                    header.insert(stamp);
-                    return Ok((rid, header));
-                }
-                Some(_) => {}
+            if self.memory.of(table, &rid)?.is_none_or(|stored| stored.loc.is_none()) {
+                return Ok(rid);
             }
         }
         Err(Error::Damaged("no generation is left".into()))
     }
 
-    /// Whether a visible row refers to one that goes, or gets another key, by RESTRICT or NO ACTION.
-    fn restricts(&self, table: usize, old: &[Value], new: Option<&[Value]>) -> Result<bool> {
-        let name = &self.memory.table(table).table.name;
-        for child in (0..).take_while(|&n| n < self.memory.tables()) {
-            let keys = self.memory.table(child).table.foreign_keys.iter().enumerate();
-            for (f, fk) in
-                keys.filter(|(_, fk)| fk.parent.eq_ignore_ascii_case(name) && fk.enforced)
-            {
-                let action = if new.is_some() { fk.on_update } else { fk.on_delete };
-                let same = |&c: &usize| new.is_some_and(|new| new[c] == old[c]);
-                if !matches!(action, Action::Restrict | Action::NoAction)
-                    || fk.parent_columns.iter().all(same)
-                {
-                    continue;
-                }
-                let key: Vec<Value> = fk.parent_columns.iter().map(|&c| old[c].clone()).collect();
-                if !key.iter().any(Value::is_null)
-                    && !self.memory.referring((child, f), &key)?.is_empty()
-                {
-                    return Ok(true);
-                }
+    /// Whether a visible row refers to one that goes, or gets another key, by RESTRICT or NO ACTION; where
+    /// writes are folded, by any foreign key.
+    fn keeps(&self, table: usize, old: &[Value], new: Option<&[Value]>) -> Result<bool> {
+        for (child, f) in self.memory.catalog().references_to(table) {
+            let fk = &self.memory.table(child).table.foreign_keys[f];
+            let action = if new.is_some() { fk.on_update } else { fk.on_delete };
+            let refuses = matches!(action, Action::Restrict | Action::NoAction) && fk.enforced;
+            let same = |&c: &usize| new.is_some_and(|new| new[c] == old[c]);
+            if !(refuses || self.folds) || fk.parent_columns.iter().all(same) {
+                continue;
+            }
+            let key: Vec<Value> = fk.parent_columns.iter().map(|&c| old[c].clone()).collect();
+            let named = !key.iter().any(Value::is_null);
+            if named && !self.memory.referring((child, f), &key)?.is_empty() {
+                return Ok(true);
             }
         }
         Ok(false)
@@ -256,7 +221,8 @@ impl Site<'_> {
             let own = [change.header.cl_stamp, change.header.inserted, change.header.deleted];
             own.into_iter().chain(change.registers.iter().map(|register| register.stamp))
         });
-        self.clock = stamps.map(|stamp| stamp.hlc.0).max().unwrap_or(0).max(self.clock);
+        let latest = stamps.map(|stamp| stamp.hlc.0).max().unwrap_or(0);
+        self.memory.clock = self.memory.clock.max(latest);
         self.memory.merge(changes)
     }
 }
@@ -271,6 +237,7 @@ fn actions(sql: &str) -> usize {
 struct History {
     shape: usize,
     actions: usize,
+    folds: bool,
     sites: usize,
     steps: Vec<Step>,
 }
@@ -280,17 +247,17 @@ impl History {
         let mut r = Random(seed);
         let (shape, sites) = (r.below(SHAPES.len()), 2 + r.below(2));
         let actions = r.below(actions(SHAPES[shape].0));
+        let folds = r.one_in(2);
         let steps = (0..8 + r.below(24)).map(|_| Step { site: r.below(sites), seed: r.next() });
-        History { shape, actions, sites, steps: steps.collect() }
+        History { shape, actions, folds, sites, steps: steps.collect() }
     }
 
     /// Plays it, and says what happens. Returns what is wrong.
     fn play(&self, ground: Ground<'_>, told: &mut Vec<String>) -> Result<Option<String>> {
         let site = |n: usize| Site {
-            id: Id([n as u8 + 1; 16]),
-            clock: 0,
             births: 0,
-            memory: Memory::new(ground),
+            folds: self.folds,
+            memory: Memory::new(ground, Id([n as u8 + 1; 16])),
         };
         let mut sites: Vec<Site<'_>> = (0..self.sites).map(site).collect();
         for step in &self.steps {
@@ -308,12 +275,11 @@ impl History {
                         return Ok(Some(wrong));
                     }
                 }
-            } else if let Some((change, what)) =
-                sites[at].write(r.next(), ground.catalog.tables.len())?
-            {
-                told.push(format!("{at}: {what}"));
-                sites[at].learn(&[change])?;
-                if let Some(wrong) = wrong(&sites[at])? {
+            } else {
+                let mut what = Vec::new();
+                let written = sites[at].write(r.next(), &mut what);
+                told.extend(what.into_iter().map(|what| format!("{at}: {what}")));
+                if written? && let Some(wrong) = wrong(&sites[at])? {
                     return Ok(Some(wrong));
                 }
             }

@@ -1,0 +1,65 @@
+//! What a fold writes to when it settles what its rows mean for others (`compensate`).
+
+use super::cases::Case;
+use super::facts::Facts;
+use super::sqlfacts::SqlFacts;
+use super::{Refused, apply};
+use crate::Result;
+use crate::catalog::Catalog;
+use crate::meta::Meta;
+use crate::policy::Policies;
+use crate::refs::Lookup;
+use crate::state::{self, Stored, Waits};
+use rusqlite::Connection;
+use synqlite_wire::{Rid, Stamp};
+
+/// States that can be asked and written.
+pub(super) trait Ledger {
+    /// What is there now.
+    fn facts(&self) -> Box<dyn Facts + '_>;
+    /// The stamp of a write that is made now.
+    fn tick(&mut self) -> Stamp;
+    /// Saves a row with its state.
+    fn save(&mut self, table: usize, stored: &mut Stored) -> Result<()>;
+    /// Records that a saved row waits for these rows, by the numbers of their tables, and for nothing
+    /// else.
+    fn wait(&mut self, stored: &Stored, references: Vec<(u32, &Rid)>) -> Result<()>;
+    /// Shows what the view made of cases, and saves them.
+    fn apply(&mut self, cases: Vec<Case>, refused: Option<&mut Refused>) -> Result<()>;
+}
+
+/// A replica's.
+pub(super) struct SqlLedger<'a> {
+    pub conn: &'a Connection,
+    pub meta: &'a mut Meta,
+    pub catalog: &'a Catalog,
+    pub policies: &'a Policies,
+}
+
+impl Ledger for SqlLedger<'_> {
+    fn facts(&self) -> Box<dyn Facts + '_> {
+        let SqlLedger { conn, catalog, .. } = *self;
+        Box::new(SqlFacts::new(Lookup { conn, meta: &*self.meta, catalog }))
+    }
+
+    fn tick(&mut self) -> Stamp {
+        self.meta.tick(0)
+    }
+
+    fn save(&mut self, table: usize, stored: &mut Stored) -> Result<()> {
+        let (t, position) = (&self.catalog.tables[table], self.meta.position);
+        stored.entry = Some(state::put(self.conn, self.meta, t, stored, Some(position))?);
+        Ok(())
+    }
+
+    fn wait(&mut self, stored: &Stored, references: Vec<(u32, &Rid)>) -> Result<()> {
+        let Some(entry) = stored.entry else { return Ok(()) };
+        let waits = Waits { references, claims: vec![], conflict: None, winner: None };
+        state::record_waits(self.conn, self.meta, entry, &waits)
+    }
+
+    fn apply(&mut self, mut cases: Vec<Case>, refused: Option<&mut Refused>) -> Result<()> {
+        let SqlLedger { conn, meta, catalog, policies } = self;
+        apply::apply(conn, meta, catalog, policies, &mut cases, refused).map(drop)
+    }
+}

@@ -1,0 +1,289 @@
+//! A write of a replica in memory, as a fold takes it: the user sees it, and it stays (R-COMP).
+//!
+//! Only what no foreign key acts on is written here.
+
+use super::memory::Memory;
+use crate::catalog::Loc;
+use crate::merge::Refused;
+use crate::merge::cases::Case;
+use crate::merge::compensate::{Wrote, attempt, overrode_until};
+use crate::merge::facts::Facts;
+use crate::merge::ledger::Ledger;
+use crate::state::{self, Body, GroupState, RowState, Stored};
+use crate::{Error, Result};
+use std::collections::{BTreeMap, BTreeSet};
+use synqlite_wire::{Cell, Header, Hlc, Register, Rid, RowChange, Stamp, Value};
+
+/// What a user writes.
+pub enum Write {
+    /// This row, here.
+    Insert(Rid, Loc, Vec<Value>),
+    /// This row there: it is here then, and so are the values of one group.
+    Update(Loc, usize, Loc, Vec<Value>),
+    /// The row there goes.
+    Delete(Loc),
+}
+
+impl Ledger for Memory<'_> {
+    fn facts(&self) -> Box<dyn Facts + '_> {
+        Box::new(self.clone())
+    }
+
+    fn tick(&mut self) -> Stamp {
+        self.clock += 1;
+        Stamp { hlc: Hlc(self.clock), site: self.site }
+    }
+
+    fn save(&mut self, table: usize, stored: &mut Stored) -> Result<()> {
+        self.put(table, stored);
+        Ok(())
+    }
+
+    fn wait(&mut self, stored: &Stored, references: Vec<(u32, &Rid)>) -> Result<()> {
+        let references = references.into_iter().map(|(no, rid)| (no, rid.clone())).collect();
+        self.waits_for(stored, references);
+        Ok(())
+    }
+
+    fn apply(&mut self, cases: Vec<Case>, _: Option<&mut Refused>) -> Result<()> {
+        self.show(cases)
+    }
+}
+
+impl Memory<'_> {
+    /// Folds a write, and shows what it means for others. The row is where it is written already, for
+    /// the user wrote it.
+    pub fn write(&mut self, table: usize, write: Write) -> Result<()> {
+        let (conflicts, waits) = (self.waiting()?.contested, self.waiting()?.any);
+        let mut wrote = Wrote::default();
+        self.pin(&mut wrote)?;
+        let (t, stamp) = (self.table(table), self.tick());
+        let mut former = |row: Vec<Value>| {
+            if conflicts {
+                wrote.former.push((table, row));
+            }
+        };
+        let mut released = Vec::new();
+        let columns: Vec<usize> = match &write {
+            Write::Insert(..) => (0..t.table.columns.len()).collect(),
+            Write::Update(_, g, ..) => t.table.groups[*g].columns.clone(),
+            Write::Delete(..) => vec![],
+        };
+        let mut stored = match write {
+            Write::Insert(rid, loc, row) => {
+                let known = self.of(table, &rid)?;
+                let mut stored = known.unwrap_or_else(|| unknown(rid));
+                let hidden = stored.state.header.alive();
+                if hidden {
+                    former(stored.state.kept_row(t));
+                    for (group, of) in stored.state.groups.iter().zip(&t.table.groups) {
+                        let Body::Kept(cell) = &group.body else { continue };
+                        released.extend(self.parents(table, &of.foreign_keys, cell));
+                    }
+                }
+                stored.state.header.insert(stamp);
+                stored.state.groups = RowState::born(t, stamp).groups;
+                self.put_row(table, None, Some((loc.clone(), row)));
+                stored.loc = Some(loc);
+                stored
+            }
+            Write::Update(from, g, to, row) => {
+                let mut stored = self.known(table, &from)?;
+                let old = self.rows(table)[&from].clone();
+                former(old.clone());
+                former(row.clone());
+                let group = &t.table.groups[g];
+                let previous =
+                    group.keeps_previous.then(|| self.cell(table, g, &old)).transpose()?;
+                let mut stamps = BTreeMap::from([(g, stamp)]);
+                wrote.acted.extend(overrode_until(
+                    &*self,
+                    self.catalog(),
+                    (table, &stored),
+                    &stamps,
+                )?);
+                stored.state.groups[g] = GroupState { previous, ..GroupState::shown(stamp) };
+                for g in self.fallbacks(table, &stored, g) {
+                    stamps.insert(g, stamp);
+                    stored.state.groups[g] = GroupState::shown(stamp);
+                }
+                self.put_row(table, Some(&from), Some((to.clone(), row)));
+                stored.loc = Some(to);
+                stored
+            }
+            Write::Delete(from) => {
+                let mut stored = self.known(table, &from)?;
+                let old = self.rows(table)[&from].clone();
+                former(old.clone());
+                for g in 0..stored.state.groups.len() {
+                    let cell = self.cell(table, g, &old)?;
+                    let group = &mut stored.state.groups[g];
+                    if group.body == Body::Shown {
+                        group.body = Body::Kept(cell);
+                    }
+                }
+                stored.state.header.delete(stamp);
+                self.put_row(table, Some(&from), None);
+                stored.loc = None;
+                stored
+            }
+        };
+        let entry = stored.entry.is_some();
+        self.put(table, &mut stored);
+        let references = state::kept_references(self.catalog(), t, &stored, false);
+        if conflicts || waits && (entry || !references.is_empty()) {
+            self.wait(&stored, references)?;
+        }
+        wrote.released.extend(released);
+        let awaited = waits && !self.waiting_for_row(table, &stored.rid)?.is_empty();
+        if conflicts || awaited {
+            wrote.touched.push((t.no, stored.rid.clone()));
+        }
+        self.compensate(&wrote, (table, &stored.rid), &columns)
+    }
+
+    /// A write as others learn of it.
+    pub fn told(&mut self, table: usize, write: Write) -> Result<RowChange> {
+        let (t, stamp) = (self.table(table), self.tick());
+        let register = |memory: &Memory<'_>, g: usize, row: &[Value], previous: Option<Cell>| {
+            let (group, cell) = (g as u32, memory.cell(table, g, row)?);
+            Ok::<_, Error>(Register { group, stamp, cell, previous, pinned: false, counts: vec![] })
+        };
+        let (rid, header, registers) = match write {
+            Write::Insert(rid, _, row) => {
+                let mut header =
+                    self.of(table, &rid)?.map_or(Header::NONE, |stored| stored.state.header);
+                header.insert(stamp);
+                let groups = 0..t.table.groups.len();
+                let registers = groups.map(|g| register(self, g, &row, None));
+                (rid, header, registers.collect::<Result<_>>()?)
+            }
+            Write::Update(from, g, _, row) => {
+                let (stored, old) = (self.known(table, &from)?, &self.rows(table)[&from]);
+                let keeps = t.table.groups[g].keeps_previous;
+                let previous = keeps.then(|| self.cell(table, g, old)).transpose()?;
+                (stored.rid, stored.state.header, vec![register(self, g, &row, previous)?])
+            }
+            Write::Delete(from) => {
+                let mut stored = self.known(table, &from)?;
+                stored.state.header.delete(stamp);
+                (stored.rid, stored.state.header, vec![])
+            }
+        };
+        Ok(RowChange { table: table as u32, rid, header, registers })
+    }
+
+    /// R-PIN.
+    fn pin(&mut self, wrote: &mut Wrote) -> Result<()> {
+        let waiting = self.waiting()?;
+        for table in 0..self.tables() {
+            let t = self.table(table);
+            let Some(alias) = t.table.renumbers() else { continue };
+            let mut places = self.renumbered(table)?;
+            places.sort();
+            for loc in places {
+                let mut stored = self.known(table, &loc)?;
+                let (g, stamp) = (t.table.columns[alias].group, self.tick());
+                let stamps = BTreeMap::from([(g, stamp)]);
+                wrote.acted.extend(overrode_until(
+                    &*self,
+                    self.catalog(),
+                    (table, &stored),
+                    &stamps,
+                )?);
+                let group = &mut stored.state.groups[g];
+                let Body::Kept(wanted) = std::mem::replace(&mut group.body, Body::Shown) else {
+                    continue;
+                };
+                *group =
+                    GroupState { pinned: true, previous: Some(wanted), ..GroupState::shown(stamp) };
+                self.put(table, &mut stored);
+                if waiting.contested || !self.waiting_for_row(table, &stored.rid)?.is_empty() {
+                    wrote.touched.push((t.no, stored.rid.clone()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// R-PINKEY: groups that show a former value, of a key of which `g` is a part.
+    fn fallbacks(&self, table: usize, stored: &Stored, g: usize) -> BTreeSet<usize> {
+        let t = &self.table(table).table;
+        if self.conflict(stored).is_none_or(|kind| kind != "fallback") {
+            return BTreeSet::new();
+        }
+        let parts = |columns: &[usize]| -> BTreeSet<usize> {
+            columns.iter().map(|&c| t.columns[c].group).collect()
+        };
+        let keys = t.uniques.iter().map(|u| parts(&u.columns)).filter(|parts| parts.contains(&g));
+        let former = |&other: &usize| {
+            let group = &stored.state.groups[other];
+            other != g && group.body != Body::Shown && group.previous.is_some()
+        };
+        keys.flatten().filter(former).collect()
+    }
+
+    fn known(&self, table: usize, loc: &Loc) -> Result<Stored> {
+        self.at(table, loc)?.ok_or_else(|| Error::Damaged(format!("nobody is at {loc:?}")))
+    }
+
+    fn parents(&self, table: usize, keys: &[usize], cell: &Cell) -> Vec<(usize, Rid)> {
+        let parent =
+            |f: &usize| self.catalog().position(&self.table(table).table.foreign_keys[*f].parent);
+        let found = keys.iter().zip(&cell.refs);
+        found.filter_map(|(f, rid)| Some((parent(f)?, rid.clone()?))).collect()
+    }
+
+    /// Shows what a write means for others. Whatever the user saw stays, and what was `written` to the row
+    /// of the user's own.
+    fn compensate(&mut self, wrote: &Wrote, own: (usize, &Rid), written: &[usize]) -> Result<()> {
+        if wrote.touched.is_empty() && wrote.acted.is_empty() {
+            return Ok(());
+        }
+        let before = self.seen();
+        let mut judged = self.waiting()?.contested;
+        let shown = loop {
+            let mut trial = self.clone();
+            let (catalog, policies) = (self.catalog(), self.policies());
+            let refused = &mut Refused::new();
+            match attempt(&mut trial, (catalog, policies), wrote, judged, refused) {
+                Ok(()) => break trial,
+                Err(Error::Constraint { .. }) if !judged => judged = true,
+                Err(error) => return Err(error),
+            }
+        };
+        *self = shown;
+        for ((table, rid), (row, derived)) in before {
+            let now = self.of(table, &rid)?.and_then(|stored| stored.loc);
+            let now = now.map(|loc| self.rows(table)[&loc].clone());
+            let t = &self.table(table).table;
+            // What it shows of other rows follows these; so may all that it showed in place of something.
+            let follows = |c: usize| {
+                t.foreign_keys.iter().any(|fk| fk.columns.contains(&c)) && !row[c].is_null()
+            };
+            let stays = |now: &[Value]| {
+                let mine = (table, &rid) == own;
+                let free = |c: usize| derived && !(mine && written.contains(&c));
+                (0..row.len())
+                    .all(|c| now[c] == row[c] || free(c) || follows(c) && !now[c].is_null())
+            };
+            match now {
+                Some(now) if now == row || stays(&now) => {}
+                other => {
+                    let name = &self.table(table).table.name;
+                    let why =
+                        self.of(table, &rid)?.and_then(|s| Some(self.conflict(&s)?.to_owned()));
+                    let what =
+                        format!("a fold made {other:?} of {row:?} of {name} {rid:?}: {why:?}");
+                    return Err(Error::Damaged(what));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn unknown(rid: Rid) -> Stored {
+    let state = RowState { header: Header::NONE, groups: vec![] };
+    Stored { entry: None, rid, loc: None, position: 0, state }
+}
