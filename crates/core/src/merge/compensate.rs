@@ -264,9 +264,11 @@ impl Rounds {
             shown.is_none() || cases.list[*w].old.as_ref() != shown
         });
         let Some(w) = rival.or_else(|| self.displaces(cases, view, at)) else {
-            // What it refers to without showing it may show something on the way that does not fit.
+            // What it refers to without showing it may show something on the way that does not fit; and so
+            // may what it asks for itself.
             if !view.rows.contains_key(&at) {
                 found.written.extend(unshown(cases, at)?);
+                found.written.extend(former(cases, at));
             }
             return Ok(());
         };
@@ -490,6 +492,19 @@ fn unshown(cases: &Cases<'_>, at: usize) -> Result<Vec<(usize, Acted)>> {
         }
     }
     Ok(found)
+}
+
+/// Keys that a visible row does not show, but what they were before.
+fn former(cases: &Cases<'_>, at: usize) -> Vec<(usize, Acted)> {
+    let case = &cases.list[at];
+    let t = &cases.catalog().tables[case.table];
+    let Some(old) = &case.old else { return vec![] };
+    let groups = t.table.groups.iter().enumerate().filter(|(_, of)| of.keeps_previous);
+    let shows_another = groups.filter(|(g, of)| {
+        let mut values = of.columns.iter().zip(&case.cells[*g].values);
+        of.foreign_keys.is_empty() && values.any(|(&c, value)| old[c] != *value)
+    });
+    shows_another.map(|(g, _)| (at, Acted::Set(g))).collect()
 }
 
 /// Visible rows whose references a change of this row's key overrides until the key is pinned, or

@@ -392,3 +392,47 @@ fn what_a_number_on_the_way_hides_is_hidden_by_every_merge() {
         clean(site);
     }
 }
+
+/// A row shows its former key, for another has the one it asks for. Its user makes it refer to itself: what
+/// that would be under the key it asks for is taken, and so it keeps the one that the user saw.
+#[test]
+fn a_row_that_refers_to_itself_by_its_former_key_keeps_it() {
+    let world = World::new();
+    let sql = "CREATE TABLE n(k TEXT UNIQUE, up TEXT REFERENCES n(k) ON DELETE CASCADE, u INT, UNIQUE(up, u))";
+    let mut a = world.init("a", sql);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("INSERT INTO n VALUES('x', NULL, 1), ('child', 'x', 2)");
+    b.run("INSERT INTO n VALUES('y', NULL, 2)");
+    b.replica.fold().unwrap();
+    b.run("UPDATE n SET k = 'x'");
+    a.pull(&mut b);
+    assert_eq!(a.row("SELECT * FROM n WHERE k = 'y'"), "y|NULL|2");
+    a.run("UPDATE n SET up = 'y' WHERE k = 'y'");
+    a.replica.fold().unwrap();
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT * FROM n ORDER BY k"), ["child|x|2", "x|NULL|1", "y|y|2"]);
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+}
+
+/// What a reference shows until the row that it is to is hidden hides nothing that its user wrote.
+#[test]
+fn a_row_that_its_user_sees_is_not_hidden_for_a_number_on_the_way() {
+    let world = World::new();
+    let sql = "CREATE TABLE t(k INTEGER PRIMARY KEY, n INT, u INT UNIQUE, CHECK(n < 7))";
+    let mut a = world.init_with("a", sql, &[("t.refs", "n:t")]);
+    let mut b = world.clone_site(&mut a, "b");
+    b.run("INSERT INTO t VALUES(2, NULL, 1)");
+    a.run("INSERT INTO t VALUES(6, NULL, 1)");
+    b.run("UPDATE t SET u = 2; UPDATE t SET u = 1");
+    a.pull(&mut b);
+    let shown = a.rows("SELECT k FROM t");
+    assert_eq!(shown, ["6"], "the row of b asks for 2, and is hidden");
+    a.run("INSERT INTO t VALUES(2, NULL, NULL); UPDATE t SET n = 2 WHERE k = 2");
+    a.replica.fold().unwrap();
+    assert_eq!(a.row("SELECT * FROM t WHERE k = 2"), "2|2|NULL");
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    settle(&mut a, &mut b);
+    assert_eq!(a.rows("SELECT * FROM t"), b.rows("SELECT * FROM t"));
+}

@@ -5,6 +5,14 @@ use super::{MODEL, Mutant, STATES};
 /// All of them.
 pub const ALL: &[Mutant] = &[
     Mutant {
+        name: "former-kept",
+        file: "merge/compensate.rs",
+        from: "found.written.extend(former(cases, at));",
+        to: "",
+        campaign: STATES,
+        breaks: "R-COMP: a row is hidden for the key that it asks for, though its user saw it under another",
+    },
+    Mutant {
         name: "displaced-on-the-way",
         file: "merge/compensate.rs",
         from: "rival.or_else(|| self.displaces(cases, view, at))",
