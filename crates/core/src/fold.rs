@@ -110,6 +110,7 @@ fn run<'a>(
         acted: vec![],
         told: vec![],
         left: vec![],
+        passed: vec![],
         took: vec![],
         unnamed: BTreeSet::new(),
         former: vec![],
@@ -180,8 +181,10 @@ struct Fold<'a> {
     acted: Vec<ActedOn>,
     /// What was written over that this site did not show.
     told: Vec<Told>,
-    /// Rows that left their keys: table, row, former values.
+    /// Rows that left keys which they had at the last fold: table, row, former values.
     left: Vec<(usize, Rid, Vec<Value>)>,
+    /// The same of keys that they came by since.
+    passed: Vec<(usize, Rid, Vec<Value>)>,
     /// Rows that got keys, or live again: table, row.
     took: Vec<(usize, Rid)>,
     /// Tables, by position, to whose rows some references were that were written since.
@@ -434,9 +437,7 @@ impl Fold<'_> {
         if !old.is_empty() {
             self.formerly(t, &old, start.clone());
         }
-        for row in start.into_iter().chain((!old.is_empty()).then_some(old)) {
-            self.leaves(t, &stored.rid, row);
-        }
+        self.leaves(t, &stored.rid, start, (!old.is_empty()).then_some(old));
         let mut apart = BTreeSet::new();
         let stamp = self.at(gone.at);
         self.deletes_unshown(t, &stored, first.as_ref().map(|(_, cells)| &cells[..]), stamp)?;

@@ -64,6 +64,7 @@ pub fn adopt(
         acted: vec![],
         told: vec![],
         left: vec![],
+        passed: vec![],
         took: vec![],
         unnamed: BTreeSet::new(),
         former: vec![],

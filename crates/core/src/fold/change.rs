@@ -47,9 +47,7 @@ impl Fold<'_> {
         let acted = !replaced.is_empty();
         self.keep_replaced(t, &mut stored, replaced, image.as_ref().map(|(_, cells)| &cells[..]));
         if let (Some(replaced), Some((old, _))) = (changed.replaced, &image) {
-            for row in start.into_iter().chain([old.clone()]) {
-                self.leaves(t, &stored.rid, row);
-            }
+            self.leaves(t, &stored.rid, start, Some(old.clone()));
             let stamp = self.at(replaced.at);
             stored.state.header.insert(stamp);
             let Some(new) = t.read(self.conn, &changed.now)? else { return Ok(()) };
@@ -65,7 +63,7 @@ impl Fold<'_> {
         }
         let moved = *from != changed.now;
         if let Some((old, _)) = updated.filter(|_| moved || !only_counted) {
-            self.leaves(t, &stored.rid, old);
+            self.leaves(t, &stored.rid, None, Some(old));
         }
         if written.is_empty() && !moved && changed.replaced.is_none() && !acted && !keeps {
             if stored.entry.is_some() {

@@ -29,12 +29,21 @@ struct Orphan<'a> {
 }
 
 impl Fold<'_> {
-    /// Notes that a row no longer has the keys of its former values.
-    pub(super) fn leaves(&mut self, t: &Tracked, rid: &Rid, old: Vec<Value>) {
-        if let Some(position) = self.catalog.position_of_no(t.no)
-            && self.catalog.references_to(position).next().is_some()
-        {
-            self.left.push((position, rid.clone(), old));
+    /// Notes that a row no longer has the keys of its former values: `start` at the last fold, `last` before
+    /// it left; the same if `start` is not given.
+    pub(super) fn leaves(
+        &mut self,
+        t: &Tracked,
+        rid: &Rid,
+        start: Option<Vec<Value>>,
+        last: Option<Vec<Value>>,
+    ) {
+        let Some(position) = self.catalog.position_of_no(t.no) else { return };
+        if self.catalog.references_to(position).next().is_some() {
+            let named = |row| (position, rid.clone(), row);
+            let (first, since) = if start.is_some() { (start, last) } else { (last, None) };
+            self.left.extend(first.map(named));
+            self.passed.extend(since.map(named));
         }
     }
 
@@ -45,7 +54,9 @@ impl Fold<'_> {
     /// left, and the view decides; but where nothing keeps it, one to a row that got another key is
     /// no reference any more.
     pub(super) fn orphans(&mut self) -> Result<()> {
-        for (parent, rid, old) in std::mem::take(&mut self.left) {
+        // Of two rows that left one key, a reference from before was to the one that had it then.
+        let (left, passed) = (std::mem::take(&mut self.left), std::mem::take(&mut self.passed));
+        for (parent, rid, old) in left.into_iter().chain(passed) {
             for (child, f) in self.references(parent) {
                 let c = &self.catalog.tables[child];
                 let fk = &c.table.foreign_keys[f];

@@ -6,7 +6,7 @@
 //! gives: there the rule says what depends on it.
 
 use crate::random::Random;
-use crate::site::{Site, World};
+use crate::site::{Site, World, settle};
 use std::collections::BTreeSet;
 use std::io::{Seek, SeekFrom, Write};
 use synqlite_core::Error;
@@ -146,4 +146,23 @@ fn a_damaged_file_is_said_to_be_damaged() {
     let error = a.replica.fold().unwrap_err();
     assert!(matches!(&error, Error::Malformed { .. }), "{error}");
     assert!(error.hint().unwrap().contains("integrity_check"));
+}
+
+/// With foreign keys off rows pass one key on and leave it: what referred to it refers to the first of them.
+#[test]
+fn a_reference_is_to_the_row_that_had_its_key_when_it_was_written() {
+    let world = World::new();
+    let sql = "CREATE TABLE n(k INTEGER PRIMARY KEY, w, up INTEGER REFERENCES n(k) ON DELETE RESTRICT); \
+               INSERT INTO n VALUES(3, 'second', NULL), (4, 'first', NULL)";
+    let mut a = world.init("a", sql);
+    let mut b = world.clone_site(&mut a, "b");
+    b.run("INSERT INTO n VALUES(1, 'child', 4)");
+    a.pull(&mut b);
+    b.run("PRAGMA foreign_keys = OFF; INSERT INTO n VALUES(5, 'third', NULL)");
+    b.run("UPDATE OR REPLACE n SET k = 4 WHERE k IN (3, 5); UPDATE n SET k = 2 WHERE k = 4");
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT * FROM n"), ["1|child|4", "2|third|NULL", "4|first|NULL"]);
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
 }

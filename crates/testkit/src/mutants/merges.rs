@@ -5,6 +5,14 @@ use super::{MODEL, Mutant, STATES};
 /// All of them.
 pub const ALL: &[Mutant] = &[
     Mutant {
+        name: "key-passed-on",
+        file: "fold/orphans.rs",
+        from: "left.into_iter().chain(passed)",
+        to: "passed.into_iter().chain(left)",
+        campaign: "wild --all keys,links,replace",
+        breaks: "R-REBIND: a reference is to a row that came by its key later",
+    },
+    Mutant {
         name: "former-kept",
         file: "merge/compensate.rs",
         from: "found.written.extend(former(cases, at));",

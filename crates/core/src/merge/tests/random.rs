@@ -2,7 +2,8 @@
 //! each merge shows by looking at some rows is what it would show by looking at all (R-MAT), and replicas
 //! that know the same show the same.
 //!
-//! Nothing is folded here: a write is a change like any other, so what R-COMP does is left out.
+//! In one half of the histories writes are folded, and the user's stay (R-COMP); in the other a write is a
+//! change like any other, and foreign keys act (decision 025).
 //! `SYNQLITE_STATES=FROM..TO` plays other histories than the default; a failure names its own, and the
 //! writes that it takes.
 
@@ -19,7 +20,6 @@ use crate::policy::Policies;
 use crate::schema::{Action, Identity, TableKind};
 use crate::{Error, Result};
 use rusqlite::Connection;
-
 use std::fmt;
 use synqlite_wire::{Id, Rid, RowChange, Value};
 
