@@ -34,7 +34,7 @@ campaign *ARGS:
     cargo run --release -p synqlite-testkit --features bundled --bin campaign -- {{ARGS}}
 
 # Feeds made-up bytes to each format's reader; needs a nightly toolchain and cargo-fuzz.
-fuzz SECONDS="60" *TARGETS="batch_decode store_log store_table store_manifest":
+fuzz SECONDS="60" *TARGETS="batch_decode store_log store_table store_manifest view":
     for target in {{TARGETS}}; do cargo +nightly fuzz run $target -- -max_total_time={{SECONDS}} || exit 1; done
 
 # The store's crash campaign: every file operation, every kind of crash.

@@ -40,7 +40,7 @@ mod event;
 
 pub use event::Event;
 
-use crate::catalog::{Catalog, Tracked, loc_sql};
+use crate::catalog::{Catalog, Relation, loc_sql};
 use crate::equal::collation_sql;
 use crate::schema::{Action, ForeignKey, TableKind, UniqueIndex, quote};
 use crate::{Result, state};
@@ -71,7 +71,7 @@ pub fn is_own(name: &str, no: u32) -> bool {
 
 /// What the capture of one table consists of: (name, SQL) of triggers, and where VACUUM would
 /// renumber rows an index that holds nothing and prevents it.
-pub fn objects(t: &Tracked) -> Vec<(String, String)> {
+pub fn objects(t: &Relation) -> Vec<(String, String)> {
     let mut out = Vec::new();
     let mut add = |kind: &str, sql: &dyn Fn(&str) -> String| {
         let name = own_name(kind, t.no);
@@ -163,7 +163,7 @@ pub fn imaged(conn: &Connection, no: u32) -> Result<Option<BTreeSet<u32>>> {
 }
 
 /// Creates the capture objects of one table, all but the trigger before inserts: see [`guard`].
-pub fn install(conn: &Connection, t: &Tracked) -> Result<()> {
+pub fn install(conn: &Connection, t: &Relation) -> Result<()> {
     let guard = own_name("replace", t.no);
     for (_, sql) in objects(t).iter().filter(|(name, _)| *name != guard) {
         conn.execute_batch(sql)?;
@@ -195,16 +195,16 @@ pub fn guard(conn: &Connection, catalog: &Catalog) -> Result<bool> {
 }
 
 /// Whether a table may lack the object `name`.
-pub fn may_lack(conn: &Connection, t: &Tracked, name: &str) -> Result<bool> {
+pub fn may_lack(conn: &Connection, t: &Relation, name: &str) -> Result<bool> {
     Ok(name == own_name("replace", t.no) && !state::any_row(conn, t.no)?)
 }
 
-fn entry(t: &Tracked, event: Event, loc: &str) -> String {
+fn entry(t: &Relation, event: Event, loc: &str) -> String {
     format!("INSERT INTO synqlite_journal(ev,a,at) VALUES({},{loc},{NOW})", event.of_table(t.no))
 }
 
 /// (WHEN clause, statement) of the trigger after an insert.
-fn insert_entry(t: &Tracked) -> (String, String) {
+fn insert_entry(t: &Relation) -> (String, String) {
     let loc = loc_sql(&t.table, "NEW.");
     let Some(rowid) = &t.table.rowid_name else {
         return (String::new(), entry(t, Event::Insert, &loc));
@@ -219,7 +219,7 @@ fn insert_entry(t: &Tracked) -> (String, String) {
     (when, entry)
 }
 
-fn update_entry(t: &Tracked) -> String {
+fn update_entry(t: &Relation) -> String {
     let ev = Event::Update.of_table(t.no);
     let (old, new) = (loc_sql(&t.table, "OLD."), loc_sql(&t.table, "NEW."));
     format!(
@@ -230,7 +230,7 @@ fn update_entry(t: &Tracked) -> String {
 
 /// An integer with bit `no` set for each changed column, or several joined by commas for tables
 /// with more than [`MASK_BITS`] columns.
-fn mask(t: &Tracked) -> String {
+fn mask(t: &Relation) -> String {
     let words = t.column_nos.iter().max().map_or(1, |max| max / MASK_BITS + 1);
     let word = |w: u32| {
         let bits = t.table.columns.iter().zip(&t.column_nos).filter(|(_, no)| *no / MASK_BITS == w);
@@ -260,12 +260,12 @@ fn differs(name: &str, affinity: crate::schema::Affinity) -> String {
 }
 
 /// A row of NULLs under the names of columns: what a dropped column's name resolves to.
-fn nulls(t: &Tracked, columns: &[usize]) -> String {
+fn nulls(t: &Relation, columns: &[usize]) -> String {
     let names = columns.iter().map(|&c| format!("NULL AS {}", quote(&t.table.columns[c].name)));
     names.collect::<Vec<_>>().join(",")
 }
 
-fn all_columns(t: &Tracked) -> Vec<usize> {
+fn all_columns(t: &Relation) -> Vec<usize> {
     (0..t.table.columns.len()).collect()
 }
 
@@ -273,7 +273,7 @@ fn all_columns(t: &Tracked) -> Vec<usize> {
 /// `value` tells the values, if `from` has a row. Given some of the columns, `from` offers NULLs for
 /// those that may be gone.
 fn entry_with_image(
-    t: &Tracked,
+    t: &Relation,
     event: Event,
     loc: &str,
     columns: &[usize],
@@ -302,7 +302,7 @@ fn entry_with_image(
 }
 
 /// An entry for the row OLD, with these columns of it.
-fn entry_of_old(t: &Tracked, event: Event, columns: &[usize]) -> String {
+fn entry_of_old(t: &Relation, event: Event, columns: &[usize]) -> String {
     // In a subquery of its own OLD is the trigger's row, as long as that has the column.
     let loc = format!("(SELECT {})", loc_sql(&t.table, "OLD."));
     let value = |c: usize| format!("(SELECT OLD.{})", quote(&t.table.columns[c].name));
@@ -331,7 +331,7 @@ struct Rival {
 }
 
 impl Rivals {
-    fn of(t: &Tracked) -> Rivals {
+    fn of(t: &Relation) -> Rivals {
         let name = |c: usize| quote(&t.table.columns[c].name);
         let rival = |u: &UniqueIndex| {
             let stored = u.columns.iter().map(|&c| name(c));
@@ -350,7 +350,7 @@ impl Rivals {
     }
 
     /// (WHEN clause, body) of the trigger before an insert.
-    fn on_insert(&self, t: &Tracked) -> Option<(String, String)> {
+    fn on_insert(&self, t: &Relation) -> Option<(String, String)> {
         let mut conditions = Vec::new();
         let mut body = String::new();
         for (rival, event) in self.all() {
@@ -361,7 +361,7 @@ impl Rivals {
     }
 
     /// (columns, WHEN clause, body) of the trigger before an update.
-    fn on_update(&self, t: &Tracked) -> Option<(String, String, String)> {
+    fn on_update(&self, t: &Relation) -> Option<(String, String, String)> {
         let (mut columns, mut conditions, mut body) = (BTreeSet::new(), Vec::new(), String::new());
         let itself = format!("{} IS NOT {}", loc_sql(&t.table, "o."), loc_sql(&t.table, "OLD."));
         for (rival, _) in self.all() {
@@ -386,7 +386,7 @@ impl Rivals {
 
 impl Rival {
     /// Whether there is such a row.
-    fn exists(&self, t: &Tracked) -> String {
+    fn exists(&self, t: &Relation) -> String {
         let exists = self.of_new(&format!("EXISTS({})", self.select(t, "1")));
         match self.fallback() {
             None => exists,
@@ -395,7 +395,7 @@ impl Rival {
     }
 
     /// Statements that journal that row, with its whole image.
-    fn note(&self, t: &Tracked, event: Event) -> String {
+    fn note(&self, t: &Relation, event: Event) -> String {
         let one = |what: &str| self.of_new(&format!("({})", self.select(t, what)));
         let value = |c: usize| one(&format!("o.{}", quote(&t.table.columns[c].name)));
         let generated = t.table.generated.iter().map(|name| format!(",NULL AS {}", quote(name)));
@@ -409,7 +409,7 @@ impl Rival {
         entry_with_image(t, event, &loc, &all_columns(t), value, from)
     }
 
-    fn select(&self, t: &Tracked, what: &str) -> String {
+    fn select(&self, t: &Relation, what: &str) -> String {
         format!("SELECT {what} FROM {} AS o WHERE {}", quote(&t.table.name), self.condition)
     }
 
@@ -427,13 +427,13 @@ impl Rival {
     }
 }
 
-fn name_list(t: &Tracked, columns: &[usize]) -> String {
+fn name_list(t: &Relation, columns: &[usize]) -> String {
     let names: Vec<_> = columns.iter().map(|&c| quote(&t.table.columns[c].name)).collect();
     names.join(",")
 }
 
 /// An expression over rows `first` and `second` that stays valid when a column is dropped.
-fn scoped(t: &Tracked, expression: &str, first: &str, second: &str) -> String {
+fn scoped(t: &Relation, expression: &str, first: &str, second: &str) -> String {
     let names = nulls(t, &all_columns(t));
     format!(
         "(SELECT (SELECT (SELECT {expression}) FROM (SELECT {names}) AS {second}) \
@@ -445,7 +445,7 @@ fn scoped(t: &Tracked, expression: &str, first: &str, second: &str) -> String {
 ///
 /// Expressions and predicates of an index name plain columns, so they are evaluated for NEW in a
 /// subquery that offers NEW's values under those names.
-fn condition(t: &Tracked, index: &UniqueIndex) -> String {
+fn condition(t: &Relation, index: &UniqueIndex) -> String {
     let stored = index.columns.iter().map(|&c| quote(&t.table.columns[c].name));
     let names = stored.chain(t.table.generated.iter().map(|name| quote(name)));
     let names: Vec<_> = names.map(|n| format!("NEW.{n} AS {n}")).collect();
@@ -476,7 +476,7 @@ fn condition(t: &Tracked, index: &UniqueIndex) -> String {
 
 /// (columns, WHEN clause, body) of the trigger that keeps what keys and counters were before an
 /// update, and references before an action on their parent may set them.
-fn previous(t: &Tracked) -> Option<(String, String, String)> {
+fn previous(t: &Relation) -> Option<(String, String, String)> {
     let kept = t.table.groups.iter().filter(|g| g.keeps_previous || g.counter);
     let mut columns: BTreeSet<usize> = kept.flat_map(|g| g.columns.iter().copied()).collect();
     let mut changed: Vec<String> = columns.iter().map(|&c| changes(t, c)).collect();
@@ -496,13 +496,13 @@ fn previous(t: &Tracked) -> Option<(String, String, String)> {
     Some((name_list(t, &columns), when, body))
 }
 
-fn changes(t: &Tracked, column: usize) -> String {
+fn changes(t: &Relation, column: usize) -> String {
     let column = &t.table.columns[column];
     differs(&column.name, column.affinity)
 }
 
 /// Whether an update does to a reference what its ON DELETE action would do.
-fn may_be_set(t: &Tracked, fk: &ForeignKey) -> String {
+fn may_be_set(t: &Relation, fk: &ForeignKey) -> String {
     let set = fk.columns.iter().map(|&c| {
         let name = quote(&t.table.columns[c].name);
         match fk.on_delete {

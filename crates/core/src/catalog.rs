@@ -4,75 +4,50 @@
 //! and triggers refer to them, so they stay valid when the application alters its schema.
 
 use crate::equal::{self, Pair};
-use crate::schema::{self, Affinity, Encoding, ForeignKey, Table, TableKind, quote};
-use crate::sqlvalue::{Bind, values};
+use crate::schema::{Encoding, ForeignKey, Table, TableKind, quote};
+use crate::sqlvalue::{Bind, Located, values};
 use crate::{Error, Result};
 use rusqlite::{Connection, OptionalExtension, Statement, params_from_iter};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ops::Range;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Deref, Range};
 use std::sync::{Arc, OnceLock};
-use synqlite_wire::key::{Collation, KeyPart, encode, encode_values, normalise};
-use synqlite_wire::{Cell, Rid, Value};
+use synqlite_wire::Value;
+use synqlite_wire::key::Collation;
+
+pub use synqlite_view::catalog::{Loc, Relation, name_keys, place_of_key};
 
 /// Numbers of the columns that the triggers of a table did not know yet, by number of the table.
 pub type Fresh = BTreeMap<u32, Vec<u32>>;
 
-/// Where a visible row is in its table.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Loc {
-    /// Its rowid.
-    Row(i64),
-    /// Its primary key, for `WITHOUT ROWID` tables: one text for all keys that SQLite holds for equal
-    /// ([`Tracked::place`]).
-    Key(String),
-}
-
-impl rusqlite::ToSql for Loc {
-    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
-        match self {
-            Loc::Row(rowid) => rowid.to_sql(),
-            Loc::Key(key) => key.to_sql(),
-        }
-    }
-}
-
-impl rusqlite::types::FromSql for Loc {
-    fn column_result(v: rusqlite::types::ValueRef<'_>) -> rusqlite::types::FromSqlResult<Loc> {
-        match v {
-            rusqlite::types::ValueRef::Integer(i) => Ok(Loc::Row(i)),
-            _ => v.as_str().map(|s| Loc::Key(s.to_owned())),
-        }
-    }
-}
-
-/// A replicated table with its numbers.
+/// A replicated table in this file: what merges know of it, and SQL that reaches its rows.
 #[derive(Clone, Debug)]
 pub struct Tracked {
-    /// Number of the table.
-    pub no: u32,
-    /// Its schema.
-    pub table: Table,
-    /// Number of each column, parallel to `table.columns`.
-    pub column_nos: Vec<u32>,
-    /// The name by which other sites know the table: its first (R-MIG-RENAME).
-    pub canonical: String,
-    /// The same for each column, parallel to `table.columns`.
-    pub column_names: Vec<String>,
-    /// The same for each foreign key, parallel to `table.foreign_keys`.
-    pub key_names: Vec<String>,
-    /// Foreign keys, by position, that the states of the table do not know yet: by them no value was to a
-    /// row before.
-    pub new_keys: Vec<usize>,
-    /// The same as `column_names` for each unique index, parallel to `table.uniques`, ascending.
-    pub unique_names: Vec<String>,
-    /// Position of this file after which each column was there, parallel to `table.columns`; -1 for
-    /// those that the table had when it was taken in.
-    pub since: Vec<i64>,
+    relation: Arc<Relation>,
     /// Foreign keys that are part of the primary key; `None` if a row that is named by another row
     /// cannot be found through the key that the other shows.
     pub key_rows: Option<Vec<KeyRow>>,
     /// SQL that is needed for many rows, once it is made.
     sql: Statements,
+}
+
+impl From<Arc<Relation>> for Tracked {
+    fn from(relation: Arc<Relation>) -> Tracked {
+        Tracked { relation, key_rows: None, sql: Statements::default() }
+    }
+}
+
+impl From<Relation> for Tracked {
+    fn from(relation: Relation) -> Tracked {
+        Arc::new(relation).into()
+    }
+}
+
+impl Deref for Tracked {
+    type Target = Relation;
+
+    fn deref(&self) -> &Relation {
+        &self.relation
+    }
 }
 
 /// A foreign key all of whose columns are in the primary key, so that the row to which it refers is a
@@ -100,24 +75,32 @@ struct Statements {
 pub struct Catalog {
     /// The tables in the order of the schema.
     pub tables: Vec<Tracked>,
-    /// Ranges of `tables` that refer to each other in cycles, parents first.
-    pub components: Vec<Range<usize>>,
-    by_name: HashMap<String, usize>,
-    by_no: HashMap<u32, usize>,
+    relations: synqlite_view::Catalog,
+}
+
+impl Deref for Catalog {
+    type Target = synqlite_view::Catalog;
+
+    fn deref(&self) -> &synqlite_view::Catalog {
+        &self.relations
+    }
 }
 
 impl Catalog {
-    /// A catalog of `tables`, which stay in their order.
-    pub fn new(tables: Vec<Tracked>, components: Vec<Range<usize>>) -> Catalog {
-        let by_name = tables.iter().enumerate().map(|(i, t)| (fold_name(&t.table.name), i));
-        let by_no = tables.iter().enumerate().map(|(i, t)| (t.no, i));
-        Catalog { by_name: by_name.collect(), by_no: by_no.collect(), tables, components }
+    /// A catalog of `tables`, which stay in their order. `components`: ranges of them that refer to each
+    /// other in cycles. `enforced`: whether merges enforce foreign keys.
+    pub fn new(relations: Vec<Relation>, components: Vec<Range<usize>>, enforced: bool) -> Catalog {
+        let relations = synqlite_view::Catalog::new(relations, components, enforced);
+        let tables = relations.tables.iter().cloned().map(Tracked::from).collect();
+        let mut catalog = Catalog { tables, relations };
+        catalog.link_keys(enforced);
+        catalog
     }
 
     /// Finds out through which other rows the rows of each table can be found by their keys. What
     /// must hold: wherever such a row is visible, so is the other, and shows the key to which it
     /// refers. Merges see to that if they enforce foreign keys.
-    pub fn link_keys(&mut self, enforced: bool) {
+    fn link_keys(&mut self, enforced: bool) {
         for position in 0..self.tables.len() {
             let t = &self.tables[position];
             let link = |(foreign_key, at): (usize, Vec<usize>)| {
@@ -138,46 +121,10 @@ impl Catalog {
         }
     }
 
-    /// Position of the table called `name`.
-    pub fn position(&self, name: &str) -> Option<usize> {
-        self.by_name.get(&fold_name(name)).copied()
-    }
-
     /// The table called `name`.
     pub fn by_name(&self, name: &str) -> Option<&Tracked> {
         self.position(name).map(|i| &self.tables[i])
     }
-
-    /// Position of the table with this number.
-    pub fn position_of_no(&self, no: u32) -> Option<usize> {
-        self.by_no.get(&no).copied()
-    }
-
-    /// References to the table at `parent`: (position of the child table, of its foreign key).
-    pub fn references_to(&self, parent: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
-        let name = fold_name(&self.tables[parent].table.name);
-        self.tables.iter().enumerate().flat_map(move |(child, t)| {
-            let name = name.clone();
-            let fks = t.table.foreign_keys.iter().enumerate();
-            fks.filter(move |(_, fk)| fold_name(&fk.parent) == name).map(move |(f, _)| (child, f))
-        })
-    }
-
-    /// Whether rows of these tables refer to others of them.
-    pub fn refer_to_themselves(&self, tables: &Range<usize>) -> bool {
-        let mut keys = tables.clone().flat_map(|table| &self.tables[table].table.foreign_keys);
-        keys.any(|fk| self.position(&fk.parent).is_some_and(|parent| tables.contains(&parent)))
-    }
-
-    /// Whether the table at `position` refers to itself, or is in a circle of references.
-    pub fn is_in_circle(&self, position: usize) -> bool {
-        let component = self.components.iter().find(|tables| tables.contains(&position));
-        component.is_some_and(|tables| self.refer_to_themselves(tables))
-    }
-}
-
-fn fold_name(name: &str) -> String {
-    name.to_ascii_lowercase()
 }
 
 /// SQL that writes a primary key as one text, injectively: text as `t` and hex digits, anything
@@ -219,77 +166,7 @@ fn parse_key(text: &str, encoding: Encoding) -> Option<Vec<Value>> {
         .collect()
 }
 
-/// One text for all keys that SQLite holds for equal; in UTF-8 what [`key_sql`] would write of one.
-pub(crate) fn place_of_key(key: &[Value], collations: &[Collation]) -> String {
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02X}")).collect::<String>();
-    let part = |(value, collation): (&Value, &Collation)| match &*normalise(value, collation) {
-        Value::Null => "NULL".to_owned(),
-        Value::Integer(i) => i.to_string(),
-        Value::Real(r) => format!("{r:?}"),
-        Value::Text(text) => format!("t{}", hex(text)),
-        Value::Blob(blob) => format!("X'{}'", hex(blob)),
-    };
-    key.iter().zip(collations).map(part).collect::<Vec<_>>().join(",")
-}
-
 impl Tracked {
-    /// A table whose columns have no numbers yet.
-    pub fn unnumbered(no: u32, canonical: &str, table: Table) -> Tracked {
-        let (canonical, names) = (canonical.to_owned(), Vec::new());
-        let (column_nos, since) = (Vec::new(), Vec::new());
-        let (new_keys, key_rows, sql) = (Vec::new(), None, Statements::default());
-        let (column_names, key_names, unique_names) = (names, Vec::new(), Vec::new());
-        Tracked {
-            no,
-            table,
-            column_nos,
-            canonical,
-            column_names,
-            key_names,
-            new_keys,
-            unique_names,
-            since,
-            key_rows,
-            sql,
-        }
-    }
-
-    /// Whether this database has the table, or other sites told of it or it was dropped.
-    pub fn is_here(&self) -> bool {
-        !self.table.columns.is_empty()
-    }
-
-    /// Whether it has the column with this number.
-    pub fn has(&self, no: u32) -> bool {
-        self.column_nos.contains(&no)
-    }
-
-    /// What a row shows in the columns of a group that nobody has written: their defaults.
-    pub fn default_cell(&self, group: usize) -> Cell {
-        let group = &self.table.groups[group];
-        let values = group.columns.iter().map(|&c| self.default_of(c)).collect();
-        Cell { values, refs: vec![None; group.foreign_keys.len()] }
-    }
-
-    /// The default of a column, as it stores it; NULL if it is not the same for ever.
-    pub fn default_of(&self, column: usize) -> Value {
-        let column = &self.table.columns[column];
-        let value = column.default.as_deref().and_then(schema::constant).unwrap_or(Value::Null);
-        equal::stored(&value, column.affinity)
-    }
-
-    /// Number that stands for a group in stored states: that of its first column.
-    pub fn group_no(&self, group: usize) -> u32 {
-        self.column_nos[self.table.groups[group].columns[0]]
-    }
-
-    /// Group of which `no` is the number, if the schema still has it.
-    pub fn group_of_no(&self, no: u32) -> Option<usize> {
-        let column = self.column_nos.iter().position(|&n| n == no)?;
-        let group = self.table.columns[column].group;
-        (self.group_no(group) == no).then_some(group)
-    }
-
     /// Quoted names of all stored columns.
     pub fn column_list(&self) -> String {
         let names: Vec<_> = self.table.columns.iter().map(|c| quote(&c.name)).collect();
@@ -350,7 +227,8 @@ impl Tracked {
 
     /// The location that [`loc_sql`] wrote. Keys that are equal and spelled otherwise are one place, as
     /// they are for SQLite.
-    pub fn place(&self, written: Loc) -> Result<Loc> {
+    pub fn place(&self, written: Located) -> Result<Loc> {
+        let Located(written) = written;
         match written {
             Loc::Row(_) => Ok(written),
             Loc::Key(text) => {
@@ -464,86 +342,6 @@ impl Tracked {
         let sql = format!("SELECT {loc} FROM {target} AS o WHERE {condition}");
         let mut statement = conn.prepare_cached(&sql)?;
         self.places(&mut statement, params_from_iter(values.iter().map(Bind)))
-    }
-
-    /// Whether its rows are addressed by rowid.
-    pub fn has_rowid(&self) -> bool {
-        self.table.kind != TableKind::WithoutRowid && self.table.rowid_name.is_some()
-    }
-
-    /// Whether canonical bytes of a key are equal exactly when SQLite holds two keys for equal.
-    pub fn knows_collations(&self) -> bool {
-        !self.table.key_collations.iter().any(|c| matches!(c, Collation::Other(_)))
-    }
-
-    /// Whether keys of this table that differ in the columns of a foreign key, which are at these places,
-    /// never refer to one row.
-    fn tells_apart(&self, fk: &ForeignKey, at: &[usize]) -> bool {
-        let whole = |a: Affinity| matches!(a, Affinity::Integer | Affinity::Numeric);
-        let mut pairs = fk.columns.iter().zip(at).zip(&fk.parent_keys);
-        pairs.all(|((&c, &at), (parent, collation))| {
-            let own = self.table.columns[c].affinity;
-            let converted = *parent == Affinity::Blob
-                || *parent == own
-                || whole(*parent) && (whole(own) || own == Affinity::Real);
-            let own = &self.table.key_collations[at];
-            converted && (*collation == Collation::Binary || collation == own)
-        })
-    }
-
-    /// Foreign keys that lie in the primary key, with the places of their columns there.
-    pub fn references_in_key(&self) -> impl Iterator<Item = (usize, Vec<usize>)> + '_ {
-        let place = |c: &usize| self.table.primary_key.iter().position(|p| p == c);
-        let keys = self.table.foreign_keys.iter().enumerate();
-        keys.filter_map(move |(f, fk)| {
-            Some((f, fk.columns.iter().map(place).collect::<Option<_>>()?))
-        })
-    }
-
-    /// Foreign keys that lie in the primary key and count in it as the row that they are to (R-ID-KEY), with
-    /// the places of their columns there.
-    pub fn keys_in_key(&self) -> impl Iterator<Item = (usize, Vec<usize>)> + '_ {
-        let tells =
-            |(f, at): &(usize, Vec<usize>)| self.tells_apart(&self.table.foreign_keys[*f], at);
-        self.references_in_key().filter(tells)
-    }
-
-    /// Canonical bytes of the primary key of a row with these values. `refers` says to which row a
-    /// foreign key refers; one that refers to nobody leaves its values in the key.
-    pub fn key_of<'v>(
-        &'v self,
-        value: impl Fn(usize) -> &'v Value,
-        mut refers: impl FnMut(usize) -> Result<Option<Rid>>,
-    ) -> Result<Vec<u8>> {
-        let pk = &self.table.primary_key;
-        let mut covered = vec![None; pk.len()];
-        for (f, at) in self.keys_in_key() {
-            if at.iter().any(|&i| covered[i].is_some()) {
-                continue;
-            }
-            let Some(rid) = refers(f)? else { continue };
-            let mut parts = std::iter::once(Some(KeyPart::Row(rid))).chain(std::iter::repeat(None));
-            at.iter().for_each(|&i| covered[i] = Some(parts.next().flatten()));
-        }
-        if covered.iter().all(Option::is_none) {
-            return Ok(self.key_of_values(value));
-        }
-        let mut parts = Vec::new();
-        for ((covered, &c), collation) in
-            covered.into_iter().zip(pk).zip(&self.table.key_collations)
-        {
-            match covered {
-                None => parts.push(KeyPart::Value(normalise(value(c), collation).into_owned())),
-                Some(part) => parts.extend(part),
-            }
-        }
-        Ok(encode(&parts))
-    }
-
-    /// The same where no foreign key is a part.
-    pub fn key_of_values<'v>(&'v self, value: impl Fn(usize) -> &'v Value) -> Vec<u8> {
-        let key = self.table.primary_key.iter().zip(&self.table.key_collations);
-        encode_values(key.map(|(&c, collation)| (value(c), collation)))
     }
 
     /// Rowid of the row that has this primary key.
@@ -675,14 +473,5 @@ mod tests {
         assert_eq!(parse_key("t61006200", Encoding::Utf16le), Some(vec!["ab".into()]));
         assert_eq!(parse_key("t00610062", Encoding::Utf16be), Some(vec!["ab".into()]));
         assert_eq!(parse_key("x", Encoding::Utf8), None);
-    }
-
-    #[test]
-    fn equal_keys_are_one_place() {
-        let place = |key: [Value; 2]| place_of_key(&key, &[Collation::NoCase, Collation::Rtrim]);
-        assert_eq!(place(["Ab".into(), 1.into()]), place(["aB".into(), Value::Real(1.0)]));
-        assert_eq!(place(["a".into(), "x  ".into()]), place(["A".into(), "x".into()]));
-        assert_ne!(place(["a".into(), "x".into()]), place(["a".into(), "X".into()]));
-        assert_ne!(place(["1".into(), 1.into()]), place([1.into(), "1".into()]));
     }
 }

@@ -253,6 +253,39 @@ impl Error {
     }
 }
 
+impl From<synqlite_view::Error> for Error {
+    fn from(error: synqlite_view::Error) -> Error {
+        use synqlite_view::Error as Of;
+        match error {
+            Of::Constraint { table, what } => Error::Constraint { table, what },
+            Of::Compensation { table, row, rival } => Error::Compensation { table, row, rival },
+            Of::Damaged(what) => Error::Damaged(what),
+            // What the view asks, this engine answers, so the failure is one of its own.
+            Of::Facts(error) => match error.downcast() {
+                Ok(own) => *own,
+                Err(other) => Error::Damaged(other.to_string()),
+            },
+        }
+    }
+}
+
+impl From<Error> for synqlite_view::Error {
+    fn from(error: Error) -> synqlite_view::Error {
+        use synqlite_view::Error as Of;
+        match error {
+            Error::Constraint { table, what } => Of::Constraint { table, what },
+            other => Of::Facts(Box::new(other)),
+        }
+    }
+}
+
+impl From<synqlite_view::policy::Meaningless> for Error {
+    fn from(error: synqlite_view::policy::Meaningless) -> Error {
+        let synqlite_view::policy::Meaningless { key, value, why } = error;
+        Error::Policy { key, value, why }
+    }
+}
+
 impl From<rusqlite::Error> for Error {
     fn from(error: rusqlite::Error) -> Error {
         use rusqlite::ErrorCode as Code;

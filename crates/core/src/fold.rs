@@ -31,15 +31,17 @@ use crate::closed;
 use crate::counter;
 use crate::history;
 use crate::journal::{self, Changed, Gone, Millis, Survey, Window, Written};
-use crate::merge::{Acted, ActedOn, Wrote, compensate};
+use crate::merge::compensate;
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
+use crate::sqlvalue::Located;
 use crate::state::{self, Body, GroupState, Runs, Stored, sums};
 use before::{Before, Befores, Died};
 use former::image_of;
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
+use synqlite_view::compensate::{Acted, ActedOn, Wrote};
 use synqlite_wire::{Hlc, Rid, Stamp, Told, Value};
 
 /// What a fold recorded.
@@ -223,12 +225,12 @@ impl Fold<'_> {
         let Some(alias) = t.table.renumbers() else { return Ok(()) };
         let sql = "SELECT loc FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL \
                    AND loc IS NOT NULL ORDER BY loc";
-        let locs: Vec<Loc> = self
+        let locs: Vec<Located> = self
             .conn
             .prepare_cached(sql)?
             .query_map([t.no], |row| row.get(0))?
             .collect::<Result<_, _>>()?;
-        for loc in locs {
+        for Located(loc) in locs {
             let Some(mut stored) = state::at(self.conn, self.meta, t, &loc)? else { continue };
             let stamp = self.meta.tick(0);
             if self.waits && self.enforces {

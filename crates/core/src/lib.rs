@@ -48,18 +48,18 @@ pub mod conflicts;
 pub mod env;
 pub mod error;
 pub mod merge;
-pub mod policy;
+pub use synqlite_view::policy;
 mod replica;
 pub mod schema;
+
+use synqlite_view::{counter, describe};
 
 mod capture;
 mod catalog;
 mod closed;
 mod connection;
 mod copy;
-mod counter;
 mod deinit;
-mod describe;
 mod digest;
 mod equal;
 mod export;

@@ -17,10 +17,10 @@ mod spans;
 mod stashed;
 mod unsure;
 
-use crate::catalog::{Fresh, Loc, Tracked, loc_sql};
+use crate::catalog::{Fresh, Loc, Relation, Tracked, loc_sql};
 use crate::fold;
 use crate::journal::{self, Changed, Window};
-use crate::merge::{self, Anew, Wrote};
+use crate::merge::{self, Anew};
 use crate::meta::Meta;
 use crate::refs::Lookup;
 use crate::registry;
@@ -37,6 +37,7 @@ pub(crate) use policies::{follow_policies, set as set_policies, take as take_set
 use rusqlite::{Connection, params};
 use stashed::{join_stashed, show, show_stashed};
 use std::collections::{BTreeMap, BTreeSet};
+use synqlite_view::compensate::Wrote;
 use synqlite_wire::{Cell, Rid, SiteId, Stamp, Value};
 use unsure::{Columns, LIKELY, PERHAPS, Unsure};
 
@@ -459,7 +460,7 @@ fn unit(t: &Tracked, group: &Group) -> (Vec<u32>, Vec<String>) {
 
 /// The table as far as its stored states are concerned, with the units that they were stored for.
 fn as_it_was(t: &Tracked, units: &[(Vec<u32>, Vec<String>)]) -> Tracked {
-    let mut old = Tracked::unnumbered(t.no, &t.canonical, Table::absent(&t.table.name));
+    let mut old = Relation::unnumbered(t.no, &t.canonical, Table::absent(&t.table.name));
     for (group, (columns, keys)) in units.iter().enumerate() {
         let first = old.column_nos.len();
         for no in columns {
@@ -485,7 +486,7 @@ fn as_it_was(t: &Tracked, units: &[(Vec<u32>, Vec<String>)]) -> Tracked {
             counter: false,
         });
     }
-    old
+    old.into()
 }
 
 /// What group `g` of the table holds, of the units `was` in which the row was stored.

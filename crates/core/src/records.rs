@@ -5,7 +5,7 @@
 
 use crate::catalog::Tracked;
 use crate::counter;
-use crate::describe::{describe, record_id};
+use crate::describe::describe;
 use crate::equal;
 use crate::refs::{self, Lookup};
 use crate::schema::Column;
@@ -230,4 +230,16 @@ fn contested(t: &Tracked, constraint: &str) -> Vec<String> {
     let key = key.map(|f| &t.table.foreign_keys[f].columns);
     let columns = unique.or(key).into_iter().flatten();
     columns.map(|&c| t.table.columns[c].name.clone()).collect()
+}
+
+/// Id of a record. The same on every site: from what identifies the row, not from local numbers.
+pub fn record_id(table: &str, kind: &str, constraint: &str, rid: &Rid) -> String {
+    use sha2::{Digest, Sha256};
+    let mut hash = Sha256::new();
+    for part in [table, kind, constraint] {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    hash.update(synqlite_wire::key::encode(&[synqlite_wire::key::KeyPart::Row(rid.clone())]));
+    hash.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }

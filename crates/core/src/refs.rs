@@ -2,13 +2,15 @@
 //! identity that a primary key gives to a row.
 
 use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
-use crate::equal::{self, collation_sql, means_none_sql};
+use crate::equal::{collation_sql, means_none_sql};
 use crate::meta::Meta;
 use crate::schema::{Affinity, ForeignKey, quote};
 use crate::{Error, Result, state};
 use rusqlite::Connection;
 use std::collections::HashMap;
 use synqlite_wire::{Cell, Rid, Value};
+
+pub use synqlite_view::refs::*;
 
 /// The last row to which each foreign key referred, by number of the table: rows that are looked at
 /// together mostly refer to the same one. Good as long as no row gets another key.
@@ -46,30 +48,6 @@ impl Recent {
     ) -> Result<Cell> {
         cell(t, group, row, |fk| self.reference(lookup, t, fk, |c| &row[c]))
     }
-}
-
-/// Shows in a row the key of the row to which a foreign key of its table refers; as the row spells it if
-/// it means that key already (R-SPELL).
-pub fn show_key(t: &Tracked, fk: &ForeignKey, parent: &[Value], row: &mut [Value]) {
-    let written: Vec<&Value> = fk.columns.iter().map(|&c| &row[c]).collect();
-    let key: Vec<&Value> = fk.parent_columns.iter().map(|&p| &parent[p]).collect();
-    let affinities: Vec<Affinity> =
-        fk.columns.iter().map(|&c| t.table.columns[c].affinity).collect();
-    let shown = equal::spelled(fk, &written, &key, &affinities);
-    fk.columns.iter().zip(shown).for_each(|(&c, value)| row[c] = value);
-}
-
-/// Values and references of one group of a row that shows `row`.
-pub fn cell(
-    t: &Tracked,
-    group: usize,
-    row: &[Value],
-    refers: impl FnMut(usize) -> Result<Option<Rid>>,
-) -> Result<Cell> {
-    let group = &t.table.groups[group];
-    let values = group.columns.iter().map(|&c| row[c].clone()).collect();
-    let refs = group.foreign_keys.iter().copied().map(refers);
-    Ok(Cell { values, refs: refs.collect::<Result<_>>()? })
 }
 
 /// What is needed to look rows up.

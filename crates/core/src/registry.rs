@@ -2,7 +2,7 @@
 //!
 //! A number is given once, also to what only other sites have, and never to anything else.
 
-use crate::catalog::{Catalog, Tracked};
+use crate::catalog::{Catalog, Relation, Tracked};
 use crate::schema::Table;
 use crate::{Error, Result};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -52,7 +52,8 @@ pub fn absent(conn: &Connection, catalog: &Catalog) -> Result<Vec<Tracked>> {
     while let Some(row) = rows.next()? {
         let (no, canonical): (u32, String) = (row.get(0)?, row.get(1)?);
         if catalog.position_of_no(no).is_none() {
-            absent.push(Tracked::unnumbered(no, &canonical, Table::absent(&canonical)));
+            let table = Table::absent(&canonical);
+            absent.push(Relation::unnumbered(no, &canonical, table).into());
         }
     }
     Ok(absent)
@@ -96,7 +97,7 @@ pub fn lacking(conn: &Connection, t: &Tracked, columns: &[u32]) -> Result<bool> 
 }
 
 /// Records the units (R-GROUP) for which states are stored from now on.
-pub fn record_units(conn: &Connection, t: &Tracked) -> Result<()> {
+pub fn record_units(conn: &Connection, t: &Relation) -> Result<()> {
     conn.execute("DELETE FROM synqlite_unit WHERE tbl = ?1", [t.no])?;
     let sql = "INSERT INTO synqlite_unit(tbl, unit, place, item) VALUES(?1, ?2, ?3, ?4)";
     let mut statement = conn.prepare_cached(sql)?;

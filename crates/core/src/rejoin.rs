@@ -22,7 +22,7 @@ use crate::remotes::{clear_former_pages, overwriting};
 use crate::replica::{Replica, check_format};
 use crate::schema::{Skipped, Table, quote};
 use crate::settings;
-use crate::sqlvalue::values;
+use crate::sqlvalue::{Located, values};
 use crate::state::{self, Body, ENTRY_COLUMNS};
 use crate::work::Work;
 use crate::{Error, Result, capture, closed, deinit, fold, migrate, pull, refs};
@@ -308,7 +308,8 @@ impl Comparison<'_, '_> {
             same.join(" AND ")
         );
         let mut statement = self.work.conn.prepare(&sql)?;
-        let pairs = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let pairs =
+            statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, Located>(1)?.0)))?;
         let mut taken = HashSet::new();
         let mut pairs: Vec<(i64, Loc)> = pairs.collect::<Result<_, _>>()?;
         // Two spellings of one key cannot both be that row.
@@ -331,7 +332,8 @@ impl Comparison<'_, '_> {
         let mut shown: HashMap<String, Vec<Loc>> = HashMap::new();
         while let Some(row) = rows.next()? {
             let row_values = values(row, 1, self.t.table.columns.len())?;
-            shown.entry(fingerprint(&row_values)).or_default().push(row.get(0)?);
+            let Located(loc) = row.get(0)?;
+            shown.entry(fingerprint(&row_values)).or_default().push(loc);
         }
         let (mut pairs, mut alone) = (Vec::new(), Vec::new());
         for rowid in self.all_waiting()? {

@@ -3,8 +3,8 @@
 
 use crate::catalog::Tracked;
 use crate::closed;
-use crate::describe::record_id;
 use crate::merge::reshow;
+use crate::records::record_id;
 use crate::replica::Replica;
 use crate::state::{self, Body, ENTRY_COLUMNS, GroupState, Stored, Waits};
 use crate::work::Work;

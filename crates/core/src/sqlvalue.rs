@@ -1,6 +1,7 @@
 //! Values between SQLite and the wire types, byte for byte.
 
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
+use synqlite_view::catalog::Loc;
 use synqlite_wire::Value;
 
 /// Binds a wire value as it is, text that is not UTF-8 included.
@@ -37,4 +38,28 @@ pub fn value(from: ValueRef<'_>) -> Value {
 /// `count` values of a result row, from column `first` on.
 pub fn values(row: &rusqlite::Row<'_>, first: usize, count: usize) -> rusqlite::Result<Vec<Value>> {
     (first..first + count).map(|i| row.get_ref(i).map(value)).collect()
+}
+
+/// The place of a row, as a parameter.
+pub struct At<'a>(pub &'a Loc);
+
+impl rusqlite::ToSql for At<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        match self.0 {
+            Loc::Row(rowid) => rowid.to_sql(),
+            Loc::Key(key) => key.to_sql(),
+        }
+    }
+}
+
+/// The place of a row, as a result.
+pub struct Located(pub Loc);
+
+impl rusqlite::types::FromSql for Located {
+    fn column_result(v: ValueRef<'_>) -> rusqlite::types::FromSqlResult<Located> {
+        match v {
+            ValueRef::Integer(i) => Ok(Located(Loc::Row(i))),
+            _ => v.as_str().map(|s| Located(Loc::Key(s.to_owned()))),
+        }
+    }
 }

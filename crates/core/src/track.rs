@@ -8,7 +8,7 @@
 //! needs no log, and two sites that make it apart from each other mean the same.
 
 use crate::capture;
-use crate::catalog::{Catalog, Tracked};
+use crate::catalog::{self, Catalog, Relation, Tracked};
 use crate::policy::Policies;
 use crate::registry;
 use crate::schema::{self, Selection, Table};
@@ -102,11 +102,11 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
                 None => capture::may_lack(conn, &tracked, &name)?,
             };
         }
-        if *shape != tracked.table.shape() || !fit || gap {
-            let rekeyed = !tracked.table.has_key_of(shape);
-            let referring_anew = !tracked.table.has_references_of(shape);
-            let unique_anew = !tracked.table.has_uniques_of(shape);
-            let was_rowid = tracked.table.had_rowid_alias(shape);
+        if *shape != schema::shape(&tracked.table) || !fit || gap {
+            let rekeyed = !schema::has_key_of(&tracked.table, shape);
+            let referring_anew = !schema::has_references_of(&tracked.table, shape);
+            let unique_anew = !schema::has_uniques_of(&tracked.table, shape);
+            let was_rowid = schema::had_rowid_alias(&tracked.table, shape);
             stale.insert(
                 *no,
                 Stale {
@@ -124,7 +124,7 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
         }
         tables.push(tracked);
     }
-    name_keys(&mut tables);
+    catalog::name_keys(&mut tables);
     for t in tables.iter_mut().filter(|t| stale.contains_key(&t.no)) {
         let was = registry::units(conn, t.no)?;
         let known = |name: &String| was.iter().any(|(_, keys)| keys.contains(name));
@@ -132,8 +132,7 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
     }
     // Only tracked tables were read, so positions in the schema are positions in the catalog.
     let components = if tables.is_empty() { vec![] } else { schema.components };
-    let mut catalog = Catalog::new(tables, components);
-    catalog.link_keys(policies.enforces_foreign_keys());
+    let catalog = Catalog::new(tables, components, policies.enforces_foreign_keys());
     let gone = known.iter().map(|(no, ..)| *no);
     let gone: Vec<u32> = gone.filter(|no| catalog.position_of_no(*no).is_none()).collect();
     let captured = |no: &u32| present.contains_key(&capture::own_name("delete", *no));
@@ -230,7 +229,7 @@ fn number(
     canonical: &str,
     table: Table,
     present: &Objects,
-) -> Result<(Tracked, Vec<u32>, BTreeMap<u32, Hlc>)> {
+) -> Result<(Relation, Vec<u32>, BTreeMap<u32, Hlc>)> {
     let witness = present.get(&capture::own_name("delete", no));
     let renamed = witness.map(|(_, sql)| capture::columns_of(sql)).unwrap_or_default();
     let mut statement = conn
@@ -250,7 +249,7 @@ fn number(
     let canonicals: Vec<String> =
         known.iter().map(|(_, _, canonical, _)| canonical.clone()).collect();
     let mut next = known.iter().map(|(no, ..)| no + 1).max().unwrap_or(0);
-    let mut t = Tracked::unnumbered(no, canonical, table);
+    let mut t = Relation::unnumbered(no, canonical, table);
     let (mut fresh, mut again) = (Vec::new(), BTreeMap::new());
     let told = renames::first_names(conn, canonical)?;
     let names: Vec<String> = t.table.columns.iter().map(|c| c.name.clone()).collect();
@@ -298,7 +297,7 @@ fn number(
 
 /// Names unique indexes by what they say, and puts them in the order of their names; of those that say
 /// the same one is left.
-fn name_uniques(t: &mut Tracked) {
+fn name_uniques(t: &mut Relation) {
     let uniques = std::mem::take(&mut t.table.uniques).into_iter();
     let named = uniques.map(|mut u| {
         u.terms.sort_by_cached_key(|term| schema::term_name(&t.table, &t.column_names, term));
@@ -325,26 +324,6 @@ fn untaken(name: &str, taken: impl Fn(&str) -> bool) -> String {
     let numbered = (2..).map(|n| format!("{name}#{n}"));
     let mut names = std::iter::once(name.to_owned()).chain(numbered);
     names.find(|name| !taken(name)).unwrap_or_default()
-}
-
-/// Names foreign keys by canonical names.
-fn name_keys(tables: &mut [Tracked]) {
-    let named = |t: &Tracked, fk: &schema::ForeignKey| {
-        let names = |t: &Tracked, columns: &[usize]| -> Vec<String> {
-            columns.iter().map(|&c| t.column_names[c].clone()).collect()
-        };
-        let mut name = format!("{}>", names(t, &fk.columns).join(","));
-        if let Some(parent) = tables.iter().find(|parent| parent.table.name == fk.parent) {
-            name += &parent.canonical.to_ascii_lowercase();
-            if fk.parent_columns != parent.table.primary_key {
-                name += &format!("({})", names(parent, &fk.parent_columns).join(","));
-            }
-        }
-        schema::numbered(&name, fk.nth)
-    };
-    let names = |t: &Tracked| t.table.foreign_keys.iter().map(|fk| named(t, fk)).collect();
-    let names: Vec<Vec<String>> = tables.iter().map(names).collect();
-    tables.iter_mut().zip(names).for_each(|(t, names)| t.key_names = names);
 }
 
 /// Takes a table in: numbers, triggers, no rows yet. One that other sites told of gets the numbers
@@ -396,7 +375,7 @@ pub fn lose_columns(conn: &Connection, t: &Tracked, now: Hlc) -> Result<Vec<u32>
 
 /// Makes the triggers of a table anew and records how its schema is now. Its part of the journal
 /// must be empty.
-pub fn renew(conn: &Connection, t: &Tracked) -> Result<()> {
+pub fn renew(conn: &Connection, t: &Relation) -> Result<()> {
     drop_objects(conn, t.no)?;
     conn.execute("UPDATE synqlite_column SET name = NULL WHERE tbl = ?1", [t.no])?;
     let sql = "INSERT OR REPLACE INTO synqlite_column(tbl, no, name, canonical, since) \
@@ -409,7 +388,7 @@ pub fn renew(conn: &Connection, t: &Tracked) -> Result<()> {
     registry::record_units(conn, t)?;
     capture::install(conn, t)?;
     let sql = "UPDATE synqlite_table SET name = ?2, shape = ?3 WHERE no = ?1";
-    conn.execute(sql, params![t.no, t.table.name, t.table.shape()])?;
+    conn.execute(sql, params![t.no, t.table.name, schema::shape(&t.table)])?;
     Ok(())
 }
 

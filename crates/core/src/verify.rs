@@ -15,8 +15,9 @@ use crate::line;
 use crate::meta::{self, Meta};
 use crate::refs::Lookup;
 use crate::replica::Replica;
-use crate::schema::quote;
+use crate::schema::{self, quote};
 use crate::settings;
+use crate::sqlvalue::Located;
 use crate::state::sums::{Compared, Sums};
 use crate::state::{self, Body, ENTRY_COLUMNS, SEGMENT_COLUMNS, Segment, Stored};
 use crate::status::windows;
@@ -174,7 +175,7 @@ fn capture_objects(conn: &Connection, loaded: &Loaded, found: &mut Findings) -> 
     for t in &loaded.catalog.tables {
         let sql = "SELECT shape FROM synqlite_table WHERE no = ?1";
         let shape: String = conn.query_row(sql, [t.no], |row| row.get(0))?;
-        let altered = shape != t.table.shape();
+        let altered = shape != schema::shape(&t.table);
         let always = ["insert", "update", "delete"].map(|kind| own_name(kind, t.no));
         let table = &t.table.name;
         for (name, sql) in capture::objects(t) {
@@ -438,7 +439,7 @@ impl Verify<'_> {
     fn placed(&self, t: &Tracked) -> Result<BTreeSet<Loc>> {
         let sql = "SELECT loc FROM synqlite_row WHERE tbl = ?1 AND loc IS NOT NULL";
         let mut statement = self.conn.prepare(sql)?;
-        let placed = statement.query_map([t.no], |row| row.get(0))?;
+        let placed = statement.query_map([t.no], |row| Ok(row.get::<_, Located>(0)?.0))?;
         Ok(placed.collect::<Result<_, _>>()?)
     }
 

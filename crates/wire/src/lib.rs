@@ -52,6 +52,7 @@
 //! # Ok::<(), synqlite_wire::BatchError>(())
 //! ```
 
+#[cfg(feature = "batch")]
 pub mod batch;
 pub mod change;
 pub mod clock;
@@ -64,6 +65,7 @@ pub mod value;
 #[cfg(test)]
 mod strategies;
 
+#[cfg(feature = "batch")]
 pub use batch::{BatchError, BatchHeader};
 pub use change::{Cell, Delta, GroupShape, Header, Register, RowChange, Setting, TableShape, Told};
 pub use clock::{Hlc, Stamp, VersionVector};

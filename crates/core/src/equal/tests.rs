@@ -1,9 +1,10 @@
 //! Value by value against SQLite itself.
 
 use super::*;
-use crate::schema::Action;
+use crate::schema::{Action, ForeignKey};
 use crate::sqlvalue::{Bind, value};
 use rusqlite::Connection;
+use synqlite_wire::key::encode_values;
 
 const AFFINITIES: [(Affinity, &str); 5] = [
     (Affinity::Blob, ""),

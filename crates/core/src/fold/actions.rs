@@ -10,11 +10,11 @@ use super::Befores;
 use super::former::{Formers, old_cells, place_of};
 use crate::catalog::{Loc, Tracked};
 use crate::journal::{self, Changed, Gone, Millis, Set, Window};
-use crate::merge::Acted;
 use crate::refs::Lookup;
 use crate::schema::{Action, ForeignKey};
 use crate::{Result, state};
 use std::collections::BTreeMap;
+use synqlite_view::compensate::Acted;
 use synqlite_wire::{Cell, Stamp, Value};
 
 /// References that an action replaced, by group: what they were just before, and when a user wrote

@@ -9,10 +9,11 @@ use crate::catalog::{Loc, Tracked};
 use crate::counter;
 use crate::equal;
 use crate::journal::Changed;
-use crate::merge::{Acted, overrode};
+use crate::merge::overrode;
 use crate::schema::{Action, Column, ForeignKey};
 use crate::state::{self, Body, GroupState, Stored, sums};
 use std::collections::{BTreeMap, BTreeSet};
+use synqlite_view::compensate::Acted;
 use synqlite_wire::{Cell, Stamp, Value};
 
 /// Groups that were written, and when last.

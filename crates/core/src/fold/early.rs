@@ -7,9 +7,9 @@
 use super::Fold;
 use crate::Result;
 use crate::catalog::Tracked;
-use crate::merge::overrides;
 use crate::schema::{Action, ForeignKey};
 use crate::state::{self, Body, GroupState, Stored};
+use synqlite_view::protect::overrides;
 use synqlite_wire::{Cell, Rid, Value};
 
 impl Fold<'_> {

@@ -12,6 +12,7 @@ use crate::journal::Run;
 use crate::meta::Meta;
 use crate::refs::{Lookup, dangling, names_nobody};
 use crate::schema::quote;
+use crate::sqlvalue::Located;
 use crate::state::{self, Body, Waits};
 use rusqlite::Connection;
 use synqlite_wire::{Rid, Value};
@@ -57,7 +58,8 @@ impl Fold<'_> {
                 if fk.enforced && self.enforces {
                     return Ok(true);
                 }
-                loose.push(row.get(0)?);
+                let Located(loc) = row.get(0)?;
+                loose.push(loc);
             }
         }
         loose.into_iter().for_each(|loc| self.loosened(t, loc));

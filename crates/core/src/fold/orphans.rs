@@ -4,9 +4,9 @@
 use super::Fold;
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
-use crate::merge::Acted;
 use crate::schema::Action;
 use crate::state::{self, Body, GroupState, Stored};
+use synqlite_view::compensate::Acted;
 use synqlite_wire::{Cell, Rid, Stamp, Value};
 
 /// A reference that still shows the key which its row has left.

@@ -4,7 +4,7 @@ use super::window::Millis;
 use crate::capture::{Event, MASK_BITS, SLOTS};
 use crate::catalog::{Catalog, Tracked};
 use crate::schema::quote;
-use crate::sqlvalue::value;
+use crate::sqlvalue::{Located, value};
 use crate::{Error, Result};
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
@@ -106,7 +106,8 @@ pub fn forget_misplaced(conn: &Connection, t: &Tracked) -> Result<()> {
         }
         // Those go with the image that they continue.
         if event != Event::More {
-            fits = t.has_places_like(&row.get(2)?);
+            let Located(loc) = row.get(2)?;
+            fits = t.has_places_like(&loc);
         }
         misplaced.extend((!fits).then_some(seq));
     }

@@ -8,6 +8,7 @@ use crate::Result;
 use crate::capture::Event;
 use crate::catalog::{Loc, Tracked};
 use crate::schema::{TableKind, quote};
+use crate::sqlvalue::Located;
 use crate::state;
 use rusqlite::{Connection, Row};
 use std::borrow::Cow;
@@ -144,7 +145,7 @@ impl Replay {
                 }
             }
             Event::Update => {
-                let to: Option<Loc> = row.get(3)?;
+                let to: Option<Located> = row.get(3)?;
                 let to = to.map(|to| t.place(to)).transpose()?.filter(|to| *to != loc);
                 let mut begun = std::mem::take(&mut self.begun);
                 let came = |was: &Loc| self.may_have_come(conn, t, was, &loc, ms);

@@ -3,9 +3,10 @@
 //! The view is computed with every row of the database as a case, and compared with the tables and
 //! the records. Nothing is written. It takes the memory and the time that all rows take.
 
-use super::cases::{Case, Cases};
 use super::sqlfacts::SqlFacts;
-use super::{Merged, Refused, view};
+use synqlite_view::cases::{Cases, Refused};
+use synqlite_view::view;
+
 use crate::Result;
 use crate::catalog::Catalog;
 use crate::describe::describe;
@@ -41,39 +42,17 @@ pub(crate) fn differences(
     cases.refuse(&refused(conn, meta, catalog)?)?;
     let view = view::settle(&mut cases, true)?;
     let mut found = Vec::new();
-    for case in view::decide(cases, view, &mut Merged::default()) {
+    for case in view::decide(cases, view) {
         let t = &catalog.tables[case.table];
         let recorded = match case.stored.entry {
             Some(entry) => state::conflict(conn, entry)?,
             None => None,
         };
-        let Some(what) = difference(&case, recorded) else { continue };
+        let Some(what) = case.difference(recorded) else { continue };
         let row = describe(t, case.old.as_deref().or(case.new.as_deref()), &case.stored.rid);
         found.push((t.table.name.clone(), row, what));
     }
     Ok(found)
-}
-
-/// What is wrong with what a row shows and with what is recorded of it.
-pub(super) fn difference(case: &Case, recorded: Option<(String, String)>) -> Option<String> {
-    let conflict = case.conflict.as_ref().map(|c| (c.kind.to_owned(), c.constraint.clone()));
-    match (&case.old, &case.new) {
-        (None, Some(_)) => Some("it is hidden, but nothing stands in its way".to_owned()),
-        (Some(_), None) => Some("it is shown, but should be hidden".to_owned()),
-        (Some(old), Some(new)) if old != new => {
-            Some("it shows other values than it should".to_owned())
-        }
-        _ if recorded != conflict => Some(format!(
-            "the record of its conflict says {}, but it should be {}",
-            said(recorded),
-            said(conflict)
-        )),
-        _ => None,
-    }
-}
-
-fn said(record: Option<(String, String)>) -> String {
-    record.map_or("nothing".to_owned(), |(kind, constraint)| format!("{kind} of `{constraint}`"))
 }
 
 /// Rows that SQLite did not take in the merge that last looked at them.

@@ -1,8 +1,6 @@
 //! Writes the difference between what the tables show and what they should (R-MAT).
 
-use super::cases::Case;
-use super::sqlfacts::SqlFacts;
-use super::{Merged, Refused, kept, triggers};
+use super::{Merged, Refused, triggers};
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::describe::text;
 use crate::meta::Meta;
@@ -13,6 +11,8 @@ use crate::state::{self, Name, Runs, sums};
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
 use std::collections::HashSet;
+use synqlite_view::cases::Case;
+use synqlite_view::kept;
 use synqlite_wire::{Rid, Value};
 
 /// Applies what the items show and saves their states. Returns how many rows changed.
@@ -110,7 +110,8 @@ fn rows(
     merged: &mut Merged,
     refusals: &mut Refusals,
 ) -> Result<()> {
-    let keys = key_columns(t);
+    // A change of them goes by delete and insert, so that two rows can exchange their keys.
+    let keys = t.table.key_columns();
     let mut inserts = Vec::new();
     let mut updates = Vec::new();
     for (at, item) in items.iter().enumerate() {
@@ -197,14 +198,6 @@ fn undeletable(t: &Tracked, error: Error) -> Error {
     }
 }
 
-/// Columns that some unique key reads: a change of them goes by delete and insert, so that two rows
-/// can exchange their keys.
-pub(super) fn key_columns(t: &Tracked) -> Vec<usize> {
-    let mut columns = t.table.primary_key.clone();
-    columns.extend(t.table.uniques.iter().flat_map(|u| u.columns.iter().copied()));
-    columns
-}
-
 /// AUTOINCREMENT must not give a number again that a merged row has had.
 fn raise_sequence(conn: &Connection, t: &Tracked, items: &[&mut Case]) -> Result<()> {
     let Some(alias) = t.table.rowid_alias() else { return Ok(()) };
@@ -275,11 +268,8 @@ fn save(
     t: &Tracked,
     mut items: Vec<&mut Case>,
 ) -> Result<()> {
-    {
-        let facts = SqlFacts::new(Lookup { conn, meta, catalog });
-        for item in &mut items {
-            item.unsaved |= kept::keep(&facts, catalog, item)?;
-        }
+    for item in &mut items {
+        item.unsaved |= kept::keep(catalog, item);
     }
     items.sort_by(|a, b| a.stored.loc.cmp(&b.stored.loc));
     let (mut runs, waited) = (Runs::default(), state::anyone_waits(conn)?);

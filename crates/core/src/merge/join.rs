@@ -2,7 +2,7 @@
 
 use super::Merged;
 use super::told::{Meeting, Names, unseen};
-use crate::catalog::{Catalog, Tracked};
+use crate::catalog::{Catalog, Relation, Tracked};
 use crate::meta::Meta;
 use crate::refs::Lookup;
 use crate::registry;
@@ -12,9 +12,10 @@ use crate::state::stash::{self, Piece};
 use crate::state::{self, Body, GroupState, RowState, Stored, overlay};
 use crate::{Error, Result};
 use rusqlite::Connection;
+use synqlite_view::join::{Joined, is_later, kept, take};
 use synqlite_wire::counter::join_count;
 use synqlite_wire::{
-    Cell, Delta, GroupShape, Header, Register, Rid, RowChange, Stamp, TableShape, Told, Value,
+    Cell, Delta, GroupShape, Header, Register, Rid, RowChange, Stamp, TableShape, Told,
     VersionVector,
 };
 
@@ -105,7 +106,7 @@ fn match_table(
         None => {
             let no = registry::number_of_table(conn, &theirs.name)?;
             let table = Table::absent(&theirs.name);
-            Place::Absent(Box::new(Tracked::unnumbered(no, &theirs.name, table)))
+            Place::Absent(Box::new(Relation::unnumbered(no, &theirs.name, table).into()))
         }
     };
     let mut matched = Matched { place, units: vec![], names: None };
@@ -221,22 +222,7 @@ fn piece(t: &Tracked, unit: &Unit, register: &Register) -> Result<Piece> {
     })
 }
 
-/// A row that was news.
-#[derive(Clone)]
-pub(super) struct Joined {
-    /// Its place and joined state.
-    pub stored: Stored,
-    /// What it shows until now.
-    pub old: Option<Vec<Value>>,
-    /// What it referred to without showing it: (foreign key, row).
-    pub former: Vec<(usize, Rid)>,
-    /// What it asked to show while it was hidden: others may have waited for that.
-    pub asked: Option<Vec<Value>>,
-    /// What is to be told if it is hidden in the end.
-    pub fell: Vec<Told>,
-}
-
-/// R-JOIN of one row. `None` if it brought no news.
+/// R-JOIN of one row, and what is to be told if it is hidden in the end. `None` if it brought no news.
 pub(super) fn join(
     conn: &Connection,
     meta: &mut Meta,
@@ -245,7 +231,7 @@ pub(super) fn join(
     sender: &VersionVector,
     change: &RowChange,
     merged: &mut Merged,
-) -> Result<Option<Joined>> {
+) -> Result<Option<(Joined, Vec<Told>)>> {
     let t = matched.table(catalog);
     let found = state::of(conn, meta, t, &change.rid)?;
     let known = found.is_some();
@@ -343,35 +329,12 @@ pub(super) fn join(
             merged.unwritten |= registry::lacking(conn, t, &written)?;
         }
     }
-    Ok(news.then_some(Joined { stored, old, former, asked, fell }))
-}
-
-/// Whether a register of the same group is news (R-LWW).
-pub(super) fn is_later(group: &GroupState, register: &Register) -> bool {
-    register.stamp > group.stamp || state::tells_more(group, register.stamp, &register.cell)
-}
-
-/// A register becomes what another of the same group is. What was counted stays.
-pub(super) fn take(group: &mut GroupState, register: &Register) {
-    *group = GroupState {
-        counts: std::mem::take(&mut group.counts),
-        pinned: register.pinned,
-        previous: register.previous.clone(),
-        body: Body::Kept(register.cell.clone()),
-        ..GroupState::shown(register.stamp)
-    };
+    Ok(news.then_some((Joined { stored, old, former, asked }, fell)))
 }
 
 /// Whether it says that there is a row, and nothing that it holds: who gave it on had dropped the table.
 fn is_hollow(change: &RowChange) -> bool {
     change.header.alive() && change.registers.is_empty()
-}
-
-/// The rows that a group refers to without showing it: (foreign key, row).
-pub(super) fn kept(t: &Tracked, g: usize, group: &GroupState) -> Vec<(usize, Rid)> {
-    let Body::Kept(cell) = &group.body else { return vec![] };
-    let refs = t.table.groups[g].foreign_keys.iter().zip(&cell.refs);
-    refs.filter_map(|(&f, rid)| Some((f, rid.clone()?))).collect()
 }
 
 pub(super) fn fits(t: &Tracked, unit: &Unit, register: &Register) -> Result<()> {

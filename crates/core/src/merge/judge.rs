@@ -3,7 +3,6 @@
 //! included. Where there is none of these, a row's keys are its values, and it is not asked.
 
 use super::apply::refuses;
-use super::facts::{Key, Verdict};
 use crate::Result;
 use crate::catalog::{Tracked, loc_sql};
 use crate::equal::collation_sql;
@@ -13,6 +12,7 @@ use rusqlite::{Connection, OptionalExtension, params_from_iter};
 use std::cell::{OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
+use synqlite_view::facts::{Key, Verdict};
 use synqlite_wire::Value;
 use synqlite_wire::key::{KeyPart, encode};
 

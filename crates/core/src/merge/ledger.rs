@@ -1,32 +1,18 @@
-//! What a fold writes to when it settles what its rows mean for others (`compensate`).
+//! What a replica writes for the rounds of a fold ([`Ledger`]).
 
-use super::cases::Case;
-use super::facts::Facts;
+use super::apply;
 use super::sqlfacts::SqlFacts;
-use super::{Refused, apply};
-use crate::Result;
 use crate::catalog::Catalog;
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
 use crate::state::{self, Stored, Waits};
 use rusqlite::Connection;
+use synqlite_view::Result;
+use synqlite_view::cases::{Case, Refused};
+use synqlite_view::facts::Facts;
+use synqlite_view::ledger::Ledger;
 use synqlite_wire::{Rid, Stamp};
-
-/// States that can be asked and written.
-pub(super) trait Ledger {
-    /// What is there now.
-    fn facts(&self) -> Box<dyn Facts + '_>;
-    /// The stamp of a write that is made now.
-    fn tick(&mut self) -> Stamp;
-    /// Saves a row with its state.
-    fn save(&mut self, table: usize, stored: &mut Stored) -> Result<()>;
-    /// Records that a saved row waits for these rows, by the numbers of their tables, and for nothing
-    /// else.
-    fn wait(&mut self, stored: &Stored, references: Vec<(u32, &Rid)>) -> Result<()>;
-    /// Shows what the view made of cases, and saves them.
-    fn apply(&mut self, cases: Vec<Case>, refused: Option<&mut Refused>) -> Result<()>;
-}
 
 /// A replica's.
 pub(super) struct SqlLedger<'a> {
@@ -55,11 +41,12 @@ impl Ledger for SqlLedger<'_> {
     fn wait(&mut self, stored: &Stored, references: Vec<(u32, &Rid)>) -> Result<()> {
         let Some(entry) = stored.entry else { return Ok(()) };
         let waits = Waits { references, claims: vec![], conflict: None, winner: None };
-        state::record_waits(self.conn, self.meta, entry, &waits)
+        Ok(state::record_waits(self.conn, self.meta, entry, &waits)?)
     }
 
     fn apply(&mut self, mut cases: Vec<Case>, refused: Option<&mut Refused>) -> Result<()> {
         let SqlLedger { conn, meta, catalog, policies } = self;
-        apply::apply(conn, meta, catalog, policies, &mut cases, refused).map(drop)
+        apply::apply(conn, meta, catalog, policies, &mut cases, refused)?;
+        Ok(())
     }
 }

@@ -18,36 +18,24 @@
 //! steps. In the end, whatever SQLite refuses all the same is left out, and told.
 
 mod anew;
-mod answers;
 mod apply;
-mod bystanders;
-mod cases;
 mod compensate;
-mod facts;
 mod fresh;
-mod hidden;
 mod join;
 mod judge;
-mod kept;
 mod ledger;
-mod numbers;
-mod protect;
 mod refresh;
-mod remap;
-mod round;
+mod say;
 mod sqlfacts;
 #[cfg(test)]
 mod tests;
 mod told;
 mod triggers;
-mod unique;
 mod updates;
-mod view;
 
 pub(crate) use anew::differences;
-pub(crate) use compensate::{Acted, ActedOn, Wrote, compensate, overrode, reshow};
+pub(crate) use compensate::{compensate, overrode, reshow};
 pub(crate) use join::join_piece;
-pub(crate) use protect::overrides;
 pub(crate) use refresh::{Anew, refresh};
 pub(crate) use told::{Columns, Subject, Write};
 pub(crate) use triggers::with_indexes;
@@ -59,11 +47,12 @@ use crate::policy::Policies;
 use crate::refs::Lookup;
 use crate::state::{self, sums};
 use crate::{Error, Result};
-use cases::Cases;
-use join::{Joined, Matched, Place};
+use join::{Matched, Place};
 use rusqlite::Connection;
 use sqlfacts::SqlFacts;
-use std::collections::BTreeSet;
+use synqlite_view::cases::{Cases, Refused};
+use synqlite_view::join::Joined;
+use synqlite_view::view;
 use synqlite_wire::{Delta, Rid, RowChange, TableShape, Told, VersionVector};
 
 /// How far ahead of this machine's clock a stamp may be, in milliseconds (R-SKEW).
@@ -271,6 +260,7 @@ fn join_part(
     let Site { conn, meta, catalog, policies } = site;
     let mut joined = Merged::default();
     let mut rows: Vec<(usize, Joined)> = Vec::new();
+    let mut fell: Vec<(usize, Rid, Told)> = Vec::new();
     for change in part {
         let Some(matched) = &tables[change.table as usize] else { continue };
         let Place::Here(position) = matched.place else {
@@ -280,25 +270,20 @@ fn join_part(
             continue;
         };
         let news = join::join(conn, meta, catalog, matched, upto, change, &mut joined)?;
-        rows.extend(news.map(|news| (position, news)));
+        let Some((news, gone)) = news else { continue };
+        fell.extend(gone.into_iter().map(|told| (position, news.stored.rid.clone(), told)));
+        rows.push((position, news));
     }
     joined.rows += rows.len() as u64;
     if rows.is_empty() {
         return Ok(joined);
     }
-    let fell: Vec<(usize, Rid, Told)> = rows
-        .iter_mut()
-        .flat_map(|(table, row)| {
-            let (table, rid) = (*table, row.stored.rid.clone());
-            std::mem::take(&mut row.fell).into_iter().map(move |told| (table, rid.clone(), told))
-        })
-        .collect();
     let mut merged = show(conn, meta, |meta, judged, refused| {
         let mut merged = joined.clone();
         let facts = SqlFacts::new(Lookup { conn, meta, catalog });
         let mut cases = Cases::new(catalog, policies, &facts)?;
         let places: Vec<_> = rows.iter().map(|(_, row)| row.stored.loc.clone()).collect();
-        for (table, Joined { stored, old, former, asked, .. }) in rows.drain(..) {
+        for (table, Joined { stored, old, former, asked }) in rows.drain(..) {
             let at = cases.push(table, stored, old, true)?;
             (cases.list[at].former, cases.list[at].asked) = (former, asked);
         }
@@ -310,10 +295,11 @@ fn join_part(
         cases.refuse(refused)?;
         let foreseen = if judged { Ok(()) } else { cases.foresee() };
         let (mut list, applied) = match foreseen {
-            Err(refused) => (cases.list, Err(refused)),
+            Err(refused) => (cases.list, Err(refused.into())),
             Ok(()) => {
                 let view = view::settle(&mut cases, judged)?;
-                let mut list = view::decide(cases, view, &mut merged);
+                let mut list = view::decide(cases, view);
+                merged.decisions.extend(say::say(catalog, &list));
                 let refused = judged.then_some(refused);
                 let applied = apply::apply(conn, meta, catalog, policies, &mut list, refused);
                 (list, applied.map(|written| merged.add(written)))
@@ -334,9 +320,6 @@ fn join_part(
     }
     Ok(merged)
 }
-
-/// Rows that SQLite did not take although the view held them for fit: position of the table, row.
-pub(super) type Refused = BTreeSet<(usize, Rid)>;
 
 /// Runs `attempt` trusting that no unique key is in the way, if no conflict is open; again hearing all
 /// keys if SQLite says that one is; and again, without the rows that SQLite refused, as long as it

@@ -10,12 +10,13 @@
 //! alone names no row that could say that it went. And such a table may have columns that can hold what
 //! was written, or store it otherwise than before.
 
-use super::cases::Cases;
 use super::sqlfacts::SqlFacts;
-use super::{Merged, apply, show, view};
+use super::{apply, show};
 use crate::Result;
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::equal;
+use synqlite_view::cases::Cases;
+use synqlite_view::view;
 
 use crate::meta::Meta;
 use crate::policy::Policies;
@@ -79,7 +80,7 @@ pub(crate) fn refresh(
         }
         cases.refuse(refused)?;
         let view = view::settle(&mut cases, true)?;
-        let mut list = view::decide(cases, view, &mut Merged::default());
+        let mut list = view::decide(cases, view);
         apply::apply(conn, meta, catalog, policies, &mut list, Some(refused)).map(drop)
     })
 }

@@ -1,14 +1,16 @@
 //! What a replica answers the view ([`Facts`]): by SQL, and by the judge.
 
-use super::facts::{Except, Facts, Key, Reference, Verdict, Waiting};
 use super::judge::Judge;
-use crate::Result;
+use crate::Error;
 use crate::catalog::{Loc, Tracked, loc_sql};
 use crate::refs::Lookup;
+use crate::sqlvalue::Located;
 use crate::state::{self, Stored};
 use rusqlite::types::FromSql;
 use rusqlite::{ToSql, params};
 use std::ops::Range;
+use synqlite_view::Result;
+use synqlite_view::facts::{Except, Facts, Key, Reference, Verdict, Waiting};
 use synqlite_wire::{Rid, Value};
 
 /// The answers of a replica.
@@ -27,107 +29,14 @@ impl<'a> SqlFacts<'a> {
     }
 
     /// The first column of what a query finds.
-    fn list<T: FromSql>(&self, sql: &str, params: &[&dyn ToSql]) -> Result<Vec<T>> {
+    fn list<T: FromSql>(&self, sql: &str, params: &[&dyn ToSql]) -> Result<Vec<T>, Error> {
         let mut statement = self.lookup.conn.prepare_cached(sql)?;
         let found = statement.query_map(params, |row| row.get(0))?;
         Ok(found.collect::<Result<_, _>>()?)
     }
-}
 
-impl Facts for SqlFacts<'_> {
-    fn waiting(&self) -> Result<Waiting> {
-        let conn = self.lookup.conn;
-        let contested = state::any_conflict(conn)?;
-        let revived = contested && state::any_revived(conn)?;
-        Ok(Waiting { any: state::anyone_waits(conn)?, contested, revived })
-    }
-
-    fn of(&self, table: usize, rid: &Rid) -> Result<Option<Stored>> {
-        state::of(self.lookup.conn, self.lookup.meta, self.table(table), rid)
-    }
-
-    fn at(&self, table: usize, loc: &Loc) -> Result<Option<Stored>> {
-        state::at(self.lookup.conn, self.lookup.meta, self.table(table), loc)
-    }
-
-    fn entry(&self, entry: i64) -> Result<Option<(usize, Stored)>> {
-        let Lookup { conn, meta, catalog } = self.lookup;
-        let no = state::table_of_entry(conn, entry)?;
-        let Some(table) = no.and_then(|no| catalog.position_of_no(no)) else { return Ok(None) };
-        let stored = state::entry_by_id(conn, meta, self.table(table), entry)?;
-        Ok(stored.map(|stored| (table, stored)))
-    }
-
-    fn shown(&self, table: usize, loc: &Loc) -> Result<Option<Vec<Value>>> {
-        self.table(table).read(self.lookup.conn, loc)
-    }
-
-    fn answering(&self, (table, f): Reference, key: &[Value]) -> Result<Vec<Loc>> {
-        let fk = &self.table(table).table.foreign_keys[f];
-        self.lookup.parent(&fk.parent)?.find_parents(self.lookup.conn, fk, key)
-    }
-
-    fn referring(&self, (table, f): Reference, key: &[Value]) -> Result<Vec<Loc>> {
-        let t = self.table(table);
-        t.find_children(self.lookup.conn, &t.table.foreign_keys[f], key)
-    }
-
-    fn is_open(&self, entry: i64) -> Result<bool> {
-        Ok(state::conflict(self.lookup.conn, entry)?.is_some())
-    }
-
-    fn derived(&self) -> Result<Vec<i64>> {
-        state::derived(self.lookup.conn)
-    }
-
-    fn waiting_for_row(&self, table: usize, rid: &Rid) -> Result<Vec<i64>> {
-        let Lookup { conn, meta, .. } = self.lookup;
-        let found = state::waiting_for_row(conn, meta, self.table(table), rid)?;
-        Ok(found.into_iter().map(|(_, entry)| entry).collect())
-    }
-
-    fn waiting_for_key(&self, table: usize, index: &str, key: &[u8]) -> Result<Vec<i64>> {
-        let sql = "SELECT entry FROM synqlite_claim WHERE tbl = ?1 AND idx = ?2 AND key = ?3";
-        self.list(sql, params![self.table(table).no, index, key])
-    }
-
-    fn waiting_among(&self, table: usize, index: &str, keys: Range<&[u8]>) -> Result<Vec<i64>> {
-        let sql = "SELECT entry FROM synqlite_claim WHERE tbl = ?1 AND idx = ?2 \
-                   AND key >= ?3 AND key < ?4";
-        self.list(sql, params![self.table(table).no, index, keys.start, keys.end])
-    }
-
-    fn renumbered(&self, table: usize) -> Result<Vec<Loc>> {
-        let sql = "SELECT loc FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL \
-                   AND loc IS NOT NULL";
-        self.list(sql, params![self.table(table).no])
-    }
-
-    fn hidden(&self, table: usize) -> Result<Vec<i64>> {
-        let sql = "SELECT id FROM synqlite_row WHERE kind IS NOT NULL AND loc IS NULL AND tbl = ?1";
-        self.list(sql, params![self.table(table).no])
-    }
-
-    fn hidden_asking(&self, table: usize, id: Option<i64>) -> Result<Vec<i64>> {
-        let no = self.table(table).no;
-        let hidden = "loc IS NULL AND kind IS NOT NULL";
-        match id {
-            Some(id) => {
-                let sql = "SELECT id FROM synqlite_row WHERE tbl = ?1 AND wants = ?2";
-                self.list(&format!("{sql} AND {hidden}"), params![no, id])
-            }
-            None => {
-                let sql = "SELECT id FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL";
-                self.list(&format!("{sql} AND {hidden}"), params![no])
-            }
-        }
-    }
-
-    fn revived(&self, table: usize) -> Result<Vec<i64>> {
-        state::revived(self.lookup.conn, self.table(table).no)
-    }
-
-    fn highest(&self, table: usize, except: &Except) -> Result<Option<i64>> {
+    /// The largest integer key that a row has or asks for.
+    fn largest(&self, table: usize, except: &Except) -> Result<Option<i64>, Error> {
         let (conn, t) = (self.lookup.conn, self.table(table));
         let sql = "SELECT wants, id FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL \
                    ORDER BY wants DESC";
@@ -152,6 +61,105 @@ impl Facts for SqlFacts<'_> {
         }
         Ok(highest)
     }
+}
+
+impl Facts for SqlFacts<'_> {
+    fn waiting(&self) -> Result<Waiting> {
+        let conn = self.lookup.conn;
+        let contested = state::any_conflict(conn)?;
+        let revived = contested && state::any_revived(conn)?;
+        Ok(Waiting { any: state::anyone_waits(conn)?, contested, revived })
+    }
+
+    fn of(&self, table: usize, rid: &Rid) -> Result<Option<Stored>> {
+        Ok(state::of(self.lookup.conn, self.lookup.meta, self.table(table), rid)?)
+    }
+
+    fn at(&self, table: usize, loc: &Loc) -> Result<Option<Stored>> {
+        Ok(state::at(self.lookup.conn, self.lookup.meta, self.table(table), loc)?)
+    }
+
+    fn entry(&self, entry: i64) -> Result<Option<(usize, Stored)>> {
+        let Lookup { conn, meta, catalog } = self.lookup;
+        let no = state::table_of_entry(conn, entry)?;
+        let Some(table) = no.and_then(|no| catalog.position_of_no(no)) else { return Ok(None) };
+        let stored = state::entry_by_id(conn, meta, self.table(table), entry)?;
+        Ok(stored.map(|stored| (table, stored)))
+    }
+
+    fn shown(&self, table: usize, loc: &Loc) -> Result<Option<Vec<Value>>> {
+        Ok(self.table(table).read(self.lookup.conn, loc)?)
+    }
+
+    fn answering(&self, (table, f): Reference, key: &[Value]) -> Result<Vec<Loc>> {
+        let fk = &self.table(table).table.foreign_keys[f];
+        Ok(self.lookup.parent(&fk.parent)?.find_parents(self.lookup.conn, fk, key)?)
+    }
+
+    fn referring(&self, (table, f): Reference, key: &[Value]) -> Result<Vec<Loc>> {
+        let t = self.table(table);
+        Ok(t.find_children(self.lookup.conn, &t.table.foreign_keys[f], key)?)
+    }
+
+    fn is_open(&self, entry: i64) -> Result<bool> {
+        Ok(state::conflict(self.lookup.conn, entry)?.is_some())
+    }
+
+    fn derived(&self) -> Result<Vec<i64>> {
+        Ok(state::derived(self.lookup.conn)?)
+    }
+
+    fn waiting_for_row(&self, table: usize, rid: &Rid) -> Result<Vec<i64>> {
+        let Lookup { conn, meta, .. } = self.lookup;
+        let found = state::waiting_for_row(conn, meta, self.table(table), rid)?;
+        Ok(found.into_iter().map(|(_, entry)| entry).collect())
+    }
+
+    fn waiting_for_key(&self, table: usize, index: &str, key: &[u8]) -> Result<Vec<i64>> {
+        let sql = "SELECT entry FROM synqlite_claim WHERE tbl = ?1 AND idx = ?2 AND key = ?3";
+        Ok(self.list(sql, params![self.table(table).no, index, key])?)
+    }
+
+    fn waiting_among(&self, table: usize, index: &str, keys: Range<&[u8]>) -> Result<Vec<i64>> {
+        let sql = "SELECT entry FROM synqlite_claim WHERE tbl = ?1 AND idx = ?2 \
+                   AND key >= ?3 AND key < ?4";
+        Ok(self.list(sql, params![self.table(table).no, index, keys.start, keys.end])?)
+    }
+
+    fn renumbered(&self, table: usize) -> Result<Vec<Loc>> {
+        let sql = "SELECT loc FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL \
+                   AND loc IS NOT NULL";
+        let places: Vec<Located> = self.list(sql, params![self.table(table).no])?;
+        Ok(places.into_iter().map(|place| place.0).collect())
+    }
+
+    fn hidden(&self, table: usize) -> Result<Vec<i64>> {
+        let sql = "SELECT id FROM synqlite_row WHERE kind IS NOT NULL AND loc IS NULL AND tbl = ?1";
+        Ok(self.list(sql, params![self.table(table).no])?)
+    }
+
+    fn hidden_asking(&self, table: usize, id: Option<i64>) -> Result<Vec<i64>> {
+        let no = self.table(table).no;
+        let hidden = "loc IS NULL AND kind IS NOT NULL";
+        match id {
+            Some(id) => {
+                let sql = "SELECT id FROM synqlite_row WHERE tbl = ?1 AND wants = ?2";
+                Ok(self.list(&format!("{sql} AND {hidden}"), params![no, id])?)
+            }
+            None => {
+                let sql = "SELECT id FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL";
+                Ok(self.list(&format!("{sql} AND {hidden}"), params![no])?)
+            }
+        }
+    }
+
+    fn revived(&self, table: usize) -> Result<Vec<i64>> {
+        Ok(state::revived(self.lookup.conn, self.table(table).no)?)
+    }
+
+    fn highest(&self, table: usize, except: &Except) -> Result<Option<i64>> {
+        Ok(self.largest(table, except)?)
+    }
 
     fn has_number(&self, table: usize, id: i64, except: &Except) -> Result<bool> {
         let (t, place) = (self.table(table), Loc::Row(id));
@@ -164,15 +172,15 @@ impl Facts for SqlFacts<'_> {
     }
 
     fn verdict(&self, table: usize, row: &[Value]) -> Result<Verdict> {
-        self.judge.row(self.table(table), row)
+        Ok(self.judge.row(self.table(table), row)?)
     }
 
     fn holder(&self, table: usize, index: usize, key: &Key) -> Result<Option<Loc>> {
         let t = self.table(table);
-        self.judge.holder(t, &t.table.uniques[index], key)
+        Ok(self.judge.holder(t, &t.table.uniques[index], key)?)
     }
 
     fn default(&self, table: usize, column: usize) -> Result<Value> {
-        self.judge.default(self.table(table), column)
+        Ok(self.judge.default(self.table(table), column)?)
     }
 }

@@ -11,6 +11,7 @@ use crate::catalog::{Loc, Tracked};
 use crate::equal;
 use crate::refs::Lookup;
 use crate::schema::{Affinity, Identity, TableKind, quote};
+use crate::sqlvalue::At;
 use crate::state::sums::{Compared, Sums};
 use crate::state::{self, Stored};
 use rusqlite::{Connection, params};
@@ -339,10 +340,10 @@ fn move_rows(conn: &Connection, t: &Tracked, rowid: &str, moves: &[(Loc, Loc)]) 
     let mut statement = conn.prepare(&sql)?;
     let moves: Vec<_> = moves.iter().filter(|(from, to)| from != to).zip(free).collect();
     for ((from, _), between) in &moves {
-        statement.execute(params![from, between])?;
+        statement.execute(params![At(from), At(between)])?;
     }
     for ((_, to), between) in &moves {
-        statement.execute(params![between, to])?;
+        statement.execute(params![At(between), At(to)])?;
     }
     Ok(())
 }

@@ -10,10 +10,11 @@ use super::select::{self, Choice};
 use super::sql::{self, IndexSql, TableSql, Token};
 use super::{
     Affinity, Collation, Column, Identity, IndexTerm, Schema, Selection, Skipped, Table, TableKind,
-    UniqueIndex, groups, order, quote, references,
+    UniqueIndex, counters, quote, references,
 };
 use crate::error::{Error, Result};
 use crate::policy::Policies;
+use synqlite_view::{groups, order};
 
 /// Most stored columns of a replicated table. SQLite takes 2,000 in a table; the metadata of a row
 /// need some beside them.
@@ -57,18 +58,19 @@ pub fn read(conn: &Connection, policies: &Policies, selection: &Selection) -> Re
     }
     let mut notes = references::resolve(&inventory, &mut drafts, policies, selection.strict)?;
     for draft in &mut drafts {
-        draft.table.identity = groups::identity(draft);
+        draft.table.identity = groups::identity(&draft.table, &draft.checks);
     }
     override_identity(&inventory, &mut drafts, policies, selection.strict)?;
-    drafts.iter_mut().for_each(|draft| claim_numbers(&mut draft.table));
-    groups::part(&inventory, &mut drafts, policies);
-    groups::assign(&mut drafts);
-    let idle = groups::counters(&inventory, &mut drafts, policies);
+    drafts.iter_mut().for_each(|draft| draft.table.claim_number());
+    counters::part(&inventory, &mut drafts, policies);
+    let mut parts: Vec<_> = drafts.iter_mut().map(|d| (&mut d.table, &d.checks[..])).collect();
+    groups::assign(&mut parts);
+    let idle = counters::apply(&inventory, &mut drafts, policies);
 
     let tables: Vec<Table> = drafts.into_iter().map(|draft| draft.table).collect();
     notes.extend(references::undeclared(&tables));
     notes.extend(idle.iter().map(|(key, why)| format!("policy {key} has no effect: {why}")));
-    let (tables, components) = in_order(tables);
+    let (tables, components) = order::in_order(tables);
     Ok(Schema { tables, components, skipped, notes, idle })
 }
 
@@ -461,36 +463,4 @@ fn override_identity(
         }
     }
     Ok(())
-}
-
-/// An integer key that names its row, or another, is never renumbered, so it is a unique key like others
-/// (R-UNIQ), though SQLite has no index for it.
-fn claim_numbers(table: &mut Table) {
-    let Some(alias) = table.rowid_alias().filter(|_| table.renumbers().is_none()) else { return };
-    let sql = quote(&table.columns[alias].name);
-    table.uniques.push(UniqueIndex {
-        name: "PRIMARY KEY".to_owned(),
-        primary: true,
-        columns: vec![alias],
-        terms: vec![IndexTerm { sql, collation: Collation::Binary }],
-        predicate: None,
-    });
-}
-
-/// Puts parents before the tables that refer to them.
-fn in_order(tables: Vec<Table>) -> (Vec<Table>, Vec<std::ops::Range<usize>>) {
-    let position = |name: &str| tables.iter().position(|table| table.name == name);
-    let parents: Vec<BTreeSet<usize>> = tables
-        .iter()
-        .map(|table| table.foreign_keys.iter().filter_map(|key| position(&key.parent)).collect())
-        .collect();
-    let mut tables: Vec<Option<Table>> = tables.into_iter().map(Some).collect();
-    let mut ordered = Vec::with_capacity(tables.len());
-    let mut components = Vec::new();
-    for members in order::components(&parents) {
-        let start = ordered.len();
-        ordered.extend(members.into_iter().filter_map(|i| tables[i].take()));
-        components.push(start..ordered.len());
-    }
-    (ordered, components)
 }

@@ -3,10 +3,11 @@
 use super::pragmas::{EntryKind, Inventory, Reference};
 use super::read::Draft;
 use super::select;
-use super::{Action, Affinity, Collation, ForeignKey, Table};
+use super::{Affinity, ForeignKey, Table};
 use crate::error::{Error, Result};
 use crate::policy::Policies;
 use std::collections::BTreeSet;
+use synqlite_view::keys::{Key, foreign_key, number, primary_key};
 
 /// Gives every table its foreign keys. Returns a note for each that merges cannot follow: such a
 /// key's columns are plain values.
@@ -64,7 +65,7 @@ pub(super) fn resolve(
     for (draft, mut keys) in drafts.iter_mut().zip(resolved) {
         // A column that refers to itself says nothing: each row has its own value.
         keys.retain(|key| key.parent != draft.table.name || key.columns != key.parent_columns);
-        name(&mut keys);
+        number(&mut keys);
         draft.table.foreign_keys = keys;
     }
     Ok(notes)
@@ -101,13 +102,6 @@ fn declared(
     key.on_update = reference.on_update;
     key.enforced = true;
     Ok(key)
-}
-
-/// Columns of a key, and how each compares.
-type Key = Vec<(usize, Collation)>;
-
-fn primary_key(table: &Table) -> Key {
-    table.primary_key.iter().copied().zip(table.key_collations.iter().cloned()).collect()
 }
 
 /// The key of just these columns, if a foreign key may refer to them.
@@ -154,50 +148,11 @@ fn logical(
     }
 }
 
-/// A logical reference; its name is without the number that tells equal ones apart.
-fn foreign_key(table: &Table, columns: Vec<usize>, parent: &Table, parent_key: Key) -> ForeignKey {
-    let (parent_columns, collations): (Vec<usize>, Vec<Collation>) = parent_key.into_iter().unzip();
-    let affinities = parent_columns.iter().map(|&p| parent.columns[p].affinity);
-    let to_key = parent_columns == parent.primary_key;
-    let to = names(parent, &parent_columns);
-    let to = if to_key { String::new() } else { format!("({})", to.join(",")) };
-    let name = parent.name.to_ascii_lowercase();
-    ForeignKey {
-        parent_keys: affinities.zip(collations).collect(),
-        name: format!("{}>{name}{to}", names(table, &columns).join(",")),
-        nth: 1,
-        columns,
-        parent: parent.name.clone(),
-        parent_names: names(parent, &parent_columns),
-        parent_columns,
-        on_delete: Action::NoAction,
-        on_update: Action::NoAction,
-        enforced: false,
-    }
-}
-
-fn names(table: &Table, positions: &[usize]) -> Vec<String> {
-    positions.iter().filter_map(|&i| Some(table.columns.get(i)?.name.clone())).collect()
-}
-
 fn positions(table: &Table, names: &[String]) -> Option<Vec<usize>> {
     let position = |name: &String| {
         table.columns.iter().position(|column| column.name.eq_ignore_ascii_case(name))
     };
     names.iter().map(position).collect()
-}
-
-/// Sorts and numbers the keys so that names do not depend on the order of declaration.
-fn name(keys: &mut [ForeignKey]) {
-    keys.sort_by(|a, b| {
-        let rank = |k: &ForeignKey| (k.on_delete as u8, k.on_update as u8, !k.enforced);
-        (&a.name, &a.parent_names, rank(a)).cmp(&(&b.name, &b.parent_names, rank(b)))
-    });
-    for i in 1..keys.len() {
-        if keys[i].name == keys[i - 1].name {
-            keys[i].nth = keys[i - 1].nth + 1;
-        }
-    }
 }
 
 /// Notes on columns that look like references to tables whose numbers can change in a merge

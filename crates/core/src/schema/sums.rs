@@ -7,7 +7,7 @@
 
 use super::feeds::application_triggers;
 use super::sql::{Kind, Token, items, tokens};
-use super::{Table, groups};
+use super::{Table, counters};
 use crate::Result;
 use rusqlite::Connection;
 
@@ -47,7 +47,7 @@ fn note(tables: &[Table], trigger: &str, kept: &Kept) -> Option<String> {
          lacks what the other added"
     );
     let local = format!("where each site can compute table {t} itself, --policy local_tables={t}");
-    Some(match groups::may_count(table, c) {
+    Some(match counters::may_count(table, c) {
         Ok(_) => format!("{apart}; let it add up with --policy {t}.{c}=counter, or {local}"),
         Err(_) => format!("{apart}; {local}"),
     })

@@ -16,199 +16,30 @@ pub mod sums;
 mod waits;
 
 pub use bulk::Bulk;
-pub use overlay::{join_base, overlay, tells_more};
+pub use overlay::{join_base, overlay};
 pub use segment::{COLUMNS as SEGMENT_COLUMNS, Name, Names, Runs, Segment, names_itself};
 pub use waits::{
-    Waits, any_conflict, any_pending, any_revived, anyone_waits, awaited, conflict, derived,
-    kept_references, record_conflict, record_first_waits, record_waits, revived, table_of_entry,
-    waiting_for_row,
+    any_conflict, any_pending, any_revived, anyone_waits, awaited, conflict, derived,
+    record_conflict, record_first_waits, record_waits, revived, table_of_entry, waiting_for_row,
 };
 
+pub use synqlite_view::state::*;
+
 use crate::catalog::{Loc, Tracked};
-use crate::equal;
 use crate::meta::Meta;
-use crate::schema::Affinity;
+use crate::sqlvalue::{At, Located};
 use crate::{Error, Result};
 use codec::{Reader, Writer};
 use rusqlite::{Connection, Row, params};
 use std::collections::{BTreeSet, HashSet};
-use synqlite_wire::{Cell, Count, Header, Rid, Stamp, Value, key};
-
-/// State of one row: its existence and one register for each group of its table.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RowState {
-    /// Existence.
-    pub header: Header,
-    /// Registers, parallel to the table's groups.
-    pub groups: Vec<GroupState>,
-}
-
-/// One register.
-#[derive(Clone, Debug, PartialEq)]
-pub struct GroupState {
-    /// When and where it was written; the latest of its columns.
-    pub stamp: Stamp,
-    /// Stamps of the single columns, where a schema that does not hold them together wrote one
-    /// alone (R-MIG); empty if all are `stamp`.
-    pub apart: Vec<Stamp>,
-    /// A renumbering made permanent (R-PIN).
-    pub pinned: bool,
-    /// What was shown before the write, for groups that keep it.
-    pub previous: Option<Cell>,
-    /// Where the values are.
-    pub body: Body,
-    /// Of a counter that was changed, what sites added; then the body is kept, and is the base of
-    /// the counter, and the table shows the sum (R-COUNTER).
-    pub counts: Vec<Count>,
-}
-
-/// Where the values of a register are.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Body {
-    /// In the application's table: the row is visible and shows this register.
-    Shown,
-    /// Here: the row is dead, or shows something else.
-    Kept(Cell),
-}
-
-impl GroupState {
-    /// A register written at `stamp` and shown.
-    pub fn shown(stamp: Stamp) -> GroupState {
-        let (apart, counts) = (vec![], vec![]);
-        GroupState { stamp, apart, pinned: false, previous: None, body: Body::Shown, counts }
-    }
-
-    /// A cell that this register, of group `g`, keeps, as the schema says now: columns that nobody has
-    /// written have its defaults.
-    pub fn kept(&self, t: &Tracked, g: usize, cell: &Cell) -> Cell {
-        let (mut cell, group) = (cell.clone(), &t.table.groups[g]);
-        if !self.counts.is_empty() {
-            // A column that is a reference too, by a policy that came later, counts to no row.
-            cell.refs.fill(None);
-        }
-        // What was counted was counted over the base that came with it.
-        if !group.counter && self.counts.is_empty() {
-            for (i, &c) in group.columns.iter().enumerate() {
-                if let Some(value) = cell.values.get_mut(i)
-                    && self.column_stamp(i).is_zero()
-                {
-                    *value = t.default_of(c);
-                }
-            }
-        }
-        cell
-    }
-
-    /// When the `i`th column of the group was written.
-    pub fn column_stamp(&self, i: usize) -> Stamp {
-        self.apart.get(i).copied().unwrap_or(self.stamp)
-    }
-
-    /// Whether nobody has written the `i`th column of the group. A counter may be counted over nothing.
-    pub fn is_unwritten(&self, i: usize) -> bool {
-        self.column_stamp(i).is_zero() && self.counts.is_empty()
-    }
-
-    /// Gives each column a stamp of its own, as few as say the same.
-    pub fn set_column_stamps(&mut self, stamps: Vec<Stamp>) {
-        self.stamp = stamps.iter().copied().max().unwrap_or(Stamp::ZERO);
-        self.apart = if stamps.iter().all(|s| *s == self.stamp) { vec![] } else { stamps };
-    }
-
-    /// Stamps of all writes that it holds.
-    pub fn stamps(&self) -> impl Iterator<Item = Stamp> + '_ {
-        let counts = self.counts.iter().map(|count| count.stamp);
-        std::iter::once(self.stamp).chain(self.apart.iter().copied()).chain(counts)
-    }
-}
-
-impl RowState {
-    /// A row just inserted and shown.
-    pub fn born(t: &Tracked, stamp: Stamp) -> RowState {
-        let groups = vec![GroupState::shown(stamp); t.table.groups.len()];
-        RowState { header: Header::born(stamp), groups }
-    }
-
-    /// A row that this file has had unchanged since `position`, inserted at `stamp`: of columns that
-    /// it got later nobody has written anything yet (R-MIG-ADD).
-    pub fn unchanged(t: &Tracked, stamp: Stamp, position: i64) -> RowState {
-        let mut state = RowState::born(t, stamp);
-        for (group, of) in state.groups.iter_mut().zip(&t.table.groups) {
-            let known = |&c: &usize| if t.since[c] < position { stamp } else { Stamp::ZERO };
-            if of.columns.iter().any(|&c| t.since[c] >= position) {
-                group.set_column_stamps(of.columns.iter().map(known).collect());
-            }
-        }
-        state
-    }
-
-    /// Whether a segment can stand for it: inserted once, never written since, shown as it is.
-    pub fn is_plain(&self) -> bool {
-        let usual = GroupState::shown(self.header.inserted);
-        self.header == Header::born(self.header.inserted) && self.groups.iter().all(|g| *g == usual)
-    }
-
-    /// Whether whoever deleted it with its parent had seen all there is to it: nothing of it is
-    /// later (R-FK-ACTION).
-    pub fn fell_with_parent(&self) -> bool {
-        let stamps = self.groups.iter().map(|g| g.stamp).chain([self.header.inserted]);
-        self.header.alive() && stamps.into_iter().all(|stamp| stamp <= self.header.left())
-    }
-
-    /// When the row came into its present life. An insert writes all groups; where an update counts
-    /// as one (policy `T.delete=last`), those that it did not write are older.
-    pub fn born_at(&self) -> Stamp {
-        let Header { inserted, reinserted, .. } = self.header;
-        let stamps = self.groups.iter().map(|g| g.stamp).filter(|stamp| !stamp.is_zero());
-        stamps.chain([inserted]).min().map_or(inserted, |oldest| oldest.max(reinserted))
-    }
-
-    /// What the registers that are kept here say of a row: of a hidden one, what it asks to show.
-    pub fn kept_row(&self, t: &Tracked) -> Vec<Value> {
-        let mut row = vec![Value::Null; t.table.columns.len()];
-        for (group, state) in t.table.groups.iter().zip(&self.groups) {
-            if let Body::Kept(cell) = &state.body {
-                group.columns.iter().zip(&cell.values).for_each(|(&c, v)| row[c] = v.clone());
-            }
-        }
-        row
-    }
-
-    /// The primary key integer that the register of a rowid alias holds, if it is kept here.
-    pub fn kept_id(&self, t: &Tracked) -> Option<i64> {
-        let alias = t.table.rowid_alias()?;
-        let group = t.table.columns[alias].group;
-        match &self.groups[group].body {
-            Body::Kept(cell) => {
-                let at = t.table.groups[group].columns.iter().position(|&c| c == alias)?;
-                equal::stored(cell.values.get(at)?, Affinity::Integer).as_integer()
-            }
-            Body::Shown => None,
-        }
-    }
-}
-
-/// A row with its place in this file.
-#[derive(Clone, Debug)]
-pub struct Stored {
-    /// Its entry, if it has one of its own.
-    pub entry: Option<i64>,
-    /// Its identity.
-    pub rid: Rid,
-    /// Where it is visible, if it is.
-    pub loc: Option<Loc>,
-    /// Position of this file at which its state last changed; 0 if this file did not know it.
-    pub position: i64,
-    /// Its state.
-    pub state: RowState,
-}
+use synqlite_wire::{Rid, Value, key};
 
 /// The row that the state places at `loc`.
 ///
 /// A segment may span rowids that hold no row; then this answers for a row that never was.
 pub fn at(conn: &Connection, meta: &Meta, t: &Tracked, loc: &Loc) -> Result<Option<Stored>> {
     let sql = format!("SELECT {ENTRY_COLUMNS} FROM synqlite_row WHERE tbl = ?1 AND loc = ?2");
-    if let Some(stored) = entry(conn, meta, t, &sql, params![t.no, loc])? {
+    if let Some(stored) = entry(conn, meta, t, &sql, params![t.no, At(loc)])? {
         return Ok(Some(stored));
     }
     let Loc::Row(rowid) = loc else { return Ok(None) };
@@ -223,18 +54,13 @@ pub fn at(conn: &Connection, meta: &Meta, t: &Tracked, loc: &Loc) -> Result<Opti
 
 /// The row that the state places at `loc`.
 pub fn shown(conn: &Connection, t: &Tracked, loc: &Loc) -> Result<Vec<Value>> {
-    t.read(conn, loc)?.ok_or_else(|| unnoticed(t, loc))
-}
-
-/// A row is not where its state places it.
-pub fn unnoticed(t: &Tracked, loc: &Loc) -> Error {
-    Error::Damaged(format!("table {}: the row at {loc:?} is gone unnoticed", t.table.name))
+    t.read(conn, loc)?.ok_or_else(|| unnoticed(t, loc).into())
 }
 
 /// Whether a row that has an entry of its own is at `loc`.
 pub fn is_placed(conn: &Connection, t: &Tracked, loc: &Loc) -> Result<bool> {
     let sql = "SELECT 1 FROM synqlite_row WHERE tbl = ?1 AND loc = ?2";
-    Ok(conn.prepare_cached(sql)?.exists(params![t.no, loc])?)
+    Ok(conn.prepare_cached(sql)?.exists(params![t.no, At(loc)])?)
 }
 
 /// The row with this identity.
@@ -248,7 +74,7 @@ pub fn of(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid) -> Result<Opti
     let Some((segment, rowid)) = Segment::of(conn, meta, t, rid)? else { return Ok(None) };
     let loc = Loc::Row(rowid);
     let sql = "SELECT 1 FROM synqlite_row WHERE tbl = ?1 AND loc = ?2";
-    if conn.prepare_cached(sql)?.exists(params![t.no, loc])? {
+    if conn.prepare_cached(sql)?.exists(params![t.no, At(&loc)])? {
         return Ok(None);
     }
     // A key was found in the application's table.
@@ -302,7 +128,8 @@ pub const ENTRY_COLUMNS: &str = "id, rid, loc, state, position";
 /// A row from its entry, whose first columns are the [`ENTRY_COLUMNS`].
 pub fn decode(meta: &Meta, t: &Tracked, row: &Row<'_>) -> Result<Stored> {
     let (rid, state): (Vec<u8>, Vec<u8>) = (row.get(1)?, row.get(3)?);
-    let (loc, position): (Option<Loc>, i64) = (row.get(2)?, row.get(4)?);
+    let (loc, position): (Option<Located>, i64) = (row.get(2)?, row.get(4)?);
+    let loc = loc.map(|Located(loc)| loc);
     let rid = Reader::new(meta, &rid).rid()?;
     let state = Reader::new(meta, &state).state(t, loc.is_some(), position)?;
     Ok(Stored { entry: Some(row.get(0)?), rid, loc, position, state })
@@ -335,7 +162,7 @@ pub fn places(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<BTreeSet<Lo
     let mut rows = statement.query([t.no])?;
     while let Some(row) = rows.next()? {
         own.insert(decode_rid(meta, row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?)?);
-        places.extend(row.get::<_, Option<Loc>>(1)?);
+        places.extend(row.get::<_, Option<Located>>(1)?.map(|Located(loc)| loc));
     }
     let sql = format!("SELECT {SEGMENT_COLUMNS} FROM synqlite_segment WHERE tbl = ?1");
     let mut statement = conn.prepare(&sql)?;
@@ -431,16 +258,17 @@ pub fn put(
         meta.position = meta.position.max(young + 1);
         return put(conn, meta, t, stored, Some(meta.position));
     }
+    let at = stored.loc.as_ref().map(At);
     let entry = match (stored.entry, position) {
         (Some(id), Some(position)) => {
             let sql = "UPDATE synqlite_row SET loc = ?2, wants = ?3, state = ?4, position = ?5 \
                        WHERE id = ?1";
-            conn.prepare_cached(sql)?.execute(params![id, stored.loc, wants, state, position])?;
+            conn.prepare_cached(sql)?.execute(params![id, at, wants, state, position])?;
             id
         }
         (Some(id), None) => {
             let sql = "UPDATE synqlite_row SET loc = ?2, wants = ?3, state = ?4 WHERE id = ?1";
-            conn.prepare_cached(sql)?.execute(params![id, stored.loc, wants, state])?;
+            conn.prepare_cached(sql)?.execute(params![id, at, wants, state])?;
             id
         }
         (None, position) => {
@@ -448,7 +276,7 @@ pub fn put(
             let position = position.unwrap_or(stored.position);
             let sql = "INSERT INTO synqlite_row(tbl, rid, loc, wants, position, state) \
                        VALUES(?1, ?2, ?3, ?4, ?5, ?6)";
-            let row = params![t.no, rid, stored.loc, wants, position, state];
+            let row = params![t.no, rid, at, wants, position, state];
             conn.prepare_cached(sql)?.insert(row)?
         }
     };

@@ -8,6 +8,7 @@
 use super::stash::Piece;
 use super::{Body, GroupState};
 use crate::catalog::Tracked;
+use synqlite_view::join::tells_more;
 use synqlite_wire::counter::join_count;
 use synqlite_wire::{Cell, Stamp, Value};
 
@@ -64,15 +65,6 @@ pub fn overlay<E>(
     *group = GroupState { body: Body::Kept(cell), counts, ..GroupState::shown(piece.stamp) };
     group.set_column_stamps(stamps);
     Ok(true)
-}
-
-/// Whether a register of this stamp says which row it refers to, and the group, which came through a site
-/// without the foreign key, does not.
-pub fn tells_more(group: &GroupState, stamp: Stamp, cell: &Cell) -> bool {
-    let Body::Kept(own) = &group.body else { return false };
-    let mut refs = own.refs.iter().zip(&cell.refs);
-    let alone = group.apart.is_empty() && group.counts.is_empty();
-    alone && stamp == group.stamp && refs.any(|(own, rid)| own.is_none() && rid.is_some())
 }
 
 /// Joins the base of a counter that nobody has written, neither here nor where `cell` comes from: what

@@ -22,7 +22,7 @@ pub use defaulted::defaulted;
 use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
 use crate::meta::{Meta, Unsummed};
 use crate::schema::quote;
-use crate::sqlvalue::as_ref;
+use crate::sqlvalue::{Located, as_ref};
 use crate::{Error, Result};
 use chunk::{CHECK, CHUNK, Chunk, Layout, layout, sum_of, summed};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -153,7 +153,7 @@ impl<'a> Writer<'a> {
         let sql = "SELECT loc FROM synqlite_row WHERE id = ?1 AND tbl = ?2 AND loc IS NOT NULL";
         let mut statement = self.conn.prepare_cached(sql)?;
         let found = statement.query_row(params![entry, self.t.no], |row| row.get(0)).optional()?;
-        let Some(loc) = found else { return Ok(()) };
+        let Some(Located(loc)) = found else { return Ok(()) };
         if let Some(row) = self.t.read(self.conn, &loc)? {
             sum_of(&self.layout, |i| Ok(as_ref(&row[self.columns[i]])), &mut self.sum)?;
             self.set(entry)?;

@@ -1,24 +1,12 @@
 //! Rows that do not show what their registers say, and what they wait for: a row they refer to, or
 //! a unique key that another row has. Found again when that row or key changes (R-RETURN).
 
-use super::{Body, Stored, known_bytes};
+use super::{Waits, known_bytes};
 use crate::Result;
-use crate::catalog::{Catalog, Tracked};
+use crate::catalog::Tracked;
 use crate::meta::Meta;
 use rusqlite::{Connection, OptionalExtension, params};
 use synqlite_wire::Rid;
-
-/// What a row waits for, and the conflict that keeps it from showing its registers.
-pub struct Waits<'a> {
-    /// Rows it refers to without showing it: (table, row).
-    pub references: Vec<(u32, &'a Rid)>,
-    /// Unique keys it asks for and does not have: (table, index, key).
-    pub claims: Vec<(u32, &'a str, &'a [u8])>,
-    /// Kind and constraint.
-    pub conflict: Option<(&'a str, &'a str)>,
-    /// The row that has what it asks for.
-    pub winner: Option<&'a Rid>,
-}
 
 /// Whether any row waits for anything.
 pub fn anyone_waits(conn: &Connection) -> Result<bool> {
@@ -46,33 +34,6 @@ pub fn awaited(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid) -> Result
     let Some(bytes) = known_bytes(meta, rid)? else { return Ok(false) };
     let sql = "SELECT 1 FROM synqlite_reference WHERE tbl = ?1 AND rid = ?2";
     Ok(conn.prepare_cached(sql)?.exists(params![t.no, bytes])?)
-}
-
-/// References of a living row, or of one that is shown or `kept_back` by a conflict, that its table
-/// does not show, and what they were before: (table, row). It may show these instead (R-FALLBACK).
-/// A deleted row is kept back if others refer to it, and it to a row that is hidden (R-PROTECT).
-pub fn kept_references<'s>(
-    catalog: &Catalog,
-    t: &Tracked,
-    stored: &'s Stored,
-    kept_back: bool,
-) -> Vec<(u32, &'s Rid)> {
-    let mut kept = Vec::new();
-    if !stored.state.header.alive() && stored.loc.is_none() && !kept_back {
-        return kept;
-    }
-    for (g, group) in stored.state.groups.iter().enumerate() {
-        let Body::Kept(cell) = &group.body else { continue };
-        for cell in [Some(cell), group.previous.as_ref()].into_iter().flatten() {
-            let keys = t.table.groups[g].foreign_keys.iter().zip(&cell.refs);
-            let named = |(&f, rid): (&usize, &'s Option<Rid>)| {
-                let parent = catalog.by_name(&t.table.foreign_keys[f].parent)?;
-                Some((parent.no, rid.as_ref()?))
-            };
-            kept.extend(keys.filter_map(named));
-        }
-    }
-    kept
 }
 
 /// Number of the table that an entry belongs to.

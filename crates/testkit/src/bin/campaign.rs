@@ -15,10 +15,12 @@ use synqlite_testkit::wild::play::play;
 use synqlite_testkit::wild::regions::Regions;
 use synqlite_testkit::wild::shrink::shrink;
 use synqlite_testkit::world::Result;
+use synqlite_view::random;
 
 const USAGE: &str = "\
 usage:
   campaign model --seeds FROM..TO [--python python3] [--lazy] [--constraints] [--jobs N] [--first]
+  campaign states --seeds FROM..TO [--jobs N]
   campaign network --seeds FROM..TO
   campaign wild --seeds FROM..TO [--sites N] [--jobs N] [--only REGIONS] [--without REGIONS] [--with REGIONS]
       [--all REGIONS] [--long] [--first] [--show]
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.first().map(String::as_str) {
         Some("model") => model(&arguments),
+        Some("states") => states(&arguments),
         Some("network") => network(&arguments),
         Some("wild") => wild(&arguments),
         Some("mutants") => mutants(&arguments),
@@ -109,6 +112,36 @@ fn model(arguments: &[String]) -> Result<bool> {
         "{same} histories the same after each of {steps} steps, {different} different, {beyond} stopped by the model"
     );
     Ok(different == 0)
+}
+
+/// Random states in memory, on random schemas. What ends in a fault is shortened.
+fn states(arguments: &[String]) -> Result<bool> {
+    let seeds = option(arguments, "--seeds").ok_or(USAGE)?;
+    let (from, to) = seeds.split_once("..").ok_or(USAGE)?;
+    let jobs = number(option(arguments, "--jobs").unwrap_or("1"))?.max(1);
+    let (next, to) = (AtomicU64::new(number(from)?), number(to)?);
+    let (faults, played, start) = (AtomicU64::new(0), AtomicU64::new(0), Instant::now());
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= to {
+                return;
+            }
+            if let Some(fault) = random::play(seed) {
+                faults.fetch_add(1, Ordering::Relaxed);
+                println!("FAULT seed {seed}: states\n{fault}\n");
+            }
+            let all = played.fetch_add(1, Ordering::Relaxed) + 1;
+            if all.is_multiple_of(100_000) {
+                let rate = all as f64 / start.elapsed().as_secs_f64();
+                println!("{all} histories, {faults:?} with faults; {rate:.0} histories/s");
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..jobs).for_each(|_| drop(scope.spawn(work))));
+    let (faults, played) = (faults.into_inner(), played.into_inner());
+    println!("{played} histories, {faults} with faults, in {:.0} s", start.elapsed().as_secs_f64());
+    Ok(faults == 0)
 }
 
 /// Each seed once with faults of the network only, and once with losses of the place too.

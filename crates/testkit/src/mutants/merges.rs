@@ -6,7 +6,7 @@ use super::{MODEL, Mutant, STATES};
 pub const ALL: &[Mutant] = &[
     Mutant {
         name: "key-passed-on",
-        file: "fold/orphans.rs",
+        file: "core/src/fold/orphans.rs",
         from: "left.into_iter().chain(passed)",
         to: "passed.into_iter().chain(left)",
         campaign: "wild --all keys,links,replace",
@@ -14,7 +14,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "former-kept",
-        file: "merge/compensate.rs",
+        file: "view/src/compensate.rs",
         from: "found.written.extend(former(cases, at));",
         to: "",
         campaign: STATES,
@@ -22,15 +22,15 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "displaced-on-the-way",
-        file: "merge/compensate.rs",
-        from: "rival.or_else(|| self.displaces(cases, view, at))",
-        to: "rival.or_else(|| self.displaces(cases, view, at).filter(|_| false))",
+        file: "view/src/compensate.rs",
+        from: "None => self.displaces(cases, view, at)?,",
+        to: "None => self.displaces(cases, view, at)?.filter(|_| false),",
         campaign: STATES,
         breaks: "R-COMP: a hidden row that takes a number on the way hides what the user wrote",
     },
     Mutant {
         name: "number-freed",
-        file: "merge/view.rs",
+        file: "view/src/view.rs",
         from: "cases.renumbered(table)?;",
         to: "",
         campaign: STATES,
@@ -38,7 +38,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "reference-early",
-        file: "merge/view.rs",
+        file: "view/src/view.rs",
         from: "(Some(false) | None, _) if !keep => {",
         to: "(Some(false), _) if !keep => {",
         campaign: STATES,
@@ -46,7 +46,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "hidden-circle",
-        file: "merge/cases.rs",
+        file: "view/src/cases.rs",
         from: "self.hidden_in_circle(at)?;",
         to: "",
         campaign: STATES,
@@ -54,7 +54,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "view-passing",
-        file: "merge/view.rs",
+        file: "view/src/view.rs",
         from: "view.passing.iter().try_for_each(|&at| cases.children(at))?;",
         to: "",
         campaign: STATES,
@@ -62,7 +62,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "equal-place",
-        file: "catalog.rs",
+        file: "view/src/catalog.rs",
         from: "match &*normalise(value, collation) {",
         to: "match value {",
         campaign: "wild --all spelled,replace",
@@ -70,7 +70,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "equal-reference",
-        file: "equal.rs",
+        file: "view/src/equal.rs",
         from: "false => stored(v, *affinity),",
         to: "false => v.clone(),",
         campaign: "wild --all spelled,keys",
@@ -78,7 +78,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "equal-children",
-        file: "equal.rs",
+        file: "core/src/equal.rs",
         from: "_ => exact,",
         to: "_ => plain,",
         campaign: "wild --all spelled,keys",
@@ -86,7 +86,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "equal-spelling",
-        file: "fold/spelling.rs",
+        file: "core/src/fold/spelling.rs",
         from: "group.body == Body::Shown && !keys",
         to: "false && !keys",
         campaign: "wild --all spelled,keys",
@@ -94,7 +94,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "equal-key",
-        file: "merge/protect.rs",
+        file: "view/src/protect.rs",
         from: "bytes(one) != bytes(other)",
         to: "one.values.get(at) != other.values.get(at)",
         campaign: "wild --all spelled,keys,told",
@@ -102,7 +102,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "equal-stored",
-        file: "merge/updates.rs",
+        file: "core/src/merge/updates.rs",
         from: ".zip(&register.cell.values).all(keeps);",
         to: ".zip(&register.cell.values).map(keeps).count() > 0;",
         campaign: "wild --all spelled,rebuild,retype",
@@ -110,7 +110,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "equal-default",
-        file: "catalog.rs",
+        file: "view/src/catalog.rs",
         from: "equal::stored(&value, column.affinity)",
         to: "value",
         campaign: "wild --all spelled,alter,rebuild",
@@ -118,7 +118,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "replace-new",
-        file: "journal/replay.rs",
+        file: "core/src/journal/replay.rs",
         from: "filter(|(_, gone)| marked(gone))",
         to: "filter(|(_, gone)| false && marked(gone))",
         campaign: MODEL,
@@ -126,7 +126,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "replace-moved",
-        file: "journal/replay.rs",
+        file: "core/src/journal/replay.rs",
         from: "holder.as_ref() == Some(*now) || moved(now)",
         to: "holder.as_ref() == Some(*now)",
         campaign: "model --constraints --lazy",
@@ -134,7 +134,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "replace-itself",
-        file: "fold/change.rs",
+        file: "core/src/fold/change.rs",
         from: "written.entry(t.table.columns[fk.columns[0]].group).or_insert(stamp);",
         to: "let _former = fk;",
         campaign: MODEL,
@@ -142,7 +142,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "replace-by-new-index",
-        file: "migrate/rebuild.rs",
+        file: "core/src/migrate/rebuild.rs",
         from: "if !known && (another",
         to: "if false && !known && (another",
         campaign: "wild --all alter,rebuild,replace",
@@ -150,7 +150,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "replace-ignored",
-        file: "migrate/seam.rs",
+        file: "core/src/migrate/seam.rs",
         from: ".filter(|rival| rival.time == time && !own(rival))",
         to: ".filter(|rival| !own(rival))",
         campaign: "wild --all rebuild,replace",
@@ -158,7 +158,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "fork-meet",
-        file: "pull.rs",
+        file: "core/src/pull.rs",
         from: "self.meet(other)?;",
         to: "",
         campaign: "wild --all restore,clone,place",
@@ -166,7 +166,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "fork-token",
-        file: "pull.rs",
+        file: "core/src/pull.rs",
         from: "AND taken = ?2",
         to: "AND (taken = ?2 OR 1)",
         campaign: "wild --all restore,clone,place",
@@ -174,7 +174,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "fork-names",
-        file: "line.rs",
+        file: "core/src/line.rs",
         from: "news |= self.conn.execute(sql, [no, root])? > 0;",
         to: "let _ = (sql, no, root);",
         campaign: "wild --all restore,clone,place",
@@ -182,7 +182,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "told-later",
-        file: "merge/join.rs",
+        file: "core/src/merge/join.rs",
         from: "meeting.register(g, group, register, (&was, &change.header), merged);",
         to: "let _ = meeting;",
         campaign: "wild --all told,spelled,keys",
@@ -190,7 +190,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "told-deleted",
-        file: "merge/join.rs",
+        file: "core/src/merge/join.rs",
         from: "fell = meeting.delete(&stored.state, change, &matched.units, merged);",
         to: "let _ = meeting;",
         campaign: "wild --all told,spelled,keys",
@@ -198,7 +198,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "told-fell",
-        file: "merge/mod.rs",
+        file: "core/src/merge/mod.rs",
         from: "merged.tell(&t.table.name, told);",
         to: "drop((&t.table.name, told));",
         campaign: "wild --all told,spelled,keys",
@@ -206,7 +206,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "told-on",
-        file: "merge/mod.rs",
+        file: "core/src/merge/mod.rs",
         from: "self.merged.tell(&table, told);",
         to: "drop((table, told));",
         campaign: "wild --all told,spelled,keys",
@@ -214,7 +214,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "told-inserted-over",
-        file: "fold/born.rs",
+        file: "core/src/fold/born.rs",
         from: "self.over_hidden(t, &was, &stored, &row)?;",
         to: "drop(was);",
         campaign: "wild --all told,spelled,keys,replace",
@@ -222,7 +222,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "told-written-over",
-        file: "fold/change.rs",
+        file: "core/src/fold/change.rs",
         from: "self.over_unshown(t, &stored, first.map(|(_, cells)| &cells[..]), over)?;",
         to: "drop(over);",
         campaign: "wild --all told,spelled,keys,policy",
@@ -230,7 +230,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "counter-base",
-        file: "merge/cases.rs",
+        file: "view/src/cases.rs",
         from: "if group.counts.is_empty() { cell } else { group.kept(t, g, &cell) }",
         to: "cell",
         campaign: "wild --all policy,alter,keys",
@@ -238,7 +238,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "counter-nothing",
-        file: "state/overlay.rs",
+        file: "core/src/state/overlay.rs",
         from: "if group.counts.is_empty() || cell.values.iter().all(Value::is_null) {",
         to: "if group.counts.is_empty() {",
         campaign: "wild --all policy,alter,order",
@@ -246,7 +246,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "update-sets",
-        file: "merge/protect.rs",
+        file: "view/src/protect.rs",
         from: "let later = !key.pinned && key.stamp >",
         to: "let later = false && key.stamp >",
         campaign: MODEL,
@@ -254,7 +254,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "update-sets-again",
-        file: "fold/change.rs",
+        file: "core/src/fold/change.rs",
         from: "self.acted.extend(overrode(self.lookup(), t, &stored, written)?);",
         to: "",
         campaign: "wild --all spelled,keys,told",
@@ -262,7 +262,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "life-former",
-        file: "merge/protect.rs",
+        file: "view/src/protect.rs",
         from: "is_some_and(|p| written <",
         to: "is_some_and(|p| false && written <",
         campaign: MODEL,
@@ -270,7 +270,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "pin-is-a-pin",
-        file: "fold.rs",
+        file: "core/src/fold.rs",
         from: "GroupState { pinned: true, previous: Some(wanted)",
         to: "GroupState { pinned: false, previous: Some(wanted)",
         campaign: MODEL,
@@ -278,7 +278,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "pin-new-key",
-        file: "migrate.rs",
+        file: "core/src/migrate.rs",
         from: "given.then(|| pin_key(meta, t, &mut stored))",
         to: "None::<i64>.filter(|_| given)",
         campaign: "wild --all rebuild,retype",
@@ -286,7 +286,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "number-by-value",
-        file: "merge/view.rs",
+        file: "view/src/view.rs",
         from: "cases.givers(table, id)?;",
         to: "let _ = (table, id);",
         campaign: STATES,
@@ -294,7 +294,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "number-awaited",
-        file: "merge/numbers.rs",
+        file: "view/src/cases/numbers.rs",
         from: "self.awaiting(table, alias)?;",
         to: "let _ = (table, alias);",
         campaign: STATES,
@@ -302,7 +302,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "number-above",
-        file: "merge/remap.rs",
+        file: "view/src/remap.rs",
         from: "while taken.contains(&down) || numbers.asked(down)? {",
         to: "while taken.contains(&down) {",
         campaign: "wild --all spelled",
@@ -310,7 +310,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "hidden-by-value",
-        file: "merge/cases.rs",
+        file: "view/src/cases.rs",
         from: "self.answered(table, &old)?;",
         to: "drop(old);",
         campaign: STATES,
@@ -318,7 +318,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "unneeded",
-        file: "merge/compensate.rs",
+        file: "view/src/compensate.rs",
         from: "cases.unneeded(table)?;",
         to: "let _ = table;",
         campaign: MODEL,
@@ -326,7 +326,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "look-again",
-        file: "merge/compensate.rs",
+        file: "view/src/compensate.rs",
         from: "rounds.changed.push((catalog.tables[table].no, stored.rid.clone()));",
         to: "",
         campaign: MODEL,
@@ -334,7 +334,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "unified",
-        file: "merge/view.rs",
+        file: "view/src/view.rs",
         from: "self.unify(&news);",
         to: "",
         campaign: MODEL,
@@ -342,7 +342,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "fallback",
-        file: "merge/unique.rs",
+        file: "view/src/view/unique.rs",
         from: "if !groups.is_empty() && !self.fallbacks",
         to: "if false && !groups.is_empty() && !self.fallbacks",
         campaign: MODEL,
@@ -350,7 +350,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "fallen-references",
-        file: "merge/round.rs",
+        file: "view/src/view/round.rs",
         from: "if circle { PASSES } else { 1 }",
         to: "if circle { 1 } else { 1 }",
         campaign: MODEL,
@@ -358,7 +358,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "pinned-part",
-        file: "fold/change.rs",
+        file: "core/src/fold/change.rs",
         from: "let pinned = self.fallbacks(t, &stored, written)?;",
         to: "let pinned = BTreeMap::<usize, Stamp>::new();",
         campaign: MODEL,
@@ -366,15 +366,15 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "two-keys",
-        file: "merge/kept.rs",
-        from: "let shown = shown && !item.new.as_deref().map_or(",
-        to: "let shown = shown && !None.map_or(",
-        campaign: MODEL,
-        breaks: "R-REF: of two foreign keys that share a column one loses its row",
+        file: "view/src/view.rs",
+        from: "for (f, fk) in t.table.foreign_keys.iter().enumerate().filter(|(f, _)| !alone(t, *f)) {",
+        to: "for (f, fk) in t.table.foreign_keys.iter().enumerate().filter(|_| false) {",
+        campaign: STATES,
+        breaks: "R-REF: of two foreign keys on one column the second forgets which row it is to",
     },
     Mutant {
         name: "former-start",
-        file: "fold/former.rs",
+        file: "core/src/fold/former.rs",
         from: "meanwhile.chain(then)",
         to: "meanwhile",
         campaign: "wild --all replace,keys",
@@ -382,7 +382,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "life-after",
-        file: "fold/born.rs",
+        file: "core/src/fold/born.rs",
         from: "came = self.after(&stored.state.header, stamp);",
         to: "came = stamp;",
         campaign: "wild --all replace,keys,told",
@@ -390,7 +390,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "dangling-name",
-        file: "merge/view.rs",
+        file: "view/src/view.rs",
         from: "self.name_dangling(&mut round)?;",
         to: "",
         campaign: "wild --all keys,rebuild",
@@ -398,7 +398,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "unseen-before",
-        file: "fold/unseen.rs",
+        file: "core/src/fold/unseen.rs",
         from: "let unseen = was.header.inserted > left;",
         to: "let unseen = was.header.inserted > left && was.header.inserted < left;",
         campaign: "wild --all told,keys,replace,spelled",
@@ -406,7 +406,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "moving-final",
-        file: "merge/round.rs",
+        file: "view/src/view/round.rs",
         from: "for at in self.moving(&round, mine, &heard.lost) {",
         to: "for at in BTreeSet::<usize>::new() {",
         campaign: "wild --all links,keys",
@@ -414,7 +414,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "old-converted",
-        file: "journal/begun.rs",
+        file: "core/src/journal/begun.rs",
         from: "if !t.table.converts_old {",
         to: "if true || !t.table.converts_old {",
         campaign: "wild --all spelled,links,replace",
@@ -422,7 +422,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "orphans-together",
-        file: "fold/orphans.rs",
+        file: "core/src/fold/orphans.rs",
         from: "            self.orphaned.insert(unit.clone());\n",
         to: "",
         campaign: "wild --all keys,links,replace,spelled",
@@ -430,7 +430,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "orphans-rebound",
-        file: "fold/orphans.rs",
+        file: "core/src/fold/orphans.rs",
         from: "if with_others || self.orphaned.contains(&unit) {",
         to: "if false {",
         campaign: "wild --all keys,links,replace,many",
@@ -438,7 +438,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "key-respelled",
-        file: "fold/change.rs",
+        file: "core/src/fold/change.rs",
         from: "            if respelled(t, g, old, new) {",
         to: "            if false && respelled(t, g, old, new) {",
         campaign: "wild --only spelled,links,keys --with spelled,links",
@@ -446,7 +446,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "key-moved-by-type",
-        file: "journal/begun.rs",
+        file: "core/src/journal/begun.rs",
         from: "(Some(was), to) if was != *loc => (was, to.or(Some(loc.clone()))),",
         to: "(Some(was), to) if was != *loc => (was, to),",
         campaign: "wild --only spelled,links,keys --with spelled,links",
@@ -454,7 +454,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "key-come-by-type",
-        file: "journal/replay.rs",
+        file: "core/src/journal/replay.rs",
         from: "Ok(!here || gave_way() && !t.exists(conn, was)?)",
         to: "Ok((here || !here) && (gave_way() || !gave_way()) && !t.exists(conn, was)?)",
         campaign: "wild --only spelled,links,keys --with spelled,links",
@@ -462,7 +462,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "number-refers",
-        file: "schema/mod.rs",
+        file: "view/src/schema.rs",
         from: "by_birth && !refers(alias)",
         to: "by_birth && (refers(alias) || !refers(alias))",
         campaign: MODEL,
@@ -470,7 +470,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "pinned-once",
-        file: "merge/compensate.rs",
+        file: "view/src/compensate.rs",
         from: "written.into_iter().filter(|one| !again(one))",
         to: "written.into_iter().filter(|one| again(one) || !again(one))",
         campaign: "model --constraints --lazy",
@@ -478,7 +478,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "zero-signed",
-        file: "describe.rs",
+        file: "view/src/describe.rs",
         from: "(r + 0.0).to_string()",
         to: "r.to_string()",
         campaign: "wild --all spelled,links",
@@ -486,7 +486,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "key-by-parent",
-        file: "catalog.rs",
+        file: "view/src/catalog.rs",
         from: "self.tells_apart(&self.table.foreign_keys[*f], at)",
         to: "true || self.tells_apart(&self.table.foreign_keys[*f], at)",
         campaign: "wild --all links,spelled,keys",
@@ -494,7 +494,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "asked-merged",
-        file: "merge/mod.rs",
+        file: "core/src/merge/mod.rs",
         from: "cases.list[at].asked.clone().filter(|_| cases.contested)",
         to: "cases.list[at].asked.clone().filter(|_| false)",
         campaign: "wild --all links,replace,order",
@@ -502,7 +502,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "asked-folded",
-        file: "fold/born.rs",
+        file: "core/src/fold/born.rs",
         from: "            self.asked(t, &was);\n",
         to: "",
         campaign: "wild --all links,replace,order",

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 const MODEL: &str = "model --constraints";
 
-/// The random states in memory of the engine's tests.
+/// The random states in memory, on random schemas.
 const STATES: &str = "states";
 
 /// So many of them are as quick as one history on files.
@@ -37,7 +37,7 @@ pub fn all() -> impl Iterator<Item = &'static Mutant> {
 pub struct Mutant {
     /// What it is called.
     pub name: &'static str,
-    /// A file in `crates/core/src`.
+    /// A file in `crates`.
     pub file: &'static str,
     /// What stands there once.
     pub from: &'static str,
@@ -98,7 +98,7 @@ impl Bench {
     /// Builds a mutant and runs its campaign on it, with `jobs` workers, until the first fault, for so
     /// many histories at most.
     pub fn try_out(&self, mutant: &Mutant, histories: u64, jobs: u64) -> Result<Outcome> {
-        let path = self.tree.join("crates/core/src").join(mutant.file);
+        let path = self.tree.join("crates").join(mutant.file);
         let whole = std::fs::read_to_string(&path)?;
         if whole.matches(mutant.from).count() != 1 {
             return Err(format!("{}: {} does not have it once", mutant.name, mutant.file).into());
@@ -137,12 +137,20 @@ impl Bench {
     fn build(&self, mutant: &Mutant) -> Result<PathBuf> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let product: &[&str] = match mutant.campaign {
-            STATES => &["test", "--no-run", "--package", "synqlite-core", "--lib"],
-            _ => &["build", "--package", "synqlite-testkit", "--bin", "campaign"],
+            STATES => &["test", "--no-run", "--package", "synqlite-view", "--lib"],
+            _ => &[
+                "build",
+                "--package",
+                "synqlite-testkit",
+                "--bin",
+                "campaign",
+                "--features",
+                "bundled",
+            ],
         };
         let built = Command::new(cargo)
             .args(product)
-            .args(["--quiet", "--release", "--features", "bundled", "--message-format", "json"])
+            .args(["--quiet", "--release", "--message-format", "json"])
             .arg("--manifest-path")
             .arg(self.tree.join("Cargo.toml"))
             .env("CARGO_TARGET_DIR", &self.target)
@@ -233,7 +241,7 @@ mod tests {
         let mut names = BTreeSet::new();
         for Mutant { name, file, from, to, campaign, breaks } in all() {
             assert!(names.insert(name), "two mutants are called {name}");
-            let path = root().join("crates/core/src").join(file);
+            let path = root().join("crates").join(file);
             let text = std::fs::read_to_string(&path).unwrap();
             let count = text.matches(from).count();
             assert_eq!(count, 1, "{name}: {file} has this {count} times, not once: {from}");

@@ -6,7 +6,7 @@ use super::{MODEL, Mutant};
 pub const ALL: &[Mutant] = &[
     Mutant {
         name: "rebuild-seam",
-        file: "migrate/place.rs",
+        file: "core/src/migrate/place.rs",
         from: "let seam = if noted { found.seam()? } else { entries.len() };",
         to: "let seam = entries.len();",
         campaign: "wild --all rebuild,alter,replace",
@@ -14,7 +14,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "rebuild-order",
-        file: "migrate/place.rs",
+        file: "core/src/migrate/place.rs",
         from: "pairing.by_order()?;",
         to: "",
         campaign: "wild --all rebuild,alter,replace",
@@ -22,7 +22,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "rebuild-sums",
-        file: "migrate/rebuild.rs",
+        file: "core/src/migrate/rebuild.rs",
         from: "if !compared.touched.is_empty() {",
         to: "if false {",
         campaign: "wild --all rebuild,alter,told",
@@ -30,7 +30,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "rebuild-unsure",
-        file: "migrate.rs",
+        file: "core/src/migrate.rs",
         from: "unsure::stamp(conn, meta, catalog, unsure, freed)?;",
         to: "drop((unsure, freed));",
         campaign: "wild --all rebuild,alter,order",
@@ -38,7 +38,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "rebuild-noted",
-        file: "track.rs",
+        file: "core/src/track.rs",
         from: "let gap = !noted || anew.contains(",
         to: "let gap = !noted || false && anew.contains(",
         campaign: "wild --all rebuild,alter,replace",
@@ -46,7 +46,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "rebuild-lost-column",
-        file: "migrate.rs",
+        file: "core/src/migrate.rs",
         from: "keep_lost(conn, meta, t, &was, &stored)?;",
         to: "",
         campaign: "wild --all rebuild,alter,order,told",
@@ -54,7 +54,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "rebuild-references",
-        file: "migrate.rs",
+        file: "core/src/migrate.rs",
         from: "rebuild::references(conn, meta, catalog, (parent, heirs), &mut windows)?;",
         to: "",
         campaign: "wild --all rebuild,alter,keys,spelled",
@@ -62,7 +62,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "rebuild-default",
-        file: "migrate.rs",
+        file: "core/src/migrate.rs",
         from: "default: column.and_then(|column| column.default.clone()),",
         to: "default: None,",
         campaign: "wild --all rebuild,alter,order",
@@ -70,7 +70,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "follow-schema",
-        file: "migrate.rs",
+        file: "core/src/migrate.rs",
         from: "follow(work, &Anew { references, tables: of(|stale| stale.gap).collect() }, \"schema\")",
         to: "{ let _ = Anew { references, tables: of(|stale| stale.gap).collect() }; Ok(()) }",
         campaign: "wild --all alter,rebuild,keys,replace",
@@ -78,7 +78,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "follow-drop",
-        file: "migrate.rs",
+        file: "core/src/migrate.rs",
         from: "if dropped || !tables.is_empty() {",
         to: "if !tables.is_empty() {",
         campaign: "wild --all spelled,replace,keys,alter",
@@ -86,7 +86,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "follow-policy",
-        file: "migrate/policies.rs",
+        file: "core/src/migrate/policies.rs",
         from: "    follow(work, &Anew { references, ..Anew::default() }, \"policy\")",
         to: "{ let _ = Anew { references, ..Anew::default() }; Ok(()) }",
         campaign: "wild --all policy,keys",
@@ -94,7 +94,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "follow-new-keys",
-        file: "merge/refresh.rs",
+        file: "core/src/merge/refresh.rs",
         from: "cases.load_at(table, &loc)?;",
         to: "let _ = (table, &loc);",
         campaign: "wild --all keys,policy,rebuild",
@@ -102,7 +102,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "follow-rebuilt-keys",
-        file: "merge/refresh.rs",
+        file: "core/src/merge/refresh.rs",
         from: "if !new && !rebuilt && !anew.tables.contains(&parent.no) {",
         to: "if !new {",
         campaign: "wild --all spelled,keys,rebuild,retype",
@@ -110,7 +110,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "follow-new-tables",
-        file: "migrate.rs",
+        file: "core/src/migrate.rs",
         from: "follow(work, &Anew { references, ..Anew::default() }, \"schema\")?;",
         to: "let _ = Anew { references, ..Anew::default() };",
         campaign: "wild --all keys,alter",
@@ -118,7 +118,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "follow-renamed-policy",
-        file: "settings.rs",
+        file: "core/src/settings.rs",
         from: "names.here(key, value)",
         to: "(key.clone(), value.clone())",
         campaign: "wild --all policy,alter",
@@ -126,7 +126,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "constraint-order",
-        file: "track.rs",
+        file: "core/src/track.rs",
         from: "named.sort_by(|(a, u), (b, v)| (a, !u.primary).cmp(&(b, !v.primary)));",
         to: "",
         campaign: "wild --all rebuild,alter,order",
@@ -134,7 +134,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "constraint-twice",
-        file: "track.rs",
+        file: "core/src/track.rs",
         from: "named.dedup_by(|(next, _), (name, _)| next == name);",
         to: "",
         campaign: "wild --all alter,replace",
@@ -142,7 +142,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "unfit-refused",
-        file: "merge/round.rs",
+        file: "view/src/view/round.rs",
         from: "} else if self.cases.is_refused(at) {",
         to: "} else if false && self.cases.is_refused(at) {",
         campaign: "wild --all rebuild,retype,spelled",
@@ -150,7 +150,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "unfit-number",
-        file: "merge/round.rs",
+        file: "view/src/view/round.rs",
         from: "if numberless || judged &&",
         to: "if false && numberless || judged &&",
         campaign: "wild --all rebuild,retype,spelled",
@@ -158,7 +158,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "told-stash",
-        file: "migrate/stashed.rs",
+        file: "core/src/migrate/stashed.rs",
         from: "met.with(meta, &subject, &before, &piece, fresh);",
         to: "let _ = (&subject, &before, fresh);",
         campaign: "wild --all told,alter,rebuild,order",
@@ -166,7 +166,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "told-absent",
-        file: "merge/join.rs",
+        file: "core/src/merge/join.rs",
         from: "meeting.kept(piece, (&was, &change.header), merged);",
         to: "let _ = (piece, &meeting);",
         campaign: "wild --all told,alter,order",
@@ -174,7 +174,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "late-said",
-        file: "migrate/late.rs",
+        file: "core/src/migrate/late.rs",
         from: "if changes.is_empty() {",
         to: "if true || changes.is_empty() {",
         campaign: "wild --all policy,rebuild,keys",
@@ -182,7 +182,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "late-received",
-        file: "migrate/late.rs",
+        file: "core/src/migrate/late.rs",
         from: "if received && written.site != meta.site {",
         to: "if false && received {",
         campaign: "wild --all policy,spelled",
@@ -190,7 +190,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "late-parent",
-        file: "migrate/late.rs",
+        file: "core/src/migrate/late.rs",
         from: "let before = parent.map_or(0, |p| (p.since.hlc.0 - written.hlc.0).max(0));",
         to: "let (before, _) = (0, parent);",
         campaign: "wild --all rebuild,keys,policy",
@@ -198,7 +198,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "stash-shown",
-        file: "migrate/stashed.rs",
+        file: "core/src/migrate/stashed.rs",
         from: "news |= merge::join_piece(Lookup { conn, meta, catalog }, t, &mut stored, &piece)?;",
         to: "news |= false && merge::join_piece(Lookup { conn, meta, catalog }, t, &mut stored, &piece)?;",
         campaign: "wild --all alter,order",
@@ -206,7 +206,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "stash-refers",
-        file: "merge/join.rs",
+        file: "core/src/merge/join.rs",
         from: "if unit.unknown || piece.refers_beyond(&t.key_names) {",
         to: "if unit.unknown {",
         campaign: "wild --all rebuild,order,policy",
@@ -214,7 +214,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "rename-told",
-        file: "migrate.rs",
+        file: "core/src/migrate.rs",
         from: "renames::tell(work.conn, &mut work.meta, &loaded.catalog, work.now_ms)?;",
         to: "",
         campaign: "wild --all alter,rebuild,order",
@@ -222,7 +222,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "renamed-apart",
-        file: "renames.rs",
+        file: "core/src/renames.rs",
         from: "if here(later) && here(first) {",
         to: "if here(later) && here(first) && false {",
         campaign: "wild --all alter,place",
@@ -230,7 +230,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "rename-kept",
-        file: "migrate.rs",
+        file: "core/src/migrate.rs",
         from: "renames::rename_keys(work.conn, &mut work.meta, &loaded.catalog, &mut united)?;",
         to: "",
         campaign: "wild --all alter,rebuild,keys,order",
@@ -238,7 +238,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "rename-key",
-        file: "merge/join.rs",
+        file: "core/src/merge/join.rs",
         from: "renames::key_here(conn, catalog, key, &names)?",
         to: "key.clone()",
         campaign: "wild --all alter,rebuild,keys",
@@ -246,7 +246,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "rebuild-waits",
-        file: "merge/compensate.rs",
+        file: "view/src/compensate.rs",
         from: "if wrote.anew { facts.derived()? } else { vec![] }",
         to: "if false { facts.derived()? } else { vec![] }",
         campaign: "wild --all rebuild,retype,alter",
@@ -254,7 +254,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "rebuild-shown",
-        file: "migrate.rs",
+        file: "core/src/migrate.rs",
         from: "    fresh.extend(whole.clone());\n",
         to: "    fresh.extend(whole.clone());\n    show_stashed(work, &fresh, false)?;\n    \
              let Work { conn, meta, catalog, policies, .. } = work;\n",
@@ -263,7 +263,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "keys-left",
-        file: "fold.rs",
+        file: "core/src/fold.rs",
         from: "self.former.push((position, row.to_vec()));",
         to: "let _ = (position, row);",
         campaign: MODEL,
@@ -271,7 +271,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "rebind",
-        file: "fold.rs",
+        file: "core/src/fold.rs",
         from: "fold.orphans()?;",
         to: "",
         campaign: "wild --all keys,replace",
@@ -279,7 +279,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "loose",
-        file: "fold.rs",
+        file: "core/src/fold.rs",
         from: "fold.keep_loose()?;",
         to: "",
         campaign: "wild --all keys,policy",
@@ -287,7 +287,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "rebuild-gap",
-        file: "migrate/rebuild.rs",
+        file: "core/src/migrate/rebuild.rs",
         from: "known.remove(&loc);",
         to: "",
         campaign: "wild --all rebuild,keys,retype",
@@ -295,7 +295,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "rebuild-named",
-        file: "migrate/place.rs",
+        file: "core/src/migrate/place.rs",
         from: "seam::there_before(earlier)",
         to: "seam::there_before(self.entries)",
         campaign: "wild --all rebuild,retype",
@@ -303,7 +303,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "rebuild-once",
-        file: "migrate.rs",
+        file: "core/src/migrate.rs",
         from: "&work.catalog)?;\n    track::close(work.conn, &work.catalog)",
         to: "&work.catalog)",
         campaign: "wild --all rebuild,alter,keys,retype",
@@ -311,7 +311,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "rebuild-heirs",
-        file: "migrate/rebuild.rs",
+        file: "core/src/migrate/rebuild.rs",
         from: ".cloned().chain(heirs).collect();",
         to: ".cloned().collect();",
         campaign: "wild --all rebuild,replace,keys",
@@ -319,7 +319,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "rebuild-filled",
-        file: "migrate.rs",
+        file: "core/src/migrate.rs",
         from: "OR typeof(o.{name}) <> typeof(?1)",
         to: "",
         campaign: "wild --all rebuild,alter",
@@ -327,7 +327,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "enforced-later",
-        file: "merge/refresh.rs",
+        file: "core/src/merge/refresh.rs",
         from: "if !(again || sets && key.previous.is_some()) {",
         to: "if true {",
         campaign: "wild --all policy,keys,replace",
@@ -335,7 +335,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "policy-names",
-        file: "settings/names.rs",
+        file: "core/src/settings/names.rs",
         from: "\"refs\" => value.split",
         to: "\"none\" => value.split",
         campaign: "wild --all policy,alter",
@@ -343,7 +343,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "name-again",
-        file: "track.rs",
+        file: "core/src/track.rs",
         from: "match at.or_else(away) {",
         to: "match at.or_else(away).filter(|&i| !known[i].2.contains('#') || known[i].1.is_some()) {",
         campaign: "wild --all alter",
@@ -351,7 +351,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "name-dropped",
-        file: "renames.rs",
+        file: "core/src/renames.rs",
         from: "filter(|(name, _)| !keeps(name));",
         to: "filter(|(name, _)| !keeps(name) || true);",
         campaign: "wild --all alter",
@@ -359,7 +359,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "again-unnoticed",
-        file: "migrate.rs",
+        file: "core/src/migrate.rs",
         from: "if track::is_caught_up(work.conn)? {",
         to: "if true || track::is_caught_up(work.conn)? {",
         campaign: "wild --all alter,told,order",
@@ -367,7 +367,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "again-missed",
-        file: "track.rs",
+        file: "core/src/track.rs",
         from: "if name.is_none() && since >= 0 {",
         to: "if false && name.is_none() && since >= 0 {",
         campaign: "wild --all alter,told,order",
@@ -375,7 +375,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "image-unknown",
-        file: "fold/change.rs",
+        file: "core/src/fold/change.rs",
         from: "unknown.is_none_or(|nos|",
         to: "unknown.is_none_or(|_| true) || unknown.is_none_or(|nos|",
         campaign: "wild --all keys,alter",
@@ -383,7 +383,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "keep-beside",
-        file: "fold/loose.rs",
+        file: "core/src/fold/loose.rs",
         from: "let concerned = nobody.is_empty() ||",
         to: "let concerned = true || nobody.is_empty() ||",
         campaign: "wild --all keys,rebuild",
@@ -391,7 +391,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "freed-kept",
-        file: "migrate.rs",
+        file: "core/src/migrate.rs",
         from: "if !freed.is_empty() {",
         to: "if false && !freed.is_empty() {",
         campaign: "wild --all rebuild,keys,policy,alter",
@@ -399,7 +399,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "unfit-unsaid",
-        file: "merge/answers.rs",
+        file: "view/src/view/answers.rs",
         from: "if fits { self.dangles(at, f) } else { unfit() }",
         to: "if fits || !fits { self.dangles(at, f) } else { unfit() }",
         campaign: "wild --all spelled,keys,rebuild,order",
@@ -407,7 +407,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "younger-unseen",
-        file: "migrate/rebuild.rs",
+        file: "core/src/migrate/rebuild.rs",
         from: "if shown && known && row[c] != t.default_of(c) {",
         to: "if shown && known && false {",
         campaign: "wild --all alter,rebuild,told",
@@ -415,7 +415,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "retyped-kept",
-        file: "migrate/rebuild.rs",
+        file: "core/src/migrate/rebuild.rs",
         from: "if !was.is_empty() {",
         to: "if false && !was.is_empty() {",
         campaign: "wild --all rebuild,retype,spelled,told",
@@ -423,7 +423,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "retyped-number",
-        file: "merge/numbers.rs",
+        file: "view/src/cases/numbers.rs",
         from: "stored(&self.list[at].cells[group].values[i], Affinity::Integer).as_integer()",
         to: "self.list[at].cells[group].values[i].as_integer()",
         campaign: "wild --all rebuild,retype,spelled,place",
@@ -431,7 +431,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "rebuild-births",
-        file: "migrate/rebuild.rs",
+        file: "core/src/migrate/rebuild.rs",
         from: "window.born.extend(born.iter().map(|loc| (loc.clone(), Born::at(0))));",
         to: "",
         campaign: "wild --all rebuild,links,keys",
@@ -439,7 +439,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "dropped-rows",
-        file: "merge/join.rs",
+        file: "core/src/merge/join.rs",
         from: "    state::expand_dropped(conn, meta, t)?;\n",
         to: "",
         campaign: "wild --all alter,told,place",
@@ -447,7 +447,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "shown-younger",
-        file: "state/mod.rs",
+        file: "core/src/state/mod.rs",
         from: "position.is_none().then(|| youngest(t, stored)).flatten()",
         to: "None::<i64>",
         campaign: "wild --all alter,rebuild,links,keys",
@@ -455,7 +455,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "rebuild-misplaced",
-        file: "migrate/rebuild.rs",
+        file: "core/src/migrate/rebuild.rs",
         from: "    window.gone.extend(misplaced.map(|loc| (loc.clone(), gone(loc))));\n",
         to: "    drop(misplaced);\n",
         campaign: "wild --all rebuild,retype,policy",
@@ -463,7 +463,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "loosened-early",
-        file: "migrate.rs",
+        file: "core/src/migrate.rs",
         from: "        bound.insert(t.no, late::bind(conn, meta, catalog, t, &stale.fresh, *received)?);\n",
         to: "        bound.insert(t.no, late::bind(conn, meta, catalog, t, &stale.fresh, *received)?);\n        fold::loosen(conn, meta, catalog, t, policies.enforces_foreign_keys())?;\n",
         campaign: "wild --all rebuild,policy,keys,replace",
@@ -471,7 +471,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "default-changed",
-        file: "migrate.rs",
+        file: "core/src/migrate.rs",
         from: "filter(|(_, since)| **since != -1)",
         to: "filter(|(_, since)| **since < -2)",
         campaign: "wild --all rebuild,alter",
@@ -479,7 +479,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "gap-filled",
-        file: "gaps.rs",
+        file: "core/src/gaps.rs",
         from: "theirs.complete(place, *site).min(*upto) > *after",
         to: "theirs.complete(place, *site).min(*upto) > *upto",
         campaign: "wild --all alter,order",
@@ -487,7 +487,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "dropped-hollow",
-        file: "merge/join.rs",
+        file: "core/src/merge/join.rs",
         from: "change.header.alive() && change.registers.is_empty()",
         to: "false && change.header.alive() && change.registers.is_empty()",
         campaign: "wild --all alter,order",
@@ -495,7 +495,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "dropped-hidden",
-        file: "migrate/again.rs",
+        file: "core/src/migrate/again.rs",
         from: "if hidden && !came.contains(&stored.rid) {",
         to: "if false {",
         campaign: "wild --all alter,keys",
@@ -503,7 +503,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         name: "key-astray",
-        file: "journal/replay.rs",
+        file: "core/src/journal/replay.rs",
         from: "    put_right(conn, t, &mut replay)?;\n",
         to: "",
         campaign: "wild --all spelled,many,links",

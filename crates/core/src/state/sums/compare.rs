@@ -5,7 +5,7 @@ use super::damaged;
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::equal::stored;
-use crate::sqlvalue::{Bind, as_ref, value};
+use crate::sqlvalue::{Bind, Located, as_ref, value};
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -46,7 +46,8 @@ impl Sums {
         // Keys are texts; the table may have rowids since.
         let sql = "SELECT loc, id FROM synqlite_row WHERE tbl = ?1 AND loc >= ''";
         let mut statement = conn.prepare(sql)?;
-        let places = statement.query_map([t.no], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let places =
+            statement.query_map([t.no], |row| Ok((row.get::<_, Located>(0)?.0, row.get(1)?)))?;
         let entries = places.collect::<Result<_, _>>()?;
         Ok(Sums { chunks, entries, was_rowid: None })
     }

@@ -4,7 +4,7 @@ use super::chunk::{CHECK, CHUNK, Chunk, hash};
 use super::damaged;
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
-use crate::sqlvalue::as_ref;
+use crate::sqlvalue::{Located, as_ref};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::BTreeSet;
 use synqlite_wire::Value;
@@ -90,7 +90,7 @@ fn read(conn: &Connection, t: &Tracked, place: i64) -> Result<Option<Vec<Value>>
     }
     let sql = "SELECT loc FROM synqlite_row WHERE id = ?1 AND tbl = ?2 AND loc IS NOT NULL";
     let mut statement = conn.prepare_cached(sql)?;
-    let loc: Option<Loc> =
+    let loc: Option<Located> =
         statement.query_row(params![place, t.no], |row| row.get(0)).optional()?;
-    loc.map_or(Ok(None), |loc| t.read(conn, &loc))
+    loc.map_or(Ok(None), |Located(loc)| t.read(conn, &loc))
 }

@@ -1,9 +1,9 @@
 //! One round of the view: shows the rows of a component that are not hidden, and says who does not fit.
 
-use super::cases::Conflict;
 use super::unique::{self, Outcome};
-use super::view::{Fallback, Fallbacks, Hidden, Show, conflict};
+use super::{Fallback, Fallbacks, Hidden, Show, conflict};
 use crate::Result;
+use crate::cases::Conflict;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use synqlite_wire::Value;
@@ -13,7 +13,7 @@ use synqlite_wire::Value;
 const PASSES: usize = 16;
 
 /// One round of a component: who is hidden, who has which number, who shows an earlier value.
-pub(super) struct Round {
+pub struct Round {
     pub tables: Range<usize>,
     pub hidden: Hidden,
     pub ids: BTreeMap<usize, i64>,
@@ -52,7 +52,7 @@ impl Show<'_, '_> {
     ///
     /// A row that falls back moves the references to it in its component, and with them keys. So keys are
     /// heard again until the rows that fall back are those whose former values the others showed.
-    pub(super) fn round(
+    pub fn round(
         &mut self,
         tables: &Range<usize>,
         mine: &[usize],
@@ -131,8 +131,10 @@ impl Show<'_, '_> {
         if moving.len() == lost.len() { BTreeSet::new() } else { moving }
     }
 
-    /// Adds to `news` the rows that SQLite itself would refuse.
+    /// Adds to `news` the rows that SQLite itself would refuse. What shows the key of one that is about to be
+    /// hidden is hidden with that, whatever it shows till then.
     fn unfit(&self, round: &Round, live: &[usize], news: &mut Hidden) -> Result<()> {
+        let mut found = Hidden::new();
         for &at in live {
             let (case, row) = (&self.cases.list[at], &round.rows[&at]);
             let t = &self.cases.catalog().tables[case.table];
@@ -143,11 +145,18 @@ impl Show<'_, '_> {
             let numberless = t.table.rowid_alias().is_some_and(|c| row[c].is_null());
             let judged = self.judged && case.old.as_ref() != Some(row);
             if numberless || judged && !self.cases.facts.verdict(case.table, row)?.valid {
-                news.insert(at, conflict("row_constraint", "", None));
+                found.insert(at, conflict("row_constraint", "", None));
             } else if self.cases.is_refused(at) {
-                news.insert(at, conflict("refused", "", None));
+                found.insert(at, conflict("refused", "", None));
             }
         }
+        let below =
+            |at: &usize| self.hangs_on(*at, |p| found.contains_key(&p) || news.contains_key(&p));
+        let hanging: BTreeSet<usize> = found.keys().copied().filter(below).collect();
+        if hanging.len() < found.len() || !news.is_empty() {
+            found.retain(|at, _| !hanging.contains(at));
+        }
+        news.extend(found);
         Ok(())
     }
 

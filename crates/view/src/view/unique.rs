@@ -4,18 +4,18 @@
 //! (R-FALLBACK), if that fits; a row that lost otherwise is hidden, and comes back by itself when
 //! the key is free (R-RETURN).
 
-use super::cases::Conflict;
-use super::facts::{Key, Verdict};
 use super::round::Round;
-use super::view::{Fallback, Fallbacks, Show};
+use super::{Fallback, Fallbacks, Show};
 use crate::Result;
-use crate::catalog::Tracked;
+use crate::cases::{Conflict, Wanted};
+use crate::catalog::Relation;
+use crate::facts::{Key, Verdict};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use synqlite_wire::{Rid, Stamp};
 
 /// The outcome for one table.
 #[derive(Default)]
-pub(super) struct Outcome {
+pub struct Outcome {
     /// Cases that have to be hidden.
     pub lost: BTreeMap<usize, Conflict>,
     /// Cases that show earlier values in some groups.
@@ -28,26 +28,6 @@ pub(super) struct Outcome {
     pub claims: BTreeMap<usize, Vec<(String, Vec<u8>)>>,
 }
 
-/// A unique key that a case asks for.
-pub(super) struct Wanted {
-    /// Position of its table.
-    pub table: usize,
-    /// Position of the index.
-    pub index: usize,
-    /// The key.
-    pub key: Key,
-    /// Whether the case has shown it until now, so that no other row does.
-    pub own: bool,
-}
-
-impl Wanted {
-    /// All keys of a row.
-    pub fn all(table: usize, verdict: &Verdict, own: bool) -> impl Iterator<Item = Wanted> {
-        let keys = verdict.keys.iter().enumerate();
-        keys.filter_map(move |(index, key)| Some(Wanted { table, index, key: key.clone()?, own }))
-    }
-}
-
 /// A row's claim of the key of one index; in the order in which claims are heard.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Claim {
@@ -58,12 +38,7 @@ struct Claim {
 }
 
 /// Grants the keys of all unique indexes of a table to `rows`, the cases shown in this round.
-pub(super) fn grant(
-    show: &Show<'_, '_>,
-    round: &Round,
-    table: usize,
-    rows: &[usize],
-) -> Result<Outcome> {
+pub fn grant(show: &Show<'_, '_>, round: &Round, table: usize, rows: &[usize]) -> Result<Outcome> {
     let t = &show.cases().catalog().tables[table];
     let mut outcome = Outcome::default();
     if t.table.uniques.is_empty() {
@@ -113,7 +88,7 @@ pub(super) fn grant(
 struct Pass<'p, 'c, 'a> {
     show: &'p Show<'c, 'a>,
     round: &'p Round,
-    t: &'p Tracked,
+    t: &'p Relation,
     table: usize,
     verdicts: &'p HashMap<usize, Verdict>,
     /// Who holds a key.
@@ -133,7 +108,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
     fn empty(
         show: &'p Show<'c, 'a>,
         round: &'p Round,
-        t: &'p Tracked,
+        t: &'p Relation,
         table: usize,
         verdicts: &'p HashMap<usize, Verdict>,
     ) -> Pass<'p, 'c, 'a> {
@@ -225,7 +200,8 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         }
     }
 
-    /// When a row claimed its key: the latest write of a column that the index depends on.
+    /// When a row claimed its key: the latest write of a column that the index depends on. A number that was
+    /// pinned nobody wrote (R-PIN).
     fn claim(&self, case: usize, index: usize) -> Stamp {
         self.written(case, index).max(self.show.cases().list[case].header().demoted)
     }
@@ -233,7 +209,13 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
     fn written(&self, case: usize, index: usize) -> Stamp {
         let case = &self.show.cases().list[case];
         let columns = self.t.table.uniques[index].columns.iter();
-        columns.map(|&c| case.stamp(self.t, c)).max().unwrap_or(Stamp::ZERO)
+        let groups = &case.stored.state.groups;
+        let pinned = |c: usize| groups[self.t.table.columns[c].group].pinned;
+        let written = |&c: &usize| match self.t.table.renumbers() == Some(c) && pinned(c) {
+            true => case.header().inserted,
+            false => case.stamp(self.t, c),
+        };
+        columns.map(written).max().unwrap_or(Stamp::ZERO)
     }
 
     /// The groups whose last write made the claim, if it was an update.
@@ -244,7 +226,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         let groups = columns.map(|&c| self.t.table.columns[c].group);
         let latest = |g: &usize| {
             let group = &state.groups[*g];
-            group.stamp == written && group.previous.is_some()
+            group.stamp == written && group.previous.is_some() && !group.pinned
         };
         groups.filter(latest).collect()
     }

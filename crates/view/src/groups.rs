@@ -1,38 +1,31 @@
-//! Units of columns that are written as one (R-GROUP), which of them are counters (R-COUNTER), and
-//! what identifies a row (R-ID-AUTO).
+//! Units of columns that are written as one (R-GROUP), and what identifies a row (R-ID-AUTO).
 //!
 //! A merge takes a whole unit from one site. Primary keys, foreign keys and CHECKs never span two
 //! units, so every combination of values that they see was once accepted by SQLite. But no site has
 //! written the sum that a counter shows, so a counter is a unit of its own whatever CHECK reads it.
 
+use crate::schema::{Action, Affinity, ForeignKey, Group, Identity, Table, TableKind};
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::pragmas::Inventory;
-use super::read::Draft;
-use super::select;
-use super::{Action, Affinity, ForeignKey, Group, Identity, Table, TableKind};
-use crate::policy::Policies;
-
-/// What identifies the rows of a table by default (R-ID-AUTO).
-pub(super) fn identity(draft: &Draft) -> Identity {
-    let table = &draft.table;
+/// What identifies the rows of a table by default (R-ID-AUTO). `checks`: the columns that each CHECK reads.
+pub fn identity(table: &Table, checks: &[Vec<usize>]) -> Identity {
     match table.kind {
         _ if table.primary_key.is_empty() => Identity::Birth,
         // A singleton or a one-to-one table: its number means something.
         TableKind::RowidAlias(key) => {
-            let mut units =
-                draft.checks.iter().chain(table.foreign_keys.iter().map(|f| &f.columns));
+            let mut units = checks.iter().chain(table.foreign_keys.iter().map(|f| &f.columns));
             if units.any(|unit| unit.contains(&key)) { Identity::Key } else { Identity::Birth }
         }
         _ => Identity::Key,
     }
 }
 
-/// Groups the columns of all tables. Foreign keys must have been resolved.
-pub(super) fn assign(drafts: &mut [Draft]) {
+/// Groups the columns of tables, each with the columns that each of its CHECKs reads. Foreign keys must
+/// have been resolved.
+pub fn assign(drafts: &mut [(&mut Table, &[Vec<usize>])]) {
     let mut referenced: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
     let (mut acting_parents, mut converted) = (BTreeSet::new(), BTreeSet::new());
-    let keys = drafts.iter().flat_map(|d| d.table.foreign_keys.iter().map(|key| (&d.table, key)));
+    let keys = drafts.iter().flat_map(|(t, _)| t.foreign_keys.iter().map(|key| (&**t, key)));
     for (table, key) in keys {
         referenced.entry(key.parent.clone()).or_default().extend(&key.parent_columns);
         if key.enforced && !matches!(key.on_delete, Action::NoAction | Action::Restrict) {
@@ -43,7 +36,7 @@ pub(super) fn assign(drafts: &mut [Draft]) {
             converted.insert(key.parent.clone());
         }
     }
-    for Draft { table, checks, .. } in drafts {
+    for (table, checks) in drafts {
         let units = checks
             .iter()
             .chain(table.foreign_keys.iter().map(|f| &f.columns))
@@ -71,85 +64,6 @@ pub(super) fn assign(drafts: &mut [Draft]) {
 fn converts(child: Affinity, parent: Affinity) -> bool {
     let numeric = |a| matches!(a, Affinity::Integer | Affinity::Numeric | Affinity::Real);
     child != parent && child != Affinity::Blob && !(numeric(child) && numeric(parent))
-}
-
-/// Takes the columns that count out of the CHECKs by which others are held together.
-pub(super) fn part(inventory: &Inventory, drafts: &mut [Draft], policies: &Policies) {
-    for (_, name, column) in policies.counters() {
-        let Ok(entry) = select::known_table(inventory, name) else { continue };
-        let Some(draft) = drafts.iter_mut().find(|d| d.table.name == entry.name) else { continue };
-        let is = |other: &str| other.eq_ignore_ascii_case(column);
-        let Some(c) = draft.table.columns.iter().position(|c| is(&c.name)) else { continue };
-        if keeps_from_counting(&draft.table, c).is_none() {
-            draft.checks.iter_mut().for_each(|check| check.retain(|&other| other != c));
-        }
-    }
-}
-
-/// Policy `T.column=counter` (R-COUNTER). Returns the policies that have no effect, and why.
-///
-/// They are no error here: a policy may reach a site before the table, and a table may change.
-pub(super) fn counters(
-    inventory: &Inventory,
-    drafts: &mut [Draft],
-    policies: &Policies,
-) -> Vec<(String, String)> {
-    let mut idle = Vec::new();
-    for (key, name, column) in policies.counters() {
-        let found = select::known_table(inventory, name).map_err(|e| e.to_string());
-        let table = found.and_then(|entry| {
-            let draft = drafts.iter_mut().find(|d| d.table.name == entry.name);
-            draft.map(|d| &mut d.table).ok_or(format!("table {name} is not replicated"))
-        });
-        let done = table.and_then(|table| {
-            let c = may_count(table, column)?;
-            table.groups[table.columns[c].group].counter = true;
-            Ok(())
-        });
-        idle.extend(done.err().map(|why| (key.to_owned(), why)));
-    }
-    idle
-}
-
-/// The position of a column that can be a counter, or why it cannot.
-pub(super) fn may_count(table: &Table, name: &str) -> Result<usize, String> {
-    let is = |other: &str| other.eq_ignore_ascii_case(name);
-    let no = |why: &str| Err(format!("column {name} of table {} {why}", table.name));
-    if table.generated.iter().any(|g| is(g)) {
-        return no("is generated: count what it is computed from");
-    }
-    let Some(c) = table.columns.iter().position(|column| is(&column.name)) else {
-        let near = select::near(name, table.columns.iter().map(|c| c.name.as_str()));
-        let hint = match near.is_empty() {
-            true => String::new(),
-            false => format!("; did you mean {}?", near.join(" or ")),
-        };
-        return Err(format!("table {} has no stored column {name}{hint}", table.name));
-    };
-    if let Some(why) = keeps_from_counting(table, c) {
-        return no(&why);
-    }
-    if table.groups[table.columns[c].group].keeps_previous {
-        return no("is what a foreign key refers to, and keys do not add up");
-    }
-    Ok(c)
-}
-
-/// Why a column cannot be a counter. Foreign keys must have been resolved.
-fn keeps_from_counting(table: &Table, c: usize) -> Option<String> {
-    let number = [Affinity::Integer, Affinity::Real, Affinity::Numeric];
-    if !number.contains(&table.columns[c].affinity) {
-        return Some("is not declared as a number: give it type INTEGER or REAL".to_owned());
-    }
-    if table.primary_key.contains(&c) {
-        return Some("is part of the primary key, and keys do not add up".to_owned());
-    }
-    if let Some(unique) = table.uniques.iter().find(|u| u.columns.contains(&c)) {
-        let index = &unique.name;
-        return Some(format!("is read by unique index {index}, and keys do not add up"));
-    }
-    let refers = table.foreign_keys.iter().any(|fk| fk.columns.contains(&c));
-    refers.then(|| "is part of a foreign key, and references do not add up".to_owned())
 }
 
 fn groups(table: &Table, group_of: &[usize], kept: &BTreeSet<usize>) -> Vec<Group> {

@@ -2,13 +2,12 @@
 //!
 //! Only what no foreign key acts on is written here.
 
-use super::memory::Memory;
+use crate::cases::{Case, Refused};
 use crate::catalog::Loc;
-use crate::merge::Refused;
-use crate::merge::cases::Case;
-use crate::merge::compensate::{Wrote, attempt, overrode_until};
-use crate::merge::facts::Facts;
-use crate::merge::ledger::Ledger;
+use crate::compensate::{Wrote, attempt, overrode};
+use crate::facts::Facts;
+use crate::ledger::Ledger;
+use crate::memory::Memory;
 use crate::state::{self, Body, GroupState, RowState, Stored};
 use crate::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -96,12 +95,7 @@ impl Memory<'_> {
                 let previous =
                     group.keeps_previous.then(|| self.cell(table, g, &old)).transpose()?;
                 let mut stamps = BTreeMap::from([(g, stamp)]);
-                wrote.acted.extend(overrode_until(
-                    &*self,
-                    self.catalog(),
-                    (table, &stored),
-                    &stamps,
-                )?);
+                wrote.acted.extend(overrode(&*self, self.catalog(), (table, &stored), &stamps)?);
                 stored.state.groups[g] = GroupState { previous, ..GroupState::shown(stamp) };
                 for g in self.fallbacks(table, &stored, g) {
                     stamps.insert(g, stamp);
@@ -185,12 +179,7 @@ impl Memory<'_> {
                 let mut stored = self.known(table, &loc)?;
                 let (g, stamp) = (t.table.columns[alias].group, self.tick());
                 let stamps = BTreeMap::from([(g, stamp)]);
-                wrote.acted.extend(overrode_until(
-                    &*self,
-                    self.catalog(),
-                    (table, &stored),
-                    &stamps,
-                )?);
+                wrote.acted.extend(overrode(&*self, self.catalog(), (table, &stored), &stamps)?);
                 let group = &mut stored.state.groups[g];
                 let Body::Kept(wanted) = std::mem::replace(&mut group.body, Body::Shown) else {
                     continue;
@@ -273,8 +262,10 @@ impl Memory<'_> {
                     let name = &self.table(table).table.name;
                     let why =
                         self.of(table, &rid)?.and_then(|s| Some(self.conflict(&s)?.to_owned()));
-                    let what =
-                        format!("a fold made {other:?} of {row:?} of {name} {rid:?}: {why:?}");
+                    let what = format!(
+                        "a fold made {other:?} of {row:?} of {name} {rid:?}: {why:?} {:?}",
+                        self.outcomes()
+                    );
                     return Err(Error::Damaged(what));
                 }
             }

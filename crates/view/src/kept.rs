@@ -1,16 +1,14 @@
 //! What a replica keeps of a row besides what its table shows: registers that it does not show, and what
 //! the row waits for.
 
-use super::cases::Case;
-use super::facts::{self, Facts};
+use crate::cases::Case;
 use crate::catalog::Catalog;
+use crate::equal;
 use crate::state::{self, Body, Waits};
-use crate::{Result, equal};
-use synqlite_wire::{Cell, Value};
 
 /// Keeps in the state what the row does not show, and drops from it what it does. Returns whether
 /// the state changed.
-pub(super) fn keep(facts: &dyn Facts, catalog: &Catalog, item: &mut Case) -> Result<bool> {
+pub fn keep(catalog: &Catalog, item: &mut Case) -> bool {
     let (t, mut changed) = (&catalog.tables[item.table], false);
     for (g, group) in item.stored.state.groups.iter_mut().enumerate() {
         let cell = &item.cells[g];
@@ -34,42 +32,16 @@ pub(super) fn keep(facts: &dyn Facts, catalog: &Catalog, item: &mut Case) -> Res
             });
             !item.derived.contains(&g) && found && columns.clone().all(shows)
         });
-        let others = |new| others_row(facts, catalog, (item.table, g), cell, new);
-        let shown = shown && !item.new.as_deref().map_or(Ok(false), others)?;
         let body =
             if shown && group.counts.is_empty() { Body::Shown } else { Body::Kept(cell.clone()) };
         changed |= body != group.body;
         group.body = body;
     }
-    Ok(changed)
-}
-
-/// Of two foreign keys that share a column one may show the key of the other's row: whether the value
-/// of a reference of group `g` of a row that shows `new` means another row than it does.
-fn others_row(
-    facts: &dyn Facts,
-    catalog: &Catalog,
-    (table, g): (usize, usize),
-    cell: &Cell,
-    new: &[Value],
-) -> Result<bool> {
-    let t = &catalog.tables[table];
-    let keys = &t.table.groups[g].foreign_keys;
-    let columns = |f: usize| t.table.foreign_keys[f].columns.iter();
-    for (&f, rid) in keys.iter().zip(&cell.refs) {
-        let mut others = keys.iter().filter(|&&o| o != f);
-        let shares = others.any(|&o| columns(o).any(|&c| columns(f).any(|&own| own == c)));
-        if let (true, Some(rid)) = (shares, rid)
-            && facts::reference(facts, catalog, (table, f), new)?.as_ref() != Some(rid)
-        {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    changed
 }
 
 /// What a case waits for from now on.
-pub(super) fn waits<'c>(catalog: &Catalog, item: &'c Case) -> Waits<'c> {
+pub fn waits<'c>(catalog: &Catalog, item: &'c Case) -> Waits<'c> {
     let t = &catalog.tables[item.table];
     // In a circle the winner may show another key than the one it won, so the loser waits for the row.
     let winner = item.winner.as_ref().filter(|_| catalog.is_in_circle(item.table));

@@ -4,14 +4,14 @@
 //! numbers any known row asks for. Which of these rows a merge decides on must not matter, so those
 //! that are no cases are looked up.
 
-use super::facts::{Except, Facts};
 use crate::Result;
+use crate::facts::{Except, Facts};
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::{Rid, Stamp};
 
 /// A visible row's wish for a key; in the order in which wishes are granted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Wish {
+pub struct Wish {
     /// When the key was written, or the row demoted.
     pub claim: Stamp,
     /// The row.
@@ -23,7 +23,7 @@ pub(super) struct Wish {
 }
 
 /// The numbers that the rows of a table ask for, visible, hidden or dead.
-pub(super) trait Numbers {
+pub trait Numbers {
     /// The largest; 0 if there is none above.
     fn highest(&self) -> Result<i64>;
     /// Whether any row asks for this one.
@@ -33,7 +33,7 @@ pub(super) trait Numbers {
 /// The key of each case. The earliest claim keeps the key. The others get, in the order of their
 /// claims, the numbers past all that are asked for; when these are used up, the largest that nobody
 /// asks for. `numbers` is asked for only if there are others.
-pub(super) fn grant<N: Numbers>(
+pub fn grant<N: Numbers>(
     mut wishes: Vec<Wish>,
     numbers: impl FnOnce() -> N,
 ) -> Result<BTreeMap<usize, i64>> {
@@ -71,7 +71,7 @@ pub(super) fn grant<N: Numbers>(
 }
 
 /// The numbers of a table, some of whose rows are cases.
-pub(super) struct Known<'a> {
+pub struct Known<'a> {
     pub facts: &'a dyn Facts,
     /// Position of the table.
     pub table: usize,

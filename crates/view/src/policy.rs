@@ -1,10 +1,21 @@
 //! What decides how rows merge (`synqlite policy`).
 
-use crate::{Error, Result};
 use std::collections::BTreeMap;
 
 /// Value of the policy that makes a column a counter.
 pub const COUNTER: &str = "counter";
+
+/// A policy that means nothing.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("policy {key}={value}: {why}")]
+pub struct Meaningless {
+    /// Its key.
+    pub key: String,
+    /// Its value.
+    pub value: String,
+    /// What is wrong.
+    pub why: String,
+}
 
 /// All policies that were set, by key: `T.identity`, `T.refs`, `local_tables`, …
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,7 +65,7 @@ impl Policies {
     }
 
     /// Adds `KEY=VALUE` settings after checking that each means something.
-    pub fn add(&mut self, settings: &[(String, String)]) -> Result<()> {
+    pub fn add(&mut self, settings: &[(String, String)]) -> Result<(), Meaningless> {
         for (key, value) in settings {
             check(key, value)?;
             self.0.insert(key.clone(), value.clone());
@@ -65,11 +76,11 @@ impl Policies {
 
 /// Refuses a policy whose key or value this version does not act on. Names of tables and columns
 /// are checked where the schema is read.
-fn check(key: &str, value: &str) -> Result<()> {
+fn check(key: &str, value: &str) -> Result<(), Meaningless> {
     let last = key.rsplit_once('.').map(|(_, last)| last);
     let wrong = |why: &str| {
         let (key, value) = (key.to_owned(), value.to_owned());
-        Err(Error::Policy { key, value, why: why.to_owned() })
+        Err(Meaningless { key, value, why: why.to_owned() })
     };
     match (key, last) {
         ("fk", _) if matches!(value, "enforce" | "ignore") => Ok(()),

@@ -1,12 +1,12 @@
 //! References by value alone, and whether some row has the key.
 
-use super::cases::{Conflict, dangling_index};
-use super::facts::Reference;
 use super::round::Round;
-use super::view::{Claims, Hidden, Show, conflict, enforced};
+use super::{Claims, Hidden, Show, conflict};
 use crate::Result;
-use crate::catalog::Tracked;
+use crate::cases::{Conflict, dangling_index};
+use crate::catalog::Relation;
 use crate::equal;
+use crate::facts::Reference;
 use crate::schema::{Affinity, ForeignKey, IndexTerm, quote};
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::key::encode_values;
@@ -29,7 +29,7 @@ impl Show<'_, '_> {
     /// Rows that show a reference, by value alone, which no visible row answers, or that cannot show the
     /// key of the row which theirs is to.
     /// And the keys that they wait for.
-    pub(super) fn dangling(&mut self, round: &Round, live: &[usize]) -> Result<(Hidden, Claims)> {
+    pub fn dangling(&mut self, round: &Round, live: &[usize]) -> Result<(Hidden, Claims)> {
         let (mut news, mut claims) = (BTreeMap::new(), Claims::new());
         for &at in live {
             for f in 0..self.keys_of(at) {
@@ -52,7 +52,7 @@ impl Show<'_, '_> {
     /// Lets records of rows that are hidden name the first of the references that nobody answers in the
     /// end, whichever was found first, before any to a row that is hidden itself; and the rows wait for
     /// all of them. What its table cannot hold either is hidden for that, for a first try does not ask.
-    pub(super) fn name_dangling(&mut self, round: &mut Round) -> Result<()> {
+    pub fn name_dangling(&mut self, round: &mut Round) -> Result<()> {
         let named = |(at, c): (&usize, &Conflict)| {
             matches!(c.kind, "fk_dangling" | "fk_parent_hidden").then_some((*at, c.kind))
         };
@@ -109,7 +109,7 @@ impl Show<'_, '_> {
         // What a row falls back to is to visible rows (R-FALLBACK).
         let group = t.table.columns[fk.columns[0]].group;
         let former = round.fallbacks.get(&at).is_some_and(|(groups, _)| groups.contains(&group));
-        if !enforced(self.cases, fk) || former || key.iter().any(Value::is_null) {
+        if !self.cases.enforces(fk) || former || key.iter().any(Value::is_null) {
             return Ok(Answer::Given);
         }
         let meant = self.reference(at, f).filter(|rid| {
@@ -135,7 +135,7 @@ impl Show<'_, '_> {
 
     /// Whether a row shows the key of the row that its reference is to: its columns may store that key as
     /// something else.
-    pub(super) fn shows_key_of(
+    pub fn shows_key_of(
         &self,
         round: &Round,
         fk: &ForeignKey,
@@ -152,12 +152,7 @@ impl Show<'_, '_> {
     }
 
     /// Whether some visible row of the parent table shows a key.
-    pub(super) fn anyone_shows(
-        &self,
-        round: &Round,
-        reference: Reference,
-        key: &[Value],
-    ) -> Result<bool> {
+    pub fn anyone_shows(&self, round: &Round, reference: Reference, key: &[Value]) -> Result<bool> {
         let catalog = self.cases.catalog();
         let fk = &catalog.tables[reference.0].table.foreign_keys[reference.1];
         let Some(parent) = catalog.position(&fk.parent) else { return Ok(false) };
@@ -217,7 +212,7 @@ impl Show<'_, '_> {
 
 /// Whether no other foreign key has a column of this one. Where two share one, either may have got the
 /// value of the other.
-pub(super) fn alone(t: &Tracked, f: usize) -> bool {
+pub fn alone(t: &Relation, f: usize) -> bool {
     let own = &t.table.foreign_keys[f].columns;
     let mut others = t.table.foreign_keys.iter().enumerate().filter(|(o, _)| *o != f);
     !others.any(|(_, other)| other.columns.iter().any(|c| own.contains(c)))

@@ -15,7 +15,7 @@ use synqlite_wire::{Rid, Value};
 
 /// A key of a row in a unique index.
 #[derive(Clone, Debug)]
-pub(super) struct Key {
+pub struct Key {
     /// Values as the index stores them.
     pub values: Vec<Value>,
     /// Equal exactly when the index holds two keys for equal.
@@ -36,7 +36,7 @@ impl Key {
 
 /// What SQLite says of a row.
 #[derive(Clone, Debug)]
-pub(super) struct Verdict {
+pub struct Verdict {
     /// Whether the row meets every constraint on single rows.
     pub valid: bool,
     /// Its key in each unique index; `None` where the index does not hold it, or a value is NULL.
@@ -45,7 +45,7 @@ pub(super) struct Verdict {
 
 /// Whether rows wait at all: most databases are spared most questions by it.
 #[derive(Clone, Copy)]
-pub(super) struct Waiting {
+pub struct Waiting {
     /// Whether any row waits for another row or a key.
     pub any: bool,
     /// Whether any conflict is open.
@@ -55,16 +55,18 @@ pub(super) struct Waiting {
 }
 
 /// Rows of which a question is not: where they are visible, and their entries.
-pub(super) struct Except {
+pub struct Except {
+    /// Where.
     pub places: BTreeSet<Loc>,
+    /// Which.
     pub entries: BTreeSet<i64>,
 }
 
 /// Foreign key `.1` of table `.0`.
-pub(super) type Reference = (usize, usize);
+pub type Reference = (usize, usize);
 
 /// What the view asks. Entries are numbers by which rows are found again.
-pub(super) trait Facts {
+pub trait Facts {
     /// Whether rows wait.
     fn waiting(&self) -> Result<Waiting>;
     /// The row with this identity.
@@ -111,7 +113,7 @@ pub(super) trait Facts {
 
 /// The row to which a foreign key of a row that shows `row` refers by its value; `None` if a value is NULL
 /// or no row has the key.
-pub(super) fn reference(
+pub fn reference(
     facts: &dyn Facts,
     catalog: &Catalog,
     (table, f): Reference,

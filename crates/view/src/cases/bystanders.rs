@@ -1,9 +1,9 @@
 //! Rows that are no cases, but that cases refer to. Nothing of them changes before the view is applied,
 //! and many cases refer to one: each is looked up once.
 
-use super::facts::Facts;
 use crate::Result;
 use crate::catalog::Catalog;
+use crate::facts::Facts;
 use crate::state::Stored;
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use std::rc::Rc;
 use synqlite_wire::{Rid, Value};
 
 /// A row with its place and state.
-pub(super) struct Bystander {
+pub struct Bystander {
     pub stored: Stored,
     row: OnceCell<Option<Vec<Value>>>,
 }
@@ -20,7 +20,7 @@ pub(super) struct Bystander {
 type Known = HashMap<Rid, Option<Rc<Bystander>>>;
 
 /// Those that were asked for.
-pub(super) struct Bystanders<'a> {
+pub struct Bystanders<'a> {
     catalog: &'a Catalog,
     facts: &'a dyn Facts,
     known: RefCell<Vec<Known>>,

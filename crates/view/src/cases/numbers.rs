@@ -3,14 +3,15 @@
 //! A row that does not get the number it asks for gets one past all that are asked for. Until the view
 //! hides it, it has that number and shifts the numbers of later ones; and a row that refers to such a
 //! number by value is hidden, or is not, for it. So the numbers of hidden rows matter wherever some row
-//! refers by value to a number that no row asks for.
+//! refers by value to a number that no row asks for; and wherever a unique key reads the number, for then
+//! a row may be hidden with the number that it asks for, and not with one that it is given.
 
-use super::cases::{Case, Cases, dangling_index};
-use super::facts::Except;
-use super::remap::{Known, Numbers as _};
+use super::{Case, Cases, dangling_index};
 use crate::Result;
-use crate::catalog::{Loc, Tracked};
+use crate::catalog::{Loc, Relation};
 use crate::equal::stored;
+use crate::facts::Except;
+use crate::remap::{Known, Numbers as _};
 use crate::schema::Affinity;
 use std::collections::HashSet;
 use synqlite_wire::Value;
@@ -18,7 +19,7 @@ use synqlite_wire::key::{Collation, encode_values};
 
 /// Tables that have been asked for rows; by position in the catalog.
 #[derive(Default)]
-pub(super) struct Numbers {
+pub struct Numbers {
     /// For those that show another number than they ask for.
     renumbered: HashSet<usize>,
     /// For hidden ones.
@@ -29,7 +30,7 @@ pub(super) struct Numbers {
 
 impl<'a> Cases<'a> {
     /// Rows that ask for the integer key of a case, or hold it.
-    pub(super) fn rivals_for_id(&mut self, at: usize) -> Result<()> {
+    pub fn rivals_for_id(&mut self, at: usize) -> Result<()> {
         let catalog = self.catalog();
         let table = self.list[at].table;
         let t = &catalog.tables[table];
@@ -42,6 +43,9 @@ impl<'a> Cases<'a> {
             // A row that is hidden for a number may be given it by the one that this row gets.
             self.hidden_with(table, id)?;
             self.awaiting(table, alias)?;
+            if t.table.number_decides() {
+                self.numbered(table)?;
+            }
         }
         if stays {
             return Ok(());
@@ -53,7 +57,7 @@ impl<'a> Cases<'a> {
     }
 
     /// Adds the rows of a table that show another integer key than they ask for.
-    pub(super) fn renumbered(&mut self, table: usize) -> Result<()> {
+    pub fn renumbered(&mut self, table: usize) -> Result<()> {
         if !self.numbers.renumbered.insert(table) {
             return Ok(());
         }
@@ -64,13 +68,13 @@ impl<'a> Cases<'a> {
     }
 
     /// Adds the rows of a table that ask for an integer key and are hidden.
-    pub(super) fn hidden_with(&mut self, table: usize, id: i64) -> Result<()> {
+    pub fn hidden_with(&mut self, table: usize, id: i64) -> Result<()> {
         let hidden = self.facts.hidden_asking(table, Some(id))?;
         hidden.into_iter().try_for_each(|entry| self.load_entry(entry))
     }
 
     /// Adds the rows that decide which row of a table is given a number that a case refers to by value.
-    pub(super) fn givers(&mut self, table: usize, id: i64) -> Result<()> {
+    pub fn givers(&mut self, table: usize, id: i64) -> Result<()> {
         let t = &self.catalog().tables[table];
         if !self.contested || t.table.renumbers().is_none() || self.numbers.hidden.contains(&table)
         {
@@ -80,7 +84,14 @@ impl<'a> Cases<'a> {
         if id <= highest && highest < i64::MAX {
             return Ok(());
         }
-        self.numbers.hidden.insert(table);
+        self.numbered(table)
+    }
+
+    /// Adds all rows of a table that are given numbers, and those that would be if they were shown.
+    fn numbered(&mut self, table: usize) -> Result<()> {
+        if !self.numbers.hidden.insert(table) {
+            return Ok(());
+        }
         self.renumbered(table)?;
         let hidden = self.facts.hidden_asking(table, None)?;
         hidden.into_iter().try_for_each(|entry| self.load_entry(entry))
@@ -112,7 +123,7 @@ impl<'a> Cases<'a> {
     }
 
     /// The numbers that the rows of a table ask for, of cases only those that count.
-    pub(super) fn known(&self, table: usize, counts: impl Fn(&Case) -> bool) -> Known<'a> {
+    pub fn known(&self, table: usize, counts: impl Fn(&Case) -> bool) -> Known<'a> {
         let t = &self.catalog().tables[table];
         let all = || self.list.iter().enumerate().filter(|(_, case)| case.table == table);
         let alias = t.table.rowid_alias();
@@ -129,7 +140,7 @@ impl<'a> Cases<'a> {
     }
 
     /// The integer key that a case asks for.
-    pub fn wanted(&self, t: &Tracked, alias: usize, at: usize) -> Option<i64> {
+    pub fn wanted(&self, t: &Relation, alias: usize, at: usize) -> Option<i64> {
         let group = t.table.columns[alias].group;
         let i = t.table.groups[group].columns.iter().position(|&c| c == alias)?;
         stored(&self.list[at].cells[group].values[i], Affinity::Integer).as_integer()

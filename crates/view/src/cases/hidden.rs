@@ -4,13 +4,13 @@
 //! until it is hidden itself: a number that it takes from a third, a key that the third refers to. So
 //! once one row of a circle is a case, all that are hidden are: there are few, and their fates are one.
 
-use super::cases::Cases;
+use super::Cases;
 use crate::Result;
 
 impl Cases<'_> {
     /// Adds the hidden rows of the circle of tables that a case is in, and those that show other numbers
     /// than they ask for.
-    pub(super) fn hidden_in_circle(&mut self, at: usize) -> Result<()> {
+    pub fn hidden_in_circle(&mut self, at: usize) -> Result<()> {
         let (catalog, table) = (self.catalog(), self.list[at].table);
         if !self.contested || !catalog.is_in_circle(table) {
             return Ok(());

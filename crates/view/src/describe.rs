@@ -1,6 +1,6 @@
 //! Values and rows as people read them.
 
-use crate::catalog::{Loc, Tracked};
+use crate::catalog::{Loc, Relation};
 use crate::state::{Body, RowState};
 use synqlite_wire::{Rid, Value};
 
@@ -22,7 +22,7 @@ pub fn text(value: &Value) -> String {
 }
 
 /// A row for people: its primary key where it has one.
-pub fn describe(t: &Tracked, row: Option<&[Value]>, rid: &Rid) -> String {
+pub fn describe(t: &Relation, row: Option<&[Value]>, rid: &Rid) -> String {
     match (row, t.table.primary_key.as_slice()) {
         (Some(row), pk @ [_, ..]) => {
             pk.iter().map(|&c| text(&row[c])).collect::<Vec<_>>().join(", ")
@@ -46,7 +46,7 @@ fn part(part: &synqlite_wire::key::KeyPart) -> String {
 }
 
 /// The row for people: its primary key as the table shows it, else as the state keeps it.
-pub fn row_name(t: &Tracked, shown: Option<&[Value]>, state: &RowState, rid: &Rid) -> String {
+pub fn row_name(t: &Relation, shown: Option<&[Value]>, state: &RowState, rid: &Rid) -> String {
     let mut kept = vec![Value::Null; t.table.columns.len()];
     let mut whole = true;
     for &c in &t.table.primary_key {
@@ -63,7 +63,7 @@ pub fn row_name(t: &Tracked, shown: Option<&[Value]>, state: &RowState, rid: &Ri
 }
 
 /// A row that has no identity yet, for people.
-pub fn loc_name(t: &Tracked, row: Option<&[Value]>, loc: &Loc) -> String {
+pub fn loc_name(t: &Relation, row: Option<&[Value]>, loc: &Loc) -> String {
     let key = row.filter(|_| !t.table.primary_key.is_empty());
     match (key, loc) {
         (Some(row), _) => {
@@ -73,16 +73,4 @@ pub fn loc_name(t: &Tracked, row: Option<&[Value]>, loc: &Loc) -> String {
         (None, Loc::Row(rowid)) => format!("rowid {rowid}"),
         (None, Loc::Key(key)) => key.clone(),
     }
-}
-
-/// Id of a record. The same on every site: from what identifies the row, not from local numbers.
-pub fn record_id(table: &str, kind: &str, constraint: &str, rid: &Rid) -> String {
-    use sha2::{Digest, Sha256};
-    let mut hash = Sha256::new();
-    for part in [table, kind, constraint] {
-        hash.update((part.len() as u64).to_be_bytes());
-        hash.update(part);
-    }
-    hash.update(synqlite_wire::key::encode(&[synqlite_wire::key::KeyPart::Row(rid.clone())]));
-    hash.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,29 +1,39 @@
-//! A replica in memory, for random states: it answers the view from maps, and shows what merges bring as
-//! `apply` does it in a file. What SQLite says of single rows it asks the judge.
+//! A replica in memory: it answers the view from maps, and shows what merges bring as the engine does it in
+//! a file. What SQLite says of single rows it asks a [`Judge`].
+//!
+//! It holds every row that it shows against every constraint, and fails where one is broken.
 
-use crate::catalog::{Catalog, Loc, Tracked, place_of_key};
+use crate::cases::{Case, Cases};
+use crate::catalog::{Catalog, Loc, Relation, place_of_key};
 use crate::equal::{means_none, reference_bytes};
-use crate::merge::anew::difference;
-use crate::merge::apply::key_columns;
-use crate::merge::cases::{Case, Cases};
-use crate::merge::facts::{Except, Facts, Key, Reference, Verdict, Waiting, reference};
-use crate::merge::join::{Joined, is_later, kept as referred, take};
-use crate::merge::judge::Judge;
-use crate::merge::{Merged, kept, view};
+use crate::facts::{Except, Facts, Key, Reference, Verdict, Waiting, reference};
+use crate::join::{Joined, is_later, kept as referred, take};
 use crate::policy::Policies;
 use crate::schema::{ForeignKey, TableKind};
 use crate::state::{Body, RowState, Stored};
 use crate::{Error, Result, refs};
+use crate::{kept, view};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use synqlite_wire::{Header, Register, Rid, RowChange, SiteId, Stamp, Value};
 
+/// Who says of single rows what SQLite would.
+pub trait Judge {
+    /// Whether a row meets the constraints on single rows of its table, and its unique keys.
+    fn row(&self, t: &Relation, row: &[Value]) -> Result<Verdict>;
+    /// The value of a column's DEFAULT clause.
+    fn default(&self, t: &Relation, column: usize) -> Result<Value>;
+}
+
 /// What all replicas of one schema share.
 #[derive(Clone, Copy)]
 pub struct Ground<'a> {
+    /// The tables.
     pub catalog: &'a Catalog,
+    /// What else decides.
     pub policies: &'a Policies,
-    pub judge: &'a Judge<'a>,
+    /// Who judges rows.
+    pub judge: &'a dyn Judge,
 }
 
 /// A row that is known, and what it waits for.
@@ -43,7 +53,7 @@ impl Entry {
     }
 
     /// The integer key that it asks for and does not show.
-    fn wants(&self, t: &Tracked) -> Option<i64> {
+    fn wants(&self, t: &Relation) -> Option<i64> {
         self.stored.state.kept_id(t)
     }
 }
@@ -55,8 +65,9 @@ pub type Outcome = (Option<Vec<Value>>, Option<(String, String)>, Option<Rid>);
 #[derive(Clone)]
 pub struct Memory<'a> {
     ground: Ground<'a>,
-    /// Who it is, and its clock.
+    /// Who it is.
     pub site: SiteId,
+    /// Its clock.
     pub clock: i64,
     /// The rows of each table.
     tables: Vec<BTreeMap<Loc, Vec<Value>>>,
@@ -65,19 +76,23 @@ pub struct Memory<'a> {
 }
 
 impl<'a> Memory<'a> {
+    /// One without rows.
     pub fn new(ground: Ground<'a>, site: SiteId) -> Memory<'a> {
         let tables = ground.catalog.tables.iter().map(|_| BTreeMap::new()).collect();
         Memory { ground, site, clock: 0, tables, entries: vec![] }
     }
 
-    pub fn table(&self, table: usize) -> &'a Tracked {
+    /// The table at a position of the catalog.
+    pub fn table(&self, table: usize) -> &'a Relation {
         &self.ground.catalog.tables[table]
     }
 
+    /// The tables.
     pub fn catalog(&self) -> &'a Catalog {
         self.ground.catalog
     }
 
+    /// What else decides.
     pub fn policies(&self) -> &'a Policies {
         self.ground.policies
     }
@@ -234,14 +249,14 @@ impl<'a> Memory<'a> {
                 group.body = Body::Kept(t.default_cell(g));
             }
         }
-        Ok(news.then_some((table, Joined { stored, old, former, asked, fell: vec![] })))
+        Ok(news.then_some((table, Joined { stored, old, former, asked })))
     }
 
     fn attempt(&mut self, rows: &[(usize, Joined)], judged: bool) -> Result<()> {
         let Ground { catalog, policies, .. } = self.ground;
         let mut cases = Cases::new(catalog, policies, &*self)?;
         for (table, joined) in rows {
-            let Joined { stored, old, former, asked, .. } = joined.clone();
+            let Joined { stored, old, former, asked } = joined.clone();
             let at = cases.push(*table, stored, old, true)?;
             (cases.list[at].former, cases.list[at].asked) = (former, asked);
         }
@@ -254,7 +269,7 @@ impl<'a> Memory<'a> {
             cases.foresee()?;
         }
         let view = view::settle(&mut cases, judged)?;
-        let list = view::decide(cases, view, &mut Merged::default());
+        let list = view::decide(cases, view);
         self.show(list)
     }
 
@@ -276,7 +291,7 @@ impl<'a> Memory<'a> {
                 continue;
             };
             let loc = self.place(case.table, case.stored.loc.as_ref(), &new)?;
-            let keys = key_columns(self.table(case.table));
+            let keys = self.table(case.table).table.key_columns();
             let anew = case.old.as_ref().is_none_or(|old| keys.iter().any(|&c| old[c] != new[c]));
             let moves = case.old.is_some() || case.stored.loc.as_ref() != Some(&loc);
             case.unsaved |= anew && moves;
@@ -289,7 +304,7 @@ impl<'a> Memory<'a> {
             self.check(case)?;
         }
         for case in &mut list {
-            case.unsaved |= kept::keep(&*self, self.ground.catalog, case)?;
+            case.unsaved |= kept::keep(self.ground.catalog, case);
         }
         list.into_iter().for_each(|case| self.save(case));
         Ok(())
@@ -403,12 +418,13 @@ impl<'a> Memory<'a> {
         let mut cases = Cases::new(catalog, policies, self)?;
         (0..self.entries.len()).try_for_each(|n| cases.load_entry(n as i64))?;
         let view = view::settle(&mut cases, true)?;
-        let list = view::decide(cases, view, &mut Merged::default());
+        let list = view::decide(cases, view);
         let of = |case: &Case| {
             let recorded = self.entries[case.stored.entry? as usize].conflict.clone();
-            let what = difference(case, recorded)?;
+            let what = case.difference(recorded)?;
             let (name, rid) = (&self.table(case.table).table.name, &case.stored.rid);
-            Some(format!("{name} {rid:?}: {what}: {:?} and {:?}", case.old, case.new))
+            let (old, new, why) = (&case.old, &case.new, &case.conflict);
+            Some(format!("{name} {rid:?}: {what}: {old:?} and {new:?}, {why:?}"))
         };
         Ok(list.iter().filter_map(of).collect())
     }
@@ -420,7 +436,7 @@ impl<'a> Memory<'a> {
 }
 
 /// The place of a row in a table without rowids.
-pub fn place(t: &Tracked, row: &[Value]) -> String {
+pub fn place(t: &Relation, row: &[Value]) -> String {
     let key: Vec<Value> = t.table.primary_key.iter().map(|&c| row[c].clone()).collect();
     place_of_key(&key, &t.table.key_collations)
 }

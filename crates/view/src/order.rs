@@ -1,12 +1,32 @@
-//! The order in which tables are decided: parents first, tables of one cycle together.
+//! The order of tables: parents before those that refer to them.
 
+use crate::schema::Table;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
+use std::ops::Range;
+
+/// Puts parents before the tables that refer to them. The ranges refer to each other in circles.
+pub fn in_order(tables: Vec<Table>) -> (Vec<Table>, Vec<Range<usize>>) {
+    let position = |name: &str| tables.iter().position(|table| table.name == name);
+    let parents: Vec<BTreeSet<usize>> = tables
+        .iter()
+        .map(|table| table.foreign_keys.iter().filter_map(|key| position(&key.parent)).collect())
+        .collect();
+    let mut tables: Vec<Option<Table>> = tables.into_iter().map(Some).collect();
+    let mut ordered = Vec::with_capacity(tables.len());
+    let mut components = Vec::new();
+    for members in in_turn(&parents) {
+        let start = ordered.len();
+        ordered.extend(members.into_iter().filter_map(|i| tables[i].take()));
+        components.push(start..ordered.len());
+    }
+    (ordered, components)
+}
 
 /// Strongly connected components of a graph. `parents[i]` are the nodes that must come before `i`.
 /// Components come after those of their parents; what the edges leave open is decided by position,
 /// inside a component too.
-pub(super) fn components(parents: &[BTreeSet<usize>]) -> Vec<Vec<usize>> {
+fn in_turn(parents: &[BTreeSet<usize>]) -> Vec<Vec<usize>> {
     let component = assign(parents);
     let count = component.iter().max().map_or(0, |last| last + 1);
     let mut members = vec![Vec::new(); count];
@@ -89,7 +109,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn order(edges: &[(usize, usize)], nodes: usize) -> Vec<Vec<usize>> {
-        components(&graph(edges, nodes))
+        in_turn(&graph(edges, nodes))
     }
 
     fn graph(edges: &[(usize, usize)], nodes: usize) -> Vec<BTreeSet<usize>> {
@@ -132,7 +152,7 @@ mod tests {
                     }
                 }
             }
-            let order = components(&parents);
+            let order = in_turn(&parents);
             let mut place = [usize::MAX; 8];
             for (i, members) in order.iter().enumerate() {
                 for &node in members {

@@ -1,9 +1,8 @@
 //! R-PROTECT: a dead row that a living one refers to under RESTRICT or NO ACTION is shown again,
 //! and with it what it depends on itself.
 
-use super::cases::{Case, Cases};
-use super::view::enforced;
-use crate::catalog::Tracked;
+use crate::cases::{Case, Cases};
+use crate::catalog::Relation;
 use crate::schema::{Action, ForeignKey};
 use crate::state::GroupState;
 use std::collections::BTreeSet;
@@ -11,7 +10,7 @@ use synqlite_wire::key::{Collation, encode_values};
 use synqlite_wire::{Cell, Stamp};
 
 /// The dead cases that are protected: the least set that satisfies the rule.
-pub(super) fn protected(cases: &Cases<'_>) -> BTreeSet<usize> {
+pub fn protected(cases: &Cases<'_>) -> BTreeSet<usize> {
     let mut shown = BTreeSet::new();
     if !cases.policies.enforces_foreign_keys() {
         return shown;
@@ -53,7 +52,7 @@ pub(super) fn protected(cases: &Cases<'_>) -> BTreeSet<usize> {
 }
 
 /// Cases that cascade away, given the protected ones.
-fn cascade(cases: &Cases<'_>, shown: &BTreeSet<usize>) -> BTreeSet<usize> {
+pub(crate) fn cascade(cases: &Cases<'_>, shown: &BTreeSet<usize>) -> BTreeSet<usize> {
     let mut fallen = BTreeSet::new();
     loop {
         let before = fallen.len();
@@ -82,7 +81,7 @@ fn cascade(cases: &Cases<'_>, shown: &BTreeSet<usize>) -> BTreeSet<usize> {
 
 /// R-INC: the reference was written before the parent's latest re-insert, so it is to its former
 /// life.
-pub(super) fn stale(cases: &Cases<'_>, at: usize, f: usize) -> bool {
+pub fn stale(cases: &Cases<'_>, at: usize, f: usize) -> bool {
     let case = &cases.list[at];
     let t = &cases.catalog().tables[case.table];
     let fk = &t.table.foreign_keys[f];
@@ -91,7 +90,7 @@ pub(super) fn stale(cases: &Cases<'_>, at: usize, f: usize) -> bool {
 }
 
 /// The case that foreign key `f` refers to, if it is one and the reference counts.
-pub(super) fn parent(cases: &Cases<'_>, at: usize, f: usize) -> Option<usize> {
+pub fn parent(cases: &Cases<'_>, at: usize, f: usize) -> Option<usize> {
     let case = &cases.list[at];
     let t = &cases.catalog().tables[case.table];
     let fk = &t.table.foreign_keys[f];
@@ -101,12 +100,12 @@ pub(super) fn parent(cases: &Cases<'_>, at: usize, f: usize) -> Option<usize> {
 }
 
 /// The cases without which this one is hidden.
-pub(super) fn ancestors(cases: &Cases<'_>, at: usize) -> BTreeSet<usize> {
+pub fn ancestors(cases: &Cases<'_>, at: usize) -> BTreeSet<usize> {
     let (mut found, mut asked) = (BTreeSet::new(), vec![at]);
     while let Some(at) = asked.pop() {
         for (f, fk) in keys(cases, &cases.list[at]) {
             let needs = restricts(fk.on_delete) || fk.on_delete == Action::Cascade;
-            let needs = needs && enforced(cases, fk);
+            let needs = needs && cases.enforces(fk);
             let above = parent(cases, at, f).filter(|_| needs);
             asked.extend(above.filter(|&p| found.insert(p)));
         }
@@ -116,11 +115,11 @@ pub(super) fn ancestors(cases: &Cases<'_>, at: usize) -> BTreeSet<usize> {
 
 /// R-FK-ONUPDATE: a later change of the parent's key by a user sets the reference to NULL or its
 /// default.
-pub(super) fn overridden(cases: &Cases<'_>, at: usize, f: usize, p: usize) -> bool {
+pub fn overridden(cases: &Cases<'_>, at: usize, f: usize, p: usize) -> bool {
     let (case, parent) = (&cases.list[at], &cases.list[p]);
     let t = &cases.catalog().tables[case.table];
     let fk = &t.table.foreign_keys[f];
-    if !enforced(cases, fk) {
+    if !cases.enforces(fk) {
         return false;
     }
     let pt = &cases.catalog().tables[parent.table];
@@ -131,8 +130,8 @@ pub(super) fn overridden(cases: &Cases<'_>, at: usize, f: usize, p: usize) -> bo
 
 /// Whether the key of a parent, which shows `cell`, was changed by a user after a reference to it was
 /// `written`.
-pub(crate) fn overrides(
-    pt: &Tracked,
+pub fn overrides(
+    pt: &Relation,
     fk: &ForeignKey,
     (key, cell): (&GroupState, &Cell),
     written: Stamp,
@@ -147,15 +146,15 @@ pub(crate) fn overrides(
 /// Whether two cells of a group of a parent have different keys. One that is spelled otherwise is the
 /// same (R-EQUAL), and a column that is a reference itself is the same while it is to the same row,
 /// whatever that shows.
-fn key_differs(pt: &Tracked, fk: &ForeignKey, g: usize, (one, other): (&Cell, &Cell)) -> bool {
+fn key_differs(pt: &Relation, fk: &ForeignKey, g: usize, (one, other): (&Cell, &Cell)) -> bool {
     let group = &pt.table.groups[g];
     let differs = |(c, (_, collation)): (&usize, &(_, Collation))| {
         let Some(at) = group.columns.iter().position(|column| column == c) else { return false };
         let own = |f: &usize| pt.table.foreign_keys[*f].columns.contains(c);
         if let Some(r) = group.foreign_keys.iter().position(own) {
             let refs = (one.refs.get(r).cloned().flatten(), other.refs.get(r).cloned().flatten());
-            if refs.0.is_some() || refs.1.is_some() {
-                return refs.0 != refs.1;
+            if refs.0 == refs.1 && refs.0.is_some() {
+                return false;
             }
         }
         let bytes = |cell: &Cell| encode_values(cell.values.get(at).map(|v| (v, collation)));

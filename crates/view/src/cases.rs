@@ -4,25 +4,28 @@
 //! refer to them, are referred to by them, hold a key they want or wait for a key they leave. All
 //! other rows keep what they show, so cost follows the change and not the size of the tables.
 
-use super::Refused;
-use super::bystanders::Bystanders;
-use super::facts::{self, Facts, Reference, Waiting};
-use super::join::Joined;
-use super::numbers::Numbers;
-use super::unique::Wanted;
-use crate::catalog::{Catalog, Loc, Tracked};
+mod bystanders;
+mod hidden;
+mod numbers;
+
+use crate::catalog::{Catalog, Loc, Relation};
 use crate::counter;
 use crate::equal::reference_bytes;
+use crate::facts::{self, Facts, Key, Reference, Verdict, Waiting};
+use crate::join::Joined;
+use bystanders::Bystanders;
+use numbers::Numbers;
+
 use crate::policy::Policies;
 use crate::refs;
-use crate::schema::Action;
+use crate::schema::{Action, ForeignKey};
 use crate::state::{self, Body, GroupState, Stored};
 use crate::{Error, Result};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use synqlite_wire::{Cell, Header, Rid, Stamp, Value};
 
 /// A row to decide on.
-pub(super) struct Case {
+pub struct Case {
     /// Position of its table in the catalog.
     pub table: usize,
     /// Its place and its state after the join.
@@ -52,14 +55,17 @@ pub(super) struct Case {
     /// Whether its entry must be written although its state brought no news.
     pub unsaved: bool,
     /// Whether this site's fold has just written it.
-    pub(super) touched: bool,
+    pub touched: bool,
     /// Whether the rows that refer to it are cases too.
     children: bool,
 }
 
+/// Rows that SQLite did not take although the view held them for fit: position of the table, row.
+pub type Refused = BTreeSet<(usize, Rid)>;
+
 /// Why a row does not show what its registers say.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Conflict {
+pub struct Conflict {
     /// Kind, as in `docs/semantics.md`.
     pub kind: &'static str,
     /// The constraint.
@@ -69,44 +75,87 @@ pub(crate) struct Conflict {
 }
 
 impl Case {
+    /// What is wrong with what the row showed before and with what was recorded of it: kind and constraint.
+    pub fn difference(&self, recorded: Option<(String, String)>) -> Option<String> {
+        let conflict = self.conflict.as_ref().map(|c| (c.kind.to_owned(), c.constraint.clone()));
+        match (&self.old, &self.new) {
+            (None, Some(_)) => Some("it is hidden, but nothing stands in its way".to_owned()),
+            (Some(_), None) => Some("it is shown, but should be hidden".to_owned()),
+            (Some(old), Some(new)) if old != new => {
+                Some("it shows other values than it should".to_owned())
+            }
+            _ if recorded != conflict => Some(format!(
+                "the record of its conflict says {}, but it should be {}",
+                said(recorded),
+                said(conflict)
+            )),
+            _ => None,
+        }
+    }
+
     /// What the join made of it, if nothing was shown after all. `place` is where it was.
     pub fn joined(mut self, place: Option<Loc>) -> (usize, Joined) {
         self.stored.loc = place;
         let Case { table, stored, old, former, asked, .. } = self;
-        (table, Joined { stored, old, former, asked, fell: vec![] })
+        (table, Joined { stored, old, former, asked })
     }
 
+    /// Whether its state says that it exists.
     pub fn alive(&self) -> bool {
         self.stored.state.header.alive()
     }
 
+    /// Its existence.
     pub fn header(&self) -> &Header {
         &self.stored.state.header
     }
 
     /// Stamp of the register that holds a column.
-    pub fn stamp(&self, t: &Tracked, column: usize) -> Stamp {
+    pub fn stamp(&self, t: &Relation, column: usize) -> Stamp {
         self.stored.state.groups[t.table.columns[column].group].stamp
     }
 
     /// The row that the register of foreign key `f` refers to.
-    pub fn reference(&self, t: &Tracked, f: usize) -> Option<&Rid> {
+    pub fn reference(&self, t: &Relation, f: usize) -> Option<&Rid> {
         let (group, at) = place_in_group(t, f)?;
         self.cells[group].refs[at].as_ref()
     }
 
     /// The row that foreign key `f` referred to before its last write.
-    fn former_reference(&self, t: &Tracked, f: usize) -> Option<&Rid> {
+    fn former_reference(&self, t: &Relation, f: usize) -> Option<&Rid> {
         let (group, at) = place_in_group(t, f)?;
         self.stored.state.groups[group].previous.as_ref()?.refs[at].as_ref()
     }
 }
 
+/// A unique key that a case asks for.
+pub struct Wanted {
+    /// Position of its table.
+    pub table: usize,
+    /// Position of the index.
+    pub index: usize,
+    /// The key.
+    pub key: Key,
+    /// Whether the case has shown it until now, so that no other row does.
+    pub own: bool,
+}
+
+impl Wanted {
+    /// All keys of a row.
+    pub fn all(table: usize, verdict: &Verdict, own: bool) -> impl Iterator<Item = Wanted> {
+        let keys = verdict.keys.iter().enumerate();
+        keys.filter_map(move |(index, key)| Some(Wanted { table, index, key: key.clone()?, own }))
+    }
+}
+
 /// All cases of a merge.
-pub(super) struct Cases<'a> {
+pub struct Cases<'a> {
     catalog: &'a Catalog,
+    /// What else decides.
     pub policies: &'a Policies,
+    /// Who answers what no case tells.
     pub facts: &'a dyn Facts,
+    /// The cases; others name them by their positions here.
     pub list: Vec<Case>,
     /// Rows that cases refer to and that are no cases.
     pub others: Bystanders<'a>,
@@ -115,11 +164,11 @@ pub(super) struct Cases<'a> {
     /// Whether any row of the database waits for another row or a key.
     waits: bool,
     /// Whether any conflict is open.
-    pub(super) contested: bool,
+    pub contested: bool,
     /// Whether any deleted row is shown for the sake of others.
     revived: bool,
     /// What is a case for its integer key.
-    pub(super) numbers: Numbers,
+    pub numbers: Numbers,
     /// Cases up to here have been asked for their neighbours.
     asked: usize,
     /// Unique keys whose rows are cases: (table, index, key).
@@ -127,10 +176,11 @@ pub(super) struct Cases<'a> {
     /// Rows that SQLite did not take.
     refused: Refused,
     /// Circles of tables whose hidden rows are cases, by the first of them.
-    pub(super) circles: HashSet<usize>,
+    pub circles: HashSet<usize>,
 }
 
 impl<'a> Cases<'a> {
+    /// No cases yet.
     pub fn new(
         catalog: &'a Catalog,
         policies: &'a Policies,
@@ -169,16 +219,23 @@ impl<'a> Cases<'a> {
         Ok(())
     }
 
+    /// Whether merges keep this foreign key.
+    pub fn enforces(&self, fk: &ForeignKey) -> bool {
+        fk.enforced && self.policies.enforces_foreign_keys()
+    }
+
     /// Whether SQLite did not take a case.
     pub fn is_refused(&self, at: usize) -> bool {
         let case = &self.list[at];
         !self.refused.is_empty() && self.refused.contains(&(case.table, case.stored.rid.clone()))
     }
 
+    /// The tables.
     pub fn catalog(&self) -> &'a Catalog {
         self.catalog
     }
 
+    /// The case of a row, if it is one.
     pub fn get(&self, table: usize, rid: &Rid) -> Option<usize> {
         self.index[table].get(rid).copied()
     }
@@ -513,14 +570,14 @@ impl<'a> Cases<'a> {
 }
 
 /// The group of foreign key `f`, and which of its references it is.
-fn place_in_group(t: &Tracked, f: usize) -> Option<(usize, usize)> {
+fn place_in_group(t: &Relation, f: usize) -> Option<(usize, usize)> {
     let group = t.table.columns[t.table.foreign_keys[f].columns[0]].group;
     let at = t.table.groups[group].foreign_keys.iter().position(|&k| k == f)?;
     Some((group, at))
 }
 
 /// What a case shows before anything is derived.
-pub(super) fn written(case: &Case, t: &Tracked) -> Vec<Value> {
+pub fn written(case: &Case, t: &Relation) -> Vec<Value> {
     let mut row = vec![Value::Null; t.table.columns.len()];
     for (group, cell) in t.table.groups.iter().zip(&case.cells) {
         group.columns.iter().zip(&cell.values).for_each(|(&c, v)| row[c] = v.clone());
@@ -530,6 +587,10 @@ pub(super) fn written(case: &Case, t: &Tracked) -> Vec<Value> {
 
 /// Under this name, as of an index of its table, a hidden row asks for a key that it would show in a
 /// foreign key, by value alone. Whether some row has the key is a part of why it is hidden.
-pub(super) fn dangling_index(foreign_key: &str) -> String {
+pub fn dangling_index(foreign_key: &str) -> String {
     format!("fk {foreign_key}")
+}
+
+fn said(record: Option<(String, String)>) -> String {
+    record.map_or("nothing".to_owned(), |(kind, constraint)| format!("{kind} of `{constraint}`"))
 }

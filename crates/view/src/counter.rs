@@ -4,20 +4,20 @@
 //! So what rows show depends on their state alone, and not on when policy `T.column=counter` reached
 //! which site. A counter that nobody has changed is an ordinary register, shown by its table.
 
-use crate::catalog::Tracked;
+use crate::catalog::Relation;
 use crate::equal;
 use crate::schema::Affinity;
 use crate::state::{Body, GroupState};
 use synqlite_wire::{Cell, Counter, Stamp, Value};
 
 /// Whether changes of a group add up.
-pub fn adds_up(t: &Tracked, g: usize, group: &GroupState) -> bool {
+pub fn adds_up(t: &Relation, g: usize, group: &GroupState) -> bool {
     t.table.groups[g].counter || !group.counts.is_empty()
 }
 
 /// What a counter with counts shows, over this base, as its column stores it; `None` if the group has
 /// no counts.
-pub fn sum(t: &Tracked, g: usize, group: &GroupState, base: &Cell) -> Option<Value> {
+pub fn sum(t: &Relation, g: usize, group: &GroupState, base: &Cell) -> Option<Value> {
     if group.counts.is_empty() {
         return None;
     }
@@ -30,7 +30,7 @@ pub fn sum(t: &Tracked, g: usize, group: &GroupState, base: &Cell) -> Option<Val
 /// is the value that the table had. False if the group is no counter, or if the triggers were not
 /// yet made for one: then it is written as any other group.
 pub fn write(
-    t: &Tracked,
+    t: &Relation,
     g: usize,
     group: &mut GroupState,
     before: Option<&Value>,
@@ -56,7 +56,7 @@ pub fn write(
 
 /// Counts an insert: from zero, also if the row was there before.
 pub fn insert(
-    t: &Tracked,
+    t: &Relation,
     g: usize,
     group: &mut GroupState,
     again: bool,
@@ -79,7 +79,7 @@ pub fn insert(
 }
 
 /// A column that is a reference too, by a schema or policy that came later, counts to no row.
-fn store(t: &Tracked, g: usize, group: &mut GroupState, counter: Counter) {
+fn store(t: &Relation, g: usize, group: &mut GroupState, counter: Counter) {
     group.stamp = counter.stamp;
     group.counts = counter.counts;
     if !group.counts.is_empty() {
@@ -89,7 +89,7 @@ fn store(t: &Tracked, g: usize, group: &mut GroupState, counter: Counter) {
 }
 
 /// A column that became a text stores the sum as one.
-fn shown(t: &Tracked, g: usize, counter: &Counter) -> Value {
+fn shown(t: &Relation, g: usize, counter: &Counter) -> Value {
     let sum = counter.shown(is_real(t, g));
     match t.table.groups[g].columns.first() {
         Some(&c) => equal::stored(&sum, t.table.columns[c].affinity),
@@ -97,7 +97,7 @@ fn shown(t: &Tracked, g: usize, counter: &Counter) -> Value {
     }
 }
 
-fn is_real(t: &Tracked, g: usize) -> bool {
+fn is_real(t: &Relation, g: usize) -> bool {
     let column = t.table.groups[g].columns.first();
     column.is_some_and(|&c| t.table.columns[c].affinity == Affinity::Real)
 }

@@ -3,35 +3,31 @@
 //! Tables are taken parents first, the tables of one cycle together. Within a cycle the set of
 //! hidden rows only grows until every foreign key, row constraint and unique key holds.
 
-use super::answers::alone;
-use super::cases::{Case, Cases, Conflict, written};
-use super::protect::{overridden, protected, stale};
-use super::remap::{self, Wish};
-use super::round::Round;
-use super::unique::Wanted;
-use super::{Decision, Merged};
+mod answers;
+mod round;
+mod unique;
+
 use crate::Result;
-use crate::catalog::Tracked;
-use crate::describe::{describe, text};
+use crate::cases::{Case, Cases, Conflict, Wanted, written};
+use crate::catalog::Relation;
 use crate::equal;
+use crate::protect::{cascade, overridden, protected, stale};
 use crate::refs;
+use crate::remap::{self, Wish};
 use crate::schema::{Action, ForeignKey};
+use answers::alone;
+use round::Round;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use synqlite_wire::{Cell, Rid, Value};
 
-/// Whether merges keep this foreign key.
-pub(super) fn enforced(cases: &Cases<'_>, fk: &ForeignKey) -> bool {
-    fk.enforced && cases.policies.enforces_foreign_keys()
-}
-
 /// Keys of cases: (name of the constraint, key).
-pub(super) type Claims = BTreeMap<usize, Vec<(String, Vec<u8>)>>;
+pub type Claims = BTreeMap<usize, Vec<(String, Vec<u8>)>>;
 
 /// What the cases show.
 #[derive(Default)]
-pub(super) struct View {
+pub struct View {
     /// Rows of the visible cases.
     pub rows: BTreeMap<usize, Vec<Value>>,
     /// Why cases do not show what their registers say.
@@ -54,12 +50,15 @@ pub(super) struct View {
 }
 
 /// Computes the view of the cases, adding cases until nothing outside depends on what they show.
-pub(super) fn settle(cases: &mut Cases<'_>, judged: bool) -> Result<View> {
+pub fn settle(cases: &mut Cases<'_>, judged: bool) -> Result<View> {
     if judged {
         cases.rivals_for_keys()?;
     }
     loop {
         cases.neighbours()?;
+        while falling(cases)? {
+            cases.neighbours()?;
+        }
         let view = compute(cases, judged)?;
         let before = cases.list.len();
         grow(cases, &view, judged)?;
@@ -69,12 +68,26 @@ pub(super) fn settle(cases: &mut Cases<'_>, judged: bool) -> Result<View> {
     }
 }
 
+/// Where a dead row is shown for another's sake, whether that one lives itself may depend on rows that would
+/// fall with the dead one: adds these. Whether it added any.
+fn falling(cases: &mut Cases<'_>) -> Result<bool> {
+    if protected(cases).is_empty() {
+        return Ok(false);
+    }
+    let before = cases.list.len();
+    cascade(cases, &BTreeSet::new()).into_iter().try_for_each(|at| cases.children(at))?;
+    Ok(cases.list.len() > before)
+}
+
 /// Adds the rows that what the cases show now concerns.
 fn grow(cases: &mut Cases<'_>, view: &View, judged: bool) -> Result<()> {
     let catalog = cases.catalog();
     for at in 0..cases.list.len() {
         let (case, new) = (&cases.list[at], view.rows.get(&at));
         if case.old.as_ref() == new {
+            if new.is_none() && !catalog.tables[case.table].followed.is_empty() {
+                cases.children(at)?;
+            }
             continue;
         }
         let (table, old) = (case.table, case.old.clone());
@@ -119,17 +132,16 @@ fn grow(cases: &mut Cases<'_>, view: &View, judged: bool) -> Result<()> {
 }
 
 /// What of a row others may refer to.
-fn key(t: &Tracked, row: &[Value]) -> Vec<Value> {
+fn key(t: &Relation, row: &[Value]) -> Vec<Value> {
     let groups = t.table.groups.iter().filter(|g| g.keeps_previous);
     groups.flat_map(|g| g.columns.iter().map(|&c| row[c].clone())).collect()
 }
 
-/// Writes the view into the cases, and says what it decided against this site's rows.
-pub(super) fn decide(mut cases: Cases<'_>, view: View, merged: &mut Merged) -> Vec<Case> {
+/// The plan: writes the view into the cases, what each of them shows from now on and why not what it holds.
+pub fn decide(mut cases: Cases<'_>, view: View) -> Vec<Case> {
     let View { mut rows, mut conflicts, mut claims, mut derived, .. } = view;
     let rid = |c: &Case| c.stored.rid.clone();
     let rids: Vec<Rid> = cases.list.iter().map(rid).collect();
-    let catalog = cases.catalog();
     for (at, case) in cases.list.iter_mut().enumerate() {
         case.new = rows.remove(&at);
         let expected =
@@ -138,54 +150,13 @@ pub(super) fn decide(mut cases: Cases<'_>, view: View, merged: &mut Merged) -> V
         case.winner = case.conflict.as_ref().and_then(|c| c.winner).map(|w| rids[w].clone());
         case.claims = claims.remove(&at).unwrap_or_default();
         case.derived = derived.remove(&at).unwrap_or_default();
-        let t = &catalog.tables[case.table];
-        merged.decisions.extend(renumbered(t, case));
-        merged.decisions.extend(set_aside(t, case));
     }
     cases.list
 }
 
-/// What to say of a row that a constraint keeps from showing what was written.
-fn set_aside(t: &Tracked, case: &Case) -> Option<Decision> {
-    let Conflict { kind, constraint, .. } = case.conflict.as_ref()?;
-    if !case.news && case.old == case.new {
-        return None;
-    }
-    let winner = case.winner.as_ref().map_or(String::new(), |w| {
-        let row = describe(t, None, w);
-        format!(" in favour of row {row}")
-    });
-    let what = match *kind {
-        "unique" => format!("hidden: its key in {constraint} has an earlier claim{winner}"),
-        "fallback" => format!("shows its former value: {constraint} has an earlier claim{winner}"),
-        "restrict_revived" => "kept although deleted: another row refers to it".to_owned(),
-        "set_null" => "its reference is not shown: the row it is to is not there".to_owned(),
-        "row_constraint" => "hidden: its table cannot hold it".to_owned(),
-        "refused" => "hidden: SQLite refuses it here".to_owned(),
-        _ => format!("hidden: {constraint} refers to a row that is not there"),
-    };
-    let row = describe(t, case.old.as_deref().or(case.new.as_deref()), &case.stored.rid);
-    Some(Decision { table: t.table.name.clone(), row, what })
-}
-
-/// What to say of a row that does not get the integer key it asks for.
-fn renumbered(t: &Tracked, case: &Case) -> Option<Decision> {
-    let (alias, new) = (t.table.rowid_alias()?, case.new.as_ref()?);
-    let group = t.table.columns[alias].group;
-    let i = t.table.groups[group].columns.iter().position(|&c| c == alias)?;
-    let (wanted, shown) = (&case.cells[group].values[i], &new[alias]);
-    if wanted == shown || case.old.as_ref().is_some_and(|old| old[alias] == *shown) {
-        return None;
-    }
-    let (wanted, shown) = (text(wanted), text(shown));
-    let what = format!("{wanted} is taken by an earlier row; this one becomes {shown}");
-    let row = describe(t, case.old.as_deref(), &case.stored.rid);
-    Some(Decision { table: t.table.name.clone(), row, what })
-}
-
 /// Computes the view. `judged` is false for a first try that trusts that no unique key and no row
 /// constraint is in the way; the tables themselves will tell.
-pub(super) fn compute(cases: &Cases<'_>, judged: bool) -> Result<View> {
+pub(crate) fn compute(cases: &Cases<'_>, judged: bool) -> Result<View> {
     let revived = protected(cases);
     let (unified, answered) = (BTreeMap::new(), BTreeMap::new());
     let mut show = Show { cases, judged, view: View::default(), revived, unified, answered };
@@ -202,37 +173,37 @@ pub(super) fn compute(cases: &Cases<'_>, judged: bool) -> Result<View> {
     Ok(show.view)
 }
 
-pub(super) fn conflict(kind: &'static str, constraint: &str, winner: Option<usize>) -> Conflict {
+pub(crate) fn conflict(kind: &'static str, constraint: &str, winner: Option<usize>) -> Conflict {
     Conflict { kind, constraint: constraint.to_owned(), winner }
 }
 
-pub(super) struct Show<'c, 'a> {
-    pub(super) cases: &'c Cases<'a>,
-    pub(super) judged: bool,
-    pub(super) view: View,
+pub(crate) struct Show<'c, 'a> {
+    pub(crate) cases: &'c Cases<'a>,
+    pub(crate) judged: bool,
+    pub(crate) view: View,
     revived: BTreeSet<usize>,
     /// R-UNIFY: cases that lost a unique key, and who stands for them.
     unified: BTreeMap<usize, usize>,
     /// Keys that cases refer to by value, and that some row has.
-    pub(super) answered: BTreeMap<usize, BTreeSet<(String, Vec<u8>)>>,
+    pub(crate) answered: BTreeMap<usize, BTreeSet<(String, Vec<u8>)>>,
 }
 
 /// A row that a case shows, and the groups that an action on its parent has set.
-pub(super) struct Displayed {
-    pub row: Vec<Value>,
+pub(crate) struct Displayed {
+    pub(crate) row: Vec<Value>,
     nulled: BTreeSet<usize>,
     unexpected: bool,
     overridden: BTreeSet<usize>,
 }
 
 /// Groups that show what they were before their last write (R-FALLBACK).
-pub(super) type Fallback = BTreeSet<usize>;
+pub(crate) type Fallback = BTreeSet<usize>;
 
 /// Cases that show a fallback, and what they lost.
-pub(super) type Fallbacks = BTreeMap<usize, (Fallback, Conflict)>;
+pub(crate) type Fallbacks = BTreeMap<usize, (Fallback, Conflict)>;
 
 /// Cases that are hidden, and why.
-pub(super) type Hidden = BTreeMap<usize, Conflict>;
+pub(crate) type Hidden = BTreeMap<usize, Conflict>;
 
 impl Show<'_, '_> {
     fn component(&mut self, tables: Range<usize>) -> Result<()> {
@@ -335,7 +306,7 @@ impl Show<'_, '_> {
     }
 
     /// The case that a reference to `rid` means.
-    pub(super) fn meant(&self, parent: usize, rid: &Rid) -> Option<usize> {
+    pub(crate) fn meant(&self, parent: usize, rid: &Rid) -> Option<usize> {
         let mut at = self.cases.get(parent, rid)?;
         while let Some(&winner) = self.unified.get(&at) {
             at = winner;
@@ -343,12 +314,12 @@ impl Show<'_, '_> {
         Some(at)
     }
 
-    pub(super) fn cases(&self) -> &Cases<'_> {
+    pub(crate) fn cases(&self) -> &Cases<'_> {
         self.cases
     }
 
     /// The row that a case asks to show, where it shows what it was before.
-    pub(super) fn asks<'r>(&self, round: &'r Round, at: usize) -> Result<Cow<'r, [Value]>> {
+    pub(crate) fn asks<'r>(&self, round: &'r Round, at: usize) -> Result<Cow<'r, [Value]>> {
         match round.fallbacks.contains_key(&at) {
             true => Ok(Cow::Owned(self.row(round, at, &Fallback::new())?.row)),
             false => Ok(Cow::Borrowed(&round.rows[&at])),
@@ -356,7 +327,7 @@ impl Show<'_, '_> {
     }
 
     /// Displays all live cases until references among them agree.
-    pub(super) fn display(&self, round: &mut Round, live: &[usize]) -> Result<()> {
+    pub(crate) fn display(&self, round: &mut Round, live: &[usize]) -> Result<()> {
         let none = Fallback::new();
         // A key can be a reference itself; a chain of them is no longer than there are tables.
         let passes = if self.cases.catalog().refer_to_themselves(&round.tables) {
@@ -394,7 +365,7 @@ impl Show<'_, '_> {
 
     /// FK closure: rows whose parent is not visible are hidden with it. One step down at a time, so that
     /// the reference that a record names does not depend on the order of the cases.
-    pub(super) fn close(&self, round: &mut Round, mine: &[usize]) {
+    pub(crate) fn close(&self, round: &mut Round, mine: &[usize]) {
         let mut below: Option<BTreeMap<usize, Vec<usize>>> = None;
         let mut asked = mine.to_vec();
         loop {
@@ -434,7 +405,16 @@ impl Show<'_, '_> {
         let t = &self.cases.catalog().tables[self.cases.list[at].table];
         let sets = |fk: &ForeignKey| matches!(fk.on_delete, Action::SetNull | Action::SetDefault);
         let keys = t.table.foreign_keys.iter().enumerate();
-        keys.filter(move |(_, fk)| enforced(self.cases, fk) && !sets(fk))
+        keys.filter(move |(_, fk)| self.cases.enforces(fk) && !sets(fk))
+    }
+
+    /// Whether a case is hidden with another of which something is true.
+    pub(crate) fn hangs_on(&self, at: usize, is: impl Fn(usize) -> bool) -> bool {
+        self.needs(at).any(|(f, fk)| {
+            let parent = self.cases.catalog().position(&fk.parent);
+            let to = self.reference(at, f).zip(parent);
+            to.and_then(|(rid, parent)| self.meant(parent, &rid)).is_some_and(|p| p != at && is(p))
+        })
     }
 
     /// Why a case is hidden, if a parent of it is not visible.
@@ -456,7 +436,7 @@ impl Show<'_, '_> {
 
     /// The row that foreign key `f` of a case refers to, unless a change of its key overrides the
     /// reference.
-    pub(super) fn reference(&self, at: usize, f: usize) -> Option<Rid> {
+    pub(crate) fn reference(&self, at: usize, f: usize) -> Option<Rid> {
         let case = &self.cases.list[at];
         let t = &self.cases.catalog().tables[case.table];
         let rid = case.reference(t, f)?;
@@ -471,6 +451,12 @@ impl Show<'_, '_> {
         p.is_some_and(|p| overridden(self.cases, at, f, p))
     }
 
+    /// Whether a reference of a case is to the case itself, or to one for which it stands.
+    fn is_itself(&self, at: usize, fk: &ForeignKey, rid: &Rid) -> bool {
+        let parent = self.cases.catalog().position(&fk.parent);
+        parent.and_then(|parent| self.meant(parent, rid)) == Some(at)
+    }
+
     /// Whether another row stands for the referenced one.
     fn stands_in(&self, fk: &ForeignKey, rid: &Rid) -> bool {
         let parent = self.cases.catalog().position(&fk.parent);
@@ -479,7 +465,7 @@ impl Show<'_, '_> {
     }
 
     /// Whether the referenced row is visible; `None` if no such row is known.
-    pub(super) fn visible(&self, round: &Round, fk: &ForeignKey, rid: &Rid) -> Option<bool> {
+    pub(crate) fn visible(&self, round: &Round, fk: &ForeignKey, rid: &Rid) -> Option<bool> {
         let parent = self.cases.catalog().position(&fk.parent)?;
         if let Some(p) = self.meant(parent, rid) {
             let case = &self.cases.list[p];
@@ -516,7 +502,7 @@ impl Show<'_, '_> {
     }
 
     /// R-REMAP for the tables of the component.
-    pub(super) fn numbers(&self, round: &Round, live: &[usize]) -> Result<BTreeMap<usize, i64>> {
+    pub(crate) fn numbers(&self, round: &Round, live: &[usize]) -> Result<BTreeMap<usize, i64>> {
         let mut ids = BTreeMap::new();
         for table in round.tables.clone() {
             let t = &self.cases.catalog().tables[table];
@@ -536,11 +522,11 @@ impl Show<'_, '_> {
     }
 
     /// The row that a case shows.
-    pub(super) fn row(&self, round: &Round, at: usize, fallback: &Fallback) -> Result<Displayed> {
+    pub(crate) fn row(&self, round: &Round, at: usize, fallback: &Fallback) -> Result<Displayed> {
         let case = &self.cases.list[at];
         let t = &self.cases.catalog().tables[case.table];
         let mut row = vec![Value::Null; t.table.columns.len()];
-        let (mut nulled, mut changed) = (BTreeSet::new(), BTreeSet::new());
+        let (mut nulled, mut changed, mut own) = (BTreeSet::new(), BTreeSet::new(), vec![]);
         let mut unexpected = false;
         let cell = |g: usize| cell_shown(case, g, fallback);
         for (g, group) in t.table.groups.iter().enumerate() {
@@ -557,7 +543,7 @@ impl Show<'_, '_> {
             };
             let Some(rid) = &cell(g).refs[i] else { continue };
             let earlier = fallback.contains(&g);
-            let keep = enforced(self.cases, fk);
+            let keep = self.cases.enforces(fk);
             let overridden = self.overridden(at, f, rid);
             let visible = self.visible(round, fk, rid);
             let sets = matches!(fk.on_delete, Action::SetNull | Action::SetDefault);
@@ -567,7 +553,10 @@ impl Show<'_, '_> {
                 (Some(false) | None, _) if keep => fk.on_delete,
                 (Some(true), _) if outlived => fk.on_delete,
                 (Some(true), _) => {
-                    self.follow(round, t, fk, rid, &mut row)?;
+                    match self.is_itself(at, fk, rid) {
+                        true => own.push(fk),
+                        false => self.follow(round, t, fk, rid, &mut row)?,
+                    }
                     if self.stands_in(fk, rid) {
                         changed.insert(g);
                     }
@@ -598,6 +587,24 @@ impl Show<'_, '_> {
                 nulled.insert(g)
             };
         }
+        // What refers to its own row shows the key that this has now, not the one of the last round.
+        for fk in own {
+            let shown = row.clone();
+            refs::show_key(t, fk, &shown, &mut row);
+        }
+        // Of two foreign keys that share a column one may show the key of the other's row.
+        for (f, fk) in t.table.foreign_keys.iter().enumerate().filter(|(f, _)| !alone(t, *f)) {
+            let g = t.table.columns[fk.columns[0]].group;
+            let at_key = t.table.groups[g].foreign_keys.iter().position(|&k| k == f);
+            let to = at_key.and_then(|i| cell(g).refs[i].as_ref());
+            let to = to.filter(|rid| self.visible(round, fk, rid) == Some(true));
+            if let Some(rid) = to
+                && !self.is_itself(at, fk, rid)
+                && !self.shows_key_of(round, fk, rid, &row)?
+            {
+                changed.insert(g);
+            }
+        }
         // A column of another type than that of the site that wrote stores the value otherwise.
         for (value, column) in row.iter_mut().zip(&t.table.columns) {
             if let Some(other) = equal::converted(value, column.affinity) {
@@ -612,7 +619,7 @@ impl Show<'_, '_> {
     fn follow(
         &self,
         round: &Round,
-        t: &Tracked,
+        t: &Relation,
         fk: &ForeignKey,
         rid: &Rid,
         row: &mut [Value],
@@ -620,8 +627,8 @@ impl Show<'_, '_> {
         self.with_parent(round, fk, rid, |shown| refs::show_key(t, fk, shown, row))
     }
 
-    /// Looks at what the row that a reference is to shows.
-    pub(super) fn with_parent(
+    /// Looks at what the row that a reference is to shows; a hidden or dead one, at what it would.
+    pub(crate) fn with_parent(
         &self,
         round: &Round,
         fk: &ForeignKey,
@@ -629,22 +636,69 @@ impl Show<'_, '_> {
         mut look: impl FnMut(&[Value]),
     ) -> Result<()> {
         let Some(parent) = self.cases.catalog().position(&fk.parent) else { return Ok(()) };
-        if let Some(p) = self.meant(parent, rid) {
-            let pt = &self.cases.catalog().tables[parent];
-            match round.rows.get(&p).or_else(|| self.view.rows.get(&p)) {
-                Some(shown) => look(shown),
-                None => look(&plain(&self.cases.list[p], pt, round.ids.get(&p))),
+        let shown = |p| round.rows.get(&p).or_else(|| self.view.rows.get(&p));
+        match self.meant(parent, rid).and_then(shown) {
+            Some(shown) => look(shown),
+            // A chain of keys that are references is no longer than there are tables.
+            None => {
+                let depth = self.cases.catalog().tables.len();
+                if let Some(row) =
+                    self.would_show(round, (parent, rid), &fk.parent_columns, depth)?
+                {
+                    look(&row);
+                }
             }
-        } else if let Some(other) = self.cases.others.get(parent, rid)?
-            && let Some(shown) = self.cases.others.row(parent, &other)?
-        {
-            look(shown);
         }
         Ok(())
     }
 
+    /// What a row shows in these columns, or would. What a hidden or dead row keeps of a key that is a
+    /// reference is what it showed where it was last seen, which may be another key elsewhere: so there the
+    /// key of the row that the reference is to counts.
+    fn would_show(
+        &self,
+        round: &Round,
+        (table, rid): (usize, &Rid),
+        columns: &[usize],
+        depth: usize,
+    ) -> Result<Option<Vec<Value>>> {
+        let t = &self.cases.catalog().tables[table];
+        let case = self.meant(table, rid).map(|p| (p, &self.cases.list[p]));
+        let other = match case {
+            Some(_) => None,
+            None => self.cases.others.get(table, rid)?,
+        };
+        let mut row = match (case, &other) {
+            (Some((p, case)), _) => match round.rows.get(&p).or_else(|| self.view.rows.get(&p)) {
+                Some(shown) => return Ok(Some(shown.clone())),
+                None => plain(case, t, round.ids.get(&p)),
+            },
+            (None, Some(other)) => match self.cases.others.row(table, other)? {
+                Some(row) if other.stored.loc.is_some() => return Ok(Some(row.to_vec())),
+                Some(row) => row.to_vec(),
+                None => return Ok(None),
+            },
+            (None, None) => return Ok(None),
+        };
+        for (f, fk) in t.table.foreign_keys.iter().enumerate() {
+            let Some(parent) = self.cases.catalog().position(&fk.parent) else { continue };
+            let of_key = fk.columns.iter().any(|c| columns.contains(c));
+            let state = other.as_ref().map(|other| &other.stored.state);
+            let to = match case {
+                Some((_, case)) => case.reference(t, f),
+                None => state.and_then(|state| state.kept_reference(t, f)),
+            };
+            let Some(to) = to.filter(|_| of_key && depth > 0) else { continue };
+            let above = self.would_show(round, (parent, to), &fk.parent_columns, depth - 1)?;
+            if let Some(above) = above {
+                refs::show_key(t, fk, &above, &mut row);
+            }
+        }
+        Ok(Some(row))
+    }
+
     /// A fallback must itself satisfy the foreign keys.
-    pub(super) fn fallback_refers(
+    pub(crate) fn fallback_refers(
         &self,
         round: &Round,
         at: usize,
@@ -655,7 +709,7 @@ impl Show<'_, '_> {
         let t = &self.cases.catalog().tables[case.table];
         for (f, fk) in t.table.foreign_keys.iter().enumerate() {
             let g = t.table.columns[fk.columns[0]].group;
-            if !enforced(self.cases, fk) || !fallback.contains(&g) {
+            if !self.cases.enforces(fk) || !fallback.contains(&g) {
                 continue;
             }
             let cell = cell_shown(case, g, fallback);
@@ -688,7 +742,7 @@ impl Show<'_, '_> {
 }
 
 /// The cell that a group shows.
-pub(super) fn cell_shown<'c>(case: &'c Case, g: usize, fallback: &Fallback) -> &'c Cell {
+pub(crate) fn cell_shown<'c>(case: &'c Case, g: usize, fallback: &Fallback) -> &'c Cell {
     match &case.stored.state.groups[g].previous {
         Some(previous) if fallback.contains(&g) => previous,
         _ => &case.cells[g],
@@ -696,7 +750,7 @@ pub(super) fn cell_shown<'c>(case: &'c Case, g: usize, fallback: &Fallback) -> &
 }
 
 /// What a case shows before anything is derived, but for its number.
-fn plain(case: &Case, t: &Tracked, id: Option<&i64>) -> Vec<Value> {
+fn plain(case: &Case, t: &Relation, id: Option<&i64>) -> Vec<Value> {
     let mut row = written(case, t);
     if let (Some(alias), Some(id)) = (t.table.rowid_alias(), id) {
         row[alias] = Value::Integer(*id);

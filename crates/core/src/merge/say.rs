@@ -1,0 +1,54 @@
+//! What to tell people of what a merge decided against rows of theirs.
+
+use super::Decision;
+use crate::catalog::Catalog;
+use crate::describe::{describe, text};
+use synqlite_view::cases::{Case, Conflict};
+use synqlite_view::catalog::Relation;
+
+/// What was decided against the rows of a plan.
+pub(super) fn say(catalog: &Catalog, plan: &[Case]) -> Vec<Decision> {
+    let of = |case: &Case| {
+        let t = &catalog.tables[case.table];
+        renumbered(t, case).into_iter().chain(set_aside(t, case))
+    };
+    plan.iter().flat_map(of).collect()
+}
+
+/// What to say of a row that a constraint keeps from showing what was written.
+fn set_aside(t: &Relation, case: &Case) -> Option<Decision> {
+    let Conflict { kind, constraint, .. } = case.conflict.as_ref()?;
+    if !case.news && case.old == case.new {
+        return None;
+    }
+    let winner = case.winner.as_ref().map_or(String::new(), |w| {
+        let row = describe(t, None, w);
+        format!(" in favour of row {row}")
+    });
+    let what = match *kind {
+        "unique" => format!("hidden: its key in {constraint} has an earlier claim{winner}"),
+        "fallback" => format!("shows its former value: {constraint} has an earlier claim{winner}"),
+        "restrict_revived" => "kept although deleted: another row refers to it".to_owned(),
+        "set_null" => "its reference is not shown: the row it is to is not there".to_owned(),
+        "row_constraint" => "hidden: its table cannot hold it".to_owned(),
+        "refused" => "hidden: SQLite refuses it here".to_owned(),
+        _ => format!("hidden: {constraint} refers to a row that is not there"),
+    };
+    let row = describe(t, case.old.as_deref().or(case.new.as_deref()), &case.stored.rid);
+    Some(Decision { table: t.table.name.clone(), row, what })
+}
+
+/// What to say of a row that does not get the integer key it asks for.
+fn renumbered(t: &Relation, case: &Case) -> Option<Decision> {
+    let (alias, new) = (t.table.rowid_alias()?, case.new.as_ref()?);
+    let group = t.table.columns[alias].group;
+    let i = t.table.groups[group].columns.iter().position(|&c| c == alias)?;
+    let (wanted, shown) = (&case.cells[group].values[i], &new[alias]);
+    if wanted == shown || case.old.as_ref().is_some_and(|old| old[alias] == *shown) {
+        return None;
+    }
+    let (wanted, shown) = (text(wanted), text(shown));
+    let what = format!("{wanted} is taken by an earlier row; this one becomes {shown}");
+    let row = describe(t, case.old.as_deref(), &case.stored.rid);
+    Some(Decision { table: t.table.name.clone(), row, what })
+}

@@ -1,0 +1,612 @@
+//! R-COMP: folding its own changes never removes, reverts or resurrects what a user wrote
+//! (INV-LOCAL).
+//!
+//! Only a row that the user could not see can stand in the way: one that is hidden and has the
+//! earlier claim to a key the user has just given to another row, or that protects a row the user
+//! has just deleted. Such a row is demoted: its claims count from now. A deleted row that was shown
+//! only because another needed it, and no longer does, lives from now on. Rows whose obstacle the user
+//! removed come back (R-RETURN). And what a foreign key did to a row is written as if the user had
+//! done it, where the row would not show it by itself.
+//!
+//! This takes rounds, for what one of them writes changes the view. They come to an end because each
+//! writes something that no later one writes again. A reference is written once, a row revived once,
+//! and of two rows that the user sees one gives way to the other once. A hidden row that gave way has
+//! claims later than those of every row the user sees, until one of these is written; so between two
+//! such writes it gives way once.
+
+use crate::cases::{self, Cases, Refused};
+use crate::catalog::{Catalog, Relation};
+use crate::describe::describe;
+use crate::facts::{Facts, Key};
+use crate::ledger::Ledger;
+use crate::policy::Policies;
+use crate::schema::Action;
+use crate::state::{self, Body, GroupState, Stored};
+use crate::{Error, Result};
+use crate::{protect, view};
+use std::collections::{BTreeMap, BTreeSet};
+use synqlite_wire::{Rid, Stamp, Value};
+
+/// What an action did to a row that was there at the last fold.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Acted {
+    /// It deleted the row.
+    Deleted,
+    /// It set references in this group.
+    Set(usize),
+    /// The same; what told of it was the parent's key, which was pinned with this stamp.
+    Pinned(usize, Stamp),
+}
+
+/// A row on which a foreign key acted: number of its table, the row, what happened.
+pub type ActedOn = (u32, Rid, Acted);
+
+/// What a fold wrote that others may depend on.
+#[derive(Default)]
+pub struct Wrote {
+    /// Rows, by the numbers of their tables.
+    pub touched: Vec<(u32, Rid)>,
+    /// What rows of a table, by its position, were before: others may wait for their keys.
+    pub former: Vec<(usize, Vec<Value>)>,
+    /// Rows, by the position of their table, to which hidden ones referred that were written anew.
+    pub released: Vec<(usize, Rid)>,
+    /// Rows on which foreign keys acted.
+    pub acted: Vec<ActedOn>,
+    /// Whether constraints are others than when rows began to wait: any of these may be in the way.
+    pub anew: bool,
+}
+
+impl Wrote {
+    /// With what another fold wrote.
+    pub fn and(mut self, other: Wrote) -> Wrote {
+        self.touched.extend(other.touched);
+        self.former.extend(other.former);
+        self.released.extend(other.released);
+        self.acted.extend(other.acted);
+        self.anew |= other.anew;
+        self
+    }
+}
+
+/// Rounds until the view is what the user sees, and shows it.
+pub fn attempt(
+    ledger: &mut impl Ledger,
+    (catalog, policies): (&Catalog, &Policies),
+    wrote: &Wrote,
+    mut judged: bool,
+    refused: &mut Refused,
+) -> Result<()> {
+    let mut rounds = Rounds { acted: wrote.acted.clone(), ..Rounds::default() };
+    loop {
+        let facts = ledger.facts();
+        let mut cases = Cases::new(catalog, policies, &*facts)?;
+        let mine = rounds.load(&mut cases, wrote)?;
+        cases.refuse(refused)?;
+        let view = view::settle(&mut cases, judged)?;
+        let found = rounds.look(&cases, &view, &mine)?;
+        if found.nothing() {
+            let list = view::decide(cases, view);
+            drop(facts);
+            return ledger.apply(list, judged.then_some(refused));
+        }
+        if !judged {
+            // A write stays, so all keys are heard before there is one.
+            judged = true;
+            rounds.acted = wrote.acted.clone();
+            continue;
+        }
+        let writes = rounds.decide(&cases, found)?;
+        drop(cases);
+        drop(facts);
+        let mut saved: BTreeMap<(usize, Rid), Stored> = BTreeMap::new();
+        for (table, stored, write) in writes {
+            let row = (table, stored.rid.clone());
+            rounds.changed.push((catalog.tables[table].no, stored.rid.clone()));
+            // Of one row several things may have to be written.
+            let mut stored = saved.remove(&row).unwrap_or(stored);
+            save(ledger, catalog, table, &mut stored, write)?;
+            saved.insert(row, stored);
+        }
+    }
+}
+
+/// What one round finds. Rows are cases.
+#[derive(Default)]
+struct Found {
+    /// What foreign keys did, and references that are not shown.
+    written: Vec<(usize, Acted)>,
+    /// Rows that stand in the way of others: the first in that of the second.
+    demoted: BTreeSet<(usize, usize)>,
+    /// Deleted rows that the user sees.
+    revived: BTreeSet<usize>,
+}
+
+impl Found {
+    fn nothing(&self) -> bool {
+        self.written.is_empty() && self.demoted.is_empty() && self.revived.is_empty()
+    }
+}
+
+/// Something that a fold writes on its own account.
+enum Write {
+    Acted(Acted),
+    Demoted,
+    Revived,
+}
+
+/// What the rounds of a fold have done so far. Rows are named by table and identity.
+#[derive(Default)]
+struct Rounds {
+    /// What foreign keys did and no round has written yet.
+    acted: Vec<ActedOn>,
+    /// Rows that were written: what is recorded of them is found out anew.
+    changed: Vec<(u32, Rid)>,
+    /// References that were written.
+    bound: BTreeSet<(usize, Rid, usize)>,
+    /// Rows of which the first was demoted for the second.
+    yielded: BTreeSet<(usize, Rid, Rid)>,
+    /// Hidden rows that were demoted since a row which the user sees was written.
+    demoted: BTreeSet<(usize, Rid)>,
+    /// Rows that were not demoted because one above them was.
+    waited: BTreeSet<(usize, Rid)>,
+}
+
+impl Rounds {
+    /// Loads the rows that the fold or earlier rounds wrote, and returns those of the fold.
+    fn load(&self, cases: &mut Cases<'_>, wrote: &Wrote) -> Result<BTreeSet<usize>> {
+        let (catalog, facts) = (cases.catalog(), cases.facts);
+        let stored = |no: u32, rid: &Rid| -> Result<Option<(usize, Stored)>> {
+            let Some(table) = catalog.position_of_no(no) else { return Ok(None) };
+            Ok(facts.of(table, rid)?.map(|stored| (table, stored)))
+        };
+        let acted = self.acted.iter().map(|(no, rid, _)| (no, rid));
+        for (no, rid) in acted.chain(self.changed.iter().map(|(no, rid)| (no, rid))) {
+            if let Some((table, stored)) = stored(*no, rid)? {
+                cases.load(table, stored)?;
+            }
+        }
+        let mut mine = BTreeSet::new();
+        for (no, rid) in &wrote.touched {
+            if let Some((table, stored)) = stored(*no, rid)? {
+                mine.insert(cases.touched(table, stored)?);
+            }
+        }
+        for (table, row) in &wrote.former {
+            cases.left(*table, row)?;
+        }
+        for (table, rid) in &wrote.released {
+            if let Some(stored) = facts.of(*table, rid)? {
+                cases.load(*table, stored)?;
+            }
+        }
+        let waiting = if wrote.anew { facts.derived()? } else { vec![] };
+        waiting.into_iter().try_for_each(|entry| cases.load_entry(entry))?;
+        let tables: BTreeSet<u32> = wrote.touched.iter().map(|(no, _)| *no).collect();
+        for table in tables.into_iter().filter_map(|no| catalog.position_of_no(no)) {
+            cases.unneeded(table)?;
+        }
+        Ok(mine)
+    }
+
+    /// Where the view is not what the user sees.
+    fn look(
+        &mut self,
+        cases: &Cases<'_>,
+        view: &view::View,
+        mine: &BTreeSet<usize>,
+    ) -> Result<Found> {
+        let mut found =
+            Found { written: contradicted(cases, view, &mut self.acted), ..Found::default() };
+        found.written.extend(unbound(cases, view)?);
+        self.forget_bound(cases, &mut found.written);
+        if !found.written.is_empty() {
+            // What foreign keys did comes first: rows may stand in the way for the want of it.
+            return Ok(found);
+        }
+        for (at, case) in cases.list.iter().enumerate() {
+            let shown = view.rows.get(&at);
+            let visible = case.alive() || shown.is_some();
+            if visible && case.old.is_some() && case.old.as_ref() != shown {
+                self.rival(cases, view, at, &mut found)?;
+            }
+            if !case.alive() && case.old.is_some() && shown.is_none() {
+                // It was shown for a row that needed it; the user sees it, so it lives.
+                found.revived.insert(at);
+            }
+            if !case.alive() && mine.contains(&at) && case.old.is_none() && shown.is_some() {
+                found.demoted.extend(protectors(cases, at).into_iter().map(|w| (w, at)));
+            }
+        }
+        self.forget_bound(cases, &mut found.written);
+        // Those that the user sees may stay where they are once the hidden ones give way.
+        let hidden = |&(w, _): &(usize, usize)| cases.list[w].old.is_none();
+        if found.demoted.iter().any(hidden) {
+            found.demoted.retain(hidden);
+        }
+        Ok(found)
+    }
+
+    /// Who makes a row that the user sees lose, and is not seen so by the user.
+    fn rival(
+        &self,
+        cases: &Cases<'_>,
+        view: &view::View,
+        at: usize,
+        found: &mut Found,
+    ) -> Result<()> {
+        let winner = view.conflicts.get(&at).and_then(|c| c.winner).into_iter();
+        let others = view.blockers.get(&at).into_iter().flatten().copied();
+        let mut rivals = winner.chain(takes_number(cases, view, at)).chain(others);
+        let rival = rivals.find(|w| {
+            let shown = view.rows.get(w);
+            shown.is_none() || cases.list[*w].old.as_ref() != shown
+        });
+        let rival = match rival {
+            None => self.displaces(cases, view, at)?,
+            found => found,
+        };
+        let Some(w) = rival else {
+            // What it refers to without showing it may show something on the way that does not fit; and so
+            // may what it asks for itself.
+            if !view.rows.contains_key(&at) {
+                found.written.extend(unshown(cases, at)?);
+                found.written.extend(former(cases, at));
+                // Or the row to which it is gets its own key back, which does not fit here.
+                let t = &cases.catalog().tables[cases.list[at].table];
+                let keys = 0..t.table.foreign_keys.len();
+                let above = keys.filter_map(|f| protect::parent(cases, at, f));
+                let moved = |p: &usize| {
+                    cases.list[*p].old.is_some() && cases.list[*p].old.as_ref() != view.rows.get(p)
+                };
+                above.filter(moved).for_each(|p| found.written.extend(settled(cases, p)));
+            }
+            return Ok(());
+        };
+        let gave_way = self.yielded.contains(&pair(cases, at, w));
+        let again = cases.list[w].old.is_some() && self.yielded.contains(&pair(cases, w, at));
+        if gave_way || again {
+            found.written.extend(unshown(cases, at)?);
+            found.written.extend(settled(cases, w));
+        } else {
+            found.demoted.insert((w, at));
+        }
+        Ok(())
+    }
+
+    /// A hidden row that asks for the number or a unique key of a visible one, where nobody won against the row
+    /// that the user sees: until it is hidden that one has another, and what refers to it, or has the other,
+    /// may not fit.
+    fn displaces(&self, cases: &Cases<'_>, view: &view::View, at: usize) -> Result<Option<usize>> {
+        let catalog = cases.catalog();
+        if view.rows.contains_key(&at) || !catalog.is_in_circle(cases.list[at].table) {
+            return Ok(None);
+        }
+        let waits = |w: &usize| {
+            let case = &cases.list[*w];
+            case.alive() && case.old.is_none() && !self.demoted.contains(&row(cases, *w))
+        };
+        let mut waiting: Vec<usize> = (0..cases.list.len()).filter(waits).collect();
+        waiting.sort_by_cached_key(|&w| row(cases, w));
+        for w in waiting {
+            if asks_for_what_is_shown(cases, w)? {
+                return Ok(Some(w));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes references that were written before off a list.
+    fn forget_bound(&self, cases: &Cases<'_>, written: &mut Vec<(usize, Acted)>) {
+        written.retain(|(at, acted)| match acted {
+            Acted::Set(g) => !self.bound.contains(&group(cases, *at, *g)),
+            _ => true,
+        });
+    }
+
+    /// What to write for it.
+    fn decide(&mut self, cases: &Cases<'_>, found: Found) -> Result<Vec<(usize, Stored, Write)>> {
+        let Found { written, mut demoted, revived } = found;
+        let mut waiting = hanging(cases, demoted.iter().map(|&(w, _)| w).collect());
+        // Once: a row that was demoted may be shown under another number, and so on below it.
+        waiting.retain(|&w| self.waited.insert(row(cases, w)));
+        demoted.retain(|(w, _)| !waiting.contains(w));
+        let seen = |w: usize| cases.list[w].old.is_some();
+        if !written.is_empty() || !revived.is_empty() || demoted.iter().any(|&(w, _)| seen(w)) {
+            self.demoted.clear();
+        }
+        for &(w, at) in &demoted {
+            self.yielded.insert(pair(cases, w, at));
+        }
+        let demoted = in_turn(cases, demoted.into_iter().collect());
+        // A pin says since when: what it wrote is not written once more as of now.
+        let pins = written.iter().filter_map(|(at, acted)| match acted {
+            Acted::Pinned(g, _) => Some((*at, *g)),
+            _ => None,
+        });
+        let pins: BTreeSet<(usize, usize)> = pins.collect();
+        let again = |(at, acted): &(usize, Acted)| matches!(acted, Acted::Set(g) if pins.contains(&(*at, *g)));
+        let mut writes = Vec::new();
+        let of = |at: usize| (cases.list[at].table, cases.list[at].stored.clone());
+        let mut add = |at: usize, write: Write| {
+            let (table, stored) = of(at);
+            writes.push((table, stored, write));
+        };
+        for (at, acted) in written.into_iter().filter(|one| !again(one)) {
+            if let Acted::Set(g) = acted {
+                self.bound.insert(group(cases, at, g));
+            }
+            add(at, Write::Acted(acted));
+        }
+        for (w, at) in demoted {
+            if !seen(w) && !self.demoted.insert(row(cases, w)) {
+                return Err(in_the_way_again(cases, w, at));
+            }
+            add(w, Write::Demoted);
+        }
+        revived.into_iter().for_each(|at| add(at, Write::Revived));
+        Ok(writes)
+    }
+}
+
+/// Whether a case asks for the number or a unique key that another visible row of its table shows.
+fn asks_for_what_is_shown(cases: &Cases<'_>, w: usize) -> Result<bool> {
+    let case = &cases.list[w];
+    let t = &cases.catalog().tables[case.table];
+    let number = t.table.renumbers().and_then(|alias| cases.wanted(t, alias, w));
+    let wanted = cases.facts.verdict(case.table, &cases::written(case, t))?.keys;
+    for other in cases.list.iter().filter(|other| other.table == case.table) {
+        let Some(old) = &other.old else { continue };
+        let shown = t.table.renumbers().and_then(|alias| old[alias].as_integer());
+        if shown.is_some() && shown == number {
+            return Ok(true);
+        }
+        let keys = cases.facts.verdict(case.table, old)?.keys;
+        let same = |(one, other): (&Option<Key>, &Option<Key>)| match (one, other) {
+            (Some(one), Some(other)) => one.canonical == other.canonical,
+            _ => false,
+        };
+        if keys.iter().zip(&wanted).any(same) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// A row by table and identity.
+fn row(cases: &Cases<'_>, at: usize) -> (usize, Rid) {
+    (cases.list[at].table, cases.list[at].stored.rid.clone())
+}
+
+/// A group of a row.
+fn group(cases: &Cases<'_>, at: usize, g: usize) -> (usize, Rid, usize) {
+    let (table, rid) = row(cases, at);
+    (table, rid, g)
+}
+
+/// A row that was demoted for another.
+fn pair(cases: &Cases<'_>, demoted: usize, other: usize) -> (usize, Rid, Rid) {
+    let (table, rid) = row(cases, demoted);
+    (table, rid, cases.list[other].stored.rid.clone())
+}
+
+fn in_the_way_again(cases: &Cases<'_>, w: usize, at: usize) -> Error {
+    let name = |at: usize| {
+        let case = &cases.list[at];
+        let t = &cases.catalog().tables[case.table];
+        (t.table.name.clone(), describe(t, case.old.as_deref(), &case.stored.rid))
+    };
+    let ((table, row), (_, rival)) = (name(at), name(w));
+    Error::Compensation { table, row, rival }
+}
+
+/// Writes one change of a row.
+fn save(
+    ledger: &mut impl Ledger,
+    catalog: &Catalog,
+    table: usize,
+    stored: &mut Stored,
+    write: Write,
+) -> Result<()> {
+    let (t, now) = (&catalog.tables[table], ledger.tick());
+    let (header, groups) = (&mut stored.state.header, &mut stored.state.groups);
+    match &write {
+        Write::Acted(Acted::Deleted) => header.delete(now),
+        Write::Acted(Acted::Set(g)) => set(&mut groups[*g], t, *g, now),
+        Write::Acted(Acted::Pinned(g, at)) if groups[*g].stamp < *at => {
+            set(&mut groups[*g], t, *g, *at);
+        }
+        Write::Acted(Acted::Pinned(g, _)) => set(&mut groups[*g], t, *g, now),
+        Write::Demoted => header.demoted = now,
+        Write::Revived => header.revive(now),
+    }
+    ledger.save(table, stored)?;
+    let references = match write {
+        Write::Demoted => return Ok(()),
+        Write::Acted(_) => state::kept_references(catalog, t, stored, false),
+        Write::Revived => vec![],
+    };
+    ledger.wait(stored, references)
+}
+
+/// Those of some rows that refer to another of them, directly or through others, and it not to them. They
+/// may be hidden with it, and then stand in nobody's way.
+fn hanging(cases: &Cases<'_>, of: BTreeSet<usize>) -> BTreeSet<usize> {
+    let above: BTreeMap<usize, BTreeSet<usize>> =
+        of.iter().map(|&at| (at, protect::ancestors(cases, at))).collect();
+    let hangs = |at: &usize| {
+        above[at].iter().any(|p| p != at && above.get(p).is_some_and(|above| !above.contains(at)))
+    };
+    of.iter().copied().filter(hangs).collect()
+}
+
+/// Demoted rows, each with one that it stands in the way of, in the order in which they came, so that
+/// those that ask for one key do not change places.
+fn in_turn(cases: &Cases<'_>, demoted: BTreeMap<usize, usize>) -> Vec<(usize, usize)> {
+    let mut demoted: Vec<(usize, usize)> = demoted.into_iter().collect();
+    demoted.sort_by_key(|&(w, _)| {
+        let Stored { rid, state, .. } = &cases.list[w].stored;
+        (state.header.inserted.max(state.header.demoted), rid.clone())
+    });
+    demoted
+}
+
+/// Rows that would not show by themselves what a foreign key did to them. They are taken off the
+/// list.
+fn contradicted(
+    cases: &Cases<'_>,
+    view: &view::View,
+    acted: &mut Vec<ActedOn>,
+) -> Vec<(usize, Acted)> {
+    let mut found = Vec::new();
+    acted.retain(|(no, rid, acted)| {
+        let table = cases.catalog().position_of_no(*no);
+        let Some(at) = table.and_then(|table| cases.get(table, rid)) else { return true };
+        let (case, shown) = (&cases.list[at], view.rows.get(&at));
+        let t = &cases.catalog().tables[case.table];
+        let same = match (acted, &case.old) {
+            (Acted::Deleted, None) => !case.alive() || shown.is_none(),
+            (Acted::Set(g) | Acted::Pinned(g, _), Some(old)) => {
+                let columns = &t.table.groups[*g].columns;
+                shown.is_some_and(|new| columns.iter().all(|&c| new[c] == old[c]))
+            }
+            // The user wrote it anew.
+            _ => true,
+        };
+        if !same {
+            found.push((at, acted.clone()));
+        }
+        same
+    });
+    found
+}
+
+/// Rows that the user sees and that a foreign key would hide for a reference which they do not show:
+/// it is overridden, or to a former life of its row.
+fn unbound(cases: &Cases<'_>, view: &view::View) -> Result<Vec<(usize, Acted)>> {
+    let mut found = Vec::new();
+    for (at, case) in cases.list.iter().enumerate() {
+        if case.alive() && view.conflicts.get(&at).is_some_and(|c| c.kind.starts_with("fk")) {
+            found.extend(unshown(cases, at)?);
+        }
+    }
+    Ok(found)
+}
+
+/// References that a visible row does not show.
+fn unshown(cases: &Cases<'_>, at: usize) -> Result<Vec<(usize, Acted)>> {
+    let (case, mut found) = (&cases.list[at], Vec::new());
+    let t = &cases.catalog().tables[case.table];
+    let Some(old) = &case.old else { return Ok(found) };
+    for (f, fk) in t.table.foreign_keys.iter().enumerate().filter(|(_, fk)| fk.enforced) {
+        let shown = cases.shown_reference((case.table, f), old)?;
+        let bound = shown.as_ref() == case.reference(t, f);
+        if !bound || shown.is_some() && protect::stale(cases, at, f) {
+            found.push((at, Acted::Set(t.table.columns[fk.columns[0]].group)));
+        }
+    }
+    Ok(found)
+}
+
+/// Keys that a visible row does not show, but what they were before.
+fn former(cases: &Cases<'_>, at: usize) -> Vec<(usize, Acted)> {
+    let case = &cases.list[at];
+    let t = &cases.catalog().tables[case.table];
+    let Some(old) = &case.old else { return vec![] };
+    let groups = t.table.groups.iter().enumerate().filter(|(_, of)| of.keeps_previous);
+    let shows_another = groups.filter(|(g, of)| {
+        let refers = |c: &usize| t.table.foreign_keys.iter().any(|fk| fk.columns.contains(c));
+        let mut values = of.columns.iter().zip(&case.cells[*g].values);
+        values.any(|(c, value)| !refers(c) && old[*c] != *value)
+    });
+    shows_another.map(|(g, _)| (at, Acted::Set(g))).collect()
+}
+
+/// The same for a row to which others refer: their references are written after it where a change of its
+/// key would override them.
+fn settled(cases: &Cases<'_>, p: usize) -> Vec<(usize, Acted)> {
+    let mut found = former(cases, p);
+    if found.is_empty() {
+        return found;
+    }
+    for (at, case) in cases.list.iter().enumerate().filter(|(_, case)| case.old.is_some()) {
+        let t = &cases.catalog().tables[case.table];
+        for (f, fk) in t.table.foreign_keys.iter().enumerate() {
+            let sets = matches!(fk.on_update, Action::SetNull | Action::SetDefault);
+            if sets && cases.enforces(fk) && protect::parent(cases, at, f) == Some(p) {
+                found.push((at, Acted::Set(t.table.columns[fk.columns[0]].group)));
+            }
+        }
+    }
+    found
+}
+
+/// Visible rows whose references a change of this row's key overrides until the key is pinned, or
+/// written again as it is. What they show has to be written then, with the stamp of that: neither
+/// overrides anything. `stamps`: of the groups of the row that are pinned or written.
+pub fn overrode(
+    facts: &dyn Facts,
+    catalog: &Catalog,
+    (position, parent): (usize, &Stored),
+    stamps: &BTreeMap<usize, Stamp>,
+) -> Result<Vec<ActedOn>> {
+    let (t, mut found) = (&catalog.tables[position], Vec::new());
+    for entry in facts.waiting_for_row(position, &parent.rid)? {
+        let Some((table, stored)) = facts.entry(entry)? else { continue };
+        for (_, f) in catalog.references_to(position).filter(|(child, _)| *child == table) {
+            let c = &catalog.tables[table];
+            let fk = &c.table.foreign_keys[f];
+            let g = t.table.columns[fk.parent_columns[0]].group;
+            let (key, stamp) = (&parent.state.groups[g], stamps.get(&g));
+            let sets = matches!(fk.on_update, Action::SetNull | Action::SetDefault);
+            let Some(&stamp) = stamp.filter(|_| fk.enforced && sets) else { continue };
+            if key.previous.is_none() || key.pinned {
+                continue;
+            }
+            let g = c.table.columns[fk.columns[0]].group;
+            if stored.loc.is_some() && stored.state.groups[g].stamp < key.stamp {
+                found.push((c.no, stored.rid.clone(), Acted::Pinned(g, stamp)));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// What a reference shows becomes what was written.
+fn set(group: &mut GroupState, t: &Relation, g: usize, stamp: Stamp) {
+    let body = std::mem::replace(&mut group.body, Body::Shown);
+    let previous = match body {
+        Body::Kept(cell) if t.table.groups[g].keeps_previous => Some(cell),
+        _ => None,
+    };
+    *group = GroupState { previous, ..GroupState::shown(stamp) };
+}
+
+/// The case that would show the integer key which another visible case shows until now.
+fn takes_number(cases: &Cases<'_>, view: &view::View, at: usize) -> Option<usize> {
+    let case = &cases.list[at];
+    let alias = cases.catalog().tables[case.table].table.renumbers()?;
+    let (old, new) = (case.old.as_ref()?, view.rows.get(&at)?);
+    if old[alias] == new[alias] {
+        return None;
+    }
+    let mut rows = view.rows.iter().filter(|(w, _)| cases.list[**w].table == case.table);
+    rows.find(|(_, row)| row[alias] == old[alias]).map(|(w, _)| *w)
+}
+
+/// Hidden rows whose references keep a deleted row shown.
+fn protectors(cases: &Cases<'_>, dead: usize) -> Vec<usize> {
+    let (table, rid) = (cases.list[dead].table, &cases.list[dead].stored.rid);
+    let mut found = Vec::new();
+    for (at, case) in cases.list.iter().enumerate() {
+        let t = &cases.catalog().tables[case.table];
+        let refers = (0..t.table.foreign_keys.len()).any(|f| {
+            cases.catalog().position(&t.table.foreign_keys[f].parent) == Some(table)
+                && case.reference(t, f) == Some(rid)
+                && case.stamp(t, t.table.foreign_keys[f].columns[0]) > case.header().demoted
+        });
+        if refers && case.alive() && case.old.is_none() {
+            found.push(at);
+        }
+    }
+    found
+}

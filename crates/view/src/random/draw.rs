@@ -1,0 +1,243 @@
+//! Random schemas: small tables, in each way in which their rows can stand in each other's way.
+
+use super::blueprint::{Blueprint, Reference, TableBlueprint, Unique};
+use super::rule::{Operand, Operator, Rule, Term};
+use super::source::Source;
+use crate::policy::Policies;
+use crate::schema::{Action, Affinity, Collation, Column, TableKind};
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+impl Blueprint {
+    /// A schema of one to three tables.
+    pub fn random(r: &mut Source) -> Blueprint {
+        let count = 1 + r.below(3);
+        let mut tables: Vec<TableBlueprint> =
+            NAMES[..count].iter().map(|name| table(r, name)).collect();
+        for at in 0..tables.len() {
+            for _ in 0..[0, 1, 1, 2][r.below(4)] {
+                refer(r, &mut tables, at);
+            }
+        }
+        for t in &mut tables {
+            constrain(r, t);
+        }
+        let policies = policies(r, &tables);
+        Blueprint { tables, policies }
+    }
+}
+
+/// A table with its columns and its primary key.
+fn table(r: &mut Source, name: &str) -> TableBlueprint {
+    let strict = r.one_in(10);
+    let mut columns = Vec::new();
+    let (mut kind, mut primary_key) = (TableKind::Rowid, vec![]);
+    match r.below(10) {
+        0..4 => {
+            columns.push(column("id", "INTEGER", Affinity::Integer));
+            (kind, primary_key) = (TableKind::RowidAlias(0), vec![0]);
+        }
+        4..7 => {
+            let mut key = column("k", "TEXT", Affinity::Text);
+            key.collation = r.pick(&[0, 0, 0, 1, 2]).map_or(Collation::Binary, collation);
+            columns.push(key);
+            primary_key = vec![0];
+        }
+        7 => {
+            columns.push(column("k", "INT", Affinity::Integer));
+            primary_key = vec![0];
+        }
+        8 => {
+            columns.push(column("k", "INT", Affinity::Integer));
+            columns.push(column("l", "TEXT", Affinity::Text));
+            primary_key = vec![0, 1];
+        }
+        _ => {}
+    }
+    if !primary_key.is_empty() && kind == TableKind::Rowid && r.one_in(3) {
+        kind = TableKind::WithoutRowid;
+    }
+    for name in ["x", "y", "z"].iter().take(1 + r.below(3)) {
+        let (declared, affinity) = match r.below(10) {
+            0..6 => ("INT", Affinity::Integer),
+            6..8 => ("TEXT", Affinity::Text),
+            8 if strict => ("ANY", Affinity::Blob),
+            8 => ("", Affinity::Blob),
+            _ => ("REAL", Affinity::Real),
+        };
+        let mut c = column(name, declared, affinity);
+        if affinity == Affinity::Text && r.one_in(4) {
+            c.collation = collation(1 + r.below(2));
+        }
+        if r.one_in(10) {
+            c.not_null = true;
+        }
+        if r.one_in(4) {
+            c.default = Some(if affinity == Affinity::Text { "'a'" } else { "1" }.to_owned());
+        }
+        columns.push(c);
+    }
+    let autoincrement = matches!(kind, TableKind::RowidAlias(_)) && r.one_in(6);
+    let (uniques, checks, references) = (vec![], vec![], vec![]);
+    let name = name.to_owned();
+    TableBlueprint {
+        name,
+        columns,
+        kind,
+        primary_key,
+        autoincrement,
+        strict,
+        uniques,
+        checks,
+        references,
+    }
+}
+
+fn column(name: &str, declared_type: &str, affinity: Affinity) -> Column {
+    let (name, declared_type) = (name.to_owned(), declared_type.to_owned());
+    let (collation, default, not_null, group) = (Collation::Binary, None, false, 0);
+    Column { name, declared_type, affinity, collation, not_null, default, group }
+}
+
+fn collation(n: usize) -> Collation {
+    [Collation::Binary, Collation::NoCase, Collation::Rtrim]
+        .into_iter()
+        .nth(n)
+        .unwrap_or(Collation::Binary)
+}
+
+/// A foreign key from a table to any, itself included, if there is one that fits.
+fn refer(r: &mut Source, tables: &mut [TableBlueprint], at: usize) {
+    let parent = r.below(tables.len());
+    let to = if r.one_in(4) {
+        unique_key(r, &mut tables[parent])
+    } else {
+        tables[parent].primary_key.clone()
+    };
+    if to.is_empty() {
+        return;
+    }
+    // Mostly columns of the same type; some of another, as applications have them.
+    let wanted: Vec<Affinity> = to.iter().map(|&c| tables[parent].columns[c].affinity).collect();
+    let t = &tables[at];
+    let mut columns: Vec<usize> = Vec::new();
+    for affinity in wanted {
+        let start = r.below(t.columns.len());
+        let loose = r.one_in(8);
+        let fits = |c: &usize| {
+            let own = t.columns[*c].affinity;
+            let like =
+                own == affinity || loose && own != Affinity::Real && affinity != Affinity::Real;
+            like && !columns.contains(c) && !(t.name == tables[parent].name && to.contains(c))
+        };
+        let mut turn = (start..t.columns.len()).chain(0..start);
+        // A strict table holds no key of another type.
+        let found = turn.find(|c| fits(c) && !(loose && t.strict));
+        let Some(found) = found else { return };
+        columns.push(found);
+    }
+    let same = |one: &Reference| one.columns == columns && one.parent == tables[parent].name;
+    if t.references.iter().any(same) {
+        return;
+    }
+    let actions = [
+        Action::NoAction,
+        Action::Restrict,
+        Action::SetNull,
+        Action::SetDefault,
+        Action::Cascade,
+        Action::Cascade,
+    ];
+    let mut action = || r.pick(&actions).unwrap_or(Action::NoAction);
+    let (on_delete, on_update) = (action(), action());
+    let parent = tables[parent].name.clone();
+    tables[at].references.push(Reference {
+        columns,
+        parent,
+        parent_columns: to,
+        on_delete,
+        on_update,
+    });
+}
+
+/// A column of the table that is unique from now on.
+fn unique_key(r: &mut Source, t: &mut TableBlueprint) -> Vec<usize> {
+    let free: Vec<usize> = (0..t.columns.len()).filter(|c| !t.primary_key.contains(c)).collect();
+    let Some(c) = r.pick(&free) else { return vec![] };
+    let is =
+        |u: &Unique| u.predicate.is_none() && u.terms.len() == 1 && u.terms[0].0 == Term::Column(c);
+    if !t.uniques.iter().any(is) {
+        let terms = vec![(Term::Column(c), t.columns[c].collation.clone())];
+        t.uniques.push(Unique { terms, predicate: None });
+    }
+    vec![c]
+}
+
+/// Unique indexes of all kinds, and CHECKs.
+fn constrain(r: &mut Source, t: &mut TableBlueprint) {
+    for c in 0..t.columns.len() {
+        if !t.primary_key.contains(&c) && r.one_in(3) {
+            let terms = vec![(Term::Column(c), t.columns[c].collation.clone())];
+            let predicate = if r.one_in(4) { rule(r, t) } else { None };
+            t.uniques.push(Unique { terms, predicate });
+        }
+    }
+    if t.columns.len() > 2 && r.one_in(4) {
+        let last = t.columns.len() - 1;
+        let own = |c: usize| (Term::Column(c), t.columns[c].collation.clone());
+        t.uniques.push(Unique { terms: vec![own(last - 1), own(last)], predicate: None });
+    }
+    if r.one_in(6) {
+        let c = r.below(t.columns.len());
+        let term = match t.columns[c].affinity {
+            Affinity::Text => Some(Term::Lower(c)),
+            Affinity::Integer => Some(Term::Next(c)),
+            _ => None,
+        };
+        let terms = term.map(|term| vec![(term, Collation::Binary)]);
+        t.uniques.extend(terms.map(|terms| Unique { terms, predicate: None }));
+    }
+    if r.one_in(4) {
+        t.checks.extend(rule(r, t));
+    }
+}
+
+/// A condition on integer columns.
+fn rule(r: &mut Source, t: &TableBlueprint) -> Option<Rule> {
+    let integer = |c: &usize| t.columns[*c].affinity == Affinity::Integer;
+    let integers: Vec<usize> = (0..t.columns.len()).filter(integer).collect();
+    let (one, other) = (r.pick(&integers)?, r.pick(&integers)?);
+    Some(match r.below(5) {
+        0 if one != other => Rule::Compare(one, Operator::AtMost, Operand::Column(other)),
+        1 if one != other => Rule::Compare(one, Operator::Other, Operand::Column(other)),
+        2 => Rule::Compare(one, Operator::Less, Operand::Number(7)),
+        3 => Rule::Either(
+            Box::new(Rule::Known(other)),
+            Box::new(Rule::Compare(one, Operator::More, Operand::Number(1))),
+        ),
+        _ => Rule::Compare(one, Operator::More, Operand::Number(1)),
+    })
+}
+
+fn policies(r: &mut Source, tables: &[TableBlueprint]) -> Policies {
+    let mut policies = Policies::default();
+    let mut set = |key: String, value: String| policies.0.insert(key, value);
+    for t in tables {
+        if r.one_in(8) {
+            set(format!("{}.on_unique", t.name), "unify".to_owned());
+        }
+        if r.one_in(8) {
+            set(format!("{}.delete", t.name), "last".to_owned());
+        }
+        let parent = &tables[r.below(tables.len())];
+        let c = r.below(t.columns.len());
+        let refers = t.references.iter().any(|one| one.columns.contains(&c));
+        if parent.primary_key.len() == 1 && !refers && r.one_in(8) {
+            set(format!("{}.refs", t.name), format!("{}:{}", t.columns[c].name, parent.name));
+        }
+    }
+    if r.one_in(16) {
+        set("fk".to_owned(), "ignore".to_owned());
+    }
+    policies
+}

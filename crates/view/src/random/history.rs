@@ -1,0 +1,136 @@
+//! A random history in memory, and what is wrong with it.
+
+use super::site::Site;
+use super::source::Source;
+use crate::Result;
+use crate::memory::{Ground, Memory};
+use std::fmt;
+use synqlite_wire::Id;
+
+/// One thing that happens; what it means depends on what the replica shows then.
+#[derive(Clone, Copy)]
+struct Step {
+    site: usize,
+    seed: u64,
+}
+
+/// A history: how many replicas, and what happens.
+#[derive(Clone)]
+pub struct History {
+    /// Whether writes are folded; else replicas learn of their own as others do.
+    folds: bool,
+    sites: usize,
+    steps: Vec<Step>,
+}
+
+impl History {
+    /// A history of two or three replicas.
+    pub fn new(r: &mut Source) -> History {
+        let (sites, folds) = (2 + r.below(2), r.one_in(2));
+        let count = 8 + r.below(24);
+        let mut steps = Vec::new();
+        while steps.len() < count && !r.is_used_up() {
+            steps.push(Step { site: r.below(sites), seed: r.any() });
+        }
+        History { folds, sites, steps }
+    }
+
+    /// Plays it, and says what happens. Returns what is wrong.
+    fn play(&self, ground: Ground<'_>, told: &mut Vec<String>) -> Result<Option<String>> {
+        let site = |n: usize| Site {
+            births: 0,
+            folds: self.folds,
+            memory: Memory::new(ground, Id([n as u8 + 1; 16])),
+        };
+        let mut sites: Vec<Site<'_>> = (0..self.sites).map(site).collect();
+        for step in &self.steps {
+            let (mut r, at) = (Source::new(step.seed), step.site);
+            if r.one_in(4) {
+                let from = (at + 1 + r.below(self.sites - 1)) % self.sites;
+                let mut changes = sites[from].memory.changes()?;
+                if r.one_in(3) {
+                    changes.retain(|_| !r.one_in(3));
+                }
+                for part in changes.chunks(1 + r.below(changes.len() + 1)) {
+                    told.push(format!("{at} learns {} rows of {from}", part.len()));
+                    sites[at].learn(part)?;
+                    if let Some(wrong) = wrong(&sites[at])? {
+                        return Ok(Some(wrong));
+                    }
+                }
+            } else {
+                let mut what = Vec::new();
+                let written = sites[at].write(r.any(), &mut what);
+                told.extend(what.into_iter().map(|what| format!("{at}: {what}")));
+                if written? && let Some(wrong) = wrong(&sites[at])? {
+                    return Ok(Some(wrong));
+                }
+            }
+        }
+        for _ in 0..2 {
+            for to in 0..self.sites {
+                for from in (0..self.sites).filter(|from| *from != to) {
+                    let changes = sites[from].memory.changes()?;
+                    told.push(format!("{to} learns all of {from}"));
+                    sites[to].learn(&changes)?;
+                    if let Some(wrong) = wrong(&sites[to])? {
+                        return Ok(Some(wrong));
+                    }
+                }
+            }
+        }
+        let outcomes = sites[0].memory.outcomes();
+        for site in &sites[1..] {
+            let others = site.memory.outcomes();
+            if let Some((one, other)) = outcomes.iter().zip(&others).find(|(a, b)| a != b) {
+                return Ok(Some(format!("replicas differ: {one:?} and {other:?}")));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What is wrong with it, if anything is.
+    pub fn fault(&self, ground: Ground<'_>) -> Option<Fault> {
+        let mut told = Vec::new();
+        let wrong = match self.play(ground, &mut told) {
+            Ok(wrong) => wrong?,
+            Err(error) => error.to_string(),
+        };
+        Some(Fault { told, wrong })
+    }
+
+    /// Leaves out steps that it does not take.
+    pub fn shrink(mut self, ground: Ground<'_>) -> Option<Fault> {
+        let mut fault = self.fault(ground)?;
+        let mut at = self.steps.len();
+        while at > 0 {
+            at -= 1;
+            let mut less = self.clone();
+            less.steps.remove(at);
+            if let Some(other) = less.fault(ground) {
+                (self, fault) = (less, other);
+                at = at.min(self.steps.len());
+            }
+        }
+        Some(fault)
+    }
+}
+
+/// What is wrong, and what led to it.
+#[derive(Debug)]
+pub struct Fault {
+    told: Vec<String>,
+    wrong: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.told.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
+        write!(f, "{}", self.wrong)
+    }
+}
+
+fn wrong(site: &Site<'_>) -> Result<Option<String>> {
+    let found = site.memory.differences()?;
+    Ok((!found.is_empty()).then(|| found.join("; ")))
+}

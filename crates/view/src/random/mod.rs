@@ -1,0 +1,42 @@
+//! Random schemas and states in memory: whatever replicas write, and in whatever order and parts they learn
+//! of it, what each merge shows by looking at some rows is what it would show by looking at all (R-MAT), and
+//! replicas that know the same show the same.
+//!
+//! In one half of the histories writes are folded, and the user's stay (R-COMP); in the other a write is a
+//! change like any other, and foreign keys act. For tests and fuzzing only (feature `random`).
+
+mod blueprint;
+mod draw;
+mod history;
+mod rule;
+mod site;
+mod source;
+#[cfg(test)]
+mod tests;
+mod write;
+
+pub use blueprint::{Blueprint, Model, Reference, TableBlueprint, Unique};
+pub use history::{Fault, History};
+pub use rule::{Operand, Operator, Rule, Term};
+pub use source::Source;
+
+/// Plays the history of a seed on a schema of its own; what is wrong, with the fewest writes that show it.
+pub fn play(seed: u64) -> Option<String> {
+    let mut source = Source::new(seed);
+    fault(&mut source)
+}
+
+/// Plays the history that these bytes choose.
+pub fn play_bytes(bytes: &[u8]) -> Option<String> {
+    fault(&mut Source::of_bytes(bytes))
+}
+
+fn fault(source: &mut Source) -> Option<String> {
+    let blueprint = Blueprint::random(source);
+    let model = blueprint.model();
+    let history = History::new(source);
+    history.fault(model.ground())?;
+    let fault = history.shrink(model.ground())?;
+    let policies = &blueprint.policies.0;
+    Some(format!("{}\n{policies:?}\n{fault}", blueprint.sql()))
+}
