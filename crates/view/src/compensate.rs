@@ -278,7 +278,9 @@ impl Rounds {
     /// may not fit.
     fn displaces(&self, cases: &Cases<'_>, view: &view::View, at: usize) -> Result<Option<usize>> {
         let catalog = cases.catalog();
-        if view.rows.contains_key(&at) || !catalog.is_in_circle(cases.list[at].table) {
+        let table = cases.list[at].table;
+        let decides = catalog.is_in_circle(table) || catalog.tables[table].table.number_decides();
+        if view.rows.contains_key(&at) || !decides {
             return Ok(None);
         }
         let waits = |w: &usize| {
