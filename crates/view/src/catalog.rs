@@ -185,11 +185,13 @@ impl Relation {
     }
 
     /// Whether this database has the table, or other sites told of it or it was dropped.
+    #[inline]
     pub fn is_here(&self) -> bool {
         !self.table.columns.is_empty()
     }
 
     /// Whether it has the column with this number.
+    #[inline]
     pub fn has(&self, no: u32) -> bool {
         self.column_nos.contains(&no)
     }
@@ -209,6 +211,7 @@ impl Relation {
     }
 
     /// Number that stands for a group in stored states: that of its first column.
+    #[inline]
     pub fn group_no(&self, group: usize) -> u32 {
         self.column_nos[self.table.groups[group].columns[0]]
     }
@@ -221,11 +224,13 @@ impl Relation {
     }
 
     /// Whether its rows are addressed by rowid.
+    #[inline]
     pub fn has_rowid(&self) -> bool {
         self.table.kind != TableKind::WithoutRowid && self.table.rowid_name.is_some()
     }
 
     /// Whether canonical bytes of a key are equal exactly when SQLite holds two keys for equal.
+    #[inline]
     pub fn knows_collations(&self) -> bool {
         !self.table.key_collations.iter().any(|c| matches!(c, Collation::Other(_)))
     }
@@ -295,6 +300,7 @@ impl Relation {
     }
 
     /// The same where no foreign key is a part.
+    #[inline]
     pub fn key_of_values<'v>(&'v self, value: impl Fn(usize) -> &'v Value) -> Vec<u8> {
         let key = self.table.primary_key.iter().zip(&self.table.key_collations);
         encode_values(key.map(|(&c, collation)| (value(c), collation)))

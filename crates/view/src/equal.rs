@@ -70,12 +70,14 @@ pub fn one_spelling(t: &Table, fk: &ForeignKey) -> bool {
 }
 
 /// What a column of this affinity stores when it is given `value`.
+#[inline]
 pub fn stored(value: &Value, affinity: Affinity) -> Value {
     converted(value, affinity).unwrap_or_else(|| value.clone())
 }
 
 /// The same; `None` if it stores the value as it is
 /// (<https://sqlite.org/datatype3.html#type_affinity>).
+#[inline]
 pub fn converted(value: &Value, affinity: Affinity) -> Option<Value> {
     match (affinity, value) {
         (Affinity::Text, Value::Integer(i)) => Some(Value::Text(i.to_string().into_bytes())),
@@ -95,6 +97,7 @@ pub fn converted(value: &Value, affinity: Affinity) -> Option<Value> {
 }
 
 /// Whether a column of this affinity stores the value as it is.
+#[inline]
 pub fn keeps(value: &Value, affinity: Affinity) -> bool {
     converted(value, affinity).is_none()
 }

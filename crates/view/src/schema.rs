@@ -249,6 +249,7 @@ impl Table {
     }
 
     /// Position of the `INTEGER PRIMARY KEY` column, if the table has one.
+    #[inline]
     pub fn rowid_alias(&self) -> Option<usize> {
         match self.kind {
             TableKind::RowidAlias(column) => Some(column),
@@ -258,6 +259,7 @@ impl Table {
 
     /// The same if rows of one number stay several rows, all but one with another number (R-REMAP). A
     /// number that is a reference is that of the row that it is to.
+    #[inline]
     pub fn renumbers(&self) -> Option<usize> {
         let refers = |alias: &usize| self.foreign_keys.iter().any(|fk| fk.columns.contains(alias));
         let by_birth = self.identity == Identity::Birth;

@@ -48,6 +48,7 @@ pub enum Body {
 
 impl GroupState {
     /// A register written at `stamp` and shown.
+    #[inline]
     pub fn shown(stamp: Stamp) -> GroupState {
         let (apart, counts) = (vec![], vec![]);
         GroupState { stamp, apart, pinned: false, previous: None, body: Body::Shown, counts }
@@ -75,11 +76,13 @@ impl GroupState {
     }
 
     /// When the `i`th column of the group was written.
+    #[inline]
     pub fn column_stamp(&self, i: usize) -> Stamp {
         self.apart.get(i).copied().unwrap_or(self.stamp)
     }
 
     /// Whether nobody has written the `i`th column of the group. A counter may be counted over nothing.
+    #[inline]
     pub fn is_unwritten(&self, i: usize) -> bool {
         self.column_stamp(i).is_zero() && self.counts.is_empty()
     }
@@ -99,6 +102,7 @@ impl GroupState {
 
 impl RowState {
     /// A row just inserted and shown.
+    #[inline]
     pub fn born(t: &Relation, stamp: Stamp) -> RowState {
         let groups = vec![GroupState::shown(stamp); t.table.groups.len()];
         RowState { header: Header::born(stamp), groups }
@@ -118,6 +122,7 @@ impl RowState {
     }
 
     /// Whether a segment can stand for it: inserted once, never written since, shown as it is.
+    #[inline]
     pub fn is_plain(&self) -> bool {
         let usual = GroupState::shown(self.header.inserted);
         self.header == Header::born(self.header.inserted) && self.groups.iter().all(|g| *g == usual)
