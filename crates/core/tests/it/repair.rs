@@ -5,6 +5,7 @@ mod early;
 mod kept;
 mod moved;
 mod reasons;
+mod states;
 mod taken;
 
 use crate::site::{Site, World, dump, settle};
