@@ -24,7 +24,7 @@ usage:
   campaign network --seeds FROM..TO
   campaign wild --seeds FROM..TO [--sites N] [--jobs N] [--only REGIONS] [--without REGIONS] [--with REGIONS]
       [--all REGIONS] [--long] [--first] [--show]
-  campaign mutants [NAME...] [--histories 2000] [--jobs N]
+  campaign mutants [NAME...] [--histories 2000] [--jobs N] [--by CAMPAIGN]
   campaign crash --rounds N --seed S [--bin SYNQLITE] [--rows N]";
 
 fn main() -> ExitCode {
@@ -232,8 +232,10 @@ fn mutants(arguments: &[String]) -> Result<bool> {
         return Err(format!("no mutant is called {name}").into());
     }
     let (bench, mut all_found) = (Bench::set_up()?, true);
-    let wanted = |m: &&Mutant| names.is_empty() || names.iter().any(|name| *name == m.name);
+    let wanted = |m: &&Mutant<'_>| names.is_empty() || names.iter().any(|name| *name == m.name);
     for mutant in mutants::all().filter(wanted) {
+        let mutant =
+            &Mutant { campaign: option(arguments, "--by").unwrap_or(mutant.campaign), ..*mutant };
         let Mutant { name, breaks, .. } = mutant;
         match bench.try_out(mutant, histories, jobs)? {
             Outcome::Found(nth, kind) => println!("{name}: history {nth}, {kind} ({breaks})"),

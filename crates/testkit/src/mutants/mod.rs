@@ -28,13 +28,13 @@ const STATES: &str = "states";
 const STATES_EACH: u64 = 50;
 
 /// All mutants.
-pub fn all() -> impl Iterator<Item = &'static Mutant> {
+pub fn all() -> impl Iterator<Item = &'static Mutant<'static>> {
     merges::ALL.iter().chain(schemas::ALL)
 }
 
 /// A repair taken out.
-#[derive(Debug)]
-pub struct Mutant {
+#[derive(Clone, Copy, Debug)]
+pub struct Mutant<'a> {
     /// What it is called.
     pub name: &'static str,
     /// A file in `crates`.
@@ -44,7 +44,7 @@ pub struct Mutant {
     /// What stands there instead.
     pub to: &'static str,
     /// Arguments of the campaign that is to find it.
-    pub campaign: &'static str,
+    pub campaign: &'a str,
     /// The rule that it breaks, and how.
     pub breaks: &'static str,
 }
@@ -97,7 +97,7 @@ impl Bench {
 
     /// Builds a mutant and runs its campaign on it, with `jobs` workers, until the first fault, for so
     /// many histories at most.
-    pub fn try_out(&self, mutant: &Mutant, histories: u64, jobs: u64) -> Result<Outcome> {
+    pub fn try_out(&self, mutant: &Mutant<'_>, histories: u64, jobs: u64) -> Result<Outcome> {
         let path = self.tree.join("crates").join(mutant.file);
         let whole = std::fs::read_to_string(&path)?;
         if whole.matches(mutant.from).count() != 1 {
@@ -114,7 +114,7 @@ impl Bench {
     fn campaign(
         &self,
         program: &Path,
-        mutant: &Mutant,
+        mutant: &Mutant<'_>,
         histories: u64,
         jobs: u64,
     ) -> Result<Outcome> {
@@ -134,7 +134,7 @@ impl Bench {
     }
 
     /// Builds what plays the campaign of a mutant.
-    fn build(&self, mutant: &Mutant) -> Result<PathBuf> {
+    fn build(&self, mutant: &Mutant<'_>) -> Result<PathBuf> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let product: &[&str] = match mutant.campaign {
             STATES => &["test", "--no-run", "--package", "synqlite-view", "--lib"],
@@ -173,7 +173,7 @@ impl Bench {
 }
 
 /// Runs the campaign of a mutant in this program until the first fault.
-fn play(program: &Path, mutant: &Mutant, seeds: Range<u64>, jobs: u64) -> Result<Outcome> {
+fn play(program: &Path, mutant: &Mutant<'_>, seeds: Range<u64>, jobs: u64) -> Result<Outcome> {
     let (mut command, range) = (Command::new(program), format!("{}..{}", seeds.start, seeds.end));
     match mutant.campaign {
         STATES => command.args(["looking_at_some", "--nocapture"]).env("SYNQLITE_STATES", range),

@@ -3,7 +3,7 @@
 use super::{MODEL, Mutant};
 
 /// All of them.
-pub const ALL: &[Mutant] = &[
+pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "rebuild-seam",
         file: "core/src/migrate/place.rs",

@@ -58,7 +58,10 @@ fn a_reference_follows_the_key_of_a_row_that_is_gone() {
                   CREATE TABLE b(k TEXT PRIMARY KEY, z INT REFERENCES c(id))";
     let (_world, mut a, mut b) = pair(schema, &[("fk", "ignore")]);
     write(&b, "INSERT INTO a VALUES(1, 'b')");
-    write(&a, "INSERT INTO a VALUES(1, 'a'); INSERT INTO c VALUES(1); INSERT INTO b VALUES('b', 1)");
+    write(
+        &a,
+        "INSERT INTO a VALUES(1, 'a'); INSERT INTO c VALUES(1); INSERT INTO b VALUES('b', 1)",
+    );
     b.pull(&mut a);
     assert_eq!(b.rows("SELECT z FROM b"), ["2"]);
     a.run("PRAGMA foreign_keys = OFF; DELETE FROM c");
@@ -116,7 +119,8 @@ fn a_foreign_key_whose_column_shows_the_key_of_another_keeps_its_row() {
 /// Rows that refer to each other, one of which shows a former key: both are what their user wrote.
 #[test]
 fn a_fold_leaves_rows_that_refer_to_each_other_under_former_keys() {
-    let schema = "CREATE TABLE a(k INT PRIMARY KEY, x INT UNIQUE REFERENCES a(k) ON DELETE SET NULL)";
+    let schema =
+        "CREATE TABLE a(k INT PRIMARY KEY, x INT UNIQUE REFERENCES a(k) ON DELETE SET NULL)";
     let (_world, mut a, mut b) = pair(schema, &[]);
     write(&a, "INSERT INTO a VALUES(3, NULL), (4, 3)");
     write(&b, "INSERT INTO a VALUES(2, NULL)");
