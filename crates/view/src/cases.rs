@@ -317,10 +317,11 @@ impl<'a> Cases<'a> {
     }
 
     /// Adds the deleted rows that are shown for the sake of rows of a table, and to which no living one
-    /// refers any more by what it shows.
+    /// refers any more by what it shows; and those to which rows refer that may fall with them.
     pub fn unneeded(&mut self, child: usize) -> Result<()> {
         let catalog = self.catalog();
         let c = &catalog.tables[child];
+        let may_fall = c.table.foreign_keys.iter().any(|fk| fk.on_delete == Action::Cascade);
         for (f, fk) in c.table.foreign_keys.iter().enumerate().filter(|(_, fk)| fk.enforced) {
             let Some(parent) = catalog.position(&fk.parent) else { continue };
             for entry in self.facts.revived(parent)? {
@@ -333,7 +334,7 @@ impl<'a> Cases<'a> {
                     let child = self.facts.at(child, &loc)?;
                     needed |= child.is_some_and(|child| child.state.header.alive());
                 }
-                if !needed {
+                if !needed || may_fall {
                     self.load(parent, stored)?;
                 }
             }
@@ -419,10 +420,17 @@ impl<'a> Cases<'a> {
         let t = &catalog.tables[table];
         for (f, fk) in t.table.foreign_keys.iter().enumerate() {
             let Some(parent) = catalog.position(&fk.parent) else { continue };
-            let mut rids: Vec<Rid> = self.list[at].reference(t, f).cloned().into_iter().collect();
-            if let Some(old) = &self.list[at].old {
-                rids.extend(self.shown_reference((table, f), old)?);
+            let reference = self.list[at].reference(t, f).cloned();
+            let shown = match &self.list[at].old {
+                Some(old) => self.shown_reference((table, f), old)?,
+                None => None,
+            };
+            let restricts = matches!(fk.on_delete, Action::Restrict | Action::NoAction);
+            if restricts && (shown != reference || !self.list[at].alive()) {
+                // It may be there for this one alone, though it was not deleted itself.
+                shown.iter().try_for_each(|rid| self.above(parent, rid))?;
             }
+            let mut rids: Vec<Rid> = reference.into_iter().chain(shown).collect();
             let former = self.list[at].former.iter().filter(|(key, _)| *key == f);
             rids.extend(former.map(|(_, rid)| rid.clone()));
             let follows = self.overrides((table, f));
@@ -442,6 +450,27 @@ impl<'a> Cases<'a> {
                 if !plain || follows || below {
                     self.load(parent, stored.clone())?;
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a row that may fall with another, and those above it with which it may.
+    fn above(&mut self, table: usize, rid: &Rid) -> Result<()> {
+        let catalog = self.catalog();
+        let mut asked = vec![(table, rid.clone())];
+        while let Some((table, rid)) = asked.pop() {
+            let t = &catalog.tables[table];
+            let mut keys = t.table.foreign_keys.iter();
+            if self.get(table, &rid).is_some() || !keys.any(|fk| fk.on_delete == Action::Cascade) {
+                continue;
+            }
+            let Some(other) = self.others.get(table, &rid)? else { continue };
+            let at = self.load(table, other.stored.clone())?;
+            for (f, fk) in t.table.foreign_keys.iter().enumerate() {
+                let parent = catalog.position(&fk.parent);
+                let to = parent.zip(self.list[at].reference(t, f).cloned());
+                asked.extend(to.filter(|_| fk.on_delete == Action::Cascade));
             }
         }
         Ok(())

@@ -20,7 +20,7 @@ use crate::describe::describe;
 use crate::facts::{Facts, Key};
 use crate::ledger::Ledger;
 use crate::policy::Policies;
-use crate::schema::Action;
+use crate::schema::{Action, ForeignKey};
 use crate::state::{self, Body, GroupState, Stored};
 use crate::{Error, Result};
 use crate::{protect, view};
@@ -249,7 +249,7 @@ impl Rounds {
             // What it refers to without showing it may show something on the way that does not fit; and so
             // may what it asks for itself.
             if !view.rows.contains_key(&at) {
-                found.written.extend(unshown(cases, at)?);
+                found.written.extend(unshown_of(cases, at, |_| true)?);
                 found.written.extend(former(cases, at));
                 // Or the row to which it is gets its own key back, which does not fit here.
                 let t = &cases.catalog().tables[cases.list[at].table];
@@ -494,12 +494,21 @@ fn unbound(cases: &Cases<'_>, view: &view::View) -> Result<Vec<(usize, Acted)>> 
     Ok(found)
 }
 
-/// References that a visible row does not show.
+/// References that a visible row does not show, of those that merges keep.
 fn unshown(cases: &Cases<'_>, at: usize) -> Result<Vec<(usize, Acted)>> {
+    unshown_of(cases, at, |fk| fk.enforced)
+}
+
+/// The same of some foreign keys.
+fn unshown_of(
+    cases: &Cases<'_>,
+    at: usize,
+    of: impl Fn(&ForeignKey) -> bool,
+) -> Result<Vec<(usize, Acted)>> {
     let (case, mut found) = (&cases.list[at], Vec::new());
     let t = &cases.catalog().tables[case.table];
     let Some(old) = &case.old else { return Ok(found) };
-    for (f, fk) in t.table.foreign_keys.iter().enumerate().filter(|(_, fk)| fk.enforced) {
+    for (f, fk) in t.table.foreign_keys.iter().enumerate().filter(|(_, fk)| of(fk)) {
         let shown = cases.shown_reference((case.table, f), old)?;
         let bound = shown.as_ref() == case.reference(t, f);
         if !bound || shown.is_some() && protect::stale(cases, at, f) {

@@ -153,8 +153,8 @@ fn key_differs(pt: &Relation, fk: &ForeignKey, g: usize, (one, other): (&Cell, &
         let own = |f: &usize| pt.table.foreign_keys[*f].columns.contains(c);
         if let Some(r) = group.foreign_keys.iter().position(own) {
             let refs = (one.refs.get(r).cloned().flatten(), other.refs.get(r).cloned().flatten());
-            if refs.0 == refs.1 && refs.0.is_some() {
-                return false;
+            if refs.0.is_some() || refs.1.is_some() {
+                return refs.0 != refs.1;
             }
         }
         let bytes = |cell: &Cell| encode_values(cell.values.get(at).map(|v| (v, collation)));

@@ -5,6 +5,38 @@ use super::{MODEL, Mutant, STATES};
 /// All of them.
 pub const ALL: &[Mutant<'_>] = &[
     Mutant {
+        name: "kept-above",
+        file: "view/src/cases.rs",
+        from: "shown.iter().try_for_each(|rid| self.above(parent, rid))?;",
+        to: "shown.iter().try_for_each(|_| Ok(()))?;",
+        campaign: STATES,
+        breaks: "R-PROTECT: a row stays that was there for the sake of another, though it was not deleted itself",
+    },
+    Mutant {
+        name: "kept-by-the-falling",
+        file: "view/src/cases.rs",
+        from: "if !needed || may_fall {",
+        to: "if !needed {",
+        campaign: STATES,
+        breaks: "R-PROTECT: a deleted row stays for one that falls with it",
+    },
+    Mutant {
+        name: "swinging",
+        file: "view/src/view/round.rs",
+        from: "(circle && passes <= 1 && before != Some(groups)).then_some(*at)",
+        to: "(circle && passes > 99 && before != Some(groups)).then_some(*at)",
+        campaign: STATES,
+        breaks: "R-FALLBACK: rows whose former values swing are shown with one key",
+    },
+    Mutant {
+        name: "loose-unshown",
+        file: "view/src/compensate.rs",
+        from: "found.written.extend(unshown_of(cases, at, |_| true)?);",
+        to: "found.written.extend(unshown(cases, at)?);",
+        campaign: STATES,
+        breaks: "R-COMP: a reference by policy to a row that comes back hides what shows it not",
+    },
+    Mutant {
         name: "number-decides",
         file: "view/src/cases/numbers.rs",
         from: "if t.table.number_decides() {",
@@ -67,14 +99,6 @@ pub const ALL: &[Mutant<'_>] = &[
         to: "if hanging.len() > found.len() {",
         campaign: STATES,
         breaks: "R-VIEW: a row is unfit for the key of one that is hidden with it",
-    },
-    Mutant {
-        name: "key-moved-alike",
-        file: "view/src/protect.rs",
-        from: "if refs.0 == refs.1 && refs.0.is_some() {\n                return false;\n            }",
-        to: "if refs.0.is_some() || refs.1.is_some() {\n                return refs.0 != refs.1;\n            }",
-        campaign: STATES,
-        breaks: "R-FK-ONUPDATE: a key that is what it was overrides, for it refers to another row",
     },
     Mutant {
         name: "pinned-claim",

@@ -8,15 +8,42 @@ use crate::schema::{Action, Affinity, Collation, Column, TableKind};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
+/// What a schema has much of: what goes wrong takes several things that are rare alone.
+#[derive(Clone, Copy)]
+enum Style {
+    Any,
+    /// References to each other and to themselves.
+    Circle,
+    /// Keys that are references.
+    Keys,
+}
+
+const STYLES: [Style; 4] = [Style::Any, Style::Any, Style::Circle, Style::Keys];
+
 impl Blueprint {
     /// A schema of one to three tables.
     pub fn random(r: &mut Source) -> Blueprint {
-        let count = 1 + r.below(3);
+        let style = r.pick(&STYLES).unwrap_or(Style::Any);
+        let count = match style {
+            Style::Any => 1 + r.below(3),
+            Style::Circle => 1 + r.below(2),
+            Style::Keys => 2 + r.below(2),
+        };
         let mut tables: Vec<TableBlueprint> =
             NAMES[..count].iter().map(|name| table(r, name)).collect();
         for at in 0..tables.len() {
+            match style {
+                Style::Any => {}
+                Style::Circle => {
+                    refer(r, &mut tables, (at, None), (at + 1) % count);
+                    refer(r, &mut tables, (at, None), at);
+                }
+                Style::Keys if at > 0 => refer(r, &mut tables, (at, Some(0)), at - 1),
+                Style::Keys => {}
+            }
             for _ in 0..[0, 1, 1, 2][r.below(4)] {
-                refer(r, &mut tables, at);
+                let parent = r.below(count);
+                refer(r, &mut tables, (at, None), parent);
             }
         }
         for t in &mut tables {
@@ -106,9 +133,14 @@ fn collation(n: usize) -> Collation {
         .unwrap_or(Collation::Binary)
 }
 
-/// A foreign key from a table to any, itself included, if there is one that fits.
-fn refer(r: &mut Source, tables: &mut [TableBlueprint], at: usize) {
-    let parent = r.below(tables.len());
+/// A foreign key from a table, of its column `first` if that is given, to a parent, if there is one that
+/// fits.
+fn refer(
+    r: &mut Source,
+    tables: &mut [TableBlueprint],
+    (at, first): (usize, Option<usize>),
+    parent: usize,
+) {
     let to = if r.one_in(4) {
         unique_key(r, &mut tables[parent])
     } else {
@@ -122,7 +154,8 @@ fn refer(r: &mut Source, tables: &mut [TableBlueprint], at: usize) {
     let t = &tables[at];
     let mut columns: Vec<usize> = Vec::new();
     for affinity in wanted {
-        let start = r.below(t.columns.len());
+        let any = r.below(t.columns.len());
+        let start = first.unwrap_or(any);
         let loose = r.one_in(8);
         let fits = |c: &usize| {
             let own = t.columns[*c].affinity;

@@ -1,6 +1,6 @@
 //! A random history in memory, and what is wrong with it.
 
-use super::site::Site;
+use super::site::{MIXES, Mix, Site};
 use super::source::Source;
 use crate::Result;
 use crate::memory::{Ground, Memory};
@@ -19,6 +19,9 @@ struct Step {
 pub struct History {
     /// Whether writes are folded; else replicas learn of their own as others do.
     folds: bool,
+    /// One step in so many is an exchange.
+    exchange: usize,
+    mix: Mix,
     sites: usize,
     steps: Vec<Step>,
 }
@@ -27,12 +30,14 @@ impl History {
     /// A history of two or three replicas.
     pub fn new(r: &mut Source) -> History {
         let (sites, folds) = (2 + r.below(2), r.one_in(2));
+        let exchange = r.pick(&[2, 3, 4, 6]).unwrap_or(4);
+        let mix = r.pick(&MIXES).unwrap_or(MIXES[0]);
         let count = 8 + r.below(24);
         let mut steps = Vec::new();
         while steps.len() < count && !r.is_used_up() {
             steps.push(Step { site: r.below(sites), seed: r.any() });
         }
-        History { folds, sites, steps }
+        History { folds, exchange, mix, sites, steps }
     }
 
     /// Plays it, and says what happens. Returns what is wrong.
@@ -40,12 +45,13 @@ impl History {
         let site = |n: usize| Site {
             births: 0,
             folds: self.folds,
+            mix: self.mix,
             memory: Memory::new(ground, Id([n as u8 + 1; 16])),
         };
         let mut sites: Vec<Site<'_>> = (0..self.sites).map(site).collect();
         for step in &self.steps {
             let (mut r, at) = (Source::new(step.seed), step.site);
-            if r.one_in(4) {
+            if r.one_in(self.exchange) {
                 let from = (at + 1 + r.below(self.sites - 1)) % self.sites;
                 let mut changes = sites[from].memory.changes()?;
                 if r.one_in(3) {

@@ -10,12 +10,20 @@ use crate::schema::{Action, Affinity, Identity, TableKind};
 use crate::{Error, Result};
 use synqlite_wire::{Rid, RowChange, Value};
 
+/// How often rows are inserted, deleted, updated, beside each other.
+pub type Mix = (usize, usize, usize);
+
+/// What histories are made of, each of one.
+pub const MIXES: [Mix; 4] = [(4, 1, 4), (3, 3, 3), (2, 1, 6), (5, 1, 2)];
+
 /// A replica that writes.
 pub struct Site<'a> {
     /// How many rows it made that are named by their birth.
     pub births: u64,
     /// Whether it folds what it writes; otherwise it learns of it as others do.
     pub folds: bool,
+    /// What its user writes.
+    pub mix: Mix,
     /// What it holds.
     pub memory: Memory<'a>,
 }
@@ -60,18 +68,20 @@ impl Site<'_> {
         let name = &t.table.name;
         let rows: Vec<(Loc, Vec<Value>)> =
             self.memory.rows(table).iter().map(|(loc, row)| (loc.clone(), row.clone())).collect();
-        let kind = r.below(9);
-        let write = if kind < 4 || rows.is_empty() {
+        let (inserts, deletes, updates) = self.mix;
+        let kind = r.below(inserts + deletes + updates);
+        let deletes = kind >= inserts && kind < inserts + deletes;
+        let write = if kind < inserts || rows.is_empty() {
             let Some((rid, loc, row)) = self.insert(&mut r, table)? else { return Ok(false) };
             told.push(format!("INSERT INTO {name} {row:?}"));
             Write::Insert(rid, loc, row)
         } else {
             let (loc, old) = rows[r.below(rows.len())].clone();
             let lives = self.memory.at(table, &loc)?.is_some_and(|s| s.state.header.alive());
-            if !lives || kind == 4 && self.keeps(table, &old, None)? {
+            if !lives || deletes && self.keeps(table, &old, None)? {
                 return Ok(false);
             }
-            if kind == 4 {
+            if deletes {
                 told.push(format!("DELETE FROM {name} {old:?}"));
                 Write::Delete(loc)
             } else {
@@ -176,7 +186,14 @@ impl Site<'_> {
             let action = if new.is_some() { fk.on_update } else { fk.on_delete };
             let refuses = matches!(action, Action::Restrict | Action::NoAction) && fk.enforced;
             let same = |&c: &usize| new.is_some_and(|new| new[c] == old[c]);
-            if !(refuses || self.folds) || fk.parent_columns.iter().all(same) {
+            // A fold looks at what becomes of a key whose group refers to another row, though it is the same.
+            let t = &self.memory.table(table).table;
+            let group = |&c: &usize| t.groups[t.columns[c].group].columns.iter().all(same);
+            let alike = match self.folds {
+                true => fk.parent_columns.iter().all(group),
+                false => fk.parent_columns.iter().all(same),
+            };
+            if !(refuses || self.folds) || alike {
                 continue;
             }
             let key: Vec<Value> = fk.parent_columns.iter().map(|&c| old[c].clone()).collect();

@@ -125,6 +125,7 @@ impl Memory<'_> {
         let entry = stored.entry.is_some();
         self.put(table, &mut stored);
         let references = state::kept_references(self.catalog(), t, &stored, false);
+        let waits = waits || !references.is_empty();
         if conflicts || waits && (entry || !references.is_empty()) {
             self.wait(&stored, references)?;
         }

@@ -9,7 +9,7 @@ use std::ops::Range;
 use synqlite_wire::Value;
 
 /// So often are the keys of tables that refer to each other heard at most while rows that fall back move
-/// others. Former values that depend on each other need a time each; some might swing for ever.
+/// others. Former values that depend on each other need a time each; some swing for ever, and are hidden.
 const PASSES: usize = 16;
 
 /// One round of a component: who is hidden, who has which number, who shows an earlier value.
@@ -75,9 +75,18 @@ impl Show<'_, '_> {
             };
             let moved = !same_groups(&heard.fallbacks, &round.fallbacks);
             passes -= 1;
-            if moved && passes > 0 {
+            // Who falls back only as long as it does not is hidden.
+            let swings = |(at, (groups, _)): (&usize, &(Fallback, Conflict))| {
+                let before = round.fallbacks.get(at).map(|(groups, _)| groups);
+                (circle && passes <= 1 && before != Some(groups)).then_some(*at)
+            };
+            let swinging: Vec<usize> = heard.fallbacks.iter().filter_map(swings).collect();
+            if moved && passes > 0 && swinging.is_empty() {
                 round.fallbacks = heard.fallbacks;
                 continue;
+            }
+            for at in swinging {
+                heard.lost.extend(heard.fallbacks.remove(&at).map(|(_, conflict)| (at, conflict)));
             }
             for (at, claims) in claims {
                 self.view.claims.entry(at).or_default().extend(claims);
