@@ -18,7 +18,7 @@ pub enum Loc {
     /// Its rowid.
     Row(i64),
     /// Its primary key, for `WITHOUT ROWID` tables: one text for all keys that SQLite holds for equal
-    /// ([`Tracked::place`]).
+    /// (the engine makes it, [`place_of_key`]).
     Key(String),
 }
 

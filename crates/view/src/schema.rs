@@ -135,7 +135,7 @@ pub struct ForeignKey {
     pub nth: usize,
     /// Positions of its columns.
     pub columns: Vec<usize>,
-    /// Name of the parent table; always one of [`Schema::tables`].
+    /// Name of the parent table; always a replicated one.
     pub parent: String,
     /// Positions of the referenced columns in the parent table.
     pub parent_columns: Vec<usize>,

@@ -24,8 +24,8 @@ const MODEL: &str = "model --constraints";
 /// The random states in memory, on random schemas.
 const STATES: &str = "states";
 
-/// So many of them are as quick as one history on files.
-const STATES_EACH: u64 = 50;
+/// So many of them take no longer than one history on files.
+const STATES_EACH: u64 = 500;
 
 /// All mutants.
 pub fn all() -> impl Iterator<Item = &'static Mutant<'static>> {
