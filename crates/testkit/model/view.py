@@ -255,14 +255,24 @@ class Component:
             null = action == "SET NULL"
             shown[column] = None if null else self.schema.default(table, column)
 
-    def key_of(self, rid, column):
-        """What a row has in a column that others refer to. One that is not visible has it too."""
+    def key_of(self, rid, column, depth=None):
+        """What a row has in a column that others refer to. One that is not visible has it too; where the
+        column is a reference, that is the key of the row which it is to."""
+        depth = len(self.schema.tables) if depth is None else depth
         shown = self.shown.get(rid) or self.view.shown.get(rid)
         if shown is not None:
             return shown[column]
         if rid in self.numbers and column == self.table(rid).alias:
             return self.numbers[rid]
-        return self.references.register(rid, column).values[column]
+        register = self.references.register(rid, column)
+        values = dict(register.values)
+        for fk in self.foreign_keys(rid) if depth else ():
+            parent = register.refs.get(fk.name)
+            if column in fk.columns and parent in self.rows:
+                key = [self.key_of(parent, c, depth - 1) for c in fk.parent_columns]
+                written = [values[c] for c in fk.columns]
+                values.update(zip(fk.columns, fk.spelled(written, key)))
+        return values[column]
 
     def show_now(self, rid):
         """What a row shows as far as it is known who falls back."""

@@ -23,6 +23,7 @@ pub mod model;
 pub mod mutants;
 pub mod network;
 pub mod random;
+pub mod sample;
 pub mod shapes;
 pub mod wild;
 pub mod world;

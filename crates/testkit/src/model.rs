@@ -71,7 +71,8 @@ impl Model {
         Ok(Model { child, input, output: BufReader::new(output) })
     }
 
-    fn ask(&mut self, history: &Value) -> Result<Value> {
+    /// What it answers to a history.
+    pub(crate) fn ask(&mut self, history: &Value) -> Result<Value> {
         let input = self.input.as_mut().ok_or("the model has no input")?;
         writeln!(input, "{history}")?;
         input.flush()?;

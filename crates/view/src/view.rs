@@ -526,7 +526,7 @@ impl Show<'_, '_> {
         let case = &self.cases.list[at];
         let t = &self.cases.catalog().tables[case.table];
         let mut row = vec![Value::Null; t.table.columns.len()];
-        let (mut nulled, mut changed, mut own) = (BTreeSet::new(), BTreeSet::new(), vec![]);
+        let (mut nulled, mut changed, mut followed) = (BTreeSet::new(), BTreeSet::new(), vec![]);
         let mut unexpected = false;
         let cell = |g: usize| cell_shown(case, g, fallback);
         for (g, group) in t.table.groups.iter().enumerate() {
@@ -553,10 +553,12 @@ impl Show<'_, '_> {
                 (Some(false) | None, _) if keep => fk.on_delete,
                 (Some(true), _) if outlived => fk.on_delete,
                 (Some(true), _) => {
-                    match self.is_itself(at, fk, rid) {
-                        true => own.push(fk),
+                    let itself = self.is_itself(at, fk, rid);
+                    match itself {
+                        true => show_own(t, fk, &mut row),
                         false => self.follow(round, t, fk, rid, &mut row)?,
                     }
+                    followed.push((fk, rid, itself));
                     if self.stands_in(fk, rid) {
                         changed.insert(g);
                     }
@@ -587,10 +589,18 @@ impl Show<'_, '_> {
                 nulled.insert(g)
             };
         }
-        // What refers to its own row shows the key that this has now, not the one of the last round.
-        for fk in own {
-            let shown = row.clone();
-            refs::show_key(t, fk, &shown, &mut row);
+        // What refers to its own row shows the key that this has in the end, not the one of the last round; who
+        // shares a column with it follows in turn.
+        let own = followed.iter().filter(|(_, _, itself)| *itself);
+        let own: Vec<usize> = own.flat_map(|(fk, ..)| fk.columns.iter().copied()).collect();
+        for (fk, rid, itself) in followed {
+            match itself {
+                true => show_own(t, fk, &mut row),
+                false if fk.columns.iter().any(|c| own.contains(c)) => {
+                    self.follow(round, t, fk, rid, &mut row)?;
+                }
+                false => {}
+            }
         }
         // Of two foreign keys that share a column one may show the key of the other's row.
         for (f, fk) in t.table.foreign_keys.iter().enumerate().filter(|(f, _)| !alone(t, *f)) {
@@ -739,6 +749,12 @@ impl Show<'_, '_> {
         }
         Ok(true)
     }
+}
+
+/// Shows in a row its own key, to which a foreign key of it refers.
+fn show_own(t: &Relation, fk: &ForeignKey, row: &mut [Value]) {
+    let shown = row.to_vec();
+    refs::show_key(t, fk, &shown, row);
 }
 
 /// The cell that a group shows.

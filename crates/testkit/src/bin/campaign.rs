@@ -9,6 +9,7 @@ use synqlite_testkit::exchange::{self, Played};
 use synqlite_testkit::history::History;
 use synqlite_testkit::model::{Model, Verdict, unavailable};
 use synqlite_testkit::mutants::{self, Bench, Mutant, Outcome};
+use synqlite_testkit::sample;
 use synqlite_testkit::wild::app::System;
 use synqlite_testkit::wild::generate;
 use synqlite_testkit::wild::play::play;
@@ -19,7 +20,7 @@ use synqlite_view::random;
 
 const USAGE: &str = "\
 usage:
-  campaign model --seeds FROM..TO [--python python3] [--lazy] [--constraints] [--jobs N] [--first]
+  campaign model --seeds FROM..TO [--python python3] [--lazy] [--constraints | --states] [--jobs N] [--first]
   campaign states --seeds FROM..TO [--jobs N]
   campaign network --seeds FROM..TO
   campaign wild --seeds FROM..TO [--sites N] [--jobs N] [--only REGIONS] [--without REGIONS] [--with REGIONS]
@@ -80,6 +81,11 @@ fn model(arguments: &[String]) -> Result<bool> {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= to {
                 return Ok(());
+            }
+            if has("--states") {
+                let verdict = sample::compare(&mut model, seed).map_err(text)?;
+                count.lock().unwrap_or_else(PoisonError::into_inner).add(seed, verdict, start);
+                continue;
             }
             let history = if constraints {
                 History::constrained(seed, lazy)

@@ -87,8 +87,8 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "itself",
         file: "view/src/view.rs",
-        from: "true => own.push(fk),",
-        to: "true => self.follow(round, t, fk, rid, &mut row)?,",
+        from: "let itself = self.is_itself(at, fk, rid);",
+        to: "let itself = self.is_itself(at, fk, rid) && at > 99;",
         campaign: STATES,
         breaks: "R-FALLBACK: a row that shows a former key refers to itself by the other",
     },

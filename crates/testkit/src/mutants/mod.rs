@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
+use synqlite_view::random;
 
 /// A history that takes longer will not end.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -118,18 +119,19 @@ impl Bench {
         histories: u64,
         jobs: u64,
     ) -> Result<Outcome> {
-        if mutant.campaign == STATES {
-            return play(program, mutant, 0..histories * STATES_EACH, 1);
-        }
-        let whole = std::env::current_exe()?;
-        let mut from = 0;
+        let (whole, states) = (std::env::current_exe()?, mutant.campaign == STATES);
+        let (mut from, to) = (0, if states { histories * STATES_EACH } else { histories });
         loop {
-            let found = play(program, mutant, from..histories, jobs)?;
+            let found = play(program, mutant, from..to, jobs)?;
             let Outcome::Found(nth, _) = &found else { return Ok(found) };
-            match play(&whole, mutant, nth - 1..*nth, 1)? {
-                Outcome::Found(..) => from = *nth,
-                _ => return Ok(found),
+            let fails = match states {
+                true => random::play(nth - 1).is_some(),
+                false => matches!(play(&whole, mutant, nth - 1..*nth, 1)?, Outcome::Found(..)),
+            };
+            if !fails {
+                return Ok(found);
             }
+            from = *nth;
         }
     }
 

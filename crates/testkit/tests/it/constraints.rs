@@ -7,6 +7,7 @@ use synqlite_testkit::families::Family;
 use synqlite_testkit::history::{Action, History, START_MS, Step, settling};
 use synqlite_testkit::model::{Model, Verdict, unavailable};
 use synqlite_testkit::random::Random;
+use synqlite_testkit::sample;
 use synqlite_testkit::shapes::{SHAPES, Shape};
 use synqlite_testkit::world::{Result, Site, World};
 use synqlite_wire::Value;
@@ -25,6 +26,20 @@ fn the_engine_shows_what_the_reference_model_shows() {
             Verdict::Different(difference) => Err(difference.story.into()),
             Verdict::Same(_) | Verdict::Beyond(_) => Ok(()),
         }
+    });
+}
+
+/// A small part of `campaign model --states`.
+#[test]
+fn the_view_in_memory_shows_what_the_reference_model_shows() {
+    if let Some(why) = unavailable("python3") {
+        println!("skipped: {why}");
+        return;
+    }
+    let model = std::cell::RefCell::new(Model::start("python3").unwrap());
+    each(0..200, |seed| match sample::compare(&mut model.borrow_mut(), seed)? {
+        Verdict::Different(difference) => Err(difference.story.into()),
+        Verdict::Same(_) | Verdict::Beyond(_) => Ok(()),
     });
 }
 

@@ -265,7 +265,8 @@ fn policies(r: &mut Source, tables: &[TableBlueprint]) -> Policies {
         let parent = &tables[r.below(tables.len())];
         let c = r.below(t.columns.len());
         let refers = t.references.iter().any(|one| one.columns.contains(&c));
-        if parent.primary_key.len() == 1 && !refers && r.one_in(8) {
+        let itself = parent.name == t.name && parent.primary_key.contains(&c);
+        if parent.primary_key.len() == 1 && !refers && !itself && r.one_in(8) {
             set(format!("{}.refs", t.name), format!("{}:{}", t.columns[c].name, parent.name));
         }
     }

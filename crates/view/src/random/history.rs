@@ -26,7 +26,48 @@ pub struct History {
     steps: Vec<Step>,
 }
 
+/// So many writes at most does a fold make at one time.
+const TICKS: i64 = 1_000;
+
+/// A step of a history, and what it led to.
+#[derive(Debug)]
+pub struct Told {
+    /// Who acts.
+    pub site: usize,
+    /// When: steps are numbered in their order.
+    pub n: i64,
+    /// What happens.
+    pub what: Happened,
+    /// The rows that the sites concerned show after it, as `table: values`.
+    pub shown: Vec<(usize, Vec<String>)>,
+}
+
+/// What a site does.
+#[derive(Debug)]
+pub enum Happened {
+    /// Its user runs this.
+    Ran(String),
+    /// It learns all of another.
+    Pulled(usize),
+}
+
+/// Both fold, then one learns all of the other.
+fn pull(sites: &mut [Site<'_>], at: usize, from: usize, n: i64) -> Result<Told> {
+    for site in [at, from] {
+        sites[site].memory.fold()?;
+    }
+    let changes = sites[from].memory.changes()?;
+    sites[at].learn(&changes)?;
+    let shown = [at, from].map(|site| (site, sites[site].memory.shown_rows()));
+    Ok(Told { site: at, n, what: Happened::Pulled(from), shown: shown.into() })
+}
+
 impl History {
+    /// How many sites it has.
+    pub fn sites(&self) -> usize {
+        self.sites
+    }
+
     /// A history of two or three replicas.
     pub fn new(r: &mut Source) -> History {
         let (sites, folds) = (2 + r.below(2), r.one_in(2));
@@ -42,12 +83,7 @@ impl History {
 
     /// Plays it, and says what happens. Returns what is wrong.
     fn play(&self, ground: Ground<'_>, told: &mut Vec<String>) -> Result<Option<String>> {
-        let site = |n: usize| Site {
-            births: 0,
-            folds: self.folds,
-            mix: self.mix,
-            memory: Memory::new(ground, Id([n as u8 + 1; 16])),
-        };
+        let site = |n: usize| self.site(ground, n, self.folds);
         let mut sites: Vec<Site<'_>> = (0..self.sites).map(site).collect();
         for step in &self.steps {
             let (mut r, at) = (Source::new(step.seed), step.site);
@@ -93,6 +129,48 @@ impl History {
             }
         }
         Ok(None)
+    }
+
+    /// Plays it as sites do that fold whatever they write and learn all of each other, and tells each step with
+    /// what the sites concerned show after it. At `n` of a step the clocks are past `n`.
+    pub fn tell(&self, ground: Ground<'_>) -> Result<Vec<Told>> {
+        let mut sites: Vec<Site<'_>> =
+            (0..self.sites).map(|n| self.site(ground, n, true)).collect();
+        let (mut told, steps) = (Vec::new(), self.steps.iter().zip(1..));
+        for (step, n) in steps {
+            let (mut r, at) = (Source::new(step.seed), step.site);
+            if r.one_in(self.exchange) {
+                let from = (at + 1 + r.below(self.sites - 1)) % self.sites;
+                told.push(pull(&mut sites, at, from, n)?);
+                continue;
+            }
+            let mut what = Vec::new();
+            // Numbers that were shown become permanent before anybody looks at the time.
+            sites[at].memory.fold()?;
+            let was = sites[at].memory.clock;
+            sites[at].memory.clock = was.max(n * TICKS);
+            if !sites[at].write(r.any(), &mut what)? {
+                sites[at].memory.clock = was;
+            } else {
+                let shown = vec![(at, sites[at].memory.shown_rows())];
+                told.push(Told { site: at, n, what: Happened::Ran(what.concat()), shown });
+            }
+        }
+        let mut n = i64::try_from(self.steps.len()).unwrap_or(i64::MAX) + 1;
+        for _ in 0..2 {
+            for to in 0..self.sites {
+                for from in (0..self.sites).filter(|from| *from != to) {
+                    told.push(pull(&mut sites, to, from, n)?);
+                    n += 1;
+                }
+            }
+        }
+        Ok(told)
+    }
+
+    fn site<'a>(&self, ground: Ground<'a>, n: usize, folds: bool) -> Site<'a> {
+        let memory = Memory::new(ground, Id([n as u8 + 1; 16]));
+        Site { births: 0, folds, mix: self.mix, memory }
     }
 
     /// What is wrong with it, if anything is.

@@ -11,12 +11,13 @@ mod history;
 mod rule;
 mod site;
 mod source;
+mod sql;
 #[cfg(test)]
 mod tests;
 mod write;
 
 pub use blueprint::{Blueprint, Model, Reference, TableBlueprint, Unique};
-pub use history::{Fault, History};
+pub use history::{Fault, Happened, History, Told};
 pub use rule::{Operand, Operator, Rule, Term};
 pub use source::Source;
 

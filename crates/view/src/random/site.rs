@@ -1,6 +1,7 @@
 //! A replica of random histories: what its user writes, and what it learns of others.
 
 use super::source::Source;
+use super::sql;
 use super::write::Write;
 use crate::catalog::Loc;
 use crate::equal;
@@ -65,7 +66,6 @@ impl Site<'_> {
         let mut r = Source::new(seed);
         let table = r.below(self.memory.tables());
         let t = self.memory.table(table);
-        let name = &t.table.name;
         let rows: Vec<(Loc, Vec<Value>)> =
             self.memory.rows(table).iter().map(|(loc, row)| (loc.clone(), row.clone())).collect();
         let (inserts, deletes, updates) = self.mix;
@@ -73,16 +73,19 @@ impl Site<'_> {
         let deletes = kind >= inserts && kind < inserts + deletes;
         let write = if kind < inserts || rows.is_empty() {
             let Some((rid, loc, row)) = self.insert(&mut r, table)? else { return Ok(false) };
-            told.push(format!("INSERT INTO {name} {row:?}"));
+            told.push(sql::insert(&t.table, &row));
             Write::Insert(rid, loc, row)
         } else {
             let (loc, old) = rows[r.below(rows.len())].clone();
             let lives = self.memory.at(table, &loc)?.is_some_and(|s| s.state.header.alive());
+            // Statements find rows by their keys, or by all that they show.
+            let twins = rows.iter().filter(|(_, row)| *row == old).count();
+            let lives = lives && twins == 1;
             if !lives || deletes && self.keeps(table, &old, None)? {
                 return Ok(false);
             }
             if deletes {
-                told.push(format!("DELETE FROM {name} {old:?}"));
+                told.push(sql::delete(&t.table, &old));
                 Write::Delete(loc)
             } else {
                 let g = r.below(t.table.groups.len());
@@ -97,7 +100,7 @@ impl Site<'_> {
                 {
                     return Ok(false);
                 }
-                told.push(format!("UPDATE {name} {old:?} to {row:?}"));
+                told.push(sql::update(&t.table, &t.table.groups[g].columns, &old, &row));
                 Write::Update(loc, g, to, row)
             }
         };

@@ -2,6 +2,7 @@
 //!
 //! Only what no foreign key acts on is written here.
 
+use super::sql;
 use crate::cases::{Case, Refused};
 use crate::catalog::Loc;
 use crate::compensate::{Wrote, attempt, overrode};
@@ -135,6 +136,25 @@ impl Memory<'_> {
             wrote.touched.push((t.no, stored.rid.clone()));
         }
         self.compensate(&wrote, (table, &stored.rid), &columns)
+    }
+
+    /// A fold when nothing was written: numbers that were shown become permanent (R-PIN).
+    pub fn fold(&mut self) -> Result<()> {
+        let mut wrote = Wrote::default();
+        self.pin(&mut wrote)?;
+        let nobody = Rid::Birth { site: self.site, n: u64::MAX };
+        self.compensate(&wrote, (usize::MAX, &nobody), &[])
+    }
+
+    /// The rows that are shown, as `table: values`, in order.
+    pub fn shown_rows(&self) -> Vec<String> {
+        let of = |table: usize| {
+            let name = &self.table(table).table.name;
+            self.rows(table).values().map(move |row| format!("{name}: {}", sql::shown(row)))
+        };
+        let mut rows: Vec<String> = (0..self.tables()).flat_map(of).collect();
+        rows.sort();
+        rows
     }
 
     /// A write as others learn of it.
