@@ -21,6 +21,17 @@ pub use history::{Fault, Happened, History, Told};
 pub use rule::{Operand, Operator, Rule, Term};
 pub use source::Source;
 
+/// The seeds `FROM..TO`, or as many as are played by default.
+///
+/// # Panics
+/// If the text is something else; only tests ask.
+pub fn seeds(text: Option<&str>, default: u64) -> std::ops::Range<u64> {
+    text.map_or(0..default, |text| {
+        let (from, to) = text.split_once("..").expect("FROM..TO");
+        from.parse().expect("a number")..to.parse().expect("a number")
+    })
+}
+
 /// Plays the history of a seed on a schema of its own; what is wrong, with the fewest writes that show it.
 pub fn play(seed: u64) -> Option<String> {
     let mut source = Source::new(seed);

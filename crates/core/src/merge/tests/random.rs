@@ -6,7 +6,7 @@
 use super::shapes::{ACTIONS, SHAPES};
 use super::{Base, Sqlite};
 use crate::policy::Policies;
-use synqlite_view::random::{History, Source};
+use synqlite_view::random::{History, Source, seeds};
 
 /// Histories by default.
 const HISTORIES: u64 = 2_000;
@@ -20,10 +20,6 @@ fn actions(sql: &str) -> usize {
 #[test]
 fn looking_at_some_rows_shows_what_looking_at_all_does() {
     let asked = std::env::var("SYNQLITE_STATES").ok();
-    let range = asked.as_deref().map_or(0..HISTORIES, |text| {
-        let (from, to) = text.split_once("..").expect("FROM..TO");
-        from.parse().expect("a number")..to.parse().expect("a number")
-    });
     let bases: Vec<Vec<Base>> = SHAPES
         .iter()
         .map(|(sql, policies)| {
@@ -36,7 +32,7 @@ fn looking_at_some_rows_shows_what_looking_at_all_does() {
     let judges: Vec<Vec<Sqlite<'_>>> =
         bases.iter().map(|bases| bases.iter().map(Base::judge).collect()).collect();
     let mut faults = 0;
-    for seed in range {
+    for seed in seeds(asked.as_deref(), HISTORIES) {
         let mut source = Source::new(seed);
         let shape = source.below(SHAPES.len());
         let action = source.below(actions(SHAPES[shape].0));
