@@ -4,6 +4,7 @@
 //! refer to them, are referred to by them, hold a key they want or wait for a key they leave. All
 //! other rows keep what they show, so cost follows the change and not the size of the tables.
 
+mod above;
 mod bystanders;
 mod hidden;
 mod numbers;
@@ -177,6 +178,8 @@ pub struct Cases<'a> {
     refused: Refused,
     /// Circles of tables whose hidden rows are cases, by the first of them.
     pub circles: HashSet<usize>,
+    /// Rows that hang on no other that was ever deleted, though foreign keys would delete them with it.
+    standing: HashSet<(usize, Rid)>,
 }
 
 impl<'a> Cases<'a> {
@@ -205,6 +208,7 @@ impl<'a> Cases<'a> {
             keys,
             refused: Refused::new(),
             circles: HashSet::new(),
+            standing: HashSet::new(),
         })
     }
 
@@ -443,34 +447,11 @@ impl<'a> Cases<'a> {
                 }
                 let Some(other) = self.others.get(parent, &rid)? else { continue };
                 let stored = &other.stored;
-                let header = &stored.state.header;
-                let plain = header.alive() && stored.loc.is_some() && header.reinserted.is_zero();
                 // It may be there, and a row above it, only because this one refers to it.
                 let below = self.revived && !catalog.tables[parent].table.foreign_keys.is_empty();
-                if !plain || follows || below {
+                if !above::stands(stored) || follows || below {
                     self.load(parent, stored.clone())?;
                 }
-            }
-        }
-        Ok(())
-    }
-
-    /// Adds a row that may fall with another, and those above it with which it may.
-    fn above(&mut self, table: usize, rid: &Rid) -> Result<()> {
-        let catalog = self.catalog();
-        let mut asked = vec![(table, rid.clone())];
-        while let Some((table, rid)) = asked.pop() {
-            let t = &catalog.tables[table];
-            let mut keys = t.table.foreign_keys.iter();
-            if self.get(table, &rid).is_some() || !keys.any(|fk| fk.on_delete == Action::Cascade) {
-                continue;
-            }
-            let Some(other) = self.others.get(table, &rid)? else { continue };
-            let at = self.load(table, other.stored.clone())?;
-            for (f, fk) in t.table.foreign_keys.iter().enumerate() {
-                let parent = catalog.position(&fk.parent);
-                let to = parent.zip(self.list[at].reference(t, f).cloned());
-                asked.extend(to.filter(|_| fk.on_delete == Action::Cascade));
             }
         }
         Ok(())

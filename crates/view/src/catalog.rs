@@ -107,6 +107,12 @@ impl Catalog {
         keys.any(|fk| self.position(&fk.parent).is_some_and(|parent| tables.contains(&parent)))
     }
 
+    /// How long a chain of keys is at most of which each is a reference to the next: one of every foreign key
+    /// of these tables. A key that is a reference to itself in another row is not counted again.
+    pub fn longest_chain(&self, tables: &Range<usize>) -> usize {
+        tables.clone().map(|table| self.tables[table].table.foreign_keys.len()).sum()
+    }
+
     /// Whether the table at `position` refers to itself, or is in a circle of references.
     pub fn is_in_circle(&self, position: usize) -> bool {
         let component = self.components.iter().find(|tables| tables.contains(&position));

@@ -208,6 +208,7 @@ impl Rounds {
             let visible = case.alive() || shown.is_some();
             if visible && case.old.is_some() && case.old.as_ref() != shown {
                 self.rival(cases, view, at, &mut found)?;
+                found.written.extend(derives(cases, view, at)?);
             }
             if !case.alive() && case.old.is_some() && shown.is_none() {
                 // It was shown for a row that needed it; the user sees it, so it lives.
@@ -251,14 +252,18 @@ impl Rounds {
             if !view.rows.contains_key(&at) {
                 found.written.extend(unshown_of(cases, at, |_| true)?);
                 found.written.extend(former(cases, at));
-                // Or the row to which it is gets its own key back, which does not fit here.
+                // Or the row to which it is gets its own key back, which does not fit here, or has it on the
+                // way.
                 let t = &cases.catalog().tables[cases.list[at].table];
-                let keys = 0..t.table.foreign_keys.len();
-                let above = keys.filter_map(|f| protect::parent(cases, at, f));
-                let moved = |p: &usize| {
-                    cases.list[*p].old.is_some() && cases.list[*p].old.as_ref() != view.rows.get(p)
-                };
-                above.filter(moved).for_each(|p| found.written.extend(settled(cases, p)));
+                for p in
+                    (0..t.table.foreign_keys.len()).filter_map(|f| protect::parent(cases, at, f))
+                {
+                    if cases.list[p].old.as_ref().is_some_and(|old| view.rows.get(&p) != Some(old))
+                    {
+                        found.written.extend(settled(cases, p));
+                    }
+                    found.written.extend(unshown(cases, p)?);
+                }
             }
             return Ok(());
         };
@@ -266,6 +271,7 @@ impl Rounds {
         let again = cases.list[w].old.is_some() && self.yielded.contains(&pair(cases, w, at));
         if gave_way || again {
             found.written.extend(unshown(cases, at)?);
+            found.written.extend(unshown(cases, w)?);
             found.written.extend(settled(cases, w));
         } else {
             found.demoted.insert((w, at));
@@ -511,8 +517,30 @@ fn unshown_of(
     for (f, fk) in t.table.foreign_keys.iter().enumerate().filter(|(_, fk)| of(fk)) {
         let shown = cases.shown_reference((case.table, f), old)?;
         let bound = shown.as_ref() == case.reference(t, f);
-        if !bound || shown.is_some() && protect::stale(cases, at, f) {
+        if !bound || shown.is_some() && !protect::counts(cases, at, f) {
             found.push((at, Acted::Set(t.table.columns[fk.columns[0]].group)));
+        }
+    }
+    Ok(found)
+}
+
+/// Groups of a visible row that show references to other rows than they hold, all of them there, and would
+/// show yet something else: the row that they hold was inserted anew, say, while another stood for it.
+fn derives(cases: &Cases<'_>, view: &view::View, at: usize) -> Result<Vec<(usize, Acted)>> {
+    let case = &cases.list[at];
+    let t = &cases.catalog().tables[case.table];
+    let (Some(old), Some(new)) = (&case.old, view.rows.get(&at)) else { return Ok(vec![]) };
+    let moved = |g: &&usize| t.table.groups[**g].columns.iter().any(|&c| old[c] != new[c]);
+    let mut found = Vec::new();
+    for &g in view.derived.get(&at).into_iter().flatten().filter(moved) {
+        let of = |fk: &ForeignKey| t.table.columns[fk.columns[0]].group == g;
+        let mut there = true;
+        for (f, fk) in t.table.foreign_keys.iter().enumerate().filter(|(_, fk)| of(fk)) {
+            let null = fk.columns.iter().any(|&c| old[c].is_null());
+            there &= null || cases.shown_reference((case.table, f), old)?.is_some();
+        }
+        if there {
+            found.extend(unshown_of(cases, at, |fk| fk.enforced && of(fk))?);
         }
     }
     Ok(found)

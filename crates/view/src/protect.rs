@@ -89,14 +89,22 @@ pub fn stale(cases: &Cases<'_>, at: usize, f: usize) -> bool {
     parent(cases, at, f).is_some_and(|p| written < cases.list[p].header().reinserted)
 }
 
-/// The case that foreign key `f` refers to, if it is one and the reference counts.
+/// The case that foreign key `f` refers to, if it is one and the reference is not overridden.
 pub fn parent(cases: &Cases<'_>, at: usize, f: usize) -> Option<usize> {
+    named(cases, at, f).filter(|&p| !overridden(cases, at, f, p))
+}
+
+/// Whether no later write of the row that foreign key `f` refers to took the reference back.
+pub fn counts(cases: &Cases<'_>, at: usize, f: usize) -> bool {
+    !stale(cases, at, f) && !named(cases, at, f).is_some_and(|p| overridden(cases, at, f, p))
+}
+
+/// The case that foreign key `f` refers to, if it is one.
+fn named(cases: &Cases<'_>, at: usize, f: usize) -> Option<usize> {
     let case = &cases.list[at];
     let t = &cases.catalog().tables[case.table];
-    let fk = &t.table.foreign_keys[f];
-    let rid = case.reference(t, f)?;
-    let p = cases.get(cases.catalog().position(&fk.parent)?, rid)?;
-    (!overridden(cases, at, f, p)).then_some(p)
+    let parent = cases.catalog().position(&t.table.foreign_keys[f].parent)?;
+    cases.get(parent, case.reference(t, f)?)
 }
 
 /// The cases without which this one is hidden.

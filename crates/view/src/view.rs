@@ -47,10 +47,12 @@ pub struct View {
     pub numbers: BTreeSet<(usize, i64)>,
     /// Unique keys that cases refer to by value: (table, index, key).
     pub asked: BTreeSet<(usize, usize, Vec<u8>)>,
+    /// Whether rows of a circle do not fit that might have, had keys been heard.
+    pub unheard: bool,
 }
 
 /// Computes the view of the cases, adding cases until nothing outside depends on what they show.
-pub fn settle(cases: &mut Cases<'_>, judged: bool) -> Result<View> {
+pub fn settle(cases: &mut Cases<'_>, mut judged: bool) -> Result<View> {
     if judged {
         cases.rivals_for_keys()?;
     }
@@ -60,6 +62,11 @@ pub fn settle(cases: &mut Cases<'_>, judged: bool) -> Result<View> {
             cases.neighbours()?;
         }
         let view = compute(cases, judged)?;
+        if view.unheard {
+            judged = true;
+            cases.rivals_for_keys()?;
+            continue;
+        }
         let before = cases.list.len();
         grow(cases, &view, judged)?;
         if cases.list.len() == before {
@@ -329,11 +336,11 @@ impl Show<'_, '_> {
     /// Displays all live cases until references among them agree.
     pub(crate) fn display(&self, round: &mut Round, live: &[usize]) -> Result<()> {
         let none = Fallback::new();
-        // A key can be a reference itself; a chain of them is no longer than there are tables.
-        let passes = if self.cases.catalog().refer_to_themselves(&round.tables) {
-            round.tables.len() + 1
-        } else {
-            1
+        // A key can be a reference itself.
+        let catalog = self.cases.catalog();
+        let passes = match catalog.refer_to_themselves(&round.tables) {
+            true => catalog.longest_chain(&round.tables) + 1,
+            false => 1,
         };
         for _ in 0..passes {
             let mut changed = false;
@@ -608,10 +615,12 @@ impl Show<'_, '_> {
             let at_key = t.table.groups[g].foreign_keys.iter().position(|&k| k == f);
             let to = at_key.and_then(|i| cell(g).refs[i].as_ref());
             let to = to.filter(|rid| self.visible(round, fk, rid) == Some(true));
-            if let Some(rid) = to
-                && !self.is_itself(at, fk, rid)
-                && !self.shows_key_of(round, fk, rid, &row)?
-            {
+            let Some(rid) = to else { continue };
+            let shows = match self.is_itself(at, fk, rid) {
+                true => refers_to_own_key(fk, &row),
+                false => self.shows_key_of(round, fk, rid, &row)?,
+            };
+            if !shows {
                 changed.insert(g);
             }
         }
@@ -649,9 +658,9 @@ impl Show<'_, '_> {
         let shown = |p| round.rows.get(&p).or_else(|| self.view.rows.get(&p));
         match self.meant(parent, rid).and_then(shown) {
             Some(shown) => look(shown),
-            // A chain of keys that are references is no longer than there are tables.
             None => {
-                let depth = self.cases.catalog().tables.len();
+                let catalog = self.cases.catalog();
+                let depth = catalog.longest_chain(&(0..catalog.tables.len()));
                 if let Some(row) =
                     self.would_show(round, (parent, rid), &fk.parent_columns, depth)?
                 {
@@ -755,6 +764,12 @@ impl Show<'_, '_> {
 fn show_own(t: &Relation, fk: &ForeignKey, row: &mut [Value]) {
     let shown = row.to_vec();
     refs::show_key(t, fk, &shown, row);
+}
+
+/// Whether a foreign key of a row that refers to its own table has the key of that row.
+pub(crate) fn refers_to_own_key(fk: &ForeignKey, row: &[Value]) -> bool {
+    let bytes = |columns: &[usize]| equal::reference_bytes(fk, columns.iter().map(|&c| &row[c]));
+    bytes(&fk.columns) == bytes(&fk.parent_columns)
 }
 
 /// The cell that a group shows.

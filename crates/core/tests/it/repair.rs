@@ -2,6 +2,7 @@
 
 mod circles;
 mod early;
+mod histories;
 mod kept;
 mod moved;
 mod reasons;

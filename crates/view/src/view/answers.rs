@@ -1,7 +1,7 @@
 //! References by value alone, and whether some row has the key.
 
 use super::round::Round;
-use super::{Claims, Hidden, Show, conflict};
+use super::{Claims, Hidden, Show, conflict, refers_to_own_key};
 use crate::Result;
 use crate::cases::{Conflict, dangling_index};
 use crate::catalog::Relation;
@@ -93,12 +93,15 @@ impl Show<'_, '_> {
         conflict("fk_dangling", &t.key_names[f], None)
     }
 
+    /// Whether a reference is to the row that has it, or to its key. While the row is hidden it may keep of the
+    /// reference another key than it would show.
     fn refers_to_itself(&self, at: usize, f: usize, row: &[Value]) -> bool {
         let t = &self.cases.catalog().tables[self.cases.list[at].table];
         let fk = &t.table.foreign_keys[f];
-        let bytes =
-            |columns: &[usize]| equal::reference_bytes(fk, columns.iter().map(|&c| &row[c]));
-        fk.parent == t.table.name && bytes(&fk.columns) == bytes(&fk.parent_columns)
+        if self.reference(at, f).is_some_and(|rid| self.is_itself(at, fk, &rid)) {
+            return true;
+        }
+        fk.parent == t.table.name && refers_to_own_key(fk, row)
     }
 
     /// Whether foreign key `f` of a case, which shows `row`, is answered.

@@ -69,6 +69,7 @@ impl Show<'_, '_> {
             self.display(&mut round, &live)?;
             let (mut news, claims) = self.dangling(&round, &live)?;
             self.unfit(&round, &live, &mut news)?;
+            self.view.unheard |= circle && !self.judged && !news.is_empty();
             let mut heard = match self.judged && (circle || news.is_empty()) {
                 true => self.grant(&round, &live, &news)?,
                 false => Outcome::default(),
