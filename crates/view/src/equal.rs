@@ -90,8 +90,12 @@ pub fn converted(value: &Value, affinity: Affinity) -> Option<Value> {
         (Affinity::Real, Value::Integer(i)) => Some(Value::Real(*i as f64)),
         (Affinity::Real, Value::Text(t)) => match number(t)? {
             Value::Integer(i) => Some(Value::Real(i as f64)),
-            real => Some(real),
+            real => converted(&real, affinity).or(Some(real)),
         },
+        // It is stored as the integer that it equals, which has no sign.
+        (Affinity::Real, Value::Real(r)) if *r == 0.0 && r.is_sign_negative() => {
+            Some(Value::Real(0.0))
+        }
         _ => None,
     }
 }

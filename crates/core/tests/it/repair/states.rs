@@ -159,3 +159,19 @@ fn a_key_that_comes_back_takes_nothing_from_who_refers_to_it() {
     agree(&mut a, &mut b, &["a", "b"]);
     assert_eq!(a.rows("SELECT * FROM a"), ["2|4"]);
 }
+
+/// A column of type REAL stores the negative zero of its DEFAULT as zero, and so the row shows it.
+#[test]
+fn a_default_is_shown_as_its_column_stores_it() {
+    let schema = "CREATE TABLE p(k REAL PRIMARY KEY);
+                  CREATE TABLE c(id INTEGER PRIMARY KEY,
+                      r REAL DEFAULT -0.0 REFERENCES p(k) ON DELETE SET DEFAULT);
+                  INSERT INTO p VALUES(0), (1)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    write(&b, "INSERT INTO c VALUES(1, 1)");
+    write(&a, "DELETE FROM p WHERE k = 1");
+    agree(&mut a, &mut b, &["p", "c"]);
+    assert_eq!(a.rows("SELECT r FROM c"), ["0.0"]);
+    sound(&a);
+    sound(&b);
+}
