@@ -116,7 +116,7 @@ pub enum Error {
         "the fold cannot show row {row} of table {table} as it was written: row {rival} gave way to \
          it and stands in its way again"
     )]
-    Compensation {
+    LocalWins {
         /// The table.
         table: String,
         /// The row.
@@ -232,7 +232,7 @@ impl Error {
                  a copy of both files, and report it"
                     .into()
             }
-            Error::Compensation { .. } => {
+            Error::LocalWins { .. } => {
                 "Nothing was changed. Give one of the two rows another unique value, and run the command \
                  again"
                     .into()
@@ -258,7 +258,7 @@ impl From<synqlite_view::Error> for Error {
         use synqlite_view::Error as Of;
         match error {
             Of::Constraint { table, what } => Error::Constraint { table, what },
-            Of::Compensation { table, row, rival } => Error::Compensation { table, row, rival },
+            Of::LocalWins { table, row, rival } => Error::LocalWins { table, row, rival },
             Of::Damaged(what) => Error::Damaged(what),
             // What the view asks, this engine answers, so the failure is one of its own.
             Of::Facts(error) => match error.downcast() {

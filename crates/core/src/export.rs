@@ -256,7 +256,7 @@ impl Export<'_> {
             let cell = self.cell(t, g, &group.body, shown)?;
             let previous = group.previous.clone();
             let (stamp, pinned) = (group.stamp, group.pinned);
-            if group.apart.is_empty() {
+            if group.column_stamps.is_empty() {
                 let group = g as u32;
                 registers.push(Register { group, stamp, cell, previous, pinned, counts });
                 continue;
@@ -315,9 +315,9 @@ impl Export<'_> {
         shown: Option<&[Value]>,
     ) -> Result<Cell> {
         match (body, shown) {
-            (Body::Kept(cell), _) => Ok(cell.clone()),
-            (Body::Shown, Some(row)) => self.recent.cell(self.lookup, t, g, row),
-            (Body::Shown, None) => Err(Error::Damaged(format!(
+            (Body::Stored(cell), _) => Ok(cell.clone()),
+            (Body::InTable, Some(row)) => self.recent.cell(self.lookup, t, g, row),
+            (Body::InTable, None) => Err(Error::Damaged(format!(
                 "table {}: a row that is not visible keeps no values",
                 t.table.name
             ))),

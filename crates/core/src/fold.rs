@@ -1,5 +1,5 @@
 //! The fold: the journal becomes stamped versions of rows and columns (the thesis's Journal
-//! Synchronization Unit).
+//! Synchronization MatchedGroup).
 //!
 //! It runs before remote changes are joined (R-FBM), in the same transaction, and its cost follows
 //! the number of changes. Times of writes become clock values: `h := max(h + 1, ms << 16)` for the
@@ -10,19 +10,19 @@ mod actions;
 mod adopt;
 mod append;
 mod before;
+mod before_images;
 mod born;
 mod change;
+mod dangling_refs;
 mod early;
-mod former;
-mod loose;
 mod lost;
-mod orphans;
 mod plain;
 mod spelling;
+mod unresolved_refs;
 mod unseen;
 
 pub use adopt::adopt;
-pub use loose::{keep, loosen};
+pub use unresolved_refs::{keep, keep_unresolved};
 
 use crate::Result;
 use crate::capture;
@@ -31,17 +31,17 @@ use crate::closed;
 use crate::counter;
 use crate::history;
 use crate::journal::{self, Changed, Gone, Millis, Survey, Window, Written};
-use crate::merge::compensate;
+use crate::merge::repair;
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
 use crate::sqlvalue::Located;
 use crate::state::{self, Body, GroupState, Runs, Stored, sums};
 use before::{Before, Befores, Died};
-use former::image_of;
+use before_images::image_of;
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
-use synqlite_view::compensate::{Acted, ActedOn, Wrote};
+use synqlite_view::local_wins::{Acted, ActedOn, Wrote};
 use synqlite_wire::{Hlc, Rid, Stamp, Told, Value};
 
 /// What a fold recorded.
@@ -62,18 +62,18 @@ pub fn fold(
 ) -> Result<Folded> {
     let (done, wrote) = run(conn, meta, catalog, policies, Fresh::new(), |fold| {
         let mut survey = journal::survey(conn, catalog)?;
-        fold.apart(&mut survey)?;
+        fold.independent(&mut survey)?;
         match survey.is_done() {
             true => Ok(catalog.tables.iter().map(|_| Window::default()).collect()),
             false => journal::read_rest(conn, catalog, Some(&survey)),
         }
     })?;
-    compensate(conn, meta, catalog, policies, wrote)?;
+    repair(conn, meta, catalog, policies, wrote)?;
     Ok(done)
 }
 
 /// Stamps what changed in each table of the catalog, in whatever way that was found out, and empties
-/// the journal. The tables are as the user left them until [`compensate`] shows what follows. `stale`:
+/// the journal. The tables are as the user left them until [`repair`] shows what follows. `stale`:
 /// tables whose triggers do not fit their schema.
 pub fn fold_windows(
     conn: &Connection,
@@ -119,7 +119,7 @@ fn run<'a>(
         released: vec![],
         followed: BTreeSet::new(),
         orphaned: BTreeSet::new(),
-        loose: vec![],
+        unresolved: vec![],
         enforces: policies.enforces_foreign_keys(),
         lasting: lasting.map(|t| t.no).collect(),
         history: history::enabled(conn)?,
@@ -133,9 +133,9 @@ fn run<'a>(
     let windows = read(&mut fold)?;
     if windows.iter().any(|w| !w.is_empty()) {
         fold.windows(windows)?;
-        fold.orphans()?;
+        fold.dangling_refs()?;
         fold.early()?;
-        fold.keep_loose()?;
+        fold.keep_noted_unresolved()?;
         fold.unprotected()?;
     }
     let Fold { meta, done, touched, former, released, acted, told, .. } = fold;
@@ -196,7 +196,7 @@ struct Fold<'a> {
     /// Groups that this fold keeps because rows to which they refer left their keys.
     orphaned: BTreeSet<(u32, Rid, usize)>,
     /// Rows in which a value names nobody: position of the table, place.
-    loose: Vec<(usize, Loc)>,
+    unresolved: Vec<(usize, Loc)>,
     /// Where rows wait: former values of the rows that this fold wrote, by table. Others may wait for
     /// the keys in them.
     former: Vec<(usize, Vec<Value>)>,
@@ -239,8 +239,8 @@ impl Fold<'_> {
                 self.acted.extend(crate::merge::overrode(lookup, t, &stored, &stamps)?);
             }
             let group = &mut stored.state.groups[t.table.columns[alias].group];
-            let body = std::mem::replace(&mut group.body, Body::Shown);
-            let Body::Kept(wanted) = body else { continue };
+            let body = std::mem::replace(&mut group.body, Body::InTable);
+            let Body::Stored(wanted) = body else { continue };
             *group =
                 GroupState { pinned: true, previous: Some(wanted), ..GroupState::shown(stamp) };
             // What else it waits for it does as before.
@@ -252,7 +252,7 @@ impl Fold<'_> {
     }
 
     /// Folds rows whose entries concern nobody else, before all others and a part at a time.
-    fn apart(&mut self, survey: &mut Survey) -> Result<()> {
+    fn independent(&mut self, survey: &mut Survey) -> Result<()> {
         if self.conflicts || self.waits || self.history || !survey.in_order {
             return Ok(());
         }
@@ -393,7 +393,7 @@ impl Fold<'_> {
         for (from, gone) in &window.gone {
             if let Some(before) = before.remove(from) {
                 let rid = before.stored.rid.clone();
-                died.insert(rid, self.bury(t, gone, before)?);
+                died.insert(rid, self.delete(t, gone, before)?);
             }
         }
         for (from, changed) in &window.changed {
@@ -407,14 +407,14 @@ impl Fold<'_> {
         }
         runs.finish(self.conn, t)?;
         for (loc, born) in &window.born {
-            self.bear(t, loc, born.at, &born.written, &died, &mut runs)?;
+            self.insert(t, loc, born.at, &born.written, &died, &mut runs)?;
         }
         runs.finish(self.conn, t)
     }
 
     /// A row is gone: the next even causal length, or none if its parent took it along. It keeps its
     /// values. Returns the groups that keep something else than the row showed.
-    fn bury(&mut self, t: &Tracked, gone: &Gone, before: Before) -> Result<BTreeSet<usize>> {
+    fn delete(&mut self, t: &Tracked, gone: &Gone, before: Before) -> Result<BTreeSet<usize>> {
         let first = before.first().cloned();
         let Before { mut stored, image, start, cascaded, .. } = before;
         let told = image.is_some();
@@ -444,14 +444,14 @@ impl Fold<'_> {
         let stamp = self.at(gone.at);
         self.deletes_unshown(t, &stored, first.as_ref().map(|(_, cells)| &cells[..]), stamp)?;
         for (g, group) in stored.state.groups.iter_mut().enumerate() {
-            let shown = || Body::Kept(cells[g].clone());
+            let shown = || Body::Stored(cells[g].clone());
             let lost = !told && !whole.contains(&g) && !group.stamp.is_zero();
-            if lost && group.body == Body::Shown {
+            if lost && group.body == Body::InTable {
                 *group = GroupState { body: shown(), ..GroupState::shown(stamp) };
             } else if let Some(&stamp) = written.get(&g) {
                 *group = GroupState { body: shown(), ..GroupState::shown(stamp) };
                 self.done.columns += 1;
-            } else if group.body == Body::Shown {
+            } else if group.body == Body::InTable {
                 group.body = shown();
             } else {
                 apart.insert(g);
@@ -510,7 +510,7 @@ impl Fold<'_> {
         let references = state::kept_references(self.catalog, t, stored, false);
         self.waits |= !references.is_empty();
         if self.conflicts || self.waits && (stored.entry.is_some() || !references.is_empty()) {
-            // Whatever it waited for, this write is what it shows now; compensation looks again.
+            // Whatever it waited for, this write is what it shows now; the repair looks again.
             let settled = state::Waits { references, claims: vec![], conflict: None, winner: None };
             state::record_waits(self.conn, self.meta, entry, &settled)?;
         }

@@ -118,11 +118,11 @@ pub fn record(conn: &Connection, meta: &mut Meta, t: &Tracked, stored: &Stored) 
                 continue;
             }
             match (&stored.state.groups[g].body, &shown) {
-                (Body::Kept(cell), _) => add.columns(t, columns, cell.values.iter())?,
-                (Body::Shown, Some(row)) => {
+                (Body::Stored(cell), _) => add.columns(t, columns, cell.values.iter())?,
+                (Body::InTable, Some(row)) => {
                     add.columns(t, columns, columns.iter().map(|&c| &row[c]))?
                 }
-                (Body::Shown, None) => {}
+                (Body::InTable, None) => {}
             }
         }
     }

@@ -6,15 +6,15 @@
 //!
 //! Inserts may share an entry: see [`Marks`].
 
-mod apart;
 mod begun;
 mod entry;
+mod independent;
 mod nested;
 mod replay;
 mod window;
 
-pub use apart::{Survey, survey};
 pub use entry::{clear, columns_of_mask, forget_misplaced, image, waiting};
+pub use independent::{Survey, survey};
 pub use window::{Born, Changed, Gone, Millis, Run, Set, Window, Written};
 
 use crate::Result;

@@ -104,6 +104,13 @@ pub use pull::{Pulled, Sink};
 pub use rejoin::{Compared, Rejoined};
 pub use remotes::{Access, NamedRemote, Removed, Sent, Synced};
 pub use replica::Replica;
+/// The rusqlite that the engine uses, for programs that want the same without naming a version.
+pub use rusqlite;
 pub use settle::Verb;
 pub use status::{Pending, Status, Trigger};
 pub use synqlite_wire::Value;
+
+// Its example is compiled and run with the doc tests; nobody else sees this.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

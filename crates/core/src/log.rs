@@ -376,11 +376,11 @@ impl Log<'_> {
                     let count = history::count_at(&stored.state.groups[g].counts, stamp);
                     let value = match (&stored.state.groups[g].body, &before.row) {
                         _ if count.is_some() => count.map(|count| text(&history::added(count))),
-                        (Body::Kept(cell), _) => cell.values.get(i).map(text),
+                        (Body::Stored(cell), _) => cell.values.get(i).map(text),
                         _ if before.overwritten.is_some_and(|w| w.contains_key(&no)) => {
                             Some("overwritten".to_owned())
                         }
-                        (Body::Shown, row) => row.as_ref().map(|row| text(&row[c])),
+                        (Body::InTable, row) => row.as_ref().map(|row| text(&row[c])),
                     };
                     columns.extend(value.map(|value| (no, (column(t, c), value))));
                 }

@@ -37,7 +37,7 @@ pub(crate) use policies::{follow_policies, set as set_policies, take as take_set
 use rusqlite::{Connection, params};
 use stashed::{join_stashed, show, show_stashed};
 use std::collections::{BTreeMap, BTreeSet};
-use synqlite_view::compensate::Wrote;
+use synqlite_view::local_wins::Wrote;
 use synqlite_wire::{Cell, Rid, SiteId, Stamp, Value};
 use unsure::{Columns, LIKELY, PERHAPS, Unsure};
 
@@ -156,7 +156,7 @@ pub(crate) fn take_in(work: &mut Work<'_>, tables: &[Table]) -> Result<()> {
     }
     let Work { conn, meta, catalog, policies, .. } = work;
     for t in catalog.tables.iter().filter(new) {
-        fold::loosen(conn, meta, catalog, t, policies.enforces_foreign_keys())?;
+        fold::keep_unresolved(conn, meta, catalog, t, policies.enforces_foreign_keys())?;
     }
     let whole = work.catalog.tables.iter().filter(new);
     let whole = whole.map(|t| (t.no, t.column_nos.clone())).collect();
@@ -273,7 +273,7 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
     }
     // Not before those are known that are gone: who referred to them does so still.
     for t in catalog.tables.iter().filter(|t| of(t).is_some()) {
-        fold::loosen(conn, meta, catalog, t, policies.enforces_foreign_keys())?;
+        fold::keep_unresolved(conn, meta, catalog, t, policies.enforces_foreign_keys())?;
     }
     let mut joined = join_stashed(work, &fresh)?;
     for t in work.catalog.tables.iter().filter(|t| whole.contains_key(&t.no)) {
@@ -298,7 +298,7 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
     for t in &catalog.tables {
         retyped::keep(conn, meta, t, retyped.remove(&t.no).unwrap_or_default())?;
     }
-    merge::compensate(conn, meta, catalog, policies, Wrote { anew: true, ..wrote })?;
+    merge::repair(conn, meta, catalog, policies, Wrote { anew: true, ..wrote })?;
     show(work, joined, !whole.is_empty())?;
     let of = |is: fn(&Stale) -> bool| stale.iter().filter(move |(_, s)| is(s)).map(|(no, _)| *no);
     let references = of(|stale| stale.referring_anew).collect();
@@ -313,7 +313,7 @@ pub(crate) fn follow(work: &mut Work<'_>, anew: &Anew, why: &str) -> Result<()> 
     closed::update(conn, meta, catalog, *now_ms, why)
 }
 
-/// Stores states anew whose registers are of units that the schema no longer has (R-GROUP), and all of a
+/// Stores states anew whose registers are of groups that the schema no longer has (R-GROUP), and all of a
 /// table whose key may be another, since they say which number a row asks for. Returns rows that keep
 /// values which were references, with these columns.
 fn regroup(
@@ -323,7 +323,7 @@ fn regroup(
     stale: &Stale,
 ) -> Result<Vec<(Rid, Columns)>> {
     let rekeyed = stale.gap || stale.rekeyed;
-    let was = registry::units(conn, t.no)?;
+    let was = registry::groups(conn, t.no)?;
     let now: Vec<(Vec<u32>, Vec<String>)> = t.table.groups.iter().map(|g| unit(t, g)).collect();
     let here = |no: &u32| t.column_nos.contains(no);
     if !rekeyed && was.iter().all(|unit| now.contains(unit) || !unit.0.iter().any(here)) {
@@ -363,7 +363,7 @@ fn regroup(
 fn freed(own: SiteId, t: &Tracked, was: &[(Vec<u32>, Vec<String>)], state: &RowState) -> Columns {
     let mut freed = Columns::new();
     for ((columns, keys), group) in was.iter().zip(&state.groups) {
-        let Body::Kept(cell) = &group.body else { continue };
+        let Body::Stored(cell) = &group.body else { continue };
         let mut referred = keys.iter().zip(&cell.refs).filter(|(_, rid)| rid.is_some());
         if referred.all(|(key, _)| t.key_names.contains(key)) {
             continue;
@@ -404,10 +404,10 @@ fn keep_lost(
     stored: &Stored,
 ) -> Result<()> {
     for ((columns, keys), group) in was.iter().zip(&stored.state.groups) {
-        let Body::Kept(cell) = &group.body else { continue };
+        let Body::Stored(cell) = &group.body else { continue };
         let lost = |i: &usize| !t.column_nos.contains(&columns[*i]) && !group.is_unwritten(*i);
         let lost: Vec<usize> = (0..columns.len()).filter(lost).collect();
-        let whole = lost.len() == columns.len() && group.apart.is_empty();
+        let whole = lost.len() == columns.len() && group.column_stamps.is_empty();
         let alone = |&i: &usize| Piece {
             columns: vec![columns[i]],
             keys: vec![],
@@ -442,7 +442,7 @@ fn pin_key(meta: &mut Meta, t: &Tracked, stored: &mut Stored) -> i64 {
     let key = t.table.primary_key.iter().map(|&c| t.table.columns[c].group);
     for g in key.collect::<BTreeSet<usize>>() {
         let group = &mut stored.state.groups[g];
-        if let Body::Kept(wanted) = std::mem::replace(&mut group.body, Body::Shown) {
+        if let Body::Stored(wanted) = std::mem::replace(&mut group.body, Body::InTable) {
             let previous = t.table.groups[g].keeps_previous.then_some(wanted);
             let stamp = meta.tick(0);
             *group = GroupState { pinned: true, previous, ..GroupState::shown(stamp) };
@@ -458,7 +458,7 @@ fn unit(t: &Tracked, group: &Group) -> (Vec<u32>, Vec<String>) {
     (columns.collect(), keys.collect())
 }
 
-/// The table as far as its stored states are concerned, with the units that they were stored for.
+/// The table as far as its stored states are concerned, with the groups that they were stored for.
 fn as_it_was(t: &Tracked, units: &[(Vec<u32>, Vec<String>)]) -> Tracked {
     let mut old = Relation::unnumbered(t.no, &t.canonical, Table::absent(&t.table.name));
     for (group, (columns, keys)) in units.iter().enumerate() {
@@ -489,7 +489,7 @@ fn as_it_was(t: &Tracked, units: &[(Vec<u32>, Vec<String>)]) -> Tracked {
     old.into()
 }
 
-/// What group `g` of the table holds, of the units `was` in which the row was stored.
+/// What group `g` of the table holds, of the groups `was` in which the row was stored.
 fn regrouped(
     t: &Tracked,
     g: usize,
@@ -512,7 +512,7 @@ fn regrouped(
         stamps.push(group.map_or(Stamp::ZERO, |(_, group)| group.column_stamp(place)));
         pinned |= group.is_some_and(|(_, group)| group.pinned);
         match (group, row) {
-            (Some((u, GroupState { body: Body::Kept(old), .. })), _) => {
+            (Some((u, GroupState { body: Body::Stored(old), .. })), _) => {
                 kept = true;
                 cell.values[i] = old.values.get(place).cloned().unwrap_or(Value::Null);
                 for (r, key) in now.1.iter().enumerate() {
@@ -526,8 +526,8 @@ fn regrouped(
             _ => {}
         }
     }
-    let body = if kept { Body::Kept(cell) } else { Body::Shown };
-    // A counter is a unit of its own, so its counts come from one.
+    let body = if kept { Body::Stored(cell) } else { Body::InTable };
+    // A counter is a group of its own, so its counts come from one.
     let unit = was.iter().position(|(columns, _)| *columns == now.0);
     let counts = unit.map_or(vec![], |u| stored.state.groups[u].counts.clone());
     let mut group = GroupState { body, pinned, counts, ..GroupState::shown(Stamp::ZERO) };
@@ -574,7 +574,7 @@ fn filled(
             let Some(stored) = state::at(conn, meta, t, &loc)? else { continue };
             let group = &stored.state.groups[column.group];
             let place = t.table.groups[column.group].columns.iter().position(|&x| x == c);
-            if group.column_stamp(place.unwrap_or(0)).is_zero() && group.body == Body::Shown {
+            if group.column_stamp(place.unwrap_or(0)).is_zero() && group.body == Body::InTable {
                 rows.entry(loc).or_default().insert(c, PERHAPS);
             }
         }

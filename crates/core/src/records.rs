@@ -101,19 +101,21 @@ fn records(lookup: Lookup<'_>, t: &Tracked, sql: &str) -> Result<Vec<(i64, Confl
         for (g, group) in t.table.groups.iter().enumerate() {
             let state = &stored.state.groups[g];
             let values: Vec<Value> = match (&state.body, &old) {
-                (Body::Kept(cell), _) => match counter::sum(t, g, state, cell) {
+                (Body::Stored(cell), _) => match counter::sum(t, g, state, cell) {
                     Some(sum) => vec![sum],
                     None => state.kept(t, g, cell).values,
                 },
-                (Body::Shown, Some(old)) => group.columns.iter().map(|&c| old[c].clone()).collect(),
-                (Body::Shown, None) => {
+                (Body::InTable, Some(old)) => {
+                    group.columns.iter().map(|&c| old[c].clone()).collect()
+                }
+                (Body::InTable, None) => {
                     return Err(Error::Damaged("a hidden row has no values".into()));
                 }
             };
             group.columns.iter().zip(values).for_each(|(&c, v)| written[c] = v);
         }
         for (g, group) in t.table.groups.iter().enumerate() {
-            let Body::Kept(cell) = &stored.state.groups[g].body else { continue };
+            let Body::Stored(cell) = &stored.state.groups[g].body else { continue };
             for (&f, rid) in group.foreign_keys.iter().zip(&cell.refs) {
                 if let Some(rid) = rid {
                     refer(lookup, t, f, rid, &mut written)?;
@@ -181,7 +183,7 @@ fn refer(
 fn kept(t: &Tracked, state: &RowState) -> Vec<Value> {
     let mut row = vec![Value::Null; t.table.columns.len()];
     for (group, of) in state.groups.iter().zip(&t.table.groups) {
-        let Body::Kept(cell) = &group.body else { continue };
+        let Body::Stored(cell) = &group.body else { continue };
         for (&c, value) in of.columns.iter().zip(&cell.values) {
             row[c] = equal::stored(value, t.table.columns[c].affinity);
         }

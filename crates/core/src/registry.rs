@@ -96,7 +96,7 @@ pub fn lacking(conn: &Connection, t: &Tracked, columns: &[u32]) -> Result<bool> 
     Ok(news)
 }
 
-/// Records the units (R-GROUP) for which states are stored from now on.
+/// Records the groups (R-GROUP) for which states are stored from now on.
 pub fn record_units(conn: &Connection, t: &Relation) -> Result<()> {
     conn.execute("DELETE FROM synqlite_unit WHERE tbl = ?1", [t.no])?;
     let sql = "INSERT INTO synqlite_unit(tbl, unit, place, item) VALUES(?1, ?2, ?3, ?4)";
@@ -112,16 +112,16 @@ pub fn record_units(conn: &Connection, t: &Relation) -> Result<()> {
     Ok(())
 }
 
-/// Gives a foreign key another name in the units of a table.
+/// Gives a foreign key another name in the groups of a table.
 pub fn rename_key(conn: &Connection, t: &Tracked, key: &str, name: &str) -> Result<()> {
     let sql = "UPDATE synqlite_unit SET item = ?3 WHERE tbl = ?1 AND item = ?2";
     conn.prepare_cached(sql)?.execute(params![t.no, key, name])?;
     Ok(())
 }
 
-/// The units (R-GROUP) of a table as they were when its triggers were made: columns and canonical
+/// The groups (R-GROUP) of a table as they were when its triggers were made: columns and canonical
 /// names of foreign keys.
-pub fn units(conn: &Connection, table: u32) -> Result<Vec<(Vec<u32>, Vec<String>)>> {
+pub fn groups(conn: &Connection, table: u32) -> Result<Vec<(Vec<u32>, Vec<String>)>> {
     let sql = "SELECT unit, item FROM synqlite_unit WHERE tbl = ?1 ORDER BY unit, place";
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query([table])?;

@@ -201,7 +201,7 @@ fn compare(work: &mut Work<'_>, shared: &[Table]) -> Result<Compared> {
     let Work { meta, catalog, policies, .. } = work;
     let none = Fresh::new();
     let wrote = fold::fold_windows(conn, meta, catalog, policies, windows, none)?;
-    merge::compensate(conn, meta, catalog, policies, wrote)?;
+    merge::repair(conn, meta, catalog, policies, wrote)?;
     Ok(compared)
 }
 
@@ -371,7 +371,7 @@ impl Comparison<'_, '_> {
             let stored = state::decode(&self.work.meta, self.t, row)?;
             let mut kept = vec![Value::Null; self.t.table.columns.len()];
             for (of, group) in self.t.table.groups.iter().zip(&stored.state.groups) {
-                if let Body::Kept(cell) = &group.body {
+                if let Body::Stored(cell) = &group.body {
                     for (&c, value) in of.columns.iter().zip(&cell.values) {
                         kept[c] = value.clone();
                     }

@@ -179,7 +179,7 @@ pub fn rename_keys(
 ) -> Result<()> {
     for t in &catalog.tables {
         let columns = said(conn, t)?;
-        for (_, keys) in registry::units(conn, t.no)? {
+        for (_, keys) in registry::groups(conn, t.no)? {
             for key in keys {
                 let name = key_here(conn, catalog, &key, &columns)?;
                 if name != key {

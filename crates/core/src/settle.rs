@@ -115,7 +115,7 @@ fn prefer(work: &mut Work<'_>, open: Open, stamp: Stamp) -> Settled {
     let Some(mut winner) = state::of(work.conn, &work.meta, t, winner)? else {
         return refused(&open, "prefer", "the other row is gone");
     };
-    winner.state.header.demoted = stamp;
+    winner.state.header.yielded = stamp;
     let rids = vec![(t.no, winner.rid.clone()), (t.no, open.stored.rid)];
     save(work, open.table, &winner)?;
     Ok(rids)
@@ -168,7 +168,7 @@ fn dead_ancestor(
         {
             let g = t.table.columns[fk.columns[0]].group;
             let at = t.table.groups[g].foreign_keys.iter().position(|&k| k == f);
-            let Body::Kept(cell) = &stored.state.groups[g].body else { continue };
+            let Body::Stored(cell) = &stored.state.groups[g].body else { continue };
             let Some(rid) = at.and_then(|at| cell.refs[at].as_ref()) else { continue };
             let Some(table) = work.catalog.position(&fk.parent) else { continue };
             let parent = &work.catalog.tables[table];
@@ -187,7 +187,7 @@ fn dead_ancestor(
 /// What the row shows becomes what was written.
 fn accept(work: &mut Work<'_>, mut open: Open, stamp: Stamp) -> Settled {
     for group in &mut open.stored.state.groups {
-        if let (Body::Kept(written), true) = (&group.body, group.counts.is_empty()) {
+        if let (Body::Stored(written), true) = (&group.body, group.counts.is_empty()) {
             let previous = Some(written.clone());
             *group = GroupState { previous, ..GroupState::shown(stamp) };
         }

@@ -126,7 +126,7 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
     }
     catalog::name_keys(&mut tables);
     for t in tables.iter_mut().filter(|t| stale.contains_key(&t.no)) {
-        let was = registry::units(conn, t.no)?;
+        let was = registry::groups(conn, t.no)?;
         let known = |name: &String| was.iter().any(|(_, keys)| keys.contains(name));
         t.new_keys = (0..t.key_names.len()).filter(|&f| !known(&t.key_names[f])).collect();
     }

@@ -515,20 +515,20 @@ impl Verify<'_> {
         let h = &state.header;
         let cells = t.table.groups.iter().zip(&state.groups);
         let mut fits = cells.map(|(group, state)| match &state.body {
-            Body::Kept(cell) => {
+            Body::Stored(cell) => {
                 cell.values.len() == group.columns.len()
                     && cell.refs.len() == group.foreign_keys.len()
             }
-            Body::Shown => true,
+            Body::InTable => true,
         });
-        let header = [h.cl_stamp, h.inserted, h.deleted, h.reinserted, h.demoted];
+        let header = [h.cl_stamp, h.inserted, h.deleted, h.reinserted, h.yielded];
         let stamps = header.into_iter().chain(state.groups.iter().flat_map(|g| g.stamps()));
         let what = [
             (h.alive() && loc.is_none() && !conflict && !state.fell_with_parent())
                 .then_some("it is alive, but not in the table"),
             (!h.alive() && loc.is_some() && !conflict)
                 .then_some("it is deleted, but placed in the table"),
-            (loc.is_none() && state.groups.iter().any(|g| g.body == Body::Shown))
+            (loc.is_none() && state.groups.iter().any(|g| g.body == Body::InTable))
                 .then_some("it is not in the table and does not keep all of its values"),
             (!fits.all(|fits| fits)).then_some("it keeps values of other columns"),
             (wants != state.kept_id(t))
@@ -554,7 +554,7 @@ impl Verify<'_> {
         }
         let Some(row) = t.read(self.conn, loc)? else { return Ok(None) };
         for (g, group) in stored.state.groups.iter().enumerate() {
-            let (Body::Kept(base), c) = (&group.body, t.table.groups[g].columns[0]) else {
+            let (Body::Stored(base), c) = (&group.body, t.table.groups[g].columns[0]) else {
                 continue;
             };
             if counter::sum(t, g, group, base).is_some_and(|sum| sum != row[c]) {

@@ -13,7 +13,7 @@ use crate::disk::Sync;
 use crate::error::{Context, Error, Result};
 use crate::image::{self, Header, Image, MARKED};
 use crate::mode::Evidence;
-use crate::pair::{self, Left, Pages, Pair, copy_page, paper, wrote};
+use crate::pair::{self, Left, Pages, Pair, copy_page, dash_protocol, wrote};
 use crate::ranges::Ranges;
 use crate::registry::{Durable, State};
 use crate::trailer::{self, Trailer};
@@ -85,7 +85,7 @@ impl Ready {
 
     fn update_version(&mut self, pair: &Pair, trailer: &Trailer) -> Result<()> {
         self.updated = true;
-        paper::update_version(pair, trailer)
+        dash_protocol::update_version(pair, trailer)
     }
 }
 
@@ -189,7 +189,7 @@ impl Transaction {
     /// Makes the shadow ready, once.
     fn ready(&mut self, pair: &mut Pair) -> Result<&mut Ready> {
         if self.ready.is_none() {
-            paper::settle_names(pair)?;
+            dash_protocol::settle_names(pair)?;
             let id = image::number(&pair::new_id()?);
             let safe = pair.mode.is_safe();
             let mark = |head| safe.then(|| image::marked(head));
@@ -412,7 +412,7 @@ impl Transaction {
             let _ = image::write_trailer(pair.disk.as_ref(), pair.shadow(), &label)
                 .and_then(|_| pair.register(&ready.durable, self.synced));
         } else if pair.mode.evidence() == Evidence::Version {
-            paper::reset_version(pair, pair.shadow())?;
+            dash_protocol::reset_version(pair, pair.shadow())?;
             if self.synced {
                 pair.sync_shadow(Sync::Bytes, "making a Version Reset durable")?;
             }

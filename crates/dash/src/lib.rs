@@ -47,21 +47,26 @@ mod commit;
 mod error;
 mod image;
 mod journal;
+mod journal_probe;
 mod lock;
 mod mode;
 #[cfg(test)]
 mod model;
 mod pair;
-mod quiet;
 mod ranges;
 mod registry;
 mod session;
+mod shared_words;
 mod trailer;
 mod vfs;
-mod words;
 
 pub use mode::{Found, Mode};
 pub use vfs::{NAME, register, register_as, register_default};
 
 #[cfg(feature = "loadable")]
 pub use libsqlite3_sys as ffi;
+
+// Its example is compiled and run with the doc tests; nobody else sees this.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -6,8 +6,8 @@
 //! while anybody has the database open, and is what the name says otherwise, unless [`winner`]
 //! finds that a power failure took an exchange of names.
 
-pub(crate) mod paper;
-pub(crate) mod several;
+pub(crate) mod dash_protocol;
+pub(crate) mod multi_file_commit;
 
 use crate::disk::{self, Disk, Handle, Kind, Open, Sync};
 use crate::error::{Context, Error, Result};
@@ -16,10 +16,10 @@ use crate::lock::{self, Hold};
 use crate::mode::{Evidence, Mode};
 use crate::ranges::Ranges;
 use crate::registry::{Durable, Live, OPEN, State};
+use crate::shared_words::SharedWords;
 use crate::trailer::Trailer;
-use crate::words::Words;
+use dash_protocol::Shadow;
 use libsqlite3_sys as ffi;
-use paper::Shadow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -71,7 +71,7 @@ pub(crate) struct Pair {
     pub mode: Mode,
     pub kind: Kind,
     pub registry: Handle,
-    words: Words,
+    words: SharedWords,
     pub files: [Handle; 2],
     /// Which of the files is current, as far as this opening knows.
     pub current: usize,
@@ -113,7 +113,7 @@ impl Pair {
         if !first && (mode.is_alone() || !hold(&registry, &OPEN, Hold::Read)?) {
             return Err(Error::Busy);
         }
-        let words = Words::of(&registry).reading("mapping the registry")?;
+        let words = SharedWords::of(&registry).reading("mapping the registry")?;
         let known = Durable::read(&registry).reading("reading the registry")?;
         if first {
             set_foreign_aside(disk.as_ref(), &names, known.as_ref())?;
@@ -207,9 +207,9 @@ impl Pair {
             self.exchange_names()?;
             self.current = 1 - named;
         } else if facts.super_journal == Some(true) {
-            several::give_up(self, self.shadow())?;
+            multi_file_commit::give_up(self, self.shadow())?;
         }
-        let closed = durable.mode.is_alone() && paper::is_reset(self)?;
+        let closed = durable.mode.is_alone() && dash_protocol::is_reset(self)?;
         if exchanged || durable.state == State::Open && !closed {
             // A commit that was cut short may have left both on the way to the device, and the file
             // that had the name is about to be overwritten.
@@ -266,12 +266,14 @@ impl Pair {
         };
         let seen = Image::read(shadow, &durable.pair)?;
         let trusted = durable.state != State::MainOnly && !live.stale;
-        match paper::shadow_is(self.mode, &base, &seen) {
-            Shadow::Behind if self.mode.is_alone() && !live.stale && paper::is_reset(self)? => {
-                paper::take_header_back(self)?;
+        match dash_protocol::shadow_is(self.mode, &base, &seen) {
+            Shadow::Behind
+                if self.mode.is_alone() && !live.stale && dash_protocol::is_reset(self)? =>
+            {
+                dash_protocol::take_header_back(self)?;
             }
             Shadow::Behind if trusted => {}
-            Shadow::Unreset if trusted => paper::reset_version(self, shadow)?,
+            Shadow::Unreset if trusted => dash_protocol::reset_version(self, shadow)?,
             is => {
                 // A version that was begun and not acknowledged says itself where it differs.
                 let here = match (is, seen.trailer) {
@@ -407,7 +409,7 @@ impl Pair {
         }
         let done = match self.mode.is_safe() {
             true => self.disk.exchange(&self.names.main, &self.names.shadow),
-            false => paper::rename_thrice(self.disk.as_ref(), &self.names),
+            false => dash_protocol::rename_thrice(self.disk.as_ref(), &self.names),
         };
         if done.as_ref().is_err_and(|e| e.kind() == std::io::ErrorKind::InvalidInput) {
             return Err(Error::Refused(format!(

@@ -7,7 +7,7 @@
 
 use crate::disk::{Disk, Handle, Sync};
 use crate::mode::Mode;
-use crate::words::Words;
+use crate::shared_words::SharedWords;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -130,7 +130,7 @@ impl Live {
     /// Reads the words. They are written with one call of 24 bytes; `current` has one of two
     /// values, so a mixture of both is neither and is noticed. Only who holds the writer's lock
     /// reads all of them as of one moment.
-    pub(crate) fn read(words: &Words) -> Live {
+    pub(crate) fn read(words: &SharedWords) -> Live {
         let [current, flags, version] = words.read(LIVE as usize);
         let [mode, unsettled, stale, ..] = flags.to_le_bytes();
         Live { current, mode, unsettled: unsettled != 0, stale: stale != 0, version }

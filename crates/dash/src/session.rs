@@ -13,11 +13,11 @@ use crate::commit::Transaction;
 use crate::disk::{self, Disk, Handle, Kind, Open, Sync};
 use crate::error::{Context, Error, Result};
 use crate::image::{self, Header, Image};
+use crate::journal_probe::Quiet;
 use crate::lock::{self, Hold};
 use crate::mode::{Evidence, Mode};
-use crate::pair::paper::{self, Shadow};
-use crate::pair::{self, Names, Pair, SHADOW, hold, several};
-use crate::quiet::Quiet;
+use crate::pair::dash_protocol::{self, Shadow};
+use crate::pair::{self, Names, Pair, SHADOW, hold, multi_file_commit};
 use crate::registry::{OPEN, State, WRITER};
 use libsqlite3_sys as ffi;
 use std::path::{Path, PathBuf};
@@ -91,7 +91,7 @@ impl Session {
             )));
         }
         if asked.mode.is_some_and(|mode| !mode.is_safe()) && how != Open::Read {
-            paper::finish_renames(disk.as_ref(), &Names::of(main))?;
+            dash_protocol::finish_renames(disk.as_ref(), &Names::of(main))?;
         }
         let plain = disk.open(main, how).when("opening the database", ffi::SQLITE_CANTOPEN)?;
         if let Kind::Unknown(number) = disk.kind(&plain).reading("asking for the file system")? {
@@ -299,9 +299,9 @@ impl Session {
     pub(crate) fn unlock(&mut self, level: Level) -> Result<()> {
         let discarded = match (&self.pair, self.transaction.take(), &self.super_journal) {
             (Some(pair), Some(transaction), None) => transaction.discard(pair),
-            (Some(pair), Some(transaction), Some(super_journal)) => {
-                transaction.discard(pair).and_then(|()| several::withdraw(pair, super_journal))
-            }
+            (Some(pair), Some(transaction), Some(super_journal)) => transaction
+                .discard(pair)
+                .and_then(|()| multi_file_commit::withdraw(pair, super_journal)),
             _ => Ok(()),
         };
         if discarded.is_err() {
@@ -465,7 +465,7 @@ impl Session {
         let done = self.super_journal.take_if(|_| self.level == Level::None);
         if let Some(name) = done.filter(|name| name.exists()) {
             // One that stays harms nobody: no file names it.
-            let _ = several::remove(self.disk.as_ref(), &name);
+            let _ = multi_file_commit::remove(self.disk.as_ref(), &name);
         }
     }
 
@@ -528,8 +528,8 @@ impl Session {
         let [main, shadow] = [&pair.files[current], &pair.files[1 - current]];
         let main = Image::read(main, &durable.pair)?;
         let shadow = Image::read(shadow, &durable.pair)?;
-        let behind = paper::shadow_is(durable.mode, &main, &shadow) == Shadow::Behind;
-        let reset = durable.mode.is_alone() && paper::is_reset(pair)?;
+        let behind = dash_protocol::shadow_is(durable.mode, &main, &shadow) == Shadow::Behind;
+        let reset = durable.mode.is_alone() && dash_protocol::is_reset(pair)?;
         if behind && main.version().is_some() && !reset {
             // Where the name decides it is durable, and where versions do the next session sees to it.
             if durable.mode.evidence() == Evidence::Checksum || durable.mode.is_alone() {
@@ -537,7 +537,7 @@ impl Session {
                 synced.syncing("making the last exchange durable")?;
             }
             if durable.mode.is_alone() {
-                return paper::reset_header(pair);
+                return dash_protocol::reset_header(pair);
             }
             durable.state = State::Clean;
             pair.register(&durable, false)?;

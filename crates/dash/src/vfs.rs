@@ -9,8 +9,8 @@ use crate::commit::KEPT;
 use crate::disk::{Disk, Handle, Open, Sync, folder};
 use crate::error::{Error, Result};
 use crate::journal::Journal;
+use crate::journal_probe;
 use crate::mode::Mode;
-use crate::quiet;
 use crate::session::{Asked, Level, Session};
 use libsqlite3_sys as ffi;
 use std::ffi::{CStr, CString, OsStr};
@@ -94,7 +94,7 @@ pub fn register_as(name: &str, disk: Arc<dyn Disk>) -> std::result::Result<(), c
 struct Context {
     disk: Arc<dyn Disk>,
     base: *mut ffi::sqlite3_vfs,
-    asked: Arc<quiet::Asked>,
+    asked: Arc<journal_probe::Asked>,
 }
 
 /// What SQLite calls a file: its methods, and ours behind them.
@@ -117,7 +117,7 @@ struct Database {
     /// Why the last lock or commit was refused.
     refused: Option<String>,
     busy: Busy,
-    asked: Arc<quiet::Asked>,
+    asked: Arc<journal_probe::Asked>,
     /// Where SQLite keeps the names of its journal and its log.
     names: [usize; 2],
 }

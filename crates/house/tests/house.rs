@@ -10,7 +10,7 @@ use std::process::Command;
 const LONGEST: usize = 800;
 
 /// Our crates and those of ours that each may depend on, tests included. The binary may use all.
-const ROOMS: [(&str, &[&str]); 9] = [
+const CRATES: [(&str, &[&str]); 9] = [
     ("synqlite-wire", &[]),
     ("synqlite-lsm", &[]),
     ("synqlite-dash", &[]),
@@ -125,12 +125,12 @@ fn dependencies_point_one_way() {
     let packages = packages("Cargo.toml");
     assert!(packages.iter().any(|p| name(p) == "synqlite-core"));
     for package in &packages {
-        let Some((room, allowed)) = ROOMS.iter().find(|(room, _)| *room == name(package)) else {
+        let Some((one, allowed)) = CRATES.iter().find(|(one, _)| *one == name(package)) else {
             continue;
         };
         for ours in dependencies(package).0 {
             let fine = allowed.contains(&ours) || TESTKITS.contains(&ours);
-            assert!(fine, "{room} must not depend on {ours}");
+            assert!(fine, "{one} must not depend on {ours}");
         }
     }
     let all = packages.iter().flat_map(|p| p["dependencies"].as_array().into_iter().flatten());
@@ -138,9 +138,9 @@ fn dependencies_point_one_way() {
         let used = name(dependency);
         assert_eq!(dependency["kind"].as_str(), Some("dev"), "{used} is for tests only");
     }
-    for package in packages.iter().filter(|p| ROOMS.iter().all(|(room, _)| *room != name(p))) {
+    for package in packages.iter().filter(|p| CRATES.iter().all(|(one, _)| *one != name(p))) {
         let known = name(package) == "synqlite" || TESTKITS.contains(&name(package));
-        assert!(known, "give {} its place in ROOMS", name(package));
+        assert!(known, "give {} its place in CRATES", name(package));
     }
 }
 

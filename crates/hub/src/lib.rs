@@ -25,6 +25,7 @@ pub mod backend;
 mod backup;
 mod bucket;
 mod config;
+mod disk_space;
 mod embedded;
 mod error;
 mod http;
@@ -32,7 +33,6 @@ mod layout;
 mod location;
 mod place;
 mod postgres;
-mod room;
 mod runtime;
 mod serve;
 mod tokens;
@@ -48,3 +48,8 @@ pub use place::{BadPlace, Place};
 pub use serve::{Clock, Running, Settings, Stopper, check, start};
 pub use tokens::{Allowance, Reach, Scope, Token};
 pub use wait::Waiters;
+
+// Its example is compiled and run with the doc tests; nobody else sees this.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

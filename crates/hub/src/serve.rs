@@ -1,11 +1,11 @@
 //! A running hub: its listener, its connections, what it does beside requests, and its end.
 
 use crate::backend::Millis;
+use crate::disk_space::DiskSpace;
 use crate::embedded::Setup;
 use crate::error::{Error, Result};
 use crate::http::{self, Access, Hub, Limits, Metrics};
 use crate::location::{Location, Opened, Vault};
-use crate::room::Room;
 use crate::runtime::runtime;
 use crate::wait::Waiters;
 use axum::Router;
@@ -164,7 +164,7 @@ pub fn start(settings: Settings) -> Result<Running> {
             access,
             limits: settings.limits,
             clock: settings.clock.clone(),
-            room: Room::new(&staging, settings.setup.reserve),
+            room: DiskSpace::new(&staging, settings.setup.reserve),
             staging,
             uploads: Default::default(),
             memory: Semaphore::new(http::MEMORY),

@@ -143,3 +143,8 @@ pub use recover::Dropped;
 pub use scan::Scan;
 pub use stats::{Level, Pace, Stats};
 pub use verify::{Report, repair, repair_on, verify, verify_on};
+
+// Its example is compiled and run with the doc tests; nobody else sees this.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

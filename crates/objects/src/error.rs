@@ -133,7 +133,7 @@ pub enum Error {
     },
     /// Something answers that does not speak as this kind of place does.
     #[error("{place} does not answer as it should: {why}. Check the URL")]
-    Stranger {
+    NotAHub {
         /// The store.
         place: String,
         /// What is wrong with the answer.

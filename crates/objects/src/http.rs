@@ -24,21 +24,21 @@ const SILENCE: Duration = Duration::from_secs(30);
 const LONGEST_REASON: u64 = 16 * 1024;
 
 /// Why a request came to nothing.
-pub(crate) enum Trouble {
+pub(crate) enum RequestError {
     /// It may work another time, after at least so long.
     Passing(String, Option<Duration>),
     /// It will not.
     Lasting(Error),
 }
 
-impl From<Error> for Trouble {
-    fn from(e: Error) -> Trouble {
-        Trouble::Lasting(e)
+impl From<Error> for RequestError {
+    fn from(e: Error) -> RequestError {
+        RequestError::Lasting(e)
     }
 }
 
 /// Result of one try.
-pub(crate) type Tried<T> = std::result::Result<T, Trouble>;
+pub(crate) type Tried<T> = std::result::Result<T, RequestError>;
 
 /// One request, without what all have in common.
 #[derive(Default)]
@@ -73,7 +73,7 @@ impl Client {
 
     /// The place answers as no hub does.
     pub fn stranger(&self, why: &'static str) -> Error {
-        Error::Stranger { place: self.place(), why }
+        Error::NotAHub { place: self.place(), why }
     }
 
     /// Sends a request once.
@@ -111,8 +111,8 @@ impl Client {
         loop {
             match attempt() {
                 Ok(done) => return Ok(done),
-                Err(Trouble::Lasting(e)) => return Err(e),
-                Err(Trouble::Passing(why, after)) => {
+                Err(RequestError::Lasting(e)) => return Err(e),
+                Err(RequestError::Passing(why, after)) => {
                     failures += 1;
                     if failures == ATTEMPTS {
                         return Err(Error::Unreachable { place: self.place(), why });
@@ -126,12 +126,12 @@ impl Client {
     /// What [`Client::patiently`] returns for something that is tried only once.
     pub fn once<T>(&self, tried: Tried<T>) -> Result<T> {
         tried.map_err(|trouble| match trouble {
-            Trouble::Lasting(e) => e,
-            Trouble::Passing(why, _) => Error::Unreachable { place: self.place(), why },
+            RequestError::Lasting(e) => e,
+            RequestError::Passing(why, _) => Error::Unreachable { place: self.place(), why },
         })
     }
 
-    fn failed(&self, e: ureq::Error) -> Trouble {
+    fn failed(&self, e: ureq::Error) -> RequestError {
         match e {
             ureq::Error::Http(_) | ureq::Error::BadUri(_) => {
                 self.stranger("the request cannot be written for it").into()
@@ -139,16 +139,16 @@ impl Client {
             // A certificate that is not trusted will not be the next time.
             ureq::Error::Io(ref io) if io.kind() == ErrorKind::InvalidData => self.lasting(&e),
             ureq::Error::Rustls(_) | ureq::Error::Tls(_) => self.lasting(&e),
-            e => Trouble::Passing(e.to_string(), None),
+            e => RequestError::Passing(e.to_string(), None),
         }
     }
 
-    fn lasting(&self, e: &ureq::Error) -> Trouble {
+    fn lasting(&self, e: &ureq::Error) -> RequestError {
         Error::Unreachable { place: self.place(), why: e.to_string() }.into()
     }
 
     /// What an answer means that is none.
-    fn refusal(&self, answer: Response<Body>) -> Trouble {
+    fn refusal(&self, answer: Response<Body>) -> RequestError {
         let status = answer.status().as_u16();
         let after = header(&answer, "retry-after").map(Duration::from_secs);
         let text = answer.into_body().into_with_config().limit(LONGEST_REASON).read_to_string();
@@ -163,7 +163,7 @@ impl Client {
         match status {
             401 => Error::Denied { place, why: "wants a token that it knows", hint }.into(),
             403 => Error::Denied { place, why: "wants a token that is good for this", hint }.into(),
-            408 | 429 | 500 | 502 | 503 | 504 => Trouble::Passing(why, after),
+            408 | 429 | 500 | 502 | 503 | 504 => RequestError::Passing(why, after),
             _ => Error::Refused { place, why }.into(),
         }
     }

@@ -5,7 +5,7 @@
 //! Transfers go on where a broken connection left them, in memory that does not grow with them.
 
 use crate::error::{Error, Result};
-use crate::http::{Client, Request, Tried, Trouble, header, pause};
+use crate::http::{Client, Request, RequestError, Tried, header, pause};
 use crate::name::{Kind, ObjectName};
 use crate::store::{Ask, Changes, Cursor, Entry, Found, Put, Step, Store};
 use std::collections::BTreeSet;
@@ -94,8 +94,8 @@ impl Hub {
         };
         let mut lines = BufReader::with_capacity(64 << 10, body);
         let (mut found, mut line) = (Vec::new(), Vec::new());
-        let broken = |e: io::Error| Trouble::Passing(e.to_string(), None);
-        let cut = || Trouble::Passing("its list is cut short".into(), None);
+        let broken = |e: io::Error| RequestError::Passing(e.to_string(), None);
+        let cut = || RequestError::Passing("its list is cut short".into(), None);
         loop {
             line.clear();
             let read = lines.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line);
@@ -188,7 +188,7 @@ impl Hub {
             _ => {
                 let mut body = answer.into_body().into_reader();
                 io::copy(&mut body.by_ref().take(from), &mut io::sink())
-                    .map_err(|e| Trouble::Passing(e.to_string(), None))?;
+                    .map_err(|e| RequestError::Passing(e.to_string(), None))?;
                 Ok((body, length))
             }
         }
@@ -286,7 +286,7 @@ impl Store for Hub {
             let mut text = String::new();
             let read =
                 answer.into_body().into_reader().take(LONGEST_LINE).read_to_string(&mut text);
-            read.map_err(|e| Trouble::Passing(e.to_string(), None))?;
+            read.map_err(|e| RequestError::Passing(e.to_string(), None))?;
             Ok(text)
         })?;
         let ids: Option<BTreeSet<Id>> = text.lines().map(|line| line.parse().ok()).collect();
@@ -351,7 +351,7 @@ impl Store for Hub {
             }
             let mut bytes = Vec::new();
             let read = answer.into_body().into_reader().take(max).read_to_end(&mut bytes);
-            read.map_err(|e| Trouble::Passing(e.to_string(), None))?;
+            read.map_err(|e| RequestError::Passing(e.to_string(), None))?;
             Ok(bytes)
         })
     }
@@ -457,10 +457,10 @@ impl Download {
         };
         match body.read(out) {
             Ok(0) if self.length.is_some_and(|length| self.at < length) => {
-                Err(Trouble::Passing("the connection broke".into(), None))
+                Err(RequestError::Passing("the connection broke".into(), None))
             }
             Ok(n) => Ok(n),
-            Err(e) => Err(Trouble::Passing(e.to_string(), None)),
+            Err(e) => Err(RequestError::Passing(e.to_string(), None)),
         }
     }
 }
@@ -477,11 +477,11 @@ impl Read for Download {
                     self.failures = 0;
                     return Ok(n);
                 }
-                Err(Trouble::Lasting(e)) => return Err(io::Error::other(e.to_string())),
-                Err(Trouble::Passing(why, _)) if self.failures >= STALLS => {
+                Err(RequestError::Lasting(e)) => return Err(io::Error::other(e.to_string())),
+                Err(RequestError::Passing(why, _)) if self.failures >= STALLS => {
                     return Err(io::Error::other(why));
                 }
-                Err(Trouble::Passing(_, after)) => after,
+                Err(RequestError::Passing(_, after)) => after,
             };
             self.body = None;
             self.failures += 1;

@@ -60,3 +60,8 @@ pub use store::{
     Ask, Changes, Cursor, Entry, Found, Put, Step, Store, find_database, only_database,
 };
 pub use trail::{REACH, Trail, next as next_mark};
+
+// Its example is compiled and run with the doc tests; nobody else sees this.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -7,3 +7,8 @@ pub use sync::{
     Cloned, Credentials, Outcome, Progress, Remote, Restored, Session, SyncError, Traffic, Waiting,
 };
 pub use synqlite_objects::{Cursor, Error, Key, Put};
+
+// Its example is compiled and run with the doc tests; nobody else sees this.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,7 +1,7 @@
 """What a fold makes of the writes since the last one: identities, and registers with stamps (R-CAP)."""
 
 import journal
-from compensate import Compensation
+from local_wins import LocalWins
 from references import References
 from schema import RESTRICTIVE
 from state import Row
@@ -9,7 +9,7 @@ from values import comparable, differ, identical
 
 
 class Fold:
-    """One fold. All its writes have one stamp; what compensation writes on its own account is later."""
+    """One fold. All its writes have one stamp; what it writes on its own account is later."""
 
     def __init__(self, site, ms):
         self.site, self.schema, self.ms = site, site.schema, ms
@@ -41,7 +41,7 @@ class Fold:
         self.keep_emptied()
         site.places = self.places
         self.rebind()
-        Compensation(self).run()
+        LocalWins(self).run()
         if site.state == rows:
             # Nothing changed, so no time passed.
             site.clock = clock

@@ -54,9 +54,9 @@ class References:
             return False
         return self.register(rid, fk.columns[0]).stamp < self.rows[parent].reinserted
 
-    def demoted(self, rid, fk):
-        """R-COMP: whether a row was demoted after it wrote a reference, which then protects nothing."""
-        return self.register(rid, fk.columns[0]).stamp <= self.rows[rid].demoted
+    def yielded(self, rid, fk):
+        """R-COMP: whether a row gave way after it wrote a reference, which then protects nothing."""
+        return self.register(rid, fk.columns[0]).stamp <= self.rows[rid].yielded
 
 
 class Protection:
@@ -104,7 +104,7 @@ class Protection:
                 parent = self.references.counted(rid, fk)
                 if parent is None or fk.on_delete not in RESTRICTIVE:
                     continue
-                protects = rid in self.kept or not self.references.demoted(rid, fk)
+                protects = rid in self.kept or not self.references.yielded(rid, fk)
                 if protects and self.gone(parent, cascaded):
                     waiting.append(parent)
         while waiting:

@@ -29,7 +29,7 @@ class Row:
     def __init__(self, rid):
         self.rid, self.table = rid, rid[1]
         self.length = 0
-        self.inserted = self.deleted = self.reinserted = self.demoted = NEVER
+        self.inserted = self.deleted = self.reinserted = self.yielded = NEVER
         self.registers = {}
 
     def copy(self):
@@ -56,7 +56,7 @@ class Row:
 def join_rows(one, other):
     """R-JOIN of two states of a row; R-LWW of its registers."""
     row = one.copy()
-    for field in ("length", "inserted", "deleted", "reinserted", "demoted"):
+    for field in ("length", "inserted", "deleted", "reinserted", "yielded"):
         setattr(row, field, max(getattr(one, field), getattr(other, field)))
     for group, register in other.registers.items():
         if group not in row.registers or register.stamp > row.registers[group].stamp:

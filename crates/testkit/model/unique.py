@@ -48,7 +48,7 @@ class Claims:
 
     def claim(self, rid, key):
         """How old a claim is."""
-        return max(self.written(rid, key), self.rows[rid].demoted)
+        return max(self.written(rid, key), self.rows[rid].yielded)
 
     def hear(self):
         """Hears all claims once. `again` is a row to leave out, if one is."""

@@ -196,7 +196,7 @@ class Component:
             asked = {}
             for rid in (r for r in self.live if self.rows[r].table == table.name):
                 register = self.rows[rid].registers[group]
-                claim = max(register.stamp, self.rows[rid].demoted)
+                claim = max(register.stamp, self.rows[rid].yielded)
                 asked.setdefault(register.values[table.alias], []).append((claim, rid))
             losers = []
             for number, claims in asked.items():

@@ -5,7 +5,7 @@
 //! other rows keep what they show, so cost follows the change and not the size of the tables.
 
 mod above;
-mod bystanders;
+mod cached_parents;
 mod hidden;
 mod numbers;
 
@@ -14,7 +14,7 @@ use crate::counter;
 use crate::equal::reference_bytes;
 use crate::facts::{self, Facts, Key, Reference, Verdict, Waiting};
 use crate::join::Joined;
-use bystanders::Bystanders;
+use cached_parents::CachedParents;
 use numbers::Numbers;
 
 use crate::policy::Policies;
@@ -159,7 +159,7 @@ pub struct Cases<'a> {
     /// The cases; others name them by their positions here.
     pub list: Vec<Case>,
     /// Rows that cases refer to and that are no cases.
-    pub others: Bystanders<'a>,
+    pub others: CachedParents<'a>,
     /// Cases by table and identity.
     index: Vec<HashMap<Rid, usize>>,
     /// Whether any row of the database waits for another row or a key.
@@ -192,7 +192,7 @@ impl<'a> Cases<'a> {
         let Waiting { any: waits, contested, revived } = facts.waiting()?;
         let (numbers, keys) = (Numbers::default(), HashSet::new());
         let index = catalog.tables.iter().map(|_| HashMap::new()).collect();
-        let (list, others, asked) = (vec![], Bystanders::new(catalog, facts), 0);
+        let (list, others, asked) = (vec![], CachedParents::new(catalog, facts), 0);
         Ok(Cases {
             catalog,
             policies,
@@ -256,12 +256,12 @@ impl<'a> Cases<'a> {
         let mut cells = Vec::with_capacity(stored.state.groups.len());
         for (g, group) in stored.state.groups.iter().enumerate() {
             cells.push(match (&group.body, &old) {
-                (Body::Kept(cell), _) => group.kept(t, g, cell),
-                (Body::Shown, Some(old)) => {
+                (Body::Stored(cell), _) => group.kept(t, g, cell),
+                (Body::InTable, Some(old)) => {
                     let cell = refs::cell(t, g, old, |f| self.shown_reference((table, f), old))?;
                     if group.counts.is_empty() { cell } else { group.kept(t, g, &cell) }
                 }
-                (Body::Shown, None) => {
+                (Body::InTable, None) => {
                     let columns = t.table.groups[g].columns.len();
                     let refs = t.table.groups[g].foreign_keys.len();
                     Cell { values: vec![Value::Null; columns], refs: vec![None; refs] }

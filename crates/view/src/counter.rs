@@ -41,9 +41,9 @@ pub fn write(
         return false;
     }
     let base = match (&group.body, before) {
-        (Body::Kept(cell), _) => cell.values.first().cloned().unwrap_or(Value::Null),
-        (Body::Shown, Some(before)) => before.clone(),
-        (Body::Shown, None) => return false,
+        (Body::Stored(cell), _) => cell.values.first().cloned().unwrap_or(Value::Null),
+        (Body::InTable, Some(before)) => before.clone(),
+        (Body::InTable, None) => return false,
     };
     let counts = std::mem::take(&mut group.counts);
     let mut counter = Counter { stamp: group.stamp, base, counts };
@@ -65,7 +65,7 @@ pub fn insert(
 ) {
     let real = is_real(t, g);
     let counter = match &group.body {
-        Body::Kept(cell) if again => {
+        Body::Stored(cell) if again => {
             let base = cell.values.first().cloned().unwrap_or(Value::Null);
             let counts = std::mem::take(&mut group.counts);
             let mut counter = Counter { stamp: group.stamp, base, counts };
@@ -74,7 +74,7 @@ pub fn insert(
         }
         _ => Counter::born(now, stamp, real),
     };
-    group.body = Body::Shown;
+    group.body = Body::InTable;
     store(t, g, group, counter);
 }
 
@@ -84,7 +84,7 @@ fn store(t: &Relation, g: usize, group: &mut GroupState, counter: Counter) {
     group.counts = counter.counts;
     if !group.counts.is_empty() {
         let refs = vec![None; t.table.groups[g].foreign_keys.len()];
-        group.body = Body::Kept(Cell { values: vec![counter.base], refs });
+        group.body = Body::Stored(Cell { values: vec![counter.base], refs });
     }
 }
 

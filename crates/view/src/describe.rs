@@ -53,7 +53,7 @@ pub fn row_name(t: &Relation, shown: Option<&[Value]>, state: &RowState, rid: &R
         let g = t.table.columns[c].group;
         let at = t.table.groups[g].columns.iter().position(|&other| other == c);
         match (&state.groups[g].body, at) {
-            (Body::Kept(cell), Some(at)) if at < cell.values.len() => {
+            (Body::Stored(cell), Some(at)) if at < cell.values.len() => {
                 kept[c] = cell.values[at].clone();
             }
             _ => whole = false,

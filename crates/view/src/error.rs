@@ -19,7 +19,7 @@ pub enum Error {
         "the fold cannot show row {row} of table {table} as it was written: row {rival} gave way to \
          it and stands in its way again"
     )]
-    Compensation {
+    LocalWins {
         /// The table.
         table: String,
         /// The row.

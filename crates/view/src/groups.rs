@@ -1,8 +1,8 @@
-//! Units of columns that are written as one (R-GROUP), and what identifies a row (R-ID-AUTO).
+//! Groups of columns that are written as one (R-GROUP), and what identifies a row (R-ID-AUTO).
 //!
-//! A merge takes a whole unit from one site. Primary keys, foreign keys and CHECKs never span two
-//! units, so every combination of values that they see was once accepted by SQLite. But no site has
-//! written the sum that a counter shows, so a counter is a unit of its own whatever CHECK reads it.
+//! A merge takes a whole group from one site. Primary keys, foreign keys and CHECKs never span two
+//! groups, so every combination of values that they see was once accepted by SQLite. But no site has
+//! written the sum that a counter shows, so a counter is a group of its own whatever CHECK reads it.
 
 use crate::schema::{Action, Affinity, ForeignKey, Group, Identity, Table, TableKind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,8 +13,12 @@ pub fn identity(table: &Table, checks: &[Vec<usize>]) -> Identity {
         _ if table.primary_key.is_empty() => Identity::Birth,
         // A singleton or a one-to-one table: its number means something.
         TableKind::RowidAlias(key) => {
-            let mut units = checks.iter().chain(table.foreign_keys.iter().map(|f| &f.columns));
-            if units.any(|unit| unit.contains(&key)) { Identity::Key } else { Identity::Birth }
+            let mut together = checks.iter().chain(table.foreign_keys.iter().map(|f| &f.columns));
+            if together.any(|columns| columns.contains(&key)) {
+                Identity::Key
+            } else {
+                Identity::Birth
+            }
         }
         _ => Identity::Key,
     }
@@ -37,11 +41,11 @@ pub fn assign(drafts: &mut [(&mut Table, &[Vec<usize>])]) {
         }
     }
     for (table, checks) in drafts {
-        let units = checks
+        let together = checks
             .iter()
             .chain(table.foreign_keys.iter().map(|f| &f.columns))
             .chain([&table.primary_key]);
-        let group_of = connected(table.columns.len(), units);
+        let group_of = connected(table.columns.len(), together);
 
         let mut kept = referenced.remove(&table.name).unwrap_or_default();
         kept.extend(&table.primary_key);
@@ -82,8 +86,8 @@ fn groups(table: &Table, group_of: &[usize], kept: &BTreeSet<usize>) -> Vec<Grou
 }
 
 /// Number of the connected component of each of `count` columns, in the order of their first
-/// columns; the columns of one unit are connected.
-fn connected<'a>(count: usize, units: impl Iterator<Item = &'a Vec<usize>>) -> Vec<usize> {
+/// columns; columns that belong together are connected.
+fn connected<'a>(count: usize, together: impl Iterator<Item = &'a Vec<usize>>) -> Vec<usize> {
     // Each column points to one of its component that is not after it; the first to itself.
     let mut link: Vec<usize> = (0..count).collect();
     fn first(link: &[usize], mut column: usize) -> usize {
@@ -92,8 +96,8 @@ fn connected<'a>(count: usize, units: impl Iterator<Item = &'a Vec<usize>>) -> V
         }
         column
     }
-    for unit in units {
-        for pair in unit.windows(2) {
+    for columns in together {
+        for pair in columns.windows(2) {
             let (a, b) = (first(&link, pair[0]), first(&link, pair[1]));
             link[a.max(b)] = a.min(b);
         }
@@ -113,8 +117,8 @@ mod tests {
 
     #[test]
     fn units_that_share_a_column_are_one() {
-        let units = [vec![3, 1], vec![4], vec![], vec![5, 3]];
-        assert_eq!(connected(6, units.iter()), [0, 1, 2, 1, 3, 1]);
-        assert_eq!(connected(0, units[2..3].iter()), Vec::<usize>::new());
+        let together = [vec![3, 1], vec![4], vec![], vec![5, 3]];
+        assert_eq!(connected(6, together.iter()), [0, 1, 2, 1, 3, 1]);
+        assert_eq!(connected(0, together[2..3].iter()), Vec::<usize>::new());
     }
 }

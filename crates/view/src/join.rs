@@ -28,7 +28,7 @@ pub fn take(group: &mut GroupState, register: &Register) {
         counts: std::mem::take(&mut group.counts),
         pinned: register.pinned,
         previous: register.previous.clone(),
-        body: Body::Kept(register.cell.clone()),
+        body: Body::Stored(register.cell.clone()),
         ..GroupState::shown(register.stamp)
     };
 }
@@ -36,15 +36,15 @@ pub fn take(group: &mut GroupState, register: &Register) {
 /// Whether a register of this stamp says which row it refers to, and the group, which came through a site
 /// without the foreign key, does not.
 pub fn tells_more(group: &GroupState, stamp: Stamp, cell: &Cell) -> bool {
-    let Body::Kept(own) = &group.body else { return false };
+    let Body::Stored(own) = &group.body else { return false };
     let mut refs = own.refs.iter().zip(&cell.refs);
-    let alone = group.apart.is_empty() && group.counts.is_empty();
+    let alone = group.column_stamps.is_empty() && group.counts.is_empty();
     alone && stamp == group.stamp && refs.any(|(own, rid)| own.is_none() && rid.is_some())
 }
 
 /// The rows that a group refers to without showing it: (foreign key, row).
 pub fn kept(t: &Relation, g: usize, group: &GroupState) -> Vec<(usize, Rid)> {
-    let Body::Kept(cell) = &group.body else { return vec![] };
+    let Body::Stored(cell) = &group.body else { return vec![] };
     let refs = t.table.groups[g].foreign_keys.iter().zip(&cell.refs);
     refs.filter_map(|(&f, rid)| Some((f, rid.clone()?))).collect()
 }

@@ -32,8 +32,11 @@ pub fn keep(catalog: &Catalog, item: &mut Case) -> bool {
             });
             !item.derived.contains(&g) && found && columns.clone().all(shows)
         });
-        let body =
-            if shown && group.counts.is_empty() { Body::Shown } else { Body::Kept(cell.clone()) };
+        let body = if shown && group.counts.is_empty() {
+            Body::InTable
+        } else {
+            Body::Stored(cell.clone())
+        };
         changed |= body != group.body;
         group.body = body;
     }

@@ -1,4 +1,4 @@
-//! What a fold writes to when it settles what its rows mean for others (`compensate`).
+//! What a fold writes to when it settles what its rows mean for others (`local_wins`).
 
 use crate::Result;
 use crate::cases::Case;

@@ -3,7 +3,7 @@
 //! A merge or a fold names the rows that changed: [`Cases`]. [`view::settle`] adds those on which their fate
 //! depends, asking [`Facts`] for whatever it does not have in hand, and works out what each of them shows:
 //! a function of states, schema and policies, and of nothing else. [`view::decide`] makes the plan of it,
-//! which the caller writes. [`compensate::attempt`] does so after a fold, in rounds, so that nothing takes
+//! which the caller writes. [`local_wins::attempt`] does so after a fold, in rounds, so that nothing takes
 //! back what the user wrote.
 //!
 //! Nothing here knows a database, a file, a clock or chance: a replica answers and writes by SQL, tests and
@@ -11,7 +11,6 @@
 
 pub mod cases;
 pub mod catalog;
-pub mod compensate;
 pub mod constant;
 pub mod counter;
 pub mod describe;
@@ -23,6 +22,7 @@ pub mod join;
 pub mod kept;
 pub mod keys;
 pub mod ledger;
+pub mod local_wins;
 pub mod memory;
 pub mod order;
 pub mod policy;
@@ -39,3 +39,8 @@ pub use cases::Cases;
 pub use catalog::Catalog;
 pub use error::{Error, Result};
 pub use facts::Facts;
+
+// Its example is compiled and run with the doc tests; nobody else sees this.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

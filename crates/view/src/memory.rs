@@ -1,5 +1,5 @@
 //! A replica in memory: it answers the view from maps, and shows what merges bring as the engine does it in
-//! a file. What SQLite says of single rows it asks a [`Judge`].
+//! a file. What SQLite says of single rows it asks a [`RowValidator`].
 //!
 //! It holds every row that it shows against every constraint, and fails where one is broken.
 
@@ -18,7 +18,7 @@ use std::ops::Range;
 use synqlite_wire::{Header, Register, Rid, RowChange, SiteId, Stamp, Value};
 
 /// Who says of single rows what SQLite would.
-pub trait Judge {
+pub trait RowValidator {
     /// Whether a row meets the constraints on single rows of its table, and its unique keys.
     fn row(&self, t: &Relation, row: &[Value]) -> Result<Verdict>;
     /// The value of a column's DEFAULT clause.
@@ -33,7 +33,7 @@ pub struct Ground<'a> {
     /// What else decides.
     pub policies: &'a Policies,
     /// Who judges rows.
-    pub judge: &'a dyn Judge,
+    pub validator: &'a dyn RowValidator,
 }
 
 /// A row that is known, and what it waits for.
@@ -102,7 +102,7 @@ impl<'a> Memory<'a> {
     pub fn seen(&self) -> BTreeMap<(usize, Rid), (Vec<Value>, bool)> {
         let seen = |Entry { table, stored, .. }: &Entry| {
             let row = self.tables[*table][stored.loc.as_ref()?].clone();
-            let derived = stored.state.groups.iter().any(|group| group.body != Body::Shown);
+            let derived = stored.state.groups.iter().any(|group| group.body != Body::InTable);
             let key = (*table, stored.rid.clone());
             stored.state.header.alive().then_some((key, (row, derived)))
         };
@@ -176,9 +176,9 @@ impl<'a> Memory<'a> {
         let register = |(group, (g, state)): (u32, (usize, _))| {
             let state: &crate::state::GroupState = state;
             let cell = match (&state.body, &stored.loc) {
-                (Body::Kept(cell), _) => cell.clone(),
-                (Body::Shown, Some(loc)) => self.cell(*table, g, &self.tables[*table][loc])?,
-                (Body::Shown, None) => t.default_cell(g),
+                (Body::Stored(cell), _) => cell.clone(),
+                (Body::InTable, Some(loc)) => self.cell(*table, g, &self.tables[*table][loc])?,
+                (Body::InTable, None) => t.default_cell(g),
             };
             let (previous, pinned, counts) = (state.previous.clone(), state.pinned, vec![]);
             Ok(Register { group, stamp: state.stamp, cell, previous, pinned, counts })
@@ -205,15 +205,15 @@ impl<'a> Memory<'a> {
         if rows.is_empty() {
             return Ok(());
         }
-        let mut judged = self.waiting()?.contested;
+        let mut check_keys = self.waiting()?.contested;
         loop {
             let mut trial = self.clone();
-            match trial.attempt(&rows, judged) {
+            match trial.attempt(&rows, check_keys) {
                 Ok(()) => {
                     *self = trial;
                     return Ok(());
                 }
-                Err(Error::Constraint { .. }) if !judged => judged = true,
+                Err(Error::Constraint { .. }) if !check_keys => check_keys = true,
                 Err(error) => return Err(error),
             }
         }
@@ -245,14 +245,14 @@ impl<'a> Memory<'a> {
             }
         }
         for (g, group) in stored.state.groups.iter_mut().enumerate() {
-            if !known && group.body == Body::Shown {
-                group.body = Body::Kept(t.default_cell(g));
+            if !known && group.body == Body::InTable {
+                group.body = Body::Stored(t.default_cell(g));
             }
         }
         Ok(news.then_some((table, Joined { stored, old, former, asked })))
     }
 
-    fn attempt(&mut self, rows: &[(usize, Joined)], judged: bool) -> Result<()> {
+    fn attempt(&mut self, rows: &[(usize, Joined)], check_keys: bool) -> Result<()> {
         let Ground { catalog, policies, .. } = self.ground;
         let mut cases = Cases::new(catalog, policies, &*self)?;
         for (table, joined) in rows {
@@ -265,10 +265,10 @@ impl<'a> Memory<'a> {
                 cases.left(cases.list[at].table, &asked)?;
             }
         }
-        if !judged {
+        if !check_keys {
             cases.foresee()?;
         }
-        let view = view::settle(&mut cases, judged)?;
+        let view = view::settle(&mut cases, check_keys)?;
         let list = view::decide(cases, view);
         self.show(list)
     }
@@ -582,7 +582,7 @@ impl Facts for Memory<'_> {
     }
 
     fn verdict(&self, table: usize, row: &[Value]) -> Result<Verdict> {
-        self.ground.judge.row(self.table(table), row)
+        self.ground.validator.row(self.table(table), row)
     }
 
     fn holder(&self, table: usize, index: usize, key: &Key) -> Result<Option<Loc>> {
@@ -596,6 +596,6 @@ impl Facts for Memory<'_> {
     }
 
     fn default(&self, table: usize, column: usize) -> Result<Value> {
-        self.ground.judge.default(self.table(table), column)
+        self.ground.validator.default(self.table(table), column)
     }
 }

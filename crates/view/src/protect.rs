@@ -24,8 +24,8 @@ pub fn protected(cases: &Cases<'_>) -> BTreeSet<usize> {
             for (f, fk) in keys(cases, case) {
                 let Some(p) = parent(cases, at, f) else { continue };
                 let t = &cases.catalog().tables[case.table];
-                let demoted = case.stamp(t, fk.columns[0]) <= case.header().demoted;
-                if restricts(fk.on_delete) && gone(p) && (shown.contains(&at) || !demoted) {
+                let yielded = case.stamp(t, fk.columns[0]) <= case.header().yielded;
+                if restricts(fk.on_delete) && gone(p) && (shown.contains(&at) || !yielded) {
                     stack.push(p);
                 }
             }

@@ -12,7 +12,7 @@ use synqlite_wire::{Rid, Stamp};
 /// A visible row's wish for a key; in the order in which wishes are granted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wish {
-    /// When the key was written, or the row demoted.
+    /// When the key was written, or the row yielded.
     pub claim: Stamp,
     /// The row.
     pub rid: Rid,

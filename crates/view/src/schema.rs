@@ -46,7 +46,7 @@ pub struct Table {
     pub foreign_keys: Vec<ForeignKey>,
     /// All UNIQUE indexes, the primary key's among them unless it is the rowid.
     pub uniques: Vec<UniqueIndex>,
-    /// Partition of the columns into units that are written as one (R-GROUP).
+    /// Partition of the columns into groups that are written as one (R-GROUP).
     pub groups: Vec<Group>,
     /// What identifies a row.
     pub identity: Identity,
@@ -111,7 +111,7 @@ pub enum Encoding {
     Utf16be,
 }
 
-/// Columns that are written as one unit.
+/// Columns that are written as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// Positions of its columns, ascending.

@@ -1,7 +1,7 @@
 //! The replicated state of a row, and where the row is.
 //!
 //! The values of a visible row live in the application's table and nowhere else: a group whose register
-//! is what the table shows is [`Body::Shown`].
+//! is what the table shows is [`Body::InTable`].
 
 use crate::Error;
 use crate::catalog::{Catalog, Loc, Relation};
@@ -25,7 +25,7 @@ pub struct GroupState {
     pub stamp: Stamp,
     /// Stamps of the single columns, where a schema that does not hold them together wrote one
     /// alone (R-MIG); empty if all are `stamp`.
-    pub apart: Vec<Stamp>,
+    pub column_stamps: Vec<Stamp>,
     /// A renumbering made permanent (R-PIN).
     pub pinned: bool,
     /// What was shown before the write, for groups that keep it.
@@ -41,17 +41,24 @@ pub struct GroupState {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
     /// In the application's table: the row is visible and shows this register.
-    Shown,
+    InTable,
     /// Here: the row is dead, or shows something else.
-    Kept(Cell),
+    Stored(Cell),
 }
 
 impl GroupState {
     /// A register written at `stamp` and shown.
     #[inline]
     pub fn shown(stamp: Stamp) -> GroupState {
-        let (apart, counts) = (vec![], vec![]);
-        GroupState { stamp, apart, pinned: false, previous: None, body: Body::Shown, counts }
+        let (column_stamps, counts) = (vec![], vec![]);
+        GroupState {
+            stamp,
+            column_stamps,
+            pinned: false,
+            previous: None,
+            body: Body::InTable,
+            counts,
+        }
     }
 
     /// A cell that this register, of group `g`, keeps, as the schema says now: columns that nobody has
@@ -78,7 +85,7 @@ impl GroupState {
     /// When the `i`th column of the group was written.
     #[inline]
     pub fn column_stamp(&self, i: usize) -> Stamp {
-        self.apart.get(i).copied().unwrap_or(self.stamp)
+        self.column_stamps.get(i).copied().unwrap_or(self.stamp)
     }
 
     /// Whether nobody has written the `i`th column of the group. A counter may be counted over nothing.
@@ -90,13 +97,13 @@ impl GroupState {
     /// Gives each column a stamp of its own, as few as say the same.
     pub fn set_column_stamps(&mut self, stamps: Vec<Stamp>) {
         self.stamp = stamps.iter().copied().max().unwrap_or(Stamp::ZERO);
-        self.apart = if stamps.iter().all(|s| *s == self.stamp) { vec![] } else { stamps };
+        self.column_stamps = if stamps.iter().all(|s| *s == self.stamp) { vec![] } else { stamps };
     }
 
     /// Stamps of all writes that it holds.
     pub fn stamps(&self) -> impl Iterator<Item = Stamp> + '_ {
         let counts = self.counts.iter().map(|count| count.stamp);
-        std::iter::once(self.stamp).chain(self.apart.iter().copied()).chain(counts)
+        std::iter::once(self.stamp).chain(self.column_stamps.iter().copied()).chain(counts)
     }
 }
 
@@ -147,7 +154,7 @@ impl RowState {
     pub fn kept_row(&self, t: &Relation) -> Vec<Value> {
         let mut row = vec![Value::Null; t.table.columns.len()];
         for (group, state) in t.table.groups.iter().zip(&self.groups) {
-            if let Body::Kept(cell) = &state.body {
+            if let Body::Stored(cell) = &state.body {
                 group.columns.iter().zip(&cell.values).for_each(|(&c, v)| row[c] = v.clone());
             }
         }
@@ -159,8 +166,8 @@ impl RowState {
         let group = t.table.columns[*t.table.foreign_keys[f].columns.first()?].group;
         let at = t.table.groups[group].foreign_keys.iter().position(|&k| k == f)?;
         match &self.groups.get(group)?.body {
-            Body::Kept(cell) => cell.refs.get(at)?.as_ref(),
-            Body::Shown => None,
+            Body::Stored(cell) => cell.refs.get(at)?.as_ref(),
+            Body::InTable => None,
         }
     }
 
@@ -169,11 +176,11 @@ impl RowState {
         let alias = t.table.rowid_alias()?;
         let group = t.table.columns[alias].group;
         match &self.groups[group].body {
-            Body::Kept(cell) => {
+            Body::Stored(cell) => {
                 let at = t.table.groups[group].columns.iter().position(|&c| c == alias)?;
                 equal::stored(cell.values.get(at)?, Affinity::Integer).as_integer()
             }
-            Body::Shown => None,
+            Body::InTable => None,
         }
     }
 }
@@ -226,7 +233,7 @@ pub fn kept_references<'s>(
         return kept;
     }
     for (g, group) in stored.state.groups.iter().enumerate() {
-        let Body::Kept(cell) = &group.body else { continue };
+        let Body::Stored(cell) = &group.body else { continue };
         for cell in [Some(cell), group.previous.as_ref()].into_iter().flatten() {
             let keys = t.table.groups[g].foreign_keys.iter().zip(&cell.refs);
             let named = |(&f, rid): (&usize, &'s Option<Rid>)| {

@@ -52,8 +52,8 @@ pub struct View {
 }
 
 /// Computes the view of the cases, adding cases until nothing outside depends on what they show.
-pub fn settle(cases: &mut Cases<'_>, mut judged: bool) -> Result<View> {
-    if judged {
+pub fn settle(cases: &mut Cases<'_>, mut check_keys: bool) -> Result<View> {
+    if check_keys {
         cases.rivals_for_keys()?;
     }
     loop {
@@ -61,14 +61,14 @@ pub fn settle(cases: &mut Cases<'_>, mut judged: bool) -> Result<View> {
         while falling(cases)? {
             cases.neighbours()?;
         }
-        let view = compute(cases, judged)?;
+        let view = compute(cases, check_keys)?;
         if view.unheard {
-            judged = true;
+            check_keys = true;
             cases.rivals_for_keys()?;
             continue;
         }
         let before = cases.list.len();
-        grow(cases, &view, judged)?;
+        grow(cases, &view, check_keys)?;
         if cases.list.len() == before {
             return Ok(view);
         }
@@ -87,7 +87,7 @@ fn falling(cases: &mut Cases<'_>) -> Result<bool> {
 }
 
 /// Adds the rows that what the cases show now concerns.
-fn grow(cases: &mut Cases<'_>, view: &View, judged: bool) -> Result<()> {
+fn grow(cases: &mut Cases<'_>, view: &View, check_keys: bool) -> Result<()> {
     let catalog = cases.catalog();
     for at in 0..cases.list.len() {
         let (case, new) = (&cases.list[at], view.rows.get(&at));
@@ -110,7 +110,7 @@ fn grow(cases: &mut Cases<'_>, view: &View, judged: bool) -> Result<()> {
         {
             cases.renumbered(table)?;
         }
-        if let (true, Some(old)) = (judged, old) {
+        if let (true, Some(old)) = (check_keys, old) {
             let before = cases.facts.verdict(table, &old)?.keys;
             let after = match new {
                 Some(new) => cases.facts.verdict(table, new)?.keys,
@@ -161,12 +161,12 @@ pub fn decide(mut cases: Cases<'_>, view: View) -> Vec<Case> {
     cases.list
 }
 
-/// Computes the view. `judged` is false for a first try that trusts that no unique key and no row
+/// Computes the view. `check_keys` is false for an optimistic attempt, which trusts that no unique key and no row
 /// constraint is in the way; the tables themselves will tell.
-pub(crate) fn compute(cases: &Cases<'_>, judged: bool) -> Result<View> {
+pub(crate) fn compute(cases: &Cases<'_>, check_keys: bool) -> Result<View> {
     let revived = protected(cases);
     let (unified, answered) = (BTreeMap::new(), BTreeMap::new());
-    let mut show = Show { cases, judged, view: View::default(), revived, unified, answered };
+    let mut show = Attempt { cases, check_keys, view: View::default(), revived, unified, answered };
     for component in &cases.catalog().components {
         show.component(component.clone())?;
     }
@@ -184,9 +184,9 @@ pub(crate) fn conflict(kind: &'static str, constraint: &str, winner: Option<usiz
     Conflict { kind, constraint: constraint.to_owned(), winner }
 }
 
-pub(crate) struct Show<'c, 'a> {
+pub(crate) struct Attempt<'c, 'a> {
     pub(crate) cases: &'c Cases<'a>,
-    pub(crate) judged: bool,
+    pub(crate) check_keys: bool,
     pub(crate) view: View,
     revived: BTreeSet<usize>,
     /// R-UNIFY: cases that lost a unique key, and who stands for them.
@@ -212,7 +212,7 @@ pub(crate) type Fallbacks = BTreeMap<usize, (Fallback, Conflict)>;
 /// Cases that are hidden, and why.
 pub(crate) type Hidden = BTreeMap<usize, Conflict>;
 
-impl Show<'_, '_> {
+impl Attempt<'_, '_> {
     fn component(&mut self, tables: Range<usize>) -> Result<()> {
         let cases = self.cases;
         let candidate = |at: &usize| cases.list[*at].alive() || self.revived.contains(at);
@@ -517,7 +517,7 @@ impl Show<'_, '_> {
             let mine = live.iter().copied().filter(|&at| self.cases.list[at].table == table);
             let wish = |at: usize| {
                 let case = &self.cases.list[at];
-                let claim = case.stamp(t, alias).max(case.header().demoted);
+                let claim = case.stamp(t, alias).max(case.header().yielded);
                 let id = self.cases.wanted(t, alias, at)?;
                 Some(Wish { claim, rid: case.stored.rid.clone(), case: at, id })
             };

@@ -24,8 +24,8 @@ pub struct Header {
     pub deleted: Stamp,
     /// Latest insert of a row that had existed before.
     pub reinserted: Stamp,
-    /// Latest demotion: claims of the row count from here (R-COMP).
-    pub demoted: Stamp,
+    /// Latest yielding: claims of the row count from here (R-COMP).
+    pub yielded: Stamp,
 }
 
 impl Header {
@@ -36,7 +36,7 @@ impl Header {
         inserted: Stamp::ZERO,
         deleted: Stamp::ZERO,
         reinserted: Stamp::ZERO,
-        demoted: Stamp::ZERO,
+        yielded: Stamp::ZERO,
     };
 
     /// A row inserted once and never deleted.
@@ -106,13 +106,13 @@ impl Header {
             inserted: self.inserted.max(other.inserted),
             deleted: self.deleted.max(other.deleted),
             reinserted: self.reinserted.max(other.reinserted),
-            demoted: self.demoted.max(other.demoted),
+            yielded: self.yielded.max(other.yielded),
         }
     }
 
     /// Whether `vector` contains every write that this header shows.
     pub fn covered_by(&self, vector: &VersionVector) -> bool {
-        [self.cl_stamp, self.inserted, self.deleted, self.reinserted, self.demoted]
+        [self.cl_stamp, self.inserted, self.deleted, self.reinserted, self.yielded]
             .iter()
             .all(|&stamp| vector.covers(stamp))
     }
@@ -247,7 +247,7 @@ mod tests {
             && above.inserted >= below.inserted
             && above.deleted >= below.deleted
             && above.reinserted >= below.reinserted
-            && above.demoted >= below.demoted
+            && above.yielded >= below.yielded
     }
 
     fn at(clock: i64) -> Stamp {

@@ -73,3 +73,8 @@ pub use counter::{Count, Counter, Number};
 pub use ids::{BadId, DatabaseId, Id, Mark, Rid, SiteId};
 pub use line::{Line, Point};
 pub use value::Value;
+
+// Its example is compiled and run with the doc tests; nobody else sees this.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -35,13 +35,13 @@ pub(crate) fn vector() -> impl Strategy<Value = VersionVector> {
 
 pub(crate) fn header() -> impl Strategy<Value = Header> {
     let any = (0..6_u64, stamp(), stamp(), stamp(), stamp(), stamp()).prop_map(
-        |(cl, cl_stamp, inserted, deleted, reinserted, demoted)| Header {
+        |(cl, cl_stamp, inserted, deleted, reinserted, yielded)| Header {
             cl,
             cl_stamp,
             inserted,
             deleted,
             reinserted,
-            demoted,
+            yielded,
         },
     );
     let deleted = (stamp(), stamp()).prop_map(|(born, died)| {

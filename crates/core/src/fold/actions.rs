@@ -7,14 +7,14 @@
 //! derives what the child shows.
 
 use super::Befores;
-use super::former::{Formers, old_cells, place_of};
+use super::before_images::{BeforeImages, old_cells, place_of};
 use crate::catalog::{Loc, Tracked};
 use crate::journal::{self, Changed, Gone, Millis, Set, Window};
 use crate::refs::Lookup;
 use crate::schema::{Action, ForeignKey};
 use crate::{Result, state};
 use std::collections::BTreeMap;
-use synqlite_view::compensate::Acted;
+use synqlite_view::local_wins::Acted;
 use synqlite_wire::{Cell, Stamp, Value};
 
 /// References that an action replaced, by group: what they were just before, and when a user wrote
@@ -25,7 +25,7 @@ pub(super) type Replaced = BTreeMap<usize, (Cell, Option<Millis>)>;
 pub(super) struct Actions<'a> {
     pub lookup: Lookup<'a>,
     pub windows: &'a [Window],
-    pub formers: &'a Formers,
+    pub formers: &'a BeforeImages,
 }
 
 impl Actions<'_> {
@@ -224,7 +224,7 @@ impl super::Fold<'_> {
             if *no != t.no || *rid != stored.rid {
                 continue;
             }
-            if let (state::Body::Kept(kept), Some(cell)) =
+            if let (state::Body::Stored(kept), Some(cell)) =
                 (&stored.state.groups[*g].body, cells.get(*g))
                 && kept.refs != cell.refs
             {
@@ -246,14 +246,14 @@ impl super::Fold<'_> {
             let group = &mut stored.state.groups[g];
             if let Some(ms) = since {
                 group.stamp = self.at(ms);
-                group.apart.clear();
+                group.column_stamps.clear();
                 group.pinned = false;
                 let keeps = t.table.groups[g].keeps_previous;
                 group.previous = image.filter(|_| keeps).map(|cells| cells[g].clone());
-                group.body = state::Body::Kept(cell);
+                group.body = state::Body::Stored(cell);
                 self.done.columns += 1;
-            } else if group.body == state::Body::Shown {
-                group.body = state::Body::Kept(cell);
+            } else if group.body == state::Body::InTable {
+                group.body = state::Body::Stored(cell);
             }
             self.acted.push((t.no, stored.rid.clone(), Acted::Set(g)));
         }

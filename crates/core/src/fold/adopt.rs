@@ -71,7 +71,7 @@ pub fn adopt(
         released: vec![],
         followed: BTreeSet::new(),
         orphaned: BTreeSet::new(),
-        loose: vec![],
+        unresolved: vec![],
         enforces: false,
         lasting: BTreeSet::new(),
         history: false,
@@ -88,7 +88,7 @@ pub fn adopt(
     let mut statement = conn.prepare(&sql)?;
     let mut locs = statement.query([])?;
     while let Some(row) = locs.next()? {
-        fold.bear(t, &t.place(row.get(0)?)?, 0, &Written::new(), &Died::new(), &mut runs)?;
+        fold.insert(t, &t.place(row.get(0)?)?, 0, &Written::new(), &Died::new(), &mut runs)?;
     }
     runs.finish(conn, t)
 }

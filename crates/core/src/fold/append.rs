@@ -29,7 +29,7 @@ impl Fold<'_> {
         {
             let mut rows = (run.lo..=run.hi).map(Loc::Row);
             return rows
-                .try_for_each(|loc| self.bear(t, &loc, run.at, &Written::new(), died, runs));
+                .try_for_each(|loc| self.insert(t, &loc, run.at, &Written::new(), died, runs));
         }
         if !by_birth {
             return self.append_keyed(t, run, died, runs);
@@ -83,7 +83,7 @@ impl Fold<'_> {
                 self.done.rows += 1;
                 self.done.columns += t.table.groups.len() as u64;
             } else {
-                self.bear(t, &Loc::Row(rowid), run.at, &Written::new(), died, runs)?;
+                self.insert(t, &Loc::Row(rowid), run.at, &Written::new(), died, runs)?;
             }
         }
         sums.finish()

@@ -3,7 +3,7 @@
 
 use super::Fold;
 use super::actions::{self, Actions, Replaced};
-use super::former::{Formers, image_of, old_cells};
+use super::before_images::{BeforeImages, image_of, old_cells};
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::journal::{self, Window};
@@ -49,7 +49,7 @@ impl Fold<'_> {
     /// before-image means the row that had the key then.
     pub(super) fn before(&self, windows: &[Window]) -> Result<Vec<Befores>> {
         let lookup = Lookup { conn: self.conn, meta: self.meta, catalog: self.catalog };
-        let formers = Formers::default();
+        let formers = BeforeImages::default();
         let tables = self.catalog.tables.iter().zip(windows);
         let of_table = |(t, window): (&Tracked, &Window)| -> Result<Befores> {
             let mut befores = Befores::new();

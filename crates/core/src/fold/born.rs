@@ -11,7 +11,7 @@ use crate::{Error, Result};
 use synqlite_wire::{Header, Rid, Stamp};
 
 impl Fold<'_> {
-    pub(super) fn bear(
+    pub(super) fn insert(
         &mut self,
         t: &Tracked,
         loc: &Loc,
@@ -81,9 +81,9 @@ impl Fold<'_> {
             // A row deleted and inserted again since the last fold: only what differs is a write.
             if again
                 && apart.is_some_and(|apart| !apart.contains(&g))
-                && Body::Kept(self.lookup().cell(t, g, &row)?) == stored.state.groups[g].body
+                && Body::Stored(self.lookup().cell(t, g, &row)?) == stored.state.groups[g].body
             {
-                stored.state.groups[g].body = Body::Shown;
+                stored.state.groups[g].body = Body::InTable;
                 continue;
             }
             let stamp = written.get(&g).copied().unwrap_or(stamp);
@@ -119,7 +119,7 @@ impl Fold<'_> {
     fn asked(&mut self, t: &Tracked, was: &RowState) {
         self.formerly(t, &was.kept_row(t), None);
         for (group, of) in was.groups.iter().zip(&t.table.groups).filter(|_| self.conflicts) {
-            let Body::Kept(cell) = &group.body else { continue };
+            let Body::Stored(cell) = &group.body else { continue };
             for (&f, rid) in of.foreign_keys.iter().zip(&cell.refs) {
                 let parent = self.catalog.position(&t.table.foreign_keys[f].parent);
                 self.released.extend(parent.zip(rid.clone()));

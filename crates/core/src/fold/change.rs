@@ -13,7 +13,7 @@ use crate::merge::overrode;
 use crate::schema::{Action, Column, ForeignKey};
 use crate::state::{self, Body, GroupState, Stored, sums};
 use std::collections::{BTreeMap, BTreeSet};
-use synqlite_view::compensate::Acted;
+use synqlite_view::local_wins::Acted;
 use synqlite_wire::{Cell, Stamp, Value};
 
 /// Groups that were written, and when last.
@@ -127,7 +127,7 @@ impl Fold<'_> {
             let body = &stored.state.groups[g].body;
             if self.followed(t, g, old, (&cells[g], body), new)? {
                 // What was shown instead of what was written may not be what follows from it now.
-                if matches!(body, Body::Kept(cell) if cell.refs != cells[g].refs) {
+                if matches!(body, Body::Stored(cell) if cell.refs != cells[g].refs) {
                     self.acted.push((t.no, stored.rid.clone(), Acted::Set(g)));
                 }
                 keeps |= keep_spelling(t, g, &mut stored.state.groups[g], &cells[g]);
@@ -238,7 +238,7 @@ impl Fold<'_> {
             let Some(&stamp) = parts.iter().filter_map(|g| written.get(g)).max() else { continue };
             for g in parts.into_iter().filter(|g| !written.contains_key(g)) {
                 let group = &stored.state.groups[g];
-                if group.body != Body::Shown && group.previous.is_some() {
+                if group.body != Body::InTable && group.previous.is_some() {
                     let latest = pinned.entry(g).or_insert(stamp);
                     *latest = stamp.max(*latest);
                 }
@@ -271,7 +271,7 @@ impl Fold<'_> {
         let mut same: BTreeSet<usize> = BTreeSet::new();
         for (i, (&f, rid)) in group.foreign_keys.iter().zip(&before.refs).enumerate() {
             // A value that names nobody follows nobody.
-            let loose = matches!(body, Body::Kept(cell) if cell.refs[i].is_none());
+            let loose = matches!(body, Body::Stored(cell) if cell.refs[i].is_none());
             if loose && rid.is_some() || self.lookup().reference(t, f, new)? != *rid {
                 return Ok(false);
             }

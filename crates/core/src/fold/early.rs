@@ -47,8 +47,8 @@ impl Fold<'_> {
                 }
                 let g = p.table.columns[fk.parent_columns[0]].group;
                 let cell = match &stored.state.groups[g].body {
-                    Body::Kept(cell) => cell.clone(),
-                    Body::Shown => self.lookup().cell(p, g, &row)?,
+                    Body::Stored(cell) => cell.clone(),
+                    Body::InTable => self.lookup().cell(p, g, &row)?,
                 };
                 for loc in c.find_children(self.conn, fk, &key)? {
                     let Some(refers) = state::at(self.conn, self.meta, c, &loc)? else { continue };
@@ -72,9 +72,9 @@ impl Fold<'_> {
         let (written, reinserted) = (group.stamp, stored.state.header.reinserted);
         let changed = overrides(p, fk, (key, cell), written).then_some(key.stamp);
         let since = changed.into_iter().chain(ends(fk).then_some(reinserted)).max();
-        match since.filter(|since| group.body == Body::Shown && written < *since) {
+        match since.filter(|since| group.body == Body::InTable && written < *since) {
             Some(stamp) => {
-                *group = GroupState { stamp, apart: vec![], ..group.clone() };
+                *group = GroupState { stamp, column_stamps: vec![], ..group.clone() };
                 self.put(c, &refers)
             }
             None => Ok(()),

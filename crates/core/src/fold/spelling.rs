@@ -31,7 +31,7 @@ impl Fold<'_> {
         let Some(key) = parent.read(self.conn, &loc)? else { return Ok(true) };
         let group = &t.table.groups[t.table.columns[fk.columns[0]].group];
         let mut row = old.to_vec();
-        if let Body::Kept(cell) = body {
+        if let Body::Stored(cell) = body {
             group.columns.iter().zip(&cell.values).for_each(|(&c, v)| row[c] = v.clone());
         }
         refs::show_key(t, fk, &key, &mut row);
@@ -43,10 +43,10 @@ impl Fold<'_> {
 /// its own way whenever it comes back. Returns whether it did not before.
 pub(super) fn keep_spelling(t: &Tracked, g: usize, group: &mut GroupState, written: &Cell) -> bool {
     let keys = t.table.groups[g].foreign_keys.iter().map(|&f| &t.table.foreign_keys[f]);
-    let keeps =
-        group.body == Body::Shown && !keys.into_iter().all(|fk| equal::one_spelling(&t.table, fk));
+    let keeps = group.body == Body::InTable
+        && !keys.into_iter().all(|fk| equal::one_spelling(&t.table, fk));
     if keeps {
-        group.body = Body::Kept(written.clone());
+        group.body = Body::Stored(written.clone());
     }
     keeps
 }

@@ -42,7 +42,7 @@ impl Fold<'_> {
         shown: Option<&[Cell]>,
         over: Vec<(usize, GroupState, Stamp)>,
     ) -> Result<()> {
-        let kept = |(_, before, _): &&(usize, GroupState, Stamp)| before.body != Body::Shown;
+        let kept = |(_, before, _): &&(usize, GroupState, Stamp)| before.body != Body::InTable;
         if !over.iter().any(|one| kept(&one)) || !self.shows_less(stored)? {
             return Ok(());
         }
@@ -64,12 +64,12 @@ impl Fold<'_> {
         shown: Option<&[Cell]>,
         stamp: Stamp,
     ) -> Result<()> {
-        let kept = |group: &GroupState| group.body != Body::Shown && !group.pinned;
+        let kept = |group: &GroupState| group.body != Body::InTable && !group.pinned;
         if !stored.state.groups.iter().any(kept) || !self.shows_less(stored)? {
             return Ok(());
         }
         for (g, group) in stored.state.groups.iter().enumerate().filter(|(_, g)| kept(g)) {
-            let Body::Kept(cell) = &group.body else { continue };
+            let Body::Stored(cell) = &group.body else { continue };
             if latest(group).is_zero() || shows(t, g, group, shown) {
                 continue;
             }
@@ -97,7 +97,7 @@ impl Fold<'_> {
         kind: &'static str,
         row: &[Value],
     ) -> Result<()> {
-        let Body::Kept(cell) = &before.body else { return Ok(()) };
+        let Body::Stored(cell) = &before.body else { return Ok(()) };
         let columns = &t.table.groups[g].columns;
         let sum = counter::sum(t, g, before, cell);
         let lost = sum.map_or_else(|| cell.values.clone(), |sum| vec![sum]);
@@ -116,7 +116,7 @@ impl Fold<'_> {
 
 /// Whether a row showed what a group keeps: a sum, or the same in another spelling.
 fn shows(t: &Tracked, g: usize, group: &GroupState, shown: Option<&[Cell]>) -> bool {
-    let (Body::Kept(cell), true) = (&group.body, group.counts.is_empty()) else { return true };
+    let (Body::Stored(cell), true) = (&group.body, group.counts.is_empty()) else { return true };
     shown.is_some_and(|shown| means_the_same(t, g, (cell, &cell.values), &shown[g]))
 }
 

@@ -81,8 +81,8 @@ impl Moves {
 
     /// Renames the sites in a header.
     pub fn header(&self, header: &mut Header) {
-        let Header { cl: _, cl_stamp, inserted, deleted, reinserted, demoted } = header;
-        for stamp in [cl_stamp, inserted, deleted, reinserted, demoted] {
+        let Header { cl: _, cl_stamp, inserted, deleted, reinserted, yielded } = header;
+        for stamp in [cl_stamp, inserted, deleted, reinserted, yielded] {
             self.stamp(stamp);
         }
     }

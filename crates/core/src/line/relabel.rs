@@ -108,11 +108,11 @@ fn entries(conn: &Connection, meta: &mut Meta, t: &Tracked, moves: &Moves) -> Re
             moves.header(&mut stored.state.header);
             for group in &mut stored.state.groups {
                 moves.stamp(&mut group.stamp);
-                group.apart.iter_mut().for_each(|stamp| moves.stamp(stamp));
+                group.column_stamps.iter_mut().for_each(|stamp| moves.stamp(stamp));
                 group.counts.iter_mut().for_each(|count| moves.stamp(&mut count.stamp));
                 group.counts.sort_by_key(|count| count.stamp.site);
                 group.previous.iter_mut().for_each(|cell| moves.cell(cell));
-                if let state::Body::Kept(cell) = &mut group.body {
+                if let state::Body::Stored(cell) = &mut group.body {
                     moves.cell(cell);
                 }
             }

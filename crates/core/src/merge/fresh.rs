@@ -151,8 +151,8 @@ impl Lane<'_> {
         let groups = &t.table.groups;
         let simple = t.has_rowid()
             && !groups.iter().any(|group| group.counter)
-            && matched.units.len() == groups.len();
-        let unit = |g| matched.units.iter().position(|unit| unit.exact == Some(g));
+            && matched.groups.len() == groups.len();
+        let unit = |g| matched.groups.iter().position(|unit| unit.exact == Some(g));
         let at = |(c, column): (usize, &crate::schema::Column)| {
             Some((unit(column.group)?, groups[column.group].columns.iter().position(|&x| x == c)?))
         };
@@ -178,7 +178,7 @@ impl Lane<'_> {
             return Ok(None);
         }
         let entries = state::any_entry(conn, t.no)?;
-        let widths = matched.units.iter().map(|unit| (unit.columns.len(), unit.keys.len()));
+        let widths = matched.groups.iter().map(|unit| (unit.columns.len(), unit.keys.len()));
         let (widths, births) = (widths.collect(), BTreeMap::new());
         Ok(Some(Lane { t, columns, widths, references, entries, births }))
     }

@@ -24,7 +24,7 @@ pub(super) struct Matched {
     /// Where it is.
     pub place: Place,
     /// What each group of the delta means.
-    pub units: Vec<Unit>,
+    pub groups: Vec<MatchedGroup>,
     /// First names of its columns, if something is kept of some that are not here.
     names: Option<Names>,
 }
@@ -59,7 +59,7 @@ impl Matched {
 }
 
 /// A group of a delta.
-pub(super) struct Unit {
+pub(super) struct MatchedGroup {
     /// Numbers of its columns in this file.
     pub columns: Vec<u32>,
     /// Canonical names of its foreign keys.
@@ -109,27 +109,27 @@ fn match_table(
             Place::Absent(Box::new(Relation::unnumbered(no, &theirs.name, table).into()))
         }
     };
-    let mut matched = Matched { place, units: vec![], names: None };
+    let mut matched = Matched { place, groups: vec![], names: None };
     let t = matched.table(catalog);
     let said = renames::said(conn, t)?;
-    let units = theirs.groups.iter().map(|group| match_unit(conn, (catalog, t), &said, group));
+    let units = theirs.groups.iter().map(|group| match_group(conn, (catalog, t), &said, group));
     let units = units.collect::<Result<Vec<_>>>()?;
     let theirs: Vec<u32> = units.iter().flat_map(|unit| unit.columns.iter().copied()).collect();
     merged.unwritten |= registry::lacking(conn, t, &theirs)?;
     let keeps = units.iter().any(|unit| unit.unknown) || stash::any(conn, t.no)?;
     matched.names = keeps.then(|| registry::column_names(conn, t.no)).transpose()?;
-    matched.units = units;
+    matched.groups = units;
     Ok(matched)
 }
 
 /// `said`: what names of its columns mean here.
-fn match_unit(
+fn match_group(
     conn: &Connection,
     (catalog, t): (&Catalog, &Tracked),
     said: &Said,
     theirs: &GroupShape,
-) -> Result<Unit> {
-    let mut unit = Unit { columns: vec![], keys: vec![], exact: None, unknown: false };
+) -> Result<MatchedGroup> {
+    let mut unit = MatchedGroup { columns: vec![], keys: vec![], exact: None, unknown: false };
     let mut names = Said::new();
     for name in &theirs.columns {
         let own = said.iter().find(|(said, _)| said.eq_ignore_ascii_case(name));
@@ -180,13 +180,13 @@ pub(super) fn keep(
     let meeting = Meeting { meta, sender, t, rid, old: None, stashed: &stashed, names };
     if known.is_some() {
         // Whether it is hidden is not known without its parents, so a CASCADE counts as a delete.
-        let fell = meeting.delete(&state, change, &matched.units, merged);
+        let fell = meeting.delete(&state, change, &matched.groups, merged);
         fell.into_iter().for_each(|told| merged.tell(&t.canonical, told));
     }
     let pieces = change
         .registers
         .iter()
-        .map(|register| piece(t, &matched.units[register.group as usize], register));
+        .map(|register| piece(t, &matched.groups[register.group as usize], register));
     let pieces: Vec<Piece> = pieces.collect::<Result<_>>()?;
     for piece in pieces.iter().filter(|_| header.alive()) {
         meeting.kept(piece, (&was, &change.header), merged);
@@ -209,7 +209,7 @@ pub(super) fn keep(
 static NO_NAMES: Names = Names::new();
 
 /// A register under the numbers of this file.
-fn piece(t: &Tracked, unit: &Unit, register: &Register) -> Result<Piece> {
+fn piece(t: &Tracked, unit: &MatchedGroup, register: &Register) -> Result<Piece> {
     fits(t, unit, register)?;
     Ok(Piece {
         columns: unit.columns.clone(),
@@ -260,7 +260,7 @@ pub(super) fn join(
     if known {
         let (stashed, rid) = (&stashed[..], &change.rid);
         let meeting = Meeting { meta, sender, t, rid, old: old.as_deref(), stashed, names };
-        fell = meeting.delete(&stored.state, change, &matched.units, merged);
+        fell = meeting.delete(&stored.state, change, &matched.groups, merged);
     }
     // Of a row that is gone in the end, it is told what the delete hid.
     let met = known && header.alive();
@@ -268,9 +268,9 @@ pub(super) fn join(
     stored.state.header = header;
     let mut former = Vec::new();
     for register in &change.registers {
-        let unit = &matched.units[register.group as usize];
+        let unit = &matched.groups[register.group as usize];
         if let Some(g) = unit.exact
-            && stored.state.groups[g].apart.is_empty()
+            && stored.state.groups[g].column_stamps.is_empty()
         {
             let group = &mut stored.state.groups[g];
             if met && unseen(meta, sender, group.stamp, register.stamp) {
@@ -318,8 +318,8 @@ pub(super) fn join(
         // What nobody has written has its default.
         let mut written = Vec::new();
         for (g, group) in stored.state.groups.iter_mut().enumerate() {
-            if group.body == Body::Shown {
-                group.body = Body::Kept(t.default_cell(g));
+            if group.body == Body::InTable {
+                group.body = Body::Stored(t.default_cell(g));
             }
             let columns = t.table.groups[g].columns.iter().enumerate();
             let columns = columns.filter(|(i, _)| !group.is_unwritten(*i));
@@ -337,7 +337,7 @@ fn is_hollow(change: &RowChange) -> bool {
     change.header.alive() && change.registers.is_empty()
 }
 
-pub(super) fn fits(t: &Tracked, unit: &Unit, register: &Register) -> Result<()> {
+pub(super) fn fits(t: &Tracked, unit: &MatchedGroup, register: &Register) -> Result<()> {
     let fits =
         |cell: &Cell| cell.values.len() == unit.columns.len() && cell.refs.len() == unit.keys.len();
     let counts = register.counts.is_empty() || unit.columns.len() == 1;
@@ -363,9 +363,9 @@ pub(crate) fn join_piece(
     for (g, group) in stored.state.groups.iter_mut().enumerate() {
         let before = |group: &GroupState| -> Result<Cell> {
             match (&group.body, &row) {
-                (Body::Kept(cell), _) => Ok(cell.clone()),
-                (Body::Shown, Some(row)) => lookup.cell(t, g, row),
-                (Body::Shown, None) => Ok(t.default_cell(g)),
+                (Body::Stored(cell), _) => Ok(cell.clone()),
+                (Body::InTable, Some(row)) => lookup.cell(t, g, row),
+                (Body::InTable, None) => Ok(t.default_cell(g)),
             }
         };
         news |= overlay(t, g, group, piece, before)?;

@@ -12,19 +12,19 @@
 //! Rows of a large delta are taken in parts, each as if a merge of its own had brought it: what is
 //! shown in the end does not depend on it, and memory is bounded.
 //!
-//! The first try trusts that no unique key and no row constraint stands in the way; SQLite says if
+//! The optimistic attempt trusts that no unique key and no row constraint stands in the way; SQLite says if
 //! one does, and then the view is computed again with every key heard (R-UNIQ). Before it, rows that
 //! are new (`fresh`) or updated (`updates`) and decided by nothing else are taken out of all three
 //! steps. In the end, whatever SQLite refuses all the same is left out, and told.
 
-mod anew;
 mod apply;
-mod compensate;
 mod fresh;
+mod full_recompute;
 mod join;
-mod judge;
 mod ledger;
+mod local_wins;
 mod refresh;
+mod row_validator;
 mod say;
 mod sqlfacts;
 #[cfg(test)]
@@ -33,9 +33,9 @@ mod told;
 mod triggers;
 mod updates;
 
-pub(crate) use anew::differences;
-pub(crate) use compensate::{compensate, overrode, reshow};
+pub(crate) use full_recompute::differences;
 pub(crate) use join::join_piece;
+pub(crate) use local_wins::{overrode, repair, reshow};
 pub(crate) use refresh::{Anew, refresh};
 pub(crate) use told::{Columns, Subject, Write};
 pub(crate) use triggers::with_indexes;
@@ -176,7 +176,7 @@ impl Merge {
         if history::enabled(conn)? {
             for change in &delta.rows {
                 let Some(matched) = &tables[change.table as usize] else { continue };
-                let columns: Vec<_> = matched.units.iter().map(|unit| &unit.columns[..]).collect();
+                let columns: Vec<_> = matched.groups.iter().map(|unit| &unit.columns[..]).collect();
                 history::receive(conn, meta, matched.table(catalog), &columns, change)?;
             }
         }
@@ -278,7 +278,7 @@ fn join_part(
     if rows.is_empty() {
         return Ok(joined);
     }
-    let mut merged = show(conn, meta, |meta, judged, refused| {
+    let mut merged = show(conn, meta, |meta, check_keys, refused| {
         let mut merged = joined.clone();
         let facts = SqlFacts::new(Lookup { conn, meta, catalog });
         let mut cases = Cases::new(catalog, policies, &facts)?;
@@ -293,14 +293,14 @@ fn join_part(
             }
         }
         cases.refuse(refused)?;
-        let foreseen = if judged { Ok(()) } else { cases.foresee() };
+        let foreseen = if check_keys { Ok(()) } else { cases.foresee() };
         let (mut list, applied) = match foreseen {
             Err(refused) => (cases.list, Err(refused.into())),
             Ok(()) => {
-                let view = view::settle(&mut cases, judged)?;
+                let view = view::settle(&mut cases, check_keys)?;
                 let mut list = view::decide(cases, view);
                 merged.decisions.extend(say::say(catalog, &list));
-                let refused = judged.then_some(refused);
+                let refused = check_keys.then_some(refused);
                 let applied = apply::apply(conn, meta, catalog, policies, &mut list, refused);
                 (list, applied.map(|written| merged.add(written)))
             }
@@ -329,19 +329,19 @@ fn show<T>(
     meta: &mut Meta,
     mut attempt: impl FnMut(&mut Meta, bool, &mut Refused) -> Result<T>,
 ) -> Result<T> {
-    let (mut judged, mut refused) = (state::any_conflict(conn)?, Refused::new());
+    let (mut check_keys, mut refused) = (state::any_conflict(conn)?, Refused::new());
     loop {
         let (mut trial, known) = (meta.clone(), refused.len());
         conn.execute_batch("SAVEPOINT synqlite_show")?;
-        match attempt(&mut trial, judged, &mut refused) {
+        match attempt(&mut trial, check_keys, &mut refused) {
             Ok(done) => {
                 conn.execute_batch("RELEASE synqlite_show")?;
                 *meta = trial;
                 return Ok(done);
             }
-            Err(Error::Constraint { .. }) if !judged || refused.len() > known => {
+            Err(Error::Constraint { .. }) if !check_keys || refused.len() > known => {
                 conn.execute_batch("ROLLBACK TO synqlite_show; RELEASE synqlite_show")?;
-                judged = true;
+                check_keys = true;
             }
             Err(error) => return Err(error),
         }

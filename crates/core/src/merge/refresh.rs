@@ -128,14 +128,14 @@ fn stored_otherwise(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<Vec<i
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let stored = state::decode(meta, t, row)?;
-        let kept = |group: &GroupState| group.counts.is_empty() && group.body != Body::Shown;
+        let kept = |group: &GroupState| group.counts.is_empty() && group.body != Body::InTable;
         if !stored.state.groups.iter().any(kept) {
             continue;
         }
         let Some(loc) = &stored.loc else { continue };
         let Some(shown) = t.read(conn, loc)? else { continue };
         let other = stored.state.groups.iter().zip(&t.table.groups).any(|(group, of)| {
-            let Body::Kept(cell) = &group.body else { return false };
+            let Body::Stored(cell) = &group.body else { return false };
             let mut values = of.columns.iter().zip(&cell.values);
             let differs = |(&c, v): (&usize, &Value)| {
                 shown[c] != equal::stored(v, t.table.columns[c].affinity)

@@ -1,6 +1,6 @@
-//! What a replica answers the view ([`Facts`]): by SQL, and by the judge.
+//! What a replica answers the view ([`Facts`]): by SQL, and by the validator of rows.
 
-use super::judge::Judge;
+use super::row_validator::RowValidator;
 use crate::Error;
 use crate::catalog::{Loc, Tracked, loc_sql};
 use crate::refs::Lookup;
@@ -16,12 +16,12 @@ use synqlite_wire::{Rid, Value};
 /// The answers of a replica.
 pub(super) struct SqlFacts<'a> {
     lookup: Lookup<'a>,
-    judge: Judge<'a>,
+    validator: RowValidator<'a>,
 }
 
 impl<'a> SqlFacts<'a> {
     pub fn new(lookup: Lookup<'a>) -> SqlFacts<'a> {
-        SqlFacts { lookup, judge: Judge::new(lookup.conn) }
+        SqlFacts { lookup, validator: RowValidator::new(lookup.conn) }
     }
 
     fn table(&self, table: usize) -> &'a Tracked {
@@ -172,15 +172,15 @@ impl Facts for SqlFacts<'_> {
     }
 
     fn verdict(&self, table: usize, row: &[Value]) -> Result<Verdict> {
-        Ok(self.judge.row(self.table(table), row)?)
+        Ok(self.validator.row(self.table(table), row)?)
     }
 
     fn holder(&self, table: usize, index: usize, key: &Key) -> Result<Option<Loc>> {
         let t = self.table(table);
-        Ok(self.judge.holder(t, &t.table.uniques[index], key)?)
+        Ok(self.validator.holder(t, &t.table.uniques[index], key)?)
     }
 
     fn default(&self, table: usize, column: usize) -> Result<Value> {
-        Ok(self.judge.default(self.table(table), column)?)
+        Ok(self.validator.default(self.table(table), column)?)
     }
 }

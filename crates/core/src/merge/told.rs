@@ -9,7 +9,7 @@
 //! What a site has and does not show its user has not seen either. So what he writes over it is told
 //! too, by the fold of that site, which is the only one that can know.
 
-use super::join::Unit;
+use super::join::MatchedGroup;
 use super::{Decision, Merged};
 use crate::catalog::Tracked;
 use crate::describe::{describe, list};
@@ -155,8 +155,10 @@ impl<'a> Meeting<'a> {
 
     fn values(&self, group: &GroupState, columns: &[usize]) -> Option<Vec<Value>> {
         match (&group.body, self.old) {
-            (Body::Kept(cell), _) => Some(cell.values.clone()),
-            (Body::Shown, old) => old.map(|old| columns.iter().map(|&c| old[c].clone()).collect()),
+            (Body::Stored(cell), _) => Some(cell.values.clone()),
+            (Body::InTable, old) => {
+                old.map(|old| columns.iter().map(|&c| old[c].clone()).collect())
+            }
         }
     }
 
@@ -180,14 +182,14 @@ impl<'a> Meeting<'a> {
         merged.tell(&self.t.table.name, told);
     }
 
-    /// A delete on one site of what was written on another. `state`: what was known here; `units`: what
+    /// A delete on one site of what was written on another. `state`: what was known here; `groups`: what
     /// the groups of the change are. Returns what is to be told if the row is hidden in the end: that a
     /// row was deleted with its parent says so only as long as the parent is gone (R-FK-ACTION).
     pub fn delete(
         &self,
         state: &RowState,
         change: &RowChange,
-        units: &[Unit],
+        groups: &[MatchedGroup],
         merged: &mut Merged,
     ) -> Vec<Told> {
         let joined = state.header.join(&change.header);
@@ -203,7 +205,7 @@ impl<'a> Meeting<'a> {
         }
         let lost = match (deletes(&state.header), deletes(&change.header)) {
             (false, true) => self.own(state, counts),
-            (true, false) => self.theirs(change, units, counts),
+            (true, false) => self.theirs(change, groups, counts),
             _ => return vec![],
         };
         let told = lost.into_iter().map(|(stamp, written)| {
@@ -251,14 +253,14 @@ impl<'a> Meeting<'a> {
     fn theirs(
         &self,
         change: &RowChange,
-        units: &[Unit],
+        groups: &[MatchedGroup],
         counts: impl Fn(&Stamp) -> bool,
     ) -> Written {
         let mut lost = Written::new();
         let news = change.registers.iter().filter(|register| !register.pinned);
         let unseen = |r: &&Register| !self.meta.seen.covers(r.stamp) && counts(&r.stamp);
         for register in news.filter(unseen) {
-            let columns = units[register.group as usize].columns.iter().copied();
+            let columns = groups[register.group as usize].columns.iter().copied();
             let values = columns.zip(register.cell.values.iter().cloned());
             lost.entry(register.stamp).or_default().extend(values);
         }

@@ -123,7 +123,7 @@ impl<'a> Lane<'a> {
 
     /// The group that a register writes, if nothing depends on the group but what it shows.
     fn alone<'r>(&self, register: &'r Register) -> Option<(usize, &'r Register)> {
-        let unit = &self.matched.units[register.group as usize];
+        let unit = &self.matched.groups[register.group as usize];
         let group = &self.t.table.groups[unit.exact?];
         // What a column stores otherwise is kept as it was written.
         let keeps =
@@ -154,8 +154,8 @@ impl<'a> Lane<'a> {
 fn is_simple(stored: &Stored, header: &Header) -> bool {
     stored.state.header == *header
         && stored.state.groups.iter().all(|group| {
-            group.body == Body::Shown
-                && group.apart.is_empty()
+            group.body == Body::InTable
+                && group.column_stamps.is_empty()
                 && group.counts.is_empty()
                 && group.previous.is_none()
                 && !group.pinned

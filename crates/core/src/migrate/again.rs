@@ -141,7 +141,7 @@ fn note(t: &Tracked, loc: &Loc, c: usize, window: &mut Window) {
     change.written.insert(t.column_nos[c], 0);
 }
 
-/// A hidden row is to show the default of column `c`, which is in unit `g`.
+/// A hidden row is to show the default of column `c`, which is in group `g`.
 fn write_default(t: &Tracked, group: &mut GroupState, (g, c): (usize, usize), stamp: Stamp) {
     let columns = &t.table.groups[g].columns;
     let stamps = columns.iter().enumerate();
@@ -150,10 +150,10 @@ fn write_default(t: &Tracked, group: &mut GroupState, (g, c): (usize, usize), st
     group.set_column_stamps(stamps);
     let default = t.default_cell(g);
     match &mut group.body {
-        Body::Kept(cell) => {
+        Body::Stored(cell) => {
             let at = columns.iter().position(|&x| x == c).unwrap_or(0);
             cell.values[at] = t.default_of(c);
         }
-        body => *body = Body::Kept(default),
+        body => *body = Body::Stored(default),
     }
 }

@@ -64,7 +64,7 @@ pub(super) fn bind(
         for loc in given(conn, t, &change.columns)? {
             let Some(stored) = state::at(conn, meta, t, &loc)? else { continue };
             let first = t.table.columns[change.columns[0]].group;
-            if stored.state.groups[first].body != Body::Shown {
+            if stored.state.groups[first].body != Body::InTable {
                 continue;
             }
             let written = written(&stored.state, t, &change.columns);
@@ -117,7 +117,7 @@ pub(super) fn bind_defaults(
         spans.begin(&fk.columns);
         for loc in given(conn, t, &fk.columns)? {
             let Some(Stored { state, .. }) = state::at(conn, meta, t, &loc)? else { continue };
-            let shown = state.groups[t.table.columns[new[0]].group].body == Body::Shown;
+            let shown = state.groups[t.table.columns[new[0]].group].body == Body::InTable;
             if !shown || new.iter().any(|&c| !stamp(&state, t, c).is_zero()) {
                 continue;
             }
@@ -186,7 +186,7 @@ fn is_shown(
 }
 
 fn changes(conn: &Connection, t: &Tracked, fresh: &[u32]) -> Result<Vec<Change>> {
-    let was = registry::units(conn, t.no)?;
+    let was = registry::groups(conn, t.no)?;
     let here = |no: &u32| t.column_nos.iter().position(|n| n == no);
     let new =
         |&f: &usize| Change { columns: t.table.foreign_keys[f].columns.clone(), new: Some(f) };

@@ -53,7 +53,7 @@ pub(super) fn unnoticed(
             ..Compared::default()
         });
         for c in sums.added_since(t, was) {
-            let shown = stored.state.groups[t.table.columns[c].group].body == Body::Shown;
+            let shown = stored.state.groups[t.table.columns[c].group].body == Body::InTable;
             let known = !fresh.contains(&t.column_nos[c]) && !written.contains(&c);
             if shown && known && row[c] != t.default_of(c) {
                 compared.touched.insert(c);
@@ -279,5 +279,5 @@ fn names_nobody(conn: &Connection, meta: &Meta, t: &Tracked, f: usize, loc: &Loc
     let at = t.table.groups[g].foreign_keys.iter().position(|&k| k == f);
     let stored = state::at(conn, meta, t, loc)?;
     let body = stored.map(|stored| stored.state.groups[g].body.clone());
-    Ok(matches!((body, at), (Some(Body::Kept(cell)), Some(at)) if cell.refs[at].is_none()))
+    Ok(matches!((body, at), (Some(Body::Stored(cell)), Some(at)) if cell.refs[at].is_none()))
 }

@@ -29,13 +29,13 @@ pub(super) fn keep(conn: &Connection, meta: &mut Meta, t: &Tracked, rows: Retype
         let written = written_since(meta, t, &stored);
         let mut kept = false;
         for (group, of) in stored.state.groups.iter_mut().zip(&t.table.groups) {
-            let shown = group.body == Body::Shown && group.counts.is_empty();
+            let shown = group.body == Body::InTable && group.counts.is_empty();
             let plain = of.foreign_keys.is_empty()
                 && !of.columns.iter().any(|c| t.table.primary_key.contains(c));
             let was = |c: &usize| was.get(c).filter(|_| !written.contains(c));
             if shown && plain && of.columns.iter().any(|c| was(c).is_some()) {
                 let values = of.columns.iter().map(|c| was(c).unwrap_or(&row[*c]).clone());
-                group.body = Body::Kept(Cell { values: values.collect(), refs: vec![] });
+                group.body = Body::Stored(Cell { values: values.collect(), refs: vec![] });
                 kept = true;
             }
         }

@@ -120,8 +120,8 @@ impl Met {
                     continue;
                 };
                 let ours = match (&group.body, subject.row) {
-                    (Body::Kept(cell), _) => cell.values.get(i),
-                    (Body::Shown, row) => row.map(|row| &row[c]),
+                    (Body::Stored(cell), _) => cell.values.get(i),
+                    (Body::InTable, row) => row.map(|row| &row[c]),
                 };
                 let Some(ours) = ours.filter(|ours| *ours != theirs) else { continue };
                 let counts = group.pinned || !group.counts.is_empty() || !piece.counts.is_empty();

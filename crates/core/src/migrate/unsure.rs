@@ -153,7 +153,7 @@ impl Witness {
         let born = state.born_at().hlc;
         for (group, of) in state.groups.iter_mut().zip(&t.table.groups) {
             let written = group.stamp.site == self.own && group.stamp.hlc > self.began;
-            let is = (group.body == Body::Shown) == shown && group.counts.is_empty();
+            let is = (group.body == Body::InTable) == shown && group.counts.is_empty();
             let ticks = of.columns.iter().filter_map(|c| columns.get(c)).max();
             let Some(ticks) = ticks.filter(|_| is && !written) else { continue };
             let after = |stamp: Stamp| {
@@ -161,19 +161,20 @@ impl Witness {
                 Hlc(since.0.saturating_add(*ticks))
             };
             said = true;
-            if !group.apart.is_empty() {
+            if !group.column_stamps.is_empty() {
                 // Each by itself: one may have been written long after another.
                 let stamps = of.columns.iter().enumerate().map(|(i, c)| match columns.get(c) {
                     Some(_) => Stamp { hlc: after(group.column_stamp(i)), site },
                     None => group.column_stamp(i),
                 });
                 group.set_column_stamps(stamps.collect());
-                let mine = group.apart.iter().chain([&group.stamp]).filter(|s| s.site == site);
+                let mine =
+                    group.column_stamps.iter().chain([&group.stamp]).filter(|s| s.site == site);
                 self.latest = mine.map(|stamp| stamp.hlc).fold(self.latest, Hlc::max);
                 continue;
             }
             let hlc = after(group.stamp);
-            (group.stamp, group.apart) = (Stamp { hlc, site }, vec![]);
+            (group.stamp, group.column_stamps) = (Stamp { hlc, site }, vec![]);
             self.latest = self.latest.max(hlc);
         }
         said

@@ -1,7 +1,7 @@
 //! What the engine knows of the application's tables.
 //!
 //! Read through PRAGMAs, judged by SQLite, never changed: the schema decides what is replicated, how
-//! rows are identified (R-ID-AUTO) and which columns are written as one unit (R-GROUP).
+//! rows are identified (R-ID-AUTO) and which columns are written as one (R-GROUP).
 
 use std::ops::Range;
 

@@ -17,7 +17,7 @@ const OWN_STAMP: u8 = 8;
 const COUNTS: u8 = 16;
 /// Nothing but the count of the insert follows, less all that is always the same.
 const BORN_COUNT: u8 = 32;
-const APART: u8 = 64;
+const COLUMN_STAMPS: u8 = 64;
 
 /// Writes states and identities.
 pub struct Writer<'a> {
@@ -51,7 +51,7 @@ impl<'a> Writer<'a> {
         }
         if !plain {
             self.put(h.cl);
-            for stamp in [h.cl_stamp, h.deleted, h.reinserted, h.demoted] {
+            for stamp in [h.cl_stamp, h.deleted, h.reinserted, h.yielded] {
                 self.put_stamp(stamp)?;
             }
         }
@@ -72,9 +72,9 @@ impl<'a> Writer<'a> {
             let mut flags = 0;
             flags |= if group.pinned { PINNED } else { 0 };
             flags |= if group.previous.is_some() { PREVIOUS } else { 0 };
-            flags |= if matches!(group.body, Body::Kept(_)) { KEPT } else { 0 };
-            flags |= match (group.apart.is_empty(), group.stamp == born) {
-                (false, _) => APART,
+            flags |= if matches!(group.body, Body::Stored(_)) { KEPT } else { 0 };
+            flags |= match (group.column_stamps.is_empty(), group.stamp == born) {
+                (false, _) => COLUMN_STAMPS,
                 (true, true) => 0,
                 (true, false) => OWN_STAMP,
             };
@@ -83,14 +83,14 @@ impl<'a> Writer<'a> {
             if flags & OWN_STAMP != 0 {
                 self.put_stamp(group.stamp)?;
             }
-            if flags & APART != 0 {
-                self.put(group.apart.len() as u64);
-                group.apart.iter().try_for_each(|&stamp| self.put_stamp(stamp))?;
+            if flags & COLUMN_STAMPS != 0 {
+                self.put(group.column_stamps.len() as u64);
+                group.column_stamps.iter().try_for_each(|&stamp| self.put_stamp(stamp))?;
             }
             if let Some(cell) = &group.previous {
                 self.put_cell(cell)?;
             }
-            if let Body::Kept(cell) = &group.body {
+            if let Body::Stored(cell) = &group.body {
                 self.put_cell(cell)?;
             }
             if flags & COUNTS != 0 {
@@ -234,7 +234,7 @@ impl<'a> Reader<'a> {
             header.cl_stamp = self.stamp()?;
             header.deleted = self.stamp()?;
             header.reinserted = self.stamp()?;
-            header.demoted = self.stamp()?;
+            header.yielded = self.stamp()?;
         }
         let mut groups = RowState::unchanged(t, born, position).groups;
         let mut known = vec![false; groups.len()];
@@ -250,25 +250,26 @@ impl<'a> Reader<'a> {
                 continue;
             }
             let stamp = if flags & OWN_STAMP != 0 { self.stamp()? } else { born };
-            let apart = if flags & APART != 0 { self.number()? } else { 0 };
-            let apart = (0..apart).map(|_| self.stamp()).collect::<Result<Vec<_>>>()?;
-            let stamp = apart.iter().copied().max().unwrap_or(stamp);
+            let column_stamps = if flags & COLUMN_STAMPS != 0 { self.number()? } else { 0 };
+            let column_stamps =
+                (0..column_stamps).map(|_| self.stamp()).collect::<Result<Vec<_>>>()?;
+            let stamp = column_stamps.iter().copied().max().unwrap_or(stamp);
             let previous = if flags & PREVIOUS != 0 { Some(self.cell()?) } else { None };
-            let body = if flags & KEPT != 0 { Body::Kept(self.cell()?) } else { Body::Shown };
+            let body = if flags & KEPT != 0 { Body::Stored(self.cell()?) } else { Body::InTable };
             let counts = if flags & COUNTS != 0 { self.counts()? } else { vec![] };
             let Some(g) = t.group_of_no(no) else { continue };
             // What was written to a column that was dropped and came back is gone.
-            let gone = body == Body::Shown
+            let gone = body == Body::InTable
                 && t.table.groups[g].columns.iter().all(|&c| t.since[c] >= position);
             if !gone {
                 let pinned = flags & PINNED != 0;
-                groups[g] = GroupState { stamp, apart, pinned, previous, body, counts };
+                groups[g] = GroupState { stamp, column_stamps, pinned, previous, body, counts };
                 known[g] = true;
             }
         }
         // A row that left its table before a column was added has its default there.
         for g in (0..groups.len()).filter(|&g| !visible && !known[g]) {
-            groups[g].body = Body::Kept(t.default_cell(g));
+            groups[g].body = Body::Stored(t.default_cell(g));
         }
         Ok(RowState { header, groups })
     }
@@ -385,7 +386,7 @@ impl<'a> Reader<'a> {
 fn born_count(inserted: Stamp, sum: Number) -> GroupState {
     let base = Cell { values: vec![Value::Null], refs: vec![] };
     let counts = vec![Count { stamp: inserted, epoch: 0, sum }];
-    GroupState { body: Body::Kept(base), counts, ..GroupState::shown(Stamp::ZERO) }
+    GroupState { body: Body::Stored(base), counts, ..GroupState::shown(Stamp::ZERO) }
 }
 
 fn damaged() -> Error {

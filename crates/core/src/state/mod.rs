@@ -1,7 +1,7 @@
 //! The replicated state of rows, as this file keeps it.
 //!
 //! Two things keep it small. The values of a visible row live in the application's table and
-//! nowhere else: a group whose register is what the table shows is [`Body::Shown`]. And rows born
+//! nowhere else: a group whose register is what the table shows is [`Body::InTable`]. And rows born
 //! together in a run of rowids share one *segment* (site, clock, numbers of births or keys); only
 //! rows that changed later, or that have no rowid, have an entry of their own, which overrides the
 //! segment.
@@ -290,7 +290,7 @@ pub fn put(
 /// same: it kept what others wrote there while it was hidden.
 fn youngest(t: &Tracked, stored: &Stored) -> Option<i64> {
     let groups = stored.state.groups.iter().zip(&t.table.groups);
-    let shown = groups.filter(|(group, _)| group.body == Body::Shown && group.counts.is_empty());
+    let shown = groups.filter(|(group, _)| group.body == Body::InTable && group.counts.is_empty());
     let columns = shown
         .flat_map(|(group, of)| of.columns.iter().enumerate().map(move |(i, &c)| (group, i, c)));
     let young =

@@ -34,7 +34,7 @@ pub fn overlay<E>(
     }
     let later = piece.stamp > group.stamp || tells_more(group, piece.stamp, &piece.cell);
     if later && piece.columns == nos && piece.keys.iter().eq(keys) {
-        let (previous, body) = (piece.previous.clone(), Body::Kept(piece.cell.clone()));
+        let (previous, body) = (piece.previous.clone(), Body::Stored(piece.cell.clone()));
         let counts = std::mem::take(&mut group.counts);
         *group = GroupState { previous, body, counts, ..GroupState::shown(piece.stamp) };
         group.pinned = piece.pinned;
@@ -62,7 +62,7 @@ pub fn overlay<E>(
         }
     }
     let counts = std::mem::take(&mut group.counts);
-    *group = GroupState { body: Body::Kept(cell), counts, ..GroupState::shown(piece.stamp) };
+    *group = GroupState { body: Body::Stored(cell), counts, ..GroupState::shown(piece.stamp) };
     group.set_column_stamps(stamps);
     Ok(true)
 }
@@ -75,6 +75,6 @@ pub fn join_base(group: &mut GroupState, stamp: Stamp, cell: &Cell) {
         return;
     }
     if group.counts.is_empty() || cell.values.iter().all(Value::is_null) {
-        group.body = Body::Kept(cell.clone());
+        group.body = Body::Stored(cell.clone());
     }
 }

@@ -223,7 +223,7 @@ fn dead_rows_must_keep_their_values() {
         let t = &work.catalog.tables[0];
         let rid = Rid::Birth { site: work.meta.site, n: 1 };
         let mut dead = state::of(work.conn, &work.meta, t, &rid)?.expect("the deleted row");
-        dead.state.groups[1].body = Body::Shown;
+        dead.state.groups[1].body = Body::InTable;
         state::put(work.conn, &mut work.meta, t, &dead, None)
     };
     site.replica.write(forget).unwrap();

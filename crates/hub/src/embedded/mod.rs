@@ -276,7 +276,7 @@ impl Shared {
     }
 
     fn free_space(&self) -> u64 {
-        crate::room::free(&self.dir)
+        crate::disk_space::free(&self.dir)
     }
 
     /// A batch without changes is refused when any other is.

@@ -15,8 +15,8 @@ pub(crate) use metrics::Metrics;
 pub(crate) use uploads::sweep as sweep_staging;
 
 use crate::backend::{Backend, Millis};
+use crate::disk_space::DiskSpace;
 use crate::place::Place;
-use crate::room::Room;
 use crate::wait::{Waiters, lock};
 use axum::Router;
 use axum::extract::{Request, State};
@@ -89,7 +89,7 @@ pub(crate) struct Hub {
     /// Folder of what is on its way.
     pub staging: PathBuf,
     /// Its disk.
-    pub room: Room,
+    pub room: DiskSpace,
     /// Uploads to which a part is being added.
     pub uploads: Mutex<HashSet<blake3::Hash>>,
     pub memory: Semaphore,

@@ -6,8 +6,8 @@
 
 use super::contained::Contained;
 use super::memory::{Memory, Since};
+use super::object_log::ObjectLog;
 use super::plan::Plan;
-use super::row::Row;
 use super::{Result, SyncError, Waiting};
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_objects::{Changes, Cursor, Entry, Found, Kind, ObjectName, Store};
@@ -39,7 +39,7 @@ pub struct Heads {
     /// Up to where this is complete, if the place numbers its objects.
     pub cursor: Option<Cursor>,
     /// The row of its objects, if the place numbers them.
-    pub row: Option<Row>,
+    pub row: Option<ObjectLog>,
     /// How many objects were listed.
     pub listed: usize,
     /// What came after the newest snapshot.
@@ -143,14 +143,14 @@ impl Heads {
             let end = heads.ends.entry(memory.site).or_default();
             let sent = if memory.sent == Memory::MORE { 0 } else { memory.sent };
             *end = memory.end.max(sent).max(*end);
-            heads.row = Some(Row::resumed(memory.trail.clone(), &names));
+            heads.row = Some(ObjectLog::resumed(memory.trail.clone(), &names));
         }
         let unread = heads.read_snapshots(store, &found, resolve)?;
         if heads.row.is_none() && cursor.is_some() {
             let headers = heads.snapshots.iter().filter_map(|snapshot| snapshot.header.as_ref());
-            heads.row = Some(Row::listed(&names, headers));
+            heads.row = Some(ObjectLog::listed(&names, headers));
         }
-        let place = |row: &Option<Row>, name: &ObjectName| {
+        let place = |row: &Option<ObjectLog>, name: &ObjectName| {
             let listed = names.iter().rposition(|listed| listed == name)?;
             row.as_ref()?.place(listed)
         };

@@ -11,11 +11,11 @@ mod error;
 mod fetch;
 mod heads;
 mod memory;
+mod object_log;
 mod place;
 mod plan;
 mod rejoin;
 mod replica;
-mod row;
 mod spool;
 
 pub use clone::Cloned;

@@ -5,7 +5,7 @@
 //! waits, for another or a snapshot that brings the same.
 
 use super::heads::{Batch, Heads, Snapshot};
-use super::row::Row;
+use super::object_log::ObjectLog;
 use std::collections::{BTreeSet, HashSet};
 use synqlite_objects::{ObjectName, next_mark};
 use synqlite_wire::{Mark, SiteId, VersionVector};
@@ -119,7 +119,7 @@ impl<'a> Way<'a> {
         let (Some(mark), Some(place)) = (self.heads.index(Some(mark)), batch.place) else {
             return false;
         };
-        self.needed && Row::in_reach(mark, place) && self.is_clear(mark)
+        self.needed && ObjectLog::in_reach(mark, place) && self.is_clear(mark)
     }
 
     /// Whether everything up to an index of the row is reached.

@@ -30,7 +30,7 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "loose-unshown",
-        file: "view/src/compensate.rs",
+        file: "view/src/local_wins.rs",
         from: "found.written.extend(unshown_of(cases, at, |_| true)?);",
         to: "found.written.extend(unshown(cases, at)?);",
         campaign: STATES,
@@ -46,7 +46,7 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "number-on-the-way",
-        file: "view/src/compensate.rs",
+        file: "view/src/local_wins.rs",
         from: "let decides = catalog.is_in_circle(table) || catalog.tables[table].table.number_decides();",
         to: "let decides = catalog.is_in_circle(table);",
         campaign: STATES,
@@ -54,7 +54,7 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "key-on-the-way",
-        file: "view/src/compensate.rs",
+        file: "view/src/local_wins.rs",
         from: "if keys.iter().zip(&wanted).any(same) {",
         to: "if keys.iter().zip(&wanted).any(same) && w > 999 {",
         campaign: STATES,
@@ -110,7 +110,7 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "above-settled",
-        file: "view/src/compensate.rs",
+        file: "view/src/local_wins.rs",
         from: "                        found.written.extend(settled(cases, p));\n",
         to: "",
         campaign: STATES,
@@ -118,7 +118,7 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "above-unshown",
-        file: "view/src/compensate.rs",
+        file: "view/src/local_wins.rs",
         from: "                    found.written.extend(unshown(cases, p)?);\n",
         to: "",
         campaign: STATES,
@@ -126,7 +126,7 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "again-unshown",
-        file: "view/src/compensate.rs",
+        file: "view/src/local_wins.rs",
         from: "            found.written.extend(unshown(cases, w)?);\n",
         to: "",
         campaign: STATES,
@@ -134,7 +134,7 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "derives",
-        file: "view/src/compensate.rs",
+        file: "view/src/local_wins.rs",
         from: "                found.written.extend(derives(cases, view, at)?);\n",
         to: "",
         campaign: STATES,
@@ -142,7 +142,7 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "overridden-shown",
-        file: "view/src/compensate.rs",
+        file: "view/src/local_wins.rs",
         from: "!bound || shown.is_some() && !protect::counts(cases, at, f)",
         to: "!bound || shown.is_some() && protect::stale(cases, at, f)",
         campaign: STATES,
@@ -175,10 +175,10 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "unheard",
         file: "view/src/view/round.rs",
-        from: "self.view.unheard |= circle && !self.judged && !news.is_empty();",
-        to: "self.view.unheard |= false && !self.judged;",
+        from: "self.view.unheard |= circle && !self.check_keys && !news.is_empty();",
+        to: "self.view.unheard |= false && !self.check_keys;",
         campaign: STATES,
-        breaks: "R-VIEW: a first try shows what it would not, had keys been heard",
+        breaks: "R-VIEW: an optimistic attempt shows what it would not, had keys been heard",
     },
     Mutant {
         name: "standing",
@@ -190,7 +190,7 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "turns-settled",
-        file: "view/src/compensate.rs",
+        file: "view/src/local_wins.rs",
         from: "            found.written.extend(settled(cases, w));\n        } else {",
         to: "        } else {",
         campaign: STATES,
@@ -198,7 +198,7 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "key-passed-on",
-        file: "core/src/fold/orphans.rs",
+        file: "core/src/fold/dangling_refs.rs",
         from: "left.into_iter().chain(passed)",
         to: "passed.into_iter().chain(left)",
         campaign: "wild --all keys,links,replace",
@@ -206,7 +206,7 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "former-kept",
-        file: "view/src/compensate.rs",
+        file: "view/src/local_wins.rs",
         from: "found.written.extend(former(cases, at));",
         to: "",
         campaign: STATES,
@@ -214,7 +214,7 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "displaced-on-the-way",
-        file: "view/src/compensate.rs",
+        file: "view/src/local_wins.rs",
         from: "None => self.displaces(cases, view, at)?,",
         to: "None => self.displaces(cases, view, at)?.filter(|_| false),",
         campaign: STATES,
@@ -279,8 +279,8 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "equal-spelling",
         file: "core/src/fold/spelling.rs",
-        from: "group.body == Body::Shown && !keys",
-        to: "false && !keys",
+        from: "let keeps = group.body == Body::InTable",
+        to: "let keeps = false",
         campaign: "wild --all spelled,keys",
         breaks: "R-SPELL: a reference that followed its row forgets how it was spelled",
     },
@@ -383,7 +383,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "told-deleted",
         file: "core/src/merge/join.rs",
-        from: "fell = meeting.delete(&stored.state, change, &matched.units, merged);",
+        from: "fell = meeting.delete(&stored.state, change, &matched.groups, merged);",
         to: "let _ = meeting;",
         campaign: "wild --all told,spelled,keys",
         breaks: "R-TOLD: a write of a row that was deleted meanwhile is lost without a word",
@@ -510,7 +510,7 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "unneeded",
-        file: "view/src/compensate.rs",
+        file: "view/src/local_wins.rs",
         from: "cases.unneeded(table)?;",
         to: "let _ = table;",
         campaign: MODEL,
@@ -518,7 +518,7 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "look-again",
-        file: "view/src/compensate.rs",
+        file: "view/src/local_wins.rs",
         from: "rounds.changed.push((catalog.tables[table].no, stored.rid.clone()));",
         to: "",
         campaign: MODEL,
@@ -566,7 +566,7 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "former-start",
-        file: "core/src/fold/former.rs",
+        file: "core/src/fold/before_images.rs",
         from: "meanwhile.chain(then)",
         to: "meanwhile",
         campaign: "wild --all replace,keys",
@@ -614,16 +614,16 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "orphans-together",
-        file: "core/src/fold/orphans.rs",
-        from: "            self.orphaned.insert(unit.clone());\n",
+        file: "core/src/fold/dangling_refs.rs",
+        from: "            self.orphaned.insert(register.clone());\n",
         to: "",
         campaign: "wild --all keys,links,replace,spelled",
         breaks: "R-REF: the second reference of a key that its rows left behind is to nobody, unstamped",
     },
     Mutant {
         name: "orphans-rebound",
-        file: "core/src/fold/orphans.rs",
-        from: "if with_others || self.orphaned.contains(&unit) {",
+        file: "core/src/fold/dangling_refs.rs",
+        from: "if with_others || self.orphaned.contains(&register) {",
         to: "if false {",
         campaign: "wild --all keys,links,replace,many",
         breaks: "R-REF: where one reference of a key is to another row now, the other dangles",
@@ -662,7 +662,7 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "pinned-once",
-        file: "view/src/compensate.rs",
+        file: "view/src/local_wins.rs",
         from: "written.into_iter().filter(|one| !again(one))",
         to: "written.into_iter().filter(|one| again(one) || !again(one))",
         campaign: "model --constraints --lazy",

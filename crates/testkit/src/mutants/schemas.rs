@@ -151,8 +151,8 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "unfit-number",
         file: "view/src/view/round.rs",
-        from: "if numberless || judged &&",
-        to: "if false && numberless || judged &&",
+        from: "if numberless || check_keys &&",
+        to: "if false && numberless || check_keys &&",
         campaign: "wild --all rebuild,retype,spelled",
         breaks: "R-VIEW: SQLite numbers a row whose integer key would be NULL",
     },
@@ -246,7 +246,7 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "rebuild-waits",
-        file: "view/src/compensate.rs",
+        file: "view/src/local_wins.rs",
         from: "if wrote.anew { facts.derived()? } else { vec![] }",
         to: "if false { facts.derived()? } else { vec![] }",
         campaign: "wild --all rebuild,retype,alter",
@@ -272,7 +272,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "rebind",
         file: "core/src/fold.rs",
-        from: "fold.orphans()?;",
+        from: "fold.dangling_refs()?;",
         to: "",
         campaign: "wild --all keys,replace",
         breaks: "R-REBIND: rows that show a key which their parent has left refer to it still",
@@ -280,7 +280,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "loose",
         file: "core/src/fold.rs",
-        from: "fold.keep_loose()?;",
+        from: "fold.keep_noted_unresolved()?;",
         to: "",
         campaign: "wild --all keys,policy",
         breaks: "R-REF: a value that names no row refers to whoever takes the key later",
@@ -383,7 +383,7 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "keep-beside",
-        file: "core/src/fold/loose.rs",
+        file: "core/src/fold/unresolved_refs.rs",
         from: "let concerned = nobody.is_empty() ||",
         to: "let concerned = true || nobody.is_empty() ||",
         campaign: "wild --all keys,rebuild",
@@ -403,7 +403,7 @@ pub const ALL: &[Mutant<'_>] = &[
         from: "if fits { self.dangles(at, f) } else { unfit() }",
         to: "if fits || !fits { self.dangles(at, f) } else { unfit() }",
         campaign: "wild --all spelled,keys,rebuild,order",
-        breaks: "R-UNFIT: whether a first try asked SQLite decides what the record of a hidden row says",
+        breaks: "R-UNFIT: whether an optimistic attempt asked SQLite decides what the record of a hidden row says",
     },
     Mutant {
         name: "younger-unseen",

@@ -58,7 +58,7 @@ impl Cases<'_> {
         }
         let Some(row) = self.others.get(table, rid)? else { return Ok(None) };
         let Some((group, at)) = place_in_group(t, f) else { return Ok(None) };
-        if let Body::Kept(cell) = &row.stored.state.groups[group].body {
+        if let Body::Stored(cell) = &row.stored.state.groups[group].body {
             return Ok(cell.refs[at].clone());
         }
         match self.others.row(table, &row)? {

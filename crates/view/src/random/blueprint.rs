@@ -1,10 +1,10 @@
-//! A schema before anybody made it: as the tables that the view knows, as SQL, and as a judge of rows.
+//! A schema before anybody made it: as the tables that the view knows, as SQL, and as a validator of rows.
 
 use super::rule::{Rule, Term};
 use crate::catalog::{Relation, name_keys};
 use crate::facts::{Key, Verdict};
 use crate::keys::{foreign_key, number, primary_key};
-use crate::memory::{Ground, Judge};
+use crate::memory::{Ground, RowValidator};
 use crate::policy::Policies;
 use crate::schema::{
     Action, Affinity, Collation, Column, Encoding, ForeignKey, Identity, IndexTerm, Table,
@@ -88,7 +88,7 @@ struct Rules {
 impl Model {
     /// What replicas of it share.
     pub fn ground(&self) -> Ground<'_> {
-        Ground { catalog: &self.catalog, policies: &self.policies, judge: self }
+        Ground { catalog: &self.catalog, policies: &self.policies, validator: self }
     }
 }
 
@@ -364,7 +364,7 @@ fn named(no: u32, mut table: Table, of: Option<&TableBlueprint>) -> (Relation, V
     (relation, terms)
 }
 
-impl Judge for Model {
+impl RowValidator for Model {
     fn row(&self, t: &Relation, row: &[Value]) -> Result<Verdict> {
         let none = Verdict { valid: false, keys: vec![None; t.table.uniques.len()] };
         let Some(rules) = self.rules.get(t.no as usize) else { return Ok(none) };

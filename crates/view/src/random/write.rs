@@ -5,9 +5,9 @@
 use super::sql;
 use crate::cases::{Case, Refused};
 use crate::catalog::Loc;
-use crate::compensate::{Wrote, attempt, overrode};
 use crate::facts::Facts;
 use crate::ledger::Ledger;
+use crate::local_wins::{Wrote, attempt, overrode};
 use crate::memory::Memory;
 use crate::state::{self, Body, GroupState, RowState, Stored};
 use crate::{Error, Result};
@@ -77,7 +77,7 @@ impl Memory<'_> {
                 if hidden {
                     former(stored.state.kept_row(t));
                     for (group, of) in stored.state.groups.iter().zip(&t.table.groups) {
-                        let Body::Kept(cell) = &group.body else { continue };
+                        let Body::Stored(cell) = &group.body else { continue };
                         released.extend(self.parents(table, &of.foreign_keys, cell));
                     }
                 }
@@ -113,8 +113,8 @@ impl Memory<'_> {
                 for g in 0..stored.state.groups.len() {
                     let cell = self.cell(table, g, &old)?;
                     let group = &mut stored.state.groups[g];
-                    if group.body == Body::Shown {
-                        group.body = Body::Kept(cell);
+                    if group.body == Body::InTable {
+                        group.body = Body::Stored(cell);
                     }
                 }
                 stored.state.header.delete(stamp);
@@ -135,7 +135,7 @@ impl Memory<'_> {
         if conflicts || awaited {
             wrote.touched.push((t.no, stored.rid.clone()));
         }
-        self.compensate(&wrote, (table, &stored.rid), &columns)
+        self.repair(&wrote, (table, &stored.rid), &columns)
     }
 
     /// A fold when nothing was written: numbers that were shown become permanent (R-PIN).
@@ -143,7 +143,7 @@ impl Memory<'_> {
         let mut wrote = Wrote::default();
         self.pin(&mut wrote)?;
         let nobody = Rid::Birth { site: self.site, n: u64::MAX };
-        self.compensate(&wrote, (usize::MAX, &nobody), &[])
+        self.repair(&wrote, (usize::MAX, &nobody), &[])
     }
 
     /// The rows that are shown, as `table: values`, in order.
@@ -202,7 +202,7 @@ impl Memory<'_> {
                 let stamps = BTreeMap::from([(g, stamp)]);
                 wrote.acted.extend(overrode(&*self, self.catalog(), (table, &stored), &stamps)?);
                 let group = &mut stored.state.groups[g];
-                let Body::Kept(wanted) = std::mem::replace(&mut group.body, Body::Shown) else {
+                let Body::Stored(wanted) = std::mem::replace(&mut group.body, Body::InTable) else {
                     continue;
                 };
                 *group =
@@ -228,7 +228,7 @@ impl Memory<'_> {
         let keys = t.uniques.iter().map(|u| parts(&u.columns)).filter(|parts| parts.contains(&g));
         let former = |&other: &usize| {
             let group = &stored.state.groups[other];
-            other != g && group.body != Body::Shown && group.previous.is_some()
+            other != g && group.body != Body::InTable && group.previous.is_some()
         };
         keys.flatten().filter(former).collect()
     }
@@ -246,19 +246,19 @@ impl Memory<'_> {
 
     /// Shows what a write means for others. Whatever the user saw stays, and what was `written` to the row
     /// of the user's own.
-    fn compensate(&mut self, wrote: &Wrote, own: (usize, &Rid), written: &[usize]) -> Result<()> {
+    fn repair(&mut self, wrote: &Wrote, own: (usize, &Rid), written: &[usize]) -> Result<()> {
         if wrote.touched.is_empty() && wrote.acted.is_empty() {
             return Ok(());
         }
         let before = self.seen();
-        let mut judged = self.waiting()?.contested;
+        let mut check_keys = self.waiting()?.contested;
         let shown = loop {
             let mut trial = self.clone();
             let (catalog, policies) = (self.catalog(), self.policies());
             let refused = &mut Refused::new();
-            match attempt(&mut trial, (catalog, policies), wrote, judged, refused) {
+            match attempt(&mut trial, (catalog, policies), wrote, check_keys, refused) {
                 Ok(()) => break trial,
-                Err(Error::Constraint { .. }) if !judged => judged = true,
+                Err(Error::Constraint { .. }) if !check_keys => check_keys = true,
                 Err(error) => return Err(error),
             }
         };

@@ -1,7 +1,7 @@
 //! References by value alone, and whether some row has the key.
 
 use super::round::Round;
-use super::{Claims, Hidden, Show, conflict, refers_to_own_key};
+use super::{Attempt, Claims, Hidden, conflict, refers_to_own_key};
 use crate::Result;
 use crate::cases::{Conflict, dangling_index};
 use crate::catalog::Relation;
@@ -25,7 +25,7 @@ enum Answer {
 /// A key that a row waits for: the name of its index, and its bytes.
 type Claim = (String, Vec<u8>);
 
-impl Show<'_, '_> {
+impl Attempt<'_, '_> {
     /// Rows that show a reference, by value alone, which no visible row answers, or that cannot show the
     /// key of the row which theirs is to.
     /// And the keys that they wait for.
@@ -51,7 +51,7 @@ impl Show<'_, '_> {
 
     /// Lets records of rows that are hidden name the first of the references that nobody answers in the
     /// end, whichever was found first, before any to a row that is hidden itself; and the rows wait for
-    /// all of them. What its table cannot hold either is hidden for that, for a first try does not ask.
+    /// all of them. What its table cannot hold either is hidden for that, for an optimistic attempt does not ask.
     pub fn name_dangling(&mut self, round: &mut Round) -> Result<()> {
         let named = |(at, c): (&usize, &Conflict)| {
             matches!(c.kind, "fk_dangling" | "fk_parent_hidden").then_some((*at, c.kind))

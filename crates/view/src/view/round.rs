@@ -1,7 +1,7 @@
 //! One round of the view: shows the rows of a component that are not hidden, and says who does not fit.
 
 use super::unique::{self, Outcome};
-use super::{Fallback, Fallbacks, Hidden, Show, conflict};
+use super::{Attempt, Fallback, Fallbacks, Hidden, conflict};
 use crate::Result;
 use crate::cases::Conflict;
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,7 +47,7 @@ impl Round {
     }
 }
 
-impl Show<'_, '_> {
+impl Attempt<'_, '_> {
     /// Shows the candidates that are not hidden; returns those that turn out not to fit.
     ///
     /// A row that falls back moves the references to it in its component, and with them keys. So keys are
@@ -69,8 +69,8 @@ impl Show<'_, '_> {
             self.display(&mut round, &live)?;
             let (mut news, claims) = self.dangling(&round, &live)?;
             self.unfit(&round, &live, &mut news)?;
-            self.view.unheard |= circle && !self.judged && !news.is_empty();
-            let mut heard = match self.judged && (circle || news.is_empty()) {
+            self.view.unheard |= circle && !self.check_keys && !news.is_empty();
+            let mut heard = match self.check_keys && (circle || news.is_empty()) {
                 true => self.grant(&round, &live, &news)?,
                 false => Outcome::default(),
             };
@@ -92,7 +92,7 @@ impl Show<'_, '_> {
             for (at, claims) in claims {
                 self.view.claims.entry(at).or_default().extend(claims);
             }
-            if news.is_empty() && self.judged {
+            if news.is_empty() && self.check_keys {
                 round.granted = true;
                 if circle {
                     for at in self.moving(&round, mine, &heard.lost) {
@@ -153,8 +153,8 @@ impl Show<'_, '_> {
             }
             // SQLite would give a number of its own to a row whose integer key has become NULL.
             let numberless = t.table.rowid_alias().is_some_and(|c| row[c].is_null());
-            let judged = self.judged && case.old.as_ref() != Some(row);
-            if numberless || judged && !self.cases.facts.verdict(case.table, row)?.valid {
+            let check_keys = self.check_keys && case.old.as_ref() != Some(row);
+            if numberless || check_keys && !self.cases.facts.verdict(case.table, row)?.valid {
                 found.insert(at, conflict("row_constraint", "", None));
             } else if self.cases.is_refused(at) {
                 found.insert(at, conflict("refused", "", None));

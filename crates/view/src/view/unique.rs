@@ -5,7 +5,7 @@
 //! the key is free (R-RETURN).
 
 use super::round::Round;
-use super::{Fallback, Fallbacks, Show};
+use super::{Attempt, Fallback, Fallbacks};
 use crate::Result;
 use crate::cases::{Conflict, Wanted};
 use crate::catalog::Relation;
@@ -38,7 +38,12 @@ struct Claim {
 }
 
 /// Grants the keys of all unique indexes of a table to `rows`, the cases shown in this round.
-pub fn grant(show: &Show<'_, '_>, round: &Round, table: usize, rows: &[usize]) -> Result<Outcome> {
+pub fn grant(
+    show: &Attempt<'_, '_>,
+    round: &Round,
+    table: usize,
+    rows: &[usize],
+) -> Result<Outcome> {
     let t = &show.cases().catalog().tables[table];
     let mut outcome = Outcome::default();
     if t.table.uniques.is_empty() {
@@ -86,7 +91,7 @@ pub fn grant(show: &Show<'_, '_>, round: &Round, table: usize, rows: &[usize]) -
 }
 
 struct Pass<'p, 'c, 'a> {
-    show: &'p Show<'c, 'a>,
+    show: &'p Attempt<'c, 'a>,
     round: &'p Round,
     t: &'p Relation,
     table: usize,
@@ -106,7 +111,7 @@ struct Pass<'p, 'c, 'a> {
 
 impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
     fn empty(
-        show: &'p Show<'c, 'a>,
+        show: &'p Attempt<'c, 'a>,
         round: &'p Round,
         t: &'p Relation,
         table: usize,
@@ -203,7 +208,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
     /// When a row claimed its key: the latest write of a column that the index depends on. A number that was
     /// pinned nobody wrote (R-PIN).
     fn claim(&self, case: usize, index: usize) -> Stamp {
-        self.written(case, index).max(self.show.cases().list[case].header().demoted)
+        self.written(case, index).max(self.show.cases().list[case].header().yielded)
     }
 
     fn written(&self, case: usize, index: usize) -> Stamp {

@@ -37,7 +37,7 @@ const STAMPS: [Field; 5] = [
     (INSERTED, |header| &mut header.inserted),
     (DELETED, |header| &mut header.deleted),
     (REINSERTED, |header| &mut header.reinserted),
-    (DEMOTED, |header| &mut header.demoted),
+    (DEMOTED, |header| &mut header.yielded),
     (CL_STAMP_WRITTEN, |header| &mut header.cl_stamp),
 ];
 
@@ -309,7 +309,7 @@ fn header_flags(header: &Header) -> u8 {
         | flag(INSERTED, header.inserted)
         | flag(DELETED, header.deleted)
         | flag(REINSERTED, header.reinserted)
-        | flag(DEMOTED, header.demoted)
+        | flag(DEMOTED, header.yielded)
 }
 
 /// Registers of one group: flags, stamps unless that of the insert, cells, previous cells.

@@ -61,7 +61,7 @@ impl Delta {
 
 fn check_row(table: &TableShape, row: &RowChange) -> Result<(), &'static str> {
     let h = &row.header;
-    if [h.cl_stamp, h.inserted, h.deleted, h.reinserted, h.demoted].iter().any(is_negative) {
+    if [h.cl_stamp, h.inserted, h.deleted, h.reinserted, h.yielded].iter().any(is_negative) {
         return Err("has a negative clock in its header");
     }
     if h.cl > MAX_CL {

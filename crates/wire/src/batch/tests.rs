@@ -183,7 +183,7 @@ fn neither_writer_nor_reader_takes_a_broken_delta() {
         broken("table 1", |d| d.rows[0].table = 1),
         broken("missing group", |d| d.rows[0].registers[0].group = 2),
         broken("negative clock", |d| d.rows[0].registers[0].stamp = negative),
-        broken("negative clock", |d| d.rows[0].header.demoted = negative),
+        broken("negative clock", |d| d.rows[0].header.yielded = negative),
         broken("causal length", |d| d.rows[0].header.cl = u64::MAX),
         broken("another width", |d| d.rows[0].registers[0].cell.values.clear()),
         broken("NaN", |d| d.rows[0].registers[0].cell.values[0] = Value::Real(f64::NAN)),

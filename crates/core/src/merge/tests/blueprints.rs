@@ -3,7 +3,7 @@
 
 use super::Base;
 use synqlite_view::catalog::Relation;
-use synqlite_view::memory::Judge;
+use synqlite_view::memory::RowValidator;
 use synqlite_view::random::{Blueprint, Source};
 use synqlite_view::schema::Affinity;
 use synqlite_view::{equal, facts::Verdict};
@@ -41,7 +41,7 @@ fn a_schema_in_memory_is_what_a_replica_reads_of_it() {
         let blueprint = Blueprint::random(&mut r);
         let (model, sql) = (blueprint.model(), blueprint.sql());
         let base = Base::new(&sql, &blueprint.policies);
-        let judge = base.judge();
+        let validator = base.validator();
         assert_eq!(model.catalog.components, base.catalog.components, "seed {seed}: {sql}");
         for (ours, theirs) in model.catalog.tables.iter().zip(&base.catalog.tables) {
             assert_eq!(read(ours), read(theirs), "seed {seed}: {sql}\n{:?}", blueprint.policies);
@@ -53,7 +53,7 @@ fn a_schema_in_memory_is_what_a_replica_reads_of_it() {
                     continue;
                 }
                 let (told, asked) =
-                    (model.row(ours, &row).unwrap(), judge.row(theirs, &row).unwrap());
+                    (model.row(ours, &row).unwrap(), validator.row(theirs, &row).unwrap());
                 assert_eq!(said(&told), said(&asked), "seed {seed}: {row:?} of\n{sql}");
                 valid += usize::from(told.valid);
             }

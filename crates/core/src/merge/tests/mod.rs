@@ -2,7 +2,7 @@ mod blueprints;
 mod random;
 mod shapes;
 
-use super::judge::Judge;
+use super::row_validator::RowValidator;
 use crate::catalog::Catalog;
 use crate::fixture::Site;
 use crate::init::InitOptions;
@@ -31,20 +31,20 @@ impl Base {
         Base { catalog, policies: file.replica.policies().unwrap(), conn, _file: file }
     }
 
-    fn judge(&self) -> Sqlite<'_> {
-        Sqlite { catalog: &self.catalog, judge: Judge::new(&self.conn) }
+    fn validator(&self) -> Sqlite<'_> {
+        Sqlite { catalog: &self.catalog, validator: RowValidator::new(&self.conn) }
     }
 
     /// What replicas in memory share, where SQLite judges their rows.
-    fn ground<'a>(&'a self, judge: &'a Sqlite<'a>) -> Ground<'a> {
-        Ground { catalog: &self.catalog, policies: &self.policies, judge }
+    fn ground<'a>(&'a self, validator: &'a Sqlite<'a>) -> Ground<'a> {
+        Ground { catalog: &self.catalog, policies: &self.policies, validator }
     }
 }
 
-/// SQLite as a judge of rows that are in memory.
+/// SQLite as the validator of rows that are in memory.
 struct Sqlite<'a> {
     catalog: &'a Catalog,
-    judge: Judge<'a>,
+    validator: RowValidator<'a>,
 }
 
 impl Sqlite<'_> {
@@ -55,12 +55,12 @@ impl Sqlite<'_> {
     }
 }
 
-impl memory::Judge for Sqlite<'_> {
+impl memory::RowValidator for Sqlite<'_> {
     fn row(&self, t: &Relation, row: &[Value]) -> Result<Verdict> {
-        Ok(self.judge.row(self.table(t)?, row)?)
+        Ok(self.validator.row(self.table(t)?, row)?)
     }
 
     fn default(&self, t: &Relation, column: usize) -> Result<Value> {
-        Ok(self.judge.default(self.table(t)?, column)?)
+        Ok(self.validator.default(self.table(t)?, column)?)
     }
 }

@@ -30,7 +30,7 @@ fn looking_at_some_rows_shows_what_looking_at_all_does() {
         })
         .collect();
     let judges: Vec<Vec<Sqlite<'_>>> =
-        bases.iter().map(|bases| bases.iter().map(Base::judge).collect()).collect();
+        bases.iter().map(|bases| bases.iter().map(Base::validator).collect()).collect();
     let mut faults = 0;
     for seed in seeds(asked.as_deref(), HISTORIES) {
         let mut source = Source::new(seed);

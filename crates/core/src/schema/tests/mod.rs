@@ -58,7 +58,7 @@ fn skipped(schema: &Schema) -> BTreeMap<&str, &str> {
 }
 
 /// The groups of a table as column names.
-fn units(table: &Table) -> Vec<Vec<&str>> {
+fn groups(table: &Table) -> Vec<Vec<&str>> {
     for (i, group) in table.groups.iter().enumerate() {
         assert!(group.columns.iter().all(|&column| table.columns[column].group == i));
     }

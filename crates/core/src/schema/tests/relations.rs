@@ -52,7 +52,7 @@ fn foreign_keys_resolve_to_columns() {
         ]
     );
     assert_eq!(child.foreign_keys[3].columns, [3, 2]);
-    assert_eq!(units(child), [vec!["p"], vec!["c"], vec!["q", "r"]]);
+    assert_eq!(groups(child), [vec!["p"], vec!["c"], vec!["q", "r"]]);
     let in_groups: Vec<_> = child.groups.iter().map(|group| group.foreign_keys.clone()).collect();
     assert_eq!(in_groups, [vec![1], vec![0], vec![2, 3]]);
     let kept: Vec<bool> = child.groups.iter().map(|group| group.keeps_previous).collect();
@@ -209,7 +209,7 @@ fn checks_and_keys_join_columns() {
            CHECK(g > 0 OR t.d > \"no such column\"), PRIMARY KEY(c, b))",
     );
     assert_eq!(
-        units(&t),
+        groups(&t),
         [
             vec!["a", "b", "c"],
             vec!["d", "e", "f"],
@@ -222,7 +222,7 @@ fn checks_and_keys_join_columns() {
     let keeps: Vec<bool> = t.groups.iter().map(|group| group.keeps_previous).collect();
     assert_eq!(keeps, [true, false, false, false, false, false]);
     let t = table("CREATE TABLE t(a, b, UNIQUE(a, b))");
-    assert_eq!(units(&t), [["a"], ["b"]]);
+    assert_eq!(groups(&t), [["a"], ["b"]]);
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn the_chinook_sample_is_understood() {
     );
     assert_eq!(identity(&schema, "Album"), Identity::Birth);
     let join = schema.table("PlaylistTrack").unwrap();
-    assert_eq!((join.identity, units(join)), (Identity::Key, vec![vec!["PlaylistId", "TrackId"]]));
+    assert_eq!((join.identity, groups(join)), (Identity::Key, vec![vec!["PlaylistId", "TrackId"]]));
     assert_eq!(join.groups[0].foreign_keys, [0, 1]);
 }
 

@@ -140,7 +140,7 @@ fn names_can_be_anything() {
     let group = schema.table("Group").unwrap();
     assert_eq!(column_names(group), ["select", "we\"ird na]me", "🦀 (", "a,b", " -- "]);
     assert_eq!(
-        units(group),
+        groups(group),
         [vec!["select", "a,b"], vec!["we\"ird na]me"], vec!["🦀 ("], vec![" -- "]]
     );
     let unique = group.uniques.iter().find(|unique| !unique.primary).unwrap();

@@ -266,7 +266,7 @@ fn rows_that_a_returning_parent_would_make_collide_both_stay() {
     agree(&mut a, &mut b, &["n"]);
 }
 
-/// A row that the user sees is not demoted for another where it is enough that a hidden one is.
+/// A row that the user sees is not yielded for another where it is enough that a hidden one is.
 #[test]
 fn a_hidden_row_gives_way_before_one_that_the_user_sees() {
     let schema = "CREATE TABLE t(k TEXT PRIMARY KEY, name UNIQUE); INSERT INTO t VALUES('c', 'a')";

@@ -100,8 +100,8 @@ impl Place {
         snapshots.retain(|snapshot| listed.contains(&snapshot.entry.name));
         let headers = snapshots.iter().filter_map(|snapshot| snapshot.header.as_ref());
         let row = match known {
-            0 => Row::listed(&listed, headers),
-            _ => Row::resumed(trail, &listed),
+            0 => ObjectLog::listed(&listed, headers),
+            _ => ObjectLog::resumed(trail, &listed),
         };
         let place =
             |name: &ObjectName| row.place(listed.iter().position(|listed| listed == name).unwrap());
@@ -161,7 +161,7 @@ fn the_batches_of_one_site_may_come_in_any_order() {
 #[test]
 fn a_batch_with_a_mark_of_another_place_waits_until_its_changes_come_otherwise() {
     let mut heads = place().heads(1, 0, None);
-    heads.row = Some(Row::resumed(Trail::of(vec![Id([9; 16])]).unwrap(), &[]));
+    heads.row = Some(ObjectLog::resumed(Trail::of(vec![Id([9; 16])]).unwrap(), &[]));
     let plan = heads.plan(&vector(&[(1, 5)]));
     assert_eq!((plan.steps.len(), plan.waiting.len()), (0, 3));
     let again = batch(9, None, &(4, &[(1, 5)], &[(1, 5), (2, 8), (3, 7), (4, 1)]));

@@ -21,12 +21,12 @@ const LENGTH: usize = 4096;
 
 /// A mapped registry.
 #[derive(Debug)]
-pub(crate) struct Words(MmapRaw);
+pub(crate) struct SharedWords(MmapRaw);
 
-impl Words {
+impl SharedWords {
     /// Maps a registry.
-    pub(crate) fn of(registry: &Handle) -> io::Result<Words> {
-        MmapOptions::new().len(LENGTH).map_raw_read_only(&registry.file).map(Words)
+    pub(crate) fn of(registry: &Handle) -> io::Result<SharedWords> {
+        MmapOptions::new().len(LENGTH).map_raw_read_only(&registry.file).map(SharedWords)
     }
 
     /// The `N` words from byte `at` on, each whole, together perhaps of two moments. What is read
@@ -53,7 +53,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file = Machine.open(&folder.path().join("r"), Open::Create).expect("opens");
         Machine.write(&file, 0, &[1]).expect("writes");
-        let words = Words::of(&file).expect("maps");
+        let words = SharedWords::of(&file).expect("maps");
         assert_eq!(words.read(512), [0, 0]);
         for n in 1..100_u64 {
             let again = Machine.open(&folder.path().join("r"), Open::Write).expect("opens");

@@ -12,8 +12,8 @@ from view import View
 ROUNDS = 1000
 
 
-class Compensation:
-    """The compensation of a fold."""
+class LocalWins:
+    """What a fold writes so that its user's writes stay."""
 
     def __init__(self, fold):
         self.fold, self.site, self.schema = fold, fold.site, fold.schema
@@ -22,9 +22,9 @@ class Compensation:
         for table, places in fold.places.items():
             self.seen.update((rid, fold.after[table][at]) for at, rid in places.items())
         self.set_groups = list(fold.set_groups)
-        # Who gave way to whom, and how old demoted rows were before.
+        # Who gave way to whom, and how old rows that gave way were before.
         self.gave_way, self.came = set(), {}
-        # Rows that were not demoted because one above them was.
+        # Rows that did not give way because one above them was.
         self.waited = set()
 
     def run(self):
@@ -52,15 +52,15 @@ class Compensation:
 
     def age(self, rid):
         row = self.site.state[rid]
-        return max(row.inserted, row.demoted), rid
+        return max(row.inserted, row.yielded), rid
 
-    def demote(self, rid):
-        """Rows that one fold demotes keep the order in which they came."""
+    def give_way(self, rid):
+        """Rows that give way in one fold keep the order in which they came."""
         self.came[rid] = self.age(rid)
-        self.site.change(rid).demoted = self.site.tick()
-        stamps = sorted(self.site.state[one].demoted for one in self.came)
+        self.site.change(rid).yielded = self.site.tick()
+        stamps = sorted(self.site.state[one].yielded for one in self.came)
         for one, stamp in zip(sorted(self.came, key=self.came.get), stamps):
-            self.site.change(one).demoted = stamp
+            self.site.change(one).yielded = stamp
 
     def write(self, rid, group, previous=None, stamp=None):
         """Writes what the user sees of a group."""
@@ -100,7 +100,7 @@ class Compensation:
                 continue
             for rid, row in self.site.state.items():
                 refers = [r for r in row.registers.values() if dead in r.refs.values()]
-                protects = any(r.stamp > row.demoted for r in refers)
+                protects = any(r.stamp > row.yielded for r in refers)
                 if rid not in self.seen and row.alive() and protects:
                     self.rivals.append((rid, dead))
 
@@ -131,7 +131,7 @@ class Compensation:
         return changed
 
     def make_way(self, changed):
-        """Demotes who stands in the way. A row that the user sees is demoted only where no hidden one is,
+        """Who stands in the way gives way. A row that the user sees does so only where no hidden one is,
         and nothing else had to be written: it may not have to be then."""
         hidden = [pair for pair in self.rivals if pair[0] not in self.seen]
         pairs = hidden or ([] if changed else self.rivals)
@@ -140,9 +140,9 @@ class Compensation:
         for rival, rid in pairs:
             if rival not in hanging:
                 self.gave_way.add((rival, rid))
-        demoted = {rival for rival, _ in pairs} - hanging
-        for rival in sorted(demoted, key=self.age):
-            self.demote(rival)
+        yielded = {rival for rival, _ in pairs} - hanging
+        for rival in sorted(yielded, key=self.age):
+            self.give_way(rival)
         return bool(pairs)
 
     def hanging(self, rids):
@@ -227,7 +227,7 @@ class Compensation:
         return next((other for other in in_the_way if self.differs(other)), None)
 
     def write_unshown(self, rid):
-        """Rows that a returning row makes collide do not demote each other in turn: one keeps the
+        """Rows that a returning row makes collide do not give way to each other in turn: one keeps the
         references that it shows."""
         table, changed = self.table(rid), False
         refs = self.fold.references(table, self.seen[rid])

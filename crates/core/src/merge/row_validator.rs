@@ -20,20 +20,20 @@ use synqlite_wire::key::{KeyPart, encode};
 type Indexes = Rc<[Vec<usize>]>;
 
 /// The scratch database.
-pub(super) struct Judge<'a> {
+pub(super) struct RowValidator<'a> {
     main: &'a Connection,
     scratch: OnceCell<Connection>,
     made: RefCell<HashSet<u32>>,
-    /// Of tables that need no judge, the columns of each unique index.
+    /// Of tables that need no validator, the columns of each unique index.
     plain: RefCell<HashMap<u32, Option<Indexes>>>,
     /// Verdicts by table and row: a view is computed several times, of mostly the same rows.
     known: RefCell<HashMap<(u32, Vec<u8>), Verdict>>,
 }
 
-impl<'a> Judge<'a> {
-    pub fn new(main: &'a Connection) -> Judge<'a> {
+impl<'a> RowValidator<'a> {
+    pub fn new(main: &'a Connection) -> RowValidator<'a> {
         let (made, plain, known) = Default::default();
-        Judge { main, scratch: OnceCell::new(), made, plain, known }
+        RowValidator { main, scratch: OnceCell::new(), made, plain, known }
     }
 
     /// The scratch database; made when it is first asked.
@@ -218,13 +218,13 @@ mod tests {
         ];
         site.replica
             .read(|conn, _, loaded| {
-                let (t, judge) = (&loaded.catalog.tables[0], Judge::new(conn));
-                assert!(judge.plain(t)?.is_some());
+                let (t, validator) = (&loaded.catalog.tables[0], RowValidator::new(conn));
+                assert!(validator.plain(t)?.is_some());
                 let mut alone = 0;
                 for n in 0..7_usize.pow(4) {
                     let at = |place: u32| values[n / 7_usize.pow(place) % 7].clone();
                     let row = [Value::Integer(1), at(0), at(1), at(2), at(3)];
-                    let (told, asked) = (judge.row(t, &row)?, judge.ask(t, &row)?);
+                    let (told, asked) = (validator.row(t, &row)?, validator.ask(t, &row)?);
                     let keys = |v: &Verdict| -> Vec<Option<Vec<u8>>> {
                         v.keys.iter().map(|k| k.as_ref().map(|k| k.canonical.clone())).collect()
                     };

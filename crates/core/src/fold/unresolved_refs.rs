@@ -21,7 +21,7 @@ impl Fold<'_> {
     /// Whether a row that the application wrote with foreign keys off lacks a parent which merges
     /// would ask for. Remembers a row whose parent is lacking where they would not.
     pub(super) fn dangles(&mut self, t: &Tracked, loc: &Loc, row: &[Value]) -> Result<bool> {
-        let mut loose = false;
+        let mut unresolved = false;
         for fk in &t.table.foreign_keys {
             let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
             let lookup = self.lookup();
@@ -32,11 +32,11 @@ impl Fold<'_> {
                 if fk.enforced && self.enforces {
                     return Ok(true);
                 }
-                loose = true;
+                unresolved = true;
             }
         }
-        if loose {
-            self.loosened(t, loc.clone());
+        if unresolved {
+            self.note_unresolved(t, loc.clone());
         }
         Ok(false)
     }
@@ -44,7 +44,7 @@ impl Fold<'_> {
     /// The same of the rows of a run.
     pub(super) fn any_dangles(&mut self, t: &Tracked, run: Run) -> Result<bool> {
         let Some(rowid) = t.table.rowid_name.as_ref() else { return Ok(false) };
-        let (lookup, mut loose) = (self.lookup(), Vec::new());
+        let (lookup, mut unresolved) = (self.lookup(), Vec::new());
         for fk in &t.table.foreign_keys {
             let sql = format!(
                 "SELECT c.{1} FROM {} AS c WHERE c.{1} BETWEEN ?1 AND ?2 AND {2}",
@@ -59,20 +59,20 @@ impl Fold<'_> {
                     return Ok(true);
                 }
                 let Located(loc) = row.get(0)?;
-                loose.push(loc);
+                unresolved.push(loc);
             }
         }
-        loose.into_iter().for_each(|loc| self.loosened(t, loc));
+        unresolved.into_iter().for_each(|loc| self.note_unresolved(t, loc));
         Ok(false)
     }
 
     /// A value of the row at `loc` names nobody; who is looked at once all rows have their states.
-    pub(super) fn loosened(&mut self, t: &Tracked, loc: Loc) {
-        self.loose.extend(self.catalog.position_of_no(t.no).map(|position| (position, loc)));
+    pub(super) fn note_unresolved(&mut self, t: &Tracked, loc: Loc) {
+        self.unresolved.extend(self.catalog.position_of_no(t.no).map(|position| (position, loc)));
     }
 
-    pub(super) fn keep_loose(&mut self) -> Result<()> {
-        for (position, loc) in std::mem::take(&mut self.loose) {
+    pub(super) fn keep_noted_unresolved(&mut self) -> Result<()> {
+        for (position, loc) in std::mem::take(&mut self.unresolved) {
             keep(self.conn, self.meta, self.catalog, &self.catalog.tables[position], &loc, &[])?;
         }
         Ok(())
@@ -81,7 +81,7 @@ impl Fold<'_> {
 
 /// Keeps what names nobody in the rows of a table that are there when it, or a foreign key of it,
 /// becomes known. `enforces`: whether merges keep foreign keys.
-pub fn loosen(
+pub fn keep_unresolved(
     conn: &Connection,
     meta: &mut Meta,
     catalog: &Catalog,
@@ -114,7 +114,7 @@ pub fn keep(
     for (g, group) in stored.state.groups.iter_mut().enumerate() {
         let keys = &t.table.groups[g].foreign_keys;
         let concerned = nobody.is_empty() || keys.iter().any(|f| nobody.contains(f));
-        if keys.is_empty() || !concerned || group.body != Body::Shown {
+        if keys.is_empty() || !concerned || group.body != Body::InTable {
             continue;
         }
         let mut cell = lookup.cell(t, g, &row)?;
@@ -126,7 +126,7 @@ pub fn keep(
         keys.iter().zip(&mut cell.refs).for_each(ends);
         let given = |f: usize| t.table.foreign_keys[f].columns.iter().all(|&c| !row[c].is_null());
         if keys.iter().zip(&cell.refs).any(|(&f, rid)| rid.is_none() && given(f)) {
-            (group.body, changed) = (Body::Kept(cell), true);
+            (group.body, changed) = (Body::Stored(cell), true);
         }
     }
     if !changed {

@@ -12,13 +12,13 @@ use crate::state::{self, Stored};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
 use synqlite_view::cases::Cases;
-use synqlite_view::compensate::{self, ActedOn, Wrote, attempt};
+use synqlite_view::local_wins::{self, ActedOn, Wrote, attempt};
 use synqlite_view::view;
 use synqlite_wire::{Rid, Stamp};
 
-/// Shows what the rows a fold has written mean for the rows that wait, after demoting those that
+/// Shows what the rows a fold has written mean for the rows that wait, after letting those yield that
 /// would contradict what the user sees.
-pub(crate) fn compensate(
+pub(crate) fn repair(
     conn: &Connection,
     meta: &mut Meta,
     catalog: &Catalog,
@@ -28,9 +28,9 @@ pub(crate) fn compensate(
     if wrote.touched.is_empty() && wrote.acted.is_empty() {
         return Ok(());
     }
-    show(conn, meta, |meta, judged, refused| {
+    show(conn, meta, |meta, check_keys, refused| {
         let mut ledger = SqlLedger { conn, meta, catalog, policies };
-        Ok(attempt(&mut ledger, (catalog, policies), &wrote, judged, refused)?)
+        Ok(attempt(&mut ledger, (catalog, policies), &wrote, check_keys, refused)?)
     })
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn overrode(
 ) -> Result<Vec<ActedOn>> {
     let Some(position) = lookup.catalog.position_of_no(t.no) else { return Ok(vec![]) };
     let facts = SqlFacts::new(lookup);
-    Ok(compensate::overrode(&facts, lookup.catalog, (position, parent), stamps)?)
+    Ok(local_wins::overrode(&facts, lookup.catalog, (position, parent), stamps)?)
 }
 
 /// Shows what rows that were just settled by command mean for themselves and for those that wait.

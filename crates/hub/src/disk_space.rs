@@ -11,23 +11,23 @@ pub fn free(folder: &Path) -> u64 {
 }
 
 /// The disk of what is on its way.
-pub struct Room {
+pub struct DiskSpace {
     folder: PathBuf,
     reserve: u64,
     /// Bytes that are about to arrive.
     arriving: AtomicU64,
 }
 
-/// Room that is taken, until this is dropped.
+/// DiskSpace that is taken, until this is dropped.
 pub struct Taken<'a> {
-    room: &'a Room,
+    room: &'a DiskSpace,
     bytes: u64,
 }
 
-impl Room {
+impl DiskSpace {
     /// `reserve` bytes stay free.
-    pub fn new(folder: &Path, reserve: u64) -> Room {
-        Room { folder: folder.to_owned(), reserve, arriving: AtomicU64::new(0) }
+    pub fn new(folder: &Path, reserve: u64) -> DiskSpace {
+        DiskSpace { folder: folder.to_owned(), reserve, arriving: AtomicU64::new(0) }
     }
 
     /// Takes room for so many bytes, or says that there is none.
@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn what_is_taken_is_given_back() {
         let dir = tempfile::tempdir().unwrap();
-        let room = Room::new(dir.path(), 1);
+        let room = DiskSpace::new(dir.path(), 1);
         let there = free(dir.path());
         assert!(there > 0 && room.take(there).is_err());
         let some = room.take(there / 2).unwrap();

@@ -1,14 +1,14 @@
 //! The row of objects of a place, as far as a site knows it: which mark stands for which of them.
 //!
 //! An index counts objects along the row. Those before the row begins are contained in what it
-//! [`Row::needs`], or in what the site remembers.
+//! [`ObjectLog::needs`], or in what the site remembers.
 
 use std::collections::HashMap;
 use synqlite_objects::{ObjectName, REACH, SnapshotHeader, Trail};
 use synqlite_wire::{Mark, VersionVector};
 
 /// A row: what was known of it, and the objects that were listed.
-pub struct Row {
+pub struct ObjectLog {
     trail: Trail,
     /// Indexes of marks.
     of: HashMap<Mark, usize>,
@@ -20,10 +20,10 @@ pub struct Row {
     pub needs: VersionVector,
 }
 
-impl Row {
+impl ObjectLog {
     /// Goes on from `known` by the objects of a list.
-    fn new(known: Trail, names: &[ObjectName], skipped: usize, needs: VersionVector) -> Row {
-        let mut row = Row {
+    fn new(known: Trail, names: &[ObjectName], skipped: usize, needs: VersionVector) -> ObjectLog {
+        let mut row = ObjectLog {
             start: known.marks().len() - 1,
             trail: known,
             of: HashMap::new(),
@@ -36,8 +36,8 @@ impl Row {
     }
 
     /// The row that a list goes on with, from what was remembered of it.
-    pub fn resumed(known: Trail, names: &[ObjectName]) -> Row {
-        Row::new(known, names, 0, VersionVector::default())
+    pub fn resumed(known: Trail, names: &[ObjectName]) -> ObjectLog {
+        ObjectLog::new(known, names, 0, VersionVector::default())
     }
 
     /// The row of which all that is left is listed. What a snapshot covers may be gone: then the
@@ -45,8 +45,8 @@ impl Row {
     pub fn listed<'a>(
         names: &[ObjectName],
         snapshots: impl Iterator<Item = &'a SnapshotHeader>,
-    ) -> Row {
-        let row = Row::new(Trail::default(), names, 0, VersionVector::default());
+    ) -> ObjectLog {
+        let row = ObjectLog::new(Trail::default(), names, 0, VersionVector::default());
         let mut newest: Option<(&SnapshotHeader, &Trail)> = None;
         for (snapshot, trail) in snapshots.filter_map(|s| Some((s, s.trail.as_ref()?))) {
             let covers = |trail: &Trail, mark| trail.marks().contains(&mark);
@@ -58,7 +58,7 @@ impl Row {
             Some((snapshot, trail)) if row.index(trail.last()).is_none() => {
                 let last = names.iter().rposition(|name| trail.ends_with(name));
                 let skipped = last.map_or(0, |last| last + 1);
-                Row::new(trail.clone(), names, skipped, snapshot.vector.clone())
+                ObjectLog::new(trail.clone(), names, skipped, snapshot.vector.clone())
             }
             _ => row,
         }

@@ -6,11 +6,11 @@ use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::schema::Action;
 use crate::state::{self, Body, GroupState, Stored};
-use synqlite_view::compensate::Acted;
+use synqlite_view::local_wins::Acted;
 use synqlite_wire::{Cell, Rid, Stamp, Value};
 
 /// A reference that still shows the key which its row has left.
-struct Orphan<'a> {
+struct DanglingRef<'a> {
     /// Position of the table of the row that left.
     parent: usize,
     left: &'a Rid,
@@ -25,7 +25,7 @@ struct Orphan<'a> {
     /// The row to which its values are now.
     now: Option<Rid>,
     /// Its group, as [`Fold::orphaned`] names it.
-    unit: (u32, Rid, usize),
+    register: (u32, Rid, usize),
 }
 
 impl Fold<'_> {
@@ -53,7 +53,7 @@ impl Fold<'_> {
     /// were off when it left, or merges do not keep this one. The reference stays to the row that
     /// left, and the view decides; but where nothing keeps it, one to a row that got another key is
     /// no reference any more.
-    pub(super) fn orphans(&mut self) -> Result<()> {
+    pub(super) fn dangling_refs(&mut self) -> Result<()> {
         // Of two rows that left one key, a reference from before was to the one that had it then.
         let (left, passed) = (std::mem::take(&mut self.left), std::mem::take(&mut self.passed));
         for (parent, rid, old) in left.into_iter().chain(passed) {
@@ -66,7 +66,7 @@ impl Fold<'_> {
                     continue;
                 }
                 for loc in c.find_children(self.conn, fk, &key)? {
-                    self.orphan(parent, &rid, child, f, &loc)?;
+                    self.dangling(parent, &rid, child, f, &loc)?;
                 }
             }
         }
@@ -100,7 +100,7 @@ impl Fold<'_> {
             };
             let (Some(at), Some(row)) = (at, c.read(self.conn, &loc)?) else { continue };
             let refers = matches!(&stored.state.groups[g].body,
-                Body::Kept(cell) if cell.refs[at].as_ref() == Some(left));
+                Body::Stored(cell) if cell.refs[at].as_ref() == Some(left));
             let mut pairs = fk.columns.iter().zip(key);
             if refers && pairs.all(|(&c, key)| row[c].is_null() == key.is_null()) {
                 self.acted.push((no, stored.rid, Acted::Set(g)));
@@ -109,7 +109,7 @@ impl Fold<'_> {
         Ok(())
     }
 
-    fn orphan(
+    fn dangling(
         &mut self,
         parent: usize,
         left: &Rid,
@@ -123,48 +123,49 @@ impl Fold<'_> {
         let g = c.table.columns[c.table.foreign_keys[f].columns[0]].group;
         let now = self.lookup().reference(c, f, &row)?;
         let at = c.table.groups[g].foreign_keys.iter().position(|&k| k == f);
-        let unit = (c.no, stored.rid.clone(), g);
-        let orphan = Orphan { parent, left, c, f, g, at, loc, row, now, unit };
+        let register = (c.no, stored.rid.clone(), g);
+        let dangling = DanglingRef { parent, left, c, f, g, at, loc, row, now, register };
         let fk = &c.table.foreign_keys[f];
         let kept = fk.enforced && self.enforces;
-        if self.is_to_another(&orphan, &stored) {
+        if self.is_to_another(&dangling, &stored) {
             // It was shown because some row had the key, whichever that was; now none has.
-            if kept && orphan.now.is_none() {
+            if kept && dangling.now.is_none() {
                 self.touched.push((c.no, stored.rid));
             }
             return Ok(());
         }
-        if orphan.now.as_ref() == Some(left) {
+        if dangling.now.as_ref() == Some(left) {
             let acts = !matches!(fk.on_delete, Action::NoAction | Action::Restrict);
-            return if kept && acts { self.reborn(&orphan, stored) } else { Ok(()) };
+            return if kept && acts { self.reborn(&dangling, stored) } else { Ok(()) };
         }
         let of_this_fold = self.is_of_this_fold(stored.state.groups[g].stamp);
-        let orphaned = self.orphaned.contains(&orphan.unit);
-        if self.followed.contains(&orphan.unit) || of_this_fold && !orphaned {
+        let orphaned = self.orphaned.contains(&dangling.register);
+        if self.followed.contains(&dangling.register) || of_this_fold && !orphaned {
             return Ok(());
         }
         let cell = match &stored.state.groups[g].body {
-            Body::Kept(cell) => cell.clone(),
-            Body::Shown => self.lookup().cell(c, g, &orphan.row)?,
+            Body::Stored(cell) => cell.clone(),
+            Body::InTable => self.lookup().cell(c, g, &dangling.row)?,
         };
         let moved = || -> Result<bool> {
             let left = state::of(self.conn, self.meta, &self.catalog.tables[parent], left)?;
             Ok(left.is_some_and(|left| left.state.header.alive()))
         };
         // A key that nobody keeps and that the user took from under the reference is a value.
-        match orphan.now.is_some() || !kept && moved()? {
-            true => self.rebound(orphan, stored, cell),
-            false => self.left_behind(orphan, stored, cell),
+        match dangling.now.is_some() || !kept && moved()? {
+            true => self.rebound(dangling, stored, cell),
+            false => self.left_behind(dangling, stored, cell),
         }
     }
 
     /// Whether the reference is to another row than the one that left, which had the same key.
-    fn is_to_another(&self, orphan: &Orphan<'_>, stored: &Stored) -> bool {
-        // What a sibling in its unit left behind made kept says nothing of it yet.
-        let unsaid = |rid: &Option<Rid>| *rid == orphan.now && self.orphaned.contains(&orphan.unit);
-        match (&stored.state.groups[orphan.g].body, orphan.at) {
-            (Body::Kept(cell), Some(at)) => {
-                cell.refs[at].as_ref() != Some(orphan.left) && !unsaid(&cell.refs[at])
+    fn is_to_another(&self, dangling: &DanglingRef<'_>, stored: &Stored) -> bool {
+        // What a sibling in its group left behind made kept says nothing of it yet.
+        let unsaid =
+            |rid: &Option<Rid>| *rid == dangling.now && self.orphaned.contains(&dangling.register);
+        match (&stored.state.groups[dangling.g].body, dangling.at) {
+            (Body::Stored(cell), Some(at)) => {
+                cell.refs[at].as_ref() != Some(dangling.left) && !unsaid(&cell.refs[at])
             }
             _ => false,
         }
@@ -172,38 +173,43 @@ impl Fold<'_> {
 
     /// Its row began another life and took nothing along, foreign keys being off: so the reference is to
     /// the present one (R-INC, R-COMP).
-    fn reborn(&mut self, orphan: &Orphan<'_>, mut stored: Stored) -> Result<()> {
-        let p = &self.catalog.tables[orphan.parent];
-        let left = state::of(self.conn, self.meta, p, orphan.left)?;
+    fn reborn(&mut self, dangling: &DanglingRef<'_>, mut stored: Stored) -> Result<()> {
+        let p = &self.catalog.tables[dangling.parent];
+        let left = state::of(self.conn, self.meta, p, dangling.left)?;
         let stamp = self.own_stamp();
-        let group = &mut stored.state.groups[orphan.g];
+        let group = &mut stored.state.groups[dangling.g];
         let before = left.is_some_and(|left| group.stamp < left.state.header.reinserted);
-        if group.body != Body::Shown || !before {
+        if group.body != Body::InTable || !before {
             return Ok(());
         }
-        *group = GroupState { stamp, apart: vec![], ..group.clone() };
+        *group = GroupState { stamp, column_stamps: vec![], ..group.clone() };
         self.done.columns += 1;
-        self.put(orphan.c, &stored)
+        self.put(dangling.c, &stored)
     }
 
     /// The reference is to the row that has its values now, or to nobody.
-    fn rebound(&mut self, orphan: Orphan<'_>, mut stored: Stored, mut cell: Cell) -> Result<()> {
-        let Orphan { c, f, g, at, loc, row, now, unit, .. } = orphan;
+    fn rebound(
+        &mut self,
+        dangling: DanglingRef<'_>,
+        mut stored: Stored,
+        mut cell: Cell,
+    ) -> Result<()> {
+        let DanglingRef { c, f, g, at, loc, row, now, register, .. } = dangling;
         if let Some(at) = at {
             cell.refs[at].clone_from(&now);
         }
-        // Another reference of the unit may be to a row that left as well.
+        // Another reference of the group may be to a row that left as well.
         let given = |f: usize| c.table.foreign_keys[f].columns.iter().all(|&x| !row[x].is_null());
         let keys = c.table.groups[g].foreign_keys.iter().zip(&cell.refs);
         let mut others = keys.filter(|(other, _)| **other != f);
         let with_others = others.any(|(&f, rid)| rid.is_none() && given(f));
         stored.state.groups[g] = GroupState::shown(self.own_stamp());
-        if with_others || self.orphaned.contains(&unit) {
-            stored.state.groups[g].body = Body::Kept(cell);
-            self.orphaned.insert(unit);
+        if with_others || self.orphaned.contains(&register) {
+            stored.state.groups[g].body = Body::Stored(cell);
+            self.orphaned.insert(register);
             self.touched.push((c.no, stored.rid.clone()));
         } else if now.is_none() {
-            self.loosened(c, loc.clone());
+            self.note_unresolved(c, loc.clone());
         }
         self.done.columns += 1;
         self.put(c, &stored)
@@ -212,19 +218,19 @@ impl Fold<'_> {
     /// The reference stays to the row that left, and the view decides.
     fn left_behind(
         &mut self,
-        orphan: Orphan<'_>,
+        dangling: DanglingRef<'_>,
         mut stored: Stored,
         mut cell: Cell,
     ) -> Result<()> {
-        let Orphan { parent, left, c, g, at, unit, .. } = orphan;
+        let DanglingRef { parent, left, c, g, at, register, .. } = dangling;
         // What is kept says so already, and to whom the other references are that it does not show.
-        if stored.state.groups[g].body == Body::Shown {
-            self.orphaned.insert(unit.clone());
+        if stored.state.groups[g].body == Body::InTable {
+            self.orphaned.insert(register.clone());
         }
-        if let Some(at) = at.filter(|_| self.orphaned.contains(&unit)) {
+        if let Some(at) = at.filter(|_| self.orphaned.contains(&register)) {
             cell.refs[at] = Some(left.clone());
         }
-        stored.state.groups[g].body = Body::Kept(cell);
+        stored.state.groups[g].body = Body::Stored(cell);
         let entry = state::put(self.conn, self.meta, c, &stored, None)?;
         let references = state::kept_references(self.catalog, c, &stored, false);
         let waits = state::Waits { references, claims: vec![], conflict: None, winner: None };

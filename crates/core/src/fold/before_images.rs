@@ -21,7 +21,7 @@ pub(super) fn image_of(changed: &Changed) -> Option<i64> {
 pub(super) fn old_cells(
     lookup: &Lookup<'_>,
     windows: &[Window],
-    formers: &Formers,
+    formers: &BeforeImages,
     t: &Tracked,
     row: &[Value],
 ) -> Result<Vec<Cell>> {
@@ -40,7 +40,7 @@ pub(super) fn old_cells(
 fn old_reference(
     lookup: &Lookup<'_>,
     windows: &[Window],
-    formers: &Formers,
+    formers: &BeforeImages,
     t: &Tracked,
     fk: usize,
     row: &[Value],
@@ -70,7 +70,7 @@ fn old_reference(
 pub(super) fn place_of(
     lookup: &Lookup<'_>,
     windows: &[Window],
-    formers: &Formers,
+    formers: &BeforeImages,
     fk: &ForeignKey,
     key: &[Value],
 ) -> Result<Option<Loc>> {
@@ -93,12 +93,12 @@ pub(super) fn place_of(
 
 /// Where rows were that have left their keys since the last fold, by those keys.
 #[derive(Default)]
-pub(super) struct Formers(RefCell<HashMap<(usize, Vec<usize>), Places>>);
+pub(super) struct BeforeImages(RefCell<HashMap<(usize, Vec<usize>), Places>>);
 
 /// Where a row was, by the bytes of its key.
 type Places = HashMap<Vec<u8>, Loc>;
 
-impl Formers {
+impl BeforeImages {
     /// Where the row of the table at `position` was that had `key` at the last fold.
     fn place(
         &self,

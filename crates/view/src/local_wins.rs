@@ -3,7 +3,7 @@
 //!
 //! Only a row that the user could not see can stand in the way: one that is hidden and has the
 //! earlier claim to a key the user has just given to another row, or that protects a row the user
-//! has just deleted. Such a row is demoted: its claims count from now. A deleted row that was shown
+//! has just deleted. Such a row is yielded: its claims count from now. A deleted row that was shown
 //! only because another needed it, and no longer does, lives from now on. Rows whose obstacle the user
 //! removed come back (R-RETURN). And what a foreign key did to a row is written as if the user had
 //! done it, where the row would not show it by itself.
@@ -73,7 +73,7 @@ pub fn attempt(
     ledger: &mut impl Ledger,
     (catalog, policies): (&Catalog, &Policies),
     wrote: &Wrote,
-    mut judged: bool,
+    mut check_keys: bool,
     refused: &mut Refused,
 ) -> Result<()> {
     let mut rounds = Rounds { acted: wrote.acted.clone(), ..Rounds::default() };
@@ -82,16 +82,16 @@ pub fn attempt(
         let mut cases = Cases::new(catalog, policies, &*facts)?;
         let mine = rounds.load(&mut cases, wrote)?;
         cases.refuse(refused)?;
-        let view = view::settle(&mut cases, judged)?;
+        let view = view::settle(&mut cases, check_keys)?;
         let found = rounds.look(&cases, &view, &mine)?;
         if found.nothing() {
             let list = view::decide(cases, view);
             drop(facts);
-            return ledger.apply(list, judged.then_some(refused));
+            return ledger.apply(list, check_keys.then_some(refused));
         }
-        if !judged {
+        if !check_keys {
             // A write stays, so all keys are heard before there is one.
-            judged = true;
+            check_keys = true;
             rounds.acted = wrote.acted.clone();
             continue;
         }
@@ -116,21 +116,21 @@ struct Found {
     /// What foreign keys did, and references that are not shown.
     written: Vec<(usize, Acted)>,
     /// Rows that stand in the way of others: the first in that of the second.
-    demoted: BTreeSet<(usize, usize)>,
+    yielded: BTreeSet<(usize, usize)>,
     /// Deleted rows that the user sees.
     revived: BTreeSet<usize>,
 }
 
 impl Found {
     fn nothing(&self) -> bool {
-        self.written.is_empty() && self.demoted.is_empty() && self.revived.is_empty()
+        self.written.is_empty() && self.yielded.is_empty() && self.revived.is_empty()
     }
 }
 
 /// Something that a fold writes on its own account.
 enum Write {
     Acted(Acted),
-    Demoted,
+    Yielded,
     Revived,
 }
 
@@ -143,11 +143,11 @@ struct Rounds {
     changed: Vec<(u32, Rid)>,
     /// References that were written.
     bound: BTreeSet<(usize, Rid, usize)>,
-    /// Rows of which the first was demoted for the second.
-    yielded: BTreeSet<(usize, Rid, Rid)>,
-    /// Hidden rows that were demoted since a row which the user sees was written.
-    demoted: BTreeSet<(usize, Rid)>,
-    /// Rows that were not demoted because one above them was.
+    /// Rows of which the first was yielded for the second.
+    gave_way: BTreeSet<(usize, Rid, Rid)>,
+    /// Hidden rows that were yielded since a row which the user sees was written.
+    yielded: BTreeSet<(usize, Rid)>,
+    /// Rows that were not yielded because one above them was.
     waited: BTreeSet<(usize, Rid)>,
 }
 
@@ -215,14 +215,14 @@ impl Rounds {
                 found.revived.insert(at);
             }
             if !case.alive() && mine.contains(&at) && case.old.is_none() && shown.is_some() {
-                found.demoted.extend(protectors(cases, at).into_iter().map(|w| (w, at)));
+                found.yielded.extend(protectors(cases, at).into_iter().map(|w| (w, at)));
             }
         }
         self.forget_bound(cases, &mut found.written);
         // Those that the user sees may stay where they are once the hidden ones give way.
         let hidden = |&(w, _): &(usize, usize)| cases.list[w].old.is_none();
-        if found.demoted.iter().any(hidden) {
-            found.demoted.retain(hidden);
+        if found.yielded.iter().any(hidden) {
+            found.yielded.retain(hidden);
         }
         Ok(found)
     }
@@ -267,14 +267,14 @@ impl Rounds {
             }
             return Ok(());
         };
-        let gave_way = self.yielded.contains(&pair(cases, at, w));
-        let again = cases.list[w].old.is_some() && self.yielded.contains(&pair(cases, w, at));
-        if gave_way || again {
+        let gave = self.gave_way.contains(&pair(cases, at, w));
+        let again = cases.list[w].old.is_some() && self.gave_way.contains(&pair(cases, w, at));
+        if gave || again {
             found.written.extend(unshown(cases, at)?);
             found.written.extend(unshown(cases, w)?);
             found.written.extend(settled(cases, w));
         } else {
-            found.demoted.insert((w, at));
+            found.yielded.insert((w, at));
         }
         Ok(())
     }
@@ -291,7 +291,7 @@ impl Rounds {
         }
         let waits = |w: &usize| {
             let case = &cases.list[*w];
-            case.alive() && case.old.is_none() && !self.demoted.contains(&row(cases, *w))
+            case.alive() && case.old.is_none() && !self.yielded.contains(&row(cases, *w))
         };
         let mut waiting: Vec<usize> = (0..cases.list.len()).filter(waits).collect();
         waiting.sort_by_cached_key(|&w| row(cases, w));
@@ -313,19 +313,19 @@ impl Rounds {
 
     /// What to write for it.
     fn decide(&mut self, cases: &Cases<'_>, found: Found) -> Result<Vec<(usize, Stored, Write)>> {
-        let Found { written, mut demoted, revived } = found;
-        let mut waiting = hanging(cases, demoted.iter().map(|&(w, _)| w).collect());
-        // Once: a row that was demoted may be shown under another number, and so on below it.
+        let Found { written, mut yielded, revived } = found;
+        let mut waiting = hanging(cases, yielded.iter().map(|&(w, _)| w).collect());
+        // Once: a row that was yielded may be shown under another number, and so on below it.
         waiting.retain(|&w| self.waited.insert(row(cases, w)));
-        demoted.retain(|(w, _)| !waiting.contains(w));
+        yielded.retain(|(w, _)| !waiting.contains(w));
         let seen = |w: usize| cases.list[w].old.is_some();
-        if !written.is_empty() || !revived.is_empty() || demoted.iter().any(|&(w, _)| seen(w)) {
-            self.demoted.clear();
+        if !written.is_empty() || !revived.is_empty() || yielded.iter().any(|&(w, _)| seen(w)) {
+            self.yielded.clear();
         }
-        for &(w, at) in &demoted {
-            self.yielded.insert(pair(cases, w, at));
+        for &(w, at) in &yielded {
+            self.gave_way.insert(pair(cases, w, at));
         }
-        let demoted = in_turn(cases, demoted.into_iter().collect());
+        let yielded = in_turn(cases, yielded.into_iter().collect());
         // A pin says since when: what it wrote is not written once more as of now.
         let pins = written.iter().filter_map(|(at, acted)| match acted {
             Acted::Pinned(g, _) => Some((*at, *g)),
@@ -345,11 +345,11 @@ impl Rounds {
             }
             add(at, Write::Acted(acted));
         }
-        for (w, at) in demoted {
-            if !seen(w) && !self.demoted.insert(row(cases, w)) {
+        for (w, at) in yielded {
+            if !seen(w) && !self.yielded.insert(row(cases, w)) {
                 return Err(in_the_way_again(cases, w, at));
             }
-            add(w, Write::Demoted);
+            add(w, Write::Yielded);
         }
         revived.into_iter().for_each(|at| add(at, Write::Revived));
         Ok(writes)
@@ -391,9 +391,9 @@ fn group(cases: &Cases<'_>, at: usize, g: usize) -> (usize, Rid, usize) {
     (table, rid, g)
 }
 
-/// A row that was demoted for another.
-fn pair(cases: &Cases<'_>, demoted: usize, other: usize) -> (usize, Rid, Rid) {
-    let (table, rid) = row(cases, demoted);
+/// A row that was yielded for another.
+fn pair(cases: &Cases<'_>, yielded: usize, other: usize) -> (usize, Rid, Rid) {
+    let (table, rid) = row(cases, yielded);
     (table, rid, cases.list[other].stored.rid.clone())
 }
 
@@ -404,7 +404,7 @@ fn in_the_way_again(cases: &Cases<'_>, w: usize, at: usize) -> Error {
         (t.table.name.clone(), describe(t, case.old.as_deref(), &case.stored.rid))
     };
     let ((table, row), (_, rival)) = (name(at), name(w));
-    Error::Compensation { table, row, rival }
+    Error::LocalWins { table, row, rival }
 }
 
 /// Writes one change of a row.
@@ -424,12 +424,12 @@ fn save(
             set(&mut groups[*g], t, *g, *at);
         }
         Write::Acted(Acted::Pinned(g, _)) => set(&mut groups[*g], t, *g, now),
-        Write::Demoted => header.demoted = now,
+        Write::Yielded => header.yielded = now,
         Write::Revived => header.revive(now),
     }
     ledger.save(table, stored)?;
     let references = match write {
-        Write::Demoted => return Ok(()),
+        Write::Yielded => return Ok(()),
         Write::Acted(_) => state::kept_references(catalog, t, stored, false),
         Write::Revived => vec![],
     };
@@ -447,15 +447,15 @@ fn hanging(cases: &Cases<'_>, of: BTreeSet<usize>) -> BTreeSet<usize> {
     of.iter().copied().filter(hangs).collect()
 }
 
-/// Demoted rows, each with one that it stands in the way of, in the order in which they came, so that
+/// Yielded rows, each with one that it stands in the way of, in the order in which they came, so that
 /// those that ask for one key do not change places.
-fn in_turn(cases: &Cases<'_>, demoted: BTreeMap<usize, usize>) -> Vec<(usize, usize)> {
-    let mut demoted: Vec<(usize, usize)> = demoted.into_iter().collect();
-    demoted.sort_by_key(|&(w, _)| {
+fn in_turn(cases: &Cases<'_>, yielded: BTreeMap<usize, usize>) -> Vec<(usize, usize)> {
+    let mut yielded: Vec<(usize, usize)> = yielded.into_iter().collect();
+    yielded.sort_by_key(|&(w, _)| {
         let Stored { rid, state, .. } = &cases.list[w].stored;
-        (state.header.inserted.max(state.header.demoted), rid.clone())
+        (state.header.inserted.max(state.header.yielded), rid.clone())
     });
-    demoted
+    yielded
 }
 
 /// Rows that would not show by themselves what a foreign key did to them. They are taken off the
@@ -612,9 +612,9 @@ pub fn overrode(
 
 /// What a reference shows becomes what was written.
 fn set(group: &mut GroupState, t: &Relation, g: usize, stamp: Stamp) {
-    let body = std::mem::replace(&mut group.body, Body::Shown);
+    let body = std::mem::replace(&mut group.body, Body::InTable);
     let previous = match body {
-        Body::Kept(cell) if t.table.groups[g].keeps_previous => Some(cell),
+        Body::Stored(cell) if t.table.groups[g].keeps_previous => Some(cell),
         _ => None,
     };
     *group = GroupState { previous, ..GroupState::shown(stamp) };
@@ -641,7 +641,7 @@ fn protectors(cases: &Cases<'_>, dead: usize) -> Vec<usize> {
         let refers = (0..t.table.foreign_keys.len()).any(|f| {
             cases.catalog().position(&t.table.foreign_keys[f].parent) == Some(table)
                 && case.reference(t, f) == Some(rid)
-                && case.stamp(t, t.table.foreign_keys[f].columns[0]) > case.header().demoted
+                && case.stamp(t, t.table.foreign_keys[f].columns[0]) > case.header().yielded
         });
         if refers && case.alive() && case.old.is_none() {
             found.push(at);
