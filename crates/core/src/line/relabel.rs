@@ -214,7 +214,7 @@ fn identities(conn: &Connection, meta: &mut Meta, moves: &Moves) -> Result<()> {
     Ok(())
 }
 
-/// Settings and the history.
+/// Settings, what gave way, and the history.
 fn stamps(conn: &Connection, meta: &mut Meta, moves: &Moves) -> Result<()> {
     let mut statement = conn.prepare("SELECT key, hlc, site FROM synqlite_policy")?;
     let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
@@ -224,6 +224,23 @@ fn stamps(conn: &Connection, meta: &mut Meta, moves: &Moves) -> Result<()> {
         moves.stamp(&mut stamp);
         let no = meta.number(conn, stamp.site)?;
         conn.execute("UPDATE synqlite_policy SET site = ?2 WHERE key = ?1", params![key, no])?;
+    }
+    for (hlc, site) in [("lost", "lost_site"), ("kept", "kept_site")] {
+        let sql =
+            format!("SELECT DISTINCT {hlc}, {site} FROM synqlite_closed WHERE {hlc} IS NOT NULL");
+        let mut statement = conn.prepare(&sql)?;
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let writes: Vec<(i64, u32)> = rows.collect::<Result<_, _>>()?;
+        let sql =
+            format!("UPDATE synqlite_closed SET {site} = ?3 WHERE {hlc} = ?1 AND {site} = ?2");
+        for (clock, no) in writes {
+            let mut stamp = Stamp { hlc: Hlc(clock), site: meta.site_of(no)? };
+            moves.stamp(&mut stamp);
+            let now = meta.number(conn, stamp.site)?;
+            if now != no {
+                conn.prepare_cached(&sql)?.execute(params![clock, no, now])?;
+            }
+        }
     }
     let sql = "SELECT DISTINCT hlc, site, rid FROM synqlite_history";
     let mut statement = conn.prepare(sql)?;

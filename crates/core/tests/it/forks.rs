@@ -383,3 +383,40 @@ fn a_rebuild_and_a_write_on_a_restored_file() {
         );
     }
 }
+
+/// What gave way to a write of a branch is told of under the ids that both have once it is known that the
+/// line forked. Which of the branches keeps its id is up to chance, so it is tried some times.
+#[test]
+fn what_gave_way_is_told_of_a_branch_that_goes_by_another_id() {
+    for _ in 0..12 {
+        let (lab, mut a, mut b) = Lab::new();
+        let (mut c, mut d) = (lab.clone_of(&mut a, "c"), lab.clone_of(&mut a, "d"));
+        // From here on the clocks of b and c are an hour ahead, and of one moment.
+        d.run("INSERT INTO k VALUES('d', 'd'); UPDATE synqlite_journal SET at = at + 1 / 24.0");
+        for site in [&mut b, &mut c] {
+            site.replica.pull_from(&mut d.replica, true).unwrap();
+        }
+        let backup = lab.backup("b");
+        b.run("INSERT INTO k VALUES('x', 'of b')");
+        d.replica.pull_from(&mut b.replica, true).unwrap();
+        c.run("INSERT INTO k VALUES('x', 'of c')");
+        let mut b = lab.restore(b, "b", &backup);
+        a.replica.pull_from(&mut c.replica, true).unwrap();
+        b.run("INSERT INTO k VALUES('y', 'after')");
+        c.replica.pull_from(&mut d.replica, true).unwrap();
+        let mut sites = [&mut a, &mut b, &mut c, &mut d];
+        for _ in 0..3 {
+            for (x, y) in
+                [(0, 1), (0, 2), (0, 3), (1, 0), (1, 2), (1, 3), (2, 0), (2, 1), (3, 0), (3, 2)]
+            {
+                let [x, y] = sites.get_disjoint_mut([x, y]).unwrap();
+                x.replica.pull_from(&mut y.replica, true).unwrap();
+            }
+        }
+        for site in sites {
+            let told = site.replica.closed_conflicts().unwrap();
+            assert_eq!(told.len(), 1, "{told:?}");
+            assert_eq!(told[0].kind, "key_merge");
+        }
+    }
+}
