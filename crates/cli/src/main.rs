@@ -5,6 +5,8 @@
 //! statuses and signals. Standard output carries the report and nothing else; the rest goes to
 //! standard error.
 
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
+
 mod commands;
 mod csv;
 mod demo;

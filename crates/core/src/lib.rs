@@ -44,6 +44,8 @@
 //! # }
 //! ```
 
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
+
 pub mod conflicts;
 pub mod env;
 pub mod error;

@@ -40,6 +40,8 @@
 //!
 //! Bytes, locks, the order of a commit and the states of recovery are in `docs/formats/shadow.md`.
 
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
+
 pub mod disk;
 
 mod checksum;

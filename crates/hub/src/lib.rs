@@ -20,6 +20,8 @@
 //! speaks the protocol and knows nothing of how objects are kept; [`start`] listens. Memory does not
 //! grow with the number of places: a place that nobody uses just now is only in the store.
 
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
+
 mod archive;
 pub mod backend;
 mod backup;

@@ -105,6 +105,8 @@
 //! copies on write a full disk can reach the mapped log as a signal that ends the process; what was
 //! acknowledged stays.
 
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
+
 mod batch;
 mod block;
 mod bloom;

@@ -2,6 +2,9 @@
 //!
 //! A store's own tests cover what only it has: foreign files, its URL, its ways to fail.
 
+// They are tests, wherever they are compiled.
+#![allow(clippy::unwrap_used)]
+
 use crate::error::{Error, Result};
 use crate::name::{Kind, ObjectName};
 use crate::store::{Ask, Cursor, Entry, Found, Put, Store, find_database, only_database};

@@ -154,7 +154,7 @@ impl Client {
         let text = answer.into_body().into_with_config().limit(LONGEST_REASON).read_to_string();
         let said = text.ok().and_then(|text| {
             let json: serde_json::Value = serde_json::from_str(&text).ok()?;
-            Some(json["error"].as_str()?.trim_end_matches('.').to_owned())
+            Some(json.get("error")?.as_str()?.trim_end_matches('.').to_owned())
         });
         let why = said.unwrap_or_else(|| format!("it answers with status {status}"));
         let place = self.place();

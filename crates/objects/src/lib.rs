@@ -30,6 +30,8 @@
 //! # }
 //! ```
 
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
+
 mod bucket;
 pub mod conformance;
 mod error;

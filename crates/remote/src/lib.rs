@@ -1,6 +1,8 @@
 //! Where SynQLite changes go: another replica, or a place where sites that never meet exchange
 //! objects ([`synqlite_objects`]).
 
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
+
 pub mod sync;
 
 pub use sync::{

@@ -9,6 +9,8 @@
 //! Nothing here knows a database, a file, a clock or chance: a replica answers and writes by SQL, tests and
 //! whoever has no SQLite by maps.
 
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
+
 pub mod cases;
 pub mod catalog;
 pub mod constant;

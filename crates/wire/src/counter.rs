@@ -35,17 +35,13 @@ pub struct Counter {
 
 /// Joins a count into others, which are in ascending order of site. Returns whether it was news.
 pub fn join_count(counts: &mut Vec<Count>, count: &Count) -> bool {
-    match counts.binary_search_by_key(&count.stamp.site, |c| c.stamp.site) {
-        Ok(at) if counts[at].stamp >= count.stamp => false,
-        Ok(at) => {
-            counts[at] = count.clone();
-            true
-        }
-        Err(at) => {
-            counts.insert(at, count.clone());
-            true
-        }
+    let found = counts.binary_search_by_key(&count.stamp.site, |c| c.stamp.site);
+    match found.map(|at| counts.get_mut(at)) {
+        Ok(Some(known)) if known.stamp < count.stamp => *known = count.clone(),
+        Ok(_) => return false,
+        Err(at) => counts.insert(at, count.clone()),
     }
+    true
 }
 
 impl Counter {
@@ -219,11 +215,12 @@ impl Number {
     fn from_words(words: &Words) -> Number {
         let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
         let Some(start) = bytes.iter().position(|&b| b != 0) else { return Number::default() };
-        let mut digits = &bytes[start..];
-        while let [rest @ .., below, top] = digits
+        let mut digits = bytes.get(start..).unwrap_or_default();
+        while let [rest @ .., top] = digits
+            && let Some(below) = rest.last()
             && matches!((top, below >> 7), (0, 0) | (0xff, 1))
         {
-            digits = &digits[..rest.len() + 1];
+            digits = rest;
         }
         Number { shift: (start as i64 + LOWEST) as i16, digits: digits.to_vec() }
     }
@@ -263,8 +260,8 @@ fn double(r: f64) -> Words {
     let at = exponent.max(1) as usize + ONES * 64 - 1075;
     let spread = u128::from(mantissa) << (at % 64);
     let mut words = [0; WORDS];
-    words[at / 64] = spread as u64;
-    words[at / 64 + 1] = (spread >> 64) as u64;
+    let parts = [spread as u64, (spread >> 64) as u64];
+    words.iter_mut().skip(at / 64).zip(parts).for_each(|(word, part)| *word = part);
     if r < 0.0 { negative(words) } else { words }
 }
 
@@ -272,7 +269,7 @@ fn double(r: f64) -> Words {
 fn nearest(words: &Words) -> f64 {
     let minus = is_negative(words);
     let words = if minus { negative(*words) } else { *words };
-    let bit = |at: usize| words[at / 64] >> (at % 64) & 1;
+    let bit = |at: usize| words.get(at / 64).map_or(0, |word| word >> (at % 64) & 1);
     let Some(top) = (0..WORDS * 64).rev().find(|&at| bit(at) == 1) else { return 0.0 };
     let smallest = ONES * 64 - 1074;
     let low = top.saturating_sub(52).max(smallest);

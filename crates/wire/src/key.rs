@@ -45,14 +45,13 @@ pub fn normalise<'v>(value: &'v Value, collation: &Collation) -> Cow<'v, Value> 
         (Value::Text(t), Collation::NoCase) => {
             // NOCASE ends its look at a NUL; of what follows only the length counts.
             let mut folded = t.to_ascii_lowercase();
-            if let Some(nul) = folded.iter().position(|&b| b == 0) {
-                folded[nul..].fill(0);
-            }
+            folded.iter_mut().skip_while(|b| **b != 0).for_each(|b| *b = 0);
             Value::Text(folded)
         }
         (Value::Text(t), Collation::Rtrim) => {
-            let end = t.iter().rposition(|&b| b != b' ').map_or(0, |i| i + 1);
-            Value::Text(t[..end].to_vec())
+            let mut text = t.clone();
+            text.truncate(t.iter().rposition(|&b| b != b' ').map_or(0, |i| i + 1));
+            Value::Text(text)
         }
         _ => return Cow::Borrowed(value),
     })

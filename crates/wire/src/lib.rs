@@ -52,6 +52,8 @@
 //! # Ok::<(), synqlite_wire::BatchError>(())
 //! ```
 
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::indexing_slicing))]
+
 #[cfg(feature = "batch")]
 pub mod batch;
 pub mod change;

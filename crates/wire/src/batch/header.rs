@@ -196,18 +196,19 @@ fn get_line(reader: &mut Reader<'_>, site: SiteId, upto: Hlc) -> Result<Option<L
         1 => Id(reader.array()?),
         _ => return Err(bad()),
     };
-    let mut points = vec![Point { clock: upto, births: reader.varint()? }];
+    let mut last = Point { clock: upto, births: reader.varint()? };
+    let mut points = vec![last];
     let earlier = |reader: &mut Reader<'_>, clock: Hlc| {
         let less = i64::try_from(reader.varint()?).ok().filter(|less| (1..=clock.0).contains(less));
         less.map(|less| Hlc(clock.0 - less)).ok_or_else(bad)
     };
-    for at in 1..count {
-        let Point { clock, births } = points[at - 1];
-        let clock = earlier(reader, clock)?;
-        let births = births.checked_sub(reader.varint()?).ok_or_else(bad)?;
-        points.push(Point { clock, births });
+    for _ in 1..count {
+        let clock = earlier(reader, last.clock)?;
+        let births = last.births.checked_sub(reader.varint()?).ok_or_else(bad)?;
+        last = Point { clock, births };
+        points.push(last);
     }
-    let before = earlier(reader, points[count - 1].clock)?;
+    let before = earlier(reader, last.clock)?;
     points.reverse();
     Ok(Some(Line { root, before, points }))
 }
