@@ -99,9 +99,10 @@ class Fold:
 
     def write_deleted(self):
         for rid, cascaded in self.changes.deleted.items():
-            if rid in self.there and rid not in self.new_rids:
+            if rid in self.there:
+                # It was inserted again after that, so no delete is the later (R-EXIST).
                 continue
-            if cascaded and rid not in self.there:
+            if cascaded:
                 self.cascaded.append(rid)
             else:
                 self.site.change(rid).delete(self.now)

@@ -160,7 +160,7 @@ impl Fold<'_> {
                 stored.state.header.outlive(stamp);
             }
         }
-        let pinned = self.fallbacks(t, &stored, written)?;
+        let pinned = self.fallbacks(t, &stored, first.map(|(_, cells)| &cells[..]), written)?;
         for (&g, &stamp) in &pinned {
             let now = GroupState::shown(stamp);
             over.push((g, std::mem::replace(&mut stored.state.groups[g], now), stamp));
@@ -219,26 +219,34 @@ impl Fold<'_> {
     }
 
     /// R-PINKEY: who writes a part of a unique key means the whole key as it is shown. So its other
-    /// parts that show a former value are written too, when that part is.
+    /// parts that show a former value are written too, when that part is. `first`: what the row showed at
+    /// the last fold.
     fn fallbacks(
         &self,
         t: &Tracked,
         stored: &Stored,
+        first: Option<&[Cell]>,
         written: &BTreeMap<usize, Stamp>,
     ) -> Result<BTreeMap<usize, Stamp>> {
         let mut pinned = BTreeMap::new();
         let Some(entry) = stored.entry.filter(|_| self.conflicts) else { return Ok(pinned) };
-        let sql = "SELECT 1 FROM synqlite_row WHERE id = ?1 AND kind = 'fallback'";
-        if !self.conn.prepare_cached(sql)?.exists([entry])? {
-            return Ok(pinned);
-        }
+        let sql = "SELECT kind FROM synqlite_row WHERE id = ?1";
+        let kind: Option<String> =
+            self.conn.prepare_cached(sql)?.query_row([entry], |row| row.get(0))?;
+        let shows_former = |g: usize, previous: &Cell| match kind.as_deref() {
+            Some("fallback") => true,
+            // The record of a row that is kept for another says nothing of its values.
+            Some("restrict_revived") => first.is_some_and(|cells| cells[g] == *previous),
+            _ => false,
+        };
         for index in &t.table.uniques {
             let parts: BTreeSet<usize> =
                 index.columns.iter().map(|&c| t.table.columns[c].group).collect();
             let Some(&stamp) = parts.iter().filter_map(|g| written.get(g)).max() else { continue };
             for g in parts.into_iter().filter(|g| !written.contains_key(g)) {
                 let group = &stored.state.groups[g];
-                if group.body != Body::InTable && group.previous.is_some() {
+                let former = group.previous.as_ref().is_some_and(|cell| shows_former(g, cell));
+                if group.body != Body::InTable && former {
                     let latest = pinned.entry(g).or_insert(stamp);
                     *latest = stamp.max(*latest);
                 }

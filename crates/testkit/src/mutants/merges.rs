@@ -551,7 +551,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "pinned-part",
         file: "core/src/fold/change.rs",
-        from: "let pinned = self.fallbacks(t, &stored, written)?;",
+        from: "let pinned = self.fallbacks(t, &stored, first.map(|(_, cells)| &cells[..]), written)?;",
         to: "let pinned = BTreeMap::<usize, Stamp>::new();",
         campaign: MODEL,
         breaks: "R-PINKEY: a part of a unique key that shows a former value is not written with it",

@@ -219,16 +219,24 @@ impl Memory<'_> {
     /// R-PINKEY: groups that show a former value, of a key of which `g` is a part.
     fn fallbacks(&self, table: usize, stored: &Stored, g: usize) -> BTreeSet<usize> {
         let t = &self.table(table).table;
-        if self.conflict(stored).is_none_or(|kind| kind != "fallback") {
-            return BTreeSet::new();
-        }
+        let shown = stored.loc.as_ref().and_then(|loc| self.rows(table).get(loc));
+        let kind = self.conflict(stored);
+        let shows_former = |g: usize, previous: &Cell| match kind {
+            Some("fallback") => true,
+            // The record of a row that is kept for another says nothing of its values.
+            Some("restrict_revived") => shown.is_some_and(|row| {
+                t.groups[g].columns.iter().zip(&previous.values).all(|(&c, v)| row[c] == *v)
+            }),
+            _ => false,
+        };
         let parts = |columns: &[usize]| -> BTreeSet<usize> {
             columns.iter().map(|&c| t.columns[c].group).collect()
         };
         let keys = t.uniques.iter().map(|u| parts(&u.columns)).filter(|parts| parts.contains(&g));
         let former = |&other: &usize| {
             let group = &stored.state.groups[other];
-            other != g && group.body != Body::InTable && group.previous.is_some()
+            let former = group.previous.as_ref().is_some_and(|cell| shows_former(other, cell));
+            other != g && group.body != Body::InTable && former
         };
         keys.flatten().filter(former).collect()
     }

@@ -73,6 +73,24 @@ fn a_part_of_a_key_is_written_with_the_rest_of_it() {
     assert_eq!(a.replica.open_conflicts().unwrap(), 0);
 }
 
+/// The same of a row that is kept for another although it was deleted.
+#[test]
+fn a_part_of_a_key_of_a_deleted_row_is_written_with_the_rest_of_it() {
+    let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, a INT, b INT, UNIQUE(a, b));
+                  CREATE TABLE c(id INTEGER PRIMARY KEY, t INT REFERENCES t(id));
+                  INSERT INTO t VALUES(1, 0, 1)";
+    let (_world, mut a, mut b) = pair(schema, &[]);
+    a.run("DELETE FROM t; INSERT INTO t VALUES(2, 0, 0)");
+    b.run("UPDATE t SET b = 0 WHERE id = 1; INSERT INTO c VALUES(1, 1)");
+    b.pull(&mut a);
+    assert_eq!(b.rows("SELECT * FROM t"), ["1|0|1", "2|0|0"]);
+    assert_eq!(b.replica.conflicts().unwrap()[0].kind, "restrict_revived");
+    b.run("UPDATE t SET a = 7 WHERE id = 1");
+    b.replica.fold().unwrap();
+    assert_eq!(b.rows("SELECT * FROM t"), ["1|7|1", "2|0|0"]);
+    agree(&mut a, &mut b, &["t", "c"]);
+}
+
 /// A row that the user sees may be in the way of nobody whom they do not: neither who has what it
 /// asks for, nor who has what it shows instead.
 #[test]
