@@ -16,6 +16,10 @@ fn looking_at_some_rows_shows_what_looking_at_all_does() {
     let mut faults = 0;
     let once = ONCE_AT_FAULT.into_iter().filter(|_| asked.is_none());
     for seed in seeds(asked.as_deref(), HISTORIES).chain(once) {
+        if seed % 10_000 == 0 {
+            // Who plays a million of them, to see whether a fault is noticed, hears that it goes on.
+            println!("played {seed}");
+        }
         if let Some(fault) = play(seed) {
             println!("FAULT seed {seed}: states\n{fault}\n");
             faults += 1;
