@@ -448,7 +448,7 @@ impl Fold<'_> {
             let lost = !told && !whole.contains(&g) && !group.stamp.is_zero();
             if lost && group.body == Body::InTable {
                 *group = GroupState { body: shown(), ..GroupState::shown(stamp) };
-            } else if let Some(&stamp) = written.get(&g) {
+            } else if let Some(&stamp) = written.get(&g).filter(|_| group.counts.is_empty()) {
                 *group = GroupState { body: shown(), ..GroupState::shown(stamp) };
                 self.done.columns += 1;
             } else if group.body == Body::InTable {

@@ -14,7 +14,7 @@
 //! claims later than those of every row the user sees, until one of these is written; so between two
 //! such writes it gives way once.
 
-use crate::cases::{self, Cases, Refused};
+use crate::cases::{self, Case, Cases, Refused};
 use crate::catalog::{Catalog, Relation};
 use crate::describe::describe;
 use crate::facts::{Facts, Key};
@@ -515,10 +515,11 @@ fn unshown_of(
     let t = &cases.catalog().tables[case.table];
     let Some(old) = &case.old else { return Ok(found) };
     for (f, fk) in t.table.foreign_keys.iter().enumerate().filter(|(_, fk)| of(fk)) {
+        let g = t.table.columns[fk.columns[0]].group;
         let shown = cases.shown_reference((case.table, f), old)?;
-        let bound = shown.as_ref() == case.reference(t, f);
+        let bound = shown.as_ref() == case.reference(t, f) || counted(case, g);
         if !bound || shown.is_some() && !protect::counts(cases, at, f) {
-            found.push((at, Acted::Set(t.table.columns[fk.columns[0]].group)));
+            found.push((at, Acted::Set(g)));
         }
     }
     Ok(found)
@@ -546,6 +547,11 @@ fn derives(cases: &Cases<'_>, view: &view::View, at: usize) -> Result<Vec<(usize
     Ok(found)
 }
 
+/// Whether a group shows a sum, over which nothing may be written: what others count would be lost.
+fn counted(case: &Case, g: usize) -> bool {
+    !case.stored.state.groups[g].counts.is_empty()
+}
+
 /// Keys that a visible row does not show, but what they were before.
 fn former(cases: &Cases<'_>, at: usize) -> Vec<(usize, Acted)> {
     let case = &cases.list[at];
@@ -555,7 +561,7 @@ fn former(cases: &Cases<'_>, at: usize) -> Vec<(usize, Acted)> {
     let shows_another = groups.filter(|(g, of)| {
         let refers = |c: &usize| t.table.foreign_keys.iter().any(|fk| fk.columns.contains(c));
         let mut values = of.columns.iter().zip(&case.cells[*g].values);
-        values.any(|(c, value)| !refers(c) && old[*c] != *value)
+        !counted(case, *g) && values.any(|(c, value)| !refers(c) && old[*c] != *value)
     });
     shows_another.map(|(g, _)| (at, Acted::Set(g))).collect()
 }

@@ -246,7 +246,7 @@ impl Fold<'_> {
             for g in parts.into_iter().filter(|g| !written.contains_key(g)) {
                 let group = &stored.state.groups[g];
                 let former = group.previous.as_ref().is_some_and(|cell| shows_former(g, cell));
-                if group.body != Body::InTable && former {
+                if group.body != Body::InTable && former && group.counts.is_empty() {
                     let latest = pinned.entry(g).or_insert(stamp);
                     *latest = stamp.max(*latest);
                 }

@@ -124,16 +124,23 @@ impl Before {
                     self.deleted.push((from, entry.seq));
                 }
             }
-            Event::Replace | Event::Rival => rivals.push(Rival { at, time }),
+            Event::Replace | Event::Rival => {
+                self.strange += usize::from(!self.rows.contains_key(&at) && !self.unnoted(at));
+                rivals.push(Rival { at, time });
+            }
             _ => {}
         }
+    }
+
+    /// Whether a row at `at` may have no entry of its own.
+    fn unnoted(&self, at: i64) -> bool {
+        self.above.is_some_and(|above| at > above)
     }
 
     /// Takes the row at `at` away, with its rowid at the last fold.
     fn leave(&mut self, at: i64) -> Option<Option<i64>> {
         let found = self.rows.remove(&at);
-        let unnoted = self.above.is_some_and(|above| at > above);
-        self.strange += usize::from(found.is_none() && !unnoted);
+        self.strange += usize::from(found.is_none() && !self.unnoted(at));
         found.or(Some(None))
     }
 

@@ -588,3 +588,24 @@ fn a_counter_that_shows_its_default_has_one_digest() {
     assert_eq!(both(&mut a, &mut b, "SELECT id, n FROM t"), "x|1");
     assert_eq!(a.replica.digest().unwrap(), b.replica.digest().unwrap());
 }
+
+/// Nor is it written where its value comes to be a row's key.
+#[test]
+fn a_column_that_counts_follows_no_row() {
+    let world = World::new();
+    let schema = "CREATE TABLE t(k REAL PRIMARY KEY NOT NULL, n INT,
+                                 r REAL REFERENCES t ON DELETE CASCADE);
+                  INSERT INTO t VALUES(4, 5, 4)";
+    let (mut a, mut b) = pair(&world, schema, &["t.n"]);
+    b.run("INSERT INTO t VALUES(3, 1, 4)");
+    a.pull(&mut b);
+    a.replica.set_policies(&[("t.refs".to_owned(), "n:t".to_owned())]).unwrap();
+    a.run("PRAGMA foreign_keys = OFF; DELETE FROM t WHERE k = 4; INSERT INTO t VALUES(1, 5, 3)");
+    settle(&mut a, &mut b);
+    let asks = |site: &Site| -> Vec<_> {
+        let records = site.replica.conflicts().unwrap().into_iter();
+        records.map(|c| (c.row, c.displaced)).collect()
+    };
+    assert_eq!(asks(&a), asks(&b));
+    assert_eq!(asks(&a).len(), 2);
+}

@@ -3,6 +3,7 @@
 
 mod hidden;
 mod named;
+mod seam;
 
 use crate::site::{Site, World, settle};
 use std::sync::Arc;
