@@ -39,6 +39,8 @@ use crate::sqlvalue::Located;
 use crate::state::{self, Body, GroupState, Runs, Stored, sums};
 use before::{Before, Befores, Died};
 use before_images::image_of;
+use dangling_refs::Left;
+use lost::Rest;
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_view::local_wins::{Acted, ActedOn, Wrote};
@@ -184,9 +186,9 @@ struct Fold<'a> {
     /// What was written over that this site did not show.
     told: Vec<Told>,
     /// Rows that left keys which they had at the last fold: table, row, former values.
-    left: Vec<(usize, Rid, Vec<Value>)>,
+    left: Vec<Left>,
     /// The same of keys that they came by since.
-    passed: Vec<(usize, Rid, Vec<Value>)>,
+    passed: Vec<Left>,
     /// Rows that got keys, or live again: table, row.
     took: Vec<(usize, Rid)>,
     /// Tables, by position, to whose rows some references were that were written since.
@@ -419,9 +421,10 @@ impl Fold<'_> {
         let Before { mut stored, image, start, cascaded, .. } = before;
         let told = image.is_some();
         let (old, mut cells) = image.unwrap_or_else(|| (vec![], vec![]));
+        let mut last: Vec<Option<Value>> = old.iter().cloned().map(Some).collect();
         let mut whole = BTreeSet::new();
         if !told {
-            (cells, whole) = self.lost(t, &stored, &gone.was)?;
+            Rest { cells, whole, known: last } = self.lost(t, &stored, &gone.was)?;
         }
         let mut written = self.groups_written(t, &gone.written);
         let columns = (0..t.table.groups.len()).map(|g| t.table.groups[g].columns[0]);
@@ -439,7 +442,7 @@ impl Fold<'_> {
         if !old.is_empty() {
             self.formerly(t, &old, start.clone());
         }
-        self.leaves(t, &stored.rid, start, (!old.is_empty()).then_some(old));
+        self.leaves(t, &stored.rid, start, last);
         let mut apart = BTreeSet::new();
         let stamp = self.at(gone.at);
         self.deletes_unshown(t, &stored, first.as_ref().map(|(_, cells)| &cells[..]), stamp)?;

@@ -48,7 +48,7 @@ impl Fold<'_> {
         let acted = !replaced.is_empty();
         self.keep_replaced(t, &mut stored, replaced, image.as_ref().map(|(_, cells)| &cells[..]));
         if let (Some(replaced), Some((old, _))) = (changed.replaced, &image) {
-            self.leaves(t, &stored.rid, start, Some(old.clone()));
+            self.leaves(t, &stored.rid, start, old.iter().cloned().map(Some).collect());
             let stamp = self.at(replaced.at);
             stored.state.header.insert(stamp);
             let Some(new) = t.read(self.conn, &changed.now)? else { return Ok(()) };
@@ -64,7 +64,7 @@ impl Fold<'_> {
         }
         let moved = *from != changed.now;
         if let Some((old, _)) = updated.filter(|_| moved || !only_counted) {
-            self.leaves(t, &stored.rid, None, Some(old));
+            self.leaves(t, &stored.rid, None, old.into_iter().map(Some).collect());
         }
         if written.is_empty() && !moved && changed.replaced.is_none() && !acted && !keeps {
             if stored.entry.is_some() {

@@ -28,6 +28,9 @@ struct DanglingRef<'a> {
     register: (u32, Rid, usize),
 }
 
+/// A row that left keys: its table, and the values with which it had them, where they are known.
+pub(super) type Left = (usize, Rid, Vec<Option<Value>>);
+
 impl Fold<'_> {
     /// Notes that a row no longer has the keys of its former values: `start` at the last fold, `last` before
     /// it left; the same if `start` is not given.
@@ -36,13 +39,17 @@ impl Fold<'_> {
         t: &Tracked,
         rid: &Rid,
         start: Option<Vec<Value>>,
-        last: Option<Vec<Value>>,
+        last: Vec<Option<Value>>,
     ) {
         let Some(position) = self.catalog.position_of_no(t.no) else { return };
         if self.catalog.references_to(position).next().is_some() {
             let named = |row| (position, rid.clone(), row);
-            let (first, since) = if start.is_some() { (start, last) } else { (last, None) };
-            self.left.extend(first.map(named));
+            let start = start.map(|row| row.into_iter().map(Some).collect());
+            let (first, since) = match start {
+                Some(start) => (start, Some(last)),
+                None => (last, None),
+            };
+            self.left.push(named(first));
             self.passed.extend(since.map(named));
         }
     }
@@ -60,7 +67,9 @@ impl Fold<'_> {
             for (child, f) in self.references(parent) {
                 let c = &self.catalog.tables[child];
                 let fk = &c.table.foreign_keys[f];
-                let key: Vec<Value> = fk.parent_columns.iter().map(|&p| old[p].clone()).collect();
+                let key: Option<Vec<Value>> =
+                    fk.parent_columns.iter().map(|&p| old[p].clone()).collect();
+                let Some(key) = key else { continue };
                 if key.iter().any(Value::is_null) {
                     self.emptied_before(parent, &rid, &key, child, f)?;
                     continue;

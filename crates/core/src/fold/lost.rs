@@ -6,25 +6,33 @@
 use super::Fold;
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
-use crate::state::Stored;
+use crate::state::{self, Stored};
 use std::collections::BTreeSet;
 use synqlite_wire::{Cell, Rid, Value, key};
 
+/// What is left of a row.
+pub(super) struct Rest {
+    /// The cells of its groups.
+    pub cells: Vec<Cell>,
+    /// Groups that are what they were.
+    pub whole: BTreeSet<usize>,
+    /// What it showed, where that is known.
+    pub known: Vec<Option<Value>>,
+}
+
 impl Fold<'_> {
-    /// What is left of a row that was at `was`: the cells of its groups, and the groups that are what
-    /// they were.
-    pub(super) fn lost(
-        &self,
-        t: &Tracked,
-        stored: &Stored,
-        was: &Loc,
-    ) -> Result<(Vec<Cell>, BTreeSet<usize>)> {
+    /// What is left of a row that was at `was`.
+    pub(super) fn lost(&self, t: &Tracked, stored: &Stored, was: &Loc) -> Result<Rest> {
         let mut row: Vec<Value> = (0..t.table.columns.len()).map(|c| t.default_of(c)).collect();
-        let mut told = BTreeSet::new();
+        let (mut told, mut known) = (BTreeSet::new(), vec![None; row.len()]);
         if let Rid::Key { key, .. } = &stored.rid
             && let Some(values) = key::decode_values(key)
         {
-            t.table.primary_key.iter().zip(values).for_each(|(&c, value)| row[c] = value);
+            let keeps = state::keeps_its_key(t, stored);
+            for (&c, value) in t.table.primary_key.iter().zip(values) {
+                known[c] = keeps.then(|| value.clone());
+                row[c] = value;
+            }
         }
         let at = match (was, t.table.rowid_alias()) {
             (Loc::Row(rowid), Some(alias)) => vec![(alias, Value::Integer(*rowid))],
@@ -36,6 +44,7 @@ impl Fold<'_> {
             }
         };
         for (c, value) in at {
+            known[c] = Some(value.clone());
             row[c] = value;
             // The place of a key does not tell how it was spelled.
             told.extend(matches!(was, Loc::Row(_)).then_some(c));
@@ -44,6 +53,6 @@ impl Fold<'_> {
         let whole = groups.filter(|(_, group)| group.columns.iter().all(|c| told.contains(c)));
         let whole = whole.map(|(g, _)| g).collect();
         let cells = (0..t.table.groups.len()).map(|g| self.lookup().cell(t, g, &row));
-        Ok((cells.collect::<Result<_>>()?, whole))
+        Ok(Rest { cells: cells.collect::<Result<_>>()?, whole, known })
     }
 }

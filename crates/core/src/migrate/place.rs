@@ -202,7 +202,8 @@ impl Pairing<'_> {
             let Some(key) = lookup.key_rid(t, &row)? else { continue };
             let rid = Rid::Key { key, generation: 0 };
             let known = state::of(lookup.conn, lookup.meta, t, &rid)?;
-            let was = known.filter(|known| keeps_its_key(t, known)).and_then(|known| known.loc);
+            let was =
+                known.filter(|known| state::keeps_its_key(t, known)).and_then(|known| known.loc);
             let Some(Loc::Row(was)) = was else { continue };
             if self.were.get(&was) == Some(&Some(was)) {
                 self.pair(at, was);
@@ -305,15 +306,6 @@ impl Pairing<'_> {
         }
         self
     }
-}
-
-/// Whether nobody has ever given a row another key than the one that names it.
-pub(super) fn keeps_its_key(t: &Tracked, stored: &Stored) -> bool {
-    let written = |&c: &usize| {
-        let group = t.table.columns[c].group;
-        stored.state.groups[group].stamp == stored.state.header.inserted
-    };
-    t.table.identity == Identity::Key && t.table.primary_key.iter().all(written)
 }
 
 /// Whether the key of `row` is the one that names the row.

@@ -10,7 +10,7 @@
 //! shows something else all the same was written besides.
 
 use super::changed;
-use super::place::{is_named, keeps_its_key};
+use super::place::is_named;
 use super::retyped::{Retyped, is_stored};
 use super::unsure::{LIKELY, PERHAPS, Unsure};
 use crate::Result;
@@ -69,7 +69,7 @@ pub(super) fn unnoticed(
         if !was.is_empty() {
             retyped.insert(loc.clone(), was);
         }
-        if keeps_its_key(t, &stored) && is_named(lookup, t, &stored, &row)? {
+        if state::keeps_its_key(t, &stored) && is_named(lookup, t, &stored, &row)? {
             compared.unsure.retain(|c| !t.table.primary_key.contains(c));
         }
         if !compared.touched.is_empty() {
@@ -229,7 +229,7 @@ pub(super) fn references(
         let certain = match stored {
             // Its number says which row it is.
             Some(_) if p.table.rowid_alias().is_some() => true,
-            Some(stored) => keeps_its_key(p, &stored) && is_named(lookup, p, &stored, &row)?,
+            Some(stored) => state::keeps_its_key(p, &stored) && is_named(lookup, p, &stored, &row)?,
             None => false,
         };
         match certain {

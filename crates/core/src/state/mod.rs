@@ -27,6 +27,7 @@ pub use synqlite_view::state::*;
 
 use crate::catalog::{Loc, Tracked};
 use crate::meta::Meta;
+use crate::schema::Identity;
 use crate::sqlvalue::{At, Located};
 use crate::{Error, Result};
 use codec::{Reader, Writer};
@@ -55,6 +56,15 @@ pub fn at(conn: &Connection, meta: &Meta, t: &Tracked, loc: &Loc) -> Result<Opti
 /// The row that the state places at `loc`.
 pub fn shown(conn: &Connection, t: &Tracked, loc: &Loc) -> Result<Vec<Value>> {
     t.read(conn, loc)?.ok_or_else(|| unnoticed(t, loc).into())
+}
+
+/// Whether nobody has ever given a row another key than the one that names it.
+pub fn keeps_its_key(t: &Tracked, stored: &Stored) -> bool {
+    let written = |&c: &usize| {
+        let group = t.table.columns[c].group;
+        stored.state.groups[group].stamp == stored.state.header.inserted
+    };
+    t.table.identity == Identity::Key && t.table.primary_key.iter().all(written)
 }
 
 /// Whether a row that has an entry of its own is at `loc`.

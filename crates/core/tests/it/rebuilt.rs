@@ -4,6 +4,7 @@
 mod hidden;
 mod named;
 mod seam;
+mod unseen;
 
 use crate::site::{Site, World, settle};
 use std::sync::Arc;
