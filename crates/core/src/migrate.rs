@@ -210,10 +210,11 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
             rebuild::displaced(conn, meta, t, sums, window)?;
         }
     }
-    let mut heirs: Vec<Vec<Loc>> = windows.iter().map(rebuild::heirs).collect();
+    let mut heirs: Vec<Option<Vec<Loc>>> = windows.iter().map(rebuild::heirs).collect();
     for ((t, window), heirs) in catalog.tables.iter().zip(&mut windows).zip(&mut heirs) {
         if let (Some(Stale { gap: true, .. }), Some(sums)) = (of(t), sums.get(&t.no)) {
-            heirs.extend(rebuild::births(conn, meta, t, sums, window)?);
+            let births = rebuild::births(conn, meta, t, sums, window)?;
+            heirs.get_or_insert_default().extend(births);
         }
     }
     let moved: Vec<BTreeMap<Loc, Loc>> = windows.iter().map(rebuild::moved).collect();
@@ -262,8 +263,8 @@ fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> 
         unsure.push((spans, rows));
     }
     for (parent, heirs) in heirs.into_iter().enumerate() {
-        if of(&catalog.tables[parent]).is_some_and(|s| s.gap) {
-            rebuild::references(conn, meta, catalog, (parent, heirs), &mut windows)?;
+        if let (Some(s), Some(heirs)) = (of(&catalog.tables[parent]), heirs) {
+            rebuild::references(conn, meta, catalog, (parent, heirs, s.gap), &mut windows)?;
         }
     }
     if windows.iter().any(|window| !window.is_empty()) {

@@ -22,7 +22,7 @@ use crate::state::sums::{Compared, Sums};
 use crate::state::{self, Body, Stored};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
-use synqlite_wire::Value;
+use synqlite_wire::{Rid, Value};
 
 /// What happened to a table while its triggers were gone. Time 0 is the earliest that can still be
 /// given. What cannot be told is added to `unsure`. `moved`: where rows were that triggers saw move.
@@ -196,26 +196,27 @@ pub(super) fn moved(window: &Window) -> BTreeMap<Loc, Loc> {
     moved.map(|(from, changed)| (changed.now.clone(), from.clone())).collect()
 }
 
-/// New rows of a table that may have keys of rows which are gone: nobody noted which keys those had.
-pub(super) fn heirs(window: &Window) -> Vec<Loc> {
-    if window.gone.values().all(|gone| gone.image.is_some()) {
-        return vec![];
-    }
-    window.born.keys().cloned().chain(appended(window)).collect()
+/// Rows that came to keys since rows went of which nobody noted which keys they had, so that these may be
+/// theirs. Nothing if all is noted.
+pub(super) fn heirs(window: &Window) -> Option<Vec<Loc>> {
+    let unnoted = window.gone.values().any(|gone| gone.image.is_none());
+    let changed = window.changed.values().filter(|changed| !changed.written.is_empty());
+    let born = window.born.keys().chain(changed.map(|changed| &changed.now));
+    unnoted.then(|| born.cloned().chain(appended(window)).collect())
 }
 
 fn appended(window: &Window) -> impl Iterator<Item = Loc> {
     window.appended.iter().flat_map(|run| run.lo..=run.hi).map(Loc::Row)
 }
 
-/// Adds to `windows` the references to rows of a rebuilt table of which it is not certain that they
-/// are what they were, or that are not there under those keys any more. `heirs`: new rows that may have
-/// these keys.
+/// Adds to `windows` the references to rows of a table of which it is not certain that they are what they
+/// were, or that are not there under those keys any more. `heirs`: rows that may have these keys. `rebuilt`:
+/// else rows were but displaced unseen, and references to those of them whose keys are known are kept.
 pub(super) fn references(
     conn: &Connection,
     meta: &Meta,
     catalog: &Catalog,
-    (parent, heirs): (usize, Vec<Loc>),
+    (parent, heirs, rebuilt): (usize, Vec<Loc>, bool),
     windows: &mut [Window],
 ) -> Result<()> {
     let p = &catalog.tables[parent];
@@ -242,7 +243,8 @@ pub(super) fn references(
         let fk = &c.table.foreign_keys[f];
         let mut referring = Vec::new();
         for at in refs::dangling(conn, c, p, fk)? {
-            if !names_nobody(conn, meta, c, f, &at)? {
+            let says = says(conn, meta, c, f, &at)?;
+            if says.is_none_or(|rid| rebuilt && rid.is_some()) {
                 referring.push(at);
             }
         }
@@ -273,11 +275,19 @@ pub(super) fn references(
     Ok(())
 }
 
-/// Whether the state says already that reference `f` of the row at `loc` is to nobody.
-fn names_nobody(conn: &Connection, meta: &Meta, t: &Tracked, f: usize, loc: &Loc) -> Result<bool> {
+/// To whom reference `f` of the row at `loc` is, if the state says it.
+fn says(
+    conn: &Connection,
+    meta: &Meta,
+    t: &Tracked,
+    f: usize,
+    loc: &Loc,
+) -> Result<Option<Option<Rid>>> {
     let g = t.table.columns[t.table.foreign_keys[f].columns[0]].group;
     let at = t.table.groups[g].foreign_keys.iter().position(|&k| k == f);
     let stored = state::at(conn, meta, t, loc)?;
-    let body = stored.map(|stored| stored.state.groups[g].body.clone());
-    Ok(matches!((body, at), (Some(Body::Stored(cell)), Some(at)) if cell.refs[at].is_none()))
+    Ok(match (stored.map(|stored| stored.state.groups[g].body.clone()), at) {
+        (Some(Body::Stored(cell)), Some(at)) => Some(cell.refs[at].clone()),
+        _ => None,
+    })
 }

@@ -27,3 +27,31 @@ fn mig_index_and_a_reference_to_a_row_displaced_unseen() {
         }
     }
 }
+
+/// Nobody can say any more who refers to it where its key went with it.
+#[test]
+fn mig_index_and_a_reference_to_a_key_that_is_lost() {
+    for then in ["REPLACE INTO p VALUES(9, 'nine', 2)", "UPDATE OR REPLACE p SET u = 2 WHERE k = 1"]
+    {
+        for (rename, shows) in [("", vec![]), ("UPDATE p SET name = 'two' WHERE u = 2", vec!["x"])]
+        {
+            let world = World::new();
+            let sql = "CREATE TABLE p(k INTEGER PRIMARY KEY, name TEXT UNIQUE, u); \
+                       CREATE TABLE c(k TEXT PRIMARY KEY, r REFERENCES p(name)); \
+                       INSERT INTO p VALUES(1, 'one', 1), (2, 'two', 2)";
+            let (mut a, mut b) = pair(&world, sql);
+            b.run("INSERT INTO c VALUES('x', 'two')");
+            a.pull(&mut b);
+            let index = "PRAGMA foreign_keys = OFF; CREATE UNIQUE INDEX i ON p(u)";
+            a.run(&format!("{index}; {then}; {rename}"));
+            settle(&mut a, &mut b);
+            for site in [&a, &b] {
+                assert_eq!(site.rows("SELECT k FROM c"), shows, "{then}; {rename}");
+                let told = site.replica.conflicts().unwrap();
+                assert_eq!(told.len(), 1 - shows.len(), "{then}; {rename}");
+                assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+            }
+            assert_eq!(a.replica.digest().unwrap(), b.replica.digest().unwrap());
+        }
+    }
+}
