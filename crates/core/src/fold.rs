@@ -446,6 +446,9 @@ impl Fold<'_> {
         let mut apart = BTreeSet::new();
         let stamp = self.at(gone.at);
         self.deletes_unshown(t, &stored, first.as_ref().map(|(_, cells)| &cells[..]), stamp)?;
+        if !told {
+            self.deletes_stashed(t, &stored, stamp)?;
+        }
         for (g, group) in stored.state.groups.iter_mut().enumerate() {
             let shown = || Body::Stored(cells[g].clone());
             let lost = !told && !whole.contains(&g) && !group.stamp.is_zero();

@@ -5,7 +5,7 @@ use crate::Result;
 use crate::catalog::Tracked;
 use crate::counter;
 use crate::merge::{Columns, Subject, Write};
-use crate::state::{self, Body, GroupState, RowState, Stored};
+use crate::state::{self, Body, GroupState, RowState, Stored, stash};
 use synqlite_wire::{Cell, Stamp, Value};
 
 impl Fold<'_> {
@@ -77,6 +77,34 @@ impl Fold<'_> {
             let lost = Write { stamp: latest(group), values: cell.values.clone() };
             let subject = Subject { t, rid: &stored.rid, row: None };
             self.told.push(subject.deleted(&columns.named(), &columns, &lost, stamp));
+        }
+        Ok(())
+    }
+
+    /// A row is deleted with a table that is made again: what came for it while the table was gone was never
+    /// shown here.
+    pub(super) fn deletes_stashed(
+        &mut self,
+        t: &Tracked,
+        stored: &Stored,
+        by: Stamp,
+    ) -> Result<()> {
+        for piece in stash::of(self.conn, self.meta, t.no, &stored.rid)? {
+            let here = |no: &u32| t.column_nos.iter().position(|n| n == no);
+            let columns: Option<Vec<usize>> = piece.columns.iter().map(here).collect();
+            let Some(columns) = columns.filter(|_| !piece.pinned) else { continue };
+            let known = |&c: &usize| {
+                let group = &t.table.groups[t.table.columns[c].group];
+                let at = group.columns.iter().position(|&column| column == c).unwrap_or_default();
+                stored.state.groups[t.table.columns[c].group].column_stamp(at) >= piece.stamp
+            };
+            if piece.stamp.site == self.meta.site || columns.iter().all(known) {
+                continue;
+            }
+            let columns = Columns::of(t, &columns);
+            let lost = Write { stamp: piece.stamp, values: piece.cell.values };
+            let subject = Subject { t, rid: &stored.rid, row: None };
+            self.told.push(subject.deleted(&columns.named(), &columns, &lost, by));
         }
         Ok(())
     }

@@ -263,6 +263,27 @@ fn mig_stash_what_came_for_a_table_before_it_was_made_again() {
     }
 }
 
+/// What came for a row while its table was gone was never shown there, and goes with the rows that the table
+/// had; that is told (R-MIG-AGAIN, R-TOLD).
+#[test]
+fn mig_stash_what_came_for_a_row_that_goes_with_its_table() {
+    let world = World::new();
+    let table = "CREATE TABLE t(k TEXT PRIMARY KEY, v, w)";
+    let (mut a, mut b) = pair(&world, &format!("{table}; INSERT INTO t VALUES('x', 1, 2)"));
+    a.run("DROP TABLE t");
+    b.run("UPDATE t SET w = 3");
+    a.pull(&mut b);
+    a.run(table);
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT * FROM t"), [""; 0]);
+        let told = site.replica.closed_conflicts().unwrap();
+        let told: Vec<_> =
+            told.iter().map(|c| (&c.row[..], c.what.contains("w: 3 of site"))).collect();
+        assert_eq!(told, [("'x'", true)]);
+    }
+}
+
 /// A row has its key where a table gets rowids, or loses them, and its counters start anew.
 #[test]
 fn mig_rebuild_with_or_without_rowids_and_counters() {

@@ -700,4 +700,12 @@ pub const ALL: &[Mutant<'_>] = &[
         campaign: "wild --all links,replace,order",
         breaks: "R-RETURN: what a hidden row asked for stays taken when its user inserts it anew",
     },
+    Mutant {
+        name: "counted-written",
+        file: "view/src/local_wins.rs",
+        from: "shown.as_ref() == case.reference(t, f) || counted(case, g);",
+        to: "shown.as_ref() == case.reference(t, f);",
+        campaign: "wild --all policy,keys,links",
+        breaks: "R-COUNTER: a count that shows a row's key is written as a reference to it",
+    },
 ];
