@@ -15,9 +15,10 @@ impl Hlc {
     /// Before every write.
     pub const ZERO: Hlc = Hlc(0);
 
-    /// The first clock value of a millisecond. Times before 1970 or past the year 6000 are clamped.
+    /// The first clock value of a millisecond. Times before 1970 or past the year 4000 are clamped, so that
+    /// values are left for all that is stamped and sealed after them.
     pub fn at_ms(ms: i64) -> Hlc {
-        Hlc(ms.clamp(0, (1 << 47) - 1) << 16)
+        Hlc(ms.clamp(0, (1 << 46) - 1) << 16)
     }
 
     /// Milliseconds since 1970.
@@ -102,7 +103,7 @@ mod tests {
         assert_eq!(h.after(1_000), Hlc(h.0 + 1));
         assert_eq!(h.after(2_000), Hlc::at_ms(2_000));
         assert_eq!(h.after(-5).ms(), 1_000);
-        assert_eq!(Hlc::at_ms(i64::MAX).ms(), (1 << 47) - 1);
+        assert_eq!(Hlc::at_ms(i64::MAX).ms(), (1 << 46) - 1);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use synqlite_wire::Value;
 
 /// Milliseconds since 1970 of a Julian day.
 pub fn millis(day: f64) -> Millis {
-    (day * 86_400_000.0).round() as Millis - 210_866_760_000_000
+    ((day * 86_400_000.0).round() as Millis).saturating_sub(210_866_760_000_000)
 }
 
 /// Numbers of the columns whose bits a mask has.

@@ -31,6 +31,10 @@ usage:
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.first().map(String::as_str) {
+        _ if arguments.iter().any(|a| matches!(a.as_str(), "--help" | "-h")) => {
+            println!("{USAGE}");
+            Ok(true)
+        }
         Some("model") => model(&arguments),
         Some("states") => states(&arguments),
         Some("network") => network(&arguments),
