@@ -198,6 +198,9 @@ class LocalWins:
             written = register.stamp == self.fold.now and register.refs == refs
             if group in self.site.former(rid) or back or written and not register.pinned:
                 continue
+            if parent is not None and parent == refs[fk.name] == self.view.references.counted(rid, fk):
+                # It is to the row that the user sees, which shows another key.
+                continue
             self.write(rid, group, stamp=self.fold.now)
             changed = True
         return changed
