@@ -77,6 +77,7 @@ mod log;
 mod meet;
 mod meta;
 mod migrate;
+mod parts;
 mod pull;
 mod records;
 mod refs;

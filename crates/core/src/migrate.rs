@@ -22,6 +22,7 @@ use crate::fold;
 use crate::journal::{self, Changed, Window};
 use crate::merge::{self, Anew};
 use crate::meta::Meta;
+use crate::parts;
 use crate::refs::Lookup;
 use crate::registry;
 use crate::schema::{Affinity, Collation, Column, Group, Table, TableKind, quote};
@@ -42,7 +43,7 @@ use synqlite_wire::{Cell, Rid, SiteId, Stamp, Value};
 use unsure::{Columns, LIKELY, PERHAPS, Unsure};
 
 /// So many states are stored anew at a time.
-const PART: usize = 4096;
+const PART: usize = parts::of(4_096);
 
 /// Brings metadata and triggers in step with the schema.
 pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {

@@ -10,6 +10,7 @@ use crate::gaps::{self, Gaps, Wanted};
 use crate::line;
 use crate::merge::{Merge, Merged};
 use crate::migrate;
+use crate::parts;
 use crate::replica::Replica;
 use crate::work::Work;
 use crate::{Error, Result};
@@ -17,7 +18,7 @@ use rusqlite::{OptionalExtension, params};
 use synqlite_wire::{Delta, SiteId, VersionVector};
 
 /// So much is handed over at a time. A row takes up to 2 kB besides its values meanwhile.
-const PART: Most = Most { rows: 4_096, bytes: 4 << 20 };
+const PART: Most = Most { rows: parts::of(4_096), bytes: 4 << 20 };
 
 /// How often a snapshot without unfolded writes is looked for while others write.
 const ATTEMPTS: usize = 3;

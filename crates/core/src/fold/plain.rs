@@ -7,11 +7,12 @@ use super::Fold;
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::journal::{Changed, Window, Written};
+use crate::parts;
 use crate::state::{Bulk, GroupState};
 use std::collections::{BTreeMap, HashSet};
 
 /// Entries of so many rows are read at a time.
-const CHUNK: usize = 512;
+const CHUNK: usize = parts::of(512);
 
 impl Fold<'_> {
     /// Stamps the plain updates of a window, and takes them out of it.

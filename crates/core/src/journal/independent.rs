@@ -10,11 +10,12 @@ use super::window::{Millis, Window};
 use crate::Result;
 use crate::capture::Event;
 use crate::catalog::{Catalog, Loc, Tracked};
+use crate::parts;
 use rusqlite::Connection;
 use std::collections::HashSet;
 
 /// So many rows are replayed at a time. Each takes about 1 kB meanwhile.
-const PART: usize = 8_192;
+const PART: usize = parts::of(8_192);
 
 /// What kinds of entries a journal has, and which of them were replayed apart.
 #[derive(Default)]

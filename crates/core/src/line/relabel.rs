@@ -5,6 +5,7 @@ use super::{Learner, Moves, forget_places};
 use crate::Result;
 use crate::catalog::Tracked;
 use crate::meta::Meta;
+use crate::parts;
 use crate::records::record_id;
 use crate::registry;
 use crate::state::{self, ENTRY_COLUMNS, Names, Segment, stash};
@@ -14,7 +15,7 @@ use synqlite_wire::key::{KeyPart, decode, encode};
 use synqlite_wire::{Hlc, Rid, SiteId, Stamp};
 
 /// So many entries are looked at one after another.
-const PART: i64 = 1_000;
+const PART: usize = parts::of(1_000);
 
 /// The lines that began with `root` were `old` and are `new`.
 pub fn follow(at: &mut Learner<'_>, root: SiteId, old: &Lines, new: &Lines) -> Result<()> {

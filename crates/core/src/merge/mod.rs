@@ -43,6 +43,7 @@ pub(crate) use triggers::with_indexes;
 use crate::catalog::Catalog;
 use crate::history;
 use crate::meta::Meta;
+use crate::parts;
 use crate::policy::Policies;
 use crate::refs::Lookup;
 use crate::state::{self, sums};
@@ -59,10 +60,10 @@ use synqlite_wire::{Delta, Rid, RowChange, TableShape, Told, VersionVector};
 pub const MAX_DRIFT_MS: i64 = 5 * 60 * 1000;
 
 /// So many rows are joined and shown at a time. Each takes about 2 kB meanwhile.
-const PART: usize = 8_192;
+const PART: usize = parts::of(8_192);
 
 /// So many rows are held back at most.
-const HELD: usize = 16_384;
+const HELD: usize = parts::of(16_384);
 
 /// What a merge changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -22,6 +22,7 @@ use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
 use crate::equal;
 use crate::fold;
 use crate::meta::Meta;
+use crate::parts;
 use crate::refs::Lookup;
 use crate::registry;
 use crate::schema::{Action, ForeignKey, quote};
@@ -33,7 +34,7 @@ use std::collections::hash_map::Entry;
 use synqlite_wire::{Rid, Stamp, Value};
 
 /// So many parents are remembered.
-const PARENTS: usize = 65_536;
+const PARENTS: usize = parts::of(65_536);
 
 /// Columns, by position, whose foreign key is new or gone.
 struct Change {

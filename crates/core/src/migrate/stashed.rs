@@ -9,6 +9,7 @@ use crate::catalog::Tracked;
 use crate::closed;
 use crate::merge::{self, Columns, Subject, Write};
 use crate::meta::Meta;
+use crate::parts;
 use crate::refs::Lookup;
 use crate::state::stash::{self, Piece};
 use crate::state::{self, Body, RowState};
@@ -18,7 +19,7 @@ use std::collections::BTreeSet;
 use synqlite_wire::{Rid, Stamp, Told};
 
 /// So many rows are shown at a time, as parts of a merge are.
-const PART: usize = 8_192;
+const PART: usize = parts::of(8_192);
 
 /// Rows into which something was joined, by the numbers of their tables.
 pub(super) type Joined = BTreeSet<(u32, Rid)>;

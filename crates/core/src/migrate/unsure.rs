@@ -10,6 +10,7 @@ use crate::Result;
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::line;
 use crate::meta::Meta;
+use crate::parts;
 use crate::state::{self, Body, Bulk, RowState};
 use rusqlite::Connection;
 use sha2::{Digest as _, Sha256};
@@ -36,7 +37,7 @@ pub(super) const LIKELY: Ticks = 2;
 const CERTAIN: Ticks = 1024;
 
 /// States of so many rows are read at once.
-const PART: usize = 512;
+const PART: usize = parts::of(512);
 
 /// Lets the clock pass all that other sites may be unsure of by what this one knows.
 pub(super) fn pass(meta: &mut Meta) {

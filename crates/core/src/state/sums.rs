@@ -21,6 +21,7 @@ pub use defaulted::defaulted;
 
 use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
 use crate::meta::{Meta, Unsummed};
+use crate::parts;
 use crate::schema::quote;
 use crate::sqlvalue::{Located, as_ref};
 use crate::{Error, Result};
@@ -31,7 +32,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 const SPARSE: i64 = 8;
 
 /// So many places are remembered; then their sums are taken.
-const MOST: usize = 65_536;
+const MOST: usize = parts::of(65_536);
 
 /// The row shows something else, or its state was stored anew.
 pub fn touch(meta: &mut Meta, t: &Tracked, loc: &Loc, entry: i64) {

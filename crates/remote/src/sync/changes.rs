@@ -10,7 +10,7 @@ use synqlite_objects::{Error, ObjectName, Put, Step, Store};
 use synqlite_wire::{Mark, VersionVector, batch};
 
 /// So many bytes are copied at a time.
-const CHUNK: u64 = 1 << 20;
+const CHUNK: u64 = if cfg!(feature = "small-parts") { 16 } else { 1 << 20 };
 
 /// What a replica has and a place lacks.
 pub(super) struct Changes {

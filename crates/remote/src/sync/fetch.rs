@@ -16,7 +16,7 @@ use synqlite_wire::batch::{self, Verifier};
 use synqlite_wire::{BatchError, BatchHeader, Delta, VersionVector};
 
 /// So many bytes are read at a time.
-const CHUNK: usize = 64 << 10;
+const CHUNK: usize = if cfg!(feature = "small-parts") { 16 } else { 64 << 10 };
 
 /// Merges what `mine` lacks of what was found. `None` if it learned meanwhile that a line forks: then
 /// what was found means something else.

@@ -23,7 +23,7 @@ use synqlite_wire::VersionVector;
 
 /// A new snapshot is due when more batches than these came after the last one, or more bytes than
 /// it has.
-const BATCHES: u64 = 64;
+const BATCHES: u64 = if cfg!(feature = "small-parts") { 2 } else { 64 };
 /// Where batches come with the list, one more costs a reader as much as so many bytes.
 const BATCH: u64 = 1 << 10;
 /// So much of each object comes along with the list, where that costs nothing.

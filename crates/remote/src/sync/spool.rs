@@ -8,7 +8,7 @@ use synqlite_objects::Error;
 use synqlite_objects::files::Temp;
 
 /// More bytes than these lie in a file.
-const MEMORY: usize = 4 << 20;
+const MEMORY: usize = if cfg!(feature = "small-parts") { 64 } else { 4 << 20 };
 
 /// Bytes one after another.
 pub(super) struct Spool {
