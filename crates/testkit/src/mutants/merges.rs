@@ -70,7 +70,7 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "gone-followed",
-        file: "view/src/view.rs",
+        file: "view/src/view/row.rs",
         from: "let Some(to) = to.filter(|_| of_key && depth > 0) else { continue };",
         to: "let Some(to) = to.filter(|_| of_key && depth > 99) else { continue };",
         campaign: STATES,
@@ -86,7 +86,7 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "itself",
-        file: "view/src/view.rs",
+        file: "view/src/view/row.rs",
         from: "let itself = self.is_itself(at, fk, rid);",
         to: "let itself = self.is_itself(at, fk, rid) && at > 99;",
         campaign: STATES,
@@ -150,7 +150,7 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "chain",
-        file: "view/src/view.rs",
+        file: "view/src/view/row.rs",
         from: "true => catalog.longest_chain(&round.tables) + 1,",
         to: "true => round.tables.len() + 1,",
         campaign: STATES,
@@ -158,8 +158,8 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "own-key",
-        file: "view/src/view.rs",
-        from: "true => refers_to_own_key(fk, &row),",
+        file: "view/src/view/row.rs",
+        from: "true => refers_to_own_key(to.fk, &shown.row),",
         to: "true => true,",
         campaign: STATES,
         breaks: "R-REF: a row that refers to itself under the key of another refers to that",
@@ -230,9 +230,9 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "reference-early",
-        file: "view/src/view.rs",
-        from: "(Some(false) | None, _) if !keep => {",
-        to: "(Some(false), _) if !keep => {",
+        file: "view/src/view/row.rs",
+        from: "Fate::Loose => {",
+        to: "Fate::Loose if self.visible(round, fk, rid).is_none() => {}\n                Fate::Loose => {",
         campaign: STATES,
         breaks: "R-REF: a reference to a row that comes later, which nothing keeps, is a value for ever",
     },
@@ -558,9 +558,9 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "two-keys",
-        file: "view/src/view.rs",
-        from: "for (f, fk) in t.table.foreign_keys.iter().enumerate().filter(|(f, _)| !alone(t, *f)) {",
-        to: "for (f, fk) in t.table.foreign_keys.iter().enumerate().filter(|_| false) {",
+        file: "view/src/view/row.rs",
+        from: "for to in references(case, t, fallback).filter(|to| !alone(t, to.f)) {",
+        to: "for to in references(case, t, fallback).filter(|_| false) {",
         campaign: STATES,
         breaks: "R-REF: of two foreign keys on one column the second forgets which row it is to",
     },

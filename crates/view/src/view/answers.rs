@@ -1,7 +1,8 @@
 //! References by value alone, and whether some row has the key.
 
 use super::round::Round;
-use super::{Attempt, Claims, Hidden, conflict, refers_to_own_key};
+use super::row::refers_to_own_key;
+use super::{Attempt, Claims, Hidden, conflict};
 use crate::Result;
 use crate::cases::{Conflict, dangling_index};
 use crate::catalog::Relation;

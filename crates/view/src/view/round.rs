@@ -4,6 +4,7 @@ use super::unique::{self, Outcome};
 use super::{Attempt, Fallback, Fallbacks, Hidden, conflict};
 use crate::Result;
 use crate::cases::Conflict;
+use crate::remap::{self, Wish};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use synqlite_wire::Value;
@@ -111,6 +112,26 @@ impl Attempt<'_, '_> {
             }
             return Ok((round, news));
         }
+    }
+
+    /// R-REMAP for the tables of the component.
+    fn numbers(&self, round: &Round, live: &[usize]) -> Result<BTreeMap<usize, i64>> {
+        let mut ids = BTreeMap::new();
+        for table in round.tables.clone() {
+            let t = &self.cases.catalog().tables[table];
+            let Some(alias) = t.table.renumbers() else { continue };
+            let mine = live.iter().copied().filter(|&at| self.cases.list[at].table == table);
+            let wish = |at: usize| {
+                let case = &self.cases.list[at];
+                let claim = case.stamp(t, alias).max(case.header().yielded);
+                let id = self.cases.wanted(t, alias, at)?;
+                Some(Wish { claim, rid: case.stored.rid.clone(), case: at, id })
+            };
+            let wishes = mine.filter_map(wish).collect();
+            let numbers = || self.cases.known(table, |_| true);
+            ids.extend(remap::grant(wishes, numbers)?);
+        }
+        Ok(ids)
     }
 
     /// Rows that lost a key with a reference in it, theirs or that of the winner, to a row that is about to

@@ -44,7 +44,7 @@ pub fn grant(
     table: usize,
     rows: &[usize],
 ) -> Result<Outcome> {
-    let t = &show.cases().catalog().tables[table];
+    let t = &show.cases.catalog().tables[table];
     let mut outcome = Outcome::default();
     if t.table.uniques.is_empty() {
         return Ok(outcome);
@@ -52,8 +52,8 @@ pub fn grant(
     let mut verdicts = HashMap::new();
     for &case in rows {
         let row = show.asks(round, case)?;
-        let verdict = show.cases().facts.verdict(table, &row)?;
-        let own = show.cases().list[case].old.as_deref() == Some(&row);
+        let verdict = show.cases.facts.verdict(table, &row)?;
+        let own = show.cases.list[case].old.as_deref() == Some(&row);
         outcome.wanted.extend(Wanted::all(table, &verdict, own));
         verdicts.insert(case, verdict);
     }
@@ -145,7 +145,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         for &case in rows.iter().filter(|case| !excluded.contains_key(case)) {
             for (index, key) in self.verdicts[&case].keys.iter().enumerate() {
                 if key.is_some() {
-                    let rid = self.show.cases().list[case].stored.rid.clone();
+                    let rid = self.show.cases.list[case].stored.rid.clone();
                     claims.push(Claim { at: self.claim(case, index), rid, index, case });
                 }
             }
@@ -208,11 +208,11 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
     /// When a row claimed its key: the latest write of a column that the index depends on. A number that was
     /// pinned nobody wrote (R-PIN).
     fn claim(&self, case: usize, index: usize) -> Stamp {
-        self.written(case, index).max(self.show.cases().list[case].header().yielded)
+        self.written(case, index).max(self.show.cases.list[case].header().yielded)
     }
 
     fn written(&self, case: usize, index: usize) -> Stamp {
-        let case = &self.show.cases().list[case];
+        let case = &self.show.cases.list[case];
         let columns = self.t.table.uniques[index].columns.iter();
         let groups = &case.stored.state.groups;
         let pinned = |c: usize| groups[self.t.table.columns[c].group].pinned;
@@ -226,7 +226,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
     /// The groups whose last write made the claim, if it was an update.
     fn offending(&self, case: usize, index: usize) -> Fallback {
         let written = self.written(case, index);
-        let state = &self.show.cases().list[case].stored.state;
+        let state = &self.show.cases.list[case].stored.state;
         let columns = self.t.table.uniques[index].columns.iter();
         let groups = columns.map(|&c| self.t.table.columns[c].group);
         let latest = |g: &usize| {
@@ -247,7 +247,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         wanted: &mut Vec<Wanted>,
     ) -> Result<bool> {
         let row = self.show.row(self.round, case, &groups)?.row;
-        let verdict = self.show.cases().facts.verdict(self.table, &row)?;
+        let verdict = self.show.cases.facts.verdict(self.table, &row)?;
         wanted.extend(Wanted::all(self.table, &verdict, false));
         self.tried.insert(case, verdict.keys.clone());
         let mut asked: BTreeSet<usize> =

@@ -1,0 +1,388 @@
+//! The row that a case shows: what it holds, with the keys of the rows to which its references are.
+
+use super::answers::alone;
+use super::round::Round;
+use super::{Attempt, Fallback};
+use crate::Result;
+use crate::cases::{Case, written};
+use crate::catalog::Relation;
+use crate::equal;
+use crate::protect::stale;
+use crate::refs;
+use crate::schema::{Action, ForeignKey};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use synqlite_wire::{Cell, Rid, Value};
+
+/// A row that a case shows.
+#[derive(Default)]
+pub struct Displayed {
+    pub row: Vec<Value>,
+    /// Groups that an action on the delete of a parent has set.
+    nulled: BTreeSet<usize>,
+    unexpected: bool,
+    overridden: BTreeSet<usize>,
+}
+
+/// A reference that a case shows: by its foreign key `f`, in group `g`.
+struct Reference<'c> {
+    f: usize,
+    fk: &'c ForeignKey,
+    g: usize,
+    rid: &'c Rid,
+}
+
+/// What becomes of a reference.
+enum Fate {
+    /// It shows the key of its row.
+    Followed,
+    /// Nothing keeps it, and its row is not there.
+    Loose,
+    /// Its row has another key, which counts as an update.
+    Overridden,
+    /// Its row is gone, or began another life.
+    Ended,
+}
+
+impl Attempt<'_, '_> {
+    /// The row that a case asks to show, where it shows what it was before.
+    pub fn asks<'r>(&self, round: &'r Round, at: usize) -> Result<Cow<'r, [Value]>> {
+        match round.fallbacks.contains_key(&at) {
+            true => Ok(Cow::Owned(self.row(round, at, &Fallback::new())?.row)),
+            false => Ok(Cow::Borrowed(&round.rows[&at])),
+        }
+    }
+
+    /// Displays all live cases until references among them agree.
+    pub fn display(&self, round: &mut Round, live: &[usize]) -> Result<()> {
+        let none = Fallback::new();
+        // A key can be a reference itself.
+        let catalog = self.cases.catalog();
+        let passes = match catalog.refer_to_themselves(&round.tables) {
+            true => catalog.longest_chain(&round.tables) + 1,
+            false => 1,
+        };
+        for _ in 0..passes {
+            let mut changed = false;
+            for &at in live {
+                let fallback = round.fallbacks.get(&at).map_or(&none, |(groups, _)| groups);
+                let Displayed { row, nulled, unexpected, overridden } =
+                    self.row(round, at, fallback)?;
+                round.nulled.remove(&at);
+                round.unexpected.remove(&at);
+                round.overridden.remove(&at);
+                if unexpected {
+                    round.unexpected.insert(at);
+                }
+                if !nulled.is_empty() {
+                    round.nulled.insert(at, nulled);
+                }
+                if !overridden.is_empty() {
+                    round.overridden.insert(at, overridden);
+                }
+                changed |= round.rows.get(&at) != Some(&row);
+                round.rows.insert(at, row);
+            }
+            if !changed {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The row that a case shows.
+    pub fn row(&self, round: &Round, at: usize, fallback: &Fallback) -> Result<Displayed> {
+        let case = &self.cases.list[at];
+        let t = &self.cases.catalog().tables[case.table];
+        let mut row = vec![Value::Null; t.table.columns.len()];
+        for (g, group) in t.table.groups.iter().enumerate() {
+            let values = &cell_shown(case, g, fallback).values;
+            group.columns.iter().zip(values).for_each(|(&c, v)| row[c] = v.clone());
+        }
+        case.sums.iter().for_each(|(c, sum)| row[*c] = sum.clone());
+        if let (Some(alias), Some(id)) = (t.table.rowid_alias(), round.ids.get(&at)) {
+            row[alias] = Value::Integer(*id);
+        }
+        let mut shown = Displayed { row, ..Displayed::default() };
+        self.show_references(round, at, fallback, &mut shown)?;
+        // Of two foreign keys that share a column one may show the key of the other's row.
+        for to in references(case, t, fallback).filter(|to| !alone(t, to.f)) {
+            if self.visible(round, to.fk, to.rid) == Some(true) {
+                let shows = match self.is_itself(at, to.fk, to.rid) {
+                    true => refers_to_own_key(to.fk, &shown.row),
+                    false => self.shows_key_of(round, to.fk, to.rid, &shown.row)?,
+                };
+                if !shows {
+                    shown.overridden.insert(to.g);
+                }
+            }
+        }
+        // A column of another type than that of the site that wrote stores the value otherwise.
+        for (value, column) in shown.row.iter_mut().zip(&t.table.columns) {
+            if let Some(other) = equal::converted(value, column.affinity) {
+                *value = other;
+            }
+        }
+        Ok(shown)
+    }
+
+    /// Shows what becomes of the references of a case.
+    fn show_references(
+        &self,
+        round: &Round,
+        at: usize,
+        fallback: &Fallback,
+        shown: &mut Displayed,
+    ) -> Result<()> {
+        let case = &self.cases.list[at];
+        let t = &self.cases.catalog().tables[case.table];
+        let (mut followed, mut own) = (vec![], BTreeSet::<usize>::new());
+        for to in references(case, t, fallback) {
+            let Reference { fk, g, rid, .. } = to;
+            match self.fate(round, at, &to, fallback.contains(&g)) {
+                Fate::Followed => {
+                    let itself = self.is_itself(at, fk, rid);
+                    match itself {
+                        true => show_own(t, fk, &mut shown.row),
+                        false => self.follow(round, t, fk, rid, &mut shown.row)?,
+                    }
+                    own.extend(fk.columns.iter().filter(|_| itself));
+                    followed.push((fk, rid, itself));
+                    if self.stands_in(fk, rid) {
+                        shown.overridden.insert(g);
+                    }
+                }
+                // It shows the key that its row had last, or what was written as long as nobody knows the row.
+                Fate::Loose => {
+                    self.follow(round, t, fk, rid, &mut shown.row)?;
+                    shown.overridden.insert(g);
+                }
+                Fate::Overridden => {
+                    if self.act(fk.on_update, case.table, fk, &mut shown.row)? {
+                        shown.overridden.insert(g);
+                    }
+                }
+                Fate::Ended => {
+                    if self.act(fk.on_delete, case.table, fk, &mut shown.row)? {
+                        shown.unexpected |= self.unexpected(round, at, fk, rid);
+                        shown.nulled.insert(g);
+                    }
+                }
+            }
+        }
+        // What refers to its own row shows the key that this has in the end, not the one of the last round; who
+        // shares a column with it follows in turn.
+        for (fk, rid, itself) in followed {
+            match itself {
+                true => show_own(t, fk, &mut shown.row),
+                false if fk.columns.iter().any(|c| own.contains(c)) => {
+                    self.follow(round, t, fk, rid, &mut shown.row)?;
+                }
+                false => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What becomes of a reference of a case. `earlier`: the case falls back to it.
+    fn fate(&self, round: &Round, at: usize, to: &Reference<'_>, earlier: bool) -> Fate {
+        let Reference { f, fk, rid, .. } = *to;
+        let keep = self.cases.enforces(fk);
+        let sets = matches!(fk.on_delete, Action::SetNull | Action::SetDefault);
+        let outlived = || keep && sets && !earlier && stale(self.cases, at, f);
+        let visible = self.visible(round, fk, rid);
+        match visible == Some(true) {
+            _ if keep && self.overridden(at, f, rid) => Fate::Overridden,
+            true if outlived() => Fate::Ended,
+            true => Fate::Followed,
+            false if keep => Fate::Ended,
+            false => Fate::Loose,
+        }
+    }
+
+    /// Shows what an action sets the columns of a foreign key to. Whether it sets them.
+    fn act(
+        &self,
+        action: Action,
+        table: usize,
+        fk: &ForeignKey,
+        row: &mut [Value],
+    ) -> Result<bool> {
+        for &c in &fk.columns {
+            row[c] = match action {
+                Action::SetNull => Value::Null,
+                Action::SetDefault => self.cases.facts.default(table, c)?,
+                _ => return Ok(false),
+            };
+        }
+        Ok(true)
+    }
+
+    /// R-REF: shows the key that the referenced row shows; a hidden or dead one, what it kept. As it was
+    /// written, if that means the same key (R-SPELL).
+    fn follow(
+        &self,
+        round: &Round,
+        t: &Relation,
+        fk: &ForeignKey,
+        rid: &Rid,
+        row: &mut [Value],
+    ) -> Result<()> {
+        self.with_parent(round, fk, rid, |shown| refs::show_key(t, fk, shown, row))
+    }
+
+    /// Looks at what the row that a reference is to shows; a hidden or dead one, at what it would.
+    pub fn with_parent(
+        &self,
+        round: &Round,
+        fk: &ForeignKey,
+        rid: &Rid,
+        mut look: impl FnMut(&[Value]),
+    ) -> Result<()> {
+        let Some(parent) = self.cases.catalog().position(&fk.parent) else { return Ok(()) };
+        let shown = |p| round.rows.get(&p).or_else(|| self.view.rows.get(&p));
+        match self.meant(parent, rid).and_then(shown) {
+            Some(shown) => look(shown),
+            None => {
+                let catalog = self.cases.catalog();
+                let depth = catalog.longest_chain(&(0..catalog.tables.len()));
+                if let Some(row) = self.would_show(round, parent, rid, &fk.parent_columns, depth)? {
+                    look(&row);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a row shows in these columns, or would. What a hidden or dead row keeps of a key that is a
+    /// reference is what it showed where it was last seen, which may be another key elsewhere: so there the
+    /// key of the row that the reference is to counts.
+    fn would_show(
+        &self,
+        round: &Round,
+        table: usize,
+        rid: &Rid,
+        columns: &[usize],
+        depth: usize,
+    ) -> Result<Option<Vec<Value>>> {
+        let t = &self.cases.catalog().tables[table];
+        let case = self.meant(table, rid).map(|p| (p, &self.cases.list[p]));
+        let other = match case {
+            Some(_) => None,
+            None => self.cases.others.get(table, rid)?,
+        };
+        let mut row = match (case, &other) {
+            (Some((p, case)), _) => match round.rows.get(&p).or_else(|| self.view.rows.get(&p)) {
+                Some(shown) => return Ok(Some(shown.clone())),
+                None => plain(case, t, round.ids.get(&p)),
+            },
+            (None, Some(other)) => match self.cases.others.row(table, other)? {
+                Some(row) if other.stored.loc.is_some() => return Ok(Some(row.to_vec())),
+                Some(row) => row.to_vec(),
+                None => return Ok(None),
+            },
+            (None, None) => return Ok(None),
+        };
+        for (f, fk) in t.table.foreign_keys.iter().enumerate() {
+            let Some(parent) = self.cases.catalog().position(&fk.parent) else { continue };
+            let of_key = fk.columns.iter().any(|c| columns.contains(c));
+            let state = other.as_ref().map(|other| &other.stored.state);
+            let to = match case {
+                Some((_, case)) => case.reference(t, f),
+                None => state.and_then(|state| state.kept_reference(t, f)),
+            };
+            let Some(to) = to.filter(|_| of_key && depth > 0) else { continue };
+            let above = self.would_show(round, parent, to, &fk.parent_columns, depth - 1)?;
+            if let Some(above) = above {
+                refs::show_key(t, fk, &above, &mut row);
+            }
+        }
+        Ok(Some(row))
+    }
+
+    /// A fallback must itself satisfy the foreign keys.
+    pub fn fallback_refers(
+        &self,
+        round: &Round,
+        at: usize,
+        fallback: &Fallback,
+        row: &[Value],
+    ) -> Result<bool> {
+        let case = &self.cases.list[at];
+        let t = &self.cases.catalog().tables[case.table];
+        for (f, fk) in t.table.foreign_keys.iter().enumerate() {
+            let g = t.table.columns[fk.columns[0]].group;
+            if !self.cases.enforces(fk) || !fallback.contains(&g) {
+                continue;
+            }
+            let cell = cell_shown(case, g, fallback);
+            let columns = &t.table.groups[g].columns;
+            let null = |c: &usize| {
+                let i = columns.iter().position(|x| x == c);
+                i.is_some_and(|i| cell.values[i].is_null())
+            };
+            let Some(i) = t.table.groups[g].foreign_keys.iter().position(|&k| k == f) else {
+                continue;
+            };
+            let rid = cell.refs[i].as_ref();
+            let fits = if rid.is_some_and(|rid| self.overridden(at, f, rid)) {
+                let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
+                key.iter().any(Value::is_null) || self.anyone_shows(round, (case.table, f), &key)?
+            } else {
+                let rid = rid.filter(|rid| self.visible(round, fk, rid) == Some(true));
+                fk.columns.iter().any(null)
+                    || match rid {
+                        Some(rid) => !alone(t, f) || self.shows_key_of(round, fk, rid, row)?,
+                        None => false,
+                    }
+            };
+            if !fits {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// The references that a case shows.
+fn references<'c>(
+    case: &'c Case,
+    t: &'c Relation,
+    fallback: &'c Fallback,
+) -> impl Iterator<Item = Reference<'c>> {
+    t.table.foreign_keys.iter().enumerate().filter_map(move |(f, fk)| {
+        let g = t.table.columns[fk.columns[0]].group;
+        let i = t.table.groups[g].foreign_keys.iter().position(|&k| k == f)?;
+        let rid = cell_shown(case, g, fallback).refs[i].as_ref()?;
+        Some(Reference { f, fk, g, rid })
+    })
+}
+
+/// Shows in a row its own key, to which a foreign key of it refers.
+fn show_own(t: &Relation, fk: &ForeignKey, row: &mut [Value]) {
+    let shown = row.to_vec();
+    refs::show_key(t, fk, &shown, row);
+}
+
+/// Whether a foreign key of a row that refers to its own table has the key of that row.
+pub fn refers_to_own_key(fk: &ForeignKey, row: &[Value]) -> bool {
+    let bytes = |columns: &[usize]| equal::reference_bytes(fk, columns.iter().map(|&c| &row[c]));
+    bytes(&fk.columns) == bytes(&fk.parent_columns)
+}
+
+/// The cell that a group shows.
+pub fn cell_shown<'c>(case: &'c Case, g: usize, fallback: &Fallback) -> &'c Cell {
+    match &case.stored.state.groups[g].previous {
+        Some(previous) if fallback.contains(&g) => previous,
+        _ => &case.cells[g],
+    }
+}
+
+/// What a case shows before anything is derived, but for its number.
+fn plain(case: &Case, t: &Relation, id: Option<&i64>) -> Vec<Value> {
+    let mut row = written(case, t);
+    if let (Some(alias), Some(id)) = (t.table.rowid_alias(), id) {
+        row[alias] = Value::Integer(*id);
+    }
+    row
+}
