@@ -152,13 +152,6 @@ pub fn births(conn: &Connection) -> Result<i64> {
     need(conn, "births")
 }
 
-/// The next `count` numbers of births, from the one returned.
-pub fn next_births(conn: &Connection, count: i64) -> Result<i64> {
-    let n = births(conn)?;
-    set(conn, "births", n.saturating_add(count))?;
-    Ok(n)
-}
-
 impl Meta {
     /// Creates the metadata tables for a new database or a new site of one.
     pub fn create(conn: &Connection, database: DatabaseId, site: SiteId) -> Result<Meta> {

@@ -6,7 +6,7 @@
 //! An action is no write: that the parent is gone is all there is to know, and from that every site
 //! derives what the child shows.
 
-use super::Befores;
+use super::before::{Befores, Image};
 use super::before_images::{BeforeImages, old_cells, place_of};
 use crate::catalog::{Loc, Tracked};
 use crate::journal::{self, Changed, Gone, Millis, Set, Window};
@@ -133,8 +133,8 @@ pub(super) fn mark(
     befores: &mut Befores,
 ) -> Result<()> {
     for (from, before) in befores {
-        if let (Some(gone), Some((row, _))) = (window.gone.get(from), &before.image) {
-            before.cascaded = actions.deleted(t, gone, row)?;
+        if let (Some(gone), Some(image)) = (window.gone.get(from), &before.image) {
+            before.cascaded = actions.deleted(t, gone, &image.row)?;
         }
         if let Some(changed) = window.changed.get(from) {
             before.replaced = actions.replaced(t, changed)?;
@@ -147,20 +147,20 @@ impl super::Fold<'_> {
     /// Dead rows that were shown because another needed them: perhaps a reference that has changed
     /// was to one of them, or to a row below one.
     pub(super) fn unprotected(&mut self) -> Result<()> {
-        let mut ask: Vec<usize> = self.unnamed.iter().copied().collect();
+        let mut ask: Vec<usize> = self.refs.unnamed.iter().copied().collect();
         while let Some(position) = ask.pop() {
             let keys = &self.catalog.tables[position].table.foreign_keys;
             let parents = keys.iter().filter_map(|fk| self.catalog.position(&fk.parent));
-            ask.extend(parents.filter(|parent| self.unnamed.insert(*parent)));
+            ask.extend(parents.filter(|parent| self.refs.unnamed.insert(*parent)));
         }
-        for position in std::mem::take(&mut self.unnamed) {
+        for position in std::mem::take(&mut self.refs.unnamed) {
             let no = self.catalog.tables[position].no;
             let sql = "SELECT rid FROM synqlite_row WHERE kind = 'restrict_revived' AND +tbl = ?1";
             let mut statement = self.conn.prepare_cached(sql)?;
             let mut rows = statement.query([no])?;
             while let Some(row) = rows.next()? {
                 let rid: Vec<u8> = row.get(0)?;
-                self.touched.push((no, state::decode_rid(self.meta, &rid)?));
+                self.wrote.touched.push((no, state::decode_rid(self.meta, &rid)?));
             }
         }
         Ok(())
@@ -172,7 +172,7 @@ impl super::Fold<'_> {
         &self,
         t: &Tracked,
         written: &BTreeMap<usize, Stamp>,
-        image: &Option<super::before::Image>,
+        image: Option<&Image>,
         now: &Loc,
         mut replaced: Replaced,
     ) -> Result<Replaced> {
@@ -180,9 +180,9 @@ impl super::Fold<'_> {
             let fk = &t.table.foreign_keys[f];
             fk.enforced && fk.on_update == Action::Cascade
         };
-        for &g in written.keys().filter(|g| self.has_image(t, **g)) {
+        for &g in written.keys().filter(|g| self.given.has_image(t, **g)) {
             let mut keys = t.table.groups[g].foreign_keys.iter().copied().filter(cascades);
-            let (Some(f), Some((old, cells))) = (keys.next(), image) else { continue };
+            let (Some(f), Some(Image { row: old, cells })) = (keys.next(), image) else { continue };
             let Some(new) = t.read(self.conn, now)? else { continue };
             let fk = &t.table.foreign_keys[f];
             let at = t.table.groups[g].foreign_keys.iter().position(|&k| k == f);
@@ -190,7 +190,7 @@ impl super::Fold<'_> {
             let columns = &t.table.groups[g].columns;
             let changed: Vec<usize> =
                 columns.iter().copied().filter(|&c| old[c] != new[c]).collect();
-            if !self.enforces
+            if !self.given.enforces
                 || !changed.iter().all(|c| fk.columns.contains(c))
                 || !fk.columns.iter().any(|&c| new[c].is_null())
             {
@@ -218,7 +218,7 @@ impl super::Fold<'_> {
         cells: &[Cell],
         written: &mut BTreeMap<usize, Stamp>,
     ) {
-        for (no, rid, acted) in &self.acted {
+        for (no, rid, acted) in &self.wrote.acted {
             // Numbers are pinned before all else.
             let Acted::Pinned(g, stamp) = acted else { break };
             if *no != t.no || *rid != stored.rid {
@@ -240,22 +240,22 @@ impl super::Fold<'_> {
         t: &Tracked,
         stored: &mut state::Stored,
         replaced: Replaced,
-        image: Option<&[Cell]>,
+        image: Option<&Image>,
     ) {
         for (g, (cell, since)) in replaced {
             let group = &mut stored.state.groups[g];
             if let Some(ms) = since {
-                group.stamp = self.at(ms);
+                group.stamp = self.stamps.at(ms);
                 group.column_stamps.clear();
                 group.pinned = false;
                 let keeps = t.table.groups[g].keeps_previous;
-                group.previous = image.filter(|_| keeps).map(|cells| cells[g].clone());
+                group.previous = image.filter(|_| keeps).map(|image| image.cells[g].clone());
                 group.body = state::Body::Stored(cell);
                 self.done.columns += 1;
             } else if group.body == state::Body::InTable {
                 group.body = state::Body::Stored(cell);
             }
-            self.acted.push((t.no, stored.rid.clone(), Acted::Set(g)));
+            self.wrote.acted.push((t.no, stored.rid.clone(), Acted::Set(g)));
         }
     }
 }

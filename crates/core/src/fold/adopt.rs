@@ -1,15 +1,17 @@
 //! Rows that a table has when it is taken in.
 
+use super::Fold;
 use super::append::is_named_by_key;
-use super::{Died, Fold, Folded};
+use super::before::Died;
+use super::given::Given;
+use super::stamps::Stamps;
 use crate::Result;
-use crate::catalog::{Catalog, Fresh, Tracked};
-use crate::journal::{Run, Written};
-use crate::meta::{self, Meta};
+use crate::catalog::{Catalog, Tracked};
+use crate::journal::{Born, Run};
+use crate::meta::Meta;
 use crate::schema::Identity;
-use crate::state::{self, Name, Names, Runs, sums};
+use crate::state::{Inserted, Name, Runs};
 use rusqlite::Connection;
-use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::Stamp;
 
 /// Adopts every row that a table has when it becomes replicated: births at one stamp.
@@ -20,65 +22,35 @@ pub fn adopt(
     t: &Tracked,
     stamp: Stamp,
 ) -> Result<()> {
-    let position = meta.position;
+    let mut runs = Runs::default();
     let loc = crate::catalog::loc_sql(&t.table, "o.");
     if t.table.identity == Identity::Birth && t.table.rowid_name.is_some() {
         let sql = format!("SELECT min({loc}), max({loc}), count(*) FROM {} AS o", t.target());
         let (lo, hi, count): (Option<i64>, Option<i64>, i64) =
             conn.query_row(&sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
         let (Some(lo), Some(hi)) = (lo, hi) else { return Ok(()) };
-        let site = meta.number(conn, stamp.site)?;
+        let by = Inserted::at(conn, meta, stamp, meta.position)?;
         // Few holes may be spanned where a rowid means the same for ever. A rebuild of the table
         // renumbers rowids that no column shows; then it must be known which of them had rows.
         let spared = if t.table.rowid_alias().is_some() { count } else { 0 };
         if let Some(span) = hi.checked_sub(lo).filter(|s| *s < count.saturating_add(spared)) {
-            let first = meta::next_births(conn, span.saturating_add(1))?;
-            let (names, hlc) = (Names::Births(first), stamp.hlc);
-            let segment = state::Segment { lo, hi, site, names, hlc, position };
-            segment.save(conn, t)?;
-            return sums::take(conn, t, [(lo, hi)]);
+            let n = runs.next_births(conn, span as u64 + 1)?;
+            runs.add_births(conn, t, (lo, hi), n, by)?;
+            return runs.finish(conn, t);
         }
-        let mut n = meta::next_births(conn, count)?;
+        let mut n = runs.next_births(conn, count as u64)?;
         let mut statement =
             conn.prepare(&format!("SELECT {loc} FROM {} AS o ORDER BY 1", t.target()))?;
         let mut locs = statement.query([])?;
-        let mut runs = Runs::default();
         while let Some(row) = locs.next()? {
-            runs.add(conn, t, row.get(0)?, site, Name::Birth(n), stamp.hlc, position)?;
+            runs.add(conn, t, row.get(0)?, Name::Birth(n), by)?;
             n += 1;
         }
         return runs.finish(conn, t);
     }
-    let mut runs = Runs::default();
-    let mut fold = Fold {
-        conn,
-        meta,
-        catalog,
-        position,
-        first: Some(stamp.hlc),
-        last: stamp.hlc,
-        done: Folded::default(),
-        conflicts: false,
-        waits: false,
-        touched: vec![],
-        acted: vec![],
-        told: vec![],
-        left: vec![],
-        passed: vec![],
-        took: vec![],
-        unnamed: BTreeSet::new(),
-        former: vec![],
-        released: vec![],
-        followed: BTreeSet::new(),
-        orphaned: BTreeSet::new(),
-        unresolved: vec![],
-        enforces: false,
-        lasting: BTreeSet::new(),
-        history: false,
-        adopts: true,
-        stale: Fresh::new(),
-        unknown: BTreeMap::new(),
-    };
+    let given = Given { adopts: true, ..Given::default() };
+    let stamps = Stamps::all_at(meta, stamp.hlc);
+    let mut fold = Fold::new(conn, meta, catalog, given, stamps);
     if t.table.identity == Identity::Key && is_named_by_key(t) {
         let run = Run { lo: i64::MIN, hi: i64::MAX, at: 0 };
         fold.append_keyed(t, run, &Died::new(), &mut runs)?;
@@ -88,7 +60,7 @@ pub fn adopt(
     let mut statement = conn.prepare(&sql)?;
     let mut locs = statement.query([])?;
     while let Some(row) = locs.next()? {
-        fold.insert(t, &t.place(row.get(0)?)?, 0, &Written::new(), &Died::new(), &mut runs)?;
+        fold.insert(t, &t.place(row.get(0)?)?, &Born::at(0), &Died::new(), &mut runs)?;
     }
     runs.finish(conn, t)
 }

@@ -3,7 +3,7 @@
 use super::{Died, Fold};
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
-use crate::journal::{Run, Written};
+use crate::journal::{Born, Run};
 use crate::refs::Recent;
 use crate::schema::{Identity, quote};
 use crate::sqlvalue;
@@ -21,22 +21,21 @@ impl Fold<'_> {
         runs: &mut Runs,
     ) -> Result<()> {
         let by_birth = t.table.identity == Identity::Birth;
-        if self.conflicts
-            || self.history
-            || !by_birth && (self.waits || !is_named_by_key(t))
+        if self.given.conflicts
+            || self.given.history
+            || !by_birth && (self.given.waits || !is_named_by_key(t))
             || Segment::any_within(self.conn, t, run.lo, run.hi)?
             || self.any_dangles(t, run)?
         {
             let mut rows = (run.lo..=run.hi).map(Loc::Row);
-            return rows
-                .try_for_each(|loc| self.insert(t, &loc, run.at, &Written::new(), died, runs));
+            return rows.try_for_each(|loc| self.insert(t, &loc, &Born::at(run.at), died, runs));
         }
         if !by_birth {
             return self.append_keyed(t, run, died, runs);
         }
-        let site = self.meta.number(self.conn, self.meta.site)?;
-        let (n, hlc) = (runs.next_births(self.conn, run.len())?, self.at(run.at).hlc);
-        runs.add_births(self.conn, t, (run.lo, run.hi), site, n, hlc, self.position)?;
+        let by = self.inserted(self.stamps.at(run.at))?;
+        let n = runs.next_births(self.conn, run.len())?;
+        runs.add_births(self.conn, t, (run.lo, run.hi), n, by)?;
         self.done.rows += run.len();
         self.done.columns += run.len() * t.table.groups.len() as u64;
         Ok(())
@@ -61,8 +60,7 @@ impl Fold<'_> {
             t.target()
         );
         let conn = self.conn;
-        let site = self.meta.number(conn, self.meta.site)?;
-        let hlc = self.at(run.at).hlc;
+        let by = self.inserted(self.stamps.at(run.at))?;
         let entries = state::any_entry(conn, t.no)?;
         let mut statement = conn.prepare_cached(&sql)?;
         let mut rows = statement.query([run.lo, run.hi])?;
@@ -77,13 +75,13 @@ impl Fold<'_> {
                 && !known
                 && !values.iter().any(Value::is_null)
                 && state::names_itself(t, key)
-                && runs.add_summed(conn, t, rowid, site, Name::Key(key), hlc, self.position)?
+                && runs.add_summed(conn, t, rowid, Name::Key(key), by)?
             {
                 sums.take_row(rowid, row, 1 + pk.len())?;
                 self.done.rows += 1;
                 self.done.columns += t.table.groups.len() as u64;
             } else {
-                self.insert(t, &Loc::Row(rowid), run.at, &Written::new(), died, runs)?;
+                self.insert(t, &Loc::Row(rowid), &Born::at(run.at), died, runs)?;
             }
         }
         sums.finish()

@@ -15,8 +15,7 @@ use synqlite_wire::{Cell, Rid, Value};
 /// What the state said of a row before this fold wrote anything.
 pub(super) struct Before {
     pub(super) stored: Stored,
-    /// Its row before it was replaced or gone, or else at the last fold as far as an image tells, and
-    /// the cells of its groups.
+    /// What it was before it was replaced or gone, or else at the last fold as far as an image tells.
     pub(super) image: Option<Image>,
     /// The same at the last fold, if it was updated before it was replaced or gone: columns of keys
     /// and counters only.
@@ -27,8 +26,13 @@ pub(super) struct Before {
     pub(super) replaced: Replaced,
 }
 
-/// A row, and the cells of its groups.
-pub(super) type Image = (Vec<Value>, Vec<Cell>);
+/// What a row was.
+#[derive(Clone, Default)]
+pub(super) struct Image {
+    pub(super) row: Vec<Value>,
+    /// Its groups.
+    pub(super) cells: Vec<Cell>,
+}
 
 impl Before {
     /// What the table showed at the last fold.
@@ -59,12 +63,12 @@ impl Fold<'_> {
                 let Some(seq) = seq else { return Ok(None) };
                 let Some(mut row) = journal::image(self.conn, t, seq)? else { return Ok(None) };
                 // Nobody had written what the triggers did not know.
-                for no in self.stale.get(&t.no).into_iter().flatten() {
+                for no in self.given.stale.get(&t.no).into_iter().flatten() {
                     let known = t.column_nos.iter().position(|n| n == no);
                     known.into_iter().for_each(|c| row[c] = t.default_of(c));
                 }
                 let cells = old_cells(&lookup, windows, &formers, t, &row)?;
-                Ok(Some((row, cells)))
+                Ok(Some(Image { row, cells }))
             };
             for (from, image, start) in gone.chain(changed) {
                 let Some(stored) = state::at(self.conn, self.meta, t, from)? else { continue };
@@ -72,7 +76,7 @@ impl Fold<'_> {
                 let (cascaded, replaced) = (false, Replaced::new());
                 befores.insert(from.clone(), Before { stored, image, start, cascaded, replaced });
             }
-            if self.enforces {
+            if self.given.enforces {
                 let actions = Actions { lookup, windows, formers: &formers };
                 actions::mark(&actions, t, window, &mut befores)?;
             }

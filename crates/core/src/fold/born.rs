@@ -3,152 +3,168 @@
 use super::{Died, Fold};
 use crate::catalog::{Loc, Tracked};
 use crate::counter;
-use crate::history;
-use crate::journal::{Millis, Written};
+use crate::journal::Born;
 use crate::schema::Identity;
 use crate::state::{self, Body, GroupState, Name, RowState, Runs, Stored};
 use crate::{Error, Result};
-use synqlite_wire::{Header, Rid, Stamp};
+use std::collections::{BTreeMap, BTreeSet};
+use synqlite_wire::{Header, Rid, Stamp, Value};
+
+/// A new row, as it is now.
+struct New<'r> {
+    t: &'r Tracked,
+    loc: &'r Loc,
+    row: Vec<Value>,
+    /// When it was inserted.
+    stamp: Stamp,
+    /// Groups that were written since, and when last.
+    written: BTreeMap<usize, Stamp>,
+    /// Whether it lacks a parent.
+    dangles: bool,
+}
 
 impl Fold<'_> {
+    /// `died`: rows of the table that died in this window. `runs`: its new segments.
     pub(super) fn insert(
         &mut self,
         t: &Tracked,
         loc: &Loc,
-        at: Millis,
-        written: &Written,
+        born: &Born,
         died: &Died,
         runs: &mut Runs,
     ) -> Result<()> {
         let Some(row) = t.read(self.conn, loc)? else { return Ok(()) };
-        let (stamp, mut written) = (self.at(at), self.groups_written(t, written));
-        let dangling = self.dangles(t, loc, &row)?;
+        let stamp = self.stamps.at(born.at);
+        let written = self.stamps.of_groups(t, &born.written);
+        let dangles = self.dangles(t, loc, &row)?;
         let key = match t.table.identity {
             Identity::Birth => None,
             Identity::Key => self.lookup().key_rid(t, &row)?,
         };
         self.done.columns += t.table.groups.len() as u64;
-        let Some(key) = key else {
-            // Nobody else can have changed it yet: a counter is as it was inserted.
-            written.retain(|&g, _| !t.table.groups[g].counter);
-            let birth = runs.next_births(self.conn, 1)?;
-            let n = birth as u64;
-            if let (Loc::Row(rowid), true) = (loc, written.is_empty()) {
-                let site = self.meta.number(self.conn, self.meta.site)?;
-                let name = Name::Birth(birth);
-                if runs.add(self.conn, t, *rowid, site, name, stamp.hlc, self.position)? {
-                    self.done.rows += 1;
-                    if self.conflicts || dangling {
-                        self.touched.push((t.no, Rid::Birth { site: self.meta.site, n }));
-                    }
-                    if self.history {
-                        let rid = Rid::Birth { site: self.meta.site, n };
-                        let (loc, state) = (Some(loc.clone()), RowState::born(t, stamp));
-                        let born = Stored { entry: None, rid, loc, position: 0, state };
-                        history::record(self.conn, self.meta, t, &born)?;
-                    }
-                    return Ok(());
-                }
-            }
-            let rid = Rid::Birth { site: self.meta.site, n };
-            let mut state = RowState::born(t, stamp);
-            written.iter().for_each(|(&g, &stamp)| state.groups[g] = GroupState::shown(stamp));
-            if dangling {
-                self.touched.push((t.no, rid.clone()));
-            }
-            let loc = Some(loc.clone());
-            let born = Stored { entry: None, rid, loc, position: 0, state };
-            return self.put(t, &born);
-        };
+        let new = New { t, loc, row, stamp, written, dangles };
+        match key {
+            None => self.insert_by_birth(new, runs),
+            Some(key) => self.insert_by_key(new, key, died, runs),
+        }
+    }
+
+    fn insert_by_birth(&mut self, new: New<'_>, runs: &mut Runs) -> Result<()> {
+        let New { t, loc, stamp, mut written, dangles, .. } = new;
+        // Nobody else can have changed it yet: a counter is as it was inserted.
+        written.retain(|&g, _| !t.table.groups[g].counter);
+        let birth = runs.next_births(self.conn, 1)?;
+        let rid = Rid::Birth { site: self.meta.site, n: birth as u64 };
+        let mut state = RowState::born(t, stamp);
+        written.iter().for_each(|(&g, &stamp)| state.groups[g] = GroupState::shown(stamp));
+        let born = Stored { entry: None, rid, loc: Some(loc.clone()), position: 0, state };
+        if dangles {
+            self.wrote.touched.push((t.no, born.rid.clone()));
+        }
+        match written.is_empty() {
+            true => self.share(t, &born, Name::Birth(birth), runs),
+            false => self.put(t, &born),
+        }
+    }
+
+    fn insert_by_key(
+        &mut self,
+        new: New<'_>,
+        key: Vec<u8>,
+        died: &Died,
+        runs: &mut Runs,
+    ) -> Result<()> {
+        let New { t, loc, ref row, stamp, dangles, .. } = new;
         let mut stored = self.free_generation(t, key, loc, runs)?;
         let again = stored.state.header.cl > 0;
-        let apart = died.get(&stored.rid);
-        let hidden = stored.state.header.alive() && !self.adopts;
-        let was = hidden.then(|| stored.state.clone());
+        let alive = stored.state.header.alive();
+        let was = (alive && !self.given.adopts).then(|| stored.state.clone());
         let mut came = stamp;
-        if !(self.adopts && stored.state.header.alive()) {
-            came = self.after(&stored.state.header, stamp);
+        if !(self.given.adopts && alive) {
+            came = self.stamps.after(self.meta, &stored.state.header, stamp);
             stored.state.header.insert(came);
         }
-        for g in 0..stored.state.groups.len() {
-            let (c, group) = (t.table.groups[g].columns[0], &mut stored.state.groups[g]);
-            if counter::adds_up(t, g, group) && !self.adopts {
-                // Later than what became of the row before.
-                let stamp = written.get(&g).copied().unwrap_or(stamp).max(came);
-                counter::insert(t, g, group, again, &row[c], stamp);
-                continue;
-            }
-            // A row deleted and inserted again since the last fold: only what differs is a write.
-            if again
-                && apart.is_some_and(|apart| !apart.contains(&g))
-                && Body::Stored(self.lookup().cell(t, g, &row)?) == stored.state.groups[g].body
-            {
-                stored.state.groups[g].body = Body::InTable;
-                continue;
-            }
-            let stamp = written.get(&g).copied().unwrap_or(stamp);
-            stored.state.groups[g] = GroupState::shown(stamp);
-        }
+        let apart = died.get(&stored.rid).filter(|_| again);
+        self.stamp_new(&new, &mut stored.state, came, again, apart)?;
         if let Some(was) = was {
             self.asked(t, &was);
-            self.over_hidden(t, &was, &stored, &row)?;
+            self.over_hidden(t, &was, &stored, row)?;
         }
         stored.loc = Some(loc.clone());
         if again {
             self.takes(t, &stored.rid);
         }
-        if dangling {
-            self.touched.push((t.no, stored.rid.clone()));
+        if dangles {
+            self.wrote.touched.push((t.no, stored.rid.clone()));
         }
-        if let (Loc::Row(rowid), Rid::Key { key, generation: 0 }) = (loc, &stored.rid)
-            && stored.entry.is_none()
-            && stored.state.is_plain()
-            && state::names_itself(t, key)
-        {
-            let site = self.meta.number(self.conn, self.meta.site)?;
-            let name = Name::Key(key);
-            if runs.add(self.conn, t, *rowid, site, name, stamp.hlc, self.position)? {
-                return self.shared(t, &stored);
+        let plain = stored.entry.is_none() && stored.state.is_plain();
+        match &stored.rid {
+            Rid::Key { key, generation: 0 } if plain && state::names_itself(t, key) => {
+                self.share(t, &stored, Name::Key(key), runs)
+            }
+            _ => self.put(t, &stored),
+        }
+    }
+
+    /// Gives the groups of a row that came to have its key at `came` their stamps. `again`: whether there
+    /// was a row with this identity. `apart`: if it died in this window, the groups that kept something
+    /// else than it showed.
+    fn stamp_new(
+        &self,
+        new: &New<'_>,
+        state: &mut RowState,
+        came: Stamp,
+        again: bool,
+        apart: Option<&BTreeSet<usize>>,
+    ) -> Result<()> {
+        let New { t, row, .. } = new;
+        for (g, group) in state.groups.iter_mut().enumerate() {
+            let stamp = new.written.get(&g).copied().unwrap_or(new.stamp);
+            if counter::adds_up(t, g, group) && !self.given.adopts {
+                let c = t.table.groups[g].columns[0];
+                // Later than what became of the row before.
+                counter::insert(t, g, group, again, &row[c], stamp.max(came));
+            } else if apart.is_some_and(|apart| !apart.contains(&g))
+                && Body::Stored(self.lookup().cell(t, g, row)?) == group.body
+            {
+                // A row deleted and inserted again since the last fold: only what differs is a write.
+                group.body = Body::InTable;
+            } else {
+                *group = GroupState::shown(stamp);
             }
         }
-        self.put(t, &stored)
+        Ok(())
+    }
+
+    /// Saves a new row that is all that its name and stamp say: in a segment, if one can take it.
+    fn share(
+        &mut self,
+        t: &Tracked,
+        stored: &Stored,
+        name: Name<'_>,
+        runs: &mut Runs,
+    ) -> Result<()> {
+        if let Some(Loc::Row(rowid)) = stored.loc {
+            let by = self.inserted(stored.state.header.inserted)?;
+            if runs.add(self.conn, t, rowid, name, by)? {
+                self.record(t, stored)?;
+                return self.touch(t, &stored.rid);
+            }
+        }
+        self.put(t, stored)
     }
 
     /// Remembers what a hidden row asked for, and to whom it referred: others may wait for the one, or be
     /// shown for the other.
     fn asked(&mut self, t: &Tracked, was: &RowState) {
         self.formerly(t, &was.kept_row(t), None);
-        for (group, of) in was.groups.iter().zip(&t.table.groups).filter(|_| self.conflicts) {
+        for (group, of) in was.groups.iter().zip(&t.table.groups).filter(|_| self.given.conflicts) {
             let Body::Stored(cell) = &group.body else { continue };
             for (&f, rid) in of.foreign_keys.iter().zip(&cell.refs) {
                 let parent = self.catalog.position(&t.table.foreign_keys[f].parent);
-                self.released.extend(parent.zip(rid.clone()));
+                self.wrote.released.extend(parent.zip(rid.clone()));
             }
         }
-    }
-
-    /// When a row came to have a key: it may have been inserted under another before the row that had
-    /// this one went, whose end is not the end of this life.
-    fn after(&mut self, former: &Header, stamp: Stamp) -> Stamp {
-        if former.alive() || stamp.hlc > former.deleted.hlc {
-            return stamp;
-        }
-        let hlc = former.deleted.hlc.after(0);
-        self.meta.observe(hlc);
-        self.last = self.last.max(hlc);
-        Stamp { hlc, site: stamp.site }
-    }
-
-    /// What there is to do besides for a row that a segment has taken.
-    fn shared(&mut self, t: &Tracked, stored: &Stored) -> Result<()> {
-        self.done.rows += 1;
-        if self.history {
-            history::record(self.conn, self.meta, t, stored)?;
-        }
-        if self.conflicts || self.waits && state::awaited(self.conn, self.meta, t, &stored.rid)? {
-            self.touched.push((t.no, stored.rid.clone()));
-        }
-        Ok(())
     }
 
     /// R-ID-KEY: the smallest generation of a key that no visible row has; after a rename the old
@@ -166,7 +182,7 @@ impl Fold<'_> {
                 Some(stored) => return Ok(stored),
                 None => {
                     let mut state = RowState::born(t, Stamp::ZERO);
-                    state.header = synqlite_wire::Header::NONE;
+                    state.header = Header::NONE;
                     return Ok(Stored { entry: None, rid, loc: None, position: 0, state });
                 }
             }

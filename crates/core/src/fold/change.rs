@@ -2,8 +2,9 @@
 //! from writes to others.
 
 use super::Fold;
-use super::before::Before;
+use super::before::{Before, Image};
 use super::spelling::{keep_spelling, respelled};
+use super::unseen::Over;
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::counter;
@@ -18,8 +19,20 @@ use synqlite_wire::{Cell, Stamp, Value};
 
 /// Groups that were written, and when last.
 type Written = BTreeMap<usize, Stamp>;
-/// A row, and its groups as cells.
-type Image = (Vec<Value>, Vec<Cell>);
+
+/// A group of a row that was updated.
+pub(super) struct Update<'r> {
+    pub t: &'r Tracked,
+    pub g: usize,
+    /// What the row showed before.
+    pub old: &'r [Value],
+    /// The group in it, with what its references were to.
+    pub cell: &'r Cell,
+    /// What the state keeps of the group.
+    pub body: &'r Body,
+    /// What the row shows now.
+    pub new: &'r [Value],
+}
 
 impl Fold<'_> {
     pub(super) fn change(
@@ -31,25 +44,25 @@ impl Fold<'_> {
     ) -> Result<()> {
         let first = before.first().cloned();
         let Before { mut stored, image, start, replaced, .. } = before;
-        let start = start.map(|(row, _)| row);
+        let start = start.map(|start| start.row);
         // What follows a parent's key is no write, and shows something else all the same.
         sums::touch(self.meta, t, &changed.now, stored.entry.unwrap_or_default());
-        if self.conflicts
+        if self.given.conflicts
             && let Some(now) = t.read(self.conn, &changed.now)?
         {
             match (&image, changed.replaced) {
-                (Some((old, _)), Some(_)) => self.formerly(t, old, start.clone()),
-                _ => self.formerly(t, &now, first.as_ref().map(|(row, _)| row.clone())),
+                (Some(old), Some(_)) => self.formerly(t, &old.row, start.clone()),
+                _ => self.formerly(t, &now, first.as_ref().map(|first| first.row.clone())),
             }
         }
-        let mut written = self.groups_written(t, &changed.written);
-        let replaced = self.emptied(t, &written, &image, &changed.now, replaced)?;
+        let mut written = self.stamps.of_groups(t, &changed.written);
+        let replaced = self.emptied(t, &written, image.as_ref(), &changed.now, replaced)?;
         written.retain(|g, _| !replaced.contains_key(g));
         let acted = !replaced.is_empty();
-        self.keep_replaced(t, &mut stored, replaced, image.as_ref().map(|(_, cells)| &cells[..]));
-        if let (Some(replaced), Some((old, _))) = (changed.replaced, &image) {
-            self.leaves(t, &stored.rid, start, old.iter().cloned().map(Some).collect());
-            let stamp = self.at(replaced.at);
+        self.keep_replaced(t, &mut stored, replaced, image.as_ref());
+        if let (Some(replaced), Some(Image { row: old, .. })) = (changed.replaced, &image) {
+            self.refs.leaves(t, &stored.rid, start, old.iter().cloned().map(Some).collect());
+            let stamp = self.stamps.at(replaced.at);
             stored.state.header.insert(stamp);
             let Some(new) = t.read(self.conn, &changed.now)? else { return Ok(()) };
             self.reinserted(t, stamp, old, &new, &mut written);
@@ -60,11 +73,16 @@ impl Fold<'_> {
         if let Some(image) = &updated
             && let Some(new) = t.read(self.conn, &changed.now)?
         {
-            keeps = self.followers(t, image, (changed, &new), &mut stored, &mut written)?;
+            for g in (0..t.table.groups.len()).filter(|&g| self.given.has_image(t, g)) {
+                if respelled(t, g, &image.row, &new) {
+                    written.entry(g).or_insert(self.stamps.at(changed.last));
+                }
+            }
+            keeps = self.followers(t, image, &new, &mut stored, &mut written)?;
         }
         let moved = *from != changed.now;
-        if let Some((old, _)) = updated.filter(|_| moved || !only_counted) {
-            self.leaves(t, &stored.rid, None, old.into_iter().map(Some).collect());
+        if let Some(old) = updated.filter(|_| moved || !only_counted) {
+            self.refs.leaves(t, &stored.rid, None, old.row.into_iter().map(Some).collect());
         }
         if written.is_empty() && !moved && changed.replaced.is_none() && !acted && !keeps {
             if stored.entry.is_some() {
@@ -97,7 +115,7 @@ impl Fold<'_> {
         // actions would tell apart (R-INC).
         let ends = |fk: &&ForeignKey| {
             let acts = !matches!(fk.on_delete, Action::NoAction | Action::Restrict);
-            acts && fk.enforced && self.enforces && fk.parent == t.table.name
+            acts && self.given.keeps(fk) && fk.parent == t.table.name
         };
         for fk in t.table.foreign_keys.iter().filter(ends) {
             let mut key = fk.columns.iter().zip(&fk.parent_columns);
@@ -107,35 +125,30 @@ impl Fold<'_> {
         }
     }
 
-    /// Takes away what only followed the keys of other rows, and adds what the journal could not tell.
-    /// Whether the state of a group keeps another spelling now.
+    /// Takes away what only followed the keys of other rows. Whether the state of a group keeps another
+    /// spelling now.
     fn followers(
         &mut self,
         t: &Tracked,
-        (old, cells): &Image,
-        (changed, new): (&Changed, &[Value]),
+        was: &Image,
+        new: &[Value],
         stored: &mut Stored,
         written: &mut Written,
     ) -> Result<bool> {
-        for g in (0..t.table.groups.len()).filter(|&g| self.has_image(t, g)) {
-            if respelled(t, g, old, new) {
-                written.entry(g).or_insert(self.at(changed.last));
-            }
-        }
         let (mut followed, mut keeps) = (Vec::new(), false);
-        for &g in written.keys().filter(|&&g| self.has_image(t, g)).collect::<Vec<_>>() {
-            let body = &stored.state.groups[g].body;
-            if self.followed(t, g, old, (&cells[g], body), new)? {
+        for &g in written.keys().filter(|&&g| self.given.has_image(t, g)).collect::<Vec<_>>() {
+            let (body, cell) = (&stored.state.groups[g].body, &was.cells[g]);
+            if self.followed(&Update { t, g, old: &was.row, cell, body, new })? {
                 // What was shown instead of what was written may not be what follows from it now.
-                if matches!(body, Body::Stored(cell) if cell.refs != cells[g].refs) {
-                    self.acted.push((t.no, stored.rid.clone(), Acted::Set(g)));
+                if matches!(body, Body::Stored(kept) if kept.refs != cell.refs) {
+                    self.wrote.acted.push((t.no, stored.rid.clone(), Acted::Set(g)));
                 }
-                keeps |= keep_spelling(t, g, &mut stored.state.groups[g], &cells[g]);
+                keeps |= keep_spelling(t, g, &mut stored.state.groups[g], cell);
                 followed.push(g);
             }
         }
         written.retain(|g, _| !followed.contains(g));
-        self.followed.extend(followed.into_iter().map(|g| (t.no, stored.rid.clone(), g)));
+        self.refs.followed.extend(followed.into_iter().map(|g| (t.no, stored.rid.clone(), g)));
         Ok(keeps)
     }
 
@@ -148,30 +161,28 @@ impl Fold<'_> {
         mut stored: Stored,
         written: &Written,
     ) -> Result<()> {
-        if self.waits && self.enforces {
+        if self.given.waits && self.given.enforces {
             // What a key overrode may not come back with the same key in another spelling.
-            self.acted.extend(overrode(self.lookup(), t, &stored, written)?);
+            self.wrote.acted.extend(overrode(self.lookup(), t, &stored, written)?);
         }
         let mut over = self.stamp_groups(t, &changed.now, first, &mut stored, written)?;
         if let Some(&stamp) = written.values().max() {
             // R-COMP: its user has seen the row that another site had deleted, and goes on with it.
             stored.state.header.revive(stamp);
-            if self.lasting.contains(&t.no) {
+            if self.given.lasting.contains(&t.no) {
                 stored.state.header.outlive(stamp);
             }
         }
-        let pinned = self.fallbacks(t, &stored, first.map(|(_, cells)| &cells[..]), written)?;
+        let pinned = self.fallbacks(t, &stored, first, written)?;
         for (&g, &stamp) in &pinned {
             let now = GroupState::shown(stamp);
-            over.push((g, std::mem::replace(&mut stored.state.groups[g], now), stamp));
+            let before = std::mem::replace(&mut stored.state.groups[g], now);
+            over.push(Over { g, before, stamp });
         }
         stored.loc = Some(changed.now.clone());
-        self.over_unshown(t, &stored, first.map(|(_, cells)| &cells[..]), over)?;
+        self.over_unshown(t, &stored, first, over)?;
         self.done.columns += (written.len() + pinned.len()) as u64;
-        for g in written.keys() {
-            let keys = t.table.groups[*g].foreign_keys.iter().map(|&f| &t.table.foreign_keys[f]);
-            self.unnamed.extend(keys.filter_map(|fk| self.catalog.position(&fk.parent)));
-        }
+        self.refs.written(t, written.keys());
         if changed.replaced.is_some() || written.keys().any(|&g| t.table.groups[g].keeps_previous) {
             self.takes(t, &stored.rid);
         }
@@ -180,12 +191,12 @@ impl Fold<'_> {
             && let Some(row) = t.read(self.conn, &changed.now)?
             && self.dangles(t, &changed.now, &row)?
         {
-            self.touched.push((t.no, stored.rid.clone()));
+            self.wrote.touched.push((t.no, stored.rid.clone()));
         }
         self.put(t, &stored)
     }
 
-    /// Gives groups their stamps; counters count instead. Returns what each was before, and the stamp.
+    /// Gives groups their stamps; counters count instead. Returns those that were written over.
     fn stamp_groups(
         &self,
         t: &Tracked,
@@ -193,27 +204,23 @@ impl Fold<'_> {
         first: Option<&Image>,
         stored: &mut Stored,
         written: &Written,
-    ) -> Result<Vec<(usize, GroupState, Stamp)>> {
+    ) -> Result<Vec<Over>> {
         let counted = written.keys().any(|&g| counter::adds_up(t, g, &stored.state.groups[g]));
         let new = if counted { t.read(self.conn, now)? } else { None };
-        let known = first.filter(|_| !self.stale.contains_key(&t.no));
+        let known = first.filter(|_| !self.given.stale.contains_key(&t.no));
         let mut over = Vec::new();
         for (&g, &stamp) in written {
             let (c, group) = (t.table.groups[g].columns[0], &mut stored.state.groups[g]);
-            let before = known.map(|(row, _)| &row[c]);
+            let before = known.map(|known| &known.row[c]);
             if let Some(new) = &new
                 && counter::write(t, g, group, before, &new[c], stamp)
             {
                 continue;
             }
-            let previous = match first {
-                Some((_, cells)) if t.table.groups[g].keeps_previous && self.has_image(t, g) => {
-                    Some(cells[g].clone())
-                }
-                _ => None,
-            };
+            let keeps = t.table.groups[g].keeps_previous && self.given.has_image(t, g);
+            let previous = first.filter(|_| keeps).map(|first| first.cells[g].clone());
             let now = GroupState { previous, ..GroupState::shown(stamp) };
-            over.push((g, std::mem::replace(group, now), stamp));
+            over.push(Over { g, before: std::mem::replace(group, now), stamp });
         }
         Ok(over)
     }
@@ -225,18 +232,18 @@ impl Fold<'_> {
         &self,
         t: &Tracked,
         stored: &Stored,
-        first: Option<&[Cell]>,
-        written: &BTreeMap<usize, Stamp>,
-    ) -> Result<BTreeMap<usize, Stamp>> {
+        first: Option<&Image>,
+        written: &Written,
+    ) -> Result<Written> {
         let mut pinned = BTreeMap::new();
-        let Some(entry) = stored.entry.filter(|_| self.conflicts) else { return Ok(pinned) };
+        let Some(entry) = stored.entry.filter(|_| self.given.conflicts) else { return Ok(pinned) };
         let sql = "SELECT kind FROM synqlite_row WHERE id = ?1";
         let kind: Option<String> =
             self.conn.prepare_cached(sql)?.query_row([entry], |row| row.get(0))?;
         let shows_former = |g: usize, previous: &Cell| match kind.as_deref() {
             Some("fallback") => true,
             // The record of a row that is kept for another says nothing of its values.
-            Some("restrict_revived") => first.is_some_and(|cells| cells[g] == *previous),
+            Some("restrict_revived") => first.is_some_and(|first| first.cells[g] == *previous),
             _ => false,
         };
         for index in &t.table.uniques {
@@ -255,36 +262,23 @@ impl Fold<'_> {
         Ok(pinned)
     }
 
-    /// Whether images of updates hold a group of a key.
-    pub(super) fn has_image(&self, t: &Tracked, g: usize) -> bool {
-        let unknown = self.unknown.get(&t.no);
-        let columns = &t.table.groups[g].columns;
-        unknown.is_none_or(|nos| columns.iter().all(|&c| !nos.contains(&t.column_nos[c])))
-    }
-
     /// R-REF: whether a group changed only because its references followed their rows' keys, as ON
     /// UPDATE CASCADE makes them do. That is no write: the references are to the same rows.
-    fn followed(
-        &self,
-        t: &Tracked,
-        g: usize,
-        old: &[Value],
-        (before, body): (&Cell, &Body),
-        new: &[Value],
-    ) -> Result<bool> {
+    fn followed(&self, update: &Update<'_>) -> Result<bool> {
+        let Update { t, g, old, cell, body, new } = *update;
         let group = &t.table.groups[g];
         if !group.keeps_previous || group.foreign_keys.is_empty() {
             return Ok(false);
         }
         let mut same: BTreeSet<usize> = BTreeSet::new();
-        for (i, (&f, rid)) in group.foreign_keys.iter().zip(&before.refs).enumerate() {
+        for (i, (&f, rid)) in group.foreign_keys.iter().zip(&cell.refs).enumerate() {
             // A value that names nobody follows nobody.
-            let loose = matches!(body, Body::Stored(cell) if cell.refs[i].is_none());
+            let loose = matches!(body, Body::Stored(kept) if kept.refs[i].is_none());
             if loose && rid.is_some() || self.lookup().reference(t, f, new)? != *rid {
                 return Ok(false);
             }
             let Some(rid) = rid else { continue };
-            if !self.is_spelled(t, f, rid, (old, body), new)? {
+            if !self.is_spelled(update, f, rid)? {
                 return Ok(false);
             }
             same.extend(&t.table.foreign_keys[f].columns);

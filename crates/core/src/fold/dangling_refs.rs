@@ -2,6 +2,7 @@
 //! gone, or began another life.
 
 use super::Fold;
+use super::references::Register;
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::schema::Action;
@@ -24,36 +25,11 @@ struct DanglingRef<'a> {
     row: Vec<Value>,
     /// The row to which its values are now.
     now: Option<Rid>,
-    /// Its group, as [`Fold::orphaned`] names it.
-    register: (u32, Rid, usize),
+    /// Its group, as [`super::references::References::orphaned`] names it.
+    register: Register,
 }
 
-/// A row that left keys: its table, and the values with which it had them, where they are known.
-pub(super) type Left = (usize, Rid, Vec<Option<Value>>);
-
 impl Fold<'_> {
-    /// Notes that a row no longer has the keys of its former values: `start` at the last fold, `last` before
-    /// it left; the same if `start` is not given.
-    pub(super) fn leaves(
-        &mut self,
-        t: &Tracked,
-        rid: &Rid,
-        start: Option<Vec<Value>>,
-        last: Vec<Option<Value>>,
-    ) {
-        let Some(position) = self.catalog.position_of_no(t.no) else { return };
-        if self.catalog.references_to(position).next().is_some() {
-            let named = |row| (position, rid.clone(), row);
-            let start = start.map(|row| row.into_iter().map(Some).collect());
-            let (first, since) = match start {
-                Some(start) => (start, Some(last)),
-                None => (last, None),
-            };
-            self.left.push(named(first));
-            self.passed.extend(since.map(named));
-        }
-    }
-
     /// Rows that still show a key which their parent has left.
     ///
     /// If another row has that key now, the reference is to it (R-REBIND). If none has, foreign keys
@@ -62,9 +38,10 @@ impl Fold<'_> {
     /// no reference any more.
     pub(super) fn dangling_refs(&mut self) -> Result<()> {
         // Of two rows that left one key, a reference from before was to the one that had it then.
-        let (left, passed) = (std::mem::take(&mut self.left), std::mem::take(&mut self.passed));
+        let (left, passed) =
+            (std::mem::take(&mut self.refs.left), std::mem::take(&mut self.refs.passed));
         for (parent, rid, old) in left.into_iter().chain(passed) {
-            for (child, f) in self.references(parent) {
+            for (child, f) in self.refs.to(parent) {
                 let c = &self.catalog.tables[child];
                 let fk = &c.table.foreign_keys[f];
                 let key: Option<Vec<Value>> =
@@ -94,7 +71,7 @@ impl Fold<'_> {
     ) -> Result<()> {
         let (p, c) = (&self.catalog.tables[parent], &self.catalog.tables[child]);
         let fk = &c.table.foreign_keys[f];
-        if !(fk.enforced && self.enforces && fk.on_update == Action::Cascade) {
+        if !(self.given.keeps(fk) && fk.on_update == Action::Cascade) {
             return Ok(());
         }
         let g = c.table.columns[fk.columns[0]].group;
@@ -112,7 +89,7 @@ impl Fold<'_> {
                 Body::Stored(cell) if cell.refs[at].as_ref() == Some(left));
             let mut pairs = fk.columns.iter().zip(key);
             if refers && pairs.all(|(&c, key)| row[c].is_null() == key.is_null()) {
-                self.acted.push((no, stored.rid, Acted::Set(g)));
+                self.wrote.acted.push((no, stored.rid, Acted::Set(g)));
             }
         }
         Ok(())
@@ -135,11 +112,11 @@ impl Fold<'_> {
         let register = (c.no, stored.rid.clone(), g);
         let dangling = DanglingRef { parent, left, c, f, g, at, loc, row, now, register };
         let fk = &c.table.foreign_keys[f];
-        let kept = fk.enforced && self.enforces;
+        let kept = self.given.keeps(fk);
         if self.is_to_another(&dangling, &stored) {
             // It was shown because some row had the key, whichever that was; now none has.
             if kept && dangling.now.is_none() {
-                self.touched.push((c.no, stored.rid));
+                self.wrote.touched.push((c.no, stored.rid));
             }
             return Ok(());
         }
@@ -147,9 +124,9 @@ impl Fold<'_> {
             let acts = !matches!(fk.on_delete, Action::NoAction | Action::Restrict);
             return if kept && acts { self.reborn(&dangling, stored) } else { Ok(()) };
         }
-        let of_this_fold = self.is_of_this_fold(stored.state.groups[g].stamp);
-        let orphaned = self.orphaned.contains(&dangling.register);
-        if self.followed.contains(&dangling.register) || of_this_fold && !orphaned {
+        let of_this_fold = self.stamps.gave(stored.state.groups[g].stamp);
+        let orphaned = self.refs.orphaned.contains(&dangling.register);
+        if self.refs.followed.contains(&dangling.register) || of_this_fold && !orphaned {
             return Ok(());
         }
         let cell = match &stored.state.groups[g].body {
@@ -170,8 +147,9 @@ impl Fold<'_> {
     /// Whether the reference is to another row than the one that left, which had the same key.
     fn is_to_another(&self, dangling: &DanglingRef<'_>, stored: &Stored) -> bool {
         // What a sibling in its group left behind made kept says nothing of it yet.
-        let unsaid =
-            |rid: &Option<Rid>| *rid == dangling.now && self.orphaned.contains(&dangling.register);
+        let unsaid = |rid: &Option<Rid>| {
+            *rid == dangling.now && self.refs.orphaned.contains(&dangling.register)
+        };
         match (&stored.state.groups[dangling.g].body, dangling.at) {
             (Body::Stored(cell), Some(at)) => {
                 cell.refs[at].as_ref() != Some(dangling.left) && !unsaid(&cell.refs[at])
@@ -213,12 +191,12 @@ impl Fold<'_> {
         let mut others = keys.filter(|(other, _)| **other != f);
         let with_others = others.any(|(&f, rid)| rid.is_none() && given(f));
         stored.state.groups[g] = GroupState::shown(self.own_stamp());
-        if with_others || self.orphaned.contains(&register) {
+        if with_others || self.refs.orphaned.contains(&register) {
             stored.state.groups[g].body = Body::Stored(cell);
-            self.orphaned.insert(register);
-            self.touched.push((c.no, stored.rid.clone()));
+            self.refs.orphaned.insert(register);
+            self.wrote.touched.push((c.no, stored.rid.clone()));
         } else if now.is_none() {
-            self.note_unresolved(c, loc.clone());
+            self.refs.names_nobody(c, loc.clone());
         }
         self.done.columns += 1;
         self.put(c, &stored)
@@ -234,9 +212,9 @@ impl Fold<'_> {
         let DanglingRef { parent, left, c, g, at, register, .. } = dangling;
         // What is kept says so already, and to whom the other references are that it does not show.
         if stored.state.groups[g].body == Body::InTable {
-            self.orphaned.insert(register.clone());
+            self.refs.orphaned.insert(register.clone());
         }
-        if let Some(at) = at.filter(|_| self.orphaned.contains(&register)) {
+        if let Some(at) = at.filter(|_| self.refs.orphaned.contains(&register)) {
             cell.refs[at] = Some(left.clone());
         }
         stored.state.groups[g].body = Body::Stored(cell);
@@ -244,8 +222,8 @@ impl Fold<'_> {
         let references = state::kept_references(self.catalog, c, &stored, false);
         let waits = state::Waits { references, claims: vec![], conflict: None, winner: None };
         state::record_waits(self.conn, self.meta, entry, &waits)?;
-        self.touched.push((c.no, stored.rid));
-        self.touched.push((self.catalog.tables[parent].no, left.clone()));
+        self.wrote.touched.push((c.no, stored.rid));
+        self.wrote.touched.push((self.catalog.tables[parent].no, left.clone()));
         Ok(())
     }
 

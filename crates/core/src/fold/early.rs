@@ -20,25 +20,25 @@ impl Fold<'_> {
         let acts = references
             .any(|(child, f)| self.acts(&self.catalog.tables[child].table.foreign_keys[f]));
         if acts {
-            self.took.push((position, rid.clone()));
+            self.refs.took.push((position, rid.clone()));
         }
     }
 
     /// Whether a reference can be older than what it is to.
     fn acts(&self, fk: &ForeignKey) -> bool {
         let sets = matches!(fk.on_update, Action::SetNull | Action::SetDefault);
-        fk.enforced && self.enforces && (sets || ends(fk))
+        self.given.keeps(fk) && (sets || ends(fk))
     }
 
     /// References that the rows which got keys answer count from then on.
     pub(super) fn early(&mut self) -> Result<()> {
         let catalog = self.catalog;
-        for (parent, rid) in std::mem::take(&mut self.took) {
+        for (parent, rid) in std::mem::take(&mut self.refs.took) {
             let p = &catalog.tables[parent];
             let Some(stored) = state::of(self.conn, self.meta, p, &rid)? else { continue };
             let Some(loc) = &stored.loc else { continue };
             let Some(row) = p.read(self.conn, loc)? else { continue };
-            for (child, f) in self.references(parent) {
+            for (child, f) in self.refs.to(parent) {
                 let c = &catalog.tables[child];
                 let fk = &c.table.foreign_keys[f];
                 let key: Vec<Value> = fk.parent_columns.iter().map(|&p| row[p].clone()).collect();

@@ -17,7 +17,10 @@ const CHUNK: usize = parts::of(512);
 impl Fold<'_> {
     /// Stamps the plain updates of a window, and takes them out of it.
     pub(super) fn plain(&mut self, t: &Tracked, window: &mut Window) -> Result<()> {
-        let noticed = self.conflicts || self.waits || self.history || self.lasting.contains(&t.no);
+        let noticed = self.given.conflicts
+            || self.given.waits
+            || self.given.history
+            || self.given.lasting.contains(&t.no);
         if noticed || !t.has_rowid() {
             return Ok(());
         }
@@ -49,7 +52,7 @@ impl Fold<'_> {
             for &(rowid, written) in chunk {
                 let same = last == Some(written);
                 if !same {
-                    stamps = self.groups_written(t, written);
+                    stamps = self.stamps.of_groups(t, written);
                     last = Some(written);
                 }
                 let stamp = |state: &mut crate::state::RowState| {
@@ -58,7 +61,7 @@ impl Fold<'_> {
                     }
                     true
                 };
-                if bulk.change(self.meta, rowid, self.position, same, stamp)? {
+                if bulk.change(self.meta, rowid, self.stamps.position, same, stamp)? {
                     self.done.rows += 1;
                     self.done.columns += stamps.len() as u64;
                     done.insert(rowid);

@@ -1,6 +1,7 @@
 //! References whose key is spelled otherwise than the row spells it to which they are (R-SPELL).
 
 use super::Fold;
+use super::change::Update;
 use crate::Result;
 use crate::catalog::Tracked;
 use crate::equal;
@@ -12,14 +13,8 @@ use synqlite_wire::{Cell, Rid, Value};
 impl Fold<'_> {
     /// R-SPELL: whether a row shows the key of the row that it refers to as it would by itself, or
     /// somebody has spelled it anew.
-    pub(super) fn is_spelled(
-        &self,
-        t: &Tracked,
-        f: usize,
-        rid: &Rid,
-        (old, body): (&[Value], &Body),
-        new: &[Value],
-    ) -> Result<bool> {
+    pub(super) fn is_spelled(&self, update: &Update<'_>, f: usize, rid: &Rid) -> Result<bool> {
+        let Update { t, g, old, body, new, .. } = *update;
         let fk = &t.table.foreign_keys[f];
         if equal::one_spelling(&t.table, fk) {
             return Ok(true);
@@ -29,10 +24,10 @@ impl Fold<'_> {
         let stored = state::of(self.conn, self.meta, parent, rid)?;
         let Some(loc) = stored.and_then(|stored| stored.loc) else { return Ok(true) };
         let Some(key) = parent.read(self.conn, &loc)? else { return Ok(true) };
-        let group = &t.table.groups[t.table.columns[fk.columns[0]].group];
         let mut row = old.to_vec();
         if let Body::Stored(cell) = body {
-            group.columns.iter().zip(&cell.values).for_each(|(&c, v)| row[c] = v.clone());
+            let columns = &t.table.groups[g].columns;
+            columns.iter().zip(&cell.values).for_each(|(&c, v)| row[c] = v.clone());
         }
         refs::show_key(t, fk, &key, &mut row);
         Ok(fk.columns.iter().all(|&c| row[c] == new[c]))

@@ -29,14 +29,14 @@ impl Fold<'_> {
             if !key.iter().any(Value::is_null)
                 && parent.find_parents(self.conn, fk, &key)?.is_empty()
             {
-                if fk.enforced && self.enforces {
+                if self.given.keeps(fk) {
                     return Ok(true);
                 }
                 unresolved = true;
             }
         }
         if unresolved {
-            self.note_unresolved(t, loc.clone());
+            self.refs.names_nobody(t, loc.clone());
         }
         Ok(false)
     }
@@ -55,24 +55,19 @@ impl Fold<'_> {
             let mut statement = self.conn.prepare_cached(&sql)?;
             let mut rows = statement.query([run.lo, run.hi])?;
             while let Some(row) = rows.next()? {
-                if fk.enforced && self.enforces {
+                if self.given.keeps(fk) {
                     return Ok(true);
                 }
                 let Located(loc) = row.get(0)?;
                 unresolved.push(loc);
             }
         }
-        unresolved.into_iter().for_each(|loc| self.note_unresolved(t, loc));
+        unresolved.into_iter().for_each(|loc| self.refs.names_nobody(t, loc));
         Ok(false)
     }
 
-    /// A value of the row at `loc` names nobody; who is looked at once all rows have their states.
-    pub(super) fn note_unresolved(&mut self, t: &Tracked, loc: Loc) {
-        self.unresolved.extend(self.catalog.position_of_no(t.no).map(|position| (position, loc)));
-    }
-
     pub(super) fn keep_noted_unresolved(&mut self) -> Result<()> {
-        for (position, loc) in std::mem::take(&mut self.unresolved) {
+        for (position, loc) in std::mem::take(&mut self.refs.unresolved) {
             keep(self.conn, self.meta, self.catalog, &self.catalog.tables[position], &loc, &[])?;
         }
         Ok(())

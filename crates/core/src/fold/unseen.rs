@@ -1,12 +1,20 @@
 //! R-TOLD: what a fold writes over although its site did not show it. Its user cannot have seen it.
 
 use super::Fold;
+use super::before::Image;
 use crate::Result;
 use crate::catalog::Tracked;
 use crate::counter;
 use crate::merge::{Columns, Subject, Write};
 use crate::state::{self, Body, GroupState, RowState, Stored, stash};
 use synqlite_wire::{Cell, Stamp, Value};
+
+/// A group that was written over: what it was, and when it was written.
+pub(super) struct Over {
+    pub g: usize,
+    pub before: GroupState,
+    pub stamp: Stamp,
+}
 
 impl Fold<'_> {
     /// A living row that was hidden, with this state, has been inserted anew as `stored`, and shows
@@ -27,31 +35,29 @@ impl Fold<'_> {
                 false => "overwritten",
             };
             if unseen || latest(before) > left {
-                self.over(t, stored, (g, before, latest(after)), kind, row)?;
+                let over = Over { g, before: before.clone(), stamp: latest(after) };
+                self.over(t, stored, &over, kind, row)?;
             }
         }
         Ok(())
     }
 
-    /// Groups of a visible row were written: what each was before, and when. `shown`: cells of what
-    /// the row showed.
+    /// Groups of a visible row were written over, which showed `shown`.
     pub(super) fn over_unshown(
         &mut self,
         t: &Tracked,
         stored: &Stored,
-        shown: Option<&[Cell]>,
-        over: Vec<(usize, GroupState, Stamp)>,
+        shown: Option<&Image>,
+        mut over: Vec<Over>,
     ) -> Result<()> {
-        let kept = |(_, before, _): &&(usize, GroupState, Stamp)| before.body != Body::InTable;
-        if !over.iter().any(|one| kept(&one)) || !self.shows_less(stored)? {
+        over.retain(|over| over.before.body != Body::InTable);
+        if over.is_empty() || !self.shows_less(stored)? {
             return Ok(());
         }
         let Some(loc) = &stored.loc else { return Ok(()) };
         let Some(row) = t.read(self.conn, loc)? else { return Ok(()) };
-        for (g, before, stamp) in over.iter().filter(kept) {
-            if !shows(t, *g, before, shown) {
-                self.over(t, stored, (*g, before, *stamp), "overwritten", &row)?;
-            }
+        for over in over.iter().filter(|over| !shows(t, over.g, &over.before, shown)) {
+            self.over(t, stored, over, "overwritten", &row)?;
         }
         Ok(())
     }
@@ -61,7 +67,7 @@ impl Fold<'_> {
         &mut self,
         t: &Tracked,
         stored: &Stored,
-        shown: Option<&[Cell]>,
+        shown: Option<&Image>,
         stamp: Stamp,
     ) -> Result<()> {
         let kept = |group: &GroupState| group.body != Body::InTable && !group.pinned;
@@ -111,20 +117,21 @@ impl Fold<'_> {
 
     /// Whether a visible row has a record, so that it shows less than was written.
     fn shows_less(&self, stored: &Stored) -> Result<bool> {
-        let Some(entry) = stored.entry.filter(|_| self.conflicts) else { return Ok(false) };
+        let Some(entry) = stored.entry.filter(|_| self.given.conflicts) else { return Ok(false) };
         let conflict = state::conflict(self.conn, entry)?;
         Ok(conflict.is_some_and(|(kind, _)| matches!(kind.as_str(), "fallback" | "set_null")))
     }
 
-    /// A group that kept what its row did not show was written at `stamp`, and shows what is in `row`.
+    /// A group that kept what its row did not show was written over, and shows what is in `row`.
     fn over(
         &mut self,
         t: &Tracked,
         stored: &Stored,
-        (g, before, stamp): (usize, &GroupState, Stamp),
+        over: &Over,
         kind: &'static str,
         row: &[Value],
     ) -> Result<()> {
+        let Over { g, ref before, stamp } = *over;
         let Body::Stored(cell) = &before.body else { return Ok(()) };
         let columns = &t.table.groups[g].columns;
         let sum = counter::sum(t, g, before, cell);
@@ -143,9 +150,9 @@ impl Fold<'_> {
 }
 
 /// Whether a row showed what a group keeps: a sum, or the same in another spelling.
-fn shows(t: &Tracked, g: usize, group: &GroupState, shown: Option<&[Cell]>) -> bool {
+fn shows(t: &Tracked, g: usize, group: &GroupState, shown: Option<&Image>) -> bool {
     let (Body::Stored(cell), true) = (&group.body, group.counts.is_empty()) else { return true };
-    shown.is_some_and(|shown| means_the_same(t, g, (cell, &cell.values), &shown[g]))
+    shown.is_some_and(|shown| means_the_same(t, g, (cell, &cell.values), &shown.cells[g]))
 }
 
 fn latest(group: &GroupState) -> Stamp {

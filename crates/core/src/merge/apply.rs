@@ -7,7 +7,7 @@ use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
 use crate::schema::TableKind;
-use crate::state::{self, Name, Runs, sums};
+use crate::state::{self, Inserted, Name, Runs, sums};
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
 use std::collections::HashSet;
@@ -330,6 +330,6 @@ fn place_in_run(
     if !stored.state.is_plain() {
         return Ok(false);
     }
-    let site = meta.number(conn, inserted.site)?;
-    runs.add(conn, t, *rowid, site, name, inserted.hlc, meta.position)
+    let position = meta.position;
+    runs.add(conn, t, *rowid, name, Inserted::at(conn, meta, inserted, position)?)
 }

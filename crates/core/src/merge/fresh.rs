@@ -17,7 +17,7 @@ use crate::policy::Policies;
 use crate::refs::Lookup;
 use crate::schema::{ForeignKey, Identity};
 use crate::sqlvalue::Bind;
-use crate::state::{self, Name, RowState, Runs, Stored};
+use crate::state::{self, Inserted, Name, RowState, Runs, Stored};
 use crate::{Error, Result};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, HashMap};
@@ -269,12 +269,12 @@ fn save(
     let (mut runs, position) = (Runs::default(), meta.position);
     for &(rowid, RowChange { rid, header, .. }) in placed {
         let stamp = header.inserted;
-        let site = meta.number(conn, stamp.site)?;
+        let by = Inserted::at(conn, meta, stamp, position)?;
         let name = match rid {
             Rid::Birth { n, .. } => Name::Birth(*n as i64),
             Rid::Key { key, .. } => Name::Key(key),
         };
-        if !runs.add(conn, t, rowid, site, name, stamp.hlc, position)? {
+        if !runs.add(conn, t, rowid, name, by)? {
             let (loc, state) = (Some(Loc::Row(rowid)), RowState::born(t, stamp));
             let stored = Stored { entry: None, rid: rid.clone(), loc, position, state };
             state::put(conn, meta, t, &stored, Some(position))?;

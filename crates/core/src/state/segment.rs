@@ -262,6 +262,21 @@ pub fn names_itself(t: &Tracked, key: &[u8]) -> bool {
     t.has_rowid() && t.knows_collations() && named()
 }
 
+/// When rows were inserted, and the position of their segment.
+#[derive(Clone, Copy)]
+pub struct Inserted {
+    site: u32,
+    hlc: Hlc,
+    position: i64,
+}
+
+impl Inserted {
+    /// At this stamp.
+    pub fn at(conn: &Connection, meta: &mut Meta, stamp: Stamp, position: i64) -> Result<Inserted> {
+        Ok(Inserted { site: meta.number(conn, stamp.site)?, hlc: stamp.hlc, position })
+    }
+}
+
 /// Collects plain rows in ascending order of rowid into segments.
 #[derive(Default)]
 pub struct Runs {
@@ -277,20 +292,17 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// Adds the row at `rowid`, inserted at `site` at `hlc`. False if an older segment spans the
-    /// rowid; then the row needs an entry of its own.
-    #[expect(clippy::too_many_arguments)]
+    /// Adds the row at `rowid`. False if an older segment spans the rowid; then the row needs an entry of
+    /// its own.
     pub fn add(
         &mut self,
         conn: &Connection,
         t: &Tracked,
         rowid: i64,
-        site: u32,
         name: Name<'_>,
-        hlc: Hlc,
-        position: i64,
+        by: Inserted,
     ) -> Result<bool> {
-        let added = self.add_summed(conn, t, rowid, site, name, hlc, position)?;
+        let added = self.add_summed(conn, t, rowid, name, by)?;
         if added {
             self.sum_later(rowid, rowid);
         }
@@ -305,17 +317,15 @@ impl Runs {
     }
 
     /// [`Runs::add`] of a row whose sum the caller takes.
-    #[expect(clippy::too_many_arguments)]
     pub fn add_summed(
         &mut self,
         conn: &Connection,
         t: &Tracked,
         rowid: i64,
-        site: u32,
         name: Name<'_>,
-        hlc: Hlc,
-        position: i64,
+        by: Inserted,
     ) -> Result<bool> {
+        let Inserted { site, hlc, position } = by;
         let mut free = false;
         if let Some(run) = &mut self.current {
             free = run.hi.checked_add(1) == Some(rowid) && rowid < self.bound;
@@ -377,19 +387,16 @@ impl Runs {
         Ok(n)
     }
 
-    /// Adds the rows `lo..=hi`, births of `site` from number `n` on. No segment spans any of them.
-    #[expect(clippy::too_many_arguments)]
+    /// Adds the rows `lo..=hi`, with numbers of births from `n` on. No segment spans any of them.
     pub fn add_births(
         &mut self,
         conn: &Connection,
         t: &Tracked,
         (lo, hi): (i64, i64),
-        site: u32,
         n: i64,
-        hlc: Hlc,
-        position: i64,
+        by: Inserted,
     ) -> Result<()> {
-        if self.add_summed(conn, t, lo, site, Name::Birth(n), hlc, position)?
+        if self.add_summed(conn, t, lo, Name::Birth(n), by)?
             && let Some(run) = &mut self.current
         {
             run.hi = hi;

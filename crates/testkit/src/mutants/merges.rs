@@ -407,7 +407,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "told-inserted-over",
         file: "core/src/fold/born.rs",
-        from: "self.over_hidden(t, &was, &stored, &row)?;",
+        from: "self.over_hidden(t, &was, &stored, row)?;",
         to: "drop(was);",
         campaign: "wild --all told,spelled,keys,replace",
         breaks: "R-TOLD: a hidden row whose key is inserted anew is lost without a word",
@@ -415,7 +415,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "told-written-over",
         file: "core/src/fold/change.rs",
-        from: "self.over_unshown(t, &stored, first.map(|(_, cells)| &cells[..]), over)?;",
+        from: "self.over_unshown(t, &stored, first, over)?;",
         to: "drop(over);",
         campaign: "wild --all told,spelled,keys,policy",
         breaks: "R-TOLD: a value under a former one is written over without a word",
@@ -447,7 +447,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "update-sets-again",
         file: "core/src/fold/change.rs",
-        from: "self.acted.extend(overrode(self.lookup(), t, &stored, written)?);",
+        from: "self.wrote.acted.extend(overrode(self.lookup(), t, &stored, written)?);",
         to: "",
         campaign: "wild --all spelled,keys,told",
         breaks: "R-FK-ONUPDATE: what a key overrode comes back with the same key written again",
@@ -551,7 +551,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "pinned-part",
         file: "core/src/fold/change.rs",
-        from: "let pinned = self.fallbacks(t, &stored, first.map(|(_, cells)| &cells[..]), written)?;",
+        from: "let pinned = self.fallbacks(t, &stored, first, written)?;",
         to: "let pinned = BTreeMap::<usize, Stamp>::new();",
         campaign: MODEL,
         breaks: "R-PINKEY: a part of a unique key that shows a former value is not written with it",
@@ -575,7 +575,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "life-after",
         file: "core/src/fold/born.rs",
-        from: "came = self.after(&stored.state.header, stamp);",
+        from: "came = self.stamps.after(self.meta, &stored.state.header, stamp);",
         to: "came = stamp;",
         campaign: "wild --all replace,keys,told",
         breaks: "R-FK-ACTION: a row that took the key of another falls without a record",
@@ -615,7 +615,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "orphans-together",
         file: "core/src/fold/dangling_refs.rs",
-        from: "            self.orphaned.insert(register.clone());\n",
+        from: "            self.refs.orphaned.insert(register.clone());\n",
         to: "",
         campaign: "wild --all keys,links,replace,spelled",
         breaks: "R-REF: the second reference of a key that its rows left behind is to nobody, unstamped",
@@ -623,7 +623,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "orphans-rebound",
         file: "core/src/fold/dangling_refs.rs",
-        from: "if with_others || self.orphaned.contains(&register) {",
+        from: "if with_others || self.refs.orphaned.contains(&register) {",
         to: "if false {",
         campaign: "wild --all keys,links,replace,many",
         breaks: "R-REF: where one reference of a key is to another row now, the other dangles",
@@ -631,8 +631,8 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "key-respelled",
         file: "core/src/fold/change.rs",
-        from: "            if respelled(t, g, old, new) {",
-        to: "            if false && respelled(t, g, old, new) {",
+        from: "if respelled(t, g, &image.row, &new) {",
+        to: "if false && respelled(t, g, &image.row, &new) {",
         campaign: "wild --only spelled,links,keys --with spelled,links",
         breaks: "R-SPELL: a key written in another type is no write where SQLite converts it in between",
     },

@@ -264,7 +264,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "keys-left",
         file: "core/src/fold.rs",
-        from: "self.former.push((position, row.to_vec()));",
+        from: "self.wrote.former.push((position, row.to_vec()));",
         to: "let _ = (position, row);",
         campaign: MODEL,
         breaks: "R-RETURN: rows that wait for a key do not hear that it was left",
@@ -375,7 +375,7 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "image-unknown",
-        file: "core/src/fold/change.rs",
+        file: "core/src/fold/given.rs",
         from: "unknown.is_none_or(|nos|",
         to: "unknown.is_none_or(|_| true) || unknown.is_none_or(|nos|",
         campaign: "wild --all keys,alter",
@@ -519,9 +519,9 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "displaced-left",
-        file: "core/src/fold.rs",
-        from: "self.leaves(t, &stored.rid, start, last);",
-        to: "self.leaves(t, &stored.rid, start, if told { last } else { vec![None; last.len()] });",
+        file: "core/src/fold/gone.rs",
+        from: "self.refs.leaves(t, &stored.rid, start, last);",
+        to: "self.refs.leaves(t, &stored.rid, start, if told { last } else { vec![None; last.len()] });",
         campaign: "wild --all alter,replace,keys",
         breaks: "R-PROTECT: a reference to a row displaced unseen dangles",
     },
