@@ -166,10 +166,7 @@ fn dead_ancestor(
         let keys = t.table.foreign_keys.iter().enumerate();
         for (f, fk) in keys.filter(|(f, _)| constraint.is_empty() || t.key_names[*f] == constraint)
         {
-            let g = t.table.columns[fk.columns[0]].group;
-            let at = t.table.groups[g].foreign_keys.iter().position(|&k| k == f);
-            let Body::Stored(cell) = &stored.state.groups[g].body else { continue };
-            let Some(rid) = at.and_then(|at| cell.refs[at].as_ref()) else { continue };
+            let Some(rid) = stored.state.kept_reference(t, f) else { continue };
             let Some(table) = work.catalog.position(&fk.parent) else { continue };
             let parent = &work.catalog.tables[table];
             match state::of(work.conn, &work.meta, parent, rid)? {

@@ -118,13 +118,13 @@ impl Case {
 
     /// The row that the register of foreign key `f` refers to.
     pub fn reference(&self, t: &Relation, f: usize) -> Option<&Rid> {
-        let (group, at) = place_in_group(t, f)?;
+        let (group, at) = t.table.place_of_key(f)?;
         self.cells[group].refs[at].as_ref()
     }
 
     /// The row that foreign key `f` referred to before its last write.
     fn former_reference(&self, t: &Relation, f: usize) -> Option<&Rid> {
-        let (group, at) = place_in_group(t, f)?;
+        let (group, at) = t.table.place_of_key(f)?;
         self.stored.state.groups[group].previous.as_ref()?.refs[at].as_ref()
     }
 }
@@ -469,11 +469,9 @@ impl<'a> Cases<'a> {
             let c = &catalog.tables[child];
             let fk = &c.table.foreign_keys[f];
             let Some(old) = &self.list[at].old else { continue };
-            let key: Vec<Value> = fk.parent_columns.iter().map(|&p| old[p].clone()).collect();
-            if !key.iter().any(Value::is_null) {
-                for loc in self.facts.referring((child, f), &key)? {
-                    self.load_at(child, &loc)?;
-                }
+            let Some(key) = fk.parent_key(old) else { continue };
+            for loc in self.facts.referring((child, f), &key)? {
+                self.load_at(child, &loc)?;
             }
         }
         if !self.waits {
@@ -577,13 +575,6 @@ impl<'a> Cases<'a> {
         let entries = self.facts.waiting_for_key(table, index, key)?;
         entries.into_iter().try_for_each(|entry| self.load_entry(entry))
     }
-}
-
-/// The group of foreign key `f`, and which of its references it is.
-fn place_in_group(t: &Relation, f: usize) -> Option<(usize, usize)> {
-    let group = t.table.columns[t.table.foreign_keys[f].columns[0]].group;
-    let at = t.table.groups[group].foreign_keys.iter().position(|&k| k == f)?;
-    Some((group, at))
 }
 
 /// What a case shows before anything is derived.

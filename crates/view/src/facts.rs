@@ -120,11 +120,8 @@ pub fn reference(
     row: &[Value],
 ) -> Result<Option<Rid>> {
     let fk = &catalog.tables[table].table.foreign_keys[f];
-    let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
     let Some(parent) = catalog.position(&fk.parent) else { return Ok(None) };
-    if key.iter().any(Value::is_null) {
-        return Ok(None);
-    }
+    let Some(key) = fk.key_of(row) else { return Ok(None) };
     let Some(loc) = facts.answering((table, f), &key)?.into_iter().next() else {
         return Ok(None);
     };

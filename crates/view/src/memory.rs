@@ -343,9 +343,7 @@ impl<'a> Memory<'a> {
         let Some(old) = &case.old else { return Ok(()) };
         for (child, f) in self.ground.catalog.references_to(table) {
             let fk = &self.table(child).table.foreign_keys[f];
-            let key: Vec<Value> = fk.parent_columns.iter().map(|&c| old[c].clone()).collect();
-            if self.enforces(fk)
-                && !key.iter().any(Value::is_null)
+            if let Some(key) = fk.parent_key(old).filter(|_| self.enforces(fk))
                 && self.answering((child, f), &key)?.is_empty()
                 && !self.referring((child, f), &key)?.is_empty()
             {
@@ -377,8 +375,9 @@ impl<'a> Memory<'a> {
             }
         }
         for (f, fk) in t.table.foreign_keys.iter().enumerate().filter(|(_, fk)| self.enforces(fk)) {
-            let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
-            if !key.iter().any(Value::is_null) && self.answering((table, f), &key)?.is_empty() {
+            if let Some(key) = fk.key_of(row)
+                && self.answering((table, f), &key)?.is_empty()
+            {
                 return Ok(Some(format!("{} refers to nobody", fk.name)));
             }
         }

@@ -2,6 +2,7 @@
 //!
 //! Only what is said here decides what merges show, so two schemas that say the same show the same.
 
+use synqlite_wire::Value;
 pub use synqlite_wire::key::Collation;
 
 /// How rows of a table are addressed in the local file.
@@ -195,6 +196,16 @@ impl ForeignKey {
         numbered(&self.name, self.nth)
     }
 
+    /// The key of the row to which a row refers; `None` if a part of it is NULL, so that it refers to none.
+    pub fn key_of(&self, row: &[Value]) -> Option<Vec<Value>> {
+        key(&self.columns, row)
+    }
+
+    /// The key by which a row of the parent table is referred to; `None` as above.
+    pub fn parent_key(&self, row: &[Value]) -> Option<Vec<Value>> {
+        key(&self.parent_columns, row)
+    }
+
     /// Whether a delete or a change of the key of the parent sets its columns to NULL or defaults.
     pub fn sets(&self) -> bool {
         let sets = |action| matches!(action, Action::SetNull | Action::SetDefault);
@@ -202,7 +213,17 @@ impl ForeignKey {
     }
 }
 
+fn key(columns: &[usize], row: &[Value]) -> Option<Vec<Value>> {
+    columns.iter().map(|&c| Some(row[c].clone()).filter(|value| !value.is_null())).collect()
+}
+
 impl Table {
+    /// The group of foreign key `f`, and which of its references it is.
+    pub fn place_of_key(&self, f: usize) -> Option<(usize, usize)> {
+        let g = self.columns[*self.foreign_keys[f].columns.first()?].group;
+        Some((g, self.groups[g].foreign_keys.iter().position(|&k| k == f)?))
+    }
+
     /// A table that this database does not have: no columns, so no groups.
     pub fn absent(name: &str) -> Table {
         Table {

@@ -163,8 +163,7 @@ impl RowState {
 
     /// The row that foreign key `f` of a row refers to without showing it.
     pub fn kept_reference(&self, t: &Relation, f: usize) -> Option<&Rid> {
-        let group = t.table.columns[*t.table.foreign_keys[f].columns.first()?].group;
-        let at = t.table.groups[group].foreign_keys.iter().position(|&k| k == f)?;
+        let (group, at) = t.table.place_of_key(f)?;
         match &self.groups.get(group)?.body {
             Body::Stored(cell) => cell.refs.get(at)?.as_ref(),
             Body::InTable => None,

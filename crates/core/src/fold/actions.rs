@@ -11,7 +11,7 @@ use super::before_images::{BeforeImages, old_cells, place_of};
 use crate::catalog::{Loc, Tracked};
 use crate::journal::{self, Changed, Gone, Millis, Set, Window};
 use crate::refs::Lookup;
-use crate::schema::{Action, ForeignKey};
+use crate::schema::{Action, ForeignKey, Group};
 use crate::{Result, state};
 use std::collections::BTreeMap;
 use synqlite_view::local_wins::Acted;
@@ -91,11 +91,8 @@ impl Actions<'_> {
     /// journal entry `at`.
     fn acted(&self, t: &Tracked, f: usize, row: &[Value], at: i64) -> Result<bool> {
         let fk = &t.table.foreign_keys[f];
-        let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
         let Some(position) = self.lookup.catalog.position(&fk.parent) else { return Ok(false) };
-        if key.iter().any(Value::is_null) {
-            return Ok(false);
-        }
+        let Some(key) = fk.key_of(row) else { return Ok(false) };
         let Some(from) = place_of(&self.lookup, self.windows, self.formers, fk, &key)? else {
             return Ok(false);
         };
@@ -178,22 +175,20 @@ impl super::Fold<'_> {
     ) -> Result<Replaced> {
         let cascades = |&f: &usize| {
             let fk = &t.table.foreign_keys[f];
-            fk.enforced && fk.on_update == Action::Cascade
+            self.given.keeps(fk) && fk.on_update == Action::Cascade
         };
         for &g in written.keys().filter(|g| self.given.has_image(t, **g)) {
-            let mut keys = t.table.groups[g].foreign_keys.iter().copied().filter(cascades);
-            let (Some(f), Some(Image { row: old, cells })) = (keys.next(), image) else { continue };
+            let Group { columns, foreign_keys, .. } = &t.table.groups[g];
+            let (Some(at), Some(Image { row: old, cells })) =
+                (foreign_keys.iter().position(cascades), image)
+            else {
+                continue;
+            };
+            let fk = &t.table.foreign_keys[foreign_keys[at]];
             let Some(new) = t.read(self.conn, now)? else { continue };
-            let fk = &t.table.foreign_keys[f];
-            let at = t.table.groups[g].foreign_keys.iter().position(|&k| k == f);
-            let Some(rid) = at.and_then(|at| cells[g].refs[at].as_ref()) else { continue };
-            let columns = &t.table.groups[g].columns;
-            let changed: Vec<usize> =
-                columns.iter().copied().filter(|&c| old[c] != new[c]).collect();
-            if !self.given.enforces
-                || !changed.iter().all(|c| fk.columns.contains(c))
-                || !fk.columns.iter().any(|&c| new[c].is_null())
-            {
+            let Some(rid) = &cells[g].refs[at] else { continue };
+            let mut changed = columns.iter().filter(|&&c| old[c] != new[c]);
+            if !changed.all(|c| fk.columns.contains(c)) || fk.key_of(&new).is_some() {
                 continue;
             }
             let lookup = self.lookup();

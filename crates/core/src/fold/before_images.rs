@@ -46,10 +46,7 @@ fn old_reference(
     row: &[Value],
 ) -> Result<Option<Rid>> {
     let fk = &t.table.foreign_keys[fk];
-    let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
-    if key.iter().any(Value::is_null) {
-        return Ok(None);
-    }
+    let Some(key) = fk.key_of(row) else { return Ok(None) };
     let parent = lookup.parent(&fk.parent)?;
     if let Some(from) = place_of(lookup, windows, formers, fk, &key)?
         && let Some(stored) = state::at(lookup.conn, lookup.meta, parent, &from)?

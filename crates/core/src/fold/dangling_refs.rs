@@ -20,7 +20,7 @@ struct DanglingRef<'a> {
     f: usize,
     g: usize,
     /// Which of the references of its group it is.
-    at: Option<usize>,
+    at: usize,
     loc: &'a Loc,
     row: Vec<Value>,
     /// The row to which its values are now.
@@ -75,18 +75,16 @@ impl Fold<'_> {
             return Ok(());
         }
         let g = c.table.columns[fk.columns[0]].group;
-        let at = c.table.groups[g].foreign_keys.iter().position(|&k| k == f);
         for (no, entry) in state::waiting_for_row(self.conn, self.meta, p, left)? {
             if no != c.no {
                 continue;
             }
-            let stored = state::entry_by_id(self.conn, self.meta, c, entry)?;
-            let Some((stored, loc)) = stored.and_then(|s| s.loc.clone().map(|loc| (s, loc))) else {
+            let Some(stored) = state::entry_by_id(self.conn, self.meta, c, entry)? else {
                 continue;
             };
-            let (Some(at), Some(row)) = (at, c.read(self.conn, &loc)?) else { continue };
-            let refers = matches!(&stored.state.groups[g].body,
-                Body::Stored(cell) if cell.refs[at].as_ref() == Some(left));
+            let Some(loc) = &stored.loc else { continue };
+            let Some(row) = c.read(self.conn, loc)? else { continue };
+            let refers = stored.state.kept_reference(c, f) == Some(left);
             let mut pairs = fk.columns.iter().zip(key);
             if refers && pairs.all(|(&c, key)| row[c].is_null() == key.is_null()) {
                 self.wrote.acted.push((no, stored.rid, Acted::Set(g)));
@@ -106,9 +104,8 @@ impl Fold<'_> {
         let c = &self.catalog.tables[child];
         let Some(row) = c.read(self.conn, loc)? else { return Ok(()) };
         let Some(stored) = state::at(self.conn, self.meta, c, loc)? else { return Ok(()) };
-        let g = c.table.columns[c.table.foreign_keys[f].columns[0]].group;
+        let Some((g, at)) = c.table.place_of_key(f) else { return Ok(()) };
         let now = self.lookup().reference(c, f, &row)?;
-        let at = c.table.groups[g].foreign_keys.iter().position(|&k| k == f);
         let register = (c.no, stored.rid.clone(), g);
         let dangling = DanglingRef { parent, left, c, f, g, at, loc, row, now, register };
         let fk = &c.table.foreign_keys[f];
@@ -150,12 +147,9 @@ impl Fold<'_> {
         let unsaid = |rid: &Option<Rid>| {
             *rid == dangling.now && self.refs.orphaned.contains(&dangling.register)
         };
-        match (&stored.state.groups[dangling.g].body, dangling.at) {
-            (Body::Stored(cell), Some(at)) => {
-                cell.refs[at].as_ref() != Some(dangling.left) && !unsaid(&cell.refs[at])
-            }
-            _ => false,
-        }
+        let Body::Stored(cell) = &stored.state.groups[dangling.g].body else { return false };
+        let rid = &cell.refs[dangling.at];
+        rid.as_ref() != Some(dangling.left) && !unsaid(rid)
     }
 
     /// Its row began another life and took nothing along, foreign keys being off: so the reference is to
@@ -182,9 +176,7 @@ impl Fold<'_> {
         mut cell: Cell,
     ) -> Result<()> {
         let DanglingRef { c, f, g, at, loc, row, now, register, .. } = dangling;
-        if let Some(at) = at {
-            cell.refs[at].clone_from(&now);
-        }
+        cell.refs[at].clone_from(&now);
         // Another reference of the group may be to a row that left as well.
         let given = |f: usize| c.table.foreign_keys[f].columns.iter().all(|&x| !row[x].is_null());
         let keys = c.table.groups[g].foreign_keys.iter().zip(&cell.refs);
@@ -214,7 +206,7 @@ impl Fold<'_> {
         if stored.state.groups[g].body == Body::InTable {
             self.refs.orphaned.insert(register.clone());
         }
-        if let Some(at) = at.filter(|_| self.refs.orphaned.contains(&register)) {
+        if self.refs.orphaned.contains(&register) {
             cell.refs[at] = Some(left.clone());
         }
         stored.state.groups[g].body = Body::Stored(cell);

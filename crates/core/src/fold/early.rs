@@ -10,7 +10,7 @@ use crate::catalog::Tracked;
 use crate::schema::{Action, ForeignKey};
 use crate::state::{self, Body, GroupState, Stored};
 use synqlite_view::protect::overrides;
-use synqlite_wire::{Cell, Rid, Value};
+use synqlite_wire::{Cell, Rid};
 
 impl Fold<'_> {
     /// Notes that a row got keys, or lives again.
@@ -41,10 +41,7 @@ impl Fold<'_> {
             for (child, f) in self.refs.to(parent) {
                 let c = &catalog.tables[child];
                 let fk = &c.table.foreign_keys[f];
-                let key: Vec<Value> = fk.parent_columns.iter().map(|&p| row[p].clone()).collect();
-                if !self.acts(fk) || key.iter().any(Value::is_null) {
-                    continue;
-                }
+                let Some(key) = fk.parent_key(&row).filter(|_| self.acts(fk)) else { continue };
                 let g = p.table.columns[fk.parent_columns[0]].group;
                 let cell = match &stored.state.groups[g].body {
                     Body::Stored(cell) => cell.clone(),

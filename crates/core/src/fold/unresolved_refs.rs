@@ -23,10 +23,9 @@ impl Fold<'_> {
     pub(super) fn dangles(&mut self, t: &Tracked, loc: &Loc, row: &[Value]) -> Result<bool> {
         let mut unresolved = false;
         for fk in &t.table.foreign_keys {
-            let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
             let lookup = self.lookup();
             let parent = lookup.parent(&fk.parent)?;
-            if !key.iter().any(Value::is_null)
+            if let Some(key) = fk.key_of(row)
                 && parent.find_parents(self.conn, fk, &key)?.is_empty()
             {
                 if self.given.keeps(fk) {

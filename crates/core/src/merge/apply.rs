@@ -223,11 +223,8 @@ fn check_references(lookup: Lookup<'_>, cases: &[Case], refusals: &mut Refusals)
         let t = &catalog.tables[item.table];
         for fk in t.table.foreign_keys.iter().filter(|fk| fk.enforced) {
             let Some(new) = &item.new else { break };
-            let key: Vec<Value> = fk.columns.iter().map(|&c| new[c].clone()).collect();
             let Some(parent) = catalog.by_name(&fk.parent) else { continue };
-            if key.iter().any(Value::is_null) {
-                continue;
-            }
+            let Some(key) = fk.key_of(new) else { continue };
             if parent.find_parents(conn, fk, &key)?.is_empty() {
                 refusals.note(t, item, Err::<(), _>(dangling(t, &fk.name, &key)))?;
             }
@@ -236,11 +233,8 @@ fn check_references(lookup: Lookup<'_>, cases: &[Case], refusals: &mut Refusals)
         for (child, f) in catalog.references_to(item.table) {
             let c = &catalog.tables[child];
             let fk = &c.table.foreign_keys[f];
-            let key: Vec<Value> = fk.parent_columns.iter().map(|&c| old[c].clone()).collect();
-            if !fk.enforced
-                || key.iter().any(Value::is_null)
-                || !t.find_parents(conn, fk, &key)?.is_empty()
-            {
+            let Some(key) = fk.parent_key(old).filter(|_| fk.enforced) else { continue };
+            if !t.find_parents(conn, fk, &key)?.is_empty() {
                 continue;
             }
             for loc in c.find_children(conn, fk, &key)? {

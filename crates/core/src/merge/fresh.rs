@@ -165,8 +165,8 @@ impl Lane<'_> {
             return Ok(None);
         }
         let reference = |(f, fk): (usize, &ForeignKey)| {
-            let g = t.table.columns[*fk.columns.first()?].group;
-            let at = (unit(g)?, groups[g].foreign_keys.iter().position(|&k| k == f)?);
+            let (g, at) = t.table.place_of_key(f)?;
+            let at = (unit(g)?, at);
             let named = fk.columns.iter().zip(&fk.parent_columns);
             let columns = named.map(|(&c, &p)| (columns[c], p)).collect();
             Some(Reference { parent: catalog.position(&fk.parent)?, at, columns })

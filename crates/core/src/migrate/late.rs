@@ -254,10 +254,7 @@ impl Parents {
 
 fn parent(lookup: Lookup<'_>, fk: &ForeignKey, row: &[Value]) -> Result<Option<Parent>> {
     let Lookup { conn, meta, .. } = lookup;
-    let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
-    if key.iter().any(Value::is_null) {
-        return Ok(None);
-    }
+    let Some(key) = fk.key_of(row) else { return Ok(None) };
     let t = lookup.parent(&fk.parent)?;
     let Some(loc) = t.find_parents(conn, fk, &key)?.into_iter().next() else { return Ok(None) };
     let Some(Stored { rid, state, .. }) = state::at(conn, meta, t, &loc)? else { return Ok(None) };

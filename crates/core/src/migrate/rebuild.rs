@@ -22,7 +22,7 @@ use crate::state::sums::{Compared, Sums};
 use crate::state::{self, Body, Stored};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
-use synqlite_wire::{Rid, Value};
+use synqlite_wire::Rid;
 
 /// What happened to a table while its triggers were gone. Time 0 is the earliest that can still be
 /// given. What cannot be told is added to `unsure`. `moved`: where rows were that triggers saw move.
@@ -253,11 +253,9 @@ pub(super) fn references(
             same.iter().filter(|(_, written)| key_nos.iter().any(|no| written.contains_key(no)));
         for loc in uncertain.iter().chain(rekeyed.map(|(loc, _)| loc)) {
             let Some(row) = p.read(conn, loc)? else { continue };
-            let key: Vec<Value> = fk.parent_columns.iter().map(|&c| row[c].clone()).collect();
-            if key.iter().any(Value::is_null) {
-                continue;
+            if let Some(key) = fk.parent_key(&row) {
+                referring.extend(c.find_children(conn, fk, &key)?);
             }
-            referring.extend(c.find_children(conn, fk, &key)?);
         }
         let Window { born, changed: written, .. } = &mut windows[child];
         for at in referring.into_iter().filter(|at| !born.contains_key(at)) {
@@ -283,11 +281,9 @@ fn says(
     f: usize,
     loc: &Loc,
 ) -> Result<Option<Option<Rid>>> {
-    let g = t.table.columns[t.table.foreign_keys[f].columns[0]].group;
-    let at = t.table.groups[g].foreign_keys.iter().position(|&k| k == f);
-    let stored = state::at(conn, meta, t, loc)?;
-    Ok(match (stored.map(|stored| stored.state.groups[g].body.clone()), at) {
-        (Some(Body::Stored(cell)), Some(at)) => Some(cell.refs[at].clone()),
+    let Some((g, at)) = t.table.place_of_key(f) else { return Ok(None) };
+    Ok(match state::at(conn, meta, t, loc)?.map(|stored| stored.state.groups[g].body.clone()) {
+        Some(Body::Stored(cell)) => Some(cell.refs[at].clone()),
         _ => None,
     })
 }

@@ -4,7 +4,7 @@
 //! between them that were not deleted themselves but would fall with it. When it lets go, they do. Most rows
 //! hang on nothing of the kind, however deep the tree that they are in: so it looks before it makes cases.
 
-use super::{Cases, place_in_group};
+use super::Cases;
 use crate::Result;
 use crate::catalog::Relation;
 use crate::schema::Action;
@@ -57,7 +57,7 @@ impl Cases<'_> {
             return Ok(self.list[at].reference(t, f).cloned());
         }
         let Some(row) = self.others.get(table, rid)? else { return Ok(None) };
-        let Some((group, at)) = place_in_group(t, f) else { return Ok(None) };
+        let Some((group, at)) = t.table.place_of_key(f) else { return Ok(None) };
         if let Body::Stored(cell) = &row.stored.state.groups[group].body {
             return Ok(cell.refs[at].clone());
         }

@@ -199,9 +199,9 @@ impl Site<'_> {
             if !(refuses || self.folds) || alike {
                 continue;
             }
-            let key: Vec<Value> = fk.parent_columns.iter().map(|&c| old[c].clone()).collect();
-            let named = !key.iter().any(Value::is_null);
-            if named && !self.memory.referring((child, f), &key)?.is_empty() {
+            if let Some(key) = fk.parent_key(old)
+                && !self.memory.referring((child, f), &key)?.is_empty()
+            {
                 return Ok(true);
             }
         }

@@ -109,13 +109,12 @@ impl Attempt<'_, '_> {
     fn answer(&mut self, round: &Round, at: usize, f: usize, row: &[Value]) -> Result<Answer> {
         let t = &self.cases.catalog().tables[self.cases.list[at].table];
         let fk = &t.table.foreign_keys[f];
-        let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
         // What a row falls back to is to visible rows (R-FALLBACK).
         let group = t.table.columns[fk.columns[0]].group;
         let former = round.fallbacks.get(&at).is_some_and(|(groups, _)| groups.contains(&group));
-        if !self.cases.enforces(fk) || former || key.iter().any(Value::is_null) {
+        let Some(key) = fk.key_of(row).filter(|_| self.cases.enforces(fk) && !former) else {
             return Ok(Answer::Given);
-        }
+        };
         let meant = self.reference(at, f).filter(|rid| {
             alone(t, f)
                 && self.visible(round, fk, rid) == Some(true)

@@ -311,7 +311,7 @@ impl Attempt<'_, '_> {
         let case = &self.cases.list[at];
         let t = &self.cases.catalog().tables[case.table];
         for (f, fk) in t.table.foreign_keys.iter().enumerate() {
-            let g = t.table.columns[fk.columns[0]].group;
+            let Some((g, i)) = t.table.place_of_key(f) else { continue };
             if !self.cases.enforces(fk) || !fallback.contains(&g) {
                 continue;
             }
@@ -321,13 +321,12 @@ impl Attempt<'_, '_> {
                 let i = columns.iter().position(|x| x == c);
                 i.is_some_and(|i| cell.values[i].is_null())
             };
-            let Some(i) = t.table.groups[g].foreign_keys.iter().position(|&k| k == f) else {
-                continue;
-            };
             let rid = cell.refs[i].as_ref();
             let fits = if rid.is_some_and(|rid| self.overridden(at, f, rid)) {
-                let key: Vec<Value> = fk.columns.iter().map(|&c| row[c].clone()).collect();
-                key.iter().any(Value::is_null) || self.anyone_shows(round, (case.table, f), &key)?
+                match fk.key_of(row) {
+                    Some(key) => self.anyone_shows(round, (case.table, f), &key)?,
+                    None => true,
+                }
             } else {
                 let rid = rid.filter(|rid| self.visible(round, fk, rid) == Some(true));
                 fk.columns.iter().any(null)
@@ -351,8 +350,7 @@ fn references<'c>(
     fallback: &'c Fallback,
 ) -> impl Iterator<Item = Reference<'c>> {
     t.table.foreign_keys.iter().enumerate().filter_map(move |(f, fk)| {
-        let g = t.table.columns[fk.columns[0]].group;
-        let i = t.table.groups[g].foreign_keys.iter().position(|&k| k == f)?;
+        let (g, i) = t.table.place_of_key(f)?;
         let rid = cell_shown(case, g, fallback).refs[i].as_ref()?;
         Some(Reference { f, fk, g, rid })
     })
