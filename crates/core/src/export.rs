@@ -106,6 +106,16 @@ pub fn shape(t: &Tracked) -> TableShape {
 /// Registers of columns that the table does not have, by row.
 type Kept = BTreeMap<Rid, Vec<Piece>>;
 
+/// A row to give on.
+struct Row<'a> {
+    rid: Rid,
+    state: &'a RowState,
+    /// What its table shows.
+    shown: Option<&'a [Value]>,
+    /// Its registers of columns that the table does not have.
+    kept: Vec<Piece>,
+}
+
 struct Export<'a> {
     lookup: Lookup<'a>,
     recent: Recent,
@@ -196,7 +206,8 @@ impl Export<'_> {
                 let rid = rid.ok_or_else(|| Error::Damaged("a segment lacks keys".into()))?;
                 let values = values(row, 1, t.table.columns.len())?;
                 let kept = kept.remove(&rid).unwrap_or_default();
-                self.row(position, t, &state, rid, Some(&values), kept)?;
+                let row = Row { rid, state: &state, shown: Some(&values), kept };
+                self.row(position, t, row)?;
             }
         }
         Ok(())
@@ -218,7 +229,8 @@ impl Export<'_> {
                 _ => None,
             };
             let kept = kept.remove(&rid).unwrap_or_default();
-            self.row(position, t, &state, rid, shown.as_deref(), kept)?;
+            let row = Row { rid, state: &state, shown: shown.as_deref(), kept };
+            self.row(position, t, row)?;
         }
         Ok(())
     }
@@ -232,20 +244,13 @@ impl Export<'_> {
                 None => continue,
             };
             let nothing = RowState { header, groups: vec![] };
-            self.row(position, t, &nothing, rid, None, pieces)?;
+            self.row(position, t, Row { rid, state: &nothing, shown: None, kept: pieces })?;
         }
         Ok(())
     }
 
-    fn row(
-        &mut self,
-        position: usize,
-        t: &Tracked,
-        state: &RowState,
-        rid: synqlite_wire::Rid,
-        shown: Option<&[Value]>,
-        kept: Vec<Piece>,
-    ) -> Result<()> {
+    fn row(&mut self, position: usize, t: &Tracked, row: Row<'_>) -> Result<()> {
+        let Row { rid, state, shown, kept } = row;
         let mut registers = Vec::new();
         for (g, group) in state.groups.iter().enumerate() {
             if group.stamps().all(|stamp| self.base.covers(stamp)) {

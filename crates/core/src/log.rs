@@ -169,6 +169,15 @@ struct Before<'a> {
     overwritten: Option<&'a Written>,
 }
 
+/// What the next fold will record of a row.
+struct Write<'a> {
+    loc: &'a Loc,
+    at: i64,
+    kind: Kind,
+    row: Option<&'a [Value]>,
+    columns: Vec<usize>,
+}
+
 struct Log<'a> {
     conn: &'a Connection,
     meta: &'a Meta,
@@ -190,7 +199,8 @@ impl Log<'_> {
         let all = || (0..t.table.columns.len()).collect::<Vec<_>>();
         for (loc, born) in &window.born {
             let Some(row) = t.read(self.conn, loc)? else { continue };
-            self.waiting(t, None, loc, born.at, Kind::Insert, Some(&row), &all())?;
+            let (at, row) = (born.at, Some(&row[..]));
+            self.waiting(t, None, Write { loc, at, kind: Kind::Insert, row, columns: all() })?;
         }
         for (from, changed) in &window.changed {
             let (kind, at, columns) = match changed.replaced {
@@ -207,27 +217,22 @@ impl Log<'_> {
             }
             let row = t.read(self.conn, &changed.now)?;
             let stored = state::at(self.conn, self.meta, t, from)?;
-            self.waiting(t, stored, &changed.now, at, kind, row.as_deref(), &columns)?;
+            let (loc, row) = (&changed.now, row.as_deref());
+            self.waiting(t, stored, Write { loc, at, kind, row, columns })?;
         }
         for (from, gone) in &window.gone {
             let Some(row) = self.image(t, gone)? else { continue };
             let stored = state::at(self.conn, self.meta, t, from)?;
-            self.waiting(t, stored, from, gone.at, Kind::Delete, Some(&row), &[])?;
+            let (at, row) = (gone.at, Some(&row[..]));
+            let kind = Kind::Delete;
+            self.waiting(t, stored, Write { loc: from, at, kind, row, columns: vec![] })?;
         }
         Ok(())
     }
 
-    #[expect(clippy::too_many_arguments)]
-    fn waiting(
-        &mut self,
-        t: &Tracked,
-        stored: Option<Stored>,
-        loc: &Loc,
-        at: i64,
-        kind: Kind,
-        row: Option<&[Value]>,
-        columns: &[usize],
-    ) -> Result<()> {
+    /// A write of the row with this state, if it had one at the last fold.
+    fn waiting(&mut self, t: &Tracked, stored: Option<Stored>, write: Write<'_>) -> Result<()> {
+        let Write { loc, at, kind, row, columns } = write;
         let (name, id) = match &stored {
             Some(stored) => {
                 (row_name(t, row, &stored.state, &stored.rid), Row::Known(stored.rid.clone()))
@@ -238,7 +243,7 @@ impl Log<'_> {
         let key = Key { pending: true, stamp, table: t.no, row: id };
         if self.wants(&name) {
             let value = |c: usize| row.map_or_else(String::new, |row| text(&row[c]));
-            let columns = columns.iter().map(|&c| (t.column_nos[c], (column(t, c), value(c))));
+            let columns = columns.into_iter().map(|c| (t.column_nos[c], (column(t, c), value(c))));
             let columns = columns.collect();
             self.newest.add(key, Entry { table: t.table.name.clone(), row: name, kind, columns });
         }

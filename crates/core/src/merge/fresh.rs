@@ -7,13 +7,12 @@
 //! collides is joined with the others. Their states are segments, so what a row costs is one INSERT
 //! and a look at each row that it refers to.
 
-use super::Merged;
 use super::apply::constraint;
 use super::join::{Matched, Place};
+use super::{Merged, Site};
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::equal;
 use crate::meta::Meta;
-use crate::policy::Policies;
 use crate::refs::Lookup;
 use crate::schema::{ForeignKey, Identity};
 use crate::sqlvalue::Bind;
@@ -25,14 +24,12 @@ use synqlite_wire::{Delta, Header, Rid, RowChange, SiteId, Value};
 
 /// Inserts such rows of `delta`. Says of each row whether it is done.
 pub(super) fn insert(
-    conn: &Connection,
-    meta: &mut Meta,
-    catalog: &Catalog,
-    policies: &Policies,
+    site: &mut Site<'_>,
     tables: &[Option<Matched>],
     delta: &Delta,
     merged: &mut Merged,
 ) -> Result<Vec<bool>> {
+    let Site { conn, meta, catalog, policies } = site;
     let mut done = vec![false; delta.rows.len()];
     if state::anyone_waits(conn)? || !super::triggers::firing(conn, policies)?.is_empty() {
         return Ok(done);

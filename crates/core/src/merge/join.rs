@@ -1,7 +1,7 @@
 //! Joining what another site sent into the local state (R-JOIN). Nothing is shown yet.
 
-use super::Merged;
 use super::told::{Meeting, Names, unseen};
+use super::{Merged, Site};
 use crate::catalog::{Catalog, Relation, Tracked};
 use crate::meta::Meta;
 use crate::refs::Lookup;
@@ -44,6 +44,11 @@ impl Matched {
             Place::Here(position) => &catalog.tables[*position],
             Place::Absent(t) => t,
         }
+    }
+
+    fn names(&self) -> &Names {
+        static NONE: Names = Names::new();
+        self.names.as_ref().unwrap_or(&NONE)
     }
 
     /// What is kept of columns of a row that are not here.
@@ -156,15 +161,14 @@ fn match_group(
 
 /// R-JOIN of a row whose table is not in this database. Returns whether it brought news.
 pub(super) fn keep(
-    conn: &Connection,
-    meta: &mut Meta,
+    site: &mut Site<'_>,
     matched: &Matched,
-    t: &Tracked,
     sender: &VersionVector,
     change: &RowChange,
     merged: &mut Merged,
 ) -> Result<bool> {
-    let position = meta.position;
+    let Site { conn, meta, catalog, .. } = site;
+    let (t, position) = (matched.table(catalog), meta.position);
     let mut news = false;
     state::expand_dropped(conn, meta, t)?;
     let found = state::of(conn, meta, t, &change.rid)?;
@@ -175,9 +179,18 @@ pub(super) fn keep(
         return Ok(false);
     }
     let state = RowState { header: was, groups: vec![] };
-    let (stashed, rid) = (matched.stashed(conn, meta, t, &change.rid)?, &change.rid);
-    let names = matched.names.as_ref().unwrap_or(&NO_NAMES);
-    let meeting = Meeting { meta, sender, t, rid, old: None, stashed: &stashed, names };
+    let stashed = matched.stashed(conn, meta, t, &change.rid)?;
+    let meeting = Meeting {
+        meta,
+        sender,
+        t,
+        rid: &change.rid,
+        old: None,
+        stashed: &stashed,
+        names: matched.names(),
+        was: &was,
+        theirs: &change.header,
+    };
     if known.is_some() {
         // Whether it is hidden is not known without its parents, so a CASCADE counts as a delete.
         let fell = meeting.delete(&state, change, &matched.groups, merged);
@@ -189,7 +202,7 @@ pub(super) fn keep(
         .map(|register| piece(t, &matched.groups[register.group as usize], register));
     let pieces: Vec<Piece> = pieces.collect::<Result<_>>()?;
     for piece in pieces.iter().filter(|_| header.alive()) {
-        meeting.kept(piece, (&was, &change.header), merged);
+        meeting.kept(piece, merged);
     }
     for piece in pieces {
         news |= stash::put(conn, meta, t.no, &change.rid, &piece, position)?;
@@ -206,8 +219,6 @@ pub(super) fn keep(
     Ok(news)
 }
 
-static NO_NAMES: Names = Names::new();
-
 /// A register under the numbers of this file.
 fn piece(t: &Tracked, unit: &MatchedGroup, register: &Register) -> Result<Piece> {
     fits(t, unit, register)?;
@@ -222,102 +233,158 @@ fn piece(t: &Tracked, unit: &MatchedGroup, register: &Register) -> Result<Piece>
     })
 }
 
+/// A row of a delta that is joined into what is known of it here.
+struct Joining<'a> {
+    matched: &'a Matched,
+    t: &'a Tracked,
+    sender: &'a VersionVector,
+    change: &'a RowChange,
+    was: Header,
+    /// What is kept of columns that are not here.
+    stashed: Vec<Piece>,
+    row: Joined,
+    /// Whether what gives way is told: of a row that is gone in the end, it is told what the delete hid.
+    met: bool,
+}
+
 /// R-JOIN of one row, and what is to be told if it is hidden in the end. `None` if it brought no news.
 pub(super) fn join(
-    conn: &Connection,
-    meta: &mut Meta,
-    catalog: &Catalog,
+    site: &mut Site<'_>,
     matched: &Matched,
     sender: &VersionVector,
     change: &RowChange,
     merged: &mut Merged,
 ) -> Result<Option<(Joined, Vec<Told>)>> {
-    let t = matched.table(catalog);
-    let found = state::of(conn, meta, t, &change.rid)?;
+    let (conn, t) = (site.conn, matched.table(site.catalog));
+    let found = state::of(conn, site.meta, t, &change.rid)?;
     let known = found.is_some();
     if !known && is_hollow(change) {
         return Ok(None);
     }
-    let mut stored = match found {
-        Some(stored) => stored,
-        None => {
-            let mut state = RowState::born(t, Stamp::ZERO);
-            state.header = Header::NONE;
-            Stored { entry: None, rid: change.rid.clone(), loc: None, position: 0, state }
-        }
-    };
-    let old = match &stored.loc {
-        Some(loc) => Some(state::shown(conn, t, loc)?),
-        None => None,
-    };
+    let stored = found.unwrap_or_else(|| {
+        let mut state = RowState::born(t, Stamp::ZERO);
+        state.header = Header::NONE;
+        Stored { entry: None, rid: change.rid.clone(), loc: None, position: 0, state }
+    });
+    let old = stored.loc.as_ref().map(|loc| state::shown(conn, t, loc)).transpose()?;
     let was = stored.state.header;
-    let header = was.join(&change.header);
     let hidden = known && stored.loc.is_none() && was.alive();
     let asked = hidden.then(|| stored.state.kept_row(t));
+    let stashed = matched.stashed(conn, site.meta, t, &change.rid)?;
+    let row = Joined { stored, old, former: vec![], asked };
+    let mut joining = Joining { matched, t, sender, change, was, stashed, row, met: false };
     let mut fell = Vec::new();
-    let stashed = matched.stashed(conn, meta, t, &change.rid)?;
-    let names = matched.names.as_ref().unwrap_or(&NO_NAMES);
     if known {
-        let (stashed, rid) = (&stashed[..], &change.rid);
-        let meeting = Meeting { meta, sender, t, rid, old: old.as_deref(), stashed, names };
-        fell = meeting.delete(&stored.state, change, &matched.groups, merged);
+        let state = &joining.row.stored.state;
+        fell = joining.meeting(site.meta).delete(state, change, &matched.groups, merged);
     }
-    // Of a row that is gone in the end, it is told what the delete hid.
-    let met = known && header.alive();
+    let header = was.join(&change.header);
+    joining.row.stored.state.header = header;
+    joining.met = known && header.alive();
     let mut news = header != was;
-    stored.state.header = header;
-    let mut former = Vec::new();
     for register in &change.registers {
         let unit = &matched.groups[register.group as usize];
-        if let Some(g) = unit.exact
-            && stored.state.groups[g].column_stamps.is_empty()
-        {
-            let group = &mut stored.state.groups[g];
-            if met && unseen(meta, sender, group.stamp, register.stamp) {
-                let (stashed, rid) = (&stashed[..], &change.rid);
-                let meeting = Meeting { meta, sender, t, rid, old: old.as_deref(), stashed, names };
-                meeting.register(g, group, register, (&was, &change.header), merged);
-            }
-            if is_later(group, register) {
-                fits(t, unit, register)?;
-                former.extend(kept(t, g, group));
-                take(group, register);
-                merged.columns += 1;
-                news = true;
-            }
-            if !register.counts.is_empty() {
-                fits(t, unit, register)?;
-                state::join_base(group, register.stamp, &register.cell);
-            }
-            let counts = register.counts.iter();
-            if counts.filter(|count| join_count(&mut group.counts, count)).count() > 0 {
-                merged.columns += 1;
-                news = true;
-            }
-            continue;
+        let exact = unit.exact.filter(|&g| joining.group(g).column_stamps.is_empty());
+        news |= match exact {
+            Some(g) => joining.register(site.meta, unit, g, register, merged)?,
+            None => joining.piece(site, unit, register, merged)?,
+        };
+    }
+    if !known {
+        let written = joining.fill();
+        if written.len() < t.column_nos.len() {
+            merged.unwritten |= registry::lacking(conn, t, &written)?;
         }
-        let piece = piece(t, unit, register)?;
-        if met {
-            let (stashed, rid) = (&stashed[..], &change.rid);
-            let meeting = Meeting { meta, sender, t, rid, old: old.as_deref(), stashed, names };
-            meeting.piece(&stored.state.groups, &piece, merged);
-            meeting.kept(&piece, (&was, &change.header), merged);
+    }
+    Ok(news.then_some((joining.row, fell)))
+}
+
+impl Joining<'_> {
+    fn group(&self, g: usize) -> &GroupState {
+        &self.row.stored.state.groups[g]
+    }
+
+    fn meeting<'m>(&'m self, meta: &'m Meta) -> Meeting<'m> {
+        Meeting {
+            meta,
+            sender: self.sender,
+            t: self.t,
+            rid: &self.change.rid,
+            old: self.row.old.as_deref(),
+            stashed: &self.stashed,
+            names: self.matched.names(),
+            was: &self.was,
+            theirs: &self.change.header,
         }
-        if unit.unknown || piece.refers_beyond(&t.key_names) {
+    }
+
+    /// Joins a register into the group that has just its columns. Whether it brought news.
+    fn register(
+        &mut self,
+        meta: &Meta,
+        unit: &MatchedGroup,
+        g: usize,
+        register: &Register,
+        merged: &mut Merged,
+    ) -> Result<bool> {
+        if self.met && unseen(meta, self.sender, self.group(g).stamp, register.stamp) {
+            self.meeting(meta).register(g, self.group(g), register, merged);
+        }
+        let (group, mut news) = (&mut self.row.stored.state.groups[g], 0);
+        if is_later(group, register) {
+            fits(self.t, unit, register)?;
+            self.row.former.extend(kept(self.t, g, group));
+            take(group, register);
+            news += 1;
+        }
+        if !register.counts.is_empty() {
+            fits(self.t, unit, register)?;
+            state::join_base(group, register.stamp, &register.cell);
+        }
+        let counts = register.counts.iter();
+        if counts.filter(|count| join_count(&mut group.counts, count)).count() > 0 {
+            news += 1;
+        }
+        merged.columns += news;
+        Ok(news > 0)
+    }
+
+    /// Joins a register of columns that this schema does not hold together. Whether it brought news.
+    fn piece(
+        &mut self,
+        site: &mut Site<'_>,
+        unit: &MatchedGroup,
+        register: &Register,
+        merged: &mut Merged,
+    ) -> Result<bool> {
+        let Site { conn, meta, catalog, .. } = site;
+        let piece = piece(self.t, unit, register)?;
+        if self.met {
+            let meeting = self.meeting(meta);
+            meeting.piece(&self.row.stored.state.groups, &piece, merged);
+            meeting.kept(&piece, merged);
+        }
+        let mut news = false;
+        if unit.unknown || piece.refers_beyond(&self.t.key_names) {
             let position = meta.position;
-            news |= stash::put(conn, meta, t.no, &change.rid, &piece, position)?;
+            news |= stash::put(conn, meta, self.t.no, &self.change.rid, &piece, position)?;
         }
+        let Joined { stored, former, .. } = &mut self.row;
         let groups = stored.state.groups.iter().enumerate();
-        former.extend(groups.flat_map(|(g, group)| kept(t, g, group)));
-        if join_piece(Lookup { conn, meta, catalog }, t, &mut stored, &piece)? {
+        former.extend(groups.flat_map(|(g, group)| kept(self.t, g, group)));
+        if join_piece(Lookup { conn, meta, catalog }, self.t, stored, &piece)? {
             merged.columns += 1;
             news = true;
         }
+        Ok(news)
     }
-    if !known {
-        // What nobody has written has its default.
+
+    /// What nobody has written of a new row has its default. Returns the columns that somebody has, by
+    /// number.
+    fn fill(&mut self) -> Vec<u32> {
+        let t = self.t;
         let mut written = Vec::new();
-        for (g, group) in stored.state.groups.iter_mut().enumerate() {
+        for (g, group) in self.row.stored.state.groups.iter_mut().enumerate() {
             if group.body == Body::InTable {
                 group.body = Body::Stored(t.default_cell(g));
             }
@@ -325,11 +392,8 @@ pub(super) fn join(
             let columns = columns.filter(|(i, _)| !group.is_unwritten(*i));
             written.extend(columns.map(|(_, &c)| t.column_nos[c]));
         }
-        if written.len() < t.column_nos.len() {
-            merged.unwritten |= registry::lacking(conn, t, &written)?;
-        }
+        written
     }
-    Ok(news.then_some((Joined { stored, old, former, asked }, fell)))
 }
 
 /// Whether it says that there is a row, and nothing that it holds: who gave it on had dropped the table.

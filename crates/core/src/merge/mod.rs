@@ -172,24 +172,23 @@ impl Merge {
         if !self.held.is_empty() && self.tables != delta.tables {
             self.join_held(site)?;
         }
-        let Site { conn, meta, catalog, policies } = site;
+        let (conn, catalog) = (site.conn, site.catalog);
         let tables = join::match_tables(conn, catalog, &delta, &mut self.merged)?;
         if history::enabled(conn)? {
             for change in &delta.rows {
                 let Some(matched) = &tables[change.table as usize] else { continue };
                 let columns: Vec<_> = matched.groups.iter().map(|unit| &unit.columns[..]).collect();
-                history::receive(conn, meta, matched.table(catalog), &columns, change)?;
+                history::receive(conn, site.meta, matched.table(catalog), &columns, change)?;
             }
         }
         let (mut rest, mut hold) = (vec![], !self.held.is_empty());
         if state::any_conflict(conn)? {
             rest = delta.rows;
         } else {
-            let done =
-                fresh::insert(conn, meta, catalog, policies, &tables, &delta, &mut self.merged)?;
+            let done = fresh::insert(site, &tables, &delta, &mut self.merged)?;
             let left = delta.rows.into_iter().zip(&done).filter(|(_, done)| !**done);
             rest.extend(left.map(|(row, _)| row));
-            hold |= rest.iter().any(|row| !meta.seen.covers(row.header.inserted));
+            hold |= rest.iter().any(|row| !site.meta.seen.covers(row.header.inserted));
             if !hold {
                 rest = updates::write(site, &tables, &self.upto, rest, &mut self.merged)?;
             }
@@ -258,19 +257,16 @@ fn join_part(
     upto: &VersionVector,
     part: &[RowChange],
 ) -> Result<Merged> {
-    let Site { conn, meta, catalog, policies } = site;
     let mut joined = Merged::default();
     let mut rows: Vec<(usize, Joined)> = Vec::new();
     let mut fell: Vec<(usize, Rid, Told)> = Vec::new();
     for change in part {
         let Some(matched) = &tables[change.table as usize] else { continue };
         let Place::Here(position) = matched.place else {
-            let t = matched.table(catalog);
-            let kept = join::keep(conn, meta, matched, t, upto, change, &mut joined)?;
-            joined.rows += u64::from(kept);
+            joined.rows += u64::from(join::keep(site, matched, upto, change, &mut joined)?);
             continue;
         };
-        let news = join::join(conn, meta, catalog, matched, upto, change, &mut joined)?;
+        let news = join::join(site, matched, upto, change, &mut joined)?;
         let Some((news, gone)) = news else { continue };
         fell.extend(gone.into_iter().map(|told| (position, news.stored.rid.clone(), told)));
         rows.push((position, news));
@@ -279,6 +275,7 @@ fn join_part(
     if rows.is_empty() {
         return Ok(joined);
     }
+    let Site { conn, meta, catalog, policies } = site;
     let mut merged = show(conn, meta, |meta, check_keys, refused| {
         let mut merged = joined.clone();
         let facts = SqlFacts::new(Lookup { conn, meta, catalog });

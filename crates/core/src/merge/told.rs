@@ -37,6 +37,10 @@ pub(super) struct Meeting<'a> {
     /// What is kept of columns that are not here (R-MIG-STASH).
     pub stashed: &'a [Piece],
     pub names: &'a Names,
+    /// What was known of the row.
+    pub was: &'a Header,
+    /// What the other site knows of it.
+    pub theirs: &'a Header,
 }
 
 /// A write of some columns.
@@ -97,20 +101,12 @@ impl<'a> Meeting<'a> {
         Subject { t: self.t, rid: self.rid, row: self.old }
     }
 
-    /// Another write of a group. `was`: what was known of the row; `theirs`: what the other site knows.
-    pub fn register(
-        &self,
-        g: usize,
-        group: &GroupState,
-        register: &Register,
-        (was, theirs): (&Header, &Header),
-        merged: &mut Merged,
-    ) {
+    /// Another write of a group.
+    pub fn register(&self, g: usize, group: &GroupState, register: &Register, merged: &mut Merged) {
         if group.pinned || register.pinned {
             return;
         }
-        let both = group.stamp == was.inserted && register.stamp == theirs.inserted;
-        let kind = if both { "key_merge" } else { "overwritten" };
+        let kind = self.kind(group.stamp, register.stamp);
         let columns = &self.t.table.groups[g].columns;
         let Some(values) = self.values(group, columns) else { return };
         let ours = Write { stamp: group.stamp, values };
@@ -132,9 +128,8 @@ impl<'a> Meeting<'a> {
         }
     }
 
-    /// Another write of columns that are not here. `was`: what was known of the row; `theirs`: what the
-    /// other site knows.
-    pub fn kept(&self, piece: &Piece, (was, theirs): (&Header, &Header), merged: &mut Merged) {
+    /// Another write of columns that are not here.
+    pub fn kept(&self, piece: &Piece, merged: &mut Merged) {
         for known in self.stashed.iter().filter(|known| !known.pinned && !piece.pinned) {
             let shared = known.columns.iter().filter(|no| piece.columns.contains(no));
             let shared: Vec<u32> = shared.filter(|no| !self.t.has(**no)).copied().collect();
@@ -146,10 +141,16 @@ impl<'a> Meeting<'a> {
             else {
                 continue;
             };
-            let both = known.stamp == was.inserted && piece.stamp == theirs.inserted;
-            let kind = if both { "key_merge" } else { "overwritten" };
             let columns = Columns::numbered(self.t, self.names, &shared);
-            self.writes(kind, &columns, ours, news, merged);
+            self.writes(self.kind(known.stamp, piece.stamp), &columns, ours, news, merged);
+        }
+    }
+
+    /// What two writes are that meet: inserts of both sites, or one later than the other.
+    fn kind(&self, ours: Stamp, theirs: Stamp) -> &'static str {
+        match ours == self.was.inserted && theirs == self.theirs.inserted {
+            true => "key_merge",
+            false => "overwritten",
         }
     }
 

@@ -167,7 +167,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "told-absent",
         file: "core/src/merge/join.rs",
-        from: "meeting.kept(piece, (&was, &change.header), merged);",
+        from: "meeting.kept(piece, merged);",
         to: "let _ = (piece, &meeting);",
         campaign: "wild --all told,alter,order",
         breaks: "R-TOLD: a value of a table that is not here gives way without a word",
@@ -207,7 +207,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "stash-refers",
         file: "core/src/merge/join.rs",
-        from: "if unit.unknown || piece.refers_beyond(&t.key_names) {",
+        from: "if unit.unknown || piece.refers_beyond(&self.t.key_names) {",
         to: "if unit.unknown {",
         campaign: "wild --all rebuild,order,policy",
         breaks: "R-MIG-FK: what a value refers to is lost at a site without the foreign key",
