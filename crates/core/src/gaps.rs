@@ -81,7 +81,8 @@ pub fn wanted(
     conn: &Connection,
     meta: &Meta,
     catalog: &Catalog,
-    (theirs, after): (&Gaps, i64),
+    theirs: &Gaps,
+    after: i64,
 ) -> Result<Wanted> {
     let mut wanted = Wanted::past(&meta.seen, after);
     let theirs = Theirs::read(conn, meta, catalog, theirs)?;
@@ -109,7 +110,8 @@ pub fn receive(
     conn: &Connection,
     meta: &mut Meta,
     catalog: &Catalog,
-    (theirs, wanted): (&Gaps, &Wanted),
+    theirs: &Gaps,
+    wanted: &Wanted,
 ) -> Result<()> {
     let (mut gaps, before) = (load(conn, meta)?, load(conn, meta)?);
     let theirs = Theirs::read(conn, meta, catalog, theirs)?;

@@ -4,9 +4,11 @@
 //! real write on any site wins (R-MIG-ADD). Registers that came from sites with a newer schema and
 //! were kept ([`crate::state::stash`]) are shown as soon as their columns are here.
 //!
-//! Tables that were rebuilt under their names are in `place` and `rebuild`.
+//! Tables whose triggers do not fit any more are caught up with in `altered`; those among them that were
+//! rebuilt under their names in `place` and `rebuild`.
 
 mod again;
+mod altered;
 mod late;
 mod place;
 mod policies;
@@ -17,30 +19,27 @@ mod spans;
 mod stashed;
 mod unsure;
 
-use crate::catalog::{Fresh, Loc, Relation, Tracked, loc_sql};
+use crate::catalog::{Loc, Relation, Tracked};
 use crate::fold;
-use crate::journal::{self, Changed, Window};
+use crate::journal::Changed;
 use crate::merge::{self, Anew};
 use crate::meta::Meta;
 use crate::parts;
-use crate::refs::Lookup;
 use crate::registry;
-use crate::schema::{Affinity, Collation, Column, Group, Table, TableKind, quote};
+use crate::schema::{Affinity, Collation, Column, Group, Table};
 use crate::settings;
-use crate::sqlvalue::Bind;
 use crate::state::stash::{self, Piece};
-use crate::state::sums::{self, Sums};
+use crate::state::sums;
 use crate::state::{self, Body, ENTRY_COLUMNS, GroupState, RowState, Stored};
 use crate::track::{self, Loaded, Stale};
 use crate::work::Work;
 use crate::{Result, closed, gaps, renames};
 pub(crate) use policies::{follow_policies, set as set_policies, take as take_settings};
 use rusqlite::{Connection, params};
-use stashed::{join_stashed, show, show_stashed};
+use stashed::show_stashed;
 use std::collections::{BTreeMap, BTreeSet};
-use synqlite_view::local_wins::Wrote;
 use synqlite_wire::{Cell, Rid, SiteId, Stamp, Value};
-use unsure::{Columns, LIKELY, PERHAPS, Unsure};
+use unsure::{Columns, LIKELY, PERHAPS};
 
 /// So many states are stored anew at a time.
 const PART: usize = parts::of(4_096);
@@ -86,7 +85,7 @@ fn follow_schema(work: &mut Work<'_>, loaded: &Loaded) -> Result<()> {
     let missed = track::missed(work.conn)?;
     let back = work.catalog.tables.iter().filter(|t| missed.contains(&t.no));
     let back = back.map(|t| (t.no, t.column_nos.clone())).collect();
-    altered(work, &loaded.stale, &back)?;
+    altered::follow(work, &loaded.stale, &back)?;
     renames::tell(work.conn, &mut work.meta, &loaded.catalog, work.now_ms)?;
     // Else a rebuilt table would be taken for one that was rebuilt again.
     sums::settle(work.conn, &mut work.meta, &work.catalog)?;
@@ -162,149 +161,10 @@ pub(crate) fn take_in(work: &mut Work<'_>, tables: &[Table]) -> Result<()> {
     let whole = work.catalog.tables.iter().filter(new);
     let whole = whole.map(|t| (t.no, t.column_nos.clone())).collect();
     if !loaded.stale.is_empty() {
-        altered(work, &loaded.stale, &whole)?;
+        altered::follow(work, &loaded.stale, &whole)?;
     }
     show_stashed(work, &whole, true)?;
     track::close(work.conn, &work.catalog)
-}
-
-/// Catches up with tables whose triggers no longer fit. `whole`: columns of those that were not here.
-fn altered(work: &mut Work<'_>, stale: &BTreeMap<u32, Stale>, whole: &Fresh) -> Result<()> {
-    let Work { conn, meta, catalog, policies, received, .. } = work;
-    let of = |t: &Tracked| stale.get(&t.no);
-    let other = |t: &Tracked| of(t).is_some_and(|s| s.gap || s.rekeyed);
-    let missed = track::missed(conn)?;
-    let came =
-        missed.iter().map(|&no| Ok((no, BTreeSet::from_iter(stash::rows(conn, meta, no, -1)?))));
-    let came = came.collect::<Result<BTreeMap<_, _>>>()?;
-    // As the rows were; nothing takes sums before this is done.
-    let mut sums = BTreeMap::new();
-    for t in &catalog.tables {
-        if let Some(s) = of(t).filter(|s| s.gap || s.unique_anew || !s.anew.is_empty()) {
-            let mut of_table = Sums::load(conn, t)?;
-            of_table.was_rowid = s.was_rowid;
-            sums.insert(t.no, of_table);
-        }
-    }
-    let mut freed = Vec::new();
-    for t in &catalog.tables {
-        freed.push(match of(t) {
-            Some(s) => regroup(conn, meta, t, s)?,
-            None => vec![],
-        });
-        let parent = |f: usize| catalog.by_name(&t.table.foreign_keys[f].parent);
-        let mut named_by = t.references_in_key().filter_map(|(f, _)| parent(f));
-        if other(t) {
-            state::expand(conn, meta, t, false)?;
-        } else if of(t).is_some_and(|s| s.referring_anew) || named_by.any(other) {
-            state::expand(conn, meta, t, true)?;
-        }
-        if let (Some(&Stale { gap: true, noted, .. }), Some(sums)) = (of(t), sums.get(&t.no)) {
-            journal::forget_misplaced(conn, t)?;
-            place::put_back(Lookup { conn, meta, catalog }, t, sums, noted)?;
-        }
-    }
-    let mut fresh: Fresh = stale.iter().map(|(no, s)| (*no, s.fresh.clone())).collect();
-    let mut windows = journal::read_altered(conn, catalog, &fresh)?;
-    for (t, window) in catalog.tables.iter().zip(&mut windows) {
-        if let Some(sums) = sums.get(&t.no) {
-            rebuild::displaced(conn, meta, t, sums, window)?;
-        }
-    }
-    let mut heirs: Vec<Option<Vec<Loc>>> = windows.iter().map(rebuild::heirs).collect();
-    for ((t, window), heirs) in catalog.tables.iter().zip(&mut windows).zip(&mut heirs) {
-        if let (Some(Stale { gap: true, .. }), Some(sums)) = (of(t), sums.get(&t.no)) {
-            let births = rebuild::births(conn, meta, t, sums, window)?;
-            heirs.get_or_insert_default().extend(births);
-        }
-    }
-    let moved: Vec<BTreeMap<Loc, Loc>> = windows.iter().map(rebuild::moved).collect();
-    // Nothing is shown before all that was written is known and stamped, also what no trigger noted: a
-    // row that is hidden first would be kept as it is under the stamps that it had.
-    let mut wrote = fold::fold_windows(conn, meta, catalog, policies, windows, fresh.clone())?;
-    let (mut lost, mut bound) = (BTreeSet::new(), BTreeMap::new());
-    for (t, stale) in catalog.tables.iter().filter_map(|t| Some((t, of(t)?))) {
-        bound.insert(t.no, late::bind(conn, meta, catalog, t, &stale.fresh, *received)?);
-        if t.table.kind == TableKind::WithoutRowid {
-            state::forget_rowids(conn, t)?;
-        }
-        for column in track::lose_columns(conn, t, meta.clock)? {
-            gaps::lose(conn, meta, t.no, Some(column))?;
-            lost.insert(t.no);
-        }
-        if stale.gap || lost.contains(&t.no) {
-            meta.unsummed.tables.insert(t.no);
-        }
-        track::renew(conn, t)?;
-    }
-    fresh.extend(whole.clone());
-    let (mut windows, mut unsure, mut retyped) = (Vec::new(), Vec::new(), BTreeMap::new());
-    for (t, moved) in catalog.tables.iter().zip(&moved) {
-        let (spans, mut rows) = bound.remove(&t.no).unwrap_or_default();
-        let mut window = Window::default();
-        if let (Some(&Stale { gap: true, noted, .. }), Some(sums)) = (of(t), sums.get(&t.no)) {
-            let lookup = Lookup { conn, meta, catalog };
-            let fresh = of(t).map_or(&[][..], |s| &s.fresh);
-            let unsure = (fresh, &mut rows);
-            let was;
-            (window, was) = rebuild::unnoticed(lookup, t, sums, (moved, noted), unsure)?;
-            retyped.insert(t.no, was);
-        }
-        if let Some(s) = of(t) {
-            if let Some(sums) = sums.get(&t.no).filter(|_| !s.anew.is_empty()) {
-                let lookup = Lookup { conn, meta, catalog };
-                again::unnoticed(lookup, t, sums, (&s.anew, moved), &mut window)?;
-            }
-            again::missed(conn, meta, t, &s.again, &mut window)?;
-            if let Some(came) = came.get(&t.no) {
-                again::hidden(conn, meta, t, came)?;
-            }
-        }
-        windows.push(window);
-        unsure.push((spans, rows));
-    }
-    for (parent, heirs) in heirs.into_iter().enumerate() {
-        if let (Some(s), Some(heirs)) = (of(&catalog.tables[parent]), heirs) {
-            rebuild::references(conn, meta, catalog, (parent, heirs, s.gap), &mut windows)?;
-        }
-    }
-    if windows.iter().any(|window| !window.is_empty()) {
-        unsure::pass(meta);
-        let none = Fresh::new();
-        wrote = wrote.and(fold::fold_windows(conn, meta, catalog, policies, windows, none)?);
-    }
-    // Not before those are known that are gone: who referred to them does so still.
-    for t in catalog.tables.iter().filter(|t| of(t).is_some()) {
-        fold::keep_unresolved(conn, meta, catalog, t, policies.enforces_foreign_keys())?;
-    }
-    let mut joined = join_stashed(work, &fresh)?;
-    for t in work.catalog.tables.iter().filter(|t| whole.contains_key(&t.no)) {
-        let rids = stashed::unwritten(work.conn, &work.meta, t)?;
-        joined.extend(rids.into_iter().map(|rid| (t.no, rid)));
-    }
-    let Work { conn, meta, catalog, policies, .. } = work;
-    // What others wrote to a column is no filling.
-    for (t, unsure) in catalog.tables.iter().zip(&mut unsure) {
-        if let Some(Stale { gap, fresh, .. }) = of(t) {
-            filled(conn, meta, t, (fresh, *gap && lost.contains(&t.no)), &mut unsure.1)?;
-            if *gap {
-                // A column may have another default now than rows show that nobody has written.
-                let older = t.column_nos.iter().zip(&t.since).filter(|(_, since)| **since != -1);
-                let older = older.map(|(no, _)| *no).filter(|no| !fresh.contains(no));
-                filled(conn, meta, t, (&older.collect::<Vec<_>>(), false), &mut unsure.1)?;
-            }
-            late::bind_defaults(Lookup { conn, meta, catalog }, t, fresh, unsure)?;
-        }
-    }
-    unsure::stamp(conn, meta, catalog, unsure, freed)?;
-    for t in &catalog.tables {
-        retyped::keep(conn, meta, t, retyped.remove(&t.no).unwrap_or_default())?;
-    }
-    merge::repair(conn, meta, catalog, policies, Wrote { anew: true, ..wrote })?;
-    show(work, joined, !whole.is_empty())?;
-    let of = |is: fn(&Stale) -> bool| stale.iter().filter(move |(_, s)| is(s)).map(|(no, _)| *no);
-    let references = of(|stale| stale.referring_anew).collect();
-    follow(work, &Anew { references, tables: of(|stale| stale.gap).collect() }, "schema")
 }
 
 /// Shows what schema and policies, which are others than before, make of the states. `why`: how records
@@ -548,38 +408,4 @@ pub(crate) fn changed(loc: &Loc, written: BTreeMap<u32, i64>) -> Changed {
         start: None,
         last: 0,
     }
-}
-
-/// Adds to `rows` those in which these columns hold something else than their default, although nobody
-/// is known to have written it: a rebuild filled them, or gave them another default. `lost`: columns are missing, and new ones may be
-/// those under other names, so whatever they hold may have been written.
-fn filled(
-    conn: &Connection,
-    meta: &Meta,
-    t: &Tracked,
-    (columns, lost): (&[u32], bool),
-    rows: &mut Unsure,
-) -> Result<()> {
-    for c in (0..t.column_nos.len()).filter(|&c| columns.contains(&t.column_nos[c])) {
-        let column = &t.table.columns[c];
-        let sql = format!(
-            "SELECT {} FROM {} AS o WHERE {lost} OR typeof(o.{name}) <> typeof(?1) \
-             OR o.{name} COLLATE BINARY IS NOT ?1",
-            loc_sql(&t.table, "o."),
-            t.target(),
-            name = quote(&column.name),
-        );
-        let mut statement = conn.prepare(&sql)?;
-        let mut locs = statement.query([Bind(&t.default_of(c))])?;
-        while let Some(row) = locs.next()? {
-            let loc = t.place(row.get(0)?)?;
-            let Some(stored) = state::at(conn, meta, t, &loc)? else { continue };
-            let group = &stored.state.groups[column.group];
-            let place = t.table.groups[column.group].columns.iter().position(|&x| x == c);
-            if group.column_stamp(place.unwrap_or(0)).is_zero() && group.body == Body::InTable {
-                rows.entry(loc).or_default().insert(c, PERHAPS);
-            }
-        }
-    }
-    Ok(())
 }

@@ -261,7 +261,7 @@ impl<'a, 'w> Incoming<'a, 'w> {
         let Work { conn, meta, .. } = &*self.work;
         let base = line::resolve(conn, meta, &delta.base)?;
         let upto = line::resolve(conn, meta, &delta.upto)?;
-        let merge = self.work.begin_merge(&base, &upto, (self.force, self.again))?;
+        let merge = self.work.begin_merge(&base, &upto, self.force, self.again)?;
         let said = (delta.base.clone(), delta.upto.clone());
         self.current = Some(Current { said, read: (base, upto), merge });
         Ok(())

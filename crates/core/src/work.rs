@@ -59,21 +59,22 @@ impl<'a> Work<'a> {
         &mut self,
         base: &VersionVector,
         upto: &VersionVector,
-        (force, again): (bool, bool),
+        force: bool,
+        again: bool,
     ) -> Result<Option<Merge>> {
         let now = self.now_ms;
-        Merge::begin(&mut self.site(), base, upto, now, (force, again))
+        Merge::begin(&mut self.site(), base, upto, now, force, again)
     }
 
     /// What to ask a replica for that told of `theirs`, past its position `after`.
     pub fn wanted(&self, theirs: &Gaps, after: i64) -> Result<Wanted> {
-        gaps::wanted(self.conn, &self.meta, &self.catalog, (theirs, after))
+        gaps::wanted(self.conn, &self.meta, &self.catalog, theirs, after)
     }
 
     /// Takes note of what a replica may lack that gave what was `wanted`.
     pub fn receive(&mut self, theirs: &Gaps, wanted: &Wanted) -> Result<()> {
         let Work { conn, meta, catalog, .. } = self;
-        gaps::receive(conn, meta, catalog, (theirs, wanted))
+        gaps::receive(conn, meta, catalog, theirs, wanted)
     }
 
     /// What a merge works with.

@@ -71,7 +71,8 @@ impl Wrote {
 /// Rounds until the view is what the user sees, and shows it.
 pub fn attempt(
     ledger: &mut impl Ledger,
-    (catalog, policies): (&Catalog, &Policies),
+    catalog: &Catalog,
+    policies: &Policies,
     wrote: &Wrote,
     mut check_keys: bool,
     refused: &mut Refused,
@@ -591,7 +592,8 @@ fn settled(cases: &Cases<'_>, p: usize) -> Vec<(usize, Acted)> {
 pub fn overrode(
     facts: &dyn Facts,
     catalog: &Catalog,
-    (position, parent): (usize, &Stored),
+    position: usize,
+    parent: &Stored,
     stamps: &BTreeMap<usize, Stamp>,
 ) -> Result<Vec<ActedOn>> {
     let (t, mut found) = (&catalog.tables[position], Vec::new());

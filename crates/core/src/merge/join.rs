@@ -117,7 +117,7 @@ fn match_table(
     let mut matched = Matched { place, groups: vec![], names: None };
     let t = matched.table(catalog);
     let said = renames::said(conn, t)?;
-    let units = theirs.groups.iter().map(|group| match_group(conn, (catalog, t), &said, group));
+    let units = theirs.groups.iter().map(|group| match_group(conn, catalog, t, &said, group));
     let units = units.collect::<Result<Vec<_>>>()?;
     let theirs: Vec<u32> = units.iter().flat_map(|unit| unit.columns.iter().copied()).collect();
     merged.unwritten |= registry::lacking(conn, t, &theirs)?;
@@ -130,7 +130,8 @@ fn match_table(
 /// `said`: what names of its columns mean here.
 fn match_group(
     conn: &Connection,
-    (catalog, t): (&Catalog, &Tracked),
+    catalog: &Catalog,
+    t: &Tracked,
     said: &Said,
     theirs: &GroupShape,
 ) -> Result<MatchedGroup> {

@@ -30,7 +30,7 @@ pub(crate) fn repair(
     }
     show(conn, meta, |meta, check_keys, refused| {
         let mut ledger = SqlLedger { conn, meta, catalog, policies };
-        Ok(attempt(&mut ledger, (catalog, policies), &wrote, check_keys, refused)?)
+        Ok(attempt(&mut ledger, catalog, policies, &wrote, check_keys, refused)?)
     })
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn overrode(
 ) -> Result<Vec<ActedOn>> {
     let Some(position) = lookup.catalog.position_of_no(t.no) else { return Ok(vec![]) };
     let facts = SqlFacts::new(lookup);
-    Ok(local_wins::overrode(&facts, lookup.catalog, (position, parent), stamps)?)
+    Ok(local_wins::overrode(&facts, lookup.catalog, position, parent, stamps)?)
 }
 
 /// Shows what rows that were just settled by command mean for themselves and for those that wait.

@@ -145,7 +145,8 @@ impl Merge {
         base: &VersionVector,
         upto: &VersionVector,
         now_ms: i64,
-        (force, again): (bool, bool),
+        force: bool,
+        again: bool,
     ) -> Result<Option<Merge>> {
         if !site.meta.seen.dominates(base) {
             return Err(Error::MissingBase);

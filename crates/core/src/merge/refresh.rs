@@ -69,7 +69,7 @@ pub(crate) fn refresh(
                 if !new {
                     continue;
                 }
-                for (entry, children) in outlived(conn, meta, (parent, t), fk)? {
+                for (entry, children) in outlived(conn, meta, parent, t, fk)? {
                     cases.load_entry(entry)?;
                     children.iter().try_for_each(|loc| cases.load_at(table, loc).map(drop))?;
                 }
@@ -90,7 +90,8 @@ pub(crate) fn refresh(
 fn outlived(
     conn: &Connection,
     meta: &Meta,
-    (parent, child): (&Tracked, &Tracked),
+    parent: &Tracked,
+    child: &Tracked,
     fk: &ForeignKey,
 ) -> Result<Vec<(i64, Vec<Loc>)>> {
     let ends = !matches!(fk.on_delete, Action::NoAction | Action::Restrict);

@@ -287,7 +287,7 @@ impl Subject<'_> {
             list(&kept.values),
             short(kept.stamp),
         );
-        self.told(kind, &columns.named(), what, (lost.stamp, kept.stamp))
+        self.told(kind, &columns.named(), what, lost.stamp, kept.stamp)
     }
 
     /// A write of these columns is lost to a delete of the row. `named`: what tells it from others
@@ -303,7 +303,7 @@ impl Subject<'_> {
             short(lost.stamp),
             short(by),
         );
-        self.told("update_lost", named, what, (lost.stamp, by))
+        self.told("update_lost", named, what, lost.stamp, by)
     }
 
     fn told(
@@ -311,7 +311,8 @@ impl Subject<'_> {
         kind: &'static str,
         columns: &str,
         what: String,
-        (lost, kept): (Stamp, Stamp),
+        lost: Stamp,
+        kept: Stamp,
     ) -> Told {
         let row = match self.rid {
             Rid::Key { .. } => describe(self.t, None, self.rid),

@@ -26,7 +26,8 @@ pub(super) fn unnoticed(
     lookup: Lookup<'_>,
     t: &Tracked,
     sums: &Sums,
-    (anew, moved): (&BTreeSet<u32>, &BTreeMap<Loc, Loc>),
+    anew: &BTreeSet<u32>,
+    moved: &BTreeMap<Loc, Loc>,
     window: &mut Window,
 ) -> Result<()> {
     let Lookup { conn, meta, .. } = lookup;

@@ -73,7 +73,7 @@ pub(super) fn bind(
             if let Some(f) = change.new.filter(|_| stashed)
                 && let Some(piece) = told(lookup, t, &stored, f, written)?
             {
-                if !is_shown(lookup, &mut parents, t, (&loc, &piece), fresh)? {
+                if !is_shown(lookup, &mut parents, t, &loc, &piece, fresh)? {
                     // It comes from the stash.
                     fold::keep(conn, meta, catalog, t, &loc, &[f])?;
                 } else if single {
@@ -166,7 +166,8 @@ fn is_shown(
     lookup: Lookup<'_>,
     parents: &mut Parents,
     t: &Tracked,
-    (loc, piece): (&Loc, &Piece),
+    loc: &Loc,
+    piece: &Piece,
     fresh: &[u32],
 ) -> Result<bool> {
     let old = |no: &u32| t.has(*no) && !fresh.contains(no);

@@ -14,25 +14,27 @@ use super::place::is_named;
 use super::retyped::{Retyped, is_stored};
 use super::unsure::{LIKELY, PERHAPS, Unsure};
 use crate::Result;
-use crate::catalog::{Catalog, Loc, Tracked};
+use crate::catalog::{Loc, Tracked};
 use crate::journal::{Born, Gone, Window};
 use crate::meta::Meta;
 use crate::refs::{self, Lookup};
 use crate::state::sums::{Compared, Sums};
 use crate::state::{self, Body, Stored};
+use crate::track::Stale;
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::Rid;
 
 /// What happened to a table while its triggers were gone. Time 0 is the earliest that can still be
 /// given. What cannot be told is added to `unsure`. `moved`: where rows were that triggers saw move.
-/// `noted`: the triggers are there again. Also returns what rows showed in columns of another type.
+/// Also returns what rows showed in columns of another type.
 pub(super) fn unnoticed(
     lookup: Lookup<'_>,
     t: &Tracked,
     sums: &Sums,
-    (moved, noted): (&BTreeMap<Loc, Loc>, bool),
-    (fresh, unsure): (&[u32], &mut Unsure),
+    stale: &Stale,
+    moved: &BTreeMap<Loc, Loc>,
+    unsure: &mut Unsure,
 ) -> Result<(Window, Retyped)> {
     let Lookup { conn, meta, .. } = lookup;
     let (known, there) = (known(conn, meta, t, sums)?, t.all_places(conn)?);
@@ -54,12 +56,12 @@ pub(super) fn unnoticed(
         });
         for c in sums.added_since(t, was) {
             let shown = stored.state.groups[t.table.columns[c].group].body == Body::InTable;
-            let known = !fresh.contains(&t.column_nos[c]) && !written.contains(&c);
+            let known = !stale.fresh.contains(&t.column_nos[c]) && !written.contains(&c);
             if shown && known && row[c] != t.default_of(c) {
                 compared.touched.insert(c);
             }
         }
-        if noted && compared.touched.is_empty() && !compared.one_of_them {
+        if stale.noted && compared.touched.is_empty() && !compared.one_of_them {
             compared.unsure.clear();
         }
         let (mut was, copied): (BTreeMap<_, _>, BTreeMap<_, _>) =
@@ -213,14 +215,14 @@ fn appended(window: &Window) -> impl Iterator<Item = Loc> {
 /// were, or that are not there under those keys any more. `heirs`: rows that may have these keys. `rebuilt`:
 /// else rows were but displaced unseen, and references to those of them whose keys are known are kept.
 pub(super) fn references(
-    conn: &Connection,
-    meta: &Meta,
-    catalog: &Catalog,
-    (parent, heirs, rebuilt): (usize, Vec<Loc>, bool),
+    lookup: Lookup<'_>,
+    parent: usize,
+    heirs: Vec<Loc>,
+    rebuilt: bool,
     windows: &mut [Window],
 ) -> Result<()> {
+    let Lookup { conn, meta, catalog } = lookup;
     let p = &catalog.tables[parent];
-    let lookup = Lookup { conn, meta, catalog };
     let mut uncertain: Vec<Loc> = windows[parent].born.keys().cloned().chain(heirs).collect();
     // Those that are the same rows as ever, each with the columns that were written.
     let mut same = Vec::new();

@@ -132,32 +132,30 @@ impl Met {
                 }
                 let ours = Write { stamp, values: vec![ours.clone()] };
                 let theirs = Write { stamp: piece.stamp, values: vec![theirs.clone()] };
-                self.pair(meta, subject, (c, before.header.inserted), ours, theirs);
+                let kind = match theirs.stamp == before.header.inserted {
+                    true => "key_merge",
+                    false => "overwritten",
+                };
+                let (lost, kept, why) = self.settle(meta, ours, theirs);
+                let told = subject.gives_way(kind, &Columns::of(t, &[c]), &lost, &kept, why);
+                self.told.push(told);
             }
         }
     }
 
-    fn pair(
+    /// Which of two writes is lost, which is kept, and why.
+    fn settle(
         &mut self,
         meta: &mut Meta,
-        subject: &Subject<'_>,
-        (c, inserted): (usize, Stamp),
         mut ours: Write,
         theirs: Write,
-    ) {
-        let kind = if theirs.stamp == inserted { "key_merge" } else { "overwritten" };
-        // Nobody is known to have written it, so a rebuild filled it in.
-        let filled = ours.stamp.is_zero();
-        if filled {
+    ) -> (Write, Write, &'static str) {
+        if ours.stamp.is_zero() {
+            // Nobody is known to have written it, so a rebuild filled it in.
             ours.stamp = *self.unsure.get_or_insert_with(|| meta.tick(0));
+            return (ours, theirs, "certain to have been written");
         }
-        let why = match filled {
-            true => "certain to have been written",
-            false => "later and was written where the other was not shown",
-        };
-        let first = filled || ours.stamp < theirs.stamp;
-        let (lost, kept) = if first { (ours, theirs) } else { (theirs, ours) };
-        let columns = Columns::of(subject.t, &[c]);
-        self.told.push(subject.gives_way(kind, &columns, &lost, &kept, why));
+        let (lost, kept) = if ours.stamp < theirs.stamp { (ours, theirs) } else { (theirs, ours) };
+        (lost, kept, "later and was written where the other was not shown")
     }
 }

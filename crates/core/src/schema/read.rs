@@ -95,36 +95,20 @@ fn draft(
     let scope = Scope::new(&infos, &definition, alias);
     let stored = |cid: usize| scope.stored.get(cid).copied().flatten();
 
-    let mut columns = Vec::new();
-    for info in infos.iter().filter(|info| !info.generated) {
-        columns.push(Column {
-            name: info.name.clone(),
-            declared_type: info.declared_type.clone(),
-            affinity: affinity(&info.declared_type, entry.strict),
-            collation: own_collation(conn, &entry.name, &info.name)?,
-            not_null: info.not_null,
-            default: info.default.clone(),
-            group: 0,
-        });
-    }
+    let columns = columns(conn, entry, &infos)?;
     if columns.len() > MAX_COLUMNS {
         let count = columns.len();
         return Ok(Err(format!("it has {count} columns; at most {MAX_COLUMNS} can be replicated")));
     }
-    let rowid_name = if entry.without_rowid {
-        None
-    } else {
-        let free = ROWID_NAMES.into_iter().find(|name| scope.position(name).is_none());
-        match (free, alias) {
-            (Some(name), _) => Some(name.to_string()),
-            (None, Some(column)) => Some(infos[column].name.clone()),
-            (None, None) => {
-                return Ok(Err("columns named rowid, _rowid_ and oid hide its rowid; rename one \
-                               of them or add an INTEGER PRIMARY KEY"
-                    .to_string()));
-            }
-        }
-    };
+    let free = ROWID_NAMES.into_iter().find(|name| scope.position(name).is_none());
+    let rowid_name = free.or_else(|| Some(&infos[alias?].name)).map(str::to_owned);
+    if rowid_name.is_none() && !entry.without_rowid {
+        return Ok(Err(
+            "columns named rowid, _rowid_ and oid hide its rowid; rename one of them or \
+                       add an INTEGER PRIMARY KEY"
+                .to_string(),
+        ));
+    }
     let mut uniques = Vec::new();
     let mut keys = Vec::new();
     for index in indexes.iter().filter(|index| index.unique) {
@@ -137,14 +121,12 @@ fn draft(
     if let Some(column) = alias.and_then(stored) {
         keys.push(BTreeMap::from([(column, Collation::Binary)]));
     }
-    let key_collations = key
-        .iter()
-        .map(|&cid| {
-            let terms = key_index.map_or(&[] as &[_], |index| &index.terms);
-            let term = terms.iter().find(|(column, _)| *column == Some(cid));
-            term.map_or(Collation::Binary, |(_, name)| collation(name))
-        })
-        .collect();
+    let key_collation = |&cid: &usize| {
+        let mut terms = key_index.iter().flat_map(|index| &index.terms);
+        let term = terms.find(|(column, _)| *column == Some(cid));
+        term.map_or(Collation::Binary, |(_, name)| collation(name))
+    };
+    let key_collations = key.iter().map(key_collation).collect();
     let autoincrement = match alias {
         Some(cid) => {
             conn.column_metadata(Some("main"), entry.name.as_str(), infos[cid].name.as_str())?.4
@@ -162,7 +144,7 @@ fn draft(
         columns,
         generated: generated.collect(),
         kind,
-        rowid_name,
+        rowid_name: rowid_name.filter(|_| !entry.without_rowid),
         primary_key: key.into_iter().filter_map(stored).collect(),
         key_collations,
         foreign_keys: Vec::new(),
@@ -182,6 +164,23 @@ fn draft(
     let checks = definition.checks().into_iter().map(|check| scope.read_by(check)).collect();
     let declared = pragmas::references(conn, &entry.name)?;
     Ok(Ok(Draft { table, checks, keys, declared, inexact }))
+}
+
+/// The stored columns of a table; their groups are yet to be found.
+fn columns(conn: &Connection, entry: &Entry, infos: &[ColumnInfo]) -> Result<Vec<Column>> {
+    let stored = infos.iter().filter(|info| !info.generated);
+    let column = |info: &ColumnInfo| {
+        Ok(Column {
+            name: info.name.clone(),
+            declared_type: info.declared_type.clone(),
+            affinity: affinity(&info.declared_type, entry.strict),
+            collation: own_collation(conn, &entry.name, &info.name)?,
+            not_null: info.not_null,
+            default: info.default.clone(),
+            group: 0,
+        })
+    };
+    stored.map(column).collect()
 }
 
 /// The first index or stored column of a table whose content depends on SQLite's version.

@@ -57,72 +57,37 @@ impl Memory<'_> {
         let (conflicts, waits) = (self.waiting()?.contested, self.waiting()?.any);
         let mut wrote = Wrote::default();
         self.pin(&mut wrote)?;
-        let (t, stamp) = (self.table(table), self.tick());
-        let mut former = |row: Vec<Value>| {
-            if conflicts {
-                wrote.former.push((table, row));
-            }
-        };
-        let mut released = Vec::new();
+        let t = self.table(table);
         let columns: Vec<usize> = match &write {
             Write::Insert(..) => (0..t.table.columns.len()).collect(),
             Write::Update(_, g, ..) => t.table.groups[*g].columns.clone(),
             Write::Delete(..) => vec![],
         };
+        let mut former = Vec::new();
         let mut stored = match write {
             Write::Insert(rid, loc, row) => {
-                let known = self.of(table, &rid)?;
-                let mut stored = known.unwrap_or_else(|| unknown(rid));
-                let hidden = stored.state.header.alive();
-                if hidden {
-                    former(stored.state.kept_row(t));
-                    for (group, of) in stored.state.groups.iter().zip(&t.table.groups) {
+                let (stored, hidden) = self.insert(table, rid, loc, row)?;
+                if let Some(state) = hidden {
+                    for (group, of) in state.groups.iter().zip(&t.table.groups) {
                         let Body::Stored(cell) = &group.body else { continue };
-                        released.extend(self.parents(table, &of.foreign_keys, cell));
+                        wrote.released.extend(self.parents(table, &of.foreign_keys, cell));
                     }
+                    former.push(state.kept_row(t));
                 }
-                stored.state.header.insert(stamp);
-                stored.state.groups = RowState::born(t, stamp).groups;
-                self.put_row(table, None, Some((loc.clone(), row)));
-                stored.loc = Some(loc);
                 stored
             }
             Write::Update(from, g, to, row) => {
-                let mut stored = self.known(table, &from)?;
-                let old = self.rows(table)[&from].clone();
-                former(old.clone());
-                former(row.clone());
-                let group = &t.table.groups[g];
-                let previous =
-                    group.keeps_previous.then(|| self.cell(table, g, &old)).transpose()?;
-                let mut stamps = BTreeMap::from([(g, stamp)]);
-                wrote.acted.extend(overrode(&*self, self.catalog(), (table, &stored), &stamps)?);
-                stored.state.groups[g] = GroupState { previous, ..GroupState::shown(stamp) };
-                for g in self.fallbacks(table, &stored, g) {
-                    stamps.insert(g, stamp);
-                    stored.state.groups[g] = GroupState::shown(stamp);
-                }
-                self.put_row(table, Some(&from), Some((to.clone(), row)));
-                stored.loc = Some(to);
-                stored
+                former.extend([self.rows(table)[&from].clone(), row.clone()]);
+                self.update(table, &from, g, (to, row), &mut wrote)?
             }
             Write::Delete(from) => {
-                let mut stored = self.known(table, &from)?;
-                let old = self.rows(table)[&from].clone();
-                former(old.clone());
-                for g in 0..stored.state.groups.len() {
-                    let cell = self.cell(table, g, &old)?;
-                    let group = &mut stored.state.groups[g];
-                    if group.body == Body::InTable {
-                        group.body = Body::Stored(cell);
-                    }
-                }
-                stored.state.header.delete(stamp);
-                self.put_row(table, Some(&from), None);
-                stored.loc = None;
-                stored
+                former.push(self.rows(table)[&from].clone());
+                self.delete(table, &from)?
             }
         };
+        if conflicts {
+            wrote.former.extend(former.into_iter().map(|row| (table, row)));
+        }
         let entry = stored.entry.is_some();
         self.put(table, &mut stored);
         let references = state::kept_references(self.catalog(), t, &stored, false);
@@ -130,12 +95,68 @@ impl Memory<'_> {
         if conflicts || waits && (entry || !references.is_empty()) {
             self.wait(&stored, references)?;
         }
-        wrote.released.extend(released);
         let awaited = waits && !self.waiting_for_row(table, &stored.rid)?.is_empty();
         if conflicts || awaited {
             wrote.touched.push((t.no, stored.rid.clone()));
         }
         self.repair(&wrote, (table, &stored.rid), &columns)
+    }
+
+    /// Returns what the row was if it was hidden.
+    fn insert(
+        &mut self,
+        table: usize,
+        rid: Rid,
+        loc: Loc,
+        row: Vec<Value>,
+    ) -> Result<(Stored, Option<RowState>)> {
+        let stamp = self.tick();
+        let mut stored = self.of(table, &rid)?.unwrap_or_else(|| unknown(rid));
+        let hidden = stored.state.header.alive().then(|| stored.state.clone());
+        stored.state.header.insert(stamp);
+        stored.state.groups = RowState::born(self.table(table), stamp).groups;
+        self.put_row(table, None, Some((loc.clone(), row)));
+        stored.loc = Some(loc);
+        Ok((stored, hidden))
+    }
+
+    fn update(
+        &mut self,
+        table: usize,
+        from: &Loc,
+        g: usize,
+        to: (Loc, Vec<Value>),
+        wrote: &mut Wrote,
+    ) -> Result<Stored> {
+        let stamp = self.tick();
+        let mut stored = self.known(table, from)?;
+        let old = self.rows(table)[from].clone();
+        let keeps = self.table(table).table.groups[g].keeps_previous;
+        let previous = keeps.then(|| self.cell(table, g, &old)).transpose()?;
+        let stamps = BTreeMap::from([(g, stamp)]);
+        wrote.acted.extend(overrode(&*self, self.catalog(), table, &stored, &stamps)?);
+        stored.state.groups[g] = GroupState { previous, ..GroupState::shown(stamp) };
+        for g in self.fallbacks(table, &stored, g) {
+            stored.state.groups[g] = GroupState::shown(stamp);
+        }
+        stored.loc = Some(to.0.clone());
+        self.put_row(table, Some(from), Some(to));
+        Ok(stored)
+    }
+
+    fn delete(&mut self, table: usize, from: &Loc) -> Result<Stored> {
+        let stamp = self.tick();
+        let mut stored = self.known(table, from)?;
+        let old = self.rows(table)[from].clone();
+        for (g, group) in stored.state.groups.iter_mut().enumerate() {
+            if group.body == Body::InTable {
+                group.body = Body::Stored(self.cell(table, g, &old)?);
+            }
+        }
+        stored.state.header.delete(stamp);
+        self.put_row(table, Some(from), None);
+        stored.loc = None;
+        Ok(stored)
     }
 
     /// A fold when nothing was written: numbers that were shown become permanent (R-PIN).
@@ -200,7 +221,7 @@ impl Memory<'_> {
                 let mut stored = self.known(table, &loc)?;
                 let (g, stamp) = (t.table.columns[alias].group, self.tick());
                 let stamps = BTreeMap::from([(g, stamp)]);
-                wrote.acted.extend(overrode(&*self, self.catalog(), (table, &stored), &stamps)?);
+                wrote.acted.extend(overrode(&*self, self.catalog(), table, &stored, &stamps)?);
                 let group = &mut stored.state.groups[g];
                 let Body::Stored(wanted) = std::mem::replace(&mut group.body, Body::InTable) else {
                     continue;
@@ -264,7 +285,7 @@ impl Memory<'_> {
             let mut trial = self.clone();
             let (catalog, policies) = (self.catalog(), self.policies());
             let refused = &mut Refused::new();
-            match attempt(&mut trial, (catalog, policies), wrote, check_keys, refused) {
+            match attempt(&mut trial, catalog, policies, wrote, check_keys, refused) {
                 Ok(()) => break trial,
                 Err(Error::Constraint { .. }) if !check_keys => check_keys = true,
                 Err(error) => return Err(error),
