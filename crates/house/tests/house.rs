@@ -399,7 +399,7 @@ fn every_rule_has_a_test_named_after_it_and_every_such_test_its_rule() {
 /// (table, columns) of each metadata table that the engine creates under a fixed name.
 fn metadata_tables() -> Vec<(String, Vec<String>)> {
     let mut out = Vec::new();
-    for file in ["crates/core/src/meta.rs", "crates/core/src/capture.rs"] {
+    for file in ["crates/core/src/meta/tables.rs", "crates/core/src/capture.rs"] {
         // A backslash at the end of a line of a Rust text joins it with the next.
         let text = read(file).split("\\\n").map(str::trim_start).collect::<String>();
         for definition in text.split("CREATE TABLE synqlite_").skip(1) {
