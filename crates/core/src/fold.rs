@@ -2,9 +2,7 @@
 //! Synchronization MatchedGroup).
 //!
 //! It runs before remote changes are joined (R-FBM), in the same transaction, and its cost follows
-//! the number of changes. Times of writes become clock values: `h := max(h + 1, ms << 16)` for the
-//! first, and from there the larger of `h` and each later millisecond, so that writes of one
-//! millisecond share a stamp and no stamp ever repeats one of an earlier fold (R-HLC).
+//! the number of changes.
 
 mod actions;
 mod adopt;

@@ -7,10 +7,9 @@
 //! derives what the child shows.
 
 use super::before::{Befores, Image};
-use super::before_images::{BeforeImages, old_cells, place_of};
+use super::before_images::BeforeImages;
 use crate::catalog::{Loc, Tracked};
 use crate::journal::{self, Changed, Gone, Millis, Set, Window};
-use crate::refs::Lookup;
 use crate::schema::{Action, ForeignKey, Group};
 use crate::{Result, state};
 use std::collections::BTreeMap;
@@ -21,16 +20,10 @@ use synqlite_wire::{Cell, Stamp, Value};
 /// that, if since the last fold.
 pub(super) type Replaced = BTreeMap<usize, (Cell, Option<Millis>)>;
 
-/// Tells actions from writes, by what the journal says of all tables.
-pub(super) struct Actions<'a> {
-    pub lookup: Lookup<'a>,
-    pub windows: &'a [Window],
-    pub formers: &'a BeforeImages,
-}
-
-impl Actions<'_> {
+/// Tells actions from writes.
+impl BeforeImages<'_> {
     /// Whether CASCADE deleted a row with this last image.
-    pub fn deleted(&self, t: &Tracked, gone: &Gone, row: &[Value]) -> Result<bool> {
+    fn deleted(&self, t: &Tracked, gone: &Gone, row: &[Value]) -> Result<bool> {
         let Some(at) = gone.began else { return Ok(false) };
         for (f, fk) in t.table.foreign_keys.iter().enumerate() {
             if fk.enforced && fk.on_delete == Action::Cascade && self.acted(t, f, row, at)? {
@@ -41,7 +34,7 @@ impl Actions<'_> {
     }
 
     /// The references of a row that actions replaced and nobody wrote since.
-    pub fn replaced(&self, t: &Tracked, changed: &Changed) -> Result<Replaced> {
+    fn replaced(&self, t: &Tracked, changed: &Changed) -> Result<Replaced> {
         let mut replaced = Replaced::new();
         if changed.set.is_empty() {
             return Ok(replaced);
@@ -61,7 +54,7 @@ impl Actions<'_> {
                 continue;
             }
             let Some(row) = journal::image(self.lookup.conn, t, first.image)? else { continue };
-            let cells = old_cells(&self.lookup, self.windows, self.formers, t, &row)?;
+            let cells = self.cells(t, &row)?;
             let since = sets.iter().filter_map(|(_, set)| set.since).max();
             replaced.insert(g, (cells[g].clone(), since));
         }
@@ -93,9 +86,7 @@ impl Actions<'_> {
         let fk = &t.table.foreign_keys[f];
         let Some(position) = self.lookup.catalog.position(&fk.parent) else { return Ok(false) };
         let Some(key) = fk.key_of(row) else { return Ok(false) };
-        let Some(from) = place_of(&self.lookup, self.windows, self.formers, fk, &key)? else {
-            return Ok(false);
-        };
+        let Some(from) = self.place_of(fk, &key)? else { return Ok(false) };
         let window = &self.windows[position];
         let deleted = match (window.gone.get(&from), window.changed.get(&from)) {
             (Some(gone), _) => gone.began,
@@ -124,17 +115,17 @@ impl Actions<'_> {
 
 /// Adds to what the rows were what actions did to them.
 pub(super) fn mark(
-    actions: &Actions<'_>,
+    images: &BeforeImages<'_>,
     t: &Tracked,
     window: &Window,
     befores: &mut Befores,
 ) -> Result<()> {
     for (from, before) in befores {
         if let (Some(gone), Some(image)) = (window.gone.get(from), &before.image) {
-            before.cascaded = actions.deleted(t, gone, &image.row)?;
+            before.cascaded = images.deleted(t, gone, &image.row)?;
         }
         if let Some(changed) = window.changed.get(from) {
-            before.replaced = actions.replaced(t, changed)?;
+            before.replaced = images.replaced(t, changed)?;
         }
     }
     Ok(())

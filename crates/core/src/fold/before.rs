@@ -2,12 +2,11 @@
 //! once, before the fold writes any of them.
 
 use super::Fold;
-use super::actions::{self, Actions, Replaced};
-use super::before_images::{BeforeImages, image_of, old_cells};
+use super::actions::{self, Replaced};
+use super::before_images::{BeforeImages, image_of};
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::journal::{self, Window};
-use crate::refs::Lookup;
 use crate::state::{self, Stored};
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::{Cell, Rid, Value};
@@ -52,8 +51,7 @@ impl Fold<'_> {
     /// Looks up what the rows of all windows were, before any of them is written: a reference in a
     /// before-image means the row that had the key then.
     pub(super) fn before(&self, windows: &[Window]) -> Result<Vec<Befores>> {
-        let lookup = Lookup { conn: self.conn, meta: self.meta, catalog: self.catalog };
-        let formers = BeforeImages::default();
+        let images = BeforeImages::new(self.lookup(), windows);
         let tables = self.catalog.tables.iter().zip(windows);
         let of_table = |(t, window): (&Tracked, &Window)| -> Result<Befores> {
             let mut befores = Befores::new();
@@ -67,7 +65,7 @@ impl Fold<'_> {
                     let known = t.column_nos.iter().position(|n| n == no);
                     known.into_iter().for_each(|c| row[c] = t.default_of(c));
                 }
-                let cells = old_cells(&lookup, windows, &formers, t, &row)?;
+                let cells = images.cells(t, &row)?;
                 Ok(Some(Image { row, cells }))
             };
             for (from, image, start) in gone.chain(changed) {
@@ -77,8 +75,7 @@ impl Fold<'_> {
                 befores.insert(from.clone(), Before { stored, image, start, cascaded, replaced });
             }
             if self.given.enforces {
-                let actions = Actions { lookup, windows, formers: &formers };
-                actions::mark(&actions, t, window, &mut befores)?;
+                actions::mark(&images, t, window, &mut befores)?;
             }
             Ok(befores)
         };

@@ -1,5 +1,8 @@
-//! Which stamps a fold gives: times of writes become clock values, none of which repeats one of an
-//! earlier fold (R-HLC).
+//! Which stamps a fold gives.
+//!
+//! Times of writes become clock values: `h := max(h + 1, ms << 16)` for the first, and from there the
+//! larger of `h` and each later millisecond, so that writes of one millisecond share a stamp and no
+//! stamp ever repeats one of an earlier fold (R-HLC).
 
 use crate::catalog::Tracked;
 use crate::journal::{Millis, Written};
