@@ -414,7 +414,7 @@ impl<'a> Cases<'a> {
     /// Whether R-FK-ONUPDATE is of a foreign key of a table.
     fn overrides(&self, (table, f): (usize, usize)) -> bool {
         let fk = &self.catalog().tables[table].table.foreign_keys[f];
-        matches!(fk.on_update, Action::SetNull | Action::SetDefault)
+        fk.on_update.sets()
     }
 
     /// Parents that are dead, hidden or revived; their fate and this row's depend on each other.

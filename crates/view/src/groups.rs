@@ -4,7 +4,7 @@
 //! groups, so every combination of values that they see was once accepted by SQLite. But no site has
 //! written the sum that a counter shows, so a counter is a group of its own whatever CHECK reads it.
 
-use crate::schema::{Action, Affinity, ForeignKey, Group, Identity, Table, TableKind};
+use crate::schema::{Affinity, ForeignKey, Group, Identity, Table, TableKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What identifies the rows of a table by default (R-ID-AUTO). `checks`: the columns that each CHECK reads.
@@ -32,7 +32,7 @@ pub fn assign(drafts: &mut [(&mut Table, &[Vec<usize>])]) {
     let keys = drafts.iter().flat_map(|(t, _)| t.foreign_keys.iter().map(|key| (&**t, key)));
     for (table, key) in keys {
         referenced.entry(key.parent.clone()).or_default().extend(&key.parent_columns);
-        if key.enforced && !matches!(key.on_delete, Action::NoAction | Action::Restrict) {
+        if key.enforced && key.on_delete.acts() {
             acting_parents.insert(key.parent.clone());
         }
         let mut pairs = key.columns.iter().zip(&key.parent_keys);
@@ -51,8 +51,7 @@ pub fn assign(drafts: &mut [(&mut Table, &[Vec<usize>])]) {
         kept.extend(&table.primary_key);
         kept.extend(table.uniques.iter().flat_map(|unique| &unique.columns));
         // Whether an ON UPDATE action or the user changed a reference, its former value tells.
-        let acting =
-            |key: &&ForeignKey| !matches!(key.on_update, Action::NoAction | Action::Restrict);
+        let acting = |key: &&ForeignKey| key.on_update.acts();
         kept.extend(table.foreign_keys.iter().filter(acting).flat_map(|key| &key.columns));
         table.groups = groups(table, &group_of, &kept);
         table.acts_on_delete = acting_parents.contains(&table.name);

@@ -20,7 +20,7 @@ use crate::describe::describe;
 use crate::facts::{Facts, Key};
 use crate::ledger::Ledger;
 use crate::policy::Policies;
-use crate::schema::{Action, ForeignKey};
+use crate::schema::ForeignKey;
 use crate::state::{self, Body, GroupState, Stored};
 use crate::{Error, Result};
 use crate::{protect, view};
@@ -577,7 +577,7 @@ fn settled(cases: &Cases<'_>, p: usize) -> Vec<(usize, Acted)> {
     for (at, case) in cases.list.iter().enumerate().filter(|(_, case)| case.old.is_some()) {
         let t = &cases.catalog().tables[case.table];
         for (f, fk) in t.table.foreign_keys.iter().enumerate() {
-            let sets = matches!(fk.on_update, Action::SetNull | Action::SetDefault);
+            let sets = fk.on_update.sets();
             if sets && cases.enforces(fk) && protect::parent(cases, at, f) == Some(p) {
                 found.push((at, Acted::Set(t.table.columns[fk.columns[0]].group)));
             }
@@ -604,7 +604,7 @@ pub fn overrode(
             let fk = &c.table.foreign_keys[f];
             let g = t.table.columns[fk.parent_columns[0]].group;
             let (key, stamp) = (&parent.state.groups[g], stamps.get(&g));
-            let sets = matches!(fk.on_update, Action::SetNull | Action::SetDefault);
+            let sets = fk.on_update.sets();
             let Some(&stamp) = stamp.filter(|_| fk.enforced && sets) else { continue };
             if key.previous.is_none() || key.pinned {
                 continue;

@@ -145,7 +145,7 @@ pub fn overrides(
     written: Stamp,
 ) -> bool {
     let g = pt.table.columns[fk.parent_columns[0]].group;
-    let sets = matches!(fk.on_update, Action::SetNull | Action::SetDefault);
+    let sets = fk.on_update.sets();
     let later = !key.pinned && key.stamp > written;
     let previous = key.previous.as_ref().filter(|_| sets && later);
     previous.is_some_and(|previous| key_differs(pt, fk, g, (previous, cell)))

@@ -164,6 +164,18 @@ pub enum Action {
     Cascade,
 }
 
+impl Action {
+    /// Whether it does anything to what refers to the row.
+    pub fn acts(self) -> bool {
+        !matches!(self, Action::NoAction | Action::Restrict)
+    }
+
+    /// Whether it gives the columns of the reference other values than the key.
+    pub fn sets(self) -> bool {
+        matches!(self, Action::SetNull | Action::SetDefault)
+    }
+}
+
 /// A UNIQUE index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UniqueIndex {
@@ -208,8 +220,7 @@ impl ForeignKey {
 
     /// Whether a delete or a change of the key of the parent sets its columns to NULL or defaults.
     pub fn sets(&self) -> bool {
-        let sets = |action| matches!(action, Action::SetNull | Action::SetDefault);
-        self.enforced && (sets(self.on_delete) || sets(self.on_update))
+        self.enforced && (self.on_delete.sets() || self.on_update.sets())
     }
 }
 

@@ -93,8 +93,7 @@ impl BeforeImages<'_> {
             (None, Some(changed)) => changed.replaced.map(|replaced| replaced.began),
             (None, None) => None,
         };
-        let acts = !matches!(fk.on_delete, Action::NoAction | Action::Restrict);
-        Ok(acts && deleted.is_some_and(|began| began < at)
+        Ok(fk.on_delete.acts() && deleted.is_some_and(|began| began < at)
             || fk.sets() && self.renamed(fk, position, &from, at)?)
     }
 
@@ -108,8 +107,7 @@ impl BeforeImages<'_> {
         let differs = |(before, now): (Vec<Value>, Vec<Value>)| {
             fk.parent_columns.iter().any(|&c| before[c] != now[c])
         };
-        Ok(matches!(fk.on_update, Action::SetNull | Action::SetDefault)
-            && before.zip(now).is_some_and(differs))
+        Ok(fk.on_update.sets() && before.zip(now).is_some_and(differs))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::counter;
 use crate::equal;
 use crate::journal::Changed;
 use crate::merge::overrode;
-use crate::schema::{Action, Column, ForeignKey};
+use crate::schema::{Column, ForeignKey};
 use crate::state::{self, Body, GroupState, Stored, sums};
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_view::local_wins::Acted;
@@ -114,8 +114,7 @@ impl Fold<'_> {
         // A reference to the row itself is to its present life, not to the former one, which some
         // actions would tell apart (R-INC).
         let ends = |fk: &&ForeignKey| {
-            let acts = !matches!(fk.on_delete, Action::NoAction | Action::Restrict);
-            acts && self.given.keeps(fk) && fk.parent == t.table.name
+            fk.on_delete.acts() && self.given.keeps(fk) && fk.parent == t.table.name
         };
         for fk in t.table.foreign_keys.iter().filter(ends) {
             let mut key = fk.columns.iter().zip(&fk.parent_columns);

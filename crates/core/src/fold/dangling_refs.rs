@@ -118,8 +118,8 @@ impl Fold<'_> {
             return Ok(());
         }
         if dangling.now.as_ref() == Some(left) {
-            let acts = !matches!(fk.on_delete, Action::NoAction | Action::Restrict);
-            return if kept && acts { self.reborn(&dangling, stored) } else { Ok(()) };
+            let ends = kept && fk.on_delete.acts();
+            return if ends { self.reborn(&dangling, stored) } else { Ok(()) };
         }
         let of_this_fold = self.stamps.gave(stored.state.groups[g].stamp);
         let orphaned = self.refs.orphaned.contains(&dangling.register);

@@ -7,10 +7,10 @@
 use super::Fold;
 use crate::Result;
 use crate::catalog::Tracked;
-use crate::schema::{Action, ForeignKey};
+use crate::schema::ForeignKey;
 use crate::state::{self, Body, GroupState, Stored};
 use synqlite_view::protect::overrides;
-use synqlite_wire::{Cell, Rid};
+use synqlite_wire::{Cell, Rid, Stamp};
 
 impl Fold<'_> {
     /// Notes that a row got keys, or lives again.
@@ -26,8 +26,7 @@ impl Fold<'_> {
 
     /// Whether a reference can be older than what it is to.
     fn acts(&self, fk: &ForeignKey) -> bool {
-        let sets = matches!(fk.on_update, Action::SetNull | Action::SetDefault);
-        self.given.keeps(fk) && (sets || ends(fk))
+        self.given.keeps(fk) && (fk.on_update.sets() || fk.on_delete.acts())
     }
 
     /// References that the rows which got keys answer count from then on.
@@ -48,38 +47,34 @@ impl Fold<'_> {
                     Body::InTable => self.lookup().cell(p, g, &row)?,
                 };
                 for loc in c.find_children(self.conn, fk, &key)? {
-                    let Some(refers) = state::at(self.conn, self.meta, c, &loc)? else { continue };
-                    self.answer(c, fk, refers, (p, &stored, &cell))?;
+                    let Some(mut refers) = state::at(self.conn, self.meta, c, &loc)? else {
+                        continue;
+                    };
+                    let group = &mut refers.state.groups[c.table.columns[fk.columns[0]].group];
+                    let since = answered(p, fk, &stored, &cell, group.stamp);
+                    let later = |since: &Stamp| group.body == Body::InTable && group.stamp < *since;
+                    if let Some(stamp) = since.filter(later) {
+                        *group = GroupState { stamp, column_stamps: vec![], ..group.clone() };
+                        self.put(c, &refers)?;
+                    }
                 }
             }
         }
         Ok(())
     }
-
-    /// A row refers to another, whose key is `cell`.
-    fn answer(
-        &mut self,
-        c: &Tracked,
-        fk: &ForeignKey,
-        mut refers: Stored,
-        (p, stored, cell): (&Tracked, &Stored, &Cell),
-    ) -> Result<()> {
-        let group = &mut refers.state.groups[c.table.columns[fk.columns[0]].group];
-        let key = &stored.state.groups[p.table.columns[fk.parent_columns[0]].group];
-        let (written, reinserted) = (group.stamp, stored.state.header.reinserted);
-        let changed = overrides(p, fk, (key, cell), written).then_some(key.stamp);
-        let since = changed.into_iter().chain(ends(fk).then_some(reinserted)).max();
-        match since.filter(|since| group.body == Body::InTable && written < *since) {
-            Some(stamp) => {
-                *group = GroupState { stamp, column_stamps: vec![], ..group.clone() };
-                self.put(c, &refers)
-            }
-            None => Ok(()),
-        }
-    }
 }
 
-/// Whether a reference ends with the life of the row that it is to.
-fn ends(fk: &ForeignKey) -> bool {
-    !matches!(fk.on_delete, Action::NoAction | Action::Restrict)
+/// Since when a row answers a reference that was `written` to its key, which is `cell`: since it got the
+/// key, or since its present life began.
+fn answered(
+    p: &Tracked,
+    fk: &ForeignKey,
+    stored: &Stored,
+    cell: &Cell,
+    written: Stamp,
+) -> Option<Stamp> {
+    let key = &stored.state.groups[p.table.columns[fk.parent_columns[0]].group];
+    let changed = overrides(p, fk, (key, cell), written).then_some(key.stamp);
+    let reborn = fk.on_delete.acts().then_some(stored.state.header.reinserted);
+    changed.into_iter().chain(reborn).max()
 }

@@ -21,7 +21,7 @@ use synqlite_view::view;
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::{Lookup, dangling};
-use crate::schema::{Action, ForeignKey};
+use crate::schema::ForeignKey;
 use crate::state::{self, Body, ENTRY_COLUMNS, GroupState};
 use rusqlite::Connection;
 use std::collections::BTreeSet;
@@ -94,8 +94,8 @@ fn outlived(
     child: &Tracked,
     fk: &ForeignKey,
 ) -> Result<Vec<(i64, Vec<Loc>)>> {
-    let ends = !matches!(fk.on_delete, Action::NoAction | Action::Restrict);
-    let sets = matches!(fk.on_update, Action::SetNull | Action::SetDefault);
+    let ends = fk.on_delete.acts();
+    let sets = fk.on_update.sets();
     if !ends && !sets {
         return Ok(vec![]);
     }

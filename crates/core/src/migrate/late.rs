@@ -25,7 +25,7 @@ use crate::meta::Meta;
 use crate::parts;
 use crate::refs::Lookup;
 use crate::registry;
-use crate::schema::{Action, ForeignKey, quote};
+use crate::schema::{ForeignKey, quote};
 use crate::state::stash::{self, Piece};
 use crate::state::{self, Body, RowState, Stored};
 use rusqlite::Connection;
@@ -259,7 +259,7 @@ fn parent(lookup: Lookup<'_>, fk: &ForeignKey, row: &[Value]) -> Result<Option<P
     let t = lookup.parent(&fk.parent)?;
     let Some(loc) = t.find_parents(conn, fk, &key)?.into_iter().next() else { return Ok(None) };
     let Some(Stored { rid, state, .. }) = state::at(conn, meta, t, &loc)? else { return Ok(None) };
-    let sets = matches!(fk.on_update, Action::SetNull | Action::SetDefault);
+    let sets = fk.on_update.sets();
     let key = sets.then(|| written(&state, t, &fk.parent_columns));
     let reinserted = state.header.reinserted;
     let since = key.map_or(reinserted, |key| key.max(reinserted));

@@ -125,9 +125,8 @@ impl Attempt<'_, '_> {
     /// The foreign keys without whose parents a case is hidden.
     fn needs(&self, at: usize) -> impl Iterator<Item = (usize, &ForeignKey)> {
         let t = &self.cases.catalog().tables[self.cases.list[at].table];
-        let sets = |fk: &ForeignKey| matches!(fk.on_delete, Action::SetNull | Action::SetDefault);
         let keys = t.table.foreign_keys.iter().enumerate();
-        keys.filter(move |(_, fk)| self.cases.enforces(fk) && !sets(fk))
+        keys.filter(move |(_, fk)| self.cases.enforces(fk) && !fk.on_delete.sets())
     }
 
     /// Whether a case is hidden with another of which something is true.

@@ -188,8 +188,7 @@ impl Attempt<'_, '_> {
     fn fate(&self, round: &Round, at: usize, to: &Reference<'_>, earlier: bool) -> Fate {
         let Reference { f, fk, rid, .. } = *to;
         let keep = self.cases.enforces(fk);
-        let sets = matches!(fk.on_delete, Action::SetNull | Action::SetDefault);
-        let outlived = || keep && sets && !earlier && stale(self.cases, at, f);
+        let outlived = || keep && fk.on_delete.sets() && !earlier && stale(self.cases, at, f);
         let visible = self.visible(round, fk, rid);
         match visible == Some(true) {
             _ if keep && self.overridden(at, f, rid) => Fate::Overridden,
