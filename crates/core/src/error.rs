@@ -1,6 +1,6 @@
 //! What can go wrong, on which object, and what to do about it.
 
-use synqlite_wire::{DatabaseId, SiteId};
+use synqlite_wire::{DatabaseId, InvalidDelta, SiteId};
 
 /// Result of the engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -100,6 +100,9 @@ pub enum Error {
         /// How far ahead, in milliseconds.
         ahead_ms: i64,
     },
+    /// Changes that no site writes; nobody can tell what they mean.
+    #[error("the changes cannot be merged: {0}")]
+    InvalidDelta(#[from] InvalidDelta),
     /// The changes build on others that this replica does not have.
     #[error("the changes build on earlier ones that are not here yet")]
     MissingBase,
@@ -225,6 +228,9 @@ impl Error {
             Error::Unrelated { .. } => "Make the other side with `synqlite clone`".into(),
             Error::Skewed { .. } => {
                 "Set the clocks right, or merge all the same with --force".into()
+            }
+            Error::InvalidDelta(_) => {
+                "Their writer is at fault; take the changes from another replica".into()
             }
             Error::MissingBase => "Synchronize again when the missing batch has arrived".into(),
             Error::Constraint { .. } => {

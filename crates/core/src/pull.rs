@@ -134,8 +134,8 @@ impl Replica {
     }
 
     /// Folds, then merges all that `feed` hands over, in one transaction: nothing of it remains if
-    /// `feed` fails. Parts of one delta follow each other, with the same base and upto. `lacking`: what
-    /// replicas lack whose changes are among them.
+    /// `feed` fails. Parts of one delta follow each other, with the same base and upto; each has to be
+    /// valid ([`Delta::check`]). `lacking`: what replicas lack whose changes are among them.
     ///
     /// It folds once: what is shown between two deltas nobody sees, so nothing of it may be pinned
     /// (R-PIN).
@@ -151,7 +151,10 @@ impl Replica {
             let nothing = Wanted::default();
             lacking.iter().try_for_each(|gaps| work.receive(gaps, &nothing))?;
             let mut incoming = Incoming::new(work, force, false);
-            let fed = feed(&mut |delta| incoming.part(delta).map_err(|e| e.on(&path)));
+            let fed = feed(&mut |delta| {
+                delta.check()?;
+                incoming.part(delta).map_err(|e| e.on(&path))
+            });
             fed.map_err(|e| {
                 failed = Some(e);
                 Error::Damaged("changes could not be read".into())

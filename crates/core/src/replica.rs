@@ -89,8 +89,8 @@ impl Replica {
         })
     }
 
-    /// Folds, then joins and shows what another site sent. `force` merges changes that are stamped
-    /// far ahead of this machine's clock.
+    /// Folds, then joins and shows what another site sent, if it is valid ([`Delta::check`]). `force`
+    /// merges changes that are stamped far ahead of this machine's clock.
     pub fn merge(&mut self, delta: &Delta, force: bool) -> Result<Merged> {
         self.merge_from(force, &[], |sink| sink(delta.clone()))
     }

@@ -16,7 +16,6 @@
 //! holds all of it. The bytes are described in `docs/formats/batch.md`.
 
 mod body;
-mod check;
 mod columns;
 mod error;
 mod frame;

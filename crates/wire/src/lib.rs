@@ -10,7 +10,8 @@
 //! - [`Header`] (causal length and existence) and [`Register`]s (one for each group of columns) are
 //!   the state of a row. A [`RowChange`] carries both. A [`Counter`] is a register and, for each site
 //!   that changed it, a [`Count`].
-//! - [`Delta`] says what changed between two version vectors; [`batch`] makes it bytes.
+//! - [`Delta`] says what changed between two version vectors, and [`Delta::check`] whether it is one
+//!   that others can rely on; [`batch`] makes it bytes.
 //!
 //! The engine makes a delta from its tables and joins one into them. A remote keeps batches, and
 //! chooses among them by their [headers](BatchHeader), without reading further. Both rely on this:
@@ -57,6 +58,7 @@
 #[cfg(feature = "batch")]
 pub mod batch;
 pub mod change;
+mod check;
 pub mod clock;
 pub mod counter;
 pub mod ids;
@@ -70,6 +72,7 @@ mod strategies;
 #[cfg(feature = "batch")]
 pub use batch::{BatchError, BatchHeader};
 pub use change::{Cell, Delta, GroupShape, Header, Register, RowChange, Setting, TableShape, Told};
+pub use check::InvalidDelta;
 pub use clock::{Hlc, Stamp, VersionVector};
 pub use counter::{Count, Counter, Number};
 pub use ids::{BadId, DatabaseId, Id, Mark, Rid, SiteId};

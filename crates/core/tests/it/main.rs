@@ -12,6 +12,7 @@ mod folds;
 mod forks;
 mod freed;
 mod gaps;
+mod invalid;
 mod keys;
 mod merge;
 mod migrate;

@@ -3,7 +3,6 @@
 //! Sites, table shapes, the order in which rows of different tables alternate, then table by table
 //! the rows' identities, headers and registers as columns, then settings, then what gave way.
 
-use super::check::MAX_CL;
 use super::columns::{
     SiteList, Sites, get_cells, get_rids, get_stamps, put_cells, put_rids, put_stamps,
 };
@@ -12,6 +11,7 @@ use super::varint::{self, Reader};
 use crate::change::{
     Cell, Delta, GroupShape, Header, Register, RowChange, Setting, TableShape, Told,
 };
+use crate::check::{check_counts, check_length};
 use crate::clock::Stamp;
 use crate::counter::{Count, Number};
 use std::collections::BTreeMap;
@@ -272,10 +272,9 @@ fn get_headers(
             CL_TWO => 2,
             _ => 1,
         };
-        if cl > MAX_CL {
-            return Err(BatchError::malformed("a causal length is out of range"));
-        }
-        headers.push(Header { cl, ..Header::NONE });
+        let header = Header { cl, ..Header::NONE };
+        check_length(&header).map_err(BatchError::bad_row)?;
+        headers.push(header);
     }
     for (flag, field) in STAMPS {
         let mut having: Vec<_> =
@@ -392,9 +391,6 @@ fn get_counts(
     group: &GroupShape,
     n: usize,
 ) -> Result<Vec<Vec<Count>>, BatchError> {
-    if n > 0 && group.columns.len() != 1 {
-        return Err(BatchError::malformed("a group that is not one column has counts"));
-    }
     let lens = (0..n).map(|_| reader.count()).collect::<Result<Vec<usize>, _>>()?;
     let total = lens.iter().try_fold(0_usize, |sum, &len| sum.checked_add(len));
     let total = total.filter(|&total| total <= reader.left() && !lens.contains(&0));
@@ -412,10 +408,8 @@ fn get_counts(
     let mut all = all.into_iter();
     let counts: Vec<Vec<Count>> =
         lens.into_iter().map(|len| all.by_ref().take(len).collect()).collect();
-    match counts.iter().all(|c: &Vec<Count>| c.is_sorted_by(|a, b| a.stamp.site < b.stamp.site)) {
-        true => Ok(counts),
-        false => Err(BatchError::malformed("counts are out of order")),
-    }
+    counts.iter().try_for_each(|of| check_counts(group, of)).map_err(BatchError::bad_row)?;
+    Ok(counts)
 }
 
 fn put_settings(out: &mut Vec<u8>, sites: &mut Sites, settings: &[Setting]) {

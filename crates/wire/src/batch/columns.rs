@@ -8,6 +8,7 @@
 use super::error::BatchError;
 use super::varint::{self, Reader};
 use crate::change::{Cell, GroupShape};
+use crate::check::check_value;
 use crate::clock::{Hlc, Stamp, VersionVector};
 use crate::ids::{Id, Rid, SiteId};
 use crate::value::Value;
@@ -215,11 +216,9 @@ fn get_value(reader: &mut Reader<'_>, class: u8) -> Result<Value, BatchError> {
         NULL => Value::Null,
         INTEGER => Value::Integer(reader.signed()?),
         REAL => {
-            let real = f64::from_bits(u64::from_le_bytes(reader.array()?));
-            if real.is_nan() {
-                return Err(BatchError::malformed("a number is NaN"));
-            }
-            Value::Real(real)
+            let real = Value::Real(f64::from_bits(u64::from_le_bytes(reader.array()?)));
+            check_value(&real).map_err(BatchError::bad_row)?;
+            real
         }
         TEXT => Value::Text(get_bytes(reader)?),
         BLOB => Value::Blob(get_bytes(reader)?),

@@ -1,5 +1,7 @@
 //! Why a batch cannot be read or written.
 
+use crate::check::InvalidDelta;
+
 /// Why a batch cannot be read or written. The caller knows its name and adds it.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BatchError {
@@ -46,15 +48,26 @@ pub enum BatchError {
     Malformed(String),
     /// A delta that breaks the promises of its types has no encoding.
     #[error("the changes cannot be made a batch: {0}. Run `synqlite verify` on the database")]
-    Invalid(String),
+    Invalid(#[source] Box<InvalidDelta>),
     /// The compressor failed, for want of memory.
     #[error("the changes could not be compressed: {0}. Send fewer at a time")]
     Compress(String),
+}
+
+impl From<InvalidDelta> for BatchError {
+    fn from(why: InvalidDelta) -> BatchError {
+        BatchError::Invalid(Box::new(why))
+    }
 }
 
 impl BatchError {
     /// A [`BatchError::Malformed`].
     pub(super) fn malformed(why: &str) -> BatchError {
         BatchError::Malformed(why.to_owned())
+    }
+
+    /// The same of a row that no valid delta has.
+    pub(super) fn bad_row(why: &'static str) -> BatchError {
+        BatchError::Malformed(format!("a row {why}"))
     }
 }

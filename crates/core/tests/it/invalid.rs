@@ -1,0 +1,138 @@
+//! Deltas that no site writes and no batch holds: made by hand, or by a program with a defect.
+
+use crate::site::{Site, World};
+use synqlite_core::Error;
+use synqlite_wire::{
+    Count, Delta, GroupShape, Header, Hlc, Number, Rid, Stamp, Value, VersionVector,
+};
+
+/// A row inserted, updated and counted at one site, and a site that lacks all of it.
+fn pair(world: &World) -> (Delta, Site) {
+    let sql = "CREATE TABLE p(id TEXT PRIMARY KEY); \
+               CREATE TABLE t(id TEXT PRIMARY KEY, a, n INT NOT NULL DEFAULT 0, p REFERENCES p)";
+    let mut a = world.init_with("a", sql, &[("t.n", "counter")]);
+    let b = world.clone_site(&mut a, "b");
+    a.run("INSERT INTO p VALUES('p'); INSERT INTO t VALUES('k', 1, 2, 'p')");
+    a.replica.fold().unwrap();
+    a.run("UPDATE t SET a = 2, n = n + 1");
+    let (delta, _) = a.replica.export(&b.replica.seen().unwrap(), 0).unwrap();
+    (delta, b)
+}
+
+/// Everything in the file, as a merge could have changed it.
+fn state(site: &Site) -> (Vec<String>, String, VersionVector, i64) {
+    let tables = site.rows("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name");
+    let rows = tables.iter().flat_map(|table| site.rows(&format!("SELECT * FROM {table}")));
+    let replica = &site.replica;
+    let digest = replica.digest().unwrap().digest;
+    (rows.collect(), digest.to_string(), replica.seen().unwrap(), replica.position().unwrap())
+}
+
+/// Position in `delta.rows` of the row of table t.
+fn row(delta: &Delta) -> usize {
+    delta.rows.iter().position(|row| delta.tables[row.table as usize].name == "t").unwrap()
+}
+
+/// Of the row of table t, position of the register that holds `column`.
+fn register(delta: &Delta, column: &str) -> usize {
+    let row = &delta.rows[row(delta)];
+    let groups = &delta.tables[row.table as usize].groups;
+    let holds = |group: u32| groups[group as usize].columns.iter().any(|c| c == column);
+    row.registers.iter().position(|register| holds(register.group)).unwrap()
+}
+
+#[test]
+fn a_merge_refuses_what_no_decoder_gives() {
+    let world = World::new();
+    let (delta, mut b) = pair(&world);
+    let (at, a, n, p) =
+        (row(&delta), register(&delta, "a"), register(&delta, "n"), register(&delta, "p"));
+    let negative = Stamp { hlc: Hlc(-1), site: b.replica.site() };
+    let count = Count { stamp: negative, epoch: 0, sum: Number::default() };
+    type Change<'a> = Box<dyn Fn(&mut Delta) + 'a>;
+    let broken: Vec<(&str, Change<'_>)> = vec![
+        ("table 9", Box::new(|d| d.rows[at].table = 9)),
+        ("not there", Box::new(|d| d.tables.clear())),
+        ("missing group", Box::new(|d| d.rows[at].registers.last_mut().unwrap().group = 77)),
+        ("missing group", Box::new(|d| d.tables.iter_mut().for_each(|t| t.groups.clear()))),
+        ("out of order", Box::new(|d| d.rows[at].registers.reverse())),
+        (
+            "out of order",
+            Box::new(|d| {
+                let twin = d.rows[at].registers[0].clone();
+                d.rows[at].registers.insert(0, twin);
+            }),
+        ),
+        ("another width", Box::new(|d| d.rows[at].registers[a].cell.values.clear())),
+        ("another width", Box::new(|d| d.rows[at].registers[a].cell.values.push(Value::Null))),
+        ("another width", Box::new(|d| d.rows[at].registers[p].cell.refs.clear())),
+        ("another width", Box::new(|d| d.rows[at].registers[a].cell.refs.push(None))),
+        (
+            "another width",
+            Box::new(|d| {
+                let register = &mut d.rows[at].registers[a];
+                register.previous = Some(register.cell.clone());
+                register.previous.iter_mut().for_each(|cell| cell.values.clear());
+            }),
+        ),
+        ("NaN", Box::new(|d| d.rows[at].registers[a].cell.values[0] = Value::Real(f64::NAN))),
+        ("negative clock", Box::new(|d| d.rows[at].registers[a].stamp = negative)),
+        ("negative clock", Box::new(|d| d.rows[at].registers[n].counts = vec![count.clone()])),
+        ("negative clock", Box::new(|d| d.rows[at].header.deleted = negative)),
+        (
+            "negative clock",
+            Box::new(|d| {
+                d.upto.0.insert(negative.site, negative.hlc);
+            }),
+        ),
+        (
+            "causal length",
+            Box::new(|d| d.rows[at].header = Header { cl: u64::MAX, ..Header::NONE }),
+        ),
+        (
+            "not one column",
+            Box::new(|d| {
+                let wide = GroupShape { columns: vec!["a".into(), "z".into()], refs: vec![] };
+                let group = d.rows[at].registers[a].group;
+                d.tables[d.rows[at].table as usize].groups[group as usize] = wide;
+                let register = &mut d.rows[at].registers[a];
+                register.cell.values.push(Value::Null);
+                register.counts = vec![Count { stamp: Stamp::ZERO, ..count.clone() }];
+            }),
+        ),
+        (
+            "out of order",
+            Box::new(|d| {
+                d.lines.values_mut().for_each(|line| line.points.clear());
+            }),
+        ),
+    ];
+    let before = state(&b);
+    for (message, change) in &broken {
+        let mut delta = delta.clone();
+        change(&mut delta);
+        let error = b.replica.merge(&delta, false).unwrap_err();
+        assert!(matches!(error, Error::InvalidDelta(_)), "{message}: {error}");
+        assert!(error.to_string().contains(message), "{message}: {error}");
+        assert!(error.hint().is_some(), "{error}");
+        assert_eq!(state(&b), before, "{message}");
+    }
+    assert_eq!(b.replica.merge(&delta, false).unwrap().inserted, 2);
+}
+
+/// Parts are checked as they come, so an earlier one may be joined already.
+#[test]
+fn a_merge_in_parts_is_undone_by_a_part_that_is_refused() {
+    let world = World::new();
+    let (delta, mut b) = pair(&world);
+    let before = state(&b);
+    let mut broken = delta.clone();
+    broken.rows[0].rid = Rid::Key { key: vec![], generation: 0 };
+    broken.rows[0].table = 9;
+    let merged = b.replica.merge_from(false, &[], |sink| {
+        sink(delta.clone())?;
+        sink(broken)
+    });
+    assert!(matches!(merged, Err(Error::InvalidDelta(_))), "{merged:?}");
+    assert_eq!(state(&b), before);
+}
