@@ -4,8 +4,8 @@
 use crate::report::time;
 use crate::sides::{self, Line, Mark, Style};
 use std::fmt::Write;
-use synqlite_core::Value;
 use synqlite_core::conflicts::{Conflict, Rival, Writer};
+use synqlite_core::{ConflictKind, Value};
 
 /// How to tell records.
 pub struct Teller<'a> {
@@ -106,22 +106,28 @@ fn sentence(conflict: &Conflict) -> String {
         None => format!("another row has the earlier claim to {key}"),
     };
     let hidden = "the row is hidden until its obstacle goes: ";
-    match conflict.kind.as_str() {
-        "unique" => format!("{hidden}{earlier}"),
-        "fallback" => format!("the row shows what it held before: {earlier}"),
-        "fk_cascade" => format!("{hidden}the row that {key} refers to was deleted"),
-        "fk_parent_hidden" => format!("{hidden}the row that {key} refers to is hidden itself"),
-        "fk_dangling" => format!("{hidden}no row has the key that {key} names"),
-        "row_constraint" => format!(
+    match &conflict.kind {
+        ConflictKind::Unique => format!("{hidden}{earlier}"),
+        ConflictKind::Fallback => format!("the row shows what it held before: {earlier}"),
+        ConflictKind::FkCascade => format!("{hidden}the row that {key} refers to was deleted"),
+        ConflictKind::FkParentHidden => {
+            format!("{hidden}the row that {key} refers to is hidden itself")
+        }
+        ConflictKind::FkDangling => format!("{hidden}no row has the key that {key} names"),
+        ConflictKind::RowConstraint => format!(
             "{hidden}a CHECK, NOT NULL, type or index of its table here refuses it; other sites may \
              show it. Alter the table, write the row anew, or discard it"
         ),
-        "refused" => format!(
+        ConflictKind::Refused => format!(
             "{hidden}SQLite refuses it here, for a trigger that fire_on_merge names or for a reason \
              that `synqlite verify --full` may tell"
         ),
-        "set_null" => "the reference is not shown: the row it is to is not there".to_owned(),
-        "restrict_revived" => "the row was deleted and is kept: another refers to it".to_owned(),
+        ConflictKind::SetNull => {
+            "the reference is not shown: the row it is to is not there".to_owned()
+        }
+        ConflictKind::RestrictRevived => {
+            "the row was deleted and is kept: another refers to it".to_owned()
+        }
         other => format!("the row does not show what was written: {other}"),
     }
 }
@@ -166,12 +172,16 @@ fn verbs(conflict: &Conflict) -> Vec<(&'static str, &'static str)> {
     let prefer = ("prefer", "gives the row what it asked for; the other steps aside");
     let discard = ("discard", "deletes the hidden row");
     let accept = ("accept", "takes what is shown for what was meant");
-    match conflict.kind.as_str() {
-        "unique" => vec![prefer, discard],
-        "fallback" => vec![prefer, accept],
-        "fk_cascade" => vec![("restore", "brings back the row that this one refers to"), discard],
-        "set_null" => vec![("restore", "brings back the row that this one refers to"), accept],
-        "restrict_revived" => vec![("restore", "undoes the delete")],
+    match &conflict.kind {
+        ConflictKind::Unique => vec![prefer, discard],
+        ConflictKind::Fallback => vec![prefer, accept],
+        ConflictKind::FkCascade => {
+            vec![("restore", "brings back the row that this one refers to"), discard]
+        }
+        ConflictKind::SetNull => {
+            vec![("restore", "brings back the row that this one refers to"), accept]
+        }
+        ConflictKind::RestrictRevived => vec![("restore", "undoes the delete")],
         _ => vec![discard],
     }
 }

@@ -14,6 +14,7 @@ use crate::records::{self, Conflict};
 use crate::refs::Lookup;
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
+use synqlite_view::ConflictKind;
 use synqlite_wire::{Hlc, Stamp, Told, VersionVector};
 
 /// So many closed records are kept; the oldest go first.
@@ -30,9 +31,8 @@ pub struct Closed {
     pub table: String,
     /// The row, by its primary key.
     pub row: String,
-    /// Kind, as in `docs/semantics.md`; also `overwritten`, `key_merge`, `update_lost` and `rejoin`, which
-    /// are never open.
-    pub kind: String,
+    /// What kind of record it was; also one of those that are never open.
+    pub kind: ConflictKind,
     /// The index or foreign key that would have broken; empty for a constraint on single rows.
     pub constraint: String,
     /// What the row asked for, or what was decided.
@@ -48,15 +48,15 @@ pub struct Closed {
 
 /// Records that were open here and are closed, the latest first; 1,000 at most.
 pub fn all(conn: &Connection) -> Result<Vec<Closed>> {
-    let sql = "SELECT record, tbl, row, kind, cons, what, opened, closed, how, lost IS NULL AND kind <> 'rejoin' \
+    let sql = "SELECT record, tbl, row, kind, cons, what, opened, closed, how, lost IS NULL AND kind <> ?1 \
                FROM synqlite_closed WHERE closed IS NOT NULL ORDER BY closed DESC, no DESC";
     let mut statement = conn.prepare(sql)?;
-    let rows = statement.query_map([], |row| {
+    let rows = statement.query_map([ConflictKind::Rejoin.as_str()], |row| {
         Ok(Closed {
             id: row.get(0)?,
             table: row.get(1)?,
             row: row.get(2)?,
-            kind: row.get(3)?,
+            kind: row.get::<_, String>(3)?.as_str().into(),
             constraint: row.get(4)?,
             what: row.get(5)?,
             opened_ms: row.get(6)?,
@@ -92,7 +92,8 @@ pub fn update(
             let Conflict { id, table, row, kind, constraint, .. } = conflict;
             let sql = "INSERT INTO synqlite_closed(entry, record, tbl, row, kind, cons, what, opened) \
                        VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
-            let values = params![entry, id, table, row, kind, constraint, asked(conflict), now_ms];
+            let (kind, what) = (kind.as_str(), asked(conflict));
+            let values = params![entry, id, table, row, kind, constraint, what, now_ms];
             conn.prepare_cached(sql)?.execute(values)?;
         }
     }
@@ -162,10 +163,10 @@ fn note_all(
 pub fn note_rejoined(conn: &Connection, decisions: &[Decision], now_ms: i64) -> Result<()> {
     let latest = decisions.len().saturating_sub(KEPT as usize);
     let sql = "INSERT INTO synqlite_closed(tbl, row, kind, cons, what, opened, closed, how) \
-               VALUES(?1, ?2, 'rejoin', '', ?3, ?4, ?4, 'init')";
+               VALUES(?1, ?2, ?5, '', ?3, ?4, ?4, 'init')";
     let mut statement = conn.prepare_cached(sql)?;
     for Decision { table, row, what } in &decisions[latest..] {
-        statement.execute(params![table, row, what, now_ms])?;
+        statement.execute(params![table, row, what, now_ms, ConflictKind::Rejoin.as_str()])?;
     }
     prune(conn)
 }

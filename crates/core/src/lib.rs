@@ -111,6 +111,7 @@ pub use replica::Replica;
 pub use rusqlite;
 pub use settle::Verb;
 pub use status::{Pending, Status, Trigger};
+pub use synqlite_view::ConflictKind;
 pub use synqlite_wire::Value;
 
 // Its example is compiled and run with the doc tests; nobody else sees this.

@@ -11,6 +11,7 @@ use crate::refs::{self, Lookup};
 use crate::schema::Column;
 use crate::state::{self, Body, ENTRY_COLUMNS, RowState};
 use crate::{Error, Result};
+use synqlite_view::ConflictKind;
 use synqlite_wire::{Rid, SiteId, Value};
 
 /// One row that does not show what was written.
@@ -22,8 +23,8 @@ pub struct Conflict {
     pub table: String,
     /// The row, by its primary key.
     pub row: String,
-    /// Kind, as in `docs/semantics.md`.
-    pub kind: String,
+    /// Why it does not.
+    pub kind: ConflictKind,
     /// The unique key or foreign key that would break, named by what it says; empty for a constraint on
     /// single rows.
     pub constraint: String,
@@ -127,6 +128,7 @@ fn records(lookup: Lookup<'_>, t: &Tracked, sql: &str) -> Result<Vec<(i64, Confl
             *value = equal::stored(value, column.affinity);
         }
         let (kind, constraint): (String, String) = (row.get(5)?, row.get(6)?);
+        let kind = ConflictKind::from(kind.as_str());
         let winner: Option<Vec<u8>> = row.get(7)?;
         let (winner, rival) = winner.map(|bytes| winner_of(lookup, t, &bytes)).transpose()?.unzip();
         let mut sites: Vec<(SiteId, i64)> = Vec::new();
@@ -140,7 +142,7 @@ fn records(lookup: Lookup<'_>, t: &Tracked, sql: &str) -> Result<Vec<(i64, Confl
         sites.sort();
         let contested = contested(t, &constraint);
         let conflict = Conflict {
-            id: record_id(&t.canonical, &kind, &constraint, &stored.rid),
+            id: record_id(&t.canonical, kind.as_str(), &constraint, &stored.rid),
             table: t.table.name.clone(),
             row: describe(t, Some(&written), &stored.rid),
             kind,

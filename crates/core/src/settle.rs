@@ -10,6 +10,7 @@ use crate::state::{self, Body, ENTRY_COLUMNS, GroupState, Stored, Waits};
 use crate::work::Work;
 use crate::{Error, Result};
 use std::collections::BTreeSet;
+use synqlite_view::ConflictKind;
 use synqlite_wire::{Rid, Stamp};
 
 /// What to do about a conflict.
@@ -41,7 +42,7 @@ impl Verb {
 struct Open {
     table: usize,
     stored: Stored,
-    kind: String,
+    kind: ConflictKind,
     constraint: String,
     winner: Option<Rid>,
 }
@@ -83,7 +84,8 @@ fn find(work: &Work<'_>, prefix: &str) -> Result<(String, Open)> {
         while let Some(row) = rows.next()? {
             let stored = state::decode(&work.meta, t, row)?;
             let (kind, constraint): (String, String) = (row.get(5)?, row.get(6)?);
-            let id = record_id(&t.canonical, &kind, &constraint, &stored.rid);
+            let kind = ConflictKind::from(kind.as_str());
+            let id = record_id(&t.canonical, kind.as_str(), &constraint, &stored.rid);
             let winner: Option<Vec<u8>> = row.get(7)?;
             let winner = winner.map(|bytes| state::decode_rid(&work.meta, &bytes)).transpose()?;
             if !prefix.is_empty() && id.starts_with(prefix) {

@@ -10,7 +10,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use synqlite_core::{Environment, InitOptions, Replica};
+use synqlite_core::{ConflictKind, Environment, InitOptions, Replica};
 use synqlite_remote::Session;
 use synqlite_wire::{Cell, Delta, GroupShape, RowChange, Value, VersionVector};
 
@@ -342,7 +342,9 @@ impl Site {
     /// has when nobody disagreed.
     pub fn conflicts(&self) -> Result<Vec<String>> {
         let mut list = self.replica.conflicts()?;
-        list.retain(|c| !["fk_cascade", "fk_parent_hidden", "set_null"].contains(&c.kind.as_str()));
+        let by_action =
+            [ConflictKind::FkCascade, ConflictKind::FkParentHidden, ConflictKind::SetNull];
+        list.retain(|c| !by_action.contains(&c.kind));
         let mut named: Vec<_> =
             list.iter().map(|c| format!("conflict {} in {}", c.kind, c.table)).collect();
         named.sort();

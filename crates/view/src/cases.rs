@@ -10,6 +10,7 @@ mod hidden;
 mod numbers;
 
 use crate::catalog::{Catalog, Loc, Relation};
+use crate::conflict::ConflictKind;
 use crate::counter;
 use crate::equal::reference_bytes;
 use crate::facts::{self, Facts, Key, Reference, Verdict, Waiting};
@@ -67,8 +68,8 @@ pub type Refused = BTreeSet<(usize, Rid)>;
 /// Why a row does not show what its registers say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// Kind, as in `docs/semantics.md`.
-    pub kind: &'static str,
+    /// Its kind.
+    pub kind: ConflictKind,
     /// The constraint.
     pub constraint: String,
     /// The case that won, if another row did.
@@ -77,8 +78,8 @@ pub struct Conflict {
 
 impl Case {
     /// What is wrong with what the row showed before and with what was recorded of it: kind and constraint.
-    pub fn difference(&self, recorded: Option<(String, String)>) -> Option<String> {
-        let conflict = self.conflict.as_ref().map(|c| (c.kind.to_owned(), c.constraint.clone()));
+    pub fn difference(&self, recorded: Option<(ConflictKind, String)>) -> Option<String> {
+        let conflict = self.conflict.as_ref().map(|c| (c.kind.clone(), c.constraint.clone()));
         match (&self.old, &self.new) {
             (None, Some(_)) => Some("it is hidden, but nothing stands in its way".to_owned()),
             (Some(_), None) => Some("it is shown, but should be hidden".to_owned()),
@@ -592,6 +593,6 @@ pub fn dangling_index(foreign_key: &str) -> String {
     format!("fk {foreign_key}")
 }
 
-fn said(record: Option<(String, String)>) -> String {
+fn said(record: Option<(ConflictKind, String)>) -> String {
     record.map_or("nothing".to_owned(), |(kind, constraint)| format!("{kind} of `{constraint}`"))
 }

@@ -55,7 +55,7 @@ pub fn waits<'c>(catalog: &Catalog, item: &'c Case) -> Waits<'c> {
     Waits {
         references,
         claims: claims.collect(),
-        conflict: item.conflict.as_ref().map(|c| (c.kind, c.constraint.as_str())),
+        conflict: item.conflict.as_ref().map(|c| (&c.kind, c.constraint.as_str())),
         winner: item.winner.as_ref(),
     }
 }

@@ -13,6 +13,7 @@
 
 pub mod cases;
 pub mod catalog;
+pub mod conflict;
 pub mod constant;
 pub mod counter;
 pub mod describe;
@@ -39,6 +40,7 @@ pub mod view;
 
 pub use cases::Cases;
 pub use catalog::Catalog;
+pub use conflict::ConflictKind;
 pub use error::{Error, Result};
 pub use facts::Facts;
 

@@ -494,7 +494,7 @@ fn contradicted(
 fn unbound(cases: &Cases<'_>, view: &view::View) -> Result<Vec<(usize, Acted)>> {
     let mut found = Vec::new();
     for (at, case) in cases.list.iter().enumerate() {
-        if case.alive() && view.conflicts.get(&at).is_some_and(|c| c.kind.starts_with("fk")) {
+        if case.alive() && view.conflicts.get(&at).is_some_and(|c| c.kind.is_of_foreign_key()) {
             found.extend(unshown(cases, at)?);
         }
     }

@@ -5,6 +5,7 @@
 
 use crate::cases::{Case, Cases};
 use crate::catalog::{Catalog, Loc, Relation, place_of_key};
+use crate::conflict::ConflictKind;
 use crate::equal::{means_none, reference_bytes};
 use crate::facts::{Except, Facts, Key, Reference, Verdict, Waiting, reference};
 use crate::join::{Joined, is_later, kept as referred, take};
@@ -43,7 +44,7 @@ struct Entry {
     stored: Stored,
     references: Vec<(u32, Rid)>,
     claims: Vec<(u32, String, Vec<u8>)>,
-    conflict: Option<(String, String)>,
+    conflict: Option<(ConflictKind, String)>,
     winner: Option<Rid>,
 }
 
@@ -59,7 +60,7 @@ impl Entry {
 }
 
 /// What one row shows, why not what it holds, and who has that.
-pub type Outcome = (Option<Vec<Value>>, Option<(String, String)>, Option<Rid>);
+pub type Outcome = (Option<Vec<Value>>, Option<(ConflictKind, String)>, Option<Rid>);
 
 /// A replica.
 #[derive(Clone)]
@@ -110,7 +111,7 @@ impl<'a> Memory<'a> {
     }
 
     /// The kind of the conflict of a row.
-    pub fn conflict(&self, stored: &Stored) -> Option<&str> {
+    pub fn conflict(&self, stored: &Stored) -> Option<&ConflictKind> {
         let (kind, _) = self.entries[stored.entry? as usize].conflict.as_ref()?;
         Some(kind)
     }
@@ -394,7 +395,7 @@ impl<'a> Memory<'a> {
         let number = number.unwrap_or(self.entries.len());
         case.stored.entry = i64::try_from(number).ok();
         let waits = kept::waits(catalog, &case);
-        let own = |(kind, constraint): (&str, &str)| (kind.to_owned(), constraint.to_owned());
+        let own = |(kind, constraint): (&ConflictKind, &str)| (kind.clone(), constraint.to_owned());
         let claims =
             waits.claims.iter().map(|(no, index, key)| (*no, index.to_string(), key.to_vec()));
         let entry = Entry {
@@ -442,14 +443,11 @@ pub fn place(t: &Relation, row: &[Value]) -> String {
 
 impl Facts for Memory<'_> {
     fn waiting(&self) -> Result<Waiting> {
-        let is = |kind: &str| {
-            let kinds = self.entries.iter().filter_map(|entry| entry.conflict.as_ref());
-            kinds.clone().any(|(k, _)| k == kind)
-        };
+        let mut conflicts = self.entries.iter().filter_map(|entry| entry.conflict.as_ref());
         Ok(Waiting {
             any: self.entries.iter().any(Entry::derives),
             contested: self.entries.iter().any(|entry| entry.conflict.is_some()),
-            revived: is("restrict_revived"),
+            revived: conflicts.any(|(kind, _)| *kind == ConflictKind::RestrictRevived),
         })
     }
 
@@ -551,7 +549,7 @@ impl Facts for Memory<'_> {
     }
 
     fn revived(&self, table: usize) -> Result<Vec<i64>> {
-        let is = |(kind, _): &(String, String)| kind == "restrict_revived";
+        let is = |(kind, _): &(ConflictKind, String)| *kind == ConflictKind::RestrictRevived;
         self.numbers(|entry| entry.table == table && entry.conflict.as_ref().is_some_and(is))
     }
 

@@ -5,6 +5,7 @@
 
 use crate::Error;
 use crate::catalog::{Catalog, Loc, Relation};
+use crate::conflict::ConflictKind;
 use crate::equal;
 use crate::schema::Affinity;
 use synqlite_wire::{Cell, Count, Header, Rid, Stamp, Value};
@@ -211,7 +212,7 @@ pub struct Waits<'a> {
     /// Unique keys it asks for and does not have: (table, index, key).
     pub claims: Vec<(u32, &'a str, &'a [u8])>,
     /// Kind and constraint.
-    pub conflict: Option<(&'a str, &'a str)>,
+    pub conflict: Option<(&'a ConflictKind, &'a str)>,
     /// The row that has what it asks for.
     pub winner: Option<&'a Rid>,
 }

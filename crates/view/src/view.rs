@@ -12,6 +12,7 @@ mod unique;
 use crate::Result;
 use crate::cases::{Case, Cases, Conflict, Wanted};
 use crate::catalog::Relation;
+use crate::conflict::ConflictKind;
 use crate::protect::{cascade, protected};
 use round::Round;
 use std::collections::{BTreeMap, BTreeSet};
@@ -147,8 +148,9 @@ pub fn decide(mut cases: Cases<'_>, view: View) -> Vec<Case> {
     let rids: Vec<Rid> = cases.list.iter().map(rid).collect();
     for (at, case) in cases.list.iter_mut().enumerate() {
         case.new = rows.remove(&at);
-        let expected =
-            |c: &Conflict| c.kind == "fk_cascade" && case.stored.state.fell_with_parent();
+        let expected = |c: &Conflict| {
+            c.kind == ConflictKind::FkCascade && case.stored.state.fell_with_parent()
+        };
         case.conflict = conflicts.remove(&at).filter(|c| !expected(c));
         case.winner = case.conflict.as_ref().and_then(|c| c.winner).map(|w| rids[w].clone());
         case.claims = claims.remove(&at).unwrap_or_default();
@@ -168,7 +170,7 @@ pub(crate) fn compute(cases: &Cases<'_>, check_keys: bool) -> Result<View> {
     }
     for &at in &show.revived {
         if show.view.rows.contains_key(&at) && !cases.list[at].alive() {
-            let conflict = conflict("restrict_revived", "", None);
+            let conflict = conflict(ConflictKind::RestrictRevived, "", None);
             let other = show.view.conflicts.insert(at, conflict);
             show.view.blockers.entry(at).or_default().extend(other.and_then(|c| c.winner));
         }
@@ -176,7 +178,7 @@ pub(crate) fn compute(cases: &Cases<'_>, check_keys: bool) -> Result<View> {
     Ok(show.view)
 }
 
-pub(crate) fn conflict(kind: &'static str, constraint: &str, winner: Option<usize>) -> Conflict {
+pub(crate) fn conflict(kind: ConflictKind, constraint: &str, winner: Option<usize>) -> Conflict {
     Conflict { kind, constraint: constraint.to_owned(), winner }
 }
 
@@ -247,12 +249,14 @@ impl Attempt<'_, '_> {
             }
         }
         for (&at, (groups, lost)) in &round.fallbacks {
-            self.view.conflicts.insert(at, Conflict { kind: "fallback", ..lost.clone() });
+            self.view
+                .conflicts
+                .insert(at, Conflict { kind: ConflictKind::Fallback, ..lost.clone() });
             self.view.derived.entry(at).or_default().extend(groups);
         }
         for (&at, groups) in &round.nulled {
             if round.unexpected.contains(&at) {
-                self.view.conflicts.entry(at).or_insert(conflict("set_null", "", None));
+                self.view.conflicts.entry(at).or_insert(conflict(ConflictKind::SetNull, "", None));
             }
             self.view.derived.entry(at).or_default().extend(groups);
         }
@@ -292,7 +296,7 @@ impl Attempt<'_, '_> {
         for (&at, conflict) in lost {
             let t = &self.cases.catalog().tables[self.cases.list[at].table];
             if let Some(winner) = conflict.winner
-                && conflict.kind == "unique"
+                && conflict.kind == ConflictKind::Unique
                 && self.cases.policies.unifies(&t.table.name)
             {
                 self.unified.insert(at, winner);

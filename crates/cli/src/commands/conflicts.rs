@@ -92,7 +92,7 @@ fn list(replica: &Replica, conflicts: &[Conflict], whole: Option<&str>) -> Repor
 fn closed(records: &[Closed]) -> Report {
     let json = |r: &Closed| {
         json!({
-            "id": r.id, "table": r.table, "row": r.row, "kind": r.kind, "constraint": r.constraint,
+            "id": r.id, "table": r.table, "row": r.row, "kind": r.kind.as_str(), "constraint": r.constraint,
             "what": r.what, "opened_ms": r.opened_ms, "closed_ms": r.closed_ms, "how": r.how,
         })
     };
@@ -133,7 +133,7 @@ fn record(conflict: &Conflict) -> Json {
         "id": conflict.id,
         "table": conflict.table,
         "row": conflict.row,
-        "kind": conflict.kind,
+        "kind": conflict.kind.as_str(),
         "constraint": conflict.constraint,
         "shown": columns(&conflict.shown),
         "displaced": columns(&conflict.displaced),

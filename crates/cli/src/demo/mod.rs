@@ -16,7 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use synqlite_core::{Access, Environment, InitOptions, Replica, Verb};
+use synqlite_core::{Access, ConflictKind, Environment, InitOptions, Replica, Verb};
 use synqlite_remote::{Remote, Session};
 
 /// Sites in the order in which they write.
@@ -242,15 +242,25 @@ impl Show {
         }
         drop(b);
         let steps = [
-            ("B", "fallback", Verb::Prefer, "the address is for B's customer; A's steps aside"),
-            ("B", "fallback", Verb::Accept, "and A's keeps the address that it shows now"),
-            ("A", "restrict_revived", Verb::Restore, "the order is not to be deleted"),
+            (
+                "B",
+                ConflictKind::Fallback,
+                Verb::Prefer,
+                "the address is for B's customer; A's steps aside",
+            ),
+            (
+                "B",
+                ConflictKind::Fallback,
+                Verb::Accept,
+                "and A's keeps the address that it shows now",
+            ),
+            ("A", ConflictKind::RestrictRevived, Verb::Restore, "the order is not to be deleted"),
         ];
         steps.into_iter().try_for_each(|(site, kind, verb, why)| self.decide(site, kind, verb, why))
     }
 
     /// Settles the open record of a kind.
-    fn decide(&mut self, site: &str, kind: &str, verb: Verb, why: &str) -> Result<()> {
+    fn decide(&mut self, site: &str, kind: ConflictKind, verb: Verb, why: &str) -> Result<()> {
         let since = Instant::now();
         let mut replica = self.open(site)?;
         let open = replica.conflicts()?;

@@ -12,7 +12,9 @@ use crate::catalog::{Loc, Tracked};
 use crate::journal::{self, Changed, Gone, Millis, Set, Window};
 use crate::schema::{Action, ForeignKey, Group};
 use crate::{Result, state};
+use rusqlite::params;
 use std::collections::BTreeMap;
+use synqlite_view::ConflictKind;
 use synqlite_view::local_wins::Acted;
 use synqlite_wire::{Cell, Stamp, Value};
 
@@ -141,9 +143,10 @@ impl super::Fold<'_> {
         }
         for position in std::mem::take(&mut self.refs.unnamed) {
             let no = self.catalog.tables[position].no;
-            let sql = "SELECT rid FROM synqlite_row WHERE kind = 'restrict_revived' AND +tbl = ?1";
+            let sql = "SELECT rid FROM synqlite_row WHERE kind = ?2 AND +tbl = ?1";
             let mut statement = self.conn.prepare_cached(sql)?;
-            let mut rows = statement.query([no])?;
+            let revived = ConflictKind::RestrictRevived;
+            let mut rows = statement.query(params![no, revived.as_str()])?;
             while let Some(row) = rows.next()? {
                 let rid: Vec<u8> = row.get(0)?;
                 self.wrote.touched.push((no, state::decode_rid(self.meta, &rid)?));

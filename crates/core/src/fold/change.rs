@@ -14,6 +14,7 @@ use crate::merge::overrode;
 use crate::schema::{Column, ForeignKey};
 use crate::state::{self, Body, GroupState, Stored, sums};
 use std::collections::{BTreeMap, BTreeSet};
+use synqlite_view::ConflictKind;
 use synqlite_view::local_wins::Acted;
 use synqlite_wire::{Cell, Stamp, Value};
 
@@ -236,13 +237,13 @@ impl Fold<'_> {
     ) -> Result<Written> {
         let mut pinned = BTreeMap::new();
         let Some(entry) = stored.entry.filter(|_| self.given.conflicts) else { return Ok(pinned) };
-        let sql = "SELECT kind FROM synqlite_row WHERE id = ?1";
-        let kind: Option<String> =
-            self.conn.prepare_cached(sql)?.query_row([entry], |row| row.get(0))?;
-        let shows_former = |g: usize, previous: &Cell| match kind.as_deref() {
-            Some("fallback") => true,
+        let kind = state::conflict(self.conn, entry)?.map(|(kind, _)| kind);
+        let shows_former = |g: usize, previous: &Cell| match kind {
+            Some(ConflictKind::Fallback) => true,
             // The record of a row that is kept for another says nothing of its values.
-            Some("restrict_revived") => first.is_some_and(|first| first.cells[g] == *previous),
+            Some(ConflictKind::RestrictRevived) => {
+                first.is_some_and(|first| first.cells[g] == *previous)
+            }
             _ => false,
         };
         for index in &t.table.uniques {

@@ -7,6 +7,7 @@ use crate::catalog::Tracked;
 use crate::counter;
 use crate::merge::{Columns, Subject, Write};
 use crate::state::{self, Body, GroupState, RowState, Stored, stash};
+use synqlite_view::ConflictKind;
 use synqlite_wire::{Cell, Stamp, Value};
 
 /// A group that was written over: what it was, and when it was written.
@@ -31,8 +32,8 @@ impl Fold<'_> {
         let unseen = was.header.inserted > left;
         for (g, (before, after)) in was.groups.iter().zip(&stored.state.groups).enumerate() {
             let kind = match before.stamp == was.header.inserted || before.stamp <= left {
-                true => "key_merge",
-                false => "overwritten",
+                true => ConflictKind::KeyMerge,
+                false => ConflictKind::Overwritten,
             };
             if unseen || latest(before) > left {
                 let over = Over { g, before: before.clone(), stamp: latest(after) };
@@ -57,7 +58,7 @@ impl Fold<'_> {
         let Some(loc) = &stored.loc else { return Ok(()) };
         let Some(row) = t.read(self.conn, loc)? else { return Ok(()) };
         for over in over.iter().filter(|over| !shows(t, over.g, &over.before, shown)) {
-            self.over(t, stored, over, "overwritten", &row)?;
+            self.over(t, stored, over, ConflictKind::Overwritten, &row)?;
         }
         Ok(())
     }
@@ -119,7 +120,9 @@ impl Fold<'_> {
     fn shows_less(&self, stored: &Stored) -> Result<bool> {
         let Some(entry) = stored.entry.filter(|_| self.given.conflicts) else { return Ok(false) };
         let conflict = state::conflict(self.conn, entry)?;
-        Ok(conflict.is_some_and(|(kind, _)| matches!(kind.as_str(), "fallback" | "set_null")))
+        Ok(conflict.is_some_and(|(kind, _)| {
+            matches!(kind, ConflictKind::Fallback | ConflictKind::SetNull)
+        }))
     }
 
     /// A group that kept what its row did not show was written over, and shows what is in `row`.
@@ -128,7 +131,7 @@ impl Fold<'_> {
         t: &Tracked,
         stored: &Stored,
         over: &Over,
-        kind: &'static str,
+        kind: ConflictKind,
         row: &[Value],
     ) -> Result<()> {
         let Over { g, ref before, stamp } = *over;

@@ -4,6 +4,7 @@
 //! the records. Nothing is written. It takes the memory and the time that all rows take.
 
 use super::sqlfacts::SqlFacts;
+use synqlite_view::ConflictKind;
 use synqlite_view::cases::{Cases, Refused};
 use synqlite_view::view;
 
@@ -14,7 +15,7 @@ use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
 use crate::state;
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 
 /// Where the tables and the records are not what all states together mean: (table, row, what). The
 /// journal must be empty.
@@ -59,9 +60,10 @@ pub(crate) fn differences(
 fn refused(conn: &Connection, meta: &Meta, catalog: &Catalog) -> Result<Refused> {
     let mut found = Refused::new();
     for (table, t) in catalog.tables.iter().enumerate() {
-        let sql = "SELECT rid FROM synqlite_row WHERE kind = 'refused' AND +tbl = ?1";
+        let sql = "SELECT rid FROM synqlite_row WHERE kind = ?2 AND +tbl = ?1";
         let mut statement = conn.prepare_cached(sql)?;
-        let rids = statement.query_map([t.no], |row| row.get(0))?;
+        let refused = ConflictKind::Refused;
+        let rids = statement.query_map(params![t.no, refused.as_str()], |row| row.get(0))?;
         for rid in rids.collect::<rusqlite::Result<Vec<Vec<u8>>>>()? {
             found.insert((table, state::decode_rid(meta, &rid)?));
         }

@@ -3,6 +3,7 @@
 use super::Decision;
 use crate::catalog::Catalog;
 use crate::describe::{describe, text};
+use synqlite_view::ConflictKind;
 use synqlite_view::cases::{Case, Conflict};
 use synqlite_view::catalog::Relation;
 
@@ -25,13 +26,21 @@ fn set_aside(t: &Relation, case: &Case) -> Option<Decision> {
         let row = describe(t, None, w);
         format!(" in favour of row {row}")
     });
-    let what = match *kind {
-        "unique" => format!("hidden: its key in {constraint} has an earlier claim{winner}"),
-        "fallback" => format!("shows its former value: {constraint} has an earlier claim{winner}"),
-        "restrict_revived" => "kept although deleted: another row refers to it".to_owned(),
-        "set_null" => "its reference is not shown: the row it is to is not there".to_owned(),
-        "row_constraint" => "hidden: its table cannot hold it".to_owned(),
-        "refused" => "hidden: SQLite refuses it here".to_owned(),
+    let what = match kind {
+        ConflictKind::Unique => {
+            format!("hidden: its key in {constraint} has an earlier claim{winner}")
+        }
+        ConflictKind::Fallback => {
+            format!("shows its former value: {constraint} has an earlier claim{winner}")
+        }
+        ConflictKind::RestrictRevived => {
+            "kept although deleted: another row refers to it".to_owned()
+        }
+        ConflictKind::SetNull => {
+            "its reference is not shown: the row it is to is not there".to_owned()
+        }
+        ConflictKind::RowConstraint => "hidden: its table cannot hold it".to_owned(),
+        ConflictKind::Refused => "hidden: SQLite refuses it here".to_owned(),
         _ => format!("hidden: {constraint} refers to a row that is not there"),
     };
     let row = describe(t, case.old.as_deref().or(case.new.as_deref()), &case.stored.rid);

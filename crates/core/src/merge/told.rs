@@ -17,6 +17,7 @@ use crate::meta::Meta;
 use crate::state::stash::Piece;
 use crate::state::{Body, GroupState, RowState};
 use std::collections::BTreeMap;
+use synqlite_view::ConflictKind;
 use synqlite_wire::{Header, Register, Rid, RowChange, Stamp, Told, Value, VersionVector};
 
 /// Whether whoever wrote the later of two writes lacked the earlier one.
@@ -123,7 +124,13 @@ impl<'a> Meeting<'a> {
                 let Some(own) = values.get(i) else { continue };
                 let ours = Write { stamp: group.column_stamp(i), values: vec![own.clone()] };
                 let theirs = Write { stamp: piece.stamp, values: vec![value.clone()] };
-                self.writes("overwritten", &Columns::of(self.t, &[c]), ours, theirs, merged);
+                self.writes(
+                    ConflictKind::Overwritten,
+                    &Columns::of(self.t, &[c]),
+                    ours,
+                    theirs,
+                    merged,
+                );
             }
         }
     }
@@ -147,10 +154,10 @@ impl<'a> Meeting<'a> {
     }
 
     /// What two writes are that meet: inserts of both sites, or one later than the other.
-    fn kind(&self, ours: Stamp, theirs: Stamp) -> &'static str {
+    fn kind(&self, ours: Stamp, theirs: Stamp) -> ConflictKind {
         match ours == self.was.inserted && theirs == self.theirs.inserted {
-            true => "key_merge",
-            false => "overwritten",
+            true => ConflictKind::KeyMerge,
+            false => ConflictKind::Overwritten,
         }
     }
 
@@ -165,7 +172,7 @@ impl<'a> Meeting<'a> {
 
     fn writes(
         &self,
-        kind: &'static str,
+        kind: ConflictKind,
         columns: &Columns,
         ours: Write,
         theirs: Write,
@@ -273,7 +280,7 @@ impl Subject<'_> {
     /// A write of these columns gives way to a later one. `why`: what is to be said of that.
     pub fn gives_way(
         &self,
-        kind: &'static str,
+        kind: ConflictKind,
         columns: &Columns,
         lost: &Write,
         kept: &Write,
@@ -303,12 +310,12 @@ impl Subject<'_> {
             short(lost.stamp),
             short(by),
         );
-        self.told("update_lost", named, what, lost.stamp, by)
+        self.told(ConflictKind::UpdateLost, named, what, lost.stamp, by)
     }
 
     fn told(
         &self,
-        kind: &'static str,
+        kind: ConflictKind,
         columns: &str,
         what: String,
         lost: Stamp,
@@ -319,7 +326,7 @@ impl Subject<'_> {
             Rid::Birth { .. } => describe(self.t, self.row, self.rid),
         };
         let id = pair_id(&self.t.canonical, self.rid, columns, lost, kept);
-        let (table, kind) = (self.t.canonical.clone(), kind.to_owned());
+        let (table, kind) = (self.t.canonical.clone(), kind.to_string());
         Told { id, table, row, kind, what, lost, kept }
     }
 }

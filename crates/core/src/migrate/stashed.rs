@@ -16,6 +16,7 @@ use crate::state::{self, Body, RowState};
 use crate::work::Work;
 use rusqlite::Connection;
 use std::collections::BTreeSet;
+use synqlite_view::ConflictKind;
 use synqlite_wire::{Rid, Stamp, Told};
 
 /// So many rows are shown at a time, as parts of a merge are.
@@ -133,8 +134,8 @@ impl Met {
                 let ours = Write { stamp, values: vec![ours.clone()] };
                 let theirs = Write { stamp: piece.stamp, values: vec![theirs.clone()] };
                 let kind = match theirs.stamp == before.header.inserted {
-                    true => "key_merge",
-                    false => "overwritten",
+                    true => ConflictKind::KeyMerge,
+                    false => ConflictKind::Overwritten,
                 };
                 let (lost, kept, why) = self.settle(meta, ours, theirs);
                 let told = subject.gives_way(kind, &Columns::of(t, &[c]), &lost, &kept, why);

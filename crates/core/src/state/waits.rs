@@ -6,6 +6,7 @@ use crate::Result;
 use crate::catalog::Tracked;
 use crate::meta::Meta;
 use rusqlite::{Connection, OptionalExtension, params};
+use synqlite_view::ConflictKind;
 use synqlite_wire::Rid;
 
 /// Whether any row waits for anything.
@@ -43,10 +44,14 @@ pub fn table_of_entry(conn: &Connection, entry: i64) -> Result<Option<u32>> {
 }
 
 /// Kind and constraint of the conflict that is recorded for the row of an entry.
-pub fn conflict(conn: &Connection, entry: i64) -> Result<Option<(String, String)>> {
+pub fn conflict(conn: &Connection, entry: i64) -> Result<Option<(ConflictKind, String)>> {
     let sql = "SELECT kind, cons FROM synqlite_row WHERE id = ?1 AND kind IS NOT NULL";
     let mut statement = conn.prepare_cached(sql)?;
-    Ok(statement.query_row([entry], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
+    let found = statement.query_row([entry], |row| {
+        let kind: String = row.get(0)?;
+        Ok((kind.as_str().into(), row.get(1)?))
+    });
+    Ok(found.optional()?)
 }
 
 /// Entries of rows that show something derived from what they hold, or would if they were shown.
@@ -62,15 +67,16 @@ pub fn derived(conn: &Connection) -> Result<Vec<i64>> {
 
 /// Whether any deleted row is shown because others refer to it, or to a row below it (R-PROTECT).
 pub fn any_revived(conn: &Connection) -> Result<bool> {
-    let sql = "SELECT 1 FROM synqlite_row WHERE kind = 'restrict_revived'";
-    Ok(conn.prepare_cached(sql)?.exists([])?)
+    let sql = "SELECT 1 FROM synqlite_row WHERE kind = ?1";
+    Ok(conn.prepare_cached(sql)?.exists([ConflictKind::RestrictRevived.as_str()])?)
 }
 
 /// Entries of the deleted rows of a table that are shown because others refer to them (R-PROTECT).
 pub fn revived(conn: &Connection, no: u32) -> Result<Vec<i64>> {
-    let sql = "SELECT id FROM synqlite_row WHERE kind = 'restrict_revived' AND +tbl = ?1";
+    let sql = "SELECT id FROM synqlite_row WHERE kind = ?2 AND +tbl = ?1";
     let mut statement = conn.prepare_cached(sql)?;
-    let entries = statement.query_map([no], |row| row.get(0))?;
+    let revived = ConflictKind::RestrictRevived;
+    let entries = statement.query_map(params![no, revived.as_str()], |row| row.get(0))?;
     Ok(entries.collect::<Result<_, _>>()?)
 }
 
@@ -117,10 +123,10 @@ pub fn record_first_waits(
 pub fn record_conflict(
     conn: &Connection,
     entry: i64,
-    conflict: Option<(&str, &str)>,
+    conflict: Option<(&ConflictKind, &str)>,
     winner: Option<Vec<u8>>,
 ) -> Result<()> {
-    let (kind, constraint) = conflict.unzip();
+    let (kind, constraint) = conflict.map(|(kind, of)| (kind.as_str(), of)).unzip();
     let sql = "UPDATE synqlite_row SET kind = ?2, cons = ?3, winner = ?4 WHERE id = ?1 \
                AND (kind, cons, winner) IS NOT (?2, ?3, ?4)";
     conn.prepare_cached(sql)?.execute(params![entry, kind, constraint, winner])?;

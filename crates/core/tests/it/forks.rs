@@ -416,7 +416,7 @@ fn what_gave_way_is_told_of_a_branch_that_goes_by_another_id() {
         for site in sites {
             let told = site.replica.closed_conflicts().unwrap();
             assert_eq!(told.len(), 1, "{told:?}");
-            assert_eq!(told[0].kind, "key_merge");
+            assert_eq!(told[0].kind.as_str(), "key_merge");
         }
     }
 }

@@ -201,7 +201,7 @@ fn conflicts_are_settled_by_replicated_writes() {
     b.run("UPDATE u SET email='x@' WHERE id='z'");
     settle(&mut a, &mut b);
     let open = a.replica.conflicts().unwrap();
-    assert_eq!(open[0].kind, "fallback");
+    assert_eq!(open[0].kind.as_str(), "fallback");
     assert!(a.replica.settle_conflict(&open[0].id, Verb::Discard).is_err());
     a.replica.settle_conflict(&open[0].id, Verb::Accept).unwrap();
     settle(&mut a, &mut b);
@@ -224,7 +224,7 @@ fn a_deleted_parent_is_restored_for_its_hidden_child() {
     b.run("INSERT INTO c VALUES('c','P')");
     settle(&mut a, &mut b);
     let open = a.replica.conflicts().unwrap();
-    assert_eq!(open[0].kind, "fk_cascade");
+    assert_eq!(open[0].kind.as_str(), "fk_cascade");
     a.replica.settle_conflict(&open[0].id, Verb::Restore).unwrap();
     settle(&mut a, &mut b);
     for site in [&a, &b] {

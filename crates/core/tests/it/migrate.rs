@@ -291,7 +291,7 @@ fn mig_a_tightened_schema_hides_what_breaks_it_and_keeps_it() {
     b.run("UPDATE t SET b = 1000");
     a.pull(&mut b);
     assert_eq!(a.rows("SELECT * FROM t"), [""; 0]);
-    assert_eq!(a.replica.conflicts().unwrap()[0].kind, "row_constraint");
+    assert_eq!(a.replica.conflicts().unwrap()[0].kind.as_str(), "row_constraint");
     b.run("UPDATE t SET b = 10");
     a.pull(&mut b);
     assert_eq!(a.rows("SELECT id, b FROM t"), ["k|10"]);

@@ -367,7 +367,8 @@ fn mig_rebuild_a_reference_to_a_row_that_goes_unnoticed() {
     for site in [&a, &b] {
         assert_eq!(site.rows("SELECT k FROM t"), ["q"]);
         let records = site.replica.conflicts().unwrap();
-        let records: Vec<_> = records.iter().map(|c| (&*c.kind, &*c.row, &*c.constraint)).collect();
+        let records: Vec<_> =
+            records.iter().map(|c| (c.kind.as_str(), &*c.row, &*c.constraint)).collect();
         assert_eq!(records, [("fk_dangling", "'c'", "r>t")]);
         assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
     }

@@ -131,7 +131,7 @@ fn an_integer_key_never_becomes_null() {
     b.run("DELETE FROM p WHERE id = 2");
     agree(&mut a, &mut b, &["p", "d"]);
     assert_eq!(a.rows("SELECT * FROM d"), [""; 0]);
-    assert_eq!(a.replica.conflicts().unwrap()[0].kind, "row_constraint");
+    assert_eq!(a.replica.conflicts().unwrap()[0].kind.as_str(), "row_constraint");
 }
 
 /// A row that REPLACE renews refers to itself as it is now, so it is not hidden as of a former life.

@@ -3,13 +3,15 @@
 use crate::random::Random;
 use crate::site::{Site, World};
 use std::collections::{BTreeMap, BTreeSet};
+use synqlite_core::{ConflictKind, Verb};
+use synqlite_wire::{Hlc, Stamp, Told, VersionVector};
 
 const SCHEMA: &str = "CREATE TABLE t(id TEXT PRIMARY KEY, v, w); INSERT INTO t VALUES('k', 0, 0)";
 
 /// Kind and text of all that a site tells.
 fn told(site: &Site) -> Vec<(String, String)> {
     let closed = site.replica.closed_conflicts().unwrap();
-    let mut told: Vec<_> = closed.into_iter().map(|c| (c.kind, c.what)).collect();
+    let mut told: Vec<_> = closed.into_iter().map(|c| (c.kind.to_string(), c.what)).collect();
     told.sort();
     told
 }
@@ -438,4 +440,35 @@ fn all_that_gave_way_unseen_is_told_everywhere_and_nothing_else() {
             assert!(missing.is_empty(), "seed {seed}: {missing:?} of {found:?}");
         }
     }
+}
+
+/// A newer program may have written to this file, or sent what it told.
+#[test]
+fn a_kind_that_is_not_known_is_told_as_it_is() {
+    let schema = "CREATE TABLE t(id TEXT PRIMARY KEY, v UNIQUE)";
+    let (_world, mut a, mut b, mut c) = three(schema);
+    a.run("INSERT INTO t VALUES('k', 0)");
+    b.run("INSERT INTO t VALUES('l', 0)");
+    b.pull(&mut a);
+    let stamp = Stamp { hlc: Hlc(1), site: b.replica.site() };
+    let (mut delta, _) = b.replica.export(&VersionVector::default(), 0).unwrap();
+    delta.told.push(Told {
+        id: [7; 16],
+        table: "t".into(),
+        row: "'k'".into(),
+        kind: "of_tomorrow".into(),
+        what: "something".into(),
+        lost: stamp,
+        kept: stamp,
+    });
+    c.replica.merge(&delta, false).unwrap();
+    tells(&[&c], "of_tomorrow", &["something"]);
+    let (told, _) = c.replica.export(&VersionVector::default(), 0).unwrap();
+    assert_eq!(told.told, delta.told);
+
+    c.run("UPDATE synqlite_row SET kind = 'of_next_year' WHERE kind IS NOT NULL");
+    let open = c.replica.conflicts().unwrap();
+    assert_eq!(open[0].kind, ConflictKind::Other("of_next_year".into()));
+    c.replica.settle_conflict(&open[0].id, Verb::Discard).unwrap();
+    assert_eq!(c.replica.open_conflicts().unwrap(), 0);
 }

@@ -149,7 +149,8 @@ fn a_trigger_that_refuses_a_row_stops_no_other() {
     a.pull(&mut b);
     assert_eq!(a.rows("SELECT id FROM t"), ["l"]);
     assert_eq!(a.rows("SELECT id FROM c"), ["beside"]);
-    let kinds: Vec<_> = a.replica.conflicts().unwrap().into_iter().map(|c| c.kind).collect();
+    let kinds: Vec<_> =
+        a.replica.conflicts().unwrap().into_iter().map(|c| c.kind.to_string()).collect();
     assert_eq!(kinds, ["fk_parent_hidden", "refused", "refused"]);
     assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
     // What it was refused for goes.
@@ -190,7 +191,8 @@ fn unfit_is_said_before_a_reference_to_nobody() {
     c.pull(&mut a);
     for site in [&a, &b, &c] {
         assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
-        let kinds: Vec<_> = site.replica.conflicts().unwrap().into_iter().map(|c| c.kind).collect();
+        let kinds: Vec<_> =
+            site.replica.conflicts().unwrap().into_iter().map(|c| c.kind.to_string()).collect();
         assert_eq!(kinds, ["row_constraint"; 2]);
     }
 }

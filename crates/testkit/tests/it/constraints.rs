@@ -2,6 +2,7 @@
 
 use crate::seeds::each;
 use std::collections::{BTreeMap, BTreeSet};
+use synqlite_core::ConflictKind;
 use synqlite_core::conflicts::Conflict;
 use synqlite_testkit::families::Family;
 use synqlite_testkit::history::{Action, History, START_MS, Step, settling};
@@ -68,7 +69,9 @@ fn every_row_hidden_for_a_unique_key_collides_with_a_visible_one() {
                 world.play(&step)?;
             }
             let site = &world.sites[0];
-            for conflict in site.replica.conflicts()?.iter().filter(|c| c.kind == "unique") {
+            for conflict in
+                site.replica.conflicts()?.iter().filter(|c| c.kind == ConflictKind::Unique)
+            {
                 hidden += 1;
                 let fits = would_fit(site, conflict)?;
                 assert!(!fits, "{}: nothing stands in the way of {conflict:?}", shape.name);

@@ -5,6 +5,7 @@
 use super::sql;
 use crate::cases::{Case, Refused};
 use crate::catalog::Loc;
+use crate::conflict::ConflictKind;
 use crate::facts::Facts;
 use crate::ledger::Ledger;
 use crate::local_wins::{Wrote, attempt, overrode};
@@ -243,9 +244,9 @@ impl Memory<'_> {
         let shown = stored.loc.as_ref().and_then(|loc| self.rows(table).get(loc));
         let kind = self.conflict(stored);
         let shows_former = |g: usize, previous: &Cell| match kind {
-            Some("fallback") => true,
+            Some(ConflictKind::Fallback) => true,
             // The record of a row that is kept for another says nothing of its values.
-            Some("restrict_revived") => shown.is_some_and(|row| {
+            Some(ConflictKind::RestrictRevived) => shown.is_some_and(|row| {
                 t.groups[g].columns.iter().zip(&previous.values).all(|(&c, v)| row[c] == *v)
             }),
             _ => false,
@@ -310,8 +311,7 @@ impl Memory<'_> {
                 Some(now) if now == row || stays(&now) => {}
                 other => {
                     let name = &self.table(table).table.name;
-                    let why =
-                        self.of(table, &rid)?.and_then(|s| Some(self.conflict(&s)?.to_owned()));
+                    let why = self.of(table, &rid)?.and_then(|s| Some(self.conflict(&s)?.clone()));
                     let what = format!(
                         "a fold made {other:?} of {row:?} of {name} {rid:?}: {why:?} {:?}",
                         self.outcomes()

@@ -6,6 +6,7 @@ use super::{Attempt, Claims, Hidden, conflict};
 use crate::Result;
 use crate::cases::{Conflict, dangling_index};
 use crate::catalog::Relation;
+use crate::conflict::ConflictKind;
 use crate::equal;
 use crate::facts::Reference;
 use crate::schema::{Affinity, ForeignKey, IndexTerm, quote};
@@ -55,13 +56,14 @@ impl Attempt<'_, '_> {
     /// all of them. What its table cannot hold either is hidden for that, for an optimistic attempt does not ask.
     pub fn name_dangling(&mut self, round: &mut Round) -> Result<()> {
         let named = |(at, c): (&usize, &Conflict)| {
-            matches!(c.kind, "fk_dangling" | "fk_parent_hidden").then_some((*at, c.kind))
+            let with_parent = c.kind == ConflictKind::FkParentHidden;
+            (with_parent || c.kind == ConflictKind::FkDangling).then_some((*at, with_parent))
         };
-        let hidden: Vec<(usize, &str)> = round.hidden.iter().filter_map(named).collect();
-        for (at, kind) in hidden {
+        let hidden: Vec<(usize, bool)> = round.hidden.iter().filter_map(named).collect();
+        for (at, with_parent) in hidden {
             let (mut row, mut first) = (None, None);
             for f in 0..self.keys_of(at) {
-                if kind == "fk_parent_hidden" && self.reference(at, f).is_some() {
+                if with_parent && self.reference(at, f).is_some() {
                     continue;
                 }
                 let row = match &row {
@@ -78,7 +80,7 @@ impl Attempt<'_, '_> {
             }
             if let (Some(f), Some(row)) = (first, row) {
                 let fits = self.cases.facts.verdict(self.cases.list[at].table, &row)?.valid;
-                let unfit = || conflict("row_constraint", "", None);
+                let unfit = || conflict(ConflictKind::RowConstraint, "", None);
                 round.hidden.insert(at, if fits { self.dangles(at, f) } else { unfit() });
             }
         }
@@ -91,7 +93,7 @@ impl Attempt<'_, '_> {
 
     fn dangles(&self, at: usize, f: usize) -> Conflict {
         let t = &self.cases.catalog().tables[self.cases.list[at].table];
-        conflict("fk_dangling", &t.key_names[f], None)
+        conflict(ConflictKind::FkDangling, &t.key_names[f], None)
     }
 
     /// Whether a reference is to the row that has it, or to its key. While the row is hidden it may keep of the

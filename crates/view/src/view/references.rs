@@ -3,6 +3,7 @@
 use super::round::Round;
 use super::{Attempt, Hidden, conflict};
 use crate::cases::Conflict;
+use crate::conflict::ConflictKind;
 use crate::protect::{overridden, stale};
 use crate::schema::{Action, ForeignKey};
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,7 +70,7 @@ impl Attempt<'_, '_> {
         let Some(p) = self.meant(parent, rid) else { return false };
         let hidden = round.hidden.get(&p).or_else(|| self.view.conflicts.get(&p));
         !self.cases.list[p].alive() && !self.revived.contains(&p)
-            || hidden.is_some_and(|c| c.kind == "fk_cascade")
+            || hidden.is_some_and(|c| c.kind == ConflictKind::FkCascade)
     }
 
     /// Whether a reference is later than the delete of the row that it is to, or that row is only
@@ -150,7 +151,7 @@ impl Attempt<'_, '_> {
                 return None;
             }
             let dead = outlived || self.dead(round, fk, &rid);
-            let kind = if dead { "fk_cascade" } else { "fk_parent_hidden" };
+            let kind = if dead { ConflictKind::FkCascade } else { ConflictKind::FkParentHidden };
             Some(conflict(kind, &t.key_names[f], None))
         })
     }

@@ -4,6 +4,7 @@ use super::unique::{self, Outcome};
 use super::{Attempt, Fallback, Fallbacks, Hidden, conflict};
 use crate::Result;
 use crate::cases::Conflict;
+use crate::conflict::ConflictKind;
 use crate::remap::{self, Wish};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -176,9 +177,9 @@ impl Attempt<'_, '_> {
             let numberless = t.table.rowid_alias().is_some_and(|c| row[c].is_null());
             let check_keys = self.check_keys && case.old.as_ref() != Some(row);
             if numberless || check_keys && !self.cases.facts.verdict(case.table, row)?.valid {
-                found.insert(at, conflict("row_constraint", "", None));
+                found.insert(at, conflict(ConflictKind::RowConstraint, "", None));
             } else if self.cases.is_refused(at) {
-                found.insert(at, conflict("refused", "", None));
+                found.insert(at, conflict(ConflictKind::Refused, "", None));
             }
         }
         let below =

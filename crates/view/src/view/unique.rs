@@ -9,6 +9,7 @@ use super::{Attempt, Fallback, Fallbacks};
 use crate::Result;
 use crate::cases::{Conflict, Wanted};
 use crate::catalog::Relation;
+use crate::conflict::ConflictKind;
 use crate::facts::{Key, Verdict};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use synqlite_wire::{Rid, Stamp};
@@ -164,7 +165,8 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
                 continue;
             };
             let name = self.t.unique_names[index].clone();
-            let conflict = Conflict { kind: "unique", constraint: name, winner: Some(winner) };
+            let conflict =
+                Conflict { kind: ConflictKind::Unique, constraint: name, winner: Some(winner) };
             let had = self.held.get(&case).is_some_and(|h| !h.is_empty());
             let mut earlier =
                 had && self.held[&case].keys().any(|&other| self.claim(case, other) < at);

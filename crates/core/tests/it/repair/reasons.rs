@@ -6,7 +6,7 @@ use crate::site::Site;
 /// The kinds of all open records, in order.
 fn kinds(site: &mut Site) -> Vec<String> {
     let mut kinds: Vec<String> =
-        site.replica.conflicts().unwrap().into_iter().map(|c| c.kind).collect();
+        site.replica.conflicts().unwrap().into_iter().map(|c| c.kind.to_string()).collect();
     kinds.sort();
     kinds
 }
