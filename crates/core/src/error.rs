@@ -7,6 +7,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A failure of the engine. The database is as it was before the call.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The file is not there.
     #[error("there is no database at {0}")]
@@ -174,7 +175,7 @@ pub enum Error {
     Damaged(String),
     /// SQLite refused; its own message says what.
     #[error("{0}")]
-    Sqlite(rusqlite::Error),
+    Sqlite(#[source] rusqlite::Error),
 }
 
 fn candidates(near: &[String]) -> String {
@@ -271,6 +272,7 @@ impl From<synqlite_view::Error> for Error {
                 Ok(own) => *own,
                 Err(other) => Error::Damaged(other.to_string()),
             },
+            other => Error::Damaged(other.to_string()),
         }
     }
 }

@@ -15,6 +15,7 @@ pub struct Place(Arc<str>);
 
 /// Why a text is no name of a place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BadPlace {
     /// Not of the right form.
     #[error("`{0}` cannot name a place. Use 1 to 64 of A-Z a-z 0-9 . _ -, a letter or digit first")]

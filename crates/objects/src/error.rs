@@ -10,6 +10,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// A call on a store failed; the store and every local file are as they were.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// No object of this name, or nobody has finished writing it.
     #[error("the remote has no object `{name}`. Synchronize again once it has arrived")]

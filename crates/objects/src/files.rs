@@ -156,7 +156,7 @@ pub fn sync_dir(dir: &Path) -> Result<()> {
 }
 
 /// Which side of a copy failed.
-pub enum CopyError {
+pub(crate) enum CopyError {
     /// The source failed.
     Read(io::Error),
     /// The target failed.
@@ -164,7 +164,7 @@ pub enum CopyError {
 }
 
 /// Copies until the source ends, or until more than `limit` bytes are there. Returns their number.
-pub fn copy(
+pub(crate) fn copy(
     from: &mut impl Read,
     to: &mut impl Write,
     limit: u64,

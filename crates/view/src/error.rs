@@ -5,6 +5,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A failure. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// What was to be shown would break a declared constraint.
     #[error("the merge would break a constraint of table {table}: {what}")]

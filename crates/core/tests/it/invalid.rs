@@ -1,6 +1,7 @@
 //! Deltas that no site writes and no batch holds: made by hand, or by a program with a defect.
 
 use crate::site::{Site, World};
+use std::error::Error as _;
 use synqlite_core::Error;
 use synqlite_wire::{
     Count, Delta, GroupShape, Header, Hlc, Number, Rid, Stamp, Value, VersionVector,
@@ -114,7 +115,7 @@ fn a_merge_refuses_what_no_decoder_gives() {
         let error = b.replica.merge(&delta, false).unwrap_err();
         assert!(matches!(error, Error::InvalidDelta(_)), "{message}: {error}");
         assert!(error.to_string().contains(message), "{message}: {error}");
-        assert!(error.hint().is_some(), "{error}");
+        assert!(error.hint().is_some() && error.source().is_some(), "{error}");
         assert_eq!(state(&b), before, "{message}");
     }
     assert_eq!(b.replica.merge(&delta, false).unwrap().inserted, 2);

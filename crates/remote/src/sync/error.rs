@@ -6,6 +6,7 @@ use synqlite_wire::BatchError;
 
 /// A synchronization failed. The replica is as it was, the remote at most gained whole objects.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SyncError {
     /// The engine refused.
     #[error(transparent)]
@@ -25,7 +26,7 @@ pub enum SyncError {
     },
     /// The changes of this replica cannot be written as a batch.
     #[error("{0}")]
-    Encode(BatchError),
+    Encode(#[source] BatchError),
     /// A batch that was made under another name.
     #[error("cannot use the batch `{name}` of {place}: it was made under another name")]
     Renamed {

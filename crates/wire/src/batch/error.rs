@@ -4,6 +4,7 @@ use crate::check::InvalidDelta;
 
 /// Why a batch cannot be read or written. The caller knows its name and adds it.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum BatchError {
     /// The bytes do not begin as a batch does.
     #[error("not a change batch: its first bytes are not those of one. Is it the right file?")]
