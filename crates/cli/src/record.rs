@@ -4,8 +4,7 @@
 use crate::report::time;
 use crate::sides::{self, Line, Mark, Style};
 use std::fmt::Write;
-use synqlite_core::conflicts::{Conflict, Rival, Writer};
-use synqlite_core::{ConflictKind, Value};
+use synqlite_core::{Conflict, ConflictKind, Rival, Value, Writer};
 
 /// How to tell records.
 pub struct Teller<'a> {

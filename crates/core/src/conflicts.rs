@@ -2,11 +2,9 @@
 
 use crate::Result;
 use crate::closed::{self, Closed};
-use crate::records;
+use crate::records::{self, Conflict};
 use crate::refs::Lookup;
 use crate::replica::Replica;
-
-pub use crate::records::{Conflict, Rival, Writer};
 
 impl Replica {
     /// How many records are open.

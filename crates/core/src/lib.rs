@@ -16,7 +16,7 @@
 //!
 //! Inside, data flow one way: `schema` and `catalog` say what the tables are, `capture` writes the
 //! triggers, `journal` reads what they noted, `fold` stamps it into `state`; `export` reads the state
-//! for others; [`merge`] joins theirs, derives what the tables show and applies the difference.
+//! for others; `merge` joins theirs, derives what the tables show and applies the difference.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -46,24 +46,19 @@
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
-pub mod conflicts;
-pub mod env;
-pub mod error;
-pub mod merge;
-pub use synqlite_view::policy;
-mod replica;
-pub mod schema;
-
-use synqlite_view::{counter, describe};
+use synqlite_view::{counter, describe, policy};
 
 mod capture;
 mod catalog;
 mod closed;
+mod conflicts;
 mod connection;
 mod copy;
 mod deinit;
 mod digest;
+mod env;
 mod equal;
+mod error;
 mod export;
 #[cfg(test)]
 mod fixture;
@@ -75,6 +70,7 @@ mod journal;
 mod line;
 mod log;
 mod meet;
+mod merge;
 mod meta;
 mod migrate;
 mod parts;
@@ -85,6 +81,8 @@ mod registry;
 mod rejoin;
 mod remotes;
 mod renames;
+mod replica;
+mod schema;
 mod settings;
 mod settle;
 mod sqlvalue;
@@ -99,16 +97,21 @@ pub use deinit::Deinited;
 pub use digest::Digest;
 pub use env::{Environment, System};
 pub use error::{Error, Result};
+pub use fold::Folded;
 pub use gaps::Gaps;
 pub use init::{InitOptions, InitReport, TableReport};
 pub use line::tree::Lines;
 pub use log::{LogEntry, LogQuery};
+pub use merge::{Decision, Merged};
+pub use policy::Policies;
 pub use pull::{Pulled, Sink};
+pub use records::{Conflict, Rival, Writer};
 pub use rejoin::{Compared, Rejoined};
 pub use remotes::{Access, NamedRemote, Removed, Sent, Synced};
 pub use replica::Replica;
 /// The rusqlite that the engine uses, for programs that want the same without naming a version.
 pub use rusqlite;
+pub use schema::Skipped;
 pub use settle::Verb;
 pub use status::{Pending, Status, Trigger};
 pub use synqlite_view::ConflictKind;

@@ -17,8 +17,6 @@ use tables::{DDL, need};
 /// its end.
 #[derive(Clone, Debug)]
 pub struct Meta {
-    /// The replicated database.
-    pub database: DatabaseId,
     /// This replica.
     pub site: SiteId,
     /// Latest clock value given or seen.
@@ -71,7 +69,6 @@ impl Meta {
     /// Reads the metadata.
     pub fn load(conn: &Connection) -> Result<Meta> {
         let mut meta = Meta {
-            database: Id(need(conn, "database")?),
             site: Id(need(conn, "site")?),
             clock: Hlc(need(conn, "clock")?),
             position: need(conn, "position")?,

@@ -5,8 +5,7 @@ use crate::report::{Report, time};
 use crate::terminal;
 use serde_json::{Map, Value as Json, json};
 use std::path::PathBuf;
-use synqlite_core::conflicts::{Conflict, Writer};
-use synqlite_core::{Closed, Replica, Value};
+use synqlite_core::{Closed, Conflict, Replica, Value, Writer};
 
 /// Lists what merges displaced, and settles it: rows that do not show what was written, because a
 /// declared constraint would break.

@@ -5,9 +5,7 @@ use crate::terminal::{self, Bar};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
-use synqlite_core::merge::Decision;
-use synqlite_core::schema::Skipped;
-use synqlite_core::{Access, Compared, InitOptions, Replica, TableReport};
+use synqlite_core::{Access, Compared, Decision, InitOptions, Replica, Skipped, TableReport};
 use synqlite_remote::{Remote, Session};
 
 /// Makes a database a replica.

@@ -57,7 +57,7 @@ use synqlite_view::view;
 use synqlite_wire::{Delta, Rid, RowChange, TableShape, Told, VersionVector};
 
 /// How far ahead of this machine's clock a stamp may be, in milliseconds (R-SKEW).
-pub const MAX_DRIFT_MS: i64 = 5 * 60 * 1000;
+const MAX_DRIFT_MS: i64 = 5 * 60 * 1000;
 
 /// So many rows are joined and shown at a time. Each takes about 2 kB meanwhile.
 const PART: usize = parts::of(8_192);

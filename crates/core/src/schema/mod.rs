@@ -20,14 +20,11 @@ mod sums;
 mod tests;
 mod tools;
 
-pub use describe::{
-    describe, had_rowid_alias, has_key_of, has_references_of, has_uniques_of, shape,
-};
+pub use describe::{had_rowid_alias, has_key_of, has_references_of, has_uniques_of, shape};
 pub use feeds::{feeds, notes as feed_notes};
 pub use names::{term_name, unique_name};
 pub use read::read;
 pub use sums::kept_sums;
-pub use synqlite_view::constant::constant;
 pub use synqlite_view::schema::*;
 
 /// All tables of a database, those to be replicated and those that cannot be.
@@ -66,11 +63,4 @@ pub struct Skipped {
     pub name: String,
     /// Why, for people.
     pub why: String,
-}
-
-impl Schema {
-    /// The replicated table of this name, compared as SQLite compares names.
-    pub fn table(&self, name: &str) -> Option<&Table> {
-        self.tables.iter().find(|t| t.name.eq_ignore_ascii_case(name))
-    }
 }

@@ -6,8 +6,7 @@ use crate::random::{Random, seeds};
 use crate::site::{Site, World, settle};
 use rusqlite::Connection;
 use std::collections::BTreeSet;
-use synqlite_core::Verb;
-use synqlite_core::conflicts::Conflict;
+use synqlite_core::{Conflict, Verb};
 
 const TABLES: [&str; 6] = ["p", "k", "c", "j", "n", "bag"];
 

@@ -26,8 +26,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use synqlite_core::merge::Merged;
-use synqlite_core::{Environment, Replica};
+use synqlite_core::{Environment, Merged, Replica};
 use synqlite_objects::{Bucket, Cursor, Folder, Hub, Key, Sealed, Store};
 use synqlite_wire::{Delta, SiteId};
 

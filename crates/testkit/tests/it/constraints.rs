@@ -2,8 +2,7 @@
 
 use crate::seeds::each;
 use std::collections::{BTreeMap, BTreeSet};
-use synqlite_core::ConflictKind;
-use synqlite_core::conflicts::Conflict;
+use synqlite_core::{Conflict, ConflictKind};
 use synqlite_testkit::families::Family;
 use synqlite_testkit::history::{Action, History, START_MS, Step, settling};
 use synqlite_testkit::model::{Model, Verdict, unavailable};

@@ -13,6 +13,13 @@ use super::*;
 use crate::error::Error;
 use crate::policy::Policies;
 
+impl Schema {
+    /// The replicated table of this name, compared as SQLite compares names.
+    fn table(&self, name: &str) -> Option<&Table> {
+        self.tables.iter().find(|t| t.name.eq_ignore_ascii_case(name))
+    }
+}
+
 fn open(sql: &str) -> Connection {
     let conn = Connection::open_in_memory().unwrap();
     conn.execute_batch(sql).unwrap();

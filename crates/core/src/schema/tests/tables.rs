@@ -265,7 +265,7 @@ fn identity_can_be_set_by_policy() {
 #[test]
 fn a_description_tells_what_matters_and_nothing_else() {
     let describe = |sql: &str| {
-        let text = super::super::describe(schema(sql).table("t").unwrap());
+        let text = super::super::describe::describe(schema(sql).table("t").unwrap());
         assert!(!text.contains('\n'), "{text}");
         text
     };
