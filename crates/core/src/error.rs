@@ -1,5 +1,6 @@
 //! What can go wrong, on which object, and what to do about it.
 
+use synqlite_view::policy::BadPolicy;
 use synqlite_wire::{DatabaseId, InvalidDelta, SiteId};
 
 /// Result of the engine.
@@ -287,9 +288,8 @@ impl From<Error> for synqlite_view::Error {
     }
 }
 
-impl From<synqlite_view::policy::Meaningless> for Error {
-    fn from(error: synqlite_view::policy::Meaningless) -> Error {
-        let synqlite_view::policy::Meaningless { key, value, why } = error;
+impl From<BadPolicy> for Error {
+    fn from(BadPolicy { key, value, why }: BadPolicy) -> Error {
         Error::Policy { key, value, why }
     }
 }

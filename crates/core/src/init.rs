@@ -4,7 +4,7 @@ use crate::catalog::Catalog;
 use crate::connection::connect;
 use crate::env::Environment;
 use crate::meta::{self, Meta};
-use crate::policy::Policies;
+use crate::policy::{Policies, Policy};
 use crate::replica::{Replica, check_format, refuse_copy};
 use crate::schema::{self, Affinity, ForeignKey, Schema, Selection, Skipped, Table};
 use crate::work::Work;
@@ -21,8 +21,8 @@ pub struct InitOptions {
     pub tables: Vec<String>,
     /// Do not replicate these tables.
     pub exclude: Vec<String>,
-    /// Policies, as (key, value).
-    pub policies: Vec<(String, String)>,
+    /// Policies to set.
+    pub policies: Vec<Policy>,
     /// Keep every change for `log`.
     pub history: bool,
     /// The file was copied from a replica: give it a site id of its own.

@@ -103,7 +103,7 @@ pub use init::{InitOptions, InitReport, TableReport};
 pub use line::tree::Lines;
 pub use log::{LogEntry, LogQuery};
 pub use merge::{Decision, Merged};
-pub use policy::Policies;
+pub use policy::{BadPolicy, Policies, Policy};
 pub use pull::{Pulled, Sink};
 pub use records::{Conflict, Rival, Writer};
 pub use rejoin::{Compared, Rejoined};

@@ -7,7 +7,7 @@ use crate::fold::Folded;
 use crate::gaps::Wanted;
 use crate::merge::Merged;
 use crate::meta::{self, Meta};
-use crate::policy::Policies;
+use crate::policy::{Policies, Policy};
 use crate::track::{self, Loaded};
 use crate::work::Work;
 use crate::{Error, Result, capture, export, migrate, settings};
@@ -166,11 +166,11 @@ impl Replica {
     }
 
     /// Sets policies, as replicated writes.
-    pub fn set_policies(&mut self, settings: &[(String, String)]) -> Result<()> {
+    pub fn set_policies(&mut self, set: &[Policy]) -> Result<()> {
         let now = self.env.now_ms();
         self.write(|work| {
             work.fold()?;
-            migrate::set_policies(work, settings, now)?;
+            migrate::set_policies(work, set, now)?;
             migrate::follow_policies(work)
         })
     }

@@ -3,7 +3,7 @@
 mod names;
 
 use crate::meta::Meta;
-use crate::policy::Policies;
+use crate::policy::{Policies, Policy};
 use crate::{Error, Result};
 use names::Names;
 use rusqlite::{Connection, params};
@@ -33,7 +33,8 @@ pub fn load(conn: &Connection) -> Result<Policies> {
 
 /// Refuses a policy about a table or trigger that is not there. Only where it is set: it may reach a
 /// site before the schema change that goes with it.
-pub fn check_names(conn: &Connection, key: &str, value: &str) -> Result<()> {
+pub fn check_names(conn: &Connection, policy: &Policy) -> Result<()> {
+    let (key, value) = (policy.key(), policy.value());
     let sql = "SELECT 1 FROM main.sqlite_master WHERE type = ?1 AND name = ?2 COLLATE NOCASE";
     let mut statement = conn.prepare_cached(sql)?;
     let mut need = |kind: &str, name: &str| match statement.exists(params![kind, name])? {
@@ -54,8 +55,8 @@ pub fn check_names(conn: &Connection, key: &str, value: &str) -> Result<()> {
 }
 
 /// A policy as all sites know it: with the canonical names of its tables and columns (R-MIG-RENAME).
-pub fn canonical(conn: &Connection, key: &str, value: &str) -> Result<(String, String)> {
-    Ok(Names::load(conn)?.canonical(key, value))
+pub fn canonical(conn: &Connection, policy: &Policy) -> Result<(String, String)> {
+    Ok(Names::load(conn)?.canonical(policy.key(), policy.value()))
 }
 
 /// Stores one setting if it is later than what is there. Returns whether it was.

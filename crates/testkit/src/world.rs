@@ -10,7 +10,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use synqlite_core::{ConflictKind, Environment, InitOptions, Replica};
+use synqlite_core::{ConflictKind, Environment, InitOptions, Policy, Replica};
 use synqlite_remote::Session;
 use synqlite_wire::{Cell, Delta, GroupShape, RowChange, Value, VersionVector};
 
@@ -163,7 +163,8 @@ impl World {
         let path = world.path("0");
         Connection::open(&path)?.execute_batch(&family.schema())?;
         let env = Arc::new(simulated(seed, 0));
-        let policies = family.policies();
+        let policies = family.policies().into_iter().map(|(key, value)| Policy::new(&key, &value));
+        let policies = policies.collect::<std::result::Result<_, _>>()?;
         Replica::init(&path, &InitOptions { policies, ..InitOptions::default() }, env.clone())?;
         world.sites.push(Site::open(&path, env, family, recursive)?);
         for site in 1..count {

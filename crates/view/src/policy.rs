@@ -1,14 +1,16 @@
 //! What decides how rows merge (`synqlite policy`).
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
 
 /// Value of the policy that makes a column a counter.
 pub const COUNTER: &str = "counter";
 
-/// A policy that means nothing.
+/// A text that is no policy.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("policy {key}={value}: {why}")]
-pub struct Meaningless {
+pub struct BadPolicy {
     /// Its key.
     pub key: String,
     /// Its value.
@@ -17,7 +19,53 @@ pub struct Meaningless {
     pub why: String,
 }
 
-/// All policies that were set, by key: `T.identity`, `T.refs`, `local_tables`, …
+/// A policy that means something: this version acts on its key and its value. Whether the tables
+/// and columns that it names are there is told when it is set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    key: String,
+    value: String,
+}
+
+impl Policy {
+    /// Checks a key and a value.
+    pub fn new(key: &str, value: &str) -> Result<Policy, BadPolicy> {
+        check(key, value)?;
+        Ok(Policy { key: key.to_owned(), value: value.to_owned() })
+    }
+
+    /// What it is about: `T.identity`, `T.refs`, `local_tables`, …
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// What it says.
+    pub fn value(&self) -> &str {
+        &self.value
+    }
+}
+
+/// Reads `KEY=VALUE`.
+impl FromStr for Policy {
+    type Err = BadPolicy;
+
+    fn from_str(text: &str) -> Result<Policy, BadPolicy> {
+        let (key, value) = text.split_once('=').ok_or_else(|| BadPolicy {
+            key: text.to_owned(),
+            value: String::new(),
+            why: "write it as KEY=VALUE".to_owned(),
+        })?;
+        Policy::new(key, value)
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.key, self.value)
+    }
+}
+
+/// All policies that were set, by key. Some may be of a newer version, which this one does not act on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policies(pub BTreeMap<String, String>);
 
@@ -64,23 +112,19 @@ impl Policies {
         self.of_table(table, "delete") == Some("last")
     }
 
-    /// Adds `KEY=VALUE` settings after checking that each means something.
-    pub fn add(&mut self, settings: &[(String, String)]) -> Result<(), Meaningless> {
-        for (key, value) in settings {
-            check(key, value)?;
-            self.0.insert(key.clone(), value.clone());
-        }
-        Ok(())
+    /// Sets more of them.
+    pub fn add(&mut self, set: &[Policy]) {
+        self.0.extend(set.iter().map(|policy| (policy.key.clone(), policy.value.clone())));
     }
 }
 
 /// Refuses a policy whose key or value this version does not act on. Names of tables and columns
 /// are checked where the schema is read.
-fn check(key: &str, value: &str) -> Result<(), Meaningless> {
+fn check(key: &str, value: &str) -> Result<(), BadPolicy> {
     let last = key.rsplit_once('.').map(|(_, last)| last);
     let wrong = |why: &str| {
         let (key, value) = (key.to_owned(), value.to_owned());
-        Err(Meaningless { key, value, why: why.to_owned() })
+        Err(BadPolicy { key, value, why: why.to_owned() })
     };
     match (key, last) {
         ("fk", _) if matches!(value, "enforce" | "ignore") => Ok(()),
@@ -98,5 +142,23 @@ fn check(key: &str, value: &str) -> Result<(), Meaningless> {
             "known keys are T.identity, T.on_unique, T.delete, T.refs, fk, local_tables, \
              replicate_tables and fire_on_merge; a column T.C can be `counter`",
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_are_written_as_they_were_read() {
+        let known =
+            ["fk=ignore", "t.identity=key", "t.n=counter", "t.refs=a:b", "local_tables=a, b"];
+        for text in known.into_iter().chain(["local_tables=", "t.refs=a:b=c"]) {
+            assert_eq!(text.parse::<Policy>().unwrap().to_string(), text);
+        }
+        for text in ["fk", "fk=maybe", "t.identity=", "t.colour=red", "=", "t.delete=never"] {
+            let error = text.parse::<Policy>().unwrap_err().to_string();
+            assert!(error.starts_with(&format!("policy {text}")), "{error}");
+        }
     }
 }

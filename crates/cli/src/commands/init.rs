@@ -1,4 +1,4 @@
-use super::{Keep, credentials, env, key_value};
+use super::{Keep, credentials, env, key_value, policies};
 use crate::error::{CommandError, Result};
 use crate::report::{Report, rows};
 use crate::terminal::{self, Bar};
@@ -46,7 +46,7 @@ pub fn run(args: &Args) -> Result<Report> {
     let options = InitOptions {
         tables: args.tables.clone(),
         exclude: args.exclude.clone(),
-        policies: args.policies.clone(),
+        policies: policies(&args.policies)?,
         history: args.history,
         new_site: args.new_site,
     };

@@ -28,7 +28,7 @@ use crate::terminal;
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use synqlite_core::{Access, Environment, Replica, System};
+use synqlite_core::{Access, Environment, Policy, Replica, System};
 use synqlite_remote::{Credentials, Key, Remote};
 
 /// Makes any SQLite file a replica that synchronizes offline.
@@ -214,4 +214,10 @@ fn key_value(text: &str) -> Result<(String, String), String> {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err("write it as KEY=VALUE".to_owned()),
     }
+}
+
+/// What each of these means.
+fn policies(settings: &[(String, String)]) -> Result<Vec<Policy>> {
+    let policies = settings.iter().map(|(key, value)| Policy::new(key, value));
+    Ok(policies.collect::<Result<_, _>>().map_err(synqlite_core::Error::from)?)
 }

@@ -1,4 +1,4 @@
-use super::{key_value, open};
+use super::{key_value, open, policies};
 use crate::error::Result;
 use crate::report::Report;
 use serde_json::{Map, Value, json};
@@ -36,7 +36,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<Report> {
     let mut replica = open(&args.db)?;
     if !args.settings.is_empty() {
-        replica.set_policies(&args.settings)?;
+        replica.set_policies(&policies(&args.settings)?)?;
     }
     let policies = replica.policies()?.0;
     let lines: Vec<_> = policies.iter().map(|(key, value)| format!("{key}={value}")).collect();

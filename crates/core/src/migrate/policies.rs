@@ -2,34 +2,35 @@
 
 use super::{catch_up, follow};
 use crate::merge::Anew;
-use crate::policy::{self, Policies};
+use crate::policy::{COUNTER, Policies, Policy};
 use crate::schema::{self, Selection};
 use crate::work::Work;
 use crate::{Error, Result, settings, state};
 use synqlite_wire::Setting;
 
 /// Sets policies, as replicated writes.
-pub(crate) fn set(work: &mut Work<'_>, settings: &[(String, String)], now: i64) -> Result<()> {
+pub(crate) fn set(work: &mut Work<'_>, policies: &[Policy], now: i64) -> Result<()> {
     work.settled = false;
-    work.policies.add(settings)?;
-    if !settings.is_empty() {
+    work.policies.add(policies);
+    if !policies.is_empty() {
         work.meta.position += 1;
     }
-    let set = Policies(settings.iter().cloned().collect());
+    let mut set = Policies::default();
+    set.add(policies);
     schema::read(work.conn, &set, &Selection { strict: true, ..Selection::default() })?;
-    for (key, value) in settings {
-        settings::check_names(work.conn, key, value)?;
+    for policy in policies {
+        settings::check_names(work.conn, policy)?;
         let stamp = work.meta.tick(now);
-        let (key, value) = settings::canonical(work.conn, key, value)?;
+        let (key, value) = settings::canonical(work.conn, policy)?;
         let setting = Setting { key, value, stamp };
         settings::store(work.conn, &mut work.meta, &setting)?;
     }
-    if settings.iter().any(|(_, value)| value == policy::COUNTER) {
+    if policies.iter().any(|policy| policy.value() == COUNTER) {
         let schema = schema::read(work.conn, &work.policies, &Selection::default())?;
-        let set = |(key, _): &&(String, String)| settings.iter().any(|(k, _)| k == key);
+        let set = |(key, _): &&(String, String)| policies.iter().any(|p| p.key() == key);
         if let Some((key, why)) = schema.idle.iter().find(set) {
             let (key, why) = (key.clone(), why.clone());
-            return Err(Error::Policy { key, value: policy::COUNTER.to_owned(), why });
+            return Err(Error::Policy { key, value: COUNTER.to_owned(), why });
         }
     }
     Ok(())

@@ -233,7 +233,7 @@ fn dead_rows_must_keep_their_values() {
 
 #[test]
 fn a_counter_must_show_what_its_counts_add_up_to() {
-    let policies = vec![("a.x".to_owned(), "counter".to_owned())];
+    let policies = vec!["a.x=counter".parse().unwrap()];
     let options = crate::InitOptions { policies, ..Default::default() };
     let sql = "CREATE TABLE a(id INTEGER PRIMARY KEY, x INTEGER); INSERT INTO a VALUES (1,1)";
     let mut site = Site::with(sql, &options);
@@ -276,7 +276,7 @@ fn references_may_dangle_if_policy_says_so() {
         problems.iter().any(|p| p.ends_with("it refers to a row that is not there"))
     };
     assert!(dangles(&site));
-    site.replica.set_policies(&[("fk".into(), "ignore".into())]).unwrap();
+    site.replica.set_policies(&["fk=ignore".parse().unwrap()]).unwrap();
     assert!(!dangles(&site));
 }
 

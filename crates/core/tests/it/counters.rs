@@ -4,7 +4,7 @@
 use crate::random::{Random, seeds};
 use crate::site::{Site, World, dump, settle};
 use std::collections::BTreeMap;
-use synqlite_core::Error;
+use synqlite_core::{Error, Policy};
 use synqlite_wire::{Id, VersionVector, batch};
 
 const STOCK: &str = "CREATE TABLE stock(item TEXT PRIMARY KEY, n INTEGER, price REAL, note TEXT);
@@ -57,7 +57,7 @@ fn a_counter_that_one_site_makes_a_reference_goes_on_adding_up() {
     a.run("INSERT INTO stock VALUES('bolt', 1, 1, 'a')");
     a.run("UPDATE stock SET n = n + 1");
     b.run("INSERT INTO stock VALUES('nut', 1, 1, 'b')");
-    let policy = [("stock.refs".to_owned(), "n:stock".to_owned())];
+    let policy = ["stock.refs=n:stock".parse().unwrap()];
     b.replica.set_policies(&policy).unwrap();
     b.run("UPDATE stock SET n = n + 2; INSERT INTO stock VALUES('wire', 1, 1, 'b')");
     b.pull(&mut a);
@@ -195,7 +195,7 @@ fn a_policy_set_later_converges_with_writes_that_had_not_heard_of_it() {
     let (mut a, mut b) = pair(&world, STOCK, &[]);
     let mut c = world.clone_site(&mut a, "c");
     a.run("UPDATE stock SET n = n + 1");
-    a.replica.set_policies(&[("stock.n".into(), "counter".into())]).unwrap();
+    a.replica.set_policies(&["stock.n=counter".parse().unwrap()]).unwrap();
     a.run("UPDATE stock SET n = n + 1");
     a.replica.fold().unwrap();
     // Neither knows of the policy: the later of their writes is the base.
@@ -315,11 +315,13 @@ fn columns_that_cannot_add_up_are_refused() {
     let sql = "CREATE TABLE p(id INTEGER PRIMARY KEY, u INTEGER UNIQUE, t TEXT, any, lo INT, hi INT, \
                one INT CHECK(one > 0), g INT AS (lo + 1), up INT REFERENCES p(u), CHECK(lo < hi))";
     let mut a = world.init("a", sql);
-    let why =
-        |a: &mut Site, key: &str| match a.replica.set_policies(&[(key.into(), "counter".into())]) {
-            Err(error @ Error::Policy { .. }) => error.to_string(),
-            other => panic!("{key}: {other:?}"),
-        };
+    let why = |a: &mut Site, key: &str| match a
+        .replica
+        .set_policies(&[Policy::new(key, "counter").unwrap()])
+    {
+        Err(error @ Error::Policy { .. }) => error.to_string(),
+        other => panic!("{key}: {other:?}"),
+    };
     for (column, reason) in [
         ("p.id", "primary key"),
         ("p.u", "unique index"),
@@ -335,7 +337,7 @@ fn columns_that_cannot_add_up_are_refused() {
     }
     assert_eq!(a.replica.policies().unwrap().0.len(), 0);
     for column in ["p.one", "p.lo"] {
-        a.replica.set_policies(&[(column.into(), "counter".into())]).unwrap();
+        a.replica.set_policies(&[Policy::new(column, "counter").unwrap()]).unwrap();
     }
 }
 
@@ -546,7 +548,7 @@ fn a_counter_that_was_inserted_with_its_default_is_digested_alike() {
 fn a_policy_that_comes_with_a_counter_changes_no_count() {
     let world = World::new();
     let (mut a, mut b) = pair(&world, "CREATE TABLE t(k TEXT PRIMARY KEY, n INT DEFAULT 1)", &[]);
-    b.replica.set_policies(&[("t.n".to_owned(), "counter".to_owned())]).unwrap();
+    b.replica.set_policies(&["t.n=counter".parse().unwrap()]).unwrap();
     b.run("INSERT INTO t(k, n) VALUES('x', 4)");
     a.pull(&mut b);
     assert_eq!(a.rows("SELECT n FROM t"), ["4"]);
@@ -559,8 +561,8 @@ fn a_policy_that_comes_with_a_counter_changes_no_count() {
 fn a_column_that_counts_refers_to_no_row() {
     let world = World::new();
     let (mut a, mut b) = pair(&world, "CREATE TABLE t(k REAL PRIMARY KEY NOT NULL, n INT)", &[]);
-    b.replica.set_policies(&[("t.n".to_owned(), "counter".to_owned())]).unwrap();
-    a.replica.set_policies(&[("t.refs".to_owned(), "n:t".to_owned())]).unwrap();
+    b.replica.set_policies(&["t.n=counter".parse().unwrap()]).unwrap();
+    a.replica.set_policies(&["t.refs=n:t".parse().unwrap()]).unwrap();
     b.run("INSERT INTO t VALUES(1, 2)");
     a.run("INSERT INTO t VALUES(1, 1)");
     settle(&mut a, &mut b);
@@ -583,7 +585,7 @@ fn a_counter_that_shows_its_default_has_one_digest() {
     let world = World::new();
     let mut a = world.init("a", "CREATE TABLE t(id TEXT PRIMARY KEY, n INTEGER DEFAULT 1)");
     let mut b = world.clone_site(&mut a, "b");
-    b.replica.set_policies(&[("t.n".to_owned(), "counter".to_owned())]).unwrap();
+    b.replica.set_policies(&["t.n=counter".parse().unwrap()]).unwrap();
     b.run("INSERT INTO t(id) VALUES('x')");
     assert_eq!(both(&mut a, &mut b, "SELECT id, n FROM t"), "x|1");
     assert_eq!(a.replica.digest().unwrap(), b.replica.digest().unwrap());
@@ -599,7 +601,7 @@ fn a_column_that_counts_follows_no_row() {
     let (mut a, mut b) = pair(&world, schema, &["t.n"]);
     b.run("INSERT INTO t VALUES(3, 1, 4)");
     a.pull(&mut b);
-    a.replica.set_policies(&[("t.refs".to_owned(), "n:t".to_owned())]).unwrap();
+    a.replica.set_policies(&["t.refs=n:t".parse().unwrap()]).unwrap();
     a.run("PRAGMA foreign_keys = OFF; DELETE FROM t WHERE k = 4; INSERT INTO t VALUES(1, 5, 3)");
     settle(&mut a, &mut b);
     let asks = |site: &Site| -> Vec<_> {

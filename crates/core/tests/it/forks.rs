@@ -365,7 +365,7 @@ fn a_rebuild_and_a_write_on_a_restored_file() {
         let (lab, mut a, mut b) = Lab::new();
         let backup = lab.backup("a");
         if policy {
-            a.replica.set_policies(&[("fk".to_owned(), "ignore".to_owned())]).unwrap();
+            a.replica.set_policies(&["fk=ignore".parse().unwrap()]).unwrap();
         }
         a.run("INSERT INTO k VALUES('b', 'lost B')");
         b.pull(&mut a);

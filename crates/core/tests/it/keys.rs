@@ -230,7 +230,7 @@ fn rows_by_birth_whose_number_is_a_reference_are_not_renumbered() {
         let mut b = world.clone_site(&mut a, "b");
         let mut c = world.clone_site(&mut a, "c");
         a.run(child);
-        a.replica.set_policies(&[("c.identity".into(), "birth".into())]).unwrap();
+        a.replica.set_policies(&["c.identity=birth".parse().unwrap()]).unwrap();
         if early {
             settle(&mut a, &mut b);
         }

@@ -1,6 +1,7 @@
 //! What merges decide.
 
 use crate::site::{World, settle};
+use synqlite_core::Policy;
 
 #[test]
 fn the_same_new_integer_key_on_two_sites_is_two_rows() {
@@ -260,7 +261,8 @@ fn policies_that_name_nothing_are_refused() {
     let world = World::new();
     let schema = "CREATE TABLE t(x); CREATE TRIGGER keep AFTER INSERT ON t BEGIN SELECT 1; END;";
     let mut a = world.init("a", schema);
-    let mut set = |key: &str, value: &str| a.replica.set_policies(&[(key.into(), value.into())]);
+    let mut set =
+        |key: &str, value: &str| a.replica.set_policies(&[Policy::new(key, value).unwrap()]);
     for (key, value) in [("fire_on_merge", "keep,kepe"), ("tt.on_unique", "unify")] {
         let refused = set(key, value).unwrap_err().to_string();
         assert!(refused.contains(key), "{refused}");
@@ -365,6 +367,6 @@ fn references_to_texts_by_floating_point_numbers_are_refused() {
     };
     let refused = init(&synqlite_core::InitOptions::default()).unwrap_err();
     assert!(refused.to_string().contains("table t has 1 rows in which r refers"), "{refused}");
-    let ignore = vec![("fk".to_owned(), "ignore".to_owned())];
+    let ignore = vec!["fk=ignore".parse().unwrap()];
     init(&synqlite_core::InitOptions { policies: ignore, ..Default::default() }).unwrap();
 }

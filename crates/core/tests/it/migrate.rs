@@ -355,16 +355,15 @@ fn mig_a_policy_may_come_before_its_table() {
     let world = World::new();
     let (mut a, mut b) = pair(&world, T);
     a.run("CREATE TABLE u(id INTEGER PRIMARY KEY, t_ref)");
-    let set = [("u.identity", "key"), ("u.refs", "t_ref:t"), ("local_tables", "cache")];
+    let set = ["u.identity=key", "u.refs=t_ref:t", "local_tables=cache"];
     a.run("CREATE TABLE cache(x)");
-    let set = set.map(|(k, v)| (k.to_owned(), v.to_owned()));
-    a.replica.set_policies(&set).unwrap();
+    a.replica.set_policies(&set.map(|text| text.parse().unwrap())).unwrap();
     a.run("INSERT INTO u VALUES (1, 'k'); INSERT INTO cache VALUES (1)");
     b.pull(&mut a);
     b.run("CREATE TABLE u(id INTEGER PRIMARY KEY, t_ref); INSERT INTO u VALUES (2, 'k')");
     settle(&mut a, &mut b);
     assert_eq!(b.rows("SELECT * FROM u ORDER BY id"), ["1|k", "2|k"]);
-    let wrong = [("nowhere.identity".to_owned(), "key".to_owned())];
+    let wrong = ["nowhere.identity=key".parse().unwrap()];
     assert!(a.replica.set_policies(&wrong).is_err());
     agree(&mut [&mut a, &mut b]);
 }
@@ -376,7 +375,7 @@ fn mig_a_counter_travels_through_old_sites() {
     let mut c = world.clone_site(&mut b, "c");
     let add = "ALTER TABLE t ADD COLUMN n INTEGER NOT NULL DEFAULT 0";
     a.run(add);
-    let counter = [("t.n".to_owned(), "counter".to_owned())];
+    let counter = ["t.n=counter".parse().unwrap()];
     a.replica.set_policies(&counter).unwrap();
     a.run("UPDATE t SET n = n + 3");
     b.pull(&mut a);
@@ -402,7 +401,7 @@ fn mig_a_counter_counts_from_its_default_or_from_nothing() {
     let (mut a, mut b) = pair(&world, T);
     let add = "ALTER TABLE t ADD COLUMN n INTEGER NOT NULL DEFAULT 5";
     a.run(add);
-    a.replica.set_policies(&[("t.n".to_owned(), "counter".to_owned())]).unwrap();
+    a.replica.set_policies(&["t.n=counter".parse().unwrap()]).unwrap();
     a.run("UPDATE t SET n = n + 1; INSERT INTO t(id, n) VALUES ('new', 2)");
     b.pull(&mut a);
     b.run(add);
@@ -429,7 +428,7 @@ fn mig_stash_a_table_and_the_policy_that_takes_it_in_come_together() {
         let mut a = world.init_with("a", &sql, &[("local_tables", "m")]);
         let mut b = world.clone_site(&mut a, "b");
         b.run("INSERT INTO m VALUES (2, 'two')");
-        b.replica.set_policies(&[("local_tables".into(), String::new())]).unwrap();
+        b.replica.set_policies(&["local_tables=".parse().unwrap()]).unwrap();
         settle(&mut a, &mut b);
         let rows = a.rows("SELECT v FROM m ORDER BY v");
         assert_eq!(rows, b.rows("SELECT v FROM m ORDER BY v"), "{key}");
@@ -633,7 +632,7 @@ fn mig_add_a_row_that_comes_back_after_its_table_was_regrouped_has_the_default()
     let add = "ALTER TABLE t ADD COLUMN c DEFAULT 3";
     b.run(add);
     b.replica.fold().unwrap();
-    let policy = ("t.refs".to_owned(), "n:t".to_owned());
+    let policy = "t.refs=n:t".parse().unwrap();
     a.replica.set_policies(&[policy]).unwrap();
     a.run("INSERT INTO t VALUES(1, 4, 5)");
     a.replica.fold().unwrap();

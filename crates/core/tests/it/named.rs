@@ -149,7 +149,7 @@ fn foreign_keys_that_are_not_kept_any_more_leave_the_names_of_rows() {
     let (mut a, mut b) = pair(&world, SCHEMA);
     a.run(ROWS);
     settle(&mut a, &mut b);
-    a.replica.set_policies(&[("fk".to_owned(), "ignore".to_owned())]).unwrap();
+    a.replica.set_policies(&["fk=ignore".parse().unwrap()]).unwrap();
     a.replica.fold().unwrap();
     assert_ne!(entries(&a), "0");
     b.replica.pull_from(&mut a.replica, false).unwrap();
@@ -174,7 +174,7 @@ fn a_reference_that_is_declared_later_leaves_the_names_of_rows() {
     let (mut a, mut b) = pair(&world, SCHEMA);
     a.run(ROWS);
     settle(&mut a, &mut b);
-    a.replica.set_policies(&[("d.refs".to_owned(), "m:p".to_owned())]).unwrap();
+    a.replica.set_policies(&["d.refs=m:p".parse().unwrap()]).unwrap();
     b.pull(&mut a);
     write_everywhere(&mut a, &mut b);
     assert_eq!(a.row("SELECT count(*) FROM d"), "16");

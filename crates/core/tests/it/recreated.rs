@@ -353,7 +353,7 @@ fn mig_rebuild_a_reference_to_a_row_that_goes_unnoticed() {
         format!("CREATE TABLE {name}({first} k TEXT PRIMARY KEY, u UNIQUE, n, r REFERENCES t(k))")
     };
     let (mut a, mut b) = pair(&world, &table("t", ""));
-    a.replica.set_policies(&[("t.refs".into(), "n:t".into())]).unwrap();
+    a.replica.set_policies(&["t.refs=n:t".parse().unwrap()]).unwrap();
     a.run("INSERT INTO t VALUES('p', 1, NULL, NULL), ('c', 2, 'nobody', 'p')");
     settle(&mut a, &mut b);
     a.run(&format!(
@@ -385,7 +385,7 @@ fn a_copy_becomes_a_site_whatever_was_dropped() {
     let options = InitOptions {
         tables: ["t", "u"].map(String::from).to_vec(),
         exclude: vec!["v".into()],
-        policies: vec![("t.refs".into(), "n:u".into()), ("u.identity".into(), "key".into())],
+        policies: vec!["t.refs=n:u".parse().unwrap(), "u.identity=key".parse().unwrap()],
         ..InitOptions::default()
     };
     Replica::init(&world.path("a"), &options, Arc::new(System)).unwrap();

@@ -46,7 +46,7 @@ fn mig_rename_what_policies_name() {
     assert_eq!(a.row("SELECT e FROM v WHERE k = 'x'"), "27");
     let referring = "SELECT substr(k, 1, 1) || q.v FROM v JOIN q ON q.id = m ORDER BY 1";
     assert_eq!(a.rows(referring), ["aa", "aa", "bb", "bb"]);
-    let counter = ("v.d".to_owned(), "counter".to_owned());
+    let counter = "v.d=counter".parse().unwrap();
     a.replica.set_policies(&[counter]).unwrap();
     settle(&mut a, &mut b);
     a.run("UPDATE v SET d = d + 1 WHERE k = 'x'");

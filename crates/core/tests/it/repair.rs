@@ -484,7 +484,7 @@ fn a_value_that_named_nobody_when_it_became_a_reference_is_none() {
                   CREATE TABLE c(id INTEGER PRIMARY KEY, p INT);
                   INSERT INTO p VALUES(1, 0); INSERT INTO c VALUES(1, 1), (2, 5)";
     let (_world, mut a, mut b) = pair(schema, &[]);
-    a.replica.set_policies(&[("c.refs".to_owned(), "p:p".to_owned())]).unwrap();
+    a.replica.set_policies(&["c.refs=p:p".parse().unwrap()]).unwrap();
     b.pull(&mut a);
     a.run("INSERT INTO p VALUES(5, 'a')");
     b.run("INSERT INTO p VALUES(5, 'b')");
@@ -570,7 +570,7 @@ fn a_former_reference_follows_without_a_write() {
 fn a_reference_is_known_by_the_policy_that_comes_with_it() {
     let (_world, mut a, mut b) = pair("CREATE TABLE t(k INTEGER PRIMARY KEY, n INT)", &[]);
     a.run("INSERT INTO t VALUES(4, 2)");
-    b.replica.set_policies(&[("t.refs".to_owned(), "n:t".to_owned())]).unwrap();
+    b.replica.set_policies(&["t.refs=n:t".parse().unwrap()]).unwrap();
     b.run("INSERT INTO t VALUES(4, 4)");
     agree(&mut a, &mut b, &["t"]);
     assert_eq!(a.rows("SELECT * FROM t"), ["4|2", "5|5"]);
@@ -619,7 +619,7 @@ fn a_policy_that_comes_with_rows_reads_what_was_written_here_too() {
     let (_world, mut a, mut b) = pair("CREATE TABLE t(k INTEGER PRIMARY KEY, n INT)", &[]);
     a.run("INSERT INTO t VALUES(4, 2)");
     b.run("INSERT INTO t VALUES(4, 4)");
-    a.replica.set_policies(&[("t.refs".to_owned(), "n:t".to_owned())]).unwrap();
+    a.replica.set_policies(&["t.refs=n:t".parse().unwrap()]).unwrap();
     agree(&mut a, &mut b, &["t"]);
     assert_eq!(a.rows("SELECT * FROM t"), ["4|2", "5|5"]);
 }
@@ -631,7 +631,7 @@ fn numbers_pinned_for_a_policy_are_told_to_all() {
     let mut c = world.clone_site(&mut a, "c");
     b.run("INSERT INTO t VALUES(1, NULL)");
     a.run("INSERT INTO t VALUES(1, NULL)");
-    a.replica.set_policies(&[("t.refs".to_owned(), "n:t".to_owned())]).unwrap();
+    a.replica.set_policies(&["t.refs=n:t".parse().unwrap()]).unwrap();
     b.pull(&mut a);
     c.pull(&mut b);
     agree(&mut a, &mut b, &["t"]);

@@ -4,7 +4,7 @@ use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 use std::path::PathBuf;
 use std::sync::Arc;
-use synqlite_core::{InitOptions, Replica, System};
+use synqlite_core::{InitOptions, Policy, Replica, System};
 
 /// A folder of sites.
 pub struct World {
@@ -42,7 +42,7 @@ impl World {
     pub fn init_with(&self, name: &str, sql: &str, policies: &[(&str, &str)]) -> Site {
         let path = self.path(name);
         Connection::open(&path).unwrap().execute_batch(sql).unwrap();
-        let policies = policies.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        let policies = policies.iter().map(|(k, v)| Policy::new(k, v).unwrap()).collect();
         let options = InitOptions { policies, ..InitOptions::default() };
         Replica::init(&path, &options, Arc::new(System)).unwrap();
         self.open(name)

@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
-use synqlite_core::{Error, InitOptions, Replica, Value};
+use synqlite_core::{Error, InitOptions, Policy, Replica, Value};
 use synqlite_remote::{Outcome, Remote, Session, SyncError};
 
 /// What went wrong.
@@ -150,10 +150,14 @@ impl<'a> Player<'a> {
             // A savepoint that a reference kept from being released.
             conn.execute_batch("ROLLBACK").map_err(harness)?;
         }
-        let policies = history.policies.clone();
-        let options = InitOptions { policies, ..InitOptions::default() };
         let site = &self.sites[0];
-        let init = || match Replica::init(&site.path, &options, site.env.clone()) {
+        let with_policies = || {
+            let policies = history.policies.iter().map(|(key, value)| Policy::new(key, value));
+            let policies = policies.collect::<std::result::Result<_, _>>()?;
+            let options = InitOptions { policies, ..InitOptions::default() };
+            Replica::init(&site.path, &options, site.env.clone())
+        };
+        let init = || match with_policies() {
             Err(Error::Policy { .. }) => {
                 Replica::init(&site.path, &InitOptions::default(), site.env.clone())
             }
@@ -507,8 +511,7 @@ impl<'a> Player<'a> {
     }
 
     fn policy(&mut self, n: usize, key: &str, value: &str) -> Played {
-        let setting = [(key.to_owned(), value.to_owned())];
-        match self.with(n, |replica| replica.set_policies(&setting))? {
+        match self.with(n, |replica| replica.set_policies(&[Policy::new(key, value)?]))? {
             Ok(()) | Err(Error::Policy { .. } | Error::Dangling { .. } | Error::Doubles { .. }) => {
                 Ok(())
             }

@@ -6,7 +6,7 @@ use super::row_validator::RowValidator;
 use crate::catalog::Catalog;
 use crate::fixture::Site;
 use crate::init::InitOptions;
-use crate::policy::Policies;
+use crate::policy::{Policies, Policy};
 use rusqlite::Connection;
 use synqlite_view::catalog::Relation;
 use synqlite_view::facts::Verdict;
@@ -24,7 +24,7 @@ struct Base {
 
 impl Base {
     fn new(sql: &str, policies: &Policies) -> Base {
-        let policies = policies.0.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+        let policies = policies.0.iter().map(|(k, v)| Policy::new(k, v).unwrap()).collect();
         let file = Site::with(sql, &InitOptions { policies, ..InitOptions::default() });
         let catalog = file.replica.read(|_, _, loaded| Ok(loaded.catalog.clone())).unwrap();
         let conn = Connection::open(&file.path).unwrap();

@@ -38,7 +38,7 @@ fn r_lref_what_was_written_before_a_reference_was_declared_means_what_its_writer
     let tables =
         "CREATE TABLE p(id INTEGER PRIMARY KEY, v); CREATE TABLE c(id TEXT PRIMARY KEY, p INT);
                   INSERT INTO p VALUES(5, 'old'); INSERT INTO c VALUES('o', 5), ('nobody', 2)";
-    let refs = [("c.refs".to_owned(), "p:p".to_owned())];
+    let refs = ["c.refs=p:p".parse().unwrap()];
     let shown = "SELECT c.id, v FROM c LEFT JOIN p ON p = p.id ORDER BY 1";
     for seen in [false, true] {
         let mut pair = Pair::new(tables);
@@ -133,7 +133,7 @@ fn r_fk_mode_enforced_later_sets_what_actions_would_have_set() {
             pair.a.replica.pull_from(&mut pair.b.replica, false).unwrap();
             pair.b.replica.pull_from(&mut pair.a.replica, false).unwrap();
         }
-        let enforce = ("fk".to_owned(), "enforce".to_owned());
+        let enforce = "fk=enforce".parse().unwrap();
         pair.a.replica.set_policies(&[enforce]).unwrap();
         settle(&mut pair.a, &mut pair.b);
         for site in [&pair.a, &pair.b] {

@@ -94,7 +94,7 @@ fn r_follow_a_policy_counts_for_what_was_written_before() {
     let notes = "SELECT * FROM note ORDER BY id";
     pair.show(notes, &["a|1"], &["fk_parent_hidden", "unique"]);
     let set = |site: &mut Site, value: &str| {
-        let policy = ("tag.on_unique".to_owned(), value.to_owned());
+        let policy = format!("tag.on_unique={value}").parse().unwrap();
         site.replica.set_policies(&[policy]).unwrap();
     };
     set(&mut pair.a, "unify");
