@@ -4,7 +4,7 @@ use crate::site::{Site, World};
 use std::error::Error as _;
 use synqlite_core::Error;
 use synqlite_wire::{
-    Count, Delta, GroupShape, Header, Hlc, Number, Rid, Stamp, Value, VersionVector,
+    Count, Delta, GroupShape, Header, Hlc, Id, Number, Rid, Stamp, Value, VersionVector,
 };
 
 /// A row inserted, updated and counted at one site, and a site that lacks all of it.
@@ -136,4 +136,70 @@ fn a_merge_in_parts_is_undone_by_a_part_that_is_refused() {
     });
     assert!(matches!(merged, Err(Error::InvalidDelta(_))), "{merged:?}");
     assert_eq!(state(&b), before);
+}
+
+/// What is valid need not be sensible. Such a delta is merged or refused, and no panic comes of it.
+#[test]
+fn a_merge_survives_what_no_site_says() {
+    let world = World::new();
+    let (delta, b) = pair(&world);
+    let (at, a, p) = (row(&delta), register(&delta, "a"), register(&delta, "p"));
+    drop(b);
+    let rids = [
+        Rid::Key { key: vec![], generation: u32::MAX },
+        Rid::Key { key: vec![255; 9], generation: 0 },
+        Rid::Key { key: vec![3, 0, 7], generation: 1 },
+        Rid::Birth { site: Id([9; 16]), n: u64::MAX },
+        Rid::Birth { site: Id::ZERO, n: 0 },
+    ];
+    let group = |d: &mut Delta, register: usize, shape: GroupShape| {
+        let (table, group) = (d.rows[at].table, d.rows[at].registers[register].group);
+        d.tables[table as usize].groups[group as usize] = shape;
+    };
+    let shape = |columns: &[&str], refs: &[&str]| {
+        let texts = |names: &[&str]| names.iter().map(|name| name.to_string()).collect();
+        GroupShape { columns: texts(columns), refs: texts(refs) }
+    };
+    type Change<'a> = Box<dyn Fn(&mut Delta) + 'a>;
+    let mut odd: Vec<Change<'_>> = Vec::new();
+    for rid in &rids {
+        odd.push(Box::new(|d| d.rows[at].rid = rid.clone()));
+        odd.push(Box::new(|d| d.rows.iter_mut().for_each(|row| row.rid = rid.clone())));
+        odd.push(Box::new(|d| d.rows[at].registers[p].cell.refs = vec![Some(rid.clone())]));
+    }
+    for names in [["a"], ["id"], ["n"], ["p"], ["zz"], [""], ["\0"]] {
+        odd.push(Box::new(move |d| group(d, a, shape(&names, &[]))));
+        odd.push(Box::new(move |d| group(d, p, shape(&names, &["p>p"]))));
+        odd.push(Box::new(move |d| {
+            group(d, a, shape(&[names[0], names[0]], &[]));
+            d.rows[at].registers[a].cell.values.push(Value::Integer(7));
+        }));
+        odd.push(Box::new(move |d| d.tables.iter_mut().for_each(|t| t.name = names[0].into())));
+    }
+    odd.push(Box::new(|d| {
+        group(d, a, shape(&[], &[]));
+        d.rows[at].registers[a].cell.values.clear();
+    }));
+    odd.push(Box::new(|d| d.rows[at].header = Header::NONE));
+    odd.push(Box::new(|d| d.rows[at].header.cl = 1 << 62));
+    odd.push(Box::new(|d| d.rows[at].registers.clear()));
+    odd.push(Box::new(|d| d.rows.iter_mut().for_each(|row| row.registers.clear())));
+    odd.push(Box::new(|d| {
+        let latest = Stamp { hlc: Hlc(i64::MAX), site: Id([255; 16]) };
+        d.rows[at].header.inserted = latest;
+        d.rows[at].registers[a].stamp = latest;
+    }));
+    odd.push(Box::new(|d| {
+        let count = Count { stamp: Stamp::ZERO, epoch: u64::MAX, sum: Number::default() };
+        d.rows[at].registers[a].counts = vec![count];
+    }));
+    for (i, change) in odd.iter().enumerate() {
+        let world = World::new();
+        let (_, mut b) = pair(&world);
+        let mut delta = delta.clone();
+        change(&mut delta);
+        assert_eq!(delta.check(), Ok(()), "{i}");
+        let _ = b.replica.merge(&delta, true);
+        b.check();
+    }
 }
