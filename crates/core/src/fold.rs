@@ -121,6 +121,7 @@ fn run<'a>(
     Ok((done, wrote))
 }
 
+/// A fold under way: what it goes by, which stamps it gives, what it notes, and what others are told.
 struct Fold<'a> {
     conn: &'a Connection,
     meta: &'a mut Meta,

@@ -14,11 +14,11 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use synqlite_wire::{Cell, Rid, Value};
 
-/// A row that a case shows.
+/// A row that a case shows, and the groups of it that show something else than was written, as
+/// [`Round`] has them.
 #[derive(Default)]
 pub struct Displayed {
     pub row: Vec<Value>,
-    /// Groups that an action on the delete of a parent has set.
     nulled: BTreeSet<usize>,
     unexpected: bool,
     overridden: BTreeSet<usize>,
