@@ -41,7 +41,8 @@ pub enum ConflictKind {
     Other(String),
 }
 
-/// All kinds that are known here.
+/// All kinds that are known here. One that is missing in this list would be read as
+/// [`ConflictKind::Other`].
 const KNOWN: [ConflictKind; 13] = [
     ConflictKind::Unique,
     ConflictKind::Fallback,
