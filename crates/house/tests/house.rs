@@ -450,7 +450,7 @@ fn the_readme_names_the_command_that_ci_runs() {
 
 /// The modules of `core`, from below. A module uses what is in its own layer or below it.
 const LAYERS: [(&str, &[&str]); 9] = [
-    ("ground", &["env", "error", "meta", "sqlvalue"]),
+    ("ground", &["env", "error", "meta", "parts", "sqlvalue"]),
     ("model", &["catalog", "equal", "schema"]),
     ("store", &["history", "refs", "state"]),
     ("capture", &["capture", "registry", "renames", "settings", "track"]),

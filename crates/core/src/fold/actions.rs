@@ -10,13 +10,13 @@ use super::before::{Befores, Image};
 use super::before_images::BeforeImages;
 use crate::catalog::{Loc, Tracked};
 use crate::journal::{self, Changed, Gone, Millis, Set, Window};
-use crate::schema::{Action, ForeignKey, Group};
+use crate::schema::{Action, ForeignKey};
 use crate::{Result, state};
 use rusqlite::params;
 use std::collections::BTreeMap;
 use synqlite_view::ConflictKind;
 use synqlite_view::local_wins::Acted;
-use synqlite_wire::{Cell, Stamp, Value};
+use synqlite_wire::{Cell, Rid, Stamp, Value};
 
 /// References that an action replaced, by group: what they were just before, and when a user wrote
 /// that, if since the last fold.
@@ -165,35 +165,46 @@ impl super::Fold<'_> {
         now: &Loc,
         mut replaced: Replaced,
     ) -> Result<Replaced> {
-        let cascades = |&f: &usize| {
+        let Some(image) = image else { return Ok(replaced) };
+        let cascades = |f: usize| {
             let fk = &t.table.foreign_keys[f];
             self.given.keeps(fk) && fk.on_update == Action::Cascade
         };
         for &g in written.keys().filter(|g| self.given.has_image(t, **g)) {
-            let Group { columns, foreign_keys, .. } = &t.table.groups[g];
-            let (Some(at), Some(Image { row: old, cells })) =
-                (foreign_keys.iter().position(cascades), image)
-            else {
-                continue;
-            };
-            let fk = &t.table.foreign_keys[foreign_keys[at]];
-            let Some(new) = t.read(self.conn, now)? else { continue };
-            let Some(rid) = &cells[g].refs[at] else { continue };
-            let mut changed = columns.iter().filter(|&&c| old[c] != new[c]);
-            if !changed.all(|c| fk.columns.contains(c)) || fk.key_of(&new).is_some() {
-                continue;
-            }
-            let lookup = self.lookup();
-            let parent = lookup.parent(&fk.parent)?;
-            let stored = state::of(self.conn, self.meta, parent, rid)?;
-            let Some(loc) = stored.and_then(|stored| stored.loc) else { continue };
-            let Some(key) = parent.read(self.conn, &loc)? else { continue };
-            let mut pairs = fk.columns.iter().zip(&fk.parent_columns);
-            if pairs.all(|(&c, &p)| new[c] == key[p]) {
-                replaced.insert(g, (cells[g].clone(), None));
+            let keys = t.table.groups[g].foreign_keys.iter().enumerate();
+            for (at, &f) in keys.filter(|(_, f)| cascades(**f)) {
+                let Some(rid) = &image.cells[g].refs[at] else { continue };
+                if self.follows_to_null(t, (g, f), rid, &image.row, now)? {
+                    replaced.insert(g, (image.cells[g].clone(), None));
+                    break;
+                }
             }
         }
         Ok(replaced)
+    }
+
+    /// Whether nothing of a group changed but columns of foreign key `f`, which show the key of the row that
+    /// it was to, a NULL in it.
+    fn follows_to_null(
+        &self,
+        t: &Tracked,
+        (g, f): (usize, usize),
+        rid: &Rid,
+        old: &[Value],
+        now: &Loc,
+    ) -> Result<bool> {
+        let (fk, lookup) = (&t.table.foreign_keys[f], self.lookup());
+        let Some(new) = t.read(self.conn, now)? else { return Ok(false) };
+        let mut changed = t.table.groups[g].columns.iter().filter(|&&c| old[c] != new[c]);
+        if !changed.all(|c| fk.columns.contains(c)) || fk.key_of(&new).is_some() {
+            return Ok(false);
+        }
+        let parent = lookup.parent(&fk.parent)?;
+        let stored = state::of(self.conn, self.meta, parent, rid)?;
+        let Some(loc) = stored.and_then(|stored| stored.loc) else { return Ok(false) };
+        let Some(key) = parent.read(self.conn, &loc)? else { return Ok(false) };
+        let mut pairs = fk.columns.iter().zip(&fk.parent_columns);
+        Ok(pairs.all(|(&c, &p)| new[c] == key[p]))
     }
 
     /// Adds to the writes of a row that goes the references which a key overrode that was pinned just

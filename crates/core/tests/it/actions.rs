@@ -343,3 +343,22 @@ fn references_of_one_key_are_left_behind_together() {
         }
     }
 }
+
+/// A row that followed the second of two foreign keys with a column in common wrote nothing.
+#[test]
+fn a_row_that_followed_one_of_two_keys_to_a_null_wrote_nothing() {
+    let world = World::new();
+    let schema = "CREATE TABLE p(id TEXT PRIMARY KEY, a, b, UNIQUE(a, b));
+        CREATE TABLE q(id TEXT PRIMARY KEY, b, c, UNIQUE(b, c));
+        CREATE TABLE r(id TEXT PRIMARY KEY, x, y, z,
+            FOREIGN KEY(x, y) REFERENCES p(a, b) ON UPDATE CASCADE,
+            FOREIGN KEY(y, z) REFERENCES q(b, c) ON UPDATE CASCADE);
+        INSERT INTO p VALUES('p', 'A', 'B'), ('o', 'O', 'B'); INSERT INTO q VALUES('q', 'B', 'C');
+        INSERT INTO r VALUES('r', 'A', 'B', 'C')";
+    let (mut a, mut b) = pair(&world, schema);
+    b.run("UPDATE r SET x = 'O'");
+    b.replica.fold().unwrap();
+    a.run("UPDATE q SET c = NULL");
+    settle(&mut a, &mut b);
+    both(&a, &b, "SELECT x, y, z FROM r", &["O|B|NULL"], &[]);
+}
