@@ -77,6 +77,7 @@ impl Writer {
     /// Fails with [`BatchError::Invalid`] if the delta breaks a promise of its types.
     pub fn add(&mut self, part: &Delta) -> Result<Vec<u8>, BatchError> {
         part.check()?;
+        part.check_ends()?;
         let raw = body::encode(part);
         let packed = self.packer.pack(&raw)?;
         let (unpacked, bytes) = (raw.len() as u64, packed.len() as u64);

@@ -9,6 +9,8 @@ use crate::change::{Cell, Delta, GroupShape, Header, RowChange, TableShape};
 use crate::clock::Stamp;
 use crate::counter::Count;
 use crate::ids::{Rid, SiteId};
+#[cfg(feature = "batch")]
+use crate::line::Line;
 use crate::value::Value;
 
 /// More sites than any header of a batch has room for.
@@ -64,7 +66,7 @@ impl Delta {
             let clocks = line.points.iter().map(|point| point.clock);
             let ordered = [line.before].into_iter().chain(clocks).is_sorted_by(|a, b| a < b)
                 && line.points.is_sorted_by_key(|point| point.births)
-                && line.points.last().is_some_and(|last| last.clock == self.upto.get(*site));
+                && line.points.last().is_some_and(|last| last.clock <= self.upto.get(*site));
             if line.before.0 < 0 || !ordered {
                 return Err(InvalidDelta::Line(*site));
             }
@@ -89,6 +91,21 @@ impl Delta {
             })?;
         }
         Ok(())
+    }
+}
+
+impl Delta {
+    /// Checks that its lines lead to its very end. Those of a batch do; who reads one may know that its writer
+    /// had seen more, and raise what it leads to.
+    #[cfg(feature = "batch")]
+    pub(crate) fn check_ends(&self) -> Result<(), InvalidDelta> {
+        let ends = |site: &SiteId, line: &Line| {
+            line.points.last().is_some_and(|last| last.clock == self.upto.get(*site))
+        };
+        match self.lines.iter().find(|(site, line)| !ends(site, line)) {
+            Some((site, _)) => Err(InvalidDelta::Line(*site)),
+            None => Ok(()),
+        }
     }
 }
 

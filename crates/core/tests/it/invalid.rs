@@ -4,7 +4,7 @@ use crate::site::{Site, World};
 use std::error::Error as _;
 use synqlite_core::Error;
 use synqlite_wire::{
-    Count, Delta, GroupShape, Header, Hlc, Id, Number, Rid, Stamp, Value, VersionVector,
+    Count, Delta, GroupShape, Header, Hlc, Id, Number, Rid, SiteId, Stamp, Value, VersionVector,
 };
 
 /// A row inserted, updated and counted at one site, and a site that lacks all of it.
@@ -202,4 +202,18 @@ fn a_merge_survives_what_no_site_says() {
         let _ = b.replica.merge(&delta, true);
         b.check();
     }
+}
+
+/// Who reads a batch may know that its writer had seen more than its lines lead to.
+#[test]
+fn a_delta_may_lead_further_than_its_lines() {
+    let world = World::new();
+    let (mut delta, mut b) = pair(&world);
+    let sites: Vec<SiteId> = delta.lines.keys().copied().collect();
+    assert!(!sites.is_empty());
+    for site in sites {
+        let end = delta.upto.get(site);
+        delta.upto.raise(site, end.after(0));
+    }
+    assert_eq!(b.replica.merge(&delta, false).unwrap().inserted, 2);
 }
