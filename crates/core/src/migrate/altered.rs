@@ -167,7 +167,12 @@ impl<'s> Altered<'s> {
                 rebuild::displaced(conn, meta, t, sums, window)?;
             }
         }
-        let mut heirs: Vec<Option<Vec<Loc>>> = windows.iter().map(rebuild::heirs).collect();
+        let mut heirs: Vec<Option<Vec<Loc>>> = catalog
+            .tables
+            .iter()
+            .zip(&*windows)
+            .map(|(t, window)| rebuild::heirs(t, window))
+            .collect();
         for ((t, window), heirs) in catalog.tables.iter().zip(windows).zip(&mut heirs) {
             if let Some((_, sums)) = self.rebuilt(t) {
                 let births = rebuild::births(conn, meta, t, sums, window)?;

@@ -15,15 +15,20 @@ use super::retyped::{Retyped, is_stored};
 use super::unsure::{LIKELY, PERHAPS, Unsure};
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
-use crate::journal::{Born, Gone, Window};
+use crate::journal::{Born, Changed, Gone, Window};
 use crate::meta::Meta;
+use crate::parts;
 use crate::refs::{self, Lookup};
+use crate::schema::ForeignKey;
 use crate::state::sums::{Compared, Sums};
 use crate::state::{self, Body, Stored};
 use crate::track::Stale;
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::Rid;
+
+/// So many rows are looked for one by one.
+const FEW: usize = parts::of(16);
 
 /// What happened to a table while its triggers were gone. Time 0 is the earliest that can still be
 /// given. What cannot be told is added to `unsure`. `moved`: where rows were that triggers saw move.
@@ -200,9 +205,13 @@ pub(super) fn moved(window: &Window) -> BTreeMap<Loc, Loc> {
 
 /// Rows that came to keys since rows went of which nobody noted which keys they had, so that these may be
 /// theirs. Nothing if all is noted.
-pub(super) fn heirs(window: &Window) -> Option<Vec<Loc>> {
+pub(super) fn heirs(t: &Tracked, window: &Window) -> Option<Vec<Loc>> {
+    let groups = t.table.groups.iter().filter(|group| group.keeps_previous);
+    let keys: BTreeSet<u32> =
+        groups.flat_map(|group| &group.columns).map(|&c| t.column_nos[c]).collect();
     let unnoted = window.gone.values().any(|gone| gone.image.is_none());
-    let changed = window.changed.values().filter(|changed| !changed.written.is_empty());
+    let moved = |changed: &&Changed| changed.written.keys().any(|no| keys.contains(no));
+    let changed = window.changed.values().filter(moved);
     let born = window.born.keys().chain(changed.map(|changed| &changed.now));
     unnoted.then(|| born.cloned().chain(appended(window)).collect())
 }
@@ -243,6 +252,9 @@ pub(super) fn references(
     for (child, f) in catalog.references_to(parent) {
         let c = &catalog.tables[child];
         let fk = &c.table.foreign_keys[f];
+        if !rebuilt && fk.parent_columns.iter().all(|c| Some(*c) == p.table.rowid_alias()) {
+            continue; // Where such a row was tells its number.
+        }
         let mut referring = Vec::new();
         for at in refs::dangling(conn, c, p, fk)? {
             let says = says(conn, meta, c, f, &at)?;
@@ -253,12 +265,8 @@ pub(super) fn references(
         let key_nos: Vec<u32> = fk.parent_columns.iter().map(|&c| p.column_nos[c]).collect();
         let rekeyed =
             same.iter().filter(|(_, written)| key_nos.iter().any(|no| written.contains_key(no)));
-        for loc in uncertain.iter().chain(rekeyed.map(|(loc, _)| loc)) {
-            let Some(row) = p.read(conn, loc)? else { continue };
-            if let Some(key) = fk.parent_key(&row) {
-                referring.extend(c.find_children(conn, fk, &key)?);
-            }
-        }
+        let to = uncertain.iter().chain(rekeyed.map(|(loc, _)| loc)).collect();
+        referring.extend(referring_to(conn, c, p, fk, &to)?);
         let Window { born, changed: written, .. } = &mut windows[child];
         for at in referring.into_iter().filter(|at| !born.contains_key(at)) {
             // What triggers have noted says itself what it is to.
@@ -273,6 +281,33 @@ pub(super) fn references(
         }
     }
     Ok(())
+}
+
+/// Rows of `c` that refer by `fk` to one of these rows of `p`. Nothing says that `c` has an index for it, so it
+/// is searched once for many.
+fn referring_to(
+    conn: &Connection,
+    c: &Tracked,
+    p: &Tracked,
+    fk: &ForeignKey,
+    to: &BTreeSet<&Loc>,
+) -> Result<Vec<Loc>> {
+    let mut referring = Vec::new();
+    if to.len() <= FEW {
+        for loc in to {
+            if let Some(key) = p.read(conn, loc)?.and_then(|row| fk.parent_key(&row)) {
+                referring.extend(c.find_children(conn, fk, &key)?);
+            }
+        }
+        return Ok(referring);
+    }
+    for at in c.all_places(conn)? {
+        let Some(key) = c.read(conn, &at)?.and_then(|row| fk.key_of(&row)) else { continue };
+        if p.find_parents(conn, fk, &key)?.iter().any(|loc| to.contains(loc)) {
+            referring.push(at);
+        }
+    }
+    Ok(referring)
 }
 
 /// To whom reference `f` of the row at `loc` is, if the state says it.

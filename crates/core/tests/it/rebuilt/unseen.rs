@@ -42,7 +42,9 @@ fn mig_index_and_a_reference_to_a_key_that_is_lost() {
             let (mut a, mut b) = pair(&world, sql);
             b.run("INSERT INTO c VALUES('x', 'two')");
             a.pull(&mut b);
-            let index = "PRAGMA foreign_keys = OFF; CREATE UNIQUE INDEX i ON p(u)";
+            let index = "PRAGMA foreign_keys = OFF; CREATE UNIQUE INDEX i ON p(u); \
+                         WITH n(i) AS (SELECT 50 UNION ALL SELECT i + 1 FROM n WHERE i < 90) \
+                         INSERT INTO p SELECT i, 'n' || i, i FROM n";
             a.run(&format!("{index}; {then}; {rename}"));
             settle(&mut a, &mut b);
             for site in [&a, &b] {
