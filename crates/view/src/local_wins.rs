@@ -527,7 +527,8 @@ fn unshown_of(
 }
 
 /// Groups of a visible row that show references to other rows than they hold, all of them there, and would
-/// show yet something else: the row that they hold was inserted anew, say, while another stood for it.
+/// show yet something else: the row that they hold was inserted anew, say, while another stood for it. What
+/// stepped aside shows its former references, and goes back from them to whatever it asks for (R-RETURN).
 fn derives(cases: &Cases<'_>, view: &view::View, at: usize) -> Result<Vec<(usize, Acted)>> {
     let case = &cases.list[at];
     let t = &cases.catalog().tables[case.table];
@@ -536,12 +537,16 @@ fn derives(cases: &Cases<'_>, view: &view::View, at: usize) -> Result<Vec<(usize
     let mut found = Vec::new();
     for &g in view.derived.get(&at).into_iter().flatten().filter(moved) {
         let of = |fk: &ForeignKey| t.table.columns[fk.columns[0]].group == g;
-        let mut there = true;
+        let (mut there, mut shown) = (true, vec![]);
         for (f, fk) in t.table.foreign_keys.iter().enumerate().filter(|(_, fk)| of(fk)) {
             let null = fk.columns.iter().any(|&c| old[c].is_null());
-            there &= null || cases.shown_reference((case.table, f), old)?.is_some();
+            let to = cases.shown_reference((case.table, f), old)?;
+            there &= null || to.is_some();
+            shown.push(to);
         }
-        if there {
+        let previous = &case.stored.state.groups[g].previous;
+        let stepped_aside = previous.as_ref().is_some_and(|cell| cell.refs == shown);
+        if there && !stepped_aside {
             found.extend(unshown_of(cases, at, |fk| fk.enforced && of(fk))?);
         }
     }

@@ -362,3 +362,22 @@ fn a_row_that_followed_one_of_two_keys_to_a_null_wrote_nothing() {
     settle(&mut a, &mut b);
     both(&a, &b, "SELECT x, y, z FROM r", &["O|B|NULL"], &[]);
 }
+
+#[test]
+fn what_stepped_aside_from_a_row_that_goes_is_as_written() {
+    let world = World::new();
+    let schema = "CREATE TABLE p(id TEXT PRIMARY KEY);
+        CREATE TABLE c(id TEXT PRIMARY KEY REFERENCES p(id) ON DELETE SET NULL, v);
+        INSERT INTO p VALUES('P'),('Q'); INSERT INTO c VALUES('P',0);";
+    let (mut a, mut b) = pair(&world, schema);
+    b.run("UPDATE p SET id='R' WHERE id='Q'; INSERT INTO c VALUES('R',1)");
+    b.replica.fold().unwrap();
+    a.run("UPDATE c SET id='Q' WHERE id='P'");
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT id, v FROM c ORDER BY v"), ["P|0", "R|1"]);
+    assert_eq!(kinds(&a), ["fallback:'R'"]);
+    a.run("DELETE FROM p WHERE id='R'");
+    assert_eq!(a.replica.fold().unwrap().rows, 2);
+    settle(&mut a, &mut b);
+    both(&a, &b, "SELECT id, v FROM c ORDER BY v", &["NULL|0", "NULL|1"], &[]);
+}
