@@ -564,10 +564,13 @@ fn retype(r: &mut Random, regions: &Regions, t: &mut Table) -> Option<&'static s
     let free = |c: &Column| matches!(c.role, Role::Plain | Role::Token) && !t.unique_on(&c.id);
     let at = t.columns.iter().position(free)?;
     let strict = t.tail.contains("STRICT");
+    let stored = t.columns.iter().any(|c| c.stored);
     let c = &mut t.columns[at];
     c.ty = match c.role {
         // What a strict table has of any type no other type takes.
         Role::Plain if strict => "",
+        // What is stored of it must not be the text of a floating-point number.
+        Role::Token if stored => "TEXT",
         Role::Token => ["TEXT", ""][r.index(2)],
         _ => ["", "TEXT", "INTEGER", "REAL"][r.index(4)],
     };

@@ -16,24 +16,39 @@ enum Style {
     Circle,
     /// Keys that are references.
     Keys,
+    /// References of each to all before it, so that one falls with a row for several reasons.
+    Below,
+    /// Keys that are numbers, and indexes that read them.
+    Numbers,
 }
 
-const STYLES: [Style; 4] = [Style::Any, Style::Any, Style::Circle, Style::Keys];
+const STYLES: [Style; 6] =
+    [Style::Any, Style::Any, Style::Circle, Style::Keys, Style::Below, Style::Numbers];
+
+/// With only so many of the styles, seeds choose what they did before there were more.
+pub(super) const FIRST_STYLES: usize = 4;
 
 impl Blueprint {
     /// A schema of one to three tables.
     pub fn random(r: &mut Source) -> Blueprint {
-        let style = r.pick(&STYLES).unwrap_or(Style::Any);
+        Blueprint::of_styles(r, STYLES.len())
+    }
+
+    /// The same, in one of the first `styles`.
+    pub(super) fn of_styles(r: &mut Source, styles: usize) -> Blueprint {
+        let style = r.pick(&STYLES[..styles]).unwrap_or(Style::Any);
         let count = match style {
             Style::Any => 1 + r.below(3),
-            Style::Circle => 1 + r.below(2),
+            Style::Circle | Style::Numbers => 1 + r.below(2),
             Style::Keys => 2 + r.below(2),
+            Style::Below => 3,
         };
         let mut tables: Vec<TableBlueprint> =
-            NAMES[..count].iter().map(|name| table(r, name)).collect();
+            NAMES[..count].iter().map(|name| table(r, style, name)).collect();
         for at in 0..tables.len() {
             match style {
-                Style::Any => {}
+                Style::Any | Style::Numbers => {}
+                Style::Below => (0..at).for_each(|to| refer(r, &mut tables, (at, None), to)),
                 Style::Circle => {
                     refer(r, &mut tables, (at, None), (at + 1) % count);
                     refer(r, &mut tables, (at, None), at);
@@ -48,6 +63,9 @@ impl Blueprint {
         }
         for t in &mut tables {
             constrain(r, t);
+            if matches!(style, Style::Numbers) {
+                read_number(r, t);
+            }
         }
         let policies = policies(r, &tables);
         Blueprint { tables, policies }
@@ -55,11 +73,12 @@ impl Blueprint {
 }
 
 /// A table with its columns and its primary key.
-fn table(r: &mut Source, name: &str) -> TableBlueprint {
+fn table(r: &mut Source, style: Style, name: &str) -> TableBlueprint {
     let strict = r.one_in(10);
     let mut columns = Vec::new();
     let (mut kind, mut primary_key) = (TableKind::Rowid, vec![]);
-    match r.below(10) {
+    let numbered = matches!(style, Style::Numbers);
+    match if numbered { 0 } else { r.below(10) } {
         0..4 => {
             columns.push(column("id", "INTEGER", Affinity::Integer));
             (kind, primary_key) = (TableKind::RowidAlias(0), vec![0]);
@@ -233,6 +252,18 @@ fn constrain(r: &mut Source, t: &mut TableBlueprint) {
     if r.one_in(4) {
         t.checks.extend(rule(r, t));
     }
+}
+
+/// A unique index that holds a row or not by its number, or holds the number with something else.
+fn read_number(r: &mut Source, t: &mut TableBlueprint) {
+    let c = 1 + r.below(t.columns.len() - 1);
+    let own = |c: usize| (Term::Column(c), t.columns[c].collation.clone());
+    let more = Rule::Compare(0, Operator::More, Operand::Number(1 + r.below(3) as i64));
+    let unique = match r.below(3) {
+        0 => Unique { terms: vec![own(c), own(0)], predicate: None },
+        _ => Unique { terms: vec![own(c)], predicate: Some(more) },
+    };
+    t.uniques.push(unique);
 }
 
 /// A condition on integer columns.

@@ -35,16 +35,18 @@ pub fn seeds(text: Option<&str>, default: u64) -> std::ops::Range<u64> {
 /// Plays the history of a seed on a schema of its own; what is wrong, with the fewest writes that show it.
 pub fn play(seed: u64) -> Option<String> {
     let mut source = Source::new(seed);
-    fault(&mut source)
+    let blueprint = Blueprint::random(&mut source);
+    fault(&blueprint, &mut source)
 }
 
 /// Plays the history that these bytes choose.
 pub fn play_bytes(bytes: &[u8]) -> Option<String> {
-    fault(&mut Source::of_bytes(bytes))
+    let mut source = Source::of_bytes(bytes);
+    let blueprint = Blueprint::random(&mut source);
+    fault(&blueprint, &mut source)
 }
 
-fn fault(source: &mut Source) -> Option<String> {
-    let blueprint = Blueprint::random(source);
+fn fault(blueprint: &Blueprint, source: &mut Source) -> Option<String> {
     let model = blueprint.model();
     let history = History::new(source);
     history.fault(model.ground())?;
