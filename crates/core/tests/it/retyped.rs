@@ -153,3 +153,27 @@ fn a_default_that_changes_in_a_rebuild_is_told_where_rows_show_the_former() {
         }
     }
 }
+
+/// A row refers to itself, and its number changes where the key is a number still: both are shown as the
+/// key's column stores it.
+#[test]
+fn a_reference_to_its_own_row_shows_the_key_as_its_column_stores_it() {
+    let world = World::new();
+    let mut a = world.init("a", "CREATE TABLE t(k INTEGER PRIMARY KEY, r BLOB REFERENCES t(k))");
+    let mut b = world.clone_site(&mut a, "b");
+    let retype = "PRAGMA foreign_keys=OFF; BEGIN; \
+                  CREATE TABLE n(k TEXT PRIMARY KEY, r BLOB REFERENCES t(k)); \
+                  INSERT INTO n SELECT * FROM t; DROP TABLE t; ALTER TABLE n RENAME TO t; COMMIT";
+    a.run("INSERT INTO t VALUES(3, 3)");
+    a.run(retype);
+    a.replica.fold().unwrap();
+    b.run("INSERT INTO t VALUES(3, 3)");
+    b.pull(&mut a);
+    a.pull(&mut b);
+    b.run(retype);
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT quote(k), quote(r) FROM t ORDER BY k"), ["'3'|3", "'4'|'4'"]);
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+}

@@ -541,4 +541,12 @@ pub const ALL: &[Mutant<'_>] = &[
         campaign: "wild --all alter,order,told",
         breaks: "R-TOLD: what came for a row of a dropped table is lost without a word when it is made again",
     },
+    Mutant {
+        name: "own-key-unstored",
+        file: "view/src/view/row.rs",
+        from: "shown[c] = equal::stored(&row[c], t.table.columns[c].affinity);",
+        to: "shown[c] = row[c].clone();",
+        campaign: "wild --all rebuild,retype,spelled,few",
+        breaks: "R-SPELL: a row that refers to itself shows its key as it was written, not as it is stored",
+    },
 ];

@@ -4,7 +4,7 @@ use super::migrate::Path;
 use super::regions::{Region, Regions};
 use super::schema::{Role, Schema, Table};
 use super::tables;
-use super::writes::Writer;
+use super::writes::{Move, Writer};
 use super::{Action, History, How, Step};
 use crate::random::Random;
 
@@ -24,7 +24,9 @@ struct Draft<'a> {
     live: Vec<bool>,
     backed: Vec<Option<Vec<usize>>>,
     skew: Vec<i64>,
+    few: Option<usize>,
     marks: u64,
+    moves: Vec<Move>,
     steps: Vec<Step>,
     n: i64,
 }
@@ -42,6 +44,7 @@ pub fn history(seed: u64, sites: usize, from: &Regions, always: &Regions) -> His
     }
     let first = if regions.has(Region::Clone) { 1 + r.index(sites) } else { sites };
     let setup = setup(&mut r, &regions);
+    let few = regions.has(Region::Few).then(|| r.index(20));
     let mut draft = Draft {
         regions,
         sites,
@@ -50,7 +53,9 @@ pub fn history(seed: u64, sites: usize, from: &Regions, always: &Regions) -> His
         live: (0..sites).map(|site| site < first).collect(),
         backed: vec![None; sites],
         skew: vec![0; sites],
+        few,
         marks: 0,
+        moves: Vec::new(),
         steps: Vec::new(),
         n: 0,
         path,
@@ -123,8 +128,8 @@ impl Draft<'_> {
     }
 
     fn write(&mut self, schema: &Schema) -> Vec<String> {
-        let Draft { r, regions, marks, .. } = self;
-        Writer { r, regions, marks }.transaction(schema)
+        let Draft { r, regions, few, marks, moves, .. } = self;
+        Writer { r, regions, few: *few, marks, moves }.transaction(schema)
     }
 
     fn rows(&mut self) -> Vec<String> {

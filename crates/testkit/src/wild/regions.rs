@@ -43,6 +43,8 @@ pub enum Region {
     Triggers,
     /// STRICT tables, stored generated columns.
     Strict,
+    /// Few tables, few values, few rows that are written: everybody is in everybody's way.
+    Few,
 }
 
 /// All of them, with their names.
@@ -66,6 +68,7 @@ pub const ALL: &[(&str, Region)] = &[
     ("many", Region::Many),
     ("triggers", Region::Triggers),
     ("strict", Region::Strict),
+    ("few", Region::Few),
 ];
 
 /// Which of them a history contains.

@@ -8,7 +8,8 @@ use crate::random::Random;
 /// A schema of one to three tables.
 pub fn schema(r: &mut Random, regions: &Regions) -> Schema {
     let mut schema = Schema::new();
-    for no in 0..1 + r.index(3) {
+    let most = if regions.has(Region::Few) { 2 } else { 3 };
+    for no in 0..1 + r.index(most) {
         let table = table(r, regions, &schema, no);
         schema.insert(no, table);
     }
@@ -350,7 +351,7 @@ fn reference(
 /// ON DELETE, ON UPDATE, DEFERRABLE.
 pub fn actions(r: &mut Random) -> String {
     let action = |r: &mut Random| {
-        ["", "CASCADE", "SET NULL", "SET DEFAULT", "RESTRICT", "NO ACTION"][r.index(6)]
+        ["", "CASCADE", "CASCADE", "SET NULL", "SET DEFAULT", "RESTRICT", "NO ACTION"][r.index(7)]
     };
     let mut actions = String::new();
     for when in [" ON DELETE ", " ON UPDATE "] {

@@ -68,12 +68,22 @@ pub fn alike(r: &mut Random, value: &'static str) -> &'static str {
 
 /// An SQL expression for one value of a pool.
 pub fn value(r: &mut Random, pool: Pool) -> &'static str {
-    let from = match pool {
+    let from = all(pool);
+    from[r.index(from.len())]
+}
+
+/// The same, of only three of the pool: those from the `nth` on.
+pub fn value_of_few(r: &mut Random, pool: Pool, nth: usize) -> &'static str {
+    let from = all(pool);
+    from[(nth + r.index(3)) % from.len()]
+}
+
+fn all(pool: Pool) -> &'static [&'static str] {
+    match pool {
         Pool::Words => WORDS,
         Pool::Numbers => NUMBERS,
         Pool::Letters => LETTERS,
         Pool::Spelled => SPELLED,
         Pool::Ends => ENDS,
-    };
-    from[r.index(from.len())]
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::regions::{Region, Regions};
 use super::schema::{Column, Role, Rule, Schema, Table, quote};
-use super::values::{alike, value};
+use super::values::{Pool, alike, value, value_of_few};
 use crate::random::Random;
 
 /// Makes statements, each with a mark of its own.
@@ -11,8 +11,21 @@ pub struct Writer<'a> {
     pub r: &'a mut Random,
     /// What they may contain.
     pub regions: &'a Regions,
+    /// Where the few values that it may contain begin, if it may contain but few.
+    pub few: Option<usize>,
     /// How many marks were given.
     pub marks: &'a mut u64,
+    /// Keys that were given to others before.
+    pub moves: &'a mut Vec<Move>,
+}
+
+/// A key that a statement changed: its table and column by their names, from, to.
+#[derive(Clone, Debug)]
+pub struct Move {
+    table: String,
+    column: String,
+    from: &'static str,
+    to: &'static str,
 }
 
 impl Writer<'_> {
@@ -38,6 +51,12 @@ impl Writer<'_> {
         }
         let t = tables[self.r.index(tables.len())];
         let replace = self.regions.has(Region::Replace);
+        if self.few.is_some()
+            && self.r.one_in(10)
+            && let Some(back) = self.back(t)
+        {
+            return Some(back);
+        }
         if self.regions.has(Region::Many) && self.r.one_in(4) {
             return Some(self.many(schema, t));
         }
@@ -58,6 +77,19 @@ impl Writer<'_> {
         })
     }
 
+    fn value(&mut self, pool: Pool) -> &'static str {
+        match self.few {
+            Some(nth) => value_of_few(self.r, pool, nth),
+            None => value(self.r, pool),
+        }
+    }
+
+    /// Which of the rows that are there a statement means, of `count` or of few.
+    fn nth(&mut self, count: u64) -> u64 {
+        let count = if self.few.is_some() { 2 } else { count };
+        self.r.below(count)
+    }
+
     /// A new mark, never given twice.
     fn mark(&mut self) -> String {
         *self.marks += 1;
@@ -72,7 +104,7 @@ impl Writer<'_> {
             Role::Rival if self.r.one_in(5) => "NULL".to_owned(),
             Role::Reference if self.r.one_in(5) => "NULL".to_owned(),
             _ if self.r.one_in(2) => self.existing(schema, t, c),
-            _ => value(self.r, c.pool).to_owned(),
+            _ => self.value(c.pool).to_owned(),
         }
     }
 
@@ -86,9 +118,9 @@ impl Writer<'_> {
             }
             _ => None,
         });
-        let Some((parent, target)) = foreign else { return value(self.r, c.pool).to_owned() };
+        let Some((parent, target)) = foreign else { return self.value(c.pool).to_owned() };
         let (name, table) = (quote(&target.name), quote(&parent.name));
-        let (order, nth) = (parent.order(&table), self.r.below(3));
+        let (order, nth) = (parent.order(&table), self.nth(3));
         format!("(SELECT {name} FROM {table} ORDER BY {} LIMIT 1 OFFSET {nth})", unwrap(&order))
     }
 
@@ -204,7 +236,7 @@ impl Writer<'_> {
                 t.key.iter().filter_map(|id| t.column(id).cloned()).collect();
             for c in columns {
                 let spelled = match self.of(schema, t, &c) {
-                    null if null == "NULL" => value(self.r, c.pool).to_owned(),
+                    null if null == "NULL" => self.value(c.pool).to_owned(),
                     spelled => spelled,
                 };
                 equal.push(format!("{} = {spelled}", quote(&c.name)));
@@ -212,7 +244,7 @@ impl Writer<'_> {
             return equal.join(" AND ");
         }
         let order = t.order(&table);
-        let nth = self.r.below(4);
+        let nth = self.nth(4);
         let list = unwrap(&order);
         format!("{order} = (SELECT {list} FROM {table} ORDER BY {list} LIMIT 1 OFFSET {nth})")
     }
@@ -238,14 +270,29 @@ impl Writer<'_> {
             return self.update(schema, t, verb);
         }
         let c = keys[self.r.index(keys.len())];
-        let to = value(self.r, c.pool);
+        let to = self.value(c.pool);
         let name = quote(&c.name);
+        if self.few.is_some() && self.r.one_in(2) {
+            let from = self.value(c.pool);
+            self.moves.push(Move { table: t.name.clone(), column: c.name.clone(), from, to });
+            let table = quote(&t.name);
+            return format!("{verb} {table} SET {name} = {to} WHERE {name} = {from}");
+        }
         let condition = if verb == "UPDATE OR REPLACE" && self.r.one_in(4) {
-            format!("{name} IN ({}, {})", value(self.r, c.pool), value(self.r, c.pool))
+            format!("{name} IN ({}, {})", self.value(c.pool), self.value(c.pool))
         } else {
             self.one(schema, t)
         };
         format!("{verb} {} SET {name} = {to} WHERE {condition}", quote(&t.name))
+    }
+
+    /// A key of this table that somebody changed, as it was.
+    fn back(&mut self, t: &Table) -> Option<String> {
+        let is = |m: &&Move| m.table == t.name && t.columns.iter().any(|c| c.name == m.column);
+        let moves: Vec<&Move> = self.moves.iter().filter(is).collect();
+        let Move { table, column, from, to } = moves.get(self.r.index(moves.len().max(1)))?;
+        let (table, column) = (quote(table), quote(column));
+        Some(format!("UPDATE OR IGNORE {table} SET {column} = {from} WHERE {column} = {to}"))
     }
 
     /// A key that is written in another spelling or type, and more at where it was or is now.
@@ -254,8 +301,8 @@ impl Writer<'_> {
         let tables: Vec<&Table> = schema.values().filter(keyed).collect();
         let Some(t) = tables.get(self.r.index(tables.len().max(1))) else { return vec![] };
         let Some(c) = t.column(&t.key[0]) else { return vec![] };
-        let old = value(self.r, c.pool);
-        let new = if self.r.one_in(4) { value(self.r, c.pool) } else { alike(self.r, old) };
+        let old = self.value(c.pool);
+        let new = if self.r.one_in(4) { self.value(c.pool) } else { alike(self.r, old) };
         let (table, key) = (quote(&t.name), quote(&c.name));
         let mut all = Vec::new();
         if self.r.one_in(2) {

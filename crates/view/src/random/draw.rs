@@ -26,6 +26,7 @@ const STYLES: [Style; 6] =
     [Style::Any, Style::Any, Style::Circle, Style::Keys, Style::Below, Style::Numbers];
 
 /// With only so many of the styles, seeds choose what they did before there were more.
+#[cfg(test)]
 pub(super) const FIRST_STYLES: usize = 4;
 
 impl Blueprint {

@@ -355,9 +355,12 @@ fn references<'c>(
     })
 }
 
-/// Shows in a row its own key, to which a foreign key of it refers.
+/// Shows in a row its own key, to which a foreign key of it refers, as the key's columns store it.
 fn show_own(t: &Relation, fk: &ForeignKey, row: &mut [Value]) {
-    let shown = row.to_vec();
+    let mut shown = row.to_vec();
+    for &c in &fk.parent_columns {
+        shown[c] = equal::stored(&row[c], t.table.columns[c].affinity);
+    }
     refs::show_key(t, fk, &shown, row);
 }
 
