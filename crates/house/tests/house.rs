@@ -441,6 +441,26 @@ fn the_changelog_knows_this_version() {
 }
 
 #[test]
+fn crates_for_others_carry_readme_and_license() {
+    let license = read("LICENSE");
+    let members = std::fs::read_dir(root().join("crates")).unwrap();
+    for member in members.map(|entry| entry.unwrap().path()) {
+        let Ok(manifest) = std::fs::read_to_string(member.join("Cargo.toml")) else { continue };
+        if manifest.contains("publish = false") {
+            continue;
+        }
+        let name = member.display();
+        let include = manifest.lines().find(|line| line.starts_with("include = ")).unwrap_or("");
+        for file in ["/src", "/README.md", "/LICENSE"] {
+            assert!(include.contains(&format!("\"{file}\"")), "{name} leaves out {file}");
+        }
+        assert!(member.join("README.md").is_file(), "{name} has no README.md");
+        let own = std::fs::read_to_string(member.join("LICENSE")).unwrap_or_default();
+        assert_eq!(own, license, "{name}/LICENSE is not the one of the project");
+    }
+}
+
+#[test]
 fn the_readme_names_the_command_that_ci_runs() {
     let (readme, ci) = (read("README.md"), read(".ci/run"));
     let command = "cargo test --workspace";
