@@ -76,6 +76,20 @@ pub fn lose(conn: &Connection, meta: &Meta, table: u32, column: Option<u32>) -> 
     save(conn, meta, &gaps)
 }
 
+/// What was lost with the columns `others` of a table is missing of column `no`, which is one with them.
+pub fn unite(conn: &Connection, meta: &Meta, table: u32, others: &[u32], no: u32) -> Result<()> {
+    let mut gaps = load(conn, meta)?;
+    for other in others {
+        let Some(missing) = gaps.remove(&(table, Some(*other))) else { continue };
+        let own = gaps.entry((table, Some(no))).or_default();
+        for (site, (after, upto)) in missing {
+            let (least, most) = own.entry(site).or_insert((after, upto));
+            (*least, *most) = (after.min(*least), upto.max(*most));
+        }
+    }
+    save(conn, meta, &gaps)
+}
+
 /// What to ask a replica for that told of `theirs`.
 pub fn wanted(
     conn: &Connection,

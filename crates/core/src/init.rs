@@ -98,12 +98,12 @@ fn init(
     }
     migrate::set_policies(&mut work, &options.policies, now)?;
     let schema = select(&tx, &work.policies, options)?;
-    refuse_dangling(&tx, &schema, &work.policies)?;
+    let unknown = |t: &&Table| work.catalog.by_name(&t.name).is_none();
+    let fresh: Vec<Table> = schema.tables.iter().filter(unknown).cloned().collect();
+    refuse_dangling(&tx, &fresh, &work.policies)?;
     let mut notes = schema.notes;
     notes.extend(schema::kept_sums(&tx, &schema.tables)?);
     notes.extend(schema::feed_notes(&tx, &schema.tables)?);
-    let unknown = |t: &&Table| work.catalog.by_name(&t.name).is_none();
-    let fresh: Vec<Table> = schema.tables.iter().filter(unknown).cloned().collect();
     if !fresh.is_empty() {
         migrate::take_in(&mut work, &fresh)?;
     }
@@ -163,12 +163,13 @@ pub(crate) fn select(
     schema::read(conn, policies, &Selection { only, exclude, strict: false })
 }
 
-/// R-FK-MODE: a database that already has dangling references cannot promise that none ever dangle.
-fn refuse_dangling(conn: &Connection, schema: &Schema, policies: &Policies) -> Result<()> {
+/// R-FK-MODE: a database that already has dangling references in tables that are to be replicated cannot
+/// promise that none ever dangle.
+fn refuse_dangling(conn: &Connection, tables: &[Table], policies: &Policies) -> Result<()> {
     if !policies.enforces_foreign_keys() {
         return Ok(());
     }
-    for table in schema.tables.iter().filter(|t| t.foreign_keys.iter().any(|fk| fk.enforced)) {
+    for table in tables.iter().filter(|t| t.foreign_keys.iter().any(|fk| fk.enforced)) {
         let sql = format!("PRAGMA main.foreign_key_check({})", schema::quote(&table.name));
         let mut statement = conn.prepare(&sql)?;
         let rows = statement.query_map([], |_| Ok(()))?.count();
@@ -190,7 +191,9 @@ fn refuse_doubles(conn: &Connection, table: &Table, fk: &ForeignKey) -> Result<(
         }
         let column = schema::quote(&table.columns[c].name);
         let (target, none) = (schema::quote(&table.name), equal::means_none_sql(&column));
-        let sql = format!("SELECT count(*) FROM main.{target} WHERE {none}");
+        let known = |&c: &usize| format!("{} NOT NULL", schema::quote(&table.columns[c].name));
+        let all = fk.columns.iter().map(known).collect::<Vec<_>>().join(" AND ");
+        let sql = format!("SELECT count(*) FROM main.{target} WHERE {none} AND {all}");
         let rows: i64 = conn.query_row(&sql, [], |row| row.get(0))?;
         if rows > 0 {
             let (table, column) = (table.name.clone(), table.columns[c].name.clone());

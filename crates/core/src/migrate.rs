@@ -94,7 +94,11 @@ fn follow_schema(work: &mut Work<'_>, loaded: &Loaded) -> Result<()> {
 
 /// Makes one of what goes by several names here, and shows what was kept for the others.
 fn unite(work: &mut Work<'_>, loaded: &mut Loaded) -> Result<()> {
-    let mut united = renames::unite(work.conn, &mut work.meta, &loaded.catalog)?;
+    let renames::United { kept: mut united, columns } =
+        renames::unite(work.conn, &mut work.meta, &loaded.catalog)?;
+    for (table, others, no) in columns {
+        gaps::unite(work.conn, &work.meta, table, &others, no)?;
+    }
     if united.is_empty() && loaded.stale.is_empty() && !work.received {
         return Ok(());
     }

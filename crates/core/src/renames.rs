@@ -134,10 +134,18 @@ fn listed<'k>(list: &'k str, end: char, names: &Said) -> Option<(String, &'k str
     })
 }
 
-/// Makes one column of those that go by several names here. Returns those columns, by their numbers and
-/// their tables', of which registers were kept for the other name.
-pub fn unite(conn: &Connection, meta: &mut Meta, catalog: &Catalog) -> Result<Fresh> {
-    let mut changed = Fresh::new();
+/// Columns that go by several names here.
+#[derive(Default)]
+pub struct United {
+    /// Those of which registers were kept for another name, by the numbers of their tables.
+    pub kept: Fresh,
+    /// Each with the columns that were taken for others: numbers of the table, of these, of the column.
+    pub columns: Vec<(u32, Vec<u32>, u32)>,
+}
+
+/// Makes one column of those that go by several names here.
+pub fn unite(conn: &Connection, meta: &mut Meta, catalog: &Catalog) -> Result<United> {
+    let mut united = United::default();
     for t in &catalog.tables {
         for (later, first) in first_names(conn, &t.canonical)? {
             let here =
@@ -161,11 +169,14 @@ pub fn unite(conn: &Connection, meta: &mut Meta, catalog: &Catalog) -> Result<Fr
                 conn.execute(name, params![t.no, no, first])?;
             }
             if renumber(conn, meta, t.no, &others, no)? || of_first.is_none() {
-                changed.entry(t.no).or_default().push(no);
+                united.kept.entry(t.no).or_default().push(no);
+            }
+            if !others.is_empty() {
+                united.columns.push((t.no, others, no));
             }
         }
     }
-    Ok(changed)
+    Ok(united)
 }
 
 /// Brings the names of foreign keys that are stored in step with the first names of their columns, as

@@ -6,7 +6,7 @@ use crate::embedded::{Embedded, Setup};
 use crate::error::{Error, Result};
 use crate::postgres::{self, Link, Postgres};
 use crate::runtime::runtime;
-use crate::tokens::{Mark, Token, TokenFile};
+use crate::tokens::{FileStamp, Token, TokenFile};
 use crate::wait::Waiters;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -171,9 +171,9 @@ impl Vault {
     }
 
     /// Something that differs when a file was changed; `None` where only reading tells.
-    pub(crate) fn mark(&self) -> Option<Mark> {
+    pub(crate) fn stamp(&self) -> Option<FileStamp> {
         match &self.0 {
-            Kept::File(file) => file.mark(),
+            Kept::File(file) => file.stamp(),
             Kept::Postgres(_) | Kept::Bucket(_) => None,
         }
     }

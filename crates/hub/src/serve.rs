@@ -292,14 +292,14 @@ async fn look_after(hub: Arc<Hub>, vault: Vault, settings: Settings, stop: watch
             tokio::time::sleep(LOOK).await;
             let asked = hub.access.unknown.notified();
             let _ = tokio::time::timeout(vault.pause(), asked).await;
-            let mark = vault.mark();
-            if mark.is_some() && mark == known {
+            let stamp = vault.stamp();
+            if stamp.is_some() && stamp == known {
                 continue;
             }
             match vault.load().await {
                 Ok(tokens) => {
                     hub.access.set(tokens);
-                    known = mark;
+                    known = stamp;
                 }
                 // Those that were good stay good: a moment later they can be read again.
                 Err(e) => tracing::error!("{e}"),

@@ -213,7 +213,7 @@ pub fn read_tokens(text: &str, what: &str) -> Result<Vec<Token>> {
 
 /// What differs when a file was changed: when, its length, and which file it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mark(SystemTime, u64, u64);
+pub struct FileStamp(SystemTime, u64, u64);
 
 /// The file of tokens beside an embedded store. A hub need not run to change it, and may run.
 #[derive(Clone, Debug)]
@@ -261,10 +261,10 @@ impl TokenFile {
     }
 
     /// Something that differs when the file was changed.
-    pub fn mark(&self) -> Option<Mark> {
+    pub fn stamp(&self) -> Option<FileStamp> {
         use std::os::unix::fs::MetadataExt;
         let found = fs::metadata(&self.path).ok()?;
-        Some(Mark(found.modified().ok()?, found.len(), found.ino()))
+        Some(FileStamp(found.modified().ok()?, found.len(), found.ino()))
     }
 }
 
@@ -294,12 +294,12 @@ mod tests {
         assert!(secret.starts_with("synq_") && secret.len() == 69 && secret != other);
         assert_eq!(hash(&secret), one.hash);
         file.change(|tokens| tokens.extend([one.clone(), two.clone()])).unwrap();
-        let mark = file.mark();
+        let stamp = file.stamp();
         assert_eq!(file.read().unwrap(), [one.clone(), two]);
         assert!(!fs::read_to_string(&file.path).unwrap().contains(&secret[5..]));
         file.change(|tokens| tokens.pop()).unwrap();
         assert_eq!(file.read().unwrap(), [one]);
-        assert_ne!(file.mark(), mark);
+        assert_ne!(file.stamp(), stamp);
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub use snapshot::{
 pub use store::{
     Ask, Changes, Cursor, Entry, Found, Put, Step, Store, find_database, only_database,
 };
-pub use trail::{REACH, Trail, next as next_mark};
+pub use trail::{REACH, Trail, next as next_prefix};
 
 // Its example is compiled and run with the doc tests; nobody else sees this.
 #[cfg(doctest)]

@@ -12,7 +12,7 @@ use crate::trail::Trail;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
-use synqlite_wire::{DatabaseId, Hlc, Id, Mark, SiteId, VersionVector};
+use synqlite_wire::{DatabaseId, Hlc, Id, PrefixHash, SiteId, VersionVector};
 
 const MAGIC: &[u8; 8] = b"SynQSnap";
 const VERSION: u16 = 1;
@@ -20,7 +20,7 @@ const VERSION: u16 = 1;
 const LEVEL: i32 = 3;
 /// A reader refuses a window over 8 MiB, so that its memory stays bounded whatever it is fed.
 const WINDOW_LOG: u32 = 23;
-/// Sites in a version vector, and marks in a trail; a count beyond is damage.
+/// Sites in a version vector, and prefix hashes in a trail; a count beyond is damage.
 const MOST: u32 = 1 << 20;
 const CHECKSUM: usize = blake3::OUT_LEN;
 
@@ -38,8 +38,8 @@ pub struct SnapshotHead {
     pub length: u64,
     /// What the place held then: the snapshot contains all that can be reached there. `None` if
     /// that is not so, or the place numbers nothing.
-    pub after: Option<Mark>,
-    /// What it contains beyond that; nothing without a mark.
+    pub after: Option<PrefixHash>,
+    /// What it contains beyond that; nothing without a prefix hash.
     pub beyond: VersionVector,
 }
 
@@ -50,7 +50,7 @@ pub struct SnapshotHeader {
     pub head: SnapshotHead,
     /// The writes of every site that the snapshot contains.
     pub vector: VersionVector,
-    /// The latest marks of the place, up to the one of the head; nothing without one.
+    /// The latest prefix hashes of the place, up to the one of the head; nothing without one.
     pub trail: Option<Trail>,
 }
 
@@ -69,7 +69,7 @@ impl SnapshotHead {
         out.extend_from_slice(&self.upto.to_be_bytes());
         out.extend_from_slice(&self.length.to_be_bytes());
         out.push(u8::from(self.after.is_some()));
-        out.extend_from_slice(&self.after.unwrap_or(Mark::ZERO).0);
+        out.extend_from_slice(&self.after.unwrap_or(PrefixHash::ZERO).0);
         put_vector(&mut out, &self.beyond);
         seal(&mut out);
         out
@@ -92,10 +92,10 @@ impl SnapshotHead {
         let upto = u64::from_be_bytes(source.array()?);
         let length = u64::from_be_bytes(source.array()?);
         let [known] = source.array()?;
-        let mark = Id(source.array()?);
+        let prefix = Id(source.array()?);
         let after = match known {
             0 => None,
-            1 => Some(mark),
+            1 => Some(prefix),
             _ => return Err(Flaw::HEADER),
         };
         let beyond = vector(source)?;
@@ -113,9 +113,9 @@ impl SnapshotHeader {
     fn encode(&self) -> Vec<u8> {
         let mut out = self.head.encode();
         put_vector(&mut out, &self.vector);
-        let marks = self.trail.as_ref().map_or(&[][..], Trail::marks);
-        out.extend_from_slice(&(marks.len() as u32).to_be_bytes());
-        marks.iter().for_each(|mark| out.extend_from_slice(&mark.0));
+        let prefixes = self.trail.as_ref().map_or(&[][..], Trail::prefixes);
+        out.extend_from_slice(&(prefixes.len() as u32).to_be_bytes());
+        prefixes.iter().for_each(|prefix| out.extend_from_slice(&prefix.0));
         seal(&mut out);
         out
     }
@@ -123,8 +123,8 @@ impl SnapshotHeader {
     fn decode(source: &mut Source<impl Read>) -> std::result::Result<Self, Flaw> {
         let head = SnapshotHead::decode(source)?;
         let vector = vector(source)?;
-        let marks = (0..source.count()?).map(|_| source.array().map(Id));
-        let trail = Trail::of(marks.collect::<std::result::Result<_, _>>()?);
+        let prefixes = (0..source.count()?).map(|_| source.array().map(Id));
+        let trail = Trail::of(prefixes.collect::<std::result::Result<_, _>>()?);
         source.check()?;
         if trail.as_ref().map(Trail::last) != head.after {
             return Err(Flaw::HEADER);

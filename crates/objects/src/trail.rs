@@ -1,42 +1,42 @@
 //! The row in which a place took its objects, as everybody reads it.
 //!
-//! A place that numbers its objects shows all sites the same row of names. A [`Mark`] is a hash over
-//! the names from its beginning up to one of them. So two sites that have the same mark have read
+//! A place that numbers its objects shows all sites the same row of names. A [`PrefixHash`] is a hash over
+//! the names from its beginning up to one of them. So two sites that have the same prefix hash have read
 //! the same names in the same order, whoever keeps the place and whatever he says: a name that is
-//! left out, added or moved changes every mark after it.
+//! left out, added or moved changes every prefix hash after it.
 
 use crate::name::ObjectName;
-use synqlite_wire::{Id, Mark};
+use synqlite_wire::{Id, PrefixHash};
 
-/// An object may name a mark that is so many objects before its own, no older one: readers keep
+/// An object may name a prefix hash that is so many objects before its own, no older one: readers keep
 /// no more of them.
 pub const REACH: usize = 1024;
 
-/// The latest marks of a row, oldest first. Never empty.
+/// The latest prefix hashes of a row, oldest first. Never empty.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Trail(Vec<Mark>);
+pub struct Trail(Vec<PrefixHash>);
 
 impl Default for Trail {
     /// The beginning of every row.
     fn default() -> Trail {
-        Trail(vec![Mark::ZERO])
+        Trail(vec![PrefixHash::ZERO])
     }
 }
 
 impl Trail {
-    /// These marks; `None` if there is none.
-    pub fn of(marks: Vec<Mark>) -> Option<Trail> {
-        (!marks.is_empty()).then_some(Trail(marks))
+    /// These prefix hashes; `None` if there is none.
+    pub fn of(prefixes: Vec<PrefixHash>) -> Option<Trail> {
+        (!prefixes.is_empty()).then_some(Trail(prefixes))
     }
 
-    /// The marks.
-    pub fn marks(&self) -> &[Mark] {
+    /// The prefix hashes.
+    pub fn prefixes(&self) -> &[PrefixHash] {
         &self.0
     }
 
-    /// The mark after the latest object.
-    pub fn last(&self) -> Mark {
-        self.0.last().copied().unwrap_or(Mark::ZERO)
+    /// The prefix hash after the latest object.
+    pub fn last(&self) -> PrefixHash {
+        self.0.last().copied().unwrap_or(PrefixHash::ZERO)
     }
 
     /// Goes on by an object.
@@ -59,13 +59,13 @@ impl Trail {
     }
 }
 
-/// The mark after the object `name`, if `before` is the one before it.
-pub fn next(before: Mark, name: &ObjectName) -> Mark {
+/// The prefix hash after the object `name`, if `before` is the one before it.
+pub fn next(before: PrefixHash, name: &ObjectName) -> PrefixHash {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&before.0).update(name.to_string().as_bytes());
-    let mut mark = Id([0; 16]);
-    hasher.finalize_xof().fill(&mut mark.0);
-    mark
+    let mut prefix = Id([0; 16]);
+    hasher.finalize_xof().fill(&mut prefix.0);
+    prefix
 }
 
 #[cfg(test)]
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_depends_on_every_name_before_it_and_on_their_order() {
+    fn a_prefix_hash_depends_on_every_name_before_it_and_on_their_order() {
         let last = trail(&[1, 2, 3]).last();
         assert_eq!(last, trail(&[1, 2, 3]).last());
         for other in [&[1, 3][..], &[2, 1, 3], &[1, 2, 3, 4], &[1, 2, 4, 3], &[]] {
@@ -95,7 +95,7 @@ mod tests {
     fn the_end_of_a_trail_goes_on_as_the_whole_does() {
         let mut whole = trail(&(0..3_000).collect::<Vec<_>>());
         let mut end = whole.end();
-        assert_eq!(end.marks().len(), REACH + 1);
+        assert_eq!(end.prefixes().len(), REACH + 1);
         assert!(end.ends_with(&name(2_999)) && !end.ends_with(&name(2_998)));
         whole.push(&name(7));
         end.push(&name(7));

@@ -31,7 +31,7 @@ pub use self::{body::decode as decode_raw, frame::seal};
 
 use crate::change::Delta;
 use crate::clock::VersionVector;
-use crate::ids::{DatabaseId, Mark, SiteId};
+use crate::ids::{DatabaseId, PrefixHash, SiteId};
 use crate::line::Line;
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ pub fn encode(database: DatabaseId, site: SiteId, delta: &Delta) -> Result<Vec<u
 pub fn encode_after(
     database: DatabaseId,
     site: SiteId,
-    after: Option<Mark>,
+    after: Option<PrefixHash>,
     delta: &Delta,
 ) -> Result<Vec<u8>, BatchError> {
     let mut writer = Writer::default();
@@ -91,7 +91,7 @@ impl Writer {
         &self,
         database: DatabaseId,
         site: SiteId,
-        after: Option<Mark>,
+        after: Option<PrefixHash>,
         (base, upto, lines): (&VersionVector, &VersionVector, &BTreeMap<SiteId, Line>),
     ) -> Vec<u8> {
         let bodies = &self.bodies;

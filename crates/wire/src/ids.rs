@@ -14,8 +14,8 @@ pub type SiteId = Id;
 pub type DatabaseId = Id;
 
 /// Stands for a beginning of the row of objects that a place of exchange took, in their order: a
-/// hash over their names. [`Id::ZERO`] is the mark of none.
-pub type Mark = Id;
+/// hash over their names. [`Id::ZERO`] is the prefix hash of none.
+pub type PrefixHash = Id;
 
 impl Id {
     /// The smallest id; the site of [`crate::Stamp::ZERO`].

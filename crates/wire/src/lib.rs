@@ -75,7 +75,7 @@ pub use change::{Cell, Delta, GroupShape, Header, Register, RowChange, Setting, 
 pub use check::InvalidDelta;
 pub use clock::{Hlc, Stamp, VersionVector};
 pub use counter::{Count, Counter, Number};
-pub use ids::{BadId, DatabaseId, Id, Mark, Rid, SiteId};
+pub use ids::{BadId, DatabaseId, Id, PrefixHash, Rid, SiteId};
 pub use line::{Line, Point};
 pub use value::Value;
 

@@ -145,3 +145,36 @@ fn hidden_rows_go_with_their_table() {
         agree(&mut [&mut a, &mut b, &mut c]);
     }
 }
+
+/// Who rebuilds a table whose column was renamed, before any command, takes that column for a dropped one.
+/// Once somebody tells that it is the same, what was written to it counts as of then, as everywhere.
+#[test]
+fn a_column_that_is_found_to_be_renamed_has_what_was_written_to_it() {
+    let world = World::new();
+    let mut a =
+        world.init("a", "CREATE TABLE t(k TEXT PRIMARY KEY, w); INSERT INTO t VALUES('x', 1)");
+    let (mut b, mut c) = (world.clone_site(&mut a, "b"), world.clone_site(&mut a, "c"));
+    let mut d = world.clone_site(&mut a, "d");
+    c.run("UPDATE t SET w = 2");
+    c.replica.fold().unwrap();
+    d.run("UPDATE t SET w = 3");
+    a.pull(&mut d);
+    b.run("ALTER TABLE t RENAME COLUMN w TO v");
+    b.replica.fold().unwrap();
+    a.run(
+        "ALTER TABLE t RENAME COLUMN w TO v; CREATE TABLE n(k TEXT PRIMARY KEY, v); \
+         INSERT INTO n SELECT * FROM t; DROP TABLE t; ALTER TABLE n RENAME TO t",
+    );
+    a.pull(&mut b);
+    a.pull(&mut d);
+    a.pull(&mut c);
+    assert_eq!(a.rows("SELECT * FROM t"), ["x|3"]);
+    b.pull(&mut c);
+    settle(&mut a, &mut b);
+    settle(&mut b, &mut d);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT * FROM t"), ["x|3"]);
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+    assert_eq!(a.replica.pull_from(&mut d.replica, false).unwrap().rows, 0);
+}

@@ -370,3 +370,25 @@ fn references_to_texts_by_floating_point_numbers_are_refused() {
     let ignore = vec!["fk=ignore".parse().unwrap()];
     init(&synqlite_core::InitOptions { policies: ignore, ..Default::default() }).unwrap();
 }
+
+/// Of a table that is replicated already there is nothing to refuse: a merge has taken care of such rows.
+/// Nor is a foreign key a reference one of whose columns is NULL.
+#[test]
+fn a_copy_of_a_replica_with_such_a_number_is_a_site_too() {
+    let world = World::new();
+    let sql = "CREATE TABLE t(k TEXT, l TEXT, r REFERENCES t(k), s INTEGER, PRIMARY KEY(k), UNIQUE(k, l), \
+               FOREIGN KEY(r, s) REFERENCES t(k, l)); INSERT INTO t VALUES('0', '0', NULL, 9.3e18)";
+    let mut a = world.init("a", sql);
+    a.run("INSERT INTO t VALUES('9.3e+18', '9.3e+18', NULL, NULL), ('1', '1', 9.3e18, NULL)");
+    a.replica.fold().unwrap();
+    std::fs::copy(world.path("a"), world.path("b")).unwrap();
+    let options = synqlite_core::InitOptions { new_site: true, ..Default::default() };
+    let env = std::sync::Arc::new(synqlite_core::System);
+    synqlite_core::Replica::init(&world.path("b"), &options, env).unwrap();
+    let mut b = world.open("b");
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT k FROM t ORDER BY k"), a.rows("SELECT k FROM t ORDER BY k"));
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+}

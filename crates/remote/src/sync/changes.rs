@@ -7,7 +7,7 @@ use std::io::Write;
 use synqlite_core::{Lines, Replica};
 use synqlite_objects::files::Temp;
 use synqlite_objects::{Error, ObjectName, Put, Step, Store};
-use synqlite_wire::{Mark, VersionVector, batch};
+use synqlite_wire::{PrefixHash, VersionVector, batch};
 
 /// So many bytes are copied at a time.
 const CHUNK: u64 = if cfg!(feature = "small-parts") { 16 } else { 1 << 20 };
@@ -71,7 +71,7 @@ impl Changes {
         &mut self,
         store: &dyn Store,
         name: &ObjectName,
-        after: Option<Mark>,
+        after: Option<PrefixHash>,
         step: Step<'_>,
     ) -> Result<(Put, u64)> {
         let vectors = (&self.base, &self.upto, &self.lines);

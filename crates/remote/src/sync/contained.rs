@@ -1,6 +1,6 @@
-//! What the writer of a batch had seen, where the batch says it by a mark.
+//! What the writer of a batch had seen, where the batch says it by a prefix hash.
 //!
-//! Whoever names a mark had everything that the place contained up to there. A reader needs to know how
+//! Whoever names a prefix hash had everything that the place contained up to there. A reader needs to know how
 //! much of what it has itself that was: by that a merge tells writes of which neither had seen the other
 //! from those that follow each other.
 

@@ -70,8 +70,8 @@ enum Source {
         header: Box<BatchHeader>,
         /// Where its bytes begin.
         at: u64,
-        /// Up to where in the row its mark stands for objects, all of which its writer had seen.
-        mark: Option<usize>,
+        /// Up to where in the row its prefix hash stands for objects, all of which its writer had seen.
+        prefix: Option<usize>,
         /// What it leads to, under the site ids of this replica.
         upto: VersionVector,
     },
@@ -99,9 +99,9 @@ fn try_plan(
                 read_batch(batch, store, &mut spool)?;
                 let header = Box::new(batch.header.clone());
                 received.bytes += header.size;
-                let mark = heads.index(header.after);
+                let prefix = heads.index(header.after);
                 let upto = batch.upto.clone();
-                Source::Batch { name: batch.name, header, at, mark, upto }
+                Source::Batch { name: batch.name, header, at, prefix, upto }
             }
             Step::Snapshot(i) => {
                 let Some(snapshot) = heads.snapshots.get(i) else { continue };
@@ -135,10 +135,10 @@ fn try_plan(
                 Source::Snapshot { copy, .. } => {
                     copy.export_parts(&plan.start, 0, &mut sink)?;
                 }
-                Source::Batch { name, header, at, mark, upto } => {
+                Source::Batch { name, header, at, prefix, upto } => {
                     let bad = |why| Fault::Bad(*name, why);
                     // What its writer had seen tells conflicts from updates.
-                    let seen = mark.map(|mark| contained.at(mark));
+                    let seen = prefix.map(|prefix| contained.at(prefix));
                     for (i, range) in header.ranges().enumerate() {
                         let packed = spool.read(*at + range.start..*at + range.end)?;
                         let mut part = batch::decode_body(header, i, &packed).map_err(bad)?;

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use synqlite_objects::{Changes, Cursor, Entry, Found, Kind, ObjectName, Store};
 use synqlite_objects::{SnapshotHead, SnapshotHeader, decode_snapshot_head, peek_snapshot};
 use synqlite_wire::batch::{self, HEADER_PREFIX};
-use synqlite_wire::{BatchError, BatchHeader, Hlc, Line, Mark, SiteId, VersionVector};
+use synqlite_wire::{BatchError, BatchHeader, Hlc, Line, PrefixHash, SiteId, VersionVector};
 
 /// Which batches need not be looked at.
 pub enum Known<'a> {
@@ -158,7 +158,7 @@ impl Heads {
             snapshot.place = place(&heads.row, &snapshot.entry.name);
         }
         if cursor.is_some() {
-            // Marks stand for what they hold too.
+            // Prefix hashes stand for what they hold too.
             let flawed =
                 |name| Flawed { name, place: place(&heads.row, &name), why: Flaw::HalfWritten };
             heads.flawed = unread.into_iter().map(flawed).collect();
@@ -178,7 +178,7 @@ impl Heads {
             Known::Seen(seen) if cursor.is_none() => seen.clone(),
             _ => heads.snapshotted(),
         };
-        // Marks stand for every object of the row, so all are needed that are not remembered.
+        // Prefix hashes stand for every object of the row, so all are needed that are not remembered.
         let passes = memory.is_some() || cursor.is_none();
         let mut covered = BTreeSet::new();
         for (listed, Found { entry, prefix }) in found.into_iter().enumerate().rev() {
@@ -215,7 +215,7 @@ impl Heads {
     }
 
     /// What snapshots say of themselves. Where the place has no order, the newest of each site that
-    /// can be read is enough; where it has one, marks stand for all of them, and most can be judged
+    /// can be read is enough; where it has one, prefix hashes stand for all of them, and most can be judged
     /// by what they say briefly. Tells those that cannot be read.
     fn read_snapshots(
         &mut self,
@@ -276,9 +276,9 @@ impl Heads {
         self.batches.iter().flat_map(|batch| &batch.header.lines)
     }
 
-    /// Up to where in the row a mark stands for objects.
-    pub fn index(&self, mark: Option<Mark>) -> Option<usize> {
-        self.row.as_ref()?.index(mark?)
+    /// Up to where in the row a prefix hash stands for objects.
+    pub fn index(&self, prefix: Option<PrefixHash>) -> Option<usize> {
+        self.row.as_ref()?.index(prefix?)
     }
 
     /// Takes note of an object that the caller put.

@@ -28,7 +28,7 @@ pub struct Memory {
     pub sent: u64,
     /// What a new snapshot depends on.
     pub since: Since,
-    /// The latest marks of the row of its objects, up to the cursor.
+    /// The latest prefix hashes of the row of its objects, up to the cursor.
     pub trail: Trail,
     /// What can be reached there from nothing.
     pub contains: VersionVector,
@@ -60,9 +60,9 @@ impl Memory {
         for n in [cursor.sequence, looked, *end, *sent, batches, bytes, snapshot] {
             out.extend(n.to_le_bytes());
         }
-        let marks = trail.marks();
-        out.extend((marks.len() as u64).to_le_bytes());
-        marks.iter().for_each(|mark| out.extend(mark.0));
+        let prefixes = trail.prefixes();
+        out.extend((prefixes.len() as u64).to_le_bytes());
+        prefixes.iter().for_each(|prefix| out.extend(prefix.0));
         for (site, hlc) in &contains.0 {
             out.extend(site.0);
             out.extend(hlc.0.to_le_bytes());
@@ -86,8 +86,9 @@ impl Memory {
             },
             trail: {
                 let count = number(&mut rest).filter(|n| *n <= REACH as u64 + 1)?;
-                let marks: Option<Vec<Id>> = (0..count).map(|_| take(&mut rest).map(Id)).collect();
-                Trail::of(marks?)?
+                let prefixes: Option<Vec<Id>> =
+                    (0..count).map(|_| take(&mut rest).map(Id)).collect();
+                Trail::of(prefixes?)?
             },
             contains: {
                 let mut contains = VersionVector::default();

@@ -1,22 +1,22 @@
-//! The row of objects of a place, as far as a site knows it: which mark stands for which of them.
+//! The row of objects of a place, as far as a site knows it: which prefix hash stands for which of them.
 //!
 //! An index counts objects along the row. Those before the row begins are contained in what it
 //! [`ObjectLog::needs`], or in what the site remembers.
 
 use std::collections::HashMap;
 use synqlite_objects::{ObjectName, REACH, SnapshotHeader, Trail};
-use synqlite_wire::{Mark, VersionVector};
+use synqlite_wire::{PrefixHash, VersionVector};
 
 /// A row: what was known of it, and the objects that were listed.
 pub struct ObjectLog {
     trail: Trail,
-    /// Indexes of marks.
-    of: HashMap<Mark, usize>,
-    /// Index of the mark that the list goes on from.
+    /// Indexes of prefix hashes.
+    of: HashMap<PrefixHash, usize>,
+    /// Index of the prefix hash that the list goes on from.
     start: usize,
     /// So many of the objects of the list lie before the row.
     skipped: usize,
-    /// What must be reached before any mark can be judged.
+    /// What must be reached before any prefix hash can be judged.
     pub needs: VersionVector,
 }
 
@@ -24,14 +24,14 @@ impl ObjectLog {
     /// Goes on from `known` by the objects of a list.
     fn new(known: Trail, names: &[ObjectName], skipped: usize, needs: VersionVector) -> ObjectLog {
         let mut row = ObjectLog {
-            start: known.marks().len() - 1,
+            start: known.prefixes().len() - 1,
             trail: known,
             of: HashMap::new(),
             skipped,
             needs,
         };
         names.iter().skip(skipped).for_each(|name| row.trail.push(name));
-        row.of = row.trail.marks().iter().copied().zip(0..).collect();
+        row.of = row.trail.prefixes().iter().copied().zip(0..).collect();
         row
     }
 
@@ -49,7 +49,7 @@ impl ObjectLog {
         let row = ObjectLog::new(Trail::default(), names, 0, VersionVector::default());
         let mut newest: Option<(&SnapshotHeader, &Trail)> = None;
         for (snapshot, trail) in snapshots.filter_map(|s| Some((s, s.trail.as_ref()?))) {
-            let covers = |trail: &Trail, mark| trail.marks().contains(&mark);
+            let covers = |trail: &Trail, prefix| trail.prefixes().contains(&prefix);
             if newest.is_none_or(|(_, known)| !covers(known, trail.last())) {
                 newest = Some((snapshot, trail));
             }
@@ -64,9 +64,9 @@ impl ObjectLog {
         }
     }
 
-    /// The index up to which a mark stands for objects.
-    pub fn index(&self, mark: Mark) -> Option<usize> {
-        self.of.get(&mark).copied()
+    /// The index up to which a prefix hash stands for objects.
+    pub fn index(&self, prefix: PrefixHash) -> Option<usize> {
+        self.of.get(&prefix).copied()
     }
 
     /// The index of the object at a place of the list.
@@ -74,19 +74,19 @@ impl ObjectLog {
         Some(self.start + 1 + listed.checked_sub(self.skipped)?)
     }
 
-    /// Its latest marks before everything that was listed.
+    /// Its latest prefix hashes before everything that was listed.
     pub fn beginning(&self) -> Trail {
-        let known = self.trail.marks().get(..=self.start).unwrap_or_default().to_vec();
+        let known = self.trail.prefixes().get(..=self.start).unwrap_or_default().to_vec();
         Trail::of(known).unwrap_or_default().end()
     }
 
-    /// Its latest marks.
+    /// Its latest prefix hashes.
     pub fn end(&self) -> Trail {
         self.trail.end()
     }
 
-    /// Whether an object at one index may name the mark at another: one that all readers know.
-    pub fn in_reach(mark: usize, object: usize) -> bool {
-        mark < object && object - mark <= REACH + 1
+    /// Whether an object at one index may name the prefix hash at another: one that all readers know.
+    pub fn in_reach(prefix: usize, object: usize) -> bool {
+        prefix < object && object - prefix <= REACH + 1
     }
 }

@@ -216,7 +216,7 @@ fn send(
         let (mut there, whole) = contained(mine, &mut heads, store)?;
         // A snapshot stands for all that it contains, so nothing may be there that nobody has read.
         let read = heads.flawed.is_empty() && mine.seen()?.dominates(&heads.claimed());
-        // What it covers may go. Then the row goes on from the marks in it, so they must lead to there.
+        // What it covers may go. Then the row goes on from the prefix hashes in it, so they must lead to there.
         let covers = heads.cursor.filter(|_| whole && read);
         let point = Point::of(&heads, &there, whole && read);
         // What is put now comes after the cursor, and is found there the next time.
@@ -296,9 +296,9 @@ fn put_batch(
 }
 
 /// A point in the row of a place up to which this replica has everything: what is sent can say in
-/// one mark that it builds on all of it, instead of in a vector of all sites.
+/// one prefix hash that it builds on all of it, instead of in a vector of all sites.
 struct Point {
-    /// The marks up to there.
+    /// The prefix hashes up to there.
     trail: Trail,
     /// What can be reached there from nothing.
     contains: VersionVector,
@@ -306,7 +306,7 @@ struct Point {
 
 impl Point {
     /// The end of the row, if all of it is `here` and can be reached, which is `there`; otherwise
-    /// what was remembered, unless it lies so far back that readers may have forgotten its mark.
+    /// what was remembered, unless it lies so far back that readers may have forgotten its prefix hash.
     fn of(heads: &Heads, there: &VersionVector, here: bool) -> Option<Point> {
         let row = heads.row.as_ref()?;
         if here {

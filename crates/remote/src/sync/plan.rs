@@ -1,16 +1,16 @@
 //! A way through a place: what to merge, in which order, to reach all that can be reached.
 //!
 //! Invariant: a step is taken only where all that it builds on has been reached. A batch that names
-//! a mark builds on everything that the mark stands for; one whose mark the row does not know
+//! a prefix hash builds on everything that the prefix hash stands for; one whose prefix hash the row does not know
 //! waits, for another or a snapshot that brings the same.
 
 use super::heads::{Batch, Heads, Snapshot};
 use super::object_log::ObjectLog;
 use std::collections::{BTreeSet, HashSet};
-use synqlite_objects::{ObjectName, next_mark};
-use synqlite_wire::{Mark, SiteId, VersionVector};
+use synqlite_objects::{ObjectName, next_prefix};
+use synqlite_wire::{PrefixHash, SiteId, VersionVector};
 
-/// So many marks of one site are tried where the row is in disorder.
+/// So many prefix hashes of one site are tried where the row is in disorder.
 const MOST: usize = 10_000;
 
 /// A way from one version vector to a larger one.
@@ -69,8 +69,8 @@ struct Way<'a> {
     snapshots: Vec<usize>,
     /// Whether what the row begins with is reached.
     needed: bool,
-    /// Marks beyond the row that a site's own batches lead to.
-    chains: HashSet<(SiteId, Mark)>,
+    /// Prefix hashes beyond the row that a site's own batches lead to.
+    chains: HashSet<(SiteId, PrefixHash)>,
 }
 
 impl<'a> Way<'a> {
@@ -112,14 +112,14 @@ impl<'a> Way<'a> {
         if !self.plan.reached.dominates(&batch.base) {
             return false;
         }
-        let Some(mark) = batch.header.after else { return true };
-        if self.chains.contains(&(batch.name.site, mark)) {
+        let Some(prefix) = batch.header.after else { return true };
+        if self.chains.contains(&(batch.name.site, prefix)) {
             return true;
         }
-        let (Some(mark), Some(place)) = (self.heads.index(Some(mark)), batch.place) else {
+        let (Some(prefix), Some(place)) = (self.heads.index(Some(prefix)), batch.place) else {
             return false;
         };
-        self.needed && ObjectLog::in_reach(mark, place) && self.is_clear(mark)
+        self.needed && ObjectLog::in_reach(prefix, place) && self.is_clear(prefix)
     }
 
     /// Whether everything up to an index of the row is reached.
@@ -169,34 +169,35 @@ impl<'a> Way<'a> {
         }
     }
 
-    /// Where a place has put its objects into another order, a batch may name a mark that is a known
+    /// Where a place has put its objects into another order, a batch may name a prefix hash that is a known
     /// one and then only batches of its own site. It builds on nothing then but on the known one
     /// and on what the site itself had sent, which its base says. Whether there is such a batch
     /// among `left`.
     fn by_chains(&mut self, left: &[usize]) -> bool {
         let batches = &self.heads.batches;
         let is_left: HashSet<usize> = left.iter().copied().collect();
-        let waiting: Vec<(SiteId, Mark)> = left
+        let waiting: Vec<(SiteId, PrefixHash)> = left
             .iter()
             .filter_map(|&i| batches.get(i))
             .filter_map(|batch| Some((batch.name.site, batch.header.after?)))
-            .filter(|(_, mark)| self.heads.index(Some(*mark)).is_none())
+            .filter(|(_, prefix)| self.heads.index(Some(*prefix)).is_none())
             .collect();
         let sites: BTreeSet<SiteId> = waiting.iter().map(|(site, _)| *site).collect();
         let before = self.chains.len();
         for site in sites {
             let own = || batches.iter().enumerate().filter(|(_, batch)| batch.name.site == site);
             let past = own().filter(|(i, _)| !is_left.contains(i));
-            let chained = self.chains.iter().filter(|(of, _)| *of == site).map(|(_, mark)| *mark);
-            let known: HashSet<Mark> =
+            let chained =
+                self.chains.iter().filter(|(of, _)| *of == site).map(|(_, prefix)| *prefix);
+            let known: HashSet<PrefixHash> =
                 past.filter_map(|(_, batch)| batch.header.after).chain(chained).collect();
             if known.len() * own().count() > MOST {
                 continue;
             }
             // What else a batch brought than writes of its site, a base does not say.
             let chain = || own().filter(|(_, batch)| batch.upto.0.contains_key(&site));
-            for mark in known {
-                self.chains.extend(chain().map(|(_, b)| (site, next_mark(mark, &b.name))));
+            for prefix in known {
+                self.chains.extend(chain().map(|(_, b)| (site, next_prefix(prefix, &b.name))));
             }
         }
         self.chains.len() > before && waiting.iter().any(|one| self.chains.contains(one))

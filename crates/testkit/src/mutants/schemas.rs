@@ -549,4 +549,12 @@ pub const ALL: &[Mutant<'_>] = &[
         campaign: "wild --all rebuild,retype,spelled,few",
         breaks: "R-SPELL: a row that refers to itself shows its key as it was written, not as it is stored",
     },
+    Mutant {
+        name: "united-gap",
+        file: "core/src/migrate.rs",
+        from: "gaps::unite(work.conn, &work.meta, table, &others, no)?;",
+        to: "let _ = (table, others, no);",
+        campaign: "wild --all alter,rebuild,order",
+        breaks: "R-MIG-RENAME: what was written to a column that was taken for a dropped one is not asked for",
+    },
 ];

@@ -52,7 +52,7 @@ impl Writer<'_> {
         let t = tables[self.r.index(tables.len())];
         let replace = self.regions.has(Region::Replace);
         if self.few.is_some()
-            && self.r.one_in(10)
+            && self.r.one_in(6)
             && let Some(back) = self.back(t)
         {
             return Some(back);
@@ -121,7 +121,22 @@ impl Writer<'_> {
         let Some((parent, target)) = foreign else { return self.value(c.pool).to_owned() };
         let (name, table) = (quote(&target.name), quote(&parent.name));
         let (order, nth) = (parent.order(&table), self.nth(3));
-        format!("(SELECT {name} FROM {table} ORDER BY {} LIMIT 1 OFFSET {nth})", unwrap(&order))
+        let key = match self.regions.has(Region::Spelled) && self.r.one_in(3) {
+            true => self.otherwise(&name),
+            false => name,
+        };
+        format!("(SELECT {key} FROM {table} ORDER BY {} LIMIT 1 OFFSET {nth})", unwrap(&order))
+    }
+
+    /// A value spelled otherwise, or in another type: equal to it for some columns.
+    fn otherwise(&mut self, value: &str) -> String {
+        match self.r.below(5) {
+            0 => format!("upper({value})"),
+            1 => format!("lower({value})"),
+            2 => format!("{value}||''"),
+            3 => format!("{value}||' '"),
+            _ => format!("0+{value}"),
+        }
     }
 
     fn values(&mut self, schema: &Schema, t: &Table) -> (String, String) {

@@ -7,7 +7,7 @@ use super::error::BatchError;
 use super::frame;
 use super::varint::{self, Reader};
 use crate::clock::{Hlc, VersionVector};
-use crate::ids::{DatabaseId, Id, Mark, SiteId};
+use crate::ids::{DatabaseId, Id, PrefixHash, SiteId};
 use crate::line::{Line, Point};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -22,8 +22,8 @@ pub struct BatchHeader {
     /// The site that wrote the batch; its changes may come from others.
     pub site: SiteId,
     /// If this is set, a receiver must already contain everything that can be reached in the place
-    /// of this batch among the objects that the mark stands for, beside `base`.
-    pub after: Option<Mark>,
+    /// of this batch among the objects that the prefix hash stands for, beside `base`.
+    pub after: Option<PrefixHash>,
     /// What a receiver must already contain.
     pub base: VersionVector,
     /// What it contains afterwards, beside what it must already contain.
@@ -53,7 +53,7 @@ pub struct BodySize {
 pub(super) struct Fields<'a> {
     pub(super) database: DatabaseId,
     pub(super) site: SiteId,
-    pub(super) after: Option<Mark>,
+    pub(super) after: Option<PrefixHash>,
     pub(super) base: &'a VersionVector,
     pub(super) upto: &'a VersionVector,
     pub(super) lines: &'a BTreeMap<SiteId, Line>,
@@ -68,7 +68,7 @@ impl Fields<'_> {
         out.extend(self.database.0);
         out.extend(self.site.0);
         varint::put(&mut out, u64::from(self.after.is_some()));
-        self.after.iter().for_each(|mark| out.extend(mark.0));
+        self.after.iter().for_each(|prefix| out.extend(prefix.0));
         let sites: BTreeSet<_> = self.base.0.keys().chain(self.upto.0.keys()).collect();
         varint::put(&mut out, sites.len() as u64);
         sites.iter().for_each(|site| out.extend(site.0));
@@ -114,7 +114,7 @@ impl BatchHeader {
         let after = match reader.varint()? {
             0 => None,
             1 => Some(Id(reader.array()?)),
-            _ => return Err(BatchError::malformed("its header names more than one mark")),
+            _ => return Err(BatchError::malformed("its header names more than one prefix hash")),
         };
         let sites = (0..reader.count()?)
             .map(|_| reader.array().map(Id))

@@ -30,7 +30,7 @@ fn heads(batches: &[Link<'_>], snapshots: &[(u8, Clocks<'_>)]) -> Heads {
     }
 }
 
-fn batch(n: u64, after: Option<Mark>, (by, base, upto): &Link<'_>) -> Batch {
+fn batch(n: u64, after: Option<PrefixHash>, (by, base, upto): &Link<'_>) -> Batch {
     let header = BatchHeader {
         format: 1,
         database: DATABASE,
@@ -76,7 +76,7 @@ impl Place {
 
     /// A batch that builds on the first `seen` objects, and on `base`.
     fn batch(&mut self, seen: usize, link: Link<'_>) {
-        let after = self.trail().marks()[seen];
+        let after = self.trail().prefixes()[seen];
         let batch = batch(self.names.len() as u64, Some(after), &link);
         self.names.push(batch.name);
         self.batches.push(batch);
@@ -122,7 +122,7 @@ fn place() -> Place {
 }
 
 #[test]
-fn a_mark_stands_for_everything_before_it() {
+fn a_prefix_hash_stands_for_everything_before_it() {
     let heads = place().heads(1, 0, None);
     let plan = heads.plan(&vector(&[(1, 5)]));
     assert_eq!(plan.steps, [Step::Batch(0), Step::Batch(1), Step::Batch(2)]);
@@ -159,7 +159,7 @@ fn the_batches_of_one_site_may_come_in_any_order() {
 }
 
 #[test]
-fn a_batch_with_a_mark_of_another_place_waits_until_its_changes_come_otherwise() {
+fn a_batch_with_a_prefix_hash_of_another_place_waits_until_its_changes_come_otherwise() {
     let mut heads = place().heads(1, 0, None);
     heads.row = Some(ObjectLog::resumed(Trail::of(vec![Id([9; 16])]).unwrap(), &[]));
     let plan = heads.plan(&vector(&[(1, 5)]));
@@ -192,7 +192,7 @@ fn a_row_whose_beginning_is_gone_goes_on_from_the_snapshot_that_covers_it() {
 }
 
 #[test]
-fn a_mark_that_lies_too_far_back_is_known_to_nobody() {
+fn a_prefix_hash_that_lies_too_far_back_is_known_to_nobody() {
     for far in [synqlite_objects::REACH, synqlite_objects::REACH + 1] {
         let mut place = Place::new();
         place.snapshot(1, &[(1, 5)]);
