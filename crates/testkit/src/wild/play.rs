@@ -150,6 +150,13 @@ impl<'a> Player<'a> {
             // A savepoint that a reference kept from being released.
             conn.execute_batch("ROLLBACK").map_err(harness)?;
         }
+        if history.rows.iter().any(|sql| sql.contains("UPDATE OR REPLACE")) {
+            let check = conn.query_row("PRAGMA integrity_check", [], |row| row.get(0));
+            let check: String = check.map_err(harness)?;
+            if check != "ok" {
+                return fault(BROKEN, check);
+            }
+        }
         let site = &self.sites[0];
         let with_policies = || {
             let policies = history.policies.iter().map(|(key, value)| Policy::new(key, value));
