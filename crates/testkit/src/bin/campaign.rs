@@ -21,7 +21,7 @@ use synqlite_view::random;
 const USAGE: &str = "\
 usage:
   campaign model --seeds FROM..TO [--python python3] [--lazy] [--constraints | --states] [--jobs N] [--first]
-  campaign states --seeds FROM..TO [--jobs N]
+  campaign states --seeds FROM..TO [--jobs N] [--first]
   campaign network --seeds FROM..TO
   campaign wild --seeds FROM..TO [--sites N] [--jobs N] [--only REGIONS] [--without REGIONS] [--with REGIONS]
       [--all REGIONS] [--long] [--first] [--show]
@@ -129,6 +129,7 @@ fn states(arguments: &[String]) -> Result<bool> {
     let seeds = option(arguments, "--seeds").ok_or(USAGE)?;
     let (from, to) = seeds.split_once("..").ok_or(USAGE)?;
     let jobs = number(option(arguments, "--jobs").unwrap_or("1"))?.max(1);
+    let first = arguments.iter().any(|a| a == "--first");
     let (next, to) = (AtomicU64::new(number(from)?), number(to)?);
     let (faults, played, start) = (AtomicU64::new(0), AtomicU64::new(0), Instant::now());
     let work = || {
@@ -137,8 +138,15 @@ fn states(arguments: &[String]) -> Result<bool> {
             if seed >= to {
                 return;
             }
-            if let Some(fault) = random::play(seed) {
+            let fault = random::play(seed);
+            if first {
+                println!("played {seed}");
+            }
+            if let Some(fault) = fault {
                 faults.fetch_add(1, Ordering::Relaxed);
+                if first {
+                    next.store(to, Ordering::Relaxed);
+                }
                 println!("FAULT seed {seed}: states\n{fault}\n");
             }
             let all = played.fetch_add(1, Ordering::Relaxed) + 1;
@@ -241,9 +249,10 @@ fn mutants(arguments: &[String]) -> Result<bool> {
     if let Some(name) = names.iter().find(|name| mutants::all().all(|m| m.name != ***name)) {
         return Err(format!("no mutant is called {name}").into());
     }
-    let (bench, mut all_found) = (Bench::set_up()?, true);
     let wanted = |m: &&Mutant<'_>| names.is_empty() || names.iter().any(|name| *name == m.name);
-    for mutant in mutants::all().filter(wanted) {
+    let wanted: Vec<&Mutant<'_>> = mutants::all().filter(wanted).collect();
+    let (bench, mut all_found) = (Bench::set_up(&wanted)?, true);
+    for mutant in wanted {
         let mutant =
             &Mutant { campaign: option(arguments, "--by").unwrap_or(mutant.campaign), ..*mutant };
         let Mutant { name, breaks, .. } = mutant;
