@@ -1,6 +1,6 @@
 //! What the view asks of a database: states, rows, who waits for what, and what SQLite says of rows.
 //!
-//! The view decides on cases that it has in hand; whatever else bears on them it learns through this
+//! The view decides on affected rows that it has in hand; whatever else bears on them it learns through this
 //! trait and nothing else, so it can be computed over any store that answers it. Tables, foreign keys
 //! and indexes are named by their positions in the catalog.
 

@@ -1,14 +1,14 @@
 //! What a replica keeps of a row besides what its table shows: registers that it does not show, and what
 //! the row waits for.
 
-use crate::cases::Case;
+use crate::affected::AffectedRow;
 use crate::catalog::Catalog;
 use crate::equal;
 use crate::state::{self, Body, Waits};
 
 /// Keeps in the state what the row does not show, and drops from it what it does. Returns whether
 /// the state changed.
-pub fn keep(catalog: &Catalog, item: &mut Case) -> bool {
+pub fn keep(catalog: &Catalog, item: &mut AffectedRow) -> bool {
     let (t, mut changed) = (&catalog.tables[item.table], false);
     for (g, group) in item.stored.state.groups.iter_mut().enumerate() {
         let cell = &item.cells[g];
@@ -43,8 +43,8 @@ pub fn keep(catalog: &Catalog, item: &mut Case) -> bool {
     changed
 }
 
-/// What a case waits for from now on.
-pub fn waits<'c>(catalog: &Catalog, item: &'c Case) -> Waits<'c> {
+/// What an affected row waits for from now on.
+pub fn waits<'c>(catalog: &Catalog, item: &'c AffectedRow) -> Waits<'c> {
     let t = &catalog.tables[item.table];
     // In a circle the winner may show another key than the one it won, so the loser waits for the row.
     let winner = item.winner.as_ref().filter(|_| catalog.is_in_circle(item.table));

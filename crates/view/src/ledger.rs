@@ -1,8 +1,8 @@
 //! What a fold writes to when it settles what its rows mean for others (`local_wins`).
 
 use crate::Result;
-use crate::cases::Case;
-use crate::cases::Refused;
+use crate::affected::AffectedRow;
+use crate::affected::Refused;
 use crate::facts::Facts;
 use crate::state::Stored;
 use synqlite_wire::{Rid, Stamp};
@@ -18,6 +18,6 @@ pub trait Ledger {
     /// Records that a saved row waits for these rows, by the numbers of their tables, and for nothing
     /// else.
     fn wait(&mut self, stored: &Stored, references: Vec<(u32, &Rid)>) -> Result<()>;
-    /// Shows what the view made of cases, and saves them.
-    fn apply(&mut self, cases: Vec<Case>, refused: Option<&mut Refused>) -> Result<()>;
+    /// Shows what the view made of affected rows, and saves them.
+    fn apply(&mut self, affected: Vec<AffectedRow>, refused: Option<&mut Refused>) -> Result<()>;
 }

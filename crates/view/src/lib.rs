@@ -1,6 +1,6 @@
 //! What rows show: schema, states and facts in, a plan out.
 //!
-//! A merge or a fold names the rows that changed: [`Cases`]. [`view::settle`] adds those on which their fate
+//! A merge or a fold names the rows that changed: the [`AffectedRows`]. [`view::settle`] adds those on which their fate
 //! depends, asking [`Facts`] for whatever it does not have in hand, and works out what each of them shows:
 //! a function of states, schema and policies, and of nothing else. [`view::decide`] makes the plan of it,
 //! which the caller writes. [`local_wins::attempt`] does so after a fold, in rounds, so that nothing takes
@@ -11,7 +11,7 @@
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
-pub mod cases;
+pub mod affected;
 pub mod catalog;
 pub mod conflict;
 pub mod constant;
@@ -38,7 +38,7 @@ pub mod schema;
 pub mod state;
 pub mod view;
 
-pub use cases::Cases;
+pub use affected::AffectedRows;
 pub use catalog::Catalog;
 pub use conflict::ConflictKind;
 pub use error::{Error, Result};

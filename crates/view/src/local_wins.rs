@@ -14,7 +14,7 @@
 //! claims later than those of every row the user sees, until one of these is written; so between two
 //! such writes it gives way once.
 
-use crate::cases::{self, Case, Cases, Refused};
+use crate::affected::{self, AffectedRow, AffectedRows, Refused};
 use crate::catalog::{Catalog, Relation};
 use crate::describe::describe;
 use crate::facts::{Facts, Key};
@@ -80,13 +80,13 @@ pub fn attempt(
     let mut rounds = Rounds { acted: wrote.acted.clone(), ..Rounds::default() };
     loop {
         let facts = ledger.facts();
-        let mut cases = Cases::new(catalog, policies, &*facts)?;
-        let mine = rounds.load(&mut cases, wrote)?;
-        cases.refuse(refused)?;
-        let view = view::settle(&mut cases, check_keys)?;
-        let found = rounds.look(&cases, &view, &mine)?;
+        let mut affected = AffectedRows::new(catalog, policies, &*facts)?;
+        let mine = rounds.load(&mut affected, wrote)?;
+        affected.refuse(refused)?;
+        let view = view::settle(&mut affected, check_keys)?;
+        let found = rounds.look(&affected, &view, &mine)?;
         if found.nothing() {
-            let list = view::decide(cases, view);
+            let list = view::decide(affected, view);
             drop(facts);
             return ledger.apply(list, check_keys.then_some(refused));
         }
@@ -96,8 +96,8 @@ pub fn attempt(
             rounds.acted = wrote.acted.clone();
             continue;
         }
-        let writes = rounds.decide(&cases, found)?;
-        drop(cases);
+        let writes = rounds.decide(&affected, found)?;
+        drop(affected);
         drop(facts);
         let mut saved: BTreeMap<(usize, Rid), Stored> = BTreeMap::new();
         for (table, stored, write) in writes {
@@ -111,7 +111,7 @@ pub fn attempt(
     }
 }
 
-/// What one round finds. Rows are cases.
+/// What one round finds. Rows are affected ones.
 #[derive(Default)]
 struct Found {
     /// What foreign keys did, and references that are not shown.
@@ -154,8 +154,8 @@ struct Rounds {
 
 impl Rounds {
     /// Loads the rows that the fold or earlier rounds wrote, and returns those of the fold.
-    fn load(&self, cases: &mut Cases<'_>, wrote: &Wrote) -> Result<BTreeSet<usize>> {
-        let (catalog, facts) = (cases.catalog(), cases.facts);
+    fn load(&self, affected: &mut AffectedRows<'_>, wrote: &Wrote) -> Result<BTreeSet<usize>> {
+        let (catalog, facts) = (affected.catalog(), affected.facts);
         let stored = |no: u32, rid: &Rid| -> Result<Option<(usize, Stored)>> {
             let Some(table) = catalog.position_of_no(no) else { return Ok(None) };
             Ok(facts.of(table, rid)?.map(|stored| (table, stored)))
@@ -163,28 +163,28 @@ impl Rounds {
         let acted = self.acted.iter().map(|(no, rid, _)| (no, rid));
         for (no, rid) in acted.chain(self.changed.iter().map(|(no, rid)| (no, rid))) {
             if let Some((table, stored)) = stored(*no, rid)? {
-                cases.load(table, stored)?;
+                affected.load(table, stored)?;
             }
         }
         let mut mine = BTreeSet::new();
         for (no, rid) in &wrote.touched {
             if let Some((table, stored)) = stored(*no, rid)? {
-                mine.insert(cases.touched(table, stored)?);
+                mine.insert(affected.touched(table, stored)?);
             }
         }
         for (table, row) in &wrote.former {
-            cases.left(*table, row)?;
+            affected.left(*table, row)?;
         }
         for (table, rid) in &wrote.released {
             if let Some(stored) = facts.of(*table, rid)? {
-                cases.load(*table, stored)?;
+                affected.load(*table, stored)?;
             }
         }
         let waiting = if wrote.anew { facts.derived()? } else { vec![] };
-        waiting.into_iter().try_for_each(|entry| cases.load_entry(entry))?;
+        waiting.into_iter().try_for_each(|entry| affected.load_entry(entry))?;
         let tables: BTreeSet<u32> = wrote.touched.iter().map(|(no, _)| *no).collect();
         for table in tables.into_iter().filter_map(|no| catalog.position_of_no(no)) {
-            cases.unneeded(table)?;
+            affected.unneeded(table)?;
         }
         Ok(mine)
     }
@@ -192,36 +192,36 @@ impl Rounds {
     /// Where the view is not what the user sees.
     fn look(
         &mut self,
-        cases: &Cases<'_>,
+        affected: &AffectedRows<'_>,
         view: &view::View,
         mine: &BTreeSet<usize>,
     ) -> Result<Found> {
         let mut found =
-            Found { written: contradicted(cases, view, &mut self.acted), ..Found::default() };
-        found.written.extend(unbound(cases, view)?);
-        self.forget_bound(cases, &mut found.written);
+            Found { written: contradicted(affected, view, &mut self.acted), ..Found::default() };
+        found.written.extend(unbound(affected, view)?);
+        self.forget_bound(affected, &mut found.written);
         if !found.written.is_empty() {
             // What foreign keys did comes first: rows may stand in the way for the want of it.
             return Ok(found);
         }
-        for (at, case) in cases.list.iter().enumerate() {
+        for (at, item) in affected.list.iter().enumerate() {
             let shown = view.rows.get(&at);
-            let visible = case.alive() || shown.is_some();
-            if visible && case.old.is_some() && case.old.as_ref() != shown {
-                self.rival(cases, view, at, &mut found)?;
-                found.written.extend(derives(cases, view, at)?);
+            let visible = item.alive() || shown.is_some();
+            if visible && item.old.is_some() && item.old.as_ref() != shown {
+                self.rival(affected, view, at, &mut found)?;
+                found.written.extend(derives(affected, view, at)?);
             }
-            if !case.alive() && case.old.is_some() && shown.is_none() {
+            if !item.alive() && item.old.is_some() && shown.is_none() {
                 // It was shown for a row that needed it; the user sees it, so it lives.
                 found.revived.insert(at);
             }
-            if !case.alive() && mine.contains(&at) && case.old.is_none() && shown.is_some() {
-                found.yielded.extend(protectors(cases, at).into_iter().map(|w| (w, at)));
+            if !item.alive() && mine.contains(&at) && item.old.is_none() && shown.is_some() {
+                found.yielded.extend(protectors(affected, at).into_iter().map(|w| (w, at)));
             }
         }
-        self.forget_bound(cases, &mut found.written);
+        self.forget_bound(affected, &mut found.written);
         // Those that the user sees may stay where they are once the hidden ones give way.
-        let hidden = |&(w, _): &(usize, usize)| cases.list[w].old.is_none();
+        let hidden = |&(w, _): &(usize, usize)| affected.list[w].old.is_none();
         if found.yielded.iter().any(hidden) {
             found.yielded.retain(hidden);
         }
@@ -231,49 +231,53 @@ impl Rounds {
     /// Who makes a row that the user sees lose, and is not seen so by the user.
     fn rival(
         &self,
-        cases: &Cases<'_>,
+        affected: &AffectedRows<'_>,
         view: &view::View,
         at: usize,
         found: &mut Found,
     ) -> Result<()> {
         let winner = view.conflicts.get(&at).and_then(|c| c.winner).into_iter();
         let others = view.blockers.get(&at).into_iter().flatten().copied();
-        let mut rivals = winner.chain(takes_number(cases, view, at)).chain(others);
+        let mut rivals = winner.chain(takes_number(affected, view, at)).chain(others);
         let rival = rivals.find(|w| {
             let shown = view.rows.get(w);
-            shown.is_none() || cases.list[*w].old.as_ref() != shown
+            shown.is_none() || affected.list[*w].old.as_ref() != shown
         });
         let rival = match rival {
-            None => self.displaces(cases, view, at)?,
+            None => self.displaces(affected, view, at)?,
             found => found,
         };
         let Some(w) = rival else {
             // What it refers to without showing it may show something on the way that does not fit; and so
             // may what it asks for itself.
             if !view.rows.contains_key(&at) {
-                found.written.extend(unshown_of(cases, at, |_| true)?);
-                found.written.extend(former(cases, at));
+                found.written.extend(unshown_of(affected, at, |_| true)?);
+                found.written.extend(former(affected, at));
                 // Or the row to which it is gets its own key back, which does not fit here, or has it on the
                 // way.
-                let t = &cases.catalog().tables[cases.list[at].table];
+                let t = &affected.catalog().tables[affected.list[at].table];
                 for p in
-                    (0..t.table.foreign_keys.len()).filter_map(|f| protect::parent(cases, at, f))
+                    (0..t.table.foreign_keys.len()).filter_map(|f| protect::parent(affected, at, f))
                 {
-                    if cases.list[p].old.as_ref().is_some_and(|old| view.rows.get(&p) != Some(old))
+                    if affected.list[p]
+                        .old
+                        .as_ref()
+                        .is_some_and(|old| view.rows.get(&p) != Some(old))
                     {
-                        found.written.extend(settled(cases, p));
+                        found.written.extend(settled(affected, p));
                     }
-                    found.written.extend(unshown(cases, p)?);
+                    found.written.extend(unshown(affected, p)?);
                 }
             }
             return Ok(());
         };
-        let gave = self.gave_way.contains(&pair(cases, at, w));
-        let again = cases.list[w].old.is_some() && self.gave_way.contains(&pair(cases, w, at));
+        let gave = self.gave_way.contains(&pair(affected, at, w));
+        let again =
+            affected.list[w].old.is_some() && self.gave_way.contains(&pair(affected, w, at));
         if gave || again {
-            found.written.extend(unshown(cases, at)?);
-            found.written.extend(unshown(cases, w)?);
-            found.written.extend(settled(cases, w));
+            found.written.extend(unshown(affected, at)?);
+            found.written.extend(unshown(affected, w)?);
+            found.written.extend(settled(affected, w));
         } else {
             found.yielded.insert((w, at));
         }
@@ -283,21 +287,26 @@ impl Rounds {
     /// A hidden row that asks for the number or a unique key of a visible one, where nobody won against the row
     /// that the user sees: until it is hidden that one has another, and what refers to it, or has the other,
     /// may not fit.
-    fn displaces(&self, cases: &Cases<'_>, view: &view::View, at: usize) -> Result<Option<usize>> {
-        let catalog = cases.catalog();
-        let table = cases.list[at].table;
+    fn displaces(
+        &self,
+        affected: &AffectedRows<'_>,
+        view: &view::View,
+        at: usize,
+    ) -> Result<Option<usize>> {
+        let catalog = affected.catalog();
+        let table = affected.list[at].table;
         let decides = catalog.is_in_circle(table) || catalog.tables[table].table.number_decides();
         if view.rows.contains_key(&at) || !decides {
             return Ok(None);
         }
         let waits = |w: &usize| {
-            let case = &cases.list[*w];
-            case.alive() && case.old.is_none() && !self.yielded.contains(&row(cases, *w))
+            let item = &affected.list[*w];
+            item.alive() && item.old.is_none() && !self.yielded.contains(&row(affected, *w))
         };
-        let mut waiting: Vec<usize> = (0..cases.list.len()).filter(waits).collect();
-        waiting.sort_by_cached_key(|&w| row(cases, w));
+        let mut waiting: Vec<usize> = (0..affected.list.len()).filter(waits).collect();
+        waiting.sort_by_cached_key(|&w| row(affected, w));
         for w in waiting {
-            if asks_for_what_is_shown(cases, w)? {
+            if asks_for_what_is_shown(affected, w)? {
                 return Ok(Some(w));
             }
         }
@@ -305,28 +314,32 @@ impl Rounds {
     }
 
     /// Takes references that were written before off a list.
-    fn forget_bound(&self, cases: &Cases<'_>, written: &mut Vec<(usize, Acted)>) {
+    fn forget_bound(&self, affected: &AffectedRows<'_>, written: &mut Vec<(usize, Acted)>) {
         written.retain(|(at, acted)| match acted {
-            Acted::Set(g) => !self.bound.contains(&group(cases, *at, *g)),
+            Acted::Set(g) => !self.bound.contains(&group(affected, *at, *g)),
             _ => true,
         });
     }
 
     /// What to write for it.
-    fn decide(&mut self, cases: &Cases<'_>, found: Found) -> Result<Vec<(usize, Stored, Write)>> {
+    fn decide(
+        &mut self,
+        affected: &AffectedRows<'_>,
+        found: Found,
+    ) -> Result<Vec<(usize, Stored, Write)>> {
         let Found { written, mut yielded, revived } = found;
-        let mut waiting = hanging(cases, yielded.iter().map(|&(w, _)| w).collect());
+        let mut waiting = hanging(affected, yielded.iter().map(|&(w, _)| w).collect());
         // Once: a row that was yielded may be shown under another number, and so on below it.
-        waiting.retain(|&w| self.waited.insert(row(cases, w)));
+        waiting.retain(|&w| self.waited.insert(row(affected, w)));
         yielded.retain(|(w, _)| !waiting.contains(w));
-        let seen = |w: usize| cases.list[w].old.is_some();
+        let seen = |w: usize| affected.list[w].old.is_some();
         if !written.is_empty() || !revived.is_empty() || yielded.iter().any(|&(w, _)| seen(w)) {
             self.yielded.clear();
         }
         for &(w, at) in &yielded {
-            self.gave_way.insert(pair(cases, w, at));
+            self.gave_way.insert(pair(affected, w, at));
         }
-        let yielded = in_turn(cases, yielded.into_iter().collect());
+        let yielded = in_turn(affected, yielded.into_iter().collect());
         // A pin says since when: what it wrote is not written once more as of now.
         let pins = written.iter().filter_map(|(at, acted)| match acted {
             Acted::Pinned(g, _) => Some((*at, *g)),
@@ -335,20 +348,20 @@ impl Rounds {
         let pins: BTreeSet<(usize, usize)> = pins.collect();
         let again = |(at, acted): &(usize, Acted)| matches!(acted, Acted::Set(g) if pins.contains(&(*at, *g)));
         let mut writes = Vec::new();
-        let of = |at: usize| (cases.list[at].table, cases.list[at].stored.clone());
+        let of = |at: usize| (affected.list[at].table, affected.list[at].stored.clone());
         let mut add = |at: usize, write: Write| {
             let (table, stored) = of(at);
             writes.push((table, stored, write));
         };
         for (at, acted) in written.into_iter().filter(|one| !again(one)) {
             if let Acted::Set(g) = acted {
-                self.bound.insert(group(cases, at, g));
+                self.bound.insert(group(affected, at, g));
             }
             add(at, Write::Acted(acted));
         }
         for (w, at) in yielded {
-            if !seen(w) && !self.yielded.insert(row(cases, w)) {
-                return Err(in_the_way_again(cases, w, at));
+            if !seen(w) && !self.yielded.insert(row(affected, w)) {
+                return Err(in_the_way_again(affected, w, at));
             }
             add(w, Write::Yielded);
         }
@@ -357,19 +370,19 @@ impl Rounds {
     }
 }
 
-/// Whether a case asks for the number or a unique key that another visible row of its table shows.
-fn asks_for_what_is_shown(cases: &Cases<'_>, w: usize) -> Result<bool> {
-    let case = &cases.list[w];
-    let t = &cases.catalog().tables[case.table];
-    let number = t.table.renumbers().and_then(|alias| cases.wanted(t, alias, w));
-    let wanted = cases.facts.verdict(case.table, &cases::written(case, t))?.keys;
-    for other in cases.list.iter().filter(|other| other.table == case.table) {
+/// Whether an affected row asks for the number or a unique key that another visible row of its table shows.
+fn asks_for_what_is_shown(affected: &AffectedRows<'_>, w: usize) -> Result<bool> {
+    let item = &affected.list[w];
+    let t = &affected.catalog().tables[item.table];
+    let number = t.table.renumbers().and_then(|alias| affected.wanted(t, alias, w));
+    let wanted = affected.facts.verdict(item.table, &affected::written(item, t))?.keys;
+    for other in affected.list.iter().filter(|other| other.table == item.table) {
         let Some(old) = &other.old else { continue };
         let shown = t.table.renumbers().and_then(|alias| old[alias].as_integer());
         if shown.is_some() && shown == number {
             return Ok(true);
         }
-        let keys = cases.facts.verdict(case.table, old)?.keys;
+        let keys = affected.facts.verdict(item.table, old)?.keys;
         let same = |(one, other): (&Option<Key>, &Option<Key>)| match (one, other) {
             (Some(one), Some(other)) => one.canonical == other.canonical,
             _ => false,
@@ -382,27 +395,27 @@ fn asks_for_what_is_shown(cases: &Cases<'_>, w: usize) -> Result<bool> {
 }
 
 /// A row by table and identity.
-fn row(cases: &Cases<'_>, at: usize) -> (usize, Rid) {
-    (cases.list[at].table, cases.list[at].stored.rid.clone())
+fn row(affected: &AffectedRows<'_>, at: usize) -> (usize, Rid) {
+    (affected.list[at].table, affected.list[at].stored.rid.clone())
 }
 
 /// A group of a row.
-fn group(cases: &Cases<'_>, at: usize, g: usize) -> (usize, Rid, usize) {
-    let (table, rid) = row(cases, at);
+fn group(affected: &AffectedRows<'_>, at: usize, g: usize) -> (usize, Rid, usize) {
+    let (table, rid) = row(affected, at);
     (table, rid, g)
 }
 
 /// A row that was yielded for another.
-fn pair(cases: &Cases<'_>, yielded: usize, other: usize) -> (usize, Rid, Rid) {
-    let (table, rid) = row(cases, yielded);
-    (table, rid, cases.list[other].stored.rid.clone())
+fn pair(affected: &AffectedRows<'_>, yielded: usize, other: usize) -> (usize, Rid, Rid) {
+    let (table, rid) = row(affected, yielded);
+    (table, rid, affected.list[other].stored.rid.clone())
 }
 
-fn in_the_way_again(cases: &Cases<'_>, w: usize, at: usize) -> Error {
+fn in_the_way_again(affected: &AffectedRows<'_>, w: usize, at: usize) -> Error {
     let name = |at: usize| {
-        let case = &cases.list[at];
-        let t = &cases.catalog().tables[case.table];
-        (t.table.name.clone(), describe(t, case.old.as_deref(), &case.stored.rid))
+        let item = &affected.list[at];
+        let t = &affected.catalog().tables[item.table];
+        (t.table.name.clone(), describe(t, item.old.as_deref(), &item.stored.rid))
     };
     let ((table, row), (_, rival)) = (name(at), name(w));
     Error::LocalWins { table, row, rival }
@@ -439,9 +452,9 @@ fn save(
 
 /// Those of some rows that refer to another of them, directly or through others, and it not to them. They
 /// may be hidden with it, and then stand in nobody's way.
-fn hanging(cases: &Cases<'_>, of: BTreeSet<usize>) -> BTreeSet<usize> {
+fn hanging(affected: &AffectedRows<'_>, of: BTreeSet<usize>) -> BTreeSet<usize> {
     let above: BTreeMap<usize, BTreeSet<usize>> =
-        of.iter().map(|&at| (at, protect::ancestors(cases, at))).collect();
+        of.iter().map(|&at| (at, protect::ancestors(affected, at))).collect();
     let hangs = |at: &usize| {
         above[at].iter().any(|p| p != at && above.get(p).is_some_and(|above| !above.contains(at)))
     };
@@ -450,10 +463,10 @@ fn hanging(cases: &Cases<'_>, of: BTreeSet<usize>) -> BTreeSet<usize> {
 
 /// Yielded rows, each with one that it stands in the way of, in the order in which they came, so that
 /// those that ask for one key do not change places.
-fn in_turn(cases: &Cases<'_>, yielded: BTreeMap<usize, usize>) -> Vec<(usize, usize)> {
+fn in_turn(affected: &AffectedRows<'_>, yielded: BTreeMap<usize, usize>) -> Vec<(usize, usize)> {
     let mut yielded: Vec<(usize, usize)> = yielded.into_iter().collect();
     yielded.sort_by_key(|&(w, _)| {
-        let Stored { rid, state, .. } = &cases.list[w].stored;
+        let Stored { rid, state, .. } = &affected.list[w].stored;
         (state.header.inserted.max(state.header.yielded), rid.clone())
     });
     yielded
@@ -462,18 +475,18 @@ fn in_turn(cases: &Cases<'_>, yielded: BTreeMap<usize, usize>) -> Vec<(usize, us
 /// Rows that would not show by themselves what a foreign key did to them. They are taken off the
 /// list.
 fn contradicted(
-    cases: &Cases<'_>,
+    affected: &AffectedRows<'_>,
     view: &view::View,
     acted: &mut Vec<ActedOn>,
 ) -> Vec<(usize, Acted)> {
     let mut found = Vec::new();
     acted.retain(|(no, rid, acted)| {
-        let table = cases.catalog().position_of_no(*no);
-        let Some(at) = table.and_then(|table| cases.get(table, rid)) else { return true };
-        let (case, shown) = (&cases.list[at], view.rows.get(&at));
-        let t = &cases.catalog().tables[case.table];
-        let same = match (acted, &case.old) {
-            (Acted::Deleted, None) => !case.alive() || shown.is_none(),
+        let table = affected.catalog().position_of_no(*no);
+        let Some(at) = table.and_then(|table| affected.get(table, rid)) else { return true };
+        let (item, shown) = (&affected.list[at], view.rows.get(&at));
+        let t = &affected.catalog().tables[item.table];
+        let same = match (acted, &item.old) {
+            (Acted::Deleted, None) => !item.alive() || shown.is_none(),
             (Acted::Set(g) | Acted::Pinned(g, _), Some(old)) => {
                 let columns = &t.table.groups[*g].columns;
                 shown.is_some_and(|new| columns.iter().all(|&c| new[c] == old[c]))
@@ -491,35 +504,35 @@ fn contradicted(
 
 /// Rows that the user sees and that a foreign key would hide for a reference which they do not show:
 /// it is overridden, or to a former life of its row.
-fn unbound(cases: &Cases<'_>, view: &view::View) -> Result<Vec<(usize, Acted)>> {
+fn unbound(affected: &AffectedRows<'_>, view: &view::View) -> Result<Vec<(usize, Acted)>> {
     let mut found = Vec::new();
-    for (at, case) in cases.list.iter().enumerate() {
-        if case.alive() && view.conflicts.get(&at).is_some_and(|c| c.kind.is_of_foreign_key()) {
-            found.extend(unshown(cases, at)?);
+    for (at, item) in affected.list.iter().enumerate() {
+        if item.alive() && view.conflicts.get(&at).is_some_and(|c| c.kind.is_of_foreign_key()) {
+            found.extend(unshown(affected, at)?);
         }
     }
     Ok(found)
 }
 
 /// References that a visible row does not show, of those that merges keep.
-fn unshown(cases: &Cases<'_>, at: usize) -> Result<Vec<(usize, Acted)>> {
-    unshown_of(cases, at, |fk| fk.enforced)
+fn unshown(affected: &AffectedRows<'_>, at: usize) -> Result<Vec<(usize, Acted)>> {
+    unshown_of(affected, at, |fk| fk.enforced)
 }
 
 /// The same of some foreign keys.
 fn unshown_of(
-    cases: &Cases<'_>,
+    affected: &AffectedRows<'_>,
     at: usize,
     of: impl Fn(&ForeignKey) -> bool,
 ) -> Result<Vec<(usize, Acted)>> {
-    let (case, mut found) = (&cases.list[at], Vec::new());
-    let t = &cases.catalog().tables[case.table];
-    let Some(old) = &case.old else { return Ok(found) };
+    let (item, mut found) = (&affected.list[at], Vec::new());
+    let t = &affected.catalog().tables[item.table];
+    let Some(old) = &item.old else { return Ok(found) };
     for (f, fk) in t.table.foreign_keys.iter().enumerate().filter(|(_, fk)| of(fk)) {
         let g = t.table.columns[fk.columns[0]].group;
-        let shown = cases.shown_reference((case.table, f), old)?;
-        let bound = shown.as_ref() == case.reference(t, f) || counted(case, g);
-        if !bound || shown.is_some() && !protect::counts(cases, at, f) {
+        let shown = affected.shown_reference((item.table, f), old)?;
+        let bound = shown.as_ref() == item.reference(t, f) || counted(item, g);
+        if !bound || shown.is_some() && !protect::counts(affected, at, f) {
             found.push((at, Acted::Set(g)));
         }
     }
@@ -529,10 +542,14 @@ fn unshown_of(
 /// Groups of a visible row that show references to other rows than they hold, all of them there, and would
 /// show yet something else: the row that they hold was inserted anew, say, while another stood for it. What
 /// stepped aside shows its former references, and goes back from them to whatever it asks for (R-RETURN).
-fn derives(cases: &Cases<'_>, view: &view::View, at: usize) -> Result<Vec<(usize, Acted)>> {
-    let case = &cases.list[at];
-    let t = &cases.catalog().tables[case.table];
-    let (Some(old), Some(new)) = (&case.old, view.rows.get(&at)) else { return Ok(vec![]) };
+fn derives(
+    affected: &AffectedRows<'_>,
+    view: &view::View,
+    at: usize,
+) -> Result<Vec<(usize, Acted)>> {
+    let item = &affected.list[at];
+    let t = &affected.catalog().tables[item.table];
+    let (Some(old), Some(new)) = (&item.old, view.rows.get(&at)) else { return Ok(vec![]) };
     let moved = |g: &&usize| t.table.groups[**g].columns.iter().any(|&c| old[c] != new[c]);
     let mut found = Vec::new();
     for &g in view.derived.get(&at).into_iter().flatten().filter(moved) {
@@ -540,50 +557,50 @@ fn derives(cases: &Cases<'_>, view: &view::View, at: usize) -> Result<Vec<(usize
         let (mut there, mut shown) = (true, vec![]);
         for (f, fk) in t.table.foreign_keys.iter().enumerate().filter(|(_, fk)| of(fk)) {
             let null = fk.columns.iter().any(|&c| old[c].is_null());
-            let to = cases.shown_reference((case.table, f), old)?;
+            let to = affected.shown_reference((item.table, f), old)?;
             there &= null || to.is_some();
             shown.push(to);
         }
-        let previous = &case.stored.state.groups[g].previous;
+        let previous = &item.stored.state.groups[g].previous;
         let stepped_aside = previous.as_ref().is_some_and(|cell| cell.refs == shown);
         if there && !stepped_aside {
-            found.extend(unshown_of(cases, at, |fk| fk.enforced && of(fk))?);
+            found.extend(unshown_of(affected, at, |fk| fk.enforced && of(fk))?);
         }
     }
     Ok(found)
 }
 
 /// Whether a group shows a sum, over which nothing may be written: what others count would be lost.
-fn counted(case: &Case, g: usize) -> bool {
-    !case.stored.state.groups[g].counts.is_empty()
+fn counted(item: &AffectedRow, g: usize) -> bool {
+    !item.stored.state.groups[g].counts.is_empty()
 }
 
 /// Keys that a visible row does not show, but what they were before.
-fn former(cases: &Cases<'_>, at: usize) -> Vec<(usize, Acted)> {
-    let case = &cases.list[at];
-    let t = &cases.catalog().tables[case.table];
-    let Some(old) = &case.old else { return vec![] };
+fn former(affected: &AffectedRows<'_>, at: usize) -> Vec<(usize, Acted)> {
+    let item = &affected.list[at];
+    let t = &affected.catalog().tables[item.table];
+    let Some(old) = &item.old else { return vec![] };
     let groups = t.table.groups.iter().enumerate().filter(|(_, of)| of.keeps_previous);
     let shows_another = groups.filter(|(g, of)| {
         let refers = |c: &usize| t.table.foreign_keys.iter().any(|fk| fk.columns.contains(c));
-        let mut values = of.columns.iter().zip(&case.cells[*g].values);
-        !counted(case, *g) && values.any(|(c, value)| !refers(c) && old[*c] != *value)
+        let mut values = of.columns.iter().zip(&item.cells[*g].values);
+        !counted(item, *g) && values.any(|(c, value)| !refers(c) && old[*c] != *value)
     });
     shows_another.map(|(g, _)| (at, Acted::Set(g))).collect()
 }
 
 /// The same for a row to which others refer: their references are written after it where a change of its
 /// key would override them.
-fn settled(cases: &Cases<'_>, p: usize) -> Vec<(usize, Acted)> {
-    let mut found = former(cases, p);
+fn settled(affected: &AffectedRows<'_>, p: usize) -> Vec<(usize, Acted)> {
+    let mut found = former(affected, p);
     if found.is_empty() {
         return found;
     }
-    for (at, case) in cases.list.iter().enumerate().filter(|(_, case)| case.old.is_some()) {
-        let t = &cases.catalog().tables[case.table];
+    for (at, item) in affected.list.iter().enumerate().filter(|(_, item)| item.old.is_some()) {
+        let t = &affected.catalog().tables[item.table];
         for (f, fk) in t.table.foreign_keys.iter().enumerate() {
             let sets = fk.on_update.sets();
-            if sets && cases.enforces(fk) && protect::parent(cases, at, f) == Some(p) {
+            if sets && affected.enforces(fk) && protect::parent(affected, at, f) == Some(p) {
                 found.push((at, Acted::Set(t.table.columns[fk.columns[0]].group)));
             }
         }
@@ -633,30 +650,30 @@ fn set(group: &mut GroupState, t: &Relation, g: usize, stamp: Stamp) {
     *group = GroupState { previous, ..GroupState::shown(stamp) };
 }
 
-/// The case that would show the integer key which another visible case shows until now.
-fn takes_number(cases: &Cases<'_>, view: &view::View, at: usize) -> Option<usize> {
-    let case = &cases.list[at];
-    let alias = cases.catalog().tables[case.table].table.renumbers()?;
-    let (old, new) = (case.old.as_ref()?, view.rows.get(&at)?);
+/// The affected row that would show the integer key which another visible one shows until now.
+fn takes_number(affected: &AffectedRows<'_>, view: &view::View, at: usize) -> Option<usize> {
+    let item = &affected.list[at];
+    let alias = affected.catalog().tables[item.table].table.renumbers()?;
+    let (old, new) = (item.old.as_ref()?, view.rows.get(&at)?);
     if old[alias] == new[alias] {
         return None;
     }
-    let mut rows = view.rows.iter().filter(|(w, _)| cases.list[**w].table == case.table);
+    let mut rows = view.rows.iter().filter(|(w, _)| affected.list[**w].table == item.table);
     rows.find(|(_, row)| row[alias] == old[alias]).map(|(w, _)| *w)
 }
 
 /// Hidden rows whose references keep a deleted row shown.
-fn protectors(cases: &Cases<'_>, dead: usize) -> Vec<usize> {
-    let (table, rid) = (cases.list[dead].table, &cases.list[dead].stored.rid);
+fn protectors(affected: &AffectedRows<'_>, dead: usize) -> Vec<usize> {
+    let (table, rid) = (affected.list[dead].table, &affected.list[dead].stored.rid);
     let mut found = Vec::new();
-    for (at, case) in cases.list.iter().enumerate() {
-        let t = &cases.catalog().tables[case.table];
+    for (at, item) in affected.list.iter().enumerate() {
+        let t = &affected.catalog().tables[item.table];
         let refers = (0..t.table.foreign_keys.len()).any(|f| {
-            cases.catalog().position(&t.table.foreign_keys[f].parent) == Some(table)
-                && case.reference(t, f) == Some(rid)
-                && case.stamp(t, t.table.foreign_keys[f].columns[0]) > case.header().yielded
+            affected.catalog().position(&t.table.foreign_keys[f].parent) == Some(table)
+                && item.reference(t, f) == Some(rid)
+                && item.stamp(t, t.table.foreign_keys[f].columns[0]) > item.header().yielded
         });
-        if refers && case.alive() && case.old.is_none() {
+        if refers && item.alive() && item.old.is_none() {
             found.push(at);
         }
     }

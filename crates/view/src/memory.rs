@@ -3,7 +3,7 @@
 //!
 //! It holds every row that it shows against every constraint, and fails where one is broken.
 
-use crate::cases::{Case, Cases};
+use crate::affected::{AffectedRow, AffectedRows};
 use crate::catalog::{Catalog, Loc, Relation, place_of_key};
 use crate::conflict::ConflictKind;
 use crate::equal::{means_none, reference_bytes};
@@ -255,59 +255,59 @@ impl<'a> Memory<'a> {
 
     fn attempt(&mut self, rows: &[(usize, Joined)], check_keys: bool) -> Result<()> {
         let Ground { catalog, policies, .. } = self.ground;
-        let mut cases = Cases::new(catalog, policies, &*self)?;
+        let mut affected = AffectedRows::new(catalog, policies, &*self)?;
         for (table, joined) in rows {
             let Joined { stored, old, former, asked } = joined.clone();
-            let at = cases.push(*table, stored, old, true)?;
-            (cases.list[at].former, cases.list[at].asked) = (former, asked);
+            let at = affected.push(*table, stored, old, true)?;
+            (affected.list[at].former, affected.list[at].asked) = (former, asked);
         }
-        for at in 0..cases.list.len() {
-            if let Some(asked) = cases.list[at].asked.clone().filter(|_| cases.contested) {
-                cases.left(cases.list[at].table, &asked)?;
+        for at in 0..affected.list.len() {
+            if let Some(asked) = affected.list[at].asked.clone().filter(|_| affected.contested) {
+                affected.left(affected.list[at].table, &asked)?;
             }
         }
         if !check_keys {
-            cases.foresee()?;
+            affected.foresee()?;
         }
-        let view = view::settle(&mut cases, check_keys)?;
-        let list = view::decide(cases, view);
+        let view = view::settle(&mut affected, check_keys)?;
+        let list = view::decide(affected, view);
         self.show(list)
     }
 
     /// What `apply` does.
-    pub fn show(&mut self, mut list: Vec<Case>) -> Result<()> {
-        for case in &list {
-            if let (true, Some(loc)) = (case.old.is_some(), &case.stored.loc)
-                && case.old != case.new
+    pub fn show(&mut self, mut list: Vec<AffectedRow>) -> Result<()> {
+        for item in &list {
+            if let (true, Some(loc)) = (item.old.is_some(), &item.stored.loc)
+                && item.old != item.new
             {
-                self.tables[case.table].remove(loc);
+                self.tables[item.table].remove(loc);
             }
         }
         let mut order: Vec<usize> = (0..list.len()).collect();
         order.sort_by_key(|&at| list[at].stored.loc.is_none());
         for at in order {
-            let case = &mut list[at];
-            let Some(new) = case.new.clone().filter(|new| case.old.as_ref() != Some(new)) else {
-                case.unsaved |= case.new.is_none() && case.stored.loc.take().is_some();
+            let item = &mut list[at];
+            let Some(new) = item.new.clone().filter(|new| item.old.as_ref() != Some(new)) else {
+                item.unsaved |= item.new.is_none() && item.stored.loc.take().is_some();
                 continue;
             };
-            let loc = self.place(case.table, case.stored.loc.as_ref(), &new)?;
-            let keys = self.table(case.table).table.key_columns();
-            let anew = case.old.as_ref().is_none_or(|old| keys.iter().any(|&c| old[c] != new[c]));
-            let moves = case.old.is_some() || case.stored.loc.as_ref() != Some(&loc);
-            case.unsaved |= anew && moves;
-            if self.tables[case.table].insert(loc.clone(), new).is_some() {
-                return Err(self.broken(case.table, "two rows are in one place"));
+            let loc = self.place(item.table, item.stored.loc.as_ref(), &new)?;
+            let keys = self.table(item.table).table.key_columns();
+            let anew = item.old.as_ref().is_none_or(|old| keys.iter().any(|&c| old[c] != new[c]));
+            let moves = item.old.is_some() || item.stored.loc.as_ref() != Some(&loc);
+            item.unsaved |= anew && moves;
+            if self.tables[item.table].insert(loc.clone(), new).is_some() {
+                return Err(self.broken(item.table, "two rows are in one place"));
             }
-            case.stored.loc = Some(loc);
+            item.stored.loc = Some(loc);
         }
-        for case in list.iter().filter(|case| case.old != case.new) {
-            self.check(case)?;
+        for item in list.iter().filter(|item| item.old != item.new) {
+            self.check(item)?;
         }
-        for case in &mut list {
-            case.unsaved |= kept::keep(self.ground.catalog, case);
+        for item in &mut list {
+            item.unsaved |= kept::keep(self.ground.catalog, item);
         }
-        list.into_iter().for_each(|case| self.save(case));
+        list.into_iter().for_each(|item| self.save(item));
         Ok(())
     }
 
@@ -333,15 +333,15 @@ impl<'a> Memory<'a> {
         Error::Constraint { table: self.table(table).table.name.clone(), what: what.to_owned() }
     }
 
-    /// Whether every constraint holds for what a case shows, and for what refers to what it showed.
-    fn check(&self, case: &Case) -> Result<()> {
-        let table = case.table;
-        if let Some(new) = &case.new
-            && let Some(what) = self.breaks(table, new, case.stored.loc.as_ref())?
+    /// Whether every constraint holds for what an affected row shows, and for what refers to what it showed.
+    fn check(&self, item: &AffectedRow) -> Result<()> {
+        let table = item.table;
+        if let Some(new) = &item.new
+            && let Some(what) = self.breaks(table, new, item.stored.loc.as_ref())?
         {
             return Err(self.broken(table, &what));
         }
-        let Some(old) = &case.old else { return Ok(()) };
+        let Some(old) = &item.old else { return Ok(()) };
         for (child, f) in self.ground.catalog.references_to(table) {
             let fk = &self.table(child).table.foreign_keys[f];
             if let Some(key) = fk.parent_key(old).filter(|_| self.enforces(fk))
@@ -385,26 +385,26 @@ impl<'a> Memory<'a> {
         Ok(None)
     }
 
-    fn save(&mut self, mut case: Case) {
+    fn save(&mut self, mut item: AffectedRow) {
         let catalog = self.ground.catalog;
-        let number = case.stored.entry.and_then(|entry| usize::try_from(entry).ok());
+        let number = item.stored.entry.and_then(|entry| usize::try_from(entry).ok());
         let recorded = number.is_some_and(|n| self.entries[n].conflict.is_some());
-        if !(case.news || case.unsaved || case.conflict.is_some() || recorded) {
+        if !(item.news || item.unsaved || item.conflict.is_some() || recorded) {
             return;
         }
         let number = number.unwrap_or(self.entries.len());
-        case.stored.entry = i64::try_from(number).ok();
-        let waits = kept::waits(catalog, &case);
+        item.stored.entry = i64::try_from(number).ok();
+        let waits = kept::waits(catalog, &item);
         let own = |(kind, constraint): (&ConflictKind, &str)| (kind.clone(), constraint.to_owned());
         let claims =
             waits.claims.iter().map(|(no, index, key)| (*no, index.to_string(), key.to_vec()));
         let entry = Entry {
-            table: case.table,
+            table: item.table,
             references: waits.references.iter().map(|(no, rid)| (*no, (*rid).clone())).collect(),
             claims: claims.collect(),
             conflict: waits.conflict.map(own),
             winner: waits.winner.cloned().filter(|_| waits.conflict.is_some()),
-            stored: case.stored.clone(),
+            stored: item.stored.clone(),
         };
         match self.entries.get_mut(number) {
             Some(known) => *known = entry,
@@ -415,15 +415,15 @@ impl<'a> Memory<'a> {
     /// What a merge that looked at all rows would show otherwise, or record.
     pub fn differences(&self) -> Result<Vec<String>> {
         let Ground { catalog, policies, .. } = self.ground;
-        let mut cases = Cases::new(catalog, policies, self)?;
-        (0..self.entries.len()).try_for_each(|n| cases.load_entry(n as i64))?;
-        let view = view::settle(&mut cases, true)?;
-        let list = view::decide(cases, view);
-        let of = |case: &Case| {
-            let recorded = self.entries[case.stored.entry? as usize].conflict.clone();
-            let what = case.difference(recorded)?;
-            let (name, rid) = (&self.table(case.table).table.name, &case.stored.rid);
-            let (old, new, why) = (&case.old, &case.new, &case.conflict);
+        let mut affected = AffectedRows::new(catalog, policies, self)?;
+        (0..self.entries.len()).try_for_each(|n| affected.load_entry(n as i64))?;
+        let view = view::settle(&mut affected, true)?;
+        let list = view::decide(affected, view);
+        let of = |item: &AffectedRow| {
+            let recorded = self.entries[item.stored.entry? as usize].conflict.clone();
+            let what = item.difference(recorded)?;
+            let (name, rid) = (&self.table(item.table).table.name, &item.stored.rid);
+            let (old, new, why) = (&item.old, &item.new, &item.conflict);
             Some(format!("{name} {rid:?}: {what}: {old:?} and {new:?}, {why:?}"))
         };
         Ok(list.iter().filter_map(of).collect())

@@ -1,7 +1,7 @@
 //! R-PROTECT: a dead row that a living one refers to under RESTRICT or NO ACTION is shown again,
 //! and with it what it depends on itself.
 
-use crate::cases::{Case, Cases};
+use crate::affected::{AffectedRow, AffectedRows};
 use crate::catalog::Relation;
 use crate::schema::{Action, ForeignKey};
 use crate::state::GroupState;
@@ -9,22 +9,23 @@ use std::collections::BTreeSet;
 use synqlite_wire::key::{Collation, encode_values};
 use synqlite_wire::{Cell, Stamp};
 
-/// The dead cases that are protected: the least set that satisfies the rule.
-pub fn protected(cases: &Cases<'_>) -> BTreeSet<usize> {
+/// The dead affected rows that are protected: the least set that satisfies the rule.
+pub fn protected(affected: &AffectedRows<'_>) -> BTreeSet<usize> {
     let mut shown = BTreeSet::new();
-    if !cases.policies.enforces_foreign_keys() {
+    if !affected.policies.enforces_foreign_keys() {
         return shown;
     }
     loop {
-        let fallen = cascade(cases, &shown);
-        let gone = |p: usize| !cases.list[p].alive() && !shown.contains(&p) || fallen.contains(&p);
+        let fallen = cascade(affected, &shown);
+        let gone =
+            |p: usize| !affected.list[p].alive() && !shown.contains(&p) || fallen.contains(&p);
         let mut stack = Vec::new();
-        for at in candidates(cases, &shown).filter(|at| !fallen.contains(at)) {
-            let case = &cases.list[at];
-            for (f, fk) in keys(cases, case) {
-                let Some(p) = parent(cases, at, f) else { continue };
-                let t = &cases.catalog().tables[case.table];
-                let yielded = case.stamp(t, fk.columns[0]) <= case.header().yielded;
+        for at in candidates(affected, &shown).filter(|at| !fallen.contains(at)) {
+            let item = &affected.list[at];
+            for (f, fk) in keys(affected, item) {
+                let Some(p) = parent(affected, at, f) else { continue };
+                let t = &affected.catalog().tables[item.table];
+                let yielded = item.stamp(t, fk.columns[0]) <= item.header().yielded;
                 if restricts(fk.on_delete) && gone(p) && (shown.contains(&at) || !yielded) {
                     stack.push(p);
                 }
@@ -35,8 +36,8 @@ pub fn protected(cases: &Cases<'_>) -> BTreeSet<usize> {
             if !news.insert(p) {
                 continue;
             }
-            for (f, fk) in keys(cases, &cases.list[p]) {
-                let Some(grandparent) = parent(cases, p, f) else { continue };
+            for (f, fk) in keys(affected, &affected.list[p]) {
+                let Some(grandparent) = parent(affected, p, f) else { continue };
                 let needs = restricts(fk.on_delete) || fk.on_delete == Action::Cascade;
                 if needs && gone(grandparent) {
                     stack.push(grandparent);
@@ -51,22 +52,22 @@ pub fn protected(cases: &Cases<'_>) -> BTreeSet<usize> {
     }
 }
 
-/// Cases that cascade away, given the protected ones.
-pub(crate) fn cascade(cases: &Cases<'_>, shown: &BTreeSet<usize>) -> BTreeSet<usize> {
+/// Affected rows that cascade away, given the protected ones.
+pub(crate) fn cascade(affected: &AffectedRows<'_>, shown: &BTreeSet<usize>) -> BTreeSet<usize> {
     let mut fallen = BTreeSet::new();
     loop {
         let before = fallen.len();
-        for at in candidates(cases, shown).collect::<Vec<_>>() {
+        for at in candidates(affected, shown).collect::<Vec<_>>() {
             if fallen.contains(&at) {
                 continue;
             }
-            let falls = keys(cases, &cases.list[at]).any(|(f, fk)| {
+            let falls = keys(affected, &affected.list[at]).any(|(f, fk)| {
                 if fk.on_delete != Action::Cascade {
                     return false;
                 }
-                let Some(p) = parent(cases, at, f) else { return false };
-                let dead = !cases.list[p].alive() && !shown.contains(&p);
-                let stale = !shown.contains(&at) && stale(cases, at, f);
+                let Some(p) = parent(affected, at, f) else { return false };
+                let dead = !affected.list[p].alive() && !shown.contains(&p);
+                let stale = !shown.contains(&at) && stale(affected, at, f);
                 dead || fallen.contains(&p) || stale
             });
             if falls {
@@ -81,40 +82,41 @@ pub(crate) fn cascade(cases: &Cases<'_>, shown: &BTreeSet<usize>) -> BTreeSet<us
 
 /// R-INC: the reference was written before the parent's latest re-insert, so it is to its former
 /// life.
-pub fn stale(cases: &Cases<'_>, at: usize, f: usize) -> bool {
-    let case = &cases.list[at];
-    let t = &cases.catalog().tables[case.table];
+pub fn stale(affected: &AffectedRows<'_>, at: usize, f: usize) -> bool {
+    let item = &affected.list[at];
+    let t = &affected.catalog().tables[item.table];
     let fk = &t.table.foreign_keys[f];
-    let written = case.stamp(t, fk.columns[0]);
-    parent(cases, at, f).is_some_and(|p| written < cases.list[p].header().reinserted)
+    let written = item.stamp(t, fk.columns[0]);
+    parent(affected, at, f).is_some_and(|p| written < affected.list[p].header().reinserted)
 }
 
-/// The case that foreign key `f` refers to, if it is one and the reference is not overridden.
-pub fn parent(cases: &Cases<'_>, at: usize, f: usize) -> Option<usize> {
-    named(cases, at, f).filter(|&p| !overridden(cases, at, f, p))
+/// The affected row that foreign key `f` refers to, if it is one and the reference is not overridden.
+pub fn parent(affected: &AffectedRows<'_>, at: usize, f: usize) -> Option<usize> {
+    named(affected, at, f).filter(|&p| !overridden(affected, at, f, p))
 }
 
 /// Whether no later write of the row that foreign key `f` refers to took the reference back.
-pub fn counts(cases: &Cases<'_>, at: usize, f: usize) -> bool {
-    !stale(cases, at, f) && !named(cases, at, f).is_some_and(|p| overridden(cases, at, f, p))
+pub fn counts(affected: &AffectedRows<'_>, at: usize, f: usize) -> bool {
+    !stale(affected, at, f)
+        && !named(affected, at, f).is_some_and(|p| overridden(affected, at, f, p))
 }
 
-/// The case that foreign key `f` refers to, if it is one.
-fn named(cases: &Cases<'_>, at: usize, f: usize) -> Option<usize> {
-    let case = &cases.list[at];
-    let t = &cases.catalog().tables[case.table];
-    let parent = cases.catalog().position(&t.table.foreign_keys[f].parent)?;
-    cases.get(parent, case.reference(t, f)?)
+/// The affected row that foreign key `f` refers to, if it is one.
+fn named(affected: &AffectedRows<'_>, at: usize, f: usize) -> Option<usize> {
+    let item = &affected.list[at];
+    let t = &affected.catalog().tables[item.table];
+    let parent = affected.catalog().position(&t.table.foreign_keys[f].parent)?;
+    affected.get(parent, item.reference(t, f)?)
 }
 
-/// The cases without which this one is hidden.
-pub fn ancestors(cases: &Cases<'_>, at: usize) -> BTreeSet<usize> {
+/// The affected rows without which this one is hidden.
+pub fn ancestors(affected: &AffectedRows<'_>, at: usize) -> BTreeSet<usize> {
     let (mut found, mut asked) = (BTreeSet::new(), vec![at]);
     while let Some(at) = asked.pop() {
-        for (f, fk) in keys(cases, &cases.list[at]) {
+        for (f, fk) in keys(affected, &affected.list[at]) {
             let needs = restricts(fk.on_delete) || fk.on_delete == Action::Cascade;
-            let needs = needs && cases.enforces(fk);
-            let above = parent(cases, at, f).filter(|_| needs);
+            let needs = needs && affected.enforces(fk);
+            let above = parent(affected, at, f).filter(|_| needs);
             asked.extend(above.filter(|&p| found.insert(p)));
         }
     }
@@ -123,17 +125,17 @@ pub fn ancestors(cases: &Cases<'_>, at: usize) -> BTreeSet<usize> {
 
 /// R-FK-ONUPDATE: a later change of the parent's key by a user sets the reference to NULL or its
 /// default.
-pub fn overridden(cases: &Cases<'_>, at: usize, f: usize, p: usize) -> bool {
-    let (case, parent) = (&cases.list[at], &cases.list[p]);
-    let t = &cases.catalog().tables[case.table];
+pub fn overridden(affected: &AffectedRows<'_>, at: usize, f: usize, p: usize) -> bool {
+    let (item, parent) = (&affected.list[at], &affected.list[p]);
+    let t = &affected.catalog().tables[item.table];
     let fk = &t.table.foreign_keys[f];
-    if !cases.enforces(fk) {
+    if !affected.enforces(fk) {
         return false;
     }
-    let pt = &cases.catalog().tables[parent.table];
+    let pt = &affected.catalog().tables[parent.table];
     let g = pt.table.columns[fk.parent_columns[0]].group;
     let key = &parent.stored.state.groups[g];
-    overrides(pt, fk, (key, &parent.cells[g]), case.stamp(t, fk.columns[0]))
+    overrides(pt, fk, (key, &parent.cells[g]), item.stamp(t, fk.columns[0]))
 }
 
 /// Whether the key of a parent, which shows `cell`, was changed by a user after a reference to it was
@@ -172,17 +174,17 @@ fn key_differs(pt: &Relation, fk: &ForeignKey, g: usize, (one, other): (&Cell, &
 }
 
 fn candidates<'c>(
-    cases: &'c Cases<'_>,
+    affected: &'c AffectedRows<'_>,
     shown: &'c BTreeSet<usize>,
 ) -> impl Iterator<Item = usize> + 'c {
-    (0..cases.list.len()).filter(|at| cases.list[*at].alive() || shown.contains(at))
+    (0..affected.list.len()).filter(|at| affected.list[*at].alive() || shown.contains(at))
 }
 
 fn keys<'c>(
-    cases: &'c Cases<'_>,
-    case: &Case,
+    affected: &'c AffectedRows<'_>,
+    item: &AffectedRow,
 ) -> impl Iterator<Item = (usize, &'c ForeignKey)> + use<'c> {
-    let keys = &cases.catalog().tables[case.table].table.foreign_keys;
+    let keys = &affected.catalog().tables[item.table].table.foreign_keys;
     keys.iter().enumerate().filter(|(_, fk)| fk.enforced)
 }
 

@@ -2,7 +2,7 @@
 //!
 //! What a row gets depends on nothing but the joined state: who asks, in which order, and which
 //! numbers any known row asks for. Which of these rows a merge decides on must not matter, so those
-//! that are no cases are looked up.
+//! that are not affected are looked up.
 
 use crate::Result;
 use crate::facts::{Except, Facts};
@@ -16,8 +16,8 @@ pub struct Wish {
     pub claim: Stamp,
     /// The row.
     pub rid: Rid,
-    /// Its case.
-    pub case: usize,
+    /// The row, among the affected ones.
+    pub item: usize,
     /// The key.
     pub id: i64,
 }
@@ -41,7 +41,7 @@ pub fn grant<N: Numbers>(
     let (mut taken, mut ids, mut losers) = (BTreeSet::new(), BTreeMap::new(), Vec::new());
     for wish in wishes {
         match taken.insert(wish.id) {
-            true => drop(ids.insert(wish.case, wish.id)),
+            true => drop(ids.insert(wish.item, wish.id)),
             false => losers.push(wish),
         }
     }
@@ -65,19 +65,19 @@ pub fn grant<N: Numbers>(
             }
         };
         taken.insert(id);
-        ids.insert(wish.case, id);
+        ids.insert(wish.item, id);
     }
     Ok(ids)
 }
 
-/// The numbers of a table, some of whose rows are cases.
+/// The numbers of a table, some of whose rows are affected.
 pub struct Known<'a> {
     pub facts: &'a dyn Facts,
     /// Position of the table.
     pub table: usize,
-    /// The cases: they need not stay where they are.
+    /// The affected rows: they need not stay where they are.
     pub except: Except,
-    /// What cases ask for, visible or not.
+    /// What affected rows ask for, visible or not.
     pub wanted: BTreeSet<i64>,
 }
 
@@ -97,17 +97,17 @@ mod tests {
     use super::*;
     use synqlite_wire::{Hlc, Id};
 
-    fn wish(case: usize, at: i64, id: i64) -> Wish {
+    fn wish(item: usize, at: i64, id: i64) -> Wish {
         let site = Id([1; 16]);
         Wish {
             claim: Stamp { hlc: Hlc(at), site },
-            rid: Rid::Birth { site, n: case as u64 },
-            case,
+            rid: Rid::Birth { site, n: item as u64 },
+            item,
             id,
         }
     }
 
-    /// Numbers of rows that are no cases.
+    /// Numbers of rows that are not affected.
     struct Others(Vec<i64>);
 
     impl Numbers for Others {

@@ -10,7 +10,7 @@ mod row;
 mod unique;
 
 use crate::Result;
-use crate::cases::{Case, Cases, Conflict, Wanted};
+use crate::affected::{AffectedRow, AffectedRows, Conflict, Wanted};
 use crate::catalog::Relation;
 use crate::conflict::ConflictKind;
 use crate::protect::{cascade, protected};
@@ -19,54 +19,54 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use synqlite_wire::{Rid, Value};
 
-/// Keys of cases: (name of the constraint, key).
+/// Keys of affected rows: (name of the constraint, key).
 pub type Claims = BTreeMap<usize, Vec<(String, Vec<u8>)>>;
 
-/// What the cases show.
+/// What the affected rows show.
 #[derive(Default)]
 pub struct View {
-    /// Rows of the visible cases.
+    /// What the visible ones show.
     pub rows: BTreeMap<usize, Vec<Value>>,
-    /// Why cases do not show what their registers say.
+    /// Why affected rows do not show what their registers say.
     pub conflicts: BTreeMap<usize, Conflict>,
-    /// Cases in the way of the former values of a case that lost a unique key, or of a kept one.
+    /// Affected rows in the way of the former values of one that lost a unique key, or was kept.
     pub blockers: BTreeMap<usize, Vec<usize>>,
-    /// Unique keys that cases asked for.
+    /// Unique keys that affected rows asked for.
     pub wanted: Vec<Wanted>,
-    /// Keys that a case asked for and does not have, or that it refers to by value and is hidden.
+    /// Keys that an affected row asked for and does not have, or that it refers to by value and is hidden.
     pub claims: Claims,
-    /// Groups of a case that show something derived, not their register.
+    /// Groups of an affected row that show something derived, not their register.
     pub derived: BTreeMap<usize, BTreeSet<usize>>,
-    /// Cases that showed another key than before while it was found that others are hidden: what refers to
+    /// Affected rows that showed another key than before while others were found to be hidden: what refers to
     /// them may be hidden for it, whatever they show in the end.
     pub passing: BTreeSet<usize>,
-    /// Integer keys that cases refer to by value: (table, key).
+    /// Integer keys that affected rows refer to by value: (table, key).
     pub numbers: BTreeSet<(usize, i64)>,
-    /// Unique keys that cases refer to by value: (table, index, key).
+    /// Unique keys that affected rows refer to by value: (table, index, key).
     pub asked: BTreeSet<(usize, usize, Vec<u8>)>,
     /// Whether rows of a circle do not fit that might have, had keys been heard.
     pub unheard: bool,
 }
 
-/// Computes the view of the cases, adding cases until nothing outside depends on what they show.
-pub fn settle(cases: &mut Cases<'_>, mut check_keys: bool) -> Result<View> {
+/// Computes the view of the affected rows, adding rows until nothing outside depends on what they show.
+pub fn settle(affected: &mut AffectedRows<'_>, mut check_keys: bool) -> Result<View> {
     if check_keys {
-        cases.rivals_for_keys()?;
+        affected.rivals_for_keys()?;
     }
     loop {
-        cases.neighbours()?;
-        while falling(cases)? {
-            cases.neighbours()?;
+        affected.neighbours()?;
+        while falling(affected)? {
+            affected.neighbours()?;
         }
-        let view = compute(cases, check_keys)?;
+        let view = compute(affected, check_keys)?;
         if view.unheard {
             check_keys = true;
-            cases.rivals_for_keys()?;
+            affected.rivals_for_keys()?;
             continue;
         }
-        let before = cases.list.len();
-        grow(cases, &view, check_keys)?;
-        if cases.list.len() == before {
+        let before = affected.list.len();
+        grow(affected, &view, check_keys)?;
+        if affected.list.len() == before {
             return Ok(view);
         }
     }
@@ -74,63 +74,63 @@ pub fn settle(cases: &mut Cases<'_>, mut check_keys: bool) -> Result<View> {
 
 /// Where a dead row is shown for another's sake, whether that one lives itself may depend on rows that would
 /// fall with the dead one: adds these. Whether it added any.
-fn falling(cases: &mut Cases<'_>) -> Result<bool> {
-    if protected(cases).is_empty() {
+fn falling(affected: &mut AffectedRows<'_>) -> Result<bool> {
+    if protected(affected).is_empty() {
         return Ok(false);
     }
-    let before = cases.list.len();
-    cascade(cases, &BTreeSet::new()).into_iter().try_for_each(|at| cases.children(at))?;
-    Ok(cases.list.len() > before)
+    let before = affected.list.len();
+    cascade(affected, &BTreeSet::new()).into_iter().try_for_each(|at| affected.children(at))?;
+    Ok(affected.list.len() > before)
 }
 
-/// Adds the rows that what the cases show now concerns.
-fn grow(cases: &mut Cases<'_>, view: &View, check_keys: bool) -> Result<()> {
-    let catalog = cases.catalog();
-    for at in 0..cases.list.len() {
-        let (case, new) = (&cases.list[at], view.rows.get(&at));
-        if case.old.as_ref() == new {
-            if new.is_none() && !catalog.tables[case.table].followed.is_empty() {
-                cases.children(at)?;
+/// Adds the rows that are concerned by what the affected ones show now.
+fn grow(affected: &mut AffectedRows<'_>, view: &View, check_keys: bool) -> Result<()> {
+    let catalog = affected.catalog();
+    for at in 0..affected.list.len() {
+        let (item, new) = (&affected.list[at], view.rows.get(&at));
+        if item.old.as_ref() == new {
+            if new.is_none() && !catalog.tables[item.table].followed.is_empty() {
+                affected.children(at)?;
             }
             continue;
         }
-        let (table, old) = (case.table, case.old.clone());
+        let (table, old) = (item.table, item.old.clone());
         let t = &catalog.tables[table];
         if old.as_deref().map(|row| key(t, row)) != new.map(|row| key(t, row)) {
-            cases.children(at)?;
+            affected.children(at)?;
             if let Some(new) = new {
-                cases.answered(table, new)?;
+                affected.answered(table, new)?;
             }
         }
         if let (Some(alias), Some(old)) = (t.table.renumbers(), &old)
             && new.is_none_or(|new| new[alias] != old[alias])
         {
-            cases.renumbered(table)?;
+            affected.renumbered(table)?;
         }
         if let (true, Some(old)) = (check_keys, old) {
-            let before = cases.facts.verdict(table, &old)?.keys;
+            let before = affected.facts.verdict(table, &old)?.keys;
             let after = match new {
-                Some(new) => cases.facts.verdict(table, new)?.keys,
+                Some(new) => affected.facts.verdict(table, new)?.keys,
                 None => vec![None; before.len()],
             };
             for (u, (before, after)) in before.into_iter().zip(after).enumerate() {
                 let Some(left) = before else { continue };
                 if after.is_none_or(|key| key.canonical != left.canonical) {
                     let name = t.unique_names[u].clone();
-                    cases.waiting_for_key(table, &name, &left.canonical)?;
+                    affected.waiting_for_key(table, &name, &left.canonical)?;
                 }
             }
         }
     }
-    view.passing.iter().try_for_each(|&at| cases.children(at))?;
+    view.passing.iter().try_for_each(|&at| affected.children(at))?;
     for wanted in &view.wanted {
-        cases.rivals_for_key(wanted)?;
+        affected.rivals_for_key(wanted)?;
     }
     for &(table, id) in &view.numbers {
-        cases.givers(table, id)?;
+        affected.givers(table, id)?;
     }
     for (table, index, key) in &view.asked {
-        cases.waiting_for_key(*table, &catalog.tables[*table].unique_names[*index], key)?;
+        affected.waiting_for_key(*table, &catalog.tables[*table].unique_names[*index], key)?;
     }
     Ok(())
 }
@@ -141,35 +141,36 @@ fn key(t: &Relation, row: &[Value]) -> Vec<Value> {
     groups.flat_map(|g| g.columns.iter().map(|&c| row[c].clone())).collect()
 }
 
-/// The plan: writes the view into the cases, what each of them shows from now on and why not what it holds.
-pub fn decide(mut cases: Cases<'_>, view: View) -> Vec<Case> {
+/// The plan: writes the view into the rows, what each of them shows from now on and why not what it holds.
+pub fn decide(mut affected: AffectedRows<'_>, view: View) -> Vec<AffectedRow> {
     let View { mut rows, mut conflicts, mut claims, mut derived, .. } = view;
-    let rid = |c: &Case| c.stored.rid.clone();
-    let rids: Vec<Rid> = cases.list.iter().map(rid).collect();
-    for (at, case) in cases.list.iter_mut().enumerate() {
-        case.new = rows.remove(&at);
+    let rid = |c: &AffectedRow| c.stored.rid.clone();
+    let rids: Vec<Rid> = affected.list.iter().map(rid).collect();
+    for (at, item) in affected.list.iter_mut().enumerate() {
+        item.new = rows.remove(&at);
         let expected = |c: &Conflict| {
-            c.kind == ConflictKind::FkCascade && case.stored.state.fell_with_parent()
+            c.kind == ConflictKind::FkCascade && item.stored.state.fell_with_parent()
         };
-        case.conflict = conflicts.remove(&at).filter(|c| !expected(c));
-        case.winner = case.conflict.as_ref().and_then(|c| c.winner).map(|w| rids[w].clone());
-        case.claims = claims.remove(&at).unwrap_or_default();
-        case.derived = derived.remove(&at).unwrap_or_default();
+        item.conflict = conflicts.remove(&at).filter(|c| !expected(c));
+        item.winner = item.conflict.as_ref().and_then(|c| c.winner).map(|w| rids[w].clone());
+        item.claims = claims.remove(&at).unwrap_or_default();
+        item.derived = derived.remove(&at).unwrap_or_default();
     }
-    cases.list
+    affected.list
 }
 
 /// Computes the view. `check_keys` is false for an optimistic attempt, which trusts that no unique key and no row
 /// constraint is in the way; the tables themselves will tell.
-pub(crate) fn compute(cases: &Cases<'_>, check_keys: bool) -> Result<View> {
-    let revived = protected(cases);
+pub(crate) fn compute(affected: &AffectedRows<'_>, check_keys: bool) -> Result<View> {
+    let revived = protected(affected);
     let (unified, answered) = (BTreeMap::new(), BTreeMap::new());
-    let mut show = Attempt { cases, check_keys, view: View::default(), revived, unified, answered };
-    for component in &cases.catalog().components {
+    let mut show =
+        Attempt { affected, check_keys, view: View::default(), revived, unified, answered };
+    for component in &affected.catalog().components {
         show.component(component.clone())?;
     }
     for &at in &show.revived {
-        if show.view.rows.contains_key(&at) && !cases.list[at].alive() {
+        if show.view.rows.contains_key(&at) && !affected.list[at].alive() {
             let conflict = conflict(ConflictKind::RestrictRevived, "", None);
             let other = show.view.conflicts.insert(at, conflict);
             show.view.blockers.entry(at).or_default().extend(other.and_then(|c| c.winner));
@@ -183,38 +184,38 @@ pub(crate) fn conflict(kind: ConflictKind, constraint: &str, winner: Option<usiz
 }
 
 pub(crate) struct Attempt<'c, 'a> {
-    pub(crate) cases: &'c Cases<'a>,
+    pub(crate) affected: &'c AffectedRows<'a>,
     pub(crate) check_keys: bool,
     pub(crate) view: View,
     revived: BTreeSet<usize>,
-    /// R-UNIFY: cases that lost a unique key, and who stands for them.
+    /// R-UNIFY: affected rows that lost a unique key, and who stands for them.
     unified: BTreeMap<usize, usize>,
-    /// Keys that cases refer to by value, and that some row has.
+    /// Keys that affected rows refer to by value, and that some row has.
     pub(crate) answered: BTreeMap<usize, BTreeSet<(String, Vec<u8>)>>,
 }
 
 /// Groups that show what they were before their last write (R-FALLBACK).
 pub(crate) type Fallback = BTreeSet<usize>;
 
-/// Cases that show a fallback, and what they lost.
+/// Affected rows that show a fallback, and what they lost.
 pub(crate) type Fallbacks = BTreeMap<usize, (Fallback, Conflict)>;
 
-/// Cases that are hidden, and why.
+/// Affected rows that are hidden, and why.
 pub(crate) type Hidden = BTreeMap<usize, Conflict>;
 
 impl Attempt<'_, '_> {
     fn component(&mut self, tables: Range<usize>) -> Result<()> {
-        let cases = self.cases;
-        let candidate = |at: &usize| cases.list[*at].alive() || self.revived.contains(at);
-        let mine: Vec<usize> = (0..cases.list.len())
-            .filter(|&at| tables.contains(&cases.list[at].table))
+        let affected = self.affected;
+        let candidate = |at: &usize| affected.list[*at].alive() || self.revived.contains(at);
+        let mine: Vec<usize> = (0..affected.list.len())
+            .filter(|&at| tables.contains(&affected.list[at].table))
             .filter(candidate)
             .collect();
         if mine.is_empty() {
             return Ok(());
         }
         let (mut hidden, mut heard) = (BTreeMap::new(), BTreeMap::new());
-        let circle = cases.catalog().refer_to_themselves(&tables);
+        let circle = affected.catalog().refer_to_themselves(&tables);
         let mut round = loop {
             let (mut round, news) = self.round(&tables, &mine, hidden)?;
             if news.is_empty() {
@@ -268,12 +269,12 @@ impl Attempt<'_, '_> {
         Ok(())
     }
 
-    /// Notes the cases that show another key in this round than before.
+    /// Notes the affected rows that show another key in this round than before.
     fn passing(&mut self, round: &Round) {
         for (&at, row) in &round.rows {
-            let case = &self.cases.list[at];
-            let t = &self.cases.catalog().tables[case.table];
-            if case.old.as_deref().is_none_or(|old| key(t, old) != key(t, row)) {
+            let item = &self.affected.list[at];
+            let t = &self.affected.catalog().tables[item.table];
+            if item.old.as_deref().is_none_or(|old| key(t, old) != key(t, row)) {
                 self.view.passing.insert(at);
             }
         }
@@ -282,9 +283,9 @@ impl Attempt<'_, '_> {
     /// The unique keys of the rows of a round.
     fn claims(&self, round: &Round) -> Result<Claims> {
         let of_row = |(&at, row): (&usize, &Vec<Value>)| {
-            let table = self.cases.list[at].table;
-            let names = &self.cases.catalog().tables[table].unique_names;
-            let keys = self.cases.facts.verdict(table, row)?.keys.into_iter().zip(names);
+            let table = self.affected.list[at].table;
+            let names = &self.affected.catalog().tables[table].unique_names;
+            let keys = self.affected.facts.verdict(table, row)?.keys.into_iter().zip(names);
             let claims = keys.filter_map(|(key, name)| Some((name.clone(), key?.canonical)));
             Ok((at, claims.collect()))
         };
@@ -294,10 +295,10 @@ impl Attempt<'_, '_> {
     /// R-UNIFY: where the policy says so, the winner of a unique key stands for the losers.
     fn unify(&mut self, lost: &Hidden) {
         for (&at, conflict) in lost {
-            let t = &self.cases.catalog().tables[self.cases.list[at].table];
+            let t = &self.affected.catalog().tables[self.affected.list[at].table];
             if let Some(winner) = conflict.winner
                 && conflict.kind == ConflictKind::Unique
-                && self.cases.policies.unifies(&t.table.name)
+                && self.affected.policies.unifies(&t.table.name)
             {
                 self.unified.insert(at, winner);
             }

@@ -11,7 +11,7 @@ use crate::state::{self, Inserted, Name, Runs, sums};
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
 use std::collections::HashSet;
-use synqlite_view::cases::Case;
+use synqlite_view::affected::AffectedRow;
 use synqlite_view::kept;
 use synqlite_wire::{Rid, Value};
 
@@ -23,14 +23,14 @@ pub(crate) fn apply(
     meta: &mut Meta,
     catalog: &Catalog,
     policies: &Policies,
-    cases: &mut [Case],
+    affected: &mut [AffectedRow],
     mut refused: Option<&mut Refused>,
 ) -> Result<Merged> {
     let (mut merged, mut refusals) = (Merged::default(), Refusals::default());
     triggers::fire_only(conn, &triggers::firing(conn, policies)?, || {
         for (position, t) in catalog.tables.iter().enumerate() {
-            let mut mine: Vec<&mut Case> =
-                cases.iter_mut().filter(|c| c.table == position).collect();
+            let mut mine: Vec<&mut AffectedRow> =
+                affected.iter_mut().filter(|c| c.table == position).collect();
             if !mine.is_empty() {
                 rows(conn, t, &mut mine, &mut merged, &mut refusals)?;
                 refusals.end(refused.is_none())?;
@@ -39,14 +39,14 @@ pub(crate) fn apply(
         Ok(())
     })?;
     if policies.enforces_foreign_keys() {
-        check_references(Lookup { conn, meta, catalog }, cases, &mut refusals)?;
+        check_references(Lookup { conn, meta, catalog }, affected, &mut refusals)?;
     }
     if let Some(refused) = &mut refused {
         refused.append(&mut refusals.rows);
     }
     refusals.end(true)?;
     for (position, t) in catalog.tables.iter().enumerate() {
-        let mine = cases.iter_mut().filter(|c| c.table == position);
+        let mine = affected.iter_mut().filter(|c| c.table == position);
         save(conn, meta, catalog, t, mine.collect())?;
     }
     Ok(merged)
@@ -61,11 +61,16 @@ struct Refusals {
 
 impl Refusals {
     /// The outcome of a write of a row; `None` if SQLite refused it.
-    fn note<T>(&mut self, t: &Tracked, case: &Case, outcome: Result<T>) -> Result<Option<T>> {
+    fn note<T>(
+        &mut self,
+        t: &Tracked,
+        item: &AffectedRow,
+        outcome: Result<T>,
+    ) -> Result<Option<T>> {
         match outcome.map_err(|e| constraint(t, e)) {
             Ok(done) => Ok(Some(done)),
             Err(error @ Error::Constraint { .. }) => {
-                self.rows.insert((case.table, case.stored.rid.clone()));
+                self.rows.insert((item.table, item.stored.rid.clone()));
                 self.first.get_or_insert(error);
                 Ok(None)
             }
@@ -106,7 +111,7 @@ pub(super) fn refuses(error: &rusqlite::Error) -> bool {
 fn rows(
     conn: &Connection,
     t: &Tracked,
-    items: &mut [&mut Case],
+    items: &mut [&mut AffectedRow],
     merged: &mut Merged,
     refusals: &mut Refusals,
 ) -> Result<()> {
@@ -199,10 +204,10 @@ fn undeletable(t: &Tracked, error: Error) -> Error {
 }
 
 /// AUTOINCREMENT must not give a number again that a merged row has had.
-fn raise_sequence(conn: &Connection, t: &Tracked, items: &[&mut Case]) -> Result<()> {
+fn raise_sequence(conn: &Connection, t: &Tracked, items: &[&mut AffectedRow]) -> Result<()> {
     let Some(alias) = t.table.rowid_alias() else { return Ok(()) };
-    let shown = |i: &&mut Case| i.new.as_ref().and_then(|row| row[alias].as_integer());
-    let kept = |i: &&mut Case| i.stored.state.kept_id(t);
+    let shown = |i: &&mut AffectedRow| i.new.as_ref().and_then(|row| row[alias].as_integer());
+    let kept = |i: &&mut AffectedRow| i.stored.state.kept_id(t);
     let Some(highest) = items.iter().filter_map(|i| shown(i).max(kept(i))).max() else {
         return Ok(());
     };
@@ -217,9 +222,13 @@ fn raise_sequence(conn: &Connection, t: &Tracked, items: &[&mut Case]) -> Result
 
 /// Every reference of a row that changed must resolve, and no row may still refer to a key that
 /// disappeared. Looks at changed rows only.
-fn check_references(lookup: Lookup<'_>, cases: &[Case], refusals: &mut Refusals) -> Result<()> {
+fn check_references(
+    lookup: Lookup<'_>,
+    affected: &[AffectedRow],
+    refusals: &mut Refusals,
+) -> Result<()> {
     let Lookup { conn, meta, catalog } = lookup;
-    for item in cases.iter().filter(|item| item.old != item.new) {
+    for item in affected.iter().filter(|item| item.old != item.new) {
         let t = &catalog.tables[item.table];
         for fk in t.table.foreign_keys.iter().filter(|fk| fk.enforced) {
             let Some(new) = &item.new else { break };
@@ -260,7 +269,7 @@ fn save(
     meta: &mut Meta,
     catalog: &Catalog,
     t: &Tracked,
-    mut items: Vec<&mut Case>,
+    mut items: Vec<&mut AffectedRow>,
 ) -> Result<()> {
     for item in &mut items {
         item.unsaved |= kept::keep(catalog, item);
@@ -301,7 +310,7 @@ fn place_in_run(
     meta: &mut Meta,
     catalog: &Catalog,
     t: &Tracked,
-    item: &Case,
+    item: &AffectedRow,
     runs: &mut Runs,
 ) -> Result<bool> {
     let stored = &item.stored;

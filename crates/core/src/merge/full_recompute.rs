@@ -1,11 +1,11 @@
 //! R-MAT: what a merge shows by looking at some rows must be what it would show by looking at all.
 //!
-//! The view is computed with every row of the database as a case, and compared with the tables and
+//! The view is computed with every row of the database as an affected one, and compared with the tables and
 //! the records. Nothing is written. It takes the memory and the time that all rows take.
 
 use super::sqlfacts::SqlFacts;
 use synqlite_view::ConflictKind;
-use synqlite_view::cases::{Cases, Refused};
+use synqlite_view::affected::{AffectedRows, Refused};
 use synqlite_view::view;
 
 use crate::Result;
@@ -26,31 +26,31 @@ pub(crate) fn differences(
     policies: &Policies,
 ) -> Result<Vec<(String, String, String)>> {
     let facts = SqlFacts::new(Lookup { conn, meta, catalog });
-    let mut cases = Cases::new(catalog, policies, &facts)?;
+    let mut affected = AffectedRows::new(catalog, policies, &facts)?;
     for (table, t) in catalog.tables.iter().enumerate() {
         let loc = crate::catalog::loc_sql(&t.table, "o.");
         let mut statement = conn.prepare(&format!("SELECT {loc} FROM {} AS o", t.target()))?;
         for loc in t.places(&mut statement, [])? {
-            cases.load_at(table, &loc)?;
+            affected.load_at(table, &loc)?;
         }
         let sql = "SELECT id FROM synqlite_row WHERE tbl = ?1 AND loc IS NULL";
         let mut statement = conn.prepare(sql)?;
         let entries = statement.query_map([t.no], |row| row.get(0))?;
         for entry in entries.collect::<rusqlite::Result<Vec<i64>>>()? {
-            cases.load_entry(entry)?;
+            affected.load_entry(entry)?;
         }
     }
-    cases.refuse(&refused(conn, meta, catalog)?)?;
-    let view = view::settle(&mut cases, true)?;
+    affected.refuse(&refused(conn, meta, catalog)?)?;
+    let view = view::settle(&mut affected, true)?;
     let mut found = Vec::new();
-    for case in view::decide(cases, view) {
-        let t = &catalog.tables[case.table];
-        let recorded = match case.stored.entry {
+    for item in view::decide(affected, view) {
+        let t = &catalog.tables[item.table];
+        let recorded = match item.stored.entry {
             Some(entry) => state::conflict(conn, entry)?,
             None => None,
         };
-        let Some(what) = case.difference(recorded) else { continue };
-        let row = describe(t, case.old.as_deref().or(case.new.as_deref()), &case.stored.rid);
+        let Some(what) = item.difference(recorded) else { continue };
+        let row = describe(t, item.old.as_deref().or(item.new.as_deref()), &item.stored.rid);
         found.push((t.table.name.clone(), row, what));
     }
     Ok(found)

@@ -9,7 +9,7 @@ use crate::refs::Lookup;
 use crate::state::{self, Stored, Waits};
 use rusqlite::Connection;
 use synqlite_view::Result;
-use synqlite_view::cases::{Case, Refused};
+use synqlite_view::affected::{AffectedRow, Refused};
 use synqlite_view::facts::Facts;
 use synqlite_view::ledger::Ledger;
 use synqlite_wire::{Rid, Stamp};
@@ -44,9 +44,13 @@ impl Ledger for SqlLedger<'_> {
         Ok(state::record_waits(self.conn, self.meta, entry, &waits)?)
     }
 
-    fn apply(&mut self, mut cases: Vec<Case>, refused: Option<&mut Refused>) -> Result<()> {
+    fn apply(
+        &mut self,
+        mut affected: Vec<AffectedRow>,
+        refused: Option<&mut Refused>,
+    ) -> Result<()> {
         let SqlLedger { conn, meta, catalog, policies } = self;
-        apply::apply(conn, meta, catalog, policies, &mut cases, refused)?;
+        apply::apply(conn, meta, catalog, policies, &mut affected, refused)?;
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use crate::refs::Lookup;
 use crate::state::{self, Stored};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
-use synqlite_view::cases::Cases;
+use synqlite_view::affected::AffectedRows;
 use synqlite_view::local_wins::{self, ActedOn, Wrote, attempt};
 use synqlite_view::view;
 use synqlite_wire::{Rid, Stamp};
@@ -58,22 +58,22 @@ pub(crate) fn reshow(
 ) -> Result<()> {
     show(conn, meta, |meta, _, refused| {
         let facts = SqlFacts::new(Lookup { conn, meta, catalog });
-        let mut cases = Cases::new(catalog, policies, &facts)?;
+        let mut affected = AffectedRows::new(catalog, policies, &facts)?;
         for (no, rid) in settled {
             let Some(table) = catalog.position_of_no(*no) else { continue };
             let t = &catalog.tables[table];
             if let Some(stored) = state::of(conn, meta, t, rid)? {
                 if stored.loc.is_none() {
-                    cases.left(table, &stored.state.kept_row(t))?;
+                    affected.left(table, &stored.state.kept_row(t))?;
                 }
-                let at = cases.touched(table, stored)?;
+                let at = affected.touched(table, stored)?;
                 // What it waits for is not recorded yet.
-                cases.list[at].unsaved = true;
+                affected.list[at].unsaved = true;
             }
         }
-        cases.refuse(refused)?;
-        let view = view::settle(&mut cases, true)?;
-        let mut list = view::decide(cases, view);
+        affected.refuse(refused)?;
+        let view = view::settle(&mut affected, true)?;
+        let mut list = view::decide(affected, view);
         apply::apply(conn, meta, catalog, policies, &mut list, Some(refused)).map(drop)
     })
 }

@@ -3,7 +3,7 @@
 //! Three steps in one transaction, so a reader sees all of another site's changes or none:
 //!
 //! 1. `join`: each incoming row is joined into the local state (R-JOIN). Nothing is shown.
-//! 2. `view`: what every affected row (`cases`) shows now, as a function of state, schema and
+//! 2. `view`: what every affected row shows now, as a function of state, schema and
 //!    policies: which dead rows are protected, which rows are hidden, renumbered or show an earlier
 //!    value so that every constraint holds.
 //! 3. `apply`: the difference to what the tables show, written with capture and the application's
@@ -51,7 +51,7 @@ use crate::{Error, Result};
 use join::{Matched, Place};
 use rusqlite::Connection;
 use sqlfacts::SqlFacts;
-use synqlite_view::cases::{Cases, Refused};
+use synqlite_view::affected::{AffectedRows, Refused};
 use synqlite_view::join::Joined;
 use synqlite_view::view;
 use synqlite_wire::{Delta, Rid, RowChange, TableShape, Told, VersionVector};
@@ -280,24 +280,24 @@ fn join_part(
     let mut merged = show(conn, meta, |meta, check_keys, refused| {
         let mut merged = joined.clone();
         let facts = SqlFacts::new(Lookup { conn, meta, catalog });
-        let mut cases = Cases::new(catalog, policies, &facts)?;
+        let mut affected = AffectedRows::new(catalog, policies, &facts)?;
         let places: Vec<_> = rows.iter().map(|(_, row)| row.stored.loc.clone()).collect();
         for (table, Joined { stored, old, former, asked }) in rows.drain(..) {
-            let at = cases.push(table, stored, old, true)?;
-            (cases.list[at].former, cases.list[at].asked) = (former, asked);
+            let at = affected.push(table, stored, old, true)?;
+            (affected.list[at].former, affected.list[at].asked) = (former, asked);
         }
-        for at in 0..cases.list.len() {
-            if let Some(asked) = cases.list[at].asked.clone().filter(|_| cases.contested) {
-                cases.left(cases.list[at].table, &asked)?;
+        for at in 0..affected.list.len() {
+            if let Some(asked) = affected.list[at].asked.clone().filter(|_| affected.contested) {
+                affected.left(affected.list[at].table, &asked)?;
             }
         }
-        cases.refuse(refused)?;
-        let foreseen = if check_keys { Ok(()) } else { cases.foresee() };
+        affected.refuse(refused)?;
+        let foreseen = if check_keys { Ok(()) } else { affected.foresee() };
         let (mut list, applied) = match foreseen {
-            Err(refused) => (cases.list, Err(refused.into())),
+            Err(refused) => (affected.list, Err(refused.into())),
             Ok(()) => {
-                let view = view::settle(&mut cases, check_keys)?;
-                let mut list = view::decide(cases, view);
+                let view = view::settle(&mut affected, check_keys)?;
+                let mut list = view::decide(affected, view);
                 merged.decisions.extend(say::say(catalog, &list));
                 let refused = check_keys.then_some(refused);
                 let applied = apply::apply(conn, meta, catalog, policies, &mut list, refused);
@@ -307,7 +307,7 @@ fn join_part(
         if applied.is_err() {
             // What was joined stays so, for another try.
             let news = list.drain(..).zip(places);
-            rows.extend(news.map(|(case, place)| case.joined(place)));
+            rows.extend(news.map(|(item, place)| item.joined(place)));
         }
         applied.map(|()| merged)
     })?;

@@ -15,7 +15,7 @@ use super::{apply, show};
 use crate::Result;
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::equal;
-use synqlite_view::cases::Cases;
+use synqlite_view::affected::AffectedRows;
 use synqlite_view::view;
 
 use crate::meta::Meta;
@@ -46,13 +46,13 @@ pub(crate) fn refresh(
 ) -> Result<()> {
     show(conn, meta, |meta, _, refused| {
         let facts = SqlFacts::new(Lookup { conn, meta, catalog });
-        let mut cases = Cases::new(catalog, policies, &facts)?;
+        let mut affected = AffectedRows::new(catalog, policies, &facts)?;
         for entry in state::derived(conn)? {
-            cases.load_entry(entry)?;
+            affected.load_entry(entry)?;
         }
         for t in catalog.tables.iter().filter(|t| anew.tables.contains(&t.no)) {
             for entry in stored_otherwise(conn, meta, t)? {
-                cases.load_entry(entry)?;
+                affected.load_entry(entry)?;
             }
         }
         let tables = catalog.tables.iter().enumerate();
@@ -64,23 +64,23 @@ pub(crate) fn refresh(
                     continue;
                 }
                 for loc in dangling(conn, t, parent, fk)? {
-                    cases.load_at(table, &loc)?;
+                    affected.load_at(table, &loc)?;
                 }
                 if !new {
                     continue;
                 }
                 for (entry, children) in outlived(conn, meta, parent, t, fk)? {
-                    cases.load_entry(entry)?;
-                    children.iter().try_for_each(|loc| cases.load_at(table, loc).map(drop))?;
+                    affected.load_entry(entry)?;
+                    children.iter().try_for_each(|loc| affected.load_at(table, loc).map(drop))?;
                 }
             }
         }
-        if cases.list.is_empty() {
+        if affected.list.is_empty() {
             return Ok(());
         }
-        cases.refuse(refused)?;
-        let view = view::settle(&mut cases, true)?;
-        let mut list = view::decide(cases, view);
+        affected.refuse(refused)?;
+        let view = view::settle(&mut affected, true)?;
+        let mut list = view::decide(affected, view);
         apply::apply(conn, meta, catalog, policies, &mut list, Some(refused)).map(drop)
     })
 }

@@ -6,7 +6,7 @@ use super::{MODEL, Mutant, STATES};
 pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "kept-above",
-        file: "view/src/cases.rs",
+        file: "view/src/affected.rs",
         from: "shown.iter().try_for_each(|rid| self.above(parent, rid))?;",
         to: "shown.iter().try_for_each(|_| Ok(()))?;",
         campaign: STATES,
@@ -14,7 +14,7 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "kept-by-the-falling",
-        file: "view/src/cases.rs",
+        file: "view/src/affected.rs",
         from: "if !needed || may_fall {",
         to: "if !needed {",
         campaign: STATES,
@@ -31,14 +31,14 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "loose-unshown",
         file: "view/src/local_wins.rs",
-        from: "found.written.extend(unshown_of(cases, at, |_| true)?);",
-        to: "found.written.extend(unshown(cases, at)?);",
+        from: "found.written.extend(unshown_of(affected, at, |_| true)?);",
+        to: "found.written.extend(unshown(affected, at)?);",
         campaign: STATES,
         breaks: "R-COMP: a reference by policy to a row that comes back hides what shows it not",
     },
     Mutant {
         name: "number-decides",
-        file: "view/src/cases/numbers.rs",
+        file: "view/src/affected/numbers.rs",
         from: "if t.table.number_decides() {",
         to: "if t.table.number_decides() && table > 9 {",
         campaign: STATES,
@@ -63,8 +63,8 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "falling",
         file: "view/src/view.rs",
-        from: "while falling(cases)? {",
-        to: "while falling(cases)? && cases.list.is_empty() {",
+        from: "while falling(affected)? {",
+        to: "while falling(affected)? && affected.list.is_empty() {",
         campaign: STATES,
         breaks: "R-PROTECT: a row that falls with a dead one keeps it",
     },
@@ -111,7 +111,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "above-settled",
         file: "view/src/local_wins.rs",
-        from: "                        found.written.extend(settled(cases, p));\n",
+        from: "                        found.written.extend(settled(affected, p));\n",
         to: "",
         campaign: STATES,
         breaks: "R-COMP: a row that gets its key back hides what refers to it",
@@ -119,7 +119,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "above-unshown",
         file: "view/src/local_wins.rs",
-        from: "                    found.written.extend(unshown(cases, p)?);\n",
+        from: "                    found.written.extend(unshown(affected, p)?);\n",
         to: "",
         campaign: STATES,
         breaks: "R-COMP: a row that refers to a unified one hides what refers to it",
@@ -127,7 +127,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "again-unshown",
         file: "view/src/local_wins.rs",
-        from: "            found.written.extend(unshown(cases, w)?);\n",
+        from: "            found.written.extend(unshown(affected, w)?);\n",
         to: "",
         campaign: STATES,
         breaks: "R-COMP: a row that shows a default again takes a key from the one that is written",
@@ -135,7 +135,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "derives",
         file: "view/src/local_wins.rs",
-        from: "                found.written.extend(derives(cases, view, at)?);\n",
+        from: "                found.written.extend(derives(affected, view, at)?);\n",
         to: "",
         campaign: STATES,
         breaks: "R-COMP: a row inserted anew takes a reference from the one that stood for it",
@@ -143,8 +143,8 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "overridden-shown",
         file: "view/src/local_wins.rs",
-        from: "!bound || shown.is_some() && !protect::counts(cases, at, f)",
-        to: "!bound || shown.is_some() && protect::stale(cases, at, f)",
+        from: "!bound || shown.is_some() && !protect::counts(affected, at, f)",
+        to: "!bound || shown.is_some() && protect::stale(affected, at, f)",
         campaign: STATES,
         breaks: "R-COMP: a reference that the user sees stays overridden",
     },
@@ -182,7 +182,7 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "standing",
-        file: "view/src/cases/above.rs",
+        file: "view/src/affected/above.rs",
         from: "        if !hangs {",
         to: "        if !hangs || hangs {",
         campaign: STATES,
@@ -191,7 +191,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "turns-settled",
         file: "view/src/local_wins.rs",
-        from: "            found.written.extend(settled(cases, w));\n        } else {",
+        from: "            found.written.extend(settled(affected, w));\n        } else {",
         to: "        } else {",
         campaign: STATES,
         breaks: "R-COMP: of two rows that gave way to each other one is hidden",
@@ -207,7 +207,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "former-kept",
         file: "view/src/local_wins.rs",
-        from: "found.written.extend(former(cases, at));",
+        from: "found.written.extend(former(affected, at));",
         to: "",
         campaign: STATES,
         breaks: "R-COMP: a row is hidden for the key that it asks for, though its user saw it under another",
@@ -215,15 +215,15 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "displaced-on-the-way",
         file: "view/src/local_wins.rs",
-        from: "None => self.displaces(cases, view, at)?,",
-        to: "None => self.displaces(cases, view, at)?.filter(|_| false),",
+        from: "None => self.displaces(affected, view, at)?,",
+        to: "None => self.displaces(affected, view, at)?.filter(|_| false),",
         campaign: STATES,
         breaks: "R-COMP: a hidden row that takes a number on the way hides what the user wrote",
     },
     Mutant {
         name: "number-freed",
         file: "view/src/view.rs",
-        from: "cases.renumbered(table)?;",
+        from: "affected.renumbered(table)?;",
         to: "",
         campaign: STATES,
         breaks: "R-REMAP: the number of a row that is hidden stays with nobody",
@@ -238,7 +238,7 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "hidden-circle",
-        file: "view/src/cases.rs",
+        file: "view/src/affected.rs",
         from: "self.hidden_in_circle(at)?;",
         to: "",
         campaign: STATES,
@@ -247,7 +247,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "view-passing",
         file: "view/src/view.rs",
-        from: "view.passing.iter().try_for_each(|&at| cases.children(at))?;",
+        from: "view.passing.iter().try_for_each(|&at| affected.children(at))?;",
         to: "",
         campaign: STATES,
         breaks: "R-VIEW: what a row shows on the way hides nothing that refers to it",
@@ -422,7 +422,7 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "counter-base",
-        file: "view/src/cases.rs",
+        file: "view/src/affected.rs",
         from: "if group.counts.is_empty() { cell } else { group.kept(t, g, &cell) }",
         to: "cell",
         campaign: "wild --all policy,alter,keys",
@@ -479,14 +479,14 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "number-by-value",
         file: "view/src/view.rs",
-        from: "cases.givers(table, id)?;",
+        from: "affected.givers(table, id)?;",
         to: "let _ = (table, id);",
         campaign: STATES,
         breaks: "R-REMAP: hidden rows are not asked for numbers that others refer to by value",
     },
     Mutant {
         name: "number-awaited",
-        file: "view/src/cases/numbers.rs",
+        file: "view/src/affected/numbers.rs",
         from: "self.awaiting(table, alias)?;",
         to: "let _ = (table, alias);",
         campaign: STATES,
@@ -502,7 +502,7 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "hidden-by-value",
-        file: "view/src/cases.rs",
+        file: "view/src/affected.rs",
         from: "self.answered(table, &old)?;",
         to: "drop(old);",
         campaign: STATES,
@@ -511,7 +511,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "unneeded",
         file: "view/src/local_wins.rs",
-        from: "cases.unneeded(table)?;",
+        from: "affected.unneeded(table)?;",
         to: "let _ = table;",
         campaign: MODEL,
         breaks: "R-PROTECT: a kept row stays when the last reference to it has gone",
@@ -559,8 +559,8 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "two-keys",
         file: "view/src/view/row.rs",
-        from: "for to in references(case, t, fallback).filter(|to| !alone(t, to.f)) {",
-        to: "for to in references(case, t, fallback).filter(|_| false) {",
+        from: "for to in references(item, t, fallback).filter(|to| !alone(t, to.f)) {",
+        to: "for to in references(item, t, fallback).filter(|_| false) {",
         campaign: STATES,
         breaks: "R-REF: of two foreign keys on one column the second forgets which row it is to",
     },
@@ -687,8 +687,8 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "asked-merged",
         file: "core/src/merge/mod.rs",
-        from: "cases.list[at].asked.clone().filter(|_| cases.contested)",
-        to: "cases.list[at].asked.clone().filter(|_| false)",
+        from: "affected.list[at].asked.clone().filter(|_| affected.contested)",
+        to: "affected.list[at].asked.clone().filter(|_| false)",
         campaign: "wild --all links,replace,order",
         breaks: "R-RETURN: what a hidden row asked for stays taken when others make it ask for something else",
     },
@@ -703,8 +703,8 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "counted-written",
         file: "view/src/local_wins.rs",
-        from: "shown.as_ref() == case.reference(t, f) || counted(case, g);",
-        to: "shown.as_ref() == case.reference(t, f);",
+        from: "shown.as_ref() == item.reference(t, f) || counted(item, g);",
+        to: "shown.as_ref() == item.reference(t, f);",
         campaign: "wild --all policy,keys,links",
         breaks: "R-COUNTER: a count that shows a row's key is written as a reference to it",
     },

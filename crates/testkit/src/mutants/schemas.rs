@@ -95,7 +95,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "follow-new-keys",
         file: "core/src/merge/refresh.rs",
-        from: "cases.load_at(table, &loc)?;",
+        from: "affected.load_at(table, &loc)?;",
         to: "let _ = (table, &loc);",
         campaign: "wild --all keys,policy,rebuild",
         breaks: "R-FOLLOW: rows that refer to nobody stay where their foreign key is new",
@@ -143,8 +143,8 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "unfit-refused",
         file: "view/src/view/round.rs",
-        from: "} else if self.cases.is_refused(at) {",
-        to: "} else if false && self.cases.is_refused(at) {",
+        from: "} else if self.affected.is_refused(at) {",
+        to: "} else if false && self.affected.is_refused(at) {",
         campaign: "wild --all rebuild,retype,spelled",
         breaks: "R-UNFIT: a row that SQLite refuses keeps the whole merge from going on",
     },
@@ -423,7 +423,7 @@ pub const ALL: &[Mutant<'_>] = &[
     },
     Mutant {
         name: "retyped-number",
-        file: "view/src/cases/numbers.rs",
+        file: "view/src/affected/numbers.rs",
         from: "stored(&self.list[at].cells[group].values[i], Affinity::Integer).as_integer()",
         to: "self.list[at].cells[group].values[i].as_integer()",
         campaign: "wild --all rebuild,retype,spelled,place",

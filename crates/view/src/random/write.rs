@@ -3,7 +3,7 @@
 //! Only what no foreign key acts on is written here.
 
 use super::sql;
-use crate::cases::{Case, Refused};
+use crate::affected::{AffectedRow, Refused};
 use crate::catalog::Loc;
 use crate::conflict::ConflictKind;
 use crate::facts::Facts;
@@ -46,8 +46,8 @@ impl Ledger for Memory<'_> {
         Ok(())
     }
 
-    fn apply(&mut self, cases: Vec<Case>, _: Option<&mut Refused>) -> Result<()> {
-        self.show(cases)
+    fn apply(&mut self, affected: Vec<AffectedRow>, _: Option<&mut Refused>) -> Result<()> {
+        self.show(affected)
     }
 }
 

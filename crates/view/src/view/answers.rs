@@ -4,7 +4,7 @@ use super::round::Round;
 use super::row::refers_to_own_key;
 use super::{Attempt, Claims, Hidden, conflict};
 use crate::Result;
-use crate::cases::{Conflict, dangling_index};
+use crate::affected::{Conflict, dangling_index};
 use crate::catalog::Relation;
 use crate::conflict::ConflictKind;
 use crate::equal;
@@ -79,7 +79,7 @@ impl Attempt<'_, '_> {
                 }
             }
             if let (Some(f), Some(row)) = (first, row) {
-                let fits = self.cases.facts.verdict(self.cases.list[at].table, &row)?.valid;
+                let fits = self.affected.facts.verdict(self.affected.list[at].table, &row)?.valid;
                 let unfit = || conflict(ConflictKind::RowConstraint, "", None);
                 round.hidden.insert(at, if fits { self.dangles(at, f) } else { unfit() });
             }
@@ -88,18 +88,18 @@ impl Attempt<'_, '_> {
     }
 
     fn keys_of(&self, at: usize) -> usize {
-        self.cases.catalog().tables[self.cases.list[at].table].table.foreign_keys.len()
+        self.affected.catalog().tables[self.affected.list[at].table].table.foreign_keys.len()
     }
 
     fn dangles(&self, at: usize, f: usize) -> Conflict {
-        let t = &self.cases.catalog().tables[self.cases.list[at].table];
+        let t = &self.affected.catalog().tables[self.affected.list[at].table];
         conflict(ConflictKind::FkDangling, &t.key_names[f], None)
     }
 
     /// Whether a reference is to the row that has it, or to its key. While the row is hidden it may keep of the
     /// reference another key than it would show.
     fn refers_to_itself(&self, at: usize, f: usize, row: &[Value]) -> bool {
-        let t = &self.cases.catalog().tables[self.cases.list[at].table];
+        let t = &self.affected.catalog().tables[self.affected.list[at].table];
         let fk = &t.table.foreign_keys[f];
         if self.reference(at, f).is_some_and(|rid| self.is_itself(at, fk, &rid)) {
             return true;
@@ -107,14 +107,14 @@ impl Attempt<'_, '_> {
         fk.parent == t.table.name && refers_to_own_key(fk, row)
     }
 
-    /// Whether foreign key `f` of a case, which shows `row`, is answered.
+    /// Whether foreign key `f` of an affected row, which shows `row`, is answered.
     fn answer(&mut self, round: &Round, at: usize, f: usize, row: &[Value]) -> Result<Answer> {
-        let t = &self.cases.catalog().tables[self.cases.list[at].table];
+        let t = &self.affected.catalog().tables[self.affected.list[at].table];
         let fk = &t.table.foreign_keys[f];
         // What a row falls back to is to visible rows (R-FALLBACK).
         let group = t.table.columns[fk.columns[0]].group;
         let former = round.fallbacks.get(&at).is_some_and(|(groups, _)| groups.contains(&group));
-        let Some(key) = fk.key_of(row).filter(|_| self.cases.enforces(fk) && !former) else {
+        let Some(key) = fk.key_of(row).filter(|_| self.affected.enforces(fk) && !former) else {
             return Ok(Answer::Given);
         };
         let meant = self.reference(at, f).filter(|rid| {
@@ -132,7 +132,7 @@ impl Attempt<'_, '_> {
         let claim = (dangling_index(&t.key_names[f]), equal::reference_bytes(fk, &key));
         self.number(fk, &key);
         self.asked(round, fk, &key);
-        Ok(match self.anyone_shows(round, (self.cases.list[at].table, f), &key)? {
+        Ok(match self.anyone_shows(round, (self.affected.list[at].table, f), &key)? {
             true => Answer::Shown(claim),
             false => Answer::Missing(Some(claim)),
         })
@@ -158,12 +158,12 @@ impl Attempt<'_, '_> {
 
     /// Whether some visible row of the parent table shows a key.
     pub fn anyone_shows(&self, round: &Round, reference: Reference, key: &[Value]) -> Result<bool> {
-        let catalog = self.cases.catalog();
+        let catalog = self.affected.catalog();
         let fk = &catalog.tables[reference.0].table.foreign_keys[reference.1];
         let Some(parent) = catalog.position(&fk.parent) else { return Ok(false) };
         let rows = round.rows.iter().filter(|(at, _)| !round.hidden.contains_key(at));
         let rows =
-            rows.chain(&self.view.rows).filter(|(at, _)| self.cases.list[**at].table == parent);
+            rows.chain(&self.view.rows).filter(|(at, _)| self.affected.list[**at].table == parent);
         let wanted = equal::reference_bytes(fk, key);
         let same = |(_, row): (&usize, &Vec<Value>)| {
             equal::reference_bytes(fk, fk.parent_columns.iter().map(|&p| &row[p])) == wanted
@@ -171,24 +171,24 @@ impl Attempt<'_, '_> {
         if rows.into_iter().any(same) {
             return Ok(true);
         }
-        for loc in self.cases.facts.answering(reference, key)? {
-            let stored = self.cases.facts.at(parent, &loc)?;
-            if stored.is_some_and(|s| self.cases.get(parent, &s.rid).is_none()) {
+        for loc in self.affected.facts.answering(reference, key)? {
+            let stored = self.affected.facts.at(parent, &loc)?;
+            if stored.is_some_and(|s| self.affected.get(parent, &s.rid).is_none()) {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// Notes a key that a case refers to by value, in a table of its own component. A row that asks for
-    /// it and is hidden has it until the view hides that, and the case is there till then: both may
+    /// Notes a key that a row refers to by value, in a table of its own component. A row that asks for it and
+    /// is hidden has it until the view hides that, and the row that refers to it is there till then: both may
     /// keep a unique key from others meanwhile.
     fn asked(&mut self, round: &Round, fk: &ForeignKey, key: &[Value]) {
-        let Some(parent) = self.cases.catalog().position(&fk.parent) else { return };
-        if !self.cases.contested || !round.tables.contains(&parent) {
+        let Some(parent) = self.affected.catalog().position(&fk.parent) else { return };
+        if !self.affected.contested || !round.tables.contains(&parent) {
             return;
         }
-        let t = &self.cases.catalog().tables[parent].table;
+        let t = &self.affected.catalog().tables[parent].table;
         for (u, index) in t.uniques.iter().enumerate() {
             let place = |term: &IndexTerm| {
                 let named = |&p: &usize| quote(&t.columns[p].name) == term.sql;
@@ -203,10 +203,10 @@ impl Attempt<'_, '_> {
         }
     }
 
-    /// Notes an integer key that a case refers to by value.
+    /// Notes an integer key that an affected row refers to by value.
     fn number(&mut self, fk: &ForeignKey, key: &[Value]) {
-        let Some(parent) = self.cases.catalog().position(&fk.parent) else { return };
-        let alias = self.cases.catalog().tables[parent].table.rowid_alias();
+        let Some(parent) = self.affected.catalog().position(&fk.parent) else { return };
+        let alias = self.affected.catalog().tables[parent].table.rowid_alias();
         if alias == Some(fk.parent_columns[0])
             && let Value::Integer(id) = equal::stored(&key[0], Affinity::Integer)
         {

@@ -3,7 +3,7 @@
 use super::unique::{self, Outcome};
 use super::{Attempt, Fallback, Fallbacks, Hidden, conflict};
 use crate::Result;
-use crate::cases::Conflict;
+use crate::affected::Conflict;
 use crate::conflict::ConflictKind;
 use crate::remap::{self, Wish};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ pub struct Round {
     pub rows: BTreeMap<usize, Vec<Value>>,
     /// Groups whose reference an action on the parent's delete set to NULL or its default.
     pub nulled: BTreeMap<usize, BTreeSet<usize>>,
-    /// Cases among them whose reference is later than that delete.
+    /// Affected rows among them whose reference is later than that delete.
     pub unexpected: BTreeSet<usize>,
     /// The same for a change of the parent's key, and groups that show a row standing for another.
     pub overridden: BTreeMap<usize, BTreeSet<usize>>,
@@ -65,7 +65,7 @@ impl Attempt<'_, '_> {
         let live: Vec<usize> =
             mine.iter().copied().filter(|at| !round.hidden.contains_key(at)).collect();
         round.ids = self.numbers(&round, &live)?;
-        let circle = self.cases.catalog().refer_to_themselves(tables);
+        let circle = self.affected.catalog().refer_to_themselves(tables);
         let mut passes = if circle { PASSES } else { 1 };
         loop {
             self.display(&mut round, &live)?;
@@ -119,17 +119,17 @@ impl Attempt<'_, '_> {
     fn numbers(&self, round: &Round, live: &[usize]) -> Result<BTreeMap<usize, i64>> {
         let mut ids = BTreeMap::new();
         for table in round.tables.clone() {
-            let t = &self.cases.catalog().tables[table];
+            let t = &self.affected.catalog().tables[table];
             let Some(alias) = t.table.renumbers() else { continue };
-            let mine = live.iter().copied().filter(|&at| self.cases.list[at].table == table);
+            let mine = live.iter().copied().filter(|&at| self.affected.list[at].table == table);
             let wish = |at: usize| {
-                let case = &self.cases.list[at];
-                let claim = case.stamp(t, alias).max(case.header().yielded);
-                let id = self.cases.wanted(t, alias, at)?;
-                Some(Wish { claim, rid: case.stored.rid.clone(), case: at, id })
+                let item = &self.affected.list[at];
+                let claim = item.stamp(t, alias).max(item.header().yielded);
+                let id = self.affected.wanted(t, alias, at)?;
+                Some(Wish { claim, rid: item.stored.rid.clone(), item: at, id })
             };
             let wishes = mine.filter_map(wish).collect();
-            let numbers = || self.cases.known(table, |_| true);
+            let numbers = || self.affected.known(table, |_| true);
             ids.extend(remap::grant(wishes, numbers)?);
         }
         Ok(ids)
@@ -144,16 +144,16 @@ impl Attempt<'_, '_> {
         self.close(&mut next, mine);
         let hidden = |p: &usize| next.hidden.contains_key(p) && !round.hidden.contains_key(p);
         let moves = |at: usize, columns: &[usize]| {
-            let t = &self.cases.catalog().tables[self.cases.list[at].table];
+            let t = &self.affected.catalog().tables[self.affected.list[at].table];
             t.table.foreign_keys.iter().enumerate().any(|(f, fk)| {
-                let parent = self.cases.catalog().position(&fk.parent);
+                let parent = self.affected.catalog().position(&fk.parent);
                 let to = self.reference(at, f).zip(parent);
                 let to = to.and_then(|(rid, parent)| self.meant(parent, &rid));
                 fk.columns.iter().any(|c| columns.contains(c)) && to.is_some_and(|p| hidden(&p))
             })
         };
         let of_lost = |(&at, conflict): (&usize, &Conflict)| {
-            let t = &self.cases.catalog().tables[self.cases.list[at].table];
+            let t = &self.affected.catalog().tables[self.affected.list[at].table];
             let index = t.unique_names.iter().position(|name| *name == conflict.constraint);
             let columns = index.map_or(&[][..], |u| &t.table.uniques[u].columns);
             let moved = [Some(at), conflict.winner].into_iter().flatten();
@@ -168,17 +168,17 @@ impl Attempt<'_, '_> {
     fn unfit(&self, round: &Round, live: &[usize], news: &mut Hidden) -> Result<()> {
         let mut found = Hidden::new();
         for &at in live {
-            let (case, row) = (&self.cases.list[at], &round.rows[&at]);
-            let t = &self.cases.catalog().tables[case.table];
+            let (item, row) = (&self.affected.list[at], &round.rows[&at]);
+            let t = &self.affected.catalog().tables[item.table];
             if news.contains_key(&at) {
                 continue;
             }
             // SQLite would give a number of its own to a row whose integer key has become NULL.
             let numberless = t.table.rowid_alias().is_some_and(|c| row[c].is_null());
-            let check_keys = self.check_keys && case.old.as_ref() != Some(row);
-            if numberless || check_keys && !self.cases.facts.verdict(case.table, row)?.valid {
+            let check_keys = self.check_keys && item.old.as_ref() != Some(row);
+            if numberless || check_keys && !self.affected.facts.verdict(item.table, row)?.valid {
                 found.insert(at, conflict(ConflictKind::RowConstraint, "", None));
-            } else if self.cases.is_refused(at) {
+            } else if self.affected.is_refused(at) {
                 found.insert(at, conflict(ConflictKind::Refused, "", None));
             }
         }
@@ -196,7 +196,8 @@ impl Attempt<'_, '_> {
     fn grant(&mut self, round: &Round, live: &[usize], unfit: &Hidden) -> Result<Outcome> {
         let mut all = Outcome::default();
         for table in round.tables.clone() {
-            let mine = |at: &usize| self.cases.list[*at].table == table && !unfit.contains_key(at);
+            let mine =
+                |at: &usize| self.affected.list[*at].table == table && !unfit.contains_key(at);
             let rows: Vec<usize> = live.iter().copied().filter(mine).collect();
             let one = unique::grant(self, round, table, &rows)?;
             self.view.wanted.extend(one.wanted);

@@ -1,10 +1,10 @@
-//! The row that a case shows: what it holds, with the keys of the rows to which its references are.
+//! What an affected row shows: what it holds, with the keys of the rows to which its references are.
 
 use super::answers::alone;
 use super::round::Round;
 use super::{Attempt, Fallback};
 use crate::Result;
-use crate::cases::{Case, written};
+use crate::affected::{AffectedRow, written};
 use crate::catalog::Relation;
 use crate::equal;
 use crate::protect::stale;
@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use synqlite_wire::{Cell, Rid, Value};
 
-/// A row that a case shows, and the groups of it that show something else than was written, as
+/// What an affected row shows, and the groups of it that show something else than was written, as
 /// [`Round`] has them.
 #[derive(Default)]
 pub struct Displayed {
@@ -24,7 +24,7 @@ pub struct Displayed {
     overridden: BTreeSet<usize>,
 }
 
-/// A reference that a case shows: by its foreign key `f`, in group `g`.
+/// A reference that an affected row shows: by its foreign key `f`, in group `g`.
 struct Reference<'c> {
     f: usize,
     fk: &'c ForeignKey,
@@ -45,7 +45,7 @@ enum Fate {
 }
 
 impl Attempt<'_, '_> {
-    /// The row that a case asks to show, where it shows what it was before.
+    /// What an affected row asks to show, where it shows what it was before.
     pub fn asks<'r>(&self, round: &'r Round, at: usize) -> Result<Cow<'r, [Value]>> {
         match round.fallbacks.contains_key(&at) {
             true => Ok(Cow::Owned(self.row(round, at, &Fallback::new())?.row)),
@@ -53,11 +53,11 @@ impl Attempt<'_, '_> {
         }
     }
 
-    /// Displays all live cases until references among them agree.
+    /// Displays all live affected rows until references among them agree.
     pub fn display(&self, round: &mut Round, live: &[usize]) -> Result<()> {
         let none = Fallback::new();
         // A key can be a reference itself.
-        let catalog = self.cases.catalog();
+        let catalog = self.affected.catalog();
         let passes = match catalog.refer_to_themselves(&round.tables) {
             true => catalog.longest_chain(&round.tables) + 1,
             false => 1,
@@ -90,23 +90,23 @@ impl Attempt<'_, '_> {
         Ok(())
     }
 
-    /// The row that a case shows.
+    /// What an affected row shows.
     pub fn row(&self, round: &Round, at: usize, fallback: &Fallback) -> Result<Displayed> {
-        let case = &self.cases.list[at];
-        let t = &self.cases.catalog().tables[case.table];
+        let item = &self.affected.list[at];
+        let t = &self.affected.catalog().tables[item.table];
         let mut row = vec![Value::Null; t.table.columns.len()];
         for (g, group) in t.table.groups.iter().enumerate() {
-            let values = &cell_shown(case, g, fallback).values;
+            let values = &cell_shown(item, g, fallback).values;
             group.columns.iter().zip(values).for_each(|(&c, v)| row[c] = v.clone());
         }
-        case.sums.iter().for_each(|(c, sum)| row[*c] = sum.clone());
+        item.sums.iter().for_each(|(c, sum)| row[*c] = sum.clone());
         if let (Some(alias), Some(id)) = (t.table.rowid_alias(), round.ids.get(&at)) {
             row[alias] = Value::Integer(*id);
         }
         let mut shown = Displayed { row, ..Displayed::default() };
         self.show_references(round, at, fallback, &mut shown)?;
         // Of two foreign keys that share a column one may show the key of the other's row.
-        for to in references(case, t, fallback).filter(|to| !alone(t, to.f)) {
+        for to in references(item, t, fallback).filter(|to| !alone(t, to.f)) {
             if self.visible(round, to.fk, to.rid) == Some(true) {
                 let shows = match self.is_itself(at, to.fk, to.rid) {
                     true => refers_to_own_key(to.fk, &shown.row),
@@ -126,7 +126,7 @@ impl Attempt<'_, '_> {
         Ok(shown)
     }
 
-    /// Shows what becomes of the references of a case.
+    /// Shows what becomes of the references of an affected row.
     fn show_references(
         &self,
         round: &Round,
@@ -134,10 +134,10 @@ impl Attempt<'_, '_> {
         fallback: &Fallback,
         shown: &mut Displayed,
     ) -> Result<()> {
-        let case = &self.cases.list[at];
-        let t = &self.cases.catalog().tables[case.table];
+        let item = &self.affected.list[at];
+        let t = &self.affected.catalog().tables[item.table];
         let (mut followed, mut own) = (vec![], BTreeSet::<usize>::new());
-        for to in references(case, t, fallback) {
+        for to in references(item, t, fallback) {
             let Reference { fk, g, rid, .. } = to;
             match self.fate(round, at, &to, fallback.contains(&g)) {
                 Fate::Followed => {
@@ -158,12 +158,12 @@ impl Attempt<'_, '_> {
                     shown.overridden.insert(g);
                 }
                 Fate::Overridden => {
-                    if self.act(fk.on_update, case.table, fk, &mut shown.row)? {
+                    if self.act(fk.on_update, item.table, fk, &mut shown.row)? {
                         shown.overridden.insert(g);
                     }
                 }
                 Fate::Ended => {
-                    if self.act(fk.on_delete, case.table, fk, &mut shown.row)? {
+                    if self.act(fk.on_delete, item.table, fk, &mut shown.row)? {
                         shown.unexpected |= self.unexpected(round, at, fk, rid);
                         shown.nulled.insert(g);
                     }
@@ -184,11 +184,11 @@ impl Attempt<'_, '_> {
         Ok(())
     }
 
-    /// What becomes of a reference of a case. `earlier`: the case falls back to it.
+    /// What becomes of a reference of an affected row. `earlier`: the row falls back to it.
     fn fate(&self, round: &Round, at: usize, to: &Reference<'_>, earlier: bool) -> Fate {
         let Reference { f, fk, rid, .. } = *to;
-        let keep = self.cases.enforces(fk);
-        let outlived = || keep && fk.on_delete.sets() && !earlier && stale(self.cases, at, f);
+        let keep = self.affected.enforces(fk);
+        let outlived = || keep && fk.on_delete.sets() && !earlier && stale(self.affected, at, f);
         let visible = self.visible(round, fk, rid);
         match visible == Some(true) {
             _ if keep && self.overridden(at, f, rid) => Fate::Overridden,
@@ -210,7 +210,7 @@ impl Attempt<'_, '_> {
         for &c in &fk.columns {
             row[c] = match action {
                 Action::SetNull => Value::Null,
-                Action::SetDefault => self.cases.facts.default(table, c)?,
+                Action::SetDefault => self.affected.facts.default(table, c)?,
                 _ => return Ok(false),
             };
         }
@@ -238,12 +238,12 @@ impl Attempt<'_, '_> {
         rid: &Rid,
         mut look: impl FnMut(&[Value]),
     ) -> Result<()> {
-        let Some(parent) = self.cases.catalog().position(&fk.parent) else { return Ok(()) };
+        let Some(parent) = self.affected.catalog().position(&fk.parent) else { return Ok(()) };
         let shown = |p| round.rows.get(&p).or_else(|| self.view.rows.get(&p));
         match self.meant(parent, rid).and_then(shown) {
             Some(shown) => look(shown),
             None => {
-                let catalog = self.cases.catalog();
+                let catalog = self.affected.catalog();
                 let depth = catalog.longest_chain(&(0..catalog.tables.len()));
                 if let Some(row) = self.would_show(round, parent, rid, &fk.parent_columns, depth)? {
                     look(&row);
@@ -264,18 +264,18 @@ impl Attempt<'_, '_> {
         columns: &[usize],
         depth: usize,
     ) -> Result<Option<Vec<Value>>> {
-        let t = &self.cases.catalog().tables[table];
-        let case = self.meant(table, rid).map(|p| (p, &self.cases.list[p]));
-        let other = match case {
+        let t = &self.affected.catalog().tables[table];
+        let item = self.meant(table, rid).map(|p| (p, &self.affected.list[p]));
+        let other = match item {
             Some(_) => None,
-            None => self.cases.others.get(table, rid)?,
+            None => self.affected.others.get(table, rid)?,
         };
-        let mut row = match (case, &other) {
-            (Some((p, case)), _) => match round.rows.get(&p).or_else(|| self.view.rows.get(&p)) {
+        let mut row = match (item, &other) {
+            (Some((p, item)), _) => match round.rows.get(&p).or_else(|| self.view.rows.get(&p)) {
                 Some(shown) => return Ok(Some(shown.clone())),
-                None => plain(case, t, round.ids.get(&p)),
+                None => plain(item, t, round.ids.get(&p)),
             },
-            (None, Some(other)) => match self.cases.others.row(table, other)? {
+            (None, Some(other)) => match self.affected.others.row(table, other)? {
                 Some(row) if other.stored.loc.is_some() => return Ok(Some(row.to_vec())),
                 Some(row) => row.to_vec(),
                 None => return Ok(None),
@@ -283,11 +283,11 @@ impl Attempt<'_, '_> {
             (None, None) => return Ok(None),
         };
         for (f, fk) in t.table.foreign_keys.iter().enumerate() {
-            let Some(parent) = self.cases.catalog().position(&fk.parent) else { continue };
+            let Some(parent) = self.affected.catalog().position(&fk.parent) else { continue };
             let of_key = fk.columns.iter().any(|c| columns.contains(c));
             let state = other.as_ref().map(|other| &other.stored.state);
-            let to = match case {
-                Some((_, case)) => case.reference(t, f),
+            let to = match item {
+                Some((_, item)) => item.reference(t, f),
                 None => state.and_then(|state| state.kept_reference(t, f)),
             };
             let Some(to) = to.filter(|_| of_key && depth > 0) else { continue };
@@ -307,14 +307,14 @@ impl Attempt<'_, '_> {
         fallback: &Fallback,
         row: &[Value],
     ) -> Result<bool> {
-        let case = &self.cases.list[at];
-        let t = &self.cases.catalog().tables[case.table];
+        let item = &self.affected.list[at];
+        let t = &self.affected.catalog().tables[item.table];
         for (f, fk) in t.table.foreign_keys.iter().enumerate() {
             let Some((g, i)) = t.table.place_of_key(f) else { continue };
-            if !self.cases.enforces(fk) || !fallback.contains(&g) {
+            if !self.affected.enforces(fk) || !fallback.contains(&g) {
                 continue;
             }
-            let cell = cell_shown(case, g, fallback);
+            let cell = cell_shown(item, g, fallback);
             let columns = &t.table.groups[g].columns;
             let null = |c: &usize| {
                 let i = columns.iter().position(|x| x == c);
@@ -323,7 +323,7 @@ impl Attempt<'_, '_> {
             let rid = cell.refs[i].as_ref();
             let fits = if rid.is_some_and(|rid| self.overridden(at, f, rid)) {
                 match fk.key_of(row) {
-                    Some(key) => self.anyone_shows(round, (case.table, f), &key)?,
+                    Some(key) => self.anyone_shows(round, (item.table, f), &key)?,
                     None => true,
                 }
             } else {
@@ -342,15 +342,15 @@ impl Attempt<'_, '_> {
     }
 }
 
-/// The references that a case shows.
+/// The references that an affected row shows.
 fn references<'c>(
-    case: &'c Case,
+    item: &'c AffectedRow,
     t: &'c Relation,
     fallback: &'c Fallback,
 ) -> impl Iterator<Item = Reference<'c>> {
     t.table.foreign_keys.iter().enumerate().filter_map(move |(f, fk)| {
         let (g, i) = t.table.place_of_key(f)?;
-        let rid = cell_shown(case, g, fallback).refs[i].as_ref()?;
+        let rid = cell_shown(item, g, fallback).refs[i].as_ref()?;
         Some(Reference { f, fk, g, rid })
     })
 }
@@ -371,16 +371,16 @@ pub fn refers_to_own_key(fk: &ForeignKey, row: &[Value]) -> bool {
 }
 
 /// The cell that a group shows.
-pub fn cell_shown<'c>(case: &'c Case, g: usize, fallback: &Fallback) -> &'c Cell {
-    match &case.stored.state.groups[g].previous {
+pub fn cell_shown<'c>(item: &'c AffectedRow, g: usize, fallback: &Fallback) -> &'c Cell {
+    match &item.stored.state.groups[g].previous {
         Some(previous) if fallback.contains(&g) => previous,
-        _ => &case.cells[g],
+        _ => &item.cells[g],
     }
 }
 
-/// What a case shows before anything is derived, but for its number.
-fn plain(case: &Case, t: &Relation, id: Option<&i64>) -> Vec<Value> {
-    let mut row = written(case, t);
+/// What an affected row shows before anything is derived, but for its number.
+fn plain(item: &AffectedRow, t: &Relation, id: Option<&i64>) -> Vec<Value> {
+    let mut row = written(item, t);
     if let (Some(alias), Some(id)) = (t.table.rowid_alias(), id) {
         row[alias] = Value::Integer(*id);
     }

@@ -7,7 +7,7 @@
 use super::round::Round;
 use super::{Attempt, Fallback, Fallbacks};
 use crate::Result;
-use crate::cases::{Conflict, Wanted};
+use crate::affected::{Conflict, Wanted};
 use crate::catalog::Relation;
 use crate::conflict::ConflictKind;
 use crate::facts::{Key, Verdict};
@@ -17,15 +17,15 @@ use synqlite_wire::{Rid, Stamp};
 /// The outcome for one table.
 #[derive(Default)]
 pub struct Outcome {
-    /// Cases that have to be hidden.
+    /// Affected rows that have to be hidden.
     pub lost: BTreeMap<usize, Conflict>,
-    /// Cases that show earlier values in some groups.
+    /// Affected rows that show earlier values in some groups.
     pub fallbacks: Fallbacks,
     /// Keys that were asked for.
     pub wanted: Vec<Wanted>,
-    /// Cases in the way of a fallback, by the case that could not fall back.
+    /// Affected rows in the way of a fallback, by the one that could not fall back.
     pub blockers: BTreeMap<usize, Vec<usize>>,
-    /// Keys that cases without their own asked for: (name of the constraint, key).
+    /// Keys that affected rows without their own asked for: (name of the constraint, key).
     pub claims: BTreeMap<usize, Vec<(String, Vec<u8>)>>,
 }
 
@@ -35,28 +35,28 @@ struct Claim {
     at: Stamp,
     rid: Rid,
     index: usize,
-    case: usize,
+    item: usize,
 }
 
-/// Grants the keys of all unique indexes of a table to `rows`, the cases shown in this round.
+/// Grants the keys of all unique indexes of a table to `rows`, the affected rows shown in this round.
 pub fn grant(
     show: &Attempt<'_, '_>,
     round: &Round,
     table: usize,
     rows: &[usize],
 ) -> Result<Outcome> {
-    let t = &show.cases.catalog().tables[table];
+    let t = &show.affected.catalog().tables[table];
     let mut outcome = Outcome::default();
     if t.table.uniques.is_empty() {
         return Ok(outcome);
     }
     let mut verdicts = HashMap::new();
-    for &case in rows {
-        let row = show.asks(round, case)?;
-        let verdict = show.cases.facts.verdict(table, &row)?;
-        let own = show.cases.list[case].old.as_deref() == Some(&row);
+    for &item in rows {
+        let row = show.asks(round, item)?;
+        let verdict = show.affected.facts.verdict(table, &row)?;
+        let own = show.affected.list[item].old.as_deref() == Some(&row);
         outcome.wanted.extend(Wanted::all(table, &verdict, own));
-        verdicts.insert(case, verdict);
+        verdicts.insert(item, verdict);
     }
     let (mut excluded, mut tried) = (BTreeMap::new(), HashMap::new());
     loop {
@@ -64,9 +64,9 @@ pub fn grant(
         let late = pass.run(rows, &excluded, &mut outcome.wanted)?;
         tried.extend(pass.tried.drain());
         match late {
-            Some((case, conflict)) => {
+            Some((item, conflict)) => {
                 outcome.blockers.append(&mut pass.blockers);
-                excluded.insert(case, conflict);
+                excluded.insert(item, conflict);
             }
             None => {
                 outcome.lost = excluded;
@@ -74,16 +74,16 @@ pub fn grant(
                 outcome.blockers.append(&mut pass.blockers);
                 outcome.fallbacks = pass.fallbacks;
                 // Who shows a former value has its keys.
-                tried.retain(|case, _| !outcome.fallbacks.contains_key(case));
-                for case in outcome.lost.keys().chain(outcome.fallbacks.keys()) {
-                    let tried = tried.remove(case).unwrap_or_default();
-                    let keys = verdicts[case].keys.iter().chain(&tried).enumerate();
+                tried.retain(|item, _| !outcome.fallbacks.contains_key(item));
+                for item in outcome.lost.keys().chain(outcome.fallbacks.keys()) {
+                    let tried = tried.remove(item).unwrap_or_default();
+                    let keys = verdicts[item].keys.iter().chain(&tried).enumerate();
                     let count = t.table.uniques.len();
                     let named = keys.filter_map(|(u, key)| {
                         let name = t.unique_names[u % count].clone();
                         Some((name, key.as_ref()?.canonical.clone()))
                     });
-                    outcome.claims.insert(*case, named.collect());
+                    outcome.claims.insert(*item, named.collect());
                 }
                 return Ok(outcome);
             }
@@ -99,7 +99,7 @@ struct Pass<'p, 'c, 'a> {
     verdicts: &'p HashMap<usize, Verdict>,
     /// Who holds a key.
     grants: HashMap<(usize, Vec<u8>), usize>,
-    /// Which keys a case holds.
+    /// Which keys an affected row holds.
     held: HashMap<usize, BTreeMap<usize, Vec<u8>>>,
     fallbacks: Fallbacks,
     fallback_keys: HashMap<usize, Vec<Option<Key>>>,
@@ -143,92 +143,92 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         wanted: &mut Vec<Wanted>,
     ) -> Result<Option<(usize, Conflict)>> {
         let mut claims = Vec::new();
-        for &case in rows.iter().filter(|case| !excluded.contains_key(case)) {
-            for (index, key) in self.verdicts[&case].keys.iter().enumerate() {
+        for &item in rows.iter().filter(|item| !excluded.contains_key(item)) {
+            for (index, key) in self.verdicts[&item].keys.iter().enumerate() {
                 if key.is_some() {
-                    let rid = self.show.cases.list[case].stored.rid.clone();
-                    claims.push(Claim { at: self.claim(case, index), rid, index, case });
+                    let rid = self.show.affected.list[item].stored.rid.clone();
+                    claims.push(Claim { at: self.claim(item, index), rid, index, item });
                 }
             }
         }
         claims.sort();
         let mut late: Option<(usize, Conflict)> = None;
         for claim in claims {
-            let Claim { at, index, case, .. } = claim;
-            if self.out.contains_key(&case) {
+            let Claim { at, index, item, .. } = claim;
+            if self.out.contains_key(&item) {
                 continue;
             }
-            let Some(key) = self.key(case, index) else { continue };
+            let Some(key) = self.key(item, index) else { continue };
             let holder = self.grants.get(&(index, key.clone())).copied();
-            let Some(winner) = holder.filter(|&h| h != case) else {
-                self.hold(case, index, key);
+            let Some(winner) = holder.filter(|&h| h != item) else {
+                self.hold(item, index, key);
                 continue;
             };
             let name = self.t.unique_names[index].clone();
             let conflict =
                 Conflict { kind: ConflictKind::Unique, constraint: name, winner: Some(winner) };
-            let had = self.held.get(&case).is_some_and(|h| !h.is_empty());
+            let had = self.held.get(&item).is_some_and(|h| !h.is_empty());
             let mut earlier =
-                had && self.held[&case].keys().any(|&other| self.claim(case, other) < at);
-            let groups = self.offending(case, index);
-            if !groups.is_empty() && !self.fallbacks.contains_key(&case) {
-                if self.fall_back(case, index, groups, &conflict, wanted)? {
+                had && self.held[&item].keys().any(|&other| self.claim(item, other) < at);
+            let groups = self.offending(item, index);
+            if !groups.is_empty() && !self.fallbacks.contains_key(&item) {
+                if self.fall_back(item, index, groups, &conflict, wanted)? {
                     continue;
                 }
                 earlier = had;
             }
             if earlier && late.is_none() {
-                late = Some((case, conflict.clone()));
+                late = Some((item, conflict.clone()));
             }
-            self.release(case);
-            if let Some((_, first)) = self.fallbacks.remove(&case) {
+            self.release(item);
+            if let Some((_, first)) = self.fallbacks.remove(&item) {
                 // It would not have fallen back but for this one.
-                self.blockers.entry(case).or_default().extend(first.winner);
+                self.blockers.entry(item).or_default().extend(first.winner);
             }
-            self.fallback_keys.remove(&case);
-            self.out.insert(case, conflict);
+            self.fallback_keys.remove(&item);
+            self.out.insert(item, conflict);
         }
         Ok(late)
     }
 
-    fn key(&self, case: usize, index: usize) -> Option<Vec<u8>> {
-        let keys = self.fallback_keys.get(&case).unwrap_or(&self.verdicts[&case].keys);
+    fn key(&self, item: usize, index: usize) -> Option<Vec<u8>> {
+        let keys = self.fallback_keys.get(&item).unwrap_or(&self.verdicts[&item].keys);
         keys[index].as_ref().map(|key| key.canonical.clone())
     }
 
-    fn hold(&mut self, case: usize, index: usize, key: Vec<u8>) {
-        self.grants.insert((index, key.clone()), case);
-        self.held.entry(case).or_default().insert(index, key);
+    fn hold(&mut self, item: usize, index: usize, key: Vec<u8>) {
+        self.grants.insert((index, key.clone()), item);
+        self.held.entry(item).or_default().insert(index, key);
     }
 
-    fn release(&mut self, case: usize) {
-        for (index, key) in self.held.remove(&case).unwrap_or_default() {
+    fn release(&mut self, item: usize) {
+        for (index, key) in self.held.remove(&item).unwrap_or_default() {
             self.grants.remove(&(index, key));
         }
     }
 
     /// When a row claimed its key: the latest write of a column that the index depends on. A number that was
     /// pinned nobody wrote (R-PIN).
-    fn claim(&self, case: usize, index: usize) -> Stamp {
-        self.written(case, index).max(self.show.cases.list[case].header().yielded)
+    fn claim(&self, item: usize, index: usize) -> Stamp {
+        self.written(item, index).max(self.show.affected.list[item].header().yielded)
     }
 
-    fn written(&self, case: usize, index: usize) -> Stamp {
-        let case = &self.show.cases.list[case];
+    fn written(&self, item: usize, index: usize) -> Stamp {
+        let item = &self.show.affected.list[item];
         let columns = self.t.table.uniques[index].columns.iter();
-        let groups = &case.stored.state.groups;
+        let groups = &item.stored.state.groups;
         let pinned = |c: usize| groups[self.t.table.columns[c].group].pinned;
         let written = |&c: &usize| match self.t.table.renumbers() == Some(c) && pinned(c) {
-            true => case.header().inserted,
-            false => case.stamp(self.t, c),
+            true => item.header().inserted,
+            false => item.stamp(self.t, c),
         };
         columns.map(written).max().unwrap_or(Stamp::ZERO)
     }
 
     /// The groups whose last write made the claim, if it was an update.
-    fn offending(&self, case: usize, index: usize) -> Fallback {
-        let written = self.written(case, index);
-        let state = &self.show.cases.list[case].stored.state;
+    fn offending(&self, item: usize, index: usize) -> Fallback {
+        let written = self.written(item, index);
+        let state = &self.show.affected.list[item].stored.state;
         let columns = self.t.table.uniques[index].columns.iter();
         let groups = columns.map(|&c| self.t.table.columns[c].group);
         let latest = |g: &usize| {
@@ -242,40 +242,40 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
     /// collide with nobody.
     fn fall_back(
         &mut self,
-        case: usize,
+        item: usize,
         index: usize,
         groups: Fallback,
         conflict: &Conflict,
         wanted: &mut Vec<Wanted>,
     ) -> Result<bool> {
-        let row = self.show.row(self.round, case, &groups)?.row;
-        let verdict = self.show.cases.facts.verdict(self.table, &row)?;
+        let row = self.show.row(self.round, item, &groups)?.row;
+        let verdict = self.show.affected.facts.verdict(self.table, &row)?;
         wanted.extend(Wanted::all(self.table, &verdict, false));
-        self.tried.insert(case, verdict.keys.clone());
+        self.tried.insert(item, verdict.keys.clone());
         let mut asked: BTreeSet<usize> =
-            self.held.get(&case).into_iter().flat_map(|h| h.keys().copied()).collect();
+            self.held.get(&item).into_iter().flat_map(|h| h.keys().copied()).collect();
         asked.insert(index);
         // Of the others those for which it claims a key itself are heard when their turn comes.
-        let own = &self.verdicts[&case].keys;
+        let own = &self.verdicts[&item].keys;
         asked.extend((0..own.len()).filter(|&u| own[u].is_none()));
-        self.release(case);
+        self.release(item);
         let canonical = |u: usize| verdict.keys[u].as_ref().map(|key| key.canonical.clone());
         let holder = |&u: &usize| self.grants.get(&(u, canonical(u)?)).copied();
         let blockers: Vec<usize> = asked.iter().filter_map(holder).collect();
         if !verdict.valid
             || !blockers.is_empty()
-            || !self.show.fallback_refers(self.round, case, &groups, &row)?
+            || !self.show.fallback_refers(self.round, item, &groups, &row)?
         {
-            self.blockers.insert(case, blockers);
+            self.blockers.insert(item, blockers);
             return Ok(false);
         }
         for u in asked {
             if let Some(key) = canonical(u) {
-                self.hold(case, u, key);
+                self.hold(item, u, key);
             }
         }
-        self.fallbacks.insert(case, (groups, conflict.clone()));
-        self.fallback_keys.insert(case, verdict.keys);
+        self.fallbacks.insert(item, (groups, conflict.clone()));
+        self.fallback_keys.insert(item, verdict.keys);
         Ok(true)
     }
 }

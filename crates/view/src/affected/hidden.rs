@@ -2,13 +2,13 @@
 //!
 //! In such a circle rows are hidden in rounds, and what a row is hidden for may be what another shows
 //! until it is hidden itself: a number that it takes from a third, a key that the third refers to. So
-//! once one row of a circle is a case, all that are hidden are: there are few, and their fates are one.
+//! once one row of a circle is affected, all that are hidden are: there are few, and their fates are one.
 
-use super::Cases;
+use super::AffectedRows;
 use crate::Result;
 
-impl Cases<'_> {
-    /// Adds the hidden rows of the circle of tables that a case is in, and those that show other numbers
+impl AffectedRows<'_> {
+    /// Adds the hidden rows of the circle of tables with an affected row, and those that show other numbers
     /// than they ask for.
     pub fn hidden_in_circle(&mut self, at: usize) -> Result<()> {
         let (catalog, table) = (self.catalog(), self.list[at].table);

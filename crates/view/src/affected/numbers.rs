@@ -1,4 +1,4 @@
-//! Rows that are cases for their integer keys (R-REMAP).
+//! Rows that are affected for their integer keys (R-REMAP).
 //!
 //! A row that does not get the number it asks for gets one past all that are asked for. Until the view
 //! hides it, it has that number and shifts the numbers of later ones; and a row that refers to such a
@@ -6,7 +6,7 @@
 //! refers by value to a number that no row asks for; and wherever a unique key reads the number, for then
 //! a row may be hidden with the number that it asks for, and not with one that it is given.
 
-use super::{Case, Cases, dangling_index};
+use super::{AffectedRow, AffectedRows, dangling_index};
 use crate::Result;
 use crate::catalog::{Loc, Relation};
 use crate::equal::stored;
@@ -28,18 +28,18 @@ pub struct Numbers {
     awaited: HashSet<usize>,
 }
 
-impl<'a> Cases<'a> {
-    /// Rows that ask for the integer key of a case, or hold it.
+impl<'a> AffectedRows<'a> {
+    /// Rows that ask for the integer key of an affected row, or hold it.
     pub fn rivals_for_id(&mut self, at: usize) -> Result<()> {
         let catalog = self.catalog();
         let table = self.list[at].table;
         let t = &catalog.tables[table];
         let Some(alias) = t.table.renumbers() else { return Ok(()) };
         let Some(id) = self.wanted(t, alias, at) else { return Ok(()) };
-        let case = &self.list[at];
-        let same = case.old.as_ref().is_some_and(|old| old[alias] == Value::Integer(id));
-        let stays = same && case.alive() && !case.news;
-        if self.contested && (!stays || case.touched) {
+        let item = &self.list[at];
+        let same = item.old.as_ref().is_some_and(|old| old[alias] == Value::Integer(id));
+        let stays = same && item.alive() && !item.news;
+        if self.contested && (!stays || item.touched) {
             // A row that is hidden for a number may be given it by the one that this row gets.
             self.hidden_with(table, id)?;
             self.awaiting(table, alias)?;
@@ -73,7 +73,7 @@ impl<'a> Cases<'a> {
         hidden.into_iter().try_for_each(|entry| self.load_entry(entry))
     }
 
-    /// Adds the rows that decide which row of a table is given a number that a case refers to by value.
+    /// Adds the rows that decide which row of a table is given a number to which an affected one refers by value.
     pub fn givers(&mut self, table: usize, id: i64) -> Result<()> {
         let t = &self.catalog().tables[table];
         if !self.contested || t.table.renumbers().is_none() || self.numbers.hidden.contains(&table)
@@ -104,7 +104,7 @@ impl<'a> Cases<'a> {
             return Ok(());
         }
         let catalog = self.catalog();
-        let lowest = match self.known(table, |case| !case.news && !case.touched).highest()? {
+        let lowest = match self.known(table, |item| !item.news && !item.touched).highest()? {
             i64::MAX => 0,
             highest => highest,
         };
@@ -122,24 +122,25 @@ impl<'a> Cases<'a> {
         Ok(())
     }
 
-    /// The numbers that the rows of a table ask for, of cases only those that count.
-    pub fn known(&self, table: usize, counts: impl Fn(&Case) -> bool) -> Known<'a> {
+    /// The numbers that the rows of a table ask for, of affected ones only those that count.
+    pub fn known(&self, table: usize, counts: impl Fn(&AffectedRow) -> bool) -> Known<'a> {
         let t = &self.catalog().tables[table];
-        let all = || self.list.iter().enumerate().filter(|(_, case)| case.table == table);
+        let all = || self.list.iter().enumerate().filter(|(_, item)| item.table == table);
         let alias = t.table.rowid_alias();
-        let asks = |(at, case): (usize, &Case)| self.wanted(t, alias?, at).filter(|_| counts(case));
+        let asks =
+            |(at, item): (usize, &AffectedRow)| self.wanted(t, alias?, at).filter(|_| counts(item));
         Known {
             facts: self.facts,
             table,
             except: Except {
-                places: all().filter_map(|(_, case)| case.stored.loc.clone()).collect(),
-                entries: all().filter_map(|(_, case)| case.stored.entry).collect(),
+                places: all().filter_map(|(_, item)| item.stored.loc.clone()).collect(),
+                entries: all().filter_map(|(_, item)| item.stored.entry).collect(),
             },
             wanted: all().filter_map(asks).collect(),
         }
     }
 
-    /// The integer key that a case asks for.
+    /// The integer key that an affected row asks for.
     pub fn wanted(&self, t: &Relation, alias: usize, at: usize) -> Option<i64> {
         let group = t.table.columns[alias].group;
         let i = t.table.groups[group].columns.iter().position(|&c| c == alias)?;

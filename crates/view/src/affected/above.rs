@@ -2,9 +2,9 @@
 //!
 //! A row that refers under RESTRICT or NO ACTION may keep a deleted one shown (R-PROTECT), and with it rows
 //! between them that were not deleted themselves but would fall with it. When it lets go, they do. Most rows
-//! hang on nothing of the kind, however deep the tree that they are in: so it looks before it makes cases.
+//! hang on nothing of the kind, however deep the tree that they are in: so it looks before it adds any.
 
-use super::Cases;
+use super::AffectedRows;
 use crate::Result;
 use crate::catalog::Relation;
 use crate::schema::Action;
@@ -12,7 +12,7 @@ use crate::state::{Body, Stored};
 use std::collections::HashSet;
 use synqlite_wire::Rid;
 
-impl Cases<'_> {
+impl AffectedRows<'_> {
     /// Adds a row that may fall with another, and those above it with which it may.
     pub fn above(&mut self, table: usize, rid: &Rid) -> Result<()> {
         let catalog = self.catalog();
@@ -28,7 +28,7 @@ impl Cases<'_> {
             let (table, rid) = row;
             let t = &catalog.tables[table];
             match self.get(table, &rid).map(|at| &self.list[at]) {
-                Some(case) => hangs |= case.news || case.touched || !stands(&case.stored),
+                Some(item) => hangs |= item.news || item.touched || !stands(&item.stored),
                 None => {
                     let Some(other) = self.others.get(table, &rid)? else { continue };
                     hangs |= !stands(&other.stored);
@@ -50,7 +50,7 @@ impl Cases<'_> {
         Ok(())
     }
 
-    /// The row to which foreign key `f` of a row refers, case or not.
+    /// The row to which foreign key `f` of a row refers, affected or not.
     fn referred(&self, table: usize, rid: &Rid, f: usize) -> Result<Option<Rid>> {
         let t = &self.catalog().tables[table];
         if let Some(at) = self.get(table, rid) {

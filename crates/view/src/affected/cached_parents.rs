@@ -1,5 +1,5 @@
-//! Rows that are no cases, but that cases refer to. Nothing of them changes before the view is applied,
-//! and many cases refer to one: each is looked up once.
+//! Rows that are not affected, but that affected ones refer to. Nothing of them changes before the view is
+//! applied, and many rows refer to one: each is looked up once.
 
 use crate::Result;
 use crate::catalog::Catalog;

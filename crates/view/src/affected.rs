@@ -1,6 +1,6 @@
 //! The rows that a merge has to decide on, and how their number grows (R-MAT).
 //!
-//! A case is a row whose display may change: rows that the join changed, and from there rows that
+//! A row is affected if its display may change: rows that the join changed, and from there rows that
 //! refer to them, are referred to by them, hold a key they want or wait for a key they leave. All
 //! other rows keep what they show, so cost follows the change and not the size of the tables.
 
@@ -27,7 +27,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use synqlite_wire::{Cell, Header, Rid, Stamp, Value};
 
 /// A row to decide on.
-pub struct Case {
+pub struct AffectedRow {
     /// Position of its table in the catalog.
     pub table: usize,
     /// Its place and its state after the join.
@@ -58,7 +58,7 @@ pub struct Case {
     pub unsaved: bool,
     /// Whether this site's fold has just written it.
     pub touched: bool,
-    /// Whether the rows that refer to it are cases too.
+    /// Whether the rows that refer to it are affected too.
     children: bool,
 }
 
@@ -72,11 +72,11 @@ pub struct Conflict {
     pub kind: ConflictKind,
     /// The constraint.
     pub constraint: String,
-    /// The case that won, if another row did.
+    /// The affected row that won, if another row did.
     pub winner: Option<usize>,
 }
 
-impl Case {
+impl AffectedRow {
     /// What is wrong with what the row showed before and with what was recorded of it: kind and constraint.
     pub fn difference(&self, recorded: Option<(ConflictKind, String)>) -> Option<String> {
         let conflict = self.conflict.as_ref().map(|c| (c.kind.clone(), c.constraint.clone()));
@@ -98,7 +98,7 @@ impl Case {
     /// What the join made of it, if nothing was shown after all. `place` is where it was.
     pub fn joined(mut self, place: Option<Loc>) -> (usize, Joined) {
         self.stored.loc = place;
-        let Case { table, stored, old, former, asked, .. } = self;
+        let AffectedRow { table, stored, old, former, asked, .. } = self;
         (table, Joined { stored, old, former, asked })
     }
 
@@ -130,7 +130,7 @@ impl Case {
     }
 }
 
-/// A unique key that a case asks for.
+/// A unique key that an affected row asks for.
 pub struct Wanted {
     /// Position of its table.
     pub table: usize,
@@ -138,7 +138,7 @@ pub struct Wanted {
     pub index: usize,
     /// The key.
     pub key: Key,
-    /// Whether the case has shown it until now, so that no other row does.
+    /// Whether the affected row has shown it until now, so that no other row does.
     pub own: bool,
 }
 
@@ -150,18 +150,18 @@ impl Wanted {
     }
 }
 
-/// All cases of a merge.
-pub struct Cases<'a> {
+/// All affected rows of a merge.
+pub struct AffectedRows<'a> {
     catalog: &'a Catalog,
     /// What else decides.
     pub policies: &'a Policies,
-    /// Who answers what no case tells.
+    /// Who answers what no affected row tells.
     pub facts: &'a dyn Facts,
-    /// The cases; others name them by their positions here.
-    pub list: Vec<Case>,
-    /// Rows that cases refer to and that are no cases.
+    /// The rows; others name them by their positions here.
+    pub list: Vec<AffectedRow>,
+    /// Rows that affected ones refer to and that are not affected.
     pub others: CachedParents<'a>,
-    /// Cases by table and identity.
+    /// Affected rows by table and identity.
     index: Vec<HashMap<Rid, usize>>,
     /// Whether any row of the database waits for another row or a key.
     waits: bool,
@@ -169,32 +169,32 @@ pub struct Cases<'a> {
     pub contested: bool,
     /// Whether any deleted row is shown for the sake of others.
     revived: bool,
-    /// What is a case for its integer key.
+    /// What is affected for its integer key.
     pub numbers: Numbers,
-    /// Cases up to here have been asked for their neighbours.
+    /// Rows up to here have been asked for their neighbours.
     asked: usize,
-    /// Unique keys whose rows are cases: (table, index, key).
+    /// Unique keys whose rows are affected: (table, index, key).
     keys: HashSet<(usize, usize, Vec<u8>)>,
     /// Rows that SQLite did not take.
     refused: Refused,
-    /// Circles of tables whose hidden rows are cases, by the first of them.
+    /// Circles of tables whose hidden rows are affected, by the first of them.
     pub circles: HashSet<usize>,
     /// Rows that hang on no other that was ever deleted, though foreign keys would delete them with it.
     standing: HashSet<(usize, Rid)>,
 }
 
-impl<'a> Cases<'a> {
-    /// No cases yet.
+impl<'a> AffectedRows<'a> {
+    /// No rows yet.
     pub fn new(
         catalog: &'a Catalog,
         policies: &'a Policies,
         facts: &'a dyn Facts,
-    ) -> Result<Cases<'a>> {
+    ) -> Result<AffectedRows<'a>> {
         let Waiting { any: waits, contested, revived } = facts.waiting()?;
         let (numbers, keys) = (Numbers::default(), HashSet::new());
         let index = catalog.tables.iter().map(|_| HashMap::new()).collect();
         let (list, others, asked) = (vec![], CachedParents::new(catalog, facts), 0);
-        Ok(Cases {
+        Ok(AffectedRows {
             catalog,
             policies,
             facts,
@@ -229,10 +229,10 @@ impl<'a> Cases<'a> {
         fk.enforced && self.policies.enforces_foreign_keys()
     }
 
-    /// Whether SQLite did not take a case.
+    /// Whether SQLite did not take an affected row.
     pub fn is_refused(&self, at: usize) -> bool {
-        let case = &self.list[at];
-        !self.refused.is_empty() && self.refused.contains(&(case.table, case.stored.rid.clone()))
+        let item = &self.list[at];
+        !self.refused.is_empty() && self.refused.contains(&(item.table, item.stored.rid.clone()))
     }
 
     /// The tables.
@@ -240,7 +240,7 @@ impl<'a> Cases<'a> {
         self.catalog
     }
 
-    /// The case of a row, if it is one.
+    /// Where a row is among the affected ones, if it is.
     pub fn get(&self, table: usize, rid: &Rid) -> Option<usize> {
         self.index[table].get(rid).copied()
     }
@@ -276,7 +276,7 @@ impl<'a> Cases<'a> {
         let sums = stored.state.groups.iter().enumerate().filter_map(sum).collect();
         let at = self.list.len();
         self.index[table].insert(stored.rid.clone(), at);
-        self.list.push(Case {
+        self.list.push(AffectedRow {
             table,
             stored,
             cells,
@@ -363,7 +363,7 @@ impl<'a> Cases<'a> {
         self.push(table, stored, old, false)
     }
 
-    /// The visible row at `loc` becomes a case.
+    /// The visible row at `loc` becomes affected.
     pub fn load_at(&mut self, table: usize, loc: &Loc) -> Result<Option<usize>> {
         let Some(stored) = self.facts.at(table, loc)? else { return Ok(None) };
         if let Some(at) = self.get(table, &stored.rid) {
@@ -373,7 +373,7 @@ impl<'a> Cases<'a> {
         self.push(table, stored, Some(old), false).map(Some)
     }
 
-    /// Adds the rows on which the cases depend by state alone.
+    /// Adds the rows on which the affected rows depend by state alone.
     pub fn neighbours(&mut self) -> Result<()> {
         while self.asked < self.list.len() {
             let at = self.asked;
@@ -388,27 +388,27 @@ impl<'a> Cases<'a> {
         Ok(())
     }
 
-    /// Whether what the case becomes can change what the rows that refer to it show.
+    /// Whether what the affected row becomes can change what the rows that refer to it show.
     fn may_move_children(&self, at: usize) -> Result<bool> {
-        let case = &self.list[at];
-        let Some(old) = &case.old else {
+        let item = &self.list[at];
+        let Some(old) = &item.old else {
             // A row that was dead for long brings its children along only if it is shown again. They
             // may be what it is shown for, if it waits.
-            let waits = match case.stored.entry.filter(|_| self.contested) {
+            let waits = match item.stored.entry.filter(|_| self.contested) {
                 Some(entry) => self.facts.is_open(entry)?,
                 None => false,
             };
-            return Ok(case.alive() || case.news || case.touched || waits);
+            return Ok(item.alive() || item.news || item.touched || waits);
         };
-        if !case.alive() || case.touched || case.news && !case.header().reinserted.is_zero() {
+        if !item.alive() || item.touched || item.news && !item.header().reinserted.is_zero() {
             return Ok(true);
         }
         // A later write of the key overrides references, even if the key is what it was.
-        if case.news && self.catalog().references_to(case.table).any(|key| self.overrides(key)) {
+        if item.news && self.catalog().references_to(item.table).any(|key| self.overrides(key)) {
             return Ok(true);
         }
-        let t = &self.catalog().tables[case.table];
-        let mut keys = t.table.groups.iter().zip(&case.cells).filter(|(g, _)| g.keeps_previous);
+        let t = &self.catalog().tables[item.table];
+        let mut keys = t.table.groups.iter().zip(&item.cells).filter(|(g, _)| g.keeps_previous);
         Ok(keys.any(|(g, cell)| g.columns.iter().zip(&cell.values).any(|(&c, v)| old[c] != *v)))
     }
 
@@ -458,7 +458,7 @@ impl<'a> Cases<'a> {
         Ok(())
     }
 
-    /// Rows that refer to a case, visible or not.
+    /// Rows that refer to an affected row, visible or not.
     pub fn children(&mut self, at: usize) -> Result<()> {
         if std::mem::replace(&mut self.list[at].children, true) {
             return Ok(());
@@ -514,18 +514,18 @@ impl<'a> Cases<'a> {
         Ok(())
     }
 
-    /// Adds the rows that have or want a unique key which a case writes. The view would tell of them,
+    /// Adds the rows that have or want a unique key which an affected row writes. The view would tell of them,
     /// and of more: this spares computing it once without them.
     pub fn rivals_for_keys(&mut self) -> Result<()> {
         for at in 0..self.list.len() {
-            let (case, catalog) = (&self.list[at], self.catalog());
-            if !case.alive() {
+            let (item, catalog) = (&self.list[at], self.catalog());
+            if !item.alive() {
                 continue;
             }
-            let row = written(case, &catalog.tables[case.table]);
-            let own = case.old.as_ref() == Some(&row);
-            let verdict = self.facts.verdict(case.table, &row)?;
-            for wanted in Wanted::all(case.table, &verdict, own) {
+            let row = written(item, &catalog.tables[item.table]);
+            let own = item.old.as_ref() == Some(&row);
+            let verdict = self.facts.verdict(item.table, &row)?;
+            for wanted in Wanted::all(item.table, &verdict, own) {
                 self.rivals_for_key(&wanted)?;
             }
         }
@@ -550,19 +550,19 @@ impl<'a> Cases<'a> {
     pub fn foresee(&self) -> Result<()> {
         const FEW: usize = 32;
         let catalog = self.catalog();
-        for case in self.list.iter().filter(|case| case.alive()).take(FEW) {
-            let t = &catalog.tables[case.table];
-            let row = written(case, t);
-            let moves = |c: &usize| case.old.as_ref().is_none_or(|old| old[*c] != row[*c]);
+        for item in self.list.iter().filter(|item| item.alive()).take(FEW) {
+            let t = &catalog.tables[item.table];
+            let row = written(item, t);
+            let moves = |c: &usize| item.old.as_ref().is_none_or(|old| old[*c] != row[*c]);
             if !t.table.uniques.iter().any(|u| u.columns.iter().any(moves)) {
                 continue;
             }
-            let keys = self.facts.verdict(case.table, &row)?.keys.into_iter().enumerate();
+            let keys = self.facts.verdict(item.table, &row)?.keys.into_iter().enumerate();
             for ((u, key), name) in keys.zip(&t.unique_names) {
                 let Some(key) = key else { continue };
-                let Some(loc) = self.facts.holder(case.table, u, &key)? else { continue };
-                let holder = self.facts.at(case.table, &loc)?;
-                if holder.is_some_and(|other| self.get(case.table, &other.rid).is_none()) {
+                let Some(loc) = self.facts.holder(item.table, u, &key)? else { continue };
+                let holder = self.facts.at(item.table, &loc)?;
+                if holder.is_some_and(|other| self.get(item.table, &other.rid).is_none()) {
                     let what = format!("{name}: another row has the key");
                     return Err(Error::Constraint { table: t.table.name.clone(), what });
                 }
@@ -571,17 +571,17 @@ impl<'a> Cases<'a> {
         Ok(())
     }
 
-    /// Adds the rows that wait for a key which a case no longer has.
+    /// Adds the rows that wait for a key which an affected row no longer has.
     pub fn waiting_for_key(&mut self, table: usize, index: &str, key: &[u8]) -> Result<()> {
         let entries = self.facts.waiting_for_key(table, index, key)?;
         entries.into_iter().try_for_each(|entry| self.load_entry(entry))
     }
 }
 
-/// What a case shows before anything is derived.
-pub fn written(case: &Case, t: &Relation) -> Vec<Value> {
+/// What an affected row shows before anything is derived.
+pub fn written(item: &AffectedRow, t: &Relation) -> Vec<Value> {
     let mut row = vec![Value::Null; t.table.columns.len()];
-    for (group, cell) in t.table.groups.iter().zip(&case.cells) {
+    for (group, cell) in t.table.groups.iter().zip(&item.cells) {
         group.columns.iter().zip(&cell.values).for_each(|(&c, v)| row[c] = v.clone());
     }
     row
