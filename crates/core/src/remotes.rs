@@ -67,7 +67,7 @@ pub struct Synced {
     /// What the remote contains.
     pub theirs: VersionVector,
     /// What to remember of the remote for the next time; what is remembered stays if absent.
-    pub place: Option<Vec<u8>>,
+    pub memory: Option<Vec<u8>>,
 }
 
 /// What became of a remote that was to be removed.
@@ -216,7 +216,7 @@ impl Replica {
     }
 
     /// What was remembered of the remotes with this URL at the last synchronization.
-    pub fn place_of(&self, url: &str) -> Result<Option<Vec<u8>>> {
+    pub fn memory_of(&self, url: &str) -> Result<Option<Vec<u8>>> {
         let sql = "SELECT place FROM synqlite_remote WHERE url = ?1 AND place IS NOT NULL LIMIT 1";
         let read =
             || Ok(self.conn.prepare_cached(sql)?.query_row([url], |r| r.get(0)).optional()?);
@@ -231,9 +231,9 @@ impl Replica {
             let meta = Meta::load(&tx)?;
             let sql = "UPDATE synqlite_remote SET pushed = iif(?2, ?4, pushed), \
                        pulled = iif(?3, ?4, pulled), place = ifnull(?5, place) WHERE url = ?1";
-            let Synced { pushed, pulled, theirs, place } = synced;
+            let Synced { pushed, pulled, theirs, memory } = synced;
             let there =
-                tx.prepare_cached(sql)?.execute(params![url, pushed, pulled, now, place])?;
+                tx.prepare_cached(sql)?.execute(params![url, pushed, pulled, now, memory])?;
             if there > 0 && theirs.dominates(&meta.seen) {
                 let sent = Sent { position: meta.position, seen: meta.seen }.encode();
                 let sql = "UPDATE synqlite_remote SET sent = ?2 WHERE url = ?1";

@@ -23,7 +23,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// The place that a URL `s3://BUCKET/PREFIX` names; see [`Storage::new`].
+    /// The store that a URL `s3://BUCKET/PREFIX` names; see [`Storage::new`].
     pub fn new(url: &str, settings: &[(String, String)]) -> Result<Bucket> {
         Ok(Bucket { storage: Storage::new(url, settings)? })
     }
@@ -67,8 +67,8 @@ impl Bucket {
 }
 
 impl Store for Bucket {
-    fn place(&self) -> String {
-        self.storage.place().to_owned()
+    fn address(&self) -> String {
+        self.storage.address().to_owned()
     }
 
     fn databases(&self) -> Result<Vec<DatabaseId>> {

@@ -18,12 +18,12 @@ use synqlite_wire::Id;
 const DATABASE: Id = Id([0xd0; 16]);
 const SITE: Id = Id([0x51; 16]);
 
-/// Runs every test. `make` opens a new, empty place at each call.
+/// Runs every test. `make` opens a new, empty store at each call.
 ///
 /// # Panics
 /// If the store breaks the promise of [`Store`].
 pub fn conformance(make: impl Fn() -> Box<dyn Store>) {
-    an_empty_place_holds_nothing(&*make());
+    an_empty_store_holds_nothing(&*make());
     what_is_put_can_be_listed_and_read(&*make());
     the_first_put_wins(&*make());
     files_travel_as_bytes_do(&*make());
@@ -35,9 +35,9 @@ pub fn conformance(make: impl Fn() -> Box<dyn Store>) {
     racing_puts_have_one_winner(&*make());
 }
 
-fn an_empty_place_holds_nothing(store: &dyn Store) {
+fn an_empty_store_holds_nothing(store: &dyn Store) {
     let name = ObjectName::batch(DATABASE, SITE, 0, 1);
-    assert!(!store.place().is_empty());
+    assert!(!store.address().is_empty());
     assert_eq!(store.databases().unwrap(), []);
     for kind in Kind::ALL {
         assert_eq!(store.list(DATABASE, kind).unwrap(), []);
@@ -217,7 +217,7 @@ fn changes_are_told(store: &dyn Store) {
             names.push(name);
         }
         let told = store.changes(ask(cursor)).unwrap();
-        assert_eq!(told.resumed, cursor.is_some(), "a place with an order resumes");
+        assert_eq!(told.resumed, cursor.is_some(), "a store with an order resumes");
         let mut expected = names[if told.resumed { names.len() - 2 } else { 0 }..].to_vec();
         expected.sort();
         assert_eq!(told.found.iter().map(|f| f.entry.name).collect::<Vec<_>>(), expected);

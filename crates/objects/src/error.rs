@@ -78,65 +78,65 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// The place holds databases, but not the one wanted.
+    /// The store holds databases, but not the one wanted.
     #[error(
-        "{place} holds no data of database {expected}, only of {}. \
+        "{address} holds no data of database {expected}, only of {}. \
          Replicas synchronize with clones of the same database: check the remote, or clone it",
         list(.found)
     )]
     DatabaseMismatch {
         /// The store.
-        place: String,
+        address: String,
         /// The database wanted.
         expected: DatabaseId,
         /// Those it holds.
         found: Vec<DatabaseId>,
     },
-    /// Nothing has been pushed to the place.
-    #[error("{place} holds no database. Push a replica to it first")]
+    /// Nothing has been pushed to the store.
+    #[error("{address} holds no database. Push a replica to it first")]
     NoDatabase {
         /// The store.
-        place: String,
+        address: String,
     },
-    /// The place holds several databases, and the caller named none.
-    #[error("{place} holds several databases: {}. Use one folder for each", list(.found))]
+    /// The store holds several databases, and the caller named none.
+    #[error("{address} holds several databases: {}. Use one folder for each", list(.found))]
     SeveralDatabases {
         /// The store.
-        place: String,
+        address: String,
         /// Those it holds.
         found: Vec<DatabaseId>,
     },
-    /// A place on the network does not answer, or breaks off again and again.
-    #[error("cannot reach {place}: {why}. Check the address and the network, and try again")]
+    /// A store on the network does not answer, or breaks off again and again.
+    #[error("cannot reach {address}: {why}. Check the address and the network, and try again")]
     Unreachable {
         /// The store.
-        place: String,
+        address: String,
         /// What happened the last time.
         why: String,
     },
-    /// A place on the network does not know who asks, or does not let them.
-    #[error("{place} {why}. {hint}")]
+    /// A store on the network does not know who asks, or does not let them.
+    #[error("{address} {why}. {hint}")]
     Denied {
         /// The store.
-        place: String,
+        address: String,
         /// Which of the two.
         why: &'static str,
         /// How to say who asks.
         hint: &'static str,
     },
-    /// A place on the network refuses what it was asked, for a reason that will not pass.
-    #[error("{place} refuses: {why}")]
+    /// A store on the network refuses what it was asked, for a reason that will not pass.
+    #[error("{address} refuses: {why}")]
     Refused {
         /// The store.
-        place: String,
+        address: String,
         /// What it says, with its hint.
         why: String,
     },
-    /// Something answers that does not speak as this kind of place does.
-    #[error("{place} does not answer as it should: {why}. Check the URL")]
+    /// Something answers that does not speak as this kind of store does.
+    #[error("{address} does not answer as it should: {why}. Check the URL")]
     NotAHub {
         /// The store.
-        place: String,
+        address: String,
         /// What is wrong with the answer.
         why: &'static str,
     },
@@ -146,20 +146,20 @@ pub enum Error {
         /// The object.
         name: ObjectName,
     },
-    /// What is in a place was sealed with another key.
-    #[error("{place} is sealed with another key. Use the key file of the sites that push there")]
+    /// What is in a store was sealed with another key.
+    #[error("{address} is sealed with another key. Use the key file of the sites that push there")]
     WrongKey {
         /// The store.
-        place: String,
+        address: String,
     },
-    /// A key is given for a place whose objects are not sealed.
+    /// A key is given for a store whose objects are not sealed.
     #[error(
-        "{place} is not sealed, and a key is given for it. \
-         Use it without one, or seal what goes to another place"
+        "{address} is not sealed, and a key is given for it. \
+         Use it without one, or seal what goes to another address"
     )]
     NotSealed {
         /// The store.
-        place: String,
+        address: String,
     },
     /// An object does not open with the right key.
     #[error(
@@ -173,7 +173,7 @@ pub enum Error {
     /// A key file cannot be read.
     #[error(
         "cannot read the key file `{path}`: {why}. Without that key what is sealed with it is lost: \
-         restore the file from a copy, or push a replica to a new place with a new key"
+         restore the file from a copy, or push a replica to a new address with a new key"
     )]
     NoKey {
         /// The file.
@@ -181,12 +181,12 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
-    /// A text that is no URL of a place on the network.
+    /// A text that is no URL of a store on the network.
     #[error("`{url}` is not the URL of {kind}: {why}. Write it like {like}")]
-    NotAPlaceUrl {
+    NotAStoreUrl {
         /// The text.
         url: String,
-        /// What kind of place it names by its scheme.
+        /// What kind of store it names by its scheme.
         kind: &'static str,
         /// What does not fit.
         why: &'static str,

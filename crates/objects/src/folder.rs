@@ -117,7 +117,7 @@ fn length(file: &Path) -> Result<u64> {
 }
 
 impl Store for Folder {
-    fn place(&self) -> String {
+    fn address(&self) -> String {
         format!("the folder `{}`", self.root.display())
     }
 

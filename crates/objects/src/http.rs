@@ -53,27 +53,27 @@ pub(crate) struct Request<'a> {
     pub wait: Option<Duration>,
 }
 
-/// Speaks with one place.
+/// Speaks with one store.
 #[derive(Clone)]
 pub(crate) struct Client {
     agent: Agent,
-    place: String,
+    address: String,
     token: Option<String>,
 }
 
 impl Client {
-    pub fn new(place: String, token: Option<String>) -> Client {
-        Client { agent: agent(), place, token }
+    pub fn new(address: String, token: Option<String>) -> Client {
+        Client { agent: agent(), address, token }
     }
 
-    /// The place, for messages.
-    pub fn place(&self) -> String {
-        self.place.clone()
+    /// The store, for messages.
+    pub fn address(&self) -> String {
+        self.address.clone()
     }
 
-    /// The place answers as no hub does.
+    /// The store answers as no hub does.
     pub fn stranger(&self, why: &'static str) -> Error {
-        Error::NotAHub { place: self.place(), why }
+        Error::NotAHub { address: self.address(), why }
     }
 
     /// Sends a request once.
@@ -115,7 +115,7 @@ impl Client {
                 Err(RequestError::Passing(why, after)) => {
                     failures += 1;
                     if failures == ATTEMPTS {
-                        return Err(Error::Unreachable { place: self.place(), why });
+                        return Err(Error::Unreachable { address: self.address(), why });
                     }
                     pause(failures, after);
                 }
@@ -127,7 +127,7 @@ impl Client {
     pub fn once<T>(&self, tried: Tried<T>) -> Result<T> {
         tried.map_err(|trouble| match trouble {
             RequestError::Lasting(e) => e,
-            RequestError::Passing(why, _) => Error::Unreachable { place: self.place(), why },
+            RequestError::Passing(why, _) => Error::Unreachable { address: self.address(), why },
         })
     }
 
@@ -144,7 +144,7 @@ impl Client {
     }
 
     fn lasting(&self, e: &ureq::Error) -> RequestError {
-        Error::Unreachable { place: self.place(), why: e.to_string() }.into()
+        Error::Unreachable { address: self.address(), why: e.to_string() }.into()
     }
 
     /// What an answer means that is none.
@@ -157,14 +157,16 @@ impl Client {
             Some(json.get("error")?.as_str()?.trim_end_matches('.').to_owned())
         });
         let why = said.unwrap_or_else(|| format!("it answers with status {status}"));
-        let place = self.place();
+        let address = self.address();
         let hint = "Set SYNQLITE_TOKEN, or keep a token with the remote: \
                     synqlite remote add DB NAME URL --token TOKEN";
         match status {
-            401 => Error::Denied { place, why: "wants a token that it knows", hint }.into(),
-            403 => Error::Denied { place, why: "wants a token that is good for this", hint }.into(),
+            401 => Error::Denied { address, why: "wants a token that it knows", hint }.into(),
+            403 => {
+                Error::Denied { address, why: "wants a token that is good for this", hint }.into()
+            }
             408 | 429 | 500 | 502 | 503 | 504 => RequestError::Passing(why, after),
-            _ => Error::Refused { place, why }.into(),
+            _ => Error::Refused { address, why }.into(),
         }
     }
 }

@@ -32,7 +32,7 @@ const WINDOW_LOG: u32 = 23;
 /// A transfer that does not get on is tried so often.
 const STALLS: u32 = 6;
 
-/// A place at a hub.
+/// A store at a hub.
 #[derive(Clone)]
 pub struct Hub {
     client: Client,
@@ -40,17 +40,17 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// The place that a URL `http(s)://HOST/NAME` names. [`Error::NotAPlaceUrl`] if it names none.
+    /// The store that a URL `http(s)://HOST/NAME` names. [`Error::NotAStoreUrl`] if it names none.
     pub fn new(url: &str, token: Option<&str>) -> Result<Hub> {
         let like = "http://127.0.0.1:7700/todo";
-        let bad = |why| Error::NotAPlaceUrl { url: url.to_owned(), kind: "a hub", why, like };
+        let bad = |why| Error::NotAStoreUrl { url: url.to_owned(), kind: "a hub", why, like };
         let (scheme, rest) = url.split_once("://").ok_or_else(|| bad("it has no scheme"))?;
         let scheme = scheme.to_ascii_lowercase();
         if scheme != "http" && scheme != "https" {
             return Err(bad("it starts with neither http:// nor https://"));
         }
         let rest = rest.trim_end_matches('/');
-        let (host, name) = rest.rsplit_once('/').ok_or_else(|| bad("it names no place"))?;
+        let (host, name) = rest.rsplit_once('/').ok_or_else(|| bad("it names no store"))?;
         if host.is_empty() || !rest.bytes().all(|b| b.is_ascii_graphic()) {
             return Err(bad("it names no host"));
         }
@@ -121,7 +121,7 @@ impl Hub {
         Ok(Page { found, cursor, more })
     }
 
-    /// Where the place stands, as an answer says.
+    /// Where the store stands, as an answer says.
     fn cursor(&self, answer: &Response<Body>) -> Result<Cursor> {
         match (header(answer, "synqlite-epoch"), header(answer, "synqlite-upto")) {
             (Some(epoch), Some(sequence)) => Ok(Cursor { epoch, sequence }),
@@ -129,7 +129,7 @@ impl Hub {
         }
     }
 
-    /// Everything after `from`, of all databases of the place.
+    /// Everything after `from`, of all databases of the store.
     fn changes_after(
         &self,
         from: Option<Cursor>,
@@ -267,7 +267,7 @@ fn read_line(line: &str) -> Option<Line> {
     Some(Line { entry, prefix: length.and_then(|length| usize::try_from(length).ok()) })
 }
 
-/// Whether a place may be called so.
+/// Whether a store may be called so.
 fn is_name(name: &str) -> bool {
     name.len() <= 64
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -275,8 +275,8 @@ fn is_name(name: &str) -> bool {
 }
 
 impl Store for Hub {
-    fn place(&self) -> String {
-        self.client.place()
+    fn address(&self) -> String {
+        self.client.address()
     }
 
     fn databases(&self) -> Result<Vec<DatabaseId>> {
@@ -309,8 +309,8 @@ impl Store for Hub {
         if !resumed && found.is_empty() && !others.is_empty() {
             let others: BTreeSet<_> =
                 others.into_iter().map(|found| found.entry.name.database).collect();
-            let (place, found) = (self.place(), others.into_iter().collect());
-            return Err(Error::DatabaseMismatch { place, expected: ask.database, found });
+            let (address, found) = (self.address(), others.into_iter().collect());
+            return Err(Error::DatabaseMismatch { address, expected: ask.database, found });
         }
         Ok(Changes { found, cursor, resumed })
     }

@@ -1,4 +1,4 @@
-//! What sites exchange that never meet, and the places where it is kept.
+//! What sites exchange that never meet, and the stores where it is kept.
 //!
 //! Such sites exchange objects: immutable, opaque, named bytes of two [`Kind`]s. A
 //! *batch* holds what changed on one site between two of its local positions. A *snapshot* holds

@@ -118,7 +118,7 @@ impl Sealed {
     fn chunks(&self, name: &ObjectName, head: &[u8]) -> Result<Chunks> {
         let known = head.strip_prefix(MAGIC).and_then(|rest| rest.split_first_chunk::<2>());
         let Some((version, rest)) = known else {
-            return Err(Error::NotSealed { place: self.place() });
+            return Err(Error::NotSealed { address: self.address() });
         };
         let (Some((key_id, rest)), VERSION) =
             (rest.split_first_chunk::<KEY_ID>(), u16::from_be_bytes(*version))
@@ -126,7 +126,7 @@ impl Sealed {
             return Err(Error::Unsealable { name: *name });
         };
         if *key_id != self.key_id {
-            return Err(Error::WrongKey { place: self.place() });
+            return Err(Error::WrongKey { address: self.address() });
         }
         let nonce = *rest.first_chunk::<NONCE>().ok_or(Error::Unsealable { name: *name })?;
         Ok(self.chunks_of(name, nonce))
@@ -296,8 +296,8 @@ fn take<const N: usize>(rest: &mut &[u8]) -> [u8; N] {
 }
 
 impl Store for Sealed {
-    fn place(&self) -> String {
-        self.inner.place()
+    fn address(&self) -> String {
+        self.inner.address()
     }
 
     fn databases(&self) -> Result<Vec<DatabaseId>> {
@@ -322,10 +322,10 @@ impl Store for Sealed {
         let site = ask.site.map(|site| self.id(b"site", site, false));
         let hidden = Ask { database: self.hidden_database(ask.database), prefix, site, ..ask };
         let changes = match self.inner.changes(hidden) {
-            Err(Error::DatabaseMismatch { place, found, .. }) => {
+            Err(Error::DatabaseMismatch { address, found, .. }) => {
                 found.iter().try_for_each(|hidden| self.check_key(*hidden))?;
                 let found = found.into_iter().map(|id| self.true_database(id)).collect();
-                return Err(Error::DatabaseMismatch { place, expected: ask.database, found });
+                return Err(Error::DatabaseMismatch { address, expected: ask.database, found });
             }
             changes => changes?,
         };

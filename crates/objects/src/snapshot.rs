@@ -24,7 +24,7 @@ const WINDOW_LOG: u32 = 23;
 const MOST: u32 = 1 << 20;
 const CHECKSUM: usize = blake3::OUT_LEN;
 
-/// What a snapshot holds, told briefly to those who follow its place: so they need not read the
+/// What a snapshot holds, told briefly to those who follow its store: so they need not read the
 /// whole vector.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SnapshotHead {
@@ -36,8 +36,8 @@ pub struct SnapshotHead {
     pub upto: u64,
     /// Length in bytes of the file that it restores.
     pub length: u64,
-    /// What the place held then: the snapshot contains all that can be reached there. `None` if
-    /// that is not so, or the place numbers nothing.
+    /// What the store held then: the snapshot contains all that can be reached there. `None` if
+    /// that is not so, or the store numbers nothing.
     pub after: Option<PrefixHash>,
     /// What it contains beyond that; nothing without a prefix hash.
     pub beyond: VersionVector,
@@ -50,7 +50,7 @@ pub struct SnapshotHeader {
     pub head: SnapshotHead,
     /// The writes of every site that the snapshot contains.
     pub vector: VersionVector,
-    /// The latest prefix hashes of the place, up to the one of the head; nothing without one.
+    /// The latest prefix hashes of the store, up to the one of the head; nothing without one.
     pub trail: Option<Trail>,
 }
 

@@ -1,4 +1,4 @@
-//! The promise every place of exchange keeps.
+//! The promise every remote store keeps.
 //!
 //! Narrow on purpose, so that a folder, a hub and a bucket can all keep it: objects are whole or
 //! absent, never change and are never empty; whoever puts first wins.
@@ -21,7 +21,7 @@ pub struct Entry {
     pub size: u64,
 }
 
-/// How far somebody has read a place that numbers its objects in the order of their arrival.
+/// How far somebody has read a store that numbers its objects in the order of their arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cursor {
     /// Names the order; sequences of another epoch mean nothing.
@@ -35,7 +35,7 @@ pub struct Cursor {
 pub struct Ask {
     /// The database.
     pub database: DatabaseId,
-    /// Only what came after; everything if the place has no such order, or another one.
+    /// Only what came after; everything if the store has no such order, or another one.
     pub after: Option<Cursor>,
     /// Objects of at most so many bytes whole, and the beginning of longer ones, where they cost
     /// nothing more.
@@ -44,7 +44,7 @@ pub struct Ask {
     pub site: Option<SiteId>,
 }
 
-/// An object that a place holds, as [`Store::changes`] tells of it.
+/// An object that a store holds, as [`Store::changes`] tells of it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Found {
     /// Its name and length.
@@ -53,12 +53,12 @@ pub struct Found {
     pub prefix: Vec<u8>,
 }
 
-/// What a place holds of a database.
+/// What a store holds of a database.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
-    /// Objects: in the order in which the place took them if it numbers them, else of their names.
+    /// Objects: in the order in which the store took them if it numbers them, else of their names.
     pub found: Vec<Found>,
-    /// Up to where this is complete; `None` if the place has no order.
+    /// Up to where this is complete; `None` if the store has no order.
     pub cursor: Option<Cursor>,
     /// Whether these are only the objects after what was asked for.
     pub resumed: bool,
@@ -67,15 +67,15 @@ pub struct Changes {
 /// Told how much of a file has been put: bytes done, and their total.
 pub type Step<'a> = &'a mut dyn FnMut(u64, u64);
 
-/// A place where sites that never meet exchange objects.
+/// A store where sites that never meet exchange objects.
 ///
-/// Any number of processes and machines may use one place at once. A process that dies within a put
+/// Any number of processes and machines may use one store at once. A process that dies within a put
 /// leaves either the whole object or none. A store does not vouch for content: readers verify it.
 pub trait Store: Send + Sync {
-    /// The place, for messages.
-    fn place(&self) -> String;
+    /// The store, for messages.
+    fn address(&self) -> String;
 
-    /// Databases of which the place holds at least one object, in order.
+    /// Databases of which the store holds at least one object, in order.
     fn databases(&self) -> Result<Vec<DatabaseId>>;
 
     /// Objects of one kind of a database, in order of their names; none if the database is absent.
@@ -90,7 +90,7 @@ pub trait Store: Send + Sync {
 
     /// [`Store::put_if_absent`] with the content of a file, of any length, in constant memory.
     ///
-    /// `covers` says of a snapshot that it contains everything of the place up to there. A place
+    /// `covers` says of a snapshot that it contains everything of the store up to there. A store
     /// that retires objects may then do so, as soon as nobody needs them.
     fn put_file_if_absent(
         &self,
@@ -100,7 +100,7 @@ pub trait Store: Send + Sync {
         step: Step<'_>,
     ) -> Result<Put>;
 
-    /// What the place holds of a database; nothing if it is empty.
+    /// What the store holds of a database; nothing if it is empty.
     /// [`Error::DatabaseMismatch`] if it holds others only.
     fn changes(&self, ask: Ask) -> Result<Changes> {
         let mut found = Vec::new();
@@ -114,7 +114,7 @@ pub trait Store: Send + Sync {
         Ok(Changes { found, cursor: None, resumed: false })
     }
 
-    /// Where the place stands, as soon as that is beyond `after`, or after some time up to
+    /// Where the store stands, as soon as that is beyond `after`, or after some time up to
     /// `at_most`. `None` at once if it wakes nobody.
     fn wait(&self, after: Option<Cursor>, at_most: Duration) -> Result<Option<Cursor>> {
         let _ = (after, at_most);
@@ -158,18 +158,18 @@ pub trait Store: Send + Sync {
     }
 }
 
-/// The database of a place that holds exactly one: what a clone is made of.
+/// The database of a store that holds exactly one: what a clone is made of.
 /// [`Error::NoDatabase`] or [`Error::SeveralDatabases`] otherwise.
 pub fn only_database(store: &(impl Store + ?Sized)) -> Result<DatabaseId> {
     let found = store.databases()?;
     match found.as_slice() {
-        [] => Err(Error::NoDatabase { place: store.place() }),
+        [] => Err(Error::NoDatabase { address: store.address() }),
         [database] => Ok(*database),
-        _ => Err(Error::SeveralDatabases { place: store.place(), found }),
+        _ => Err(Error::SeveralDatabases { address: store.address(), found }),
     }
 }
 
-/// Whether the place holds `database`; `false` if it holds none yet. A place that holds only others
+/// Whether the store holds `database`; `false` if it holds none yet. A store that holds only others
 /// is most likely not the one meant: [`Error::DatabaseMismatch`].
 pub fn find_database(store: &(impl Store + ?Sized), database: DatabaseId) -> Result<bool> {
     let found = store.databases()?;
@@ -179,5 +179,5 @@ pub fn find_database(store: &(impl Store + ?Sized), database: DatabaseId) -> Res
     if found.is_empty() {
         return Ok(false);
     }
-    Err(Error::DatabaseMismatch { place: store.place(), expected: database, found })
+    Err(Error::DatabaseMismatch { address: store.address(), expected: database, found })
 }

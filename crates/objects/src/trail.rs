@@ -1,8 +1,8 @@
-//! The row in which a place took its objects, as everybody reads it.
+//! The row in which a store took its objects, as everybody reads it.
 //!
-//! A place that numbers its objects shows all sites the same row of names. A [`PrefixHash`] is a hash over
+//! A store that numbers its objects shows all sites the same row of names. A [`PrefixHash`] is a hash over
 //! the names from its beginning up to one of them. So two sites that have the same prefix hash have read
-//! the same names in the same order, whoever keeps the place and whatever he says: a name that is
+//! the same names in the same order, whoever keeps the store and whatever he says: a name that is
 //! left out, added or moved changes every prefix hash after it.
 
 use crate::name::ObjectName;

@@ -1,4 +1,4 @@
-//! Where SynQLite changes go: another replica, or a place where sites that never meet exchange
+//! Where SynQLite changes go: another replica, or a store where sites that never meet exchange
 //! objects ([`synqlite_objects`]).
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]

@@ -5,7 +5,7 @@
 
 use crate::families::{Context, FAMILIES};
 use crate::history::START_MS;
-use crate::network::Place;
+use crate::network::RemoteStore;
 use crate::random::Random;
 use crate::world::{Result, State, World};
 use std::collections::BTreeSet;
@@ -47,9 +47,9 @@ pub fn play(seed: u64, losing: bool) -> Result<Played> {
     let family = FAMILIES[r.index(FAMILIES.len())];
     let count = 2 + r.index(4);
     let mut world = World::new(family, count, r.one_in(2), seed)?;
-    let place = Place::default();
+    let place = RemoteStore::default();
     let faults = 2 + r.below(8);
-    let remote = |line| Remote::Place { store: Arc::new(line), url: URL.to_owned() };
+    let remote = |line| Remote::Store { store: Arc::new(line), url: URL.to_owned() };
     let bad: Vec<_> = (0..count).map(|_| remote(place.line(r.any(), faults))).collect();
     let good = remote(place.line(r.any(), 0));
     for site in &mut world.sites {

@@ -1,6 +1,6 @@
 //! A place of exchange behind a network that fails.
 //!
-//! [`Place`] does what a hub does, in memory: it numbers what it takes, tells what came after a
+//! [`RemoteStore`] does what a hub does, in memory: it numbers what it takes, tells what came after a
 //! number, and retires what a snapshot covers and every known site has. [`Line`] is one site's way to
 //! it: requests and answers are lost, late, doubled, cut or reset, as its seed says. A late request
 //! arrives while others are served; a late answer tells of an earlier state.
@@ -20,7 +20,7 @@ const NAME: &str = "the simulated place";
 
 /// A place that several sites reach, each by a line of its own.
 #[derive(Clone, Default)]
-pub struct Place(Arc<Mutex<Kept>>);
+pub struct RemoteStore(Arc<Mutex<Kept>>);
 
 #[derive(Default)]
 struct Kept {
@@ -81,7 +81,7 @@ impl Kept {
     }
 }
 
-impl Place {
+impl RemoteStore {
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -128,7 +128,7 @@ impl Place {
 
 /// A site's way to a place.
 pub struct Line {
-    place: Place,
+    place: RemoteStore,
     random: Mutex<Random>,
     faults: u64,
 }
@@ -168,7 +168,7 @@ impl Line {
     }
 
     fn broken(&self, why: &str) -> Error {
-        Error::Unreachable { place: NAME.into(), why: why.into() }
+        Error::Unreachable { address: NAME.into(), why: why.into() }
     }
 
     /// A request that only reads. `Some(cut)` if its answer stops somewhere.
@@ -207,7 +207,7 @@ impl Line {
 }
 
 impl Store for Line {
-    fn place(&self) -> String {
+    fn address(&self) -> String {
         NAME.into()
     }
 

@@ -97,6 +97,12 @@ impl Header {
         if cascaded { self.cl_stamp } else { self.deleted }
     }
 
+    /// The delete for which a row is gone that lived as `before` says, before more was known of it. Whoever
+    /// knows that life has not seen it, though he may have seen one that is later.
+    pub fn gone_by(&self, before: &Header) -> Stamp {
+        if before.cl % 2 == 1 { self.cl_stamp } else { self.deleted }
+    }
+
     /// Least upper bound of two headers.
     pub fn join(&self, other: &Header) -> Header {
         let (cl, cl_stamp) = (self.cl, self.cl_stamp).max((other.cl, other.cl_stamp));

@@ -11,7 +11,7 @@ use synqlite_remote::{Key, Put};
 pub enum Command {
     /// Makes a key, in a new file that only you may read.
     ///
-    /// Every site that is to use a sealed place needs this file: give it to them by a way that you
+    /// Every site that is to use a sealed store needs this file: give it to them by a way that you
     /// trust, and keep a copy. Nothing can open what is sealed without it; a lost key is lost.
     New {
         /// The new file.

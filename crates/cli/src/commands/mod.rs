@@ -149,7 +149,7 @@ fn storage_settings() -> Vec<(String, String)> {
     std::env::vars_os().filter_map(aws).collect()
 }
 
-/// What places ask for: from the environment first, then what the remote keeps.
+/// What remote stores ask for: from the environment first, then what the remote keeps.
 fn credentials(kept: &Access) -> Result<Credentials> {
     let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     let storage = storage_settings();
@@ -192,8 +192,8 @@ struct Keep {
     /// clones and snapshots do not get it. Without it SYNQLITE_TOKEN counts.
     #[arg(long)]
     token: Option<String>,
-    /// Seals all that goes to the place with the key in this file (see `synqlite key new`), so that
-    /// whoever keeps the place cannot read it. The replica keeps the path only.
+    /// Seals all that goes to the remote with the key in this file (see `synqlite key new`), so that
+    /// whoever keeps it cannot read it. The replica keeps the path only.
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
 }

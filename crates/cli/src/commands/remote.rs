@@ -72,7 +72,7 @@ pub fn run(command: &Command) -> Result<Report> {
     }
 }
 
-/// What a place contains is remembered by its URL, so no two remotes may read it by different keys.
+/// What a remote store contains is remembered by its URL, so no two remotes may read it by different keys.
 fn refuse_second_key(replica: &Replica, url: &str, access: &Access) -> Result<()> {
     let other = |r: &NamedRemote| r.url == url && r.access.key_file != access.key_file;
     match replica.remotes()?.into_iter().find(other) {
@@ -80,7 +80,8 @@ fn refuse_second_key(replica: &Replica, url: &str, access: &Access) -> Result<()
         Some(remote) => {
             let what =
                 format!("{url} is the remote {} already, with another key or none", remote.name);
-            Err(CommandError::new(what).hint("Use another place, or remove that remote first"))
+            Err(CommandError::new(what)
+                .hint("Use another folder or URL, or remove that remote first"))
         }
     }
 }

@@ -201,30 +201,40 @@ impl<'a> Meeting<'a> {
         merged: &mut Merged,
     ) -> Vec<Told> {
         let joined = state.header.join(&change.header);
-        let (by, cascaded) = (joined.left(), joined.alive());
-        // What is later than a CASCADE has a record.
-        let counts = |stamp: &Stamp| !cascaded || *stamp <= by;
-        let deletes = |header: &Header| match cascaded {
-            true => header.left() == by,
-            false => !header.alive(),
-        };
-        if cascaded && by <= joined.inserted {
+        let (left, cascaded) = (joined.left(), joined.alive());
+        if cascaded && left <= joined.inserted {
             return vec![];
         }
-        let lost = match (deletes(&state.header), deletes(&change.header)) {
-            (false, true) => self.own(state, counts),
-            (true, false) => self.theirs(change, groups, counts),
-            _ => return vec![],
+        // What is later than a CASCADE has a record.
+        let counts = |stamp: &Stamp| !cascaded || *stamp <= left;
+        let knows = |header: &Header| match cascaded {
+            true => header.left() == left,
+            false => !header.alive(),
         };
-        let told = lost.into_iter().map(|(stamp, written)| {
-            let (columns, values): (Vec<u32>, Vec<Value>) = written.into_iter().unzip();
-            let columns = Columns::numbered(self.t, self.names, &columns);
-            self.subject().deleted("", &columns, &Write { stamp, values }, by)
-        });
-        if cascaded {
-            return told.collect();
+        let mut told = Vec::new();
+        let mut tell = |lived: &Header, lost: Written| {
+            let by = if cascaded { left } else { joined.gone_by(lived) };
+            told.extend(lost.into_iter().map(|(stamp, written)| {
+                let (columns, values): (Vec<u32>, Vec<Value>) = written.into_iter().unzip();
+                let columns = Columns::numbered(self.t, self.names, &columns);
+                self.subject().deleted("", &columns, &Write { stamp, values }, by)
+            }));
+        };
+        match (knows(&state.header), knows(&change.header)) {
+            (true, true) => {}
+            (false, true) => tell(&state.header, self.own(state, counts)),
+            (true, false) => tell(&change.header, self.theirs(change, groups, counts)),
+            // Alone it lives with either of them: each has an insert, or a delete, that the other lacks.
+            (false, false) if !cascaded => {
+                tell(&state.header, self.own(state, counts));
+                tell(&change.header, self.theirs(change, groups, counts));
+            }
+            (false, false) => {}
         }
-        told.for_each(|told| merged.tell(&self.t.table.name, told));
+        if cascaded {
+            return told;
+        }
+        told.into_iter().for_each(|told| merged.tell(&self.t.table.name, told));
         vec![]
     }
 

@@ -99,6 +99,63 @@ fn an_update_that_a_delete_had_not_seen_is_told() {
     }
 }
 
+/// What made the row go is the delete that nobody here had seen, not the latest that is known: who had
+/// written had seen that one.
+#[test]
+fn an_update_is_told_to_its_writer_whichever_delete_was_the_latest() {
+    let (world, mut a, mut b, mut c) = three(SCHEMA);
+    let mut d = world.clone_site(&mut a, "d");
+    d.run("DELETE FROM t; INSERT INTO t VALUES('k', 1, 1)");
+    b.pull(&mut d);
+    d.run("DELETE FROM t");
+    c.run("DELETE FROM t");
+    b.pull(&mut c);
+    assert_eq!(b.rows("SELECT v FROM t"), ["1"]);
+    b.run("UPDATE t SET v = 'bob'");
+    a.pull(&mut b);
+    a.pull(&mut d);
+    for site in [&mut b, &mut c, &mut d] {
+        site.pull(&mut a);
+        assert_eq!(site.rows("SELECT v FROM t"), [""; 0]);
+    }
+    let by = format!("site {} deleted", &d.replica.site().to_string()[..8]);
+    tells(&[&a, &b, &c, &d], "update_lost", &["v: 'bob'", &by]);
+}
+
+/// Ann's clock of the row is odd, Bob's insert is later than every delete that he knows: alone the row lives
+/// with each of them, and together it is gone.
+#[test]
+fn updates_of_a_row_that_two_sites_have_and_no_delete_spared_are_told() {
+    let (world, mut a, mut b, mut c) = three(SCHEMA);
+    let mut d = world.clone_site(&mut a, "d");
+    d.run("DELETE FROM t; INSERT INTO t VALUES('k', 1, 1)");
+    a.pull(&mut d);
+    d.run("DELETE FROM t");
+    let minutes = |n| format!("UPDATE synqlite_journal SET at = at + {n} / 1440.0");
+    b.run(&format!("DELETE FROM t; INSERT INTO t VALUES('k', 2, 2); {}", minutes(1)));
+    b.pull(&mut d);
+    c.run(&format!("DELETE FROM t; {}", minutes(2)));
+    a.pull(&mut c);
+    assert_eq!([a.rows("SELECT v FROM t"), b.rows("SELECT v FROM t")], [["1"], ["2"]]);
+    a.run("UPDATE t SET v = 'ann'");
+    b.run("UPDATE t SET w = 'bob'");
+    a.pull(&mut b);
+    for site in [&mut b, &mut c, &mut d] {
+        site.pull(&mut a);
+        assert_eq!(site.rows("SELECT v FROM t"), [""; 0]);
+    }
+    for site in [&a, &b, &c, &d] {
+        let told = told(site);
+        let of = |value: &str, by: &Site| {
+            let by = format!("site {} deleted", &by.replica.site().to_string()[..8]);
+            told.iter().any(|(kind, what)| {
+                kind == "update_lost" && what.contains(value) && what.contains(&by)
+            })
+        };
+        assert!(of("v: 'ann'", &d) && of("w: 'bob'", &c), "{told:?}");
+    }
+}
+
 /// CASCADE takes along a row that somebody has changed before, whom the deleting site had not heard. No
 /// record says so: nothing of the row is later than the delete.
 #[test]

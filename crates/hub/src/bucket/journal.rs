@@ -69,7 +69,7 @@ pub fn open(
     keeping: Keeping,
 ) -> Result<(Db, Epoch, Journal)> {
     if !keeping.create && storage.list("log")?.is_empty() {
-        let what = format!("{} holds no store of a hub", storage.place());
+        let what = format!("{} holds no store of a hub", storage.address());
         return Err(Error::Setting { what, hint: "Name another, or run a hub on it first" });
     }
     let mut copy = Copy { dir, options, db: Some(Db::open(dir, options.clone())?) };

@@ -52,7 +52,7 @@ impl Hold {
     /// Another hub has written with our number: from now on nothing is written.
     pub fn lose(&self) -> Error {
         self.lost.store(true, Ordering::Release);
-        Error::Lost { place: self.storage.place().to_owned() }
+        Error::Lost { place: self.storage.address().to_owned() }
     }
 
     /// [`Error::Lost`] once another hub has taken over.
@@ -108,7 +108,7 @@ pub fn take(storage: &Storage, folder: Id, run: Id, patience: Duration) -> Resul
                 break;
             }
             if now != first {
-                return Err(Error::Taken { place: storage.place().to_owned() });
+                return Err(Error::Taken { place: storage.address().to_owned() });
             }
         }
     }

@@ -152,7 +152,7 @@ fn upload(storage: &Storage, content: Content, key: &str) -> Result<()> {
             let next = |length: usize| {
                 let mut part = vec![0; length];
                 file.read_exact(&mut part).map_err(|e| synqlite_objects::Error::Unreachable {
-                    place: path.display().to_string(),
+                    address: path.display().to_string(),
                     why: e.to_string(),
                 })?;
                 Ok(part)

@@ -1,4 +1,4 @@
-//! Keys and bytes below a prefix of a bucket: what a place of exchange and a hub's store both need
+//! Keys and bytes below a prefix of a bucket: what a remote store and a hub's store both need
 //! of object storage. A put may be conditional; nothing else of S3 is relied on.
 
 use crate::error::{Error, Result};
@@ -34,15 +34,15 @@ const HINT: &str = "Set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION;
 pub struct Storage {
     store: AmazonS3,
     prefix: String,
-    place: String,
+    address: String,
 }
 
 impl Storage {
     /// The prefix that a URL `s3://BUCKET/PREFIX` names. `settings` are those that are usual in the
-    /// environment, such as `AWS_ACCESS_KEY_ID`; others are passed over. [`Error::NotAPlaceUrl`] if
-    /// the URL names no place, [`Error::Denied`] without a key.
+    /// environment, such as `AWS_ACCESS_KEY_ID`; others are passed over. [`Error::NotAStoreUrl`] if
+    /// the URL names no store, [`Error::Denied`] without a key.
     pub fn new(url: &str, settings: &[(String, String)]) -> Result<Storage> {
-        let bad = |why| Error::NotAPlaceUrl {
+        let bad = |why| Error::NotAStoreUrl {
             url: url.to_owned(),
             kind: "a bucket",
             why,
@@ -61,9 +61,9 @@ impl Storage {
         {
             return Err(bad("a part of its prefix is empty or starts with a dot"));
         }
-        let place = format!("the bucket at s3://{rest}");
+        let address = format!("the bucket at s3://{rest}");
         if !settings.iter().any(|(name, _)| name.eq_ignore_ascii_case("AWS_ACCESS_KEY_ID")) {
-            return Err(Error::Denied { place, why: "wants a key", hint: HINT });
+            return Err(Error::Denied { address, why: "wants a key", hint: HINT });
         }
         let mut builder = AmazonS3Builder::new()
             .with_bucket_name(bucket)
@@ -80,15 +80,15 @@ impl Storage {
                 builder = builder.with_config(key, value);
             }
         }
-        let unusable = |e| Error::Refused { place: place.clone(), why: first_line(&e) };
+        let unusable = |e| Error::Refused { address: address.clone(), why: first_line(&e) };
         let store = builder.build().map_err(unusable)?;
         let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
-        Ok(Storage { store, prefix, place })
+        Ok(Storage { store, prefix, address })
     }
 
-    /// The place, for messages.
-    pub fn place(&self) -> &str {
-        &self.place
+    /// The store, for messages.
+    pub fn address(&self) -> &str {
+        &self.address
     }
 
     #[cfg(test)]
@@ -108,18 +108,18 @@ impl Storage {
     }
 
     fn unreachable(&self, why: String) -> Error {
-        Error::Unreachable { place: self.place.clone(), why }
+        Error::Unreachable { address: self.address.clone(), why }
     }
 
     fn failed(&self, e: &object_store::Error) -> Error {
         use object_store::Error as Failed;
-        let place = self.place.clone();
+        let address = self.address.clone();
         match e {
             Failed::Unauthenticated { .. } => {
-                Error::Denied { place, why: "does not know the key", hint: HINT }
+                Error::Denied { address, why: "does not know the key", hint: HINT }
             }
             Failed::PermissionDenied { .. } => {
-                Error::Denied { place, why: "wants a key that is good for this", hint: HINT }
+                Error::Denied { address, why: "wants a key that is good for this", hint: HINT }
             }
             e => self.unreachable(first_line(e)),
         }

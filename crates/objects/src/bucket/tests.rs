@@ -75,7 +75,7 @@ fn urls_name_a_bucket_and_a_prefix() {
         assert_eq!(Storage::new(url, &key).unwrap().prefix(), prefix);
     }
     for url in ["s3:b", "s3:///a", "s3://b/a b", "s3://b/a//b", "s3://b/.a", "http://b/a"] {
-        assert!(matches!(Bucket::new(url, &key), Err(Error::NotAPlaceUrl { .. })), "{url}");
+        assert!(matches!(Bucket::new(url, &key), Err(Error::NotAStoreUrl { .. })), "{url}");
     }
     let told = Bucket::new("s3://b", &[]).err().unwrap().to_string();
     assert!(told.contains("AWS_ACCESS_KEY_ID"), "{told}");

@@ -284,7 +284,7 @@ fn urls_name_folders() {
     let folder = Folder::from_url(&format!("file://{encoded}/a%20b/")).unwrap();
     assert_eq!(folder.path(), dir.path().join("a b"));
     folder.put_if_absent(&NAME, b"batch").unwrap();
-    assert!(folder.place().contains("a b") && dir.path().join("a b").is_dir());
+    assert!(folder.address().contains("a b") && dir.path().join("a b").is_dir());
     assert!(matches!(Folder::from_url("team"), Err(Error::NotAFolderUrl { .. })));
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn urls_name_a_host_and_a_place() {
+fn urls_name_a_host_and_a_store() {
     for (url, base) in [
         ("http://127.0.0.1:7700/todo", "http://127.0.0.1:7700/todo"),
         ("HTTPS://example.org/a.b-c_9/", "https://example.org/a.b-c_9"),

@@ -41,7 +41,7 @@ impl Lab {
 }
 
 #[test]
-fn a_sealed_place_keeps_the_promise_of_a_store() {
+fn a_sealed_store_keeps_the_promise_of_a_store() {
     let dir = tempfile::tempdir().unwrap();
     let count = std::cell::Cell::new(0);
     conformance(|| {
@@ -126,9 +126,9 @@ fn objects_that_were_swapped_or_renamed_are_noticed() {
     lab.assert_refused(&one);
     lab.assert_refused(&two);
     let new = ObjectName::batch(DATABASE, SITE, 1, 9);
-    let place = lab.dir.path().join(lab.store.hide(&new).to_string());
-    fs::create_dir_all(place.parent().unwrap()).unwrap();
-    fs::copy(&other, place).unwrap();
+    let address = lab.dir.path().join(lab.store.hide(&new).to_string());
+    fs::create_dir_all(address.parent().unwrap()).unwrap();
+    fs::copy(&other, address).unwrap();
     lab.assert_refused(&new);
 }
 

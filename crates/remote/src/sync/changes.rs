@@ -1,4 +1,4 @@
-//! What a place lacks, written as a batch part by part, so that memory does not grow with it.
+//! What a store lacks, written as a batch part by part, so that memory does not grow with it.
 
 use super::heads::Heads;
 use super::spool::Spool;
@@ -12,7 +12,7 @@ use synqlite_wire::{PrefixHash, VersionVector, batch};
 /// So many bytes are copied at a time.
 const CHUNK: u64 = if cfg!(feature = "small-parts") { 16 } else { 1 << 20 };
 
-/// What a replica has and a place lacks.
+/// What a replica has and a store lacks.
 pub(super) struct Changes {
     /// What a receiver must have.
     pub base: VersionVector,
@@ -29,7 +29,7 @@ pub(super) struct Changes {
     bodies: Spool,
 }
 
-/// What `mine` has and the place, which contains `there`, lacks.
+/// What `mine` has and the store, which contains `there`, lacks.
 pub(super) fn missing(
     mine: &mut Replica,
     url: &str,

@@ -44,7 +44,7 @@ impl Remote {
         copy.add_remote("origin", &self.url(), access)?;
         let theirs = copy.seen()?;
         copy.note_synced(&self.url(), &Synced { pulled: true, theirs, ..Synced::default() })?;
-        if let Remote::Place { .. } = self {
+        if let Remote::Store { .. } = self {
             self.pull(&mut copy, session)?;
         }
         let (site, rows) = (copy.site(), copy.count_rows()?);
@@ -59,7 +59,7 @@ impl Remote {
         Ok(Cloned { site, rows, bytes })
     }
 
-    /// A new site in the file `to`: a copy of the other replica, or the newest snapshot of a place.
+    /// A new site in the file `to`: a copy of the other replica, or the newest snapshot of a store.
     pub(super) fn copy_into(&self, to: &Path, session: &mut Session<'_>) -> Result<Replica> {
         match self {
             Remote::Replica(path) => {
@@ -67,7 +67,7 @@ impl Remote {
                 let progress = &mut *session.progress;
                 source.copy_to(to, &mut |done, total| progress.step("pages", done, total))?;
             }
-            Remote::Place { store, .. } => fetch_newest(&**store, to, session)?,
+            Remote::Store { store, .. } => fetch_newest(&**store, to, session)?,
         }
         Ok(Replica::open_copy(to, session.env.clone())?.become_site()?)
     }
@@ -110,5 +110,5 @@ fn fetch_newest(store: &dyn Store, to: &Path, session: &mut Session<'_>) -> Resu
             Err(e) => failure = Some(e),
         }
     }
-    Err(failure.unwrap_or(synqlite_objects::Error::NoDatabase { place: store.place() }).into())
+    Err(failure.unwrap_or(synqlite_objects::Error::NoDatabase { address: store.address() }).into())
 }

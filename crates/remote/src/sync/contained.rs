@@ -1,18 +1,18 @@
 //! What the writer of a batch had seen, where the batch says it by a prefix hash.
 //!
-//! Whoever names a prefix hash had everything that the place contained up to there. A reader needs to know how
+//! Whoever names a prefix hash had everything that the store contained up to there. A reader needs to know how
 //! much of what it has itself that was: by that a merge tells writes of which neither had seen the other
 //! from those that follow each other.
 
 use synqlite_wire::VersionVector;
 
-/// What a place contained at each index of its row, and what of it this replica has.
+/// What a store contained at each index of its row, and what of it this replica has.
 pub struct Contained<'a> {
-    /// What the place contained where the list begins.
+    /// What the store contained where the list begins.
     start: VersionVector,
     /// Batches behind that, with their indexes, in order, and what each brings.
     batches: Vec<(usize, &'a VersionVector)>,
-    /// What the place contained after the first so many.
+    /// What the store contained after the first so many.
     all: VersionVector,
     taken: usize,
     /// What this replica has.
@@ -20,7 +20,7 @@ pub struct Contained<'a> {
 }
 
 impl<'a> Contained<'a> {
-    /// Of a place that contained `start` before these batches. `reached`: what this replica has.
+    /// Of a store that contained `start` before these batches. `reached`: what this replica has.
     pub fn new(
         start: VersionVector,
         mut batches: Vec<(usize, &'a VersionVector)>,
@@ -30,7 +30,7 @@ impl<'a> Contained<'a> {
         Contained { all: start.clone(), start, batches, taken: 0, reached }
     }
 
-    /// What this replica has and the place contained at `index`.
+    /// What this replica has and the store contained at `index`.
     pub fn at(&mut self, index: usize) -> VersionVector {
         if self.batches[..self.taken].last().is_some_and(|(last, _)| *last > index) {
             (self.all, self.taken) = (self.start.clone(), 0);
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_the_replica_has_and_the_place_had() {
+    fn no_more_than_the_replica_has_and_the_store_had() {
         let (one, two) = (vector(&[(1, 5)]), vector(&[(2, 7)]));
         let batches = vec![(4, &two), (2, &one)];
         let mut contained =

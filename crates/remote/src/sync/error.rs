@@ -11,16 +11,16 @@ pub enum SyncError {
     /// The engine refused.
     #[error(transparent)]
     Engine(#[from] synqlite_core::Error),
-    /// The place of exchange refused.
+    /// The remote store refused.
     #[error(transparent)]
     Store(#[from] synqlite_objects::Error),
     /// A batch that is needed cannot be read.
-    #[error("cannot use the batch `{name}` of {place}: {source}")]
+    #[error("cannot use the batch `{name}` of {address}: {source}")]
     Batch {
         /// The batch.
         name: ObjectName,
         /// Where it is.
-        place: String,
+        address: String,
         /// What is wrong with it.
         source: BatchError,
     },
@@ -28,12 +28,12 @@ pub enum SyncError {
     #[error("{0}")]
     Encode(#[source] BatchError),
     /// A batch that was made under another name.
-    #[error("cannot use the batch `{name}` of {place}: it was made under another name")]
+    #[error("cannot use the batch `{name}` of {address}: it was made under another name")]
     Renamed {
         /// The batch.
         name: ObjectName,
         /// Where it is.
-        place: String,
+        address: String,
     },
     /// The target of a clone exists.
     #[error("{} exists already", .0.display())]
@@ -42,7 +42,7 @@ pub enum SyncError {
     #[error("{} is a folder", .0.display())]
     IsFolder(PathBuf),
     /// A key is given for another replica.
-    #[error("{} is a replica, which is written as it is: a key seals what is put into a place", .0.display())]
+    #[error("{} is a replica, which is written as it is: a key seals what is put into a store", .0.display())]
     NoPlace(PathBuf),
     /// A URL that this version cannot reach.
     #[error("{url}: remotes of the kind `{scheme}` are not supported")]
@@ -52,11 +52,11 @@ pub enum SyncError {
         /// Its scheme.
         scheme: String,
     },
-    /// The place lets nothing new in.
-    #[error("{place} holds a damaged object where `{name}` is to go")]
+    /// The store lets nothing new in.
+    #[error("{address} holds a damaged object where `{name}` is to go")]
     Blocked {
-        /// The place.
-        place: String,
+        /// The store.
+        address: String,
         /// The object that was to be put.
         name: String,
     },

@@ -35,7 +35,7 @@ pub(super) fn merge(
         {
             continue;
         }
-        outcome.waiting = heads.waiting(&plan, &store.place(), mine.site())?;
+        outcome.waiting = heads.waiting(&plan, &store.address(), mine.site())?;
         match try_plan(mine, store, heads, &plan, session) {
             Ok(Outcome { received, merged, .. }) => {
                 return Ok(Some(Outcome { received, merged, ..outcome }));
@@ -184,7 +184,7 @@ fn read_batch(batch: &Batch, store: &dyn Store, spool: &mut Spool) -> Result<(),
         }
     }
     verifier.end().map_err(bad)?;
-    // The place may give other bytes now than those by which the batch was chosen.
+    // The store may give other bytes now than those by which the batch was chosen.
     let head = spool.read(at..at + header.start)?;
     match batch::decode_header(&head) {
         Ok(there) if there == *header => Ok(()),

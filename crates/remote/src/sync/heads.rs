@@ -1,4 +1,4 @@
-//! What a place of exchange holds, known from names and headers alone.
+//! What a remote store holds, known from names and headers alone.
 //!
 //! A site's position only grows, and so does what it has seen. So the newest batch or snapshot of a
 //! site covers all older ones, and a reader that goes through a site's objects by name, from the
@@ -19,14 +19,14 @@ use synqlite_wire::{BatchError, BatchHeader, Hlc, Line, PrefixHash, SiteId, Vers
 pub enum Known<'a> {
     /// Those that bring nothing to whoever has seen this.
     Seen(&'a VersionVector),
-    /// Those that the snapshots of the place contain.
+    /// Those that the snapshots of the store contain.
     Snapshots,
 }
 
-/// What a place holds of one database.
+/// What a store holds of one database.
 #[derive(Default)]
 pub struct Heads {
-    /// What the place is remembered to contain, apart from what is listed here.
+    /// What the store is remembered to contain, apart from what is listed here.
     pub base: VersionVector,
     /// Whether only what came after that was looked at.
     pub resumed: bool,
@@ -36,15 +36,15 @@ pub struct Heads {
     pub lost: u64,
     /// Whether what came after does not go on from what is remembered: all of it must be looked at.
     pub torn: bool,
-    /// Up to where this is complete, if the place numbers its objects.
+    /// Up to where this is complete, if the store numbers its objects.
     pub cursor: Option<Cursor>,
-    /// The row of its objects, if the place numbers them.
+    /// The row of its objects, if the store numbers them.
     pub row: Option<ObjectLog>,
     /// How many objects were listed.
     pub listed: usize,
     /// What came after the newest snapshot.
     pub since: Since,
-    /// When the whole place was last looked at.
+    /// When the whole store was last looked at.
     pub looked: i64,
     /// Snapshots that can be read, in the order of the list; of each site the newest, where that has
     /// no meaning.
@@ -59,7 +59,7 @@ pub struct Heads {
     ends: BTreeMap<SiteId, u64>,
 }
 
-/// A batch in a place.
+/// A batch in a store.
 #[derive(Clone)]
 pub struct Batch {
     /// Its name.
@@ -71,21 +71,21 @@ pub struct Batch {
     /// What it leads to, likewise.
     pub upto: VersionVector,
     /// Its index in the row.
-    pub place: Option<usize>,
+    pub index: Option<usize>,
     /// Its beginning, as far as it came along with its name.
     pub prefix: Vec<u8>,
 }
 
-/// A snapshot in a place.
+/// A snapshot in a store.
 pub struct Snapshot {
-    /// Its name, and length in the place.
+    /// Its name, and length in the store.
     pub entry: Entry,
     /// What it says briefly.
     pub head: SnapshotHead,
     /// All that it says of itself, if that was needed. Site ids of vectors are those of this replica.
     pub header: Option<SnapshotHeader>,
     /// Its index in the row.
-    pub place: Option<usize>,
+    pub index: Option<usize>,
 }
 
 impl Snapshot {
@@ -100,7 +100,7 @@ pub struct Flawed {
     /// Its name.
     pub name: ObjectName,
     /// Its index in the row.
-    pub place: Option<usize>,
+    pub index: Option<usize>,
     /// What is wrong with it.
     why: Flaw,
 }
@@ -118,7 +118,7 @@ enum Flaw {
 pub type Resolve<'a> = &'a dyn Fn(&VersionVector) -> Result<VersionVector>;
 
 impl Heads {
-    /// Looks at what a place told of itself, at the time `now`. If it told only of what came after
+    /// Looks at what a store told of itself, at the time `now`. If it told only of what came after
     /// `memory`, that counts; otherwise `known` does.
     pub fn read(
         store: &dyn Store,
@@ -150,17 +150,17 @@ impl Heads {
             let headers = heads.snapshots.iter().filter_map(|snapshot| snapshot.header.as_ref());
             heads.row = Some(ObjectLog::listed(&names, headers));
         }
-        let place = |row: &Option<ObjectLog>, name: &ObjectName| {
+        let index = |row: &Option<ObjectLog>, name: &ObjectName| {
             let listed = names.iter().rposition(|listed| listed == name)?;
-            row.as_ref()?.place(listed)
+            row.as_ref()?.of_listed(listed)
         };
         for snapshot in &mut heads.snapshots {
-            snapshot.place = place(&heads.row, &snapshot.entry.name);
+            snapshot.index = index(&heads.row, &snapshot.entry.name);
         }
         if cursor.is_some() {
             // Prefix hashes stand for what they hold too.
             let flawed =
-                |name| Flawed { name, place: place(&heads.row, &name), why: Flaw::HalfWritten };
+                |name| Flawed { name, index: index(&heads.row, &name), why: Flaw::HalfWritten };
             heads.flawed = unread.into_iter().map(flawed).collect();
         }
         let newest = match cursor {
@@ -169,9 +169,9 @@ impl Heads {
         };
         // Up to where in the row the newest snapshot stands for everything.
         let mut stands = None;
-        if let Some(Snapshot { entry, head, place, .. }) = newest {
+        if let Some(Snapshot { entry, head, index, .. }) = newest {
             heads.since = Since { snapshot: entry.size, ..Since::default() };
-            stands = heads.index(head.after).or(*place);
+            stands = heads.index(head.after).or(*index);
         }
         let floor = match known {
             _ if memory.is_some() => heads.base.clone(),
@@ -186,7 +186,7 @@ impl Heads {
             if name.kind != Kind::Batch || covered.contains(&name.site) {
                 continue;
             }
-            let place = heads.row.as_ref().and_then(|row| row.place(listed));
+            let index = heads.row.as_ref().and_then(|row| row.of_listed(listed));
             let header = header(store, &name, entry.size, &prefix)?;
             let upto = header.as_ref().map(|header| resolve(&header.upto));
             let upto = upto.ok().transpose()?.unwrap_or_default();
@@ -200,13 +200,13 @@ impl Heads {
                     heads.known.join(&upto);
                 }
                 Ok(header) => {
-                    let news = !floor.dominates(&upto) && (stands.is_none() || place > stands);
+                    let news = !floor.dominates(&upto) && (stands.is_none() || index > stands);
                     heads.since.batches += u64::from(news);
                     heads.since.bytes += if news { entry.size } else { 0 };
                     let base = resolve(&header.base)?;
-                    heads.batches.push(Batch { name, header, base, upto, place, prefix });
+                    heads.batches.push(Batch { name, header, base, upto, index, prefix });
                 }
-                Err(why) => heads.flawed.push(Flawed { name, place, why }),
+                Err(why) => heads.flawed.push(Flawed { name, index, why }),
             }
         }
         heads.batches.reverse();
@@ -214,7 +214,7 @@ impl Heads {
         Ok(heads)
     }
 
-    /// What snapshots say of themselves. Where the place has no order, the newest of each site that
+    /// What snapshots say of themselves. Where the store has no order, the newest of each site that
     /// can be read is enough; where it has one, prefix hashes stand for all of them, and most can be judged
     /// by what they say briefly. Tells those that cannot be read.
     fn read_snapshots(
@@ -254,7 +254,7 @@ impl Heads {
             head.beyond = resolve(&head.beyond)?;
             self.torn |= self.resumed && head.after.is_some() && !follows(&head);
             sites.insert(name.site);
-            self.snapshots.push(Snapshot { entry: *entry, head, header, place: None });
+            self.snapshots.push(Snapshot { entry: *entry, head, header, index: None });
         }
         self.snapshots.reverse();
         Ok(unread)
@@ -294,7 +294,7 @@ impl Heads {
         };
     }
 
-    /// Whether the place has nothing of the database.
+    /// Whether the store has nothing of the database.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty() && self.base.0.is_empty()
     }
@@ -327,10 +327,10 @@ impl Heads {
         all
     }
 
-    /// What the place contained at each index of its row, for a replica that has `reached`.
+    /// What the store contained at each index of its row, for a replica that has `reached`.
     pub fn contained(&self, reached: &VersionVector) -> Contained<'_> {
         let batches = self.batches.iter();
-        let batches = batches.filter_map(|batch| Some((batch.place?, &batch.upto)));
+        let batches = batches.filter_map(|batch| Some((batch.index?, &batch.upto)));
         let mut start = self.snapshotted();
         start.join(&self.base);
         Contained::new(start, batches.collect(), reached.clone())
@@ -343,13 +343,13 @@ impl Heads {
 
     /// Sets a batch aside whose body turned out bad.
     pub fn set_aside(&mut self, name: &ObjectName, why: BatchError) {
-        let place = self.batches.iter().find(|batch| batch.name == *name).and_then(|b| b.place);
+        let index = self.batches.iter().find(|batch| batch.name == *name).and_then(|b| b.index);
         self.batches.retain(|batch| batch.name != *name);
         let why = match why {
             BatchError::Truncated { .. } => Flaw::HalfWritten,
             why => Flaw::Bad(why),
         };
-        self.flawed.push(Flawed { name: *name, place, why });
+        self.flawed.push(Flawed { name: *name, index, why });
     }
 
     /// Whether a later snapshot of the same site makes up for a batch.
@@ -364,19 +364,19 @@ impl Heads {
 
     /// Batches that cannot be merged yet, for people. One that cannot be merged at all is an error,
     /// unless a later snapshot of its site makes up for it. Of `own` nothing is needed.
-    pub fn waiting(&self, plan: &Plan, place: &str, own: SiteId) -> Result<Vec<Waiting>> {
+    pub fn waiting(&self, plan: &Plan, address: &str, own: SiteId) -> Result<Vec<Waiting>> {
         let made_up = |name: &ObjectName| name.site == own || self.made_up(name);
         let mut waiting = Vec::new();
         for Flawed { name, why, .. } in self.flawed.iter().filter(|f| !made_up(&f.name)) {
-            let (name, place) = (*name, place.to_owned());
+            let (name, address) = (*name, address.to_owned());
             match why {
                 Flaw::HalfWritten => {
                     let why = "it is not there in full yet";
                     waiting.push(Waiting { name: name.to_string(), why });
                 }
-                Flaw::Renamed => return Err(SyncError::Renamed { name, place }),
+                Flaw::Renamed => return Err(SyncError::Renamed { name, address }),
                 Flaw::Bad(source) => {
-                    return Err(SyncError::Batch { name, place, source: source.clone() });
+                    return Err(SyncError::Batch { name, address, source: source.clone() });
                 }
             }
         }

@@ -1,6 +1,6 @@
-//! What a replica remembers of a place that numbers its objects, so that old ones cost nothing.
+//! What a replica remembers of a store that numbers its objects, so that old ones cost nothing.
 //!
-//! It is noted only once everything in the place, up to the cursor, has been merged here and can be
+//! It is noted only once everything in the store, up to the cursor, has been merged here and can be
 //! reached there. So what comes after is all that matters: to a pull, which lacks nothing older,
 //! and to a push, which need not send what is older.
 
@@ -8,11 +8,11 @@ use std::time::Duration;
 use synqlite_objects::{Cursor, REACH, Trail};
 use synqlite_wire::{Hlc, Id, SiteId, VersionVector};
 
-/// A place is looked at as a whole again after so long: what an operator removed is noticed then.
+/// A store is looked at as a whole again after so long: what an operator removed is noticed then.
 const AGE: Duration = Duration::from_secs(24 * 60 * 60);
 const FORMAT: u8 = 2;
 
-/// What a place contained.
+/// What a store contained.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Memory {
     /// The site that remembers it.
@@ -24,7 +24,7 @@ pub struct Memory {
     /// Where the chain of the site's own batches ended.
     pub end: u64,
     /// Where an object of its own ends that it put after the cursor; 0 if it put none, and
-    /// [`Memory::MORE`] if it knew more of the place than this.
+    /// [`Memory::MORE`] if it knew more of the store than this.
     pub sent: u64,
     /// What a new snapshot depends on.
     pub since: Since,
@@ -70,7 +70,7 @@ impl Memory {
         out
     }
 
-    /// `None` if it is of no use to `site` at the time `now`: then all of the place is looked at.
+    /// `None` if it is of no use to `site` at the time `now`: then all of the store is looked at.
     pub fn decode(bytes: &[u8], site: SiteId, now: i64) -> Option<Memory> {
         let mut rest = bytes.strip_prefix(&[FORMAT])?;
         let memory = Memory {

@@ -1,8 +1,8 @@
 //! Synchronization of a replica with a remote: push, pull and clone.
 //!
-//! A [`Remote`] is the path of another replica, opened directly, or a place of exchange for sites
+//! A [`Remote`] is the path of another replica, opened directly, or a remote store for sites
 //! that never meet. Every operation may be interrupted at any point and repeated: a replica changes
-//! in single transactions, a place only gains whole objects, and what arrived twice is joined once.
+//! in single transactions, a store only gains whole objects, and what arrived twice is joined once.
 
 mod changes;
 mod clone;
@@ -12,16 +12,16 @@ mod fetch;
 mod heads;
 mod memory;
 mod object_log;
-mod place;
 mod plan;
 mod rejoin;
+mod remote_store;
 mod replica;
 mod spool;
 
 pub use clone::Cloned;
 pub use error::SyncError;
 
-use self::place::Place;
+use self::remote_store::RemoteStore;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,16 +38,16 @@ pub type Result<T, E = SyncError> = std::result::Result<T, E>;
 pub enum Remote {
     /// Another replica on this machine.
     Replica(PathBuf),
-    /// A place of batches and snapshots.
-    Place {
-        /// The place.
+    /// A store of batches and snapshots.
+    Store {
+        /// The store.
         store: Arc<dyn Store>,
         /// Its URL.
         url: String,
     },
 }
 
-/// What places ask for, as the caller has it.
+/// What stores ask for, as the caller has it.
 #[derive(Clone, Default)]
 pub struct Credentials {
     /// The token for a hub.
@@ -55,7 +55,7 @@ pub struct Credentials {
     /// Settings for object storage, under the names that are usual in the environment:
     /// `AWS_ACCESS_KEY_ID` and the like.
     pub storage: Vec<(String, String)>,
-    /// The key by which what goes to a place is sealed, and what comes from there opened.
+    /// The key by which what goes to a store is sealed, and what comes from there opened.
     pub key: Option<Key>,
 }
 
@@ -102,7 +102,7 @@ pub struct Outcome {
     pub merged: Merged,
     /// Batches that cannot be merged yet.
     pub waiting: Vec<Waiting>,
-    /// Up to where the place was looked at, if it numbers its objects.
+    /// Up to where the store was looked at, if it numbers its objects.
     pub upto: Option<Cursor>,
     /// Replicas that go on under a new site id.
     pub restored: Vec<Restored>,
@@ -191,7 +191,7 @@ impl Remote {
             Some(key) => Arc::new(Sealed::new(store, key)),
             None => store,
         };
-        Ok(Remote::Place { store, url: text.to_owned() })
+        Ok(Remote::Store { store, url: text.to_owned() })
     }
 
     /// The replica at a path.
@@ -210,7 +210,7 @@ impl Remote {
     pub fn url(&self) -> String {
         match self {
             Remote::Replica(path) => path.display().to_string(),
-            Remote::Place { url, .. } => url.clone(),
+            Remote::Store { url, .. } => url.clone(),
         }
     }
 
@@ -218,8 +218,8 @@ impl Remote {
     pub fn push(&self, mine: &mut Replica, session: &mut Session<'_>) -> Result<Outcome> {
         let (mut outcome, synced) = match self {
             Remote::Replica(path) => replica::push(mine, path, session)?,
-            Remote::Place { store, url } => {
-                place::push(mine, Place { store: &**store, url }, session)?
+            Remote::Store { store, url } => {
+                remote_store::push(mine, RemoteStore { store: &**store, url }, session)?
             }
         };
         mine.note_synced(&self.url(), &synced)?;
@@ -231,8 +231,8 @@ impl Remote {
     pub fn pull(&self, mine: &mut Replica, session: &mut Session<'_>) -> Result<Outcome> {
         let (mut outcome, synced) = match self {
             Remote::Replica(path) => replica::pull(mine, path, session)?,
-            Remote::Place { store, url } => {
-                place::pull(mine, Place { store: &**store, url }, session)?
+            Remote::Store { store, url } => {
+                remote_store::pull(mine, RemoteStore { store: &**store, url }, session)?
             }
         };
         mine.note_synced(&self.url(), &synced)?;
@@ -240,11 +240,11 @@ impl Remote {
         Ok(outcome)
     }
 
-    /// A pull, then a push. A place to which nobody has pushed yet is no failure.
+    /// A pull, then a push. A store to which nobody has pushed yet is no failure.
     pub fn sync(&self, mine: &mut Replica, session: &mut Session<'_>) -> Result<Outcome> {
-        if let Remote::Place { store, url } = self {
-            let place = Place { store: &**store, url };
-            let (mut outcome, synced) = place::sync(mine, place, session)?;
+        if let Remote::Store { store, url } = self {
+            let remote = RemoteStore { store: &**store, url };
+            let (mut outcome, synced) = remote_store::sync(mine, remote, session)?;
             mine.note_synced(url, &synced)?;
             outcome.restored.extend(Restored::of(mine));
             return Ok(outcome);
@@ -259,7 +259,7 @@ impl Remote {
     pub fn wait(&self, after: Option<Cursor>, at_most: Duration) -> Result<Option<Cursor>> {
         match self {
             Remote::Replica(_) => Ok(None),
-            Remote::Place { store, .. } => Ok(store.wait(after, at_most)?),
+            Remote::Store { store, .. } => Ok(store.wait(after, at_most)?),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The row of objects of a place, as far as a site knows it: which prefix hash stands for which of them.
+//! The row of objects of a store, as far as a site knows it: which prefix hash stands for which of them.
 //!
 //! An index counts objects along the row. Those before the row begins are contained in what it
 //! [`ObjectLog::needs`], or in what the site remembers.
@@ -69,8 +69,8 @@ impl ObjectLog {
         self.of.get(&prefix).copied()
     }
 
-    /// The index of the object at a place of the list.
-    pub fn place(&self, listed: usize) -> Option<usize> {
+    /// The index of the object at a position of the list.
+    pub fn of_listed(&self, listed: usize) -> Option<usize> {
         Some(self.start + 1 + listed.checked_sub(self.skipped)?)
     }
 

@@ -1,4 +1,4 @@
-//! A way through a place: what to merge, in which order, to reach all that can be reached.
+//! A way through a store: what to merge, in which order, to reach all that can be reached.
 //!
 //! Invariant: a step is taken only where all that it builds on has been reached. A batch that names
 //! a prefix hash builds on everything that the prefix hash stands for; one whose prefix hash the row does not know
@@ -76,9 +76,9 @@ struct Way<'a> {
 impl<'a> Way<'a> {
     fn new(heads: &'a Heads, start: &VersionVector) -> Way<'a> {
         let plan = Plan { start: start.clone(), reached: start.clone(), ..Plan::default() };
-        let batches = heads.batches.iter().filter_map(|batch| batch.place);
-        let flawed = heads.flawed.iter().filter_map(|flawed| flawed.place);
-        let snapshots = heads.snapshots.iter().filter_map(|snapshot| snapshot.place);
+        let batches = heads.batches.iter().filter_map(|batch| batch.index);
+        let flawed = heads.flawed.iter().filter_map(|flawed| flawed.index);
+        let snapshots = heads.snapshots.iter().filter_map(|snapshot| snapshot.index);
         let missing = batches.chain(flawed).chain(snapshots).collect();
         let snapshots = (0..heads.snapshots.len()).collect();
         let chains = HashSet::new();
@@ -97,14 +97,14 @@ impl<'a> Way<'a> {
             self.plan.reached.join(&batch.upto);
             self.plan.steps.push(Step::Batch(i));
         }
-        self.found(batch.place);
+        self.found(batch.index);
         true
     }
 
     /// The object at an index of the row is reached.
-    fn found(&mut self, place: Option<usize>) {
-        if let Some(place) = place {
-            self.missing.remove(&place);
+    fn found(&mut self, index: Option<usize>) {
+        if let Some(index) = index {
+            self.missing.remove(&index);
         }
     }
 
@@ -116,10 +116,10 @@ impl<'a> Way<'a> {
         if self.chains.contains(&(batch.name.site, prefix)) {
             return true;
         }
-        let (Some(prefix), Some(place)) = (self.heads.index(Some(prefix)), batch.place) else {
+        let (Some(prefix), Some(index)) = (self.heads.index(Some(prefix)), batch.index) else {
             return false;
         };
-        self.needed && ObjectLog::in_reach(prefix, place) && self.is_clear(prefix)
+        self.needed && ObjectLog::in_reach(prefix, index) && self.is_clear(prefix)
     }
 
     /// Whether everything up to an index of the row is reached.
@@ -129,7 +129,7 @@ impl<'a> Way<'a> {
                 return true;
             };
             let snapshots = self.snapshots.iter().filter_map(|&i| self.heads.snapshots.get(i));
-            let is_snapshot = snapshots.into_iter().any(|s| s.place == Some(first));
+            let is_snapshot = snapshots.into_iter().any(|s| s.index == Some(first));
             if !is_snapshot || !self.settle() {
                 return false;
             }
@@ -147,12 +147,12 @@ impl<'a> Way<'a> {
                 self.snapshots.push(i);
                 continue;
             }
-            self.found(snapshot.place);
+            self.found(snapshot.index);
             if let Some(index) = self.heads.index(snapshot.head.after) {
                 self.missing = self.missing.split_off(&(index + 1));
             }
             for flawed in self.heads.flawed.iter().filter(|f| snapshot.makes_up(&f.name)) {
-                self.found(flawed.place);
+                self.found(flawed.index);
             }
         }
         self.snapshots.len() < before
@@ -169,7 +169,7 @@ impl<'a> Way<'a> {
         }
     }
 
-    /// Where a place has put its objects into another order, a batch may name a prefix hash that is a known
+    /// Where a store has put its objects into another order, a batch may name a prefix hash that is a known
     /// one and then only batches of its own site. It builds on nothing then but on the known one
     /// and on what the site itself had sent, which its base says. Whether there is such a batch
     /// among `left`.

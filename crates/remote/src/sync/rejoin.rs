@@ -23,7 +23,7 @@ impl Remote {
         remove_leftovers(folder_of(target));
         let temp = Temp::beside(target)?;
         let mut source = self.copy_into(temp.path(), session)?;
-        if let Remote::Place { .. } = self {
+        if let Remote::Store { .. } = self {
             self.pull(&mut source, session)?;
         }
         let (env, force) = (session.env.clone(), session.force);

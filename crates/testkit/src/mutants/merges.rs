@@ -381,6 +381,14 @@ pub const ALL: &[Mutant<'_>] = &[
         breaks: "R-TOLD: the earlier of two writes gives way without a word",
     },
     Mutant {
+        name: "told-latest",
+        file: "core/src/merge/told.rs",
+        from: "let by = if cascaded { left } else { joined.gone_by(lived) };",
+        to: "let by = if cascaded { left } else { joined.deleted };",
+        campaign: "wild --all told,spelled,few",
+        breaks: "R-TOLD: who wrote to a row that is gone hears of it only if he lacked the latest of its deletes",
+    },
+    Mutant {
         name: "told-deleted",
         file: "core/src/merge/join.rs",
         from: "fell = joining.meeting(site.meta).delete(state, change, &matched.groups, merged);",

@@ -44,8 +44,8 @@ impl Counted {
 }
 
 impl Store for Counted {
-    fn place(&self) -> String {
-        self.inner.place()
+    fn address(&self) -> String {
+        self.inner.address()
     }
 
     fn databases(&self) -> Result<Vec<DatabaseId>> {

@@ -85,11 +85,11 @@ impl Workload for Sites {
         let url = format!("http://{}/sites", wire.address());
         let credentials =
             Credentials { token: Some(hub.token().to_owned()), ..Credentials::default() };
-        let Remote::Place { store, url } = Remote::open(&url, &credentials)? else {
+        let Remote::Store { store, url } = Remote::open(&url, &credentials)? else {
             return Err(Error::Bad(format!("{url} is no place")));
         };
         let counted = Arc::new(Counted::new(store));
-        let remote = Remote::Place { store: counted.clone(), url };
+        let remote = Remote::Store { store: counted.clone(), url };
         let path = |site: usize| dir.join(format!("{site}.db"));
         self.begin(&path(0), &remote, seed)?;
         self.each(1, |site| exchange(|s| remote.clone_to(&path(site), s)).map(|_| None))?;

@@ -19,7 +19,7 @@ fn vector(clocks: Clocks<'_>) -> VersionVector {
     vector
 }
 
-/// A place with these batches (site, base, upto) and snapshots (site, vector).
+/// A store with these batches (site, base, upto) and snapshots (site, vector).
 fn heads(batches: &[Link<'_>], snapshots: &[(u8, Clocks<'_>)]) -> Heads {
     let batch = |(n, link): (u64, &Link<'_>)| batch(n, None, link);
     let snapshot = |(by, seen): &(u8, Clocks<'_>)| snapshot(*by, 1, Trail::default(), seen);
@@ -44,7 +44,7 @@ fn batch(n: u64, after: Option<PrefixHash>, (by, base, upto): &Link<'_>) -> Batc
         size: 1,
     };
     let name = ObjectName::batch(DATABASE, site(*by), n, n + 1);
-    Batch { name, header, base: vector(base), upto: vector(upto), place: None, prefix: vec![] }
+    Batch { name, header, base: vector(base), upto: vector(upto), index: None, prefix: vec![] }
 }
 
 fn snapshot(by: u8, upto: u64, trail: Trail, seen: Clocks<'_>) -> Snapshot {
@@ -53,19 +53,19 @@ fn snapshot(by: u8, upto: u64, trail: Trail, seen: Clocks<'_>) -> Snapshot {
     let head = SnapshotHead { database, site, upto, length: 1, after, beyond };
     let entry = Entry { name: head.name(), size: 1 };
     let header = SnapshotHeader { head: head.clone(), vector, trail: Some(trail) };
-    Snapshot { entry, head, header: Some(header), place: None }
+    Snapshot { entry, head, header: Some(header), index: None }
 }
 
-/// A place that numbers its objects, as it is seen by one who has remembered `known` of them.
-struct Place {
+/// A store that numbers its objects, as it is seen by one who has remembered `known` of them.
+struct RemoteStore {
     names: Vec<ObjectName>,
     batches: Vec<Batch>,
     snapshots: Vec<Snapshot>,
 }
 
-impl Place {
-    fn new() -> Place {
-        Place { names: vec![], batches: vec![], snapshots: vec![] }
+impl RemoteStore {
+    fn new() -> RemoteStore {
+        RemoteStore { names: vec![], batches: vec![], snapshots: vec![] }
     }
 
     fn trail(&self) -> Trail {
@@ -91,7 +91,7 @@ impl Place {
     /// What is told to one who remembers the first `known` objects; of the rest, those before
     /// `kept` are gone, and `hidden` is not told.
     fn heads(self, known: usize, kept: usize, hidden: Option<usize>) -> Heads {
-        let Place { names, mut batches, mut snapshots } = self;
+        let RemoteStore { names, mut batches, mut snapshots } = self;
         let mut trail = Trail::default();
         names.iter().take(known).for_each(|name| trail.push(name));
         let told = |i: &usize| *i >= known && *i >= kept && Some(*i) != hidden;
@@ -103,39 +103,40 @@ impl Place {
             0 => ObjectLog::listed(&listed, headers),
             _ => ObjectLog::resumed(trail, &listed),
         };
-        let place =
-            |name: &ObjectName| row.place(listed.iter().position(|listed| listed == name).unwrap());
-        batches.iter_mut().for_each(|batch| batch.place = place(&batch.name));
-        snapshots.iter_mut().for_each(|s| s.place = place(&s.entry.name));
+        let index = |name: &ObjectName| {
+            row.of_listed(listed.iter().position(|listed| listed == name).unwrap())
+        };
+        batches.iter_mut().for_each(|batch| batch.index = index(&batch.name));
+        snapshots.iter_mut().for_each(|s| s.index = index(&s.entry.name));
         Heads { snapshots, batches, row: Some(row), resumed: known > 0, ..Heads::default() }
     }
 }
 
-/// Site 1 makes the place, 2 and 3 go on side by side, then 2 again, having seen all.
-fn place() -> Place {
-    let mut place = Place::new();
-    place.snapshot(1, &[(1, 5)]);
-    place.batch(1, (2, &[], &[(2, 6)]));
-    place.batch(1, (3, &[], &[(3, 7)]));
-    place.batch(3, (2, &[(2, 6)], &[(2, 8)]));
-    place
+/// Site 1 makes the store, 2 and 3 go on side by side, then 2 again, having seen all.
+fn store() -> RemoteStore {
+    let mut store = RemoteStore::new();
+    store.snapshot(1, &[(1, 5)]);
+    store.batch(1, (2, &[], &[(2, 6)]));
+    store.batch(1, (3, &[], &[(3, 7)]));
+    store.batch(3, (2, &[(2, 6)], &[(2, 8)]));
+    store
 }
 
 #[test]
 fn a_prefix_hash_stands_for_everything_before_it() {
-    let heads = place().heads(1, 0, None);
+    let heads = store().heads(1, 0, None);
     let plan = heads.plan(&vector(&[(1, 5)]));
     assert_eq!(plan.steps, [Step::Batch(0), Step::Batch(1), Step::Batch(2)]);
     assert!(plan.whole && plan.waiting.is_empty());
     assert_eq!(plan.reached, vector(&[(1, 5), (2, 8), (3, 7)]));
-    let from_nothing = place().heads(0, 0, None).plan(&VersionVector::default());
+    let from_nothing = store().heads(0, 0, None).plan(&VersionVector::default());
     assert_eq!(from_nothing.steps[0], Step::Snapshot(0));
     assert!(from_nothing.whole);
 }
 
 #[test]
 fn what_builds_on_a_hidden_object_waits() {
-    let heads = place().heads(1, 0, Some(2));
+    let heads = store().heads(1, 0, Some(2));
     let plan = heads.plan(&vector(&[(1, 5)]));
     assert_eq!((plan.steps.len(), plan.waiting.len()), (1, 1));
     assert_eq!(plan.reached, vector(&[(1, 5), (2, 6)]), "the second batch of site 2 had seen it");
@@ -146,21 +147,21 @@ fn what_builds_on_a_hidden_object_waits() {
 
 #[test]
 fn the_batches_of_one_site_may_come_in_any_order() {
-    let mut place = Place::new();
-    place.snapshot(1, &[(1, 5)]);
+    let mut store = RemoteStore::new();
+    store.snapshot(1, &[(1, 5)]);
     for n in 0..4 {
         let base = [(2, n + 5)];
-        place.batch(1 + n as usize, (2, &base[..usize::from(n > 0)], &[(2, n + 6)]));
+        store.batch(1 + n as usize, (2, &base[..usize::from(n > 0)], &[(2, n + 6)]));
     }
-    place.names[1..].reverse();
-    let heads = place.heads(1, 0, None);
+    store.names[1..].reverse();
+    let heads = store.heads(1, 0, None);
     let plan = heads.plan(&vector(&[(1, 5)]));
     assert_eq!((plan.reached, plan.waiting.len()), (vector(&[(1, 5), (2, 9)]), 0));
 }
 
 #[test]
-fn a_batch_with_a_prefix_hash_of_another_place_waits_until_its_changes_come_otherwise() {
-    let mut heads = place().heads(1, 0, None);
+fn a_batch_with_a_prefix_hash_of_another_store_waits_until_its_changes_come_otherwise() {
+    let mut heads = store().heads(1, 0, None);
     heads.row = Some(ObjectLog::resumed(Trail::of(vec![Id([9; 16])]).unwrap(), &[]));
     let plan = heads.plan(&vector(&[(1, 5)]));
     assert_eq!((plan.steps.len(), plan.waiting.len()), (0, 3));
@@ -173,13 +174,13 @@ fn a_batch_with_a_prefix_hash_of_another_place_waits_until_its_changes_come_othe
 #[test]
 fn a_row_whose_beginning_is_gone_goes_on_from_the_snapshot_that_covers_it() {
     let whole = || {
-        let mut place = place();
-        place.batch(4, (3, &[(3, 7)], &[(3, 9)]));
-        place.snapshot(2, &[(1, 5), (2, 8), (3, 9)]);
+        let mut store = store();
+        store.batch(4, (3, &[(3, 7)], &[(3, 9)]));
+        store.snapshot(2, &[(1, 5), (2, 8), (3, 9)]);
         // Its site had not seen the last two, but all before.
-        place.batch(4, (1, &[(1, 5)], &[(1, 10)]));
-        place.batch(7, (3, &[(3, 9)], &[(3, 11)]));
-        place
+        store.batch(4, (1, &[(1, 5)], &[(1, 10)]));
+        store.batch(7, (3, &[(3, 9)], &[(3, 11)]));
+        store
     };
     for kept in [0, 3, 5] {
         let heads = whole().heads(0, kept, None);
@@ -194,19 +195,19 @@ fn a_row_whose_beginning_is_gone_goes_on_from_the_snapshot_that_covers_it() {
 #[test]
 fn a_prefix_hash_that_lies_too_far_back_is_known_to_nobody() {
     for far in [synqlite_objects::REACH, synqlite_objects::REACH + 1] {
-        let mut place = Place::new();
-        place.snapshot(1, &[(1, 5)]);
+        let mut store = RemoteStore::new();
+        store.snapshot(1, &[(1, 5)]);
         for n in 0..far as i64 {
             let base = if n == 0 { vec![] } else { vec![(2, n + 5)] };
-            place.batch(1 + n as usize, (2, &base, &[(2, n + 6)]));
+            store.batch(1 + n as usize, (2, &base, &[(2, n + 6)]));
         }
-        place.batch(1, (3, &[], &[(3, 7)]));
+        store.batch(1, (3, &[], &[(3, 7)]));
         let waits = usize::from(far > synqlite_objects::REACH);
-        let count = place.names.len();
+        let count = store.names.len();
         for known in [0, 1, count - 1] {
-            let again = Place {
-                names: place.names.clone(),
-                batches: place
+            let again = RemoteStore {
+                names: store.names.clone(),
+                batches: store
                     .batches
                     .iter()
                     .map(|b| Batch { prefix: vec![], ..b.clone() })

@@ -1,11 +1,11 @@
-//! A remote that is a place of exchange: chains of batches, and snapshots for those who start.
+//! A remote store: chains of batches, and snapshots for those who start.
 //!
 //! By induction every batch contains all changes between its `base` and its `upto`: its writer
-//! had seen both and sent the difference. So what a place contains is what can be reached in it
+//! had seen both and sent the difference. So what a store contains is what can be reached in it
 //! from nothing, over snapshots and batches whose base is reached. A batch that went missing is
 //! thereby noticed by writers too, and the next of them that has its changes sends them again.
 //!
-//! A place that numbers its objects is looked at once in a synchronization, and only at what came
+//! A store that numbers its objects is looked at once in a synchronization, and only at what came
 //! since the last one ([`Memory`]). One that does not is listed whenever it is asked.
 
 use super::changes::{Changes, missing};
@@ -33,80 +33,85 @@ const HEAD: u64 = 512;
 /// Another process, or a program that synchronizes folders, may come in between so often.
 const ATTEMPTS: u32 = 4;
 
-/// A place, and the name under which the replica remembers it.
+/// A store, and the name under which the replica remembers it.
 #[derive(Clone, Copy)]
-pub struct Place<'a> {
-    /// The place.
+pub struct RemoteStore<'a> {
+    /// The store.
     pub store: &'a dyn Store,
     /// Its URL.
     pub url: &'a str,
 }
 
-/// Puts what the place lacks.
+/// Puts what the store lacks.
 pub fn push(
     mine: &mut Replica,
-    place: Place<'_>,
+    remote: RemoteStore<'_>,
     session: &mut Session<'_>,
 ) -> Result<(Outcome, Synced)> {
-    send(mine, place, None, session)
+    send(mine, remote, None, session)
 }
 
-/// Merges what `mine` lacks and the place holds.
+/// Merges what `mine` lacks and the store holds.
 pub fn pull(
     mine: &mut Replica,
-    place: Place<'_>,
+    remote: RemoteStore<'_>,
     session: &mut Session<'_>,
 ) -> Result<(Outcome, Synced)> {
-    let (mut heads, outcome) = fetch(mine, place, session)?;
+    let (mut heads, outcome) = fetch(mine, remote, session)?;
     if heads.is_empty() {
-        return Err(synqlite_objects::Error::NoDatabase { place: place.store.place() }.into());
+        return Err(synqlite_objects::Error::NoDatabase { address: remote.store.address() }.into());
     }
-    let (there, whole) = contained(mine, &mut heads, place.store)?;
+    let (there, whole) = contained(mine, &mut heads, remote.store)?;
     let mut memory = remember(mine, &heads, &there, whole)?;
     if let Some(memory) = memory.as_mut().filter(|_| !heads.resumed) {
-        // A place that was restored, or lost something, may lack what was sent to it once.
-        let there = mine.sent_to(place.url)?.is_none_or(|sent| there.dominates(&sent.seen));
+        // A store that was restored, or lost something, may lack what was sent to it once.
+        let there = mine.sent_to(remote.url)?.is_none_or(|sent| there.dominates(&sent.seen));
         memory.sent = if there { 0 } else { Memory::MORE };
     }
     let theirs = heads.claimed();
-    let place = note(memory, &mut heads);
-    Ok((outcome, Synced { pulled: true, theirs, place, ..Synced::default() }))
+    let memory = note(memory, &mut heads);
+    Ok((outcome, Synced { pulled: true, theirs, memory, ..Synced::default() }))
 }
 
-/// A pull, then a push. A place to which nobody has pushed yet is no failure.
+/// A pull, then a push. A store to which nobody has pushed yet is no failure.
 pub fn sync(
     mine: &mut Replica,
-    place: Place<'_>,
+    remote: RemoteStore<'_>,
     session: &mut Session<'_>,
 ) -> Result<(Outcome, Synced)> {
-    let (heads, mut outcome) = fetch(mine, place, session)?;
+    let (heads, mut outcome) = fetch(mine, remote, session)?;
     // Without an order, what a pull need not look at is more than what a push need not.
     let heads = Some(heads).filter(|heads| heads.cursor.is_some());
-    let (pushed, synced) = send(mine, place, heads, session)?;
+    let (pushed, synced) = send(mine, remote, heads, session)?;
     outcome.add(Outcome { waiting: outcome.waiting.clone(), ..pushed });
     Ok((outcome, Synced { pulled: true, ..synced }))
 }
 
-/// Looks at the place, and merges what `mine` lacks, unless the place is empty.
+/// Looks at the store, and merges what `mine` lacks, unless the store is empty.
 fn fetch(
     mine: &mut Replica,
-    place: Place<'_>,
+    remote: RemoteStore<'_>,
     session: &mut Session<'_>,
 ) -> Result<(Heads, Outcome)> {
     loop {
-        let mut heads = look(mine, place, true, session)?;
+        let mut heads = look(mine, remote, true, session)?;
         if heads.is_empty() {
             return Ok((heads, Outcome::default()));
         }
-        if let Some(outcome) = merge(mine, place.store, &mut heads, session)? {
+        if let Some(outcome) = merge(mine, remote.store, &mut heads, session)? {
             return Ok((heads, outcome));
         }
     }
 }
 
-/// Looks at the place: at what is new there, or at all of it, to `pull` or only to push. If it tells
+/// Looks at the store: at what is new there, or at all of it, to `pull` or only to push. If it tells
 /// that a line forks it is looked at again: what it says means something else then.
-fn look(mine: &mut Replica, place: Place<'_>, pull: bool, session: &Session<'_>) -> Result<Heads> {
+fn look(
+    mine: &mut Replica,
+    remote: RemoteStore<'_>,
+    pull: bool,
+    session: &Session<'_>,
+) -> Result<Heads> {
     loop {
         let own = RefCell::new(BTreeSet::new());
         let heads = {
@@ -115,7 +120,7 @@ fn look(mine: &mut Replica, place: Place<'_>, pull: bool, session: &Session<'_>)
                 own.borrow_mut().insert(vector.get(site));
                 Ok(mine.resolve(vector)?)
             };
-            look_once(mine, place, pull, session, &resolve)?
+            look_once(mine, remote, pull, session, &resolve)?
         };
         let mut forked = mine.learn(heads.lines())?;
         let (position, end) = (mine.position()?, heads.end_of(mine.site()));
@@ -135,14 +140,14 @@ fn look(mine: &mut Replica, place: Place<'_>, pull: bool, session: &Session<'_>)
 
 fn look_once(
     mine: &Replica,
-    Place { store, url }: Place<'_>,
+    RemoteStore { store, url }: RemoteStore<'_>,
     pull: bool,
     session: &Session<'_>,
     resolve: Resolve<'_>,
 ) -> Result<Heads> {
     let (site, now, seen) = (mine.site(), session.env.now_ms(), mine.seen()?);
     let known = if pull { Known::Seen(&seen) } else { Known::Snapshots };
-    let kept = mine.place_of(url)?;
+    let kept = mine.memory_of(url)?;
     let memory = kept.as_deref().and_then(|bytes| Memory::decode(bytes, site, now));
     let after = memory.as_ref().map(|memory| memory.cursor);
     // What is looked at again is mostly known: headers tell.
@@ -160,7 +165,7 @@ fn look_once(
     Heads::read(store, changes, None, Known::Snapshots, now, resolve)
 }
 
-/// What to remember of a place that contains `there`; nothing new while something in it is missing
+/// What to remember of a store that contains `there`; nothing new while something in it is missing
 /// here, cannot be read, or cannot be reached. `whole`: all of the row was reached.
 fn remember(
     mine: &Replica,
@@ -187,7 +192,7 @@ fn remember(
     }))
 }
 
-/// What is noted of a place: the `memory` of this look, or that it saw more than the last note says.
+/// What is noted of a store: the `memory` of this look, or that it saw more than the last note says.
 fn note(memory: Option<Memory>, heads: &mut Heads) -> Option<Vec<u8>> {
     let more = |memory| Memory { sent: Memory::MORE, ..memory };
     let note = memory.or(heads.memory.take().map(more)).map(|memory| memory.encode());
@@ -195,20 +200,20 @@ fn note(memory: Option<Memory>, heads: &mut Heads) -> Option<Vec<u8>> {
     heads.cursor.map(|_| note.unwrap_or_default())
 }
 
-/// Puts what the place lacks, as far as `heads` tell, or a look that is still to come.
+/// Puts what the store lacks, as far as `heads` tell, or a look that is still to come.
 fn send(
     mine: &mut Replica,
-    place: Place<'_>,
+    remote: RemoteStore<'_>,
     mut looked: Option<Heads>,
     session: &mut Session<'_>,
 ) -> Result<(Outcome, Synced)> {
-    let Place { store, url } = place;
+    let RemoteStore { store, url } = remote;
     let mut outcome = Outcome::default();
     let mut name = None;
     for _ in 0..ATTEMPTS {
         let mut heads = match looked.take() {
             Some(heads) => heads,
-            None => look(mine, place, false, session)?,
+            None => look(mine, remote, false, session)?,
         };
         let (database, site) = (mine.database(), mine.site());
         mine.fold()?;
@@ -257,14 +262,14 @@ fn send(
         if let Some(memory) = &mut memory {
             memory.sent = if name.is_some() { heads.end_of(site) } else { 0 };
         }
-        let place = note(memory, &mut heads);
+        let memory = note(memory, &mut heads);
         // What was superseded before it was sent is there in effect. Nobody can build on it, though.
         there.join(&nothing.unwrap_or_default());
-        let synced = Synced { pushed: true, pulled: false, theirs: there, place };
+        let synced = Synced { pushed: true, pulled: false, theirs: there, memory };
         return Ok((outcome, synced));
     }
-    let place = store.place();
-    Err(SyncError::Blocked { place, name: name.map_or(String::new(), |name| name.to_string()) })
+    let address = store.address();
+    Err(SyncError::Blocked { address, name: name.map_or(String::new(), |name| name.to_string()) })
 }
 
 /// An object that was put.
@@ -295,7 +300,7 @@ fn put_batch(
     Ok(Sent { name, put, traffic: Traffic { bytes, ..traffic }, seen })
 }
 
-/// A point in the row of a place up to which this replica has everything: what is sent can say in
+/// A point in the row of a store up to which this replica has everything: what is sent can say in
 /// one prefix hash that it builds on all of it, instead of in a vector of all sites.
 struct Point {
     /// The prefix hashes up to there.
@@ -317,7 +322,7 @@ impl Point {
     }
 }
 
-/// What can be reached in a place from nothing, and whether that is all of its row.
+/// What can be reached in a store from nothing, and whether that is all of its row.
 fn contained(
     mine: &Replica,
     heads: &mut Heads,
@@ -358,7 +363,7 @@ fn put_whole(
     drop(copy);
     let file =
         std::fs::metadata(temp.path()).map_err(synqlite_objects::Error::io("read", temp.path()))?;
-    // The place contains all of it up to the point, so whoever follows need hear only of the rest.
+    // The store contains all of it up to the point, so whoever follows need hear only of the rest.
     let mut beyond = VersionVector::default();
     if let Some(Point { contains, .. }) = point {
         seen.0
