@@ -41,9 +41,82 @@ pub struct Closed {
     pub opened_ms: i64,
     /// When it was closed here.
     pub closed_ms: i64,
-    /// `prefer`, `discard`, `restore` or `accept`, if so settled here; `write` if closed by what was
-    /// written here, `merge` if by what another site sent.
-    pub how: String,
+    /// What closed it.
+    pub how: ClosedBy,
+}
+
+/// What to do about a conflict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// The row that lost gets what it asked for; the one that won steps aside.
+    Prefer,
+    /// The hidden row is deleted.
+    Discard,
+    /// The deleted row that others refer to lives again.
+    Restore,
+    /// What is shown is what was meant.
+    Accept,
+}
+
+impl Verb {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verb::Prefer => "prefer",
+            Verb::Discard => "discard",
+            Verb::Restore => "restore",
+            Verb::Accept => "accept",
+        }
+    }
+}
+
+/// What closed a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClosedBy {
+    /// What was written here.
+    Write,
+    /// What another site sent.
+    Merge,
+    /// It was settled here.
+    Settled(Verb),
+    /// The schema became another.
+    Schema,
+    /// A policy was set or taken back.
+    Policy,
+    /// The file became a replica again.
+    Init,
+}
+
+impl ClosedBy {
+    const ALL: [ClosedBy; 9] = [
+        ClosedBy::Write,
+        ClosedBy::Merge,
+        ClosedBy::Settled(Verb::Prefer),
+        ClosedBy::Settled(Verb::Discard),
+        ClosedBy::Settled(Verb::Restore),
+        ClosedBy::Settled(Verb::Accept),
+        ClosedBy::Schema,
+        ClosedBy::Policy,
+        ClosedBy::Init,
+    ];
+
+    /// Its name in the file, and for programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            ClosedBy::Write => "write",
+            ClosedBy::Merge => "merge",
+            ClosedBy::Settled(verb) => verb.name(),
+            ClosedBy::Schema => "schema",
+            ClosedBy::Policy => "policy",
+            ClosedBy::Init => "init",
+        }
+    }
+
+    fn parse(name: &str) -> Result<ClosedBy> {
+        let unknown = || Error::Damaged(format!("a record that was closed by `{name}`"));
+        ClosedBy::ALL.into_iter().find(|by| by.name() == name).ok_or_else(unknown)
+    }
 }
 
 /// Records that were open here and are closed, the latest first; 1,000 at most.
@@ -51,8 +124,8 @@ pub fn all(conn: &Connection) -> Result<Vec<Closed>> {
     let sql = "SELECT record, tbl, row, kind, cons, what, opened, closed, how, lost IS NULL AND kind <> ?1 \
                FROM synqlite_closed WHERE closed IS NOT NULL ORDER BY closed DESC, no DESC";
     let mut statement = conn.prepare(sql)?;
-    let rows = statement.query_map([ConflictKind::Rejoin.as_str()], |row| {
-        Ok(Closed {
+    let rows = statement.query_and_then([ConflictKind::Rejoin.as_str()], |row| {
+        Ok::<_, Error>(Closed {
             id: row.get(0)?,
             table: row.get(1)?,
             row: row.get(2)?,
@@ -61,11 +134,11 @@ pub fn all(conn: &Connection) -> Result<Vec<Closed>> {
             what: row.get(5)?,
             opened_ms: row.get(6)?,
             closed_ms: row.get(7)?,
-            how: row.get(8)?,
+            how: ClosedBy::parse(row.get_ref(8)?.as_str().map_err(rusqlite::Error::from)?)?,
             was_open: row.get(9)?,
         })
     })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    rows.collect()
 }
 
 /// Brings the log up to date after something that may have opened or closed records.
@@ -74,7 +147,7 @@ pub fn update(
     meta: &Meta,
     catalog: &Catalog,
     now_ms: i64,
-    how: &str,
+    how: ClosedBy,
 ) -> Result<()> {
     let some = "SELECT EXISTS(SELECT 1 FROM synqlite_row WHERE kind IS NOT NULL) \
                 OR EXISTS(SELECT 1 FROM synqlite_closed WHERE closed IS NULL)";
@@ -84,7 +157,7 @@ pub fn update(
     let close = "UPDATE synqlite_closed AS o SET closed = ?1, how = ?2, entry = NULL \
                  WHERE closed IS NULL AND NOT EXISTS(SELECT 1 FROM synqlite_row AS r \
                  WHERE r.id = o.entry AND r.kind = o.kind AND r.cons = o.cons)";
-    if conn.prepare_cached(close)?.execute(params![now_ms, how])? > 0 {
+    if conn.prepare_cached(close)?.execute(params![now_ms, how.name()])? > 0 {
         prune(conn)?;
     }
     for t in &catalog.tables {
@@ -108,7 +181,7 @@ pub fn note(
     told: &[Told],
     now_ms: i64,
 ) -> Result<()> {
-    note_all(conn, meta, catalog, told, ("merge", &|_| now_ms))
+    note_all(conn, meta, catalog, told, (ClosedBy::Merge, &|_| now_ms))
 }
 
 /// Notes what a fold found written over unseen, as of when it was.
@@ -118,7 +191,7 @@ pub fn note_written(
     catalog: &Catalog,
     told: &[Told],
 ) -> Result<()> {
-    note_all(conn, meta, catalog, told, ("write", &|told| told.kept.hlc.ms()))
+    note_all(conn, meta, catalog, told, (ClosedBy::Write, &|told| told.kept.hlc.ms()))
 }
 
 fn note_all(
@@ -126,7 +199,7 @@ fn note_all(
     meta: &mut Meta,
     catalog: &Catalog,
     told: &[Told],
-    (how, at): (&str, &dyn Fn(&Told) -> i64),
+    (how, at): (ClosedBy, &dyn Fn(&Told) -> i64),
 ) -> Result<()> {
     if told.is_empty() {
         return Ok(());
@@ -149,7 +222,7 @@ fn note_all(
             kind,
             what,
             at(told),
-            how,
+            how.name(),
             lost.hlc.0,
             lost_site,
             kept.hlc.0,
@@ -163,10 +236,17 @@ fn note_all(
 pub fn note_rejoined(conn: &Connection, decisions: &[Decision], now_ms: i64) -> Result<()> {
     let latest = decisions.len().saturating_sub(KEPT as usize);
     let sql = "INSERT INTO synqlite_closed(tbl, row, kind, cons, what, opened, closed, how) \
-               VALUES(?1, ?2, ?5, '', ?3, ?4, ?4, 'init')";
+               VALUES(?1, ?2, ?5, '', ?3, ?4, ?4, ?6)";
     let mut statement = conn.prepare_cached(sql)?;
     for Decision { table, row, what } in &decisions[latest..] {
-        statement.execute(params![table, row, what, now_ms, ConflictKind::Rejoin.as_str()])?;
+        statement.execute(params![
+            table,
+            row,
+            what,
+            now_ms,
+            ConflictKind::Rejoin.as_str(),
+            ClosedBy::Init.name()
+        ])?;
     }
     prune(conn)
 }
@@ -225,6 +305,15 @@ fn prune(conn: &Connection) -> Result<()> {
 mod tests {
     use super::*;
     use crate::fixture::Site;
+
+    #[test]
+    fn what_closed_a_record_is_read_as_it_was_written() {
+        for by in ClosedBy::ALL {
+            assert_eq!(ClosedBy::parse(by.name()).unwrap(), by);
+        }
+        let unknown = ClosedBy::parse("wish").unwrap_err().to_string();
+        assert!(unknown.contains("closed by `wish`"), "{unknown}");
+    }
 
     #[test]
     fn only_the_latest_are_kept() {

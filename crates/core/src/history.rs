@@ -22,7 +22,7 @@ const ROW: i64 = -1;
 
 /// What happened to a row, in the order in which one says more than the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum Change {
     /// Some columns were written.
     Update,
     /// The row was inserted for the first time.
@@ -33,45 +33,45 @@ pub enum Kind {
     Delete,
 }
 
-impl Kind {
+impl Change {
     /// Its name for people.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Update => "update",
-            Kind::Insert => "insert",
-            Kind::Reinsert => "reinsert",
-            Kind::Delete => "delete",
+            Change::Update => "update",
+            Change::Insert => "insert",
+            Change::Reinsert => "reinsert",
+            Change::Delete => "delete",
         }
     }
 
-    fn parse(name: &Value) -> Option<Kind> {
-        let kinds = [Kind::Insert, Kind::Reinsert, Kind::Delete];
+    fn parse(name: &Value) -> Option<Change> {
+        let kinds = [Change::Insert, Change::Reinsert, Change::Delete];
         kinds.into_iter().find(|kind| *name == kind.name().into())
     }
 }
 
 /// The latest inserts and deletes that a header tells of. `born` is when the row came into its
 /// present life, zero if that is not known.
-fn row_changes(h: &Header, born: Stamp) -> Vec<(Stamp, Kind)> {
-    let inserted = if h.reinserted == born { Kind::Reinsert } else { Kind::Insert };
+fn row_changes(h: &Header, born: Stamp) -> Vec<(Stamp, Change)> {
+    let inserted = if h.reinserted == born { Change::Reinsert } else { Change::Insert };
     // A millisecond in which a row was both deleted and inserted counts as what came last.
     let left = h.left();
     let both = born == left;
     let changes = [
         (born, inserted, !both || h.cl % 2 == 1),
-        (left, Kind::Delete, !both || h.cl.is_multiple_of(2)),
+        (left, Change::Delete, !both || h.cl.is_multiple_of(2)),
     ];
     let happened = changes.into_iter().filter(|(stamp, _, last)| *last && !stamp.is_zero());
     happened.map(|(stamp, kind, _)| (stamp, kind)).collect()
 }
 
 /// The latest change of each part of a row by its stamp: what happened, and the groups written.
-pub fn changes(state: &RowState) -> BTreeMap<Stamp, (Kind, Vec<usize>)> {
-    let mut changes: BTreeMap<Stamp, (Kind, Vec<usize>)> = BTreeMap::new();
+pub fn changes(state: &RowState) -> BTreeMap<Stamp, (Change, Vec<usize>)> {
+    let mut changes: BTreeMap<Stamp, (Change, Vec<usize>)> = BTreeMap::new();
     for (g, group) in state.groups.iter().enumerate() {
         let stamps: BTreeSet<Stamp> = group.stamps().filter(|stamp| !stamp.is_zero()).collect();
         for stamp in stamps {
-            changes.entry(stamp).or_insert((Kind::Update, vec![])).1.push(g);
+            changes.entry(stamp).or_insert((Change::Update, vec![])).1.push(g);
         }
     }
     for (stamp, kind) in row_changes(&state.header, state.born_at()) {
@@ -108,7 +108,7 @@ pub fn record(conn: &Connection, meta: &mut Meta, t: &Tracked, stored: &Stored) 
     };
     for (stamp, (kind, groups)) in changes(&stored.state) {
         let add = Add::at(conn, meta, t, &stored.rid, stamp)?;
-        if kind != Kind::Update {
+        if kind != Change::Update {
             add.put(ROW, &kind.name().into())?;
         }
         for g in groups {
@@ -229,7 +229,7 @@ pub struct Recorded {
 /// What a row of the history tells.
 pub enum What {
     /// Something happened to the whole row.
-    Row(Kind),
+    Row(Change),
     /// A column, by number, was written.
     Column(u32, Value),
 }
@@ -253,7 +253,7 @@ pub fn read(
         };
         let value = value(row.get_ref(5)?);
         let what = match row.get(4)? {
-            ROW => What::Row(Kind::parse(&value).ok_or_else(damaged)?),
+            ROW => What::Row(Change::parse(&value).ok_or_else(damaged)?),
             column => What::Column(u32::try_from(column).map_err(|_| damaged())?, value),
         };
         if !f(Recorded { stamp, table: row.get(2)?, rid, what })? {
@@ -268,7 +268,7 @@ mod tests {
     use super::*;
     use synqlite_wire::Id;
 
-    fn kinds(header: Header) -> Vec<(i64, Kind)> {
+    fn kinds(header: Header) -> Vec<(i64, Change)> {
         let state = RowState { header, groups: vec![] };
         changes(&state).into_iter().map(|(stamp, (kind, _))| (stamp.hlc.0, kind)).collect()
     }
@@ -281,13 +281,13 @@ mod tests {
     fn a_header_tells_the_latest_insert_and_delete() {
         assert_eq!(kinds(Header::NONE), []);
         let mut header = Header::born(at(1));
-        assert_eq!(kinds(header), [(1, Kind::Insert)]);
+        assert_eq!(kinds(header), [(1, Change::Insert)]);
         header.delete(at(2));
-        assert_eq!(kinds(header), [(1, Kind::Insert), (2, Kind::Delete)]);
+        assert_eq!(kinds(header), [(1, Change::Insert), (2, Change::Delete)]);
         header.insert(at(3));
-        assert_eq!(kinds(header), [(2, Kind::Delete), (3, Kind::Reinsert)]);
+        assert_eq!(kinds(header), [(2, Change::Delete), (3, Change::Reinsert)]);
         header.insert(at(4));
-        assert_eq!(kinds(header), [(2, Kind::Delete), (4, Kind::Reinsert)]);
+        assert_eq!(kinds(header), [(2, Change::Delete), (4, Change::Reinsert)]);
     }
 
     #[test]
@@ -295,8 +295,8 @@ mod tests {
         let mut header = Header::born(at(1));
         header.delete(at(2));
         header.insert(at(2));
-        assert_eq!(kinds(header), [(2, Kind::Reinsert)]);
+        assert_eq!(kinds(header), [(2, Change::Reinsert)]);
         header.delete(at(2));
-        assert_eq!(kinds(header), [(2, Kind::Delete)]);
+        assert_eq!(kinds(header), [(2, Change::Delete)]);
     }
 }

@@ -6,7 +6,7 @@ use crate::env::Environment;
 use crate::meta::{self, Meta};
 use crate::policy::{Policies, Policy};
 use crate::replica::{Replica, check_format, refuse_copy};
-use crate::schema::{self, Affinity, ForeignKey, Schema, Selection, Skipped, Table};
+use crate::schema::{self, Affinity, ForeignKey, Identity, Schema, Selection, Skipped, Table};
 use crate::work::Work;
 use crate::{Error, Result, capture, equal, migrate, track, verify};
 use rusqlite::Connection;
@@ -47,8 +47,8 @@ pub struct InitReport {
 pub struct TableReport {
     /// Its name.
     pub name: String,
-    /// `key` or `birth`.
-    pub identity: &'static str,
+    /// What makes two rows of it the same.
+    pub identity: Identity,
     /// Rows it has.
     pub rows: i64,
 }
@@ -136,7 +136,7 @@ pub(crate) fn table_reports(conn: &Connection, catalog: &Catalog) -> Result<Vec<
     let tables = catalog.tables.iter().map(|t| {
         let sql = format!("SELECT count(*) FROM {}", t.target());
         let rows = conn.query_row(&sql, [], |row| row.get(0))?;
-        Ok(TableReport { name: t.table.name.clone(), identity: identity(&t.table), rows })
+        Ok(TableReport { name: t.table.name.clone(), identity: t.table.identity, rows })
     });
     tables.collect()
 }
@@ -202,13 +202,6 @@ fn refuse_doubles(conn: &Connection, table: &Table, fk: &ForeignKey) -> Result<(
         }
     }
     Ok(())
-}
-
-pub(crate) fn identity(table: &Table) -> &'static str {
-    match table.identity {
-        schema::Identity::Key => "key",
-        schema::Identity::Birth => "birth",
-    }
 }
 
 /// Gives a copied file a site id of its own.

@@ -92,13 +92,14 @@ mod track;
 mod verify;
 mod work;
 
-pub use closed::Closed;
+pub use closed::{Closed, ClosedBy, Verb};
 pub use deinit::Deinited;
 pub use digest::Digest;
 pub use env::{Environment, System};
 pub use error::{Error, Result};
 pub use fold::Folded;
 pub use gaps::Gaps;
+pub use history::Change;
 pub use init::{InitOptions, InitReport, TableReport};
 pub use line::tree::Lines;
 pub use log::{LogEntry, LogQuery};
@@ -111,8 +112,7 @@ pub use remotes::{Access, NamedRemote, Removed, Sent, Synced};
 pub use replica::Replica;
 /// The rusqlite that the engine uses, for programs that want the same without naming a version.
 pub use rusqlite;
-pub use schema::Skipped;
-pub use settle::Verb;
+pub use schema::{Identity, Skipped};
 pub use status::{Pending, Status, Trigger};
 pub use synqlite_view::ConflictKind;
 pub use synqlite_wire::Value;

@@ -9,7 +9,7 @@
 
 use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
 use crate::describe::{describe, loc_name, row_name, text};
-use crate::history::{self, Kind, What};
+use crate::history::{self, Change, What};
 use crate::journal::{self, Gone, Window, Written};
 use crate::meta::Meta;
 use crate::replica::Replica;
@@ -43,8 +43,10 @@ pub struct LogEntry {
     pub table: String,
     /// The row: its primary key as it is now, or as it was last.
     pub row: String,
-    /// `insert`, `update`, `reinsert` or `delete`, with ` (pending)` after it until it is folded.
-    pub kind: String,
+    /// What happened to the row.
+    pub change: Change,
+    /// Whether it is in the journal still, not folded.
+    pub pending: bool,
     /// Columns written, in table order, and their values for people. A value that a write not yet
     /// folded has replaced is given as `overwritten`.
     pub columns: Vec<(String, String)>,
@@ -105,7 +107,7 @@ enum Row {
 struct Entry {
     table: String,
     row: String,
-    kind: Kind,
+    kind: Change,
     /// Name and value of each column, by number.
     columns: BTreeMap<u32, (String, String)>,
 }
@@ -154,7 +156,8 @@ impl Newest {
             site: key.stamp.site,
             table: entry.table,
             row: entry.row,
-            kind: format!("{}{}", entry.kind.name(), if key.pending { " (pending)" } else { "" }),
+            change: entry.kind,
+            pending: key.pending,
             columns: entry.columns.into_values().collect(),
         };
         newest.map(entry).collect()
@@ -173,7 +176,7 @@ struct Before<'a> {
 struct Write<'a> {
     loc: &'a Loc,
     at: i64,
-    kind: Kind,
+    kind: Change,
     row: Option<&'a [Value]>,
     columns: Vec<usize>,
 }
@@ -200,15 +203,15 @@ impl Log<'_> {
         for (loc, born) in &window.born {
             let Some(row) = t.read(self.conn, loc)? else { continue };
             let (at, row) = (born.at, Some(&row[..]));
-            self.waiting(t, None, Write { loc, at, kind: Kind::Insert, row, columns: all() })?;
+            self.waiting(t, None, Write { loc, at, kind: Change::Insert, row, columns: all() })?;
         }
         for (from, changed) in &window.changed {
             let (kind, at, columns) = match changed.replaced {
-                Some(replaced) => (Kind::Reinsert, replaced.at, all()),
+                Some(replaced) => (Change::Reinsert, replaced.at, all()),
                 None => {
                     let nos = t.column_nos.iter().enumerate();
                     let columns = nos.filter(|(_, no)| changed.written.contains_key(no));
-                    (Kind::Update, 0, columns.map(|(c, _)| c).collect())
+                    (Change::Update, 0, columns.map(|(c, _)| c).collect())
                 }
             };
             let at = changed.written.values().copied().fold(at, i64::max);
@@ -224,7 +227,7 @@ impl Log<'_> {
             let Some(row) = self.image(t, gone)? else { continue };
             let stored = state::at(self.conn, self.meta, t, from)?;
             let (at, row) = (gone.at, Some(&row[..]));
-            let kind = Kind::Delete;
+            let kind = Change::Delete;
             self.waiting(t, stored, Write { loc: from, at, kind, row, columns: vec![] })?;
         }
         Ok(())
@@ -430,7 +433,7 @@ impl Log<'_> {
                 What::Row(kind) => (kind, BTreeMap::new()),
                 What::Column(no, value) => {
                     let name = names.get(&(table, no)).cloned().unwrap_or_default();
-                    (Kind::Update, BTreeMap::from([(no, (name, text(&value)))]))
+                    (Change::Update, BTreeMap::from([(no, (name, text(&value)))]))
                 }
             };
             let entry = Entry { table: t.table.name.clone(), row, kind, columns };

@@ -20,6 +20,7 @@ mod stashed;
 mod unsure;
 
 use crate::catalog::{Loc, Relation, Tracked};
+use crate::closed::{self, ClosedBy};
 use crate::fold;
 use crate::journal::Changed;
 use crate::merge::{self, Anew};
@@ -33,7 +34,7 @@ use crate::state::sums;
 use crate::state::{self, Body, ENTRY_COLUMNS, GroupState, RowState, Stored};
 use crate::track::{self, Loaded, Stale};
 use crate::work::Work;
-use crate::{Result, closed, gaps, renames};
+use crate::{Result, gaps, renames};
 pub(crate) use policies::{follow_policies, set as set_policies, take as take_settings};
 use rusqlite::{Connection, params};
 use stashed::show_stashed;
@@ -71,7 +72,7 @@ pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
         // nothing protects a row for the sake of a table that is gone.
         let new = |t: &&Tracked| tables.iter().any(|table| table.name == t.table.name);
         let references = work.catalog.tables.iter().filter(new).map(|t| t.no).collect();
-        follow(work, &Anew { references, ..Anew::default() }, "schema")?;
+        follow(work, &Anew { references, ..Anew::default() }, ClosedBy::Schema)?;
     }
     Ok(())
 }
@@ -121,7 +122,7 @@ fn unite(work: &mut Work<'_>, loaded: &mut Loaded) -> Result<()> {
     }
     if renamed {
         // Records and what rows wait for go by these names.
-        follow(work, &Anew::default(), "schema")?;
+        follow(work, &Anew::default(), ClosedBy::Schema)?;
     }
     Ok(())
 }
@@ -173,7 +174,7 @@ pub(crate) fn take_in(work: &mut Work<'_>, tables: &[Table]) -> Result<()> {
 
 /// Shows what schema and policies, which are others than before, make of the states. `why`: how records
 /// that close are said to have been.
-pub(crate) fn follow(work: &mut Work<'_>, anew: &Anew, why: &str) -> Result<()> {
+pub(crate) fn follow(work: &mut Work<'_>, anew: &Anew, why: ClosedBy) -> Result<()> {
     let Work { conn, meta, catalog, policies, now_ms, .. } = work;
     merge::refresh(conn, meta, catalog, policies, anew)?;
     closed::update(conn, meta, catalog, *now_ms, why)

@@ -2,7 +2,7 @@
 //! sites settle alike.
 
 use crate::catalog::Tracked;
-use crate::closed;
+use crate::closed::{self, ClosedBy, Verb};
 use crate::merge::reshow;
 use crate::records::record_id;
 use crate::replica::Replica;
@@ -12,31 +12,6 @@ use crate::{Error, Result};
 use std::collections::BTreeSet;
 use synqlite_view::ConflictKind;
 use synqlite_wire::{Rid, Stamp};
-
-/// What to do about a conflict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
-    /// The row that lost gets what it asked for; the one that won steps aside.
-    Prefer,
-    /// The hidden row is deleted.
-    Discard,
-    /// The deleted row that others refer to lives again.
-    Restore,
-    /// What is shown is what was meant.
-    Accept,
-}
-
-impl Verb {
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Verb::Prefer => "prefer",
-            Verb::Discard => "discard",
-            Verb::Restore => "restore",
-            Verb::Accept => "accept",
-        }
-    }
-}
 
 /// The row of an open record.
 struct Open {
@@ -66,7 +41,7 @@ impl Replica {
             };
             let Work { conn, meta, catalog, policies, .. } = work;
             reshow(conn, meta, catalog, policies, &settled)?;
-            closed::update(conn, meta, catalog, now_ms, verb.name())?;
+            closed::update(conn, meta, catalog, now_ms, ClosedBy::Settled(verb))?;
             Ok(id)
         })
     }

@@ -1,7 +1,7 @@
 //! What a transaction that writes works with.
 
 use crate::catalog::Catalog;
-use crate::closed;
+use crate::closed::{self, ClosedBy};
 use crate::env::Environment;
 use crate::fold::{self, Folded};
 use crate::gaps::{self, Gaps, Wanted};
@@ -48,7 +48,7 @@ impl<'a> Work<'a> {
     pub fn fold(&mut self) -> Result<Folded> {
         let Work { conn, meta, catalog, policies, now_ms, .. } = self;
         let folded = fold::fold(conn, meta, catalog, policies)?;
-        closed::update(conn, meta, catalog, *now_ms, "write")?;
+        closed::update(conn, meta, catalog, *now_ms, ClosedBy::Write)?;
         self.learner().seal()?;
         Ok(folded)
     }
@@ -87,7 +87,7 @@ impl<'a> Work<'a> {
     pub fn end_merge(&mut self, merge: Merge) -> Result<Merged> {
         let merged = merge.end(&mut self.site())?;
         let Work { conn, meta, catalog, now_ms, .. } = self;
-        closed::update(conn, meta, catalog, *now_ms, "merge")?;
+        closed::update(conn, meta, catalog, *now_ms, ClosedBy::Merge)?;
         closed::note(conn, meta, catalog, &merged.told, *now_ms)?;
         self.settled &= !merged.unwritten;
         Ok(merged)

@@ -25,6 +25,16 @@ pub enum Identity {
     Birth,
 }
 
+impl Identity {
+    /// As in the policy `T.identity`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Identity::Key => "key",
+            Identity::Birth => "birth",
+        }
+    }
+}
+
 /// One replicated table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {

@@ -5,7 +5,7 @@ use crate::report::{Report, time};
 use crate::terminal;
 use serde_json::{Map, Value as Json, json};
 use std::path::PathBuf;
-use synqlite_core::{Closed, Conflict, Replica, Value, Writer};
+use synqlite_core::{Closed, ClosedBy, Conflict, Replica, Value, Writer};
 
 /// Lists what merges displaced, and settles it: rows that do not show what was written, because a
 /// declared constraint would break.
@@ -92,7 +92,7 @@ fn closed(records: &[Closed]) -> Report {
     let json = |r: &Closed| {
         json!({
             "id": r.id, "table": r.table, "row": r.row, "kind": r.kind.as_str(), "constraint": r.constraint,
-            "what": r.what, "opened_ms": r.opened_ms, "closed_ms": r.closed_ms, "how": r.how,
+            "what": r.what, "opened_ms": r.opened_ms, "closed_ms": r.closed_ms, "how": r.how.name(),
         })
     };
     let style = terminal::style();
@@ -104,10 +104,12 @@ fn closed(records: &[Closed]) -> Report {
             let asked = if r.was_open { "asked for " } else { "" };
             record::wrap(&mut text, style, &format!("  {asked}{}", r.what));
         }
-        let how = match r.how.as_str() {
-            "merge" => "by a merge".to_owned(),
-            "write" => "by a write here".to_owned(),
-            verb => format!("by {verb}"),
+        let how = match r.how {
+            ClosedBy::Merge => "by a merge".to_owned(),
+            ClosedBy::Write => "by a write here".to_owned(),
+            ClosedBy::Schema => "by a change of the schema".to_owned(),
+            ClosedBy::Policy => "by a change of policy".to_owned(),
+            how => format!("by {}", how.name()),
         };
         let when = match r.was_open {
             true => format!("opened {}, closed {} UTC {how}", time(r.opened_ms), time(r.closed_ms)),

@@ -103,12 +103,13 @@ fn repair(args: &Args, remote: &str, options: &InitOptions) -> Result<Report> {
 /// Tables that are replicated and those that are not, appended to the text and for programs.
 fn listed(text: &mut String, tables: &[TableReport], skipped: &[Skipped]) -> (Value, Value) {
     for t in tables {
-        let _ = write!(text, "\n  {}: {}, identity by {}", t.name, rows(t.rows), t.identity);
+        let _ = write!(text, "\n  {}: {}, identity by {}", t.name, rows(t.rows), t.identity.name());
     }
     for s in skipped {
         let _ = write!(text, "\n  not replicated: {}: {}", s.name, s.why);
     }
-    let table = |t: &TableReport| json!({"name": t.name, "identity": t.identity, "rows": t.rows});
+    let table =
+        |t: &TableReport| json!({"name": t.name, "identity": t.identity.name(), "rows": t.rows});
     let tables: Vec<_> = tables.iter().map(table).collect();
     let skipped = skipped.iter().map(|s| json!({"name": s.name, "why": s.why}));
     (tables.into(), skipped.collect::<Vec<_>>().into())

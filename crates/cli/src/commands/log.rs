@@ -31,18 +31,13 @@ pub fn run(args: &Args) -> Result<Report> {
         let (site, at) = (e.site.to_string(), time(e.at_ms));
         let columns: Vec<_> = e.columns.iter().map(|(c, v)| format!("{c}={v}")).collect();
         let short = site.get(..8).unwrap_or_default();
-        lines.push(format!(
-            "{at}  {short}  {} {} {} {}",
-            e.kind,
-            e.table,
-            e.row,
-            columns.join(" ")
-        ));
+        let kind = format!("{}{}", e.change.name(), if e.pending { " (pending)" } else { "" });
+        lines.push(format!("{at}  {short}  {kind} {} {} {}", e.table, e.row, columns.join(" ")));
         let columns: Map<String, Value> =
             e.columns.into_iter().map(|(column, value)| (column, value.into())).collect();
         entries.push(json!({
             "at": at, "at_ms": e.at_ms, "site": site, "table": e.table, "row": e.row,
-            "kind": e.kind, "columns": columns,
+            "kind": kind, "columns": columns,
         }));
     }
     let text = if lines.is_empty() { "no changes".to_owned() } else { lines.join("\n") };

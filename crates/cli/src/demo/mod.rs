@@ -16,7 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use synqlite_core::{Access, ConflictKind, Environment, InitOptions, Replica, Verb};
+use synqlite_core::{Access, ConflictKind, Environment, Identity, InitOptions, Replica, Verb};
 use synqlite_remote::{Remote, Session};
 
 /// Sites in the order in which they write.
@@ -138,8 +138,8 @@ impl Show {
         self.step("A makes it a replica: `init`".into(), Some("A"), since, json!({}));
         for t in done.tables {
             let how = match t.identity {
-                "key" => "its key says which row is which",
-                _ => "each row is itself, whatever its number",
+                Identity::Key => "its key says which row is which",
+                Identity::Birth => "each row is itself, whatever its number",
             };
             self.say(format!("   {:<12} {:>6} rows; {how}", t.name, t.rows));
         }

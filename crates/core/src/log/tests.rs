@@ -6,7 +6,8 @@ use crate::fixture::Site;
 fn lines(site: &Site, query: LogQuery) -> Vec<String> {
     let line = |e: LogEntry| {
         let columns = e.columns.iter().map(|(name, value)| format!(" {name}={value}"));
-        format!("{} {} {}{}", e.table, e.row, e.kind, columns.collect::<String>())
+        let pending = if e.pending { " (pending)" } else { "" };
+        format!("{} {} {}{pending}{}", e.table, e.row, e.change.name(), columns.collect::<String>())
     };
     site.replica.log(&query).unwrap().into_iter().map(line).collect()
 }
@@ -60,7 +61,7 @@ fn newest_first_with_time_and_site() {
     a.run("UPDATE t SET y = 'a'");
     a.replica.fold().unwrap();
     let log = a.replica.log(&LogQuery::default()).unwrap();
-    let told: Vec<_> = log.iter().map(|e| (e.kind.as_str(), e.site)).collect();
+    let told: Vec<_> = log.iter().map(|e| (e.change.name(), e.site)).collect();
     let (sa, sb) = (a.replica.site(), b.replica.site());
     assert_eq!(told, [("update", sa), ("update", sb), ("insert", sa)]);
     assert!(log.iter().all(|e| (start..=now()).contains(&e.at_ms)));

@@ -6,6 +6,7 @@ use super::stashed::{self, join_stashed, show};
 use super::unsure::{self, Columns, PERHAPS, Unsure};
 use super::{again, late, place, rebuild, regroup};
 use crate::catalog::{Catalog, Fresh, Loc, Tracked, loc_sql};
+use crate::closed::ClosedBy;
 use crate::fold;
 use crate::journal::{self, Window};
 use crate::merge::{self, Anew};
@@ -86,7 +87,7 @@ pub(super) fn follow(
     let of = |is: fn(&Stale) -> bool| stale.iter().filter(move |(_, s)| is(s)).map(|(no, _)| *no);
     let references = of(|stale| stale.referring_anew).collect();
     let anew = Anew { references, tables: of(|stale| stale.gap).collect() };
-    super::follow(work, &anew, "schema")
+    super::follow(work, &anew, ClosedBy::Schema)
 }
 
 impl<'s> Altered<'s> {

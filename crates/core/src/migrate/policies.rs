@@ -1,6 +1,7 @@
 //! Policies that are set here, or come from another site, and what rows show under them.
 
 use super::{catch_up, follow};
+use crate::closed::ClosedBy;
 use crate::merge::Anew;
 use crate::policy::{COUNTER, Policies, Policy};
 use crate::schema::{self, Selection};
@@ -60,5 +61,5 @@ pub(crate) fn follow_policies(work: &mut Work<'_>) -> Result<()> {
     }
     catch_up(work)?;
     let references = work.catalog.tables.iter().map(|t| t.no).collect();
-    follow(work, &Anew { references, ..Anew::default() }, "policy")
+    follow(work, &Anew { references, ..Anew::default() }, ClosedBy::Policy)
 }

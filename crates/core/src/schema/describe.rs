@@ -1,6 +1,6 @@
 //! A table in one line, for comparing the schemas of two sites.
 
-use super::{Action, Collation, Column, Identity, Table, TableKind, UniqueIndex, quote, sql};
+use super::{Action, Collation, Column, Table, TableKind, UniqueIndex, quote, sql};
 
 /// Canonical text of everything that decides how rows of this table merge. Two sites agree on
 /// the table if and only if their texts are equal. It is free of line breaks and does not
@@ -12,10 +12,7 @@ pub fn describe(table: &Table) -> String {
         TableKind::RowidAlias(_) => "alias",
         TableKind::WithoutRowid => "without rowid",
     };
-    let identity = match table.identity {
-        Identity::Key => "key",
-        Identity::Birth => "birth",
-    };
+    let identity = table.identity.name();
     let mut columns: Vec<String> = table.columns.iter().map(column).collect();
     columns.sort();
     let mut units: Vec<String> = table
