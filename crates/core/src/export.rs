@@ -190,7 +190,7 @@ impl Export<'_> {
             }
             let (lo, hi) = (segment.lo, segment.hi);
             let entries = conn.prepare_cached(entry)?.exists(params![t.no, lo, hi])?;
-            let state = RowState::unchanged(t, stamp, segment.position);
+            let state = RowState::unchanged(t, stamp, segment.local_seq);
             let keyed = segment.keyed()?;
             let mut statement = conn.prepare_cached(if entries { &rest } else { &whole })?;
             let mut rows = match entries {

@@ -114,7 +114,7 @@ fn run<'a>(
     let Fold { meta, stamps, done, wrote, told, .. } = fold;
     // Whoever pulls names what it has by position, so it moves whenever a stamp was given.
     if meta.clock > clock {
-        meta.position = stamps.position;
+        meta.local_seq = stamps.local_seq;
     }
     journal::clear(conn)?;
     closed::note_written(conn, meta, catalog, &told)?;
@@ -278,7 +278,7 @@ impl Fold<'_> {
     }
 
     fn inserted(&mut self, stamp: Stamp) -> Result<Inserted> {
-        Inserted::at(self.conn, self.meta, stamp, self.stamps.position)
+        Inserted::at(self.conn, self.meta, stamp, self.stamps.local_seq)
     }
 
     fn put(&mut self, t: &Tracked, stored: &Stored) -> Result<()> {
@@ -298,7 +298,7 @@ impl Fold<'_> {
     /// Saves a state as changed by this fold, and returns its entry.
     fn save(&mut self, t: &Tracked, stored: &Stored) -> Result<i64> {
         self.record(t, stored)?;
-        state::put(self.conn, self.meta, t, stored, Some(self.stamps.position))
+        state::put(self.conn, self.meta, t, stored, Some(self.stamps.local_seq))
     }
 
     /// Counts a row that this fold wrote, and tells the history of it.

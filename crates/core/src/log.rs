@@ -294,7 +294,7 @@ impl Log<'_> {
     /// Rows of a segment, latest birth first, until they are older than what is wanted.
     fn segment(&mut self, t: &Tracked, segment: &Segment, taken: &BTreeSet<&Loc>) -> Result<()> {
         let stamp = segment.stamp(self.meta)?;
-        let state = RowState::unchanged(t, stamp, segment.position);
+        let state = RowState::unchanged(t, stamp, segment.local_seq);
         let at = |rowid| -> Result<Key> {
             let row = Row::Known(segment.rid_at(self.meta, rowid)?);
             Ok(Key { pending: false, stamp, table: t.no, row })
@@ -330,8 +330,8 @@ impl Log<'_> {
             }
             let (rid, loc) = (segment.rid_at(self.meta, rowid)?, Some(Loc::Row(rowid)));
             let values = values(row, 1, t.table.columns.len())?;
-            let (position, state) = (segment.position, state.clone());
-            let stored = Stored { entry: None, rid, loc, position, state };
+            let (local_seq, state) = (segment.local_seq, state.clone());
+            let stored = Stored { entry: None, rid, loc, local_seq, state };
             self.add(t, &stored, &Before { row: Some(values), overwritten: None });
         }
         Ok(())

@@ -75,11 +75,11 @@ impl Replica {
         })
     }
 
-    /// Makes this replica's position later than `position`.
-    pub fn pass(&mut self, position: u64) -> Result<()> {
-        let position = i64::try_from(position).unwrap_or(i64::MAX);
+    /// Makes this replica's local sequence later than `local_seq`.
+    pub fn pass(&mut self, local_seq: u64) -> Result<()> {
+        let local_seq = i64::try_from(local_seq).unwrap_or(i64::MAX);
         self.write(|work| {
-            work.meta.position = work.meta.position.max(position.saturating_add(1));
+            work.meta.local_seq = work.meta.local_seq.max(local_seq.saturating_add(1));
             Ok(())
         })
     }

@@ -22,7 +22,7 @@ pub struct Meta {
     /// Latest clock value given or seen.
     pub clock: Hlc,
     /// Position of the latest transaction that changed any row state, by fold or merge.
-    pub position: i64,
+    pub local_seq: i64,
     /// What this replica contains.
     pub seen: VersionVector,
     /// The last point of this site's line.
@@ -38,7 +38,7 @@ pub struct Meta {
 #[derive(Clone, Debug, Default)]
 struct Saved {
     clock: Hlc,
-    position: i64,
+    local_seq: i64,
     seen: VersionVector,
 }
 
@@ -71,7 +71,7 @@ impl Meta {
         let mut meta = Meta {
             site: Id(need(conn, "site")?),
             clock: Hlc(need(conn, "clock")?),
-            position: need(conn, "position")?,
+            local_seq: need(conn, "position")?,
             seen: VersionVector::default(),
             sealed: Hlc::ZERO,
             unsummed: Unsummed::default(),
@@ -91,21 +91,21 @@ impl Meta {
             meta.numbers.insert(id, no);
             meta.seen.raise(id, hlc);
         }
-        let (clock, position) = (meta.clock, meta.position);
-        meta.saved = Saved { clock, position, seen: meta.seen.clone() };
+        let (clock, local_seq) = (meta.clock, meta.local_seq);
+        meta.saved = Saved { clock, local_seq, seen: meta.seen.clone() };
         meta.sealed = meta.seen.get(meta.site);
         Ok(meta)
     }
 
-    /// Saves clock, position and version vector. Touches nothing that is as it was: a transaction
+    /// Saves clock, local sequence and version vector. Touches nothing that is as it was: a transaction
     /// that writes nothing costs no synchronization.
     pub fn save(&self, conn: &Connection) -> Result<()> {
-        let Saved { clock, position, seen } = &self.saved;
+        let Saved { clock, local_seq, seen } = &self.saved;
         if self.clock != *clock {
             set(conn, "clock", self.clock.0)?;
         }
-        if self.position != *position {
-            set(conn, "position", self.position)?;
+        if self.local_seq != *local_seq {
+            set(conn, "position", self.local_seq)?;
         }
         let mut statement =
             conn.prepare_cached("UPDATE synqlite_site SET hlc = ?2 WHERE no = ?1")?;

@@ -47,7 +47,7 @@ const PART: usize = parts::of(4_096);
 
 /// Brings metadata and triggers in step with the schema.
 pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
-    // Columns are known since the position that the file tells, and rows that came in this
+    // Columns are known since the local sequence that the file tells, and rows that came in this
     // transaction, which may bring the policy that makes them known, are of a later one.
     work.meta.save(work.conn)?;
     let mut loaded = track::load(work.conn, &work.policies)?;
@@ -152,7 +152,7 @@ pub(crate) fn take_in(work: &mut Work<'_>, tables: &[Table]) -> Result<()> {
     // Now that all are known, references between old and new tables resolve.
     let loaded = track::load(work.conn, &work.policies)?;
     work.catalog = loaded.catalog;
-    work.meta.position += 1;
+    work.meta.local_seq += 1;
     let stamp = work.meta.tick(work.now_ms);
     let new = |t: &&Tracked| tables.iter().any(|table| table.name == t.table.name);
     for t in work.catalog.tables.iter().filter(new) {
@@ -219,8 +219,8 @@ fn regroup(
                 (0..now.len()).map(|g| regrouped(t, g, &now[g], &was, &stored, row.as_deref()));
             stored.state.groups = groups.collect();
             let given = asks && stored.loc.is_some() && t.table.rowid_alias().is_none();
-            let position = given.then(|| pin_key(meta, t, &mut stored));
-            state::put(conn, meta, t, &stored, position)?;
+            let local_seq = given.then(|| pin_key(meta, t, &mut stored));
+            state::put(conn, meta, t, &stored, local_seq)?;
         }
     }
 }
@@ -297,14 +297,14 @@ fn keep_lost(
             false => lost.iter().map(alone).collect(),
         };
         for piece in pieces {
-            let position = meta.position;
-            stash::put(conn, meta, t.no, &stored.rid, &piece, position)?;
+            let local_seq = meta.local_seq;
+            stash::put(conn, meta, t.no, &stored.rid, &piece, local_seq)?;
         }
     }
     Ok(())
 }
 
-/// R-PIN: a number that was given to a row is what the new key was made of. Returns the position.
+/// R-PIN: a number that was given to a row is what the new key was made of. Returns the local sequence.
 fn pin_key(meta: &mut Meta, t: &Tracked, stored: &mut Stored) -> i64 {
     let key = t.table.primary_key.iter().map(|&c| t.table.columns[c].group);
     for g in key.collect::<BTreeSet<usize>>() {
@@ -315,8 +315,8 @@ fn pin_key(meta: &mut Meta, t: &Tracked, stored: &mut Stored) -> i64 {
             *group = GroupState { pinned: true, previous, ..GroupState::shown(stamp) };
         }
     }
-    meta.position += 1;
-    meta.position
+    meta.local_seq += 1;
+    meta.local_seq
 }
 
 fn unit(t: &Tracked, group: &Group) -> (Vec<u32>, Vec<String>) {

@@ -60,7 +60,7 @@ impl Replica {
             let (path, theirs, gaps) = (self.path.clone(), other.site(), other.gaps()?);
             let pulled = self.write(|work| {
                 work.fold()?;
-                let after = peer_position(work, theirs, given)?;
+                let after = peer_local_seq(work, theirs, given)?;
                 let wanted = work.wanted(&gaps, after)?;
                 let mut pull = Pull::new(work, force, !wanted.tables.is_empty());
                 // One behind, so that the other is not kept from writing while the last, mostly the
@@ -70,12 +70,12 @@ impl Replica {
                     let before = last.replace(delta).map_or(Ok(()), |before| pull.part(before));
                     before.map_err(|e| e.on(&path))
                 };
-                let Some((position, gaps)) = other.parts(&wanted, &mut part)? else {
+                let Some((local_seq, gaps)) = other.parts(&wanted, &mut part)? else {
                     return Ok(None);
                 };
                 last.map_or(Ok(()), |last| pull.part(last))?;
                 pull.receive(&gaps, &wanted)?;
-                pull.end(theirs, position, (after, token)).map(Some)
+                pull.end(theirs, local_seq, (after, token)).map(Some)
             })?;
             if let Some((pulled, moved)) = pulled {
                 return self.confirm(other, pulled, moved.then_some(token));
@@ -85,27 +85,27 @@ impl Replica {
         let (theirs, gaps) = (other.site(), other.gaps()?);
         let wanted = self.write(|work| {
             work.fold()?;
-            let after = peer_position(work, theirs, given)?;
+            let after = peer_local_seq(work, theirs, given)?;
             work.wanted(&gaps, after)
         })?;
-        let (delta, gaps, position) = other.write(|work| {
+        let (delta, gaps, local_seq) = other.write(|work| {
             work.fold()?;
             let Work { conn, meta, catalog, .. } = work;
             let delta = export::delta(conn, meta, catalog, &wanted)?;
-            Ok((delta, gaps::tell(conn, meta)?, meta.position))
+            Ok((delta, gaps::tell(conn, meta)?, meta.local_seq))
         })?;
         let (pulled, moved) = self.write(|work| {
             work.fold()?;
             let mut pull = Pull::new(work, force, !wanted.tables.is_empty());
             pull.part(delta)?;
             pull.receive(&gaps, &wanted)?;
-            pull.end(theirs, position, (wanted.after, token))
+            pull.end(theirs, local_seq, (wanted.after, token))
         })?;
         self.confirm(other, pulled, moved.then_some(token))
     }
 
     /// Leaves a token with a replica that was pulled from. It shows it the next time, unless it was
-    /// restored from an older copy meanwhile: then its positions stand for something else.
+    /// restored from an older copy meanwhile: then its local sequences stand for something else.
     fn confirm(&self, other: &mut Replica, pulled: Pulled, left: Option<Token>) -> Result<Pulled> {
         let Some(token) = left else { return Ok(pulled) };
         let site = self.site();
@@ -164,7 +164,7 @@ impl Replica {
         failed.map_or_else(|| merged.map_err(E::from), Err)
     }
 
-    /// [`Replica::export`] in parts, handed to `each`: one at least. Returns the position.
+    /// [`Replica::export`] in parts, handed to `each`: one at least. Returns the local sequence.
     pub fn export_parts<E: From<Error>>(
         &mut self,
         base: &VersionVector,
@@ -183,14 +183,14 @@ impl Replica {
                 work.fold()?;
                 let Work { conn, meta, catalog, .. } = work;
                 export::parts(conn, meta, catalog, &wanted, PART, &mut part)?;
-                Ok(meta.position)
+                Ok(meta.local_seq)
             }),
-            exported => exported.map(|parts| parts.map_or(0, |(position, _)| position)),
+            exported => exported.map(|parts| parts.map_or(0, |(local_seq, _)| local_seq)),
         };
         failed.map_or_else(|| exported.map_err(E::from), Err)
     }
 
-    /// What is wanted, in parts, the position that it reaches, and what may be missing. `None`, and no
+    /// What is wanted, in parts, the local sequence that it reaches, and what may be missing. `None`, and no
     /// part, if something waits here to be folded.
     fn parts(&self, wanted: &Wanted, each: Sink<'_, Error>) -> Result<Option<(i64, Gaps)>> {
         self.read(|conn, meta, loaded| {
@@ -199,7 +199,7 @@ impl Replica {
                 return Ok(None);
             }
             export::parts(conn, meta, &loaded.catalog, wanted, PART, each)?;
-            Ok(Some((meta.position, gaps::tell(conn, meta)?)))
+            Ok(Some((meta.local_seq, gaps::tell(conn, meta)?)))
         })
     }
 }
@@ -210,9 +210,9 @@ pub(crate) fn merge_all(work: &mut Work<'_>, other: &mut Replica, force: bool) -
     let token = work.env.random();
     let (mut pull, all) = (Pull::new(work, force, false), Wanted::default());
     let done = other.parts(&all, &mut |delta| pull.part(delta))?;
-    let (position, gaps) = done.ok_or(Error::Locked(path))?;
+    let (local_seq, gaps) = done.ok_or(Error::Locked(path))?;
     pull.receive(&gaps, &all)?;
-    pull.end(theirs, position, (0, token)).map(drop)
+    pull.end(theirs, local_seq, (0, token)).map(drop)
 }
 
 /// A merge of deltas as their parts come.
@@ -312,24 +312,24 @@ impl<'a, 'w> Pull<'a, 'w> {
     fn end(
         mut self,
         theirs: SiteId,
-        position: i64,
+        local_seq: i64,
         (after, token): (i64, Token),
     ) -> Result<(Pulled, bool)> {
         self.incoming.finish()?;
-        if position != after {
+        if local_seq != after {
             let Work { conn, meta, .. } = self.incoming.work;
             let no = meta.number(conn, theirs)?;
             let sql = "INSERT INTO synqlite_peer(site, position, taken) VALUES(?1, ?2, ?3) \
                        ON CONFLICT(site) DO UPDATE SET position = ?2, taken = ?3";
-            conn.prepare_cached(sql)?.execute(params![no, position, token])?;
+            conn.prepare_cached(sql)?.execute(params![no, local_seq, token])?;
         }
-        Ok((Pulled { merged: self.incoming.merged, ..self.pulled }, position != after))
+        Ok((Pulled { merged: self.incoming.merged, ..self.pulled }, local_seq != after))
     }
 }
 
-/// Up to which of its positions the replica `site` was last pulled from, if it shows the token that was
+/// Up to which of its local sequences the replica `site` was last pulled from, if it shows the token that was
 /// left there then.
-fn peer_position(work: &Work<'_>, site: SiteId, given: Option<Token>) -> Result<i64> {
+fn peer_local_seq(work: &Work<'_>, site: SiteId, given: Option<Token>) -> Result<i64> {
     let Some(no) = work.meta.known_number(site) else { return Ok(0) };
     let sql = "SELECT position FROM synqlite_peer WHERE site = ?1 AND taken = ?2";
     let found = work.conn.prepare_cached(sql)?.query_row(params![no, given], |row| row.get(0));

@@ -52,7 +52,7 @@ impl std::fmt::Debug for Access {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Sent {
     /// Position of the replica: every row that changed up to it is there.
-    pub position: i64,
+    pub local_seq: i64,
     /// What the replica had seen then.
     pub seen: VersionVector,
 }
@@ -123,7 +123,7 @@ pub(crate) fn clear_former_pages(conn: &Connection) -> Result<bool> {
 impl Sent {
     /// Position (8 bytes), then each site (16) with its clock (8); integers little-endian.
     fn encode(&self) -> Vec<u8> {
-        let mut out = self.position.to_le_bytes().to_vec();
+        let mut out = self.local_seq.to_le_bytes().to_vec();
         for (site, hlc) in &self.seen.0 {
             out.extend(site.0);
             out.extend(hlc.0.to_le_bytes());
@@ -133,8 +133,8 @@ impl Sent {
 
     /// `None` if it is not such a text: then nothing is known, and more is looked at than needed.
     fn decode(bytes: &[u8]) -> Option<Sent> {
-        let (position, mut rest) = bytes.split_first_chunk::<8>()?;
-        let mut sent = Sent { position: i64::from_le_bytes(*position), ..Sent::default() };
+        let (local_seq, mut rest) = bytes.split_first_chunk::<8>()?;
+        let mut sent = Sent { local_seq: i64::from_le_bytes(*local_seq), ..Sent::default() };
         while let Some((site, after)) = rest.split_first_chunk::<16>() {
             let (hlc, after) = after.split_first_chunk::<8>()?;
             sent.seen.raise(Id(*site), Hlc(i64::from_le_bytes(*hlc)));
@@ -235,7 +235,7 @@ impl Replica {
             let there =
                 tx.prepare_cached(sql)?.execute(params![url, pushed, pulled, now, memory])?;
             if there > 0 && theirs.dominates(&meta.seen) {
-                let sent = Sent { position: meta.position, seen: meta.seen }.encode();
+                let sent = Sent { local_seq: meta.local_seq, seen: meta.seen }.encode();
                 let sql = "UPDATE synqlite_remote SET sent = ?2 WHERE url = ?1";
                 tx.prepare_cached(sql)?.execute(params![url, sent])?;
             }
@@ -245,11 +245,11 @@ impl Replica {
         overwriting(&self.conn, note).map_err(|e| e.on(&self.path))
     }
 
-    /// How many rows changed here, by writes and merges, after a position.
-    pub fn changed_since(&self, position: i64) -> Result<i64> {
+    /// How many rows changed here, by writes and merges, after a local sequence.
+    pub fn changed_since(&self, local_seq: i64) -> Result<i64> {
         let sql = "SELECT (SELECT count(*) FROM synqlite_row WHERE position > ?1) + \
                    (SELECT ifnull(sum(hi - lo + 1), 0) FROM synqlite_segment WHERE position > ?1)";
-        let count = self.conn.query_row(sql, [position], |row| row.get(0));
+        let count = self.conn.query_row(sql, [local_seq], |row| row.get(0));
         count.map_err(|e| Error::from(e).on(&self.path))
     }
 }
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn what_was_sent_reads_back() {
-        let mut sent = Sent { position: 77, ..Sent::default() };
+        let mut sent = Sent { local_seq: 77, ..Sent::default() };
         assert_eq!(Sent::decode(&sent.encode()), Some(sent.clone()));
         sent.seen.raise(Id([3; 16]), Hlc(9));
         sent.seen.raise(Id([4; 16]), Hlc(1 << 40));

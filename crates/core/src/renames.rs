@@ -24,7 +24,7 @@ pub fn tell(conn: &Connection, meta: &mut Meta, catalog: &Catalog, now_ms: i64) 
     let mut tell = |key: String| -> Result<()> {
         let (stamp, value) = (meta.tick(now_ms), String::new());
         settings::store(conn, meta, &Setting { key, value, stamp })?;
-        meta.position += 1;
+        meta.local_seq += 1;
         Ok(())
     };
     for t in &catalog.tables {
@@ -208,8 +208,8 @@ pub fn rename_keys(
                 if keys != piece.keys {
                     stash::remove(conn, meta, t.no, &rid, &piece)?;
                     piece.keys = keys;
-                    let position = meta.position;
-                    stash::put(conn, meta, t.no, &rid, &piece, position)?;
+                    let local_seq = meta.local_seq;
+                    stash::put(conn, meta, t.no, &rid, &piece, local_seq)?;
                     united.entry(t.no).or_default();
                 }
             }
@@ -238,8 +238,8 @@ fn renumber(
                 for column in piece.columns.iter_mut().filter(|c| others.contains(c)) {
                     *column = no;
                 }
-                let position = meta.position;
-                stash::put(conn, meta, table, &rid, &piece, position)?;
+                let local_seq = meta.local_seq;
+                stash::put(conn, meta, table, &rid, &piece, local_seq)?;
                 any = true;
             }
         }

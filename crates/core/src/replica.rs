@@ -74,18 +74,18 @@ impl Replica {
     }
 
     /// Position of the latest transaction that changed row states, by fold or merge.
-    pub fn position(&self) -> Result<i64> {
-        Ok(Meta::load(&self.conn)?.position)
+    pub fn local_seq(&self) -> Result<i64> {
+        Ok(Meta::load(&self.conn)?.local_seq)
     }
 
     /// Folds, then gives everything that a site which has seen `base` lacks, among rows that
-    /// changed after position `after` (0: all), with the position it reaches.
+    /// changed after local sequence `after` (0: all), with the local sequence it reaches.
     pub fn export(&mut self, base: &VersionVector, after: i64) -> Result<(Delta, i64)> {
         self.write(|work| {
             work.fold()?;
             let wanted = Wanted::past(base, after);
             let delta = export::delta(work.conn, &work.meta, &work.catalog, &wanted)?;
-            Ok((delta, work.meta.position))
+            Ok((delta, work.meta.local_seq))
         })
     }
 

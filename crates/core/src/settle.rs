@@ -29,7 +29,7 @@ impl Replica {
         self.write(|work| {
             work.fold()?;
             let (id, open) = find(work, id)?;
-            work.meta.position += 1;
+            work.meta.local_seq += 1;
             let stamp = work.meta.tick(now_ms);
             let settled = match verb {
                 Verb::Prefer => prefer(work, open, stamp)?,
@@ -173,8 +173,8 @@ fn accept(work: &mut Work<'_>, mut open: Open, stamp: Stamp) -> Settled {
 fn save(work: &mut Work<'_>, table: usize, stored: &Stored) -> Result<()> {
     let Work { conn, meta, catalog, .. } = work;
     let t: &Tracked = &catalog.tables[table];
-    let position = meta.position;
-    let entry = state::put(conn, meta, t, stored, Some(position))?;
+    let local_seq = meta.local_seq;
+    let entry = state::put(conn, meta, t, stored, Some(local_seq))?;
     let settled = Waits { references: vec![], claims: vec![], conflict: None, winner: None };
     state::record_waits(conn, meta, entry, &settled)
 }

@@ -319,7 +319,7 @@ impl Verify<'_> {
                 overlaps(6)?.then_some("it overlaps the segment before it"),
                 overlaps(7)?.then_some("it shares births with another segment"),
                 overlaps(8)?.then_some("it has not either births or keys"),
-                (row.get::<_, i64>(4)? > self.meta.position)
+                (row.get::<_, i64>(4)? > self.meta.local_seq)
                     .then_some("it changed after the latest change of this replica"),
                 (site == self.meta.site && uncounted).then_some("its births are not counted"),
                 self.beyond([stamp]),
@@ -489,8 +489,8 @@ impl Verify<'_> {
                 )?;
                 continue;
             };
-            let (position, wants): (i64, Option<i64>) = (row.get(4)?, row.get(5)?);
-            let mut wrong = self.wrong(t, &stored, wants, position, row.get(6)?);
+            let (local_seq, wants): (i64, Option<i64>) = (row.get(4)?, row.get(5)?);
+            let mut wrong = self.wrong(t, &stored, wants, local_seq, row.get(6)?);
             wrong.extend(self.miscounted(t, window, &stored)?);
             if !wrong.is_empty() {
                 let name = self.name(t, &stored)?;
@@ -508,7 +508,7 @@ impl Verify<'_> {
         t: &Tracked,
         stored: &Stored,
         wants: Option<i64>,
-        position: i64,
+        local_seq: i64,
         conflict: bool,
     ) -> Vec<&'static str> {
         let Stored { loc, state, .. } = stored;
@@ -533,7 +533,7 @@ impl Verify<'_> {
             (!fits.all(|fits| fits)).then_some("it keeps values of other columns"),
             (wants != state.kept_id(t))
                 .then_some("the number it asks for is not noted as it should be"),
-            (position > self.meta.position)
+            (local_seq > self.meta.local_seq)
                 .then_some("it changed after the latest change of this replica"),
             self.beyond(stamps),
         ];

@@ -66,7 +66,7 @@ impl<'a> Work<'a> {
         Merge::begin(&mut self.site(), base, upto, now, force, again)
     }
 
-    /// What to ask a replica for that told of `theirs`, past its position `after`.
+    /// What to ask a replica for that told of `theirs`, past its local sequence `after`.
     pub fn wanted(&self, theirs: &Gaps, after: i64) -> Result<Wanted> {
         gaps::wanted(self.conn, &self.meta, &self.catalog, theirs, after)
     }

@@ -228,7 +228,7 @@ impl<'a> Memory<'a> {
         let mut stored = found.unwrap_or_else(|| {
             let mut state = RowState::born(t, Stamp::ZERO);
             state.header = Header::NONE;
-            Stored { entry: None, rid: change.rid.clone(), loc: None, position: 0, state }
+            Stored { entry: None, rid: change.rid.clone(), loc: None, local_seq: 0, state }
         });
         let old = stored.loc.as_ref().map(|loc| self.tables[table][loc].clone());
         let was = stored.state.header;

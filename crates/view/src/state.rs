@@ -116,13 +116,13 @@ impl RowState {
         RowState { header: Header::born(stamp), groups }
     }
 
-    /// A row that this file has had unchanged since `position`, inserted at `stamp`: of columns that
+    /// A row that this file has had unchanged since `local_seq`, inserted at `stamp`: of columns that
     /// it got later nobody has written anything yet (R-MIG-ADD).
-    pub fn unchanged(t: &Relation, stamp: Stamp, position: i64) -> RowState {
+    pub fn unchanged(t: &Relation, stamp: Stamp, local_seq: i64) -> RowState {
         let mut state = RowState::born(t, stamp);
         for (group, of) in state.groups.iter_mut().zip(&t.table.groups) {
-            let known = |&c: &usize| if t.since[c] < position { stamp } else { Stamp::ZERO };
-            if of.columns.iter().any(|&c| t.since[c] >= position) {
+            let known = |&c: &usize| if t.since[c] < local_seq { stamp } else { Stamp::ZERO };
+            if of.columns.iter().any(|&c| t.since[c] >= local_seq) {
                 group.set_column_stamps(of.columns.iter().map(known).collect());
             }
         }
@@ -195,7 +195,7 @@ pub struct Stored {
     /// Where it is visible, if it is.
     pub loc: Option<Loc>,
     /// Position of this file at which its state last changed; 0 if this file did not know it.
-    pub position: i64,
+    pub local_seq: i64,
     /// Its state.
     pub state: RowState,
 }

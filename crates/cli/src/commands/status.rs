@@ -33,7 +33,7 @@ pub fn run(args: &Args) -> Result<Report> {
     let skipped: Vec<Value> = skipped.collect();
     let mut remotes: Vec<Value> = Vec::new();
     for r in replica.remotes()? {
-        let unpushed = replica.changed_since(r.sent.map_or(0, |sent| sent.position))?;
+        let unpushed = replica.changed_since(r.sent.map_or(0, |sent| sent.local_seq))?;
         let when = |ms: Option<i64>| ms.map_or("never".to_owned(), time);
         let _ = write!(
             text,

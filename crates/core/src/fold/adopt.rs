@@ -29,7 +29,7 @@ pub fn adopt(
         let (lo, hi, count): (Option<i64>, Option<i64>, i64) =
             conn.query_row(&sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
         let (Some(lo), Some(hi)) = (lo, hi) else { return Ok(()) };
-        let by = Inserted::at(conn, meta, stamp, meta.position)?;
+        let by = Inserted::at(conn, meta, stamp, meta.local_seq)?;
         // Few holes may be spanned where a rowid means the same for ever. A rebuild of the table
         // renumbers rowids that no column shows; then it must be known which of them had rows.
         let spared = if t.table.rowid_alias().is_some() { count } else { 0 };

@@ -57,7 +57,7 @@ impl Fold<'_> {
         let rid = Rid::Birth { site: self.meta.site, n: birth as u64 };
         let mut state = RowState::born(t, stamp);
         written.iter().for_each(|(&g, &stamp)| state.groups[g] = GroupState::shown(stamp));
-        let born = Stored { entry: None, rid, loc: Some(loc.clone()), position: 0, state };
+        let born = Stored { entry: None, rid, loc: Some(loc.clone()), local_seq: 0, state };
         if dangles {
             self.wrote.touched.push((t.no, born.rid.clone()));
         }
@@ -183,7 +183,7 @@ impl Fold<'_> {
                 None => {
                     let mut state = RowState::born(t, Stamp::ZERO);
                     state.header = Header::NONE;
-                    return Ok(Stored { entry: None, rid, loc: None, position: 0, state });
+                    return Ok(Stored { entry: None, rid, loc: None, local_seq: 0, state });
                 }
             }
             if let Rid::Key { generation, .. } = &mut rid {

@@ -61,7 +61,7 @@ impl Fold<'_> {
                     }
                     true
                 };
-                if bulk.change(self.meta, rowid, self.stamps.position, same, stamp)? {
+                if bulk.change(self.meta, rowid, self.stamps.local_seq, same, stamp)? {
                     self.done.rows += 1;
                     self.done.columns += stamps.len() as u64;
                     done.insert(rowid);

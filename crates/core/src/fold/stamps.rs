@@ -13,7 +13,7 @@ use synqlite_wire::{Header, Hlc, SiteId, Stamp};
 pub(super) struct Stamps {
     site: SiteId,
     /// Position of what is written.
-    pub position: i64,
+    pub local_seq: i64,
     /// Clock value of the earliest write, once a stamp was given.
     first: Option<Hlc>,
     /// That of the latest write; what this fold stamps on its own account is later.
@@ -23,12 +23,12 @@ pub(super) struct Stamps {
 impl Stamps {
     /// The stamps of the next fold.
     pub fn new(meta: &Meta) -> Stamps {
-        Stamps { site: meta.site, position: meta.position + 1, first: None, last: meta.clock }
+        Stamps { site: meta.site, local_seq: meta.local_seq + 1, first: None, last: meta.clock }
     }
 
     /// One stamp for all writes of a transaction that is under way.
     pub fn all_at(meta: &Meta, hlc: Hlc) -> Stamps {
-        Stamps { site: meta.site, position: meta.position, first: Some(hlc), last: hlc }
+        Stamps { site: meta.site, local_seq: meta.local_seq, first: Some(hlc), last: hlc }
     }
 
     /// Gives the first stamp of this fold, if that was not done, and raises the clock to the last.

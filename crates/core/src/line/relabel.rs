@@ -49,7 +49,7 @@ pub fn follow(at: &mut Learner<'_>, root: SiteId, old: &Lines, new: &Lines) -> R
         let sql = "UPDATE synqlite_site SET root = ?2, fork = ?3 WHERE no = ?1";
         let origin = branch.then_some((root_no, line.before.0));
         conn.execute(sql, params![no, origin.map(|o| o.0), origin.map(|o| o.1)])?;
-        // Which positions of which file were taken nobody can say any more.
+        // Which local sequences of which file were taken nobody can say any more.
         conn.execute("DELETE FROM synqlite_peer WHERE site = ?1", [no])?;
     }
     for (site, line) in new {
@@ -171,7 +171,7 @@ fn segments(conn: &Connection, meta: &mut Meta, t: &Tracked, moves: &Moves) -> R
 /// Registers of columns that are not here.
 fn pieces(conn: &Connection, meta: &mut Meta, t: &Tracked, moves: &Moves) -> Result<()> {
     for rid in stash::rows(conn, meta, t.no, i64::MIN)? {
-        for (mut piece, position) in stash::take(conn, meta, t.no, &rid)? {
+        for (mut piece, local_seq) in stash::take(conn, meta, t.no, &rid)? {
             let mut rid = rid.clone();
             moves.rid(&mut rid);
             moves.stamp(&mut piece.stamp);
@@ -179,7 +179,7 @@ fn pieces(conn: &Connection, meta: &mut Meta, t: &Tracked, moves: &Moves) -> Res
             piece.previous.iter_mut().for_each(|cell| moves.cell(cell));
             piece.counts.iter_mut().for_each(|count| moves.stamp(&mut count.stamp));
             piece.counts.sort_by_key(|count| count.stamp.site);
-            stash::put(conn, meta, t.no, &rid, &piece, position)?;
+            stash::put(conn, meta, t.no, &rid, &piece, local_seq)?;
         }
     }
     Ok(())

@@ -276,7 +276,7 @@ fn save(
     }
     items.sort_by(|a, b| a.stored.loc.cmp(&b.stored.loc));
     let (mut runs, waited) = (Runs::default(), state::anyone_waits(conn)?);
-    let position = meta.position;
+    let local_seq = meta.local_seq;
     for item in items {
         if item.news && item.old.is_none() && place_in_run(conn, meta, catalog, t, item, &mut runs)?
         {
@@ -287,7 +287,7 @@ fn save(
             None => Ok::<_, Error>(false),
         };
         if item.news || item.unsaved || item.conflict.is_some() || recorded()? {
-            let entry = state::put(conn, meta, t, &item.stored, item.news.then_some(position))?;
+            let entry = state::put(conn, meta, t, &item.stored, item.news.then_some(local_seq))?;
             let waits = kept::waits(catalog, item);
             match item.stored.entry.filter(|_| waited) {
                 Some(_) => state::record_waits(conn, meta, entry, &waits)?,
@@ -333,6 +333,6 @@ fn place_in_run(
     if !stored.state.is_plain() {
         return Ok(false);
     }
-    let position = meta.position;
-    runs.add(conn, t, *rowid, name, Inserted::at(conn, meta, inserted, position)?)
+    let local_seq = meta.local_seq;
+    runs.add(conn, t, *rowid, name, Inserted::at(conn, meta, inserted, local_seq)?)
 }

@@ -263,18 +263,18 @@ fn save(
     t: &Tracked,
     placed: &[(i64, &RowChange)],
 ) -> Result<()> {
-    let (mut runs, position) = (Runs::default(), meta.position);
+    let (mut runs, local_seq) = (Runs::default(), meta.local_seq);
     for &(rowid, RowChange { rid, header, .. }) in placed {
         let stamp = header.inserted;
-        let by = Inserted::at(conn, meta, stamp, position)?;
+        let by = Inserted::at(conn, meta, stamp, local_seq)?;
         let name = match rid {
             Rid::Birth { n, .. } => Name::Birth(*n as i64),
             Rid::Key { key, .. } => Name::Key(key),
         };
         if !runs.add(conn, t, rowid, name, by)? {
             let (loc, state) = (Some(Loc::Row(rowid)), RowState::born(t, stamp));
-            let stored = Stored { entry: None, rid: rid.clone(), loc, position, state };
-            state::put(conn, meta, t, &stored, Some(position))?;
+            let stored = Stored { entry: None, rid: rid.clone(), loc, local_seq, state };
+            state::put(conn, meta, t, &stored, Some(local_seq))?;
         }
     }
     runs.finish(conn, t)

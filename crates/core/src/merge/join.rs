@@ -169,7 +169,7 @@ pub(super) fn keep(
     merged: &mut Merged,
 ) -> Result<bool> {
     let Site { conn, meta, catalog, .. } = site;
-    let (t, position) = (matched.table(catalog), meta.position);
+    let (t, local_seq) = (matched.table(catalog), meta.local_seq);
     let mut news = false;
     state::expand_dropped(conn, meta, t)?;
     let found = state::of(conn, meta, t, &change.rid)?;
@@ -206,7 +206,7 @@ pub(super) fn keep(
         meeting.kept(piece, merged);
     }
     for piece in pieces {
-        news |= stash::put(conn, meta, t.no, &change.rid, &piece, position)?;
+        news |= stash::put(conn, meta, t.no, &change.rid, &piece, local_seq)?;
     }
     if known != Some(header) {
         news = true;
@@ -214,8 +214,8 @@ pub(super) fn keep(
         let place = found.map(|stored| (stored.entry, stored.loc));
         let (entry, loc) = place.unwrap_or((None, None));
         let loc = loc.filter(|_| header.alive());
-        let stored = Stored { entry, rid: change.rid.clone(), loc, position, state };
-        state::put(conn, meta, t, &stored, Some(position))?;
+        let stored = Stored { entry, rid: change.rid.clone(), loc, local_seq, state };
+        state::put(conn, meta, t, &stored, Some(local_seq))?;
     }
     Ok(news)
 }
@@ -265,7 +265,7 @@ pub(super) fn join(
     let stored = found.unwrap_or_else(|| {
         let mut state = RowState::born(t, Stamp::ZERO);
         state.header = Header::NONE;
-        Stored { entry: None, rid: change.rid.clone(), loc: None, position: 0, state }
+        Stored { entry: None, rid: change.rid.clone(), loc: None, local_seq: 0, state }
     });
     let old = stored.loc.as_ref().map(|loc| state::shown(conn, t, loc)).transpose()?;
     let was = stored.state.header;
@@ -367,8 +367,8 @@ impl Joining<'_> {
         }
         let mut news = false;
         if unit.unknown || piece.refers_beyond(&self.t.key_names) {
-            let position = meta.position;
-            news |= stash::put(conn, meta, self.t.no, &self.change.rid, &piece, position)?;
+            let local_seq = meta.local_seq;
+            news |= stash::put(conn, meta, self.t.no, &self.change.rid, &piece, local_seq)?;
         }
         let Joined { stored, former, .. } = &mut self.row;
         let groups = stored.state.groups.iter().enumerate();

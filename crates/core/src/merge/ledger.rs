@@ -33,8 +33,8 @@ impl Ledger for SqlLedger<'_> {
     }
 
     fn save(&mut self, table: usize, stored: &mut Stored) -> Result<()> {
-        let (t, position) = (&self.catalog.tables[table], self.meta.position);
-        stored.entry = Some(state::put(self.conn, self.meta, t, stored, Some(position))?);
+        let (t, local_seq) = (&self.catalog.tables[table], self.meta.local_seq);
+        stored.entry = Some(state::put(self.conn, self.meta, t, stored, Some(local_seq))?);
         Ok(())
     }
 

@@ -159,7 +159,7 @@ impl Merge {
         }
         // What is written here meanwhile on account of a setting is later than all that comes.
         site.meta.observe(upto.latest());
-        site.meta.position += 1;
+        site.meta.local_seq += 1;
         // A site whose writes were all superseded needs a number too: its clock is saved under it.
         for &other in upto.0.keys() {
             site.meta.number(site.conn, other)?;

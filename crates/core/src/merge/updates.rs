@@ -115,7 +115,7 @@ impl<'a> Lane<'a> {
                 Err(error) => return Err(error),
             }
         }
-        state::put(conn, meta, t, &stored, Some(meta.position))?;
+        state::put(conn, meta, t, &stored, Some(meta.local_seq))?;
         merged.rows += 1;
         merged.columns += news.len() as u64;
         Ok(true)

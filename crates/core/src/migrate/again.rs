@@ -88,7 +88,7 @@ pub(super) fn missed(
         }
     }
     let stamp = meta.tick(0);
-    meta.position += 1;
+    meta.local_seq += 1;
     let mut after = i64::MIN;
     loop {
         let part = super::entries(conn, meta, t, after)?;
@@ -102,7 +102,7 @@ pub(super) fn missed(
                 write_default(t, &mut stored.state.groups[g], (g, c), stamp);
             }
             if !begun.is_empty() {
-                state::put(conn, meta, t, &stored, Some(meta.position))?;
+                state::put(conn, meta, t, &stored, Some(meta.local_seq))?;
             }
         }
     }
@@ -117,7 +117,7 @@ pub(super) fn hidden(
     came: &BTreeSet<Rid>,
 ) -> Result<()> {
     let stamp = meta.tick(0);
-    meta.position += 1;
+    meta.local_seq += 1;
     let mut after = i64::MIN;
     loop {
         let part = super::entries(conn, meta, t, after)?;
@@ -127,7 +127,7 @@ pub(super) fn hidden(
             let hidden = stored.loc.is_none() && stored.state.header.alive();
             if hidden && !came.contains(&stored.rid) {
                 stored.state.header.delete(stamp);
-                state::put(conn, meta, t, &stored, Some(meta.position))?;
+                state::put(conn, meta, t, &stored, Some(meta.local_seq))?;
             }
         }
     }

@@ -14,7 +14,7 @@ pub(crate) fn set(work: &mut Work<'_>, policies: &[Policy], now: i64) -> Result<
     work.settled = false;
     work.policies.add(policies);
     if !policies.is_empty() {
-        work.meta.position += 1;
+        work.meta.local_seq += 1;
     }
     let mut set = Policies::default();
     set.add(policies);

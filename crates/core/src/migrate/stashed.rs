@@ -40,7 +40,7 @@ pub(super) fn show_stashed(work: &mut Work<'_>, fresh: &Fresh, new: bool) -> Res
 pub(super) fn join_stashed(work: &mut Work<'_>, fresh: &Fresh) -> Result<Joined> {
     let Work { conn, meta, catalog, .. } = work;
     let (mut found, mut met) = (Joined::new(), Met::default());
-    let position = meta.position + 1;
+    let local_seq = meta.local_seq + 1;
     for t in &catalog.tables {
         let Some(fresh) = fresh.get(&t.no) else { continue };
         for rid in stash::rows(conn, meta, t.no, -1)? {
@@ -57,8 +57,8 @@ pub(super) fn join_stashed(work: &mut Work<'_>, fresh: &Fresh) -> Result<Joined>
                 }
             }
             if news {
-                meta.position = position;
-                state::put(conn, meta, t, &stored, Some(position))?;
+                meta.local_seq = local_seq;
+                state::put(conn, meta, t, &stored, Some(local_seq))?;
                 found.insert((t.no, rid));
             }
         }

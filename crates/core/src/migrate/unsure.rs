@@ -58,7 +58,7 @@ pub(super) fn stamp(
     if nothing && freed.iter().all(Vec::is_empty) {
         return Ok(());
     }
-    meta.position += 1;
+    meta.local_seq += 1;
     let site = witness(meta);
     let (own, began) = (meta.site, meta.began());
     let mut witness = Witness { site, own, began, latest: Hlc::ZERO };
@@ -66,7 +66,7 @@ pub(super) fn stamp(
         for (rid, columns) in freed {
             let Some(mut stored) = state::of(conn, meta, t, &rid)? else { continue };
             if witness.state(t, &mut stored.state, &columns, false) {
-                state::put(conn, meta, t, &stored, Some(meta.position))?;
+                state::put(conn, meta, t, &stored, Some(meta.local_seq))?;
             }
         }
         if !spans.is_empty() {
@@ -105,7 +105,7 @@ impl Witness {
         spans: &Spans,
         rows: &mut Unsure,
     ) -> Result<()> {
-        let position = meta.position;
+        let local_seq = meta.local_seq;
         let mut bulk = Bulk::new(conn, t)?;
         for (range, columns) in spans.ranges() {
             let (mut same, mut rest) = (false, range.peekable());
@@ -122,7 +122,7 @@ impl Witness {
                         continue;
                     }
                     let stamp = |state: &mut RowState| self.state(t, state, &columns, true);
-                    bulk.change(meta, rowid, position, same, stamp)?;
+                    bulk.change(meta, rowid, local_seq, same, stamp)?;
                     same = true;
                 }
             }
@@ -141,7 +141,7 @@ impl Witness {
     ) -> Result<()> {
         let Some(mut stored) = state::at(conn, meta, t, loc)? else { return Ok(()) };
         if self.state(t, &mut stored.state, columns, true) {
-            state::put(conn, meta, t, &stored, Some(meta.position))?;
+            state::put(conn, meta, t, &stored, Some(meta.local_seq))?;
         }
         Ok(())
     }

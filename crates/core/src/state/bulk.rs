@@ -20,7 +20,7 @@ const SPARSE: usize = 8;
 struct Entry {
     id: i64,
     state: Vec<u8>,
-    position: i64,
+    local_seq: i64,
 }
 
 /// What a row's state was made of: nothing else decides on it.
@@ -82,21 +82,21 @@ impl<'a> Bulk<'a> {
         for (first, last) in ranges {
             let mut rows = self.read.query(params![self.t.no, first, last])?;
             while let Some(row) = rows.next()? {
-                let entry = Entry { id: row.get(1)?, state: row.get(2)?, position: row.get(3)? };
+                let entry = Entry { id: row.get(1)?, state: row.get(2)?, local_seq: row.get(3)? };
                 self.entries.insert(row.get(0)?, entry);
             }
         }
         Ok(())
     }
 
-    /// Changes the state of the row at `rowid` and marks it as changed at `position`. `same`: the
+    /// Changes the state of the row at `rowid` and marks it as changed at `local_seq`. `same`: the
     /// change is that of the row before. False if no state places a row there, and if `change` says
     /// that it is as before.
     pub fn change(
         &mut self,
         meta: &mut Meta,
         rowid: i64,
-        position: i64,
+        local_seq: i64,
         same: bool,
         change: impl FnOnce(&mut RowState) -> bool,
     ) -> Result<bool> {
@@ -105,13 +105,13 @@ impl<'a> Bulk<'a> {
         }
         let entry = self.entries.remove(&rowid);
         let (before, id) = match entry {
-            Some(Entry { id, state, position }) => (Before::Entry(state, position), Some(id)),
+            Some(Entry { id, state, local_seq }) => (Before::Entry(state, local_seq), Some(id)),
             None => {
                 if !self.span(rowid)? {
                     return Ok(false);
                 }
                 let Some(Spanning(segment, _)) = &self.segment else { return Ok(false) };
-                (Before::Segment(segment.site, segment.hlc, segment.position), None)
+                (Before::Segment(segment.site, segment.hlc, segment.local_seq), None)
             }
         };
         if self.last.as_ref().is_none_or(|(last, ..)| *last != before) {
@@ -135,7 +135,7 @@ impl<'a> Bulk<'a> {
         };
         sums::touch(meta, self.t, &Loc::Row(rowid), 0);
         if let Some(id) = id {
-            self.update.execute(params![id, state, position])?;
+            self.update.execute(params![id, state, local_seq])?;
             return Ok(true);
         }
         let Some(Spanning(segment, keys)) = segment else { return Ok(false) };
@@ -151,7 +151,7 @@ impl<'a> Bulk<'a> {
             }
         };
         let rid = Writer::new(&mut |site| meta.number(self.conn, site)).rid(rid)?;
-        let row = params![self.t.no, rid, rowid, wants, position, state];
+        let row = params![self.t.no, rid, rowid, wants, local_seq, state];
         Ok(self.insert.execute(row)? > 0)
     }
 

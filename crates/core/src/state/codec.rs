@@ -221,9 +221,9 @@ impl<'a> Reader<'a> {
     }
 
     /// A row state, with one entry for each group that the table has now. `visible`: whether the
-    /// table has the row. `position`: when it was stored; of columns that the table got later nobody
+    /// table has the row. `local_seq`: when it was stored; of columns that the table got later nobody
     /// has written anything.
-    pub fn state(mut self, t: &Tracked, visible: bool, position: i64) -> Result<RowState> {
+    pub fn state(mut self, t: &Tracked, visible: bool, local_seq: i64) -> Result<RowState> {
         let flags = self.byte()?;
         let plain = flags & PLAIN != 0;
         let inserted = self.stamp()?;
@@ -236,7 +236,7 @@ impl<'a> Reader<'a> {
             header.reinserted = self.stamp()?;
             header.yielded = self.stamp()?;
         }
-        let mut groups = RowState::unchanged(t, born, position).groups;
+        let mut groups = RowState::unchanged(t, born, local_seq).groups;
         let mut known = vec![false; groups.len()];
         for _ in 0..self.number()? {
             let no = u32::try_from(self.number()?).map_err(|_| damaged())?;
@@ -260,7 +260,7 @@ impl<'a> Reader<'a> {
             let Some(g) = t.group_of_no(no) else { continue };
             // What was written to a column that was dropped and came back is gone.
             let gone = body == Body::InTable
-                && t.table.groups[g].columns.iter().all(|&c| t.since[c] >= position);
+                && t.table.groups[g].columns.iter().all(|&c| t.since[c] >= local_seq);
             if !gone {
                 let pinned = flags & PINNED != 0;
                 groups[g] = GroupState { stamp, column_stamps, pinned, previous, body, counts };

@@ -49,8 +49,8 @@ pub fn at(conn: &Connection, meta: &Meta, t: &Tracked, loc: &Loc) -> Result<Opti
     if of_entry(conn, meta, t, &rid)?.is_some() {
         return Ok(None);
     }
-    let (state, position) = (segment.state(meta, t)?, segment.position);
-    Ok(Some(Stored { entry: None, rid, loc: Some(loc.clone()), position, state }))
+    let (state, local_seq) = (segment.state(meta, t)?, segment.local_seq);
+    Ok(Some(Stored { entry: None, rid, loc: Some(loc.clone()), local_seq, state }))
 }
 
 /// The row that the state places at `loc`.
@@ -91,8 +91,8 @@ pub fn of(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid) -> Result<Opti
     if matches!(rid, Rid::Birth { .. }) && !t.exists(conn, &loc)? {
         return Ok(None);
     }
-    let (state, position) = (segment.state(meta, t)?, segment.position);
-    Ok(Some(Stored { entry: None, rid: rid.clone(), loc: Some(loc), position, state }))
+    let (state, local_seq) = (segment.state(meta, t)?, segment.local_seq);
+    Ok(Some(Stored { entry: None, rid: rid.clone(), loc: Some(loc), local_seq, state }))
 }
 
 /// The row with this identity, if it has an entry of its own.
@@ -138,11 +138,11 @@ pub const ENTRY_COLUMNS: &str = "id, rid, loc, state, position";
 /// A row from its entry, whose first columns are the [`ENTRY_COLUMNS`].
 pub fn decode(meta: &Meta, t: &Tracked, row: &Row<'_>) -> Result<Stored> {
     let (rid, state): (Vec<u8>, Vec<u8>) = (row.get(1)?, row.get(3)?);
-    let (loc, position): (Option<Located>, i64) = (row.get(2)?, row.get(4)?);
+    let (loc, local_seq): (Option<Located>, i64) = (row.get(2)?, row.get(4)?);
     let loc = loc.map(|Located(loc)| loc);
     let rid = Reader::new(meta, &rid).rid()?;
-    let state = Reader::new(meta, &state).state(t, loc.is_some(), position)?;
-    Ok(Stored { entry: Some(row.get(0)?), rid, loc, position, state })
+    let state = Reader::new(meta, &state).state(t, loc.is_some(), local_seq)?;
+    Ok(Stored { entry: Some(row.get(0)?), rid, loc, local_seq, state })
 }
 
 /// An identity from its bytes.
@@ -253,27 +253,27 @@ pub fn unplace(conn: &Connection, stored: &Stored) -> Result<()> {
     Ok(())
 }
 
-/// Saves a row in an entry of its own. `position` marks it as changed for those who pull, and is
+/// Saves a row in an entry of its own. `local_seq` marks it as changed for those who pull, and is
 /// absent if only its place changed. Returns the entry.
 pub fn put(
     conn: &Connection,
     meta: &mut Meta,
     t: &Tracked,
     stored: &Stored,
-    position: Option<i64>,
+    local_seq: Option<i64>,
 ) -> Result<i64> {
     let state = Writer::new(&mut |site| meta.number(conn, site)).state(t, &stored.state)?;
     let wants = stored.state.kept_id(t);
-    if let Some(young) = position.is_none().then(|| youngest(t, stored)).flatten() {
-        meta.position = meta.position.max(young + 1);
-        return put(conn, meta, t, stored, Some(meta.position));
+    if let Some(young) = local_seq.is_none().then(|| youngest(t, stored)).flatten() {
+        meta.local_seq = meta.local_seq.max(young + 1);
+        return put(conn, meta, t, stored, Some(meta.local_seq));
     }
     let at = stored.loc.as_ref().map(At);
-    let entry = match (stored.entry, position) {
-        (Some(id), Some(position)) => {
+    let entry = match (stored.entry, local_seq) {
+        (Some(id), Some(local_seq)) => {
             let sql = "UPDATE synqlite_row SET loc = ?2, wants = ?3, state = ?4, position = ?5 \
                        WHERE id = ?1";
-            conn.prepare_cached(sql)?.execute(params![id, at, wants, state, position])?;
+            conn.prepare_cached(sql)?.execute(params![id, at, wants, state, local_seq])?;
             id
         }
         (Some(id), None) => {
@@ -281,16 +281,16 @@ pub fn put(
             conn.prepare_cached(sql)?.execute(params![id, at, wants, state])?;
             id
         }
-        (None, position) => {
+        (None, local_seq) => {
             let rid = Writer::new(&mut |site| meta.number(conn, site)).rid(&stored.rid)?;
-            let position = position.unwrap_or(stored.position);
+            let local_seq = local_seq.unwrap_or(stored.local_seq);
             let sql = "INSERT INTO synqlite_row(tbl, rid, loc, wants, position, state) \
                        VALUES(?1, ?2, ?3, ?4, ?5, ?6)";
-            let row = params![t.no, rid, at, wants, position, state];
+            let row = params![t.no, rid, at, wants, local_seq, state];
             conn.prepare_cached(sql)?.insert(row)?
         }
     };
-    if let (Some(loc), Some(_)) = (&stored.loc, position) {
+    if let (Some(loc), Some(_)) = (&stored.loc, local_seq) {
         sums::touch(meta, t, loc, entry);
     }
     Ok(entry)
@@ -304,7 +304,7 @@ fn youngest(t: &Tracked, stored: &Stored) -> Option<i64> {
     let columns = shown
         .flat_map(|(group, of)| of.columns.iter().enumerate().map(move |(i, &c)| (group, i, c)));
     let young =
-        columns.filter(|(group, i, c)| t.since[*c] >= stored.position && !group.is_unwritten(*i));
+        columns.filter(|(group, i, c)| t.since[*c] >= stored.local_seq && !group.is_unwritten(*i));
     young.map(|(_, _, c)| t.since[c]).max()
 }
 

@@ -34,7 +34,7 @@ pub struct Segment {
     /// Clock of all of them.
     pub hlc: Hlc,
     /// Position of the transaction that made it.
-    pub position: i64,
+    pub local_seq: i64,
 }
 
 /// Identities of the rows of a segment.
@@ -71,7 +71,7 @@ impl Segment {
                 None => Names::Births(row.get(3)?),
             },
             hlc: Hlc(row.get(4)?),
-            position: row.get(5)?,
+            local_seq: row.get(5)?,
         })
     }
 
@@ -182,19 +182,19 @@ impl Segment {
 
     /// State of each of its rows that has no entry of its own.
     pub fn state(&self, meta: &Meta, t: &Tracked) -> Result<RowState> {
-        Ok(RowState::unchanged(t, self.stamp(meta)?, self.position))
+        Ok(RowState::unchanged(t, self.stamp(meta)?, self.local_seq))
     }
 
     /// Writes it.
     pub fn save(&self, conn: &Connection, t: &Tracked) -> Result<()> {
         let sql = "INSERT INTO synqlite_segment(tbl, lo, hi, site, first, hlc, position, keys) \
                    VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
-        let Segment { lo, hi, site, names, hlc, position } = self;
+        let Segment { lo, hi, site, names, hlc, local_seq } = self;
         let (first, keys) = match names {
             Names::Births(first) => (Some(first), None),
             Names::Keys(keys) => (None, Some(&keys.0)),
         };
-        let row = params![t.no, lo, hi, site, first, hlc.0, position, keys];
+        let row = params![t.no, lo, hi, site, first, hlc.0, local_seq, keys];
         conn.prepare_cached(sql)?.execute(row)?;
         Ok(())
     }
@@ -262,18 +262,23 @@ pub fn names_itself(t: &Tracked, key: &[u8]) -> bool {
     t.has_rowid() && t.knows_collations() && named()
 }
 
-/// When rows were inserted, and the position of their segment.
+/// When rows were inserted, and the local sequence of their segment.
 #[derive(Clone, Copy)]
 pub struct Inserted {
     site: u32,
     hlc: Hlc,
-    position: i64,
+    local_seq: i64,
 }
 
 impl Inserted {
     /// At this stamp.
-    pub fn at(conn: &Connection, meta: &mut Meta, stamp: Stamp, position: i64) -> Result<Inserted> {
-        Ok(Inserted { site: meta.number(conn, stamp.site)?, hlc: stamp.hlc, position })
+    pub fn at(
+        conn: &Connection,
+        meta: &mut Meta,
+        stamp: Stamp,
+        local_seq: i64,
+    ) -> Result<Inserted> {
+        Ok(Inserted { site: meta.number(conn, stamp.site)?, hlc: stamp.hlc, local_seq })
     }
 }
 
@@ -325,7 +330,7 @@ impl Runs {
         name: Name<'_>,
         by: Inserted,
     ) -> Result<bool> {
-        let Inserted { site, hlc, position } = by;
+        let Inserted { site, hlc, local_seq } = by;
         let mut free = false;
         if let Some(run) = &mut self.current {
             free = run.hi.checked_add(1) == Some(rowid) && rowid < self.bound;
@@ -367,7 +372,7 @@ impl Runs {
                 Names::Keys(keys)
             }
         };
-        self.current = Some(Segment { lo: rowid, hi: rowid, site, names, hlc, position });
+        self.current = Some(Segment { lo: rowid, hi: rowid, site, names, hlc, local_seq });
         Ok(true)
     }
 

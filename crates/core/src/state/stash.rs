@@ -57,7 +57,7 @@ pub fn put(
     table: u32,
     rid: &Rid,
     piece: &Piece,
-    position: i64,
+    local_seq: i64,
 ) -> Result<bool> {
     let unit = piece.unit();
     let known = of(conn, meta, table, rid)?.into_iter().find(|known| known.unit() == unit);
@@ -81,7 +81,7 @@ pub fn put(
     let state = Writer::new(&mut |site| meta.number(conn, site)).piece(&piece)?;
     let sql = "INSERT OR REPLACE INTO synqlite_stash(tbl, rid, unit, position, state) \
                VALUES(?1, ?2, ?3, ?4, ?5)";
-    conn.prepare_cached(sql)?.execute(params![table, rid, unit, position, state])?;
+    conn.prepare_cached(sql)?.execute(params![table, rid, unit, local_seq, state])?;
     Ok(true)
 }
 
@@ -106,7 +106,7 @@ pub fn of(conn: &Connection, meta: &Meta, table: u32, rid: &Rid) -> Result<Vec<P
     Ok(pieces)
 }
 
-/// Takes out what is kept for one row, each with its position.
+/// Takes out what is kept for one row, each with its local sequence.
 pub fn take(conn: &Connection, meta: &Meta, table: u32, rid: &Rid) -> Result<Vec<(Piece, i64)>> {
     let Some(bytes) = known_bytes(meta, rid)? else { return Ok(vec![]) };
     let sql = "DELETE FROM synqlite_stash WHERE tbl = ?1 AND rid = ?2 RETURNING state, position";
@@ -120,7 +120,7 @@ pub fn take(conn: &Connection, meta: &Meta, table: u32, rid: &Rid) -> Result<Vec
     Ok(pieces)
 }
 
-/// Rows of a table for which something came after position `after`.
+/// Rows of a table for which something came after local sequence `after`.
 pub fn rows(conn: &Connection, meta: &Meta, table: u32, after: i64) -> Result<Vec<Rid>> {
     let sql = "SELECT DISTINCT rid FROM synqlite_stash WHERE tbl = ?1 AND position > ?2";
     let mut statement = conn.prepare_cached(sql)?;

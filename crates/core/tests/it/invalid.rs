@@ -26,7 +26,7 @@ fn state(site: &Site) -> (Vec<String>, String, VersionVector, i64) {
     let rows = tables.iter().flat_map(|table| site.rows(&format!("SELECT * FROM {table}")));
     let replica = &site.replica;
     let digest = replica.digest().unwrap().digest;
-    (rows.collect(), digest.to_string(), replica.seen().unwrap(), replica.position().unwrap())
+    (rows.collect(), digest.to_string(), replica.seen().unwrap(), replica.local_seq().unwrap())
 }
 
 /// Position in `delta.rows` of the row of table t.

@@ -54,7 +54,7 @@ pub(super) fn missing(
         writer: batch::Writer::default(),
         bodies: Spool::beside(mine.path()),
     };
-    let position = mine.export_parts(&base, sent.map_or(0, |sent| sent.position), &mut |part| {
+    let position = mine.export_parts(&base, sent.map_or(0, |sent| sent.local_seq), &mut |part| {
         changes.empty &= part.rows.is_empty() && part.settings.is_empty();
         changes.traffic.add(Traffic::of(&part, 0));
         changes.bodies.append(&changes.writer.add(&part).map_err(SyncError::Encode)?)?;

@@ -123,7 +123,7 @@ fn look(
             look_once(mine, remote, pull, session, &resolve)?
         };
         let mut forked = mine.learn(heads.lines())?;
-        let (position, end) = (mine.position()?, heads.end_of(mine.site()));
+        let (position, end) = (mine.local_seq()?, heads.end_of(mine.site()));
         for clock in own.take() {
             forked = forked || mine.check_claim(clock)?;
         }
@@ -358,7 +358,7 @@ fn put_whole(
     mine.copy_to(temp.path(), &mut |done, total| session.progress.step("pages", done, total))?;
     let mut copy = Replica::open_copy(temp.path(), session.env.clone())?;
     copy.forget_remotes()?;
-    let (seen, position) = (copy.seen()?, copy.position()?);
+    let (seen, position) = (copy.seen()?, copy.local_seq()?);
     let rows = u64::try_from(copy.count_rows()?).unwrap_or(0);
     drop(copy);
     let file =

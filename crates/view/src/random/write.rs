@@ -326,5 +326,5 @@ impl Memory<'_> {
 
 fn unknown(rid: Rid) -> Stored {
     let state = RowState { header: Header::NONE, groups: vec![] };
-    Stored { entry: None, rid, loc: None, position: 0, state }
+    Stored { entry: None, rid, loc: None, local_seq: 0, state }
 }
