@@ -71,7 +71,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "follow-schema",
         file: "core/src/migrate/altered.rs",
-        from: "super::follow(work, &anew, \"schema\")",
+        from: "super::follow(work, &anew, ClosedBy::Schema)",
         to: "{ let _ = anew; Ok(()) }",
         campaign: "wild --all alter,rebuild,keys,replace",
         breaks: "R-FOLLOW: rows show what another schema made of their states",
@@ -87,7 +87,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "follow-policy",
         file: "core/src/migrate/policies.rs",
-        from: "    follow(work, &Anew { references, ..Anew::default() }, \"policy\")",
+        from: "    follow(work, &Anew { references, ..Anew::default() }, ClosedBy::Policy)",
         to: "{ let _ = Anew { references, ..Anew::default() }; Ok(()) }",
         campaign: "wild --all policy,keys",
         breaks: "R-FOLLOW: rows show what another policy made of their states",
