@@ -362,7 +362,7 @@ pub const ALL: &[Mutant<'_>] = &[
         from: "AND taken = ?2",
         to: "AND (taken = ?2 OR 1)",
         campaign: "wild --all restore,clone,place",
-        breaks: "R-VV: positions of a file count after it was restored from a copy",
+        breaks: "R-VV: the local sequence of a file counts after it was restored from a copy",
     },
     Mutant {
         name: "fork-names",

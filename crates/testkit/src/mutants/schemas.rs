@@ -111,7 +111,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "follow-new-tables",
         file: "core/src/migrate.rs",
-        from: "follow(work, &Anew { references, ..Anew::default() }, \"schema\")?;",
+        from: "follow(work, &Anew { references, ..Anew::default() }, ClosedBy::Schema)?;",
         to: "let _ = Anew { references, ..Anew::default() };",
         campaign: "wild --all keys,alter",
         breaks: "R-FOLLOW: rows of new tables that refer to nobody stay",
@@ -448,7 +448,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "shown-younger",
         file: "core/src/state/mod.rs",
-        from: "position.is_none().then(|| youngest(t, stored)).flatten()",
+        from: "local_seq.is_none().then(|| youngest(t, stored)).flatten()",
         to: "None::<i64>",
         campaign: "wild --all alter,rebuild,links,keys",
         breaks: "R-MIG-AGAIN: what a hidden row keeps of younger columns is nobody's once it is shown",
