@@ -1,4 +1,4 @@
-//! Histories of sites that reach each other only through a place behind a network that fails.
+//! Histories of sites that reach each other only through a store behind a network that fails.
 //!
 //! In the end the network is whole. Then all sites must come to hold the same: every row that any of
 //! them held before, none of them twice, and of each register the latest write.
@@ -15,9 +15,9 @@ use synqlite_objects::Error;
 use synqlite_remote::{Remote, SyncError};
 use synqlite_wire::RowChange;
 
-/// The name of the place to all sites.
-const URL: &str = "http://simulated/place";
-/// A day, after which sites look at a whole place again.
+/// The name of the store to all sites.
+const URL: &str = "http://simulated/store";
+/// A day, after which sites look at a whole store again.
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// What a history came to.
@@ -40,18 +40,18 @@ impl Played {
     }
 }
 
-/// Plays the history of a seed. With `losing` the place is restored from backups now and then, and
+/// Plays the history of a seed. With `losing` the store is restored from backups now and then, and
 /// loses objects.
 pub fn play(seed: u64, losing: bool) -> Result<Played> {
     let mut r = Random::new(seed);
     let family = FAMILIES[r.index(FAMILIES.len())];
     let count = 2 + r.index(4);
     let mut world = World::new(family, count, r.one_in(2), seed)?;
-    let place = RemoteStore::default();
+    let store = RemoteStore::default();
     let faults = 2 + r.below(8);
     let remote = |line| Remote::Store { store: Arc::new(line), url: URL.to_owned() };
-    let bad: Vec<_> = (0..count).map(|_| remote(place.line(r.any(), faults))).collect();
-    let good = remote(place.line(r.any(), 0));
+    let bad: Vec<_> = (0..count).map(|_| remote(store.line(r.any(), faults))).collect();
+    let good = remote(store.line(r.any(), 0));
     for site in &mut world.sites {
         site.replica.add_remote("origin", URL, &Access::default())?;
     }
@@ -68,8 +68,8 @@ pub fn play(seed: u64, losing: bool) -> Result<Played> {
         }
         if losing && r.one_in(20) {
             match r.one_in(2) {
-                true => place.restore(r.below(101)),
-                false => place.lose(&mut r),
+                true => store.restore(r.below(101)),
+                false => store.lose(&mut r),
             }
         }
         played.exchanges += 1;
@@ -83,15 +83,15 @@ pub fn play(seed: u64, losing: bool) -> Result<Played> {
             Ok(_) => {}
             // The network is to blame, and whatever it cut.
             Err(SyncError::Store(Error::DatabaseMismatch { .. })) => {
-                return Err("a mixed-up place".into());
+                return Err("a mixed-up store".into());
             }
             Err(SyncError::Store(_)) => played.failed += 1,
             Err(e) => return Err(e.into()),
         }
         world.sites[site].check()?;
     }
-    played.faults = place.counts().0;
-    place.arrive();
+    played.faults = store.counts().0;
+    store.arrive();
     let before: Vec<State> =
         world.sites.iter_mut().map(|site| site.state()).collect::<Result<_>>()?;
     if losing {

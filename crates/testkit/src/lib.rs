@@ -5,7 +5,7 @@
 //! - [`history`]: statements and synchronizations of several sites, in one order.
 //! - [`world`]: sites on real files, written to by ordinary SQLite connections, with a clock that the
 //!   test sets and ids that follow from the seed.
-//! - [`network`]: a place of exchange behind a network that fails.
+//! - [`network`]: a remote store behind a network that fails.
 //! - [`exchange`]: histories of sites that reach each other only through such a place.
 //! - [`model`]: the same history in the engine and in a reference model, which is another process.
 //! - [`wild`]: histories in which schemas, policies, files and clocks change too.

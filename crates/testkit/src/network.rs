@@ -1,4 +1,4 @@
-//! A place of exchange behind a network that fails.
+//! A remote store behind a network that fails.
 //!
 //! [`RemoteStore`] does what a hub does, in memory: it numbers what it takes, tells what came after a
 //! number, and retires what a snapshot covers and every known site has. [`Line`] is one site's way to
@@ -15,10 +15,10 @@ use synqlite_objects::{
 };
 use synqlite_wire::{DatabaseId, Id, SiteId};
 
-/// Name of the place in messages.
-const NAME: &str = "the simulated place";
+/// Name of the store in messages.
+const NAME: &str = "the simulated store";
 
-/// A place that several sites reach, each by a line of its own.
+/// A store that several sites reach, each by a line of its own.
 #[derive(Clone, Default)]
 pub struct RemoteStore(Arc<Mutex<Kept>>);
 
@@ -86,9 +86,9 @@ impl RemoteStore {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A way to the place. With `faults` one in so many requests fails, or its answer; 0 is none.
+    /// A way to the store. With `faults` one in so many requests fails, or its answer; 0 is none.
     pub fn line(&self, seed: u64, faults: u64) -> Line {
-        Line { place: self.clone(), random: Mutex::new(Random::new(seed)), faults }
+        Line { store: self.clone(), random: Mutex::new(Random::new(seed)), faults }
     }
 
     /// All that is still on its way arrives.
@@ -99,7 +99,7 @@ impl RemoteStore {
         }
     }
 
-    /// The place is restored from a backup of an earlier state, that of `share` percent of its
+    /// The store is restored from a backup of an earlier state, that of `share` percent of its
     /// objects. Nobody has read it then.
     pub fn restore(&self, share: u64) {
         let mut kept = self.kept();
@@ -126,9 +126,9 @@ impl RemoteStore {
     }
 }
 
-/// A site's way to a place.
+/// A site's way to a store.
 pub struct Line {
-    place: RemoteStore,
+    store: RemoteStore,
     random: Mutex<Random>,
     faults: u64,
 }
@@ -151,7 +151,7 @@ enum Fate {
 
 impl Line {
     fn draw(&self) -> Fate {
-        let mut kept = self.place.kept();
+        let mut kept = self.store.kept();
         kept.tick();
         let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
         if self.faults == 0 || !random.one_in(self.faults) {
@@ -185,7 +185,7 @@ impl Line {
     fn send(&self, name: &ObjectName, bytes: Vec<u8>, covers: Option<Cursor>) -> Result<Put> {
         let object = Object { sequence: 0, name: *name, bytes: Arc::new(bytes) };
         let fate = self.draw();
-        let mut kept = self.place.kept();
+        let mut kept = self.store.kept();
         match fate {
             Fate::Served => Ok(kept.put(object, covers)),
             Fate::Doubled => {
@@ -216,7 +216,7 @@ impl Store for Line {
             return Err(self.broken("the answer was cut short"));
         }
         let mut all: Vec<_> =
-            self.place.kept().objects.iter().map(|object| object.name.database).collect();
+            self.store.kept().objects.iter().map(|object| object.name.database).collect();
         all.sort();
         all.dedup();
         Ok(all)
@@ -232,7 +232,7 @@ impl Store for Line {
 
     fn changes(&self, ask: Ask) -> Result<Changes> {
         let cut = self.ask()?;
-        let mut kept = self.place.kept();
+        let mut kept = self.store.kept();
         let after = ask.after.filter(|after| after.epoch == kept.epoch());
         let from = after.map_or(0, |after| after.sequence);
         if let Some(site) = ask.site {
@@ -259,7 +259,7 @@ impl Store for Line {
 
     fn open(&self, name: &ObjectName) -> Result<Box<dyn Read + Send>> {
         let cut = self.ask()?;
-        let kept = self.place.kept();
+        let kept = self.store.kept();
         let object = kept.objects.iter().find(|object| object.name == *name);
         let bytes = object.ok_or(Error::NotFound { name: *name })?.bytes.clone();
         let end = cut.map_or(bytes.len(), |cut| cut as usize % bytes.len());

@@ -13,7 +13,7 @@ pub type SiteId = Id;
 /// Names one replicated database: equal in every clone of it.
 pub type DatabaseId = Id;
 
-/// Stands for a beginning of the row of objects that a place of exchange took, in their order: a
+/// Stands for a beginning of the row of objects that a remote store took, in their order: a
 /// hash over their names. [`Id::ZERO`] is the prefix hash of none.
 pub type PrefixHash = Id;
 

@@ -54,13 +54,14 @@ pub(super) fn missing(
         writer: batch::Writer::default(),
         bodies: Spool::beside(mine.path()),
     };
-    let position = mine.export_parts(&base, sent.map_or(0, |sent| sent.local_seq), &mut |part| {
-        changes.empty &= part.rows.is_empty() && part.settings.is_empty();
-        changes.traffic.add(Traffic::of(&part, 0));
-        changes.bodies.append(&changes.writer.add(&part).map_err(SyncError::Encode)?)?;
-        (changes.upto, changes.lines) = (part.upto, part.lines);
-        Ok::<_, SyncError>(())
-    })?;
+    let position =
+        mine.export_parts(&base, sent.map_or(0, |sent| sent.local_seq), &mut |part| {
+            changes.empty &= part.rows.is_empty() && part.settings.is_empty();
+            changes.traffic.add(Traffic::of(&part, 0));
+            changes.bodies.append(&changes.writer.add(&part).map_err(SyncError::Encode)?)?;
+            (changes.upto, changes.lines) = (part.upto, part.lines);
+            Ok::<_, SyncError>(())
+        })?;
     changes.position = u64::try_from(position).unwrap_or(0);
     Ok(changes)
 }

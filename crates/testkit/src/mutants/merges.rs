@@ -201,7 +201,7 @@ pub const ALL: &[Mutant<'_>] = &[
         file: "core/src/fold/dangling_refs.rs",
         from: "left.into_iter().chain(passed)",
         to: "passed.into_iter().chain(left)",
-        campaign: "wild --all keys,links,replace",
+        campaign: "wild --all keys,links,replace,few",
         breaks: "R-REBIND: a reference is to a row that came by its key later",
     },
     Mutant {
@@ -281,7 +281,7 @@ pub const ALL: &[Mutant<'_>] = &[
         file: "core/src/fold/spelling.rs",
         from: "let keeps = group.body == Body::InTable",
         to: "let keeps = false",
-        campaign: "wild --all spelled,keys",
+        campaign: "wild --all spelled,keys,few",
         breaks: "R-SPELL: a reference that followed its row forgets how it was spelled",
     },
     Mutant {
@@ -289,7 +289,7 @@ pub const ALL: &[Mutant<'_>] = &[
         file: "view/src/protect.rs",
         from: "bytes(one) != bytes(other)",
         to: "one.values.get(at) != other.values.get(at)",
-        campaign: "wild --all spelled,keys,told",
+        campaign: "wild --all spelled,keys,told,few",
         breaks: "R-FK-ONUPDATE: a key that is only spelled anew overrides references",
     },
     Mutant {
@@ -297,7 +297,7 @@ pub const ALL: &[Mutant<'_>] = &[
         file: "core/src/merge/updates.rs",
         from: ".zip(&register.cell.values).all(keeps);",
         to: ".zip(&register.cell.values).map(keeps).count() > 0;",
-        campaign: "wild --all spelled,rebuild,retype",
+        campaign: "wild --all spelled,rebuild,retype,few",
         breaks: "R-FOLLOW: what a column stores otherwise is not kept as it was written",
     },
     Mutant {
@@ -305,7 +305,7 @@ pub const ALL: &[Mutant<'_>] = &[
         file: "view/src/catalog.rs",
         from: "equal::stored(&value, column.affinity)",
         to: "value",
-        campaign: "wild --all spelled,alter,rebuild",
+        campaign: "wild --all spelled,alter,rebuild,few",
         breaks: "R-MIG-ADD: a default is not what its column stores",
     },
     Mutant {
@@ -337,7 +337,7 @@ pub const ALL: &[Mutant<'_>] = &[
         file: "core/src/migrate/rebuild.rs",
         from: "if !known && (another",
         to: "if false && !known && (another",
-        campaign: "wild --all alter,rebuild,replace",
+        campaign: "wild --all alter,rebuild,replace,few",
         breaks: "R-MIG-REBUILD: rows displaced through a unique key that is new stay for others",
     },
     Mutant {
@@ -345,7 +345,7 @@ pub const ALL: &[Mutant<'_>] = &[
         file: "core/src/migrate/seam.rs",
         from: ".filter(|rival| rival.time == time && !own(rival))",
         to: ".filter(|rival| !own(rival))",
-        campaign: "wild --all rebuild,replace",
+        campaign: "wild --all rebuild,replace,few",
         breaks: "R-MIG-REBUILD: rivals of a statement that did nothing count as displaced",
     },
     Mutant {
@@ -401,7 +401,7 @@ pub const ALL: &[Mutant<'_>] = &[
         file: "core/src/merge/mod.rs",
         from: "merged.tell(&t.table.name, told);",
         to: "drop((&t.table.name, told));",
-        campaign: "wild --all told,spelled,keys",
+        campaign: "wild --all told,spelled,keys,few",
         breaks: "R-TOLD: a write of a row that fell with its parent is lost without a word",
     },
     Mutant {
@@ -425,7 +425,7 @@ pub const ALL: &[Mutant<'_>] = &[
         file: "core/src/fold/change.rs",
         from: "self.over_unshown(t, &stored, first, over)?;",
         to: "drop(over);",
-        campaign: "wild --all told,spelled,keys,policy",
+        campaign: "wild --all told,spelled,keys,policy,few",
         breaks: "R-TOLD: a value under a former one is written over without a word",
     },
     Mutant {
@@ -433,7 +433,7 @@ pub const ALL: &[Mutant<'_>] = &[
         file: "view/src/affected.rs",
         from: "if group.counts.is_empty() { cell } else { group.kept(t, g, &cell) }",
         to: "cell",
-        campaign: "wild --all policy,alter,keys",
+        campaign: "wild --all policy,alter,keys,few",
         breaks: "R-COUNTER: a column that is a reference too counts to a row",
     },
     Mutant {
@@ -441,7 +441,7 @@ pub const ALL: &[Mutant<'_>] = &[
         file: "core/src/state/overlay.rs",
         from: "if group.counts.is_empty() || cell.values.iter().all(Value::is_null) {",
         to: "if group.counts.is_empty() {",
-        campaign: "wild --all policy,alter,order",
+        campaign: "wild --all policy,alter,order,few",
         breaks: "R-COUNTER: sites count over another base",
     },
     Mutant {
@@ -457,7 +457,7 @@ pub const ALL: &[Mutant<'_>] = &[
         file: "core/src/fold/change.rs",
         from: "self.wrote.acted.extend(overrode(self.lookup(), t, &stored, written)?);",
         to: "",
-        campaign: "wild --all spelled,keys,told",
+        campaign: "wild --all spelled,keys,told,few",
         breaks: "R-FK-ONUPDATE: what a key overrode comes back with the same key written again",
     },
     Mutant {
@@ -481,7 +481,7 @@ pub const ALL: &[Mutant<'_>] = &[
         file: "core/src/migrate.rs",
         from: "given.then(|| pin_key(meta, t, &mut stored))",
         to: "None::<i64>.filter(|_| given)",
-        campaign: "wild --all rebuild,retype",
+        campaign: "wild --all rebuild,retype,few",
         breaks: "R-PIN: a number that was given is taken back when its key becomes another",
     },
     Mutant {
@@ -505,7 +505,7 @@ pub const ALL: &[Mutant<'_>] = &[
         file: "view/src/remap.rs",
         from: "while taken.contains(&down) || numbers.asked(down)? {",
         to: "while taken.contains(&down) {",
-        campaign: "wild --all spelled",
+        campaign: "wild --all spelled,few",
         breaks: "R-REMAP: past 2^63-1 a row gets a number that another one asks for",
     },
     Mutant {

@@ -151,7 +151,9 @@ impl Draft<'_> {
         let t = tables.get(self.r.index(tables.len().max(1)))?;
         let r = &mut self.r;
         let named = |role: Role| t.columns.iter().find(|c| c.role == role).map(|c| &c.name);
-        let (key, values): (String, &[&str]) = match r.below(11) {
+        // A counter that is a reference too is one of few things that are two.
+        let kind = if self.few.is_some() && r.one_in(2) { 8 + 2 * r.below(2) } else { r.below(11) };
+        let (key, values): (String, &[&str]) = match kind {
             0..=3 => (format!("{}.on_unique", t.name), &["unify", "quarantine"]),
             4 | 5 => (format!("{}.delete", t.name), &["last", "wins"]),
             6 | 7 => ("fk".to_owned(), &["ignore", "enforce"]),
