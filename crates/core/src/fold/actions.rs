@@ -28,7 +28,7 @@ impl BeforeImages<'_> {
     fn deleted(&self, t: &Tracked, gone: &Gone, row: &[Value]) -> Result<bool> {
         let Some(at) = gone.began else { return Ok(false) };
         for (f, fk) in t.table.foreign_keys.iter().enumerate() {
-            if fk.enforced && fk.on_delete == Action::Cascade && self.acted(t, f, row, at)? {
+            if fk.enforced && fk.on_delete == Action::Cascade && self.orphaned(t, f, row, at)? {
                 return Ok(true);
             }
         }
@@ -86,17 +86,33 @@ impl BeforeImages<'_> {
     /// journal entry `at`.
     fn acted(&self, t: &Tracked, f: usize, row: &[Value], at: i64) -> Result<bool> {
         let fk = &t.table.foreign_keys[f];
-        let Some(position) = self.lookup.catalog.position(&fk.parent) else { return Ok(false) };
-        let Some(key) = fk.key_of(row) else { return Ok(false) };
-        let Some(from) = self.place_of(fk, &key)? else { return Ok(false) };
+        if fk.on_delete.acts() && self.orphaned(t, f, row, at)? {
+            return Ok(true);
+        }
+        let parent = if fk.sets() { self.referred(fk, row)? } else { None };
+        let Some((position, from)) = parent else { return Ok(false) };
+        self.renamed(fk, position, &from, at)
+    }
+
+    /// Whether the row that foreign key `f` of a former row refers to had begun to go, by a delete or
+    /// REPLACE, at journal entry `at`. One whose key changes takes no row along.
+    fn orphaned(&self, t: &Tracked, f: usize, row: &[Value], at: i64) -> Result<bool> {
+        let parent = self.referred(&t.table.foreign_keys[f], row)?;
+        let Some((position, from)) = parent else { return Ok(false) };
         let window = &self.windows[position];
-        let deleted = match (window.gone.get(&from), window.changed.get(&from)) {
+        let began = match (window.gone.get(&from), window.changed.get(&from)) {
             (Some(gone), _) => gone.began,
             (None, Some(changed)) => changed.replaced.map(|replaced| replaced.began),
             (None, None) => None,
         };
-        Ok(fk.on_delete.acts() && deleted.is_some_and(|began| began < at)
-            || fk.sets() && self.renamed(fk, position, &from, at)?)
+        Ok(began.is_some_and(|began| began < at))
+    }
+
+    /// The row that a foreign key of a former row refers to: its table, and where it was at the last fold.
+    fn referred(&self, fk: &ForeignKey, row: &[Value]) -> Result<Option<(usize, Loc)>> {
+        let Some(position) = self.lookup.catalog.position(&fk.parent) else { return Ok(None) };
+        let Some(key) = fk.key_of(row) else { return Ok(None) };
+        Ok(self.place_of(fk, &key)?.map(|from| (position, from)))
     }
 
     /// Whether the row that was at `from` had its key changed, before journal entry `at`.

@@ -381,3 +381,26 @@ fn what_stepped_aside_from_a_row_that_goes_is_as_written() {
     settle(&mut a, &mut b);
     both(&a, &b, "SELECT id, v FROM c ORDER BY v", &["NULL|0", "NULL|1"], &[]);
 }
+
+/// Row 101 takes the number of 103, which refers to it under ON UPDATE SET DEFAULT, and displaces it. No
+/// CASCADE took 103 along: it was replaced, and 104 went with it.
+#[test]
+fn a_row_displaced_by_the_one_it_refers_to_takes_its_children_along() {
+    let world = World::new();
+    let mut a = world.init(
+        "a",
+        "CREATE TABLE n(id INTEGER PRIMARY KEY,
+            up REFERENCES n(id) ON DELETE CASCADE ON UPDATE SET DEFAULT, name);
+         INSERT INTO n VALUES(101, NULL, 'x'), (103, 101, 'y'), (104, 103, 'z')",
+    );
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("UPDATE OR REPLACE n SET id = 103 WHERE id = 101");
+    assert_eq!(a.rows("SELECT id, name FROM n"), ["103|x"]);
+    b.run("UPDATE n SET up = NULL WHERE id = 104");
+    b.pull(&mut a);
+    a.pull(&mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT id, name FROM n"), ["103|x", "104|z"]);
+        site.check();
+    }
+}

@@ -381,6 +381,14 @@ pub const ALL: &[Mutant<'_>] = &[
         breaks: "R-TOLD: the earlier of two writes gives way without a word",
     },
     Mutant {
+        name: "displaced-by-parent",
+        file: "core/src/fold/actions.rs",
+        from: "Action::Cascade && self.orphaned(t, f, row, at)?",
+        to: "Action::Cascade && self.acted(t, f, row, at)?",
+        campaign: "wild --all keys,replace,links,few",
+        breaks: "R-FK-ACTION: a row that is displaced by the one it refers to counts as one that fell with it",
+    },
+    Mutant {
         name: "told-latest",
         file: "core/src/merge/told.rs",
         from: "let by = if cascaded { left } else { joined.gone_by(lived) };",
