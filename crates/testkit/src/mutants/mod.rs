@@ -5,7 +5,7 @@
 //! that build until its first fault. What the campaigns do not find they would not have found before it
 //! was repaired, and will not find when it comes again in another form.
 //!
-//! Nearly all of them are built at once, behind a switch for each ([`together`]): a build for each took
+//! Nearly all of them are built at once, behind a switch for each (`together.rs`): a build for each took
 //! longer than most need to be found.
 
 mod merges;
