@@ -104,7 +104,7 @@ fn closed(records: &[Closed]) -> Report {
             let asked = if r.was_open { "asked for " } else { "" };
             record::wrap(&mut text, style, &format!("  {asked}{}", r.what));
         }
-        let how = match r.how {
+        let how = match &r.how {
             ClosedBy::Merge => "by a merge".to_owned(),
             ClosedBy::Write => "by a write here".to_owned(),
             ClosedBy::Schema => "by a change of the schema".to_owned(),
