@@ -110,9 +110,9 @@ pub fn objects(t: &Relation) -> Vec<(String, String)> {
             )
         });
     }
-    if t.table.acts_on_delete || t.table.converts_old {
+    if t.table.acts_on_delete || t.table.converts_old() {
         add("leaving", &|name| {
-            let entry = match t.table.converts_old {
+            let entry = match t.table.converts_old() {
                 true => entry_of_old(t, Event::Leaving, &all_columns(t)),
                 false => entry(t, Event::Leaving, &loc_sql(&t.table, "OLD.")) + ";",
             };

@@ -114,7 +114,7 @@ class LocalWins:
                     continue
                 changed = self.keep_references(rid) or changed
             else:
-                if self.view.hidden.get(rid, "").startswith("fk"):
+                if self.view.hidden.get(rid, "").startswith(("fk", "row_constraint")):
                     changed = self.bind_anew(rid) or changed
                 if not self.site.state[rid].alive():
                     # It was shown for a row that needed it, and the user ended that.

@@ -2,7 +2,7 @@
 
 use crate::families::{Context, FAMILIES, Family};
 use crate::random::Random;
-use crate::shapes::SHAPES;
+use crate::shapes::Shape;
 
 /// Logical time of the first step, in milliseconds.
 pub const START_MS: i64 = 1_000_000;
@@ -78,11 +78,11 @@ impl History {
         History { seed, family, sites, lazy, recursive, apart: false, steps }
     }
 
-    /// The history of a seed under constraints: the shapes in turn, 2 or 3 sites, at times 4, 20 to
+    /// The history of a seed under constraints: these shapes in turn, 2 or 3 sites, at times 4, 20 to
     /// 40 steps, and pulls along the row of sites and back at the end.
-    pub fn constrained(seed: u64, lazy: bool) -> History {
+    pub fn constrained(seed: u64, lazy: bool, shapes: &[&'static Shape]) -> History {
         let mut r = Random::new(seed);
-        let shape = &SHAPES[(seed % SHAPES.len() as u64) as usize];
+        let shape = shapes[(seed % shapes.len() as u64) as usize];
         let family = Family::shaped(shape, r.any());
         let sites = 2 + r.index(2) + usize::from(r.one_in(8));
         let length = 20 + r.below(21);

@@ -58,7 +58,7 @@ pub fn compare(model: &mut model::Model, seed: u64) -> Result<Verdict> {
 /// Whether a statement changes a table without rowids to which columns of another type refer: SQLite converts
 /// the old key in place while it looks for children by an index, and may then leave the row under it.
 fn converted(made: &Model, sql: &str) -> bool {
-    let leaves = |t: &Table| t.kind == TableKind::WithoutRowid && t.converts_old;
+    let leaves = |t: &Table| t.kind == TableKind::WithoutRowid && t.converts_old();
     sql.starts_with("UPDATE ") && own_table(made, sql, leaves)
 }
 

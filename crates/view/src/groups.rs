@@ -28,17 +28,18 @@ pub fn identity(table: &Table, checks: &[Vec<usize>]) -> Identity {
 /// have been resolved.
 pub fn assign(drafts: &mut [(&mut Table, &[Vec<usize>])]) {
     let mut referenced: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
-    let (mut acting_parents, mut converted) = (BTreeSet::new(), BTreeSet::new());
+    let (mut acting_parents, mut converted) = (BTreeSet::new(), BTreeMap::new());
     let keys = drafts.iter().flat_map(|(t, _)| t.foreign_keys.iter().map(|key| (&**t, key)));
     for (table, key) in keys {
         referenced.entry(key.parent.clone()).or_default().extend(&key.parent_columns);
         if key.enforced && key.on_delete.acts() {
             acting_parents.insert(key.parent.clone());
         }
-        let mut pairs = key.columns.iter().zip(&key.parent_keys);
-        if pairs.any(|(&c, (parent, _))| converts(table.columns[c].affinity, *parent)) {
-            converted.insert(key.parent.clone());
-        }
+        let pairs = key.columns.iter().zip(&key.parent_keys).zip(&key.parent_columns);
+        let of_another =
+            pairs.filter(|((c, (parent, _)), _)| converts(table.columns[**c].affinity, *parent));
+        let of: &mut BTreeSet<usize> = converted.entry(key.parent.clone()).or_default();
+        of.extend(of_another.map(|(_, column)| *column));
     }
     for (table, checks) in drafts {
         let together = checks
@@ -55,7 +56,7 @@ pub fn assign(drafts: &mut [(&mut Table, &[Vec<usize>])]) {
         kept.extend(table.foreign_keys.iter().filter(acting).flat_map(|key| &key.columns));
         table.groups = groups(table, &group_of, &kept);
         table.acts_on_delete = acting_parents.contains(&table.name);
-        table.converts_old = converted.contains(&table.name);
+        table.converted = converted.remove(&table.name).unwrap_or_default();
         for (column, group) in table.columns.iter_mut().zip(group_of) {
             column.group = group;
         }

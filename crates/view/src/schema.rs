@@ -2,6 +2,7 @@
 //!
 //! Only what is said here decides what merges show, so two schemas that say the same show the same.
 
+use std::collections::BTreeSet;
 use synqlite_wire::Value;
 pub use synqlite_wire::key::Collation;
 
@@ -66,9 +67,9 @@ pub struct Table {
     /// Whether a delete of a row makes a foreign key act on rows of replicated tables: CASCADE, SET
     /// NULL or SET DEFAULT.
     pub acts_on_delete: bool,
-    /// Whether a foreign key to it has a column of another affinity than the key: SQLite may convert the
-    /// OLD of triggers that run after a change of that key, while it looks for children by an index.
-    pub converts_old: bool,
+    /// Columns to which a foreign key has one of another affinity: SQLite may convert them in the OLD of
+    /// triggers that run after a change of that key, while it looks for children by an index.
+    pub converted: BTreeSet<usize>,
     /// Whether it has any index, of any kind. VACUUM renumbers the rowids of a table without one.
     pub indexed: bool,
     /// Texts of what decides on single rows beside types: CHECKs, expressions of generated columns.
@@ -239,6 +240,11 @@ fn key(columns: &[usize], row: &[Value]) -> Option<Vec<Value>> {
 }
 
 impl Table {
+    /// Whether triggers that run after a change may see another key in OLD than the row had.
+    pub fn converts_old(&self) -> bool {
+        !self.converted.is_empty()
+    }
+
     /// The group of foreign key `f`, and which of its references it is.
     pub fn place_of_key(&self, f: usize) -> Option<(usize, usize)> {
         let g = self.columns[*self.foreign_keys[f].columns.first()?].group;
@@ -261,7 +267,7 @@ impl Table {
             identity: Identity::Birth,
             autoincrement: false,
             acts_on_delete: false,
-            converts_old: false,
+            converted: BTreeSet::new(),
             indexed: true,
             row_rules: vec![],
             strict: false,

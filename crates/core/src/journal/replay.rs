@@ -155,10 +155,15 @@ impl Replay {
             }
             Event::Delete => {
                 let (loc, before) = self.begun.delete(t, loc)?;
-                // Triggers that were made before the foreign key was took no image then.
                 let image = match before {
                     Some(before) if has_values(conn, t, before)? => before,
-                    _ => seq,
+                    // Triggers that were made before the foreign key was took no image then. What SQLite may
+                    // have converted in this one is written over, so that it is the same everywhere.
+                    _ => {
+                        let columns = t.table.converted.iter().map(|&c| (t.column_nos[c], ms));
+                        self.note(loc.clone(), |touch| touch.written.extend(columns));
+                        seq
+                    }
                 };
                 if let Some(born) = self.remove(&loc, ms, Some(image)) {
                     self.deleted.insert(loc, (ms, born));
@@ -377,16 +382,12 @@ impl Touch {
 ///
 /// [`begun`]: super::begun
 fn put_right(conn: &Connection, t: &Tracked, replay: &mut Replay) -> Result<()> {
-    if !t.table.converts_old || t.has_rowid() || replay.slots.is_empty() {
+    let named = !replay.slots.is_empty() || !replay.gone.is_empty();
+    if !t.table.converts_old() || t.has_rowid() || !named {
         return Ok(());
     }
-    // One that came under another name and went under its own was never known.
-    for from in replay.gone.keys().cloned().collect::<Vec<_>>() {
-        if !state::is_placed(conn, t, &from)? {
-            replay.gone.remove(&from);
-        }
-    }
     let mut there = t.all_places(conn)?;
+    let unsaid = put_gone_right(conn, t, replay, &there)?;
     let mut named: Vec<Loc> = replay.slots.keys().cloned().collect();
     named.retain(|loc| !there.remove(loc));
     named.sort_unstable();
@@ -418,7 +419,40 @@ fn put_right(conn: &Connection, t: &Tracked, replay: &mut Replay) -> Result<()> 
     for loc in new {
         replay.slots.insert(loc, Slot::New(Born::at(replay.last)));
     }
+    let moved = |slot: &Slot| match slot {
+        Slot::Old(from, _) => Some(from.clone()),
+        Slot::New(_) => None,
+    };
+    let moved: BTreeSet<Loc> = replay.slots.values().filter_map(moved).collect();
+    for loc in unsaid.difference(&moved) {
+        replay.remove(loc, replay.last, None);
+    }
     Ok(())
+}
+
+/// The same of rows that are gone. Returns those of which no entry says so: several keys became one.
+fn put_gone_right(
+    conn: &Connection,
+    t: &Tracked,
+    replay: &mut Replay,
+    there: &BTreeSet<Loc>,
+) -> Result<BTreeSet<Loc>> {
+    let mut unknown: Vec<Loc> = replay.gone.keys().cloned().collect();
+    if unknown.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let mut unsaid = state::key_places(conn, t)?;
+    unknown.retain(|from| !unsaid.contains(from));
+    unsaid.retain(|loc| !there.contains(loc) && !replay.left.contains_key(loc));
+    for (from, was) in begun::astray(t, unknown, &mut unsaid)? {
+        // One that came under another name and went under its own was never known.
+        let gone = replay.gone.remove(&from);
+        if let (Some(was), Some(gone)) = (was, gone) {
+            replay.leave(was.clone());
+            replay.gone.insert(was.clone(), Gone { was, ..gone });
+        }
+    }
+    Ok(unsaid)
 }
 
 /// Compares what the entries say with what is in the table now.

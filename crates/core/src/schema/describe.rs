@@ -68,7 +68,7 @@ pub fn shape(table: &Table) -> String {
         uniques.collect::<Vec<_>>().join(", "),
         kept.join(", "),
         if table.acts_on_delete { ", acts on delete" } else { "" },
-        if table.converts_old { ", converts old" } else { "" },
+        if table.converts_old() { ", converts old" } else { "" },
         if table.indexed { ", indexed" } else { "" },
     );
     format!("{}\n{}", describe(table), escaped(&order))

@@ -153,7 +153,7 @@ fn draft(
         identity: Identity::Birth,
         autoincrement,
         acts_on_delete: false,
-        converts_old: false,
+        converted: BTreeSet::new(),
         // Our own pin is no index of the application's: else renewal would not make it again.
         indexed: indexes.iter().any(|index| !index.name.starts_with(crate::meta::PREFIX)),
         row_rules: definition.row_rules(|name| scope.position(name).is_some()),

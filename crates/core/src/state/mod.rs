@@ -188,6 +188,14 @@ pub fn places(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<BTreeSet<Lo
     Ok(places)
 }
 
+/// The same of a table without rowids, whose rows share no segments.
+pub fn key_places(conn: &Connection, t: &Tracked) -> Result<BTreeSet<Loc>> {
+    let sql = "SELECT loc FROM synqlite_row WHERE tbl = ?1 AND loc IS NOT NULL";
+    let mut statement = conn.prepare_cached(sql)?;
+    let places = statement.query_map([t.no], |row| Ok(row.get::<_, Located>(0)?.0))?;
+    Ok(places.collect::<rusqlite::Result<_>>()?)
+}
+
 /// Gives every row that shares a segment of keys an entry of its own, and drops those segments. From
 /// then on the primary key may be another. `rows`: only where other rows are parts of the keys; then
 /// those may be found under other keys, or not at all.

@@ -655,6 +655,34 @@ fn a_key_is_spelled_as_it_was_written_while_references_are_open() {
     }
 }
 
+/// The same where no command ran since the foreign key is there, so that only the converted key was noted: it
+/// is the row's key from then on, on every site.
+#[test]
+fn a_key_that_was_noted_as_its_children_have_it_is_the_same_on_all_sites() {
+    for tail in ["", "WITHOUT ROWID"] {
+        let world = World::new();
+        let mut a = world.init(
+            "a",
+            &format!(
+                "CREATE TABLE p(k NOT NULL PRIMARY KEY, w) {tail}; CREATE TABLE c(id INTEGER PRIMARY KEY, q INTEGER);
+                 INSERT INTO p VALUES('01', 'old'), ('1', 'old'), ('02', 'old'), (3, 'old')"
+            ),
+        );
+        let mut b = world.clone_site(&mut a, "b");
+        a.run("REPLACE INTO p VALUES('01', 'new'); UPDATE p SET w = 'new' WHERE k = '02'");
+        let refers = "CREATE TABLE c(id INTEGER PRIMARY KEY, q INTEGER UNIQUE REFERENCES p(k) ON DELETE CASCADE)";
+        b.run(&format!("DROP TABLE c; {refers}"));
+        b.run("DELETE FROM p");
+        settle(&mut a, &mut b);
+        crate::migrate::agree(&mut [&mut a, &mut b]);
+        assert_eq!(a.rows("SELECT k, w FROM p"), b.rows("SELECT k, w FROM p"), "{tail}");
+        for site in [&a, &b] {
+            assert_eq!(site.rows("SELECT w FROM p"), ["new"], "{tail}");
+            assert_eq!(site.replica.verify_full().unwrap(), [""; 0], "{tail}");
+        }
+    }
+}
+
 /// The same when the foreign key came after the row was deleted: its triggers had no reason to look then.
 #[test]
 fn a_row_that_was_deleted_before_a_foreign_key_of_another_type_keeps_its_values() {

@@ -10,6 +10,7 @@ use synqlite_testkit::history::History;
 use synqlite_testkit::model::{Model, Verdict, unavailable};
 use synqlite_testkit::mutants::{self, Bench, Mutant, Outcome};
 use synqlite_testkit::sample;
+use synqlite_testkit::shapes;
 use synqlite_testkit::wild::app::System;
 use synqlite_testkit::wild::generate;
 use synqlite_testkit::wild::play::play;
@@ -20,7 +21,8 @@ use synqlite_view::random;
 
 const USAGE: &str = "\
 usage:
-  campaign model --seeds FROM..TO [--python python3] [--lazy] [--constraints | --states] [--jobs N] [--first]
+  campaign model --seeds FROM..TO [--python python3] [--lazy] [--constraints [--shapes WORDS] | --states]
+      [--jobs N] [--first]
   campaign states --seeds FROM..TO [--jobs N] [--first]
   campaign network --seeds FROM..TO
   campaign wild --seeds FROM..TO [--sites N] [--jobs N] [--only REGIONS] [--without REGIONS] [--with REGIONS]
@@ -74,6 +76,10 @@ fn model(arguments: &[String]) -> Result<bool> {
     let (from, to) = seeds.split_once("..").ok_or(USAGE)?;
     let has = |flag: &str| arguments.iter().any(|a| a == flag);
     let (lazy, constraints, first) = (has("--lazy"), has("--constraints"), has("--first"));
+    let shapes = shapes::named(option(arguments, "--shapes"));
+    if shapes.is_empty() {
+        return Err("no shape has such a name".into());
+    }
     let jobs = number(option(arguments, "--jobs").unwrap_or("1"))?.max(1);
     let next = AtomicU64::new(number(from)?);
     let (to, start) = (number(to)?, Instant::now());
@@ -92,7 +98,7 @@ fn model(arguments: &[String]) -> Result<bool> {
                 continue;
             }
             let history = if constraints {
-                History::constrained(seed, lazy)
+                History::constrained(seed, lazy, &shapes)
             } else {
                 History::random(seed, lazy)
             };

@@ -281,7 +281,7 @@ pub const ALL: &[Mutant<'_>] = &[
         file: "core/src/fold/spelling.rs",
         from: "let keeps = group.body == Body::InTable",
         to: "let keeps = false",
-        campaign: "wild --all spelled,keys,few",
+        campaign: "model --constraints --shapes spelled,NOCASE",
         breaks: "R-SPELL: a reference that followed its row forgets how it was spelled",
     },
     Mutant {
@@ -289,7 +289,7 @@ pub const ALL: &[Mutant<'_>] = &[
         file: "view/src/protect.rs",
         from: "bytes(one) != bytes(other)",
         to: "one.values.get(at) != other.values.get(at)",
-        campaign: "wild --all spelled,keys,told,few",
+        campaign: "model --constraints --shapes spelled,NOCASE",
         breaks: "R-FK-ONUPDATE: a key that is only spelled anew overrides references",
     },
     Mutant {
@@ -545,7 +545,7 @@ pub const ALL: &[Mutant<'_>] = &[
         file: "view/src/view.rs",
         from: "self.unify(&news);",
         to: "",
-        campaign: MODEL,
+        campaign: "model --constraints --shapes unified",
         breaks: "R-UNIFY: no winner stands for the loser of a unique key",
     },
     Mutant {
@@ -561,7 +561,7 @@ pub const ALL: &[Mutant<'_>] = &[
         file: "view/src/view/round.rs",
         from: "if circle { PASSES } else { 1 }",
         to: "if circle { 1 } else { 1 }",
-        campaign: MODEL,
+        campaign: "model --constraints --shapes mutual,circle,self",
         breaks: "R-FALLBACK: references to a row that falls back ask for keys that they do not show",
     },
     Mutant {
@@ -569,7 +569,7 @@ pub const ALL: &[Mutant<'_>] = &[
         file: "core/src/fold/change.rs",
         from: "let pinned = self.fallbacks(t, &stored, first, written)?;",
         to: "let pinned = BTreeMap::<usize, Stamp>::new();",
-        campaign: MODEL,
+        campaign: "model --constraints --shapes composite,siblings",
         breaks: "R-PINKEY: a part of a unique key that shows a former value is not written with it",
     },
     Mutant {
@@ -623,10 +623,26 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "old-converted",
         file: "core/src/journal/begun.rs",
-        from: "if !t.table.converts_old {",
-        to: "if true || !t.table.converts_old {",
+        from: "if !t.table.converts_old() {",
+        to: "if true || !t.table.converts_old() {",
         campaign: "wild --all spelled,links,replace",
         breaks: "R-EQUAL: a key that SQLite converts in OLD names no row",
+    },
+    Mutant {
+        name: "converted-kept",
+        file: "core/src/journal/replay.rs",
+        from: "self.note(loc.clone(), |touch| touch.written.extend(columns));",
+        to: "drop(columns);",
+        campaign: "wild --all spelled,links,rebuild,replace,few",
+        breaks: "R-SPELL: a key that SQLite converts in OLD before a trigger knows that it may is another on each site",
+    },
+    Mutant {
+        name: "converted-gone",
+        file: "core/src/journal/replay.rs",
+        from: "let unsaid = put_gone_right(conn, t, replay, &there)?;",
+        to: "let unsaid = BTreeSet::<Loc>::new();",
+        campaign: "wild --all spelled,links,rebuild,few",
+        breaks: "R-SPELL: a row whose key SQLite converts in OLD before a trigger knows that it may is gone unnoticed",
     },
     Mutant {
         name: "orphans-together",
@@ -673,7 +689,7 @@ pub const ALL: &[Mutant<'_>] = &[
         file: "view/src/schema.rs",
         from: "by_birth && !refers(alias)",
         to: "by_birth && (refers(alias) || !refers(alias))",
-        campaign: MODEL,
+        campaign: "model --constraints --shapes numbers,one",
         breaks: "R-REMAP: a row gets another number than the row that its number is to",
     },
     Mutant {

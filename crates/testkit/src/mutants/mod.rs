@@ -260,8 +260,14 @@ mod tests {
                 (Some("wild"), Some("--all" | "--only"), Some(regions)) => {
                     assert!(Regions::named(regions).is_some(), "{name}: {regions}");
                 }
-                (Some("model"), Some("--constraints"), None | Some("--lazy"))
-                | (Some(STATES), None, None) => {}
+                (Some("model"), Some("--constraints"), lazy) => {
+                    let option = if lazy == Some("--lazy") { words.next() } else { lazy };
+                    assert!(matches!(option, None | Some("--shapes")), "{name}: {campaign}");
+                    let shapes = words.next();
+                    assert_eq!(option.is_some(), shapes.is_some(), "{name}: {campaign}");
+                    assert!(!crate::shapes::named(shapes).is_empty(), "{name}: {campaign}");
+                }
+                (Some(STATES), None, None) => {}
                 _ => panic!("{name}: {campaign}"),
             }
         }

@@ -38,6 +38,13 @@ struct Column {
     nullable: bool,
 }
 
+/// The shapes in whose names one of these words is, separated by commas; all of them without words.
+pub fn named(words: Option<&str>) -> Vec<&'static Shape> {
+    let is =
+        |shape: &&Shape| words.is_none_or(|words| words.split(',').any(|w| shape.name.contains(w)));
+    SHAPES.iter().filter(is).collect()
+}
+
 const ON_DELETE: [&str; 6] =
     ["NO ACTION", "RESTRICT", "CASCADE", "CASCADE", "SET NULL", "SET DEFAULT"];
 const ON_UPDATE: [&str; 5] = ["NO ACTION", "CASCADE", "RESTRICT", "SET NULL", "SET DEFAULT"];

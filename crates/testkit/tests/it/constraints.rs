@@ -8,7 +8,7 @@ use synqlite_testkit::history::{Action, History, START_MS, Step, settling};
 use synqlite_testkit::model::{Model, Verdict, unavailable};
 use synqlite_testkit::random::Random;
 use synqlite_testkit::sample;
-use synqlite_testkit::shapes::{SHAPES, Shape};
+use synqlite_testkit::shapes::{SHAPES, Shape, named};
 use synqlite_testkit::world::{Result, Site, World};
 use synqlite_wire::Value;
 
@@ -21,7 +21,7 @@ fn the_engine_shows_what_the_reference_model_shows() {
     }
     let model = std::cell::RefCell::new(Model::start("python3").unwrap());
     each(0..SHAPES.len() as u64, |seed| {
-        let history = History::constrained(seed, false);
+        let history = History::constrained(seed, false, &named(None));
         match model.borrow_mut().compare(&history)? {
             Verdict::Different(difference) => Err(difference.story.into()),
             Verdict::Same(_) | Verdict::Beyond(_) => Ok(()),

@@ -10,6 +10,7 @@ use crate::facts::Facts;
 use crate::ledger::Ledger;
 use crate::local_wins::{Wrote, attempt, overrode};
 use crate::memory::Memory;
+use crate::schema::Action;
 use crate::state::{self, Body, GroupState, RowState, Stored};
 use crate::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -301,11 +302,13 @@ impl Memory<'_> {
             let follows = |c: usize| {
                 t.foreign_keys.iter().any(|fk| fk.columns.contains(&c)) && !row[c].is_null()
             };
+            let followed = |now: &[Value], c: usize| {
+                follows(c) && (!now[c].is_null() || self.follows_to_null(table, &rid, c))
+            };
             let stays = |now: &[Value]| {
                 let mine = (table, &rid) == own;
                 let free = |c: usize| derived && !(mine && written.contains(&c));
-                (0..row.len())
-                    .all(|c| now[c] == row[c] || free(c) || follows(c) && !now[c].is_null())
+                (0..row.len()).all(|c| now[c] == row[c] || free(c) || followed(now, c))
             };
             match now {
                 Some(now) if now == row || stays(&now) => {}
@@ -321,6 +324,22 @@ impl Memory<'_> {
             }
         }
         Ok(())
+    }
+
+    /// R-REF: whether a column of a row refers, under CASCADE, to one that shows NULL there.
+    fn follows_to_null(&self, table: usize, rid: &Rid, c: usize) -> bool {
+        let t = self.table(table);
+        let Ok(Some(stored)) = self.of(table, rid) else { return false };
+        t.table.foreign_keys.iter().enumerate().any(|(f, fk)| {
+            let at = fk.columns.iter().position(|&column| column == c);
+            let to = stored.state.kept_reference(t, f).zip(self.catalog().position(&fk.parent));
+            let shown = to.and_then(|(to, parent)| {
+                let loc = self.of(parent, to).ok()??.loc?;
+                Some(&self.rows(parent)[&loc])
+            });
+            let cascades = fk.on_update == Action::Cascade;
+            cascades && at.zip(shown).is_some_and(|(at, row)| row[fk.parent_columns[at]].is_null())
+        })
     }
 }
 
