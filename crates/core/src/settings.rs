@@ -28,7 +28,7 @@ pub fn load(conn: &Connection) -> Result<Policies> {
         return Ok(Policies::default());
     }
     let names = Names::load(conn)?;
-    Ok(Policies(rows.iter().map(|(key, value)| names.here(key, value)).collect()))
+    Ok(rows.iter().map(|(key, value)| names.here(key, value)).collect())
 }
 
 /// Refuses a policy about a table or trigger that is not there. Only where it is set: it may reach a

@@ -7,6 +7,7 @@ use crate::history::START_MS;
 use crate::model::{self, Difference, Verdict};
 use crate::world::Result;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use synqlite_view::random::{Blueprint, Happened, History, Model, Source, Told};
 use synqlite_view::schema::{Table, TableKind};
 
@@ -84,7 +85,7 @@ fn to_json(blueprint: &Blueprint, history: &History, told: &[Told]) -> Value {
     };
     json!({
         "schema": blueprint.sql(),
-        "policies": blueprint.policies.0,
+        "policies": blueprint.policies.iter().collect::<BTreeMap<_, _>>(),
         "sites": history.sites(),
         "lazy": false,
         "start": START_MS,
@@ -99,7 +100,7 @@ fn different(blueprint: &Blueprint, told: &[Told], how: &str) -> Verdict {
         Happened::Pulled(from) => format!("  {site} pulls from {from}\n"),
     };
     let steps: String = told.iter().map(line).collect();
-    let policies = &blueprint.policies.0;
+    let policies: BTreeMap<_, _> = blueprint.policies.iter().collect();
     Verdict::Different(Difference {
         story: format!("{}\n{policies:?}\n{steps}{how}", blueprint.sql()),
     })

@@ -65,7 +65,7 @@ pub fn assign(drafts: &mut [(&mut Table, &[Vec<usize>])]) {
 
 /// Whether SQLite converts a key for the sake of a child column's affinity before it compares them
 /// (<https://sqlite.org/datatype3.html#comparison_expressions>).
-fn converts(child: Affinity, parent: Affinity) -> bool {
+pub fn converts(child: Affinity, parent: Affinity) -> bool {
     let numeric = |a| matches!(a, Affinity::Integer | Affinity::Numeric | Affinity::Real);
     child != parent && child != Affinity::Blob && !(numeric(child) && numeric(parent))
 }

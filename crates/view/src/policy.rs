@@ -67,9 +67,14 @@ impl fmt::Display for Policy {
 
 /// All policies that were set, by key. Some may be of a newer version, which this one does not act on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Policies(pub BTreeMap<String, String>);
+pub struct Policies(BTreeMap<String, String>);
 
 impl Policies {
+    /// Each with its value, in the order of their keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
     /// The value set for `key`.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0.get(key).map(String::as_str)
@@ -115,6 +120,13 @@ impl Policies {
     /// Sets more of them.
     pub fn add(&mut self, set: &[Policy]) {
         self.0.extend(set.iter().map(|policy| (policy.key.clone(), policy.value.clone())));
+    }
+}
+
+/// By key and value, checked or not: a file may hold those of a newer version.
+impl FromIterator<(String, String)> for Policies {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(all: I) -> Policies {
+        Policies(all.into_iter().collect())
     }
 }
 

@@ -38,9 +38,10 @@ pub fn run(args: &Args) -> Result<Report> {
     if !args.settings.is_empty() {
         replica.set_policies(&policies(&args.settings)?)?;
     }
-    let policies = replica.policies()?.0;
+    let policies = replica.policies()?;
     let lines: Vec<_> = policies.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let text = if lines.is_empty() { "no policy is set".to_owned() } else { lines.join("\n") };
-    let policies: Map<String, Value> = policies.into_iter().map(|(k, v)| (k, v.into())).collect();
+    let policies: Map<String, Value> =
+        policies.iter().map(|(k, v)| (k.to_owned(), v.into())).collect();
     Ok(Report::new(json!({"policies": policies}), text))
 }

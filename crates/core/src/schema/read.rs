@@ -65,6 +65,7 @@ pub fn read(conn: &Connection, policies: &Policies, selection: &Selection) -> Re
     counters::part(&inventory, &mut drafts, policies);
     let mut parts: Vec<_> = drafts.iter_mut().map(|d| (&mut d.table, &d.checks[..])).collect();
     groups::assign(&mut parts);
+    references::convert(conn, &inventory, &mut drafts)?;
     let idle = counters::apply(&inventory, &mut drafts, policies);
 
     let tables: Vec<Table> = drafts.into_iter().map(|draft| draft.table).collect();
@@ -434,10 +435,11 @@ fn override_identity(
     policies: &Policies,
     strict: bool,
 ) -> Result<()> {
-    for (key, value) in &policies.0 {
+    for (key, value) in policies.iter() {
         let Some(table) = key.strip_suffix(".identity") else { continue };
-        let wrong = |why: String| Error::Policy { key: key.clone(), value: value.clone(), why };
-        let identity = match value.as_str() {
+        let wrong =
+            |why: String| Error::Policy { key: key.to_owned(), value: value.to_owned(), why };
+        let identity = match value {
             "key" => Identity::Key,
             "birth" => Identity::Birth,
             _ => return Err(wrong("it is either key or birth".to_string())),

@@ -1,12 +1,14 @@
 //! Foreign keys, declared and by policy, resolved to positions (R-REF, R-LREF).
 
-use super::pragmas::{EntryKind, Inventory, Reference};
-use super::read::Draft;
+use super::pragmas::{self, EntryKind, Inventory, Reference};
+use super::read::{Draft, affinity};
 use super::select;
 use super::{Affinity, ForeignKey, Table};
 use crate::error::{Error, Result};
 use crate::policy::Policies;
+use rusqlite::Connection;
 use std::collections::BTreeSet;
+use synqlite_view::groups::converts;
 use synqlite_view::keys::{Key, foreign_key, number, primary_key};
 
 /// Gives every table its foreign keys. Returns a note for each that merges cannot follow: such a
@@ -35,9 +37,10 @@ pub(super) fn resolve(
         }
         resolved.push(keys);
     }
-    for (key, value) in &policies.0 {
+    for (key, value) in policies.iter() {
         let Some(table) = key.strip_suffix(".refs") else { continue };
-        let wrong = |why: String| Error::Policy { key: key.clone(), value: value.clone(), why };
+        let wrong =
+            |why: String| Error::Policy { key: key.to_owned(), value: value.to_owned(), why };
         let entry = match select::known_table(inventory, table) {
             Err(error) if strict => return Err(wrong(error.to_string())),
             Err(_) => continue,
@@ -69,6 +72,42 @@ pub(super) fn resolve(
         draft.table.foreign_keys = keys;
     }
     Ok(notes)
+}
+
+/// Notes which keys SQLite may convert for the sake of references that merges do not follow: of tables that are
+/// not replicated, of generated columns.
+pub(super) fn convert(
+    conn: &Connection,
+    inventory: &Inventory,
+    drafts: &mut [Draft],
+) -> Result<()> {
+    for entry in inventory.entries.iter().filter(|entry| entry.kind == EntryKind::Table) {
+        let known = drafts.iter().find(|draft| draft.table.name == entry.name);
+        if known.is_some_and(|draft| draft.declared.is_empty()) {
+            continue;
+        }
+        let references = pragmas::references(conn, &entry.name)?;
+        let infos = match references.is_empty() {
+            true => continue,
+            false => pragmas::columns(conn, &entry.name)?,
+        };
+        for Reference { parent, columns, parent_columns, .. } in references {
+            let of = |draft: &&mut Draft| draft.table.name.eq_ignore_ascii_case(&parent);
+            let Some(Draft { table, .. }) = drafts.iter_mut().find(of) else { continue };
+            let key = match parent_columns.is_empty() {
+                true => Some(table.primary_key.clone()),
+                false => positions(table, &parent_columns),
+            };
+            for (column, c) in columns.iter().zip(key.into_iter().flatten()) {
+                let info = infos.iter().find(|info| info.name.eq_ignore_ascii_case(column));
+                let child = info.map(|info| affinity(&info.declared_type, entry.strict));
+                if child.is_some_and(|child| converts(child, table.columns[c].affinity)) {
+                    table.converted.insert(c);
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 fn find<'d>(drafts: &'d [Draft], name: &str) -> Option<&'d Draft> {

@@ -673,12 +673,60 @@ fn a_key_that_was_noted_as_its_children_have_it_is_the_same_on_all_sites() {
         let refers = "CREATE TABLE c(id INTEGER PRIMARY KEY, q INTEGER UNIQUE REFERENCES p(k) ON DELETE CASCADE)";
         b.run(&format!("DROP TABLE c; {refers}"));
         b.run("DELETE FROM p");
+        b.replica.fold().unwrap();
         settle(&mut a, &mut b);
         crate::migrate::agree(&mut [&mut a, &mut b]);
         assert_eq!(a.rows("SELECT k, w FROM p"), b.rows("SELECT k, w FROM p"), "{tail}");
         for site in [&a, &b] {
             assert_eq!(site.rows("SELECT w FROM p"), ["new"], "{tail}");
             assert_eq!(site.replica.verify_full().unwrap(), [""; 0], "{tail}");
+        }
+    }
+}
+
+/// The same whoever has the foreign key: a table that is new, one that is not replicated, a generated column.
+#[test]
+fn a_key_that_sqlite_converts_for_another_table_is_captured() {
+    let child = |name: &str| {
+        format!("CREATE TABLE {name}(id INTEGER PRIMARY KEY, q INTEGER UNIQUE REFERENCES p)")
+    };
+    let generated =
+        "CREATE TABLE g(id INTEGER PRIMARY KEY, v INTEGER, q INTEGER AS (v) UNIQUE REFERENCES p)";
+    for tail in ["", "WITHOUT ROWID"] {
+        let parent = format!("CREATE TABLE p(k TEXT NOT NULL PRIMARY KEY, w) {tail}");
+        for (first, later) in [
+            (child("own"), String::new()),
+            (String::new(), child("new")),
+            (generated.to_owned(), String::new()),
+        ] {
+            let world = World::new();
+            let mut a = world.init_with(
+                "a",
+                &format!(
+                    "{parent}; {first}; INSERT INTO p VALUES('01', 'a'), ('02', 'b'), ('03', 'c')"
+                ),
+                if first.contains("own") { &[("local_tables", "own")] } else { &[] },
+            );
+            let mut b = world.clone_site(&mut a, "b");
+            for site in [&a, &b] {
+                site.run(&later);
+            }
+            for folded in [false, true] {
+                if folded {
+                    a.replica.fold().unwrap();
+                }
+                let (gone, moved) = if folded { ("02", "03") } else { ("01", "02") };
+                a.run(&format!("DELETE FROM p WHERE k = '{gone}'"));
+                a.run(&format!("UPDATE p SET k = '{moved}9' WHERE k = '{moved}'"));
+                a.run(&format!("UPDATE p SET k = '{moved}' WHERE k = '{moved}9'"));
+                a.replica.fold().unwrap();
+                let what = format!("{parent}; {first}; {later}; {folded}");
+                assert_eq!(a.replica.verify_full().unwrap(), [""; 0], "{what}");
+                settle(&mut a, &mut b);
+                assert_eq!(a.rows("SELECT * FROM p"), b.rows("SELECT * FROM p"), "{what}");
+                assert_eq!(b.replica.verify_full().unwrap(), [""; 0], "{what}");
+            }
+            assert_eq!(a.rows("SELECT * FROM p"), ["03|c"], "{parent}; {first}; {later}");
         }
     }
 }

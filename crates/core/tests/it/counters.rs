@@ -335,7 +335,7 @@ fn columns_that_cannot_add_up_are_refused() {
         let error = why(&mut a, column);
         assert!(error.contains(reason), "{column}: {error}");
     }
-    assert_eq!(a.replica.policies().unwrap().0.len(), 0);
+    assert_eq!(a.replica.policies().unwrap().iter().count(), 0);
     for column in ["p.one", "p.lo"] {
         a.replica.set_policies(&[Policy::new(column, "counter").unwrap()]).unwrap();
     }

@@ -2,7 +2,7 @@
 
 use super::migrate::Path;
 use super::regions::{Region, Regions};
-use super::schema::{Role, Schema, Table};
+use super::schema::{Role, Schema, Table, quote};
 use super::tables;
 use super::writes::{Move, Writer};
 use super::{Action, History, How, Step};
@@ -61,8 +61,12 @@ pub fn history(seed: u64, sites: usize, from: &Regions, always: &Regions) -> His
         path,
         r,
     };
-    let rows = draft.rows();
-    let policies = draft.policies();
+    let mut rows = draft.rows();
+    let mut policies = draft.policies();
+    if let Some(own) = draft.own() {
+        rows.insert(0, own);
+        policies.push(("local_tables".to_owned(), "own".to_owned()));
+    }
     let system = (0..sites).map(|_| draft.on(Region::System)).collect();
     let pragmas = (0..sites).map(|_| draft.pragmas()).collect();
     draft.steps();
@@ -136,6 +140,23 @@ impl Draft<'_> {
         let schema = self.start.clone();
         let count = if self.r.one_in(3) { 0 } else { 1 + self.r.index(5) };
         (0..count).flat_map(|_| self.write(&schema)).collect()
+    }
+
+    /// A table of the first site alone, with a foreign key of any type to a replicated one.
+    fn own(&mut self) -> Option<String> {
+        let has = |region| self.regions.has(region);
+        // A foreign key to a table that was made anew may not fit it.
+        let stays = !has(Region::Alter) && !has(Region::Rebuild);
+        if !stays || !self.on(Region::Spelled) {
+            return None;
+        }
+        let all: Vec<&Table> = self.start.values().collect();
+        let t = all.get(self.r.index(all.len().max(1)))?;
+        let [key] = <[_; 1]>::try_from(tables::target(&mut self.r, t)?).ok()?;
+        let (table, key) = (quote(&t.name), quote(&key.name));
+        let ty = ["INTEGER", "TEXT", "REAL", ""][self.r.index(4)];
+        let columns = format!("id INTEGER PRIMARY KEY, q {ty} UNIQUE REFERENCES {table}({key})");
+        Some(format!("CREATE TABLE own({columns})"))
     }
 
     fn policies(&mut self) -> Vec<(String, String)> {

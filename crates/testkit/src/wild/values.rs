@@ -46,6 +46,7 @@ const ENDS: &[&str] = &[
     "9007199254740993",
     "9007199254740993.0",
     "'9007199254740993'",
+    "9223372036854775806",
     "9223372036854775807",
     "9223372036854775807.0",
     "-9223372036854775808",
@@ -76,6 +77,12 @@ pub fn value(r: &mut Random, pool: Pool) -> &'static str {
 pub fn value_of_few(r: &mut Random, pool: Pool, nth: usize) -> &'static str {
     let from = all(pool);
     from[(nth + r.index(3)) % from.len()]
+}
+
+/// The first of these three.
+pub fn first_of_few(pool: Pool, nth: usize) -> &'static str {
+    let from = all(pool);
+    from[nth % from.len()]
 }
 
 fn all(pool: Pool) -> &'static [&'static str] {

@@ -2,7 +2,7 @@
 
 use super::regions::{Region, Regions};
 use super::schema::{Column, Role, Rule, Schema, Table, quote};
-use super::values::{Pool, alike, value, value_of_few};
+use super::values::{Pool, alike, first_of_few, value, value_of_few};
 use crate::random::Random;
 
 /// Makes statements, each with a mark of its own.
@@ -56,6 +56,12 @@ impl Writer<'_> {
             && let Some(back) = self.back(t)
         {
             return Some(back);
+        }
+        if self.few.is_some()
+            && self.r.one_in(3)
+            && let Some(hot) = self.hot(schema, t)
+        {
+            return Some(hot);
         }
         if self.regions.has(Region::Many) && self.r.one_in(4) {
             return Some(self.many(schema, t));
@@ -310,6 +316,27 @@ impl Writer<'_> {
         Some(format!("UPDATE OR IGNORE {table} SET {column} = {from} WHERE {column} = {to}"))
     }
 
+    /// Something of the one row that everybody writes to: it comes and goes under its key on all sites.
+    fn hot(&mut self, schema: &Schema, t: &Table) -> Option<String> {
+        let [id] = &t.key[..] else { return None };
+        let c = t.column(id)?;
+        let (hot, other) = (first_of_few(c.pool, self.few?), self.value(c.pool));
+        let (table, key) = (quote(&t.name), quote(&c.name));
+        let replaces = self.regions.has(Region::Replace) && self.r.one_in(2);
+        let verb = if replaces { "UPDATE OR REPLACE" } else { "UPDATE OR IGNORE" };
+        Some(match self.r.below(9) {
+            0..=2 if replaces => self.insert_at(schema, t, c, hot, "REPLACE"),
+            0..=2 => self.insert_at(schema, t, c, hot, "INSERT OR IGNORE"),
+            3 | 4 => format!("DELETE FROM {table} WHERE {key} = {hot}"),
+            5 | 6 => {
+                let token = quote(&t.token()?.name);
+                format!("UPDATE {table} SET {token} = {} WHERE {key} = {hot}", self.mark())
+            }
+            7 => format!("{verb} {table} SET {key} = {other} WHERE {key} = {hot}"),
+            _ => format!("{verb} {table} SET {key} = {hot} WHERE {key} = {other}"),
+        })
+    }
+
     /// A key that is written in another spelling or type, and more at where it was or is now.
     fn respell(&mut self, schema: &Schema) -> Vec<String> {
         let keyed = |t: &&Table| t.key.len() == 1 && !t.numbers_rows();
@@ -321,7 +348,7 @@ impl Writer<'_> {
         let (table, key) = (quote(&t.name), quote(&c.name));
         let mut all = Vec::new();
         if self.r.one_in(2) {
-            all.push(self.insert_at(schema, t, c, old));
+            all.push(self.insert_at(schema, t, c, old, "INSERT OR IGNORE"));
         }
         let verb = ["UPDATE", "UPDATE OR IGNORE", "UPDATE OR REPLACE"]
             [self.r.index(if self.regions.has(Region::Replace) { 3 } else { 2 })];
@@ -333,13 +360,20 @@ impl Writer<'_> {
                 let (token, mark) = (quote(&token.name), self.mark());
                 all.push(format!("UPDATE {table} SET {token} = {mark} WHERE {key} = {at}"));
             }
-            _ => all.push(self.insert_at(schema, t, c, old)),
+            _ => all.push(self.insert_at(schema, t, c, old, "INSERT OR IGNORE")),
         }
         all
     }
 
-    /// An insert of a row with this key, if it is free.
-    fn insert_at(&mut self, schema: &Schema, t: &Table, key: &Column, at: &str) -> String {
+    /// An insert of a row with this key.
+    fn insert_at(
+        &mut self,
+        schema: &Schema,
+        t: &Table,
+        key: &Column,
+        at: &str,
+        verb: &str,
+    ) -> String {
         let (names, values): (Vec<_>, Vec<_>) = (t.columns.iter())
             .filter(|c| c.role != Role::Generated)
             .map(|c| {
@@ -348,7 +382,7 @@ impl Writer<'_> {
             })
             .unzip();
         let (names, values) = (names.join(", "), values.join(", "));
-        format!("INSERT OR IGNORE INTO {}({names}) VALUES({values})", quote(&t.name))
+        format!("{verb} INTO {}({names}) VALUES({values})", quote(&t.name))
     }
 
     fn delete(&mut self, schema: &Schema, t: &Table) -> String {

@@ -285,8 +285,8 @@ fn rule(r: &mut Source, t: &TableBlueprint) -> Option<Rule> {
 }
 
 fn policies(r: &mut Source, tables: &[TableBlueprint]) -> Policies {
-    let mut policies = Policies::default();
-    let mut set = |key: String, value: String| policies.0.insert(key, value);
+    let mut policies = Vec::new();
+    let mut set = |key: String, value: String| policies.push((key, value));
     for t in tables {
         if r.one_in(8) {
             set(format!("{}.on_unique", t.name), "unify".to_owned());
@@ -305,5 +305,5 @@ fn policies(r: &mut Source, tables: &[TableBlueprint]) -> Policies {
     if r.one_in(16) {
         set("fk".to_owned(), "ignore".to_owned());
     }
-    policies
+    policies.into_iter().collect()
 }

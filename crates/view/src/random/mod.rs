@@ -21,6 +21,8 @@ pub use history::{Fault, Happened, History, Told};
 pub use rule::{Operand, Operator, Rule, Term};
 pub use source::Source;
 
+use std::collections::BTreeMap;
+
 /// The seeds `FROM..TO`, or as many as are played by default.
 ///
 /// # Panics
@@ -51,6 +53,6 @@ fn fault(blueprint: &Blueprint, source: &mut Source) -> Option<String> {
     let history = History::new(source);
     history.fault(model.ground())?;
     let fault = history.shrink(model.ground())?;
-    let policies = &blueprint.policies.0;
+    let policies: BTreeMap<_, _> = blueprint.policies.iter().collect();
     Some(format!("{}\n{policies:?}\n{fault}", blueprint.sql()))
 }

@@ -24,7 +24,7 @@ struct Base {
 
 impl Base {
     fn new(sql: &str, policies: &Policies) -> Base {
-        let policies = policies.0.iter().map(|(k, v)| Policy::new(k, v).unwrap()).collect();
+        let policies = policies.iter().map(|(k, v)| Policy::new(k, v).unwrap()).collect();
         let file = Site::with(sql, &InitOptions { policies, ..InitOptions::default() });
         let catalog = file.replica.read(|_, _, loaded| Ok(loaded.catalog.clone())).unwrap();
         let conn = Connection::open(&file.path).unwrap();

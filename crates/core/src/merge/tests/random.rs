@@ -24,7 +24,7 @@ fn looking_at_some_rows_shows_what_looking_at_all_does() {
         .iter()
         .map(|(sql, policies)| {
             let policies = policies.iter().map(|(k, v)| (k.to_string(), v.to_string()));
-            let policies = Policies(policies.collect());
+            let policies: Policies = policies.collect();
             let texts = ACTIONS[..actions(sql)].iter();
             texts.map(|text| Base::new(&sql.replace("$A", text), &policies)).collect()
         })

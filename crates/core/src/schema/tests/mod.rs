@@ -27,7 +27,7 @@ fn open(sql: &str) -> Connection {
 }
 
 fn policies(set: &[(&str, &str)]) -> Policies {
-    Policies(set.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect())
+    set.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect()
 }
 
 fn selection(only: &[&str], exclude: &[&str]) -> Selection {
