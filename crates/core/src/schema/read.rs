@@ -65,7 +65,7 @@ pub fn read(conn: &Connection, policies: &Policies, selection: &Selection) -> Re
     counters::part(&inventory, &mut drafts, policies);
     let mut parts: Vec<_> = drafts.iter_mut().map(|d| (&mut d.table, &d.checks[..])).collect();
     groups::assign(&mut parts);
-    references::convert(conn, &inventory, &mut drafts)?;
+    notes.extend(references::convert(conn, &inventory, &mut drafts)?);
     let idle = counters::apply(&inventory, &mut drafts, policies);
 
     let tables: Vec<Table> = drafts.into_iter().map(|draft| draft.table).collect();

@@ -74,15 +74,17 @@ pub(super) fn resolve(
     Ok(notes)
 }
 
-/// Notes which keys SQLite may convert for the sake of references that merges do not follow: of tables that are
-/// not replicated, of generated columns.
+/// Finds which keys SQLite may convert for the sake of references that merges do not follow: of tables that are
+/// not replicated, of generated columns. Returns a note for each table of the former kind.
 pub(super) fn convert(
     conn: &Connection,
     inventory: &Inventory,
     drafts: &mut [Draft],
-) -> Result<()> {
+) -> Result<Vec<String>> {
+    let mut notes = Vec::new();
     for entry in inventory.entries.iter().filter(|entry| entry.kind == EntryKind::Table) {
         let known = drafts.iter().find(|draft| draft.table.name == entry.name);
+        let replicated = known.is_some();
         if known.is_some_and(|draft| draft.declared.is_empty()) {
             continue;
         }
@@ -94,6 +96,15 @@ pub(super) fn convert(
         for Reference { parent, columns, parent_columns, .. } in references {
             let of = |draft: &&mut Draft| draft.table.name.eq_ignore_ascii_case(&parent);
             let Some(Draft { table, .. }) = drafts.iter_mut().find(of) else { continue };
+            if !replicated {
+                notes.push(format!(
+                    "{0}({1}) references {2} and is not replicated: a merge that deletes a row of {2} or \
+                     gives it another key leaves the rows of {0} as they are",
+                    entry.name,
+                    columns.join(", "),
+                    table.name
+                ));
+            }
             let key = match parent_columns.is_empty() {
                 true => Some(table.primary_key.clone()),
                 false => positions(table, &parent_columns),
@@ -107,7 +118,7 @@ pub(super) fn convert(
             }
         }
     }
-    Ok(())
+    Ok(notes)
 }
 
 fn find<'d>(drafts: &'d [Draft], name: &str) -> Option<&'d Draft> {

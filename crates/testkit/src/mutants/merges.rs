@@ -639,7 +639,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "converted-elsewhere",
         file: "core/src/schema/read.rs",
-        from: "    references::convert(conn, &inventory, &mut drafts)?;\n",
+        from: "    notes.extend(references::convert(conn, &inventory, &mut drafts)?);\n",
         to: "",
         campaign: "wild --all spelled,keys,few",
         breaks: "R-SPELL: a key that SQLite converts for a table that is not replicated is not captured",

@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 
 fn keys(schema: &Schema, table: &str) -> Vec<String> {
     let table = schema.table(table).unwrap();
@@ -153,6 +154,20 @@ fn policy_declares_logical_references() {
     );
     assert_eq!(keys(&local, "task"), ["r>project(id)"]);
     assert!(local.notes[0].contains("Task.pid refers by policy to local, which is not replicated"));
+}
+
+#[test]
+fn references_of_tables_that_are_not_replicated_are_pointed_out() {
+    let sql = "CREATE TABLE t(k TEXT PRIMARY KEY, u INT UNIQUE);
+               CREATE TABLE own(id INTEGER PRIMARY KEY, a REFERENCES T, b TEXT REFERENCES t(u), c REFERENCES own)";
+    let local = schema_with(sql, &[("local_tables", "own")]);
+    let begins: Vec<&str> = local.notes.iter().filter_map(|note| note.split(':').next()).collect();
+    assert_eq!(
+        begins,
+        ["own(b) references t and is not replicated", "own(a) references t and is not replicated"]
+    );
+    assert_eq!(local.tables[0].converted, BTreeSet::from([1]), "u is INT, b is TEXT");
+    assert_eq!(schema_with(sql, &[]).notes, Vec::<String>::new());
 }
 
 #[test]
