@@ -5,6 +5,7 @@ mod actions;
 mod again;
 mod capture;
 mod constrained;
+mod converted;
 mod copies;
 mod cost;
 mod counters;
