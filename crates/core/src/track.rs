@@ -86,6 +86,7 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
         let same = |k: &&(u32, String, String, String)| table.name.eq_ignore_ascii_case(&k.1);
         let Some((no, _, canonical, shape)) = known.iter().find(same) else { continue };
         let (mut tracked, fresh, again) = number(conn, *no, canonical, table, &present)?;
+        tracked.converts_old |= schema::converted_old(shape);
         if missed.contains(no) {
             // What states do not say of rows is with what was kept of them.
             tracked.since.fill(now);

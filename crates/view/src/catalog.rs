@@ -48,6 +48,9 @@ pub struct Relation {
     /// Position of this file after which each column was there, parallel to `table.columns`; -1 for
     /// those that the table had when it was taken in.
     pub since: Vec<i64>,
+    /// Whether its triggers may have seen another key in OLD than a row had: by the schema now, or by that
+    /// which they were made for.
+    pub converts_old: bool,
 }
 
 /// All replicated tables, parents first.
@@ -178,6 +181,7 @@ impl Relation {
     pub fn unnumbered(no: u32, canonical: &str, table: Table) -> Relation {
         Relation {
             no,
+            converts_old: table.converts_old(),
             table,
             column_nos: Vec::new(),
             canonical: canonical.to_owned(),

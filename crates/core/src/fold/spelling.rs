@@ -54,7 +54,7 @@ pub(super) fn respelled(t: &Tracked, g: usize, old: &[Value], new: &[Value]) -> 
         let as_one = |affinity| equal::stored(a, affinity) == equal::stored(b, affinity);
         [Affinity::Numeric, Affinity::Text].into_iter().any(as_one)
     };
-    t.table.converts_old()
+    t.converts_old
         && group.keeps_previous
         && group.columns.iter().any(|&c| {
             let stored = equal::stored(&old[c], t.table.columns[c].affinity);

@@ -24,7 +24,7 @@ pub(super) struct Begun {
 impl Begun {
     /// The row at `loc` is about to be updated or deleted.
     pub fn begin(&mut self, t: &Tracked, loc: &Loc, image: Option<i64>, at: Millis) {
-        if !t.table.converts_old() {
+        if !t.converts_old {
             return;
         }
         if self.at != at {
@@ -49,7 +49,7 @@ impl Begun {
         Ok(match (was, to) {
             (Some(was), to) if was != *loc => (was, to.or(Some(loc.clone()))),
             // Nothing was about to change the key, so it is the same, as it was written.
-            (None, Some(to)) if t.table.converts_old() && same_loosely(t, loc, &to)? => (to, None),
+            (None, Some(to)) if t.converts_old && same_loosely(t, loc, &to)? => (to, None),
             (_, to) => (loc.clone(), to),
         })
     }

@@ -383,7 +383,7 @@ impl Touch {
 /// [`begun`]: super::begun
 fn put_right(conn: &Connection, t: &Tracked, replay: &mut Replay) -> Result<()> {
     let named = !replay.slots.is_empty() || !replay.gone.is_empty();
-    if !t.table.converts_old() || t.has_rowid() || !named {
+    if !t.converts_old || t.has_rowid() || !named {
         return Ok(());
     }
     let mut there = t.all_places(conn)?;

@@ -176,6 +176,7 @@ impl<'s> Altered<'s> {
             .collect();
         for ((t, window), heirs) in catalog.tables.iter().zip(windows).zip(&mut heirs) {
             if let Some((_, sums)) = self.rebuilt(t) {
+                rebuild::contradicted(conn, t, sums, window)?;
                 let births = rebuild::births(conn, meta, t, sums, window)?;
                 heirs.get_or_insert_default().extend(births);
             }

@@ -35,8 +35,11 @@ pub(super) fn put_back(lookup: Lookup<'_>, t: &Tracked, sums: &Sums, noted: bool
     let now = rowids(t.all_places(conn)?);
     let entries = seam::entries(conn, t)?;
     let known = rowids(state::places(conn, lookup.meta, t)?);
-    let found = Found { conn, t, sums, now: &now, known: &known, entries: &entries };
-    let seam = if noted { found.seam()? } else { entries.len() };
+    let mut found = Found { conn, t, sums, now: &now, known: &known, entries };
+    let seam = match noted {
+        true => found.seam()?,
+        false => found.undo_copying()?,
+    };
     let (before, after) = found.split(seam);
     let past = known.iter().chain(before.rows.keys()).max().map_or(0, |past| (*past).max(0));
     let (were, are) = (before.rows.clone(), after.rows.clone());
@@ -49,7 +52,7 @@ pub(super) fn put_back(lookup: Lookup<'_>, t: &Tracked, sums: &Sums, noted: bool
         return Ok(());
     }
     let past = moves.values().copied().fold(past, i64::max);
-    move_rows(conn, t, rowid, &seam::translate(conn, &entries[seam..], moves, &now, past)?)
+    move_rows(conn, t, rowid, &seam::translate(conn, &found.entries[seam..], moves, &now, past)?)
 }
 
 fn rowids(locs: BTreeSet<Loc>) -> BTreeSet<i64> {
@@ -69,17 +72,22 @@ struct Found<'a> {
     now: &'a BTreeSet<i64>,
     /// Rowids that may have had rows at the last fold: states name some together with gaps between.
     known: &'a BTreeSet<i64>,
-    entries: &'a [Entry],
+    entries: Vec<Entry>,
 }
 
 impl Found<'_> {
-    /// The rows just before and just after a rebuild that came after so many entries.
-    fn split(&self, seam: usize) -> (Before, After) {
-        let (earlier, later) = self.entries.split_at(seam);
+    /// The rows just before a rebuild that came after these entries.
+    fn before(&self, earlier: &[Entry]) -> Before {
         let there = seam::there_before(earlier);
         let was = |at: &&i64| self.sums.has(&Loc::Row(**at)) || there.contains(*at);
         let known = self.known.iter().filter(was).copied().collect();
-        let mut before = Before::replay(&known, earlier);
+        Before::replay(&known, earlier)
+    }
+
+    /// The rows just before and just after a rebuild that came after so many entries.
+    fn split(&self, seam: usize) -> (Before, After) {
+        let (earlier, later) = self.entries.split_at(seam);
+        let mut before = self.before(earlier);
         let after = After::undo(self.now, later);
         before.add_unnoted(after.rows.len().saturating_sub(before.rows.len()));
         (before, after)
@@ -87,11 +95,44 @@ impl Found<'_> {
 
     /// How many entries were made before the rebuild: whatever contradicts itself least.
     fn seam(&self) -> Result<usize> {
+        self.least(|seam| self.misfits(seam))
+    }
+
+    /// Where a rebuild lost the triggers, entries are all of before it. If they contradict each other, there was
+    /// one before in which the triggers were made again: gives those after that one the rowids that they would
+    /// have without it. Returns how many there are.
+    fn undo_copying(&mut self) -> Result<usize> {
+        let count = self.entries.len();
+        let none = self.strange(&self.before(&self.entries))?;
+        if none == 0 {
+            return Ok(count);
+        }
+        let copied = |seam: usize| {
+            let (earlier, later) = self.entries.split_at(seam);
+            let mut rows = self.before(earlier);
+            rows.copy();
+            rows.go_on(later);
+            self.strange(&rows)
+        };
+        let seam = self.least(copied)?;
+        if copied(seam)? >= none {
+            return Ok(count);
+        }
+        let before = self.before(&self.entries[..seam]);
+        let past = self.known.iter().chain(before.rows.keys()).max().map_or(0, |past| *past);
+        let were = (1..).zip(before.rows.into_keys()).collect();
+        seam::translate(self.conn, &self.entries[seam..], were, self.now, past.max(0))?;
+        self.entries = seam::entries(self.conn, self.t)?;
+        Ok(count)
+    }
+
+    /// The number of entries after which there are the least `misfits`, of two the larger.
+    fn least(&self, misfits: impl Fn(usize) -> Result<usize>) -> Result<usize> {
         let (count, rows) = (self.entries.len(), self.now.len() + self.known.len());
         let step = (count * (count + rows) / EFFORT).max(1);
         let (mut best, mut least) = (count, usize::MAX);
         for seam in (0..=count).rev().step_by(step).chain([0]) {
-            let misfits = self.misfits(seam)?;
+            let misfits = misfits(seam)?;
             if misfits < least {
                 (best, least) = (seam, misfits);
             }
@@ -102,14 +143,19 @@ impl Found<'_> {
         Ok(best)
     }
 
-    fn misfits(&self, seam: usize) -> Result<usize> {
-        let (before, after) = self.split(seam);
-        let mut strange = before.strange + after.strange;
+    /// How many entries contradict others, or what rows showed at the last fold.
+    fn strange(&self, before: &Before) -> Result<usize> {
+        let mut strange = before.strange;
         for (from, image) in before.deleted() {
             let row = crate::journal::image(self.conn, self.t, image)?.unwrap_or_default();
-            strange +=
-                usize::from(self.shows(&before, from, &row, BTreeSet::new())? == Some(false));
+            strange += usize::from(self.shows(before, from, &row, BTreeSet::new())? == Some(false));
         }
+        Ok(strange)
+    }
+
+    fn misfits(&self, seam: usize) -> Result<usize> {
+        let (before, after) = self.split(seam);
+        let strange = self.strange(&before)? + after.strange;
         let every = after.rows.len() / SAMPLE + 1;
         let mut sample: BTreeSet<i64> = after.rows.iter().copied().step_by(every).collect();
         sample.extend(after.named());

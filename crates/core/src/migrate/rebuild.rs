@@ -197,6 +197,25 @@ pub(super) fn displaced(
     Ok(())
 }
 
+/// Says of deleted rows that what an entry shows of them was written where it is something else than they
+/// showed at the last fold: then it may be the entry of another row, and no stamp may stand for two values.
+pub(super) fn contradicted(
+    conn: &Connection,
+    t: &Tracked,
+    sums: &Sums,
+    window: &mut Window,
+) -> Result<()> {
+    for (from, gone) in &mut window.gone {
+        let Some(image) = gone.image else { continue };
+        let Some(row) = crate::journal::image(conn, t, image)? else { continue };
+        let known = |c: &usize| gone.written.contains_key(&t.column_nos[*c]);
+        let known = (0..row.len()).filter(known).collect();
+        let compared = sums.compare(conn, t, from, &row, &known)?.unwrap_or_default();
+        gone.written.extend(compared.touched.iter().map(|&c| (t.column_nos[c], gone.at)));
+    }
+    Ok(())
+}
+
 /// Where rows are that triggers saw move, each with where it was.
 pub(super) fn moved(window: &Window) -> BTreeMap<Loc, Loc> {
     let moved = window.changed.iter().filter(|(from, changed)| changed.now != **from);

@@ -89,11 +89,21 @@ impl Before {
     pub fn replay(known: &BTreeSet<i64>, entries: &[Entry]) -> Before {
         let rows = known.iter().map(|&rowid| (rowid, Some(rowid))).collect();
         let mut before = Before { rows, ..Before::default() };
+        before.go_on(entries);
+        before
+    }
+
+    /// What happened next.
+    pub fn go_on(&mut self, entries: &[Entry]) {
         let mut rivals: Vec<Rival> = Vec::new();
         for entry in entries {
-            before.step(entry, &mut rivals);
+            self.step(entry, &mut rivals);
         }
-        before
+    }
+
+    /// Copies the rows in their order: the nth has rowid n.
+    pub fn copy(&mut self) {
+        self.rows = (1..).zip(std::mem::take(&mut self.rows).into_values()).collect();
     }
 
     fn step(&mut self, entry: &Entry, rivals: &mut Vec<Rival>) {

@@ -48,6 +48,8 @@ pub fn describe(table: &Table) -> String {
     escaped(&text)
 }
 
+const CONVERTS_OLD: &str = ", converts old";
+
 /// [`describe`], and on a second line all else that its triggers are made of: order and
 /// spelling, and what other tables ask of it. Triggers fit a table while its shape stays the same.
 pub fn shape(table: &Table) -> String {
@@ -68,7 +70,7 @@ pub fn shape(table: &Table) -> String {
         uniques.collect::<Vec<_>>().join(", "),
         kept.join(", "),
         if table.acts_on_delete { ", acts on delete" } else { "" },
-        if table.converts_old() { ", converts old" } else { "" },
+        if table.converts_old() { CONVERTS_OLD } else { "" },
         if table.indexed { ", indexed" } else { "" },
     );
     format!("{}\n{}", describe(table), escaped(&order))
@@ -123,6 +125,12 @@ pub fn has_references_of(table: &Table, text: &str) -> bool {
 /// Whether the table of which `text` is the description had this primary key.
 pub fn has_key_of(table: &Table, text: &str) -> bool {
     text.contains(&format!(", {}, units (", escaped(&describe_key(table))))
+}
+
+/// Whether triggers of the table of this shape might see another key in OLD than a row had.
+pub fn converted_old(shape: &str) -> bool {
+    // No name or expression follows the last bracket.
+    shape.rsplit(')').next().is_some_and(|end| end.contains(CONVERTS_OLD))
 }
 
 /// The column that was the rowid of the table of which `text` is the description, and is not any

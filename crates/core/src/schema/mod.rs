@@ -20,7 +20,9 @@ mod sums;
 mod tests;
 mod tools;
 
-pub use describe::{had_rowid_alias, has_key_of, has_references_of, has_uniques_of, shape};
+pub use describe::{
+    converted_old, had_rowid_alias, has_key_of, has_references_of, has_uniques_of, shape,
+};
 pub use feeds::{feeds, notes as feed_notes};
 pub use names::{term_name, unique_name};
 pub use read::read;

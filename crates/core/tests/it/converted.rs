@@ -1,6 +1,7 @@
 //! Keys that SQLite converts, for the sake of foreign keys of another type, before triggers see them.
 
 use crate::site::{World, settle};
+use synqlite_core::Replica;
 
 /// SQLite looks for children by an index under their column's affinity, and converts the key for it: what
 /// runs after that sees `1` in OLD where the row had `'01'`.
@@ -168,6 +169,36 @@ fn a_key_that_sqlite_converts_for_another_table_is_captured() {
                 assert_eq!(b.replica.verify_full().unwrap(), [""; 0], "{what}");
             }
             assert_eq!(a.rows("SELECT * FROM p"), ["03|c"], "{parent}; {first}; {later}");
+        }
+    }
+}
+
+/// The same when the foreign key is gone before anybody folds.
+#[test]
+fn a_key_that_was_converted_for_a_table_dropped_since_is_captured() {
+    for tail in ["", "WITHOUT ROWID"] {
+        for local in [true, false] {
+            let world = World::new();
+            let sql = format!(
+                "CREATE TABLE p(k TEXT NOT NULL PRIMARY KEY, w) {tail};
+                 CREATE TABLE own(id INTEGER PRIMARY KEY, q INTEGER UNIQUE REFERENCES p);
+                 INSERT INTO p VALUES('01', 'a'), ('02', 'b'), ('1', 'c')"
+            );
+            let policies: &[_] = if local { &[("local_tables", "own")] } else { &[] };
+            let mut a = world.init_with("a", &sql, policies);
+            let mut b = world.clone_site(&mut a, "b");
+            a.run("DELETE FROM p WHERE k = '01'");
+            a.run("UPDATE p SET k = '07' WHERE k = '02'");
+            a.run("INSERT INTO p VALUES('08', 'n'); UPDATE p SET w = 'd' WHERE k = '1'");
+            a.run("DELETE FROM p WHERE k = '08'; DROP TABLE own");
+            b.run("UPDATE p SET w = 'e' WHERE k = '02'");
+            settle(&mut a, &mut b);
+            for site in [&a, &b] {
+                assert_eq!(site.replica.verify_full().unwrap(), [""; 0], "{sql}");
+                assert_eq!(site.rows("SELECT * FROM p ORDER BY k"), ["07|e", "1|d"], "{sql}");
+            }
+            let digest = |replica: &Replica| replica.digest().unwrap().tables["p"].clone();
+            assert_eq!(digest(&a.replica), digest(&b.replica));
         }
     }
 }

@@ -623,8 +623,8 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "old-converted",
         file: "core/src/journal/begun.rs",
-        from: "if !t.table.converts_old() {",
-        to: "if true || !t.table.converts_old() {",
+        from: "if !t.converts_old {",
+        to: "if true || !t.converts_old {",
         campaign: "wild --all spelled,links,replace",
         breaks: "R-EQUAL: a key that SQLite converts in OLD names no row",
     },

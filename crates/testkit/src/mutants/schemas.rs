@@ -7,8 +7,8 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "rebuild-seam",
         file: "core/src/migrate/place.rs",
-        from: "let seam = if noted { found.seam()? } else { entries.len() };",
-        to: "let seam = entries.len();",
+        from: "true => found.seam()?,",
+        to: "true => found.entries.len(),",
         campaign: "wild --all rebuild,alter,replace",
         breaks: "R-MIG-REBUILD: entries since the rebuild are read as if they were before it",
     },
