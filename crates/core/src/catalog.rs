@@ -75,6 +75,8 @@ struct Statements {
 pub struct Catalog {
     /// The tables in the order of the schema.
     pub tables: Vec<Tracked>,
+    /// Tables that are not replicated and refer to others: only [`crate::local`] writes to them.
+    pub local: Vec<Tracked>,
     relations: synqlite_view::Catalog,
 }
 
@@ -92,7 +94,7 @@ impl Catalog {
     pub fn new(relations: Vec<Relation>, components: Vec<Range<usize>>, enforced: bool) -> Catalog {
         let relations = synqlite_view::Catalog::new(relations, components, enforced);
         let tables = relations.tables.iter().cloned().map(Tracked::from).collect();
-        let mut catalog = Catalog { tables, relations };
+        let mut catalog = Catalog { tables, local: Vec::new(), relations };
         catalog.link_keys(enforced);
         catalog
     }
@@ -119,6 +121,18 @@ impl Catalog {
             let rows = t.keys_in_key().map(link).collect();
             self.tables[position].key_rows = rows;
         }
+    }
+
+    /// Foreign keys of local tables that are to a table, each with the position of its own.
+    pub fn local_references_to<'c>(
+        &'c self,
+        t: &'c Tracked,
+    ) -> impl Iterator<Item = (usize, &'c ForeignKey)> {
+        let keys = |(child, c): (usize, &'c Tracked)| {
+            c.table.foreign_keys.iter().map(move |fk| (child, fk))
+        };
+        let all = self.local.iter().enumerate().flat_map(keys);
+        all.filter(|(_, fk)| fk.parent == t.table.name)
     }
 
     /// The table called `name`.

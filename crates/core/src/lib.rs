@@ -68,6 +68,7 @@ mod history;
 mod init;
 mod journal;
 mod line;
+mod local;
 mod log;
 mod meet;
 mod merge;

@@ -9,8 +9,8 @@ pub use tables::{FORMAT, JOURNAL_DDL, PREFIX, births, get, is_replica, missing, 
 
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
-use std::collections::{BTreeSet, HashMap};
-use synqlite_wire::{DatabaseId, Hlc, Id, SiteId, Stamp, VersionVector};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use synqlite_wire::{DatabaseId, Hlc, Id, Rid, SiteId, Stamp, Value, VersionVector};
 use tables::{DDL, need};
 
 /// Who the replica is and how far it has come. Kept in memory during a transaction and saved at
@@ -29,6 +29,9 @@ pub struct Meta {
     pub sealed: Hlc,
     /// Rows whose sums are to be taken before the transaction ends.
     pub unsummed: Unsummed,
+    /// What rows showed when the transaction began that local tables may refer to, by table and name, each
+    /// with how many were noted before it.
+    pub left: BTreeMap<(u32, Rid), (usize, Vec<Value>)>,
     saved: Saved,
     sites: Vec<SiteId>,
     numbers: HashMap<SiteId, u32>,
@@ -75,6 +78,7 @@ impl Meta {
             seen: VersionVector::default(),
             sealed: Hlc::ZERO,
             unsummed: Unsummed::default(),
+            left: BTreeMap::new(),
             saved: Saved::default(),
             sites: Vec::new(),
             numbers: HashMap::new(),

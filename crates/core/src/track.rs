@@ -133,7 +133,9 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
     }
     // Only tracked tables were read, so positions in the schema are positions in the catalog.
     let components = if tables.is_empty() { vec![] } else { schema.components };
-    let catalog = Catalog::new(tables, components, policies.enforces_foreign_keys());
+    let mut catalog = Catalog::new(tables, components, policies.enforces_foreign_keys());
+    let local = schema.local.into_iter();
+    catalog.local = local.map(|t| Relation::unnumbered(0, &t.name.clone(), t).into()).collect();
     let gone = known.iter().map(|(no, ..)| *no);
     let gone: Vec<u32> = gone.filter(|no| catalog.position_of_no(*no).is_none()).collect();
     let captured = |no: &u32| present.contains_key(&capture::own_name("delete", *no));

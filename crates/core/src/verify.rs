@@ -6,7 +6,7 @@
 //! folded yet are allowed for. One pass over each table and one over its states.
 
 use crate::capture::{self, own_name};
-use crate::catalog::{Loc, Tracked, loc_sql};
+use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
 use crate::connection::connect;
 use crate::counter;
 use crate::describe::{loc_name, row_name};
@@ -42,8 +42,9 @@ impl Replica {
         let sound = sound.map_err(|e| e.on(&self.path));
         let checked = sound.and_then(|()| {
             self.read(|conn, meta, loaded| {
-                let tables = &loaded.catalog.tables;
-                tables.iter().try_for_each(|t| references(conn, t, &mut found))?;
+                let Catalog { tables, local, .. } = &loaded.catalog;
+                let mut all = tables.iter().chain(local);
+                all.try_for_each(|t| references(conn, &loaded.catalog, t, &mut found))?;
                 contradictions(conn, meta, loaded, &mut found)
             })
         });
@@ -200,9 +201,15 @@ fn capture_objects(conn: &Connection, loaded: &Loaded, found: &mut Findings) -> 
 }
 
 /// No reference to a replicated table dangles, unless policy says that some may.
-fn references(conn: &Connection, t: &Tracked, found: &mut Findings) -> Result<()> {
+fn references(
+    conn: &Connection,
+    catalog: &Catalog,
+    t: &Tracked,
+    found: &mut Findings,
+) -> Result<()> {
     let enforced = t.table.foreign_keys.iter().filter(|fk| fk.enforced);
-    let parents: Vec<String> = enforced.map(|fk| fk.parent.to_ascii_lowercase()).collect();
+    let replicated = enforced.filter(|fk| catalog.by_name(&fk.parent).is_some());
+    let parents: Vec<String> = replicated.map(|fk| fk.parent.to_ascii_lowercase()).collect();
     if parents.is_empty() || !settings::load(conn)?.enforces_foreign_keys() {
         return Ok(());
     }

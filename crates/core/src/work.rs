@@ -6,6 +6,7 @@ use crate::env::Environment;
 use crate::fold::{self, Folded};
 use crate::gaps::{self, Gaps, Wanted};
 use crate::line::Learner;
+use crate::local;
 use crate::merge::{self, Merge, Merged};
 use crate::meta::Meta;
 use crate::policy::Policies;
@@ -38,6 +39,7 @@ impl<'a> Work<'a> {
 
     /// Saves the metadata, at the end of a transaction. What it gave stamps to is sealed.
     pub(crate) fn save(&mut self) -> Result<()> {
+        local::follow(self.conn, &mut self.meta, &self.catalog, &self.policies)?;
         sums::settle(self.conn, &mut self.meta, &self.catalog)?;
         self.learner().seal()?;
         track::note_schema(self.conn)?;

@@ -469,7 +469,7 @@ fn the_readme_names_the_command_that_ci_runs() {
 }
 
 /// The modules of `core`, from below. A module uses what is in its own layer or below it.
-const LAYERS: [(&str, &[&str]); 9] = [
+const LAYERS: [(&str, &[&str]); 10] = [
     ("ground", &["env", "error", "meta", "parts", "sqlvalue"]),
     ("model", &["catalog", "equal", "schema"]),
     ("store", &["history", "refs", "state"]),
@@ -477,6 +477,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
     ("journal", &["journal"]),
     ("merge", &["closed", "export", "gaps", "line", "merge", "records"]),
     ("fold", &["fold"]),
+    ("local", &["local"]),
     ("replica", &["connection", "migrate", "replica", "work"]),
     (
         "entrance",

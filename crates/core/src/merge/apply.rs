@@ -6,7 +6,7 @@ use crate::describe::text;
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
-use crate::schema::TableKind;
+use crate::schema::{ForeignKey, TableKind};
 use crate::state::{self, Inserted, Name, Runs, sums};
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
@@ -27,6 +27,7 @@ pub(crate) fn apply(
     mut refused: Option<&mut Refused>,
 ) -> Result<Merged> {
     let (mut merged, mut refusals) = (Merged::default(), Refusals::default());
+    affected.iter().for_each(|item| leave(meta, catalog, item));
     triggers::fire_only(conn, &triggers::firing(conn, policies)?, || {
         for (position, t) in catalog.tables.iter().enumerate() {
             let mut mine: Vec<&mut AffectedRow> =
@@ -50,6 +51,21 @@ pub(crate) fn apply(
         save(conn, meta, catalog, t, mine.collect())?;
     }
     Ok(merged)
+}
+
+/// R-LOCAL: remembers what a row showed before the transaction, if local tables may refer to it.
+fn leave(meta: &mut Meta, catalog: &Catalog, item: &AffectedRow) {
+    let Some(old) = &item.old else { return };
+    let t = &catalog.tables[item.table];
+    let another = |fk: &ForeignKey| {
+        let new = item.new.as_deref().and_then(|new| fk.parent_key(new));
+        fk.parent_key(old).is_some_and(|key| new.as_ref() != Some(&key))
+    };
+    if catalog.local_references_to(t).any(|(_, fk)| another(fk)) {
+        let before = meta.left.len();
+        let name = (t.no, item.stored.rid.clone());
+        meta.left.entry(name).or_insert_with(|| (before, old.clone()));
+    }
 }
 
 /// Rows that SQLite refused, and the first reason.
@@ -100,7 +116,7 @@ pub(super) fn constraint(t: &Tracked, error: Error) -> Error {
 /// Whether it is the row that SQLite does not take: for a constraint, for a type, for its size, or
 /// because an expression of the schema fails on it, such as a JSON function in an index on text that is
 /// none.
-pub(super) fn refuses(error: &rusqlite::Error) -> bool {
+pub(crate) fn refuses(error: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode as Code;
     let rusqlite::Error::SqliteFailure(failure, _) = error else { return false };
     matches!(failure.code, Code::ConstraintViolation | Code::TypeMismatch | Code::TooBig)

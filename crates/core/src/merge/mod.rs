@@ -33,6 +33,7 @@ mod told;
 mod triggers;
 mod updates;
 
+pub(crate) use apply::refuses;
 pub(crate) use full_recompute::differences;
 pub(crate) use join::join_piece;
 pub(crate) use local_wins::{overrode, repair, reshow};

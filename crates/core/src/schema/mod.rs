@@ -37,6 +37,8 @@ pub struct Schema {
     /// Ranges of [`Schema::tables`] that refer to each other in cycles, in order: the strongly
     /// connected components of the foreign keys. A table outside every cycle is a range of one.
     pub components: Vec<Range<usize>>,
+    /// Tables that are not replicated and refer to others: of their foreign keys those that can be followed.
+    pub local: Vec<Table>,
     /// What is not replicated, and why, by name.
     pub skipped: Vec<Skipped>,
     /// Warnings for people, one sentence each: foreign keys that merges cannot follow, and columns

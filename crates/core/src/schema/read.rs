@@ -66,17 +66,18 @@ pub fn read(conn: &Connection, policies: &Policies, selection: &Selection) -> Re
     let mut parts: Vec<_> = drafts.iter_mut().map(|d| (&mut d.table, &d.checks[..])).collect();
     groups::assign(&mut parts);
     notes.extend(references::convert(conn, &inventory, &mut drafts)?);
+    let local = references::local(conn, &inventory, &mut drafts)?;
     let idle = counters::apply(&inventory, &mut drafts, policies);
 
     let tables: Vec<Table> = drafts.into_iter().map(|draft| draft.table).collect();
     notes.extend(references::undeclared(&tables));
     notes.extend(idle.iter().map(|(key, why)| format!("policy {key} has no effect: {why}")));
     let (tables, components) = order::in_order(tables);
-    Ok(Schema { tables, components, skipped, notes, idle })
+    Ok(Schema { tables, components, local, skipped, notes, idle })
 }
 
 /// Understands one table, or says why it cannot be replicated.
-fn draft(
+pub(super) fn draft(
     conn: &Connection,
     inventory: &Inventory,
     entry: &Entry,

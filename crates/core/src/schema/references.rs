@@ -1,7 +1,7 @@
 //! Foreign keys, declared and by policy, resolved to positions (R-REF, R-LREF).
 
 use super::pragmas::{self, EntryKind, Inventory, Reference};
-use super::read::{Draft, affinity};
+use super::read::{Draft, affinity, draft};
 use super::select;
 use super::{Affinity, ForeignKey, Table};
 use crate::error::{Error, Result};
@@ -74,6 +74,30 @@ pub(super) fn resolve(
     Ok(notes)
 }
 
+/// Tables that are not replicated and whose foreign keys can be followed, to those that are and to each other.
+pub(super) fn local(
+    conn: &Connection,
+    inventory: &Inventory,
+    drafts: &mut Vec<Draft>,
+) -> Result<Vec<Table>> {
+    let replicated = drafts.len();
+    for entry in inventory.entries.iter().filter(|entry| entry.kind == EntryKind::Table) {
+        if find(drafts, &entry.name).is_none()
+            && !pragmas::references(conn, &entry.name)?.is_empty()
+            && let Ok(draft) = draft(conn, inventory, entry)?
+        {
+            drafts.push(draft);
+        }
+    }
+    let keys = |draft: &Draft| {
+        let keys = draft.declared.iter();
+        keys.filter_map(|key| declared(inventory, drafts, &draft.table, key).ok()).collect()
+    };
+    let keys: Vec<Vec<ForeignKey>> = drafts[replicated..].iter().map(keys).collect();
+    let local = drafts.split_off(replicated).into_iter().zip(keys);
+    Ok(local.map(|(draft, foreign_keys)| Table { foreign_keys, ..draft.table }).collect())
+}
+
 /// Finds which keys SQLite may convert for the sake of references that merges do not follow: of tables that are
 /// not replicated, of generated columns. Returns a note for each table of the former kind.
 pub(super) fn convert(
@@ -98,8 +122,9 @@ pub(super) fn convert(
             let Some(Draft { table, .. }) = drafts.iter_mut().find(of) else { continue };
             if !replicated {
                 notes.push(format!(
-                    "{0}({1}) references {2} and is not replicated: a merge that deletes a row of {2} or \
-                     gives it another key leaves the rows of {0} as they are",
+                    "{0}({1}) references {2} and is not replicated: where a merge deletes a row of {2} or \
+                     gives it another key, rows of {0} follow as declared, and one that would protect it \
+                     stays as it is",
                     entry.name,
                     columns.join(", "),
                     table.name

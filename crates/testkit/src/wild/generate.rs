@@ -13,6 +13,16 @@ pub const START_MS: i64 = 10_000_000_000;
 /// An hour.
 const HOUR_MS: i64 = 3_600_000;
 
+/// What an application that does not keep foreign keys leaves behind in a table of its own, taken away.
+pub const NOBODYS: &str =
+    "DELETE FROM own WHERE id IN (SELECT \"rowid\" FROM pragma_foreign_key_check('own'))";
+
+/// A table of each site's own.
+struct Own {
+    sql: String,
+    filled: Option<String>,
+}
+
 struct Draft<'a> {
     r: Random,
     regions: Regions,
@@ -63,14 +73,20 @@ pub fn history(seed: u64, sites: usize, from: &Regions, always: &Regions) -> His
     };
     let mut rows = draft.rows();
     let mut policies = draft.policies();
-    if let Some(own) = draft.own() {
-        rows.insert(0, own);
+    let own = draft.own();
+    if let Some(own) = &own {
+        rows.insert(0, own.sql.clone());
+        rows.extend(own.filled.clone());
         policies.push(("local_tables".to_owned(), "own".to_owned()));
     }
     let system = (0..sites).map(|_| draft.on(Region::System)).collect();
     let pragmas = (0..sites).map(|_| draft.pragmas()).collect();
     draft.steps();
+    if own.as_ref().is_some_and(|own| own.filled.is_none()) && draft.r.one_in(3) {
+        draft.drop_own();
+    }
     History {
+        own: own.is_some(),
         seed,
         sites,
         first,
@@ -142,21 +158,46 @@ impl Draft<'_> {
         (0..count).flat_map(|_| self.write(&schema)).collect()
     }
 
-    /// A table of the first site alone, with a foreign key of any type to a replicated one.
-    fn own(&mut self) -> Option<String> {
+    /// A table that is not replicated, with a foreign key to one that is: of any type, or with rows that
+    /// refer to others.
+    fn own(&mut self) -> Option<Own> {
         let has = |region| self.regions.has(region);
         // A foreign key to a table that was made anew may not fit it.
         let stays = !has(Region::Alter) && !has(Region::Rebuild);
-        if !stays || !self.on(Region::Spelled) {
+        let typed = self.on(Region::Spelled);
+        if !stays || !typed && !self.r.one_in(4) {
             return None;
         }
         let all: Vec<&Table> = self.start.values().collect();
         let t = all.get(self.r.index(all.len().max(1)))?;
         let [key] = <[_; 1]>::try_from(tables::target(&mut self.r, t)?).ok()?;
-        let (table, key) = (quote(&t.name), quote(&key.name));
-        let ty = ["INTEGER", "TEXT", "REAL", ""][self.r.index(4)];
-        let columns = format!("id INTEGER PRIMARY KEY, q {ty} UNIQUE REFERENCES {table}({key})");
-        Some(format!("CREATE TABLE own({columns})"))
+        let (table, key, ty) = (quote(&t.name), quote(&key.name), key.ty);
+        let filled = (!typed || self.r.one_in(2))
+            .then(|| format!("INSERT OR IGNORE INTO own(q) SELECT {key} FROM {table}; {NOBODYS}"));
+        let ty =
+            if filled.is_some() { ty } else { ["INTEGER", "TEXT", "REAL", ""][self.r.index(4)] };
+        let unique = if self.r.one_in(2) { "UNIQUE" } else { "" };
+        let actions = filled.as_ref().map_or(String::new(), |_| {
+            let delete = ["CASCADE", "SET NULL", "SET DEFAULT"][self.r.index(3)];
+            let update = ["CASCADE", "NO ACTION", "RESTRICT", "SET NULL"][self.r.index(4)];
+            format!(" ON DELETE {delete} ON UPDATE {update}")
+        });
+        let columns =
+            format!("id INTEGER PRIMARY KEY, q {ty} {unique} REFERENCES {table}({key}){actions}");
+        Some(Own { sql: format!("CREATE TABLE own({columns})"), filled })
+    }
+
+    /// The foreign key goes before anybody folds.
+    fn drop_own(&mut self) {
+        let writes = self.steps.iter_mut().filter_map(|step| match &mut step.action {
+            Action::Write(script) => Some(script),
+            _ => None,
+        });
+        let mut writes: Vec<_> = writes.collect();
+        if !writes.is_empty() {
+            let at = self.r.index(writes.len());
+            writes[at].push("DROP TABLE IF EXISTS own".to_owned());
+        }
     }
 
     fn policies(&mut self) -> Vec<(String, String)> {

@@ -48,6 +48,8 @@ pub struct History {
     pub policies: Vec<(String, String)>,
     /// The schema in the beginning.
     pub schema: Schema,
+    /// Whether there is a table that is not replicated, `own`.
+    pub own: bool,
     /// Statements that run before `init`.
     pub rows: Vec<String>,
     /// Schema changes, which every site runs in the end.

@@ -1,7 +1,7 @@
 //! Plays a history on files.
 
 use super::app::{self, App, Ran, System};
-use super::generate::START_MS;
+use super::generate::{NOBODYS, START_MS};
 use super::marks::{self, Marks, Shown};
 use super::migrate::Migration;
 use super::oracle;
@@ -308,6 +308,10 @@ impl<'a> Player<'a> {
     fn write(&mut self, n: usize, script: &[String], ms: i64) -> Played {
         let before = self.shown(n)?;
         self.run(n, script, true, ms)?;
+        if self.history.own {
+            // It may have been dropped.
+            let _ran = self.run(n, &[NOBODYS.to_owned()], false, ms)?;
+        }
         // By its own clause, or by one of the schema.
         let replaces = self.history.regions.has(Region::Replace);
         if replaces && script.iter().any(|sql| sql.contains("UPDATE")) {

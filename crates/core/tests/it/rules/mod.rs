@@ -3,6 +3,7 @@
 //! how rules meet each other is for the other tests.
 
 mod keys;
+mod local;
 mod references;
 mod rows;
 mod schemas;
