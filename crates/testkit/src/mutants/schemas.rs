@@ -297,7 +297,7 @@ pub const ALL: &[Mutant<'_>] = &[
         name: "rebuild-named",
         file: "core/src/migrate/place.rs",
         from: "seam::there_before(earlier)",
-        to: "seam::there_before(self.entries)",
+        to: "seam::there_before(&self.entries)",
         campaign: "wild --all rebuild,retype",
         breaks: "R-MIG-REBUILD: rowids of after a rebuild are taken for those of before it",
     },
