@@ -47,20 +47,20 @@ pub(crate) fn follow(
         let new = loc.map(|loc| t.read(conn, &loc)).transpose()?.flatten();
         changes.push(Change { t, old, new });
     }
-    if changes.is_empty() {
+    let mut done = BTreeSet::new();
+    let mut found = children(conn, catalog, &changes, &mut done)?;
+    if found.is_empty() {
         return Ok(());
     }
     merge::with_indexes(conn, policies, || {
-        let mut done = BTreeSet::new();
-        while !changes.is_empty() {
-            let children = children(conn, catalog, &changes, &mut done)?;
+        while !found.is_empty() {
             changes.clear();
-            for (child, rows) in children {
+            for (child, rows) in std::mem::take(&mut found) {
                 let c = &catalog.local[child];
-                for row in write(conn, c, rows)? {
-                    changes.push(Change { t: c, old: row.old, new: row.new });
-                }
+                let written = write(conn, c, rows)?.into_iter();
+                changes.extend(written.map(|row| Change { t: c, old: row.old, new: row.new }));
             }
+            found = children(conn, catalog, &changes, &mut done)?;
         }
         Ok(())
     })

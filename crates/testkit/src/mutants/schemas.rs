@@ -584,8 +584,8 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "local-left",
         file: "core/src/local.rs",
-        from: "if changes.is_empty() {\n        return Ok(());",
-        to: "if !changes.is_empty() {\n        return Ok(());",
+        from: "let mut found = children(conn, catalog, &changes, &mut done)?;",
+        to: "let mut found = BTreeMap::<usize, Vec<Child>>::new();",
         campaign: "wild --all few,spelled --without alter,rebuild",
         breaks: "R-LOCAL: local rows do not follow what merges do",
     },
