@@ -5,7 +5,7 @@
 
 mod tables;
 
-pub use tables::{FORMAT, JOURNAL_DDL, PREFIX, births, get, is_replica, missing, set};
+pub use tables::{FORMAT, JOURNAL_DDL, births, get, is_replica, missing, set};
 
 use crate::{Error, Result};
 use rusqlite::{Connection, params};

@@ -70,7 +70,8 @@ pub struct Table {
     /// Columns to which a foreign key has one of another affinity: SQLite may convert them in the OLD of
     /// triggers that run after a change of that key, while it looks for children by an index.
     pub converted: BTreeSet<usize>,
-    /// Whether it has any index, of any kind. VACUUM renumbers the rowids of a table without one.
+    /// Whether a constraint of it has an index, which cannot be dropped. VACUUM renumbers the rowids of a
+    /// table without any.
     pub indexed: bool,
     /// Texts of what decides on single rows beside types: CHECKs, expressions of generated columns.
     pub row_rules: Vec<String>,

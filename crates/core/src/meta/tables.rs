@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 pub const FORMAT: i64 = 2;
 
 /// Prefix of every object of ours.
-pub const PREFIX: &str = "synqlite_";
+const PREFIX: &str = "synqlite_";
 
 pub(super) const DDL: &[&str] = &[
     "CREATE TABLE synqlite_meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID",

@@ -156,8 +156,8 @@ pub(super) fn draft(
         autoincrement,
         acts_on_delete: false,
         converted: BTreeSet::new(),
-        // Our own pin is no index of the application's: else renewal would not make it again.
-        indexed: indexes.iter().any(|index| !index.name.starts_with(crate::meta::PREFIX)),
+        // No other index is there for sure when VACUUM runs.
+        indexed: indexes.iter().any(|index| index.name.starts_with("sqlite_autoindex_")),
         row_rules: definition.row_rules(|name| scope.position(name).is_some()),
         strict: entry.strict,
         encoding: inventory.encoding,

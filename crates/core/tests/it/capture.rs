@@ -437,6 +437,23 @@ fn vacuum_renumbers_nothing_even_after_the_schema_changed() {
 }
 
 #[test]
+fn vacuum_renumbers_nothing_after_the_last_index_is_dropped() {
+    for unique in ["", "UNIQUE"] {
+        let world = World::new();
+        let sql = format!(
+            "CREATE TABLE bag(x); CREATE {unique} INDEX i ON bag(x); INSERT INTO bag VALUES(1),(2),(3)"
+        );
+        let mut a = world.init("a", &sql);
+        a.run("DELETE FROM bag WHERE x = 1");
+        a.replica.fold().unwrap();
+        a.run("DROP INDEX i; VACUUM");
+        assert_eq!(a.rows("SELECT rowid, x FROM bag"), ["2|2", "3|3"]);
+        a.replica.fold().unwrap();
+        assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    }
+}
+
+#[test]
 fn a_row_replaced_and_then_moved_is_still_the_row() {
     for recursive in ["ON", "OFF"] {
         for (key, one, nine) in [

@@ -173,8 +173,10 @@ impl<'a> Player<'a> {
         let mut done = init();
         if let Err(Error::Dangling { .. } | Error::Doubles { .. }) = done {
             // It refuses them with good reason.
-            let empty = history.schema.values().map(|t| format!("DELETE FROM {}", quote(&t.name)));
-            let empty = empty.collect::<Vec<_>>().join("; ");
+            let own = history.own.then(|| quote("own"));
+            let all = history.schema.values().map(|t| quote(&t.name)).chain(own);
+            let empty =
+                all.map(|name| format!("DELETE FROM {name}")).collect::<Vec<_>>().join("; ");
             conn.execute_batch(&format!("PRAGMA foreign_keys = OFF; {empty}")).map_err(harness)?;
             done = init();
         }

@@ -185,7 +185,7 @@ impl TableBlueprint {
         table.encoding = Encoding::Utf8;
         table.uniques =
             self.indexes().into_iter().map(|(u, primary)| self.index(&u, primary)).collect();
-        table.indexed = !table.uniques.is_empty();
+        table.indexed = table.uniques.iter().any(|index| index.primary);
         table
     }
 
