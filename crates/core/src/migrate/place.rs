@@ -79,7 +79,8 @@ impl Found<'_> {
     /// The rows just before a rebuild that came after these entries.
     fn before(&self, earlier: &[Entry]) -> Before {
         let there = seam::there_before(earlier);
-        let was = |at: &&i64| self.sums.has(&Loc::Row(**at)) || there.contains(*at);
+        let told = |at: &i64| !self.sums.are_of_rowids() && there.contains(at);
+        let was = |at: &&i64| self.sums.has(&Loc::Row(**at)) || told(at);
         let known = self.known.iter().filter(was).copied().collect();
         Before::replay(&known, earlier)
     }

@@ -55,12 +55,17 @@ impl Sums {
     fn sum(&self, loc: &Loc) -> Option<(&Layout, &[u8])> {
         let place = match loc {
             // Then the table had no rowids: places were numbers of entries.
-            Loc::Row(_) if !self.entries.is_empty() => return None,
+            Loc::Row(_) if !self.are_of_rowids() => return None,
             Loc::Row(rowid) => *rowid,
             Loc::Key(_) => *self.entries.get(loc)?,
         };
         let chunk = self.chunks.get(&place.div_euclid(CHUNK))?;
         Some((&chunk.layout, chunk.get(place)?))
+    }
+
+    /// Whether rows had rowids then.
+    pub fn are_of_rowids(&self) -> bool {
+        self.entries.is_empty()
     }
 
     /// Whether a row was there.
