@@ -144,7 +144,8 @@ impl<'s> Altered<'s> {
             if other(t) {
                 state::expand(conn, meta, t, false)?;
             } else if self.of(t).is_some_and(|s| s.referring_anew) || named_by.any(other) {
-                state::expand(conn, meta, t, true)?;
+                // A key of values may be one of another row now, if the other has its type since.
+                state::expand(conn, meta, t, t.keys_in_key().next().is_none())?;
             }
             if let Some((stale, sums)) = self.rebuilt(t) {
                 journal::forget_misplaced(conn, t)?;

@@ -49,3 +49,22 @@ fn mig_rebuild_and_a_key_that_moves_to_another_row_unnoticed() {
         }
     }
 }
+
+/// A key that is a reference of another type names its row by itself, and by the other once that has its type.
+#[test]
+fn mig_rebuild_of_a_parent_with_the_type_of_a_key_that_refers_to_it() {
+    let world = World::new();
+    let sql =
+        "CREATE TABLE p(k INT PRIMARY KEY, w); CREATE TABLE c(k TEXT PRIMARY KEY REFERENCES p, w)";
+    let (mut a, mut b) = pair(&world, sql);
+    a.run("INSERT INTO p VALUES(3, 'x'), (4, 'y'); INSERT INTO c VALUES('3', 'a'), ('4', 'b')");
+    settle(&mut a, &mut b);
+    for site in [&mut a, &mut b] {
+        rebuild(site, "p", "k TEXT PRIMARY KEY, w)", "k, w");
+        site.replica.fold().unwrap();
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+    a.run("UPDATE c SET w = 'c' WHERE k = '3'");
+    b.run("DELETE FROM c WHERE k = '4'");
+    agree(&mut a, &mut b, false, "SELECT * FROM c", &["3|c"]);
+}
