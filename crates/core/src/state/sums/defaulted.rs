@@ -1,6 +1,6 @@
 //! Columns that may have been dropped and added again since their sums were taken.
 
-use super::chunk::{CHECK, CHUNK, Chunk, hash};
+use super::chunk::{CHECK, CHUNK, Chunk, hash, part};
 use super::damaged;
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
@@ -20,6 +20,8 @@ struct Column {
     /// In how many rows it shows something else than its default, now as before.
     kept: u32,
     /// Whether there is a row that shows its default now, and did not.
+    /// Rows that show the default, and may always have.
+    alike: u32,
     defaulted: bool,
 }
 
@@ -33,6 +35,7 @@ pub fn defaulted(conn: &Connection, t: &Tracked) -> Result<BTreeSet<u32>> {
         position,
         default: t.default_of(position),
         kept: 0,
+        alike: 0,
         defaulted: false,
     };
     let mut columns: Vec<Column> = (0..t.column_nos.len()).filter(addable).map(column).collect();
@@ -67,7 +70,8 @@ fn look(
     for column in columns.iter_mut().filter(|c| !c.defaulted && c.kept < ENOUGH) {
         let Some(at) = chunk.layout.iter().position(|(no, _)| *no == column.no) else { continue };
         let byte = |value: &Value| hash(column.no, as_ref(value)) as u8;
-        if sum[CHECK + at] == byte(&column.default) {
+        let alike = sum[CHECK + at] == byte(&column.default);
+        if alike && column.alike >= ENOUGH {
             continue;
         }
         let row = match &now {
@@ -75,12 +79,27 @@ fn look(
             None => now.insert(read(conn, t, place)?),
         };
         match row.as_ref().map(|row| &row[column.position]) {
-            Some(value) if *value == column.default => column.defaulted = true,
+            // One in 256 other values has the byte of the default, but not its part of the whole.
+            Some(value) if *value == column.default => {
+                column.defaulted =
+                    !alike || !fits(t, chunk, sum, row.as_deref().unwrap_or_default());
+                column.alike += 1;
+            }
             Some(value) if byte(value) == sum[CHECK + at] => column.kept += 1,
             _ => {}
         }
     }
     Ok(())
+}
+
+/// Whether a row shows, all in all, what it did.
+fn fits(t: &Tracked, chunk: &Chunk, sum: &[u8], row: &[Value]) -> bool {
+    let mut check = 0u16;
+    for (no, _) in &chunk.layout {
+        let Some(c) = t.column_nos.iter().position(|n| n == no) else { return true };
+        check = check.wrapping_add(part(hash(*no, as_ref(&row[c]))));
+    }
+    check.to_le_bytes() == sum[..CHECK]
 }
 
 /// The row at a place.
