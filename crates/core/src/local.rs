@@ -57,8 +57,21 @@ pub(crate) fn follow(
             changes.clear();
             for (child, rows) in std::mem::take(&mut found) {
                 let c = &catalog.local[child];
-                let written = write(conn, c, rows)?.into_iter();
-                changes.extend(written.map(|row| Change { t: c, old: row.old, new: row.new }));
+                for row in write(conn, c, rows)? {
+                    let Child { loc, old, new } = row;
+                    // It may be elsewhere now.
+                    if let Some(new) = &new {
+                        let key: Vec<Value> =
+                            c.table.primary_key.iter().map(|&k| new[k].clone()).collect();
+                        let now = c.find_key(conn, &key)?;
+                        for column in 0..new.len() {
+                            if done.contains(&(child, loc.clone(), column)) {
+                                done.extend(now.iter().map(|now| (child, now.clone(), column)));
+                            }
+                        }
+                    }
+                    changes.push(Change { t: c, old, new });
+                }
             }
             found = children(conn, catalog, &changes, &mut done)?;
         }
@@ -67,16 +80,15 @@ pub(crate) fn follow(
 }
 
 /// Rows that refer to those that changed, as they are to be: found before any is written, since keys may
-/// be exchanged. Of two rows that had one key the first had it when the transaction began. `done`: rows that
-/// have followed, and do not once more.
+/// be exchanged. Of two rows that had one key the first had it when the transaction began. `done`: columns of
+/// rows that have followed, and do not once more.
 fn children(
     conn: &Connection,
     catalog: &Catalog,
     changes: &[Change<'_>],
-    done: &mut BTreeSet<(usize, Loc)>,
+    done: &mut BTreeSet<(usize, Loc, usize)>,
 ) -> Result<BTreeMap<usize, Vec<Child>>> {
     let mut found: BTreeMap<(usize, Loc), Child> = BTreeMap::new();
-    let mut taken = BTreeSet::new();
     for Change { t, old, new } in changes {
         for (child, fk) in catalog.local_references_to(t) {
             let c = &catalog.local[child];
@@ -86,33 +98,40 @@ fn children(
                 continue;
             }
             for loc in c.find_children(conn, fk, &key)? {
-                let at = (child, loc.clone());
-                if done.contains(&at) || !taken.insert((&fk.name, fk.nth, at)) {
+                let columns = fk.columns.iter().map(|&column| (child, loc.clone(), column));
+                let columns: Vec<_> = columns.collect();
+                if columns.iter().any(|column| done.contains(column)) {
                     continue;
                 }
+                done.extend(columns);
                 let Some(row) = c.read(conn, &loc)? else { continue };
                 let fresh = || Child { loc: loc.clone(), old: row.clone(), new: Some(row) };
                 let child = found.entry((child, loc.clone())).or_insert_with(fresh);
                 match new {
-                    Some(_) => rekey(c, fk, to.as_deref(), &mut child.new),
+                    Some(_) => rekey(c, fk, fk.on_update, to.as_deref(), &mut child.new),
                     None => bereave(c, fk, &mut child.new),
                 }
             }
         }
     }
     let mut children: BTreeMap<usize, Vec<Child>> = BTreeMap::new();
-    for ((child, loc), row) in found {
-        done.insert((child, loc));
+    for ((child, _), row) in found {
         children.entry(child).or_default().push(row);
     }
     Ok(children)
 }
 
 /// What a child shows whose parent has another key; without one, which NULL says, it refers to none.
-fn rekey(c: &Tracked, fk: &ForeignKey, to: Option<&[Value]>, row: &mut Option<Vec<Value>>) {
+fn rekey(
+    c: &Tracked,
+    fk: &ForeignKey,
+    action: Action,
+    to: Option<&[Value]>,
+    row: &mut Option<Vec<Value>>,
+) {
     let Some(row) = row else { return };
     for (i, &column) in fk.columns.iter().enumerate() {
-        row[column] = match (fk.on_update, to) {
+        row[column] = match (action, to) {
             (Action::SetDefault, _) => c.default_of(column),
             (Action::SetNull, _) | (_, None) => Value::Null,
             (_, Some(key)) => key[i].clone(),
@@ -126,15 +145,7 @@ fn bereave(c: &Tracked, fk: &ForeignKey, row: &mut Option<Vec<Value>>) {
     match fk.on_delete {
         Action::Cascade => *row = None,
         Action::NoAction | Action::Restrict => {}
-        Action::SetNull | Action::SetDefault => {
-            let Some(row) = row else { return };
-            for &column in &fk.columns {
-                row[column] = match fk.on_delete {
-                    Action::SetDefault => c.default_of(column),
-                    _ => Value::Null,
-                };
-            }
-        }
+        action @ (Action::SetNull | Action::SetDefault) => rekey(c, fk, action, None, row),
     }
 }
 

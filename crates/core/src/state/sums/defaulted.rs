@@ -19,9 +19,9 @@ struct Column {
     default: Value,
     /// In how many rows it shows something else than its default, now as before.
     kept: u32,
-    /// Whether there is a row that shows its default now, and did not.
-    /// Rows that show the default, and may always have.
+    /// How many rows show the default, and may always have.
     alike: u32,
+    /// Whether there is a row that shows its default now, and did not.
     defaulted: bool,
 }
 

@@ -94,3 +94,18 @@ fn r_local_rows_follow_to_numbers_that_merges_give() {
         shows(site, "SELECT * FROM own", &[]);
     }
 }
+
+/// A row that refers to a replicated row and to a local one follows both.
+#[test]
+fn r_local_rows_follow_by_each_of_their_foreign_keys() {
+    let world = World::new();
+    let own = "CREATE TABLE own(q TEXT PRIMARY KEY REFERENCES t ON DELETE CASCADE) WITHOUT ROWID; \
+               INSERT INTO own VALUES('a'), ('b'); \
+               CREATE TABLE more(id INTEGER PRIMARY KEY, o TEXT REFERENCES own ON DELETE CASCADE, \
+               q TEXT REFERENCES t); INSERT INTO more VALUES(1, 'a', 'c'), (2, 'b', 'c')";
+    let (mut a, mut b) = pair(&world, SHARED, own);
+    b.run("DELETE FROM t WHERE k = 'a'; UPDATE t SET k = 'd' WHERE k = 'c'; UPDATE t SET k = 'e' WHERE k = 'b'");
+    settle(&mut a, &mut b);
+    shows(&a, "SELECT * FROM own", &["e"]);
+    shows(&a, "SELECT * FROM more", &["2|e|d"]);
+}
