@@ -203,6 +203,25 @@ fn unwritable(tables: &[String]) -> String {
 }
 
 impl Error {
+    /// Whether what was to be merged is at fault, or builds on what is not here: not this replica, and not the
+    /// machine. Everything else can be merged then.
+    pub fn is_of_changes(&self) -> bool {
+        use rusqlite::ErrorCode as Code;
+        match self {
+            Error::InvalidDelta(_)
+            | Error::Skewed { .. }
+            | Error::MissingBase
+            | Error::Constraint { .. }
+            | Error::LocalWins { .. }
+            | Error::Policy { .. } => true,
+            Error::Sqlite(e) => matches!(
+                e.sqlite_error_code(),
+                Some(Code::TooBig | Code::ConstraintViolation | Code::TypeMismatch | Code::Unknown)
+            ),
+            _ => false,
+        }
+    }
+
     /// What the user can do about it, where there is something to say.
     pub fn hint(&self) -> Option<String> {
         Some(match self {

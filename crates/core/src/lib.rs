@@ -48,6 +48,7 @@
 
 use synqlite_view::{counter, describe, policy};
 
+mod aside;
 mod capture;
 mod catalog;
 mod closed;
@@ -93,6 +94,7 @@ mod track;
 mod verify;
 mod work;
 
+pub use aside::Aside;
 pub use closed::{Closed, ClosedBy, Verb};
 pub use deinit::Deinited;
 pub use digest::Digest;

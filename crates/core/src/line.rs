@@ -13,15 +13,15 @@ pub mod tree;
 
 pub use moves::Moves;
 
-use crate::Result;
 use crate::catalog::Catalog;
 use crate::env::Environment;
 use crate::meta::{self, Meta};
+use crate::{Error, Result};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use synqlite_wire::line::branch;
-use synqlite_wire::{Delta, Hlc, Id, Line, Point, SiteId, VersionVector};
+use synqlite_wire::{Delta, Hlc, Id, InvalidDelta, Line, Point, Rid, SiteId, VersionVector};
 use tree::{Lines, Tree};
 
 /// Within a millisecond a clock has so many values.
@@ -271,6 +271,11 @@ fn news(conn: &Connection, meta: &Meta, site: SiteId, line: &Line) -> Result<New
         return Ok(News::None);
     }
     let end = known.last().map_or(line.before, |last| last.clock);
+    let counted = known.last().map_or(0, |last| last.births);
+    let new = line.points.get(known.len()..).unwrap_or_default();
+    if new.iter().any(|point| point.births < counted) {
+        return Ok(News::Apart);
+    }
     let goes_on = last(conn, meta, site)?.is_none_or(|last| last <= end);
     Ok(if goes_on && site != meta.site { News::More(known.len()) } else { News::Apart })
 }
@@ -334,6 +339,61 @@ pub fn moves(conn: &Connection, meta: &Meta, delta: &Delta) -> Result<Moves> {
         }
     }
     Ok(moves)
+}
+
+/// Checks that a known line leads to each state that is news, of which this site is never one.
+pub fn check_led(conn: &Connection, meta: &Meta, upto: &VersionVector) -> Result<()> {
+    for (&site, &clock) in &upto.0 {
+        let news = clock > meta.seen.get(site);
+        if news && (site == meta.site || !has(conn, meta, site, clock)?) {
+            return Err(InvalidDelta::Unled(site).into());
+        }
+    }
+    Ok(())
+}
+
+/// Checks that rows which are called by births had been born where the lines of their sites end: a number
+/// that a site has not given yet is its own to give.
+pub fn check_births(conn: &Connection, meta: &Meta, delta: &Delta) -> Result<()> {
+    let mut known: BTreeMap<SiteId, u64> = BTreeMap::new();
+    for row in &delta.rows {
+        let Rid::Birth { site, n } = row.rid else { continue };
+        let births = match known.entry(site) {
+            Entry::Occupied(known) => *known.into_mut(),
+            Entry::Vacant(new) => *new.insert(births(conn, meta, site)?),
+        };
+        if n >= births {
+            let table = delta.tables.get(row.table as usize);
+            return Err(Error::InvalidDelta(InvalidDelta::Row {
+                table: table.map_or(String::new(), |table| table.name.clone()),
+                rid: row.rid.clone(),
+                why: "has a number that its site has not given yet",
+            }));
+        }
+    }
+    Ok(())
+}
+
+/// How many numbers of births a site had given at the last point that is known of it, or has if it is this
+/// one.
+fn births(conn: &Connection, meta: &Meta, site: SiteId) -> Result<u64> {
+    if site == meta.site {
+        return Ok(meta::births(conn)?.cast_unsigned());
+    }
+    let Some(no) = meta.known_number(site) else { return Ok(0) };
+    let sql = "SELECT max(births) FROM synqlite_line WHERE site = ?1";
+    let births: Option<i64> = conn.prepare_cached(sql)?.query_row([no], |row| row.get(0))?;
+    Ok(births.map_or(0, i64::cast_unsigned))
+}
+
+/// How many numbers of births another site had given at the last point that is known of it up to a clock.
+pub fn births_at(conn: &Connection, meta: &Meta, site: SiteId, clock: Hlc) -> Result<u64> {
+    let Some(no) = meta.known_number(site) else { return Ok(0) };
+    let sql =
+        "SELECT births FROM synqlite_line WHERE site = ?1 AND hlc <= ?2 ORDER BY hlc DESC LIMIT 1";
+    let found =
+        conn.prepare_cached(sql)?.query_row(params![no, clock.0], |row| row.get::<_, i64>(0));
+    Ok(found.optional()?.map_or(0, i64::cast_unsigned))
 }
 
 /// What is wrong with the lines, if anything is: every site that was seen has a point at that clock.

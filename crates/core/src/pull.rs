@@ -230,6 +230,8 @@ struct Incoming<'a, 'w> {
 struct Current {
     said: (VersionVector, VersionVector),
     read: (VersionVector, VersionVector),
+    /// What is here then: each write that comes has to be covered by it.
+    covered: VersionVector,
     /// `None` if it brings nothing.
     merge: Option<Merge>,
 }
@@ -245,11 +247,13 @@ impl<'a, 'w> Incoming<'a, 'w> {
             self.finish()?;
             self.begin(&delta)?;
         }
-        let Some(Current { read, merge: Some(merge), .. }) = &mut self.current else {
+        let Some(Current { read, covered, merge: Some(merge), .. }) = &mut self.current else {
             return Ok(());
         };
         line::moves(self.work.conn, &self.work.meta, &delta)?.delta(&mut delta);
         (delta.base, delta.upto) = read.clone();
+        delta.check_writes(covered)?;
+        line::check_births(self.work.conn, &self.work.meta, &delta)?;
         if !delta.settings.is_empty() {
             // What comes with them is read as they say.
             merge.join_held(&mut self.work.site())?;
@@ -264,9 +268,12 @@ impl<'a, 'w> Incoming<'a, 'w> {
         let Work { conn, meta, .. } = &*self.work;
         let base = line::resolve(conn, meta, &delta.base)?;
         let upto = line::resolve(conn, meta, &delta.upto)?;
+        line::check_led(conn, meta, &upto)?;
+        let mut covered = meta.seen.clone();
+        covered.join(&upto);
         let merge = self.work.begin_merge(&base, &upto, self.force, self.again)?;
         let said = (delta.base.clone(), delta.upto.clone());
-        self.current = Some(Current { said, read: (base, upto), merge });
+        self.current = Some(Current { said, read: (base, upto), covered, merge });
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use crate::catalog::{Catalog, Relation, Tracked};
 use crate::schema::Table;
 use crate::{Error, Result};
 use rusqlite::{Connection, OptionalExtension, params};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 pub fn add_table(conn: &Connection, name: &str, canonical: &str) -> Result<u32> {
     let sql = "INSERT INTO synqlite_table(name, canonical, shape) VALUES(?1, ?2, '')";
@@ -42,6 +42,45 @@ pub fn number_of_column(conn: &Connection, table: u32, canonical: &str) -> Resul
     let sql = "INSERT INTO synqlite_column(tbl, no, canonical, since) SELECT ?1, \
                1 + coalesce(max(no), -1), ?2, -2 FROM synqlite_column WHERE tbl = ?1 RETURNING no";
     Ok(conn.prepare_cached(sql)?.query_row(params![table, canonical], |row| row.get(0))?)
+}
+
+/// Numbers of the columns of one table, by the names that other sites know; read once however many are
+/// asked for.
+pub struct Columns {
+    table: u32,
+    next: u32,
+    /// In small letters.
+    known: HashMap<String, u32>,
+}
+
+impl Columns {
+    /// Those that have numbers.
+    pub fn read(conn: &Connection, table: u32) -> Result<Columns> {
+        let names = column_names(conn, table)?;
+        let next = names.keys().next_back().map_or(0, |last| last + 1);
+        let mut known = HashMap::new();
+        for (no, name) in names {
+            known.entry(name.to_ascii_lowercase()).or_insert(no);
+        }
+        Ok(Columns { table, next, known })
+    }
+
+    /// The number of the column that other sites call `canonical`, given now if it has none.
+    pub fn number(&mut self, conn: &Connection, canonical: &str) -> Result<u32> {
+        let Columns { table, next, known } = self;
+        let name = canonical.to_ascii_lowercase();
+        if let Some(no) = known.get(&name) {
+            return Ok(*no);
+        }
+        let (no, sql) = (
+            *next,
+            "INSERT INTO synqlite_column(tbl, no, canonical, since) VALUES(?1, ?2, ?3, -2)",
+        );
+        conn.prepare_cached(sql)?.execute(params![*table, no, canonical])?;
+        *next += 1;
+        known.insert(name, no);
+        Ok(no)
+    }
 }
 
 /// Tables that have numbers and are not in the catalog: known from other sites only, or dropped.

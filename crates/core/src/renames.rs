@@ -15,7 +15,7 @@ use crate::settings::{self, APART, RENAMED};
 use crate::state::stash;
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use synqlite_wire::Setting;
 
 /// Tells the others which columns of a table have another name than their first, and which of those that
@@ -122,16 +122,31 @@ pub fn key_here(conn: &Connection, catalog: &Catalog, key: &str, columns: &Said)
     Ok(key_name(key, columns, &parents.unwrap_or_default()))
 }
 
-/// A list of names up to `end` in other words, and what is behind that. A name may have any characters.
+/// A list of names up to `end` in other words, and what is behind that. A name may have any characters, commas
+/// too, so a list may be read in several ways; what could not be read from one place on is not tried again.
 fn listed<'k>(list: &'k str, end: char, names: &Said) -> Option<(String, &'k str)> {
-    names.iter().find_map(|(name, first)| {
-        let rest = list.strip_prefix(name.as_str())?;
-        if let Some(rest) = rest.strip_prefix(end) {
-            return Some((first.clone(), rest));
+    // Each way so far: names read, and which of them comes next.
+    let (mut way, mut failed) = (vec![(list, 0)], HashSet::new());
+    while let Some((rest, next)) = way.pop() {
+        let known = names.iter().enumerate().skip(next);
+        let fits = |(at, (name, _)): (usize, &(String, String))| {
+            let after = rest.strip_prefix(name.as_str())?;
+            let goes_on = after.strip_prefix(',').filter(|more| !failed.contains(&more.len()));
+            (after.starts_with(end) || goes_on.is_some()).then_some((at, after, goes_on))
+        };
+        let Some((at, after, goes_on)) = known.map(fits).find_map(|fit| fit) else {
+            failed.insert(rest.len());
+            continue;
+        };
+        way.push((rest, at + 1));
+        if let Some(behind) = after.strip_prefix(end) {
+            let read = way.iter().filter_map(|(_, next)| names.get(next.checked_sub(1)?));
+            let firsts: Vec<&str> = read.map(|(_, first)| &**first).collect();
+            return Some((firsts.join(","), behind));
         }
-        let (more, rest) = listed(rest.strip_prefix(',')?, end, names)?;
-        Some((format!("{first},{more}"), rest))
-    })
+        way.extend(goes_on.map(|more| (more, 0)));
+    }
+    None
 }
 
 /// Columns that go by several names here.

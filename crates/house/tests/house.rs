@@ -495,6 +495,7 @@ const LAYERS: [(&str, &[&str]); 10] = [
             "remotes",
             "settle",
             "status",
+            "aside",
             "verify",
         ],
     ),

@@ -78,6 +78,7 @@ impl Writer {
     pub fn add(&mut self, part: &Delta) -> Result<Vec<u8>, BatchError> {
         part.check()?;
         part.check_ends()?;
+        header::check_rows(part.rows.len() as u64)?;
         let raw = body::encode(part);
         let packed = self.packer.pack(&raw)?;
         let (unpacked, bytes) = (raw.len() as u64, packed.len() as u64);

@@ -6,7 +6,7 @@
 //! for the others it asks the same functions.
 
 use crate::change::{Cell, Delta, GroupShape, Header, RowChange, TableShape};
-use crate::clock::Stamp;
+use crate::clock::{Stamp, VersionVector};
 use crate::counter::Count;
 use crate::ids::{Rid, SiteId};
 #[cfg(feature = "batch")]
@@ -15,6 +15,16 @@ use crate::value::Value;
 
 /// More sites than any header of a batch has room for.
 const MAX_SITES: usize = 400_000;
+/// More tables than a batch names.
+const MAX_TABLES: usize = 16_384;
+/// So many columns a table of SQLite can have, as it is built by default, so no group has more.
+const MAX_COLUMNS: usize = 2_000;
+/// So many columns and foreign keys all groups of a table name together. A table that changed often, of which
+/// registers are kept for former schemas, may name more than it has.
+const MAX_NAMES: usize = 8_192;
+/// So many rows are in one part of a delta that is written as a batch.
+#[cfg(feature = "batch")]
+pub(crate) const MAX_ROWS: u64 = 4_096;
 /// Beyond every causal length that writes can reach; leaves the receiver's writes room to add to it.
 const MAX_CL: u64 = 1 << 62;
 
@@ -39,6 +49,17 @@ pub enum InvalidDelta {
         /// Position of the table.
         table: u32,
     },
+    /// More tables than any database has.
+    #[error("there are more than {MAX_TABLES} tables")]
+    Tables,
+    /// A table that no database can have.
+    #[error("table `{table}` {why}")]
+    Shape {
+        /// The table.
+        table: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
     /// A row that its table cannot have.
     #[error("row {rid:?} of table `{table}` {why}")]
     Row {
@@ -49,6 +70,22 @@ pub enum InvalidDelta {
         /// What is wrong with it.
         why: &'static str,
     },
+    /// A setting, or what gave way, of a time that nothing vouches for.
+    #[error("{0} was written at a time that its header does not cover")]
+    Uncovered(String),
+    /// A state of a site that no line leads to.
+    #[error("it says that site {0} came to a state to which no line of that site leads")]
+    Unled(SiteId),
+}
+
+impl InvalidDelta {
+    /// The table whose row is at fault, if it is a row.
+    pub fn table(&self) -> Option<&str> {
+        match self {
+            InvalidDelta::Row { table, .. } | InvalidDelta::Shape { table, .. } => Some(table),
+            _ => None,
+        }
+    }
 }
 
 impl Delta {
@@ -80,6 +117,13 @@ impl Delta {
         if self.told.iter().any(|told| is_negative(&told.lost) || is_negative(&told.kept)) {
             return clock("what gave way");
         }
+        if self.tables.len() > MAX_TABLES {
+            return Err(InvalidDelta::Tables);
+        }
+        for shape in &self.tables {
+            let shaped = check_shape(shape);
+            shaped.map_err(|why| InvalidDelta::Shape { table: shape.name.clone(), why })?;
+        }
         for row in &self.rows {
             let rid = || row.rid.clone();
             let Some(table) = self.tables.get(row.table as usize) else {
@@ -107,6 +151,77 @@ impl Delta {
             None => Ok(()),
         }
     }
+}
+
+impl Delta {
+    /// Checks that each of its writes is one that `covered` contains: what a receiver has then, as it says and
+    /// is read, joined with what the receiver had seen. A site writes nothing that its own vector does not
+    /// cover; a stamp past it would win for ever over what its site writes in truth.
+    pub fn check_writes(&self, covered: &VersionVector) -> Result<(), InvalidDelta> {
+        let mut last = (SiteId::ZERO, None);
+        let mut vouched = |stamp: Stamp| {
+            if stamp.is_zero() {
+                return true;
+            }
+            if last.0 != stamp.site || last.1.is_none() {
+                last = (stamp.site, covered.0.get(&stamp.site).copied());
+            }
+            last.1.is_some_and(|latest| stamp.hlc <= latest)
+        };
+        for row in &self.rows {
+            let Header { cl: _, cl_stamp, inserted, deleted, reinserted, yielded } = row.header;
+            let header = [cl_stamp, inserted, deleted, reinserted, yielded];
+            let registers = row.registers.iter();
+            let registers = registers.flat_map(|register| {
+                let counts = register.counts.iter().map(|count| count.stamp);
+                std::iter::once(register.stamp).chain(counts)
+            });
+            // Each step of a causal length, of two at most, is a write later than all before.
+            let steps = row.header.cl / 2;
+            if steps > 1 && steps > cl_stamp.hlc.0.unsigned_abs() {
+                let table = self.tables.get(row.table as usize);
+                return Err(InvalidDelta::Row {
+                    table: table.map_or(String::new(), |table| table.name.clone()),
+                    rid: row.rid.clone(),
+                    why: "has a causal length that no writes can have led to",
+                });
+            }
+            if !header.into_iter().chain(registers).all(&mut vouched) {
+                let table = self.tables.get(row.table as usize);
+                return Err(InvalidDelta::Row {
+                    table: table.map_or(String::new(), |table| table.name.clone()),
+                    rid: row.rid.clone(),
+                    why: "has a write that the header of its changes does not cover",
+                });
+            }
+        }
+        if let Some(setting) = self.settings.iter().find(|setting| !vouched(setting.stamp)) {
+            return Err(InvalidDelta::Uncovered(format!("setting `{}`", setting.key)));
+        }
+        if self.told.iter().any(|told| !vouched(told.lost) || !vouched(told.kept)) {
+            return Err(InvalidDelta::Uncovered("a write that gave way".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// No database has so many tables.
+#[cfg(feature = "batch")]
+pub(crate) fn check_tables(count: usize) -> Result<(), &'static str> {
+    if count > MAX_TABLES { Err("names more tables than a database has") } else { Ok(()) }
+}
+
+/// What no table can hold is refused before anything is made of it.
+pub(crate) fn check_shape(shape: &TableShape) -> Result<(), &'static str> {
+    let wide = |group: &GroupShape| group.columns.len().max(group.refs.len()) > MAX_COLUMNS;
+    if shape.groups.iter().any(wide) {
+        return Err("has more columns in a group than a table can have");
+    }
+    let names = shape.groups.iter().map(|group| group.columns.len() + group.refs.len());
+    if names.sum::<usize>() > MAX_NAMES || shape.groups.len() > MAX_NAMES {
+        return Err("names more columns than a table has had");
+    }
+    Ok(())
 }
 
 fn check_row(table: &TableShape, row: &RowChange) -> Result<(), &'static str> {
@@ -138,7 +253,13 @@ pub(crate) fn check_length(header: &Header) -> Result<(), &'static str> {
     if header.cl > MAX_CL { Err("has a causal length out of range") } else { Ok(()) }
 }
 
+/// A register says something.
+pub(crate) fn check_group(group: &GroupShape) -> Result<(), &'static str> {
+    if group.columns.is_empty() { Err("has a register of no column") } else { Ok(()) }
+}
+
 fn check_cell(group: &GroupShape, cell: &Cell) -> Result<(), &'static str> {
+    check_group(group)?;
     if cell.values.len() != group.columns.len() || cell.refs.len() != group.refs.len() {
         return Err("has a register of another width than its group");
     }

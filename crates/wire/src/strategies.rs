@@ -107,7 +107,7 @@ fn name() -> impl Strategy<Value = String> {
 }
 
 fn shape() -> impl Strategy<Value = TableShape> {
-    let group = (vec(name(), 0..3), vec(name(), 0..3));
+    let group = (vec(name(), 1..3), vec(name(), 0..3));
     let group = group.prop_map(|(columns, refs)| GroupShape { columns, refs });
     (name(), vec(group, 0..4)).prop_map(|(name, groups)| TableShape { name, groups })
 }

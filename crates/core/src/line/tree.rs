@@ -49,10 +49,27 @@ impl Tree {
         tree
     }
 
-    /// Adds a piece of a line. False, and nothing is added, if the point before it is not known.
+    /// Adds a piece of a line. False, and nothing is added, if the point before it is not known, or if it says
+    /// that a known point comes after another than it does, or that births were fewer later: one clock is given
+    /// once, and births are counted, so somebody made it up.
     pub fn add(&mut self, line: &Line) -> bool {
         let mut before = line.before;
         if before != Hlc::ZERO && !self.points.contains_key(&before) {
+            return false;
+        }
+        let mut births = self.points.get(&before).map_or(0, |node| node.births);
+        for point in &line.points {
+            let known = self.points.get(&point.clock).map(|node| node.births);
+            let counted = known.unwrap_or(point.births);
+            if counted < births {
+                return false;
+            }
+            births = counted;
+        }
+        let befores = std::iter::once(before).chain(line.points.iter().map(|point| point.clock));
+        let mut steps = line.points.iter().zip(befores);
+        if !steps.all(|(at, before)| self.points.get(&at.clock).is_none_or(|n| n.before == before))
+        {
             return false;
         }
         for &Point { clock, births } in &line.points {
@@ -134,6 +151,18 @@ mod tests {
         let mut tree = Tree::new(ROOT, &Lines::new());
         pieces.iter().for_each(|(before, clocks)| assert!(tree.add(&line(*before, clocks))));
         tree
+    }
+
+    #[test]
+    fn a_point_comes_after_one_other() {
+        let mut tree = tree(&[(0, &[10, 20, 30])]);
+        let before = tree.lines();
+        assert!(!tree.add(&line(0, &[20, 40])), "20 comes after 10");
+        assert!(!tree.add(&line(10, &[15, 30])), "30 comes after 20");
+        let point = Point { clock: Hlc(40), births: 2 };
+        assert!(!tree.add(&Line { root: ROOT, before: Hlc(30), points: vec![point] }), "3 before");
+        assert_eq!(tree.lines(), before);
+        assert!(tree.add(&line(10, &[20, 25])) && tree.lines() != before);
     }
 
     #[test]

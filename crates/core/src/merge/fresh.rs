@@ -12,6 +12,7 @@ use super::join::{Matched, Place};
 use super::{Merged, Site};
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::equal;
+use crate::line;
 use crate::meta::Meta;
 use crate::refs::Lookup;
 use crate::schema::{ForeignKey, Identity};
@@ -19,14 +20,18 @@ use crate::sqlvalue::Bind;
 use crate::state::{self, Inserted, Name, RowState, Runs, Stored};
 use crate::{Error, Result};
 use rusqlite::Connection;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use synqlite_wire::{Delta, Header, Rid, RowChange, SiteId, Value};
 
-/// Inserts such rows of `delta`. Says of each row whether it is done.
+/// By number of the table and site, the latest birth of which a merge has brought a row.
+pub(super) type Births = HashMap<(u32, SiteId), u64>;
+
+/// Inserts such rows of `delta`. Says of each row whether it is done. `births`: what earlier parts brought.
 pub(super) fn insert(
     site: &mut Site<'_>,
     tables: &[Option<Matched>],
     delta: &Delta,
+    births: &mut Births,
     merged: &mut Merged,
 ) -> Result<Vec<bool>> {
     let Site { conn, meta, catalog, policies } = site;
@@ -43,12 +48,12 @@ pub(super) fn insert(
     let mut parents = Parents::new(catalog);
     for (position, table) in here {
         let (t, Some(matched)) = (&catalog.tables[position], &tables[table]) else { continue };
-        let Some(mut lane) = Lane::new(conn, catalog, t, matched)? else { continue };
+        let Some(lane) = Lane::new(conn, catalog, t, matched)? else { continue };
         let mut statement = conn.prepare(&t.insert_sql())?;
         let mut placed: Vec<(i64, &RowChange)> = Vec::new();
         for (done, change) in done.iter_mut().zip(&delta.rows) {
             if change.table as usize != table
-                || !lane.takes(conn, meta, change)?
+                || !lane.takes(conn, meta, births, change)?
                 || !lane.refers(Lookup { conn, meta, catalog }, &mut parents, change)?
             {
                 continue;
@@ -132,8 +137,6 @@ struct Lane<'a> {
     references: Vec<Reference>,
     /// Whether rows of the table have entries of their own.
     entries: bool,
-    /// Latest birth taken, by site.
-    births: BTreeMap<SiteId, u64>,
 }
 
 impl Lane<'_> {
@@ -176,12 +179,17 @@ impl Lane<'_> {
         }
         let entries = state::any_entry(conn, t.no)?;
         let widths = matched.groups.iter().map(|unit| (unit.columns.len(), unit.keys.len()));
-        let (widths, births) = (widths.collect(), BTreeMap::new());
-        Ok(Some(Lane { t, columns, widths, references, entries, births }))
+        Ok(Some(Lane { t, columns, widths: widths.collect(), references, entries }))
     }
 
     /// Whether the row was inserted and never written since, and is not known here.
-    fn takes(&mut self, conn: &Connection, meta: &Meta, change: &RowChange) -> Result<bool> {
+    fn takes(
+        &self,
+        conn: &Connection,
+        meta: &Meta,
+        births: &mut Births,
+        change: &RowChange,
+    ) -> Result<bool> {
         let (t, inserted) = (self.t, change.header.inserted);
         let plain = !inserted.is_zero()
             && change.header == Header::born(inserted)
@@ -206,9 +214,12 @@ impl Lane<'_> {
                     && i64::try_from(*n).is_ok()
                     && !meta.seen.covers(inserted)
                     && alias.is_none_or(numbered)
-                    && self.births.get(site).is_none_or(|latest| latest < n);
+                    && births.get(&(t.no, *site)).is_none_or(|latest| latest < n);
+                // A number that was given by the time which has been seen may be one of a row that is here.
+                let takes =
+                    takes && *n >= line::births_at(conn, meta, *site, meta.seen.get(*site))?;
                 if takes {
-                    self.births.insert(*site, *n);
+                    births.insert((t.no, *site), *n);
                 }
                 Ok(takes)
             }

@@ -12,6 +12,7 @@ use crate::state::stash::{self, Piece};
 use crate::state::{self, Body, GroupState, RowState, Stored, overlay};
 use crate::{Error, Result};
 use rusqlite::Connection;
+use std::collections::{BTreeMap, HashMap};
 use synqlite_view::join::{Joined, is_later, kept, take};
 use synqlite_wire::counter::join_count;
 use synqlite_wire::{
@@ -117,7 +118,8 @@ fn match_table(
     let mut matched = Matched { place, groups: vec![], names: None };
     let t = matched.table(catalog);
     let said = renames::said(conn, t)?;
-    let units = theirs.groups.iter().map(|group| match_group(conn, catalog, t, &said, group));
+    let mut numbers = Numbers::new(t, &said);
+    let units = theirs.groups.iter().map(|group| match_group(conn, catalog, &mut numbers, group));
     let units = units.collect::<Result<Vec<_>>>()?;
     let theirs: Vec<u32> = units.iter().flat_map(|unit| unit.columns.iter().copied()).collect();
     merged.unwritten |= registry::lacking(conn, t, &theirs)?;
@@ -127,27 +129,64 @@ fn match_table(
     Ok(matched)
 }
 
-/// `said`: what names of its columns mean here.
+/// What names of columns of one table mean here, however many a delta has.
+struct Numbers<'a> {
+    t: &'a Tracked,
+    /// First names of columns by others.
+    said: BTreeMap<String, &'a str>,
+    /// Numbers of those that are here, by their first names. Names are in small letters.
+    here: HashMap<String, u32>,
+    /// Numbers of all others, once one is asked for.
+    others: Option<registry::Columns>,
+}
+
+impl<'a> Numbers<'a> {
+    fn new(t: &'a Tracked, said: &'a Said) -> Numbers<'a> {
+        let (mut names, mut here) = (BTreeMap::new(), HashMap::new());
+        for (name, first) in said {
+            names.entry(name.to_ascii_lowercase()).or_insert(&**first);
+        }
+        for (name, no) in t.column_names.iter().zip(&t.column_nos) {
+            here.entry(name.to_ascii_lowercase()).or_insert(*no);
+        }
+        Numbers { t, said: names, here, others: None }
+    }
+
+    /// The first name of a column.
+    fn first<'n>(&self, name: &'n str) -> &'n str
+    where
+        'a: 'n,
+    {
+        self.said.get(&name.to_ascii_lowercase()).copied().unwrap_or(name)
+    }
+
+    /// The number of a column by its first name, and whether this database has it.
+    fn of(&mut self, conn: &Connection, first: &str) -> Result<(u32, bool)> {
+        if let Some(no) = self.here.get(&first.to_ascii_lowercase()) {
+            return Ok((*no, true));
+        }
+        let others = match &mut self.others {
+            Some(others) => others,
+            none => none.insert(registry::Columns::read(conn, self.t.no)?),
+        };
+        Ok((others.number(conn, first)?, false))
+    }
+}
+
 fn match_group(
     conn: &Connection,
     catalog: &Catalog,
-    t: &Tracked,
-    said: &Said,
+    numbers: &mut Numbers<'_>,
     theirs: &GroupShape,
 ) -> Result<MatchedGroup> {
     let mut unit = MatchedGroup { columns: vec![], keys: vec![], exact: None, unknown: false };
-    let mut names = Said::new();
+    let (t, mut names) = (numbers.t, Said::new());
     for name in &theirs.columns {
-        let own = said.iter().find(|(said, _)| said.eq_ignore_ascii_case(name));
-        let first = own.map_or(name, |(_, first)| first);
-        match t.column_names.iter().position(|own| own.eq_ignore_ascii_case(first)) {
-            Some(c) => unit.columns.push(t.column_nos[c]),
-            None => {
-                unit.unknown = true;
-                unit.columns.push(registry::number_of_column(conn, t.no, first)?);
-            }
-        }
-        names.push((name.clone(), first.clone()));
+        let first = numbers.first(name);
+        let (no, here) = numbers.of(conn, first)?;
+        unit.unknown |= !here;
+        unit.columns.push(no);
+        names.push((name.clone(), first.to_owned()));
     }
     for key in &theirs.refs {
         unit.keys.push(renames::key_here(conn, catalog, key, &names)?);

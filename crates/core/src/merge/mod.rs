@@ -52,10 +52,11 @@ use crate::{Error, Result};
 use join::{Matched, Place};
 use rusqlite::Connection;
 use sqlfacts::SqlFacts;
+use std::collections::HashSet;
 use synqlite_view::affected::{AffectedRows, Refused};
 use synqlite_view::join::Joined;
 use synqlite_view::view;
-use synqlite_wire::{Delta, Rid, RowChange, TableShape, Told, VersionVector};
+use synqlite_wire::{Delta, InvalidDelta, Rid, RowChange, TableShape, Told, VersionVector};
 
 /// How far ahead of this machine's clock a stamp may be, in milliseconds (R-SKEW).
 const MAX_DRIFT_MS: i64 = 5 * 60 * 1000;
@@ -121,6 +122,8 @@ pub struct Merge {
     /// New rows that were in somebody's way, and all that were to be joined after them, in order. They
     /// wait until no more rows can be inserted at once, which an open conflict would keep them from.
     held: Vec<RowChange>,
+    /// Which births it has brought.
+    births: fresh::Births,
     /// Tables and groups as the last part named them.
     tables: Vec<TableShape>,
     merged: Merged,
@@ -166,7 +169,8 @@ impl Merge {
             site.meta.number(site.conn, other)?;
         }
         let (upto, merged) = (upto.clone(), Merged::default());
-        Ok(Some(Merge { upto, held: vec![], tables: vec![], merged }))
+        let births = fresh::Births::new();
+        Ok(Some(Merge { upto, held: vec![], births, tables: vec![], merged }))
     }
 
     /// Joins a part and shows the result.
@@ -176,6 +180,7 @@ impl Merge {
         }
         let (conn, catalog) = (site.conn, site.catalog);
         let tables = join::match_tables(conn, catalog, &delta, &mut self.merged)?;
+        check_once(catalog, &tables, &delta)?;
         if history::enabled(conn)? {
             for change in &delta.rows {
                 let Some(matched) = &tables[change.table as usize] else { continue };
@@ -187,13 +192,21 @@ impl Merge {
         if state::any_conflict(conn)? {
             rest = delta.rows;
         } else {
-            let done = fresh::insert(site, &tables, &delta, &mut self.merged)?;
+            let done = fresh::insert(site, &tables, &delta, &mut self.births, &mut self.merged)?;
             let left = delta.rows.into_iter().zip(&done).filter(|(_, done)| !**done);
             rest.extend(left.map(|(row, _)| row));
             hold |= rest.iter().any(|row| !site.meta.seen.covers(row.header.inserted));
             if !hold {
                 rest = updates::write(site, &tables, &self.upto, rest, &mut self.merged)?;
             }
+        }
+        for row in &rest {
+            let (Rid::Birth { site, n }, Some(matched)) = (&row.rid, &tables[row.table as usize])
+            else {
+                continue;
+            };
+            let latest = self.births.entry((matched.table(catalog).no, *site)).or_insert(*n);
+            *latest = (*latest).max(*n);
         }
         match hold {
             true => self.held.append(&mut rest),
@@ -246,11 +259,30 @@ fn join_rows(
         matches!(row.rid, Rid::Birth { .. }) && !site.meta.seen.covers(row.header.inserted)
     };
     let most = if rows.iter().any(new) { rows.len() } else { PART };
-    let mut merged = Merged::default();
-    for part in rows.chunks(most.max(1)) {
+    let (mut merged, mut left) = (Merged::default(), rows);
+    while !left.is_empty() {
+        // Parts of a delta that were held back may hold one row twice; each time it is joined to what is known.
+        let mut there = HashSet::new();
+        let twice = left.iter().position(|row| !there.insert((row.table, &row.rid)));
+        let (part, rest) = left.split_at(most.min(twice.unwrap_or(left.len())).max(1));
         merged.add(join_part(site, tables, upto, part)?);
+        left = rest;
     }
     Ok(merged)
+}
+
+/// Whoever joins a row works with what is known of it before all of the part, so no row is in one twice.
+fn check_once(catalog: &Catalog, tables: &[Option<Matched>], delta: &Delta) -> Result<()> {
+    let mut there = HashSet::with_capacity(delta.rows.len());
+    for row in &delta.rows {
+        let Some(matched) = &tables[row.table as usize] else { continue };
+        let t = matched.table(catalog);
+        if !there.insert((t.no, &row.rid)) {
+            let (table, rid) = (t.canonical.clone(), row.rid.clone());
+            return Err(InvalidDelta::Row { table, rid, why: "is there more than once" }.into());
+        }
+    }
+    Ok(())
 }
 
 fn join_part(

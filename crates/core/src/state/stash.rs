@@ -60,7 +60,7 @@ pub fn put(
     local_seq: i64,
 ) -> Result<bool> {
     let unit = piece.unit();
-    let known = of(conn, meta, table, rid)?.into_iter().find(|known| known.unit() == unit);
+    let known = one(conn, meta, table, rid, &unit)?;
     let (mut news, mut piece) = (true, piece.clone());
     if let Some(mut known) = known {
         news = piece.stamp > known.stamp;
@@ -104,6 +104,17 @@ pub fn of(conn: &Connection, meta: &Meta, table: u32, rid: &Rid) -> Result<Vec<P
         );
     }
     Ok(pieces)
+}
+
+/// What is kept for one row under one name.
+fn one(conn: &Connection, meta: &Meta, table: u32, rid: &Rid, unit: &str) -> Result<Option<Piece>> {
+    let Some(rid) = known_bytes(meta, rid)? else { return Ok(None) };
+    let sql = "SELECT state FROM synqlite_stash WHERE tbl = ?1 AND rid = ?2 AND unit = ?3";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query(params![table, rid, unit])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let state = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
+    Ok(Some(Reader::new(meta, state).piece()?))
 }
 
 /// Takes out what is kept for one row, each with its local sequence.

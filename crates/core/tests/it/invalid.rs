@@ -4,7 +4,8 @@ use crate::site::{Site, World};
 use std::error::Error as _;
 use synqlite_core::Error;
 use synqlite_wire::{
-    Count, Delta, GroupShape, Header, Hlc, Id, Number, Rid, SiteId, Stamp, Value, VersionVector,
+    Count, Delta, GroupShape, Header, Hlc, Id, Number, Rid, Setting, SiteId, Stamp, Told, Value,
+    VersionVector,
 };
 
 /// A row inserted, updated and counted at one site, and a site that lacks all of it.
@@ -74,6 +75,15 @@ fn a_merge_refuses_what_no_decoder_gives() {
                 let register = &mut d.rows[at].registers[a];
                 register.previous = Some(register.cell.clone());
                 register.previous.iter_mut().for_each(|cell| cell.values.clear());
+            }),
+        ),
+        (
+            "of no column",
+            Box::new(|d| {
+                let group = d.rows[at].registers[a].group;
+                let empty = GroupShape { columns: vec![], refs: vec![] };
+                d.tables[d.rows[at].table as usize].groups[group as usize] = empty;
+                d.rows[at].registers[a].cell.values.clear();
             }),
         ),
         ("NaN", Box::new(|d| d.rows[at].registers[a].cell.values[0] = Value::Real(f64::NAN))),
@@ -176,10 +186,6 @@ fn a_merge_survives_what_no_site_says() {
         }));
         odd.push(Box::new(move |d| d.tables.iter_mut().for_each(|t| t.name = names[0].into())));
     }
-    odd.push(Box::new(|d| {
-        group(d, a, shape(&[], &[]));
-        d.rows[at].registers[a].cell.values.clear();
-    }));
     odd.push(Box::new(|d| d.rows[at].header = Header::NONE));
     odd.push(Box::new(|d| d.rows[at].header.cl = 1 << 62));
     odd.push(Box::new(|d| d.rows[at].registers.clear()));
@@ -208,12 +214,151 @@ fn a_merge_survives_what_no_site_says() {
 #[test]
 fn a_delta_may_lead_further_than_its_lines() {
     let world = World::new();
-    let (mut delta, mut b) = pair(&world);
+    let (delta, mut b) = pair(&world);
     let sites: Vec<SiteId> = delta.lines.keys().copied().collect();
-    assert!(!sites.is_empty());
-    for site in sites {
-        let end = delta.upto.get(site);
-        delta.upto.raise(site, end.after(0));
+    let mut first = delta.clone();
+    first.rows.clear();
+    for site in &sites {
+        let line = first.lines.get_mut(site).unwrap();
+        assert!(line.points.len() > 1, "two folds are two points");
+        line.points.truncate(1);
+        first.upto.0.insert(*site, line.points[0].clock);
+    }
+    b.replica.learn(&delta.lines).unwrap();
+    let lines = first.lines.clone();
+    let whole = Delta { lines, ..delta };
+    assert_eq!(b.replica.merge(&whole, false).unwrap().inserted, 2);
+}
+
+/// A state that nobody's line leads to is nobody's: what is stamped up to there would be taken for seen.
+#[test]
+fn a_delta_leads_only_where_lines_do() {
+    let world = World::new();
+    let (delta, mut b) = pair(&world);
+    let before = state(&b);
+    for own in [false, true] {
+        let mut delta = delta.clone();
+        let site = if own { b.replica.site() } else { *delta.lines.keys().next().unwrap() };
+        delta.upto.raise(site, delta.upto.latest().after(0));
+        let refused = b.replica.merge(&delta, false).unwrap_err();
+        assert!(refused.to_string().contains("to which no line"), "{refused}");
+        assert_eq!(state(&b), before);
+    }
+}
+
+/// The header is honest, and its rows are of another time, or of a site that it does not name.
+#[test]
+fn every_write_is_covered_by_the_header_of_its_changes() {
+    let world = World::new();
+    let (delta, mut b) = pair(&world);
+    let (at, a, n) = (row(&delta), register(&delta, "a"), register(&delta, "n"));
+    let own = delta.rows[at].header.inserted.site;
+    let year_5000 = Stamp { hlc: Hlc(95_617_584_000_000 << 16), site: own };
+    let stranger = Stamp { hlc: Hlc(5), site: Id([9; 16]) };
+    let mine = Stamp { hlc: delta.upto.latest(), site: b.replica.site() };
+    let before = state(&b);
+    for stamp in [year_5000, stranger, mine, Stamp { hlc: Hlc::ZERO, ..stranger }] {
+        let setting = Setting { key: "fk".into(), value: "ignore".into(), stamp };
+        let text = String::new;
+        let (table, row, kind, what) = (text(), text(), text(), text());
+        let told = Told { id: [1; 16], table, row, kind, what, lost: stamp, kept: Stamp::ZERO };
+        type Change<'a> = Box<dyn Fn(&mut Delta) + 'a>;
+        let forged: Vec<Change<'_>> = vec![
+            Box::new(|d| d.rows[at].header.cl_stamp = stamp),
+            Box::new(|d| d.rows[at].header.inserted = stamp),
+            Box::new(|d| d.rows[at].header.deleted = stamp),
+            Box::new(|d| d.rows[at].header.reinserted = stamp),
+            Box::new(|d| d.rows[at].header.yielded = stamp),
+            Box::new(|d| d.rows[at].registers[a].stamp = stamp),
+            Box::new(|d| {
+                let count = Count { stamp, epoch: 0, sum: Number::default() };
+                d.rows[at].registers[n].counts = vec![count];
+            }),
+            Box::new(|d| d.settings.push(setting.clone())),
+            Box::new(|d| d.told.push(told.clone())),
+            Box::new(|d| d.told.push(Told { lost: Stamp::ZERO, kept: stamp, ..told.clone() })),
+        ];
+        for (i, change) in forged.iter().enumerate() {
+            let mut delta = delta.clone();
+            change(&mut delta);
+            assert_eq!(delta.check(), Ok(()), "{i}: well formed");
+            let refused = b.replica.merge(&delta, true).unwrap_err();
+            assert!(refused.is_of_changes(), "{i}, {stamp:?}: {refused}");
+            assert!(refused.to_string().contains("does not cover"), "{i}, {stamp:?}: {refused}");
+            assert_eq!(state(&b), before, "{i}");
+        }
     }
     assert_eq!(b.replica.merge(&delta, false).unwrap().inserted, 2);
+}
+
+/// A number of a birth is its site's to give: one that it has not given yet would be given twice.
+#[test]
+fn no_row_has_a_number_that_its_site_has_yet_to_give() {
+    let world = World::new();
+    let mut a = world.init("a", "CREATE TABLE t(id INTEGER PRIMARY KEY, v)");
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("INSERT INTO t VALUES(1, 'a')");
+    let (delta, _) = a.replica.export(&b.replica.seen().unwrap(), 0).unwrap();
+    let before = state(&b);
+    for site in [a.replica.site(), b.replica.site(), Id([9; 16])] {
+        for n in [1, 5, u64::MAX] {
+            let mut delta = delta.clone();
+            delta.rows[0].rid = Rid::Birth { site, n };
+            let refused = b.replica.merge(&delta, false).unwrap_err();
+            assert!(refused.to_string().contains("not given yet"), "{site} {n}: {refused}");
+            assert_eq!(state(&b), before);
+        }
+    }
+    assert_eq!(b.replica.merge(&delta, false).unwrap().inserted, 1);
+}
+
+/// What a table of a delta costs grows with its names, and not with their square.
+#[test]
+fn thousands_of_columns_take_no_minutes() {
+    let world = World::new();
+    let (delta, mut b) = pair(&world);
+    let at = row(&delta);
+    let table = delta.rows[at].table as usize;
+    let register = delta.rows[at].registers[register(&delta, "a")].clone();
+    let wide = |width: usize, apart: bool, d: &mut Delta| {
+        let columns: Vec<String> = (0..width).map(|n| format!("w{n}")).collect();
+        let of = |columns: &[String]| GroupShape { columns: columns.to_vec(), refs: vec![] };
+        let new: Vec<GroupShape> = match apart {
+            true => columns.chunks(1).map(of).collect(),
+            false => vec![of(&columns)],
+        };
+        for group in new {
+            let mut register = register.clone();
+            register.group = d.tables[table].groups.len() as u32;
+            register.cell.values = vec![Value::Integer(7); group.columns.len()];
+            d.tables[table].groups.push(group);
+            d.rows[at].registers.push(register);
+        }
+    };
+    for (width, apart) in [(20_000, false), (20_000, true)] {
+        let mut delta = delta.clone();
+        wide(width, apart, &mut delta);
+        let refused = b.replica.merge(&delta, false).unwrap_err();
+        assert!(refused.to_string().contains("columns"), "{refused}");
+    }
+    let since = std::time::Instant::now();
+    let mut merged = delta.clone();
+    wide(8_000, true, &mut merged);
+    b.replica.merge(&merged, false).unwrap();
+    assert!(since.elapsed().as_secs() < 20, "{:?}", since.elapsed());
+}
+
+/// A list of columns whose names have commas can be read in very many ways.
+#[test]
+fn a_foreign_key_with_commas_in_its_names_is_read_at_once() {
+    let world = World::new();
+    let (mut delta, mut b) = pair(&world);
+    let (at, p) = (row(&delta), register(&delta, "p"));
+    let (table, group) =
+        (delta.rows[at].table as usize, delta.rows[at].registers[p].group as usize);
+    let names: Vec<String> = (1..30).map(|n| vec!["x"; n].join(",")).collect();
+    delta.rows[at].registers[p].cell.values = vec![Value::Null; names.len()];
+    let refs = vec![vec!["x"; 20_000].join(",")];
+    delta.tables[table].groups[group] = GroupShape { columns: names, refs };
+    b.replica.merge(&delta, false).unwrap();
 }

@@ -11,7 +11,7 @@ use super::varint::{self, Reader};
 use crate::change::{
     Cell, Delta, GroupShape, Header, Register, RowChange, Setting, TableShape, Told,
 };
-use crate::check::{check_counts, check_length};
+use crate::check::{check_counts, check_group, check_length, check_shape, check_tables};
 use crate::clock::Stamp;
 use crate::counter::{Count, Number};
 use std::collections::BTreeMap;
@@ -77,8 +77,9 @@ pub(super) fn encode(delta: &Delta) -> Vec<u8> {
 pub fn decode(rows: u64, body: &[u8]) -> Result<Delta, BatchError> {
     let reader = &mut Reader::new(body);
     let (sites, tips) = SiteList::get(reader)?;
-    let tables =
-        (0..reader.count()?).map(|_| get_shape(reader)).collect::<Result<Vec<TableShape>, _>>()?;
+    let count = reader.count()?;
+    check_tables(count).map_err(|why| BatchError::Malformed(format!("it {why}")))?;
+    let tables = (0..count).map(|_| get_shape(reader)).collect::<Result<Vec<TableShape>, _>>()?;
     let runs = get_runs(reader, rows, tables.len())?;
     let mut counts = vec![0; tables.len()];
     for &(table, len) in &runs {
@@ -115,7 +116,10 @@ fn get_shape(reader: &mut Reader<'_>) -> Result<TableShape, BatchError> {
     let groups = (0..reader.count()?)
         .map(|_| Ok(GroupShape { columns: reader.texts()?, refs: reader.texts()? }))
         .collect::<Result<_, BatchError>>()?;
-    Ok(TableShape { name, groups })
+    let shape = TableShape { name, groups };
+    let bad = |why| BatchError::Malformed(format!("table `{}` {why}", shape.name));
+    check_shape(&shape).map_err(bad)?;
+    Ok(shape)
 }
 
 /// Tables and how many rows of each come in a row, `rows` in all.
@@ -173,7 +177,11 @@ fn get_rows(
     n: usize,
 ) -> Result<Vec<RowChange>, BatchError> {
     let mut sets = Vec::new();
-    for _ in 0..reader.count()? {
+    let count = reader.count()?;
+    if count > n {
+        return Err(BatchError::malformed("there are more sets of groups than rows"));
+    }
+    for _ in 0..count {
         sets.push((0_u64, get_set(reader, table.groups.len())?));
     }
     let mut by_row = Vec::new();
@@ -349,6 +357,9 @@ fn get_registers(
     group: &GroupShape,
     n: u64,
 ) -> Result<Vec<(Option<Stamp>, Register)>, BatchError> {
+    if n > 0 {
+        check_group(group).map_err(BatchError::bad_row)?;
+    }
     let flags = reader.bytes(usize::try_from(n).unwrap_or(usize::MAX))?;
     if flags.iter().any(|flags| flags & !(AS_INSERTED | PREVIOUS | PINNED | COUNTS) != 0) {
         return Err(BatchError::malformed("a register has unknown flags"));

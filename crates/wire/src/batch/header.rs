@@ -6,6 +6,7 @@
 use super::error::BatchError;
 use super::frame;
 use super::varint::{self, Reader};
+use crate::check::MAX_ROWS;
 use crate::clock::{Hlc, VersionVector};
 use crate::ids::{DatabaseId, Id, PrefixHash, SiteId};
 use crate::line::{Line, Point};
@@ -131,6 +132,7 @@ impl BatchHeader {
         }
         let body = |reader: &mut Reader<'_>| -> Result<BodySize, BatchError> {
             let (rows, unpacked, packed) = (reader.varint()?, reader.varint()?, reader.varint()?);
+            check_rows(rows)?;
             Ok(BodySize { rows, unpacked, packed })
         };
         let bodies =
@@ -142,6 +144,14 @@ impl BatchHeader {
         let size = frame::size(start, &bodies)?;
         Ok(BatchHeader { format, database, site, after, base, upto, lines, bodies, start, size })
     }
+}
+
+/// A row takes much more memory than bytes in a body, so bodies have few.
+pub(super) fn check_rows(rows: u64) -> Result<(), BatchError> {
+    if rows > MAX_ROWS {
+        return Err(BatchError::malformed("a body has more rows than any writer puts into one"));
+    }
+    Ok(())
 }
 
 /// A vector as what is more than `before`, and its clocks as they are written.

@@ -75,11 +75,64 @@ fn a_hundred_updates_take_sixteen_bytes_a_row_at_most() {
 
 #[test]
 fn many_like_rows_pass_the_guard_against_bombs() {
-    let delta = updates(60_000, |_| 7);
-    let batch = encode(DATABASE, SITE, &delta).unwrap();
+    let part = updates(4_000, |_| 7);
+    let (mut writer, mut packed) = (Writer::default(), Vec::new());
+    for _ in 0..60 {
+        packed.extend(writer.add(&part).unwrap());
+    }
+    let vectors = (&part.base, &part.upto, &part.lines);
+    let batch = frame::close(writer.head(DATABASE, SITE, None, vectors), &packed);
     let (header, again) = decode(&batch).unwrap();
-    assert!(header.bodies[0].unpacked > 40 * header.size, "not so alike: {header:?}");
-    assert!(again == [delta]);
+    let unpacked: u64 = header.bodies.iter().map(|body| body.unpacked).sum();
+    assert!(unpacked > 40 * header.size, "not so alike: {header:?}");
+    assert!(again.len() == 60 && again.iter().all(|again| *again == part));
+}
+
+/// A row takes a hundred times as much memory as its bytes, and a body is read at once.
+#[test]
+fn no_body_has_more_rows_than_writers_put_into_one() {
+    let most = updates(4_096, |_| 7);
+    assert_eq!(decode(&encode(DATABASE, SITE, &most).unwrap()).unwrap().1, [most]);
+    let refused = encode(DATABASE, SITE, &updates(4_097, |_| 7)).unwrap_err();
+    assert!(refused.to_string().contains("more rows"), "{refused}");
+    let raw = body::encode(&updates(4_097, |_| 7));
+    let bodies = [BodySize { rows: 4_097, unpacked: raw.len() as u64, packed: raw.len() as u64 }];
+    let Delta { base, upto, lines, .. } = updates(1, |_| 7);
+    let fields = header::Fields {
+        database: DATABASE,
+        site: SITE,
+        after: None,
+        base: &base,
+        upto: &upto,
+        lines: &lines,
+        bodies: &bodies,
+    };
+    let forged = seal(&fields.encode(), &raw);
+    assert!(matches!(decode_header(&forged), Err(BatchError::Malformed(_))));
+}
+
+/// What no table can hold is refused as it is read, in an encoder and a decoder alike.
+#[test]
+fn no_table_is_wider_than_tables_can_be() {
+    let shaped = |groups: Vec<GroupShape>| {
+        let mut delta = updates(1, |_| 7);
+        delta.tables[0].groups.extend(groups);
+        delta
+    };
+    let group = |columns: usize| {
+        let columns = (0..columns).map(|n| n.to_string()).collect();
+        GroupShape { columns, refs: vec![] }
+    };
+    let wide = [vec![group(2_001)], vec![group(1); 8_193], vec![group(2_000); 5]];
+    for groups in wide {
+        let delta = shaped(groups);
+        let refused = encode(DATABASE, SITE, &delta).unwrap_err();
+        assert!(matches!(refused, BatchError::Invalid(_)), "{refused}");
+        let refused = decode_raw(1, &body::encode(&delta)).unwrap_err();
+        assert!(refused.to_string().contains("columns"), "{refused}");
+    }
+    let fits = shaped(vec![group(2_000); 4]);
+    assert!(encode(DATABASE, SITE, &fits).is_ok());
 }
 
 #[test]
