@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::time::Duration;
+use synqlite_core::Aside;
 use synqlite_remote::{Outcome, Traffic};
 
 /// So many decisions of a merge are told to people.
@@ -55,7 +56,13 @@ pub fn outcome(o: &Outcome, conflicts: u64, time: Duration) -> Value {
         "seconds": seconds(time),
         "decisions": decisions,
         "waiting": names,
+        "set_aside": aside(&o.aside),
     })
+}
+
+/// What is set aside.
+fn aside(aside: &[Aside]) -> Value {
+    aside.iter().map(|a| json!({"name": a.name, "site": a.site, "table": a.table, "why": a.why, "hint": a.hint})).collect()
 }
 
 /// What a push, pull or sync did, in words.

@@ -5,6 +5,7 @@ use crate::sides::Style;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
+use synqlite_core::Aside;
 use synqlite_remote::{Progress, Restored, Waiting};
 
 /// Work shorter than this shows no bar.
@@ -28,6 +29,14 @@ pub fn complain(text: &str) {
 pub fn tell_waiting(waiting: &[Waiting]) {
     for w in waiting {
         complain(&format!("waiting for `{}`: {}", w.name, w.why));
+    }
+}
+
+/// Tells of what is set aside.
+pub fn tell_aside(aside: &[Aside]) {
+    for Aside { name, site, table, why, hint } in aside {
+        let of = if table.is_empty() { String::new() } else { format!(", table {table}") };
+        complain(&format!("set aside `{name}` of site {site}{of}: {why}. {hint}"));
     }
 }
 

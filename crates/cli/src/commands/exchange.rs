@@ -3,7 +3,7 @@
 use super::{env, open, resolve};
 use crate::error::Result;
 use crate::report::{Report, outcome, outcome_text};
-use crate::terminal::{Bar, tell_restored, tell_waiting};
+use crate::terminal::{Bar, tell_aside, tell_restored, tell_waiting};
 use std::path::PathBuf;
 use std::time::Instant;
 use synqlite_core::Replica;
@@ -72,6 +72,7 @@ fn exchange(args: &With, run: Exchange) -> Result<Report> {
     let done = run(&remote, &mut replica, &mut session)?;
     drop(bar);
     tell_waiting(&done.waiting);
+    tell_aside(&done.aside);
     tell_restored(&done.restored);
     let (time, conflicts) = (since.elapsed(), replica.open_conflicts()?);
     Ok(Report::new(outcome(&done, conflicts, time), outcome_text(&done, time)))

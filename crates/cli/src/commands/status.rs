@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 /// Shows what is not folded yet, what was not pushed yet, which tables are not replicated, and the
-/// last exchange with each remote.
+/// last exchange with each remote, and what was set aside there because it cannot be merged.
 ///
 /// Changes nothing, so what it says of folding is what the next fold would do.
 #[derive(clap::Args)]
@@ -49,6 +49,18 @@ pub fn run(args: &Args) -> Result<Report> {
             "unpushed": unpushed,
         }));
     }
+    let mut aside: Vec<Value> = Vec::new();
+    for (url, a) in replica.aside()? {
+        let of = if a.table.is_empty() { String::new() } else { format!(", table {}", a.table) };
+        let _ = write!(
+            text,
+            "\nset aside: `{}` of site {}{of}, in {url}: {}. {}",
+            a.name, a.site, a.why, a.hint
+        );
+        aside.push(json!({
+            "remote": url, "name": a.name, "site": a.site, "table": a.table, "why": a.why, "hint": a.hint,
+        }));
+    }
     let conflicts = replica.open_conflicts()?;
     let _ = match conflicts {
         0 => write!(text, "\nno open conflicts"),
@@ -61,6 +73,7 @@ pub fn run(args: &Args) -> Result<Report> {
         "unfolded": status.unfolded,
         "skipped": skipped,
         "remotes": remotes,
+        "set_aside": aside,
         "conflicts": conflicts,
     });
     Ok(Report::new(json, text))

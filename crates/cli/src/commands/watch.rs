@@ -163,6 +163,7 @@ fn tell(round: u64, done: Result<(Outcome, u64)>, time: Duration, as_json: bool)
     match done {
         Ok((done, conflicts)) => {
             terminal::tell_waiting(&done.waiting);
+            terminal::tell_aside(&done.aside);
             terminal::tell_restored(&done.restored);
             let quiet = done.sent.rows + done.received.rows == 0;
             if as_json {

@@ -113,25 +113,51 @@ fn changes_travel_through_a_third_site() {
 }
 
 #[test]
-fn a_flipped_bit_is_found_and_nothing_changes() {
+fn a_flipped_bit_is_found_and_the_rest_goes_on() {
     let lab = three();
-    note(&lab, "B", "first");
+    note(&lab, "B", "one");
     push(&lab, "B");
-    note(&lab, "B", "second");
+    note(&lab, "B", "two");
     push(&lab, "B");
     let batches = objects(&lab, ".batch");
     let whole = fs::read(&batches[1]).unwrap();
-    let before = lab.digest("C");
+    let name = batches[1].file_name().unwrap().to_str().unwrap();
     for at in [0, 9, 40, whole.len() / 2, whole.len() - 1] {
         flip(&batches[1], at);
-        let told = lab.refused(&["pull", &lab.db("C")]);
-        let name = batches[1].file_name().unwrap().to_str().unwrap();
-        assert!(told.contains(name) && told.contains("remove that file"), "{at}: {told}");
-        assert_eq!(lab.digest("C"), before, "not even the batch before it was merged");
+        let (done, told) = lab.json_and_stderr(&["pull", &lab.db("C")]);
+        let aside = done["set_aside"].as_array().unwrap();
+        assert!(aside.len() == 1 && aside[0]["name"].as_str().unwrap().ends_with(name), "{done}");
+        assert!(told.contains(name) && told.contains("Remove it"), "{at}: {told}");
+        let shown = lab.json(&["status", &lab.db("C")])["set_aside"].clone();
+        assert_eq!(shown[0]["name"], aside[0]["name"]);
+        assert_eq!(shown[0]["remote"], lab.folder());
+        assert_eq!(lab.rows("C", "SELECT count(*) FROM note WHERE text = 'one'"), ["1"]);
+        assert_eq!(lab.rows("C", "SELECT count(*) FROM note WHERE text = 'two'"), ["0"]);
         fs::write(&batches[1], &whole).unwrap();
     }
-    assert_eq!(pull(&lab, "C")["merged"]["inserted"], 2);
+    assert_eq!(pull(&lab, "C")["merged"]["inserted"], 1);
+    assert_eq!(lab.json(&["status", &lab.db("C")])["set_aside"], json!([]));
     lab.assert_equal(&["B", "C"]);
+}
+
+/// Nobody removes anything: who wrote it looks into what lies there, and sends it anew.
+#[test]
+fn a_damaged_batch_is_sent_anew_by_who_holds_it() {
+    let lab = three();
+    note(&lab, "B", "x");
+    push(&lab, "B");
+    let batch = &objects(&lab, ".batch")[0];
+    flip(batch, fs::metadata(batch).unwrap().len() as usize - 20);
+    assert_eq!(pull(&lab, "C")["set_aside"].as_array().unwrap().len(), 1);
+    lab.json(&["sync", &lab.db("B")]);
+    assert_eq!(pull(&lab, "C")["set_aside"], json!([]));
+    lab.assert_equal(&["B", "C"]);
+    lab.json(&["clone", &lab.folder(), &lab.db("D")]);
+    lab.assert_equal(&["B", "D"]);
+    for site in ["B", "C"] {
+        let done = lab.json(&["sync", &lab.db(site)]);
+        assert_eq!(done["sent"]["rows"], 0);
+    }
 }
 
 #[test]
@@ -143,7 +169,7 @@ fn a_damaged_batch_that_is_removed_is_sent_again() {
     }
     let batches = objects(&lab, ".batch");
     flip(&batches[1], 60);
-    lab.refused(&["pull", &lab.db("C")]);
+    assert_eq!(pull(&lab, "C")["set_aside"].as_array().unwrap().len(), 1);
     fs::remove_file(&batches[1]).unwrap();
     assert_eq!(pull(&lab, "C")["waiting"].as_array().unwrap().len(), 1);
     assert!(push(&lab, "B")["sent"]["rows"].as_u64() > Some(0));
@@ -160,7 +186,7 @@ fn a_snapshot_makes_up_for_a_damaged_batch() {
         push(&lab, "B");
         flip(&objects(&lab, ".batch")[0], at);
         if at == 200 {
-            lab.refused(&["pull", &lab.db("C")]);
+            assert_eq!(pull(&lab, "C")["set_aside"].as_array().unwrap().len(), 1);
             lab.sql("B", "INSERT INTO note VALUES(hex(randomblob(50000)))");
         }
         push(&lab, "B");
@@ -250,7 +276,7 @@ fn duplicates_and_foreign_files_do_no_harm() {
 }
 
 #[test]
-fn a_renamed_batch_of_another_site_is_refused() {
+fn a_renamed_batch_of_another_site_is_set_aside() {
     let lab = three();
     for site in ["A", "B"] {
         note(&lab, site, "x");
@@ -258,8 +284,8 @@ fn a_renamed_batch_of_another_site_is_refused() {
     }
     let batches = objects(&lab, ".batch");
     fs::copy(&batches[0], &batches[1]).unwrap();
-    let told = lab.refused(&["pull", &lab.db("C")]);
-    assert!(told.contains("under another name"), "{told}");
+    let aside = pull(&lab, "C")["set_aside"].to_string();
+    assert!(aside.contains("under another name"), "{aside}");
 }
 
 #[test]
@@ -398,7 +424,7 @@ fn a_large_change_travels_in_parts() {
     let last = objects(&lab, ".batch").into_iter().find(|name| !before.contains(name)).unwrap();
     let before = lab.digest("C");
     flip(&last, fs::metadata(&last).unwrap().len() as usize - 100);
-    let refused = lab.refused(&["pull", &lab.db("C")]);
-    assert!(refused.contains("damaged batch"), "{refused}");
+    let aside = pull(&lab, "C")["set_aside"].to_string();
+    assert!(aside.contains("damaged batch"), "{aside}");
     assert_eq!(lab.digest("C"), before);
 }

@@ -3,7 +3,7 @@
 //! The new file is built under a temporary name beside its target and gets its own name last, so a
 //! clone that is killed leaves nothing that looks like a replica.
 
-use super::fetch::fetch;
+use super::fetch::{fetch, open_snapshot};
 use super::{Remote, Result, Session, SyncError};
 use std::path::{Path, PathBuf};
 use synqlite_core::{Access, Replica, Synced};
@@ -90,7 +90,7 @@ fn refuse_existing(target: &Path) -> Result<()> {
 /// Fetches the newest snapshot that is whole.
 fn fetch_newest(store: &dyn Store, to: &Path, session: &mut Session<'_>) -> Result<()> {
     let database = only_database(store)?;
-    let mut failure = None;
+    let mut failure: Option<SyncError> = None;
     let mut found = Vec::new();
     let ask = Ask { database, after: None, prefix: 0, site: None };
     for seen in store.changes(ask)?.found {
@@ -100,15 +100,24 @@ fn fetch_newest(store: &dyn Store, to: &Path, session: &mut Session<'_>) -> Resu
         }
         match peek_snapshot(store, &entry.name) {
             Ok(header) => found.push((header.vector.latest(), entry)),
-            Err(e) => failure = Some(e),
+            Err(e) => failure = Some(e.into()),
         }
     }
     found.sort();
     for (_, entry) in found.into_iter().rev() {
         match fetch(store, &entry.name, entry.size, to, session) {
+            Ok(_) => {}
+            Err(e) => {
+                failure = Some(e.into());
+                continue;
+            }
+        }
+        // Its checksums say that these are the bytes which somebody put, not that they are a replica.
+        match open_snapshot(to, &entry.name, session.env.clone()) {
             Ok(_) => return Ok(()),
             Err(e) => failure = Some(e),
         }
     }
-    Err(failure.unwrap_or(synqlite_objects::Error::NoDatabase { address: store.address() }).into())
+    let nothing = || synqlite_objects::Error::NoDatabase { address: store.address() }.into();
+    Err(failure.unwrap_or_else(nothing))
 }

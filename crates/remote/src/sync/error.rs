@@ -1,7 +1,6 @@
 //! Why a synchronization failed, and what to do about it.
 
 use std::path::PathBuf;
-use synqlite_objects::ObjectName;
 use synqlite_wire::BatchError;
 
 /// A synchronization failed. The replica is as it was, the remote at most gained whole objects.
@@ -14,27 +13,9 @@ pub enum SyncError {
     /// The remote store refused.
     #[error(transparent)]
     Store(#[from] synqlite_objects::Error),
-    /// A batch that is needed cannot be read.
-    #[error("cannot use the batch `{name}` of {address}: {source}")]
-    Batch {
-        /// The batch.
-        name: ObjectName,
-        /// Where it is.
-        address: String,
-        /// What is wrong with it.
-        source: BatchError,
-    },
     /// The changes of this replica cannot be written as a batch.
     #[error("{0}")]
     Encode(#[source] BatchError),
-    /// A batch that was made under another name.
-    #[error("cannot use the batch `{name}` of {address}: it was made under another name")]
-    Renamed {
-        /// The batch.
-        name: ObjectName,
-        /// Where it is.
-        address: String,
-    },
     /// The target of a clone exists.
     #[error("{} exists already", .0.display())]
     Exists(PathBuf),
@@ -68,8 +49,7 @@ impl SyncError {
         Some(match self {
             SyncError::Engine(e) => return e.hint(),
             SyncError::Store(_) | SyncError::Encode(_) => return None,
-            SyncError::Batch { source: BatchError::Newer { .. }, .. } => return None,
-            SyncError::Batch { .. } | SyncError::Renamed { .. } | SyncError::Blocked { .. } => {
+            SyncError::Blocked { .. } => {
                 "If it stays so, remove that file: a site that has its changes pushes them again"
                     .into()
             }

@@ -3,13 +3,14 @@
 //! All objects are read and verified before the replica is locked. What they hold is merged in one
 //! transaction, part by part, so memory does not grow with it.
 
-use super::heads::{Batch, Heads};
+use super::heads::{Batch, Flaw, Heads};
 use super::plan::{Plan, Step};
 use super::spool::Spool;
 use super::{Outcome, Progress, Result, Session, SyncError, Traffic};
 use std::io::Read;
 use std::path::Path;
-use synqlite_core::Replica;
+use std::sync::Arc;
+use synqlite_core::{Environment, Replica};
 use synqlite_objects::files::Temp;
 use synqlite_objects::{Entry, ObjectName, SnapshotHeader, Store, read_snapshot};
 use synqlite_wire::batch::{self, Verifier};
@@ -35,7 +36,7 @@ pub(super) fn merge(
         {
             continue;
         }
-        outcome.waiting = heads.waiting(&plan, &store.address(), mine.site())?;
+        (outcome.waiting, outcome.aside) = heads.waiting(&plan, mine.site());
         match try_plan(mine, store, heads, &plan, session) {
             Ok(Outcome { received, merged, .. }) => {
                 return Ok(Some(Outcome { received, merged, ..outcome }));
@@ -43,6 +44,7 @@ pub(super) fn merge(
             Err(Fault::Forked) => return Ok(None),
             // Perhaps there is another way.
             Err(Fault::Bad(name, why)) => heads.set_aside(&name, why),
+            Err(Fault::Snapshot(i, why)) => heads.set_snapshot_aside(i, why),
             Err(Fault::Failed(e)) => return Err(e),
         }
     }
@@ -50,8 +52,10 @@ pub(super) fn merge(
 
 /// Why a plan did not come through.
 enum Fault {
-    /// This batch cannot be read.
-    Bad(ObjectName, BatchError),
+    /// This batch cannot be read, or not be merged.
+    Bad(ObjectName, Flaw),
+    /// This snapshot.
+    Snapshot(usize, Flaw),
     /// A line forks that was not known to.
     Forked,
     Failed(SyncError),
@@ -76,6 +80,7 @@ enum Source {
         upto: VersionVector,
     },
     Snapshot {
+        i: usize,
         copy: Box<Replica>,
         /// Goes with it.
         _file: Temp,
@@ -108,12 +113,15 @@ fn try_plan(
                 let Entry { name, size } = snapshot.entry;
                 received.bytes += size;
                 let temp = Temp::beside(mine.path())?;
-                fetch(store, &name, size, temp.path(), session)?;
-                let mut copy = Replica::open_copy(temp.path(), session.env.clone())?;
-                if mine.meet(&mut copy)? {
+                fetch(store, &name, size, temp.path(), session)
+                    .map_err(|e| of_snapshot(i, e.into()))?;
+                let env = session.env.clone();
+                let mut copy =
+                    open_snapshot(temp.path(), &name, env).map_err(|e| of_snapshot(i, e))?;
+                if mine.meet(&mut copy).map_err(|e| of_snapshot(i, e.into()))? {
                     return Err(Fault::Forked);
                 }
-                Source::Snapshot { copy: Box::new(copy), _file: temp }
+                Source::Snapshot { i, copy: Box::new(copy), _file: temp }
             }
         });
         session.progress.step("batches", done, plan.steps.len() as u64);
@@ -132,11 +140,17 @@ fn try_plan(
         };
         for source in &mut sources {
             match source {
-                Source::Snapshot { copy, .. } => {
-                    copy.export_parts(&plan.start, 0, &mut sink)?;
+                Source::Snapshot { i, copy, .. } => {
+                    let of = |e: SyncError| of_snapshot(*i, e);
+                    copy.export_parts(&plan.start, 0, &mut sink).map_err(|e| of(e.into()))?;
+                    sink(Delta::default()).map_err(|e| of(e.into()))?;
                 }
                 Source::Batch { name, header, at, prefix, upto } => {
-                    let bad = |why| Fault::Bad(*name, why);
+                    let bad = |why| Fault::Bad(*name, Flaw::of(why));
+                    let refused = |e: synqlite_core::Error| match e.is_of_changes() {
+                        true => Fault::Bad(*name, Flaw::refused(&e)),
+                        false => Fault::from(e),
+                    };
                     // What its writer had seen tells conflicts from updates.
                     let seen = prefix.map(|prefix| contained.at(prefix));
                     for (i, range) in header.ranges().enumerate() {
@@ -146,8 +160,10 @@ fn try_plan(
                             part.upto.join(seen);
                             part.upto.join(&part.base);
                         }
-                        sink(part)?;
+                        sink(part).map_err(refused)?;
                     }
+                    // Nothing follows that belongs to it, so all of it is merged now, or is at fault.
+                    sink(Delta::default()).map_err(refused)?;
                     contained.reach(upto);
                 }
             }
@@ -157,10 +173,76 @@ fn try_plan(
     Ok(Outcome { received, merged, ..Outcome::default() })
 }
 
+/// The replica in a snapshot that was fetched. It must be one of the same database, and readable.
+pub(super) fn open_snapshot(
+    path: &Path,
+    name: &ObjectName,
+    env: Arc<dyn Environment>,
+) -> Result<Replica> {
+    let copy = Replica::open_copy(path, env)?;
+    if copy.database() != name.database {
+        let (ours, theirs) = (name.database, copy.database());
+        return Err(synqlite_core::Error::Unrelated { ours, theirs }.into());
+    }
+    copy.seen()?;
+    Ok(copy)
+}
+
+/// A snapshot is at fault, unless the way to it is.
+fn of_snapshot(i: usize, e: SyncError) -> Fault {
+    use synqlite_core::Error as Core;
+    use synqlite_objects::Error as Stored;
+    let flawed = match &e {
+        SyncError::Store(e) => {
+            matches!(
+                e,
+                Stored::BadSnapshot { .. } | Stored::NewerSnapshot { .. } | Stored::NotFound { .. }
+            )
+        }
+        SyncError::Engine(e) => {
+            e.is_of_changes()
+                || matches!(
+                    e,
+                    Core::NotADatabase(_)
+                        | Core::Malformed { .. }
+                        | Core::NotAReplica(_)
+                        | Core::Torn { .. }
+                        | Core::NewerFormat { .. }
+                        | Core::OlderFormat { .. }
+                        | Core::Unrelated { .. }
+                        | Core::Damaged(_)
+                )
+        }
+        _ => false,
+    };
+    if flawed { Fault::Snapshot(i, Flaw::snapshot(&e)) } else { Fault::Failed(e) }
+}
+
+/// What is wrong with the bytes of a batch, if anything is.
+pub(super) fn read_through(batch: &Batch, store: &dyn Store) -> Result<Option<BatchError>> {
+    let source = match store.open(&batch.name) {
+        Ok(source) => source,
+        // It went meanwhile, which the next look tells.
+        Err(synqlite_objects::Error::NotFound { .. }) => return Ok(None),
+        Err(e) => return Err(e.into()),
+    };
+    let (mut source, mut bytes) = (source.take(batch.header.size + 1), vec![0; CHUNK]);
+    let mut verifier = Verifier::new(&batch.header);
+    loop {
+        let n = source
+            .read(&mut bytes)
+            .map_err(|source| synqlite_objects::Error::Read { name: batch.name, source })?;
+        match bytes.get(..n) {
+            Some(read) if n > 0 => verifier.pass(read),
+            _ => return Ok(verifier.end().err()),
+        }
+    }
+}
+
 /// Appends all bytes of a batch to `spool`: those that came along with its name, and the rest.
 fn read_batch(batch: &Batch, store: &dyn Store, spool: &mut Spool) -> Result<(), Fault> {
     let Batch { name, header, prefix, .. } = batch;
-    let (at, bad) = (spool.len(), |why| Fault::Bad(*name, why));
+    let (at, bad) = (spool.len(), |why| Fault::Bad(*name, Flaw::of(why)));
     let mut verifier = Verifier::new(header);
     verifier.pass(prefix);
     spool.append(prefix)?;

@@ -10,6 +10,7 @@ use super::object_log::ObjectLog;
 use super::plan::Plan;
 use super::{Result, SyncError, Waiting};
 use std::collections::{BTreeMap, BTreeSet};
+use synqlite_core::Aside;
 use synqlite_objects::{Changes, Cursor, Entry, Found, Kind, ObjectName, Store};
 use synqlite_objects::{SnapshotHead, SnapshotHeader, decode_snapshot_head, peek_snapshot};
 use synqlite_wire::batch::{self, HEADER_PREFIX};
@@ -101,17 +102,51 @@ pub struct Flawed {
     pub name: ObjectName,
     /// Its index in the row.
     pub index: Option<usize>,
+    /// What it would lead to, if its header tells.
+    upto: Option<VersionVector>,
     /// What is wrong with it.
     why: Flaw,
 }
 
-enum Flaw {
-    /// Its bytes are wrong.
-    Bad(BatchError),
+/// What is wrong with an object.
+pub enum Flaw {
     /// It is not there in full.
     HalfWritten,
-    /// It was made under another name.
-    Renamed,
+    /// It cannot be merged. To whom it may concern: the table, why, and what to do.
+    Bad(String, String, String),
+}
+
+/// What to do about an object of no use.
+const REMOVE: &str =
+    "Remove it from the remote if it stays so: a site that has its changes sends them again";
+
+impl Flaw {
+    /// Of bytes that cannot be read.
+    pub fn of(why: BatchError) -> Flaw {
+        match why {
+            BatchError::Truncated { .. } => Flaw::HalfWritten,
+            BatchError::Newer { .. } => {
+                Flaw::Bad(String::new(), why.to_string(), "Update synqlite".into())
+            }
+            why => Flaw::Bad(String::new(), why.to_string(), REMOVE.into()),
+        }
+    }
+
+    /// Of changes that the engine refused.
+    pub fn refused(why: &synqlite_core::Error) -> Flaw {
+        let table = match why {
+            synqlite_core::Error::InvalidDelta(why) => why.table().unwrap_or_default(),
+            synqlite_core::Error::Constraint { table, .. } => table,
+            _ => "",
+        };
+        let hint = why.hint().unwrap_or_else(|| REMOVE.into());
+        Flaw::Bad(table.to_owned(), why.to_string(), hint)
+    }
+
+    /// Of a snapshot.
+    pub fn snapshot(why: &SyncError) -> Flaw {
+        Flaw::Bad(String::new(), why.to_string(), REMOVE.into())
+    }
 }
 
 /// Says what a vector of another site means under the site ids of this replica.
@@ -159,8 +194,10 @@ impl Heads {
         }
         if cursor.is_some() {
             // Prefix hashes stand for what they hold too.
-            let flawed =
-                |name| Flawed { name, index: index(&heads.row, &name), why: Flaw::HalfWritten };
+            let flawed = |name| {
+                let index = index(&heads.row, &name);
+                Flawed { name, index, upto: None, why: Flaw::HalfWritten }
+            };
             heads.flawed = unread.into_iter().map(flawed).collect();
         }
         let newest = match cursor {
@@ -206,7 +243,7 @@ impl Heads {
                     let base = resolve(&header.base)?;
                     heads.batches.push(Batch { name, header, base, upto, index, prefix });
                 }
-                Err(why) => heads.flawed.push(Flawed { name, index, why }),
+                Err(why) => heads.flawed.push(Flawed { name, index, upto: None, why }),
             }
         }
         heads.batches.reverse();
@@ -341,48 +378,72 @@ impl Heads {
         Plan::make(self, start)
     }
 
-    /// Sets a batch aside whose body turned out bad.
-    pub fn set_aside(&mut self, name: &ObjectName, why: BatchError) {
-        let index = self.batches.iter().find(|batch| batch.name == *name).and_then(|b| b.index);
-        self.batches.retain(|batch| batch.name != *name);
-        let why = match why {
-            BatchError::Truncated { .. } => Flaw::HalfWritten,
-            why => Flaw::Bad(why),
+    /// Sets a batch aside that turned out bad.
+    pub fn set_aside(&mut self, name: &ObjectName, why: Flaw) {
+        let found = self.batches.iter().position(|batch| batch.name == *name);
+        let batch = found.map(|at| self.batches.remove(at));
+        let (index, upto) = batch.map_or((None, None), |batch| (batch.index, Some(batch.upto)));
+        self.flawed.push(Flawed { name: *name, index, upto, why });
+    }
+
+    /// Sets a snapshot aside that turned out bad.
+    pub fn set_snapshot_aside(&mut self, i: usize, why: Flaw) {
+        if i < self.snapshots.len() {
+            let Snapshot { entry, index, header, .. } = self.snapshots.remove(i);
+            let upto = header.map(|header| header.vector);
+            self.flawed.push(Flawed { name: entry.name, index, upto, why });
+        }
+    }
+
+    /// Sets all snapshots aside, whose lines tell something else each time.
+    pub fn pass_over_snapshots(&mut self) {
+        while !self.snapshots.is_empty() {
+            let why = "it says that lines of sites fork, each time anew".to_owned();
+            self.set_snapshot_aside(0, Flaw::Bad(String::new(), why, REMOVE.into()));
+        }
+    }
+
+    /// Whether whoever has `reached` this lacks nothing of something flawed: because a later snapshot of its
+    /// site makes up for it, because it would lead no further, or by a later batch of its site, which
+    /// builds on all that the site had before.
+    pub fn made_up(&self, Flawed { name, upto, .. }: &Flawed, reached: &VersionVector) -> bool {
+        let later = |batch: &Batch| {
+            batch.name.site == name.site
+                && batch.name.upto >= name.upto
+                && reached.dominates(&batch.upto)
         };
-        self.flawed.push(Flawed { name: *name, index, why });
-    }
-
-    /// Whether a later snapshot of the same site makes up for a batch.
-    fn made_up(&self, name: &ObjectName) -> bool {
         self.snapshots.iter().any(|snapshot| snapshot.makes_up(name))
+            || upto.as_ref().is_some_and(|upto| reached.dominates(upto))
+            || self.batches.iter().any(later)
     }
 
-    /// Whether nothing is there that cannot be read and that nothing makes up for.
-    pub fn is_sound(&self) -> bool {
-        self.flawed.iter().all(|flawed| self.made_up(&flawed.name))
+    /// Whether nothing is there that is of no use and lacking to whoever has `reached` this.
+    pub fn is_sound(&self, reached: &VersionVector) -> bool {
+        self.flawed.iter().all(|flawed| self.made_up(flawed, reached))
     }
 
-    /// Batches that cannot be merged yet, for people. One that cannot be merged at all is an error,
-    /// unless a later snapshot of its site makes up for it. Of `own` nothing is needed.
-    pub fn waiting(&self, plan: &Plan, address: &str, own: SiteId) -> Result<Vec<Waiting>> {
-        let made_up = |name: &ObjectName| name.site == own || self.made_up(name);
-        let mut waiting = Vec::new();
-        for Flawed { name, why, .. } in self.flawed.iter().filter(|f| !made_up(&f.name)) {
-            let (name, address) = (*name, address.to_owned());
+    /// What cannot be merged yet, and what not at all, unless nothing of it is lacking. Of `own` nothing is
+    /// needed.
+    pub fn waiting(&self, plan: &Plan, own: SiteId) -> (Vec<Waiting>, Vec<Aside>) {
+        let (mut waiting, mut aside) = (Vec::new(), Vec::new());
+        let lacking = |f: &&Flawed| f.name.site != own && !self.made_up(f, &plan.reached);
+        for Flawed { name, why, .. } in self.flawed.iter().filter(lacking) {
             match why {
                 Flaw::HalfWritten => {
                     let why = "it is not there in full yet";
                     waiting.push(Waiting { name: name.to_string(), why });
                 }
-                Flaw::Renamed => return Err(SyncError::Renamed { name, address }),
-                Flaw::Bad(source) => {
-                    return Err(SyncError::Batch { name, address, source: source.clone() });
+                Flaw::Bad(table, why, hint) => {
+                    let (name, site, table) =
+                        (name.to_string(), name.site.to_string(), table.clone());
+                    let (why, hint) = (why.clone(), hint.clone());
+                    aside.push(Aside { name, site, table, why, hint }.plain());
                 }
             }
         }
         let why = "it builds on a batch that is missing";
         waiting.extend(plan.waiting.iter().map(|n| Waiting { name: n.to_string(), why }));
-        Ok(waiting)
+        (waiting, aside)
     }
 }
 
@@ -417,7 +478,8 @@ fn header(
         }
         return Ok(match batch::decode_header(&prefix) {
             Ok(header) if header.database != name.database || header.site != name.site => {
-                Err(Flaw::Renamed)
+                let why = "it was made under another name".to_owned();
+                Err(Flaw::Bad(String::new(), why, REMOVE.into()))
             }
             Ok(header) if header.size > size => Err(Flaw::HalfWritten),
             Ok(header) => Ok(header),
@@ -426,8 +488,7 @@ fn header(
                 prefix.clear();
                 continue;
             }
-            Err(BatchError::Truncated { .. }) => Err(Flaw::HalfWritten),
-            Err(e) => Err(Flaw::Bad(e)),
+            Err(e) => Err(Flaw::of(e)),
         });
     }
 }

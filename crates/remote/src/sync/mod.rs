@@ -26,7 +26,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use synqlite_core::{Environment, Merged, Replica};
+use synqlite_core::{Aside, Environment, Merged, Replica};
 use synqlite_objects::{Bucket, Cursor, Folder, Hub, Key, Sealed, Store};
 use synqlite_wire::{Delta, SiteId};
 
@@ -102,6 +102,8 @@ pub struct Outcome {
     pub merged: Merged,
     /// Batches that cannot be merged yet.
     pub waiting: Vec<Waiting>,
+    /// What cannot be merged: damaged, forged, or of a time that has not come.
+    pub aside: Vec<Aside>,
     /// Up to where the store was looked at, if it numbers its objects.
     pub upto: Option<Cursor>,
     /// Replicas that go on under a new site id.
@@ -159,6 +161,7 @@ impl Outcome {
         self.received.add(other.received);
         self.merged.add(other.merged);
         self.waiting = other.waiting;
+        self.aside = other.aside;
         self.upto = other.upto;
         self.restored.extend(other.restored);
     }
@@ -236,6 +239,7 @@ impl Remote {
             }
         };
         mine.note_synced(&self.url(), &synced)?;
+        mine.note_aside(&self.url(), &outcome.aside)?;
         outcome.restored.extend(Restored::of(mine));
         Ok(outcome)
     }
@@ -246,6 +250,7 @@ impl Remote {
             let remote = RemoteStore { store: &**store, url };
             let (mut outcome, synced) = remote_store::sync(mine, remote, session)?;
             mine.note_synced(url, &synced)?;
+            mine.note_aside(url, &outcome.aside)?;
             outcome.restored.extend(Restored::of(mine));
             return Ok(outcome);
         }

@@ -128,6 +128,11 @@ impl<'a> Way<'a> {
             let Some(&first) = self.missing.first().filter(|first| **first <= index) else {
                 return true;
             };
+            let flawed = self.heads.flawed.iter().filter(|flawed| flawed.index == Some(first));
+            if flawed.into_iter().any(|flawed| self.heads.made_up(flawed, &self.plan.reached)) {
+                self.missing.remove(&first);
+                continue;
+            }
             let snapshots = self.snapshots.iter().filter_map(|&i| self.heads.snapshots.get(i));
             let is_snapshot = snapshots.into_iter().any(|s| s.index == Some(first));
             if !is_snapshot || !self.settle() {

@@ -9,8 +9,8 @@
 //! since the last one ([`Memory`]). One that does not is listed whenever it is asked.
 
 use super::changes::{Changes, missing};
-use super::fetch::merge;
-use super::heads::{Heads, Known, Resolve};
+use super::fetch::{merge, read_through};
+use super::heads::{Flaw, Heads, Known, Resolve};
 use super::memory::{Memory, Since};
 use super::{Outcome, Result, Session, SyncError, Traffic};
 use std::cell::RefCell;
@@ -30,6 +30,8 @@ const BATCH: u64 = 1 << 10;
 const PREFIX: u64 = 64 << 10;
 /// Enough for most headers.
 const HEAD: u64 = 512;
+/// A line that forks is told of by somebody, and so often at most: who forges lines keeps nobody here.
+const LOOKS: u32 = 8;
 /// Another process, or a program that synchronizes folders, may come in between so often.
 const ATTEMPTS: u32 = 4;
 
@@ -83,7 +85,8 @@ pub fn sync(
     // Without an order, what a pull need not look at is more than what a push need not.
     let heads = Some(heads).filter(|heads| heads.cursor.is_some());
     let (pushed, synced) = send(mine, remote, heads, session)?;
-    outcome.add(Outcome { waiting: outcome.waiting.clone(), ..pushed });
+    let (waiting, aside) = (outcome.waiting.clone(), outcome.aside.clone());
+    outcome.add(Outcome { waiting, aside, ..pushed });
     Ok((outcome, Synced { pulled: true, ..synced }))
 }
 
@@ -93,15 +96,20 @@ fn fetch(
     remote: RemoteStore<'_>,
     session: &mut Session<'_>,
 ) -> Result<(Heads, Outcome)> {
-    loop {
+    for left in (0..LOOKS).rev() {
         let mut heads = look(mine, remote, true, session)?;
         if heads.is_empty() {
             return Ok((heads, Outcome::default()));
+        }
+        if left == 0 {
+            // Batches are taken under the lines that are known now.
+            heads.pass_over_snapshots();
         }
         if let Some(outcome) = merge(mine, remote.store, &mut heads, session)? {
             return Ok((heads, outcome));
         }
     }
+    Ok(Default::default())
 }
 
 /// Looks at the store: at what is new there, or at all of it, to `pull` or only to push. If it tells
@@ -112,9 +120,9 @@ fn look(
     pull: bool,
     session: &Session<'_>,
 ) -> Result<Heads> {
-    loop {
+    for left in (0..LOOKS).rev() {
         let own = RefCell::new(BTreeSet::new());
-        let heads = {
+        let mut heads = {
             let (mine, site) = (&*mine, mine.site());
             let resolve = |vector: &VersionVector| {
                 own.borrow_mut().insert(vector.get(site));
@@ -122,7 +130,7 @@ fn look(
             };
             look_once(mine, remote, pull, session, &resolve)?
         };
-        let mut forked = mine.learn(heads.lines())?;
+        let mut forked = learn(mine, &mut heads)?;
         let (position, end) = (mine.local_seq()?, heads.end_of(mine.site()));
         for clock in own.take() {
             forked = forked || mine.check_claim(clock)?;
@@ -132,10 +140,29 @@ fn look(
             mine.begin_anew()?;
             forked = true;
         }
-        if !forked {
+        if !forked || left == 0 {
             return Ok(heads);
         }
     }
+    Ok(Heads::default())
+}
+
+/// Learns the lines of which batches tell. One whose lines cannot be is set aside.
+fn learn(mine: &mut Replica, heads: &mut Heads) -> Result<bool> {
+    match mine.learn(heads.lines()) {
+        Err(e) if e.is_of_changes() => {}
+        learned => return Ok(learned?),
+    }
+    let (mut forked, mut bad) = (false, Vec::new());
+    for batch in &heads.batches {
+        match mine.learn(&batch.header.lines) {
+            Ok(news) => forked |= news,
+            Err(e) if e.is_of_changes() => bad.push((batch.name, Flaw::refused(&e))),
+            Err(e) => return Err(e.into()),
+        }
+    }
+    bad.into_iter().for_each(|(name, why)| heads.set_aside(&name, why));
+    Ok(forked)
 }
 
 fn look_once(
@@ -174,8 +201,10 @@ fn remember(
     whole: bool,
 ) -> Result<Option<Memory>> {
     let claimed = heads.claimed();
-    let whole =
-        whole && heads.is_sound() && mine.seen()?.dominates(&claimed) && there.dominates(&claimed);
+    let whole = whole
+        && heads.is_sound(there)
+        && mine.seen()?.dominates(&claimed)
+        && there.dominates(&claimed);
     let Some(cursor) = heads.cursor.filter(|_| whole) else { return Ok(None) };
     let (site, end) = (mine.site(), heads.end_of(mine.site()));
     let Some(row) = &heads.row else { return Ok(None) };
@@ -218,9 +247,10 @@ fn send(
         let (database, site) = (mine.database(), mine.site());
         mine.fold()?;
         outcome.upto = heads.cursor;
+        look_into_one(mine, store, &mut heads, session.env.now_ms())?;
         let (mut there, whole) = contained(mine, &mut heads, store)?;
         // A snapshot stands for all that it contains, so nothing may be there that nobody has read.
-        let read = heads.flawed.is_empty() && mine.seen()?.dominates(&heads.claimed());
+        let read = heads.is_sound(&there) && mine.seen()?.dominates(&heads.claimed());
         // What it covers may go. Then the row goes on from the prefix hashes in it, so they must lead to there.
         let covers = heads.cursor.filter(|_| whole && read);
         let point = Point::of(&heads, &there, whole && read);
@@ -333,6 +363,22 @@ fn contained(
         plan = heads.plan(&heads.base);
     }
     Ok((plan.reached, plan.whole))
+}
+
+/// Reads one of the batches whose content this replica holds, another one each time. If its bytes are wrong
+/// it is set aside, and what it held is missing, so it is put anew: no reader can say to those who hold it
+/// that it is damaged, and headers do not tell.
+fn look_into_one(mine: &Replica, store: &dyn Store, heads: &mut Heads, now: i64) -> Result<()> {
+    let seen = mine.seen()?;
+    let held = heads.batches.iter().filter(|batch| seen.dominates(&batch.upto));
+    let held: Vec<_> = held.collect();
+    let nth = usize::try_from(now.unsigned_abs()).unwrap_or(0).checked_rem(held.len());
+    let Some(batch) = nth.and_then(|nth| held.get(nth)) else { return Ok(()) };
+    let name = batch.name;
+    if let Some(why) = read_through(batch, store)? {
+        heads.set_aside(&name, Flaw::of(why));
+    }
+    Ok(())
 }
 
 /// Whether a new snapshot is due.
