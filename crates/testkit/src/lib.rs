@@ -7,6 +7,7 @@
 //!   test sets and ids that follow from the seed.
 //! - [`network`]: a remote store behind a network that fails.
 //! - [`exchange`]: histories of sites that reach each other only through such a place.
+//! - [`forge`]: histories in which one of the sites forges batches.
 //! - [`model`]: the same history in the engine and in a reference model, which is another process.
 //! - [`wild`]: histories in which schemas, policies, files and clocks change too.
 //! - [`mutants`]: the engine with one repair taken out, which a campaign has to notice.
@@ -18,6 +19,7 @@
 pub mod crash;
 pub mod exchange;
 pub mod families;
+pub mod forge;
 pub mod history;
 pub mod model;
 pub mod mutants;

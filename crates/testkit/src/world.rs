@@ -1,6 +1,6 @@
 //! Sites on real files, with a clock that the test sets and ids that follow from the seed.
 
-use crate::families::Family;
+use crate::families::{Context, Family};
 use crate::history::{Action, START_MS, Step};
 use crate::random::Random;
 use rusqlite::Connection;
@@ -184,6 +184,11 @@ impl World {
         self.dir.path().join(format!("{name}.db"))
     }
 
+    /// A statement of the family.
+    pub fn statement(&self, r: &mut Random, context: &Context) -> String {
+        self.family.statement(r, context)
+    }
+
     /// A copy of a site as it is, its id included.
     pub fn copy(&self, site: usize, name: &str) -> Result<Site> {
         let path = self.path(name);
@@ -313,14 +318,17 @@ impl Site {
 
     /// What SQLite must find in order after every merge.
     pub fn check(&self) -> Result<()> {
-        let found: String = self.app.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
-        if found != "ok" {
-            return Err(format!("integrity_check: {found}").into());
-        }
+        self.check_integrity()?;
         if self.family.enforces() && self.app.prepare("PRAGMA foreign_key_check")?.exists([])? {
             return Err("foreign_key_check finds a dangling reference".into());
         }
         Ok(())
+    }
+
+    /// What SQLite must find in order whatever another site says; that foreign keys are kept is a policy.
+    pub fn check_integrity(&self) -> Result<()> {
+        let found: String = self.app.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
+        if found == "ok" { Ok(()) } else { Err(format!("integrity_check: {found}").into()) }
     }
 
     /// Exchanges something at time `ms`.
@@ -377,7 +385,8 @@ pub fn sorted(delta: Delta) -> Vec<RowChange> {
     rows
 }
 
-fn blank(shape: &GroupShape, cell: &mut Cell) {
+/// Columns that follow a referenced row.
+pub(crate) fn blank(shape: &GroupShape, cell: &mut Cell) {
     let Cell { values, refs } = cell;
     for (name, _) in shape.refs.iter().zip(refs).filter(|(_, rid)| rid.is_some()) {
         let columns = name.rsplit_once('>').map_or("", |(columns, _)| columns);
@@ -410,7 +419,9 @@ pub fn rows(conn: &Connection, family: Family) -> Result<Vec<String>> {
         let mut statement = conn.prepare(&dump_sql(conn, table)?)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            out.push(format!("{table}: {}", row.get::<_, String>(0)?));
+            // Text need not be UTF-8.
+            let shown = row.get_ref(0)?.as_bytes().map_err(rusqlite::Error::from)?;
+            out.push(format!("{table}: {}", String::from_utf8_lossy(shown)));
         }
     }
     out.sort();

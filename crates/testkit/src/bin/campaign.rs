@@ -1,11 +1,13 @@
 //! Long campaigns; `docs/testing.md` says what each proves.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 use synqlite_testkit::crash::{self, Program};
 use synqlite_testkit::exchange::{self, Played};
+use synqlite_testkit::forge;
 use synqlite_testkit::history::History;
 use synqlite_testkit::model::{Model, Verdict, unavailable};
 use synqlite_testkit::mutants::{self, Bench, Mutant, Outcome};
@@ -25,6 +27,7 @@ usage:
       [--jobs N] [--first]
   campaign states --seeds FROM..TO [--jobs N] [--first]
   campaign network --seeds FROM..TO
+  campaign forge --seeds FROM..TO [--jobs N] [--show]
   campaign wild --seeds FROM..TO [--sites N] [--jobs N] [--only REGIONS] [--without REGIONS] [--with REGIONS]
       [--all REGIONS] [--long] [--first] [--show]
   campaign mutants [NAME...] [--histories 2000] [--jobs N] [--by CAMPAIGN]
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         Some("model") => model(&arguments),
         Some("states") => states(&arguments),
         Some("network") => network(&arguments),
+        Some("forge") => forge(&arguments),
         Some("wild") => wild(&arguments),
         Some("mutants") => mutants(&arguments),
         Some("crash") => kill(&arguments),
@@ -186,6 +190,61 @@ fn network(arguments: &[String]) -> Result<bool> {
     }
     println!("{differ} histories failed; of the others: {all:?}");
     Ok(differ == 0)
+}
+
+/// Histories in which one site forges. What each seed forged is told of those that fail, or with `--show`.
+fn forge(arguments: &[String]) -> Result<bool> {
+    let seeds = option(arguments, "--seeds").ok_or(USAGE)?;
+    let (from, to) = seeds.split_once("..").ok_or(USAGE)?;
+    let jobs = number(option(arguments, "--jobs").unwrap_or("1"))?.max(1);
+    let show = arguments.iter().any(|a| a == "--show");
+    let (next, to) = (AtomicU64::new(number(from)?), number(to)?);
+    let (faults, all) = (AtomicU64::new(0), Mutex::new((0_u64, forge::Played::default())));
+    let start = Instant::now();
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= to {
+                return;
+            }
+            let (mut told, began) = (Vec::new(), Instant::now());
+            let mut tell = |line: &str| told.push(line.to_owned());
+            let playing =
+                AssertUnwindSafe(|| forge::play(seed, show, &mut tell).map_err(|e| e.to_string()));
+            let played = catch_unwind(playing).unwrap_or_else(|_| Err("it panicked".into()));
+            if show {
+                println!(
+                    "seed {seed}, {:.1} s:\n  {}",
+                    began.elapsed().as_secs_f64(),
+                    told.join("\n  ")
+                );
+            }
+            let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+            match played {
+                Ok(played) => {
+                    let parted = told.iter().find(|line| line.starts_with("PARTED"));
+                    let parted = parted.map(|line| line.chars().take(150).collect::<String>());
+                    parted.into_iter().for_each(|line| println!("seed {seed}: {line}"));
+                    all.1.add(played);
+                }
+                Err(e) => {
+                    faults.fetch_add(1, Ordering::Relaxed);
+                    let e: String = e.chars().take(2_000).collect();
+                    println!("FAULT seed {seed}: {e}\n  {}\n", told.join("\n  "));
+                }
+            }
+            all.0 += 1;
+            if all.0.is_multiple_of(100) {
+                let rate = all.1.forged as f64 / start.elapsed().as_secs_f64();
+                println!("{} histories, {faults:?} with faults; {rate:.0} batches/s", all.0);
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..jobs).for_each(|_| drop(scope.spawn(work))));
+    let faults = faults.into_inner();
+    let (played, all) = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    println!("{played} histories, {faults} with faults; of the others: {all:?}");
+    Ok(faults == 0)
 }
 
 /// Histories that contain the world. Faults are shortened unless `--long` is given.

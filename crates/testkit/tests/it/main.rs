@@ -3,6 +3,7 @@
 mod constraints;
 mod crash;
 mod exchange;
+mod forge;
 mod laws;
 mod seeds;
 mod shadow;
