@@ -72,7 +72,7 @@ fn repair(args: &Args, remote: &str, options: &InitOptions) -> Result<Report> {
     let access = args.keep.access()?;
     let remote = Remote::open(remote, &credentials(&access)?)?;
     let mut bar = Bar::new();
-    let mut session = Session { env: env(), force: false, progress: &mut bar };
+    let mut session = Session { env: env(), force: false, whole: false, progress: &mut bar };
     let done = remote.rejoin(&args.db, &access, options, &mut session)?;
     let site = done.site.to_string();
     let mut text = format!("{} is a replica again, site {site}", args.db.display());

@@ -28,6 +28,8 @@ use crate::terminal;
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 use synqlite_core::{Access, Environment, Policy, Replica, System};
 use synqlite_remote::{Credentials, Key, Remote};
 
@@ -42,6 +44,9 @@ pub struct Args {
     /// Prints one JSON document instead of text.
     #[arg(long, global = true)]
     json: bool,
+    /// Waits for so many seconds, at most, while another program keeps a database locked.
+    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 60)]
+    wait: u64,
     #[command(subcommand)]
     command: Command,
 }
@@ -98,6 +103,7 @@ enum Command {
 
 /// Runs a command and prints what it reports.
 pub fn run(args: &Args) -> Result<()> {
+    PATIENCE.store(args.wait, Relaxed);
     let report = match &args.command {
         Command::Init(a) => init::run(a),
         Command::Deinit(a) => deinit::run(a),
@@ -131,9 +137,44 @@ fn print(report: &Report, json: bool) -> Result<()> {
     report.fault.as_ref().map_or(Ok(()), |fault| Err(CommandError::new(fault)))
 }
 
-/// Time, randomness and files as they are.
+/// For how many seconds a locked database is waited for.
+static PATIENCE: AtomicU64 = AtomicU64::new(0);
+
+/// After so long somebody is told why nothing happens.
+const QUIET: Duration = Duration::from_secs(2);
+
+/// The machine as it is, and the user's patience.
+struct Machine {
+    told: AtomicBool,
+}
+
+impl Environment for Machine {
+    fn now_ms(&self) -> i64 {
+        System.now_ms()
+    }
+
+    fn random(&self) -> [u8; 16] {
+        System.random()
+    }
+
+    fn instance(&self, path: &Path) -> String {
+        System.instance(path)
+    }
+
+    fn wait(&self, database: &Path, waited: Duration) -> bool {
+        let limit = PATIENCE.load(Relaxed);
+        if waited >= QUIET && !self.told.swap(true, Relaxed) {
+            let name = database.display();
+            terminal::complain(&format!(
+                "waiting for another program that keeps {name} locked, for {limit} s at most"
+            ));
+        }
+        waited < Duration::from_secs(limit)
+    }
+}
+
 fn env() -> Arc<dyn Environment> {
-    Arc::new(System)
+    Arc::new(Machine { told: AtomicBool::new(false) })
 }
 
 fn open(path: &Path) -> Result<Replica> {

@@ -49,6 +49,10 @@ pub fn run(args: &Args) -> Result<Report> {
             "unpushed": unpushed,
         }));
     }
+    if status.arriving > 0 {
+        let left = rows(status.arriving.cast_signed());
+        let _ = write!(text, "\nnot merged yet: {left} that arrived; sync goes on with them");
+    }
     let conflicts = replica.open_conflicts()?;
     let _ = match conflicts {
         0 => write!(text, "\nno open conflicts"),
@@ -59,6 +63,7 @@ pub fn run(args: &Args) -> Result<Report> {
         "database": replica.database().to_string(),
         "pending": pending,
         "unfolded": status.unfolded,
+        "arriving": status.arriving,
         "skipped": skipped,
         "remotes": remotes,
         "conflicts": conflicts,

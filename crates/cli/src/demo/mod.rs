@@ -146,7 +146,8 @@ impl Show {
 
         let since = Instant::now();
         let folder = self.place.folder()?;
-        let mut session = Session { env: self.env.clone(), force: false, progress: &mut () };
+        let mut session =
+            Session { env: self.env.clone(), force: false, whole: false, progress: &mut () };
         let mut a = self.open("A")?;
         a.add_remote("origin", &folder.url(), &Access::default())?;
         let sent = folder.push(&mut a, &mut session)?.sent.bytes;
@@ -154,7 +155,8 @@ impl Show {
 
         for site in ["B", "C"] {
             let since = Instant::now();
-            let mut session = Session { env: self.env.clone(), force: false, progress: &mut () };
+            let mut session =
+                Session { env: self.env.clone(), force: false, whole: false, progress: &mut () };
             let cloned = folder.clone_to(&self.place.db(site), &mut session)?;
             let title = format!("{site} clones it from the folder: {}", rows(cloned.rows));
             self.step(title, Some(site), since, json!({"rows": cloned.rows}));
@@ -193,8 +195,12 @@ impl Show {
             for site in SITES {
                 let since = Instant::now();
                 let mut replica = self.open(site)?;
-                let mut session =
-                    Session { env: self.env.clone(), force: false, progress: &mut () };
+                let mut session = Session {
+                    env: self.env.clone(),
+                    force: false,
+                    whole: false,
+                    progress: &mut (),
+                };
                 let done = folder.sync(&mut replica, &mut session)?;
                 let (sent, received, m) = (done.sent, done.received, &done.merged);
                 if sent.rows + received.rows == 0 {

@@ -1,15 +1,17 @@
 //! Reading what a plan names, and merging it.
 //!
-//! All objects are read and verified before the replica is locked. What they hold is merged in one
-//! transaction, part by part, so memory does not grow with it.
+//! All objects are read and verified before the replica is locked. What they hold is merged part by part,
+//! so memory does not grow with it: in one transaction if it is little or has to be, else it is taken in
+//! and merged in slices, which keep nobody from writing for long.
 
+use super::contained::Contained;
 use super::heads::{Batch, Heads};
 use super::plan::{Plan, Step};
 use super::spool::Spool;
 use super::{Outcome, Progress, Result, Session, SyncError, Traffic};
 use std::io::Read;
 use std::path::Path;
-use synqlite_core::Replica;
+use synqlite_core::{Gaps, Merged, Replica};
 use synqlite_objects::files::Temp;
 use synqlite_objects::{Entry, ObjectName, SnapshotHeader, Store, read_snapshot};
 use synqlite_wire::batch::{self, Verifier};
@@ -17,6 +19,10 @@ use synqlite_wire::{BatchError, BatchHeader, Delta, VersionVector};
 
 /// So many bytes are read at a time.
 const CHUNK: usize = if cfg!(feature = "small-parts") { 16 } else { 64 << 10 };
+
+/// No more rows and bytes than these are merged in one transaction.
+const LITTLE: u64 = if cfg!(feature = "small-parts") { 2 } else { 2_048 };
+const LITTLE_BYTES: u64 = 1 << 20;
 
 /// Merges what `mine` lacks of what was found. `None` if it learned meanwhile that a line forks: then
 /// what was found means something else.
@@ -26,8 +32,9 @@ pub(super) fn merge(
     heads: &mut Heads,
     session: &mut Session<'_>,
 ) -> Result<Option<Outcome>> {
+    let merged = mine.work_off(&mut |_| {})?;
     let seen = mine.seen()?;
-    let mut outcome = Outcome { upto: heads.cursor, ..Outcome::default() };
+    let mut outcome = Outcome { upto: heads.cursor, merged, ..Outcome::default() };
     loop {
         let plan = heads.plan(&seen);
         if !(plan.whole && plan.waiting.is_empty())
@@ -38,7 +45,8 @@ pub(super) fn merge(
         outcome.waiting = heads.waiting(&plan, &store.address(), mine.site())?;
         match try_plan(mine, store, heads, &plan, session) {
             Ok(Outcome { received, merged, .. }) => {
-                return Ok(Some(Outcome { received, merged, ..outcome }));
+                outcome.merged.add(merged);
+                return Ok(Some(Outcome { received, ..outcome }));
             }
             Err(Fault::Forked) => return Ok(None),
             // Perhaps there is another way.
@@ -118,43 +126,150 @@ fn try_plan(
         });
         session.progress.step("batches", done, plan.steps.len() as u64);
     }
-    let mut contained = heads.contained(&plan.start);
-    // Also without any, so that a pull always folds.
     let lacking = sources.iter().filter_map(|source| match source {
         Source::Snapshot { copy, .. } => Some(copy.gaps()),
         Source::Batch { .. } => None,
     });
     let lacking = lacking.collect::<Result<Vec<_>, _>>()?;
-    let merged = mine.merge_from(session.force, &lacking, |sink| {
-        let mut sink = |part: Delta| {
-            received.add(Traffic::of(&part, 0));
-            sink(part)
+    let mut found = Found { heads, plan, spool, sources };
+    let merged = match session.whole || found.is_little() {
+        true => found.merge_whole(mine, &lacking, &mut received, session.force)?,
+        false => found.merge_in_slices(mine, &lacking, &mut received, session)?,
+    };
+    Ok(Outcome { received, merged, ..Outcome::default() })
+}
+
+/// What a plan led to, read and verified.
+struct Found<'a> {
+    heads: &'a Heads,
+    plan: &'a Plan,
+    /// The bytes of batches.
+    spool: Spool,
+    sources: Vec<Source>,
+}
+
+impl Found<'_> {
+    /// Whether all of it is merged soon.
+    fn is_little(&self) -> bool {
+        let size = |source: &Source| match source {
+            Source::Batch { header, .. } => Some((header.rows(), header.size)),
+            // Nobody has counted what of it is news.
+            Source::Snapshot { .. } => None,
         };
-        for source in &mut sources {
+        let sizes: Option<Vec<_>> = self.sources.iter().map(size).collect();
+        sizes.is_some_and(|sizes| {
+            let (rows, bytes) = sizes.into_iter().fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+            rows <= LITTLE && bytes <= LITTLE_BYTES
+        })
+    }
+
+    /// Merges all of it in one transaction.
+    fn merge_whole(
+        &mut self,
+        mine: &mut Replica,
+        lacking: &[Gaps],
+        received: &mut Traffic,
+        force: bool,
+    ) -> Result<Merged, Fault> {
+        let Found { heads, plan, spool, sources } = self;
+        let mut contained = heads.contained(&plan.start);
+        // Also without any, so that a pull always folds.
+        mine.merge_from(force, lacking, |sink| {
+            let mut sink = |part: Delta| {
+                received.add(Traffic::of(&part, 0));
+                sink(part)
+            };
+            for source in sources {
+                match source {
+                    Source::Snapshot { copy, .. } => {
+                        copy.export_parts(&plan.start, 0, &mut sink)?;
+                    }
+                    Source::Batch { name, header, at, prefix, upto } => {
+                        let seen = seen_by(header, &mut contained, *prefix);
+                        for i in 0..header.bodies.len() {
+                            let (_, part) = body(spool, *name, header, *at, i)?;
+                            sink(Delta { upto: seen.clone(), ..part })?;
+                        }
+                        contained.reach(upto);
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Takes all of it in, then merges it slice by slice.
+    fn merge_in_slices(
+        &mut self,
+        mine: &mut Replica,
+        lacking: &[Gaps],
+        received: &mut Traffic,
+        session: &mut Session<'_>,
+    ) -> Result<Merged, Fault> {
+        let Found { heads, plan, spool, sources } = self;
+        let mut contained = heads.contained(&plan.start);
+        let (database, mut rows) = (mine.database(), 0);
+        let mut coming = mine.spool()?;
+        let mut count = |part: &Delta| {
+            let traffic = Traffic::of(part, 0);
+            rows += traffic.rows;
+            received.add(traffic);
+        };
+        for source in sources {
             match source {
                 Source::Snapshot { copy, .. } => {
-                    copy.export_parts(&plan.start, 0, &mut sink)?;
+                    copy.export_parts(&plan.start, 0, &mut |part| {
+                        count(&part);
+                        coming.part(part)
+                    })?;
+                    coming.end_parts(database, copy.site(), false)?;
                 }
                 Source::Batch { name, header, at, prefix, upto } => {
-                    let bad = |why| Fault::Bad(*name, why);
-                    // What its writer had seen tells conflicts from updates.
-                    let seen = prefix.map(|prefix| contained.at(prefix));
-                    for (i, range) in header.ranges().enumerate() {
-                        let packed = spool.read(*at + range.start..*at + range.end)?;
-                        let mut part = batch::decode_body(header, i, &packed).map_err(bad)?;
-                        if let Some(seen) = &seen {
-                            part.upto.join(seen);
-                            part.upto.join(&part.base);
-                        }
-                        sink(part)?;
+                    for (i, size) in header.bodies.iter().enumerate() {
+                        let (packed, part) = body(spool, *name, header, *at, i)?;
+                        count(&part);
+                        coming.body(*size, &packed)?;
                     }
+                    let head = spool.read(*at..*at + header.start)?;
+                    coming.delta(head, seen_by(header, &mut contained, *prefix), false)?;
                     contained.reach(upto);
                 }
             }
         }
-        Ok::<_, Fault>(())
-    })?;
-    Ok(Outcome { received, merged, ..Outcome::default() })
+        let spooled = coming.end();
+        mine.take_in(&spooled, session.force, lacking)?;
+        let progress = &mut *session.progress;
+        let mut left = |left| progress.step("rows", rows.saturating_sub(left), rows);
+        Ok(mine.work_off(&mut left)?)
+    }
+}
+
+/// What the writer of a batch had seen, which tells conflicts from updates, and what it leads to.
+fn seen_by(
+    header: &BatchHeader,
+    contained: &mut Contained<'_>,
+    prefix: Option<usize>,
+) -> VersionVector {
+    let mut upto = header.upto.clone();
+    if let Some(prefix) = prefix {
+        upto.join(&contained.at(prefix));
+        upto.join(&header.base);
+    }
+    upto
+}
+
+/// The `i`th body of the batch that begins at `at`, as it is and decoded.
+fn body(
+    spool: &mut Spool,
+    name: ObjectName,
+    header: &BatchHeader,
+    at: u64,
+    i: usize,
+) -> Result<(Vec<u8>, Delta), Fault> {
+    let range = header.ranges().nth(i).unwrap_or_default();
+    let packed = spool.read(at + range.start..at + range.end)?;
+    let part = batch::decode_body(header, i, &packed).map_err(|why| Fault::Bad(name, why))?;
+    Ok((packed, part))
 }
 
 /// Appends all bytes of a batch to `spool`: those that came along with its name, and the rest.

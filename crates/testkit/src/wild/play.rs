@@ -514,7 +514,7 @@ impl<'a> Player<'a> {
 
     fn command(&mut self, n: usize, remote: &Remote, how: &Action) -> Played<Outcome> {
         let env = self.sites[n].env.clone();
-        let mut session = Session { env, force: true, progress: &mut () };
+        let mut session = Session { env, force: true, whole: false, progress: &mut () };
         let (done, name) = self.with(n, |mine| match how {
             Action::Pull(_) => (remote.pull(mine, &mut session), "pull"),
             Action::Push(_) => (remote.push(mine, &mut session), "push"),
@@ -564,7 +564,7 @@ impl<'a> Player<'a> {
         match how {
             How::Clone => {
                 let remote = Remote::Replica(self.sites[of].path.clone());
-                let mut session = Session { env, force: true, progress: &mut () };
+                let mut session = Session { env, force: true, whole: false, progress: &mut () };
                 remote.clone_to(&path, &mut session).map_err(engine("clone"))?;
             }
             How::Copy => {

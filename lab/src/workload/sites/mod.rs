@@ -248,7 +248,8 @@ fn exchange<T, E>(with: impl FnOnce(&mut Session<'_>) -> std::result::Result<T, 
 where
     Error: From<E>,
 {
-    let mut session = Session { env: Arc::new(System), force: false, progress: &mut () };
+    let mut session =
+        Session { env: Arc::new(System), force: false, whole: false, progress: &mut () };
     Ok(with(&mut session)?)
 }
 
