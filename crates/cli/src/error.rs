@@ -129,10 +129,16 @@ impl From<LsmError> for CommandError {
 
 impl From<HubError> for CommandError {
     fn from(e: HubError) -> CommandError {
-        match e {
-            HubError::Lsm(e) => e.into(),
-            e => CommandError::new(e.to_string()),
-        }
+        let HubError::Lsm(e) = e else { return CommandError::new(e.to_string()) };
+        // Nobody who runs a hub knows of the store in it.
+        let hint = match &e {
+            LsmError::Corruption { .. } | LsmError::Missing { .. } => {
+                "Restore a backup into a new store: synqlite serve --store NEW --restore FILE"
+            }
+            LsmError::NewerFormat { .. } => "Update synqlite",
+            _ => "Check permissions and free space of the hub's store, and start it again",
+        };
+        CommandError::new(format!("the hub's store does not work: {}", problem(&e))).hint(hint)
     }
 }
 
