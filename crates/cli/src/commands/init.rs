@@ -5,8 +5,8 @@ use crate::terminal::{self, Bar};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
-use synqlite_core::{Access, Compared, Decision, InitOptions, Replica, Skipped, TableReport};
-use synqlite_remote::{Remote, Session};
+use synqlite_core::{Compared, Decision, InitOptions, Replica, Skipped, TableReport};
+use synqlite_remote::{Access, Remote, Session};
 
 /// Makes a database a replica.
 ///

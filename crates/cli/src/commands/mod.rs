@@ -28,8 +28,8 @@ use crate::terminal;
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use synqlite_core::{Access, Environment, Policy, Replica, System};
-use synqlite_remote::{Credentials, Key, Remote};
+use synqlite_core::{Environment, Policy, Replica, System};
+use synqlite_remote::{Access, Credentials, Key, Remote};
 
 /// Makes any SQLite file a replica that synchronizes offline.
 ///
@@ -161,7 +161,7 @@ fn credentials(kept: &Access) -> Result<Credentials> {
 fn resolve(replica: &Replica, text: Option<&str>) -> Result<Remote> {
     let name = text.unwrap_or("origin");
     if let Some(named) = replica.remote(name)? {
-        return Ok(Remote::open(&named.url, &credentials(&named.access)?)?);
+        return Ok(Remote::open(&named.url, &credentials(&Access::of(&named)?)?)?);
     }
     let path = replica.path().display();
     let Some(text) = text else {
@@ -170,7 +170,7 @@ fn resolve(replica: &Replica, text: Option<&str>) -> Result<Remote> {
         ));
     };
     let named = replica.remotes()?.into_iter().find(|named| named.url == text);
-    let kept = named.map(|named| named.access).unwrap_or_default();
+    let kept = named.as_ref().map(Access::of).transpose()?.unwrap_or_default();
     let remote = Remote::open(text, &credentials(&kept)?)?;
     match &remote {
         Remote::Replica(there) if !there.exists() => {
@@ -188,7 +188,7 @@ fn resolve(replica: &Replica, text: Option<&str>) -> Result<Remote> {
 /// What a replica is to keep so that it can use a remote.
 #[derive(clap::Args)]
 struct Keep {
-    /// Token for the hub. It is kept in the replica, where whoever can read the file can read it;
+    /// Token for the hub. It is kept in the replica, whose file becomes its owner's alone (0600);
     /// clones and snapshots do not get it. Without it SYNQLITE_TOKEN counts.
     #[arg(long)]
     token: Option<String>,
