@@ -39,9 +39,9 @@ use synqlite_remote::{Access, Credentials, Key, Remote};
 #[derive(Parser)]
 #[command(name = "synqlite", version, max_term_width = 100, after_help = EXAMPLE)]
 pub struct Args {
-    /// Prints one JSON document instead of text.
+    /// Prints one JSON document instead of text, also of a failure.
     #[arg(long, global = true)]
-    json: bool,
+    pub json: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -61,7 +61,8 @@ Through a hub, as it happens:
   synqlite remote add notes.db origin https://example.org/notes --token TOKEN
   synqlite watch notes.db
 
-Exit status: 0 done, 1 refused or failed, 2 wrong usage.";
+Exit status: 0 done, 1 refused or failed, 2 wrong usage, 3 locked by another program, 4 network,
+5 contradicts what is there, 6 damaged, 7 a defect of synqlite.";
 
 #[derive(Subcommand)]
 enum Command {
