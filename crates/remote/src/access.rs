@@ -44,7 +44,9 @@ impl Access {
     /// Adds a remote to a replica, and keeps this of it. With a token the file becomes its owner's
     /// alone; whether others could read it before.
     pub fn add(&self, replica: &mut Replica, name: &str, url: &str) -> Result<bool> {
-        let closed = self.token.is_some() && replica.close_to_others()?;
+        // One that is refused for its name changes nothing.
+        let keeps = self.token.is_some() && replica.remote(name)?.is_none();
+        let closed = keeps && replica.close_to_others()?;
         replica.add_remote(name, url, self.encode().as_deref())?;
         Ok(closed)
     }

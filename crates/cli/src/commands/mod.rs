@@ -209,6 +209,15 @@ impl Keep {
     }
 }
 
+/// Says that a replica's file became its owner's alone.
+fn tell_closed(db: &Path) {
+    terminal::complain(&format!(
+        "note: {} keeps a token now, so only its owner can read and write it. Where other users of \
+         this machine must, set SYNQLITE_TOKEN instead of --token",
+        db.display()
+    ));
+}
+
 /// Reads `KEY=VALUE`.
 fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {

@@ -1,4 +1,4 @@
-use super::{Keep, credentials, open};
+use super::{Keep, credentials, open, tell_closed};
 use crate::error::{CommandError, Result};
 use crate::report::Report;
 use crate::terminal;
@@ -49,11 +49,7 @@ pub fn run(command: &Command) -> Result<Report> {
             refuse_second_key(&replica, url, &access)?;
             let remote = Remote::open(url, &credentials(&access)?)?;
             if access.add(&mut replica, name, &remote.url())? {
-                terminal::complain(&format!(
-                    "note: {} keeps a token now, so only its owner can read and write it any more. \
-                     Where other users of this machine must, set SYNQLITE_TOKEN instead of --token",
-                    db.display()
-                ));
+                tell_closed(db);
             }
             list(&replica)
         }

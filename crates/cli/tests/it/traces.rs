@@ -81,6 +81,8 @@ fn a_replica_that_keeps_a_token_is_its_owners_alone() {
     let key = lab.path("key").display().to_string();
     lab.json(&["key", "new", &key]);
     assert_eq!((add("free", &[]), add("sealed", &["--key-file", &key])), Default::default());
+    let url = "https://hub.example.org/again";
+    lab.refused(&["remote", "add", &lab.db("A"), "free", url, "--token", TOKEN]);
     assert_eq!(rights(&lab, "A"), [0o664; 3]);
     let told = add("hub", &["--token", TOKEN]);
     assert!(told.contains("note: ") && told.contains("SYNQLITE_TOKEN"), "{told}");
