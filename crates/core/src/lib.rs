@@ -112,7 +112,7 @@ pub use policy::{BadPolicy, Policies, Policy};
 pub use pull::{Pulled, Sink};
 pub use records::{Conflict, Rival, Writer};
 pub use rejoin::{Compared, Rejoined};
-pub use remotes::{Access, NamedRemote, Removed, Sent, Synced};
+pub use remotes::{NamedRemote, Removed, Secret, Sent, Synced};
 pub use replica::Replica;
 /// The rusqlite that the engine uses, for programs that want the same without naming a version.
 pub use rusqlite;

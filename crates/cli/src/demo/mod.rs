@@ -16,7 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use synqlite_core::{Access, ConflictKind, Environment, Identity, InitOptions, Replica, Verb};
+use synqlite_core::{ConflictKind, Environment, Identity, InitOptions, Replica, Verb};
 use synqlite_remote::{Remote, Session};
 
 /// Sites in the order in which they write.
@@ -149,7 +149,7 @@ impl Show {
         let mut session =
             Session { env: self.env.clone(), force: false, whole: false, progress: &mut () };
         let mut a = self.open("A")?;
-        a.add_remote("origin", &folder.url(), &Access::default())?;
+        a.add_remote("origin", &folder.url(), None)?;
         let sent = folder.push(&mut a, &mut session)?.sent.bytes;
         self.step("A pushes it to the folder".into(), Some("A"), since, json!({"bytes": sent}));
 
