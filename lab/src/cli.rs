@@ -3,6 +3,7 @@
 use crate::engine::Engine;
 use crate::params::Settings;
 use crate::reproduce::Experiment;
+use crate::workload::bystander::Bystander;
 use crate::workload::hub::Hub;
 use crate::workload::kv::{Kv, Source};
 use crate::workload::micro::{Key, Micro, Operation};
@@ -70,6 +71,8 @@ pub enum Workloads {
     Kv(KvArgs),
     /// Clone, push, pull, fold, merge; continuous synchronization
     Sync(SyncArgs),
+    /// A program that writes one row after another while a pull, a fold, a push runs on the same file
+    Bystander(BystanderArgs),
     /// A hub under load: pushes and pulls of many clients, idle databases, large objects
     Hub(HubArgs),
     /// Many sites of one database at one hub: bytes that cross the network, and those that must
@@ -386,6 +389,25 @@ impl SyncArgs {
             sync.check().map(|()| sync)
         };
         self.rows.values().map(one).collect()
+    }
+}
+
+#[derive(Args)]
+pub struct BystanderArgs {
+    /// Rows that are inserted, updated and deleted at once; every number is run
+    #[arg(long, default_value = "100000")]
+    pub rows: Span,
+    /// Milliseconds of the program's busy_timeout; every number is run
+    #[arg(long, value_delimiter = ',', default_value = "5000")]
+    pub patience: Vec<u64>,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+impl BystanderArgs {
+    pub fn all(&self) -> Vec<Bystander> {
+        let of = |rows| self.patience.iter().map(move |&patience| Bystander { rows, patience });
+        self.rows.values().flat_map(of).collect()
     }
 }
 

@@ -27,16 +27,32 @@ fn main() -> ExitCode {
             let asked = matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
             // A reader that went away needs no help.
             let _ = e.print();
-            return ExitCode::from(if asked { 0 } else { 2 });
+            if asked {
+                return ExitCode::SUCCESS;
+            }
+            let what = e.render().to_string();
+            let what = what.lines().next().unwrap_or_default().trim_start_matches("error: ");
+            let wrong = error::CommandError::usage(what).hint("See: synqlite --help");
+            tell(&wrong, std::env::args_os().any(|arg| arg == "--json"));
+            return ExitCode::from(wrong.status());
         }
     };
     // Without it, databases that are kept on vfs=dash are opened like any other.
     let _ = synqlite_dash::register();
-    match commands::run(&args) {
+    match error::guarded(|| commands::run(&args)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             terminal::complain(&e.to_string());
+            tell(&e, args.json);
             ExitCode::from(e.status())
         }
+    }
+}
+
+/// Programs that asked for a document get one of a failure too, unless they have one already.
+fn tell(e: &error::CommandError, as_json: bool) {
+    if let Some(json) = e.json().filter(|_| as_json && !terminal::has_printed()) {
+        // A reader that went away needs none.
+        let _ = terminal::print(&json.to_string());
     }
 }

@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::sides::Style;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use synqlite_core::Aside;
 use synqlite_remote::{Progress, Restored, Waiting};
@@ -11,8 +12,17 @@ use synqlite_remote::{Progress, Restored, Waiting};
 /// Work shorter than this shows no bar.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// Something stands on standard output.
+static PRINTED: AtomicBool = AtomicBool::new(false);
+
+/// Whether a report was printed.
+pub fn has_printed() -> bool {
+    PRINTED.load(Ordering::Relaxed)
+}
+
 /// Writes a line to standard output.
 pub fn print(text: &str) -> Result<()> {
+    PRINTED.store(true, Ordering::Relaxed);
     let mut out = std::io::stdout().lock();
     Ok(writeln!(out, "{text}").and_then(|()| out.flush())?)
 }

@@ -1,13 +1,41 @@
 //! How the engine opens a database.
 
+use crate::env::Environment;
 use crate::{Error, Result};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::path::Path;
 use std::time::Duration;
 
-/// How long to wait for another program's transaction.
+/// How long SQLite waits for another program's transaction.
 pub(crate) const BUSY: Duration = Duration::from_secs(10);
+
+/// How long it does before it is asked whether to wait on.
+const STEP: Duration = Duration::from_secs(1);
+
+/// Does what needs a lock, for as long as the environment has patience with those who hold it.
+pub(crate) fn patiently<T>(
+    conn: &Connection,
+    path: &Path,
+    env: &dyn Environment,
+    act: impl Fn() -> rusqlite::Result<T>,
+) -> Result<T> {
+    conn.busy_timeout(STEP)?;
+    let mut waited = Duration::ZERO;
+    let done = loop {
+        match act() {
+            Err(e) if e.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
+                waited += STEP;
+                if !env.wait(path, waited) {
+                    break Err(e);
+                }
+            }
+            done => break done,
+        }
+    };
+    conn.busy_timeout(BUSY)?;
+    Ok(done?)
+}
 
 /// Opens a database for the engine: no trigger fires and no foreign key acts on what it writes.
 pub(crate) fn connect(path: &Path, write: bool) -> Result<Connection> {

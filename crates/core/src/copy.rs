@@ -7,6 +7,7 @@
 mod file;
 
 use crate::env::Environment;
+use crate::inbox;
 use crate::init;
 use crate::replica::{self, Replica};
 use crate::{Error, Result};
@@ -43,7 +44,7 @@ impl Replica {
     /// Copies the database unless something was written since the fold.
     fn copy_folded(&self, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<bool> {
         let tx = self.conn.unchecked_transaction()?;
-        if tx.prepare("SELECT 1 FROM synqlite_journal")?.exists([])? {
+        if inbox::any(&tx)? || tx.prepare("SELECT 1 FROM synqlite_journal")?.exists([])? {
             return Ok(false);
         }
         // In a write-ahead log a part of the snapshot is not in the file.

@@ -3,6 +3,7 @@
 //! They are injected so that a test can set the clock, repeat a run, or copy a file by hand.
 
 use std::path::Path;
+use std::time::Duration;
 
 /// The world outside the database.
 pub trait Environment: Send + Sync {
@@ -15,6 +16,16 @@ pub trait Environment: Send + Sync {
     /// A token that changes when the file at `path` is copied and stays when it is written or
     /// renamed; empty where the platform offers none.
     fn instance(&self, path: &Path) -> String;
+
+    /// Another program has kept the database locked for so long. Says whether to wait on.
+    fn wait(&self, _database: &Path, waited: Duration) -> bool {
+        waited < Duration::from_secs(60)
+    }
+
+    /// Leaves other programs to their work for so many milliseconds.
+    fn rest(&self, ms: i64) {
+        std::thread::sleep(Duration::from_millis(ms.max(0).cast_unsigned()));
+    }
 }
 
 /// The clock, the random numbers and the files of this machine.

@@ -171,6 +171,9 @@ pub enum Error {
     /// An application trigger, or a SQLite setting, that stands in the way.
     #[error("{0}")]
     Refused(String),
+    /// Changes have arrived that another process is merging.
+    #[error("another process is merging changes that have arrived here")]
+    Unmerged,
     /// Metadata that contradicts itself.
     #[error("the replica's metadata is damaged: {0}")]
     Damaged(String),
@@ -232,6 +235,7 @@ impl Error {
                 .into(),
             Error::ReadOnly(_) => "Make the file and its folder writable".into(),
             Error::Locked(_) => "Try again when the other program has finished".into(),
+            Error::Unmerged => "Run the command again: it goes on with them".into(),
             Error::DiskFull => "Free some space and run the command again".into(),
             Error::NotAReplica(path) => format!("Run: synqlite init {path}"),
             Error::Torn { path, .. } => format!(

@@ -3,6 +3,7 @@
 use crate::catalog::{Catalog, Tracked, loc_sql};
 use crate::closed;
 use crate::gaps::Wanted;
+use crate::inbox;
 use crate::line::{self, tree::Lines};
 use crate::meta::Meta;
 use crate::refs::{Lookup, Recent};
@@ -50,6 +51,9 @@ pub fn parts(
     most: Most,
     each: &mut dyn FnMut(Delta) -> Result<()>,
 ) -> Result<()> {
+    if inbox::any(conn)? {
+        return Err(Error::Unmerged);
+    }
     let lookup = Lookup { conn, meta, catalog };
     let absent = registry::absent(conn, catalog)?;
     let tables: Vec<&Tracked> = catalog.tables.iter().chain(&absent).collect();

@@ -10,6 +10,7 @@
 //! what came by batches, which tell of no gaps.
 
 use crate::catalog::{Catalog, Tracked};
+use crate::inbox;
 use crate::line;
 use crate::meta::{self, Meta};
 use crate::registry;
@@ -71,7 +72,10 @@ pub fn tell(conn: &Connection, meta: &Meta) -> Result<Gaps> {
 /// Takes note that a table, or a column of it, is not here any more.
 pub fn lose(conn: &Connection, meta: &Meta, table: u32, column: Option<u32>) -> Result<()> {
     let mut gaps = load(conn, meta)?;
-    let all = meta.had_seen().0.iter().map(|(&site, &clock)| (site, (Hlc::ZERO, clock)));
+    let mut all = meta.had_seen().clone();
+    // Some of what is being merged in slices may have been here already.
+    all.join(&inbox::covers(conn)?);
+    let all = all.0.into_iter().map(|(site, clock)| (site, (Hlc::ZERO, clock)));
     gaps.insert((table, column), all.collect());
     save(conn, meta, &gaps)
 }

@@ -3,15 +3,18 @@
 //!
 //! The other replica folds and commits first: what it gives away under its stamps must never be
 //! stamped anew. Then its rows are read in one snapshot, in which nothing waits to be folded, and
-//! merged here part by part, in one transaction. So memory does not grow with what has changed.
+//! merged here part by part: in one transaction, or what is more than a slice in several. So memory does not
+//! grow with what has changed.
 
 use crate::export::{self, Most, payload};
 use crate::gaps::{self, Gaps, Wanted};
+use crate::inbox;
 use crate::line;
 use crate::merge::{Merge, Merged};
 use crate::migrate;
 use crate::parts;
 use crate::replica::Replica;
+use crate::slices::take_in;
 use crate::work::Work;
 use crate::{Error, Result};
 use rusqlite::{OptionalExtension, params};
@@ -19,6 +22,9 @@ use synqlite_wire::{Delta, SiteId, VersionVector};
 
 /// So much is handed over at a time. A row takes up to 2 kB besides its values meanwhile.
 const PART: Most = Most { rows: parts::of(4_096), bytes: 4 << 20 };
+
+/// What is no more than this is merged in one transaction.
+const SLICE: Most = Most { rows: parts::of(2_048), bytes: 4 << 20 };
 
 /// How often a snapshot without unfolded writes is looked for while others write.
 const ATTEMPTS: usize = 3;
@@ -36,6 +42,22 @@ pub struct Pulled {
     pub bytes: u64,
 }
 
+impl Pulled {
+    /// Counts what came in a part.
+    fn count(&mut self, part: &Delta) {
+        let settings = part.settings.iter().map(|s| s.key.len() + s.value.len());
+        self.bytes += part.rows.iter().map(payload).chain(settings).sum::<usize>() as u64;
+        self.rows += part.rows.len() as u64;
+        self.columns += part.rows.iter().map(|row| row.registers.len() as u64).sum::<u64>();
+    }
+
+    /// The same, after another merge.
+    fn after(mut self, mut before: Merged) -> Pulled {
+        before.add(std::mem::take(&mut self.merged));
+        Pulled { merged: before, ..self }
+    }
+}
+
 /// Sixteen random bytes.
 type Token = [u8; 16];
 
@@ -44,8 +66,17 @@ pub type Sink<'a, E> = &'a mut dyn FnMut(Delta) -> Result<(), E>;
 
 impl Replica {
     /// Fetches and merges what the replica `other` has and this one lacks. `force` merges changes
-    /// that are stamped far ahead of this machine's clock.
+    /// that are stamped far ahead of this machine's clock. What is more than a slice is merged in slices.
     pub fn pull_from(&mut self, other: &mut Replica, force: bool) -> Result<Pulled> {
+        self.pull(other, force, false)
+    }
+
+    /// [`Replica::pull_from`] in one transaction, however much it is.
+    pub fn pull_whole(&mut self, other: &mut Replica, force: bool) -> Result<Pulled> {
+        self.pull(other, force, true)
+    }
+
+    fn pull(&mut self, other: &mut Replica, force: bool, whole: bool) -> Result<Pulled> {
         if other.database() != self.database() {
             let (ours, theirs) = (self.database(), other.database());
             return Err(Error::Unrelated { ours, theirs });
@@ -54,40 +85,53 @@ impl Replica {
             return Err(Error::SameSite(self.site()));
         }
         self.meet(other)?;
+        let arrived = self.work_off(&mut |_| {})?;
         let (given, token) = (other.given_to(self.site())?, self.env.random());
+        let most = if whole { PART } else { SLICE };
         for _ in 0..ATTEMPTS {
             other.fold()?;
             let (path, theirs, gaps) = (self.path.clone(), other.site(), other.gaps()?);
+            let mut large = false;
             let pulled = self.write(|work| {
                 work.fold()?;
                 let after = peer_local_seq(work, theirs, given)?;
                 let wanted = work.wanted(&gaps, after)?;
-                let mut pull = Pull::new(work, force, !wanted.tables.is_empty());
+                let mut pull = Pull::new(work, force, !wanted.tables.is_empty())?;
                 // One behind, so that the other is not kept from writing while the last, mostly the
                 // only one, is merged.
                 let mut last = None;
-                let mut part = |delta| {
-                    let before = last.replace(delta).map_or(Ok(()), |before| pull.part(before));
-                    before.map_err(|e| e.on(&path))
+                let mut part = |delta| match last.replace(delta) {
+                    None => Ok(()),
+                    Some(before) if whole => pull.part(before).map_err(|e| e.on(&path)),
+                    Some(_) => {
+                        large = true;
+                        Err(Error::Unmerged)
+                    }
                 };
-                let Some((local_seq, gaps)) = other.parts(&wanted, &mut part)? else {
+                let Some((local_seq, gaps)) = other.parts(&wanted, most, &mut part)? else {
                     return Ok(None);
                 };
                 last.map_or(Ok(()), |last| pull.part(last))?;
                 pull.receive(&gaps, &wanted)?;
                 pull.end(theirs, local_seq, (after, token)).map(Some)
-            })?;
-            if let Some((pulled, moved)) = pulled {
-                return self.confirm(other, pulled, moved.then_some(token));
+            });
+            if large {
+                let wanted = self.want(&gaps, theirs, given)?;
+                let Some((pulled, moved)) = self.spool_from(other, &wanted, force, token)? else {
+                    continue;
+                };
+                let mut pulled = self.confirm(other, pulled, moved.then_some(token))?;
+                pulled.merged = arrived;
+                pulled.merged.add(self.work_off(&mut |_| {})?);
+                return Ok(pulled);
+            }
+            if let Some((pulled, moved)) = pulled? {
+                return self.confirm(other, pulled.after(arrived), moved.then_some(token));
             }
         }
         // Somebody writes there all the time, so it is read while nobody else can.
         let (theirs, gaps) = (other.site(), other.gaps()?);
-        let wanted = self.write(|work| {
-            work.fold()?;
-            let after = peer_local_seq(work, theirs, given)?;
-            work.wanted(&gaps, after)
-        })?;
+        let wanted = self.want(&gaps, theirs, given)?;
         let (delta, gaps, local_seq) = other.write(|work| {
             work.fold()?;
             let Work { conn, meta, catalog, .. } = work;
@@ -96,12 +140,50 @@ impl Replica {
         })?;
         let (pulled, moved) = self.write(|work| {
             work.fold()?;
-            let mut pull = Pull::new(work, force, !wanted.tables.is_empty());
+            let mut pull = Pull::new(work, force, !wanted.tables.is_empty())?;
             pull.part(delta)?;
             pull.receive(&gaps, &wanted)?;
             pull.end(theirs, local_seq, (wanted.after, token))
         })?;
-        self.confirm(other, pulled, moved.then_some(token))
+        self.confirm(other, pulled.after(arrived), moved.then_some(token))
+    }
+
+    /// Folds, and says what to ask the replica `theirs` for.
+    fn want(&mut self, gaps: &Gaps, theirs: SiteId, given: Option<Token>) -> Result<Wanted> {
+        self.write(|work| {
+            work.fold()?;
+            let after = peer_local_seq(work, theirs, given)?;
+            work.wanted(gaps, after)
+        })
+    }
+
+    /// Takes in what is wanted of another replica, to be merged in slices, and says how much that is, and
+    /// whether it is more than was known to be there. `None` if something waits there to be folded.
+    fn spool_from(
+        &mut self,
+        other: &Replica,
+        wanted: &Wanted,
+        force: bool,
+        token: Token,
+    ) -> Result<Option<(Pulled, bool)>> {
+        let (theirs, database, mut pulled) = (other.site(), self.database(), Pulled::default());
+        let mut spool = self.spool()?;
+        let mut part = |delta| {
+            pulled.count(&delta);
+            spool.part(delta)
+        };
+        let Some((local_seq, gaps)) = other.parts(wanted, PART, &mut part)? else {
+            return Ok(None);
+        };
+        spool.end_parts(database, theirs, !wanted.tables.is_empty())?;
+        let spooled = spool.end();
+        let moved = self.write(|work| {
+            work.fold()?;
+            work.receive(&gaps, wanted)?;
+            take_in(work, &spooled, force)?;
+            took(work, theirs, local_seq, (wanted.after, token))
+        })?;
+        Ok(Some((pulled, moved)))
     }
 
     /// Leaves a token with a replica that was pulled from. It shows it the next time, unless it was
@@ -145,12 +227,14 @@ impl Replica {
         lacking: &[Gaps],
         feed: impl FnOnce(Sink<'_, Error>) -> Result<(), E>,
     ) -> Result<Merged, E> {
+        let arrived = self.work_off(&mut |_| {})?;
         let (path, mut failed) = (self.path.clone(), None);
         let merged = self.write(|work| {
             work.fold()?;
             let nothing = Wanted::default();
             lacking.iter().try_for_each(|gaps| work.receive(gaps, &nothing))?;
-            let mut incoming = Incoming::new(work, force, false);
+            let mut incoming = Incoming::new(work, force, false)?;
+            incoming.merged = arrived;
             let fed = feed(&mut |delta| {
                 delta.check()?;
                 incoming.part(delta).map_err(|e| e.on(&path))
@@ -178,7 +262,8 @@ impl Replica {
                 Error::Damaged("changes could not be passed on".into())
             })
         };
-        let exported = match self.parts(&wanted, &mut part) {
+        self.work_off(&mut |_| {})?;
+        let exported = match self.parts(&wanted, PART, &mut part) {
             Ok(None) => self.write(|work| {
                 work.fold()?;
                 let Work { conn, meta, catalog, .. } = work;
@@ -190,15 +275,21 @@ impl Replica {
         failed.map_or_else(|| exported.map_err(E::from), Err)
     }
 
-    /// What is wanted, in parts, the local sequence that it reaches, and what may be missing. `None`, and no
+    /// What is wanted, in parts of at most so much, the local sequence that it reaches, and what may be missing. `None`, and no
     /// part, if something waits here to be folded.
-    fn parts(&self, wanted: &Wanted, each: Sink<'_, Error>) -> Result<Option<(i64, Gaps)>> {
+    fn parts(
+        &self,
+        wanted: &Wanted,
+        most: Most,
+        each: Sink<'_, Error>,
+    ) -> Result<Option<(i64, Gaps)>> {
         self.read(|conn, meta, loaded| {
             let pending = conn.prepare_cached("SELECT 1 FROM synqlite_journal")?.exists([])?;
-            if pending || !loaded.stale.is_empty() || !loaded.left.is_empty() {
+            let unsettled = !loaded.stale.is_empty() || !loaded.left.is_empty();
+            if pending || unsettled || inbox::any(conn)? {
                 return Ok(None);
             }
-            export::parts(conn, meta, &loaded.catalog, wanted, PART, each)?;
+            export::parts(conn, meta, &loaded.catalog, wanted, most, each)?;
             Ok(Some((meta.local_seq, gaps::tell(conn, meta)?)))
         })
     }
@@ -208,8 +299,8 @@ impl Replica {
 pub(crate) fn merge_all(work: &mut Work<'_>, other: &mut Replica, force: bool) -> Result<()> {
     let (theirs, path) = (other.site(), other.path().display().to_string());
     let token = work.env.random();
-    let (mut pull, all) = (Pull::new(work, force, false), Wanted::default());
-    let done = other.parts(&all, &mut |delta| pull.part(delta))?;
+    let (mut pull, all) = (Pull::new(work, force, false)?, Wanted::default());
+    let done = other.parts(&all, PART, &mut |delta| pull.part(delta))?;
     let (local_seq, gaps) = done.ok_or(Error::Locked(path))?;
     pull.receive(&gaps, &all)?;
     pull.end(theirs, local_seq, (0, token)).map(drop)
@@ -237,8 +328,11 @@ struct Current {
 }
 
 impl<'a, 'w> Incoming<'a, 'w> {
-    fn new(work: &'a mut Work<'w>, force: bool, again: bool) -> Incoming<'a, 'w> {
-        Incoming { work, force, again, current: None, merged: Merged::default() }
+    fn new(work: &'a mut Work<'w>, force: bool, again: bool) -> Result<Incoming<'a, 'w>> {
+        if inbox::any(work.conn)? {
+            return Err(Error::Unmerged);
+        }
+        Ok(Incoming { work, force, again, current: None, merged: Merged::default() })
     }
 
     fn part(&mut self, mut delta: Delta) -> Result<()> {
@@ -297,16 +391,13 @@ struct Pull<'a, 'w> {
 }
 
 impl<'a, 'w> Pull<'a, 'w> {
-    fn new(work: &'a mut Work<'w>, force: bool, again: bool) -> Pull<'a, 'w> {
-        Pull { incoming: Incoming::new(work, force, again), pulled: Pulled::default() }
+    fn new(work: &'a mut Work<'w>, force: bool, again: bool) -> Result<Pull<'a, 'w>> {
+        let incoming = Incoming::new(work, force, again)?;
+        Ok(Pull { incoming, pulled: Pulled::default() })
     }
 
     fn part(&mut self, delta: Delta) -> Result<()> {
-        let settings = delta.settings.iter().map(|s| s.key.len() + s.value.len());
-        let bytes = delta.rows.iter().map(payload).chain(settings).sum::<usize>();
-        self.pulled.rows += delta.rows.len() as u64;
-        self.pulled.columns += delta.rows.iter().map(|row| row.registers.len() as u64).sum::<u64>();
-        self.pulled.bytes += bytes as u64;
+        self.pulled.count(&delta);
         self.incoming.part(delta)
     }
 
@@ -323,15 +414,27 @@ impl<'a, 'w> Pull<'a, 'w> {
         (after, token): (i64, Token),
     ) -> Result<(Pulled, bool)> {
         self.incoming.finish()?;
-        if local_seq != after {
-            let Work { conn, meta, .. } = self.incoming.work;
-            let no = meta.number(conn, theirs)?;
-            let sql = "INSERT INTO synqlite_peer(site, position, taken) VALUES(?1, ?2, ?3) \
-                       ON CONFLICT(site) DO UPDATE SET position = ?2, taken = ?3";
-            conn.prepare_cached(sql)?.execute(params![no, local_seq, token])?;
-        }
-        Ok((Pulled { merged: self.incoming.merged, ..self.pulled }, local_seq != after))
+        let moved = took(self.incoming.work, theirs, local_seq, (after, token))?;
+        Ok((Pulled { merged: self.incoming.merged, ..self.pulled }, moved))
     }
+}
+
+/// Remembers that all was taken from a replica up to this local sequence of it. Says whether that is more
+/// than was known to be, `after`.
+fn took(
+    work: &mut Work<'_>,
+    theirs: SiteId,
+    local_seq: i64,
+    (after, token): (i64, Token),
+) -> Result<bool> {
+    if local_seq != after {
+        let Work { conn, meta, .. } = work;
+        let no = meta.number(conn, theirs)?;
+        let sql = "INSERT INTO synqlite_peer(site, position, taken) VALUES(?1, ?2, ?3) \
+                   ON CONFLICT(site) DO UPDATE SET position = ?2, taken = ?3";
+        conn.prepare_cached(sql)?.execute(params![no, local_seq, token])?;
+    }
+    Ok(local_seq != after)
 }
 
 /// Up to which of its local sequences the replica `site` was last pulled from, if it shows the token that was

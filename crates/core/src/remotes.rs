@@ -1,7 +1,7 @@
 //! Named remotes, kept in the replica as git keeps them in a repository, and what each of them is
 //! known to contain, so that a push looks only at what changed since.
 //!
-//! A remote may keep a token. So whatever moves or removes an entry overwrites where it was: SQLite
+//! A remote may keep a secret, which means nothing here. So whatever moves or removes an entry overwrites where it was: SQLite
 //! leaves old bytes in free space otherwise, and there they outlive the remote.
 
 use crate::connection::BUSY;
@@ -11,6 +11,7 @@ use crate::{Error, Result};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior};
 use rusqlite::{params, params_from_iter};
+use std::path::Path;
 use std::time::Duration;
 use synqlite_wire::{Hlc, Id, VersionVector};
 
@@ -27,24 +28,23 @@ pub struct NamedRemote {
     pub pulled: Option<i64>,
     /// What it is known to contain.
     pub sent: Option<Sent>,
-    /// What this replica needs to use it.
-    pub access: Access,
+    /// What this replica keeps beside the URL to use it.
+    pub secret: Option<Secret>,
 }
 
-/// What a replica needs to use a remote, beside its URL.
-#[derive(Clone, PartialEq, Eq, Default)]
-pub struct Access {
-    /// The token that it wants.
-    pub token: Option<String>,
-    /// Absolute path of the file with the key by which everything in it is sealed.
-    pub key_file: Option<String>,
+/// What a replica keeps of a remote beside its URL. What it means only those know who use remotes.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Secret {
+    /// As it was given.
+    Bytes(Vec<u8>),
+    /// Two texts: earlier releases had a column for each.
+    Former([Option<String>; 2]),
 }
 
-/// Never shows the token.
-impl std::fmt::Debug for Access {
+/// Never shows it.
+impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let token = self.token.as_ref().map(|_| "...");
-        f.debug_struct("Access").field("token", &token).field("key_file", &self.key_file).finish()
+        f.write_str("Secret(...)")
     }
 }
 
@@ -144,17 +144,35 @@ impl Sent {
     }
 }
 
-const COLUMNS: &str = "name, url, pushed, pulled, sent, token, key";
+/// The column of secrets, and those of earlier releases.
+const SECRETS: [&str; 3] = ["secret", "token", "key"];
+
+fn has_column(conn: &Connection, column: &str) -> Result<bool> {
+    let sql = "SELECT 1 FROM pragma_table_info('synqlite_remote') WHERE name = ?1";
+    Ok(conn.prepare_cached(sql)?.exists([column])?)
+}
+
+/// Reads remotes for [`from_row`]. A file of another release has not all columns of secrets.
+fn select(conn: &Connection, which: &str) -> Result<String> {
+    let mut columns = "name, url, pushed, pulled, sent".to_owned();
+    for column in SECRETS {
+        columns += ", ";
+        columns += if has_column(conn, column)? { column } else { "NULL" };
+    }
+    Ok(format!("SELECT {columns} FROM synqlite_remote {which}"))
+}
 
 fn from_row(row: &Row<'_>) -> rusqlite::Result<NamedRemote> {
     let sent: Option<Vec<u8>> = row.get(4)?;
+    let former = [row.get::<_, Option<String>>(6)?, row.get(7)?];
+    let former = former.iter().any(Option::is_some).then_some(Secret::Former(former));
     Ok(NamedRemote {
         name: row.get(0)?,
         url: row.get(1)?,
         pushed: row.get(2)?,
         pulled: row.get(3)?,
         sent: sent.and_then(|bytes| Sent::decode(&bytes)),
-        access: Access { token: row.get(5)?, key_file: row.get(6)? },
+        secret: row.get::<_, Option<Vec<u8>>>(5)?.map(Secret::Bytes).or(former),
     })
 }
 
@@ -162,7 +180,7 @@ impl Replica {
     /// The named remotes, by name.
     pub fn remotes(&self) -> Result<Vec<NamedRemote>> {
         let read = || {
-            let sql = format!("SELECT {COLUMNS} FROM synqlite_remote ORDER BY name");
+            let sql = select(&self.conn, "ORDER BY name")?;
             let mut statement = self.conn.prepare_cached(&sql)?;
             let rows = statement.query_map([], from_row)?;
             Ok(rows.collect::<Result<_, _>>()?)
@@ -173,22 +191,59 @@ impl Replica {
     /// The remote called `name`.
     pub fn remote(&self, name: &str) -> Result<Option<NamedRemote>> {
         let read = || {
-            let sql = format!("SELECT {COLUMNS} FROM synqlite_remote WHERE name = ?1");
+            let sql = select(&self.conn, "WHERE name = ?1")?;
             Ok(self.conn.prepare_cached(&sql)?.query_row([name], from_row).optional()?)
         };
         read().map_err(|e: Error| e.on(&self.path))
     }
 
-    /// Adds a remote. [`Error::Refused`] if there is one of that name.
-    pub fn add_remote(&mut self, name: &str, url: &str, access: &Access) -> Result<()> {
-        let sql = "INSERT OR IGNORE INTO synqlite_remote(name, url, token, key) \
-                   VALUES(?1, ?2, ?3, ?4)";
-        let row = params![name, url, access.token, access.key_file];
-        let added = overwriting(&self.conn, || Ok(self.conn.execute(sql, row)?));
+    /// Adds a remote, and what is kept of it. [`Error::Refused`] if there is one of that name.
+    pub fn add_remote(&mut self, name: &str, url: &str, secret: Option<&[u8]>) -> Result<()> {
+        let added = overwriting(&self.conn, || {
+            let tx = Transaction::new_unchecked(&self.conn, TransactionBehavior::Immediate)?;
+            if !has_column(&tx, "secret")? {
+                tx.execute("ALTER TABLE synqlite_remote ADD COLUMN secret BLOB", [])?;
+            }
+            let sql = "INSERT OR IGNORE INTO synqlite_remote(name, url, secret) VALUES(?1, ?2, ?3)";
+            let added = tx.execute(sql, params![name, url, secret])?;
+            tx.commit()?;
+            Ok(added)
+        });
         match added.map_err(|e| e.on(&self.path))? {
             0 => Err(Error::Refused(format!("there is a remote called {name} already"))),
             _ => Ok(()),
         }
+    }
+
+    /// Takes from others than its owner the right to read or write the file, and those that SQLite
+    /// keeps beside it: for a secret that is to be kept in it. Whether they had it.
+    /// [`Error::Refused`] if it is not ours to take.
+    #[cfg(unix)]
+    pub fn close_to_others(&mut self) -> Result<bool> {
+        use std::os::unix::fs::PermissionsExt;
+        let mut had = false;
+        // New files get the rights of the database from SQLite.
+        for end in ["", "-wal", "-shm", "-journal", "-shadow", "-dash"] {
+            let mut path = self.path.clone().into_os_string();
+            path.push(end);
+            let Ok(found) = std::fs::metadata(&path) else { continue };
+            let mode = found.permissions().mode();
+            if mode & 0o077 != 0 {
+                let own = std::fs::Permissions::from_mode(mode & 0o700);
+                std::fs::set_permissions(&path, own).map_err(|e| {
+                    let path = Path::new(&path).display();
+                    Error::Refused(format!("others can read {path}, and it cannot be closed: {e}"))
+                })?;
+                had = true;
+            }
+        }
+        Ok(had)
+    }
+
+    /// Other systems have no such rights.
+    #[cfg(not(unix))]
+    pub fn close_to_others(&mut self) -> Result<bool> {
+        Ok(false)
     }
 
     /// Removes a remote, and what the file still holds of it.

@@ -1,7 +1,7 @@
 //! An open replica, and the transactions in which everything happens to it.
 
 use crate::catalog::Catalog;
-use crate::connection::connect;
+use crate::connection::{connect, patiently};
 use crate::env::Environment;
 use crate::fold::Folded;
 use crate::gaps::Wanted;
@@ -63,8 +63,10 @@ impl Replica {
         &self.path
     }
 
-    /// Folds the journal: everything written since the last fold gets its stamps.
+    /// Folds the journal: everything written since the last fold gets its stamps. What has arrived here is
+    /// merged first.
     pub fn fold(&mut self) -> Result<Folded> {
+        self.work_off(&mut |_| {})?;
         self.write(|work| work.fold())
     }
 
@@ -81,6 +83,7 @@ impl Replica {
     /// Folds, then gives everything that a site which has seen `base` lacks, among rows that
     /// changed after local sequence `after` (0: all), with the local sequence it reaches.
     pub fn export(&mut self, base: &VersionVector, after: i64) -> Result<(Delta, i64)> {
+        self.work_off(&mut |_| {})?;
         self.write(|work| {
             work.fold()?;
             let wanted = Wanted::past(base, after);
@@ -120,7 +123,7 @@ impl Replica {
     /// Runs `f` in a write transaction; nothing of it remains if it fails.
     pub(crate) fn write<T>(&mut self, f: impl FnOnce(&mut Work<'_>) -> Result<T>) -> Result<T> {
         let known = self.known.take();
-        let written = write(&mut self.conn, self.env.as_ref(), known, f);
+        let written = write(&self.conn, &self.path, self.env.as_ref(), known, f);
         let (result, site, known) = written.map_err(|e| e.on(&self.path))?;
         self.known = known;
         if self.site != site {
@@ -193,27 +196,45 @@ pub(crate) fn open(path: &Path, env: Arc<dyn Environment>, own: bool) -> Result<
     Ok(Replica { conn, path: path.to_owned(), env, site, database, known: None, former: None })
 }
 
+/// Runs `f` in a transaction. Whoever holds a lock that it needs is waited for, at its end too: then all
+/// of its work is done.
 fn write<T>(
-    conn: &mut Connection,
+    conn: &Connection,
+    path: &Path,
     env: &dyn Environment,
     known: Option<Known>,
     f: impl FnOnce(&mut Work<'_>) -> Result<T>,
 ) -> Result<(T, SiteId, Option<Known>)> {
-    let tx = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    let mut work = Work::begin(&tx, env)?;
-    let mut versions = versions(&tx)?;
+    patiently(conn, path, env, || conn.execute_batch("BEGIN IMMEDIATE"))?;
+    let done = work(conn, env, known, f).and_then(|done| {
+        patiently(conn, path, env, || conn.execute_batch("COMMIT"))?;
+        Ok(done)
+    });
+    if done.is_err() && !conn.is_autocommit() {
+        conn.execute_batch("ROLLBACK")?;
+    }
+    done
+}
+
+fn work<T>(
+    conn: &Connection,
+    env: &dyn Environment,
+    known: Option<Known>,
+    f: impl FnOnce(&mut Work<'_>) -> Result<T>,
+) -> Result<(T, SiteId, Option<Known>)> {
+    let mut work = Work::begin(conn, env)?;
+    let mut versions = versions(conn)?;
     match known {
         Some(known) if known.versions == versions => work.catalog = known.catalog,
         _ => migrate::catch_up(&mut work)?,
     }
     let result = f(&mut work)?;
-    if capture::guard(&tx, &work.catalog)? {
+    if capture::guard(conn, &work.catalog)? {
         // The catalog says nothing of this trigger.
-        versions = self::versions(&tx)?;
+        versions = self::versions(conn)?;
     }
     work.save()?;
     let Work { meta, catalog, settled, .. } = work;
-    tx.commit()?;
     Ok((result, meta.site, settled.then_some(Known { versions, catalog })))
 }
 

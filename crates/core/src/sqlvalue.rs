@@ -1,8 +1,8 @@
 //! Values between SQLite and the wire types, byte for byte.
 
-use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use synqlite_view::catalog::Loc;
-use synqlite_wire::Value;
+use synqlite_wire::{Hlc, Id, Value, VersionVector};
 
 /// Binds a wire value as it is, text that is not UTF-8 included.
 pub struct Bind<'a>(pub &'a Value);
@@ -61,5 +61,28 @@ impl rusqlite::types::FromSql for Located {
             ValueRef::Integer(i) => Ok(Located(Loc::Row(i))),
             _ => v.as_str().map(|s| Located(Loc::Key(s.to_owned()))),
         }
+    }
+}
+
+/// A version vector: each site (16 bytes) with its clock (8, little-endian).
+pub struct Vector(pub VersionVector);
+
+impl ToSql for Vector {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        let entry = |(site, hlc): (&Id, &Hlc)| [&site.0[..], &hlc.0.to_le_bytes()].concat();
+        let bytes: Vec<u8> = self.0.0.iter().flat_map(entry).collect();
+        Ok(bytes.into())
+    }
+}
+
+impl FromSql for Vector {
+    fn column_result(from: ValueRef<'_>) -> FromSqlResult<Vector> {
+        let (mut rest, mut vector) = (from.as_blob()?, VersionVector::default());
+        while let Some((site, after)) = rest.split_first_chunk::<16>() {
+            let (hlc, after) = after.split_first_chunk::<8>().ok_or(FromSqlError::InvalidType)?;
+            vector.raise(Id(*site), Hlc(i64::from_le_bytes(*hlc)));
+            rest = after;
+        }
+        rest.is_empty().then_some(Vector(vector)).ok_or(FromSqlError::InvalidType)
     }
 }

@@ -1,6 +1,7 @@
 //! What the application did since the last fold, and the triggers that saw it. Read only.
 
 use crate::Result;
+use crate::inbox;
 use crate::journal::{self, Window};
 use crate::replica::Replica;
 use crate::schema::{self, Selection, Skipped};
@@ -16,6 +17,8 @@ pub struct Status {
     pub pending: BTreeMap<String, Pending>,
     /// Writes that wait.
     pub unfolded: u64,
+    /// Rows that have arrived and are not merged yet.
+    pub arriving: u64,
     /// Tables that are not replicated, those too that were made since `init`.
     pub skipped: Vec<Skipped>,
 }
@@ -45,7 +48,8 @@ impl Replica {
     pub fn status(&self) -> Result<Status> {
         self.read(|conn, _, loaded| {
             let unfolded = journal::waiting(conn, &loaded.catalog, i64::MAX)?;
-            let mut status = Status { unfolded: unfolded.cast_unsigned(), ..Status::default() };
+            let (unfolded, arriving) = (unfolded.cast_unsigned(), inbox::rows(conn)?);
+            let mut status = Status { unfolded, arriving, ..Status::default() };
             for (t, window) in loaded.catalog.tables.iter().zip(windows(conn, loaded)?) {
                 let updated = window.changed.values();
                 let updated = updated.filter(|c| !c.written.is_empty() || c.replaced.is_some());

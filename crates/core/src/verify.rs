@@ -10,6 +10,7 @@ use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
 use crate::connection::connect;
 use crate::counter;
 use crate::describe::{loc_name, row_name};
+use crate::inbox;
 use crate::journal::Window;
 use crate::line;
 use crate::meta::{self, Meta};
@@ -25,7 +26,7 @@ use crate::track::{self, Loaded};
 use crate::{Error, Result};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
-use synqlite_wire::{Hlc, Rid, Stamp, Value};
+use synqlite_wire::{Hlc, Rid, Stamp, Value, VersionVector};
 
 /// How many rows of a table are named for one kind of problem; the rest are counted.
 const NAMED: u64 = 20;
@@ -101,7 +102,10 @@ fn contradictions(
     capture_objects(conn, loaded, found)?;
     let windows = windows(conn, loaded)?;
     let lookup = Lookup { conn, meta, catalog: &loaded.catalog };
-    let mut verify = Verify { conn, meta, lookup, windows: &windows, found };
+    let mut seen = meta.seen.clone();
+    // What is being merged in slices is here in part.
+    seen.join(&inbox::covers(conn)?);
+    let mut verify = Verify { conn, meta, seen, lookup, windows: &windows, found };
     verify.replica()?;
     for (t, window) in loaded.catalog.tables.iter().zip(&windows) {
         verify.table(t, window)?;
@@ -232,6 +236,8 @@ fn references(
 struct Verify<'a> {
     conn: &'a Connection,
     meta: &'a Meta,
+    /// What its states may have stamps of.
+    seen: VersionVector,
     lookup: Lookup<'a>,
     /// What is not folded yet, of each table.
     windows: &'a [Window],
@@ -286,7 +292,7 @@ impl Verify<'_> {
             if stamp.hlc > self.meta.clock {
                 return Some("it is stamped later than the clock of this replica");
             }
-            if !self.meta.seen.covers(stamp) {
+            if !self.seen.covers(stamp) {
                 worst = Some("it is stamped later than what this replica has seen of that site");
             }
         }

@@ -88,6 +88,16 @@ impl<'a> Work<'a> {
     /// Ends a merge, all of whose parts have come.
     pub fn end_merge(&mut self, merge: Merge) -> Result<Merged> {
         let merged = merge.end(&mut self.site())?;
+        self.note(merged)
+    }
+
+    /// Ends a slice of a merge whose other parts come in other transactions.
+    pub fn end_slice(&mut self, merge: Merge) -> Result<Merged> {
+        self.note(merge.leave())
+    }
+
+    /// Takes note of what rows show now, and of what gave way.
+    fn note(&mut self, merged: Merged) -> Result<Merged> {
         let Work { conn, meta, catalog, now_ms, .. } = self;
         closed::update(conn, meta, catalog, *now_ms, ClosedBy::Merge)?;
         closed::note(conn, meta, catalog, &merged.told, *now_ms)?;

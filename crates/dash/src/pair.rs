@@ -109,11 +109,11 @@ impl Pair {
             }
             opened => opened.when("opening the registry", ffi::SQLITE_CANTOPEN)?,
         };
+        let words = SharedWords::of(&registry).reading("mapping the registry")?;
         let first = hold(&registry, &OPEN, Hold::Write)?;
         if !first && (mode.is_alone() || !hold(&registry, &OPEN, Hold::Read)?) {
-            return Err(Error::Busy);
+            return Err(in_the_way(&names, (&registry, &words), asked)?);
         }
-        let words = SharedWords::of(&registry).reading("mapping the registry")?;
         let known = Durable::read(&registry).reading("reading the registry")?;
         if first {
             set_foreign_aside(disk.as_ref(), &names, known.as_ref())?;
@@ -155,12 +155,7 @@ impl Pair {
             self.mode = theirs;
         }
         if live.mode != self.mode as u8 {
-            let theirs = theirs.map_or("another mode", Mode::name);
-            return Err(Error::Refused(format!(
-                "{} is open with dash={theirs} elsewhere; open it with dash={theirs} too, or close \
-                 it there first",
-                self.names.main.display()
-            )));
+            return Err(another_mode(&self.names, theirs));
         }
         self.current = usize::from(live.current == b);
         Ok(())
@@ -577,6 +572,52 @@ fn is_hot(journal: &Path) -> bool {
         std::os::unix::fs::FileExt::read_at(&file, &mut byte, 0).map(|read| (read, byte[0]))
     });
     matches!(first, Ok((1, byte)) if byte != 0)
+}
+
+/// So long the first to open a database is given before it counts as one that has it alone.
+const SETTLING: std::time::Duration = std::time::Duration::from_millis(100);
+
+fn another_mode(names: &Names, theirs: Option<Mode>) -> Error {
+    let main = names.main.display();
+    Error::Refused(match theirs {
+        Some(theirs) if theirs.is_alone() => {
+            format!(
+                "{main} is open with dash={theirs} elsewhere, which has it alone; close it there first"
+            )
+        }
+        Some(theirs) => format!(
+            "{main} is open with dash={theirs} elsewhere; open it with dash={theirs} too, or close it \
+             there first"
+        ),
+        None => format!("{main} is open in another mode elsewhere; close it there first"),
+    })
+}
+
+/// Why others do not let a database be opened: in another mode than theirs it never will be, in the
+/// same, or if none is asked for, later.
+fn in_the_way(
+    names: &Names,
+    (registry, words): (&Handle, &SharedWords),
+    asked: Option<Mode>,
+) -> Result<Error> {
+    let Some(asked) = asked else { return Ok(Error::Busy) };
+    if !hold(registry, &OPEN, Hold::Read)? {
+        // Whoever comes first has it alone while it recovers it, and then says in which mode.
+        std::thread::sleep(SETTLING);
+        if hold(registry, &OPEN, Hold::Read)? || !theirs(words).is_some_and(Mode::is_alone) {
+            return Ok(Error::Busy);
+        }
+    }
+    match theirs(words) {
+        Some(theirs) if theirs == asked => Ok(Error::Busy),
+        theirs => Ok(another_mode(names, theirs)),
+    }
+}
+
+/// The mode in which others have a database open.
+fn theirs(words: &SharedWords) -> Option<Mode> {
+    let mode = Live::read(words).mode;
+    Mode::ALL.into_iter().find(|m| *m as u8 == mode)
 }
 
 fn moved(names: &Names) -> Error {

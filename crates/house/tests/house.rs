@@ -472,13 +472,13 @@ fn the_readme_names_the_command_that_ci_runs() {
 const LAYERS: [(&str, &[&str]); 10] = [
     ("ground", &["env", "error", "meta", "parts", "sqlvalue"]),
     ("model", &["catalog", "equal", "schema"]),
-    ("store", &["history", "refs", "state"]),
+    ("store", &["history", "inbox", "refs", "state"]),
     ("capture", &["capture", "registry", "renames", "settings", "track"]),
     ("journal", &["journal"]),
     ("merge", &["closed", "export", "gaps", "line", "merge", "records"]),
     ("fold", &["fold"]),
     ("local", &["local"]),
-    ("replica", &["connection", "migrate", "replica", "work"]),
+    ("replica", &["connection", "migrate", "replica", "slices", "work"]),
     (
         "entrance",
         &[

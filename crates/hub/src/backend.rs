@@ -325,6 +325,9 @@ pub trait Backend: Send + Sync {
     /// Places after `after` in order of their names, at most `limit`.
     fn places<'a>(&'a self, after: Option<&'a Place>, limit: usize) -> Later<'a, Vec<PlaceInfo>>;
 
+    /// Bytes that a token has stored.
+    fn stored(&self, token: TokenId) -> Later<'_, u64>;
+
     /// What it holds in all.
     fn totals(&self) -> Later<'_, Totals>;
 

@@ -5,11 +5,11 @@ use crate::backend::{Content, Incoming, Staged, random_id};
 use crate::embedded::{IN_STORE, Setup};
 use crate::error::{Error, Result};
 use crate::location::Opened;
+use crate::private;
 use crate::runtime::runtime;
 use crate::serve::Settings;
 use bytes::Bytes;
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use tokio::sync::mpsc;
@@ -24,7 +24,8 @@ pub fn backup(settings: &Settings, file: &Path) -> Result<u64> {
         let Opened { backend, vault, .. } =
             settings.store.open(setup, &settings.scratch, Default::default()).await?;
         let tokens = vault.load().await?;
-        let mut to = File::create_new(file).map_err(Error::io("write", file))?;
+        let to = private::writing().create_new(true).open(file);
+        let mut to = to.map_err(Error::io("write", file))?;
         let (sender, mut chunks) = mpsc::channel::<io::Result<Bytes>>(4);
         let path = file.to_owned();
         let written = tokio::task::spawn_blocking(move || {
@@ -73,7 +74,8 @@ pub fn restore(settings: &Settings, file: &Path) -> Result<u64> {
             } else {
                 let path = staging.join(format!("put-{}", random_id()?));
                 let staged = Staged::new(path.clone(), size);
-                let mut out = File::create_new(&path).map_err(Error::io("write", &path))?;
+                let out = private::writing().create_new(true).open(&path);
+                let mut out = out.map_err(Error::io("write", &path))?;
                 reader.content(size, &mut out, &path)?;
                 out.sync_all().map_err(Error::io("sync", &path))?;
                 Content::File(staged)

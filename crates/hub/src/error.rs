@@ -16,10 +16,18 @@ pub enum Error {
     /// Object storage refused or does not answer.
     #[error(transparent)]
     Storage(#[from] synqlite_objects::Error),
-    /// Another hub has the prefix of a bucket.
-    #[error("another hub has {place} open. Stop that one, or give this one another prefix")]
+    /// Another hub has the store.
+    #[error("another hub has {place} open. Stop that one, or give this one a store of its own")]
     Taken {
-        /// Bucket and prefix.
+        /// The folder, or bucket and prefix.
+        place: String,
+    },
+    /// No hub keeps anything there.
+    #[error(
+        "there is no store of a hub at {place}. Check the path; a hub that is started makes one"
+    )]
+    NoStore {
+        /// The folder.
         place: String,
     },
     /// Another hub took over the prefix of a bucket.
@@ -60,10 +68,22 @@ pub enum Error {
     #[error("the hub's disk is full. Free space or remove what is not needed")]
     Full,
     /// The token has stored as much as it may.
-    #[error("this token may store {limit} bytes and has reached that. Ask for a higher limit")]
+    #[error(
+        "this token may store {limit} bytes and has reached that, with what it has not finished to \
+         upload. Ask for a higher limit, or finish uploads; a day later they are removed"
+    )]
     Quota {
         /// Bytes that it may store.
         limit: u64,
+    },
+    /// The token has begun as many uploads as it may.
+    #[error(
+        "this token has {most} unfinished uploads. Finish them, or wait until they are removed, a day \
+         after their last part"
+    )]
+    Unfinished {
+        /// So many are kept.
+        most: usize,
     },
     /// The store does not answer, or not any more.
     #[error("the store cannot be reached: {why}. Try again later")]

@@ -1,7 +1,7 @@
 //! A hub keeps objects for many databases and wakes those who wait for them.
 //!
-//! It never looks inside an object: names and bytes are all it sees, so it needs no key, no schema
-//! and no SQLite. The protocol is described in `docs/formats/hub.md`.
+//! It does not look inside an object, but for who wrote it where a token is bound to sites: names and
+//! bytes are all it sees, so it needs no key, no schema and no SQLite. The protocol is described in `docs/formats/hub.md`.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -35,6 +35,7 @@ mod layout;
 mod location;
 mod place;
 mod postgres;
+mod private;
 mod runtime;
 mod serve;
 mod tokens;
@@ -48,6 +49,7 @@ pub use http::Limits;
 pub use location::{Location, Vault};
 pub use place::{BadPlace, Place};
 pub use serve::{Clock, Running, Settings, Stopper, check, start};
+pub use synqlite_wire::SiteId;
 pub use tokens::{Allowance, Reach, Scope, Token};
 pub use wait::Waiters;
 

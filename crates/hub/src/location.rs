@@ -5,6 +5,7 @@ use crate::bucket::Tokens;
 use crate::embedded::{Embedded, Setup};
 use crate::error::{Error, Result};
 use crate::postgres::{self, Link, Postgres};
+use crate::private;
 use crate::runtime::runtime;
 use crate::tokens::{FileStamp, Token, TokenFile};
 use crate::wait::Waiters;
@@ -101,8 +102,9 @@ impl Location {
             }
             Location::Postgres(url) => {
                 let backend = Arc::new(Postgres::open(url, setup.sites, waiters).await?);
-                std::fs::create_dir_all(scratch).map_err(Error::io("make the folder", scratch))?;
-                Ok(Opened { backend, vault, staging: scratch.to_owned() })
+                let staging = Embedded::staging(scratch);
+                private::make_own(&staging)?;
+                Ok(Opened { backend, vault, staging })
             }
         }
     }

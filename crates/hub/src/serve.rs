@@ -1,10 +1,10 @@
 //! A running hub: its listener, its connections, what it does beside requests, and its end.
 
-use crate::backend::Millis;
+use crate::backend::{Millis, Totals};
 use crate::disk_space::DiskSpace;
 use crate::embedded::Setup;
 use crate::error::{Error, Result};
-use crate::http::{self, Access, Hub, Limits, Metrics};
+use crate::http::{self, Access, Arriving, Hub, Limits, Metrics};
 use crate::location::{Location, Opened, Vault};
 use crate::runtime::runtime;
 use crate::wait::Waiters;
@@ -120,6 +120,11 @@ impl Running {
         format!("http{}://{}", if self.secure { "s" } else { "" }, self.address)
     }
 
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// What stops it.
     pub fn stopper(&self) -> Stopper {
         Stopper(self.stop.clone())
@@ -150,7 +155,6 @@ pub fn start(settings: Settings) -> Result<Running> {
         let waiters = Arc::new(Waiters::default());
         let Opened { backend, vault, staging } =
             settings.store.open(settings.setup, &settings.scratch, waiters.clone()).await?;
-        http::sweep_staging(&staging, true)?;
         let access = Access::new(settings.open, settings.limits.rate);
         access.set(vault.load().await?);
         let listener = TcpListener::bind(&settings.listen).await.map_err(|e| Error::Setting {
@@ -165,8 +169,7 @@ pub fn start(settings: Settings) -> Result<Running> {
             limits: settings.limits,
             clock: settings.clock.clone(),
             room: DiskSpace::new(&staging, settings.setup.reserve),
-            staging,
-            uploads: Default::default(),
+            arriving: Arriving::open(&staging)?,
             memory: Semaphore::new(http::MEMORY),
             metrics: Metrics::default(),
             recent: Default::default(),
@@ -185,18 +188,22 @@ pub fn start(settings: Settings) -> Result<Running> {
     Ok(Running { runtime, address, secure, stop, work })
 }
 
-/// Opens the store, reads the tokens and the certificate, and closes it all again.
-pub fn check(settings: &Settings) -> Result<crate::backend::Totals> {
+/// Reads the tokens and the certificate, opens the store, and closes it all again; what the store
+/// holds. `None` if a hub has it open: then it can be opened, and what it holds is not looked at.
+pub fn check(settings: &Settings) -> Result<Option<Totals>> {
     settings.tls.as_ref().map(|(cert, key)| acceptor(cert, key)).transpose()?;
     runtime(Some(1))?.block_on(async {
         let setup = Setup { create: false, ..settings.setup };
-        let Opened { backend, vault, .. } =
-            settings.store.open(setup, &settings.scratch, Arc::default()).await?;
-        vault.load().await?;
+        settings.store.vault().load().await?;
+        let opened = settings.store.open(setup, &settings.scratch, Arc::default()).await;
+        let Opened { backend, .. } = match opened {
+            Err(Error::Taken { .. }) => return Ok(None),
+            opened => opened?,
+        };
         backend.health().await?;
         let totals = backend.totals().await?;
         backend.close().await?;
-        Ok(totals)
+        Ok(Some(totals))
     })
 }
 
@@ -318,7 +325,7 @@ async fn look_after(hub: Arc<Hub>, vault: Vault, settings: Settings, stop: watch
                 }
                 Err(e) => tracing::error!("retiring failed: {e}"),
             }
-            if let Err(e) = http::sweep_staging(&hub.staging, false) {
+            if let Err(e) = hub.arriving.sweep() {
                 tracing::warn!("{e}");
             }
         }

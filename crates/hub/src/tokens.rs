@@ -6,19 +6,24 @@
 use crate::backend::{Millis, TokenId};
 use crate::error::{Error, Result};
 use crate::place::Place;
+use crate::private;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::SystemTime;
+use synqlite_wire::SiteId;
 
 /// Start of every token.
 const PREFIX: &str = "synq_";
 /// The form of the file that this release writes.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
+/// The form without tokens that are bound to sites. It is written where there are none: a release
+/// that knows no other would take such a token for one that is not bound.
+const UNBOUND: u64 = 1;
 
 /// What a token may do; each may do what the one before may.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -121,6 +126,8 @@ pub struct Token {
     pub name: Option<String>,
     /// Limits of its own.
     pub allowance: Allowance,
+    /// What it puts must be written by one of these sites; by any if there are none.
+    pub sites: Vec<SiteId>,
 }
 
 impl Token {
@@ -142,7 +149,8 @@ impl Token {
         // 0 is nobody.
         let id = u64::from_be_bytes(id).max(1);
         let (hash, allowance) = (hash(&text), Allowance::default());
-        Ok((Token { id, hash, reach, scope, made, expires, name, allowance }, text))
+        let sites = Vec::new();
+        Ok((Token { id, hash, reach, scope, made, expires, name, allowance, sites }, text))
     }
 
     /// Its id as people write it.
@@ -162,11 +170,19 @@ impl Token {
             "object_bytes": self.allowance.object,
             "stored_bytes": self.allowance.storage,
             "requests_per_second": self.allowance.rate,
+            "sites": self.sites.iter().map(SiteId::to_string).collect::<Vec<_>>(),
         })
     }
 
     fn from_json(value: &Value) -> Option<Token> {
         let text = |key: &str| value[key].as_str();
+        let sites = match &value["sites"] {
+            Value::Null => Vec::new(),
+            sites => {
+                let sites = sites.as_array()?.iter().map(|site| site.as_str()?.parse().ok());
+                sites.collect::<Option<_>>()?
+            }
+        };
         Some(Token {
             id: u64::from_str_radix(text("id")?, 16).ok()?,
             hash: *blake3::Hash::from_hex(text("hash")?).ok()?.as_bytes(),
@@ -180,6 +196,7 @@ impl Token {
                 storage: value["stored_bytes"].as_u64(),
                 rate: value["requests_per_second"].as_u64().and_then(|n| n.try_into().ok()),
             },
+            sites,
         })
     }
 }
@@ -194,8 +211,10 @@ pub type Tokens = HashMap<Hash, Token>;
 
 /// Tokens as they are kept.
 pub fn write_tokens(tokens: &[Token]) -> String {
+    let bound = tokens.iter().any(|token| !token.sites.is_empty());
     let tokens: Vec<_> = tokens.iter().map(Token::to_json).collect();
-    format!("{:#}\n", json!({"format": FORMAT, "tokens": tokens}))
+    let format = if bound { FORMAT } else { UNBOUND };
+    format!("{:#}\n", json!({"format": format, "tokens": tokens}))
 }
 
 /// Reads what [`write_tokens`] wrote; `what` names its source.
@@ -240,14 +259,14 @@ impl TokenFile {
     /// whole, and only its owner can read it.
     pub fn change<T>(&self, f: impl FnOnce(&mut Vec<Token>) -> T) -> Result<T> {
         let folder = self.path.parent().unwrap_or(Path::new("."));
-        fs::create_dir_all(folder).map_err(Error::io("make the folder", folder))?;
+        private::make(folder)?;
         let lock_path = self.path.with_extension("lock");
-        let lock = private(&lock_path).map_err(Error::io("write", &lock_path))?;
+        let lock = opened(&lock_path).map_err(Error::io("write", &lock_path))?;
         lock.lock().map_err(Error::io("lock", &lock_path))?;
         let mut tokens = self.read()?;
         let done = f(&mut tokens);
         let temp = self.path.with_extension("new");
-        let written = private(&temp).and_then(|mut file| {
+        let written = opened(&temp).and_then(|mut file| {
             file.set_len(0)?;
             file.write_all(write_tokens(&tokens).as_bytes())?;
             file.sync_all()
@@ -269,9 +288,8 @@ impl TokenFile {
 }
 
 /// Opens a file that only its owner may read.
-fn private(path: &Path) -> std::io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)
+fn opened(path: &Path) -> std::io::Result<File> {
+    private::writing().create(true).truncate(false).open(path)
 }
 
 #[cfg(test)]
@@ -303,6 +321,19 @@ mod tests {
     }
 
     #[test]
+    fn a_release_that_knows_no_sites_refuses_tokens_that_are_bound_to_some() {
+        let (free, mut bound) = (token("free").0, token("bound").0);
+        bound.sites = vec![synqlite_wire::Id([7; 16]), synqlite_wire::Id([8; 16])];
+        let free = write_tokens(&[free]);
+        assert!(free.contains("\"format\": 1"), "{free}");
+        let text = write_tokens(&[bound.clone()]);
+        assert!(text.contains("\"format\": 2"), "{text}");
+        assert_eq!(read_tokens(&text, "it").unwrap(), [bound]);
+        let bad = text.replace("0707", "zz07");
+        assert!(matches!(read_tokens(&bad, "it"), Err(Error::Damaged { .. })));
+    }
+
+    #[test]
     fn nobody_else_reads_the_file() {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
@@ -329,8 +360,8 @@ mod tests {
         for text in bad {
             assert!(matches!(read_tokens(text, "it"), Err(Error::Damaged { .. })), "{text}");
         }
-        let newer = read_tokens(r#"{"format":2,"tokens":[]}"#, "it");
-        assert!(matches!(newer, Err(Error::Newer { found: 2, .. })));
+        let newer = read_tokens(r#"{"format":3,"tokens":[]}"#, "it");
+        assert!(matches!(newer, Err(Error::Newer { found: 3, .. })));
     }
 
     #[test]

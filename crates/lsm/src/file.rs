@@ -6,9 +6,9 @@
 //! and not a fault at a later store. Forced writes go through `write`: forcing mapped pages would
 //! make each of them fault again.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -21,13 +21,20 @@ use crate::disk::{Disk, Force, LogFile, ReadFile, WriteFile};
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Real;
 
+/// Makes a file if there is none, of its owner alone: what a store holds is nobody else's to read.
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.create(true).mode(0o600);
+    options
+}
+
 impl Disk for Real {
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        fs::create_dir_all(path)
+        DirBuilder::new().recursive(true).mode(0o700).create(path)
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+        let file = private().truncate(false).write(true).open(path)?;
         match file.try_lock() {
             Ok(()) => Ok(Box::new(file)),
             Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
@@ -49,12 +56,11 @@ impl Disk for Real {
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
-        Ok(Box::new(File::create(path)?))
+        Ok(Box::new(private().truncate(true).write(true).open(path)?))
     }
 
     fn create_log(&self, path: &Path) -> io::Result<Box<dyn LogFile>> {
-        let file =
-            OpenOptions::new().create(true).truncate(true).read(true).write(true).open(path)?;
+        let file = private().truncate(true).read(true).write(true).open(path)?;
         Ok(Box::new(MappedLog { file: Arc::new(file), len: 0, start: 0, window: None }))
     }
 

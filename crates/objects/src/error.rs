@@ -120,9 +120,19 @@ pub enum Error {
         /// The store.
         address: String,
         /// Which of the two.
-        why: &'static str,
+        why: String,
         /// How to say who asks.
         hint: &'static str,
+    },
+    /// A store on the network shows the certificate of an authority as its own.
+    #[error(
+        "{address} shows the certificate of an authority as its own, which is not accepted even where \
+         that authority is trusted. Give the hub one that the authority signed for it; or make one that \
+         stands alone and is no authority: openssl req -x509 … -addext basicConstraints=critical,CA:FALSE"
+    )]
+    AuthorityAsServer {
+        /// The store.
+        address: String,
     },
     /// A store on the network refuses what it was asked, for a reason that will not pass.
     #[error("{address} refuses: {why}")]

@@ -144,6 +144,10 @@ impl Client {
     }
 
     fn lasting(&self, e: &ureq::Error) -> RequestError {
+        // The verifier has no type for it that reaches us.
+        if format!("{e:?}").contains("CaUsedAsEndEntity") {
+            return Error::AuthorityAsServer { address: self.address() }.into();
+        }
         Error::Unreachable { address: self.address(), why: e.to_string() }.into()
     }
 
@@ -161,9 +165,12 @@ impl Client {
         let hint = "Set SYNQLITE_TOKEN, or keep a token with the remote: \
                     synqlite remote add DB NAME URL --token TOKEN";
         match status {
-            401 => Error::Denied { address, why: "wants a token that it knows", hint }.into(),
+            401 => {
+                Error::Denied { address, why: "wants a token that it knows".into(), hint }.into()
+            }
             403 => {
-                Error::Denied { address, why: "wants a token that is good for this", hint }.into()
+                let why = format!("wants a token that is good for this: {why}");
+                Error::Denied { address, why, hint }.into()
             }
             408 | 429 | 500 | 502 | 503 | 504 => RequestError::Passing(why, after),
             _ => Error::Refused { address, why }.into(),

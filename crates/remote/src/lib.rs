@@ -3,8 +3,10 @@
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
+mod access;
 pub mod sync;
 
+pub use access::Access;
 pub use sync::{
     Cloned, Credentials, Outcome, Progress, Remote, Restored, Session, SyncError, Traffic, Waiting,
 };

@@ -38,4 +38,16 @@ impl Authority {
         let cert = params.signed_by(&key, &self.issuer).expect("a certificate").pem();
         Certified { cert, key: key.serialize_pem() }
     }
+
+    /// A certificate that signed itself, such as `openssl req -x509` makes; of an authority or not.
+    pub fn alone(names: &[&str], authority: bool) -> Certified {
+        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(names).expect("names");
+        if authority {
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        }
+        let cert = params.self_signed(&key).expect("a certificate").pem();
+        Certified { cert, key: key.serialize_pem() }
+    }
 }

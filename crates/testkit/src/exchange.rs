@@ -10,7 +10,6 @@ use crate::random::Random;
 use crate::world::{Result, State, World};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use synqlite_core::Access;
 use synqlite_objects::Error;
 use synqlite_remote::{Remote, SyncError};
 use synqlite_wire::RowChange;
@@ -53,7 +52,7 @@ pub fn play(seed: u64, losing: bool) -> Result<Played> {
     let bad: Vec<_> = (0..count).map(|_| remote(store.line(r.any(), faults))).collect();
     let good = remote(store.line(r.any(), 0));
     for site in &mut world.sites {
-        site.replica.add_remote("origin", URL, &Access::default())?;
+        site.replica.add_remote("origin", URL, None)?;
     }
     let mut played = Played::default();
     let mut ms = START_MS;

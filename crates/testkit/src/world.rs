@@ -339,7 +339,7 @@ impl Site {
     ) -> T {
         self.env.set(ms);
         let env = self.env.clone();
-        with(&mut self.replica, &mut Session { env, force: true, progress: &mut () })
+        with(&mut self.replica, &mut Session { env, force: true, whole: false, progress: &mut () })
     }
 
     /// What the tables show, sorted.

@@ -86,6 +86,11 @@ impl Writer {
         Ok(packed)
     }
 
+    /// The last body that was added.
+    pub fn last(&self) -> Option<BodySize> {
+        self.bodies.last().copied()
+    }
+
     /// All that comes before the bodies. `base` and `upto` must have no negative clocks, and a line
     /// of a site in them ends with its clock in `upto`.
     pub fn head(

@@ -117,7 +117,8 @@ enum Other {
 fn exchange<T>(
     with: impl FnOnce(&mut Session<'_>) -> std::result::Result<T, synqlite_remote::SyncError>,
 ) -> Result<T> {
-    let mut session = Session { env: Arc::new(System), force: false, progress: &mut () };
+    let mut session =
+        Session { env: Arc::new(System), force: false, whole: false, progress: &mut () };
     Ok(with(&mut session)?)
 }
 

@@ -27,7 +27,7 @@ pub fn run(args: &Args) -> Result<Report> {
     let access = args.keep.access()?;
     let remote = Remote::open(&args.remote, &credentials(&access)?)?;
     let mut bar = Bar::new();
-    let mut session = Session { env: env(), force: false, progress: &mut bar };
+    let mut session = Session { env: env(), force: false, whole: false, progress: &mut bar };
     let cloned = remote.clone_with(&args.db, &access, &mut session)?;
     let time = since.elapsed();
     let text = format!(

@@ -21,8 +21,10 @@ pub struct Push {
 
 /// Fetches what a remote has and this replica lacks, and merges it.
 ///
-/// The merge is one transaction: readers see all of it or nothing. What local writes and remote
-/// ones disagree about is decided the same way on every site, and listed.
+/// Up to some 2,000 rows are merged in one transaction: readers see all of them or nothing. More comes in
+/// slices, between which programs can write, and after each of which every constraint holds; with
+/// --whole it is one transaction. What local writes and remote ones disagree about is decided the same way
+/// on every site, and listed.
 #[derive(clap::Args)]
 pub struct Pull {
     #[command(flatten)]
@@ -46,6 +48,10 @@ struct With {
     /// Merges changes that are stamped more than five minutes ahead of this machine's clock.
     #[arg(long)]
     force: bool,
+    /// Merges all that comes in one transaction: readers see all of it or nothing, and programs cannot
+    /// write until it is done.
+    #[arg(long)]
+    whole: bool,
 }
 
 pub fn push(args: &Push) -> Result<Report> {
@@ -68,7 +74,8 @@ fn exchange(args: &With, run: Exchange) -> Result<Report> {
     let mut replica = open(&args.db)?;
     let remote = resolve(&replica, args.remote.as_deref())?;
     let mut bar = Bar::new();
-    let mut session = Session { env: env(), force: args.force, progress: &mut bar };
+    let mut session =
+        Session { env: env(), force: args.force, whole: args.whole, progress: &mut bar };
     let done = run(&remote, &mut replica, &mut session)?;
     drop(bar);
     tell_waiting(&done.waiting);

@@ -1,12 +1,12 @@
-use super::{Keep, credentials, env, key_value, policies};
+use super::{Keep, credentials, env, key_value, policies, tell_closed};
 use crate::error::{CommandError, Result};
 use crate::report::{Report, rows};
 use crate::terminal::{self, Bar};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
-use synqlite_core::{Access, Compared, Decision, InitOptions, Replica, Skipped, TableReport};
-use synqlite_remote::{Remote, Session};
+use synqlite_core::{Compared, Decision, InitOptions, Replica, Skipped, TableReport};
+use synqlite_remote::{Access, Remote, Session};
 
 /// Makes a database a replica.
 ///
@@ -72,8 +72,11 @@ fn repair(args: &Args, remote: &str, options: &InitOptions) -> Result<Report> {
     let access = args.keep.access()?;
     let remote = Remote::open(remote, &credentials(&access)?)?;
     let mut bar = Bar::new();
-    let mut session = Session { env: env(), force: false, progress: &mut bar };
+    let mut session = Session { env: env(), force: false, whole: false, progress: &mut bar };
     let done = remote.rejoin(&args.db, &access, options, &mut session)?;
+    if access.token.is_some() {
+        tell_closed(&args.db);
+    }
     let site = done.site.to_string();
     let mut text = format!("{} is a replica again, site {site}", args.db.display());
     let (tables, skipped) = listed(&mut text, &done.tables, &done.skipped);

@@ -28,8 +28,10 @@ use crate::terminal;
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use synqlite_core::{Access, Environment, Policy, Replica, System};
-use synqlite_remote::{Credentials, Key, Remote};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+use synqlite_core::{Environment, Policy, Replica, System};
+use synqlite_remote::{Access, Credentials, Key, Remote};
 
 /// Makes any SQLite file a replica that synchronizes offline.
 ///
@@ -39,9 +41,12 @@ use synqlite_remote::{Credentials, Key, Remote};
 #[derive(Parser)]
 #[command(name = "synqlite", version, max_term_width = 100, after_help = EXAMPLE)]
 pub struct Args {
-    /// Prints one JSON document instead of text.
+    /// Prints one JSON document instead of text, also of a failure.
     #[arg(long, global = true)]
-    json: bool,
+    pub json: bool,
+    /// Waits for so many seconds, at most, while another program keeps a database locked.
+    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 60)]
+    wait: u64,
     #[command(subcommand)]
     command: Command,
 }
@@ -61,7 +66,8 @@ Through a hub, as it happens:
   synqlite remote add notes.db origin https://example.org/notes --token TOKEN
   synqlite watch notes.db
 
-Exit status: 0 done, 1 refused or failed, 2 wrong usage.";
+Exit status: 0 done, 1 refused or failed, 2 wrong usage, 3 locked by another program, 4 network,
+5 contradicts what is there, 6 damaged, 7 a defect of synqlite.";
 
 #[derive(Subcommand)]
 enum Command {
@@ -98,6 +104,7 @@ enum Command {
 
 /// Runs a command and prints what it reports.
 pub fn run(args: &Args) -> Result<()> {
+    PATIENCE.store(args.wait, Relaxed);
     let report = match &args.command {
         Command::Init(a) => init::run(a),
         Command::Deinit(a) => deinit::run(a),
@@ -131,9 +138,44 @@ fn print(report: &Report, json: bool) -> Result<()> {
     report.fault.as_ref().map_or(Ok(()), |fault| Err(CommandError::new(fault)))
 }
 
-/// Time, randomness and files as they are.
+/// For how many seconds a locked database is waited for.
+static PATIENCE: AtomicU64 = AtomicU64::new(0);
+
+/// After so long somebody is told why nothing happens.
+const QUIET: Duration = Duration::from_secs(2);
+
+/// The machine as it is, and the user's patience.
+struct Machine {
+    told: AtomicBool,
+}
+
+impl Environment for Machine {
+    fn now_ms(&self) -> i64 {
+        System.now_ms()
+    }
+
+    fn random(&self) -> [u8; 16] {
+        System.random()
+    }
+
+    fn instance(&self, path: &Path) -> String {
+        System.instance(path)
+    }
+
+    fn wait(&self, database: &Path, waited: Duration) -> bool {
+        let limit = PATIENCE.load(Relaxed);
+        if waited >= QUIET && !self.told.swap(true, Relaxed) {
+            let name = database.display();
+            terminal::complain(&format!(
+                "waiting for another program that keeps {name} locked, for {limit} s at most"
+            ));
+        }
+        waited < Duration::from_secs(limit)
+    }
+}
+
 fn env() -> Arc<dyn Environment> {
-    Arc::new(System)
+    Arc::new(Machine { told: AtomicBool::new(false) })
 }
 
 fn open(path: &Path) -> Result<Replica> {
@@ -161,7 +203,7 @@ fn credentials(kept: &Access) -> Result<Credentials> {
 fn resolve(replica: &Replica, text: Option<&str>) -> Result<Remote> {
     let name = text.unwrap_or("origin");
     if let Some(named) = replica.remote(name)? {
-        return Ok(Remote::open(&named.url, &credentials(&named.access)?)?);
+        return Ok(Remote::open(&named.url, &credentials(&Access::of(&named)?)?)?);
     }
     let path = replica.path().display();
     let Some(text) = text else {
@@ -170,7 +212,7 @@ fn resolve(replica: &Replica, text: Option<&str>) -> Result<Remote> {
         ));
     };
     let named = replica.remotes()?.into_iter().find(|named| named.url == text);
-    let kept = named.map(|named| named.access).unwrap_or_default();
+    let kept = named.as_ref().map(Access::of).transpose()?.unwrap_or_default();
     let remote = Remote::open(text, &credentials(&kept)?)?;
     match &remote {
         Remote::Replica(there) if !there.exists() => {
@@ -188,7 +230,7 @@ fn resolve(replica: &Replica, text: Option<&str>) -> Result<Remote> {
 /// What a replica is to keep so that it can use a remote.
 #[derive(clap::Args)]
 struct Keep {
-    /// Token for the hub. It is kept in the replica, where whoever can read the file can read it;
+    /// Token for the hub. It is kept in the replica, whose file becomes its owner's alone (0600);
     /// clones and snapshots do not get it. Without it SYNQLITE_TOKEN counts.
     #[arg(long)]
     token: Option<String>,
@@ -206,6 +248,15 @@ impl Keep {
         };
         Ok(Access { token: self.token.clone(), key_file })
     }
+}
+
+/// Says that a replica's file became its owner's alone.
+fn tell_closed(db: &Path) {
+    terminal::complain(&format!(
+        "note: {} keeps a token now, so only its owner can read and write it. Where other users of \
+         this machine must, set SYNQLITE_TOKEN instead of --token",
+        db.display()
+    ));
 }
 
 /// Reads `KEY=VALUE`.

@@ -1,12 +1,12 @@
-use super::{Keep, credentials, open};
+use super::{Keep, credentials, open, tell_closed};
 use crate::error::{CommandError, Result};
 use crate::report::Report;
 use crate::terminal;
 use clap::Subcommand;
 use serde_json::json;
 use std::path::PathBuf;
-use synqlite_core::{Access, NamedRemote, Replica};
-use synqlite_remote::Remote;
+use synqlite_core::{NamedRemote, Replica};
+use synqlite_remote::{Access, Remote};
 
 /// Adds, removes and lists named remotes.
 #[derive(Subcommand)]
@@ -48,7 +48,9 @@ pub fn run(command: &Command) -> Result<Report> {
             let access = keep.access()?;
             refuse_second_key(&replica, url, &access)?;
             let remote = Remote::open(url, &credentials(&access)?)?;
-            replica.add_remote(name, &remote.url(), &access)?;
+            if access.add(&mut replica, name, &remote.url())? {
+                tell_closed(db);
+            }
             list(&replica)
         }
         Command::Remove { db, name } => {
@@ -74,16 +76,15 @@ pub fn run(command: &Command) -> Result<Report> {
 
 /// What a remote store contains is remembered by its URL, so no two remotes may read it by different keys.
 fn refuse_second_key(replica: &Replica, url: &str, access: &Access) -> Result<()> {
-    let other = |r: &NamedRemote| r.url == url && r.access.key_file != access.key_file;
-    match replica.remotes()?.into_iter().find(other) {
-        None => Ok(()),
-        Some(remote) => {
+    for remote in replica.remotes()?.into_iter().filter(|remote| remote.url == url) {
+        if Access::of(&remote)?.key_file != access.key_file {
             let what =
                 format!("{url} is the remote {} already, with another key or none", remote.name);
-            Err(CommandError::new(what)
-                .hint("Use another folder or URL, or remove that remote first"))
+            return Err(CommandError::new(what)
+                .hint("Use another folder or URL, or remove that remote first"));
         }
     }
+    Ok(())
 }
 
 fn list(replica: &Replica) -> Result<Report> {
@@ -92,14 +93,15 @@ fn list(replica: &Replica) -> Result<Report> {
     let text = if lines.is_empty() { "no remotes".to_owned() } else { lines.join("\n") };
     let json = |r: &NamedRemote| {
         let mut line = json!({"name": r.name, "url": r.url});
-        if r.access.token.is_some() {
+        let Access { token, key_file } = Access::of(r)?;
+        if token.is_some() {
             line["token"] = json!("kept");
         }
-        if let Some(path) = &r.access.key_file {
+        if let Some(path) = key_file {
             line["key_file"] = json!(path);
         }
-        line
+        Ok(line)
     };
-    let remotes: Vec<_> = remotes.iter().map(json).collect();
+    let remotes = remotes.iter().map(json).collect::<Result<Vec<_>>>()?;
     Ok(Report::new(json!({"remotes": remotes}), text))
 }

@@ -4,6 +4,7 @@ use crate::error::{CommandError, Result};
 use crate::report::Report;
 use crate::terminal;
 use serde_json::json;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -45,7 +46,7 @@ pub struct Args {
     /// Key of the certificate, as a PEM file.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Checks the settings, the certificate and the store, and exits.
+    /// Checks the settings, the certificate, the tokens and the store, and exits. A hub may run.
     #[arg(long)]
     check: bool,
     /// Writes a backup of the store, and exits; of a hub that runs, GET /backup is one.
@@ -105,16 +106,42 @@ fn settings(args: &Args) -> Result<(Settings, LevelFilter)> {
     Ok((settings, args.log.or(level).unwrap_or(LevelFilter::INFO)))
 }
 
+/// What whoever reaches the hub could do that hardly anybody means.
+fn dangers(settings: &Settings, at: impl IntoIterator<Item = SocketAddr>) -> Vec<String> {
+    let Some(at) = at.into_iter().find(|at| !at.ip().is_loopback()) else { return Vec::new() };
+    let open = settings.open.then(|| {
+        format!(
+            "WARNING: with --open everybody who reaches {at} reads and writes all that the hub keeps, \
+             without a token. Leave it out and make tokens: synqlite token create"
+        )
+    });
+    let plain = settings.tls.is_none().then(|| {
+        format!(
+            "WARNING: tokens and data travel to {at} as plain HTTP, and whoever sees them pass can use \
+             them. Give --tls-cert and --tls-key; or listen on 127.0.0.1, behind a proxy that ends TLS"
+        )
+    });
+    open.into_iter().chain(plain).collect()
+}
+
 pub fn run(args: &Args, as_json: bool) -> Result<()> {
     let (settings, level) = settings(args)?;
     if args.check {
         let found = check(&settings)?;
-        let (places, objects) = (found.places, found.objects);
-        let json = json!({"ok": true, "places": places, "objects": objects, "bytes": found.bytes});
-        return print(
-            &Report::new(json, format!("ok: {places} places, {objects} objects")),
-            as_json,
-        );
+        let text = match found {
+            Some(found) => format!("ok: {} places, {} objects", found.places, found.objects),
+            None => {
+                "ok: a hub that runs has the store open, so what it holds was not counted".into()
+            }
+        };
+        let warnings = dangers(&settings, settings.listen.to_socket_addrs().into_iter().flatten());
+        warnings.iter().for_each(|warning| terminal::complain(warning));
+        let json = json!({
+            "ok": true, "running": found.is_none(), "places": found.map(|f| f.places),
+            "objects": found.map(|f| f.objects), "bytes": found.map(|f| f.bytes),
+            "warnings": warnings,
+        });
+        return print(&Report::new(json, text), as_json);
     }
     if let Some(file) = &args.backup {
         let objects = backup(&settings, file)?;
@@ -131,8 +158,9 @@ pub fn run(args: &Args, as_json: bool) -> Result<()> {
     set.map_err(|e| CommandError::new(format!("logging cannot begin: {e}")))?;
     let stop = stop_signal()?;
     let (open, vault) = (settings.open, settings.store.vault());
-    let hub = start(settings)?;
+    let hub = start(settings.clone())?;
     let url = hub.url();
+    dangers(&settings, [hub.address()]).iter().for_each(|warning| terminal::complain(warning));
     print(&Report::new(json!({"listening": url}), format!("listening on {url}")), as_json)?;
     if !open && vault.read()?.is_empty() {
         terminal::complain("nobody can use it yet: make a token with `synqlite token create`");

@@ -49,6 +49,10 @@ pub fn run(args: &Args) -> Result<Report> {
             "unpushed": unpushed,
         }));
     }
+    if status.arriving > 0 {
+        let left = rows(status.arriving.cast_signed());
+        let _ = write!(text, "\nnot merged yet: {left} that arrived; sync goes on with them");
+    }
     let mut aside: Vec<Value> = Vec::new();
     for (url, a) in replica.aside()? {
         let of = if a.table.is_empty() { String::new() } else { format!(", table {}", a.table) };
@@ -71,6 +75,7 @@ pub fn run(args: &Args) -> Result<Report> {
         "database": replica.database().to_string(),
         "pending": pending,
         "unfolded": status.unfolded,
+        "arriving": status.arriving,
         "skipped": skipped,
         "remotes": remotes,
         "set_aside": aside,

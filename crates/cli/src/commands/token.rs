@@ -6,7 +6,7 @@ use crate::report::{Report, time};
 use clap::Subcommand;
 use serde_json::{Value, json};
 use std::time::Duration;
-use synqlite_hub::{Allowance, Location, Reach, Scope, Token, Vault};
+use synqlite_hub::{Allowance, Location, Reach, Scope, SiteId, Token, Vault};
 
 /// Makes, lists and revokes access tokens of a hub.
 ///
@@ -39,6 +39,10 @@ pub enum Command {
         /// Requests a second that it may make; as the hub's settings have it if absent.
         #[arg(long, value_name = "N")]
         requests_per_second: Option<u32>,
+        /// Takes from it only what one of these sites wrote, by their ids as `synqlite status` prints
+        /// them. For scope write, and for objects that are not sealed: the hub cannot see who sealed one.
+        #[arg(long, value_name = "ID", value_delimiter = ',')]
+        site: Vec<SiteId>,
     },
     /// Lists the tokens; they themselves are not kept and cannot be shown.
     List {
@@ -70,11 +74,18 @@ impl Store {
 
 pub fn run(command: &Command) -> Result<Report> {
     match command {
-        Command::Create { store, database, scope, name, expires, .. } => {
+        Command::Create { store, database, scope, name, expires, site, .. } => {
+            if !site.is_empty() && *scope != Scope::Write {
+                let scope = scope.as_str();
+                let what =
+                    format!("--site bounds what a token writes, and scope {scope} is not that");
+                return Err(CommandError::usage(what).hint("Leave out --site, or --scope"));
+            }
             let (made, expires) = (now(), expires.map(|time| now() + time.as_millis() as i64));
             let token = Token::make(database.clone(), *scope, made, expires, name.clone())?;
             let (mut token, secret) = token;
             token.allowance = allowance(command);
+            token.sites.clone_from(site);
             store.vault()?.add(token.clone())?;
             let mut json = describe(&token);
             json["token"] = json!(secret);
@@ -119,6 +130,7 @@ fn describe(token: &Token) -> Value {
         "stored_bytes": token.allowance.storage,
         "object_bytes": token.allowance.object,
         "requests_per_second": token.allowance.rate,
+        "sites": token.sites.iter().map(SiteId::to_string).collect::<Vec<_>>(),
     })
 }
 
@@ -126,5 +138,7 @@ fn line(token: &Token) -> String {
     let (id, scope, reach) = (token.id_text(), token.scope.as_str(), &token.reach);
     let name = token.name.as_deref().map(|name| format!("  {name}")).unwrap_or_default();
     let expires = token.expires.map(|at| format!(", until {}", time(at))).unwrap_or_default();
-    format!("{id}  {scope:5}  {reach}  made {}{expires}{name}", time(token.made))
+    let sites: Vec<_> = token.sites.iter().map(SiteId::to_string).collect();
+    let sites = if sites.is_empty() { String::new() } else { format!(", of {}", sites.join(", ")) };
+    format!("{id}  {scope:5}  {reach}  made {}{expires}{sites}{name}", time(token.made))
 }

@@ -153,7 +153,7 @@ fn listen(remote: &Remote, sender: &Sender<Option<Cursor>>) {
 
 /// Synchronizes once; also how many conflicts are open afterwards.
 fn one_round(remote: &Remote, replica: &mut Replica, force: bool) -> Result<(Outcome, u64)> {
-    let mut session = Session { env: env(), force, progress: &mut () };
+    let mut session = Session { env: env(), force, whole: false, progress: &mut () };
     let done = remote.sync(replica, &mut session)?;
     Ok((done, replica.open_conflicts()?))
 }

@@ -16,7 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use synqlite_core::{Access, ConflictKind, Environment, Identity, InitOptions, Replica, Verb};
+use synqlite_core::{ConflictKind, Environment, Identity, InitOptions, Replica, Verb};
 use synqlite_remote::{Remote, Session};
 
 /// Sites in the order in which they write.
@@ -146,15 +146,17 @@ impl Show {
 
         let since = Instant::now();
         let folder = self.place.folder()?;
-        let mut session = Session { env: self.env.clone(), force: false, progress: &mut () };
+        let mut session =
+            Session { env: self.env.clone(), force: false, whole: false, progress: &mut () };
         let mut a = self.open("A")?;
-        a.add_remote("origin", &folder.url(), &Access::default())?;
+        a.add_remote("origin", &folder.url(), None)?;
         let sent = folder.push(&mut a, &mut session)?.sent.bytes;
         self.step("A pushes it to the folder".into(), Some("A"), since, json!({"bytes": sent}));
 
         for site in ["B", "C"] {
             let since = Instant::now();
-            let mut session = Session { env: self.env.clone(), force: false, progress: &mut () };
+            let mut session =
+                Session { env: self.env.clone(), force: false, whole: false, progress: &mut () };
             let cloned = folder.clone_to(&self.place.db(site), &mut session)?;
             let title = format!("{site} clones it from the folder: {}", rows(cloned.rows));
             self.step(title, Some(site), since, json!({"rows": cloned.rows}));
@@ -193,8 +195,12 @@ impl Show {
             for site in SITES {
                 let since = Instant::now();
                 let mut replica = self.open(site)?;
-                let mut session =
-                    Session { env: self.env.clone(), force: false, progress: &mut () };
+                let mut session = Session {
+                    env: self.env.clone(),
+                    force: false,
+                    whole: false,
+                    progress: &mut (),
+                };
                 let done = folder.sync(&mut replica, &mut session)?;
                 let (sent, received, m) = (done.sent, done.received, &done.merged);
                 if sent.rows + received.rows == 0 {

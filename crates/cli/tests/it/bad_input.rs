@@ -190,7 +190,7 @@ fn a_database_that_another_program_keeps_locked() {
     let app = lab.connect("A");
     app.execute_batch("BEGIN IMMEDIATE; INSERT INTO note VALUES('long')").unwrap();
     let output = synqlite(&["fold", &lab.db("A")]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(3));
     assert!(stderr(&output).contains("A.db is locked by another program"), "{}", stderr(&output));
     app.execute_batch("COMMIT").unwrap();
     assert_eq!(lab.json(&["fold", &lab.db("A")])["rows"], 1);

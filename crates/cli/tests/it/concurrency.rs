@@ -116,3 +116,22 @@ fn a_killed_clone_leaves_nothing_half_made() {
     }
     println!("{survived} of 12 clones were there already");
 }
+
+/// A transaction that an application keeps open delays a command, and does not make it fail.
+#[test]
+fn a_command_waits_for_an_open_transaction_and_says_so() {
+    let lab = Lab::with_a();
+    lab.sql("A", "INSERT INTO note VALUES('before')");
+    let app = lab.connect("A");
+    app.execute_batch("BEGIN IMMEDIATE; INSERT INTO note VALUES('inside')").unwrap();
+    let locked = lab.refused(&["fold", "--wait", "1", &lab.db("A")]);
+    assert!(locked.contains("locked by another program"), "{locked}");
+    let folded = thread::scope(|scope| {
+        let fold = scope.spawn(|| lab.json_and_stderr(&["fold", &lab.db("A")]));
+        thread::sleep(Duration::from_millis(3_500));
+        app.execute_batch("COMMIT").unwrap();
+        fold.join().unwrap()
+    });
+    assert!(folded.1.contains("waiting for another program"), "{}", folded.1);
+    assert_eq!(folded.0["rows"], 2);
+}

@@ -53,3 +53,34 @@ fn sites_synchronize_over_tls_and_refuse_whom_they_do_not_trust() {
     // A snapshot, and nothing of those who were refused.
     assert_eq!(objects(), 1);
 }
+
+#[test]
+fn an_authority_that_is_used_as_a_server_is_said_to_be_one() {
+    let lab = Lab::new();
+    let write = |name: &str, text: &str| {
+        std::fs::write(lab.path(name), text).expect("it is written");
+        lab.path(name).display().to_string()
+    };
+    lab.sql("A", TODO);
+    lab.json(&["init", &lab.db("A")]);
+    for (name, made, works) in [
+        ("authority", Authority::alone(&["localhost"], true), false),
+        // The way out that the message names.
+        ("server", Authority::alone(&["localhost"], false), true),
+    ] {
+        let cert = write(&format!("{name}.pem"), &made.cert);
+        let key = write(&format!("{name}.key"), &made.key);
+        let more = ["--open", "--tls-cert", &cert, "--tls-key", &key];
+        let hub = Hub::start(&lab.path(name), &more);
+        let port = hub.address.rsplit(':').next().expect("a port");
+        let url = format!("https://localhost:{port}/todo");
+        lab.json(&["remote", "add", &lab.db("A"), name, &url]);
+        let pushed = run(&["push", &lab.db("A"), name], Path::new(&cert));
+        let told = stderr(&pushed);
+        assert_eq!(pushed.status.success(), works, "{told}");
+        if !works {
+            assert!(told.contains("certificate of an authority as its own"), "{told}");
+            assert!(told.contains("CA:FALSE"), "{told}");
+        }
+    }
+}

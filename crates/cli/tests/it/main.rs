@@ -10,6 +10,7 @@ mod copies;
 mod counters;
 mod demo;
 mod distrust;
+mod errors;
 mod folder;
 mod forks;
 mod guides;

@@ -146,14 +146,16 @@ fn it_ends_gracefully_and_one_at_a_time_has_the_store() {
     let mut hub = Hub::start(Path::new(&store), &["--open"]);
     assert_eq!(hub.ask("PUT", &batch(1, 1), "", b"one").map(|a| a.0), Some(401), "a wrong token");
     let told = lab.refused(&["serve", "--listen", "127.0.0.1:0", "--store", &store]);
-    assert!(told.contains("open elsewhere"), "{told}");
+    assert!(told.contains("another hub has") && !told.contains("kv"), "{told}");
+    let beside = lab.json(&["serve", "--check", "--store", &store]);
+    assert_eq!((&beside["ok"], &beside["running"]), (&true.into(), &true.into()));
     let since = Instant::now();
     hub.signal("TERM");
     let status = hub.child.wait().expect("it ends");
     assert!(status.success() && since.elapsed() < Duration::from_secs(20), "{status}");
     assert_eq!(lab.json(&["serve", "--check", "--store", &store])["ok"], true);
     let told = lab.refused(&["serve", "--check", "--store", &lab.db("none")]);
-    assert!(told.contains("none.db"), "{told}");
+    assert!(told.contains("no store of a hub at") && told.contains("none.db"), "{told}");
     let busy = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = busy.local_addr().expect("an address").to_string();
     let told = lab.refused(&["serve", "--listen", &address, "--store", &store]);
@@ -163,5 +165,78 @@ fn it_ends_gracefully_and_one_at_a_time_has_the_store() {
     {
         let output = synqlite(wrong);
         assert_eq!(output.status.code(), Some(2), "{}{}", stdout(&output), stderr(&output));
+    }
+}
+
+#[test]
+fn who_lets_everybody_in_is_warned() {
+    let lab = Lab::new();
+    let store = lab.path("hub").display().to_string();
+    let told = |args: &[&str]| {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_synqlite"))
+            .args(["serve", "--store", &store, "--log", "error"])
+            .args(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        let mut line = String::new();
+        let out = child.stdout.take().expect("a pipe");
+        BufReader::new(out).read_line(&mut line).expect("a line");
+        let hub = Hub { child, address: String::new() };
+        hub.signal("TERM");
+        let mut told = String::new();
+        let mut hub = hub;
+        hub.child.stderr.take().expect("a pipe").read_to_string(&mut told).expect("text");
+        told
+    };
+    let open = told(&["--listen", "0.0.0.0:0", "--open"]);
+    assert!(open.contains("WARNING: with --open everybody"), "{open}");
+    assert!(open.contains("plain HTTP"), "{open}");
+    let plain = told(&["--listen", "0.0.0.0:0"]);
+    assert!(plain.contains("plain HTTP") && !plain.contains("--open"), "{plain}");
+    assert!(!told(&["--listen", "127.0.0.1:0", "--open"]).contains("WARNING"));
+    let check = ["serve", "--check", "--store", &store, "--listen", "0.0.0.0:7700", "--open"];
+    let (found, told) = lab.json_and_stderr(&check);
+    assert_eq!(found["warnings"].as_array().map(Vec::len), Some(2));
+    assert_eq!(told.matches("WARNING").count(), 2);
+}
+
+#[test]
+fn a_token_of_a_site_is_of_no_use_to_another() {
+    let lab = Lab::new();
+    lab.sql("A", crate::support::TODO);
+    lab.json(&["init", &lab.db("A")]);
+    let site = lab.json(&["status", &lab.db("A")])["site"].as_str().expect("an id").to_owned();
+    let store = lab.path("hub").display().to_string();
+    let args = ["token", "create", "--store", &store, "--database", "todo", "--site", &site];
+    let made = lab.json(&args);
+    assert_eq!(made["sites"][0], site.as_str());
+    assert!(lab.text(&["token", "list", "--store", &store]).contains(&site));
+    let token = made["token"].as_str().expect("a token").to_owned();
+    let hub = Hub::start(Path::new(&store), &[]);
+    let url = format!("http://{}/todo", hub.address);
+    lab.json(&["remote", "add", &lab.db("A"), "origin", &url, "--token", &token]);
+    lab.json(&["push", &lab.db("A")]);
+    lab.json(&["clone", &url, &lab.db("B"), "--token", &token]);
+    lab.sql("A", "INSERT INTO note VALUES('of A')");
+    lab.json(&["sync", &lab.db("A")]);
+    lab.json(&["pull", &lab.db("B")]);
+    lab.sql("B", "INSERT INTO note VALUES('of B')");
+    let told = lab.refused(&["push", &lab.db("B")]);
+    assert!(told.contains("bound to site") && told.contains(&site), "{told}");
+    // The hub cannot see who sealed something, and says so.
+    let key = lab.path("key").display().to_string();
+    lab.json(&["key", "new", &key]);
+    lab.sql("C", crate::support::TODO);
+    lab.json(&["init", &lab.db("C")]);
+    let add =
+        ["remote", "add", &lab.db("C"), "origin", &url, "--token", &token, "--key-file", &key];
+    lab.json(&add);
+    let told = lab.refused(&["push", &lab.db("C")]);
+    assert!(told.contains("sealed"), "{told}");
+    for wrong in [&["--site", "x"][..], &["--site", &site, "--scope", "read"]] {
+        let output = synqlite(&[&args[..6], wrong].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     }
 }

@@ -147,8 +147,14 @@ impl Lab {
     pub fn refused(&self, args: &[&str]) -> String {
         let output = synqlite(&[args, &["--json"]].concat());
         let told = stderr(&output);
-        assert_eq!(output.status.code(), Some(1), "{args:?}: {told}{}", stdout(&output));
-        assert_eq!(stdout(&output), "", "{args:?}");
+        let status = output.status.code().expect("a status");
+        assert!(status == 1 || (3..8).contains(&status), "{args:?}: {told}{}", stdout(&output));
+        let document: Value = serde_json::from_str(&stdout(&output)).expect("one document");
+        let error = &document["error"];
+        let text = |key: &str| error[key].as_str().unwrap_or_default();
+        assert_eq!(error["status"], status, "{args:?}: {error}");
+        assert!(told.starts_with(&format!("error: {}", text("message"))), "{told}{error}");
+        assert!(told.trim_end().ends_with(text("hint")), "{told}{error}");
         assert!(told.starts_with("error: ") && told.lines().count() == 1, "{args:?}: {told}");
         let words = |told: &str| told.replace(|c: char| c.is_ascii_digit(), "");
         let plain = words(&stderr(&synqlite(args)));

@@ -47,7 +47,8 @@ type Exchange =
 
 fn exchange(lab: &Lab, site: &str, remote: &str, run: Exchange) -> Outcome {
     let mut replica = Replica::open(&PathBuf::from(lab.db(site)), Arc::new(System)).unwrap();
-    let mut session = Session { env: Arc::new(System), force: false, progress: &mut () };
+    let mut session =
+        Session { env: Arc::new(System), force: false, whole: false, progress: &mut () };
     let remote = Remote::parse(remote).unwrap();
     run(&remote, &mut replica, &mut session).unwrap_or_else(|e| panic!("{site}: {e}"))
 }

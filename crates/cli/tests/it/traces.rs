@@ -41,6 +41,12 @@ fn a_removed_remote_leaves_no_trace_of_its_token() {
         let open = lab.connect("A");
         open.query_row("SELECT count(*) FROM todo", [], |_| Ok(())).unwrap();
         with_token(&lab);
+        // The application moves every page, ours too, and its journal has them as they were.
+        open.query_row(&format!("PRAGMA journal_mode={mode}"), [], |_| Ok(())).unwrap();
+        open.execute_batch("VACUUM").unwrap();
+        let before = holding(&lab, "A");
+        assert!(mode != "persist" || before.iter().any(|f| f.ends_with("-journal")), "{before:?}");
+        assert!(mode != "wal" || before.iter().any(|f| f.ends_with("-wal")), "{before:?}");
         lab.json(&["remote", "remove", &lab.db("A"), "hub"]);
         assert_eq!(holding(&lab, "A"), [""; 0], "{mode}");
         let remotes = lab.json(&["remote", "list", &lab.db("A")]);
@@ -48,6 +54,77 @@ fn a_removed_remote_leaves_no_trace_of_its_token() {
         lab.json(&["clone", &lab.db("A"), &lab.db("C")]);
         assert_eq!(holding(&lab, "C"), [""; 0], "{mode}");
     }
+}
+
+/// Rights of the database of a site and of what SQLite keeps beside it.
+fn rights(lab: &Lab, site: &str) -> Vec<u32> {
+    use std::os::unix::fs::PermissionsExt;
+    let beside = ["", "-wal", "-shm"].map(|end| format!("{}{end}", lab.db(site)));
+    let found = beside.iter().filter_map(|path| std::fs::metadata(path).ok());
+    found.map(|file| file.permissions().mode() & 0o777).collect()
+}
+
+#[test]
+fn a_replica_that_keeps_a_token_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let lab = Lab::with_a_and_b();
+    lab.rows("A", "PRAGMA journal_mode=wal");
+    let open = std::fs::Permissions::from_mode(0o664);
+    std::fs::set_permissions(lab.db("A"), open).unwrap();
+    let beside = lab.connect("A");
+    beside.execute_batch("INSERT INTO note VALUES('before')").unwrap();
+    let add = |name: &str, more: &[&str]| {
+        let url = format!("https://hub.example.org/{name}");
+        let args = ["remote", "add", &lab.db("A"), name, &url];
+        lab.json_and_stderr(&[&args, more].concat()).1
+    };
+    let key = lab.path("key").display().to_string();
+    lab.json(&["key", "new", &key]);
+    assert_eq!((add("free", &[]), add("sealed", &["--key-file", &key])), Default::default());
+    let url = "https://hub.example.org/again";
+    lab.refused(&["remote", "add", &lab.db("A"), "free", url, "--token", TOKEN]);
+    assert_eq!(rights(&lab, "A"), [0o664; 3]);
+    let told = add("hub", &["--token", TOKEN]);
+    assert!(told.contains("note: ") && told.contains("SYNQLITE_TOKEN"), "{told}");
+    assert_eq!(rights(&lab, "A"), [0o600; 3]);
+    assert_eq!(add("another", &["--token", TOKEN]), "");
+    drop(beside);
+    lab.sql("A", "INSERT INTO note VALUES('after')");
+    let _beside = lab.connect("A");
+    _beside.execute_batch("INSERT INTO note VALUES('anew')").unwrap();
+    assert_eq!(rights(&lab, "A"), [0o600; 3]);
+    lab.json(&["clone", &lab.db("A"), &lab.db("C"), "--token", TOKEN]);
+    assert_eq!(rights(&lab, "C"), [0o600]);
+    let kept = lab.json(&["remote", "list", &lab.db("C")]);
+    assert_eq!(kept["remotes"][0]["token"], "kept");
+}
+
+#[test]
+fn what_earlier_releases_kept_of_remotes_is_read_and_removed() {
+    let lab = Lab::with_a_and_b();
+    let a = lab.db("A");
+    lab.json(&["remote", "add", &a, "hub", "https://hub.example.org/x"]);
+    lab.sql(
+        "A",
+        &format!(
+            "ALTER TABLE synqlite_remote DROP COLUMN secret;
+             ALTER TABLE synqlite_remote ADD COLUMN token TEXT;
+             ALTER TABLE synqlite_remote ADD COLUMN key TEXT;
+             UPDATE synqlite_remote SET token = '{TOKEN}', key = '/a/key'"
+        ),
+    );
+    let list = || lab.json(&["remote", "list", &a])["remotes"].clone();
+    let former = list();
+    assert_eq!((&former[0]["token"], &former[0]["key_file"]), (&"kept".into(), &"/a/key".into()));
+    assert_eq!(lab.json(&["verify", &a])["ok"], true);
+    lab.json(&["remote", "add", &a, "new", "https://hub.example.org/y", "--token", "another"]);
+    assert_eq!(list()[0], former[0]);
+    assert_eq!(list()[1]["token"], "kept");
+    let columns = "SELECT token, key, secret IS NULL FROM synqlite_remote WHERE name = 'new'";
+    assert_eq!(lab.rows("A", columns), ["NULL|NULL|0"]);
+    lab.json(&["remote", "remove", &a, "hub"]);
+    assert_eq!(holding(&lab, "A"), [""; 0]);
+    assert_eq!(list().as_array().map(Vec::len), Some(1));
 }
 
 #[test]

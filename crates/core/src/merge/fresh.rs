@@ -24,7 +24,7 @@ use std::collections::HashMap;
 use synqlite_wire::{Delta, Header, Rid, RowChange, SiteId, Value};
 
 /// By number of the table and site, the latest birth of which a merge has brought a row.
-pub(super) type Births = HashMap<(u32, SiteId), u64>;
+pub(crate) type Births = HashMap<(u32, SiteId), u64>;
 
 /// Inserts such rows of `delta`. Says of each row whether it is done. `births`: what earlier parts brought.
 pub(super) fn insert(

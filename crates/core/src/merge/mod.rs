@@ -34,6 +34,7 @@ mod triggers;
 mod updates;
 
 pub(crate) use apply::refuses;
+pub(crate) use fresh::Births;
 pub(crate) use full_recompute::differences;
 pub(crate) use join::join_piece;
 pub(crate) use local_wins::{overrode, repair, reshow};
@@ -234,6 +235,33 @@ impl Merge {
         Ok(self.merged)
     }
 
+    /// Joins rows that were held back by an earlier part.
+    pub fn join_now(&mut self, site: &mut Site<'_>, held: Delta) -> Result<()> {
+        (self.held, self.tables) = (held.rows, held.tables);
+        self.join_held(site)
+    }
+
+    /// Takes what was held back, for a later part.
+    pub fn take_held(&mut self) -> Option<Delta> {
+        let (rows, tables) = (std::mem::take(&mut self.held), self.tables.clone());
+        (!rows.is_empty()).then(|| Delta { rows, tables, ..Delta::default() })
+    }
+
+    /// Goes on where an earlier slice ended.
+    pub fn go_on(&mut self, births: &mut Births) {
+        std::mem::swap(&mut self.births, births);
+    }
+
+    /// Which births it has brought so far.
+    pub fn births(&mut self) -> Births {
+        std::mem::take(&mut self.births)
+    }
+
+    /// Leaves it, with more to come in another transaction: nothing counts as seen yet.
+    pub fn leave(self) -> Merged {
+        self.merged
+    }
+
     /// Joins what was held back.
     pub fn join_held(&mut self, site: &mut Site<'_>) -> Result<()> {
         if self.held.is_empty() {
@@ -380,7 +408,8 @@ fn show<T>(
     }
 }
 
-fn check_skew(meta: &Meta, upto: &VersionVector, now_ms: i64) -> Result<()> {
+/// Refuses clocks far ahead of this machine's (R-SKEW).
+pub(crate) fn check_skew(meta: &Meta, upto: &VersionVector, now_ms: i64) -> Result<()> {
     for (&site, &hlc) in &upto.0 {
         let ahead_ms = hlc.ms() - now_ms;
         if hlc > meta.seen.get(site) && ahead_ms > MAX_DRIFT_MS {

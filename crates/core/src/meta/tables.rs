@@ -25,7 +25,7 @@ pub(super) const DDL: &[&str] = &[
     "CREATE TABLE synqlite_policy(key TEXT PRIMARY KEY, value TEXT NOT NULL, \
      hlc INTEGER NOT NULL, site INTEGER NOT NULL) WITHOUT ROWID",
     "CREATE TABLE synqlite_remote(name TEXT PRIMARY KEY, url TEXT NOT NULL, \
-     pushed INTEGER, pulled INTEGER, sent BLOB, place BLOB, token TEXT, key TEXT) \
+     pushed INTEGER, pulled INTEGER, sent BLOB, place BLOB, secret BLOB) \
      WITHOUT ROWID",
     "CREATE TABLE synqlite_peer(site INTEGER PRIMARY KEY, position INTEGER NOT NULL, \
      taken BLOB, given BLOB)",

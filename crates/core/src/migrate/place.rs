@@ -21,8 +21,11 @@ use synqlite_wire::{Rid, Value};
 /// So many rows, beside those that the journal names, say whether a guess fits.
 const SAMPLE: usize = 64;
 
-/// So many rows and entries are looked at in search of the seam.
+/// So many rows and entries are looked at in search of the seam, and of each rebuild before.
 const EFFORT: usize = 4_000_000;
+
+/// So many rebuilds before the last one are looked for.
+const MOST: usize = 4;
 
 /// Gives the rows of a rebuilt table the rowids that they had, and those that came since others, in
 /// the journal too. Only where no column shows the rowid: else it cannot have changed unnoticed.
@@ -36,11 +39,13 @@ pub(super) fn put_back(lookup: Lookup<'_>, t: &Tracked, sums: &Sums, noted: bool
     let entries = seam::entries(conn, t)?;
     let known = rowids(state::places(conn, lookup.meta, t)?);
     let mut found = Found { conn, t, sums, now: &now, known: &known, entries };
-    let seam = match noted {
-        true => found.seam()?,
-        false => found.undo_copying()?,
-    };
-    let (before, after) = found.split(seam);
+    let mut guess = found.guess(noted)?;
+    found.undo_copies(&guess)?;
+    guess.copies.clear();
+    if noted {
+        guess.seam -= found.forget_doubtful(&guess)?;
+    }
+    let (before, after) = found.split(&guess);
     let past = known.iter().chain(before.rows.keys()).max().map_or(0, |past| (*past).max(0));
     let (were, are) = (before.rows.clone(), after.rows.clone());
     let mut pairing = Pairing { found: &found, before, after, were, are, moves: BTreeMap::new() };
@@ -52,7 +57,12 @@ pub(super) fn put_back(lookup: Lookup<'_>, t: &Tracked, sums: &Sums, noted: bool
         return Ok(());
     }
     let past = moves.values().copied().fold(past, i64::max);
-    move_rows(conn, t, rowid, &seam::translate(conn, &found.entries[seam..], moves, &now, past)?)
+    move_rows(
+        conn,
+        t,
+        rowid,
+        &seam::translate(conn, &found.entries[guess.seam..], moves, &now, past)?,
+    )
 }
 
 fn rowids(locs: BTreeSet<Loc>) -> BTreeSet<i64> {
@@ -61,6 +71,25 @@ fn rowids(locs: BTreeSet<Loc>) -> BTreeSet<i64> {
         Loc::Key(_) => None,
     };
     locs.into_iter().filter_map(rowid).collect()
+}
+
+/// Which entries were made before which rebuild of a table.
+#[derive(Clone, Debug)]
+struct Guess {
+    /// So many before each but the last: its triggers were made again, and the copy of the nth row had
+    /// rowid n.
+    copies: Vec<usize>,
+    /// So many before the last one.
+    seam: usize,
+    /// Whether rows of which entries say that they may give way did so.
+    gives_way: bool,
+}
+
+impl Guess {
+    /// All before one rebuild.
+    fn after(seam: usize) -> Guess {
+        Guess { copies: vec![], seam, gives_way: false }
+    }
 }
 
 /// What is known of a rebuilt table.
@@ -76,72 +105,86 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// The rows just before a rebuild that came after these entries.
-    fn before(&self, earlier: &[Entry]) -> Before {
-        let there = seam::there_before(earlier);
+    /// The rows just before the last rebuild.
+    fn before(&self, guess: &Guess) -> Before {
+        let earlier = &self.entries[..guess.seam];
+        let first = guess.copies.first().copied().unwrap_or(guess.seam);
+        let there = seam::there_before(&earlier[..first]);
         let told = |at: &i64| !self.sums.are_of_rowids() && there.contains(at);
         let was = |at: &&i64| self.sums.has(&Loc::Row(**at)) || told(at);
         let known = self.known.iter().filter(was).copied().collect();
-        Before::replay(&known, earlier)
+        let mut before = Before::replay(&known, &earlier[..first], guess.gives_way);
+        let ends = guess.copies.iter().skip(1).copied().chain([guess.seam]);
+        for (from, to) in guess.copies.iter().copied().zip(ends) {
+            before.copy();
+            before.go_on(&earlier[from..to]);
+        }
+        before
     }
 
-    /// The rows just before and just after a rebuild that came after so many entries.
-    fn split(&self, seam: usize) -> (Before, After) {
-        let (earlier, later) = self.entries.split_at(seam);
-        let mut before = self.before(earlier);
-        let after = After::undo(self.now, later);
+    /// The rows just before and just after the last rebuild.
+    fn split(&self, guess: &Guess) -> (Before, After) {
+        let mut before = self.before(guess);
+        let after = After::undo(self.now, &self.entries[guess.seam..]);
         before.add_unnoted(after.rows.len().saturating_sub(before.rows.len()));
         (before, after)
     }
 
-    /// How many entries were made before the rebuild: whatever contradicts itself least.
-    fn seam(&self) -> Result<usize> {
-        self.least(|seam| self.misfits(seam))
-    }
-
-    /// Where a rebuild lost the triggers, entries are all of before it. If they contradict each other, there was
-    /// one before in which the triggers were made again: gives those after that one the rowids that they would
-    /// have without it. Returns how many there are.
-    fn undo_copying(&mut self) -> Result<usize> {
-        let count = self.entries.len();
-        let none = self.strange(&self.before(&self.entries))?;
-        if none == 0 {
-            return Ok(count);
-        }
-        let copied = |seam: usize| {
-            let (earlier, later) = self.entries.split_at(seam);
-            let mut rows = self.before(earlier);
-            rows.copy();
-            rows.go_on(later);
-            self.strange(&rows)
-        };
-        let seam = self.least(copied)?;
-        if copied(seam)? >= none {
-            return Ok(count);
-        }
-        let before = self.before(&self.entries[..seam]);
-        let past = self.known.iter().chain(before.rows.keys()).max().map_or(0, |past| *past);
-        let were = (1..).zip(before.rows.into_keys()).collect();
-        seam::translate(self.conn, &self.entries[seam..], were, self.now, past.max(0))?;
-        self.entries = seam::entries(self.conn, self.t)?;
-        Ok(count)
-    }
-
-    /// The number of entries after which there are the least `misfits`, of two the larger.
-    fn least(&self, misfits: impl Fn(usize) -> Result<usize>) -> Result<usize> {
+    /// Which entries were made before which rebuild: whatever contradicts itself least. Where the last rebuild
+    /// lost the triggers, as it did unless it is `noted`, all were made before it.
+    fn guess(&self, noted: bool) -> Result<Guess> {
         let (count, rows) = (self.entries.len(), self.now.len() + self.known.len());
-        let step = (count * (count + rows) / EFFORT).max(1);
-        let (mut best, mut least) = (count, usize::MAX);
-        for seam in (0..=count).rev().step_by(step).chain([0]) {
-            let misfits = misfits(seam)?;
-            if misfits < least {
-                (best, least) = (seam, misfits);
+        let (mut best, mut least) = (Guess::after(count), usize::MAX);
+        for copies in 0..=MOST {
+            let found = least;
+            let former = best.copies.clone();
+            let tries = if copies == 0 { 1 } else { count };
+            let step = (tries.saturating_mul(count * (count + rows)) / EFFORT).max(1);
+            let froms: Vec<Option<usize>> = match copies {
+                0 => vec![None],
+                _ => (0..count).rev().step_by(step).map(Some).collect(),
+            };
+            for from in froms {
+                let mut copies = former.clone();
+                copies.extend(from);
+                copies.sort_unstable();
+                let last = copies.last().copied().unwrap_or(0);
+                let seams = (last..=count).rev().step_by(if noted { step } else { count + 1 });
+                for seam in seams.chain(noted.then_some(last)) {
+                    for gives_way in [false, true] {
+                        let guess = Guess { copies: copies.clone(), seam, gives_way };
+                        let misfits = match noted {
+                            true => self.misfits(&guess, least)?,
+                            false => self.strange(&self.before(&guess))?,
+                        };
+                        if misfits < least {
+                            (best, least) = (guess, misfits);
+                        }
+                        if least == 0 {
+                            return Ok(best);
+                        }
+                    }
+                }
             }
-            if least == 0 {
+            if least == found {
                 break;
             }
         }
         Ok(best)
+    }
+
+    /// Gives entries after each rebuild but the last the rowids that they would have without it.
+    fn undo_copies(&mut self, guess: &Guess) -> Result<()> {
+        for (at, &from) in guess.copies.iter().enumerate() {
+            let to = guess.copies.get(at + 1).copied().unwrap_or(guess.seam);
+            let before = self.before(&Guess { copies: vec![], seam: from, ..guess.clone() });
+            let past = self.known.iter().chain(before.rows.keys()).max().map_or(0, |past| *past);
+            let were = (1..).zip(before.rows.into_keys()).collect();
+            let entries = &self.entries[from..to];
+            seam::translate(self.conn, entries, were, self.now, past.max(0))?;
+            self.entries = seam::entries(self.conn, self.t)?;
+        }
+        Ok(())
     }
 
     /// How many entries contradict others, or what rows showed at the last fold.
@@ -154,8 +197,38 @@ impl Found<'_> {
         Ok(strange)
     }
 
-    fn misfits(&self, seam: usize) -> Result<usize> {
-        let (before, after) = self.split(seam);
+    /// Forgets updates that may be of before the last rebuild or since, where they would be of a row that came
+    /// since the last fold: it may be another's, and nothing would tell. Such a row has what it shows from its
+    /// beginning; of any other, sums tell that it was written. Returns how many there are.
+    fn forget_doubtful(&mut self, guess: &Guess) -> Result<usize> {
+        let before = self.before(guess);
+        if before.of_new().is_empty() || before.in_order() {
+            return Ok(0);
+        }
+        let (mut first, least) = (guess.seam, self.misfits(guess, usize::MAX)?);
+        for seam in (0..guess.seam).rev().take(SAMPLE) {
+            let earlier = Guess { seam, ..guess.clone() };
+            if self.misfits(&earlier, least.saturating_add(1))? > least {
+                break;
+            }
+            first = if self.before(&earlier).in_order() { first } else { seam };
+        }
+        let range = self.entries[first..guess.seam].iter();
+        let doubtful: Vec<&Entry> = range.filter(|e| e.is_among(before.of_new())).collect();
+        doubtful.iter().try_for_each(|entry| seam::forget(self.conn, entry))?;
+        let count = doubtful.len();
+        self.entries = seam::entries(self.conn, self.t)?;
+        Ok(count)
+    }
+
+    /// How much contradicts a guess; at least `enough` if no less.
+    fn misfits(&self, guess: &Guess, enough: usize) -> Result<usize> {
+        let (before, after) = self.split(guess);
+        let apart = before.rows.len().abs_diff(after.rows.len());
+        let strange = before.strange + after.strange;
+        if strange + apart >= enough {
+            return Ok(enough);
+        }
         let strange = self.strange(&before)? + after.strange;
         let every = after.rows.len() / SAMPLE + 1;
         let mut sample: BTreeSet<i64> = after.rows.iter().copied().step_by(every).collect();
@@ -252,7 +325,10 @@ impl Pairing<'_> {
             let was =
                 known.filter(|known| state::keeps_its_key(t, known)).and_then(|known| known.loc);
             let Some(Loc::Row(was)) = was else { continue };
-            if self.were.get(&was) == Some(&Some(was)) {
+            // Its key may have become another's since, as entries tell.
+            let written = self.before.written(t, was);
+            let stayed = !t.table.primary_key.iter().any(|c| written.contains(c));
+            if stayed && self.were.get(&was) == Some(&Some(was)) {
                 self.pair(at, was);
             }
         }

@@ -13,6 +13,9 @@ use rusqlite::{Connection, params};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use synqlite_wire::Value;
 
+/// Between two inserts no more rows than these are taken for ones that have no entry of their own.
+const FURTHEST: usize = 65_536;
+
 /// An entry of a table that has rowids.
 pub(super) struct Entry {
     seq: i64,
@@ -63,6 +66,20 @@ pub(super) fn entries(conn: &Connection, t: &Tracked) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
+/// Forgets one entry.
+pub(super) fn forget(conn: &Connection, entry: &Entry) -> Result<()> {
+    let sql = "DELETE FROM synqlite_journal WHERE seq = ?1";
+    conn.prepare_cached(sql)?.execute([entry.seq])?;
+    Ok(())
+}
+
+impl Entry {
+    /// Whether it is one of these.
+    pub fn is_among(&self, entries: &[i64]) -> bool {
+        entries.contains(&self.seq)
+    }
+}
+
 /// A row that may have given way to one that was about to be written.
 struct Rival {
     at: i64,
@@ -78,17 +95,23 @@ pub(super) struct Before {
     pub written: HashMap<i64, BTreeSet<u32>>,
     /// What deletes found, by the rowid at the last fold.
     deleted: Vec<(i64, i64)>,
+    /// Entries of updates where they were of rows that came since the last fold.
+    of_new: Vec<i64>,
     /// Rows that may have no entry of their own are at larger rowids.
     above: Option<i64>,
+    /// Rowids of those of them that are gone again.
+    went: BTreeSet<i64>,
+    /// Whether rows of which an entry says that they may give way do so.
+    gives_way: bool,
     /// Entries that do not fit what those before them say.
     pub strange: usize,
 }
 
 impl Before {
     /// From rows at the last fold and what happened since.
-    pub fn replay(known: &BTreeSet<i64>, entries: &[Entry]) -> Before {
+    pub fn replay(known: &BTreeSet<i64>, entries: &[Entry], gives_way: bool) -> Before {
         let rows = known.iter().map(|&rowid| (rowid, Some(rowid))).collect();
-        let mut before = Before { rows, ..Before::default() };
+        let mut before = Before { rows, gives_way, ..Before::default() };
         before.go_on(entries);
         before
     }
@@ -104,6 +127,7 @@ impl Before {
     /// Copies the rows in their order: the nth has rowid n.
     pub fn copy(&mut self) {
         self.rows = (1..).zip(std::mem::take(&mut self.rows).into_values()).collect();
+        (self.above, self.went) = (None, BTreeSet::new());
     }
 
     fn step(&mut self, entry: &Entry, rivals: &mut Vec<Rival>) {
@@ -114,18 +138,22 @@ impl Before {
             _ => vec![],
         };
         let own = |rival: &Rival| entry.event == Event::Update && rival.at == at;
-        for rival in displaced.iter().filter(|rival| rival.time == time && !own(rival)) {
+        let gives_way = |rival: &&Rival| self.gives_way && rival.time == time && !own(rival);
+        for rival in displaced.iter().filter(gives_way) {
             self.rows.remove(&rival.at);
         }
         match entry.event {
             Event::Insert => {
+                self.fill(at);
                 self.strange += usize::from(self.rows.insert(at, None).is_some());
                 self.above = other.or(self.above);
             }
             Event::Update => {
                 let Some(from) = self.leave(at) else { return };
-                if let Some(from) = from {
-                    self.written.entry(from).or_default().extend(&entry.columns);
+                match from {
+                    Some(from) => self.written.entry(from).or_default().extend(&entry.columns),
+                    None if other.is_none() => self.of_new.push(entry.seq),
+                    None => {}
                 }
                 self.strange += usize::from(self.rows.insert(other.unwrap_or(at), from).is_some());
             }
@@ -150,21 +178,52 @@ impl Before {
     /// Takes the row at `at` away, with its rowid at the last fold.
     fn leave(&mut self, at: i64) -> Option<Option<i64>> {
         let found = self.rows.remove(&at);
-        self.strange += usize::from(found.is_none() && !self.unnoted(at));
+        let unnoted = found.is_none() && self.unnoted(at);
+        self.strange += usize::from(found.is_none() && !unnoted);
+        self.went.extend(unnoted.then_some(at));
         found.or(Some(None))
+    }
+
+    /// A row that came to a rowid past the next one did so after rows that have no entry of their own.
+    fn fill(&mut self, at: i64) {
+        let free: Vec<i64> = match self.free() {
+            Some(free) => free.take_while(|rowid| *rowid < at).take(FURTHEST).collect(),
+            None => return,
+        };
+        if free.len() < FURTHEST {
+            self.rows.extend(free.into_iter().map(|rowid| (rowid, None)));
+        }
+        self.went.clear();
+    }
+
+    /// Rowids that rows without an entry of their own may have, and no other row has, in ascending order.
+    fn free(&self) -> Option<impl Iterator<Item = i64> + use<>> {
+        let above = self.above?;
+        let last = self.rows.last_key_value().map_or(above, |(last, _)| above.max(*last));
+        let went = self.went.clone();
+        let further = (1..).map_while(move |i| last.checked_add(i));
+        Some(further.filter(move |rowid| !went.contains(rowid)))
     }
 
     /// Adds rows that have no entry of their own, of which there are so many.
     pub fn add_unnoted(&mut self, count: usize) {
-        let Some(above) = self.above else { return };
-        let last = self.rows.last_key_value().map_or(above, |(last, _)| above.max(*last));
-        let further = (1..).map_while(|i| last.checked_add(i)).take(count);
-        self.rows.extend(further.map(|rowid| (rowid, None)));
+        let Some(free) = self.free() else { return };
+        self.rows.extend(free.take(count).map(|rowid| (rowid, None)));
     }
 
     /// Rows that were deleted: the rowid at the last fold, and the entry with what it was.
     pub fn deleted(&self) -> impl Iterator<Item = (i64, i64)> + '_ {
         self.deleted.iter().copied()
+    }
+
+    /// Entries of updates where they were of rows that came since the last fold.
+    pub fn of_new(&self) -> &[i64] {
+        &self.of_new
+    }
+
+    /// Whether the nth row has rowid n, so that a copy changes none.
+    pub fn in_order(&self) -> bool {
+        self.rows.keys().copied().eq((1..).take(self.rows.len()))
     }
 
     /// Positions of the columns that the row which was at `from` at the last fold was written in.

@@ -28,6 +28,7 @@ mod retyped;
 mod rules;
 mod search;
 mod site;
+mod slices;
 mod told;
 mod unfit;
 mod united;

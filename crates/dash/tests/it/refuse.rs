@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use synqlite_dash::Mode;
 use synqlite_dash::disk::Kind;
 
@@ -53,6 +54,26 @@ fn the_mode_is_shown_and_wrong_ones_are_refused() {
     assert_eq!(text(&db, "PRAGMA dash").as_deref(), Ok("strict"));
     assert_eq!(number(&db, "SELECT count(*) FROM sqlite_schema"), 6);
     drop(db);
+    // In the mode in use, or in none, it opens; in another it says which that is.
+    for theirs in [Mode::Strict, Mode::Shadow, Mode::ShadowX] {
+        let db = connect(&path, &format!("dash={theirs}")).expect("opens");
+        assert_eq!(number(&db, "SELECT count(*) FROM sqlite_schema"), 6);
+        let others = [Mode::Strict, Mode::Fast, Mode::Shadow, Mode::ShadowX];
+        for asked in others.into_iter().filter(|asked| *asked != theirs) {
+            let told = refusal(&path, &format!("dash={asked}"));
+            assert!(told.contains(&format!("is open with dash={theirs} elsewhere")), "{told}");
+        }
+        for same in ["".to_owned(), format!("dash={theirs}")] {
+            let other = connect(&path, &same).expect("opens");
+            other.busy_timeout(Duration::ZERO).expect("a timeout");
+            let looked = text(&other, "SELECT 'a' FROM sqlite_schema");
+            let expected = match theirs {
+                Mode::ShadowX => Err("database is locked".to_owned()),
+                _ => Ok("a".to_owned()),
+            };
+            assert_eq!(looked, expected, "{theirs} {same}");
+        }
+    }
     assert!(refusal(&path, "dash=wal").contains("strict, fast, shadow, shadow-x"));
     assert!(refusal(&path, "dash=paper").contains("dash_unsafe=1"));
     assert!(refusal(&path, "dash=paper-x").contains("dash=shadow-x"));

@@ -7,7 +7,9 @@
 
 use super::entry::{Entry, log_key};
 use crate::error::{Error, Result};
+use crate::private;
 use serde_json::{Value, json};
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -166,6 +168,8 @@ pub fn folder_id(dir: &std::path::Path) -> Result<Id> {
         return Ok(id);
     }
     let id = crate::backend::random_id()?;
-    std::fs::write(&path, format!("{id}\n")).map_err(Error::io("write", &path))?;
+    let file = private::writing().create(true).truncate(true).open(&path);
+    let written = file.and_then(|mut file| writeln!(file, "{id}"));
+    written.map_err(Error::io("write", &path))?;
     Ok(id)
 }

@@ -4,6 +4,7 @@
 
 use crate::backend::{Content, Source, random_id};
 use crate::error::{Error, Result};
+use crate::private;
 use bytes::Bytes;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
@@ -134,7 +135,8 @@ fn keep(content: Content, path: &Path) -> Result<()> {
             Ok(())
         }
         Content::Bytes(bytes) => {
-            let written = File::create_new(path).and_then(|mut file| {
+            let created = private::writing().create_new(true).open(path);
+            let written = created.and_then(|mut file| {
                 std::io::Write::write_all(&mut file, &bytes)?;
                 file.sync_all()
             });

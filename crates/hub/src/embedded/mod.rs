@@ -16,10 +16,10 @@ use crate::bucket::{self, Hold, Journal, Keeping};
 use crate::error::{Error, Result};
 use crate::layout::{self, Rank, Record, Sums};
 use crate::place::Place;
+use crate::private;
 use crate::wait::{Waiters, lock};
 use bytes::Bytes;
 use files::Files;
-use std::fs;
 use std::ops::{Bound, Range};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -118,7 +118,8 @@ impl Embedded {
         if setup.create {
             make_folders(dir)?;
         }
-        let db = Db::open(dir.join(STORE), options(setup, setup.create))?;
+        let db = Db::open(dir.join(STORE), options(setup, setup.create));
+        let db = db.map_err(|e| not_opened(e, &dir.display()))?;
         let epoch = enter(&db, dir)?;
         // What an earlier process wrote may not be on the device yet, and is shown from now on.
         db.sync()?;
@@ -138,8 +139,11 @@ impl Embedded {
         let Setup { lease: patience, checkpoint, create, .. } = setup;
         let keeping = Keeping { patience, checkpoint, create };
         let files = Files::Bucket(Arc::new(storage.clone()));
-        let (db, epoch, journal) =
-            bucket::open(storage, &dir.join(STORE), &options(setup, true), keeping)?;
+        let opened = bucket::open(storage, &dir.join(STORE), &options(setup, true), keeping);
+        let (db, epoch, journal) = opened.map_err(|e| match e {
+            Error::Lsm(e) => not_opened(e, &dir.display()),
+            e => e,
+        })?;
         Embedded::begin(dir, setup, waiters, (db, epoch, files, Some(journal)))
     }
 
@@ -183,11 +187,19 @@ impl Embedded {
     }
 }
 
-fn make_folders(dir: &Path) -> Result<()> {
-    for folder in [dir, &dir.join(FILES), &dir.join(STAGING)] {
-        fs::create_dir_all(folder).map_err(Error::io("make the folder", folder))?;
+/// What a hub says whose key-value store does not open: nobody knows of that one.
+fn not_opened(e: synqlite_lsm::Error, dir: &dyn std::fmt::Display) -> Error {
+    let place = dir.to_string();
+    match e {
+        synqlite_lsm::Error::Locked { .. } => Error::Taken { place },
+        synqlite_lsm::Error::NotAStore { .. } => Error::NoStore { place },
+        e => e.into(),
     }
-    Ok(())
+}
+
+fn make_folders(dir: &Path) -> Result<()> {
+    private::make(dir)?;
+    [STORE, FILES, STAGING].iter().try_for_each(|folder| private::make_own(&dir.join(folder)))
 }
 
 fn options(setup: Setup, create: bool) -> Options {
@@ -524,6 +536,10 @@ impl Backend for Embedded {
 
     fn places<'a>(&'a self, after: Option<&'a Place>, limit: usize) -> Later<'a, Vec<PlaceInfo>> {
         now(self.shared.places(after, limit))
+    }
+
+    fn stored(&self, token: TokenId) -> Later<'_, u64> {
+        now(self.shared.usage(token))
     }
 
     fn totals(&self) -> Later<'_, Totals> {

@@ -10,18 +10,34 @@ use axum::http::{HeaderMap, StatusCode};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
+use synqlite_wire::SiteId;
 use tokio::sync::Notify;
 
 /// Tokens whose rate is remembered before those that are idle are forgotten.
 const BUCKETS: usize = 10_000;
 
 /// Whose request it is, and what they may do at most.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Caller {
     /// Their token, 0 without one.
     pub token: TokenId,
     /// Its own limits.
     pub own: Allowance,
+    /// The sites that must have written what it puts; any if there are none.
+    pub sites: Vec<SiteId>,
+}
+
+impl Caller {
+    /// Whether it may speak for a site.
+    pub fn is_site(&self, site: SiteId) -> bool {
+        self.sites.is_empty() || self.sites.contains(&site)
+    }
+}
+
+impl Token {
+    fn caller(&self) -> Caller {
+        Caller { token: self.id, own: self.allowance, sites: self.sites.clone() }
+    }
 }
 
 /// Decides on every request.
@@ -81,10 +97,7 @@ impl Access {
             let tokens = self.tokens.read().unwrap_or_else(PoisonError::into_inner);
             let token = tokens.get(&hash(secret.trim()))?;
             let fits = token.reach.covers(place) && token.scope >= scope;
-            token
-                .expires
-                .is_none_or(|end| now < end)
-                .then_some((Caller { token: token.id, own: token.allowance }, fits))
+            token.expires.is_none_or(|end| now < end).then(|| (token.caller(), fits))
         });
         match found {
             Some((caller, true)) => self.pace(caller),

@@ -56,7 +56,7 @@ impl Failure {
 impl From<Error> for Failure {
     fn from(e: Error) -> Failure {
         match &e {
-            Error::Full | Error::Quota { .. } => {
+            Error::Full | Error::Quota { .. } | Error::Unfinished { .. } => {
                 Failure::new(StatusCode::INSUFFICIENT_STORAGE, e.to_string())
             }
             _ => {

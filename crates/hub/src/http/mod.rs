@@ -2,7 +2,9 @@
 
 mod access;
 mod admin;
+mod arriving;
 mod ask;
+mod author;
 mod body;
 mod events;
 mod failure;
@@ -11,8 +13,8 @@ mod objects;
 mod uploads;
 
 pub(crate) use access::Access;
+pub(crate) use arriving::Arriving;
 pub(crate) use metrics::Metrics;
-pub(crate) use uploads::sweep as sweep_staging;
 
 use crate::backend::{Backend, Millis};
 use crate::disk_space::DiskSpace;
@@ -26,8 +28,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get};
 use failure::Failure;
-use std::collections::{HashSet, VecDeque};
-use std::path::PathBuf;
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use synqlite_objects::ObjectName;
@@ -86,12 +87,10 @@ pub(crate) struct Hub {
     pub access: Access,
     pub limits: Limits,
     pub clock: Arc<dyn Fn() -> Millis + Send + Sync>,
-    /// Folder of what is on its way.
-    pub staging: PathBuf,
+    /// What is on its way.
+    pub arriving: Arriving,
     /// Its disk.
     pub room: DiskSpace,
-    /// Uploads to which a part is being added.
-    pub uploads: Mutex<HashSet<blake3::Hash>>,
     pub memory: Semaphore,
     pub metrics: Metrics,
     /// What was put last, oldest first.

@@ -4,11 +4,12 @@ use super::access::Caller;
 use super::ask::{self, Query};
 use super::body::{Incoming as Body, outgoing};
 use super::failure::Failure;
-use super::{Hub, Metrics, Recent, uploads};
+use super::{Hub, Metrics, Recent, author, uploads};
 use crate::backend::{Content, Done, Incoming, LONGEST_PREFIX, SiteInfo, Staged, Wanted};
 use crate::embedded::IN_STORE;
 use crate::error::Error;
 use crate::place::Place;
+use crate::private;
 use crate::tokens::Scope;
 use axum::body::Body as Answer;
 use axum::extract::{Path, RawQuery, Request, State};
@@ -75,7 +76,7 @@ pub(super) async fn list(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Outcome {
-    let (place, _) = enter(&hub, &headers, &place, Scope::Read)?;
+    let (place, caller) = enter(&hub, &headers, &place, Scope::Read)?;
     let query = Query(query.as_deref().unwrap_or_default());
     let epoch = query.id("epoch")?;
     let same = epoch.is_none_or(|epoch| epoch == hub.backend.epoch());
@@ -83,7 +84,9 @@ pub(super) async fn list(
     let prefix = query.number("prefix")?.unwrap_or(0).min(LONGEST_PREFIX);
     let limit = query.number("limit")?.unwrap_or(LIMIT).clamp(1, LIMIT);
     let list = hub.backend.list(&place, Wanted { after, prefix, limit });
-    let page = match query.id("site")?.filter(|_| same) {
+    // What a token says of a site that is not its own is not heard.
+    let site = query.id("site")?.filter(|site| same && caller.is_site(*site));
+    let page = match site {
         None => list.await?,
         Some(site) => {
             let seen = hub.backend.seen(&place, SiteInfo { site, upto: after, seen: hub.now() });
@@ -171,16 +174,36 @@ pub(super) struct Putting {
 }
 
 impl Putting {
-    /// Puts the bytes.
-    pub async fn finish(self, hub: &Arc<Hub>, content: Content) -> Outcome {
-        let Putting { place, name, caller: Caller { token, own }, covers } = self;
-        let quota = own.storage.or(hub.limits.storage);
+    fn quota(&self, hub: &Hub) -> Option<u64> {
+        self.caller.own.storage.or(hub.limits.storage)
+    }
+
+    /// Looks whether the token may store so many bytes more, beside what it stores already and
+    /// `others` that have not arrived in full: before they are sent for nothing.
+    pub async fn make_room(&self, hub: &Hub, others: u64, bytes: u64) -> Result<(), Failure> {
+        let Some(limit) = self.quota(hub) else { return Ok(()) };
+        let stored = hub.backend.stored(self.caller.token).await?;
+        let all = stored.saturating_add(others).saturating_add(bytes);
+        if all > limit { Err(Error::Quota { limit }.into()) } else { Ok(()) }
+    }
+
+    /// Puts the bytes, beside `others` of the token that have not arrived in full.
+    pub async fn finish(self, hub: &Arc<Hub>, content: Content, others: u64) -> Outcome {
+        let limit = self.quota(hub);
+        let Putting { place, name, caller: Caller { token, sites, .. }, covers } = self;
+        if !sites.is_empty() {
+            author::check(&name, &content)?;
+        }
+        let quota = limit.map(|limit| limit.saturating_sub(others));
         let at = hub.now();
         Metrics::add(&hub.metrics.received, content.size());
         let mut recent =
             Recent { sequence: 0, place: place.clone(), name, bytes: content.size(), at };
         let object = Incoming { place, name, content, covers, token, quota, at };
-        let done = hub.backend.put(object).await?;
+        let done = hub.backend.put(object).await.map_err(|e| match (e, limit) {
+            (Error::Quota { .. }, Some(limit)) => Error::Quota { limit },
+            (e, _) => e,
+        })?;
         if done.created {
             recent.sequence = done.sequence;
             hub.remember(recent);
@@ -225,6 +248,15 @@ async fn put_body(
 ) -> Outcome {
     let (place, caller) = enter(hub, headers, place, Scope::Write)?;
     let name = object_name(object)?;
+    if !caller.is_site(name.site) {
+        let own: Vec<_> = caller.sites.iter().map(ToString::to_string).collect();
+        let text = format!(
+            "this token is bound to site {}, and the object names another as its writer. Use a token \
+             of the site that writes; one that is bound to no site where objects are sealed",
+            own.join(", ")
+        );
+        return Err(Failure::new(StatusCode::FORBIDDEN, text));
+    }
     let mut covers = ask::header_number(headers, COVERS)?.unwrap_or(0);
     let epoch = ask::header(headers, EPOCH.as_str())?;
     if epoch.is_some_and(|epoch| epoch != hub.backend.epoch().to_string()) {
@@ -253,22 +285,30 @@ async fn put_body(
     if length <= IN_STORE as u64 {
         let _memory = hub.memory.acquire_many(length as u32).await;
         let bytes = body.all(length as usize).await?;
-        return putting.finish(hub, Content::Bytes(bytes)).await;
+        let others = hub.arriving.bytes(putting.caller.token, None);
+        return putting.finish(hub, Content::Bytes(bytes), others).await;
     }
     // Only a look: if it comes in between, the bytes were sent for nothing.
     if let Some(sequence) = hub.backend.find(&putting.place, &putting.name).await? {
         while body.next().await?.is_some() {}
         return Ok(answer(Done { sequence, created: false }));
     }
+    let name = format!("put-{}", crate::backend::random_id()?);
+    // Nobody else draws this name.
+    let turn = hub.arriving.turn(putting.caller.token, name, length)?;
+    let turn = turn.ok_or_else(|| Error::away("a name was drawn twice"))?;
+    putting.make_room(hub, turn.others(), length).await?;
     let _room = hub.room.take(length)?;
-    let path = hub.staging.join(format!("put-{}", crate::backend::random_id()?));
+    let path = turn.path();
     let failed = |e| Failure::from(Error::io("write", &path)(e));
     let staged = Staged::new(path.clone(), length);
-    let mut file = tokio::fs::File::create_new(&path).await.map_err(failed)?;
+    let mut options = tokio::fs::OpenOptions::new();
+    let options = options.write(true).create_new(true).mode(private::FILE);
+    let mut file = options.open(&path).await.map_err(failed)?;
     file.set_max_buf_size(1 << 20);
     body.append(&mut file, &path).await?;
     file.sync_all().await.map_err(failed)?;
-    putting.finish(hub, Content::File(staged)).await
+    putting.finish(hub, Content::File(staged), turn.others()).await
 }
 
 pub(super) async fn remove(

@@ -2,60 +2,33 @@
 //! how far the upload has come. The hash of the whole, checked in the end, vouches for the rest.
 
 use super::Hub;
+use super::arriving::upload_name;
 use super::ask::{self, UploadPart};
 use super::body::Incoming as Body;
 use super::failure::Failure;
 use super::objects::{Putting, answer, enter};
-use crate::backend::{Content, Done, Staged};
+use crate::backend::{Content, Done, Staged, TokenId};
 use crate::embedded::IN_STORE;
 use crate::error::{Error, Result as StoreResult};
 use crate::place::Place;
+use crate::private;
 use crate::tokens::Scope;
-use crate::wait::lock;
 use axum::body::Body as Answer;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, Response, StatusCode};
 use std::fs::{self, File};
 use std::io::ErrorKind;
-use std::path::{Path as FilePath, PathBuf};
+use std::path::Path as FilePath;
 use std::sync::Arc;
-use std::time::Duration;
 
 const RECEIVED: HeaderName = HeaderName::from_static("synqlite-received");
 const UPLOAD: &str = "synqlite-upload";
 
-/// Nobody continues an upload after so long.
-const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// One part at a time is added to an upload.
-struct Turn<'a> {
-    hub: &'a Hub,
-    key: blake3::Hash,
-}
-
-impl<'a> Turn<'a> {
-    fn take(hub: &'a Hub, key: blake3::Hash) -> Option<Turn<'a>> {
-        let first = lock(&hub.uploads).insert(key);
-        // Made only if it is ours: dropping it ends the turn.
-        first.then(|| Turn { hub, key })
-    }
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        lock(&self.hub.uploads).remove(&self.key);
-    }
-}
-
-/// What tells an upload of one place from the same of another.
-fn key(place: &Place, upload: &blake3::Hash) -> blake3::Hash {
+/// Name of its file, which tells an upload of one place and token from the same of others.
+fn file_name(place: &Place, token: TokenId, upload: &blake3::Hash) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(upload.as_bytes()).update(place.as_str().as_bytes());
-    hasher.finalize()
-}
-
-fn path(hub: &Hub, key: &blake3::Hash) -> PathBuf {
-    hub.staging.join(format!("upload-{key}"))
+    upload_name(token, &hasher.finalize())
 }
 
 /// How much has arrived.
@@ -72,9 +45,9 @@ pub(super) async fn state(
     Path((place, upload)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Result<Response<Answer>, Failure> {
-    let (place, _) = enter(&hub, &headers, &place, Scope::Write)?;
-    let key = key(&place, &ask::upload(&upload)?);
-    let received = received(&path(&hub, &key))?;
+    let (place, caller) = enter(&hub, &headers, &place, Scope::Write)?;
+    let name = file_name(&place, caller.token, &ask::upload(&upload)?);
+    let received = received(&hub.arriving.path(&name))?;
     let mut response = Response::new(Answer::empty());
     response.headers_mut().insert(RECEIVED, received.into());
     Ok(response)
@@ -105,10 +78,11 @@ pub(super) async fn part(
         while body.next().await?.is_some() {}
         return Ok(answer(Done { sequence, created: false }));
     }
-    let key = key(&putting.place, &hash);
-    let path = path(hub, &key);
+    let token = putting.caller.token;
+    let name = file_name(&putting.place, token, &hash);
+    let path = hub.arriving.path(&name);
     let there = received(&path)?;
-    let Some(_turn) = Turn::take(hub, key) else {
+    let Some(turn) = hub.arriving.turn(token, name, to + 1)? else {
         return Err(conflict(there, "another part is arriving. Ask again how much has arrived"));
     };
     let there = received(&path)?;
@@ -116,10 +90,12 @@ pub(super) async fn part(
         let text = format!("{there} bytes have arrived, and this part begins at {from}");
         return Err(conflict(there, &format!("{text}. Go on where the last one ended")));
     }
+    putting.make_room(hub, turn.others(), to + 1).await?;
     let _room = hub.room.take(length)?;
     let failed = |e| Failure::from(Error::io("write", &path)(e));
     let mut options = tokio::fs::OpenOptions::new();
-    let mut file = options.append(true).create(true).open(&path).await.map_err(failed)?;
+    let mut file =
+        options.append(true).create(true).mode(private::FILE).open(&path).await.map_err(failed)?;
     file.set_max_buf_size(1 << 20);
     body.append(&mut file, &path).await?;
     if to + 1 < total {
@@ -136,8 +112,10 @@ pub(super) async fn part(
             let text = "what arrived does not match its hash and is gone. Send it again";
             Err(Failure::new(StatusCode::UNPROCESSABLE_ENTITY, text))
         }
-        Checked::Small(bytes) => putting.finish(hub, Content::Bytes(bytes.into())).await,
-        Checked::Large => putting.finish(hub, Content::File(staged)).await,
+        Checked::Small(bytes) => {
+            putting.finish(hub, Content::Bytes(bytes.into()), turn.others()).await
+        }
+        Checked::Large => putting.finish(hub, Content::File(staged), turn.others()).await,
     }
 }
 
@@ -158,21 +136,4 @@ fn check(path: &FilePath, hash: blake3::Hash, total: u64) -> StoreResult<Checked
         return Ok(Checked::Large);
     }
     fs::read(path).map(Checked::Small).map_err(Error::io("read", path))
-}
-
-/// Removes what a hub that was killed left, and uploads that nobody continues.
-pub(crate) fn sweep(staging: &FilePath, starting: bool) -> StoreResult<()> {
-    let entries = fs::read_dir(staging).map_err(Error::io("read", staging))?;
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let name = name.to_str().unwrap_or_default();
-        let put = starting && name.starts_with("put-");
-        let age = entry.metadata().and_then(|file| file.modified());
-        let age = age.ok().and_then(|at| at.elapsed().ok()).unwrap_or_default();
-        if put || (name.starts_with("upload-") && age > ABANDONED) {
-            let path = entry.path();
-            fs::remove_file(&path).map_err(Error::io("remove", &path))?;
-        }
-    }
-    Ok(())
 }

@@ -10,7 +10,7 @@ mod writer;
 
 use crate::backend::{
     Backend, Content, Done, Epoch, Incoming, Later, MOST_BEHIND, Millis, Page, Part, PlaceInfo,
-    Reading, SiteInfo, Source, Totals, Wanted, random_id,
+    Reading, SiteInfo, Source, TokenId, Totals, Wanted, random_id,
 };
 use crate::embedded::IN_STORE;
 use crate::error::{Error, Result};
@@ -400,6 +400,11 @@ impl Backend for Postgres {
 
     fn places<'a>(&'a self, after: Option<&'a Place>, limit: usize) -> Later<'a, Vec<PlaceInfo>> {
         Box::pin(self.place_infos(after, limit))
+    }
+
+    fn stored(&self, token: TokenId) -> Later<'_, u64> {
+        const STORED: &str = "SELECT bytes FROM synqlite_usage WHERE token = $1";
+        Box::pin(async move { Ok(count(&self.reader().query(STORED, &[&(token as i64)]).await?)) })
     }
 
     fn totals(&self) -> Later<'_, Totals> {

@@ -1,9 +1,12 @@
 //! Who may do what.
 
 use crate::client::Client;
-use crate::support::{Lab, batch, until};
+use crate::support::{DATABASE, Lab, OTHER, SITE, batch, snapshot, until};
 use std::sync::atomic::Ordering;
 use synqlite_hub::{Allowance, Scope, Token};
+use synqlite_objects::ObjectName;
+use synqlite_wire::batch::encode;
+use synqlite_wire::{Delta, Id};
 
 #[test]
 pub fn without_a_token_nothing_is_told() {
@@ -138,4 +141,36 @@ pub fn limits_of_a_token_go_before_those_of_the_hub() {
     let mut slow = Client::new(&lab.hub().url(), Some(&slow));
     let statuses: Vec<_> = (0..10).map(|_| slow.get("/todo/objects").status).collect();
     assert!(statuses.contains(&429), "{statuses:?}");
+}
+
+#[test]
+pub fn a_token_of_a_site_puts_what_that_site_wrote() {
+    let lab = Lab::with(|_| ());
+    let mut own = Client::new(&lab.hub().url(), Some(&lab.bound("todo", SITE)));
+    let written = |database, site| encode(database, site, &Delta::default()).unwrap();
+    let another = Id([0x52; 16]);
+    let path = |site, n| format!("/todo/objects/{}", ObjectName::batch(DATABASE, site, n - 1, n));
+    let told = own.put(&path(another, 1), &written(DATABASE, another)).expect(403);
+    assert!(told.text().contains(&SITE.to_string()), "{}", told.text());
+    own.put(&batch("todo", 1), &written(DATABASE, SITE)).expect(201);
+    // Under its own name, but of another site or database, sealed, damaged, a snapshot of nothing.
+    for (path, bytes) in [
+        (batch("todo", 2), written(DATABASE, another)),
+        (batch("todo", 2), written(OTHER, SITE)),
+        (batch("todo", 2), b"SynQSeal and more".to_vec()),
+        (batch("todo", 2), vec![7; 900_000]),
+        (snapshot("todo", 2), b"SynQSnap".to_vec()),
+    ] {
+        let told = own.put(&path, &bytes).expect(403);
+        assert!(told.text().contains("sealed"), "{}", told.text());
+        own.get(&path).expect(404);
+    }
+    assert_eq!(lab.staged(), Vec::<std::path::PathBuf>::new());
+    // Nor does it say of another site what that has read.
+    own.get(&format!("/todo/objects?site={another}")).expect(200);
+    own.get(&format!("/todo/objects?site={SITE}")).expect(200);
+    let mut admin = lab.somebody("*", Scope::Admin);
+    until(|| admin.get("/overview").text().contains(&format!("\"site\":\"{SITE}\"")));
+    assert!(!admin.get("/overview").text().contains(&another.to_string()));
+    lab.somebody("todo", Scope::Write).put(&path(another, 1), b"x").expect(201);
 }

@@ -24,10 +24,12 @@ fn promises() {
     objects::places_are_kept_apart();
     objects::removed_objects_are_gone();
     uploads::parts_arrive_in_order_and_go_on_after_a_restart();
+    uploads::what_is_not_finished_counts_until_it_is_removed();
     events::who_waits_is_woken_by_a_put_to_the_place();
     access::scopes_and_places_bound_a_token();
     access::revoked_and_expired_tokens_are_noticed();
     access::a_token_stores_as_much_as_it_may();
+    access::a_token_of_a_site_puts_what_that_site_wrote();
     access::limits_of_a_token_go_before_those_of_the_hub();
     retire::nothing_goes_that_a_known_site_needs();
     retire::a_site_that_was_not_seen_for_long_is_not_waited_for();

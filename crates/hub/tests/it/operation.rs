@@ -110,7 +110,7 @@ fn a_backup_taken_while_sites_push_restores_what_was_there() {
     lab.stop();
     let again = lab.scratch("again.backup");
     assert_eq!(backup(&restored, &again).unwrap(), count);
-    assert_eq!(check(&restored).unwrap().objects, count);
+    assert_eq!(check(&restored).unwrap().unwrap().objects, count);
     // Damage anywhere is noticed, and nothing is restored.
     for at in [0, 9, 40, taken.len() / 2, taken.len() - 1] {
         let mut damaged = taken.clone();
@@ -146,6 +146,66 @@ fn chunked(lab: &Lab, head: &str) -> Vec<u8> {
             return all;
         }
     }
+}
+
+/// Every file and folder below one, with the rights on it.
+fn rights(dir: &std::path::Path) -> Vec<(std::path::PathBuf, u32)> {
+    use std::os::unix::fs::PermissionsExt;
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let entry = entry.unwrap();
+        found.push((entry.path(), entry.metadata().unwrap().permissions().mode() & 0o777));
+        if entry.path().is_dir() {
+            found.extend(rights(&entry.path()));
+        }
+    }
+    found
+}
+
+#[test]
+fn nobody_else_reads_what_a_hub_keeps() {
+    use std::os::unix::fs::PermissionsExt;
+    let mut lab = Lab::open();
+    let mut client = lab.nobody();
+    client.put(&batch("todo", 1), &[1; 600_000]).expect(201);
+    client.put(&batch("todo", 2), &[1; 60_000]).expect(201);
+    let range = [("Content-Range", "bytes 0-8/900"), ("Synqlite-Upload", &"a".repeat(64))];
+    client.request("PUT", &batch("todo", 3), &range, &[1; 9]).expect(202);
+    lab.token("todo", Scope::Read);
+    let wrong = |lab: &Lab| {
+        let mut found = rights(&lab.store());
+        assert!(found.len() > 6, "{found:?}");
+        found.retain(|(path, mode)| *mode != if path.is_dir() { 0o700 } else { 0o600 });
+        found
+    };
+    assert_eq!(wrong(&lab), []);
+    let top = std::fs::metadata(lab.store()).unwrap().permissions().mode();
+    assert_eq!(top & 0o777, 0o700);
+    lab.stop();
+    // As an earlier release left it.
+    for folder in ["store", "objects", "staging"] {
+        let open = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(lab.store().join(folder), open).unwrap();
+    }
+    lab.start();
+    assert_eq!(wrong(&lab), []);
+    lab.stop();
+    let file = lab.scratch("backup");
+    synqlite_hub::backup(&lab.settings, &file).unwrap();
+    assert_eq!(std::fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn a_store_that_a_hub_has_open_is_checked_as_far_as_that_goes() {
+    let mut lab = Lab::open();
+    lab.nobody().put(&batch("todo", 1), b"x").expect(201);
+    assert!(check(&lab.settings).unwrap().is_none());
+    let told = synqlite_hub::start(lab.settings.clone()).err().unwrap().to_string();
+    assert!(told.contains("another hub has"), "{told}");
+    lab.stop();
+    assert_eq!(check(&lab.settings).unwrap().unwrap().objects, 1);
+    let told = check(&settings(&lab, "absent")).unwrap_err().to_string();
+    assert!(told.contains("there is no store of a hub at"), "{told}");
 }
 
 #[test]

@@ -93,8 +93,7 @@ impl Lab {
     pub fn staged(&self) -> Vec<PathBuf> {
         match self.settings.store {
             Location::Folder(_) => files(&self.store().join("staging")),
-            Location::Bucket { .. } => files(&self.settings.scratch.join("staging")),
-            _ => files(&self.settings.scratch),
+            _ => files(&self.settings.scratch.join("staging")),
         }
     }
 
@@ -120,9 +119,18 @@ impl Lab {
 
     /// The same, with limits of its own.
     pub fn allowed(&self, reach: &str, scope: Scope, allowance: Allowance) -> String {
+        self.made(reach, scope, |token| token.allowance = allowance)
+    }
+
+    /// A token of a site.
+    pub fn bound(&self, reach: &str, site: Id) -> String {
+        self.made(reach, Scope::Write, |token| token.sites = vec![site])
+    }
+
+    fn made(&self, reach: &str, scope: Scope, change: impl FnOnce(&mut Token)) -> String {
         let reach: Reach = reach.parse().unwrap();
         let (mut token, secret) = Token::make(reach.clone(), scope, 0, None, None).unwrap();
-        token.allowance = allowance;
+        change(&mut token);
         self.settings.store.vault().add(token).unwrap();
         let path = if reach == Reach::All { "any" } else { &reach.to_string() };
         let mut client = Client::new(&self.hub().url(), Some(&secret));

@@ -1,7 +1,10 @@
 //! Objects that arrive in parts.
 
 use crate::client::{Answer, Client};
-use crate::support::{Lab, batch, bytes};
+use crate::support::{Lab, batch, bytes, until};
+use std::fs::File;
+use std::time::{Duration, SystemTime};
+use synqlite_hub::Scope;
 
 fn part(client: &mut Client, n: u64, all: &[u8], from: usize, to: usize, hash: &str) -> Answer {
     let range = format!("bytes {from}-{}/{}", to - 1, all.len());
@@ -106,6 +109,44 @@ pub fn one_part_at_a_time_is_taken() {
     slow.write_all(&all[400_000..]).unwrap();
     crate::support::until(|| client.get(&batch("todo", 1)).status == 200);
     assert!(client.get(&batch("todo", 1)).body == all);
+}
+
+#[test]
+pub fn what_is_not_finished_counts_until_it_is_removed() {
+    let mut lab = Lab::with(|settings| {
+        settings.limits.storage = Some(1_000_000);
+        settings.sweep = Duration::from_millis(100);
+    });
+    let (token, other) = (lab.token("todo", Scope::Write), lab.token("todo", Scope::Write));
+    let all = bytes(900_000, 1);
+    let mut client = Client::new(&lab.hub().url(), Some(&token));
+    part(&mut client, 1, &all, 0, 500_000, &hash(&all)).expect(202);
+    let more = bytes(600_000, 2);
+    let told = part(&mut client, 2, &more, 0, 550_000, &hash(&more)).expect(507);
+    assert!(told.text().contains("not finished"), "{}", told.text());
+    // All at once, large and small; what fits is taken.
+    client.put(&batch("todo", 3), &[1; 550_000]).expect(507);
+    client.put(&batch("todo", 3), &[1; 400_000]).expect(201);
+    client.put(&batch("todo", 4), &[1; 200_000]).expect(507);
+    // Another token has a limit, and uploads, of its own.
+    let mut stranger = Client::new(&lab.hub().url(), Some(&other));
+    let state = format!("/todo/uploads/{}", hash(&all));
+    assert_eq!(stranger.get(&state).expect(200).number("synqlite-received"), 0);
+    part(&mut stranger, 2, &more, 0, 550_000, &hash(&more)).expect(202);
+    lab.stop();
+    lab.start();
+    let mut client = Client::new(&lab.hub().url(), Some(&token));
+    assert_eq!(client.get(&state).expect(200).number("synqlite-received"), 500_000);
+    client.put(&batch("todo", 4), &[1; 200_000]).expect(507);
+    part(&mut client, 1, &all, 500_000, 700_000, &hash(&all)).expect(507);
+    for file in lab.staged() {
+        let day = Duration::from_secs(25 * 60 * 60);
+        let file = File::options().append(true).open(file).unwrap();
+        file.set_modified(SystemTime::now() - day).unwrap();
+    }
+    until(|| lab.staged().is_empty());
+    client.put(&batch("todo", 4), &[1; 200_000]).expect(201);
+    assert_eq!(client.get(&state).expect(200).number("synqlite-received"), 0);
 }
 
 #[test]

@@ -63,7 +63,7 @@ impl Storage {
         }
         let address = format!("the bucket at s3://{rest}");
         if !settings.iter().any(|(name, _)| name.eq_ignore_ascii_case("AWS_ACCESS_KEY_ID")) {
-            return Err(Error::Denied { address, why: "wants a key", hint: HINT });
+            return Err(Error::Denied { address, why: "wants a key".into(), hint: HINT });
         }
         let mut builder = AmazonS3Builder::new()
             .with_bucket_name(bucket)
@@ -116,11 +116,13 @@ impl Storage {
         let address = self.address.clone();
         match e {
             Failed::Unauthenticated { .. } => {
-                Error::Denied { address, why: "does not know the key", hint: HINT }
+                Error::Denied { address, why: "does not know the key".into(), hint: HINT }
             }
-            Failed::PermissionDenied { .. } => {
-                Error::Denied { address, why: "wants a key that is good for this", hint: HINT }
-            }
+            Failed::PermissionDenied { .. } => Error::Denied {
+                address,
+                why: "wants a key that is good for this".into(),
+                hint: HINT,
+            },
             e => self.unreachable(first_line(e)),
         }
     }

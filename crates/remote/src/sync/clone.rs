@@ -5,8 +5,9 @@
 
 use super::fetch::{fetch, open_snapshot};
 use super::{Remote, Result, Session, SyncError};
+use crate::Access;
 use std::path::{Path, PathBuf};
-use synqlite_core::{Access, Replica, Synced};
+use synqlite_core::{Replica, Synced};
 use synqlite_objects::files::{Temp, folder_of, remove_leftovers, sync_dir};
 use synqlite_objects::peek_snapshot;
 use synqlite_objects::{Ask, Kind, Put, Store, only_database};
@@ -41,7 +42,7 @@ impl Remote {
         remove_leftovers(folder_of(target));
         let temp = Temp::beside(target)?;
         let mut copy = self.copy_into(temp.path(), session)?;
-        copy.add_remote("origin", &self.url(), access)?;
+        access.add(&mut copy, "origin", &self.url())?;
         let theirs = copy.seen()?;
         copy.note_synced(&self.url(), &Synced { pulled: true, theirs, ..Synced::default() })?;
         if let Remote::Store { .. } = self {

@@ -33,6 +33,9 @@ pub enum SyncError {
         /// Its scheme.
         scheme: String,
     },
+    /// What is kept of a remote cannot be read.
+    #[error("what is kept of the remote {0} cannot be read: it is damaged, or of a newer release")]
+    Kept(String),
     /// The store lets nothing new in.
     #[error("{address} holds a damaged object where `{name}` is to go")]
     Blocked {
@@ -60,6 +63,9 @@ impl SyncError {
                 "A folder for exchange is written as a URL: file://{}/",
                 path.display().to_string().trim_end_matches('/')
             ),
+            SyncError::Kept(name) => {
+                format!("Update synqlite, or remove the remote {name} and add it again")
+            }
             SyncError::NoPlace(_) => "Leave out --key-file".into(),
             SyncError::Scheme { .. } => {
                 "Use the path of another replica, a folder (file:///path/to/folder/), a hub \

@@ -1,8 +1,10 @@
 //! Reading what a plan names, and merging it.
 //!
-//! All objects are read and verified before the replica is locked. What they hold is merged in one
-//! transaction, part by part, so memory does not grow with it.
+//! All objects are read and verified before the replica is locked. What they hold is merged part by part,
+//! so memory does not grow with it: in one transaction if it is little or has to be, else it is taken in
+//! and merged in slices, which keep nobody from writing for long.
 
+use super::contained::Contained;
 use super::heads::{Batch, Flaw, Heads};
 use super::plan::{Plan, Step};
 use super::spool::Spool;
@@ -19,6 +21,10 @@ use synqlite_wire::{BatchError, BatchHeader, Delta, VersionVector};
 /// So many bytes are read at a time.
 const CHUNK: usize = if cfg!(feature = "small-parts") { 16 } else { 64 << 10 };
 
+/// No more rows and bytes than these are merged in one transaction.
+const LITTLE: u64 = if cfg!(feature = "small-parts") { 2 } else { 2_048 };
+const LITTLE_BYTES: u64 = 1 << 20;
+
 /// Merges what `mine` lacks of what was found. `None` if it learned meanwhile that a line forks: then
 /// what was found means something else.
 pub(super) fn merge(
@@ -27,20 +33,18 @@ pub(super) fn merge(
     heads: &mut Heads,
     session: &mut Session<'_>,
 ) -> Result<Option<Outcome>> {
-    let seen = mine.seen()?;
-    let mut outcome = Outcome { upto: heads.cursor, ..Outcome::default() };
+    let merged = mine.work_off(&mut |_| {})?;
+    let mut outcome = Outcome { upto: heads.cursor, merged, ..Outcome::default() };
     loop {
-        let plan = heads.plan(&seen);
+        let plan = heads.plan(&mine.seen()?);
         if !(plan.whole && plan.waiting.is_empty())
             && heads.complete(store, &|vector| Ok(mine.resolve(vector)?))?
         {
             continue;
         }
         (outcome.waiting, outcome.aside) = heads.waiting(&plan, mine.site());
-        match try_plan(mine, store, heads, &plan, session) {
-            Ok(Outcome { received, merged, .. }) => {
-                return Ok(Some(Outcome { received, merged, ..outcome }));
-            }
+        match try_plan(mine, store, heads, &plan, session, &mut outcome) {
+            Ok(()) => return Ok(Some(outcome)),
             Err(Fault::Forked) => return Ok(None),
             // Perhaps there is another way.
             Err(Fault::Bad(name, why)) => heads.set_aside(&name, why),
@@ -93,9 +97,9 @@ fn try_plan(
     heads: &Heads,
     plan: &Plan,
     session: &mut Session<'_>,
-) -> Result<Outcome, Fault> {
+    outcome: &mut Outcome,
+) -> Result<(), Fault> {
     let (mut spool, mut sources) = (Spool::beside(mine.path()), Vec::new());
-    let mut received = Traffic::default();
     for (step, done) in plan.steps.iter().zip(1..) {
         sources.push(match *step {
             Step::Batch(i) => {
@@ -103,7 +107,7 @@ fn try_plan(
                 let at = spool.len();
                 read_batch(batch, store, &mut spool)?;
                 let header = Box::new(batch.header.clone());
-                received.bytes += header.size;
+                outcome.received.bytes += header.size;
                 let prefix = heads.index(header.after);
                 let upto = batch.upto.clone();
                 Source::Batch { name: batch.name, header, at, prefix, upto }
@@ -111,7 +115,7 @@ fn try_plan(
             Step::Snapshot(i) => {
                 let Some(snapshot) = heads.snapshots.get(i) else { continue };
                 let Entry { name, size } = snapshot.entry;
-                received.bytes += size;
+                outcome.received.bytes += size;
                 let temp = Temp::beside(mine.path())?;
                 fetch(store, &name, size, temp.path(), session)
                     .map_err(|e| of_snapshot(i, e.into()))?;
@@ -126,51 +130,179 @@ fn try_plan(
         });
         session.progress.step("batches", done, plan.steps.len() as u64);
     }
-    let mut contained = heads.contained(&plan.start);
-    // Also without any, so that a pull always folds.
-    let lacking = sources.iter().filter_map(|source| match source {
-        Source::Snapshot { copy, .. } => Some(copy.gaps()),
-        Source::Batch { .. } => None,
-    });
-    let lacking = lacking.collect::<Result<Vec<_>, _>>()?;
-    let merged = mine.merge_from(session.force, &lacking, |sink| {
-        let mut sink = |part: Delta| {
-            received.add(Traffic::of(&part, 0));
-            sink(part)
-        };
-        for source in &mut sources {
-            match source {
-                Source::Snapshot { i, copy, .. } => {
-                    let of = |e: SyncError| of_snapshot(*i, e);
-                    copy.export_parts(&plan.start, 0, &mut sink).map_err(|e| of(e.into()))?;
-                    sink(Delta::default()).map_err(|e| of(e.into()))?;
-                }
-                Source::Batch { name, header, at, prefix, upto } => {
-                    let bad = |why| Fault::Bad(*name, Flaw::of(why));
-                    let refused = |e: synqlite_core::Error| match e.is_of_changes() {
-                        true => Fault::Bad(*name, Flaw::refused(&e)),
-                        false => Fault::from(e),
-                    };
-                    // What its writer had seen tells conflicts from updates.
-                    let seen = prefix.map(|prefix| contained.at(prefix));
-                    for (i, range) in header.ranges().enumerate() {
-                        let packed = spool.read(*at + range.start..*at + range.end)?;
-                        let mut part = batch::decode_body(header, i, &packed).map_err(bad)?;
-                        if let Some(seen) = &seen {
-                            part.upto.join(seen);
-                            part.upto.join(&part.base);
-                        }
-                        sink(part).map_err(refused)?;
+    let mut found = Found { contained: heads.contained(&plan.start), start: &plan.start, spool };
+    let mut left = &mut sources[..];
+    loop {
+        let little = if session.whole { left.len() } else { little(left) };
+        let (now, rest) = left.split_at_mut(little);
+        // Also without any, so that a pull always folds.
+        found.merge_whole(mine, now, outcome, session.force)?;
+        let Some((large, rest)) = rest.split_first_mut() else { return Ok(()) };
+        found.merge_in_slices(mine, large, outcome, session)?;
+        left = rest;
+        if left.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+/// How many of the first sources are merged in one transaction.
+fn little(sources: &[Source]) -> usize {
+    let (mut rows, mut bytes) = (0, 0);
+    let fits = |source: &&Source| match source {
+        Source::Batch { header, .. } => {
+            (rows, bytes) = (rows + header.rows(), bytes + header.size);
+            rows <= LITTLE && bytes <= LITTLE_BYTES
+        }
+        // Nobody has counted what of it is news.
+        Source::Snapshot { .. } => false,
+    };
+    sources.iter().take_while(fits).count()
+}
+
+/// What a plan led to, read and verified.
+struct Found<'a> {
+    /// What can be reached by what was merged.
+    contained: Contained<'a>,
+    start: &'a VersionVector,
+    /// The bytes of batches.
+    spool: Spool,
+}
+
+impl Found<'_> {
+    /// Merges sources in one transaction.
+    fn merge_whole(
+        &mut self,
+        mine: &mut Replica,
+        sources: &mut [Source],
+        outcome: &mut Outcome,
+        force: bool,
+    ) -> Result<(), Fault> {
+        let Found { contained, start, spool } = self;
+        let lacking = sources.iter().filter_map(|source| match source {
+            Source::Snapshot { copy, .. } => Some(copy.gaps()),
+            Source::Batch { .. } => None,
+        });
+        let lacking = lacking.collect::<Result<Vec<_>, _>>()?;
+        let received = &mut outcome.received;
+        let merged = mine.merge_from(force, &lacking, |sink| {
+            let mut sink = |part: Delta| {
+                received.add(Traffic::of(&part, 0));
+                sink(part)
+            };
+            for source in sources {
+                match source {
+                    Source::Snapshot { i, copy, .. } => {
+                        let of = |e: SyncError| of_snapshot(*i, e);
+                        copy.export_parts(start, 0, &mut sink).map_err(|e| of(e.into()))?;
+                        sink(Delta::default()).map_err(|e| of(e.into()))?;
                     }
-                    // Nothing follows that belongs to it, so all of it is merged now, or is at fault.
-                    sink(Delta::default()).map_err(refused)?;
-                    contained.reach(upto);
+                    Source::Batch { name, header, at, prefix, upto } => {
+                        let seen = seen_by(header, contained, *prefix);
+                        for i in 0..header.bodies.len() {
+                            let (_, part) = body(spool, *name, header, *at, i)?;
+                            let part = Delta { upto: seen.clone(), ..part };
+                            sink(part).map_err(|e| refused(*name, e))?;
+                        }
+                        // Nothing follows that belongs to it, so all of it is merged now, or is at fault.
+                        sink(Delta::default()).map_err(|e| refused(*name, e))?;
+                        contained.reach(upto);
+                    }
                 }
             }
+            Ok::<_, Fault>(())
+        })?;
+        outcome.merged.add(merged);
+        Ok(())
+    }
+
+    /// Takes a source in, then merges it slice by slice.
+    fn merge_in_slices(
+        &mut self,
+        mine: &mut Replica,
+        source: &mut Source,
+        outcome: &mut Outcome,
+        session: &mut Session<'_>,
+    ) -> Result<(), Fault> {
+        let Found { contained, start, spool } = self;
+        let (database, before) = (mine.database(), outcome.received);
+        let mut coming = mine.spool()?;
+        let mut count = |part: &Delta| outcome.received.add(Traffic::of(part, 0));
+        let (mut lacking, mut reached) = (vec![], None);
+        match source {
+            Source::Snapshot { i, copy, .. } => {
+                let mut each = |part| {
+                    count(&part);
+                    coming.part(part)
+                };
+                let exported = copy.export_parts(start, 0, &mut each);
+                exported.map_err(|e: synqlite_core::Error| of_snapshot(*i, e.into()))?;
+                coming.end_parts(database, copy.site(), false)?;
+                lacking.push(copy.gaps()?);
+            }
+            Source::Batch { name, header, at, prefix, upto } => {
+                for (i, size) in header.bodies.iter().enumerate() {
+                    let (packed, part) = body(spool, *name, header, *at, i)?;
+                    count(&part);
+                    coming.body(*size, &packed)?;
+                }
+                let head = spool.read(*at..*at + header.start)?;
+                coming.delta(head, seen_by(header, contained, *prefix), false)?;
+                reached = Some(upto.clone());
+            }
         }
-        Ok::<_, Fault>(())
-    })?;
-    Ok(Outcome { received, merged, ..Outcome::default() })
+        let spooled = coming.end();
+        let rows = outcome.received.rows - before.rows;
+        let progress = &mut *session.progress;
+        let mut left = |left| progress.step("rows", rows.saturating_sub(left), rows);
+        let taken = mine.take_in(&spooled, session.force, &lacking);
+        let merged = taken.and_then(|()| mine.work_off(&mut left)).map_err(|e| match source {
+            Source::Snapshot { i, .. } => of_snapshot(*i, e.into()),
+            Source::Batch { name, .. } => refused(*name, e),
+        });
+        outcome.merged.add(merged?);
+        if let Some(upto) = &reached {
+            contained.reach(upto);
+        }
+        Ok(())
+    }
+}
+
+/// A failure of the engine with a batch: at fault are its changes, or something else.
+fn refused(name: ObjectName, e: synqlite_core::Error) -> Fault {
+    match e.is_of_changes() {
+        true => Fault::Bad(name, Flaw::refused(&e)),
+        false => Fault::from(e),
+    }
+}
+
+/// What the writer of a batch had seen, which tells conflicts from updates, and what it leads to.
+fn seen_by(
+    header: &BatchHeader,
+    contained: &mut Contained<'_>,
+    prefix: Option<usize>,
+) -> VersionVector {
+    let mut upto = header.upto.clone();
+    if let Some(prefix) = prefix {
+        upto.join(&contained.at(prefix));
+        upto.join(&header.base);
+    }
+    upto
+}
+
+/// The `i`th body of the batch that begins at `at`, as it is and decoded.
+fn body(
+    spool: &mut Spool,
+    name: ObjectName,
+    header: &BatchHeader,
+    at: u64,
+    i: usize,
+) -> Result<(Vec<u8>, Delta), Fault> {
+    let range = header.ranges().nth(i).unwrap_or_default();
+    let packed = spool.read(at + range.start..at + range.end)?;
+    let part =
+        batch::decode_body(header, i, &packed).map_err(|why| Fault::Bad(name, Flaw::of(why)))?;
+    Ok((packed, part))
 }
 
 /// The replica in a snapshot that was fetched. It must be one of the same database, and readable.

@@ -65,6 +65,8 @@ pub struct Session<'a> {
     pub env: Arc<dyn Environment>,
     /// Merge changes that are stamped far ahead of this machine's clock (R-SKEW).
     pub force: bool,
+    /// Merge all that comes in one transaction, however much it is.
+    pub whole: bool,
     /// Told of work that takes a while.
     pub progress: &'a mut dyn Progress,
 }

@@ -1,8 +1,9 @@
 //! Making a database a replica again whose metadata is lost, from a remote that still knows it.
 
 use super::{Remote, Result, Session};
+use crate::Access;
 use std::path::Path;
-use synqlite_core::{Access, Error, InitOptions, Rejoined, Replica};
+use synqlite_core::{Error, InitOptions, Rejoined, Replica};
 use synqlite_objects::files::{Temp, folder_of, remove_leftovers};
 
 impl Remote {
@@ -29,7 +30,7 @@ impl Remote {
         let (env, force) = (session.env.clone(), session.force);
         let rejoined = Replica::rejoin(target, &mut source, options, force, env)?;
         let mut replica = Replica::open(target, session.env.clone())?;
-        replica.add_remote("origin", &self.url(), access)?;
+        access.add(&mut replica, "origin", &self.url())?;
         Ok(rejoined)
     }
 }

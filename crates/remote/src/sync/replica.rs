@@ -24,7 +24,7 @@ pub fn push(
     session: &mut Session<'_>,
 ) -> Result<(Outcome, Synced)> {
     let mut other = open(mine, path, session)?;
-    let sent = traffic(&other.pull_from(mine, session.force)?);
+    let sent = traffic(&fetch(&mut other, mine, session)?);
     let synced = Synced { pushed: true, theirs: other.seen()?, ..Synced::default() };
     Ok((Outcome { sent, restored: Restored::of(&mut other), ..Outcome::default() }, synced))
 }
@@ -36,11 +36,18 @@ pub fn pull(
     session: &mut Session<'_>,
 ) -> Result<(Outcome, Synced)> {
     let mut other = open(mine, path, session)?;
-    let pulled = mine.pull_from(&mut other, session.force)?;
+    let pulled = fetch(mine, &mut other, session)?;
     let received = traffic(&pulled);
     let synced = Synced { pulled: true, theirs: other.seen()?, ..Synced::default() };
     let (merged, restored) = (pulled.merged, Restored::of(&mut other));
     Ok((Outcome { received, merged, restored, ..Outcome::default() }, synced))
+}
+
+fn fetch(mine: &mut Replica, other: &mut Replica, session: &Session<'_>) -> Result<Pulled> {
+    Ok(match session.whole {
+        true => mine.pull_whole(other, session.force)?,
+        false => mine.pull_from(other, session.force)?,
+    })
 }
 
 fn traffic(pulled: &Pulled) -> Traffic {

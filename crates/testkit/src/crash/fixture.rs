@@ -113,7 +113,7 @@ fn edit(path: &Path, rows: u32, site: u32) -> Result<()> {
 
 /// How the campaign itself synchronizes.
 pub(super) fn session(progress: &mut ()) -> Session<'_> {
-    Session { env: Arc::new(System), force: false, progress }
+    Session { env: Arc::new(System), force: false, whole: false, progress }
 }
 
 /// Names of the databases in a folder.

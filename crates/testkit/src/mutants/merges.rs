@@ -343,8 +343,8 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "replace-ignored",
         file: "core/src/migrate/seam.rs",
-        from: ".filter(|rival| rival.time == time && !own(rival))",
-        to: ".filter(|rival| !own(rival))",
+        from: "self.gives_way && rival.time == time && !own(rival)",
+        to: "self.gives_way && !own(rival)",
         campaign: "wild --all rebuild,replace,few",
         breaks: "R-MIG-REBUILD: rivals of a statement that did nothing count as displaced",
     },

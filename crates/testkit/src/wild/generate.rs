@@ -10,6 +10,8 @@ use crate::random::Random;
 
 /// Time of the first step, in milliseconds.
 pub const START_MS: i64 = 10_000_000_000;
+/// Time from one step to the next.
+pub const STEP_MS: i64 = 1_000;
 /// An hour.
 const HOUR_MS: i64 = 3_600_000;
 
@@ -47,8 +49,13 @@ pub fn history(seed: u64, sites: usize, from: &Regions, always: &Regions) -> His
     let regions = from.draw(&mut r, always);
     let schema = tables::schema(&mut r, &regions);
     let mut path = Path::new(schema.clone());
+    if regions.has(Region::Twice) && regions.has(Region::Rebuild) {
+        path.often = often(&mut r, &schema);
+        path.by_hand = r.one_in(2);
+    }
     if regions.has(Region::Alter) || regions.has(Region::Rebuild) {
-        for _ in 0..1 + r.index(4) {
+        let least = if path.often.is_some() { 3 } else { 1 };
+        for _ in 0..least + r.index(4) {
             path.step(&mut r, &regions);
         }
     }
@@ -100,6 +107,16 @@ pub fn history(seed: u64, sites: usize, from: &Regions, always: &Regions) -> His
         migrations: draft.path.migrations,
         steps: draft.steps,
     }
+}
+
+/// A table that is rebuilt again and again: one whose rowids no column shows, if there is one.
+fn often(r: &mut Random, schema: &Schema) -> Option<usize> {
+    let moves = |t: &Table| t.has_rowid() && !t.numbers_rows();
+    let mut all: Vec<usize> = schema.keys().copied().collect();
+    if schema.values().any(moves) {
+        all.retain(|no| moves(&schema[no]));
+    }
+    all.get(r.index(all.len().max(1))).copied()
 }
 
 fn setup(r: &mut Random, regions: &Regions) -> Vec<String> {
@@ -235,6 +252,10 @@ impl Draft<'_> {
         let exchange = [3, 5, 9][self.r.index(3)];
         for _ in 0..length {
             let site = self.r.index(self.sites);
+            if self.path.often.is_some() && self.live[site] && self.r.one_in(8) {
+                self.burst(site);
+                continue;
+            }
             let action = self.action(site, exchange);
             self.push(site, action);
         }
@@ -244,6 +265,10 @@ impl Draft<'_> {
             }
             while let Some(n) = self.pending(site) {
                 self.migrate(site, n);
+                if self.path.often.is_some() {
+                    self.between(site);
+                    continue;
+                }
                 match self.r.below(4) {
                     0 => self.push(site, Action::Fold),
                     1 => {
@@ -263,7 +288,7 @@ impl Draft<'_> {
             self.skew[site] = jumps[self.r.index(jumps.len())];
         }
         self.n += 1;
-        let ms = START_MS + 1_000 * self.n + self.skew[site];
+        let ms = START_MS + STEP_MS * self.n + self.skew[site];
         self.steps.push(Step { ms, site, action });
     }
 
@@ -295,6 +320,26 @@ impl Draft<'_> {
     fn migrate(&mut self, site: usize, n: usize) {
         self.applied[site].push(n);
         self.push(site, Action::Migrate(n));
+    }
+
+    /// Migrations with writes before, between and after them, and with no command.
+    fn burst(&mut self, site: usize) {
+        self.between(site);
+        while let Some(n) = self.pending(site).filter(|_| !self.r.one_in(5)) {
+            self.migrate(site, n);
+            self.between(site);
+        }
+    }
+
+    /// Writes to the table that is rebuilt again and again.
+    fn between(&mut self, site: usize) {
+        let schema = self.schema(site);
+        let Some(t) = self.path.often.and_then(|no| schema.get(&no)) else { return };
+        for _ in 0..self.r.index(4) {
+            let Draft { r, regions, few, marks, moves, .. } = self;
+            let sql = Writer { r, regions, few: *few, marks, moves }.one_row(&schema, t);
+            self.push(site, Action::Write(vec![sql]));
+        }
     }
 
     fn action(&mut self, site: usize, exchange: u64) -> Action {

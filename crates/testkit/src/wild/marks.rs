@@ -11,6 +11,8 @@ pub struct Marks {
     written: Vec<(String, usize)>,
     known: BTreeSet<String>,
     gone: BTreeSet<String>,
+    /// Marks in statements that no trigger noted.
+    unnoted: BTreeSet<String>,
 }
 
 /// How often each mark is shown.
@@ -23,6 +25,11 @@ pub fn count(texts: &[String]) -> Shown {
         *shown.entry(text.clone()).or_default() += 1;
     }
     shown
+}
+
+/// The marks in a statement.
+pub fn within(sql: &str) -> impl Iterator<Item = &str> {
+    sql.split('\'').filter(|word| is_mark(word))
 }
 
 fn is_mark(text: &str) -> bool {
@@ -43,6 +50,16 @@ impl Marks {
                 self.written.push((mark.clone(), site));
             }
         }
+    }
+
+    /// Takes note of statements that triggers may not note.
+    pub fn unnoted(&mut self, script: &[String]) {
+        self.unnoted.extend(script.iter().flat_map(|sql| within(sql)).map(str::to_owned));
+    }
+
+    /// Whether triggers noted when this mark was written.
+    pub fn is_noted(&self, mark: &str) -> bool {
+        !self.unnoted.contains(mark)
     }
 
     /// What was dropped with its table or column, and was not shown there.

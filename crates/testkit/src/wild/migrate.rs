@@ -37,6 +37,10 @@ pub struct Path {
     /// Names that tables had before, with their numbers.
     former: Vec<(String, usize)>,
     next: usize,
+    /// The table that is rebuilt again and again, if any is.
+    pub often: Option<usize>,
+    /// Whether that is done by hand each time.
+    pub by_hand: bool,
 }
 
 struct Change {
@@ -53,7 +57,15 @@ impl Path {
     /// A path that begins at a schema.
     pub fn new(schema: Schema) -> Path {
         let next = schema.len();
-        Path { schema, migrations: vec![], concerns: vec![], former: vec![], next }
+        Path {
+            schema,
+            migrations: vec![],
+            concerns: vec![],
+            former: vec![],
+            next,
+            often: None,
+            by_hand: false,
+        }
     }
 
     /// Adds a migration, if one can be drawn.
@@ -103,6 +115,11 @@ impl Path {
         }
         let numbers: Vec<usize> = self.schema.keys().copied().collect();
         let no = *numbers.get(r.index(numbers.len().max(1)))?;
+        if let Some(often) = self.often.filter(|no| self.schema.contains_key(no))
+            && !r.one_in(4)
+        {
+            return self.rebuild(r, regions, often);
+        }
         let rebuilds = build && (!alter || r.one_in(2));
         if rebuilds {
             return self.rebuild(r, regions, no);
@@ -367,10 +384,12 @@ impl Path {
         let old = &self.schema[&no];
         let mut t = old.clone();
         let (mut said, mut script) = (Vec::new(), Vec::new());
-        for _ in 0..1 + r.index(2) {
+        let often = self.often == Some(no);
+        for _ in 0..if often { r.index(3) } else { 1 + r.index(2) } {
             said.extend(self.redefine(r, regions, no, &mut t, &mut script));
         }
-        let mut tool = Tool::draw(r);
+        let mut tool =
+            if often && (self.by_hand || !r.one_in(4)) { Tool::Hand } else { Tool::draw(r) };
         // Triggers that are made again as they were name rowids.
         if tool == Tool::Hand && t.has_rowid() != old.has_rowid() {
             tool = Tool::Utils;

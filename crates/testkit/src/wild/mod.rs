@@ -29,6 +29,7 @@ pub mod writes;
 use migrate::Migration;
 use regions::Regions;
 use schema::Schema;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// What several sites do.
@@ -117,6 +118,20 @@ pub fn site_name(site: usize) -> char {
 }
 
 impl History {
+    /// When each mark was written.
+    pub fn times(&self) -> BTreeMap<&str, i64> {
+        let rows = self.rows.iter().map(|sql| (generate::START_MS, sql));
+        let steps = self.steps.iter().flat_map(|step| match &step.action {
+            Action::Write(script) => script.iter().map(|sql| (step.ms, sql)).collect(),
+            _ => vec![],
+        });
+        let mut times = BTreeMap::new();
+        for (ms, sql) in rows.chain(steps) {
+            times.extend(marks::within(sql).map(|mark| (mark, ms)));
+        }
+        times
+    }
+
     /// The statement that wrote a mark.
     pub fn statement(&self, mark: &str) -> Option<&str> {
         let steps = self.steps.iter().filter_map(|step| match &step.action {

@@ -1,15 +1,17 @@
 //! What must hold after each merge, and at the end of a history.
 
+use super::generate::STEP_MS;
 use super::marks::Shown;
+use super::migrate::Migration;
 use super::play::{Fault, Played, Player, engine, fault, harness, look_at};
 use super::regions::Region;
 use super::schema::{Role, Table, quote};
-use super::{Action, site_name};
+use super::{Action, History, site_name};
 use rusqlite::Connection;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
-use synqlite_core::{Replica, Value};
+use synqlite_core::{LogQuery, Replica, Value};
 use synqlite_remote::Outcome;
 
 /// What must hold of a site that has just folded or merged. A file that is as it was when it was looked at
@@ -154,6 +156,9 @@ pub fn judge(player: &mut Player<'_>) -> Played {
             None => want = Some(ours),
             Some(first) => first.same(&ours, !drops(player))?,
         }
+    }
+    if keeps_time(player.history) {
+        stamped_later(player, &live)?;
     }
     match player.history.regions.has(Region::Told) {
         true => lost(player, &live, &all_told),
@@ -328,6 +333,47 @@ fn loads(conn: &Connection, tables: &[&Table], keys: bool) -> Played {
     match keys && !dangling.is_empty() {
         true => fault("dump", format!("rows of {} dangle", dangling.join(", "))),
         false => Ok(()),
+    }
+}
+
+/// Whether all that is written is noted with its time, and keeps it: clocks go on, tables are rebuilt with
+/// their triggers only, and their rows stay what they are.
+fn keeps_time(history: &History) -> bool {
+    let jumps = [Region::Clock, Region::Restore];
+    let others = ["left out", "copied", "rowids", "key retyped"];
+    let kept = |m: &Migration| {
+        m.name.starts_with("rebuild by Hand") && !others.iter().any(|other| m.name.contains(other))
+    };
+    !jumps.into_iter().any(|region| history.regions.has(region))
+        && history.migrations.iter().all(kept)
+}
+
+/// Values whose stamps are later than the statements that wrote them: nobody wrote them then, so they beat
+/// what others wrote.
+fn stamped_later(player: &mut Player<'_>, live: &[usize]) -> Played {
+    let Some(&n) = live.first() else { return Ok(()) };
+    let log = player.with(n, |replica| replica.log(&LogQuery::default()))?;
+    let log = log.map_err(|e| engine("log")(e.into()))?;
+    let written: BTreeMap<&str, i64> = player.history.times();
+    let mut later = Vec::new();
+    for entry in &log {
+        for (column, value) in &entry.columns {
+            let mark = value.trim_matches('\'');
+            let Some(&ms) = written.get(mark).filter(|_| player.marks.is_noted(mark)) else {
+                continue;
+            };
+            if entry.at_ms > ms + STEP_MS / 2 {
+                let late = entry.at_ms - ms;
+                later.push(format!(
+                    "{column} {value} of {} {} is stamped {late} ms later than it was written",
+                    entry.table, entry.row
+                ));
+            }
+        }
+    }
+    match later.is_empty() {
+        true => Ok(()),
+        false => fault("stamped later", later.join("; ")),
     }
 }
 

@@ -246,6 +246,13 @@ impl<'a> Player<'a> {
         Ok(marks::count(&self.texts(n, &parts.join(" UNION ALL "))?))
     }
 
+    /// Whether triggers of ours note what is written to each table.
+    fn noted(&mut self, n: usize) -> Played<bool> {
+        let sql = "SELECT DISTINCT tbl_name FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'synqlite%'";
+        let noted = self.texts(n, sql)?;
+        Ok(self.sites[n].schema.values().all(|t| noted.contains(&t.name)))
+    }
+
     /// Sites that are there.
     pub fn live(&self) -> Vec<usize> {
         (0..self.sites.len()).filter(|&n| self.sites[n].app.is_some()).collect()
@@ -309,6 +316,9 @@ impl<'a> Player<'a> {
 
     fn write(&mut self, n: usize, script: &[String], ms: i64) -> Played {
         let before = self.shown(n)?;
+        if !self.noted(n)? {
+            self.marks.unnoted(script);
+        }
         self.run(n, script, true, ms)?;
         if self.history.own {
             // It may have been dropped.
@@ -514,7 +524,7 @@ impl<'a> Player<'a> {
 
     fn command(&mut self, n: usize, remote: &Remote, how: &Action) -> Played<Outcome> {
         let env = self.sites[n].env.clone();
-        let mut session = Session { env, force: true, progress: &mut () };
+        let mut session = Session { env, force: true, whole: false, progress: &mut () };
         let (done, name) = self.with(n, |mine| match how {
             Action::Pull(_) => (remote.pull(mine, &mut session), "pull"),
             Action::Push(_) => (remote.push(mine, &mut session), "push"),
@@ -564,7 +574,7 @@ impl<'a> Player<'a> {
         match how {
             How::Clone => {
                 let remote = Remote::Replica(self.sites[of].path.clone());
-                let mut session = Session { env, force: true, progress: &mut () };
+                let mut session = Session { env, force: true, whole: false, progress: &mut () };
                 remote.clone_to(&path, &mut session).map_err(engine("clone"))?;
             }
             How::Copy => {

@@ -45,6 +45,9 @@ pub enum Region {
     Strict,
     /// Few tables, few values, few rows that are written: everybody is in everybody's way.
     Few,
+    /// One table is rebuilt again and again with no command between, mostly by hand with its triggers; rows
+    /// of it come, go, move and are written between.
+    Twice,
 }
 
 /// All of them, with their names.
@@ -69,6 +72,7 @@ pub const ALL: &[(&str, Region)] = &[
     ("triggers", Region::Triggers),
     ("strict", Region::Strict),
     ("few", Region::Few),
+    ("twice", Region::Twice),
 ];
 
 /// Which of them a history contains.

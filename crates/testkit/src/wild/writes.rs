@@ -83,6 +83,19 @@ impl Writer<'_> {
         })
     }
 
+    /// A statement that makes a row come, go, move or be another.
+    pub fn one_row(&mut self, schema: &Schema, t: &Table) -> String {
+        let replace = self.regions.has(Region::Replace);
+        match self.r.below(8) {
+            0 | 1 => self.insert(schema, t, "INSERT"),
+            2 if replace => self.insert(schema, t, "REPLACE"),
+            2 | 3 => self.update(schema, t, "UPDATE"),
+            4 if replace => self.set_key(schema, t, "UPDATE OR REPLACE"),
+            4 | 5 => self.set_key(schema, t, "UPDATE"),
+            _ => self.delete(schema, t),
+        }
+    }
+
     fn value(&mut self, pool: Pool) -> &'static str {
         match self.few {
             Some(nth) => value_of_few(self.r, pool, nth),

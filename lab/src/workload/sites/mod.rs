@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::Instant;
-use synqlite_core::{Access, InitOptions, Replica, System};
+use synqlite_core::{InitOptions, Replica, System};
 use synqlite_remote::{Credentials, Remote, Session};
 use wire::Wire;
 
@@ -166,7 +166,7 @@ impl Sites {
         Replica::init(path, &InitOptions::default(), Arc::new(System))?;
         let mut replica = open(path)?;
         // Only of a remote that it knows by name a replica remembers what it holds.
-        replica.add_remote("origin", &remote.url(), &Access::default())?;
+        replica.add_remote("origin", &remote.url(), None)?;
         exchange(|s| remote.push(&mut replica, s)).map(drop)
     }
 
@@ -248,7 +248,8 @@ fn exchange<T, E>(with: impl FnOnce(&mut Session<'_>) -> std::result::Result<T, 
 where
     Error: From<E>,
 {
-    let mut session = Session { env: Arc::new(System), force: false, progress: &mut () };
+    let mut session =
+        Session { env: Arc::new(System), force: false, whole: false, progress: &mut () };
     Ok(with(&mut session)?)
 }
 

@@ -1,7 +1,8 @@
 //! Rebuilds with triggers that are made again, and no command between: which entries are of before?
 
 use super::{agree, pair, rebuild, rebuild_by_hand};
-use crate::site::World;
+use crate::site::{Site, World, settle};
+use synqlite_core::LogQuery;
 
 /// What stood in the way of a write that was ignored, or was about to change, says where rows were then.
 #[test]
@@ -63,4 +64,125 @@ fn mig_rebuild_by_hand_and_once_more_with_rowids_in_gaps_of_others() {
         let want = ["1|NULL|1", "4|NULL|4", "5|NULL|50"];
         agree(&mut a, &mut b, turned, "SELECT * FROM t ORDER BY k", &want);
     }
+}
+
+/// Lets the clocks of all sites go on.
+fn later() {
+    std::thread::sleep(std::time::Duration::from_millis(3));
+}
+
+/// A row that old triggers take for one that may give way is still there, since its unique key is none any more.
+#[test]
+fn mig_rebuild_by_hand_and_a_unique_key_that_is_none_any_more() {
+    let world = World::new();
+    let sql = "CREATE TABLE t(k TEXT PRIMARY KEY, u UNIQUE, w); INSERT INTO t VALUES('d', 3, 'o')";
+    let (mut a, mut b) = pair(&world, sql);
+    a.run("DELETE FROM t; INSERT INTO t VALUES('d', 5, 'a')");
+    for site in [&a, &b] {
+        rebuild_by_hand(site, "t", "k TEXT PRIMARY KEY, u, w)", "k, u, w");
+    }
+    later();
+    b.run("DELETE FROM t; INSERT INTO t VALUES('d', 6, 'b')");
+    later();
+    a.run("INSERT INTO t VALUES('c', 5, 'n')");
+    agree(&mut a, &mut b, false, "SELECT * FROM t ORDER BY k", &["c|5|n", "d|6|b"]);
+}
+
+/// What an INSERT would have displaced has not given way where it became an update.
+#[test]
+fn mig_rebuild_by_hand_and_an_upsert() {
+    let world = World::new();
+    let columns = "k PRIMARY KEY, u UNIQUE, w)";
+    let sql = format!(
+        "CREATE TABLE t({columns}; INSERT INTO t VALUES(1, 1, 'o'), (4, 4, 'o'), (3, 5, 'o'); \
+         DELETE FROM t WHERE k = 1"
+    );
+    let (mut a, mut b) = pair(&world, &sql);
+    b.run("UPDATE t SET w = 'b'");
+    settle(&mut a, &mut b);
+    let written = |a: &Site| {
+        let (table, row) = (Some("t".to_owned()), Some("4".to_owned()));
+        a.replica.log(&LogQuery { table, row, limit: 0 }).unwrap()
+    };
+    let before = written(&a);
+    a.run("INSERT INTO t VALUES(4, 5, 'a') ON CONFLICT(u) DO UPDATE SET w = excluded.w");
+    rebuild_by_hand(&a, "t", columns, "k, u, w");
+    agree(&mut a, &mut b, false, "SELECT * FROM t ORDER BY k", &["3|5|a", "4|4|b"]);
+    assert_eq!(written(&a), before);
+}
+
+/// Rows that share an entry came before those that have the next one.
+#[test]
+fn mig_rebuild_by_hand_and_rows_that_share_an_entry() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, "CREATE TABLE t(k PRIMARY KEY, w)");
+    a.run("INSERT INTO t VALUES('c', 'a'), ('d', 'a')");
+    later();
+    b.run("INSERT INTO t VALUES('d', 'b')");
+    later();
+    a.run("INSERT INTO t VALUES('e', 'a')");
+    rebuild_by_hand(&a, "t", "k PRIMARY KEY, w)", "k, w");
+    agree(&mut a, &mut b, false, "SELECT * FROM t ORDER BY k", &["c|a", "d|b", "e|a"]);
+}
+
+/// Of several rebuilds each gave rows other rowids: what entries between them tell is told of the right rows.
+#[test]
+fn mig_rebuild_by_hand_again_and_again() {
+    for columns in ["k PRIMARY KEY, w, x)", "k, w, x)"] {
+        for lost in [false, true] {
+            let world = World::new();
+            let rows: Vec<String> = (1..=9).map(|k| format!("({k}, 'o', {k})")).collect();
+            let sql = format!("CREATE TABLE t({columns}; INSERT INTO t VALUES {}", rows.join(", "));
+            let (mut a, mut b) = pair(&world, &sql);
+            b.run("UPDATE t SET w = 'b'");
+            later();
+            a.run("DELETE FROM t WHERE k = 1");
+            rebuild_by_hand(&a, "t", columns, "k, w, x");
+            a.run("UPDATE t SET w = 'a' WHERE k = 2; DELETE FROM t WHERE k = 3");
+            rebuild_by_hand(&a, "t", columns, "k, w, x");
+            a.run("INSERT INTO t VALUES(10, 'a', 10); DELETE FROM t WHERE k IN (4, 5)");
+            rebuild_by_hand(&a, "t", columns, "k, w, x");
+            a.run("UPDATE t SET w = 'a' WHERE k = 8; DELETE FROM t WHERE k = 6");
+            if lost {
+                rebuild(&a, "t", columns, "k, w, x");
+            }
+            let want = ["2|a|2", "7|b|7", "8|a|8", "9|b|9", "10|a|10"];
+            agree(&mut a, &mut b, false, "SELECT * FROM t ORDER BY k", &want);
+        }
+    }
+}
+
+/// A key that a row had at the last fold names another by now.
+#[test]
+fn mig_rebuild_by_hand_and_a_key_that_is_another_rows_by_now() {
+    let world = World::new();
+    let columns = "k NOT NULL, l NOT NULL, w, PRIMARY KEY(k, l))";
+    let sql = format!("CREATE TABLE t({columns}; INSERT INTO t VALUES(3, 'e', 'o')");
+    let (mut a, mut b) = pair(&world, &sql);
+    a.run("UPDATE t SET k = 5");
+    later();
+    b.run("UPDATE t SET w = 'b'");
+    later();
+    a.run("INSERT INTO t VALUES(3, 'e', 'n')");
+    rebuild_by_hand(&a, "t", columns, "k, l, w");
+    agree(&mut a, &mut b, false, "SELECT * FROM t ORDER BY k", &["3|e|n", "5|e|b"]);
+}
+
+/// An update of one of two rows that came since the last fold, and nothing tells of which.
+#[test]
+fn mig_rebuild_by_hand_and_an_update_of_either_of_two_new_rows() {
+    let world = World::new();
+    let columns = "k TEXT PRIMARY KEY, w)";
+    let (mut a, mut b) = pair(&world, &format!("CREATE TABLE t({columns}"));
+    for k in ["c", "d", "e", "f"] {
+        a.run(&format!("INSERT INTO t VALUES('{k}', 'a')"));
+    }
+    a.run("DELETE FROM t WHERE k = 'c'");
+    rebuild_by_hand(&a, "t", columns, "k, w");
+    later();
+    b.run("INSERT INTO t VALUES('d', 'b')");
+    later();
+    // By its rowid it would have been the first before the rebuild.
+    a.run("UPDATE t SET w = 'n' WHERE k = 'e'");
+    agree(&mut a, &mut b, false, "SELECT * FROM t ORDER BY k", &["d|b", "e|n", "f|a"]);
 }

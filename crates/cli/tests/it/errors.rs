@@ -1,0 +1,56 @@
+//! What programs are told of a failure: a status by its kind, and a document.
+
+use crate::serve::Hub;
+use crate::support::{Lab, TODO, stderr, stdout, synqlite};
+use serde_json::Value;
+
+/// The document of a command that fails, and its status.
+fn failed(args: &[&str]) -> (i32, Value) {
+    let output = synqlite(&[args, &["--json"]].concat());
+    let out = stdout(&output);
+    assert_eq!(out.lines().count(), 1, "{args:?}: {out}{}", stderr(&output));
+    let document: Value = serde_json::from_str(&out).expect("one document");
+    assert!(stderr(&output).contains("error: "), "{args:?}: {}", stderr(&output));
+    (output.status.code().expect("a status"), document["error"].clone())
+}
+
+#[test]
+fn a_failure_tells_programs_its_kind_and_what_it_concerns() {
+    let lab = Lab::with_a();
+    lab.sql("plain", TODO);
+    let (a, plain) = (lab.db("A"), lab.db("plain"));
+    lab.json(&["clone", &a, &lab.db("torn")]);
+    lab.sql("torn", "DROP TABLE synqlite_segment");
+    let store = lab.path("hub");
+    let _hub = Hub::start(&store, &["--open"]);
+    let store = store.display().to_string();
+    for (args, status, code, object) in [
+        (&["status", &plain][..], 1, "refused", Some(&plain)),
+        (&["push", &a, "nowhere"], 1, "refused", None),
+        (&["frobnicate"], 2, "usage", None),
+        (&["push"], 2, "usage", None),
+        (&["serve", "--listen", "127.0.0.1:0", "--store", &store], 3, "locked", Some(&store)),
+        (&["push", &a, "http://127.0.0.1:9/x"], 4, "network", None),
+        (&["clone", &a, &plain], 5, "conflict", Some(&plain)),
+        (&["fold", &lab.db("torn")], 6, "damaged", Some(&lab.db("torn"))),
+    ] {
+        let (found, error) = failed(args);
+        assert_eq!((found, &error["status"]), (status, &status.into()), "{args:?}: {error}");
+        assert_eq!(error["code"], code, "{args:?}");
+        assert!(error["message"].as_str().is_some_and(|text| !text.is_empty()), "{error}");
+        assert!(error["hint"].as_str().is_some_and(|text| !text.is_empty()), "{error}");
+        if let Some(object) = object {
+            assert_eq!(error["object"], object.as_str(), "{args:?}");
+        }
+    }
+}
+
+#[test]
+fn whoever_has_a_document_gets_no_other() {
+    let lab = Lab::with_a();
+    lab.sql("A", "DELETE FROM synqlite_segment");
+    let found = lab.faulty(&["verify", &lab.db("A")]);
+    assert!(found.get("error").is_none());
+    let output = synqlite(&["status", &lab.db("none")]);
+    assert_eq!(stdout(&output), "", "nobody asked for a document");
+}

@@ -1,0 +1,200 @@
+//! Large merges, which come in slices: what programs can do between them, and what remains of one that
+//! is killed.
+
+use crate::site::{Site, World, dump, settle};
+use rusqlite::Connection;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use synqlite_core::{Environment, Replica, System};
+
+/// The machine, with something to do in each rest between two slices. It is given how many rests there
+/// were before.
+struct Between<F>(F, AtomicUsize);
+
+impl<F: Fn(usize) + Send + Sync> Environment for Between<F> {
+    fn now_ms(&self) -> i64 {
+        System.now_ms()
+    }
+
+    fn random(&self) -> [u8; 16] {
+        System.random()
+    }
+
+    fn instance(&self, path: &Path) -> String {
+        System.instance(path)
+    }
+
+    fn rest(&self, _: i64) {
+        (self.0)(self.1.fetch_add(1, Relaxed));
+    }
+}
+
+/// Opens a replica that does `f` between slices.
+fn between<F: Fn(usize) + Send + Sync + 'static>(path: &Path, f: F) -> (Replica, Arc<Between<F>>) {
+    let env = Arc::new(Between(f, AtomicUsize::new(0)));
+    (Replica::open(path, env.clone()).unwrap(), env)
+}
+
+const MANY: &str = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 6000)";
+
+const TABLES: [&str; 3] = ["p", "c", "u"];
+
+const SCHEMA: &str = "CREATE TABLE p(id INTEGER PRIMARY KEY, n);
+     CREATE TABLE c(id TEXT PRIMARY KEY, p INTEGER NOT NULL REFERENCES p(id) ON DELETE CASCADE, n);
+     CREATE TABLE u(k TEXT UNIQUE, n, CHECK (length(k) < 20))";
+
+fn fill() -> String {
+    format!(
+        "{MANY} INSERT INTO p SELECT i, i FROM c; {MANY} INSERT INTO c SELECT 'k' || i, i, i FROM c;
+         {MANY} INSERT INTO u SELECT 'u' || i, i FROM c;"
+    )
+}
+
+fn whole(site: &Site) {
+    site.check();
+    assert_eq!(site.replica.verify().unwrap(), Vec::<String>::new());
+}
+
+fn same(a: &Site, b: &Site) {
+    assert_eq!(dump(&a.app, &TABLES), dump(&b.app, &TABLES));
+    whole(a);
+    whole(b);
+}
+
+/// What a program may find at any time.
+fn check(app: &Connection) {
+    let none = |sql: &str| assert!(!app.prepare(sql).unwrap().exists([]).unwrap(), "{sql}");
+    none("PRAGMA foreign_key_check");
+    none("SELECT k FROM u GROUP BY k HAVING count(*) > 1");
+    let ok: String = app.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(ok, "ok");
+}
+
+#[test]
+fn programs_write_between_slices() {
+    let world = World::new();
+    let mut a = world.init("a", SCHEMA);
+    let b = world.clone_site(&mut a, "b");
+    a.run(&fill());
+    // Of every kind one that collides with what comes.
+    b.run("INSERT INTO p VALUES (3, 'b'); INSERT INTO c VALUES ('k3', 3, 'b'); INSERT INTO u VALUES ('u3', 'b')");
+    let path = world.path("b");
+    let app = path.clone();
+    let (mut replica, env) = between(&path, move |rest| {
+        let app = Connection::open(&app).unwrap();
+        app.execute_batch("PRAGMA foreign_keys = ON").unwrap();
+        check(&app);
+        let sql = format!(
+            "INSERT INTO u VALUES ('own{rest}', 0);
+             INSERT INTO u VALUES ('u{0}', 'between') ON CONFLICT DO NOTHING;
+             INSERT INTO p(n) VALUES ('own'); UPDATE p SET n = -n WHERE id = {0};
+             DELETE FROM p WHERE id = {0} + 1; UPDATE c SET n = 'mine' WHERE p = {0} + 2",
+            6_000 - 100 * rest.min(50)
+        );
+        app.execute_batch(&sql).unwrap();
+    });
+    replica.pull_from(&mut a.replica, false).unwrap();
+    let rests = env.1.load(Relaxed);
+    assert!(rests >= 3, "18,000 rows came with {rests} rests");
+    drop(replica);
+    let mut b = world.open("b");
+    settle(&mut a, &mut b);
+    same(&a, &b);
+    let own = "SELECT count(*) FROM u WHERE k LIKE 'own%'";
+    assert_eq!(a.row(own), rests.to_string());
+}
+
+#[test]
+fn a_merge_that_is_killed_between_slices_goes_on() {
+    let world = World::new();
+    let mut a = world.init("a", SCHEMA);
+    let b = world.clone_site(&mut a, "b");
+    let mut c = world.clone_site(&mut a, "c");
+    a.run(&fill());
+    drop(b);
+    let (mut replica, _) = between(&world.path("b"), |rest| assert!(rest < 2, "killed"));
+    let killed = catch_unwind(AssertUnwindSafe(|| replica.pull_from(&mut a.replica, false)));
+    assert!(killed.is_err());
+    drop(replica);
+    // The place that it came from is gone.
+    let mut b = world.open("b");
+    let shown: i64 =
+        b.row("SELECT (SELECT count(*) FROM p) + (SELECT count(*) FROM c)").parse().unwrap();
+    assert!((1_000..12_000).contains(&shown), "{shown} rows are shown");
+    whole(&b);
+    let arriving = b.replica.status().unwrap().arriving;
+    assert!(arriving > 0);
+    let seen = b.replica.seen().unwrap();
+    assert!(!seen.dominates(&a.replica.seen().unwrap()));
+    b.run("UPDATE p SET n = 'b' WHERE id = 1");
+    // Whoever pulls from it gets all of it, and what it says that it has seen is true.
+    c.pull(&mut b);
+    assert_eq!(b.replica.status().unwrap().arriving, 0);
+    assert_eq!(c.row("SELECT count(*) FROM u"), "6000");
+    same(&b, &c);
+    let had = c.replica.pull_from(&mut a.replica, false).unwrap();
+    assert_eq!(had.rows, 0);
+    settle(&mut a, &mut b);
+    same(&a, &b);
+    assert_eq!(a.row("SELECT n FROM p WHERE id = 1"), "b");
+}
+
+#[test]
+fn what_arrived_is_taken_in_whole_or_not_at_all() {
+    let world = World::new();
+    let mut a = world.init("a", SCHEMA);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run(&fill());
+    // A row of a future that no honest clock has reached.
+    a.app
+        .execute_batch(
+            "UPDATE synqlite_meta SET value = value + (3600000 << 16) WHERE key = 'clock'",
+        )
+        .unwrap();
+    a.run("UPDATE p SET n = 0 WHERE id = 9");
+    assert!(b.replica.pull_from(&mut a.replica, false).is_err());
+    assert_eq!(b.replica.status().unwrap().arriving, 0);
+    assert_eq!(b.row("SELECT count(*) FROM p"), "0");
+    b.replica.pull_from(&mut a.replica, true).unwrap();
+    same(&a, &b);
+}
+
+#[test]
+fn one_transaction_on_request() {
+    let world = World::new();
+    let mut a = world.init("a", SCHEMA);
+    let b = world.clone_site(&mut a, "b");
+    a.run(&fill());
+    drop(b);
+    let (mut replica, env) = between(&world.path("b"), |_| {});
+    replica.pull_whole(&mut a.replica, false).unwrap();
+    assert_eq!(env.1.load(Relaxed), 0);
+    drop(replica);
+    same(&a, &world.open("b"));
+}
+
+#[test]
+fn a_table_that_is_dropped_between_slices_comes_back_whole() {
+    let world = World::new();
+    let mut a = world.init("a", SCHEMA);
+    let b = world.clone_site(&mut a, "b");
+    a.run(&fill());
+    drop(b);
+    let path = world.path("b");
+    let app = path.clone();
+    let (mut replica, env) = between(&path, move |rest| {
+        if rest == 1 {
+            Connection::open(&app).unwrap().execute_batch("DROP TABLE c").unwrap();
+        }
+    });
+    replica.pull_from(&mut a.replica, false).unwrap();
+    assert!(env.1.load(Relaxed) > 2);
+    drop(replica);
+    let mut b = world.open("b");
+    b.run("CREATE TABLE c(id TEXT PRIMARY KEY, p INTEGER NOT NULL REFERENCES p(id) ON DELETE CASCADE, n)");
+    settle(&mut a, &mut b);
+    same(&a, &b);
+    assert_eq!(b.row("SELECT count(*) FROM c"), "6000");
+}
