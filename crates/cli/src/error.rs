@@ -237,9 +237,6 @@ impl From<SyncError> for CommandError {
         let (kind, object) = match &e {
             SyncError::Store(e) => return e.into(),
             SyncError::Engine(e) => of_engine(e),
-            SyncError::Batch { name, .. } | SyncError::Renamed { name, .. } => {
-                (Kind::Damaged, Some(name.to_string()))
-            }
             SyncError::Blocked { name, .. } | SyncError::Kept(name) => {
                 (Kind::Damaged, Some(name.clone()))
             }

@@ -81,19 +81,21 @@ fn a_batch_that_comes_again_changes_nothing() {
 }
 
 #[test]
-fn an_altered_batch_is_refused() {
+fn an_altered_batch_is_set_aside() {
     let lab = Lab::new();
     let hub = Hub::open(&lab);
     three(&lab, &hub);
-    let before = lab.digest("C");
     let batches = hub.objects("todo", ".batch");
     let mut bytes = hub.object("todo", &batches[1]);
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
     hub.replace("todo", &batches[1], &bytes);
-    let told = lab.refused(&["pull", &lab.db("C")]);
-    assert!(told.contains(&batches[1]), "{told}");
-    assert_eq!(lab.digest("C"), before);
+    let (pulled, told) = lab.json_and_stderr(&["pull", &lab.db("C")]);
+    assert!(told.contains("set aside") && told.contains(&batches[1]), "{told}");
+    assert_eq!(pulled["set_aside"].as_array().map(Vec::len), Some(1));
+    // What builds on it waits, and nothing of it is shown.
+    assert_eq!(pulled["waiting"].as_array().map(Vec::len), Some(1));
+    lab.json(&["verify", &lab.db("C")]);
 }
 
 #[test]
