@@ -19,7 +19,7 @@ use odd::Odd;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use synqlite_core::{Access, Aside};
+use synqlite_core::Aside;
 use synqlite_objects::{Folder, ObjectName, Store};
 use synqlite_remote::Remote;
 use synqlite_wire::{
@@ -89,7 +89,7 @@ pub fn play(seed: u64, careful: bool, tell: &mut dyn FnMut(&str)) -> Result<Play
     };
     let remote = Remote::Store { store: store.clone(), url: URL.to_owned() };
     for site in &mut world.sites {
-        site.replica.add_remote("origin", URL, &Access::default())?;
+        site.replica.add_remote("origin", URL, None)?;
     }
     let mut played = Played::default();
     let (mut ms, mut n) = (START_MS, 0);

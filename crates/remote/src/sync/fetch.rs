@@ -47,8 +47,8 @@ pub(super) fn merge(
             Ok(()) => return Ok(Some(outcome)),
             Err(Fault::Forked) => return Ok(None),
             // Perhaps there is another way.
-            Err(Fault::Bad(name, why)) => heads.set_aside(&name, why),
-            Err(Fault::Snapshot(i, why)) => heads.set_snapshot_aside(i, why),
+            Err(Fault::Bad(name, why)) => heads.set_aside(&name, *why),
+            Err(Fault::Snapshot(i, why)) => heads.set_snapshot_aside(i, *why),
             Err(Fault::Failed(e)) => return Err(e),
         }
     }
@@ -57,9 +57,9 @@ pub(super) fn merge(
 /// Why a plan did not come through.
 enum Fault {
     /// This batch cannot be read, or not be merged.
-    Bad(ObjectName, Flaw),
+    Bad(ObjectName, Box<Flaw>),
     /// This snapshot.
-    Snapshot(usize, Flaw),
+    Snapshot(usize, Box<Flaw>),
     /// A line forks that was not known to.
     Forked,
     Failed(SyncError),
@@ -271,7 +271,7 @@ impl Found<'_> {
 /// A failure of the engine with a batch: at fault are its changes, or something else.
 fn refused(name: ObjectName, e: synqlite_core::Error) -> Fault {
     match e.is_of_changes() {
-        true => Fault::Bad(name, Flaw::refused(&e)),
+        true => Fault::Bad(name, Box::new(Flaw::refused(&e))),
         false => Fault::from(e),
     }
 }
@@ -300,8 +300,8 @@ fn body(
 ) -> Result<(Vec<u8>, Delta), Fault> {
     let range = header.ranges().nth(i).unwrap_or_default();
     let packed = spool.read(at + range.start..at + range.end)?;
-    let part =
-        batch::decode_body(header, i, &packed).map_err(|why| Fault::Bad(name, Flaw::of(why)))?;
+    let part = batch::decode_body(header, i, &packed)
+        .map_err(|why| Fault::Bad(name, Box::new(Flaw::of(why))))?;
     Ok((packed, part))
 }
 
@@ -347,7 +347,7 @@ fn of_snapshot(i: usize, e: SyncError) -> Fault {
         }
         _ => false,
     };
-    if flawed { Fault::Snapshot(i, Flaw::snapshot(&e)) } else { Fault::Failed(e) }
+    if flawed { Fault::Snapshot(i, Box::new(Flaw::snapshot(&e))) } else { Fault::Failed(e) }
 }
 
 /// What is wrong with the bytes of a batch, if anything is.
@@ -374,7 +374,7 @@ pub(super) fn read_through(batch: &Batch, store: &dyn Store) -> Result<Option<Ba
 /// Appends all bytes of a batch to `spool`: those that came along with its name, and the rest.
 fn read_batch(batch: &Batch, store: &dyn Store, spool: &mut Spool) -> Result<(), Fault> {
     let Batch { name, header, prefix, .. } = batch;
-    let (at, bad) = (spool.len(), |why| Fault::Bad(*name, Flaw::of(why)));
+    let (at, bad) = (spool.len(), |why| Fault::Bad(*name, Box::new(Flaw::of(why))));
     let mut verifier = Verifier::new(header);
     verifier.pass(prefix);
     spool.append(prefix)?;

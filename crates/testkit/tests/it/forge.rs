@@ -3,7 +3,6 @@
 use crate::seeds::each;
 use std::path::Path;
 use std::sync::Arc;
-use synqlite_core::Access;
 use synqlite_objects::{
     Entry, Kind, ObjectName, SnapshotHead, SnapshotHeader, Store, put_snapshot,
 };
@@ -40,7 +39,7 @@ impl Lab {
         let store: Arc<dyn Store> = Arc::new(RemoteStore::default().line(1, 0));
         let remote = Remote::Store { store: store.clone(), url: URL.to_owned() };
         for site in &mut world.sites {
-            site.replica.add_remote("origin", URL, &Access::default()).unwrap();
+            site.replica.add_remote("origin", URL, None).unwrap();
         }
         let mut lab = Lab { world, store, remote, ms: START_MS };
         (0..3).for_each(|site| drop(lab.sync(site)));
