@@ -362,10 +362,11 @@ impl<'a, 'w> Incoming<'a, 'w> {
         let Work { conn, meta, .. } = &*self.work;
         let base = line::resolve(conn, meta, &delta.base)?;
         let upto = line::resolve(conn, meta, &delta.upto)?;
-        line::check_led(conn, meta, &upto)?;
         let mut covered = meta.seen.clone();
         covered.join(&upto);
         let merge = self.work.begin_merge(&base, &upto, self.force, self.again)?;
+        // One that comes before what it builds on is no fault.
+        line::check_led(self.work.conn, &self.work.meta, &upto)?;
         let said = (delta.base.clone(), delta.upto.clone());
         self.current = Some(Current { said, read: (base, upto), covered, merge });
         Ok(())
