@@ -359,7 +359,7 @@ impl Verify<'_> {
                 self.found.row(t, name, "it does not have one key for each of its rows")?;
                 continue;
             };
-            for (rowid, rid) in (segment.lo..).zip(rids) {
+            for (rowid, rid) in (segment.lo..=segment.hi).zip(rids) {
                 let at = Loc::Row(rowid);
                 let fresh = window.born.contains_key(&at) || now.contains(&at);
                 let pending = window.changed.contains_key(&at) || window.gone.contains_key(&at);
