@@ -125,6 +125,39 @@ pub fn any(conn: &Connection) -> Result<bool> {
         && conn.prepare_cached("SELECT 1 FROM synqlite_arrival")?.exists([])?)
 }
 
+/// Gives `each` the parts of what was spooled on this connection.
+pub fn each_spooled(
+    conn: &Connection,
+    Spooled(heads): &Spooled,
+    each: &mut dyn FnMut(Delta) -> Result<()>,
+) -> Result<()> {
+    let sql = "SELECT arrival, rows, unpacked, body FROM temp.synqlite_spool ORDER BY rowid";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut bodies = statement.query([])?;
+    while let Some(row) = bodies.next()? {
+        let (no, rows, unpacked): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let head = usize::try_from(no).ok().and_then(|no| heads.get(no));
+        let Head { header, upto, .. } =
+            head.ok_or_else(|| Error::Damaged("a body was spooled without its delta".into()))?;
+        let body: Vec<u8> = row.get(3)?;
+        each(decode(header.clone(), upto.clone(), (rows, unpacked), &body)?)?;
+    }
+    Ok(())
+}
+
+/// One body as the part of a delta that it is.
+fn decode(
+    mut header: BatchHeader,
+    upto: VersionVector,
+    (rows, unpacked): (i64, i64),
+    body: &[u8],
+) -> Result<Delta> {
+    let (rows, unpacked) = (rows.cast_unsigned(), unpacked.cast_unsigned());
+    header.bodies = vec![BodySize { rows, unpacked, packed: body.len() as u64 }];
+    let delta = batch::decode_body(&header, 0, body).map_err(unreadable)?;
+    Ok(Delta { upto, ..delta })
+}
+
 /// Rows that are here.
 pub fn rows(conn: &Connection) -> Result<u64> {
     if !any(conn)? {
@@ -192,12 +225,8 @@ pub fn front(conn: &Connection) -> Result<Option<Front>> {
     let (rows, unpacked): (i64, i64) = (row.get(0)?, row.get(1)?);
     let (held, body): (bool, Vec<u8>) = (row.get(2)?, row.get(3)?);
     let (head, Vector(upto), again): (Vec<u8>, _, bool) = (row.get(4)?, row.get(5)?, row.get(6)?);
-    let mut header = batch::decode_header(&head).map_err(unreadable)?;
-    let packed = body.len() as u64;
-    let (rows, unpacked) = (rows.cast_unsigned(), unpacked.cast_unsigned());
-    header.bodies = vec![BodySize { rows, unpacked, packed }];
-    let mut delta = batch::decode_body(&header, 0, &body).map_err(unreadable)?;
-    delta.upto = upto;
+    let header = batch::decode_header(&head).map_err(unreadable)?;
+    let mut delta = decode(header, upto, (rows, unpacked), &body)?;
     let done = usize::try_from(at.done).unwrap_or(usize::MAX).min(delta.rows.len());
     delta.rows.drain(..done);
     if done > 0 {

@@ -177,6 +177,7 @@ impl Replica {
         };
         spool.end_parts(database, theirs, !wanted.tables.is_empty())?;
         let spooled = spool.end();
+        self.check(&spooled)?;
         let moved = self.write(|work| {
             work.fold()?;
             work.receive(&gaps, wanted)?;

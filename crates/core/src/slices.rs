@@ -35,6 +35,7 @@ impl Replica {
     /// Takes in what was spooled, all or nothing: from now on it is here. `lacking`: what replicas lack whose
     /// changes are among it.
     pub fn take_in(&mut self, spooled: &Spooled, force: bool, lacking: &[Gaps]) -> Result<()> {
+        self.check(spooled)?;
         self.write(|work| {
             work.fold()?;
             let nothing = Wanted::default();
@@ -43,29 +44,41 @@ impl Replica {
         })
     }
 
+    /// Refuses what was spooled if a slice of it would be refused: once it has been taken in that is too late.
+    pub(crate) fn check(&mut self, spooled: &Spooled) -> Result<()> {
+        self.write(|work| {
+            spooled
+                .deltas()
+                .try_for_each(|(header, _)| work.learner().learn(&header.lines).map(drop))
+        })?;
+        self.peek(|conn, meta| {
+            inbox::each_spooled(conn, spooled, &mut |mut delta| {
+                let mut covered = meta.seen.clone();
+                covered.join(&line::resolve(conn, meta, &delta.upto)?);
+                line::moves(conn, meta, &delta)?.delta(&mut delta);
+                delta.check_writes(&covered)?;
+                line::check_births(conn, meta, &delta)
+            })
+        })
+    }
+
     /// Merges all that was taken in, by whatever process. `left` is told of the rows that are left after each
     /// slice.
     pub fn work_off(&mut self, left: &mut dyn FnMut(u64)) -> Result<Merged> {
-        let (mut merged, mut rows, mut births) = (Merged::default(), FIRST, Births::new());
+        let (mut merged, mut rows) = (Merged::default(), FIRST);
+        let (mut births, mut arrival) = (Births::new(), None);
         while let Some(mut front) = self.peek(|conn, _| inbox::front(conn))? {
+            if arrival.replace(front.at.arrival) != Some(front.at.arrival) {
+                births.clear();
+            }
             loop {
                 let since = self.env.now_ms();
                 let taken = rows.min(front.delta.rows.len());
-                let (at, births) = (front.at, &mut births);
                 let Some((done, at)) =
-                    self.write(|work| slice(work, &mut front, taken, births)).or_else(|e| {
-                        if e.is_of_changes() {
-                            // What nobody can merge is not to keep the rest from being merged.
-                            self.write(|work| inbox::end(work.conn, at))?;
-                        }
-                        Err(e)
-                    })?
+                    self.write(|work| slice(work, &mut front, taken, &mut births))?
                 else {
                     break;
                 };
-                if at.arrival != front.at.arrival {
-                    births.clear();
-                }
                 let took = (self.env.now_ms() - since).max(1);
                 merged.add(done);
                 rows = pace(rows, took);
@@ -130,13 +143,7 @@ fn slice(
     if !front.held {
         line::moves(conn, &work.meta, &delta)?.delta(&mut delta);
     }
-    let mut covered = work.meta.seen.clone();
-    covered.join(&upto);
     (delta.base, delta.upto) = (base, upto);
-    if !front.held {
-        delta.check_writes(&covered)?;
-        line::check_births(conn, &work.meta, &delta)?;
-    }
     merge.go_on(births);
     if !delta.settings.is_empty() {
         // What comes with them is read as they say.
