@@ -57,7 +57,7 @@ use std::collections::HashSet;
 use synqlite_view::affected::{AffectedRows, Refused};
 use synqlite_view::join::Joined;
 use synqlite_view::view;
-use synqlite_wire::{Delta, InvalidDelta, Rid, RowChange, TableShape, Told, VersionVector};
+use synqlite_wire::{Delta, Rid, RowChange, TableShape, Told, VersionVector};
 
 /// How far ahead of this machine's clock a stamp may be, in milliseconds (R-SKEW).
 const MAX_DRIFT_MS: i64 = 5 * 60 * 1000;
@@ -175,13 +175,37 @@ impl Merge {
     }
 
     /// Joins a part and shows the result.
-    pub fn part(&mut self, site: &mut Site<'_>, delta: Delta) -> Result<()> {
+    pub fn part(&mut self, site: &mut Site<'_>, mut delta: Delta) -> Result<()> {
+        let tables = join::match_tables(site.conn, site.catalog, &delta, &mut self.merged)?;
+        let (mut left, told) = (std::mem::take(&mut delta.rows), std::mem::take(&mut delta.told));
+        loop {
+            let again = left.split_off(distinct(site.catalog, &tables, &left));
+            let now = std::mem::replace(&mut left, again);
+            let of = Delta { tables: delta.tables.clone(), rows: now, ..Delta::default() };
+            self.distinct(site, &tables, of)?;
+            if left.is_empty() {
+                break;
+            }
+        }
+        for told in told {
+            let t = site.catalog.tables.iter().find(|t| t.canonical == told.table);
+            let table = t.map_or(told.table.clone(), |t| t.table.name.clone());
+            self.merged.tell(&table, told);
+        }
+        Ok(())
+    }
+
+    /// Joins a part in which no row is twice.
+    fn distinct(
+        &mut self,
+        site: &mut Site<'_>,
+        tables: &[Option<Matched>],
+        delta: Delta,
+    ) -> Result<()> {
         if !self.held.is_empty() && self.tables != delta.tables {
             self.join_held(site)?;
         }
         let (conn, catalog) = (site.conn, site.catalog);
-        let tables = join::match_tables(conn, catalog, &delta, &mut self.merged)?;
-        check_once(catalog, &tables, &delta)?;
         if history::enabled(conn)? {
             for change in &delta.rows {
                 let Some(matched) = &tables[change.table as usize] else { continue };
@@ -193,12 +217,12 @@ impl Merge {
         if state::any_conflict(conn)? {
             rest = delta.rows;
         } else {
-            let done = fresh::insert(site, &tables, &delta, &mut self.births, &mut self.merged)?;
+            let done = fresh::insert(site, tables, &delta, &mut self.births, &mut self.merged)?;
             let left = delta.rows.into_iter().zip(&done).filter(|(_, done)| !**done);
             rest.extend(left.map(|(row, _)| row));
             hold |= rest.iter().any(|row| !site.meta.seen.covers(row.header.inserted));
             if !hold {
-                rest = updates::write(site, &tables, &self.upto, rest, &mut self.merged)?;
+                rest = updates::write(site, tables, &self.upto, rest, &mut self.merged)?;
             }
         }
         for row in &rest {
@@ -211,16 +235,11 @@ impl Merge {
         }
         match hold {
             true => self.held.append(&mut rest),
-            false => self.merged.add(join_rows(site, &tables, &self.upto, &rest)?),
+            false => self.merged.add(join_rows(site, tables, &self.upto, &rest)?),
         }
         self.tables = delta.tables;
         if self.held.len() >= HELD {
             self.join_held(site)?;
-        }
-        for told in delta.told {
-            let t = site.catalog.tables.iter().find(|t| t.canonical == told.table);
-            let table = t.map_or(told.table.clone(), |t| t.table.name.clone());
-            self.merged.tell(&table, told);
         }
         if sums::are_many(site.meta) {
             sums::settle(site.conn, site.meta, site.catalog)?;
@@ -289,28 +308,23 @@ fn join_rows(
     let most = if rows.iter().any(new) { rows.len() } else { PART };
     let (mut merged, mut left) = (Merged::default(), rows);
     while !left.is_empty() {
-        // Parts of a delta that were held back may hold one row twice; each time it is joined to what is known.
-        let mut there = HashSet::new();
-        let twice = left.iter().position(|row| !there.insert((row.table, &row.rid)));
-        let (part, rest) = left.split_at(most.min(twice.unwrap_or(left.len())).max(1));
+        let distinct = distinct(site.catalog, tables, left);
+        let (part, rest) = left.split_at(most.min(distinct).max(1));
         merged.add(join_part(site, tables, upto, part)?);
         left = rest;
     }
     Ok(merged)
 }
 
-/// Whoever joins a row works with what is known of it before all of the part, so no row is in one twice.
-fn check_once(catalog: &Catalog, tables: &[Option<Matched>], delta: &Delta) -> Result<()> {
-    let mut there = HashSet::with_capacity(delta.rows.len());
-    for row in &delta.rows {
-        let Some(matched) = &tables[row.table as usize] else { continue };
-        let t = matched.table(catalog);
-        if !there.insert((t.no, &row.rid)) {
-            let (table, rid) = (t.canonical.clone(), row.rid.clone());
-            return Err(InvalidDelta::Row { table, rid, why: "is there more than once" }.into());
-        }
-    }
-    Ok(())
+/// How many rows come before one that came before, perhaps by another name of its table: whoever joins a row works
+/// with what is known of it before all of a part, so no row is in one twice.
+fn distinct(catalog: &Catalog, tables: &[Option<Matched>], rows: &[RowChange]) -> usize {
+    let mut there = HashSet::with_capacity(rows.len());
+    let again = rows.iter().position(|row| match &tables[row.table as usize] {
+        Some(matched) => !there.insert((matched.table(catalog).no, &row.rid)),
+        None => false,
+    });
+    again.unwrap_or(rows.len())
 }
 
 fn join_part(

@@ -4,8 +4,8 @@ use crate::site::{Site, World};
 use std::error::Error as _;
 use synqlite_core::Error;
 use synqlite_wire::{
-    Count, Delta, GroupShape, Header, Hlc, Id, Number, Rid, Setting, SiteId, Stamp, Told, Value,
-    VersionVector,
+    Count, Delta, GroupShape, Header, Hlc, Id, Number, Rid, RowChange, Setting, SiteId, Stamp,
+    Told, Value, VersionVector,
 };
 
 /// A row inserted, updated and counted at one site, and a site that lacks all of it.
@@ -132,6 +132,34 @@ fn a_merge_refuses_what_no_decoder_gives() {
 }
 
 /// Parts are checked as they come, so an earlier one may be joined already.
+/// By two names of one table, or by one.
+#[test]
+fn a_row_that_comes_twice_is_joined_twice() {
+    let world = World::new();
+    let (honest, mut b) = pair(&world);
+    let (mut c, mut d) = (world.clone_site(&mut b, "c"), world.clone_site(&mut b, "d"));
+    let mut delta = honest.clone();
+    delta.rows.extend(honest.rows.clone());
+    let tables = delta.tables.len() as u32;
+    delta.tables.extend(honest.tables.clone());
+    let renamed =
+        honest.rows.iter().map(|row| RowChange { table: row.table + tables, ..row.clone() });
+    delta.rows.extend(renamed);
+    b.replica.merge(&honest, false).unwrap();
+    c.replica.merge(&delta, false).unwrap();
+    let mut spool = d.replica.spool().unwrap();
+    spool.part(delta).unwrap();
+    spool.end_parts(b.replica.database(), b.replica.site(), false).unwrap();
+    let spooled = spool.end();
+    d.replica.take_in(&spooled, false, &[]).unwrap();
+    d.replica.work_off(&mut |_| {}).unwrap();
+    for site in [&c, &d] {
+        assert_eq!(site.rows("SELECT * FROM t"), b.rows("SELECT * FROM t"));
+        assert_eq!(site.replica.digest().unwrap().digest, b.replica.digest().unwrap().digest);
+        site.check();
+    }
+}
+
 #[test]
 fn a_merge_in_parts_is_undone_by_a_part_that_is_refused() {
     let world = World::new();

@@ -133,7 +133,7 @@ fn try_plan(
     let mut found = Found { contained: heads.contained(&plan.start), start: &plan.start, spool };
     let mut left = &mut sources[..];
     loop {
-        let little = if session.whole { left.len() } else { little(left) };
+        let little = if session.whole { left.len() } else { little(left, &plan.start) };
         let (now, rest) = left.split_at_mut(little);
         // Also without any, so that a pull always folds.
         found.merge_whole(mine, now, outcome, session.force)?;
@@ -147,17 +147,27 @@ fn try_plan(
 }
 
 /// How many of the first sources are merged in one transaction.
-fn little(sources: &[Source]) -> usize {
+fn little(sources: &mut [Source], start: &VersionVector) -> usize {
     let (mut rows, mut bytes) = (0, 0);
-    let fits = |source: &&Source| match source {
+    let fits = |source: &mut Source| match source {
         Source::Batch { header, .. } => {
             (rows, bytes) = (rows + header.rows(), bytes + header.size);
             rows <= LITTLE && bytes <= LITTLE_BYTES
         }
-        // Nobody has counted what of it is news.
-        Source::Snapshot { .. } => false,
+        Source::Snapshot { copy, .. } => {
+            let mut parts = 0;
+            let mut part = |part: Delta| {
+                (rows, parts) = (rows + part.rows.len() as u64, parts + 1);
+                match rows <= LITTLE && parts == 1 {
+                    true => Ok(()),
+                    false => Err(synqlite_core::Error::Unmerged),
+                }
+            };
+            // One that cannot be read is merged alone, which tells.
+            copy.export_parts(start, 0, &mut part).is_ok()
+        }
     };
-    sources.iter().take_while(fits).count()
+    sources.iter_mut().map(fits).take_while(|fits| *fits).count()
 }
 
 /// What a plan led to, read and verified.

@@ -137,6 +137,14 @@ pub fn has_traces(path: &Path) -> Result<bool> {
     Ok(conn.prepare(sql)?.exists([])?)
 }
 
+/// How many rows were received and are not merged yet.
+pub fn arriving(path: &Path) -> Result<u64> {
+    match has_traces(path)? {
+        true => Ok(Replica::open(path, Arc::new(System))?.status()?.arriving),
+        false => Ok(0),
+    }
+}
+
 impl Shown {
     /// What the database at `path` shows.
     pub fn of(path: &Path) -> Result<Shown> {
