@@ -6,6 +6,8 @@
 
 mod file;
 
+pub(crate) use file::copy as of_file;
+
 use crate::env::Environment;
 use crate::inbox;
 use crate::init;

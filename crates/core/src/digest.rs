@@ -49,6 +49,10 @@ impl Replica {
     /// Digests what the replicated tables show, writes that are not folded yet included. Writes
     /// nothing.
     pub fn digest(&self) -> Result<Digest> {
+        self.apart(Replica::digest_here)
+    }
+
+    fn digest_here(&self) -> Result<Digest> {
         self.read(|conn, meta, loaded| {
             let mut tables = BTreeMap::new();
             let mut hashes = BTreeMap::new();

@@ -6,6 +6,7 @@
 
 mod actions;
 mod adopt;
+pub(crate) mod ahead;
 mod append;
 mod before;
 mod before_images;
@@ -55,6 +56,14 @@ pub struct Folded {
     pub columns: u64,
 }
 
+impl Folded {
+    /// Adds what another part of the fold recorded.
+    pub fn add(&mut self, other: Folded) {
+        self.rows += other.rows;
+        self.columns += other.columns;
+    }
+}
+
 /// Folds the journal. Must run in a write transaction; the caller saves `meta`.
 pub fn fold(
     conn: &Connection,
@@ -98,7 +107,8 @@ fn run<'a>(
     read: impl FnOnce(&mut Fold<'a>) -> Result<Vec<Window>>,
 ) -> Result<(Folded, Wrote)> {
     let clock = meta.clock;
-    let (given, stamps) = (Given::read(conn, catalog, policies, stale)?, Stamps::new(meta));
+    let ahead = ahead::under_way(conn)?.map(|(first, _)| first);
+    let (given, stamps) = (Given::read(conn, catalog, policies, stale)?, Stamps::new(meta, ahead));
     let mut fold = Fold::new(conn, meta, catalog, given, stamps);
     for t in &catalog.tables {
         fold.pin(t)?;
@@ -112,6 +122,13 @@ fn run<'a>(
         fold.unprotected()?;
     }
     let Fold { meta, stamps, done, wrote, told, .. } = fold;
+    if ahead.is_some() {
+        ahead::end(conn)?;
+        // What it stamped may be earlier than the clock that it began by giving.
+        if done.rows > 0 {
+            meta.tick(0);
+        }
+    }
     // Whoever pulls names what it has by position, so it moves whenever a stamp was given.
     if meta.clock > clock {
         meta.local_seq = stamps.local_seq;
@@ -184,27 +201,32 @@ impl Fold<'_> {
 
     /// Folds rows whose entries concern nobody else, before all others and a part at a time.
     fn independent(&mut self, survey: &mut Survey) -> Result<()> {
-        if self.given.conflicts || self.given.waits || self.given.history || !survey.in_order {
+        if !self.given.allows_parts() || !survey.in_order {
             return Ok(());
         }
-        let (catalog, lasting) = (self.catalog, self.given.lasting.clone());
+        let (conn, catalog, lasting) = (self.conn, self.catalog, self.given.lasting.clone());
         let takes = |t: &Tracked| !lasting.contains(&t.no);
-        survey.parts(self.conn, catalog, takes, |survey, position, mut window| {
-            self.stamps.span(self.meta, survey.earliest, window.times().1);
-            if sums::are_many(self.meta) {
-                sums::settle(self.conn, self.meta, catalog)?;
-            }
-            let t = &catalog.tables[position];
-            let referred = catalog.references_to(position).next().is_some();
-            if !t.table.foreign_keys.is_empty() || referred || survey.inserts(position) {
-                self.plain(t, &mut window)?;
-                return Ok(window);
-            }
-            let mut windows: Vec<_> = catalog.tables.iter().map(|_| Window::default()).collect();
-            windows[position] = window;
-            self.fold_rows(windows)?;
-            Ok(Window::default())
+        survey.parts(conn, catalog, takes, |survey, position, window| {
+            self.part(survey, position, window)
         })
+    }
+
+    /// Folds such rows of the table at this position, and returns those that have to wait for all others.
+    fn part(&mut self, survey: &Survey, position: usize, mut window: Window) -> Result<Window> {
+        self.stamps.span(self.meta, survey.earliest, window.times().1);
+        if sums::are_many(self.meta) {
+            sums::settle(self.conn, self.meta, self.catalog)?;
+        }
+        let t = &self.catalog.tables[position];
+        let referred = self.catalog.references_to(position).next().is_some();
+        if !t.table.foreign_keys.is_empty() || referred || survey.inserts(position) {
+            self.plain(t, &mut window)?;
+            return Ok(window);
+        }
+        let mut windows: Vec<_> = self.catalog.tables.iter().map(|_| Window::default()).collect();
+        windows[position] = window;
+        self.fold_rows(windows)?;
+        Ok(Window::default())
     }
 
     /// Folds the rows of all windows.

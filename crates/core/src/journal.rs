@@ -10,11 +10,13 @@ mod begun;
 mod entry;
 mod independent;
 mod nested;
+mod queue;
 mod replay;
 mod window;
 
 pub use entry::{clear, columns_of_mask, forget_misplaced, image, waiting};
 pub use independent::{Survey, survey};
+pub use queue::{Queue, more_than};
 pub use window::{Born, Changed, Gone, Millis, Run, Set, Window, Written};
 
 use crate::Result;

@@ -48,6 +48,7 @@
 
 use synqlite_view::{counter, describe, policy};
 
+mod apart;
 mod aside;
 mod capture;
 mod catalog;

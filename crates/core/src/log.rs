@@ -57,6 +57,10 @@ impl Replica {
     ///
     /// Fails with [`Error::NoTable`] if the query names a table that is not replicated.
     pub fn log(&self, query: &LogQuery) -> Result<Vec<LogEntry>> {
+        self.apart(|replica| replica.log_here(query))
+    }
+
+    fn log_here(&self, query: &LogQuery) -> Result<Vec<LogEntry>> {
         self.read(|conn, meta, loaded| {
             let catalog = &loaded.catalog;
             let only = match &query.table {

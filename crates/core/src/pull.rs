@@ -11,13 +11,15 @@ use crate::gaps::{self, Gaps, Wanted};
 use crate::inbox;
 use crate::line;
 use crate::merge::{Merge, Merged};
+use crate::meta::Meta;
 use crate::migrate;
 use crate::parts;
 use crate::replica::Replica;
 use crate::slices::take_in;
+use crate::track::Loaded;
 use crate::work::Work;
 use crate::{Error, Result};
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use synqlite_wire::{Delta, SiteId, VersionVector};
 
 /// So much is handed over at a time. A row takes up to 2 kB besides its values meanwhile.
@@ -26,8 +28,11 @@ const PART: Most = Most { rows: parts::of(4_096), bytes: 4 << 20 };
 /// What is no more than this is merged in one transaction.
 const SLICE: Most = Most { rows: parts::of(2_048), bytes: 4 << 20 };
 
+/// No more is read while that keeps others from writing.
+const GLANCE: Most = Most { rows: parts::of(512), bytes: 1 << 20 };
+
 /// How often a snapshot without unfolded writes is looked for while others write.
-const ATTEMPTS: usize = 3;
+const ATTEMPTS: usize = 8;
 
 /// What a pull brought.
 #[derive(Clone, Debug, Default)]
@@ -263,8 +268,15 @@ impl Replica {
                 Error::Damaged("changes could not be passed on".into())
             })
         };
-        self.work_off(&mut |_| {})?;
-        let exported = match self.parts(&wanted, PART, &mut part) {
+        let mut exported = Ok(None);
+        for _ in 0..ATTEMPTS {
+            self.fold()?;
+            exported = self.parts(&wanted, PART, &mut part);
+            if !matches!(exported, Ok(None)) {
+                break;
+            }
+        }
+        let exported = match exported {
             Ok(None) => self.write(|work| {
                 work.fold()?;
                 let Work { conn, meta, catalog, .. } = work;
@@ -284,16 +296,53 @@ impl Replica {
         most: Most,
         each: Sink<'_, Error>,
     ) -> Result<Option<(i64, Gaps)>> {
-        self.read(|conn, meta, loaded| {
-            let pending = conn.prepare_cached("SELECT 1 FROM synqlite_journal")?.exists([])?;
-            let unsettled = !loaded.stale.is_empty() || !loaded.left.is_empty();
-            if pending || unsettled || inbox::any(conn)? {
-                return Ok(None);
+        let in_the_way = self.is_in_the_way()?;
+        let copy = self.read(|conn, meta, loaded| {
+            if !in_the_way {
+                return read_parts(conn, meta, loaded, wanted, most, &mut *each).map(Ok);
             }
-            export::parts(conn, meta, &loaded.catalog, wanted, most, each)?;
-            Ok(Some((meta.local_seq, gaps::tell(conn, meta)?)))
-        })
+            let (mut only, mut large) = (None, false);
+            let mut glance = |part| match only.replace(part) {
+                None => Ok(()),
+                Some(_) => {
+                    large = true;
+                    Err(Error::Unmerged)
+                }
+            };
+            let reached = read_parts(conn, meta, loaded, wanted, GLANCE, &mut glance);
+            if large {
+                return self.copied(conn).map(Err);
+            }
+            let reached = reached?;
+            only.map_or(Ok(()), &mut *each)?;
+            Ok(Ok(reached))
+        })?;
+        match copy {
+            Ok(reached) => Ok(reached),
+            Err(copy) => self.on_copy(copy, |replica| {
+                replica
+                    .read(|conn, meta, loaded| read_parts(conn, meta, loaded, wanted, most, each))
+            }),
+        }
     }
+}
+
+/// What is wanted, in parts, unless something waits to be folded.
+fn read_parts(
+    conn: &Connection,
+    meta: &Meta,
+    loaded: &Loaded,
+    wanted: &Wanted,
+    most: Most,
+    each: Sink<'_, Error>,
+) -> Result<Option<(i64, Gaps)>> {
+    let pending = conn.prepare_cached("SELECT 1 FROM synqlite_journal")?.exists([])?;
+    let unsettled = !loaded.stale.is_empty() || !loaded.left.is_empty();
+    if pending || unsettled || inbox::any(conn)? {
+        return Ok(None);
+    }
+    export::parts(conn, meta, &loaded.catalog, wanted, most, each)?;
+    Ok(Some((meta.local_seq, gaps::tell(conn, meta)?)))
 }
 
 /// Merges all that `other` has, which has just folded, into a replica that knows nothing of it yet.

@@ -66,8 +66,10 @@ impl Replica {
     /// Folds the journal: everything written since the last fold gets its stamps. What has arrived here is
     /// merged first.
     pub fn fold(&mut self) -> Result<Folded> {
+        let mut folded = self.fold_ahead()?;
         self.work_off(&mut |_| {})?;
-        self.write(|work| work.fold())
+        folded.add(self.write(|work| work.fold())?);
+        Ok(folded)
     }
 
     /// What this replica contains, unfolded writes aside.

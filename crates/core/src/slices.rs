@@ -1,10 +1,12 @@
-//! A large merge in slices: each a transaction of its own, short enough that no program has to wait long
+//! A large merge or fold in slices: each a transaction of its own, short enough that no program has to wait long
 //! for it, with as long a rest after it.
 //!
 //! Merging commutes and associates, so a slice is merged as if a merge of its own had brought it: after
 //! each, every constraint holds. What a delta as a whole says holds after its last slice only: that this
 //! replica has seen it.
 
+use crate::fold::Folded;
+use crate::fold::ahead::{self, Ahead};
 use crate::gaps::{Gaps, Wanted};
 use crate::inbox::{self, At, Front, Spool, Spooled};
 use crate::merge::{self, Births, Merged};
@@ -22,6 +24,9 @@ const FIRST: usize = parts::of(1_024);
 /// Rows of a slice at least, and at most.
 const LEAST: usize = parts::of(64);
 const MOST: usize = parts::of(8_192);
+
+/// So many entries of the journal are looked at in one transaction.
+const ENTRIES: i64 = parts::of(20_000) as i64;
 
 /// So long is the longest rest, in milliseconds.
 const REST_MS: i64 = 100;
@@ -62,9 +67,47 @@ impl Replica {
         })
     }
 
-    /// Merges all that was taken in, by whatever process. `left` is told of the rows that are left after each
+    /// Folds most of a large journal slice by slice: the rows whose entries concern nobody else. The rest is for
+    /// the fold of all.
+    pub(crate) fn fold_ahead(&mut self) -> Result<Folded> {
+        let (mut folded, token) = (Folded::default(), self.env.random());
+        let little = self.peek(|conn, _| ahead::is_little(conn))?;
+        if little {
+            return Ok(folded);
+        }
+        let begun =
+            self.write(|work| ahead::begin(work.conn, &mut work.meta, &work.catalog, token))?;
+        let Some(mut ahead) = begun else { return Ok(folded) };
+        let fill = |ahead: &mut Ahead| -> Result<bool> {
+            let tx = self.conn.unchecked_transaction()?;
+            let more = ahead.queue.fill(&tx, &ahead.catalog, ENTRIES)?;
+            tx.commit()?;
+            Ok(more)
+        };
+        while fill(&mut ahead).map_err(|e| e.on(&self.path))? {}
+        let mut rows = FIRST;
+        loop {
+            let since = self.env.now_ms();
+            let slice = self.write(|work| {
+                let Work { conn, meta, catalog, policies, .. } = work;
+                ahead::slice(conn, meta, catalog, policies, &mut ahead, rows)
+            })?;
+            let Some((done, more)) = slice else { break };
+            folded.add(done);
+            if !more {
+                break;
+            }
+            let took = (self.env.now_ms() - since).max(1);
+            rows = pace(rows, took);
+            self.env.rest(took.min(REST_MS));
+        }
+        Ok(folded)
+    }
+
+    /// Merges all that was taken in, by whatever process, after a large journal was folded. `left` is told of the rows that are left after each
     /// slice.
     pub fn work_off(&mut self, left: &mut dyn FnMut(u64)) -> Result<Merged> {
+        self.fold_ahead()?;
         let (mut merged, mut rows) = (Merged::default(), FIRST);
         let (mut births, mut arrival) = (Births::new(), None);
         while let Some(mut front) = self.peek(|conn, _| inbox::front(conn))? {

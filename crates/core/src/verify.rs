@@ -36,10 +36,20 @@ impl Replica {
     ///
     /// Metadata too damaged to be read is a problem, not an error.
     pub fn verify(&self) -> Result<Vec<String>> {
-        let mut found = Findings::default();
-        // A connection of its own: one that wrote a full-text index remembers parts of it, and takes
-        // what another has written since for damage.
-        let sound = connect(&self.path, true).and_then(|conn| integrity(&conn, &mut found));
+        self.apart(|replica| {
+            let mut found = Findings::default();
+            let sound = match std::ptr::eq(self, replica) {
+                // A connection of its own: one that wrote a full-text index remembers parts of it, and takes
+                // what another has written since for damage.
+                true => connect(&self.path, true).and_then(|conn| integrity(&conn, &mut found)),
+                false => integrity(&replica.conn, &mut found),
+            };
+            replica.verify_by(sound, found)
+        })
+    }
+
+    /// `sound`: whether SQLite could look at the file.
+    fn verify_by(&self, sound: Result<()>, mut found: Findings) -> Result<Vec<String>> {
         let sound = sound.map_err(|e| e.on(&self.path));
         let checked = sound.and_then(|()| {
             self.read(|conn, meta, loaded| {
@@ -71,16 +81,21 @@ impl Replica {
         if !problems.is_empty() {
             return Ok(problems);
         }
-        let differences = self.read(|conn, meta, loaded| {
+        let differences = self.apart(Replica::differences)?;
+        let sentence = |(table, row, what)| format!("table {table}, row {row}: {what}");
+        problems.extend(differences.into_iter().map(sentence));
+        Ok(problems)
+    }
+
+    /// Table, row and what of rows that do not show what the states of all say.
+    fn differences(&self) -> Result<Vec<(String, String, String)>> {
+        self.read(|conn, meta, loaded| {
             if crate::journal::waiting(conn, &loaded.catalog, 1)? > 0 {
                 let why = "there are writes that are not folded yet; run synqlite fold first";
                 return Err(Error::Refused(why.into()));
             }
             crate::merge::differences(conn, meta, &loaded.catalog, &settings::load(conn)?)
-        })?;
-        let sentence = |(table, row, what)| format!("table {table}, row {row}: {what}");
-        problems.extend(differences.into_iter().map(sentence));
-        Ok(problems)
+        })
     }
 }
 

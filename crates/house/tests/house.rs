@@ -484,6 +484,7 @@ const LAYERS: [(&str, &[&str]); 10] = [
         &[
             "conflicts",
             "copy",
+            "apart",
             "deinit",
             "digest",
             "fixture",

@@ -17,7 +17,7 @@ const PIECE: usize = 1 << 20;
 /// Copies the database into `to`. Calls `progress` with the pages done and their total.
 ///
 /// A read transaction must be open on `conn`, and its journal mode must not be WAL.
-pub(super) fn copy(conn: &Connection, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
+pub(crate) fn copy(conn: &Connection, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
     let number = |name: &str| -> Result<u64> {
         let number: i64 = conn.pragma_query_value(None, name, |row| row.get(0))?;
         Ok(number.unsigned_abs())

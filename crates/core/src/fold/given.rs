@@ -52,6 +52,11 @@ impl Given {
         })
     }
 
+    /// Whether rows whose entries concern nobody else may be folded before all others.
+    pub fn allows_parts(&self) -> bool {
+        !(self.conflicts || self.waits || self.history)
+    }
+
     /// Whether merges keep a foreign key.
     pub fn keeps(&self, fk: &ForeignKey) -> bool {
         fk.enforced && self.enforces

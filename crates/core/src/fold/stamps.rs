@@ -21,9 +21,9 @@ pub(super) struct Stamps {
 }
 
 impl Stamps {
-    /// The stamps of the next fold.
-    pub fn new(meta: &Meta) -> Stamps {
-        Stamps { site: meta.site, local_seq: meta.local_seq + 1, first: None, last: meta.clock }
+    /// The stamps of the next fold, or of one that began with a stamp of clock `first`.
+    pub fn new(meta: &Meta, first: Option<Hlc>) -> Stamps {
+        Stamps { site: meta.site, local_seq: meta.local_seq + 1, first, last: meta.clock }
     }
 
     /// One stamp for all writes of a transaction that is under way.

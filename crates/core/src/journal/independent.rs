@@ -25,6 +25,7 @@ pub struct Survey {
     pub earliest: Millis,
     /// Whether the clock never went back; otherwise times depend on the order of all entries.
     pub in_order: bool,
+    last: Millis,
 }
 
 /// Entries of one table.
@@ -47,26 +48,44 @@ impl Of {
 
 /// Looks through the journal.
 pub fn survey(conn: &Connection, catalog: &Catalog) -> Result<Survey> {
-    let tables = catalog.tables.iter().map(|_| Of::default()).collect();
-    let mut survey = Survey { tables, earliest: Millis::MAX, in_order: true };
+    let mut survey = Survey::new(catalog);
     let sql = "SELECT ev, a, b, at FROM synqlite_journal ORDER BY seq";
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query([])?;
-    let mut last = Millis::MIN;
     while let Some(row) = rows.next()? {
+        survey.note(catalog, row)?;
+    }
+    Ok(survey)
+}
+
+impl Survey {
+    /// Of no entries.
+    pub(super) fn new(catalog: &Catalog) -> Survey {
+        let tables = catalog.tables.iter().map(|_| Of::default()).collect();
+        Survey { tables, earliest: Millis::MAX, in_order: true, last: Millis::MIN }
+    }
+
+    /// Takes note of the next entry: columns `ev`, `a`, `b` and `at`. Returns the row that it concerns, if it
+    /// concerns one alone, by position of its table and rowid.
+    pub(super) fn note(
+        &mut self,
+        catalog: &Catalog,
+        row: &rusqlite::Row<'_>,
+    ) -> Result<Option<(usize, i64)>> {
         let ((no, event), ms) = (Event::read(row.get(0)?)?, millis(row.get(3)?));
-        survey.in_order &= last <= ms;
-        survey.earliest = survey.earliest.min(ms);
-        last = ms;
-        let Some(position) = catalog.position_of_no(no) else { continue };
-        if !catalog.tables[position].has_rowid() {
-            survey.tables[position].entries = true;
-            continue;
-        }
-        let (of, to): (&mut Of, Option<i64>) = (&mut survey.tables[position], row.get(2)?);
+        self.in_order &= self.last <= ms;
+        self.earliest = self.earliest.min(ms);
+        self.last = ms;
+        let Some(position) = catalog.position_of_no(no) else { return Ok(None) };
+        let of = &mut self.tables[position];
         of.entries = true;
+        if !catalog.tables[position].has_rowid() {
+            return Ok(None);
+        }
+        let to: Option<i64> = row.get(2)?;
         match (event, to) {
-            (Event::Delete | Event::More, _) | (Event::Update, None) => {}
+            (Event::More, _) => Ok(None),
+            (Event::Delete, _) | (Event::Update, None) => Ok(Some((position, row.get(1)?))),
             (event, to) => {
                 of.together.insert(row.get(1)?);
                 if event == Event::Insert {
@@ -75,13 +94,20 @@ pub fn survey(conn: &Connection, catalog: &Catalog) -> Result<Survey> {
                 } else {
                     of.together.extend(to);
                 }
+                Ok(None)
             }
         }
     }
-    Ok(survey)
-}
 
-impl Survey {
+    /// A row is to be replayed with all others.
+    pub(super) fn keep_together(&mut self, position: usize, rowid: i64) {
+        self.tables[position].together.insert(rowid);
+    }
+
+    pub(super) fn is_apart(&self, position: usize, rowid: i64) -> bool {
+        self.tables[position].is_apart(rowid)
+    }
+
     /// Whether rows were inserted into the table at this position.
     pub fn inserts(&self, position: usize) -> bool {
         self.tables[position].inserts
@@ -107,62 +133,95 @@ impl Survey {
         conn: &Connection,
         catalog: &Catalog,
         takes: impl Fn(&Tracked) -> bool,
-        mut fold: impl FnMut(&Survey, usize, Window) -> Result<Window>,
+        fold: impl FnMut(&Survey, usize, Window) -> Result<Window>,
     ) -> Result<()> {
         let sql = "SELECT ev, a, seq, m, at FROM synqlite_journal \
                    WHERE ev & 7 = ?1 AND b IS NULL OR ev & 7 = ?2 ORDER BY ev >> 3, a, seq";
         let mut statement = conn.prepare_cached(sql)?;
         let mut rows =
             statement.query([Event::Update, Event::Delete].map(|event| event.of_table(0)))?;
-        let (mut replay, mut places, mut last) = (Replay::default(), 0, None);
-        let mut left: Vec<(usize, Loc)> = Vec::new();
-        let mut end = |survey: &Survey, position: usize, replay: Replay| -> Result<()> {
-            let window = settle(conn, &catalog.tables[position], replay)?;
-            let window = fold(survey, position, window)?;
-            let rest = window.changed.into_keys().chain(window.gone.into_keys());
-            left.extend(rest.map(|loc| (position, loc)));
-            Ok(())
-        };
+        let mut parts = Parts::new(conn, catalog, fold);
         while let Some(row) = rows.next()? {
-            let (no, event) = Event::read(row.get(0)?)?;
-            let Some(position) = catalog.position_of_no(no) else { continue };
+            let Some(position) = catalog.position_of_no(Event::read(row.get(0)?)?.0) else {
+                continue;
+            };
             let t = &catalog.tables[position];
-            if !t.has_rowid() || !takes(t) {
-                continue;
-            }
-            let rowid: i64 = row.get(1)?;
-            if !self.tables[position].is_apart(rowid) {
-                continue;
-            }
-            if last != Some((position, rowid)) {
-                if let Some((before, _)) = last
-                    && (places == PART || before != position)
-                {
-                    end(self, before, std::mem::take(&mut replay))?;
-                    places = 0;
-                }
-                places += 1;
-                last = Some((position, rowid));
-            }
-            let (loc, ms) = (Loc::Row(rowid), millis(row.get(4)?));
-            replay.seq = row.get(2)?;
-            if event == Event::Update {
-                replay.update(loc, None, &columns_of_mask(row.get_ref(3)?)?, ms);
-            } else {
-                replay.remove(&loc, ms, Some(replay.seq));
+            if t.has_rowid() && takes(t) && self.is_apart(position, row.get(1)?) {
+                parts.entry(self, position, row)?;
             }
         }
-        if let Some((position, _)) = last {
-            end(self, position, replay)?;
-        }
-        for (position, loc) in left {
-            if let Loc::Row(rowid) = loc {
-                self.tables[position].together.insert(rowid);
-            }
+        for (position, rowid) in parts.end(self)? {
+            self.keep_together(position, rowid);
         }
         for (t, of) in catalog.tables.iter().zip(&mut self.tables) {
             of.replayed = t.has_rowid() && takes(t);
         }
         Ok(())
+    }
+}
+
+/// Replays entries that come in order of the rows that they concern, a part of the rows of one table at a
+/// time.
+pub(super) struct Parts<'a, F> {
+    conn: &'a Connection,
+    catalog: &'a Catalog,
+    fold: F,
+    replay: Replay,
+    places: usize,
+    last: Option<(usize, i64)>,
+    left: Vec<(usize, i64)>,
+}
+
+impl<'a, F: FnMut(&Survey, usize, Window) -> Result<Window>> Parts<'a, F> {
+    pub fn new(conn: &'a Connection, catalog: &'a Catalog, fold: F) -> Parts<'a, F> {
+        let (replay, places, last, left) = (Replay::default(), 0, None, vec![]);
+        Parts { conn, catalog, fold, replay, places, last, left }
+    }
+
+    /// The next entry, of the table at this position: columns `ev`, `a`, `seq`, `m` and `at`.
+    pub fn entry(
+        &mut self,
+        survey: &Survey,
+        position: usize,
+        row: &rusqlite::Row<'_>,
+    ) -> Result<()> {
+        let rowid: i64 = row.get(1)?;
+        if self.last != Some((position, rowid)) {
+            if let Some((before, _)) = self.last
+                && (self.places == PART || before != position)
+            {
+                self.part(survey, before)?;
+            }
+            self.places += 1;
+            self.last = Some((position, rowid));
+        }
+        let (loc, ms) = (Loc::Row(rowid), millis(row.get(4)?));
+        self.replay.seq = row.get(2)?;
+        match Event::read(row.get(0)?)?.1 {
+            Event::Update => self.replay.update(loc, None, &columns_of_mask(row.get_ref(3)?)?, ms),
+            _ => drop(self.replay.remove(&loc, ms, Some(self.replay.seq))),
+        }
+        Ok(())
+    }
+
+    fn part(&mut self, survey: &Survey, position: usize) -> Result<()> {
+        self.places = 0;
+        let replay = std::mem::take(&mut self.replay);
+        let window = settle(self.conn, &self.catalog.tables[position], replay)?;
+        let window = (self.fold)(survey, position, window)?;
+        for loc in window.changed.into_keys().chain(window.gone.into_keys()) {
+            if let Loc::Row(rowid) = loc {
+                self.left.push((position, rowid));
+            }
+        }
+        Ok(())
+    }
+
+    /// No more come. Returns the rows that were left in their windows.
+    pub fn end(mut self, survey: &Survey) -> Result<Vec<(usize, i64)>> {
+        if let Some((position, _)) = self.last {
+            self.part(survey, position)?;
+        }
+        Ok(self.left)
     }
 }

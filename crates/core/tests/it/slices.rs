@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use synqlite_core::{Environment, Replica, System};
+use synqlite_wire::VersionVector;
 
 /// The machine, with something to do in each rest between two slices. It is given how many rests there
 /// were before.
@@ -197,4 +198,125 @@ fn a_table_that_is_dropped_between_slices_comes_back_whole() {
     settle(&mut a, &mut b);
     same(&a, &b);
     assert_eq!(b.row("SELECT count(*) FROM c"), "6000");
+}
+
+/// Two sites with all rows. The second has updated and deleted many, and waits to fold.
+fn updated(world: &World) -> (Site, Site) {
+    let mut a = world.init("a", SCHEMA);
+    a.run(&fill());
+    let mut b = world.clone_site(&mut a, "b");
+    b.replica.fold().unwrap();
+    b.run(
+        "UPDATE u SET n = 'b'; UPDATE p SET n = 'b'; UPDATE c SET n = 'b'; DELETE FROM u WHERE n IS NULL;
+         DELETE FROM u WHERE k LIKE '%7'; UPDATE u SET k = k || '.' WHERE k LIKE '%55'",
+    );
+    (a, b)
+}
+
+#[test]
+fn programs_write_between_slices_of_a_fold() {
+    let world = World::new();
+    let (mut a, b) = updated(&world);
+    let path = world.path("b");
+    let app = path.clone();
+    drop(b);
+    let (mut replica, env) = between(&path, move |rest| {
+        let app = Connection::open(&app).unwrap();
+        app.execute_batch("PRAGMA foreign_keys = ON").unwrap();
+        check(&app);
+        // Rows that have been folded, and others that have not.
+        let sql = format!(
+            "UPDATE p SET n = 'between' WHERE id IN ({0}, 6000 - {0}); DELETE FROM c WHERE p IN (5900 - {0}, 4000 - {0});
+             DELETE FROM p WHERE id = 5000 - {0}; UPDATE p SET id = 10000 + {0} WHERE id = 4000 - {0};
+             INSERT INTO p VALUES (4000 - {0}, 'between'); INSERT INTO u VALUES ('own{0}', 0);
+             DELETE FROM u WHERE k = 'u' || (3001 + {0} * 10); INSERT OR REPLACE INTO u VALUES ('u100', {0})",
+            rest + 1
+        );
+        app.execute_batch(&sql).unwrap();
+    });
+    replica.fold().unwrap();
+    let rests = env.1.load(Relaxed);
+    assert!(rests >= 3, "18,000 rows were folded with {rests} rests");
+    assert_eq!(replica.status().unwrap().unfolded, 0);
+    drop(replica);
+    let mut b = world.open("b");
+    settle(&mut a, &mut b);
+    same(&a, &b);
+    assert_eq!(a.row("SELECT count(*) FROM u WHERE k LIKE 'own%'"), rests.to_string());
+}
+
+#[test]
+fn a_fold_that_is_killed_between_slices_goes_on() {
+    let world = World::new();
+    let (mut a, b) = updated(&world);
+    drop(b);
+    let (mut replica, _) = between(&world.path("b"), |rest| assert!(rest < 2, "killed"));
+    let local_seq = replica.local_seq().unwrap();
+    assert!(catch_unwind(AssertUnwindSafe(|| replica.fold())).is_err());
+    assert!(replica.local_seq().unwrap() > local_seq);
+    drop(replica);
+    let mut b = world.open("b");
+    whole(&b);
+    assert!(b.replica.status().unwrap().unfolded > 0);
+    b.run("UPDATE p SET n = 'later' WHERE id IN (1, 6000)");
+    // Whoever pulls from it gets all of it.
+    a.pull(&mut b);
+    assert_eq!(b.replica.status().unwrap().unfolded, 0);
+    same(&a, &b);
+    settle(&mut a, &mut b);
+    same(&a, &b);
+}
+
+/// Slices go by table, and writes came in another order: a later slice has the earlier writes.
+#[test]
+fn slices_of_a_fold_give_writes_their_own_times() {
+    let world = World::new();
+    let mut a = world.init("a", SCHEMA);
+    a.run(&fill());
+    let b = world.clone_site(&mut a, "b");
+    let pause = || std::thread::sleep(std::time::Duration::from_millis(5));
+    pause();
+    b.run("UPDATE u SET n = 'b'");
+    pause();
+    a.run("UPDATE u SET n = 'a' WHERE k IN ('u1', 'u5999')");
+    pause();
+    b.run("UPDATE c SET n = 'b'; UPDATE p SET n = 'b'");
+    drop(b);
+    let app = world.path("b");
+    let (mut replica, env) = between(&world.path("b"), move |_| {
+        Connection::open(&app).unwrap().execute_batch("UPDATE p SET n = 'c' WHERE id = 3").unwrap();
+    });
+    replica.fold().unwrap();
+    assert!(env.1.load(Relaxed) > 2);
+    drop(replica);
+    let mut b = world.open("b");
+    settle(&mut a, &mut b);
+    same(&a, &b);
+    assert_eq!(b.rows("SELECT DISTINCT n FROM u WHERE k IN ('u1', 'u5999')"), ["a"]);
+}
+
+/// With a rollback journal, whoever reads keeps others from committing.
+#[test]
+fn programs_write_while_much_is_read() {
+    let world = World::new();
+    let mut a = world.init("a", SCHEMA);
+    a.run(&fill());
+    let app = Connection::open(world.path("a")).unwrap();
+    app.busy_timeout(std::time::Duration::ZERO).unwrap();
+    let mode: String = app.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
+    assert_eq!(mode, "delete");
+    let (mut parts, mut rows) = (0, 0);
+    let mut each = |part: synqlite_wire::Delta| -> synqlite_core::Result<()> {
+        (parts, rows) = (parts + 1, rows + part.rows.len());
+        app.execute_batch("INSERT INTO p(n) VALUES ('meanwhile')")?;
+        Ok(())
+    };
+    a.replica.export_parts(&VersionVector::default(), 0, &mut each).unwrap();
+    assert!(parts > 1);
+    // What was written meanwhile is no part of it.
+    assert_eq!(rows, 18_000);
+    let beside = std::fs::read_dir(world.path("a").parent().unwrap()).unwrap();
+    let left: Vec<_> = beside.map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().contains("-synqlite-")), "{left:?}");
+    whole(&a);
 }
