@@ -26,19 +26,42 @@ pub struct Simulated {
     first: u8,
     /// Whether a seal is the next value of the clock instead of a random one.
     even: bool,
+    /// What others do between two slices, from the last to the first.
+    between: Between,
+}
+
+#[derive(Default)]
+struct Between(Mutex<Vec<Box<dyn FnOnce() + Send>>>);
+
+impl std::fmt::Debug for Between {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Between")
+    }
 }
 
 impl Simulated {
     /// The world around site number `site`.
     pub fn new(seed: u64, site: usize) -> Simulated {
         let random = Mutex::new(Random::new(seed ^ (site as u64) << 32));
-        Simulated { ms: AtomicI64::new(START_MS), random, first: site as u8 + 1, even: false }
+        let (ms, between) = (AtomicI64::new(START_MS), Between::default());
+        Simulated { ms, random, first: site as u8 + 1, even: false, between }
     }
 
     /// The same, where clocks follow from the times of the writes alone: a seal takes its random part
     /// from the last bytes, which are zero here.
     fn even(seed: u64, site: usize) -> Simulated {
         Simulated { even: true, ..Simulated::new(seed, site) }
+    }
+
+    /// Does this in the next rest between two slices in which nothing else is done.
+    pub fn between(&self, act: impl FnOnce() + Send + 'static) {
+        let mut acts = self.between.0.lock().unwrap_or_else(PoisonError::into_inner);
+        acts.insert(0, Box::new(act));
+    }
+
+    /// Forgets what has not been done.
+    pub fn forget(&self) {
+        self.between.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// Sets the clock.
@@ -64,6 +87,14 @@ impl Environment for Simulated {
     /// Files are copied on purpose here.
     fn instance(&self, _: &Path) -> String {
         String::new()
+    }
+
+    /// Time stands still.
+    fn rest(&self, _: i64) {
+        let act = self.between.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        if let Some(act) = act {
+            act();
+        }
     }
 }
 
@@ -102,7 +133,7 @@ pub enum Ran {
 const INSERT: i64 = 0;
 
 /// The Julian day of milliseconds since 1970.
-fn julian_day(ms: i64) -> f64 {
+pub(crate) fn julian_day(ms: i64) -> f64 {
     ms as f64 / 86_400_000.0 + 2_440_587.5
 }
 

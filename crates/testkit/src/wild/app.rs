@@ -160,7 +160,8 @@ pub fn texts(conn: &Connection, sql: &str) -> Result<Vec<String>> {
     Ok(out)
 }
 
-fn run(conn: &Connection, script: &[String], whole: bool, at: f64) -> Result<Ran> {
+/// [`App::run`] by a connection of this process.
+pub fn run(conn: &Connection, script: &[String], whole: bool, at: f64) -> Result<Ran> {
     let last = "SELECT coalesce(max(seq), 0) FROM synqlite_journal";
     let journal: Option<i64> = conn.query_row(last, [], |row| row.get(0)).ok();
     let stamp = |conn: &Connection| -> rusqlite::Result<()> {

@@ -7,12 +7,14 @@
 //! - [`writes`]: statements of applications.
 //! - [`generate`]: the history of a seed.
 //! - [`app`]: the application's side of a site, in this process or on the system's SQLite.
+//! - `between`: what applications write between the slices of a command.
 //! - [`play`]: plays a history; [`oracle`] judges it; [`shrink`] leaves out what a fault does not need.
 //!
 //! A history is data: every statement, command and time of it is fixed before it is played. So steps can
 //! be left out of it.
 
 pub mod app;
+mod between;
 pub mod generate;
 pub mod marks;
 pub mod migrate;

@@ -1,6 +1,7 @@
 //! Plays a history on files.
 
 use super::app::{self, App, Ran, System};
+use super::between::Waiting;
 use super::generate::{NOBODYS, START_MS};
 use super::marks::{self, Marks, Shown};
 use super::migrate::Migration;
@@ -8,7 +9,7 @@ use super::oracle;
 use super::regions::Region;
 use super::schema::{Column, Schema, Table, quote};
 use super::{Action, History, How, Step, site_name};
-use crate::world::{Result, Simulated};
+use crate::world::{Result, Simulated, julian_day};
 use rusqlite::Connection;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -42,7 +43,7 @@ pub struct Site {
     /// Its application, once there is a file.
     pub app: Option<App>,
     slot: usize,
-    system: bool,
+    pub(super) system: bool,
     /// The migrations that it has applied.
     pub applied: Vec<usize>,
     /// Its schema now.
@@ -53,6 +54,8 @@ pub struct Site {
     /// Whether it is a program that keeps its replica open from one command to the next.
     keeps: bool,
     kept: RefCell<Option<Replica>>,
+    /// What its application writes while the next command is at work.
+    pub(super) waiting: Vec<Waiting>,
 }
 
 /// A history while it is played.
@@ -106,10 +109,6 @@ pub fn play(history: &History, system: Option<&mut System>) -> Option<Fault> {
     }
 }
 
-fn julian_day(ms: i64) -> f64 {
-    ms as f64 / 86_400_000.0 + 2_440_587.5
-}
-
 impl<'a> Player<'a> {
     fn start(history: &'a History, system: Option<&'a mut System>) -> Played<Player<'a>> {
         let dir = app::folder().map_err(harness)?;
@@ -125,6 +124,7 @@ impl<'a> Player<'a> {
             looked_at: None,
             keeps: ((history.seed >> 3) + n as u64).is_multiple_of(2),
             kept: RefCell::default(),
+            waiting: vec![],
         };
         let sites: Vec<Site> = (0..history.sites).map(site).collect();
         sites.iter().for_each(|site| site.env.set(START_MS));
@@ -235,15 +235,19 @@ impl<'a> Player<'a> {
 
     /// The marks that a site shows.
     pub fn shown(&mut self, n: usize) -> Played<Shown> {
+        match self.shown_by(n) {
+            none if none.is_empty() => Ok(Shown::new()),
+            sql => Ok(marks::count(&self.texts(n, &sql)?)),
+        }
+    }
+
+    /// The query that finds them; empty if nothing can hold any.
+    pub(super) fn shown_by(&self, n: usize) -> String {
         let tables = self.sites[n].schema.values();
         let token = |t: &super::schema::Table| {
             Some(format!("SELECT {} FROM {}", quote(&t.token()?.name), quote(&t.name)))
         };
-        let parts: Vec<String> = tables.filter_map(token).collect();
-        if parts.is_empty() {
-            return Ok(Shown::new());
-        }
-        Ok(marks::count(&self.texts(n, &parts.join(" UNION ALL "))?))
+        tables.filter_map(token).collect::<Vec<_>>().join(" UNION ALL ")
     }
 
     /// Whether triggers of ours note what is written to each table.
@@ -267,6 +271,7 @@ impl<'a> Player<'a> {
                 ..fault
             })?;
         }
+        self.write_waiting(None)?;
         if oracle::stops_halfway(self) {
             oracle::settle(self, last + 10_000)?;
             oracle::compare_alike(self)?;
@@ -296,6 +301,27 @@ impl<'a> Player<'a> {
             return Ok(());
         }
         self.sites[n].env.set(step.ms);
+        if let Action::Write(script) = &step.action
+            && self.waits(step)
+        {
+            self.sites[n].waiting.push((script.clone(), step.ms));
+            return Ok(());
+        }
+        match step.action {
+            Action::Fold | Action::Place => {
+                return self.meanwhile(n, |player| player.command_of(step));
+            }
+            Action::Pull(other) | Action::Push(other) | Action::Sync(other) => {
+                self.write_waiting(Some(other))?;
+                return self.meanwhile(n, |player| player.command_of(step));
+            }
+            _ => self.write_waiting(Some(n))?,
+        }
+        self.command_of(step)
+    }
+
+    fn command_of(&mut self, step: &Step) -> Played {
+        let n = step.site;
         let with = |other: &usize| Some(*other).filter(|&other| self.sites[other].app.is_some());
         match &step.action {
             Action::Write(script) => self.write(n, script, step.ms),
@@ -314,7 +340,7 @@ impl<'a> Player<'a> {
         }
     }
 
-    fn write(&mut self, n: usize, script: &[String], ms: i64) -> Played {
+    pub(super) fn write(&mut self, n: usize, script: &[String], ms: i64) -> Played {
         let before = self.shown(n)?;
         if !self.noted(n)? {
             self.marks.unnoted(script);
