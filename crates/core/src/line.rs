@@ -207,7 +207,9 @@ impl Learner<'_> {
         let mut news = lines != known;
         if news {
             let own = self.meta.site == line.root && tree.len() > tree.depth(self.meta.sealed);
-            relabel::follow(self, line.root, &known, &lines)?;
+            if !self.follow(line.root, &known, &lines)? {
+                return Ok(None);
+            }
             if own {
                 self.begin_anew()?;
             }
@@ -220,6 +222,23 @@ impl Learner<'_> {
             news |= self.conn.execute(sql, [no, root])? > 0;
         }
         Ok(Some(news))
+    }
+
+    /// The lines that began with `root` were `old` and are `new`. Whether that can be: no site gives a row an
+    /// identity that another row comes to have by a fork, but a batch can say that it did.
+    fn follow(&mut self, root: SiteId, old: &tree::Lines, new: &tree::Lines) -> Result<bool> {
+        let (conn, before) = (self.conn, self.meta.clone());
+        conn.execute_batch("SAVEPOINT synqlite_follow")?;
+        let followed = match relabel::follow(self, root, old, new) {
+            Err(e) if e.is_of_changes() => {
+                *self.meta = before;
+                conn.execute_batch("ROLLBACK TO synqlite_follow")?;
+                false
+            }
+            done => done.map(|()| true)?,
+        };
+        conn.execute_batch("RELEASE synqlite_follow")?;
+        Ok(followed)
     }
 
     /// Goes on under a new id: somebody has seen states of this site that this file does not have.

@@ -266,18 +266,34 @@ impl Site {
     /// The same; with `apart` nothing is done if a row is touched that another statement has touched
     /// since the last fold.
     pub fn run_apart(&self, sql: &str, ms: i64, apart: bool) -> Result<Ran> {
-        let last = "SELECT coalesce(max(seq), 0) FROM synqlite_journal";
-        let last = || self.app.prepare_cached(last)?.query_row([], |row| row.get::<_, i64>(0));
-        let start = last()?;
+        let start = "SELECT coalesce(max(seq), 0) FROM synqlite_journal";
+        let start = self.app.prepare_cached(start)?.query_row([], |row| row.get::<_, i64>(0))?;
         let mut touched = if apart { self.touched(0)? } else { BTreeSet::new() };
         self.app.execute_batch("BEGIN")?;
+        let ran = self.run_begun(sql, ms, start, apart.then_some(&mut touched));
+        if !self.app.is_autocommit() {
+            self.app.execute_batch("ROLLBACK")?;
+        }
+        ran
+    }
+
+    /// The statements of a transaction that has begun after entry `start`, and its end.
+    fn run_begun(
+        &self,
+        sql: &str,
+        ms: i64,
+        start: i64,
+        mut touched: Option<&mut BTreeSet<String>>,
+    ) -> Result<Ran> {
+        let last = "SELECT coalesce(max(seq), 0) FROM synqlite_journal";
+        let last = || self.app.prepare_cached(last)?.query_row([], |row| row.get::<_, i64>(0));
         let mut ran = Ran::Done;
         for statement in sql.split(";\n") {
             let before = last()?;
             ran = outcome(self.app.execute_batch(statement))?;
-            if ran == Ran::Done && apart {
+            if let (Ran::Done, Some(touched)) = (&ran, touched.as_deref_mut()) {
                 let news = self.touched(before)?;
-                if !news.is_disjoint(&touched) {
+                if !news.is_disjoint(touched) {
                     ran = Ran::Again;
                 }
                 touched.extend(news);
@@ -291,9 +307,6 @@ impl Site {
                 .prepare_cached("UPDATE synqlite_journal SET at = ?1 WHERE seq > ?2")?
                 .execute((julian_day(ms), start))?;
             ran = outcome(self.app.execute_batch("COMMIT"))?;
-        }
-        if !self.app.is_autocommit() {
-            self.app.execute_batch("ROLLBACK")?;
         }
         Ok(ran)
     }

@@ -194,7 +194,8 @@ impl Found<'_> {
             Source::Batch { .. } => None,
         });
         let lacking = lacking.collect::<Result<Vec<_>, _>>()?;
-        let received = &mut outcome.received;
+        // What is refused was not received.
+        let mut received = Traffic::default();
         let merged = mine.merge_from(force, &lacking, |sink| {
             let mut sink = |part: Delta| {
                 received.add(Traffic::of(&part, 0));
@@ -222,6 +223,7 @@ impl Found<'_> {
             }
             Ok::<_, Fault>(())
         })?;
+        outcome.received.add(received);
         outcome.merged.add(merged);
         Ok(())
     }
@@ -235,9 +237,9 @@ impl Found<'_> {
         session: &mut Session<'_>,
     ) -> Result<(), Fault> {
         let Found { contained, start, spool } = self;
-        let (database, before) = (mine.database(), outcome.received);
+        let (database, mut received) = (mine.database(), Traffic::default());
         let mut coming = mine.spool()?;
-        let mut count = |part: &Delta| outcome.received.add(Traffic::of(part, 0));
+        let mut count = |part: &Delta| received.add(Traffic::of(part, 0));
         let (mut lacking, mut reached) = (vec![], None);
         match source {
             Source::Snapshot { i, copy, .. } => {
@@ -262,7 +264,7 @@ impl Found<'_> {
             }
         }
         let spooled = coming.end();
-        let rows = outcome.received.rows - before.rows;
+        let rows = received.rows;
         let progress = &mut *session.progress;
         let mut left = |left| progress.step("rows", rows.saturating_sub(left), rows);
         let taken = mine.take_in(&spooled, session.force, &lacking);
@@ -271,6 +273,7 @@ impl Found<'_> {
             Source::Batch { name, .. } => refused(*name, e),
         });
         outcome.merged.add(merged?);
+        outcome.received.add(received);
         if let Some(upto) = &reached {
             contained.reach(upto);
         }

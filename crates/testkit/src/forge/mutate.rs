@@ -194,10 +194,12 @@ pub fn restamp(honest: &Delta, delta: &mut Delta, o: &mut Odd<'_>) {
         let table = &delta.tables[row.table as usize];
         for register in &mut row.registers {
             let columns = &table.groups[register.group as usize].columns;
-            let same =
-                said.get(&(&table.name, &row.rid, columns)).is_some_and(|known| *known == register);
-            if !same && register.stamp.site == o.own && register.stamp.hlc <= o.latest {
-                register.stamp.hlc = o.unique();
+            let known = said.get(&(&table.name, &row.rid, columns));
+            let own = register.stamp.site == o.own && register.stamp.hlc <= o.latest;
+            if known.is_none_or(|known| *known != register)
+                && (own || known.is_some_and(|known| known.stamp == register.stamp))
+            {
+                register.stamp = Stamp { hlc: o.unique(), site: o.own };
             }
         }
     }

@@ -26,6 +26,8 @@ pub struct Numbers {
     hidden: HashSet<usize>,
     /// For hidden ones that refer by value to a number that rows of the table may be given.
     awaited: HashSet<usize>,
+    /// For hidden ones that ask for this number.
+    asking: HashSet<(usize, i64)>,
 }
 
 impl<'a> AffectedRows<'a> {
@@ -69,6 +71,9 @@ impl<'a> AffectedRows<'a> {
 
     /// Adds the rows of a table that ask for an integer key and are hidden.
     pub fn hidden_with(&mut self, table: usize, id: i64) -> Result<()> {
+        if !self.numbers.asking.insert((table, id)) {
+            return Ok(());
+        }
         let hidden = self.facts.hidden_asking(table, Some(id))?;
         hidden.into_iter().try_for_each(|entry| self.load_entry(entry))
     }
