@@ -121,7 +121,8 @@ pub use rusqlite;
 pub use schema::{Identity, Skipped};
 pub use status::{Pending, Status, Trigger};
 pub use synqlite_view::ConflictKind;
-pub use synqlite_wire::Value;
+pub use synqlite_view::describe::the_row;
+pub use synqlite_wire::{Value, units};
 
 // Its example is compiled and run with the doc tests; nobody else sees this.
 #[cfg(doctest)]

@@ -9,7 +9,7 @@ use crate::capture::{self, own_name};
 use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
 use crate::connection::connect;
 use crate::counter;
-use crate::describe::{loc_name, row_name};
+use crate::describe::{loc_name, row_name, the_row};
 use crate::inbox;
 use crate::journal::Window;
 use crate::line;
@@ -78,7 +78,9 @@ impl Replica {
             }
             crate::merge::differences(conn, meta, &loaded.catalog, &settings::load(conn)?)
         })?;
-        let sentence = |(table, row, what)| format!("table {table}, row {row}: {what}");
+        let sentence = |(table, row, what): (String, String, String)| {
+            format!("table {table}, {}: {what}", the_row(&row))
+        };
         problems.extend(differences.into_iter().map(sentence));
         Ok(problems)
     }
@@ -137,7 +139,7 @@ impl Findings {
         let count = self.rows.entry((t.table.name.clone(), what)).or_default();
         *count += 1;
         if *count <= NAMED {
-            self.problems.push(format!("table {}, row {}: {what}", t.table.name, row()?));
+            self.problems.push(format!("table {}, {}: {what}", t.table.name, the_row(&row()?)));
         }
         Ok(())
     }
@@ -376,7 +378,8 @@ impl Verify<'_> {
                         self.found.row(t, name, "its key was changed without being captured")?;
                     }
                     (None, Some(gone)) => {
-                        let name = || Ok(row_name(t, None, &gone.state, &gone.rid));
+                        let name =
+                            || Ok(row_name(t, None, gone.loc.as_ref(), &gone.state, &gone.rid));
                         self.found.row(t, name, DISAPPEARED)?;
                     }
                     _ => {}
@@ -474,7 +477,7 @@ impl Verify<'_> {
             if !window.gone.contains_key(loc) && !window.changed.contains_key(loc) {
                 let name = || match state::at(self.conn, self.meta, t, loc)? {
                     Some(gone) if t.table.rowid_alias().is_none() => {
-                        Ok(row_name(t, None, &gone.state, &gone.rid))
+                        Ok(row_name(t, None, gone.loc.as_ref(), &gone.state, &gone.rid))
                     }
                     _ => Ok(loc_name(t, None, loc)),
                 };
@@ -607,7 +610,7 @@ impl Verify<'_> {
             Some(loc) => t.read(self.conn, loc)?,
             None => None,
         };
-        Ok(row_name(t, row.as_deref(), &stored.state, &stored.rid))
+        Ok(row_name(t, row.as_deref(), stored.loc.as_ref(), &stored.state, &stored.rid))
     }
 
     fn name_at(&self, t: &Tracked, loc: &Loc) -> Result<String> {

@@ -33,7 +33,7 @@ pub fn run(args: &Args) -> Result<Report> {
     let text = format!(
         "{} is a replica with {} ({}), site {}, in {:.3} s",
         args.db.display(),
-        rows(cloned.rows),
+        rows(cloned.rows.unsigned_abs()),
         bytes(cloned.bytes),
         cloned.site,
         time.as_secs_f64()

@@ -5,7 +5,7 @@ use crate::terminal::{self, Bar};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
-use synqlite_core::{Compared, Decision, InitOptions, Replica, Skipped, TableReport};
+use synqlite_core::{Compared, Decision, InitOptions, Replica, Skipped, TableReport, the_row};
 use synqlite_remote::{Access, Remote, Session};
 
 /// Makes a database a replica.
@@ -88,11 +88,11 @@ fn repair(args: &Args, remote: &str, options: &InitOptions) -> Result<Report> {
         (theirs, "were only there: they came since, or were deleted here and are back"),
     ] {
         if rows_of > 0 {
-            let _ = write!(text, "\n  {} {what}", rows(rows_of.cast_signed()));
+            let _ = write!(text, "\n  {} {what}", rows(rows_of));
         }
     }
     for Decision { table, row, what, .. } in &told {
-        let _ = write!(text, "\n  {table}, row {row}: {what}");
+        let _ = write!(text, "\n  {table}, {}: {what}", the_row(row));
     }
     let one = |d: &Decision| json!({"table": d.table, "row": d.row, "what": d.what});
     let told: Vec<_> = told.iter().map(one).collect();
@@ -106,7 +106,13 @@ fn repair(args: &Args, remote: &str, options: &InitOptions) -> Result<Report> {
 /// Tables that are replicated and those that are not, appended to the text and for programs.
 fn listed(text: &mut String, tables: &[TableReport], skipped: &[Skipped]) -> (Value, Value) {
     for t in tables {
-        let _ = write!(text, "\n  {}: {}, identity by {}", t.name, rows(t.rows), t.identity.name());
+        let _ = write!(
+            text,
+            "\n  {}: {}, identity by {}",
+            t.name,
+            rows(t.rows.unsigned_abs()),
+            t.identity.name()
+        );
     }
     for s in skipped {
         let _ = write!(text, "\n  not replicated: {}: {}", s.name, s.why);

@@ -8,7 +8,7 @@ mod edits;
 
 use crate::error::{CommandError, Result};
 use crate::record::{DIGITS, Teller};
-use crate::report::{Report, outcome, rows, seconds};
+use crate::report::{Report, bytes, outcome, rows, seconds};
 use crate::sides::Style;
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -129,7 +129,8 @@ impl Show {
         let mut conn = Connection::open(self.place.db("A"))?;
         let made = data::fill(&mut conn, seed)?;
         drop(conn);
-        let title = format!("A makes an ordinary database of {}, seed {seed}", rows(made));
+        let title =
+            format!("A makes an ordinary database of {}, seed {seed}", rows(made.unsigned_abs()));
         self.step(title, Some("A"), since, json!({"rows": made}));
 
         let since = Instant::now();
@@ -158,7 +159,8 @@ impl Show {
             let mut session =
                 Session { env: self.env.clone(), force: false, whole: false, progress: &mut () };
             let cloned = folder.clone_to(&self.place.db(site), &mut session)?;
-            let title = format!("{site} clones it from the folder: {}", rows(cloned.rows));
+            let title =
+                format!("{site} clones it from the folder: {}", rows(cloned.rows.unsigned_abs()));
             self.step(title, Some(site), since, json!({"rows": cloned.rows}));
         }
         Ok(())
@@ -211,12 +213,11 @@ impl Show {
                 let conflicts = replica.open_conflicts()?;
                 self.step(title, Some(site), since, outcome(&done, conflicts, since.elapsed()));
                 self.say(format!(
-                    "   sent {} rows in {} bytes, received {} rows in {} bytes; \
-                     {} inserted, {} updated, {} deleted",
-                    sent.rows,
-                    sent.bytes,
-                    received.rows,
-                    received.bytes,
+                    "   sent {} ({}), received {} ({}); {} inserted, {} updated, {} deleted",
+                    rows(sent.rows),
+                    bytes(sent.bytes),
+                    rows(received.rows),
+                    bytes(received.bytes),
                     m.inserted,
                     m.updated,
                     m.deleted

@@ -10,7 +10,7 @@ use synqlite_view::view;
 
 use crate::Result;
 use crate::catalog::Catalog;
-use crate::describe::describe;
+use crate::describe::row_name;
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
@@ -50,7 +50,8 @@ pub(crate) fn differences(
             None => None,
         };
         let Some(what) = item.difference(recorded) else { continue };
-        let row = describe(t, item.old.as_deref().or(item.new.as_deref()), &item.stored.rid);
+        let (row, stored) = (item.old.as_deref().or(item.new.as_deref()), &item.stored);
+        let row = row_name(t, row, stored.loc.as_ref(), &stored.state, &stored.rid);
         found.push((t.table.name.clone(), row, what));
     }
     Ok(found)
