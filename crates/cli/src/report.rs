@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::time::Duration;
 use synqlite_core::Aside;
-pub use synqlite_core::units::{bytes, count};
+pub use synqlite_core::units::{bytes, count, grouped};
 use synqlite_remote::{Outcome, Traffic};
 
 /// So many decisions of a merge are told to people.
@@ -78,7 +78,7 @@ pub fn outcome_text(o: &Outcome, time: Duration) -> String {
     crossed("received", &o.received);
     let m = &o.merged;
     if m.inserted + m.updated + m.deleted > 0 {
-        let (i, u, d) = (m.inserted, m.updated, m.deleted);
+        let [i, u, d] = [m.inserted, m.updated, m.deleted].map(grouped);
         let _ = writeln!(text, "merged: {i} inserted, {u} updated, {d} deleted");
     }
     for d in m.decisions.iter().take(DECISIONS) {

@@ -32,7 +32,7 @@
 //!
 //! // A copy becomes a site of its own.
 //! let mut mine = Replica::open(&ours, env.clone())?;
-//! mine.copy_to(&theirs, &mut |_, _| ())?;
+//! mine.copy_to(&theirs)?;
 //! let mut other = Replica::open_copy(&theirs, env)?.become_site()?;
 //!
 //! // Any program writes to either, then they synchronize.
@@ -55,6 +55,7 @@ mod closed;
 mod conflicts;
 mod connection;
 mod copy;
+mod count;
 mod deinit;
 mod digest;
 mod env;
@@ -77,6 +78,7 @@ mod merge;
 mod meta;
 mod migrate;
 mod parts;
+mod progress;
 mod pull;
 mod records;
 mod refs;
@@ -111,6 +113,7 @@ pub use line::tree::Lines;
 pub use log::{LogEntry, LogQuery};
 pub use merge::{Decision, Merged};
 pub use policy::{BadPolicy, Policies, Policy};
+pub use progress::{Phase, Step, Unit};
 pub use pull::{Pulled, Sink};
 pub use records::{Conflict, Rival, Writer};
 pub use rejoin::{Compared, Rejoined};

@@ -8,6 +8,7 @@
 use crate::gaps::{Gaps, Wanted};
 use crate::inbox::{self, At, Front, Spool, Spooled};
 use crate::merge::{self, Births, Merged};
+use crate::progress::{Phase, Step};
 use crate::replica::Replica;
 use crate::work::Work;
 use crate::{Error, Result, line, migrate, parts};
@@ -67,6 +68,7 @@ impl Replica {
     pub fn work_off(&mut self, left: &mut dyn FnMut(u64)) -> Result<Merged> {
         let (mut merged, mut rows) = (Merged::default(), FIRST);
         let (mut births, mut arrival) = (Births::new(), None);
+        let mut gone = 0;
         while let Some(mut front) = self.peek(|conn, _| inbox::front(conn))? {
             if arrival.replace(front.at.arrival) != Some(front.at.arrival) {
                 births.clear();
@@ -84,6 +86,8 @@ impl Replica {
                 rows = pace(rows, took);
                 let (more, of_it) =
                     self.peek(|conn, _| Ok((inbox::rows(conn)?, inbox::at(conn)? == Some(at))))?;
+                gone += taken as u64;
+                self.env.step(Step { phase: Phase::Merge, done: gone, total: Some(gone + more) });
                 left(more);
                 if more > 0 {
                     self.env.rest(took.min(REST_MS));

@@ -8,12 +8,15 @@
 use crate::capture::{self, own_name};
 use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
 use crate::connection::connect;
+use crate::count::Count;
 use crate::counter;
 use crate::describe::{loc_name, row_name, the_row};
+use crate::env::Environment;
 use crate::inbox;
 use crate::journal::Window;
 use crate::line;
 use crate::meta::{self, Meta};
+use crate::progress::Phase;
 use crate::refs::Lookup;
 use crate::replica::Replica;
 use crate::schema::{self, quote};
@@ -39,6 +42,8 @@ impl Replica {
         let mut found = Findings::default();
         // A connection of its own: one that wrote a full-text index remembers parts of it, and takes
         // what another has written since for damage.
+        let env = self.env.as_ref();
+        env.begin(Phase::Verify);
         let sound = connect(&self.path, true).and_then(|conn| integrity(&conn, &mut found));
         let sound = sound.map_err(|e| e.on(&self.path));
         let checked = sound.and_then(|()| {
@@ -46,7 +51,7 @@ impl Replica {
                 let Catalog { tables, local, .. } = &loaded.catalog;
                 let mut all = tables.iter().chain(local);
                 all.try_for_each(|t| references(conn, &loaded.catalog, t, &mut found))?;
-                contradictions(conn, meta, loaded, &mut found)
+                contradictions(conn, meta, loaded, env, &mut found)
             })
         });
         match checked {
@@ -76,7 +81,9 @@ impl Replica {
                 let why = "there are writes that are not folded yet; run synqlite fold first";
                 return Err(Error::Refused(why.into()));
             }
-            crate::merge::differences(conn, meta, &loaded.catalog, &settings::load(conn)?)
+            let (catalog, policies) = (&loaded.catalog, settings::load(conn)?);
+            let count = Count::new(self.env.as_ref(), Phase::Verify, Some(shown(conn, catalog)?));
+            crate::merge::differences(conn, meta, catalog, &policies, count)
         })?;
         let sentence = |(table, row, what): (String, String, String)| {
             format!("table {table}, {}: {what}", the_row(&row))
@@ -87,11 +94,11 @@ impl Replica {
 }
 
 /// What [`Replica::verify`] finds in a transaction that has written, of what the next fold leaves.
-pub(crate) fn unsound(conn: &Connection) -> Result<Vec<String>> {
+pub(crate) fn unsound(conn: &Connection, env: &dyn Environment) -> Result<Vec<String>> {
     let mut found = Findings::default();
     integrity(conn, &mut found)?;
     let loaded = track::load(conn, &settings::load(conn)?)?;
-    contradictions(conn, &Meta::load(conn)?, &loaded, &mut found)?;
+    contradictions(conn, &Meta::load(conn)?, &loaded, env, &mut found)?;
     Ok(found.finish())
 }
 
@@ -99,6 +106,7 @@ fn contradictions(
     conn: &Connection,
     meta: &Meta,
     loaded: &Loaded,
+    env: &dyn Environment,
     found: &mut Findings,
 ) -> Result<()> {
     capture_objects(conn, loaded, found)?;
@@ -107,7 +115,8 @@ fn contradictions(
     let mut seen = meta.seen.clone();
     // What is being merged in slices is here in part.
     seen.join(&inbox::covers(conn)?);
-    let mut verify = Verify { conn, meta, seen, lookup, windows: &windows, found };
+    let count = Count::new(env, Phase::Verify, Some(shown(conn, &loaded.catalog)?));
+    let mut verify = Verify { conn, meta, seen, lookup, windows: &windows, found, count };
     verify.replica()?;
     for (t, window) in loaded.catalog.tables.iter().zip(&windows) {
         verify.table(t, window)?;
@@ -116,6 +125,15 @@ fn contradictions(
         }
     }
     Ok(())
+}
+
+/// How many rows the tables show.
+fn shown(conn: &Connection, catalog: &Catalog) -> Result<u64> {
+    let count = |t: &Tracked| {
+        let sql = format!("SELECT count(*) FROM {}", t.target());
+        Ok(conn.query_row(&sql, [], |row| row.get::<_, i64>(0))?.unsigned_abs())
+    };
+    catalog.tables.iter().map(count).sum()
 }
 
 #[derive(Default)]
@@ -244,6 +262,8 @@ struct Verify<'a> {
     /// What is not folded yet, of each table.
     windows: &'a [Window],
     found: &'a mut Findings,
+    /// Rows whose sums were looked at.
+    count: Count<'a>,
 }
 
 impl Verify<'_> {
@@ -407,6 +427,7 @@ impl Verify<'_> {
             Loc::Key(_) => false,
         };
         for loc in state::places(self.conn, self.meta, t)? {
+            self.count.add(1);
             let noted = window.changed.contains_key(&loc) || window.gone.contains_key(&loc);
             if noted || now.contains(&loc) || window.born.contains_key(&loc) || appended(&loc) {
                 continue;

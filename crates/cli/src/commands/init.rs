@@ -1,7 +1,7 @@
 use super::{Keep, credentials, env, key_value, policies, tell_closed};
 use crate::error::{CommandError, Result};
 use crate::report::{Report, rows};
-use crate::terminal::{self, Bar};
+use crate::terminal;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -71,9 +71,8 @@ pub fn run(args: &Args) -> Result<Report> {
 fn repair(args: &Args, remote: &str, options: &InitOptions) -> Result<Report> {
     let access = args.keep.access()?;
     let remote = Remote::open(remote, &credentials(&access)?)?;
-    let mut bar = Bar::new();
-    let mut session = Session { env: env(), force: false, whole: false, progress: &mut bar };
-    let done = remote.rejoin(&args.db, &access, options, &mut session)?;
+    let session = Session { env: env(), force: false, whole: false };
+    let done = remote.rejoin(&args.db, &access, options, &session)?;
     if access.token.is_some() {
         tell_closed(&args.db);
     }

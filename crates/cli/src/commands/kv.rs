@@ -280,9 +280,9 @@ fn stats(dir: &Path) -> Result<Report> {
             "level": i, "tables": level.tables, "bytes": level.bytes,
             "entries": level.entries, "deletions": level.deletions,
         }));
-        let (tables, deletions) = (level.tables as u64, level.deletions as u64);
+        let (tables, deletions) = (level.tables as u64, level.deletions);
         let (tables, deletions) = (count(tables, "table"), count(deletions, "deletion"));
-        let (bytes, entries) = (size(level.bytes), count(level.entries as u64, "entry"));
+        let (bytes, entries) = (size(level.bytes), count(level.entries, "entry"));
         let _ = write!(text, "\nlevel {i}: {tables}, {bytes}, {entries}, {deletions}");
     }
     if stats.memtable > 0 || stats.sealed > 0 {
@@ -317,11 +317,8 @@ fn listed(found: &synqlite_lsm::Report, verdict: &str, dir: &Path) -> Report {
     let (cut, words) = dropped(found.dropped.as_ref());
     let (tables, entries) = (found.tables, found.entries);
     let tables_read = count(tables as u64, "table");
-    let mut text = format!(
-        "{}: {verdict}; {tables_read}, {} read",
-        dir.display(),
-        count(entries as u64, "entry")
-    );
+    let mut text =
+        format!("{}: {verdict}; {tables_read}, {} read", dir.display(), count(entries, "entry"));
     for problem in &problems {
         let _ = write!(text, "\n{problem}");
     }

@@ -10,6 +10,7 @@ use synqlite_view::view;
 
 use crate::Result;
 use crate::catalog::Catalog;
+use crate::count::Count;
 use crate::describe::row_name;
 use crate::meta::Meta;
 use crate::policy::Policies;
@@ -24,6 +25,7 @@ pub(crate) fn differences(
     meta: &Meta,
     catalog: &Catalog,
     policies: &Policies,
+    mut count: Count<'_>,
 ) -> Result<Vec<(String, String, String)>> {
     let facts = SqlFacts::new(Lookup { conn, meta, catalog });
     let mut affected = AffectedRows::new(catalog, policies, &facts)?;
@@ -32,6 +34,7 @@ pub(crate) fn differences(
         let mut statement = conn.prepare(&format!("SELECT {loc} FROM {} AS o", t.target()))?;
         for loc in t.places(&mut statement, [])? {
             affected.load_at(table, &loc)?;
+            count.add(1);
         }
         let sql = "SELECT id FROM synqlite_row WHERE tbl = ?1 AND loc IS NULL";
         let mut statement = conn.prepare(sql)?;

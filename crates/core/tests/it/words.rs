@@ -49,7 +49,7 @@ fn rows_of_one_number_are_told_apart() {
 fn indexes_are_told_as_they_were_declared() {
     let named = |index: &str, of: &str| {
         let schema = format!(
-            "CREATE TABLE \"the t\"(id TEXT PRIMARY KEY, \"a b\", c COLLATE NOCASE); {index};
+            "CREATE TABLE \"the t\"(id TEXT PRIMARY KEY, \"a b\", c TEXT COLLATE NOCASE); {index};
              INSERT INTO \"the t\" VALUES('k', 1, 'x'), ('l', 2, 'y')"
         );
         let update = |id| format!("UPDATE \"the t\" SET \"a b\" = 3, c = 'z' WHERE id = '{id}'");
