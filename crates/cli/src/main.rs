@@ -11,6 +11,7 @@ mod commands;
 mod csv;
 mod demo;
 mod error;
+mod progress;
 mod record;
 mod report;
 mod sides;

@@ -4,7 +4,7 @@
 use crate::report::time;
 use crate::sides::{self, Line, Mark, Style};
 use std::fmt::Write;
-use synqlite_core::{Conflict, ConflictKind, Rival, Value, Writer};
+use synqlite_core::{Conflict, ConflictKind, Rival, Value, Writer, the_row};
 
 /// How to tell records.
 pub struct Teller<'a> {
@@ -24,7 +24,7 @@ impl Teller<'_> {
     /// Appends a record.
     pub fn tell(&self, out: &mut String, conflict: &Conflict) {
         let Conflict { id, table, row, kind, .. } = conflict;
-        let title = format!("{} {kind} in {table}, row {row}", &id[..DIGITS]);
+        let title = format!("{} {kind} in {table}, {}", &id[..DIGITS], the_row(row));
         wrap(out, self.style, &title);
         wrap(out, self.style, &format!("  {}", sentence(conflict)));
         let mut lines = lines(conflict);
@@ -44,7 +44,7 @@ impl Teller<'_> {
         if let (Some(winner), Some(Rival { writers, .. })) = (&conflict.winner, &conflict.rival) {
             let claimed =
                 |w: &&Writer| self.whole.is_some() || conflict.contested.contains(&w.column);
-            self.writers(out, &format!("row {winner}"), writers.iter().filter(claimed));
+            self.writers(out, &the_row(winner), writers.iter().filter(claimed));
         }
         if let Some(db) = self.whole {
             let verbs = verbs(conflict);
@@ -96,13 +96,17 @@ pub fn wrap(out: &mut String, style: Style, text: &str) {
 
 /// What is shown in place of what was written, and why.
 fn sentence(conflict: &Conflict) -> String {
-    let Conflict { constraint, contested, winner, .. } = conflict;
+    let Conflict { constraint, declared, contested, winner, row, .. } = conflict;
     let key = if contested.is_empty() { constraint.clone() } else { contested.join(", ") };
     let earlier = match winner {
         Some(winner) => {
-            format!("decided in favour of row {winner}, whose claim to {key} is earlier")
+            let another = if winner == row { "another " } else { "" };
+            format!(
+                "decided in favour of {another}{}, whose claim to {declared} is earlier",
+                the_row(winner)
+            )
         }
-        None => format!("another row has the earlier claim to {key}"),
+        None => format!("another row has the earlier claim to {declared}"),
     };
     let hidden = "the row is hidden until its obstacle goes: ";
     match &conflict.kind {
@@ -137,7 +141,7 @@ fn headings(conflict: &Conflict) -> Vec<String> {
         headings.push("shown".to_owned());
     }
     if let (Some(winner), Some(_)) = (&conflict.winner, &conflict.rival) {
-        headings.push(format!("row {winner}"));
+        headings.push(the_row(winner));
     }
     headings
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::time::Duration;
 use synqlite_core::Aside;
+pub use synqlite_core::units::{bytes, count, grouped};
 use synqlite_remote::{Outcome, Traffic};
 
 /// So many decisions of a merge are told to people.
@@ -27,7 +28,7 @@ impl Report {
 
     /// The report of a check that found `problems` in what `name` names.
     pub fn faulty(self, name: impl std::fmt::Display, problems: usize) -> Report {
-        let fault = format!("{name} has {}", count(problems as i64, "problem"));
+        let fault = format!("{name} has {}", count(problems as u64, "problem"));
         Report { fault: (problems > 0).then_some(fault), ..self }
     }
 }
@@ -70,21 +71,22 @@ pub fn outcome_text(o: &Outcome, time: Duration) -> String {
     let mut text = String::new();
     let mut crossed = |verb: &str, t: &Traffic| {
         if t.rows > 0 || t.bytes > 0 {
-            let _ = writeln!(text, "{verb} {} ({})", rows(t.rows as i64), bytes(t.bytes));
+            let _ = writeln!(text, "{verb} {} ({})", rows(t.rows), bytes(t.bytes));
         }
     };
     crossed("sent", &o.sent);
     crossed("received", &o.received);
     let m = &o.merged;
     if m.inserted + m.updated + m.deleted > 0 {
-        let (i, u, d) = (m.inserted, m.updated, m.deleted);
+        let [i, u, d] = [m.inserted, m.updated, m.deleted].map(grouped);
         let _ = writeln!(text, "merged: {i} inserted, {u} updated, {d} deleted");
     }
     for d in m.decisions.iter().take(DECISIONS) {
         let _ = writeln!(text, "  {} {}: {}", d.table, d.row, d.what);
     }
     if let Some(more @ 1..) = m.decisions.len().checked_sub(DECISIONS) {
-        let _ = writeln!(text, "  and {more} more decisions; --json lists all");
+        let more = count(more as u64, "more decision");
+        let _ = writeln!(text, "  and {more}; --json lists all");
     }
     if text.is_empty() {
         text.push_str("nothing new\n");
@@ -94,26 +96,8 @@ pub fn outcome_text(o: &Outcome, time: Duration) -> String {
 }
 
 /// A number of rows, in words.
-pub fn rows(n: i64) -> String {
+pub fn rows(n: u64) -> String {
     count(n, "row")
-}
-
-/// A number of things, in words.
-pub fn count(n: i64, what: &str) -> String {
-    let digits = n.unsigned_abs().to_string();
-    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().collect();
-    let groups: Vec<_> = groups.iter().map(|g| String::from_utf8_lossy(g)).collect();
-    let sign = if n < 0 { "-" } else { "" };
-    format!("{sign}{} {what}{}", groups.join(","), if n == 1 { "" } else { "s" })
-}
-
-/// A number of bytes, in words.
-pub fn bytes(n: u64) -> String {
-    match n {
-        0..10_000 => format!("{n} bytes"),
-        10_000..10_000_000 => format!("{} KB", n / 1_000),
-        _ => format!("{} MB", n / 1_000_000),
-    }
 }
 
 /// Milliseconds since 1970 as UTC, such as `2026-11-20 12:18:45.007`.
@@ -142,14 +126,5 @@ mod tests {
         assert_eq!(time(951_827_696_789), "2000-02-29 12:34:56.789");
         assert_eq!(time(1_795_177_125_007), "2026-11-20 12:18:45.007");
         assert_eq!(time(-1), "1969-12-31 23:59:59.999");
-    }
-
-    #[test]
-    fn numbers_read_well() {
-        assert_eq!(rows(1), "1 row");
-        assert_eq!(rows(1_234_567), "1,234,567 rows");
-        assert_eq!(rows(123), "123 rows");
-        assert_eq!(bytes(9_999), "9999 bytes");
-        assert_eq!(bytes(12_345), "12 KB");
     }
 }

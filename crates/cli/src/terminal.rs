@@ -1,16 +1,12 @@
-//! Standard output, standard error, and progress on a terminal.
+//! Standard output and standard error.
 
 use crate::error::Result;
+use crate::progress;
 use crate::sides::Style;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 use synqlite_core::Aside;
-use synqlite_remote::{Progress, Restored, Waiting};
-
-/// Work shorter than this shows no bar.
-const PATIENCE: Duration = Duration::from_secs(1);
+use synqlite_remote::{Restored, Waiting};
 
 /// Something stands on standard output.
 static PRINTED: AtomicBool = AtomicBool::new(false);
@@ -23,15 +19,17 @@ pub fn has_printed() -> bool {
 /// Writes a line to standard output.
 pub fn print(text: &str) -> Result<()> {
     PRINTED.store(true, Ordering::Relaxed);
-    let mut out = std::io::stdout().lock();
-    Ok(writeln!(out, "{text}").and_then(|()| out.flush())?)
+    progress::beside(|| {
+        let mut out = std::io::stdout().lock();
+        Ok(writeln!(out, "{text}").and_then(|()| out.flush())?)
+    })
 }
 
 /// Writes a line to standard error, for what is not the result.
 pub fn complain(text: &str) {
     if !text.is_empty() {
         // There is no third place to complain to.
-        let _ = writeln!(std::io::stderr(), "{text}");
+        let _ = progress::beside(|| writeln!(std::io::stderr(), "{text}"));
     }
 }
 
@@ -71,54 +69,4 @@ pub fn style() -> Style {
     let width = told.or_else(|| if terminal { size() } else { None }).unwrap_or(100);
     let dumb = set("TERM").is_some_and(|term| term == "dumb");
     Style { width: width.max(20), colour: terminal && !dumb && set("NO_COLOR").is_none() }
-}
-
-/// A progress bar that appears on a terminal, and only if the work takes a while.
-pub struct Bar {
-    since: Instant,
-    terminal: bool,
-    what: &'static str,
-    bar: Option<ProgressBar>,
-}
-
-impl Bar {
-    /// For work that begins now.
-    pub fn new() -> Bar {
-        let terminal = std::io::stderr().is_terminal();
-        Bar { since: Instant::now(), terminal, what: "", bar: None }
-    }
-}
-
-impl Progress for Bar {
-    fn step(&mut self, what: &'static str, done: u64, total: u64) {
-        if what != self.what {
-            self.clear();
-            self.what = what;
-        }
-        if self.bar.is_none() && self.terminal && self.since.elapsed() > PATIENCE {
-            let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-            let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}, {eta} left");
-            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-            bar.set_message(what);
-            self.bar = Some(bar);
-        }
-        if let Some(bar) = &self.bar {
-            bar.set_length(total);
-            bar.set_position(done);
-        }
-    }
-}
-
-impl Bar {
-    fn clear(&mut self) {
-        if let Some(bar) = self.bar.take() {
-            bar.finish_and_clear();
-        }
-    }
-}
-
-impl Drop for Bar {
-    fn drop(&mut self) {
-        self.clear();
-    }
 }

@@ -57,7 +57,7 @@ impl Replica {
         let mut name = self.path.clone().into_os_string();
         name.push(format!("-synqlite-{:x}-{n:x}", std::process::id()));
         let copy = Copy(name.into());
-        copy::of_file(tx, &copy.0, &mut |_, _| ())?;
+        copy::of_file(tx, &copy.0, &|_, _| ())?;
         Ok(copy)
     }
 

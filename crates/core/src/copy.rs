@@ -11,6 +11,7 @@ pub(crate) use file::copy as of_file;
 use crate::env::Environment;
 use crate::inbox;
 use crate::init;
+use crate::progress::{Phase, Step};
 use crate::replica::{self, Replica};
 use crate::{Error, Result};
 use rusqlite::backup::{Backup, StepResult};
@@ -27,15 +28,14 @@ const ATTEMPTS: u32 = 200;
 
 impl Replica {
     /// Folds, then copies the whole database into the file `to`, which must be empty or absent.
-    /// Calls `progress` with the pages done and their total.
     ///
     /// The copy still bears this replica's site id: open it with [`Replica::open_copy`], and either
     /// only read it or [`Replica::become_site`]. If the copy fails, `to` is in no defined state.
     /// The copy is not synced to the disk.
-    pub fn copy_to(&mut self, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
+    pub fn copy_to(&mut self, to: &Path) -> Result<()> {
         for attempt in 0..ATTEMPTS {
             self.fold()?;
-            if self.copy_folded(to, progress).map_err(|e| e.on(&self.path))? {
+            if self.copy_folded(to).map_err(|e| e.on(&self.path))? {
                 return Ok(());
             }
             std::thread::sleep(Duration::from_micros(u64::from(attempt) * 200));
@@ -44,27 +44,32 @@ impl Replica {
     }
 
     /// Copies the database unless something was written since the fold.
-    fn copy_folded(&self, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<bool> {
+    fn copy_folded(&self, to: &Path) -> Result<bool> {
         let tx = self.conn.unchecked_transaction()?;
         if inbox::any(&tx)? || tx.prepare("SELECT 1 FROM synqlite_journal")?.exists([])? {
             return Ok(false);
         }
+        let tell = |done, total| {
+            self.env.step(Step { phase: Phase::Copy, done, total: Some(total) });
+        };
         // In a write-ahead log a part of the snapshot is not in the file.
         let mode: String = tx.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
         if mode != "wal" {
-            file::copy(&tx, to, progress)?;
+            file::copy(&tx, to, &tell)?;
             return Ok(true);
         }
         let mut copy = Connection::open(to).map_err(|e| Error::from(e).on(to))?;
         // Whoever wants the copy to last syncs it once, as a whole.
         copy.execute_batch("PRAGMA synchronous=OFF")?;
         copy.query_row("PRAGMA journal_mode=OFF", [], |_| Ok(()))?;
+        let size: i64 = tx.pragma_query_value(None, "page_size", |row| row.get(0))?;
+        let size = size.unsigned_abs();
         let backup = Backup::new(&tx, &mut copy)?;
         loop {
             let step = backup.step(STEP).map_err(|e| Error::from(e).on(to))?;
             let left = backup.progress();
-            let total = u64::try_from(left.pagecount).unwrap_or(0);
-            progress(total.saturating_sub(u64::try_from(left.remaining).unwrap_or(0)), total);
+            let bytes = |pages: i32| u64::try_from(pages).unwrap_or(0) * size;
+            tell(bytes(left.pagecount - left.remaining), bytes(left.pagecount));
             match step {
                 StepResult::Done => break,
                 StepResult::More => {}

@@ -1,7 +1,9 @@
-//! What the engine needs from outside: time, randomness and the identity of a file.
+//! What the engine needs from outside: time, randomness and the identity of a file; and whom it tells how
+//! far it is.
 //!
 //! They are injected so that a test can set the clock, repeat a run, or copy a file by hand.
 
+use crate::progress::{Phase, Step};
 use std::path::Path;
 use std::time::Duration;
 
@@ -20,6 +22,14 @@ pub trait Environment: Send + Sync {
     /// Another program has kept the database locked for so long. Says whether to wait on.
     fn wait(&self, _database: &Path, waited: Duration) -> bool {
         waited < Duration::from_secs(60)
+    }
+
+    /// Work that may take a while is so far. Told from whatever thread does it.
+    fn step(&self, _step: Step) {}
+
+    /// Work begins of which is not known yet how much it is.
+    fn begin(&self, phase: Phase) {
+        self.step(Step { phase, done: 0, total: None });
     }
 
     /// Leaves other programs to their work for so many milliseconds.

@@ -1,6 +1,8 @@
 //! What can go wrong, on which object, and what to do about it.
 
+use crate::describe::the_row;
 use synqlite_view::policy::BadPolicy;
+use synqlite_wire::units::count;
 use synqlite_wire::{DatabaseId, InvalidDelta, SiteId};
 
 /// Result of the engine.
@@ -118,8 +120,10 @@ pub enum Error {
     },
     /// A fold that does not come to an end.
     #[error(
-        "the fold cannot show row {row} of table {table} as it was written: row {rival} gave way to \
-         it and stands in its way again"
+        "the fold cannot show {} of table {table} as it was written: {} gave way to it and stands in its \
+         way again",
+        the_row(row),
+        the_row(rival)
     )]
     LocalWins {
         /// The table.
@@ -130,7 +134,7 @@ pub enum Error {
         rival: String,
     },
     /// A foreign key already broken before replication begins.
-    #[error("table {table} has {rows} rows whose foreign key refers to no row")]
+    #[error("table {table} has {} whose foreign key refers to no row", count(*rows as u64, "row"))]
     Dangling {
         /// The table.
         table: String,
@@ -139,8 +143,8 @@ pub enum Error {
     },
     /// Floating-point numbers that refer to texts: what text they are differs between versions of SQLite.
     #[error(
-        "table {table} has {rows} rows in which {column} refers to a text by a floating-point number \
-         of more digits than all versions of SQLite write alike"
+        "table {table} has {} in which {column} refers to a text by a floating-point number of more digits \
+         than all versions of SQLite write alike", count(*rows, "row")
     )]
     Doubles {
         /// The table.

@@ -30,11 +30,14 @@ pub use unresolved_refs::{keep, keep_unresolved};
 use crate::Result;
 use crate::catalog::{Catalog, Fresh, Tracked};
 use crate::closed;
+use crate::count::Count;
+use crate::env::Environment;
 use crate::history;
 use crate::journal::{self, Survey, Window};
 use crate::merge::{overrode, repair};
 use crate::meta::Meta;
 use crate::policy::Policies;
+use crate::progress::Phase;
 use crate::refs::Lookup;
 use crate::sqlvalue::Located;
 use crate::state::{self, Body, GroupState, Inserted, Runs, Stored, sums};
@@ -70,8 +73,9 @@ pub fn fold(
     meta: &mut Meta,
     catalog: &Catalog,
     policies: &Policies,
+    env: &dyn Environment,
 ) -> Result<Folded> {
-    let (done, wrote) = run(conn, meta, catalog, policies, Fresh::new(), |fold| {
+    let (done, wrote) = run(conn, meta, catalog, (policies, env), Fresh::new(), |fold| {
         let mut survey = journal::survey(conn, catalog)?;
         fold.independent(&mut survey)?;
         match survey.is_done() {
@@ -90,11 +94,11 @@ pub fn fold_windows(
     conn: &Connection,
     meta: &mut Meta,
     catalog: &Catalog,
-    policies: &Policies,
+    (policies, env): (&Policies, &dyn Environment),
     windows: Vec<Window>,
     stale: Fresh,
 ) -> Result<Wrote> {
-    Ok(run(conn, meta, catalog, policies, stale, |_| Ok(windows))?.1)
+    Ok(run(conn, meta, catalog, (policies, env), stale, |_| Ok(windows))?.1)
 }
 
 /// A fold of what `read` finds, which shows nothing yet.
@@ -102,14 +106,15 @@ fn run<'a>(
     conn: &'a Connection,
     meta: &'a mut Meta,
     catalog: &'a Catalog,
-    policies: &Policies,
+    (policies, env): (&Policies, &'a dyn Environment),
     stale: Fresh,
     read: impl FnOnce(&mut Fold<'a>) -> Result<Vec<Window>>,
 ) -> Result<(Folded, Wrote)> {
     let clock = meta.clock;
     let ahead = ahead::under_way(conn)?.map(|(first, _)| first);
     let (given, stamps) = (Given::read(conn, catalog, policies, stale)?, Stamps::new(meta, ahead));
-    let mut fold = Fold::new(conn, meta, catalog, given, stamps);
+    let count = Count::new(env, Phase::Fold, None);
+    let mut fold = Fold::new(conn, meta, catalog, (given, stamps, count));
     for t in &catalog.tables {
         fold.pin(t)?;
     }
@@ -147,6 +152,7 @@ struct Fold<'a> {
     stamps: Stamps,
     refs: References<'a>,
     done: Folded,
+    count: Count<'a>,
     /// What the repair looks at.
     wrote: Wrote,
     /// What was written over that this site did not show.
@@ -158,12 +164,11 @@ impl<'a> Fold<'a> {
         conn: &'a Connection,
         meta: &'a mut Meta,
         catalog: &'a Catalog,
-        given: Given,
-        stamps: Stamps,
+        (given, stamps, count): (Given, Stamps, Count<'a>),
     ) -> Fold<'a> {
         let (refs, done) = (References::new(catalog), Folded::default());
         let (wrote, told) = (Wrote::default(), vec![]);
-        Fold { conn, meta, catalog, given, stamps, refs, done, wrote, told }
+        Fold { conn, meta, catalog, given, stamps, refs, done, count, wrote, told }
     }
 }
 
@@ -323,9 +328,16 @@ impl Fold<'_> {
         state::put(self.conn, self.meta, t, stored, Some(self.stamps.local_seq))
     }
 
+    /// So many more rows are done.
+    fn counted(&mut self, rows: u64) -> Result<()> {
+        self.done.rows += rows;
+        let all = || Ok(journal::waiting(self.conn, self.catalog, i64::MAX)?.unsigned_abs());
+        self.count.add_of(rows, all)
+    }
+
     /// Counts a row that this fold wrote, and tells the history of it.
     fn record(&mut self, t: &Tracked, stored: &Stored) -> Result<()> {
-        self.done.rows += 1;
+        self.counted(1)?;
         match self.given.history {
             true => history::record(self.conn, self.meta, t, stored),
             false => Ok(()),

@@ -226,7 +226,7 @@ fn refuse_unlike(work: &mut Work<'_>, path: &Path) -> Result<()> {
         migrate::catch_up(work)?;
         capture::guard(work.conn, &work.catalog)?;
         work.save()?;
-        verify::unsound(work.conn)
+        verify::unsound(work.conn, work.env)
     };
     let problem = match found() {
         Ok(problems) => problems.into_iter().next(),

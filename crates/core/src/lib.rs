@@ -32,7 +32,7 @@
 //!
 //! // A copy becomes a site of its own.
 //! let mut mine = Replica::open(&ours, env.clone())?;
-//! mine.copy_to(&theirs, &mut |_, _| ())?;
+//! mine.copy_to(&theirs)?;
 //! let mut other = Replica::open_copy(&theirs, env)?.become_site()?;
 //!
 //! // Any program writes to either, then they synchronize.
@@ -56,6 +56,7 @@ mod closed;
 mod conflicts;
 mod connection;
 mod copy;
+mod count;
 mod deinit;
 mod digest;
 mod env;
@@ -78,6 +79,7 @@ mod merge;
 mod meta;
 mod migrate;
 mod parts;
+mod progress;
 mod pull;
 mod records;
 mod refs;
@@ -112,6 +114,7 @@ pub use line::tree::Lines;
 pub use log::{LogEntry, LogQuery};
 pub use merge::{Decision, Merged};
 pub use policy::{BadPolicy, Policies, Policy};
+pub use progress::{Phase, Step, Unit};
 pub use pull::{Pulled, Sink};
 pub use records::{Conflict, Rival, Writer};
 pub use rejoin::{Compared, Rejoined};
@@ -122,7 +125,8 @@ pub use rusqlite;
 pub use schema::{Identity, Skipped};
 pub use status::{Pending, Status, Trigger};
 pub use synqlite_view::ConflictKind;
-pub use synqlite_wire::Value;
+pub use synqlite_view::describe::the_row;
+pub use synqlite_wire::{Value, units};
 
 // Its example is compiled and run with the doc tests; nobody else sees this.
 #[cfg(doctest)]

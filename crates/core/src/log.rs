@@ -241,9 +241,10 @@ impl Log<'_> {
     fn waiting(&mut self, t: &Tracked, stored: Option<Stored>, write: Write<'_>) -> Result<()> {
         let Write { loc, at, kind, row, columns } = write;
         let (name, id) = match &stored {
-            Some(stored) => {
-                (row_name(t, row, &stored.state, &stored.rid), Row::Known(stored.rid.clone()))
-            }
+            Some(stored) => (
+                row_name(t, row, Some(loc), &stored.state, &stored.rid),
+                Row::Known(stored.rid.clone()),
+            ),
             None => (loc_name(t, row, loc), Row::New(loc.clone())),
         };
         let stamp = Stamp { hlc: Hlc::at_ms(at), site: self.meta.site };
@@ -369,7 +370,8 @@ impl Log<'_> {
     }
 
     fn add(&mut self, t: &Tracked, stored: &Stored, before: &Before<'_>) {
-        let name = row_name(t, before.row.as_deref(), &stored.state, &stored.rid);
+        let name =
+            row_name(t, before.row.as_deref(), stored.loc.as_ref(), &stored.state, &stored.rid);
         if !self.wants(&name) {
             return;
         }
@@ -461,7 +463,7 @@ fn name_of(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid) -> Result<Str
         Some(loc) => t.read(conn, loc)?,
         None => None,
     };
-    Ok(row_name(t, row.as_deref(), &stored.state, rid))
+    Ok(row_name(t, row.as_deref(), stored.loc.as_ref(), &stored.state, rid))
 }
 
 #[cfg(test)]

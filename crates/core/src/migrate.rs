@@ -157,7 +157,7 @@ pub(crate) fn take_in(work: &mut Work<'_>, tables: &[Table]) -> Result<()> {
     let new = |t: &&Tracked| tables.iter().any(|table| table.name == t.table.name);
     for t in work.catalog.tables.iter().filter(new) {
         registry::record_units(work.conn, t)?;
-        fold::adopt(work.conn, &mut work.meta, &work.catalog, t, stamp)?;
+        fold::adopt(work.conn, &mut work.meta, &work.catalog, t, stamp, work.env)?;
     }
     let Work { conn, meta, catalog, policies, .. } = work;
     for t in catalog.tables.iter().filter(new) {

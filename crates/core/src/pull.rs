@@ -14,6 +14,7 @@ use crate::merge::{Merge, Merged};
 use crate::meta::Meta;
 use crate::migrate;
 use crate::parts;
+use crate::progress::{Phase, Step};
 use crate::replica::Replica;
 use crate::slices::take_in;
 use crate::track::Loaded;
@@ -172,9 +173,11 @@ impl Replica {
         token: Token,
     ) -> Result<Option<(Pulled, bool)>> {
         let (theirs, database, mut pulled) = (other.site(), self.database(), Pulled::default());
+        let env = self.env.clone();
         let mut spool = self.spool()?;
         let mut part = |delta| {
             pulled.count(&delta);
+            env.step(Step { phase: Phase::Read, done: pulled.rows, total: None });
             spool.part(delta)
         };
         let Some((local_seq, gaps)) = other.parts(wanted, PART, &mut part)? else {
@@ -365,6 +368,8 @@ struct Incoming<'a, 'w> {
     /// The delta whose parts are coming.
     current: Option<Current>,
     merged: Merged,
+    /// So many rows have come.
+    rows: u64,
 }
 
 /// Base and upto of a delta, as it says and as that is to be read here.
@@ -382,7 +387,7 @@ impl<'a, 'w> Incoming<'a, 'w> {
         if inbox::any(work.conn)? {
             return Err(Error::Unmerged);
         }
-        Ok(Incoming { work, force, again, current: None, merged: Merged::default() })
+        Ok(Incoming { work, force, again, current: None, merged: Merged::default(), rows: 0 })
     }
 
     fn part(&mut self, mut delta: Delta) -> Result<()> {
@@ -403,7 +408,10 @@ impl<'a, 'w> Incoming<'a, 'w> {
             merge.join_held(&mut self.work.site())?;
             migrate::take_settings(self.work, &delta.settings)?;
         }
-        merge.part(&mut self.work.site(), delta)
+        self.rows += delta.rows.len() as u64;
+        merge.part(&mut self.work.site(), delta)?;
+        self.work.env.step(Step { phase: Phase::Merge, done: self.rows, total: None });
+        Ok(())
     }
 
     /// Learns by which points sites came to where a delta ends, and how it is to be read then.

@@ -5,7 +5,7 @@
 
 use crate::catalog::Tracked;
 use crate::counter;
-use crate::describe::describe;
+use crate::describe::{self, describe, row_name};
 use crate::equal;
 use crate::refs::{self, Lookup};
 use crate::schema::Column;
@@ -28,6 +28,8 @@ pub struct Conflict {
     /// The unique key or foreign key that would break, named by what it says; empty for a constraint on
     /// single rows.
     pub constraint: String,
+    /// The same as its table declares it, such as `UNIQUE (email)`.
+    pub declared: String,
     /// What the row shows, by column; empty if it is hidden.
     pub shown: Vec<(String, Value)>,
     /// What was written, by column.
@@ -141,11 +143,14 @@ fn records(lookup: Lookup<'_>, t: &Tracked, sql: &str) -> Result<Vec<(i64, Confl
         }
         sites.sort();
         let contested = contested(t, &constraint);
+        let values = old.as_deref().unwrap_or(&written);
+        let name = row_name(t, Some(values), stored.loc.as_ref(), &stored.state, &stored.rid);
         let conflict = Conflict {
             id: record_id(&t.canonical, kind.as_str(), &constraint, &stored.rid),
             table: t.table.name.clone(),
-            row: describe(t, Some(&written), &stored.rid),
+            row: name,
             kind,
+            declared: describe::constraint(t, &constraint),
             constraint,
             shown: old.as_deref().map(|row| named(t, row)).unwrap_or_default(),
             displaced: named(t, &written),
@@ -203,9 +208,14 @@ fn winner_of(lookup: Lookup<'_>, t: &Tracked, bytes: &[u8]) -> Result<(String, O
         None => None,
     };
     let rival = stored
+        .as_ref()
         .zip(row.as_ref())
         .map(|(stored, row)| Rival { shown: named(t, row), writers: writers(t, &stored.state) });
-    Ok((describe(t, row.as_deref(), &rid), rival))
+    let name = match &stored {
+        Some(stored) => row_name(t, row.as_deref(), stored.loc.as_ref(), &stored.state, &rid),
+        None => describe(t, None, &rid),
+    };
+    Ok((name, rival))
 }
 
 fn named(t: &Tracked, values: &[Value]) -> Vec<(String, Value)> {

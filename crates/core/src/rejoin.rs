@@ -198,9 +198,9 @@ fn compare(work: &mut Work<'_>, shared: &[Table]) -> Result<Compared> {
         }
         bring_back(work, hidden, &mut windows, &mut compared)
     })?;
-    let Work { meta, catalog, policies, .. } = work;
+    let Work { meta, catalog, policies, env, .. } = work;
     let none = Fresh::new();
-    let wrote = fold::fold_windows(conn, meta, catalog, policies, windows, none)?;
+    let wrote = fold::fold_windows(conn, meta, catalog, (policies, *env), windows, none)?;
     merge::repair(conn, meta, catalog, policies, wrote)?;
     Ok(compared)
 }

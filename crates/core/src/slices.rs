@@ -10,6 +10,7 @@ use crate::fold::ahead::{self, Ahead};
 use crate::gaps::{Gaps, Wanted};
 use crate::inbox::{self, At, Front, Spool, Spooled};
 use crate::merge::{self, Births, Merged};
+use crate::progress::{Phase, Step};
 use crate::replica::Replica;
 use crate::work::Work;
 use crate::{Error, Result, line, migrate, parts};
@@ -89,8 +90,8 @@ impl Replica {
         loop {
             let since = self.env.now_ms();
             let slice = self.write(|work| {
-                let Work { conn, meta, catalog, policies, .. } = work;
-                ahead::slice(conn, meta, catalog, policies, &mut ahead, rows)
+                let Work { conn, meta, catalog, policies, env, .. } = work;
+                ahead::slice(conn, meta, catalog, (policies, *env), &mut ahead, rows)
             })?;
             let Some((done, more)) = slice else { break };
             folded.add(done);
@@ -110,6 +111,7 @@ impl Replica {
         self.fold_ahead()?;
         let (mut merged, mut rows) = (Merged::default(), FIRST);
         let (mut births, mut arrival) = (Births::new(), None);
+        let mut gone = 0;
         while let Some(mut front) = self.peek(|conn, _| inbox::front(conn))? {
             if arrival.replace(front.at.arrival) != Some(front.at.arrival) {
                 births.clear();
@@ -127,6 +129,8 @@ impl Replica {
                 rows = pace(rows, took);
                 let (more, of_it) =
                     self.peek(|conn, _| Ok((inbox::rows(conn)?, inbox::at(conn)? == Some(at))))?;
+                gone += taken as u64;
+                self.env.step(Step { phase: Phase::Merge, done: gone, total: Some(gone + more) });
                 left(more);
                 if more > 0 {
                     self.env.rest(took.min(REST_MS));

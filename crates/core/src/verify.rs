@@ -8,12 +8,15 @@
 use crate::capture::{self, own_name};
 use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
 use crate::connection::connect;
+use crate::count::Count;
 use crate::counter;
-use crate::describe::{loc_name, row_name};
+use crate::describe::{loc_name, row_name, the_row};
+use crate::env::Environment;
 use crate::inbox;
 use crate::journal::Window;
 use crate::line;
 use crate::meta::{self, Meta};
+use crate::progress::Phase;
 use crate::refs::Lookup;
 use crate::replica::Replica;
 use crate::schema::{self, quote};
@@ -36,6 +39,7 @@ impl Replica {
     ///
     /// Metadata too damaged to be read is a problem, not an error.
     pub fn verify(&self) -> Result<Vec<String>> {
+        self.env.begin(Phase::Verify);
         self.apart(|replica| {
             let mut found = Findings::default();
             let sound = match std::ptr::eq(self, replica) {
@@ -56,7 +60,7 @@ impl Replica {
                 let Catalog { tables, local, .. } = &loaded.catalog;
                 let mut all = tables.iter().chain(local);
                 all.try_for_each(|t| references(conn, &loaded.catalog, t, &mut found))?;
-                contradictions(conn, meta, loaded, &mut found)
+                contradictions(conn, meta, loaded, self.env.as_ref(), &mut found)
             })
         });
         match checked {
@@ -82,7 +86,9 @@ impl Replica {
             return Ok(problems);
         }
         let differences = self.apart(Replica::differences)?;
-        let sentence = |(table, row, what)| format!("table {table}, row {row}: {what}");
+        let sentence = |(table, row, what): (String, String, String)| {
+            format!("table {table}, {}: {what}", the_row(&row))
+        };
         problems.extend(differences.into_iter().map(sentence));
         Ok(problems)
     }
@@ -94,17 +100,19 @@ impl Replica {
                 let why = "there are writes that are not folded yet; run synqlite fold first";
                 return Err(Error::Refused(why.into()));
             }
-            crate::merge::differences(conn, meta, &loaded.catalog, &settings::load(conn)?)
+            let (catalog, policies) = (&loaded.catalog, settings::load(conn)?);
+            let count = Count::new(self.env.as_ref(), Phase::Verify, Some(shown(conn, catalog)?));
+            crate::merge::differences(conn, meta, catalog, &policies, count)
         })
     }
 }
 
 /// What [`Replica::verify`] finds in a transaction that has written, of what the next fold leaves.
-pub(crate) fn unsound(conn: &Connection) -> Result<Vec<String>> {
+pub(crate) fn unsound(conn: &Connection, env: &dyn Environment) -> Result<Vec<String>> {
     let mut found = Findings::default();
     integrity(conn, &mut found)?;
     let loaded = track::load(conn, &settings::load(conn)?)?;
-    contradictions(conn, &Meta::load(conn)?, &loaded, &mut found)?;
+    contradictions(conn, &Meta::load(conn)?, &loaded, env, &mut found)?;
     Ok(found.finish())
 }
 
@@ -112,6 +120,7 @@ fn contradictions(
     conn: &Connection,
     meta: &Meta,
     loaded: &Loaded,
+    env: &dyn Environment,
     found: &mut Findings,
 ) -> Result<()> {
     capture_objects(conn, loaded, found)?;
@@ -120,7 +129,8 @@ fn contradictions(
     let mut seen = meta.seen.clone();
     // What is being merged in slices is here in part.
     seen.join(&inbox::covers(conn)?);
-    let mut verify = Verify { conn, meta, seen, lookup, windows: &windows, found };
+    let count = Count::new(env, Phase::Verify, Some(shown(conn, &loaded.catalog)?));
+    let mut verify = Verify { conn, meta, seen, lookup, windows: &windows, found, count };
     verify.replica()?;
     for (t, window) in loaded.catalog.tables.iter().zip(&windows) {
         verify.table(t, window)?;
@@ -129,6 +139,15 @@ fn contradictions(
         }
     }
     Ok(())
+}
+
+/// How many rows the tables show.
+fn shown(conn: &Connection, catalog: &Catalog) -> Result<u64> {
+    let count = |t: &Tracked| {
+        let sql = format!("SELECT count(*) FROM {}", t.target());
+        Ok(conn.query_row(&sql, [], |row| row.get::<_, i64>(0))?.unsigned_abs())
+    };
+    catalog.tables.iter().map(count).sum()
 }
 
 #[derive(Default)]
@@ -152,7 +171,7 @@ impl Findings {
         let count = self.rows.entry((t.table.name.clone(), what)).or_default();
         *count += 1;
         if *count <= NAMED {
-            self.problems.push(format!("table {}, row {}: {what}", t.table.name, row()?));
+            self.problems.push(format!("table {}, {}: {what}", t.table.name, the_row(&row()?)));
         }
         Ok(())
     }
@@ -257,6 +276,8 @@ struct Verify<'a> {
     /// What is not folded yet, of each table.
     windows: &'a [Window],
     found: &'a mut Findings,
+    /// Rows whose sums were looked at.
+    count: Count<'a>,
 }
 
 impl Verify<'_> {
@@ -391,7 +412,8 @@ impl Verify<'_> {
                         self.found.row(t, name, "its key was changed without being captured")?;
                     }
                     (None, Some(gone)) => {
-                        let name = || Ok(row_name(t, None, &gone.state, &gone.rid));
+                        let name =
+                            || Ok(row_name(t, None, gone.loc.as_ref(), &gone.state, &gone.rid));
                         self.found.row(t, name, DISAPPEARED)?;
                     }
                     _ => {}
@@ -419,6 +441,7 @@ impl Verify<'_> {
             Loc::Key(_) => false,
         };
         for loc in state::places(self.conn, self.meta, t)? {
+            self.count.add(1);
             let noted = window.changed.contains_key(&loc) || window.gone.contains_key(&loc);
             if noted || now.contains(&loc) || window.born.contains_key(&loc) || appended(&loc) {
                 continue;
@@ -489,7 +512,7 @@ impl Verify<'_> {
             if !window.gone.contains_key(loc) && !window.changed.contains_key(loc) {
                 let name = || match state::at(self.conn, self.meta, t, loc)? {
                     Some(gone) if t.table.rowid_alias().is_none() => {
-                        Ok(row_name(t, None, &gone.state, &gone.rid))
+                        Ok(row_name(t, None, gone.loc.as_ref(), &gone.state, &gone.rid))
                     }
                     _ => Ok(loc_name(t, None, loc)),
                 };
@@ -622,7 +645,7 @@ impl Verify<'_> {
             Some(loc) => t.read(self.conn, loc)?,
             None => None,
         };
-        Ok(row_name(t, row.as_deref(), &stored.state, &stored.rid))
+        Ok(row_name(t, row.as_deref(), stored.loc.as_ref(), &stored.state, &stored.rid))
     }
 
     fn name_at(&self, t: &Tracked, loc: &Loc) -> Result<String> {

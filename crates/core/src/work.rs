@@ -48,8 +48,8 @@ impl<'a> Work<'a> {
 
     /// R-FBM: the journal is folded before anything else happens.
     pub fn fold(&mut self) -> Result<Folded> {
-        let Work { conn, meta, catalog, policies, now_ms, .. } = self;
-        let folded = fold::fold(conn, meta, catalog, policies)?;
+        let Work { conn, meta, catalog, policies, now_ms, env, .. } = self;
+        let folded = fold::fold(conn, meta, catalog, policies, *env)?;
         closed::update(conn, meta, catalog, *now_ms, ClosedBy::Write)?;
         self.learner().seal()?;
         Ok(folded)

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use synqlite_wire::units::bytes;
 
 /// Result of the store's operations.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -69,8 +70,9 @@ pub enum Error {
     Full,
     /// The token has stored as much as it may.
     #[error(
-        "this token may store {limit} bytes and has reached that, with what it has not finished to \
-         upload. Ask for a higher limit, or finish uploads; a day later they are removed"
+        "this token may store {} and has reached that, with what it has not finished to upload. Ask for \
+         a higher limit, or finish uploads; a day later they are removed",
+        bytes(*limit)
     )]
     Quota {
         /// Bytes that it may store.

@@ -4,7 +4,7 @@ use crate::backend::{Millis, Totals};
 use crate::disk_space::DiskSpace;
 use crate::embedded::Setup;
 use crate::error::{Error, Result};
-use crate::http::{self, Access, Arriving, Hub, Limits, Metrics};
+use crate::http::{self, Access, Arriving, Hub, Limits, Metrics, seconds};
 use crate::location::{Location, Opened, Vault};
 use crate::runtime::runtime;
 use crate::wait::Waiters;
@@ -20,7 +20,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
@@ -316,12 +316,14 @@ async fn look_after(hub: Arc<Hub>, vault: Vault, settings: Settings, stop: watch
     let retire = async {
         loop {
             let _ = tokio::time::timeout(settings.sweep, hub.sweep.notified()).await;
+            let began = Instant::now();
             let since = (settings.clock)() - settings.patience.as_millis() as Millis;
             match hub.backend.retire(since).await {
                 Ok(0) => {}
                 Ok(count) => {
                     Metrics::add(&hub.metrics.retired, count);
-                    tracing::info!(objects = count, "retired what snapshots cover");
+                    let seconds = seconds(began.elapsed());
+                    tracing::info!(objects = count, seconds, "retired what snapshots cover");
                 }
                 Err(e) => tracing::error!("retiring failed: {e}"),
             }

@@ -8,7 +8,7 @@ pub mod sync;
 
 pub use access::Access;
 pub use sync::{
-    Cloned, Credentials, Outcome, Progress, Remote, Restored, Session, SyncError, Traffic, Waiting,
+    Cloned, Credentials, Outcome, Remote, Restored, Session, SyncError, Traffic, Waiting,
 };
 pub use synqlite_objects::{Cursor, Error, Key, Put};
 

@@ -92,7 +92,7 @@ fn write(path: &Path, key: &str, rows: i64, sql: &str) -> Result<(), Box<dyn Err
 fn one(work: &str, replica: &Path, other: &str) -> Result<(), Box<dyn Error>> {
     let env = Arc::new(System);
     let mut replica = Replica::open(replica, env.clone())?;
-    let session = &mut Session { env, force: false, whole: false, progress: &mut () };
+    let session = &Session { env, force: false, whole: false };
     match work {
         "fold" => drop(replica.fold()?),
         "push" => drop(Remote::parse(other)?.push(&mut replica, session)?),

@@ -379,11 +379,11 @@ impl Site {
     pub fn exchange<T>(
         &mut self,
         ms: i64,
-        with: impl FnOnce(&mut Replica, &mut Session<'_>) -> T,
+        with: impl FnOnce(&mut Replica, &mut Session) -> T,
     ) -> T {
         self.env.set(ms);
         let env = self.env.clone();
-        with(&mut self.replica, &mut Session { env, force: true, whole: false, progress: &mut () })
+        with(&mut self.replica, &mut Session { env, force: true, whole: false })
     }
 
     /// What the tables show, sorted.

@@ -1,7 +1,10 @@
-//! Values and rows as people read them.
+//! Values, rows and constraints as people read them: by what the schema calls them now, never by names or
+//! numbers that only synqlite or SQLite gave, as long as there is another.
 
 use crate::catalog::{Loc, Relation};
+use crate::schema::{Collation, IndexTerm, Table, quote};
 use crate::state::{Body, RowState};
+use synqlite_wire::units::bytes;
 use synqlite_wire::{Rid, Value};
 
 /// Values for people.
@@ -17,7 +20,7 @@ pub fn text(value: &Value) -> String {
         // SQLite shows no sign of a zero, and takes both for one value.
         Value::Real(r) => (r + 0.0).to_string(),
         Value::Text(t) => format!("'{}'", String::from_utf8_lossy(t)),
-        Value::Blob(b) => format!("a blob of {} bytes", b.len()),
+        Value::Blob(b) => format!("a blob of {}", bytes(b.len() as u64)),
     }
 }
 
@@ -45,21 +48,36 @@ fn part(part: &synqlite_wire::key::KeyPart) -> String {
     }
 }
 
-/// The row for people: its primary key as the table shows it, else as the state keeps it.
-pub fn row_name(t: &Relation, shown: Option<&[Value]>, state: &RowState, rid: &Rid) -> String {
+/// The row for people: its primary key as the table shows it, else as the state keeps it; without one, its
+/// rowid, if it has one here.
+pub fn row_name(
+    t: &Relation,
+    shown: Option<&[Value]>,
+    loc: Option<&Loc>,
+    state: &RowState,
+    rid: &Rid,
+) -> String {
+    if let (Some(Loc::Row(rowid)), []) = (loc, t.table.primary_key.as_slice()) {
+        return format!("rowid {rowid}");
+    }
     let mut kept = vec![Value::Null; t.table.columns.len()];
     let mut whole = true;
     for &c in &t.table.primary_key {
         let g = t.table.columns[c].group;
         let at = t.table.groups[g].columns.iter().position(|&other| other == c);
-        match (&state.groups[g].body, at) {
-            (Body::Stored(cell), Some(at)) if at < cell.values.len() => {
+        match (state.groups.get(g).map(|group| &group.body), at) {
+            (Some(Body::Stored(cell)), Some(at)) if at < cell.values.len() => {
                 kept[c] = cell.values[at].clone();
             }
             _ => whole = false,
         }
     }
     describe(t, shown.or(whole.then_some(&kept)), rid)
+}
+
+/// A row in a sentence, by its name.
+pub fn the_row(name: &str) -> String {
+    if name.starts_with("rowid ") { name.to_owned() } else { format!("row {name}") }
 }
 
 /// A row that has no identity yet, for people.
@@ -72,5 +90,55 @@ pub fn loc_name(t: &Relation, row: Option<&[Value]>, loc: &Loc) -> String {
         (None, Loc::Row(id)) if t.table.rowid_alias().is_some() => id.to_string(),
         (None, Loc::Row(rowid)) => format!("rowid {rowid}"),
         (None, Loc::Key(key)) => key.clone(),
+    }
+}
+
+/// A unique key or foreign key as its table declares it, such as `UNIQUE (email)`. `name`: by which records
+/// and waits know it, which is also what is said of one that the table does not have any more.
+pub fn constraint(t: &Relation, name: &str) -> String {
+    if let Some(u) = t.unique_names.iter().position(|unique| unique == name) {
+        let index = &t.table.uniques[u];
+        let terms: Vec<String> = index.terms.iter().map(|term| declared(&t.table, term)).collect();
+        let kind = if index.primary { "PRIMARY KEY" } else { "UNIQUE" };
+        let only = index.predicate.as_ref().map(|p| format!(" WHERE {p}")).unwrap_or_default();
+        return format!("{kind} ({}){only}", terms.join(", "));
+    }
+    match t.key_names.iter().position(|key| key == name) {
+        Some(f) => {
+            let columns = t.table.foreign_keys[f].columns.iter();
+            let columns: Vec<String> =
+                columns.map(|&c| identifier(&t.table.columns[c].name)).collect();
+            format!("FOREIGN KEY ({})", columns.join(", "))
+        }
+        None => name.to_owned(),
+    }
+}
+
+/// The table to which a foreign key of this name refers.
+pub fn parent<'t>(t: &'t Relation, name: &str) -> Option<&'t str> {
+    let f = t.key_names.iter().position(|key| key == name)?;
+    Some(&t.table.foreign_keys[f].parent)
+}
+
+/// A term of an index, with its collation where that is not its column's own.
+fn declared(table: &Table, term: &IndexTerm) -> String {
+    let column = table.columns.iter().find(|column| quote(&column.name) == term.sql);
+    let text = column.map_or_else(|| term.sql.clone(), |column| identifier(&column.name));
+    let own = column.map_or(&Collation::Binary, |column| &column.collation);
+    match &term.collation {
+        collation if collation == own => text,
+        Collation::Binary => format!("{text} COLLATE BINARY"),
+        Collation::NoCase => format!("{text} COLLATE NOCASE"),
+        Collation::Rtrim => format!("{text} COLLATE RTRIM"),
+        Collation::Other(name) => format!("{text} COLLATE {}", identifier(name)),
+    }
+}
+
+/// A name, in quotes if it needs them.
+fn identifier(name: &str) -> String {
+    let bare = |c: char| c.is_alphanumeric() || c == '_';
+    match !name.is_empty() && name.chars().all(bare) {
+        true => name.to_owned(),
+        false => quote(name),
     }
 }

@@ -16,7 +16,7 @@
 
 use crate::affected::{self, AffectedRow, AffectedRows, Refused};
 use crate::catalog::{Catalog, Relation};
-use crate::describe::describe;
+use crate::describe::row_name;
 use crate::facts::{Facts, Key};
 use crate::ledger::Ledger;
 use crate::policy::Policies;
@@ -415,7 +415,9 @@ fn in_the_way_again(affected: &AffectedRows<'_>, w: usize, at: usize) -> Error {
     let name = |at: usize| {
         let item = &affected.list[at];
         let t = &affected.catalog().tables[item.table];
-        (t.table.name.clone(), describe(t, item.old.as_deref(), &item.stored.rid))
+        let (row, stored) = (item.old.as_deref(), &item.stored);
+        let row = row_name(t, row, stored.loc.as_ref(), &stored.state, &stored.rid);
+        (t.table.name.clone(), row)
     };
     let ((table, row), (_, rival)) = (name(at), name(w));
     Error::LocalWins { table, row, rival }

@@ -64,6 +64,7 @@ pub mod counter;
 pub mod ids;
 pub mod key;
 pub mod line;
+pub mod units;
 pub mod value;
 
 #[cfg(test)]

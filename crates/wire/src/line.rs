@@ -44,9 +44,34 @@ pub fn branch(root: SiteId, first: Hlc) -> SiteId {
     Id(id)
 }
 
+/// The id of a *witness*: a site that is made up for values of which nobody can tell whether somebody wrote
+/// them, as what a rebuild of a table left in it. Whoever meets it can tell that it is one.
+pub fn witness(seed: [u8; 8]) -> SiteId {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(b"synqlite witness").update(&seed);
+    let mut own = [0; 8];
+    hasher.finalize_xof().fill(&mut own);
+    let mut id = [0; 16];
+    id.iter_mut().zip(seed.into_iter().chain(own)).for_each(|(to, from)| *to = from);
+    Id(id)
+}
+
+/// Whether no file ever had this site id.
+pub fn is_witness(site: SiteId) -> bool {
+    let Id([a, b, c, d, e, f, g, h, ..]) = site;
+    witness([a, b, c, d, e, f, g, h]) == site
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn witnesses_are_known_as_such() {
+        let one = witness([1; 8]);
+        assert!(is_witness(one) && is_witness(witness([2; 8])) && one != witness([2; 8]));
+        assert!(!is_witness(Id([1; 16])) && !is_witness(branch(one, Hlc(1))));
+    }
 
     #[test]
     fn branches_stand_where_their_root_does() {

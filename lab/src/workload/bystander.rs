@@ -202,9 +202,9 @@ fn open(path: &Path) -> Result<Replica> {
 }
 
 fn exchange<T>(
-    with: impl FnOnce(&mut Session<'_>) -> std::result::Result<T, synqlite_remote::SyncError>,
+    with: impl FnOnce(&Session) -> std::result::Result<T, synqlite_remote::SyncError>,
 ) -> Result<T> {
     let env = Arc::new(System);
-    let mut session = Session { env, force: false, whole: false, progress: &mut () };
-    Ok(with(&mut session)?)
+    let session = Session { env, force: false, whole: false };
+    Ok(with(&session)?)
 }

@@ -115,11 +115,11 @@ enum Other {
 }
 
 fn exchange<T>(
-    with: impl FnOnce(&mut Session<'_>) -> std::result::Result<T, synqlite_remote::SyncError>,
+    with: impl FnOnce(&Session) -> std::result::Result<T, synqlite_remote::SyncError>,
 ) -> Result<T> {
-    let mut session =
-        Session { env: Arc::new(System), force: false, whole: false, progress: &mut () };
-    Ok(with(&mut session)?)
+    let session =
+        Session { env: Arc::new(System), force: false, whole: false };
+    Ok(with(&session)?)
 }
 
 fn open(path: &Path) -> Result<Box<Replica>> {

@@ -1,7 +1,6 @@
 use super::{Keep, credentials, env};
 use crate::error::Result;
 use crate::report::{Report, bytes, rows, seconds};
-use crate::terminal::Bar;
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -26,14 +25,13 @@ pub fn run(args: &Args) -> Result<Report> {
     let since = Instant::now();
     let access = args.keep.access()?;
     let remote = Remote::open(&args.remote, &credentials(&access)?)?;
-    let mut bar = Bar::new();
-    let mut session = Session { env: env(), force: false, whole: false, progress: &mut bar };
-    let cloned = remote.clone_with(&args.db, &access, &mut session)?;
+    let session = Session { env: env(), force: false, whole: false };
+    let cloned = remote.clone_with(&args.db, &access, &session)?;
     let time = since.elapsed();
     let text = format!(
         "{} is a replica with {} ({}), site {}, in {:.3} s",
         args.db.display(),
-        rows(cloned.rows),
+        rows(cloned.rows.unsigned_abs()),
         bytes(cloned.bytes),
         cloned.site,
         time.as_secs_f64()

@@ -5,7 +5,7 @@ use crate::report::{Report, time};
 use crate::terminal;
 use serde_json::{Map, Value as Json, json};
 use std::path::PathBuf;
-use synqlite_core::{Closed, ClosedBy, Conflict, Replica, Value, Writer};
+use synqlite_core::{Closed, ClosedBy, Conflict, Replica, Value, Writer, the_row};
 
 /// Lists what merges displaced, and settles it: rows that do not show what was written, because a
 /// declared constraint would break.
@@ -99,7 +99,11 @@ fn closed(records: &[Closed]) -> Report {
     let mut text = String::new();
     for r in records {
         let id = r.id.as_ref().map_or(String::new(), |id| format!("{} ", &id[..DIGITS]));
-        record::wrap(&mut text, style, &format!("{id}{} in {}, row {}", r.kind, r.table, r.row));
+        record::wrap(
+            &mut text,
+            style,
+            &format!("{id}{} in {}, {}", r.kind, r.table, the_row(&r.row)),
+        );
         if !r.what.is_empty() {
             let asked = if r.was_open { "asked for " } else { "" };
             record::wrap(&mut text, style, &format!("  {asked}{}", r.what));
@@ -136,6 +140,7 @@ fn record(conflict: &Conflict) -> Json {
         "row": conflict.row,
         "kind": conflict.kind.as_str(),
         "constraint": conflict.constraint,
+        "declared": conflict.declared,
         "shown": columns(&conflict.shown),
         "displaced": columns(&conflict.displaced),
         "winner": conflict.winner,

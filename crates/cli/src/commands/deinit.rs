@@ -25,6 +25,9 @@ pub fn run(args: &Args) -> Result<Report> {
         ));
     }
     let n = removed.len() as i64;
-    let text = format!("{db} is an ordinary database again; removed {}", count(n, "object"));
+    let text = format!(
+        "{db} is an ordinary database again; removed {}",
+        count(n.unsigned_abs(), "object")
+    );
     Ok(Report::new(json!({"removed": removed}), text))
 }

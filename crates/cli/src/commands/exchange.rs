@@ -3,7 +3,7 @@
 use super::{env, open, resolve};
 use crate::error::Result;
 use crate::report::{Report, outcome, outcome_text};
-use crate::terminal::{Bar, tell_aside, tell_restored, tell_waiting};
+use crate::terminal::{tell_aside, tell_restored, tell_waiting};
 use std::path::PathBuf;
 use std::time::Instant;
 use synqlite_core::Replica;
@@ -66,18 +66,14 @@ pub fn sync(args: &Sync) -> Result<Report> {
     exchange(&args.with, |remote, replica, session| remote.sync(replica, session))
 }
 
-type Exchange =
-    fn(&Remote, &mut Replica, &mut Session<'_>) -> synqlite_remote::sync::Result<Outcome>;
+type Exchange = fn(&Remote, &mut Replica, &Session) -> synqlite_remote::sync::Result<Outcome>;
 
 fn exchange(args: &With, run: Exchange) -> Result<Report> {
     let since = Instant::now();
     let mut replica = open(&args.db)?;
     let remote = resolve(&replica, args.remote.as_deref())?;
-    let mut bar = Bar::new();
-    let mut session =
-        Session { env: env(), force: args.force, whole: args.whole, progress: &mut bar };
-    let done = run(&remote, &mut replica, &mut session)?;
-    drop(bar);
+    let session = Session { env: env(), force: args.force, whole: args.whole };
+    let done = run(&remote, &mut replica, &session)?;
     tell_waiting(&done.waiting);
     tell_aside(&done.aside);
     tell_restored(&done.restored);

@@ -18,7 +18,7 @@ pub fn run(args: &Args) -> Result<Report> {
     let since = Instant::now();
     let folded = open(&args.db)?.fold()?;
     let time = since.elapsed();
-    let text = format!("folded {} in {:.3} s", rows(folded.rows as i64), time.as_secs_f64());
+    let text = format!("folded {} in {:.3} s", rows(folded.rows), time.as_secs_f64());
     let json = json!({"rows": folded.rows, "columns": folded.columns, "seconds": seconds(time)});
     Ok(Report::new(json, text))
 }

@@ -1,11 +1,11 @@
 use super::{Keep, credentials, env, key_value, policies, tell_closed};
 use crate::error::{CommandError, Result};
 use crate::report::{Report, rows};
-use crate::terminal::{self, Bar};
+use crate::terminal;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
-use synqlite_core::{Compared, Decision, InitOptions, Replica, Skipped, TableReport};
+use synqlite_core::{Compared, Decision, InitOptions, Replica, Skipped, TableReport, the_row};
 use synqlite_remote::{Access, Remote, Session};
 
 /// Makes a database a replica.
@@ -71,9 +71,8 @@ pub fn run(args: &Args) -> Result<Report> {
 fn repair(args: &Args, remote: &str, options: &InitOptions) -> Result<Report> {
     let access = args.keep.access()?;
     let remote = Remote::open(remote, &credentials(&access)?)?;
-    let mut bar = Bar::new();
-    let mut session = Session { env: env(), force: false, whole: false, progress: &mut bar };
-    let done = remote.rejoin(&args.db, &access, options, &mut session)?;
+    let session = Session { env: env(), force: false, whole: false };
+    let done = remote.rejoin(&args.db, &access, options, &session)?;
     if access.token.is_some() {
         tell_closed(&args.db);
     }
@@ -88,11 +87,11 @@ fn repair(args: &Args, remote: &str, options: &InitOptions) -> Result<Report> {
         (theirs, "were only there: they came since, or were deleted here and are back"),
     ] {
         if rows_of > 0 {
-            let _ = write!(text, "\n  {} {what}", rows(rows_of.cast_signed()));
+            let _ = write!(text, "\n  {} {what}", rows(rows_of));
         }
     }
     for Decision { table, row, what, .. } in &told {
-        let _ = write!(text, "\n  {table}, row {row}: {what}");
+        let _ = write!(text, "\n  {table}, {}: {what}", the_row(row));
     }
     let one = |d: &Decision| json!({"table": d.table, "row": d.row, "what": d.what});
     let told: Vec<_> = told.iter().map(one).collect();
@@ -106,7 +105,13 @@ fn repair(args: &Args, remote: &str, options: &InitOptions) -> Result<Report> {
 /// Tables that are replicated and those that are not, appended to the text and for programs.
 fn listed(text: &mut String, tables: &[TableReport], skipped: &[Skipped]) -> (Value, Value) {
     for t in tables {
-        let _ = write!(text, "\n  {}: {}, identity by {}", t.name, rows(t.rows), t.identity.name());
+        let _ = write!(
+            text,
+            "\n  {}: {}, identity by {}",
+            t.name,
+            rows(t.rows.unsigned_abs()),
+            t.identity.name()
+        );
     }
     for s in skipped {
         let _ = write!(text, "\n  not replicated: {}: {}", s.name, s.why);

@@ -227,7 +227,7 @@ fn load(dir: &Path, file: &Path, columns: [u32; 2]) -> Result<Report> {
         let hint = "Correct the file and load it again";
         CommandError::new(what).hint(match written {
             0 => format!("{hint}; nothing was loaded"),
-            n => format!("{hint}; {} before it were loaded", rows(n)),
+            n => format!("{hint}; {} before it were loaded", rows(n.unsigned_abs())),
         })
     };
     loop {
@@ -238,7 +238,7 @@ fn load(dir: &Path, file: &Path, columns: [u32; 2]) -> Result<Report> {
         };
         read += 1;
         let [Some(key), Some(value)] = columns.map(|c| fields.get(c as usize - 1)) else {
-            let n = count(fields.len() as i64, "column");
+            let n = count(fields.len() as u64, "column");
             return Err(refuse(written, format!("{name}, row {read} has only {n}")));
         };
         match batch.put(key, value).map(|_| ()) {
@@ -255,7 +255,7 @@ fn load(dir: &Path, file: &Path, columns: [u32; 2]) -> Result<Report> {
     write(&mut db, dir, &batch)?;
     db.as_ref().map_or(Ok(()), Db::close)?;
     let time = start.elapsed();
-    let text = format!("{} in {:.3} s", rows(read), time.as_secs_f64());
+    let text = format!("{} in {:.3} s", rows(read.unsigned_abs()), time.as_secs_f64());
     Ok(Report::new(json!({"rows": read, "seconds": seconds(time)}), text))
 }
 
@@ -280,13 +280,13 @@ fn stats(dir: &Path) -> Result<Report> {
             "level": i, "tables": level.tables, "bytes": level.bytes,
             "entries": level.entries, "deletions": level.deletions,
         }));
-        let (tables, deletions) = (level.tables as i64, level.deletions as i64);
+        let (tables, deletions) = (level.tables as u64, level.deletions);
         let (tables, deletions) = (count(tables, "table"), count(deletions, "deletion"));
-        let (bytes, entries) = (size(level.bytes), level.entries);
-        let _ = write!(text, "\nlevel {i}: {tables}, {bytes}, {entries} entries, {deletions}");
+        let (bytes, entries) = (size(level.bytes), count(level.entries, "entry"));
+        let _ = write!(text, "\nlevel {i}: {tables}, {bytes}, {entries}, {deletions}");
     }
     if stats.memtable > 0 || stats.sealed > 0 {
-        let sealed = count(stats.sealed as i64, "memtable");
+        let sealed = count(stats.sealed as u64, "memtable");
         let _ = write!(text, "\nin memory: {}, {sealed} to flush", size(stats.memtable as u64));
     }
     let (cut, words) = dropped(db.dropped());
@@ -316,8 +316,9 @@ fn listed(found: &synqlite_lsm::Report, verdict: &str, dir: &Path) -> Report {
     let problems: Vec<String> = found.problems.iter().map(problem).collect();
     let (cut, words) = dropped(found.dropped.as_ref());
     let (tables, entries) = (found.tables, found.entries);
-    let tables_read = count(tables as i64, "table");
-    let mut text = format!("{}: {verdict}; {tables_read}, {entries} entries read", dir.display());
+    let tables_read = count(tables as u64, "table");
+    let mut text =
+        format!("{}: {verdict}; {tables_read}, {} read", dir.display(), count(entries, "entry"));
     for problem in &problems {
         let _ = write!(text, "\n{problem}");
     }

@@ -23,6 +23,7 @@ mod verify;
 mod watch;
 
 use crate::error::{CommandError, Result};
+use crate::progress::{self, Mode};
 use crate::report::Report;
 use crate::terminal;
 use clap::{Parser, Subcommand};
@@ -30,7 +31,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
-use synqlite_core::{Environment, Policy, Replica, System};
+use synqlite_core::{Environment, Policy, Replica, Step, System};
 use synqlite_remote::{Access, Credentials, Key, Remote};
 
 /// Makes any SQLite file a replica that synchronizes offline.
@@ -47,6 +48,10 @@ pub struct Args {
     /// Waits for so many seconds, at most, while another program keeps a database locked.
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 60)]
     wait: u64,
+    /// How to show on standard error what takes longer than half a second: if it is a terminal, as
+    /// JSON lines, or not at all.
+    #[arg(long, global = true, value_enum, value_name = "HOW", default_value_t = Mode::Auto)]
+    progress: Mode,
     #[command(subcommand)]
     command: Command,
 }
@@ -105,6 +110,17 @@ enum Command {
 /// Runs a command and prints what it reports.
 pub fn run(args: &Args) -> Result<()> {
     PATIENCE.store(args.wait, Relaxed);
+    // A hub has a log of its own, and prints where it listens.
+    if !matches!(args.command, Command::Serve(_)) {
+        progress::begin(args.progress, matches!(args.command, Command::Watch(_)));
+    }
+    let done = report(args);
+    progress::end();
+    done?.map_or(Ok(()), |report| print(&report, args.json))
+}
+
+/// What a command reports, unless it has printed it.
+fn report(args: &Args) -> Result<Option<Report>> {
     let report = match &args.command {
         Command::Init(a) => init::run(a),
         Command::Deinit(a) => deinit::run(a),
@@ -126,11 +142,11 @@ pub fn run(args: &Args) -> Result<()> {
         Command::Completions(a) => completions::run(a),
         Command::Reference => reference::run(),
         Command::Token(a) => token::run(a),
-        Command::Serve(a) => return serve::run(a, args.json),
-        Command::Watch(a) => return watch::run(a, args.json),
-        Command::Kv(a) => return kv::run(a, args.json),
-    }?;
-    print(&report, args.json)
+        Command::Serve(a) => return serve::run(a, args.json).map(|()| None),
+        Command::Watch(a) => return watch::run(a, args.json).map(|()| None),
+        Command::Kv(a) => return kv::run(a, args.json).map(|()| None),
+    };
+    report.map(Some)
 }
 
 fn print(report: &Report, json: bool) -> Result<()> {
@@ -160,6 +176,10 @@ impl Environment for Machine {
 
     fn instance(&self, path: &Path) -> String {
         System.instance(path)
+    }
+
+    fn step(&self, step: Step) {
+        progress::step(step);
     }
 
     fn wait(&self, database: &Path, waited: Duration) -> bool {

@@ -1,7 +1,7 @@
 use super::watch::stop_signal;
 use super::{print, storage_settings};
 use crate::error::{CommandError, Result};
-use crate::report::Report;
+use crate::report::{Report, bytes, count};
 use crate::terminal;
 use serde_json::json;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -129,7 +129,12 @@ pub fn run(args: &Args, as_json: bool) -> Result<()> {
     if args.check {
         let found = check(&settings)?;
         let text = match found {
-            Some(found) => format!("ok: {} places, {} objects", found.places, found.objects),
+            Some(found) => format!(
+                "ok: {}, {} ({})",
+                count(found.places, "place"),
+                count(found.objects, "object"),
+                bytes(found.bytes)
+            ),
             None => {
                 "ok: a hub that runs has the store open, so what it holds was not counted".into()
             }
@@ -145,12 +150,12 @@ pub fn run(args: &Args, as_json: bool) -> Result<()> {
     }
     if let Some(file) = &args.backup {
         let objects = backup(&settings, file)?;
-        let text = format!("{objects} objects in {}", file.display());
+        let text = format!("{} in {}", count(objects, "object"), file.display());
         return print(&Report::new(json!({"objects": objects}), text), as_json);
     }
     if let Some(file) = &args.restore {
         let objects = restore(&settings, file)?;
-        let text = format!("{objects} objects restored");
+        let text = format!("{} restored", count(objects, "object"));
         return print(&Report::new(json!({"objects": objects}), text), as_json);
     }
     let log = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);

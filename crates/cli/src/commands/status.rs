@@ -42,7 +42,7 @@ pub fn run(args: &Args) -> Result<Report> {
             r.url,
             when(r.pushed),
             when(r.pulled),
-            rows(unpushed)
+            rows(unpushed.unsigned_abs())
         );
         remotes.push(json!({
             "name": r.name, "url": r.url, "pushed": r.pushed.map(time), "pulled": r.pulled.map(time),
@@ -50,7 +50,7 @@ pub fn run(args: &Args) -> Result<Report> {
         }));
     }
     if status.arriving > 0 {
-        let left = rows(status.arriving.cast_signed());
+        let left = rows(status.arriving);
         let _ = write!(text, "\nnot merged yet: {left} that arrived; sync goes on with them");
     }
     let mut aside: Vec<Value> = Vec::new();

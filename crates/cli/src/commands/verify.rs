@@ -21,7 +21,7 @@ pub fn run(args: &Args) -> Result<Report> {
     let problems = if args.full { replica.verify_full() } else { replica.verify() }?;
     let text = match problems.as_slice() {
         [] => format!("{}: no problems", args.db.display()),
-        some => format!("{}\n{}", count(some.len() as i64, "problem"), some.join("\n")),
+        some => format!("{}\n{}", count(some.len() as u64, "problem"), some.join("\n")),
     };
     let report = Report::new(json!({"ok": problems.is_empty(), "problems": problems}), text);
     Ok(report.faulty(args.db.display(), problems.len()))

@@ -1,5 +1,6 @@
 use super::{env, open, resolve};
 use crate::error::Result;
+use crate::progress;
 use crate::report::{outcome, outcome_text};
 use crate::terminal;
 use serde_json::json;
@@ -63,6 +64,7 @@ pub fn run(args: &Args, as_json: bool) -> Result<()> {
         round += 1;
         let since = Instant::now();
         let done = one_round(&remote, &mut replica, args.force);
+        progress::rest();
         // A round that failed is not begun again for what it failed at.
         let failed = done.is_err();
         upto = done.as_ref().map_or(live.latest.or(upto), |(done, _)| done.upto);
@@ -153,8 +155,8 @@ fn listen(remote: &Remote, sender: &Sender<Option<Cursor>>) {
 
 /// Synchronizes once; also how many conflicts are open afterwards.
 fn one_round(remote: &Remote, replica: &mut Replica, force: bool) -> Result<(Outcome, u64)> {
-    let mut session = Session { env: env(), force, whole: false, progress: &mut () };
-    let done = remote.sync(replica, &mut session)?;
+    let session = Session { env: env(), force, whole: false };
+    let done = remote.sync(replica, &session)?;
     Ok((done, replica.open_conflicts()?))
 }
 

@@ -8,7 +8,7 @@ mod edits;
 
 use crate::error::{CommandError, Result};
 use crate::record::{DIGITS, Teller};
-use crate::report::{Report, outcome, rows, seconds};
+use crate::report::{Report, bytes, grouped, outcome, rows, seconds};
 use crate::sides::Style;
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -129,7 +129,8 @@ impl Show {
         let mut conn = Connection::open(self.place.db("A"))?;
         let made = data::fill(&mut conn, seed)?;
         drop(conn);
-        let title = format!("A makes an ordinary database of {}, seed {seed}", rows(made));
+        let title =
+            format!("A makes an ordinary database of {}, seed {seed}", rows(made.unsigned_abs()));
         self.step(title, Some("A"), since, json!({"rows": made}));
 
         let since = Instant::now();
@@ -146,19 +147,18 @@ impl Show {
 
         let since = Instant::now();
         let folder = self.place.folder()?;
-        let mut session =
-            Session { env: self.env.clone(), force: false, whole: false, progress: &mut () };
+        let session = Session { env: self.env.clone(), force: false, whole: false };
         let mut a = self.open("A")?;
         a.add_remote("origin", &folder.url(), None)?;
-        let sent = folder.push(&mut a, &mut session)?.sent.bytes;
+        let sent = folder.push(&mut a, &session)?.sent.bytes;
         self.step("A pushes it to the folder".into(), Some("A"), since, json!({"bytes": sent}));
 
         for site in ["B", "C"] {
             let since = Instant::now();
-            let mut session =
-                Session { env: self.env.clone(), force: false, whole: false, progress: &mut () };
-            let cloned = folder.clone_to(&self.place.db(site), &mut session)?;
-            let title = format!("{site} clones it from the folder: {}", rows(cloned.rows));
+            let session = Session { env: self.env.clone(), force: false, whole: false };
+            let cloned = folder.clone_to(&self.place.db(site), &session)?;
+            let title =
+                format!("{site} clones it from the folder: {}", rows(cloned.rows.unsigned_abs()));
             self.step(title, Some(site), since, json!({"rows": cloned.rows}));
         }
         Ok(())
@@ -195,13 +195,8 @@ impl Show {
             for site in SITES {
                 let since = Instant::now();
                 let mut replica = self.open(site)?;
-                let mut session = Session {
-                    env: self.env.clone(),
-                    force: false,
-                    whole: false,
-                    progress: &mut (),
-                };
-                let done = folder.sync(&mut replica, &mut session)?;
+                let session = Session { env: self.env.clone(), force: false, whole: false };
+                let done = folder.sync(&mut replica, &session)?;
                 let (sent, received, m) = (done.sent, done.received, &done.merged);
                 if sent.rows + received.rows == 0 {
                     continue;
@@ -211,15 +206,14 @@ impl Show {
                 let conflicts = replica.open_conflicts()?;
                 self.step(title, Some(site), since, outcome(&done, conflicts, since.elapsed()));
                 self.say(format!(
-                    "   sent {} rows in {} bytes, received {} rows in {} bytes; \
-                     {} inserted, {} updated, {} deleted",
-                    sent.rows,
-                    sent.bytes,
-                    received.rows,
-                    received.bytes,
-                    m.inserted,
-                    m.updated,
-                    m.deleted
+                    "   sent {} ({}), received {} ({}); {} inserted, {} updated, {} deleted",
+                    rows(sent.rows),
+                    bytes(sent.bytes),
+                    rows(received.rows),
+                    bytes(received.bytes),
+                    grouped(m.inserted),
+                    grouped(m.updated),
+                    grouped(m.deleted)
                 ));
                 for d in &m.decisions {
                     self.say(format!("   decided: {} {}: {}", d.table, d.row, d.what));

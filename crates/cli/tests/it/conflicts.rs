@@ -56,7 +56,8 @@ fn versions_stand_side_by_side_and_differences_are_marked() {
     let shown = told(&lab, &["show", &fallback], "100");
     let want = [
         &format!("{fallback} fallback in person, row 'bob'"),
-        "the row shows what it held before: decided in favour of row 'ann', whose claim to email is earlier",
+        "the row shows what it held before: decided in favour of row 'ann', whose claim to UNIQUE (email)",
+        "is earlier",
         "written   shown    row 'ann'",
         "id     \"bob\"     \"bob\"    \"ann\"",
         "name   \"Bob\"     \"Bob\"    \"Ann\"",

@@ -121,7 +121,7 @@ fn stats_count_what_is_there() {
     assert_eq!((&level["tables"], &level["entries"]), (&json!(1), &json!(1_000)));
     assert_eq!(level["bytes"], table.metadata().unwrap().len());
     let text = lab.text(&["kv", "stats", &store(&lab)]);
-    assert!(text.contains("1 table, ") && text.contains("1000 entries, 0 deletions"), "{text}");
+    assert!(text.contains("1 table, ") && text.contains("1,000 entries, 0 deletions"), "{text}");
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod hub;
 mod kills;
 mod kv;
 mod network;
+mod progress;
 mod reference;
 mod rejoin;
 mod sealed;

@@ -42,15 +42,13 @@ impl Dice {
     }
 }
 
-type Exchange =
-    fn(&Remote, &mut Replica, &mut Session<'_>) -> synqlite_remote::sync::Result<Outcome>;
+type Exchange = fn(&Remote, &mut Replica, &Session) -> synqlite_remote::sync::Result<Outcome>;
 
 fn exchange(lab: &Lab, site: &str, remote: &str, run: Exchange) -> Outcome {
     let mut replica = Replica::open(&PathBuf::from(lab.db(site)), Arc::new(System)).unwrap();
-    let mut session =
-        Session { env: Arc::new(System), force: false, whole: false, progress: &mut () };
+    let session = Session { env: Arc::new(System), force: false, whole: false };
     let remote = Remote::parse(remote).unwrap();
-    run(&remote, &mut replica, &mut session).unwrap_or_else(|e| panic!("{site}: {e}"))
+    run(&remote, &mut replica, &session).unwrap_or_else(|e| panic!("{site}: {e}"))
 }
 
 fn play(seed: u64, losses: bool) {

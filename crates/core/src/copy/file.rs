@@ -14,10 +14,10 @@ use std::ptr::null_mut;
 /// Bytes read at a time.
 const PIECE: usize = 1 << 20;
 
-/// Copies the database into `to`. Calls `progress` with the pages done and their total.
+/// Copies the database into `to`. Calls `tell` with the bytes done and their total.
 ///
 /// A read transaction must be open on `conn`, and its journal mode must not be WAL.
-pub(crate) fn copy(conn: &Connection, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
+pub(crate) fn copy(conn: &Connection, to: &Path, tell: &dyn Fn(u64, u64)) -> Result<()> {
     let number = |name: &str| -> Result<u64> {
         let number: i64 = conn.pragma_query_value(None, name, |row| row.get(0))?;
         Ok(number.unsigned_abs())
@@ -32,7 +32,7 @@ pub(crate) fn copy(conn: &Connection, to: &Path, progress: &mut dyn FnMut(u64, u
         read(conn, piece, done)?;
         out.write_all(piece).map_err(|e| unwritten(&e, to))?;
         done += len;
-        progress(done / size, pages);
+        tell(done, pages * size);
     }
     Ok(())
 }

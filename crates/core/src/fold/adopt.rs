@@ -7,8 +7,11 @@ use super::given::Given;
 use super::stamps::Stamps;
 use crate::Result;
 use crate::catalog::{Catalog, Tracked};
+use crate::count::Count;
+use crate::env::Environment;
 use crate::journal::{Born, Run};
 use crate::meta::Meta;
+use crate::progress::Phase;
 use crate::schema::Identity;
 use crate::state::{Inserted, Name, Runs};
 use rusqlite::Connection;
@@ -21,6 +24,7 @@ pub fn adopt(
     catalog: &Catalog,
     t: &Tracked,
     stamp: Stamp,
+    env: &dyn Environment,
 ) -> Result<()> {
     let mut runs = Runs::default();
     let loc = crate::catalog::loc_sql(&t.table, "o.");
@@ -50,7 +54,10 @@ pub fn adopt(
     }
     let given = Given { adopts: true, ..Given::default() };
     let stamps = Stamps::all_at(meta, stamp.hlc);
-    let mut fold = Fold::new(conn, meta, catalog, given, stamps);
+    let sql = format!("SELECT count(*) FROM {}", t.target());
+    let all: i64 = conn.query_row(&sql, [], |row| row.get(0))?;
+    let count = Count::new(env, Phase::Init, Some(all.unsigned_abs()));
+    let mut fold = Fold::new(conn, meta, catalog, (given, stamps, count));
     if t.table.identity == Identity::Key && is_named_by_key(t) {
         let run = Run { lo: i64::MIN, hi: i64::MAX, at: 0 };
         fold.append_keyed(t, run, &Died::new(), &mut runs)?;

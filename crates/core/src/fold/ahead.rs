@@ -9,11 +9,14 @@ use super::given::Given;
 use super::stamps::Stamps;
 use super::{Fold, Folded};
 use crate::catalog::{Catalog, Fresh, Tracked};
+use crate::count::Count;
+use crate::env::Environment;
 use crate::journal::{self, Queue};
 use crate::merge::repair;
 use crate::meta::{self, Meta};
 use crate::parts;
 use crate::policy::Policies;
+use crate::progress::Phase;
 use crate::{Error, Result};
 use rusqlite::Connection;
 use synqlite_wire::Hlc;
@@ -32,6 +35,8 @@ pub struct Ahead {
     pub catalog: Catalog,
     /// What it still has to do.
     pub queue: Queue,
+    /// Rows that it has folded.
+    done: u64,
 }
 
 /// Whether the journal is folded at once.
@@ -58,7 +63,7 @@ pub fn begin(
     value.extend(token);
     meta::set(conn, KEY, value)?;
     let (queue, catalog) = (Queue::new(conn, catalog, end)?, catalog.clone());
-    Ok(Some(Ahead { token, schema: schema_version(conn)?, catalog, queue }))
+    Ok(Some(Ahead { token, schema: schema_version(conn)?, catalog, queue, done: 0 }))
 }
 
 /// Folds the next `most` rows, and says whether more may be left. `None` if the rest has to be folded at once.
@@ -66,7 +71,7 @@ pub fn slice(
     conn: &Connection,
     meta: &mut Meta,
     catalog: &Catalog,
-    policies: &Policies,
+    (policies, env): (&Policies, &dyn Environment),
     ahead: &mut Ahead,
     most: usize,
 ) -> Result<Option<(Folded, bool)>> {
@@ -79,7 +84,10 @@ pub fn slice(
         return Ok(None);
     }
     let lasting = given.lasting.clone();
-    let mut fold = Fold::new(conn, meta, catalog, given, Stamps::new(meta, Some(first)));
+    let mut count = Count::new(env, Phase::Fold, Some(ahead.queue.rows(conn)?));
+    count.add(ahead.done);
+    let stamps = Stamps::new(meta, Some(first));
+    let mut fold = Fold::new(conn, meta, catalog, (given, stamps, count));
     let takes = |t: &Tracked| !lasting.contains(&t.no);
     let part = |survey: &_, position, window| fold.part(survey, position, window);
     let more = ahead.queue.take(conn, catalog, takes, most, part)?;
@@ -87,6 +95,7 @@ pub fn slice(
     if done.rows > 0 {
         meta.local_seq = stamps.local_seq;
     }
+    ahead.done += done.rows;
     repair(conn, meta, catalog, policies, wrote)?;
     Ok(Some((done, more)))
 }

@@ -36,7 +36,7 @@ impl Fold<'_> {
         let by = self.inserted(self.stamps.at(run.at))?;
         let n = runs.next_births(self.conn, run.len())?;
         runs.add_births(self.conn, t, (run.lo, run.hi), n, by)?;
-        self.done.rows += run.len();
+        self.counted(run.len())?;
         self.done.columns += run.len() * t.table.groups.len() as u64;
         Ok(())
     }
@@ -78,7 +78,7 @@ impl Fold<'_> {
                 && runs.add_summed(conn, t, rowid, Name::Key(key), by)?
             {
                 sums.take_row(rowid, row, 1 + pk.len())?;
-                self.done.rows += 1;
+                self.counted(1)?;
                 self.done.columns += t.table.groups.len() as u64;
             } else {
                 self.insert(t, &Loc::Row(rowid), &Born::at(run.at), died, runs)?;

@@ -62,7 +62,7 @@ impl Fold<'_> {
                     true
                 };
                 if bulk.change(self.meta, rowid, self.stamps.local_seq, same, stamp)? {
-                    self.done.rows += 1;
+                    self.counted(1)?;
                     self.done.columns += stamps.len() as u64;
                     done.insert(rowid);
                 }

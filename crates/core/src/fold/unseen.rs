@@ -82,7 +82,7 @@ impl Fold<'_> {
             }
             let columns = Columns::of(t, &t.table.groups[g].columns);
             let lost = Write { stamp: latest(group), values: cell.values.clone() };
-            let subject = Subject { t, rid: &stored.rid, row: None };
+            let subject = self.subject(t, stored, None);
             self.told.push(subject.deleted(&columns.named(), &columns, &lost, stamp));
         }
         Ok(())
@@ -110,10 +110,19 @@ impl Fold<'_> {
             }
             let columns = Columns::of(t, &columns);
             let lost = Write { stamp: piece.stamp, values: piece.cell.values };
-            let subject = Subject { t, rid: &stored.rid, row: None };
+            let subject = self.subject(t, stored, None);
             self.told.push(subject.deleted(&columns.named(), &columns, &lost, by));
         }
         Ok(())
+    }
+
+    fn subject<'a>(
+        &self,
+        t: &'a Tracked,
+        stored: &'a Stored,
+        row: Option<&'a [Value]>,
+    ) -> Subject<'a> {
+        Subject { t, rid: &stored.rid, row, stored: Some(stored), here: self.meta.site }
     }
 
     /// Whether a visible row has a record, so that it shows less than was written.
@@ -145,7 +154,7 @@ impl Fold<'_> {
         }
         let lost = Write { stamp: latest(before), values: lost };
         let kept = Write { stamp, values: now.values };
-        let subject = Subject { t, rid: &stored.rid, row: Some(row) };
+        let subject = self.subject(t, stored, Some(row));
         let why = "later and was written where the other was not shown";
         self.told.push(subject.gives_way(kind, &Columns::of(t, columns), &lost, &kept, why));
         Ok(())

@@ -28,6 +28,8 @@ pub struct Queue {
     row: Option<(usize, i64)>,
     /// The last row that was taken, by position of its table and rowid.
     after: (usize, i64),
+    /// How many rows it holds, once that was asked.
+    rows: Option<u64>,
 }
 
 /// When the first and the last entry were made, and the number of the last, if there are more than so many.
@@ -46,7 +48,7 @@ impl Queue {
     pub fn new(conn: &Connection, catalog: &Catalog, end: i64) -> Result<Queue> {
         conn.execute_batch(TABLE)?;
         let survey = Survey::new(catalog);
-        Ok(Queue { survey, end, looked: 0, row: None, after: (0, i64::MIN) })
+        Ok(Queue { survey, end, looked: 0, row: None, after: (0, i64::MIN), rows: None })
     }
 
     /// Looks at the next entries, `most` at most. Whether more are left.
@@ -73,6 +75,16 @@ impl Queue {
             self.survey.keep_together(position, rowid);
         }
         Ok(more)
+    }
+
+    /// How many rows it holds, all of which it has looked at.
+    pub fn rows(&mut self, conn: &Connection) -> Result<u64> {
+        if let Some(rows) = self.rows {
+            return Ok(rows);
+        }
+        let sql = "SELECT count(*) FROM (SELECT DISTINCT tbl, a FROM temp.synqlite_queue)";
+        let rows: i64 = conn.query_row(sql, [], |row| row.get(0))?;
+        Ok(*self.rows.insert(rows.unsigned_abs()))
     }
 
     /// Looks at what was written since. Whether times still follow each other.

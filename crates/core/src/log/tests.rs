@@ -38,7 +38,7 @@ fn the_latest_change_of_each_cell_is_told() {
     assert_eq!(
         all(&site)[..1].iter().chain(&all(&site)[3..]).cloned().collect::<Vec<_>>(),
         [
-            "t 3 insert id=3 x=1.5 y=a blob of 1 bytes",
+            "t 3 insert id=3 x=1.5 y=a blob of 1 B",
             "t 2 insert id=2 x='c' y=NULL",
             "t 1 insert id=1",
         ]
@@ -80,8 +80,7 @@ fn rows_of_every_kind_of_table_have_names() {
         "CREATE TABLE k(a TEXT, b INT, c, PRIMARY KEY(a, b)) WITHOUT ROWID; \
          CREATE TABLE bag(x); INSERT INTO k VALUES ('p', 1, 2); INSERT INTO bag VALUES (5)",
     );
-    let id = &site.replica.site().to_string()[..8];
-    let bag = format!("bag #0 of site {id} insert x=5");
+    let bag = "bag rowid 1 insert x=5".to_owned();
     let mut told = all(&site);
     told.sort();
     assert_eq!(told, [bag.as_str(), "k 'p', 1 insert a='p' b=1 c=2"]);

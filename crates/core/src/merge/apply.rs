@@ -2,7 +2,7 @@
 
 use super::{Merged, Refused, triggers};
 use crate::catalog::{Catalog, Loc, Tracked};
-use crate::describe::text;
+use crate::describe::{constraint as constraint_name, list};
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
@@ -251,7 +251,7 @@ fn check_references(
             let Some(parent) = catalog.by_name(&fk.parent) else { continue };
             let Some(key) = fk.key_of(new) else { continue };
             if parent.find_parents(conn, fk, &key)?.is_empty() {
-                refusals.note(t, item, Err::<(), _>(dangling(t, &fk.name, &key)))?;
+                refusals.note(t, item, Err::<(), _>(dangling(t, fk, &key)))?;
             }
         }
         let Some(old) = &item.old else { continue };
@@ -265,7 +265,7 @@ fn check_references(
             for loc in c.find_children(conn, fk, &key)? {
                 // A row that nobody has noted yet is judged when it is taken in.
                 let Some(stored) = state::at(conn, meta, c, &loc)? else { continue };
-                refusals.first.get_or_insert(dangling(c, &fk.name, &key));
+                refusals.first.get_or_insert(dangling(c, fk, &key));
                 refusals.rows.insert((child, stored.rid));
             }
         }
@@ -273,9 +273,9 @@ fn check_references(
     Ok(())
 }
 
-fn dangling(t: &Tracked, fk: &str, key: &[Value]) -> Error {
-    let key: Vec<_> = key.iter().map(text).collect();
-    let what = format!("foreign key {fk}: no row has key {}", key.join(", "));
+fn dangling(t: &Tracked, fk: &ForeignKey, key: &[Value]) -> Error {
+    let declared = constraint_name(t, &fk.full_name());
+    let what = format!("{declared}: no row of {} has key {}", fk.parent, list(key));
     Error::Constraint { table: t.table.name.clone(), what }
 }
 

@@ -10,7 +10,8 @@ use synqlite_view::view;
 
 use crate::Result;
 use crate::catalog::Catalog;
-use crate::describe::describe;
+use crate::count::Count;
+use crate::describe::row_name;
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
@@ -24,6 +25,7 @@ pub(crate) fn differences(
     meta: &Meta,
     catalog: &Catalog,
     policies: &Policies,
+    mut count: Count<'_>,
 ) -> Result<Vec<(String, String, String)>> {
     let facts = SqlFacts::new(Lookup { conn, meta, catalog });
     let mut affected = AffectedRows::new(catalog, policies, &facts)?;
@@ -32,6 +34,7 @@ pub(crate) fn differences(
         let mut statement = conn.prepare(&format!("SELECT {loc} FROM {} AS o", t.target()))?;
         for loc in t.places(&mut statement, [])? {
             affected.load_at(table, &loc)?;
+            count.add(1);
         }
         let sql = "SELECT id FROM synqlite_row WHERE tbl = ?1 AND loc IS NULL";
         let mut statement = conn.prepare(sql)?;
@@ -50,7 +53,8 @@ pub(crate) fn differences(
             None => None,
         };
         let Some(what) = item.difference(recorded) else { continue };
-        let row = describe(t, item.old.as_deref().or(item.new.as_deref()), &item.stored.rid);
+        let (row, stored) = (item.old.as_deref().or(item.new.as_deref()), &item.stored);
+        let row = row_name(t, row, stored.loc.as_ref(), &stored.state, &stored.rid);
         found.push((t.table.name.clone(), row, what));
     }
     Ok(found)

@@ -373,10 +373,13 @@ fn join_part(
             Ok(()) => {
                 let view = view::settle(&mut affected, check_keys)?;
                 let mut list = view::decide(affected, view);
-                merged.decisions.extend(say::say(catalog, &list));
                 let refused = check_keys.then_some(refused);
                 let applied = apply::apply(conn, meta, catalog, policies, &mut list, refused);
-                (list, applied.map(|written| merged.add(written)))
+                if let Ok(written) = &applied {
+                    merged.add(written.clone());
+                    merged.decisions.extend(say::say(catalog, &list));
+                }
+                (list, applied)
             }
         };
         if applied.is_err() {
@@ -384,7 +387,7 @@ fn join_part(
             let news = list.drain(..).zip(places);
             rows.extend(news.map(|(item, place)| item.joined(place)));
         }
-        applied.map(|()| merged)
+        applied.map(|_| merged)
     })?;
     for (table, rid, told) in fell {
         let t = &catalog.tables[table];

@@ -1,37 +1,59 @@
-//! What to tell people of what a merge decided against rows of theirs.
+//! What to tell people of what a merge decided against rows of theirs, once its plan has been written: rows
+//! have the keys by then by which they are named.
 
 use super::Decision;
 use crate::catalog::Catalog;
-use crate::describe::{describe, text};
+use crate::describe::{self, row_name, text, the_row};
+use std::collections::HashMap;
 use synqlite_view::ConflictKind;
 use synqlite_view::affected::{AffectedRow, Conflict};
 use synqlite_view::catalog::Relation;
+use synqlite_wire::Rid;
 
 /// What was decided against the rows of a plan.
 pub(super) fn say(catalog: &Catalog, plan: &[AffectedRow]) -> Vec<Decision> {
+    let mut winners: HashMap<(usize, &Rid), Option<&AffectedRow>> = HashMap::new();
+    let lost = plan.iter().filter_map(|item| Some((item.table, item.winner.as_ref()?)));
+    winners.extend(lost.map(|who| (who, None)));
+    if !winners.is_empty() {
+        for item in plan {
+            let winner = winners.get_mut(&(item.table, &item.stored.rid));
+            winner.into_iter().for_each(|winner| *winner = Some(item));
+        }
+    }
     let of = |item: &AffectedRow| {
         let t = &catalog.tables[item.table];
-        renumbered(t, item).into_iter().chain(set_aside(t, item))
+        let winner = item.winner.as_ref().and_then(|w| winners.get(&(item.table, w)).copied()?);
+        renumbered(t, item).into_iter().chain(set_aside(t, item, winner))
     };
     plan.iter().flat_map(of).collect()
 }
 
+/// A row by what it shows now, else by what it showed last.
+fn name(t: &Relation, item: &AffectedRow) -> String {
+    let row = item.new.as_deref().or(item.old.as_deref());
+    let stored = &item.stored;
+    row_name(t, row, stored.loc.as_ref(), &stored.state, &stored.rid)
+}
+
 /// What to say of a row that a constraint keeps from showing what was written.
-fn set_aside(t: &Relation, item: &AffectedRow) -> Option<Decision> {
+fn set_aside(t: &Relation, item: &AffectedRow, winner: Option<&AffectedRow>) -> Option<Decision> {
     let Conflict { kind, constraint, .. } = item.conflict.as_ref()?;
     if !item.news && item.old == item.new {
         return None;
     }
-    let winner = item.winner.as_ref().map_or(String::new(), |w| {
-        let row = describe(t, None, w);
-        format!(" in favour of row {row}")
+    let row = name(t, item);
+    let by = winner.map_or("another row".to_owned(), |winner| match name(t, winner) {
+        same if same == row => format!("another {}", the_row(&same)),
+        other => the_row(&other),
     });
+    let key = describe::constraint(t, constraint);
+    let parent = describe::parent(t, constraint);
+    let parent = parent.map_or("a row".to_owned(), |parent| format!("a row of {parent}"));
     let what = match kind {
-        ConflictKind::Unique => {
-            format!("hidden: its key in {constraint} has an earlier claim{winner}")
-        }
+        ConflictKind::Unique => format!("hidden: {by} has the earlier claim to its {key}"),
         ConflictKind::Fallback => {
-            format!("shows its former value: {constraint} has an earlier claim{winner}")
+            format!("shows its former value: {by} has the earlier claim to its {key}")
         }
         ConflictKind::RestrictRevived => {
             "kept although deleted: another row refers to it".to_owned()
@@ -41,9 +63,12 @@ fn set_aside(t: &Relation, item: &AffectedRow) -> Option<Decision> {
         }
         ConflictKind::RowConstraint => "hidden: its table cannot hold it".to_owned(),
         ConflictKind::Refused => "hidden: SQLite refuses it here".to_owned(),
-        _ => format!("hidden: {constraint} refers to a row that is not there"),
+        ConflictKind::FkCascade => format!("hidden: {key} refers to {parent} that was deleted"),
+        ConflictKind::FkParentHidden => {
+            format!("hidden: {key} refers to {parent} that is hidden itself")
+        }
+        _ => format!("hidden: {key} refers to {parent} that is not there"),
     };
-    let row = describe(t, item.old.as_deref().or(item.new.as_deref()), &item.stored.rid);
     Some(Decision { table: t.table.name.clone(), row, what })
 }
 
@@ -58,6 +83,5 @@ fn renumbered(t: &Relation, item: &AffectedRow) -> Option<Decision> {
     }
     let (wanted, shown) = (text(wanted), text(shown));
     let what = format!("{wanted} is taken by an earlier row; this one becomes {shown}");
-    let row = describe(t, item.old.as_deref(), &item.stored.rid);
-    Some(Decision { table: t.table.name.clone(), row, what })
+    Some(Decision { table: t.table.name.clone(), row: name(t, item), what })
 }

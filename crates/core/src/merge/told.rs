@@ -11,14 +11,16 @@
 
 use super::join::MatchedGroup;
 use super::{Decision, Merged};
+use crate::catalog::Loc;
 use crate::catalog::Tracked;
-use crate::describe::{describe, list};
+use crate::describe::{describe, list, row_name};
 use crate::meta::Meta;
 use crate::state::stash::Piece;
-use crate::state::{Body, GroupState, RowState};
+use crate::state::{Body, GroupState, RowState, Stored};
 use std::collections::BTreeMap;
 use synqlite_view::ConflictKind;
-use synqlite_wire::{Header, Register, Rid, RowChange, Stamp, Told, Value, VersionVector};
+use synqlite_wire::line::is_witness;
+use synqlite_wire::{Header, Register, Rid, RowChange, SiteId, Stamp, Told, Value, VersionVector};
 
 /// Whether whoever wrote the later of two writes lacked the earlier one.
 pub(super) fn unseen(meta: &Meta, sender: &VersionVector, ours: Stamp, theirs: Stamp) -> bool {
@@ -35,6 +37,8 @@ pub(super) struct Meeting<'a> {
     pub rid: &'a Rid,
     /// What the row shows until now.
     pub old: Option<&'a [Value]>,
+    /// What was known of it here.
+    pub stored: Option<&'a Stored>,
     /// What is kept of columns that are not here (R-MIG-STASH).
     pub stashed: &'a [Piece],
     pub names: &'a Names,
@@ -95,11 +99,15 @@ pub(crate) struct Subject<'a> {
     pub rid: &'a Rid,
     /// What it shows.
     pub row: Option<&'a [Value]>,
+    /// Where it is on the site `here`, and what is kept of it.
+    pub stored: Option<&'a Stored>,
+    pub here: SiteId,
 }
 
 impl<'a> Meeting<'a> {
     fn subject(&self) -> Subject<'a> {
-        Subject { t: self.t, rid: self.rid, row: self.old }
+        let (row, stored, here) = (self.old, self.stored, self.meta.site);
+        Subject { t: self.t, rid: self.rid, row, stored, here }
     }
 
     /// Another write of a group.
@@ -297,12 +305,12 @@ impl Subject<'_> {
         why: &str,
     ) -> Told {
         let what = format!(
-            "{}: {} of site {} gives way to {} of site {}, which is {why}",
+            "{}: {} {} gives way to {} {}, which is {why}",
             columns.shown.join(", "),
             list(&lost.values),
-            short(lost.stamp),
+            whose(lost.stamp),
             list(&kept.values),
-            short(kept.stamp),
+            whose(kept.stamp),
         );
         self.told(kind, &columns.named(), what, lost.stamp, kept.stamp)
     }
@@ -315,10 +323,10 @@ impl Subject<'_> {
             false => format!("{}: {} ", columns.shown.join(", "), list(&lost.values)),
         };
         let what = format!(
-            "{written}of site {} is not shown: site {} deleted the row without having seen it, and \
-             the delete wins",
-            short(lost.stamp),
-            short(by),
+            "{written}{} is not shown: site {} deleted the row without having seen it, and the delete \
+             wins",
+            whose(lost.stamp),
+            digits(by.site),
         );
         self.told(ConflictKind::UpdateLost, named, what, lost.stamp, by)
     }
@@ -331,19 +339,34 @@ impl Subject<'_> {
         lost: Stamp,
         kept: Stamp,
     ) -> Told {
-        let row = match self.rid {
-            Rid::Key { .. } => describe(self.t, None, self.rid),
-            Rid::Birth { .. } => describe(self.t, self.row, self.rid),
-        };
+        let row = self.name();
         let id = pair_id(&self.t.canonical, self.rid, columns, lost, kept);
         let (table, kind) = (self.t.canonical.clone(), kind.to_string());
         Told { id, table, row, kind, what, lost, kept }
     }
 }
 
+impl Subject<'_> {
+    /// The row for people on every site. Where it is in a table without a key, each site decides alone.
+    fn name(&self) -> String {
+        match (self.rid, self.stored) {
+            (Rid::Birth { .. }, Some(stored)) => {
+                let (loc, state) = (stored.loc.as_ref(), &stored.state);
+                let name = row_name(self.t, self.row, loc, state, self.rid);
+                match (loc, self.t.table.primary_key.as_slice()) {
+                    (Some(Loc::Row(_)), []) => format!("{name} at site {}", digits(self.here)),
+                    _ => name,
+                }
+            }
+            (Rid::Birth { .. }, None) => describe(self.t, self.row, self.rid),
+            (Rid::Key { .. }, _) => describe(self.t, None, self.rid),
+        }
+    }
+}
+
 /// The first digits of a site, which tell sites of one database apart well enough.
-fn short(stamp: Stamp) -> String {
-    stamp.site.to_string()[..8].to_owned()
+fn digits(site: SiteId) -> String {
+    site.to_string()[..8].to_owned()
 }
 
 /// The same on every site: from what identifies the two writes.
@@ -364,11 +387,22 @@ fn pair_id(table: &str, rid: &Rid, columns: &str, lost: Stamp, kept: Stamp) -> [
     id
 }
 
+/// Who wrote it. What a rebuild left in a table nobody need have written.
+fn whose(stamp: Stamp) -> String {
+    match is_witness(stamp.site) {
+        true => "as a rebuild left it".to_owned(),
+        false => format!("of site {}", digits(stamp.site)),
+    }
+}
+
 impl Merged {
-    /// Notes what gave way in the table called `table` here.
+    /// Notes what gave way in the table called `table` here. It is no decision against anybody where nobody
+    /// is known to have written what gave way.
     pub(super) fn tell(&mut self, table: &str, told: Told) {
-        let Told { row, what, .. } = told.clone();
-        self.decisions.push(Decision { table: table.to_owned(), row, what });
+        if !is_witness(told.lost.site) {
+            let Told { row, what, .. } = told.clone();
+            self.decisions.push(Decision { table: table.to_owned(), row, what });
+        }
         self.told.push(told);
     }
 }

@@ -42,7 +42,7 @@ pub(super) fn follow(
     stale: &BTreeMap<u32, Stale>,
     whole: &Fresh,
 ) -> Result<()> {
-    let Work { conn, meta, catalog, policies, received, .. } = work;
+    let Work { conn, meta, catalog, policies, env, received, .. } = work;
     let altered = Altered::read(conn, meta, catalog, stale)?;
     let freed = altered.prepare(conn, meta, catalog)?;
     let mut fresh: Fresh = stale.iter().map(|(no, s)| (*no, s.fresh.clone())).collect();
@@ -51,7 +51,8 @@ pub(super) fn follow(
     let moved: Vec<BTreeMap<Loc, Loc>> = windows.iter().map(rebuild::moved).collect();
     // Nothing is shown before all that was written is known and stamped, also what no trigger noted: a
     // row that is hidden first would be kept as it is under the stamps that it had.
-    let mut wrote = fold::fold_windows(conn, meta, catalog, policies, windows, fresh.clone())?;
+    let mut wrote =
+        fold::fold_windows(conn, meta, catalog, (policies, *env), windows, fresh.clone())?;
     let (mut said, lost) = altered.renew(conn, meta, catalog, *received)?;
     fresh.extend(whole.clone());
     let (mut windows, mut retyped) = altered.unnoticed(conn, meta, catalog, &moved, &mut said)?;
@@ -64,7 +65,8 @@ pub(super) fn follow(
     if windows.iter().any(|window| !window.is_empty()) {
         unsure::pass(meta);
         let none = Fresh::new();
-        wrote = wrote.and(fold::fold_windows(conn, meta, catalog, policies, windows, none)?);
+        wrote =
+            wrote.and(fold::fold_windows(conn, meta, catalog, (policies, *env), windows, none)?);
     }
     // Not before those are known that are gone: who referred to them does so still.
     for t in catalog.tables.iter().filter(|t| altered.of(t).is_some()) {

@@ -48,7 +48,8 @@ pub(super) fn join_stashed(work: &mut Work<'_>, fresh: &Fresh) -> Result<Joined>
             let (mut news, before) = (false, stored.state.clone());
             let row = stored.loc.as_ref().map(|loc| t.read(conn, loc)).transpose()?.flatten();
             for piece in stash::of(conn, meta, t.no, &rid)? {
-                let subject = Subject { t, rid: &rid, row: row.as_deref() };
+                let (row, stored_now, here) = (row.as_deref(), Some(&stored), meta.site);
+                let subject = Subject { t, rid: &rid, row, stored: stored_now, here };
                 met.with(meta, &subject, &before, &piece, fresh);
                 news |= merge::join_piece(Lookup { conn, meta, catalog }, t, &mut stored, &piece)?;
                 let here = piece.columns.iter().all(|no| t.has(*no));

@@ -15,7 +15,7 @@ use crate::state::{self, Body, Bulk, RowState};
 use rusqlite::Connection;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
-use synqlite_wire::{Hlc, Id, Rid, SiteId, Stamp};
+use synqlite_wire::{Hlc, Rid, SiteId, Stamp};
 
 /// What is unsure of rows of one table.
 pub(super) type Unsure = BTreeMap<Loc, Columns>;
@@ -188,7 +188,7 @@ fn witness(meta: &mut Meta) -> SiteId {
     let now = meta.tick(0);
     let hash = Sha256::new().chain_update(b"witness").chain_update(meta.site.0);
     let hash = hash.chain_update(now.hlc.0.to_be_bytes()).finalize();
-    let mut id = [0; 16];
-    id.copy_from_slice(&hash[..16]);
-    Id(id)
+    let mut seed = [0; 8];
+    seed.copy_from_slice(&hash[..8]);
+    synqlite_wire::line::witness(seed)
 }

@@ -320,6 +320,18 @@ impl<'a> Scope<'a> {
     }
 }
 
+/// An index for people: one that SQLite made for a constraint by that, as nobody knows its name.
+fn index_name(infos: &[ColumnInfo], index: &IndexInfo) -> String {
+    if !index.name.starts_with("sqlite_autoindex_") {
+        return format!("unique index {}", index.name);
+    }
+    let of =
+        |(cid, _): &(Option<usize>, String)| cid.and_then(|cid| Some(infos.get(cid)?.name.clone()));
+    let columns: Vec<String> = index.terms.iter().filter_map(of).collect();
+    let kind = if index.primary { "PRIMARY KEY" } else { "UNIQUE" };
+    format!("{kind} ({})", columns.join(", "))
+}
+
 fn unique_index(
     inventory: &Inventory,
     infos: &[ColumnInfo],
@@ -335,9 +347,9 @@ fn unique_index(
         let collation = collation(collation_name);
         if let Collation::Other(name) = &collation {
             return Err(format!(
-                "its unique index {} compares by collation {name}; only BINARY, NOCASE and RTRIM \
-                 are sure to be the same on every site",
-                index.name
+                "its {} compares by collation {name}; only BINARY, NOCASE and RTRIM are sure to be the \
+                 same on every site",
+                index_name(infos, index)
             ));
         }
         let sql = match cid.and_then(|cid| Some((infos.get(cid)?, scope.bases.get(cid)?))) {
@@ -347,7 +359,7 @@ fn unique_index(
             }
             None => {
                 let (text, expression) = expressions.get(i).ok_or_else(|| {
-                    format!("its unique index {} cannot be understood", index.name)
+                    format!("its {} cannot be understood", index_name(infos, index))
                 })?;
                 columns.extend(scope.read_by(expression));
                 text.to_string()
@@ -361,7 +373,7 @@ fn unique_index(
             Some(text.to_string())
         }
         None if index.partial => {
-            return Err(format!("its unique index {} cannot be understood", index.name));
+            return Err(format!("its {} cannot be understood", index_name(infos, index)));
         }
         None => None,
     };

@@ -81,10 +81,7 @@ fn damage_is_found() {
         ("INSERT INTO a VALUES (77,0,77)", "table a, row 77: it is in the table, but"),
         ("INSERT INTO a VALUES (3,0,77)", "table a, row 3: it is in the table, but"),
         ("INSERT INTO k VALUES ('new',0)", "table k, row 'new': it is in the table, but"),
-        (
-            "INSERT INTO bag(rowid) VALUES (500)",
-            "table bag, row rowid 500: it is in the table, but",
-        ),
+        ("INSERT INTO bag(rowid) VALUES (500)", "table bag, rowid 500: it is in the table, but"),
         ("DELETE FROM synqlite_row WHERE loc = 20", "table a, row 20: it is in the table, but"),
         ("DELETE FROM synqlite_segment", "table a, row 1: it is in the table, but"),
         // Rows that went away.

@@ -2,8 +2,33 @@
 
 use crate::site::{World, dump};
 use rusqlite::Connection;
-use std::sync::Arc;
-use synqlite_core::{Replica, System};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use synqlite_core::{Environment, Phase, Replica, Step, System};
+
+/// Hears how far copies are.
+#[derive(Default)]
+struct Watcher(Mutex<Vec<(u64, Option<u64>)>>);
+
+impl Environment for Watcher {
+    fn now_ms(&self) -> i64 {
+        System.now_ms()
+    }
+
+    fn random(&self) -> [u8; 16] {
+        System.random()
+    }
+
+    fn instance(&self, path: &Path) -> String {
+        System.instance(path)
+    }
+
+    fn step(&self, Step { phase, done, total }: Step) {
+        if phase == Phase::Copy {
+            self.0.lock().unwrap().push((done, total));
+        }
+    }
+}
 
 #[test]
 fn a_copy_is_what_was_committed_in_every_mode() {
@@ -23,10 +48,12 @@ fn a_copy_is_what_was_committed_in_every_mode() {
             "WITH RECURSIVE g(v) AS (SELECT 1 UNION ALL SELECT v + 1 FROM g WHERE v < 9000) \
              INSERT INTO t SELECT v, hex(randomblob(60)) FROM g",
         );
-        let (to, mut steps) = (world.path("copy"), Vec::new());
-        a.replica.copy_to(&to, &mut |done, total| steps.push((done, total))).unwrap();
+        let (to, watcher) = (world.path("copy"), Arc::new(Watcher::default()));
+        Replica::open(a.replica.path(), watcher.clone()).unwrap().copy_to(&to).unwrap();
+        let steps = watcher.0.lock().unwrap().clone();
+        let size = std::fs::metadata(&to).unwrap().len();
         assert!(steps.windows(2).all(|w| w[0].0 < w[1].0), "{mode}: {steps:?}");
-        assert!(steps.len() > 1 && steps.last().is_some_and(|(done, total)| done == total));
+        assert!(steps.len() > 1 && steps.last() == Some(&(size, Some(size))), "{mode}: {steps:?}");
         let copy = Connection::open(&to).unwrap();
         assert_eq!(dump(&copy, &["t"]), dump(&a.app, &["t"]), "{mode}");
         let check: String = copy.query_row("PRAGMA integrity_check", [], |r| r.get(0)).unwrap();
@@ -48,6 +75,6 @@ fn a_copy_that_cannot_be_written_says_so() {
     let world = World::new();
     let mut a = world.init("a", "CREATE TABLE t(id INTEGER PRIMARY KEY, v)");
     let nowhere = world.path("no folder/copy");
-    let error = a.replica.copy_to(&nowhere, &mut |_, _| ()).unwrap_err().to_string();
+    let error = a.replica.copy_to(&nowhere).unwrap_err().to_string();
     assert!(error.contains("no folder"), "{error}");
 }

@@ -34,7 +34,7 @@ impl Lab {
     }
 
     fn clone_of(&self, site: &mut Site, name: &str) -> Site {
-        site.replica.copy_to(&self.world.path(name), &mut |_, _| ()).unwrap();
+        site.replica.copy_to(&self.world.path(name)).unwrap();
         let env = std::sync::Arc::new(synqlite_core::System);
         drop(Replica::open_copy(&self.world.path(name), env).unwrap().become_site().unwrap());
         self.world.open(name)

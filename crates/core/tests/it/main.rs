@@ -33,3 +33,4 @@ mod told;
 mod unfit;
 mod united;
 mod versions;
+mod words;

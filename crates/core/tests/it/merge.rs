@@ -366,7 +366,7 @@ fn references_to_texts_by_floating_point_numbers_are_refused() {
         synqlite_core::Replica::init(&world.path("a"), options, env.clone())
     };
     let refused = init(&synqlite_core::InitOptions::default()).unwrap_err();
-    assert!(refused.to_string().contains("table t has 1 rows in which r refers"), "{refused}");
+    assert!(refused.to_string().contains("table t has 1 row in which r refers"), "{refused}");
     let with = |policy: &str| {
         let policies = vec![policy.parse().unwrap()];
         init(&synqlite_core::InitOptions { policies, ..Default::default() })
@@ -374,7 +374,7 @@ fn references_to_texts_by_floating_point_numbers_are_refused() {
     with("fk=ignore").unwrap();
     // Of a replica too, once they are to hold.
     let refused = with("fk=enforce").unwrap_err();
-    assert!(refused.to_string().contains("table t has 1 rows in which r refers"), "{refused}");
+    assert!(refused.to_string().contains("table t has 1 row in which r refers"), "{refused}");
 }
 
 /// Of a table that is replicated already there is nothing to refuse: a merge has taken care of such rows.

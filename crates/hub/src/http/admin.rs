@@ -1,7 +1,7 @@
 //! What whoever runs the hub looks at.
 
-use super::Hub;
 use super::failure::Failure;
+use super::{Hub, seconds};
 use crate::tokens::Scope;
 use axum::body::Body;
 use axum::extract::State;
@@ -9,6 +9,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use serde_json::json;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// The description of the protocol.
 pub(crate) const OPENAPI: &str = include_str!("../openapi.json");
@@ -67,10 +68,12 @@ pub(super) async fn backup(
     hub.access.check(&headers, None, Scope::Admin, hub.now())?;
     let tokens: Vec<_> = hub.access.tokens().values().cloned().collect();
     let (sender, chunks) = tokio::sync::mpsc::channel(4);
-    let backend = hub.backend.clone();
+    let (backend, since) = (hub.backend.clone(), Instant::now());
     tokio::spawn(async move {
         match crate::archive::send(&*backend, &tokens, &sender).await {
-            Ok(objects) => tracing::info!(objects, "backup sent"),
+            Ok(objects) => {
+                tracing::info!(objects, seconds = seconds(since.elapsed()), "backup sent");
+            }
             Err(e) => {
                 tracing::error!("backup failed: {e}");
                 // A body that breaks off is no whole backup, and has no end mark either.

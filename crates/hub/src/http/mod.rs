@@ -22,16 +22,17 @@ use crate::place::Place;
 use crate::wait::{Waiters, lock};
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get};
 use failure::Failure;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use synqlite_objects::ObjectName;
+use synqlite_wire::units::bytes;
 use tokio::sync::{Notify, Semaphore, watch};
 
 /// What one request may ask for.
@@ -67,6 +68,9 @@ impl Default for Limits {
 
 /// Bytes of small bodies that are in memory at a time.
 pub(crate) const MEMORY: usize = 256 << 20;
+
+/// A request that takes longer is logged.
+const LONG: Duration = Duration::from_millis(500);
 
 /// Objects that the overview shows.
 const RECENT: usize = 50;
@@ -153,9 +157,20 @@ async fn wrong_method(State(hub): State<Arc<Hub>>, request: Request) -> Failure 
     Failure::new(StatusCode::METHOD_NOT_ALLOWED, text)
 }
 
+/// Bytes of a body, if they are known and there are any.
+fn length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok().filter(|length| *length > 0)
+}
+
+/// A duration for the log.
+pub(crate) fn seconds(time: Duration) -> f64 {
+    time.as_millis() as f64 / 1e3
+}
+
 /// Counts and logs a request. A query and a token are never logged.
 async fn observe(State(hub): State<Arc<Hub>>, request: Request, next: Next) -> Response {
     let (method, uri) = (request.method().clone(), request.uri().clone());
+    let (since, sent) = (Instant::now(), length(request.headers()));
     let mut response = next.run(request).await;
     let status = response.status();
     let told = response.headers().get(CONTENT_TYPE);
@@ -165,7 +180,14 @@ async fn observe(State(hub): State<Arc<Hub>>, request: Request, next: Next) -> R
         response = Failure::new(status, text).into_response();
     }
     hub.metrics.count(status);
-    tracing::debug!(%method, path = uri.path(), status = status.as_u16(), "request");
+    let (path, status, took) = (uri.path(), status.as_u16(), since.elapsed());
+    tracing::debug!(%method, path, status, "request");
+    // Whoever waits for news is meant to.
+    if took >= LONG && !path.ends_with("/events") {
+        let size = sent.or_else(|| length(response.headers())).map(bytes);
+        let seconds = seconds(took);
+        tracing::info!(%method, path, status, seconds, size = size.as_deref(), "request took long");
+    }
     response
 }
 

@@ -18,6 +18,7 @@ use axum::http::header::{CONTENT_RANGE, CONTENT_TYPE, VARY};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use std::sync::Arc;
 use synqlite_objects::{Kind, ObjectName};
+use synqlite_wire::units::{bytes, count};
 
 pub(super) const EPOCH: HeaderName = HeaderName::from_static("synqlite-epoch");
 pub(super) const UPTO: HeaderName = HeaderName::from_static("synqlite-upto");
@@ -146,7 +147,10 @@ pub(super) async fn get(
     let found = hub.backend.read(&place, &name, part).await?.ok_or_else(Failure::absent)?;
     let size = found.size;
     let Some(range) = found.range else {
-        let text = format!("the object has {size} bytes, none of them in that range. Ask for less");
+        let text = format!(
+            "the object has {}, none of them in that range. Ask for less",
+            count(size, "byte")
+        );
         let value = HeaderValue::from_str(&format!("bytes */{size}"));
         let failure = Failure::new(StatusCode::RANGE_NOT_SATISFIABLE, text);
         return Err(value.into_iter().fold(failure, |f, value| f.with(CONTENT_RANGE, value)));
@@ -274,7 +278,7 @@ async fn put_body(
     let total = part.map_or(length, |part| part.total);
     let largest = caller.own.object.unwrap_or(hub.limits.object);
     if total > largest {
-        let text = format!("the hub takes objects of up to {largest} bytes");
+        let text = format!("the hub takes objects of up to {}", bytes(largest));
         let text = format!("{text}. Send smaller ones, or ask for a higher limit");
         return Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, text));
     }

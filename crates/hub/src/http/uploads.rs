@@ -20,6 +20,7 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::Path as FilePath;
 use std::sync::Arc;
+use synqlite_wire::units::count;
 
 const RECEIVED: HeaderName = HeaderName::from_static("synqlite-received");
 const UPLOAD: &str = "synqlite-upload";
@@ -87,7 +88,7 @@ pub(super) async fn part(
     };
     let there = received(&path)?;
     if from != there {
-        let text = format!("{there} bytes have arrived, and this part begins at {from}");
+        let text = format!("{} arrived, and this part begins at {from}", count(there, "byte"));
         return Err(conflict(there, &format!("{text}. Go on where the last one ended")));
     }
     putting.make_room(hub, turn.others(), to + 1).await?;

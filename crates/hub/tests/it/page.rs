@@ -42,7 +42,7 @@ fn a_browser_shows_the_overview() {
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
     let page = shown(&secret);
-    assert!(page.contains("<td>orchard</td>") && page.contains("5,000 B"), "{page}");
+    assert!(page.contains("<td>orchard</td>") && page.contains("5.0 kB"), "{page}");
     assert!(!page.contains(&secret), "the token is not shown");
     let page = shown("synq_wrong");
     assert!(page.contains("the token is not known here") && !page.contains("orchard"), "{page}");

@@ -4,7 +4,7 @@ use super::heads::Heads;
 use super::spool::Spool;
 use super::{Result, SyncError, Traffic};
 use std::io::Write;
-use synqlite_core::{Lines, Replica};
+use synqlite_core::{Environment, Lines, Phase, Replica};
 use synqlite_objects::files::Temp;
 use synqlite_objects::{Error, ObjectName, Put, Step, Store};
 use synqlite_wire::{PrefixHash, VersionVector, batch};
@@ -35,6 +35,7 @@ pub(super) fn missing(
     url: &str,
     heads: &Heads,
     there: &VersionVector,
+    env: &dyn Environment,
 ) -> Result<Changes> {
     let seen = mine.seen()?;
     // A receiver needs to have only those writes that this replica has seen too.
@@ -58,6 +59,8 @@ pub(super) fn missing(
         mine.export_parts(&base, sent.map_or(0, |sent| sent.local_seq), &mut |part| {
             changes.empty &= part.rows.is_empty() && part.settings.is_empty();
             changes.traffic.add(Traffic::of(&part, 0));
+            let done = changes.traffic.rows;
+            env.step(synqlite_core::Step { phase: Phase::Read, done, total: None });
             changes.bodies.append(&changes.writer.add(&part).map_err(SyncError::Encode)?)?;
             (changes.upto, changes.lines) = (part.upto, part.lines);
             Ok::<_, SyncError>(())

@@ -3,11 +3,11 @@
 //! The new file is built under a temporary name beside its target and gets its own name last, so a
 //! clone that is killed leaves nothing that looks like a replica.
 
-use super::fetch::{fetch, open_snapshot};
+use super::fetch::{Fetched, fetch, open_snapshot};
 use super::{Remote, Result, Session, SyncError};
 use crate::Access;
 use std::path::{Path, PathBuf};
-use synqlite_core::{Replica, Synced};
+use synqlite_core::{Phase, Replica, Synced};
 use synqlite_objects::files::{Temp, folder_of, remove_leftovers, sync_dir};
 use synqlite_objects::peek_snapshot;
 use synqlite_objects::{Ask, Kind, Put, Store, only_database};
@@ -27,17 +27,12 @@ pub struct Cloned {
 impl Remote {
     /// Makes `target` a replica of what the remote holds, with a site id of its own, and remembers
     /// the remote as `origin`. [`SyncError::Exists`] if there is such a file.
-    pub fn clone_to(&self, target: &Path, session: &mut Session<'_>) -> Result<Cloned> {
+    pub fn clone_to(&self, target: &Path, session: &Session) -> Result<Cloned> {
         self.clone_with(target, &Access::default(), session)
     }
 
     /// [`Remote::clone_to`] that also remembers what it takes to use the remote.
-    pub fn clone_with(
-        &self,
-        target: &Path,
-        access: &Access,
-        session: &mut Session<'_>,
-    ) -> Result<Cloned> {
+    pub fn clone_with(&self, target: &Path, access: &Access, session: &Session) -> Result<Cloned> {
         refuse_existing(target)?;
         remove_leftovers(folder_of(target));
         let temp = Temp::beside(target)?;
@@ -61,12 +56,11 @@ impl Remote {
     }
 
     /// A new site in the file `to`: a copy of the other replica, or the newest snapshot of a store.
-    pub(super) fn copy_into(&self, to: &Path, session: &mut Session<'_>) -> Result<Replica> {
+    pub(super) fn copy_into(&self, to: &Path, session: &Session) -> Result<Replica> {
         match self {
             Remote::Replica(path) => {
                 let mut source = Replica::open(path, session.env.clone())?;
-                let progress = &mut *session.progress;
-                source.copy_to(to, &mut |done, total| progress.step("pages", done, total))?;
+                source.copy_to(to)?;
             }
             Remote::Store { store, .. } => fetch_newest(&**store, to, session)?,
         }
@@ -89,11 +83,12 @@ fn refuse_existing(target: &Path) -> Result<()> {
 }
 
 /// Fetches the newest snapshot that is whole.
-fn fetch_newest(store: &dyn Store, to: &Path, session: &mut Session<'_>) -> Result<()> {
+fn fetch_newest(store: &dyn Store, to: &Path, session: &Session) -> Result<()> {
     let database = only_database(store)?;
     let mut failure: Option<SyncError> = None;
     let mut found = Vec::new();
     let ask = Ask { database, after: None, prefix: 0, site: None };
+    session.env.begin(Phase::List);
     for seen in store.changes(ask)?.found {
         let entry = seen.entry;
         if entry.name.kind != Kind::Snapshot {
@@ -106,7 +101,8 @@ fn fetch_newest(store: &dyn Store, to: &Path, session: &mut Session<'_>) -> Resu
     }
     found.sort();
     for (_, entry) in found.into_iter().rev() {
-        match fetch(store, &entry.name, entry.size, to, session) {
+        let mut fetched = Fetched::new(session, entry.size);
+        match fetch(store, &entry.name, to, &mut fetched) {
             Ok(_) => {}
             Err(e) => {
                 failure = Some(e.into());

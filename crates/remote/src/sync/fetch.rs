@@ -6,13 +6,13 @@
 
 use super::contained::Contained;
 use super::heads::{Batch, Flaw, Heads};
-use super::plan::{Plan, Step};
+use super::plan::{self, Plan};
 use super::spool::Spool;
-use super::{Outcome, Progress, Result, Session, SyncError, Traffic};
+use super::{Outcome, Result, Session, SyncError, Traffic};
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
-use synqlite_core::{Environment, Replica};
+use synqlite_core::{Environment, Phase, Replica, Step};
 use synqlite_objects::files::Temp;
 use synqlite_objects::{Entry, ObjectName, SnapshotHeader, Store, read_snapshot};
 use synqlite_wire::batch::{self, Verifier};
@@ -31,7 +31,7 @@ pub(super) fn merge(
     mine: &mut Replica,
     store: &dyn Store,
     heads: &mut Heads,
-    session: &mut Session<'_>,
+    session: &Session,
 ) -> Result<Option<Outcome>> {
     let merged = mine.work_off(&mut |_| {})?;
     let mut outcome = Outcome { upto: heads.cursor, merged, ..Outcome::default() };
@@ -52,6 +52,15 @@ pub(super) fn merge(
             Err(Fault::Failed(e)) => return Err(e),
         }
     }
+}
+
+/// How many bytes a plan has fetched.
+fn size_of(heads: &Heads, plan: &Plan) -> u64 {
+    let size = |step: &plan::Step| match *step {
+        plan::Step::Batch(i) => heads.batches.get(i).map(|batch| batch.header.size),
+        plan::Step::Snapshot(i) => heads.snapshots.get(i).map(|snapshot| snapshot.entry.size),
+    };
+    plan.steps.iter().filter_map(size).sum()
 }
 
 /// Why a plan did not come through.
@@ -96,28 +105,29 @@ fn try_plan(
     store: &dyn Store,
     heads: &Heads,
     plan: &Plan,
-    session: &mut Session<'_>,
+    session: &Session,
     outcome: &mut Outcome,
 ) -> Result<(), Fault> {
     let (mut spool, mut sources) = (Spool::beside(mine.path()), Vec::new());
-    for (step, done) in plan.steps.iter().zip(1..) {
+    let mut fetched = Fetched::new(session, size_of(heads, plan));
+    for step in &plan.steps {
         sources.push(match *step {
-            Step::Batch(i) => {
+            plan::Step::Batch(i) => {
                 let Some(batch) = heads.batches.get(i) else { continue };
                 let at = spool.len();
-                read_batch(batch, store, &mut spool)?;
+                read_batch(batch, store, &mut spool, &mut fetched)?;
                 let header = Box::new(batch.header.clone());
                 outcome.received.bytes += header.size;
                 let prefix = heads.index(header.after);
                 let upto = batch.upto.clone();
                 Source::Batch { name: batch.name, header, at, prefix, upto }
             }
-            Step::Snapshot(i) => {
+            plan::Step::Snapshot(i) => {
                 let Some(snapshot) = heads.snapshots.get(i) else { continue };
                 let Entry { name, size } = snapshot.entry;
                 outcome.received.bytes += size;
                 let temp = Temp::beside(mine.path())?;
-                fetch(store, &name, size, temp.path(), session)
+                fetch(store, &name, temp.path(), &mut fetched)
                     .map_err(|e| of_snapshot(i, e.into()))?;
                 let env = session.env.clone();
                 let mut copy =
@@ -128,7 +138,6 @@ fn try_plan(
                 Source::Snapshot { i, copy: Box::new(copy), _file: temp }
             }
         });
-        session.progress.step("batches", done, plan.steps.len() as u64);
     }
     let mut found = Found { contained: heads.contained(&plan.start), start: &plan.start, spool };
     let mut left = &mut sources[..];
@@ -234,7 +243,7 @@ impl Found<'_> {
         mine: &mut Replica,
         source: &mut Source,
         outcome: &mut Outcome,
-        session: &mut Session<'_>,
+        session: &Session,
     ) -> Result<(), Fault> {
         let Found { contained, start, spool } = self;
         let (database, mut received) = (mine.database(), Traffic::default());
@@ -264,11 +273,8 @@ impl Found<'_> {
             }
         }
         let spooled = coming.end();
-        let rows = received.rows;
-        let progress = &mut *session.progress;
-        let mut left = |left| progress.step("rows", rows.saturating_sub(left), rows);
         let taken = mine.take_in(&spooled, session.force, &lacking);
-        let merged = taken.and_then(|()| mine.work_off(&mut left)).map_err(|e| match source {
+        let merged = taken.and_then(|()| mine.work_off(&mut |_| {})).map_err(|e| match source {
             Source::Snapshot { i, .. } => of_snapshot(*i, e.into()),
             Source::Batch { name, .. } => refused(*name, e),
         });
@@ -385,12 +391,18 @@ pub(super) fn read_through(batch: &Batch, store: &dyn Store) -> Result<Option<Ba
 }
 
 /// Appends all bytes of a batch to `spool`: those that came along with its name, and the rest.
-fn read_batch(batch: &Batch, store: &dyn Store, spool: &mut Spool) -> Result<(), Fault> {
+fn read_batch(
+    batch: &Batch,
+    store: &dyn Store,
+    spool: &mut Spool,
+    fetched: &mut Fetched<'_>,
+) -> Result<(), Fault> {
     let Batch { name, header, prefix, .. } = batch;
     let (at, bad) = (spool.len(), |why| Fault::Bad(*name, Box::new(Flaw::of(why))));
     let mut verifier = Verifier::new(header);
     verifier.pass(prefix);
     spool.append(prefix)?;
+    fetched.add(prefix.len());
     // One byte more than there should be is as bad as many.
     let left = (header.size + 1).saturating_sub(prefix.len() as u64);
     if prefix.is_empty() || left > 1 {
@@ -408,6 +420,7 @@ fn read_batch(batch: &Batch, store: &dyn Store, spool: &mut Spool) -> Result<(),
             }
             verifier.pass(&bytes[..n]);
             spool.append(&bytes[..n])?;
+            fetched.add(n);
         }
     }
     verifier.end().map_err(bad)?;
@@ -420,31 +433,44 @@ fn read_batch(batch: &Batch, store: &dyn Store, spool: &mut Spool) -> Result<(),
     }
 }
 
-/// Restores the snapshot `name`, of `size` bytes, to the file `to`.
+/// Restores the snapshot `name` to the file `to`.
 pub(super) fn fetch(
     store: &dyn Store,
     name: &ObjectName,
-    size: u64,
     to: &Path,
-    session: &mut Session<'_>,
+    fetched: &mut Fetched<'_>,
 ) -> synqlite_objects::Result<SnapshotHeader> {
-    let progress = &mut *session.progress;
-    read_snapshot(name, Watched { inner: store.open(name)?, done: 0, size, progress }, to)
+    read_snapshot(name, Watched { inner: store.open(name)?, fetched }, to)
+}
+
+/// Tells how much has come, of all objects of a plan.
+pub(super) struct Fetched<'a> {
+    env: &'a dyn Environment,
+    step: Step,
+}
+
+impl<'a> Fetched<'a> {
+    pub(super) fn new(session: &'a Session, total: u64) -> Fetched<'a> {
+        let step = Step { phase: Phase::Fetch, done: 0, total: Some(total) };
+        Fetched { env: session.env.as_ref(), step }
+    }
+
+    fn add(&mut self, n: usize) {
+        self.step.done += n as u64;
+        self.env.step(self.step);
+    }
 }
 
 /// Tells how much was read.
-struct Watched<'a> {
+struct Watched<'w, 'a> {
     inner: Box<dyn Read + Send>,
-    done: u64,
-    size: u64,
-    progress: &'a mut dyn Progress,
+    fetched: &'w mut Fetched<'a>,
 }
 
-impl Read for Watched<'_> {
+impl Read for Watched<'_, '_> {
     fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
         let n = self.inner.read(out)?;
-        self.done += n as u64;
-        self.progress.step("bytes", self.done, self.size);
+        self.fetched.add(n);
         Ok(n)
     }
 }

@@ -60,26 +60,13 @@ pub struct Credentials {
 }
 
 /// How to synchronize.
-pub struct Session<'a> {
-    /// Time, randomness and the identity of files.
+pub struct Session {
+    /// Time, randomness and the identity of files; and who is told of work that takes a while.
     pub env: Arc<dyn Environment>,
     /// Merge changes that are stamped far ahead of this machine's clock (R-SKEW).
     pub force: bool,
     /// Merge all that comes in one transaction, however much it is.
     pub whole: bool,
-    /// Told of work that takes a while.
-    pub progress: &'a mut dyn Progress,
-}
-
-/// Watches work that takes a while.
-pub trait Progress {
-    /// `done` of `total` units of `what` are through.
-    fn step(&mut self, what: &'static str, done: u64, total: u64);
-}
-
-/// Nobody watches.
-impl Progress for () {
-    fn step(&mut self, _: &'static str, _: u64, _: u64) {}
 }
 
 /// What crossed in one direction.
@@ -220,7 +207,7 @@ impl Remote {
     }
 
     /// Ships what the remote lacks.
-    pub fn push(&self, mine: &mut Replica, session: &mut Session<'_>) -> Result<Outcome> {
+    pub fn push(&self, mine: &mut Replica, session: &Session) -> Result<Outcome> {
         let (mut outcome, synced) = match self {
             Remote::Replica(path) => replica::push(mine, path, session)?,
             Remote::Store { store, url } => {
@@ -233,7 +220,7 @@ impl Remote {
     }
 
     /// Fetches and merges what `mine` lacks.
-    pub fn pull(&self, mine: &mut Replica, session: &mut Session<'_>) -> Result<Outcome> {
+    pub fn pull(&self, mine: &mut Replica, session: &Session) -> Result<Outcome> {
         let (mut outcome, synced) = match self {
             Remote::Replica(path) => replica::pull(mine, path, session)?,
             Remote::Store { store, url } => {
@@ -247,7 +234,7 @@ impl Remote {
     }
 
     /// A pull, then a push. A store to which nobody has pushed yet is no failure.
-    pub fn sync(&self, mine: &mut Replica, session: &mut Session<'_>) -> Result<Outcome> {
+    pub fn sync(&self, mine: &mut Replica, session: &Session) -> Result<Outcome> {
         if let Remote::Store { store, url } = self {
             let remote = RemoteStore { store: &**store, url };
             let (mut outcome, synced) = remote_store::sync(mine, remote, session)?;

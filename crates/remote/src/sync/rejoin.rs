@@ -16,7 +16,7 @@ impl Remote {
         target: &Path,
         access: &Access,
         options: &InitOptions,
-        session: &mut Session<'_>,
+        session: &Session,
     ) -> Result<Rejoined> {
         if !target.exists() {
             return Err(Error::NoDatabase(target.display().to_string()).into());

@@ -15,7 +15,7 @@ use super::memory::{Memory, Since};
 use super::{Outcome, Result, Session, SyncError, Traffic};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use synqlite_core::{Replica, Synced};
+use synqlite_core::{Phase, Replica, Step, Synced};
 use synqlite_objects::files::{Temp, folder_of, remove_leftovers};
 use synqlite_objects::{Ask, Cursor, Kind, ObjectName, Put, REACH, Store, Trail};
 use synqlite_objects::{SnapshotHead, SnapshotHeader, put_snapshot};
@@ -48,7 +48,7 @@ pub struct RemoteStore<'a> {
 pub fn push(
     mine: &mut Replica,
     remote: RemoteStore<'_>,
-    session: &mut Session<'_>,
+    session: &Session,
 ) -> Result<(Outcome, Synced)> {
     send(mine, remote, None, session)
 }
@@ -57,7 +57,7 @@ pub fn push(
 pub fn pull(
     mine: &mut Replica,
     remote: RemoteStore<'_>,
-    session: &mut Session<'_>,
+    session: &Session,
 ) -> Result<(Outcome, Synced)> {
     let (mut heads, outcome) = fetch(mine, remote, session)?;
     if heads.is_empty() {
@@ -79,7 +79,7 @@ pub fn pull(
 pub fn sync(
     mine: &mut Replica,
     remote: RemoteStore<'_>,
-    session: &mut Session<'_>,
+    session: &Session,
 ) -> Result<(Outcome, Synced)> {
     let (heads, mut outcome) = fetch(mine, remote, session)?;
     // Without an order, what a pull need not look at is more than what a push need not.
@@ -94,7 +94,7 @@ pub fn sync(
 fn fetch(
     mine: &mut Replica,
     remote: RemoteStore<'_>,
-    session: &mut Session<'_>,
+    session: &Session,
 ) -> Result<(Heads, Outcome)> {
     for left in (0..LOOKS).rev() {
         let mut heads = look(mine, remote, true, session)?;
@@ -118,7 +118,7 @@ fn look(
     mine: &mut Replica,
     remote: RemoteStore<'_>,
     pull: bool,
-    session: &Session<'_>,
+    session: &Session,
 ) -> Result<Heads> {
     for left in (0..LOOKS).rev() {
         let own = RefCell::new(BTreeSet::new());
@@ -169,7 +169,7 @@ fn look_once(
     mine: &Replica,
     RemoteStore { store, url }: RemoteStore<'_>,
     pull: bool,
-    session: &Session<'_>,
+    session: &Session,
     resolve: Resolve<'_>,
 ) -> Result<Heads> {
     let (site, now, seen) = (mine.site(), session.env.now_ms(), mine.seen()?);
@@ -183,6 +183,7 @@ fn look_once(
     // So much of new objects comes along with the list.
     let prefix = if pull && !again { PREFIX } else { HEAD };
     let ask = Ask { database: mine.database(), after, prefix, site: Some(site) };
+    session.env.begin(Phase::List);
     let changes = store.changes(ask)?;
     let heads = Heads::read(store, changes, memory, known, now, resolve)?;
     if !heads.torn {
@@ -234,7 +235,7 @@ fn send(
     mine: &mut Replica,
     remote: RemoteStore<'_>,
     mut looked: Option<Heads>,
-    session: &mut Session<'_>,
+    session: &Session,
 ) -> Result<(Outcome, Synced)> {
     let RemoteStore { store, url } = remote;
     let mut outcome = Outcome::default();
@@ -260,7 +261,7 @@ fn send(
         let put = if heads.since.snapshot == 0 {
             Some(put_whole(mine, store, covers, &point, session)?)
         } else {
-            let changes = missing(mine, url, &heads, &there)?;
+            let changes = missing(mine, url, &heads, &there, session.env.as_ref())?;
             let (from, upto) = (heads.end_of(site), changes.position);
             if changes.empty {
                 nothing = Some(changes.upto);
@@ -316,18 +317,25 @@ fn put_batch(
     name: ObjectName,
     mut changes: Changes,
     point: Option<&Point>,
-    session: &mut Session<'_>,
+    session: &Session,
 ) -> Result<Sent> {
     if let Some(Point { contains, .. }) = point {
         let Changes { base, upto, .. } = &mut changes;
         upto.0.retain(|site, clock| *clock > base.get(*site));
         base.0.retain(|site, clock| *clock > contains.get(*site) || *site == name.site);
     }
-    let mut step = |done, total| session.progress.step("bytes", done, total);
+    let mut step = sending(session);
     let after = point.map(|point| point.trail.last());
     let (put, bytes) = changes.put(store, &name, after, &mut step)?;
     let Changes { upto: seen, traffic, .. } = changes;
     Ok(Sent { name, put, traffic: Traffic { bytes, ..traffic }, seen })
+}
+
+/// Tells how much of an object has been put.
+fn sending(session: &Session) -> impl FnMut(u64, u64) {
+    let tell =
+        |done, total| session.env.step(Step { phase: Phase::Send, done, total: Some(total) });
+    move |done, total| tell(done, total)
 }
 
 /// A point in the row of a store up to which this replica has everything: what is sent can say in
@@ -401,11 +409,11 @@ fn put_whole(
     store: &dyn Store,
     covers: Option<Cursor>,
     point: &Option<Point>,
-    session: &mut Session<'_>,
+    session: &Session,
 ) -> Result<Sent> {
     remove_leftovers(folder_of(mine.path()));
     let temp = Temp::beside(mine.path())?;
-    mine.copy_to(temp.path(), &mut |done, total| session.progress.step("pages", done, total))?;
+    mine.copy_to(temp.path())?;
     let mut copy = Replica::open_copy(temp.path(), session.env.clone())?;
     copy.forget_remotes()?;
     let (seen, position) = (copy.seen()?, copy.local_seq()?);
@@ -431,7 +439,7 @@ fn put_whole(
     };
     let trail = point.as_ref().map(|point| point.trail.clone());
     let header = SnapshotHeader { head, vector: seen.clone(), trail };
-    let mut step = |done, total| session.progress.step("bytes", done, total);
+    let mut step = sending(session);
     let (put, bytes) = put_snapshot(store, temp.path(), &header, covers, &mut step)?;
     Ok(Sent { name: header.name(), put, traffic: Traffic { rows, columns: 0, bytes }, seen })
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use synqlite_core::{Error, Pulled, Replica, Synced};
 
 /// Opens the other replica, unless the two cannot be synchronized.
-fn open(mine: &Replica, path: &Path, session: &Session<'_>) -> Result<Replica> {
+fn open(mine: &Replica, path: &Path, session: &Session) -> Result<Replica> {
     let other = Replica::open(path, session.env.clone())?;
     if other.database() != mine.database() {
         let (ours, theirs) = (mine.database(), other.database());
@@ -18,11 +18,7 @@ fn open(mine: &Replica, path: &Path, session: &Session<'_>) -> Result<Replica> {
 }
 
 /// Lets the replica at `path` pull from `mine`.
-pub fn push(
-    mine: &mut Replica,
-    path: &Path,
-    session: &mut Session<'_>,
-) -> Result<(Outcome, Synced)> {
+pub fn push(mine: &mut Replica, path: &Path, session: &Session) -> Result<(Outcome, Synced)> {
     let mut other = open(mine, path, session)?;
     let sent = traffic(&fetch(&mut other, mine, session)?);
     let synced = Synced { pushed: true, theirs: other.seen()?, ..Synced::default() };
@@ -30,11 +26,7 @@ pub fn push(
 }
 
 /// Pulls from the replica at `path`.
-pub fn pull(
-    mine: &mut Replica,
-    path: &Path,
-    session: &mut Session<'_>,
-) -> Result<(Outcome, Synced)> {
+pub fn pull(mine: &mut Replica, path: &Path, session: &Session) -> Result<(Outcome, Synced)> {
     let mut other = open(mine, path, session)?;
     let pulled = fetch(mine, &mut other, session)?;
     let received = traffic(&pulled);
@@ -43,7 +35,7 @@ pub fn pull(
     Ok((Outcome { received, merged, restored, ..Outcome::default() }, synced))
 }
 
-fn fetch(mine: &mut Replica, other: &mut Replica, session: &Session<'_>) -> Result<Pulled> {
+fn fetch(mine: &mut Replica, other: &mut Replica, session: &Session) -> Result<Pulled> {
     Ok(match session.whole {
         true => mine.pull_whole(other, session.force)?,
         false => mine.pull_from(other, session.force)?,

@@ -60,7 +60,7 @@ impl Fixture {
         for round in 0..2 {
             edit(&at("c.db"), rows, 5 + round)?;
             let mut replica = Replica::open(&at("c.db"), Arc::new(System))?;
-            folder.push(&mut replica, &mut session(&mut ()))?;
+            folder.push(&mut replica, &session())?;
         }
         edit(&at("a.db"), rows, 1)?;
         edit(&at("b.db"), rows, 2)?;
@@ -112,8 +112,8 @@ fn edit(path: &Path, rows: u32, site: u32) -> Result<()> {
 }
 
 /// How the campaign itself synchronizes.
-pub(super) fn session(progress: &mut ()) -> Session<'_> {
-    Session { env: Arc::new(System), force: false, whole: false, progress }
+pub(super) fn session() -> Session {
+    Session { env: Arc::new(System), force: false, whole: false }
 }
 
 /// Names of the databases in a folder.
@@ -184,7 +184,7 @@ pub fn settle(dir: &Path, names: &[&str]) -> Result<Option<Shown>> {
             for other in paths.iter().filter(|other| *other != mine) {
                 let mut replica = Replica::open(mine, Arc::new(System))?;
                 let remote = Remote::Replica(other.clone());
-                remote.pull(&mut replica, &mut session(&mut ()))?;
+                remote.pull(&mut replica, &session())?;
             }
         }
     }

@@ -148,8 +148,7 @@ fn files(dir: &Path) -> BTreeSet<PathBuf> {
 pub fn child(arguments: &[String]) -> Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let env = || Arc::new(System);
-    let silent = &mut ();
-    let mut session = session(silent);
+    let session = session();
     match words[..] {
         ["init", path] => {
             Replica::init(Path::new(path), &InitOptions::default(), env())?;
@@ -159,14 +158,14 @@ pub fn child(arguments: &[String]) -> Result<()> {
         }
         ["pull", path, remote] => {
             let mut replica = Replica::open(Path::new(path), env())?;
-            Remote::parse(remote)?.pull(&mut replica, &mut session)?;
+            Remote::parse(remote)?.pull(&mut replica, &session)?;
         }
         ["push", path, remote] => {
             let mut replica = Replica::open(Path::new(path), env())?;
-            Remote::parse(remote)?.push(&mut replica, &mut session)?;
+            Remote::parse(remote)?.push(&mut replica, &session)?;
         }
         ["clone", remote, path] => {
-            Remote::parse(remote)?.clone_to(Path::new(path), &mut session)?;
+            Remote::parse(remote)?.clone_to(Path::new(path), &session)?;
         }
         ["deinit", path] => {
             Replica::deinit(Path::new(path))?;

@@ -550,11 +550,11 @@ impl<'a> Player<'a> {
 
     fn command(&mut self, n: usize, remote: &Remote, how: &Action) -> Played<Outcome> {
         let env = self.sites[n].env.clone();
-        let mut session = Session { env, force: true, whole: false, progress: &mut () };
+        let session = Session { env, force: true, whole: false };
         let (done, name) = self.with(n, |mine| match how {
-            Action::Pull(_) => (remote.pull(mine, &mut session), "pull"),
-            Action::Push(_) => (remote.push(mine, &mut session), "push"),
-            _ => (remote.sync(mine, &mut session), "sync"),
+            Action::Pull(_) => (remote.pull(mine, &session), "pull"),
+            Action::Push(_) => (remote.push(mine, &session), "push"),
+            _ => (remote.sync(mine, &session), "sync"),
         })?;
         done.map_err(engine(name))
     }
@@ -600,8 +600,8 @@ impl<'a> Player<'a> {
         match how {
             How::Clone => {
                 let remote = Remote::Replica(self.sites[of].path.clone());
-                let mut session = Session { env, force: true, whole: false, progress: &mut () };
-                remote.clone_to(&path, &mut session).map_err(engine("clone"))?;
+                let session = Session { env, force: true, whole: false };
+                remote.clone_to(&path, &session).map_err(engine("clone"))?;
             }
             How::Copy => {
                 self.close_app(of)?;

@@ -244,13 +244,13 @@ fn open(path: &Path) -> Result<Box<Replica>> {
     Ok(Box::new(Replica::open(path, Arc::new(System))?))
 }
 
-fn exchange<T, E>(with: impl FnOnce(&mut Session<'_>) -> std::result::Result<T, E>) -> Result<T>
+fn exchange<T, E>(with: impl FnOnce(&Session) -> std::result::Result<T, E>) -> Result<T>
 where
     Error: From<E>,
 {
-    let mut session =
-        Session { env: Arc::new(System), force: false, whole: false, progress: &mut () };
-    Ok(with(&mut session)?)
+    let session =
+        Session { env: Arc::new(System), force: false, whole: false };
+    Ok(with(&session)?)
 }
 
 fn none_waits(waiting: &[synqlite_remote::Waiting], site: usize) -> Result<()> {
