@@ -7,11 +7,12 @@
 use crate::replica::{self, Replica};
 use crate::{Error, Result, copy};
 use rusqlite::Connection;
-use std::path::PathBuf;
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What is in a file of no more bytes is read soon enough.
-const LITTLE: i64 = 1 << 18;
+const LITTLE: i64 = if cfg!(feature = "small-parts") { 0 } else { 1 << 18 };
 
 /// A file that goes with its last user.
 pub(crate) struct Copy(PathBuf);
@@ -57,6 +58,7 @@ impl Replica {
         let mut name = self.path.clone().into_os_string();
         name.push(format!("-synqlite-{:x}-{n:x}", std::process::id()));
         let copy = Copy(name.into());
+        create(&copy.0).map_err(|e| Error::Refused(format!("{}: {e}", copy.0.display())))?;
         copy::of_file(tx, &copy.0, &|_, _| ())?;
         Ok(copy)
     }
@@ -80,4 +82,13 @@ impl Replica {
         drop((replica, copy));
         done
     }
+}
+
+/// Creates the file of a copy, which nobody else may read: the original may hold tokens, and be its owner's alone.
+fn create(path: &Path) -> std::io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map(drop)
 }

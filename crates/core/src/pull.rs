@@ -271,13 +271,14 @@ impl Replica {
                 Error::Damaged("changes could not be passed on".into())
             })
         };
-        let mut exported = Ok(None);
+        self.work_off(&mut |_| {})?;
+        let mut exported = self.parts(&wanted, PART, &mut part);
         for _ in 0..ATTEMPTS {
-            self.fold()?;
-            exported = self.parts(&wanted, PART, &mut part);
             if !matches!(exported, Ok(None)) {
                 break;
             }
+            self.fold()?;
+            exported = self.parts(&wanted, PART, &mut part);
         }
         let exported = match exported {
             Ok(None) => self.write(|work| {
@@ -314,7 +315,11 @@ impl Replica {
             };
             let reached = read_parts(conn, meta, loaded, wanted, GLANCE, &mut glance);
             if large {
-                return self.copied(conn).map(Err);
+                // Without room for a copy, others have to wait.
+                return match self.copied(conn) {
+                    Ok(copy) => Ok(Err(copy)),
+                    Err(_) => read_parts(conn, meta, loaded, wanted, most, &mut *each).map(Ok),
+                };
             }
             let reached = reached?;
             only.map_or(Ok(()), &mut *each)?;

@@ -102,6 +102,7 @@ impl Replica {
             rows = pace(rows, took);
             self.env.rest(took.min(REST_MS));
         }
+        ahead.queue.end(&self.conn).map_err(|e| e.on(&self.path))?;
         Ok(folded)
     }
 

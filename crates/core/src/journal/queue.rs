@@ -77,6 +77,11 @@ impl Queue {
         Ok(more)
     }
 
+    /// Frees what it took.
+    pub fn end(self, conn: &Connection) -> Result<()> {
+        Ok(conn.execute_batch("DROP TABLE temp.synqlite_queue")?)
+    }
+
     /// How many rows it holds, all of which it has looked at.
     pub fn rows(&mut self, conn: &Connection) -> Result<u64> {
         if let Some(rows) = self.rows {

@@ -190,12 +190,14 @@ fn tell(player: &mut Player<'_>, n: usize) -> Played<(Told, String)> {
         for (_, value) in c.displaced.iter().chain(&c.shown).chain(rival) {
             told += &words(value);
         }
+        // The id says which row it is; a rowid that is no key is each site's own.
+        let row = if c.row.starts_with("rowid ") { "" } else { &c.row };
         records.push(format!(
             "{} {} {} {} shows ({}) asks ({})",
             c.id,
             c.kind,
             c.table,
-            c.row,
+            row,
             list(&c.shown),
             list(&c.displaced)
         ));
