@@ -1,7 +1,7 @@
 //! What has arrived and is not merged yet: deltas that are too large for one transaction.
 //!
-//! Their bodies are spooled first, where that locks nobody out. Then all of them are put here in one
-//! transaction, checked and whole; then they are merged slice by slice, and what a slice merges leaves in
+//! Their bodies are spooled first, where that locks nobody out, and checked. Then they are put here, some at a
+//! time, and count for nothing until a last transaction puts the deltas that they are of; then they are merged slice by slice, and what a slice merges leaves in
 //! the same transaction. So whoever opens the file next can go on, whatever happened to the process that
 //! began and to the place that it all came from.
 //!
@@ -24,6 +24,9 @@ const DDL: &str = "\
 const SPOOL: &str = "\
     DROP TABLE IF EXISTS temp.synqlite_spool;\
     CREATE TEMP TABLE synqlite_spool(arrival INTEGER, rows INTEGER, unpacked INTEGER, body BLOB)";
+
+/// So many bytes are put here in one transaction.
+const STAGE: i64 = if cfg!(feature = "small-parts") { 1 } else { 4 << 20 };
 
 /// Deltas on their way here, as bodies of batches.
 pub struct Spool<'a> {
@@ -102,18 +105,65 @@ impl Spooled {
     }
 }
 
-/// Puts here what was spooled on this connection.
-pub fn put(conn: &Connection, spooled: &Spooled) -> Result<()> {
-    conn.execute_batch(DDL)?;
-    let sql = "SELECT coalesce(max(no), 0) + 1 FROM synqlite_arrival";
-    let first: i64 = conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+/// Where bodies are being put before their deltas.
+#[derive(Clone, Copy, Debug)]
+pub struct Staged {
+    /// Number of the first delta.
+    first: i64,
+    /// The last body of the spool that was put.
+    done: i64,
+}
+
+impl Staged {
+    /// Nothing yet. What somebody left who was killed before he put the deltas goes. `random`: keeps apart
+    /// what two put at once.
+    pub fn begin(conn: &Connection, random: u32) -> Result<Staged> {
+        conn.execute_batch(DDL)?;
+        conn.execute_batch(
+            "DELETE FROM synqlite_arrived WHERE arrival NOT IN (SELECT no FROM synqlite_arrival)",
+        )?;
+        let sql = "SELECT coalesce(max(no), 0) + 1 FROM synqlite_arrival";
+        let free: i64 = conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+        Ok(Staged { first: free + (i64::from(random) << 12), done: 0 })
+    }
+
+    /// Puts the next bodies. Whether more are left.
+    pub fn bodies(&mut self, conn: &Connection) -> Result<bool> {
+        let sql =
+            "SELECT rowid, length(body) FROM temp.synqlite_spool WHERE rowid > ?1 ORDER BY rowid";
+        let (mut upto, mut bytes, mut more) = (self.done, 0, false);
+        let mut statement = conn.prepare_cached(sql)?;
+        let mut rows = statement.query([self.done])?;
+        while let Some(row) = rows.next()? {
+            more = bytes >= STAGE;
+            if more {
+                break;
+            }
+            (upto, bytes) = (row.get(0)?, bytes + row.get::<_, i64>(1)?);
+        }
+        drop(rows);
+        let sql = "INSERT INTO synqlite_arrived \
+                   SELECT ?1 + arrival, rowid, rows, unpacked, 0, 0, body FROM temp.synqlite_spool \
+                   WHERE rowid > ?2 AND rowid <= ?3 ORDER BY rowid";
+        conn.prepare_cached(sql)?.execute([self.first, self.done, upto])?;
+        self.done = upto;
+        Ok(more)
+    }
+}
+
+/// Puts here the deltas that were spooled on this connection, whose bodies are here: from now on all of it is.
+pub fn put(conn: &Connection, spooled: &Spooled, staged: Staged) -> Result<()> {
+    let first = staged.first;
+    let there = "SELECT (SELECT count(*) FROM temp.synqlite_spool) = \
+                 (SELECT count(*) FROM synqlite_arrived WHERE arrival >= ?1 AND arrival < ?1 + ?2)";
+    let deltas = spooled.0.len() as i64;
+    if !conn.prepare_cached(there)?.query_row([first, deltas], |row| row.get::<_, bool>(0))? {
+        return Err(Error::Unmerged);
+    }
     for (no, Head { bytes, upto, again, .. }) in (first..).zip(&spooled.0) {
         let sql = "INSERT INTO synqlite_arrival VALUES(?1, ?2, ?3, ?4)";
         conn.prepare_cached(sql)?.execute(params![no, bytes, Vector(upto.clone()), again])?;
     }
-    let sql = "INSERT INTO synqlite_arrived \
-               SELECT ?1 + arrival, rowid, rows, unpacked, 0, 0, body FROM temp.synqlite_spool ORDER BY rowid";
-    conn.prepare_cached(sql)?.execute([first])?;
     conn.execute_batch("DROP TABLE temp.synqlite_spool")?;
     Ok(())
 }
@@ -163,7 +213,8 @@ pub fn rows(conn: &Connection) -> Result<u64> {
     if !any(conn)? {
         return Ok(0);
     }
-    let sql = "SELECT coalesce(sum(rows - done), 0) FROM synqlite_arrived";
+    let sql = "SELECT coalesce(sum(rows - done), 0) FROM synqlite_arrived \
+               WHERE arrival IN (SELECT no FROM synqlite_arrival)";
     let rows: i64 = conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
     Ok(rows.cast_unsigned())
 }
@@ -206,7 +257,8 @@ pub fn at(conn: &Connection) -> Result<Option<At>> {
     if !any(conn)? {
         return Ok(None);
     }
-    let sql = "SELECT arrival, no, done FROM synqlite_arrived ORDER BY arrival, no LIMIT 1";
+    let sql = "SELECT arrival, no, done FROM synqlite_arrived \
+               WHERE arrival IN (SELECT no FROM synqlite_arrival) ORDER BY arrival, no LIMIT 1";
     let at = |row: &rusqlite::Row<'_>| {
         Ok(At { arrival: row.get(0)?, no: row.get(1)?, done: row.get(2)? })
     };

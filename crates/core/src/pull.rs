@@ -186,10 +186,11 @@ impl Replica {
         spool.end_parts(database, theirs, !wanted.tables.is_empty())?;
         let spooled = spool.end();
         self.check(&spooled)?;
+        let staged = self.stage()?;
         let moved = self.write(|work| {
             work.fold()?;
             work.receive(&gaps, wanted)?;
-            take_in(work, &spooled, force)?;
+            take_in(work, &spooled, staged, force)?;
             took(work, theirs, local_seq, (wanted.after, token))
         })?;
         Ok(Some((pulled, moved)))

@@ -8,7 +8,7 @@
 use crate::fold::Folded;
 use crate::fold::ahead::{self, Ahead};
 use crate::gaps::{Gaps, Wanted};
-use crate::inbox::{self, At, Front, Spool, Spooled};
+use crate::inbox::{self, At, Front, Spool, Spooled, Staged};
 use crate::merge::{self, Births, Merged};
 use crate::progress::{Phase, Step};
 use crate::replica::Replica;
@@ -42,12 +42,27 @@ impl Replica {
     /// changes are among it.
     pub fn take_in(&mut self, spooled: &Spooled, force: bool, lacking: &[Gaps]) -> Result<()> {
         self.check(spooled)?;
+        let staged = self.stage()?;
         self.write(|work| {
             work.fold()?;
             let nothing = Wanted::default();
             lacking.iter().try_for_each(|gaps| work.receive(gaps, &nothing))?;
-            take_in(work, spooled, force)
+            take_in(work, spooled, staged, force)
         })
+    }
+
+    /// Puts the bodies that were spooled into the inbox, where they are nobody's yet.
+    pub(crate) fn stage(&mut self) -> Result<Staged> {
+        let [a, b, c, d, ..] = self.env.random();
+        let random = u32::from_be_bytes([a, b, c, d]);
+        let mut staged = self.write(|work| Staged::begin(work.conn, random))?;
+        loop {
+            let since = self.env.now_ms();
+            if !self.write(|work| staged.bodies(work.conn))? {
+                return Ok(staged);
+            }
+            self.env.rest((self.env.now_ms() - since).clamp(1, REST_MS));
+        }
     }
 
     /// Refuses what was spooled if a slice of it would be refused: once it has been taken in that is too late.
@@ -147,7 +162,12 @@ impl Replica {
 }
 
 /// Puts into the inbox what was spooled, if it can be merged here.
-pub(crate) fn take_in(work: &mut Work<'_>, spooled: &Spooled, force: bool) -> Result<()> {
+pub(crate) fn take_in(
+    work: &mut Work<'_>,
+    spooled: &Spooled,
+    staged: Staged,
+    force: bool,
+) -> Result<()> {
     let mut seen = work.meta.seen.clone();
     seen.join(&inbox::covers(work.conn)?);
     for (header, upto) in spooled.deltas() {
@@ -163,7 +183,7 @@ pub(crate) fn take_in(work: &mut Work<'_>, spooled: &Spooled, force: bool) -> Re
         line::check_led(conn, meta, &upto)?;
         seen.join(&upto);
     }
-    inbox::put(work.conn, spooled)
+    inbox::put(work.conn, spooled, staged)
 }
 
 /// Merges the first rows of what is at the front, if it still is there; returns where the front is then.

@@ -162,6 +162,26 @@ fn what_arrived_is_taken_in_whole_or_not_at_all() {
     same(&a, &b);
 }
 
+/// Bodies come before the deltas that they are of.
+#[test]
+fn what_arrived_in_part_counts_for_nothing() {
+    let world = World::new();
+    let mut a = world.init("a", SCHEMA);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run(&fill());
+    b.replica.pull_from(&mut a.replica, false).unwrap();
+    // Somebody was killed who had put some.
+    let left = "INSERT INTO synqlite_arrived VALUES(0, 1, 4096, 9, 0, 0, x'00'), (77, 1, 4096, 9, 0, 0, x'00')";
+    b.app.execute_batch(left).unwrap();
+    assert_eq!(b.replica.status().unwrap().arriving, 0);
+    b.run("UPDATE p SET n = 'b' WHERE id = 1");
+    a.pull(&mut b);
+    a.run("UPDATE u SET n = 'a'; UPDATE p SET n = 'a' WHERE id > 1");
+    b.replica.pull_from(&mut a.replica, false).unwrap();
+    assert_eq!(b.row("SELECT count(*) FROM synqlite_arrived"), "0");
+    same(&a, &b);
+}
+
 #[test]
 fn one_transaction_on_request() {
     let world = World::new();
