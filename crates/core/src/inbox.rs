@@ -175,24 +175,29 @@ pub fn any(conn: &Connection) -> Result<bool> {
         && conn.prepare_cached("SELECT 1 FROM synqlite_arrival")?.exists([])?)
 }
 
-/// Gives `each` the parts of what was spooled on this connection.
-pub fn each_spooled(
+/// The part that comes after body `after` of what was spooled on this connection, and which body it is. Reads
+/// nothing of the database itself.
+pub fn next_spooled(
     conn: &Connection,
     Spooled(heads): &Spooled,
-    each: &mut dyn FnMut(Delta) -> Result<()>,
-) -> Result<()> {
-    let sql = "SELECT arrival, rows, unpacked, body FROM temp.synqlite_spool ORDER BY rowid";
+    after: i64,
+) -> Result<Option<(i64, Delta)>> {
+    let sql = "SELECT arrival, rows, unpacked, body, rowid FROM temp.synqlite_spool \
+               WHERE rowid > ?1 ORDER BY rowid LIMIT 1";
     let mut statement = conn.prepare_cached(sql)?;
-    let mut bodies = statement.query([])?;
-    while let Some(row) = bodies.next()? {
-        let (no, rows, unpacked): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        let head = usize::try_from(no).ok().and_then(|no| heads.get(no));
-        let Head { header, upto, .. } =
-            head.ok_or_else(|| Error::Damaged("a body was spooled without its delta".into()))?;
-        let body: Vec<u8> = row.get(3)?;
-        each(decode(header.clone(), upto.clone(), (rows, unpacked), &body)?)?;
+    let mut bodies = statement.query([after])?;
+    match bodies.next()? {
+        None => Ok(None),
+        Some(row) => {
+            let (no, rows, unpacked): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            let head = usize::try_from(no).ok().and_then(|no| heads.get(no));
+            let Head { header, upto, .. } =
+                head.ok_or_else(|| Error::Damaged("a body was spooled without its delta".into()))?;
+            let body: Vec<u8> = row.get(3)?;
+            let part = decode(header.clone(), upto.clone(), (rows, unpacked), &body)?;
+            Ok(Some((row.get(4)?, part)))
+        }
     }
-    Ok(())
 }
 
 /// One body as the part of a delta that it is.

@@ -72,15 +72,21 @@ impl Replica {
                 .deltas()
                 .try_for_each(|(header, _)| work.learner().learn(&header.lines).map(drop))
         })?;
-        self.peek(|conn, meta| {
-            inbox::each_spooled(conn, spooled, &mut |mut delta| {
+        // Each in a transaction of its own: with a rollback journal, whoever reads keeps others from committing.
+        let mut after = 0;
+        let next =
+            |after| inbox::next_spooled(&self.conn, spooled, after).map_err(|e| e.on(&self.path));
+        while let Some((body, mut delta)) = next(after)? {
+            self.peek(|conn, meta| {
                 let mut covered = meta.seen.clone();
                 covered.join(&line::resolve(conn, meta, &delta.upto)?);
                 line::moves(conn, meta, &delta)?.delta(&mut delta);
                 delta.check_writes(&covered)?;
                 line::check_births(conn, meta, &delta)
-            })
-        })
+            })?;
+            after = body;
+        }
+        Ok(())
     }
 
     /// Folds most of a large journal slice by slice: the rows whose entries concern nobody else. The rest is for
