@@ -25,6 +25,12 @@ fn whoever_forges_batches_stops_nobody() {
     });
 }
 
+/// Three thousand new rows that ask for one number were looked up once for each of them.
+#[test]
+fn many_rows_that_ask_for_one_number_take_no_minutes() {
+    each(174..175, |seed| play(seed, false, &mut |_| {}).map(drop));
+}
+
 /// Three sites with keys of every kind, and a place that all have synchronized with. The last forges.
 struct Lab {
     world: World,
