@@ -1,8 +1,8 @@
 //! What has arrived and is not merged yet: deltas that are too large for one transaction.
 //!
 //! Their bodies are spooled first, where that locks nobody out, and checked. Then they are put here, some at a
-//! time, and count for nothing until a last transaction puts the deltas that they are of; then they are merged slice by slice, and what a slice merges leaves in
-//! the same transaction. So whoever opens the file next can go on, whatever happened to the process that
+//! time, and count for nothing until a last transaction puts the deltas that they are of; then they are merged
+//! slice by slice, and what a slice merges leaves in the same transaction. So whoever opens the file next can go on, whatever happened to the process that
 //! began and to the place that it all came from.
 //!
 //! Invariant: while anything is here, states may have stamps that the version vector does not cover yet.

@@ -91,7 +91,7 @@ impl Replica {
             return Err(Error::SameSite(self.site()));
         }
         self.meet(other)?;
-        let arrived = self.work_off(&mut |_| {})?;
+        let arrived = self.work_off()?;
         let (given, token) = (other.given_to(self.site())?, self.env.random());
         let most = if whole { PART } else { SLICE };
         for _ in 0..ATTEMPTS {
@@ -128,7 +128,7 @@ impl Replica {
                 };
                 let mut pulled = self.confirm(other, pulled, moved.then_some(token))?;
                 pulled.merged = arrived;
-                pulled.merged.add(self.work_off(&mut |_| {})?);
+                pulled.merged.add(self.work_off()?);
                 return Ok(pulled);
             }
             if let Some((pulled, moved)) = pulled? {
@@ -237,7 +237,7 @@ impl Replica {
         lacking: &[Gaps],
         feed: impl FnOnce(Sink<'_, Error>) -> Result<(), E>,
     ) -> Result<Merged, E> {
-        let arrived = self.work_off(&mut |_| {})?;
+        let arrived = self.work_off()?;
         let (path, mut failed) = (self.path.clone(), None);
         let merged = self.write(|work| {
             work.fold()?;
@@ -272,7 +272,7 @@ impl Replica {
                 Error::Damaged("changes could not be passed on".into())
             })
         };
-        self.work_off(&mut |_| {})?;
+        self.work_off()?;
         let mut exported = self.parts(&wanted, PART, &mut part);
         for _ in 0..ATTEMPTS {
             if !matches!(exported, Ok(None)) {
@@ -293,8 +293,8 @@ impl Replica {
         failed.map_or_else(|| exported.map_err(E::from), Err)
     }
 
-    /// What is wanted, in parts of at most so much, the local sequence that it reaches, and what may be missing. `None`, and no
-    /// part, if something waits here to be folded.
+    /// What is wanted, in parts of at most so much, the local sequence that it reaches, and what may be missing.
+    /// `None`, and no part, if something waits here to be folded.
     fn parts(
         &self,
         wanted: &Wanted,

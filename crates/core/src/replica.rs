@@ -67,7 +67,7 @@ impl Replica {
     /// merged first.
     pub fn fold(&mut self) -> Result<Folded> {
         let mut folded = self.fold_ahead()?;
-        self.work_off(&mut |_| {})?;
+        self.work_off()?;
         folded.add(self.write(|work| work.fold())?);
         Ok(folded)
     }
@@ -85,7 +85,7 @@ impl Replica {
     /// Folds, then gives everything that a site which has seen `base` lacks, among rows that
     /// changed after local sequence `after` (0: all), with the local sequence it reaches.
     pub fn export(&mut self, base: &VersionVector, after: i64) -> Result<(Delta, i64)> {
-        self.work_off(&mut |_| {})?;
+        self.work_off()?;
         self.write(|work| {
             work.fold()?;
             let wanted = Wanted::past(base, after);

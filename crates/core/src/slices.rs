@@ -127,9 +127,8 @@ impl Replica {
         Ok(folded)
     }
 
-    /// Merges all that was taken in, by whatever process, after a large journal was folded. `left` is told of the rows that are left after each
-    /// slice.
-    pub fn work_off(&mut self, left: &mut dyn FnMut(u64)) -> Result<Merged> {
+    /// Merges all that was taken in, by whatever process, after a large journal was folded.
+    pub fn work_off(&mut self) -> Result<Merged> {
         self.fold_ahead()?;
         let (mut merged, mut rows) = (Merged::default(), FIRST);
         let (mut births, mut arrival) = (Births::new(), None);
@@ -153,7 +152,6 @@ impl Replica {
                     self.peek(|conn, _| Ok((inbox::rows(conn)?, inbox::at(conn)? == Some(at))))?;
                 gone += taken as u64;
                 self.env.step(Step { phase: Phase::Merge, done: gone, total: Some(gone + more) });
-                left(more);
                 if more > 0 {
                     self.env.rest(took.min(REST_MS));
                 }

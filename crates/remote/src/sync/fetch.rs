@@ -33,7 +33,7 @@ pub(super) fn merge(
     heads: &mut Heads,
     session: &Session,
 ) -> Result<Option<Outcome>> {
-    let merged = mine.work_off(&mut |_| {})?;
+    let merged = mine.work_off()?;
     let mut outcome = Outcome { upto: heads.cursor, merged, ..Outcome::default() };
     loop {
         let plan = heads.plan(&mine.seen()?);
@@ -274,7 +274,7 @@ impl Found<'_> {
         }
         let spooled = coming.end();
         let taken = mine.take_in(&spooled, session.force, &lacking);
-        let merged = taken.and_then(|()| mine.work_off(&mut |_| {})).map_err(|e| match source {
+        let merged = taken.and_then(|()| mine.work_off()).map_err(|e| match source {
             Source::Snapshot { i, .. } => of_snapshot(*i, e.into()),
             Source::Batch { name, .. } => refused(*name, e),
         });
