@@ -117,8 +117,7 @@ enum Other {
 fn exchange<T>(
     with: impl FnOnce(&Session) -> std::result::Result<T, synqlite_remote::SyncError>,
 ) -> Result<T> {
-    let session =
-        Session { env: Arc::new(System), force: false, whole: false };
+    let session = Session { env: Arc::new(System), force: false, whole: false };
     Ok(with(&session)?)
 }
 

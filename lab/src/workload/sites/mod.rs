@@ -248,8 +248,7 @@ fn exchange<T, E>(with: impl FnOnce(&Session) -> std::result::Result<T, E>) -> R
 where
     Error: From<E>,
 {
-    let session =
-        Session { env: Arc::new(System), force: false, whole: false };
+    let session = Session { env: Arc::new(System), force: false, whole: false };
     Ok(with(&session)?)
 }
 
