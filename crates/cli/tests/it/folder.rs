@@ -1,9 +1,13 @@
 //! A folder of exchange: what sites that never meet go through, and what may happen to its files.
 
 use crate::support::{Lab, objects};
+use rusqlite::Connection;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
+use synqlite_core::{Environment, Phase, Replica, Step, System};
+use synqlite_remote::{Remote, Session};
 
 /// A, B and C around a folder.
 fn three() -> Lab {
@@ -427,4 +431,55 @@ fn a_large_change_travels_in_parts() {
     let aside = pull(&lab, "C")["set_aside"].to_string();
     assert!(aside.contains("damaged batch"), "{aside}");
     assert_eq!(lab.digest("C"), before);
+}
+
+/// An application that writes while changes are read that go as a batch.
+struct Busy(Mutex<Option<Connection>>);
+
+impl Environment for Busy {
+    fn now_ms(&self) -> i64 {
+        System.now_ms()
+    }
+
+    fn random(&self) -> [u8; 16] {
+        System.random()
+    }
+
+    fn instance(&self, path: &Path) -> String {
+        System.instance(path)
+    }
+
+    fn step(&self, step: Step) {
+        let read = step.phase == Phase::Read && step.done > 0;
+        if let Some(app) = read.then(|| self.0.lock().unwrap().take()).flatten() {
+            app.execute("INSERT INTO note VALUES('meanwhile')", []).unwrap();
+        }
+    }
+}
+
+/// What a program writes between a batch and the snapshot after it comes by the next batch: who has the
+/// batches need not read the snapshot, nor merge what it knows.
+#[test]
+fn a_snapshot_brings_no_news_to_who_has_the_batches() {
+    let lab = three();
+    lab.sql("A", "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000) INSERT INTO note SELECT hex(randomblob(20)) FROM n");
+    let env = Arc::new(Busy(Mutex::new(Some(lab.connect("A")))));
+    let mut replica = Replica::open(Path::new(&lab.db("A")), env.clone()).unwrap();
+    let session = Session { env: env.clone(), force: false, whole: false };
+    let remote = Remote::parse(&lab.folder()).unwrap();
+    let before = objects(&lab, ".snapshot").len();
+    remote.push(&mut replica, &session).unwrap();
+    assert!(env.0.lock().unwrap().is_none(), "it wrote meanwhile");
+    assert_eq!(objects(&lab, ".snapshot").len(), before + 1);
+    let batches = objects(&lab, ".batch");
+    let bytes: u64 = batches.iter().map(|batch| batch.metadata().unwrap().len()).sum();
+    let pulled = pull(&lab, "B");
+    assert_eq!(pulled["received"]["bytes"], bytes, "{pulled}");
+    assert_eq!(pulled["received"]["rows"], 3001, "{pulled}");
+    lab.assert_equal(&["A", "B"]);
+    // A site that lacks a batch reads the snapshot, and merges of it what the others have not brought.
+    fs::remove_file(&batches[batches.len() - 1]).unwrap();
+    let pulled = pull(&lab, "C");
+    assert_eq!(pulled["received"]["rows"], 3001, "{pulled}");
+    lab.assert_equal(&["A", "C"]);
 }

@@ -95,6 +95,8 @@ enum Source {
     Snapshot {
         i: usize,
         copy: Box<Replica>,
+        /// What is known when its turn comes.
+        since: VersionVector,
         /// Goes with it.
         _file: Temp,
     },
@@ -110,6 +112,7 @@ fn try_plan(
 ) -> Result<(), Fault> {
     let (mut spool, mut sources) = (Spool::beside(mine.path()), Vec::new());
     let mut fetched = Fetched::new(session, size_of(heads, plan));
+    let mut reached = plan.start.clone();
     for step in &plan.steps {
         sources.push(match *step {
             plan::Step::Batch(i) => {
@@ -120,6 +123,7 @@ fn try_plan(
                 outcome.received.bytes += header.size;
                 let prefix = heads.index(header.after);
                 let upto = batch.upto.clone();
+                reached.join(&upto);
                 Source::Batch { name: batch.name, header, at, prefix, upto }
             }
             plan::Step::Snapshot(i) => {
@@ -135,14 +139,18 @@ fn try_plan(
                 if mine.meet(&mut copy).map_err(|e| of_snapshot(i, e.into()))? {
                     return Err(Fault::Forked);
                 }
-                Source::Snapshot { i, copy: Box::new(copy), _file: temp }
+                let since = reached.clone();
+                if let Some(header) = &snapshot.header {
+                    reached.join(&header.vector);
+                }
+                Source::Snapshot { i, copy: Box::new(copy), since, _file: temp }
             }
         });
     }
-    let mut found = Found { contained: heads.contained(&plan.start), start: &plan.start, spool };
+    let mut found = Found { contained: heads.contained(&plan.start), spool };
     let mut left = &mut sources[..];
     loop {
-        let little = if session.whole { left.len() } else { little(left, &plan.start) };
+        let little = if session.whole { left.len() } else { little(left) };
         let (now, rest) = left.split_at_mut(little);
         // Also without any, so that a pull always folds.
         found.merge_whole(mine, now, outcome, session.force)?;
@@ -156,14 +164,14 @@ fn try_plan(
 }
 
 /// How many of the first sources are merged in one transaction.
-fn little(sources: &mut [Source], start: &VersionVector) -> usize {
+fn little(sources: &mut [Source]) -> usize {
     let (mut rows, mut bytes) = (0, 0);
     let fits = |source: &mut Source| match source {
         Source::Batch { header, .. } => {
             (rows, bytes) = (rows + header.rows(), bytes + header.size);
             rows <= LITTLE && bytes <= LITTLE_BYTES
         }
-        Source::Snapshot { copy, .. } => {
+        Source::Snapshot { copy, since, .. } => {
             let mut parts = 0;
             let mut part = |part: Delta| {
                 (rows, parts) = (rows + part.rows.len() as u64, parts + 1);
@@ -173,7 +181,7 @@ fn little(sources: &mut [Source], start: &VersionVector) -> usize {
                 }
             };
             // One that cannot be read is merged alone, which tells.
-            copy.export_parts(start, 0, &mut part).is_ok()
+            copy.export_parts(since, 0, &mut part).is_ok()
         }
     };
     sources.iter_mut().map(fits).take_while(|fits| *fits).count()
@@ -183,7 +191,6 @@ fn little(sources: &mut [Source], start: &VersionVector) -> usize {
 struct Found<'a> {
     /// What can be reached by what was merged.
     contained: Contained<'a>,
-    start: &'a VersionVector,
     /// The bytes of batches.
     spool: Spool,
 }
@@ -197,7 +204,7 @@ impl Found<'_> {
         outcome: &mut Outcome,
         force: bool,
     ) -> Result<(), Fault> {
-        let Found { contained, start, spool } = self;
+        let Found { contained, spool } = self;
         let lacking = sources.iter().filter_map(|source| match source {
             Source::Snapshot { copy, .. } => Some(copy.gaps()),
             Source::Batch { .. } => None,
@@ -212,9 +219,9 @@ impl Found<'_> {
             };
             for source in sources {
                 match source {
-                    Source::Snapshot { i, copy, .. } => {
+                    Source::Snapshot { i, copy, since, .. } => {
                         let of = |e: SyncError| of_snapshot(*i, e);
-                        copy.export_parts(start, 0, &mut sink).map_err(|e| of(e.into()))?;
+                        copy.export_parts(since, 0, &mut sink).map_err(|e| of(e.into()))?;
                         sink(Delta::default()).map_err(|e| of(e.into()))?;
                     }
                     Source::Batch { name, header, at, prefix, upto } => {
@@ -245,18 +252,18 @@ impl Found<'_> {
         outcome: &mut Outcome,
         session: &Session,
     ) -> Result<(), Fault> {
-        let Found { contained, start, spool } = self;
+        let Found { contained, spool } = self;
         let (database, mut received) = (mine.database(), Traffic::default());
         let mut coming = mine.spool()?;
         let mut count = |part: &Delta| received.add(Traffic::of(part, 0));
         let (mut lacking, mut reached) = (vec![], None);
         match source {
-            Source::Snapshot { i, copy, .. } => {
+            Source::Snapshot { i, copy, since, .. } => {
                 let mut each = |part| {
                     count(&part);
                     coming.part(part)
                 };
-                let exported = copy.export_parts(start, 0, &mut each);
+                let exported = copy.export_parts(since, 0, &mut each);
                 exported.map_err(|e: synqlite_core::Error| of_snapshot(*i, e.into()))?;
                 coming.end_parts(database, copy.site(), false)?;
                 lacking.push(copy.gaps()?);

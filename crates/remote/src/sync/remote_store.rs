@@ -286,7 +286,19 @@ fn send(
             there.join(&put.seen);
             heads.put(&put.name, put.traffic.bytes);
             if put.name.kind == Kind::Batch && snapshot_is_due(&heads) {
-                let whole = put_whole(mine, store, covers, &point, session)?;
+                let whole = Whole::of(mine, session)?;
+                // What was written meanwhile goes as a batch too, so that a snapshot brings no news to
+                // whoever has the batches.
+                let changes = missing(mine, url, &heads, &there, session.env.as_ref())?;
+                let (from, upto) = (heads.end_of(site), changes.position);
+                if !changes.empty && upto > from {
+                    let name = ObjectName::batch(database, site, from, upto);
+                    let put = put_batch(store, name, changes, point.as_ref(), session)?;
+                    outcome.sent.add(put.traffic);
+                    there.join(&put.seen);
+                    heads.put(&put.name, put.traffic.bytes);
+                }
+                let whole = whole.put(mine, store, covers, &point, session)?;
                 heads.put(&whole.name, whole.traffic.bytes);
             }
         }
@@ -411,35 +423,62 @@ fn put_whole(
     point: &Option<Point>,
     session: &Session,
 ) -> Result<Sent> {
-    remove_leftovers(folder_of(mine.path()));
-    let temp = Temp::beside(mine.path())?;
-    mine.copy_to(temp.path())?;
-    let mut copy = Replica::open_copy(temp.path(), session.env.clone())?;
-    copy.forget_remotes()?;
-    let (seen, position) = (copy.seen()?, copy.local_seq()?);
-    let rows = u64::try_from(copy.count_rows()?).unwrap_or(0);
-    drop(copy);
-    let file =
-        std::fs::metadata(temp.path()).map_err(synqlite_objects::Error::io("read", temp.path()))?;
-    // The store contains all of it up to the point, so whoever follows need hear only of the rest.
-    let mut beyond = VersionVector::default();
-    if let Some(Point { contains, .. }) = point {
-        seen.0
-            .iter()
-            .filter(|(site, clock)| **clock > contains.get(**site))
-            .for_each(|(site, clock)| beyond.raise(*site, *clock));
+    Whole::of(mine, session)?.put(mine, store, covers, point, session)
+}
+
+/// A copy of the whole database.
+struct Whole {
+    file: Temp,
+    seen: VersionVector,
+    position: i64,
+    rows: u64,
+}
+
+impl Whole {
+    /// Folds, and copies.
+    fn of(mine: &mut Replica, session: &Session) -> Result<Whole> {
+        remove_leftovers(folder_of(mine.path()));
+        let file = Temp::beside(mine.path())?;
+        mine.copy_to(file.path())?;
+        let mut copy = Replica::open_copy(file.path(), session.env.clone())?;
+        copy.forget_remotes()?;
+        let (seen, position) = (copy.seen()?, copy.local_seq()?);
+        let rows = u64::try_from(copy.count_rows()?).unwrap_or(0);
+        Ok(Whole { file, seen, position, rows })
     }
-    let head = SnapshotHead {
-        database: mine.database(),
-        site: mine.site(),
-        upto: u64::try_from(position).unwrap_or(0),
-        length: file.len(),
-        after: point.as_ref().map(|point| point.trail.last()),
-        beyond,
-    };
-    let trail = point.as_ref().map(|point| point.trail.clone());
-    let header = SnapshotHeader { head, vector: seen.clone(), trail };
-    let mut step = sending(session);
-    let (put, bytes) = put_snapshot(store, temp.path(), &header, covers, &mut step)?;
-    Ok(Sent { name: header.name(), put, traffic: Traffic { rows, columns: 0, bytes }, seen })
+
+    /// Puts it as a snapshot.
+    fn put(
+        self,
+        mine: &Replica,
+        store: &dyn Store,
+        covers: Option<Cursor>,
+        point: &Option<Point>,
+        session: &Session,
+    ) -> Result<Sent> {
+        let Whole { file, seen, position, rows } = self;
+        let path = file.path();
+        let length = std::fs::metadata(path).map_err(synqlite_objects::Error::io("read", path))?;
+        // The store contains all of it up to the point, so whoever follows need hear only of the rest.
+        let mut beyond = VersionVector::default();
+        if let Some(Point { contains, .. }) = point {
+            seen.0
+                .iter()
+                .filter(|(site, clock)| **clock > contains.get(**site))
+                .for_each(|(site, clock)| beyond.raise(*site, *clock));
+        }
+        let head = SnapshotHead {
+            database: mine.database(),
+            site: mine.site(),
+            upto: u64::try_from(position).unwrap_or(0),
+            length: length.len(),
+            after: point.as_ref().map(|point| point.trail.last()),
+            beyond,
+        };
+        let trail = point.as_ref().map(|point| point.trail.clone());
+        let header = SnapshotHeader { head, vector: seen.clone(), trail };
+        let mut step = sending(session);
+        let (put, bytes) = put_snapshot(store, path, &header, covers, &mut step)?;
+        Ok(Sent { name: header.name(), put, traffic: Traffic { rows, columns: 0, bytes }, seen })
+    }
 }
