@@ -425,3 +425,18 @@ fn rows_of_a_dropped_table_that_nobody_has_are_no_rows_elsewhere() {
         assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
     }
 }
+
+/// A row that REPLACE displaced by its key goes on as the one that came; a table that is made anew without a
+/// key names no row by one.
+#[test]
+fn a_table_made_anew_without_its_key_is_folded_after_a_replace() {
+    let world = World::new();
+    let key = "CREATE TABLE t(k TEXT PRIMARY KEY, v); INSERT INTO t VALUES('x', 1)";
+    let (mut a, mut b) = pair(&world, key);
+    let again = "DROP TABLE t; CREATE TABLE t(v, w)";
+    a.run(&format!("REPLACE INTO t VALUES('x', 2); {again}; INSERT INTO t VALUES(3, 4)"));
+    b.run(again);
+    settle(&mut a, &mut b);
+    assert_eq!(b.rows("SELECT * FROM t"), ["3|4"]);
+    agree(&mut [&mut a, &mut b]);
+}
