@@ -6,11 +6,13 @@ use crate::closed::{self, ClosedBy, Verb};
 use crate::merge::reshow;
 use crate::records::record_id;
 use crate::replica::Replica;
+use crate::schema::{Action, ForeignKey};
 use crate::state::{self, Body, ENTRY_COLUMNS, GroupState, Stored, Waits};
 use crate::work::Work;
 use crate::{Error, Result};
 use std::collections::BTreeSet;
 use synqlite_view::ConflictKind;
+use synqlite_view::local_wins::set;
 use synqlite_wire::{Rid, Stamp};
 
 /// The row of an open record.
@@ -113,6 +115,16 @@ fn restore(work: &mut Work<'_>, mut open: Open, stamp: Stamp) -> Settled {
     let dead = |stored: &Stored| !stored.state.header.alive();
     let (table, mut stored) = if dead(&open.stored) {
         (open.table, open.stored)
+    } else if open.kind == ConflictKind::RestrictRevived {
+        // It went with a former life of its parent: it refers to the present one.
+        let t = &work.catalog.tables[open.table];
+        let cascades = |fk: &&ForeignKey| fk.on_delete == Action::Cascade;
+        for fk in t.table.foreign_keys.iter().filter(cascades) {
+            let g = t.table.columns[fk.columns[0]].group;
+            set(&mut open.stored.state.groups[g], t, g, stamp);
+        }
+        save(work, open.table, &open.stored)?;
+        return Ok(vec![itself]);
     } else {
         match dead_ancestor(work, open.table, &open.stored, &open.constraint)? {
             Some(found) => found,

@@ -54,6 +54,11 @@ class References:
             return False
         return self.register(rid, fk.columns[0]).stamp < self.rows[parent].reinserted
 
+    def outlived(self, rid):
+        """Whether a row would go with a former life of one that it refers to under CASCADE."""
+        keys = [fk for fk in self.table(rid).foreign_keys if fk.on_delete == "CASCADE"]
+        return any(self.stale(rid, fk) for fk in keys)
+
     def yielded(self, rid, fk):
         """R-COMP: whether a row gave way after it wrote a reference, which then protects nothing."""
         return self.register(rid, fk.columns[0]).stamp <= self.rows[rid].yielded

@@ -33,7 +33,8 @@ class View:
         self.references = References(self.rows, schema)
         alive = {rid for rid, row in self.rows.items() if row.alive()}
         self.protected = Protection(self.references, alive).kept
-        self.kept_dead = self.protected - alive
+        outlived = {rid for rid in self.protected if self.references.outlived(rid)}
+        self.kept_dead = self.protected - alive | outlived
         self.candidates = alive | self.protected
         for names in schema.components:
             Component(self, names).settle()

@@ -643,7 +643,7 @@ pub fn overrode(
 }
 
 /// What a reference shows becomes what was written.
-fn set(group: &mut GroupState, t: &Relation, g: usize, stamp: Stamp) {
+pub fn set(group: &mut GroupState, t: &Relation, g: usize, stamp: Stamp) {
     let body = std::mem::replace(&mut group.body, Body::InTable);
     let previous = match body {
         Body::Stored(cell) if t.table.groups[g].keeps_previous => Some(cell),

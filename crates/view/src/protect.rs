@@ -90,6 +90,12 @@ pub fn stale(affected: &AffectedRows<'_>, at: usize, f: usize) -> bool {
     parent(affected, at, f).is_some_and(|p| written < affected.list[p].header().reinserted)
 }
 
+/// Whether the row would go with a former life of a row that it refers to under CASCADE.
+pub(crate) fn outlived(affected: &AffectedRows<'_>, at: usize) -> bool {
+    let mut keys = keys(affected, &affected.list[at]);
+    keys.any(|(f, fk)| fk.on_delete == Action::Cascade && stale(affected, at, f))
+}
+
 /// The affected row that foreign key `f` refers to, if it is one and the reference is not overridden.
 pub fn parent(affected: &AffectedRows<'_>, at: usize, f: usize) -> Option<usize> {
     named(affected, at, f).filter(|&p| !overridden(affected, at, f, p))

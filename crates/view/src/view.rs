@@ -13,7 +13,7 @@ use crate::Result;
 use crate::affected::{AffectedRow, AffectedRows, Conflict, Wanted};
 use crate::catalog::Relation;
 use crate::conflict::ConflictKind;
-use crate::protect::{cascade, protected};
+use crate::protect::{cascade, outlived, protected};
 use round::Round;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -170,7 +170,8 @@ pub(crate) fn compute(affected: &AffectedRows<'_>, check_keys: bool) -> Result<V
         show.component(component.clone())?;
     }
     for &at in &show.revived {
-        if show.view.rows.contains_key(&at) && !affected.list[at].alive() {
+        let needs_it = !affected.list[at].alive() || outlived(affected, at);
+        if show.view.rows.contains_key(&at) && needs_it {
             let conflict = conflict(ConflictKind::RestrictRevived, "", None);
             let other = show.view.conflicts.insert(at, conflict);
             show.view.blockers.entry(at).or_default().extend(other.and_then(|c| c.winner));

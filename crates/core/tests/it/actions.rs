@@ -404,3 +404,33 @@ fn a_row_displaced_by_the_one_it_refers_to_takes_its_children_along() {
         site.check();
     }
 }
+
+/// REPLACE deletes a grandparent, and its children with it. One of these is kept for a row that another site
+/// made meanwhile, and told; it lives on once nobody needs it any more, and where it is restored.
+#[test]
+fn a_child_of_a_former_life_is_kept_and_told_while_another_row_needs_it() {
+    let schema = "CREATE TABLE g(k TEXT PRIMARY KEY, v); INSERT INTO g VALUES('x', 1);
+        CREATE TABLE p(k INTEGER PRIMARY KEY, g TEXT REFERENCES g(k) ON DELETE CASCADE);
+        CREATE TABLE c(k INTEGER PRIMARY KEY, p INTEGER REFERENCES p(k)); INSERT INTO p VALUES(1, 'x')";
+    let shown = "SELECT k || g FROM p";
+    for ends in ["DELETE FROM c", "UPDATE c SET p = NULL", "restore"] {
+        let world = World::new();
+        let (mut a, mut b) = pair(&world, schema);
+        a.run("REPLACE INTO g VALUES('x', 2)");
+        assert_eq!(a.rows(shown), [""; 0]);
+        b.run("INSERT INTO c VALUES(1, 1)");
+        settle(&mut a, &mut b);
+        both(&a, &b, shown, &["1x"], &["restrict_revived:1"]);
+        match ends {
+            "restore" => {
+                let id = b.replica.conflicts().unwrap()[0].id.clone();
+                b.replica.settle_conflict(&id, Verb::Restore).unwrap();
+            }
+            sql => b.run(sql),
+        }
+        b.replica.fold().unwrap();
+        assert_eq!(b.replica.verify_full().unwrap(), [""; 0], "{ends}");
+        settle(&mut a, &mut b);
+        both(&a, &b, shown, &["1x"], &[]);
+    }
+}
