@@ -151,7 +151,14 @@ impl Replay {
                 let came = |was: &Loc| self.may_have_come(conn, t, was, &loc, ms);
                 let (loc, to) = begun.update(t, &loc, to, came)?;
                 self.begun = begun;
-                self.update(loc, to, &columns_of_mask(row.get_ref(4)?)?, ms);
+                let mut columns = columns_of_mask(row.get_ref(4)?)?;
+                // Both spellings of a key may have been converted into one before the mask was taken; what the
+                // row was is only kept where the key changed.
+                if matches!(self.slots.get(&loc), Some(Slot::Old(_, touch)) if touch.image.is_some())
+                {
+                    columns.extend(t.table.converted.iter().map(|&c| t.column_nos[c]));
+                }
+                self.update(loc, to, &columns, ms);
             }
             Event::Delete => {
                 let (loc, before) = self.begun.delete(t, loc)?;

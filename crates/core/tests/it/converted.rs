@@ -51,6 +51,37 @@ fn a_key_is_spelled_as_the_row_had_it_whatever_type_its_children_are_of() {
     }
 }
 
+/// SQLite converts both keys into one number, so to what runs after that the key is what it was; and it finds
+/// no child that would keep it from changing.
+#[test]
+fn a_key_that_is_spelled_otherwise_is_a_change_whatever_type_its_children_are_of() {
+    for (key, tail) in
+        [("k TEXT PRIMARY KEY, w", ""), ("k TEXT PRIMARY KEY NOT NULL, w", "WITHOUT ROWID")]
+    {
+        for action in ["RESTRICT", "CASCADE", "SET NULL"] {
+            let world = World::new();
+            let sql = format!(
+                "CREATE TABLE p({key}) {tail}; CREATE INDEX w ON p(w);
+                 CREATE TABLE c(id TEXT PRIMARY KEY, q INTEGER REFERENCES p(k) ON UPDATE {action});
+                 CREATE INDEX i ON c(q); INSERT INTO p VALUES('1', 'a'), ('2', 'b'); INSERT INTO c VALUES('x', 1)"
+            );
+            let mut a = world.init("a", &sql);
+            let mut b = world.clone_site(&mut a, "b");
+            a.run(
+                "UPDATE p SET k = '01' WHERE k = '1'; UPDATE p SET k = '02', w = 'c' WHERE k = '2'",
+            );
+            a.replica.fold().unwrap();
+            assert_eq!(a.replica.verify_full().unwrap(), [""; 0], "{sql}");
+            settle(&mut a, &mut b);
+            for site in [&a, &b] {
+                assert_eq!(site.replica.verify_full().unwrap(), [""; 0], "{sql}");
+                assert_eq!(site.rows("SELECT k, w FROM p ORDER BY k"), ["01|a", "02|c"], "{sql}");
+            }
+            assert_eq!(a.rows("SELECT * FROM c"), b.rows("SELECT * FROM c"), "{sql}");
+        }
+    }
+}
+
 /// The same of the key that is written, which SQLite converts while references are open.
 #[test]
 fn a_key_is_spelled_as_it_was_written_while_references_are_open() {
