@@ -12,7 +12,11 @@ pub fn keep(catalog: &Catalog, item: &mut AffectedRow) -> bool {
     let (t, mut changed) = (&catalog.tables[item.table], false);
     for (g, group) in item.stored.state.groups.iter_mut().enumerate() {
         let cell = &item.cells[g];
-        let follows = |c: usize| {
+        let follows = |i: usize, c: usize| {
+            // A site where the column is of another type shows it as it was written.
+            if equal::converted(&cell.values[i], t.table.columns[c].affinity).is_some() {
+                return false;
+            }
             let keys = t.table.groups[g].foreign_keys.iter().zip(&cell.refs);
             let mut covering = keys.filter(|(f, _)| t.table.foreign_keys[**f].columns.contains(&c));
             // What was written decides how a key is spelled, should it come back (R-SPELL).
@@ -22,7 +26,7 @@ pub fn keep(catalog: &Catalog, item: &mut AffectedRow) -> bool {
         };
         let columns = t.table.groups[g].columns.iter().enumerate();
         let shown = item.new.as_ref().is_some_and(|new| {
-            let shows = |(i, &c): (usize, &usize)| cell.values[i] == new[c] || follows(c);
+            let shows = |(i, &c): (usize, &usize)| cell.values[i] == new[c] || follows(i, c);
             // A reference is found again by the key it shows, so one that shows NULL is kept; and so
             // is a value that refers to nobody, whoever has it for their key.
             let mut refs = t.table.groups[g].foreign_keys.iter().zip(&cell.refs);

@@ -177,3 +177,30 @@ fn a_reference_to_its_own_row_shows_the_key_as_its_column_stores_it() {
         assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
     }
 }
+
+/// A reference is spelled as it was written on a site whose column stores it otherwise, once that column is
+/// of the other type too.
+#[test]
+fn follow_a_reference_is_spelled_as_it_was_written_once_its_column_can_be() {
+    for key in ["INTEGER PRIMARY KEY", "INT PRIMARY KEY", "INT"] {
+        let world = World::new();
+        let refers = "FOREIGN KEY(k) REFERENCES p(u)";
+        let mut a = world.init("a", &format!("CREATE TABLE p(id INTEGER PRIMARY KEY, u INTEGER UNIQUE); CREATE TABLE t(k {key} NOT NULL, w, {refers})"));
+        let mut b = world.clone_site(&mut a, "b");
+        let unique = if key == "INT" { "" } else { "PRIMARY KEY" };
+        let retype = format!(
+            "PRAGMA foreign_keys=OFF; BEGIN; CREATE TABLE new_t(k TEXT {unique} NOT NULL, w, {refers}); \
+             INSERT INTO new_t SELECT * FROM t; DROP TABLE t; ALTER TABLE new_t RENAME TO t; COMMIT; PRAGMA foreign_keys=ON"
+        );
+        b.run(&retype);
+        b.run("INSERT INTO p VALUES(5, 0); INSERT INTO t VALUES(0.0, 'x')");
+        a.pull(&mut b);
+        assert_eq!(a.rows("SELECT quote(k) FROM t"), ["0"]);
+        a.run(&retype);
+        settle(&mut a, &mut b);
+        assert_eq!(a.rows("SELECT quote(k) FROM t"), b.rows("SELECT quote(k) FROM t"), "{key}");
+        if key != "INTEGER PRIMARY KEY" {
+            assert_eq!(b.rows("SELECT quote(k) FROM t"), ["'0.0'"], "{key}");
+        }
+    }
+}
