@@ -7,6 +7,7 @@
 //! come back, leave them where they belong.
 
 use crate::catalog::{Catalog, Loc, Tracked};
+use crate::equal;
 use crate::merge;
 use crate::meta::Meta;
 use crate::policy::Policies;
@@ -107,9 +108,11 @@ fn children(
                 let Some(row) = c.read(conn, &loc)? else { continue };
                 let fresh = || Child { loc: loc.clone(), old: row.clone(), new: Some(row) };
                 let child = found.entry((child, loc.clone())).or_insert_with(fresh);
+                // A column that stores the key as another value could only refer to nobody.
+                let shows = fk.on_update.sets() || to.as_ref().is_none_or(|to| can_show(c, fk, to));
                 match new {
-                    Some(_) => rekey(c, fk, fk.on_update, to.as_deref(), &mut child.new),
-                    None => bereave(c, fk, &mut child.new),
+                    Some(_) if shows => rekey(c, fk, fk.on_update, to.as_deref(), &mut child.new),
+                    _ => bereave(c, fk, &mut child.new),
                 }
             }
         }
@@ -119,6 +122,14 @@ fn children(
         children.entry(child).or_default().push(row);
     }
     Ok(children)
+}
+
+/// Whether the columns of a foreign key store this key of its parent as what means it (R-SPELL).
+fn can_show(c: &Tracked, fk: &ForeignKey, key: &[Value]) -> bool {
+    let columns = fk.columns.iter().map(|&column| c.table.columns[column].affinity);
+    let shown: Vec<Value> =
+        key.iter().zip(columns).map(|(value, affinity)| equal::stored(value, affinity)).collect();
+    equal::reference_bytes(fk, &shown) == equal::reference_bytes(fk, key)
 }
 
 /// What a child shows whose parent has another key; without one, which NULL says, it refers to none.

@@ -109,3 +109,25 @@ fn r_local_rows_follow_by_each_of_their_foreign_keys() {
     shows(&a, "SELECT * FROM own", &["e"]);
     shows(&a, "SELECT * FROM more", &["2|e|d"]);
 }
+
+/// A key that the local column stores as another one cannot be followed: to that row its parent is gone.
+#[test]
+fn r_local_a_key_that_the_column_cannot_store_is_as_a_parent_that_is_gone() {
+    for (declared, want) in [
+        ("ON DELETE CASCADE ON UPDATE CASCADE", &["2|3"][..]),
+        ("ON DELETE SET NULL ON UPDATE CASCADE", &["1|NULL", "2|3"]),
+        ("ON UPDATE SET NULL", &["1|NULL", "2|3"]),
+    ] {
+        let world = World::new();
+        let shared = "CREATE TABLE t(k ANY PRIMARY KEY NOT NULL, w INTEGER) STRICT, WITHOUT ROWID; \
+                      INSERT INTO t VALUES(2, 1), (3, 1)";
+        let own = format!(
+            "CREATE TABLE own(id INTEGER PRIMARY KEY, q NUMERIC REFERENCES t(k) {declared}); \
+             INSERT INTO own VALUES(1, 2), (2, 3)"
+        );
+        let (mut a, mut b) = pair(&world, shared, &own);
+        b.run("UPDATE t SET k = '2' WHERE k = 2");
+        settle(&mut a, &mut b);
+        shows(&a, "SELECT * FROM own", want);
+    }
+}
