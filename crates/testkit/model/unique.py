@@ -44,7 +44,10 @@ class Claims:
         return {g: registers[g] for g in groups if g in registers}
 
     def written(self, rid, key):
-        return max((r.stamp for r in self.registers(rid, key).values()), default=NEVER)
+        """When what a key reads was written last. Nobody wrote a number that was pinned (R-PIN)."""
+        inserted = self.rows[rid].inserted
+        stamps = (inserted if r.pinned else r.stamp for r in self.registers(rid, key).values())
+        return max(stamps, default=NEVER)
 
     def claim(self, rid, key):
         """How old a claim is."""
@@ -92,7 +95,8 @@ class Claims:
         """Groups of a key that the latest update of it wrote, and that were something before."""
         written = self.written(rid, key)
         found = self.registers(rid, key).items()
-        return {g for g, r in found if r.stamp == written and r.previous is not None}
+        latest = lambda r: r.stamp == written and r.previous is not None and not r.pinned
+        return {g for g, r in found if latest(r)}
 
     def fall_back(self, rid, key, groups):
         """R-FALLBACK: gives a row the keys of what it was before, if they are all free."""

@@ -219,7 +219,7 @@ class Component:
                 shown[column] = register.previous[0][column]
             else:
                 shown[column] = register.values[column]
-        if rid in self.numbers and table.group[table.alias] not in former:
+        if rid in self.numbers:
             shown[table.alias] = self.numbers[rid]
         for fk in table.foreign_keys:
             if table.group[fk.columns[0]] in row.registers:
