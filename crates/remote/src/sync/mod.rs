@@ -26,7 +26,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use synqlite_core::{Aside, Environment, Merged, Replica};
+use synqlite_core::{Aside, Environment, Merged, Replica, Synced};
 use synqlite_objects::{Bucket, Cursor, Folder, Hub, Key, Sealed, Store};
 use synqlite_wire::{Delta, SiteId};
 
@@ -208,43 +208,60 @@ impl Remote {
 
     /// Ships what the remote lacks.
     pub fn push(&self, mine: &mut Replica, session: &Session) -> Result<Outcome> {
-        let (mut outcome, synced) = match self {
-            Remote::Replica(path) => replica::push(mine, path, session)?,
+        let pushed = match self {
+            Remote::Replica(path) => {
+                replica::push(mine, &mut replica::open(mine, path, session)?, session)?
+            }
             Remote::Store { store, url } => {
                 remote_store::push(mine, RemoteStore { store: &**store, url }, session)?
             }
         };
-        mine.note_synced(&self.url(), &synced)?;
-        outcome.restored.extend(Restored::of(mine));
-        Ok(outcome)
+        self.noted(mine, pushed)
     }
 
     /// Fetches and merges what `mine` lacks.
     pub fn pull(&self, mine: &mut Replica, session: &Session) -> Result<Outcome> {
-        let (mut outcome, synced) = match self {
-            Remote::Replica(path) => replica::pull(mine, path, session)?,
+        let pulled = match self {
+            Remote::Replica(path) => {
+                replica::pull(mine, &mut replica::open(mine, path, session)?, session)?
+            }
             Remote::Store { store, url } => {
                 remote_store::pull(mine, RemoteStore { store: &**store, url }, session)?
             }
         };
-        mine.note_synced(&self.url(), &synced)?;
-        mine.note_aside(&self.url(), &outcome.aside)?;
-        outcome.restored.extend(Restored::of(mine));
-        Ok(outcome)
+        self.noted(mine, pulled)
     }
 
     /// A pull, then a push. A store to which nobody has pushed yet is no failure.
     pub fn sync(&self, mine: &mut Replica, session: &Session) -> Result<Outcome> {
-        if let Remote::Store { store, url } = self {
-            let remote = RemoteStore { store: &**store, url };
-            let (mut outcome, synced) = remote_store::sync(mine, remote, session)?;
-            mine.note_synced(url, &synced)?;
-            mine.note_aside(url, &outcome.aside)?;
-            outcome.restored.extend(Restored::of(mine));
-            return Ok(outcome);
+        match self {
+            Remote::Replica(path) => {
+                let mut other = replica::open(mine, path, session)?;
+                let pulled = replica::pull(mine, &mut other, session)?;
+                let mut outcome = self.noted(mine, pulled)?;
+                let pushed = replica::push(mine, &mut other, session)?;
+                outcome.add(self.noted(mine, pushed)?);
+                Ok(outcome)
+            }
+            Remote::Store { store, url } => {
+                let remote = RemoteStore { store: &**store, url };
+                let synced = remote_store::sync(mine, remote, session)?;
+                self.noted(mine, synced)
+            }
         }
-        let mut outcome = self.pull(mine, session)?;
-        outcome.add(self.push(mine, session)?);
+    }
+
+    /// Notes in `mine` what an exchange came to.
+    fn noted(
+        &self,
+        mine: &mut Replica,
+        (mut outcome, synced): (Outcome, Synced),
+    ) -> Result<Outcome> {
+        mine.note_synced(&self.url(), &synced)?;
+        if synced.pulled {
+            mine.note_aside(&self.url(), &outcome.aside)?;
+        }
+        outcome.restored.extend(Restored::of(mine));
         Ok(outcome)
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use synqlite_core::{Error, Pulled, Replica, Synced};
 
 /// Opens the other replica, unless the two cannot be synchronized.
-fn open(mine: &Replica, path: &Path, session: &Session) -> Result<Replica> {
+pub fn open(mine: &Replica, path: &Path, session: &Session) -> Result<Replica> {
     let other = Replica::open(path, session.env.clone())?;
     if other.database() != mine.database() {
         let (ours, theirs) = (mine.database(), other.database());
@@ -17,21 +17,27 @@ fn open(mine: &Replica, path: &Path, session: &Session) -> Result<Replica> {
     Ok(other)
 }
 
-/// Lets the replica at `path` pull from `mine`.
-pub fn push(mine: &mut Replica, path: &Path, session: &Session) -> Result<(Outcome, Synced)> {
-    let mut other = open(mine, path, session)?;
-    let sent = traffic(&fetch(&mut other, mine, session)?);
+/// Lets the other replica pull from `mine`.
+pub fn push(
+    mine: &mut Replica,
+    other: &mut Replica,
+    session: &Session,
+) -> Result<(Outcome, Synced)> {
+    let sent = traffic(&fetch(other, mine, session)?);
     let synced = Synced { pushed: true, theirs: other.seen()?, ..Synced::default() };
-    Ok((Outcome { sent, restored: Restored::of(&mut other), ..Outcome::default() }, synced))
+    Ok((Outcome { sent, restored: Restored::of(other), ..Outcome::default() }, synced))
 }
 
-/// Pulls from the replica at `path`.
-pub fn pull(mine: &mut Replica, path: &Path, session: &Session) -> Result<(Outcome, Synced)> {
-    let mut other = open(mine, path, session)?;
-    let pulled = fetch(mine, &mut other, session)?;
+/// Pulls from the other replica.
+pub fn pull(
+    mine: &mut Replica,
+    other: &mut Replica,
+    session: &Session,
+) -> Result<(Outcome, Synced)> {
+    let pulled = fetch(mine, other, session)?;
     let received = traffic(&pulled);
     let synced = Synced { pulled: true, theirs: other.seen()?, ..Synced::default() };
-    let (merged, restored) = (pulled.merged, Restored::of(&mut other));
+    let (merged, restored) = (pulled.merged, Restored::of(other));
     Ok((Outcome { received, merged, restored, ..Outcome::default() }, synced))
 }
 
