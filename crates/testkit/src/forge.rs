@@ -15,6 +15,7 @@ use crate::network::RemoteStore;
 use crate::random::Random;
 use crate::shapes;
 use crate::world::{Result, World, blank};
+use mutate::Mutation;
 use odd::Odd;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -65,9 +66,20 @@ impl Played {
     }
 }
 
-/// Plays the history of a seed. `tell` hears of each forgery. With `careful` every synchronization is told of,
-/// and how long it took.
-pub fn play(seed: u64, careful: bool, tell: &mut dyn FnMut(&str)) -> Result<Played> {
+/// Plays the history of a seed. `tell` hears of each forgery. `only`: names of what is changed, with commas
+/// between; all by default. With `careful` every synchronization is told of, and how long it took.
+pub fn play(
+    seed: u64,
+    only: Option<&str>,
+    careful: bool,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Played> {
+    let is_among = |name: &str| only.is_none_or(|only| only.split(',').any(|one| one == name));
+    let kinds: Vec<_> = mutate::ALL.into_iter().filter(|(name, _)| is_among(name)).collect();
+    if kinds.is_empty() {
+        let all: Vec<_> = mutate::ALL.iter().map(|(name, _)| *name).collect();
+        return Err(format!("nothing is forged so; these are: {}", all.join(",")).into());
+    }
     let mut r = Random::new(seed);
     let family = match r.one_in(2) {
         true => FAMILIES[r.index(FAMILIES.len())],
@@ -112,7 +124,7 @@ pub fn play(seed: u64, careful: bool, tell: &mut dyn FnMut(&str)) -> Result<Play
         }
         for _ in 0..FORGED {
             ms += 1_000;
-            let forgery = forge(&mut world, &mut r, ms, n)?;
+            let forgery = forge(&mut world, &kinds, &mut r, ms, n)?;
             tell(&format!("round {round}: {:?} as {}", forgery.how, forgery.name));
             let _ = store.put_if_absent(&forgery.name, &forgery.bytes);
             played.forged += 1;
@@ -266,7 +278,13 @@ struct Forgery {
     bytes: Vec<u8>,
 }
 
-fn forge(world: &mut World, r: &mut Random, ms: i64, n: u64) -> Result<Forgery> {
+fn forge(
+    world: &mut World,
+    kinds: &[(&'static str, Mutation)],
+    r: &mut Random,
+    ms: i64,
+    n: u64,
+) -> Result<Forgery> {
     let sites: Vec<SiteId> = world.sites.iter().map(|site| site.replica.site()).collect();
     let database = world.sites[HONEST].replica.database();
     let context = Context { site: HONEST, n: n + 1, apart: false, onward: false };
@@ -284,7 +302,7 @@ fn forge(world: &mut World, r: &mut Random, ms: i64, n: u64) -> Result<Forgery> 
     };
     let (mut how, honest) = (Vec::new(), delta.clone());
     for _ in 0..=odd.r.below(3) {
-        let (name, mutation) = mutate::ALL[odd.r.index(mutate::ALL.len())];
+        let (name, mutation) = kinds[odd.r.index(kinds.len())];
         let mut tried = delta.clone();
         mutation(&mut tried, &mut odd);
         mutate::mend(&mut tried);

@@ -27,7 +27,7 @@ usage:
       [--jobs N] [--first]
   campaign states --seeds FROM..TO [--jobs N] [--first]
   campaign network --seeds FROM..TO
-  campaign forge --seeds FROM..TO [--jobs N] [--show]
+  campaign forge --seeds FROM..TO [--only KINDS] [--jobs N] [--show]
   campaign wild --seeds FROM..TO [--sites N] [--jobs N] [--only REGIONS] [--without REGIONS] [--with REGIONS]
       [--all REGIONS] [--long] [--first] [--show]
   campaign mutants [NAME...] [--histories 2000] [--jobs N] [--by CAMPAIGN]
@@ -198,6 +198,7 @@ fn forge(arguments: &[String]) -> Result<bool> {
     let (from, to) = seeds.split_once("..").ok_or(USAGE)?;
     let jobs = number(option(arguments, "--jobs").unwrap_or("1"))?.max(1);
     let show = arguments.iter().any(|a| a == "--show");
+    let only = option(arguments, "--only");
     let (next, to) = (AtomicU64::new(number(from)?), number(to)?);
     let (faults, all) = (AtomicU64::new(0), Mutex::new((0_u64, forge::Played::default())));
     let start = Instant::now();
@@ -209,8 +210,9 @@ fn forge(arguments: &[String]) -> Result<bool> {
             }
             let (mut told, began) = (Vec::new(), Instant::now());
             let mut tell = |line: &str| told.push(line.to_owned());
-            let playing =
-                AssertUnwindSafe(|| forge::play(seed, show, &mut tell).map_err(|e| e.to_string()));
+            let playing = AssertUnwindSafe(|| {
+                forge::play(seed, only, show, &mut tell).map_err(|e| e.to_string())
+            });
             let played = catch_unwind(playing).unwrap_or_else(|_| Err("it panicked".into()));
             if show {
                 println!(

@@ -20,7 +20,7 @@ const URL: &str = "http://simulated/store";
 fn whoever_forges_batches_stops_nobody() {
     each(0..6, |seed| {
         let mut told = Vec::new();
-        let played = play(seed, false, &mut |line| told.push(line.to_owned()));
+        let played = play(seed, None, false, &mut |line| told.push(line.to_owned()));
         played.map(drop).map_err(|e| format!("{e}\n{}", told.join("\n")).into())
     });
 }
@@ -28,7 +28,7 @@ fn whoever_forges_batches_stops_nobody() {
 /// Three thousand new rows that ask for one number were looked up once for each of them.
 #[test]
 fn many_rows_that_ask_for_one_number_take_no_minutes() {
-    each(174..175, |seed| play(seed, false, &mut |_| {}).map(drop));
+    each(174..175, |seed| play(seed, None, false, &mut |_| {}).map(drop));
 }
 
 /// Three sites with keys of every kind, and a place that all have synchronized with. The last forges.
