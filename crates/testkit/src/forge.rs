@@ -49,6 +49,8 @@ pub struct Played {
     pub aside: u64,
     /// Histories in which the honest sites do not hold the same in the end, or `verify` finds something.
     pub parted: u64,
+    /// Those of them in which the forger spoke for itself only, as where tokens are bound to sites.
+    pub alone: u64,
     /// The longest synchronization, in milliseconds.
     pub slowest_ms: u128,
     /// The most memory a history took, in bytes.
@@ -61,13 +63,15 @@ impl Played {
         self.forged += other.forged;
         self.aside += other.aside;
         self.parted += other.parted;
+        self.alone += other.alone;
         self.slowest_ms = self.slowest_ms.max(other.slowest_ms);
         self.memory = self.memory.max(other.memory);
     }
 }
 
 /// Plays the history of a seed. `tell` hears of each forgery. `only`: names of what is changed, with commas
-/// between; all by default. With `careful` every synchronization is told of, and how long it took.
+/// between; all by default. The forger of odd seeds speaks for itself only. With `careful` every
+/// synchronization is told of, and how long it took.
 pub fn play(
     seed: u64,
     only: Option<&str>,
@@ -80,6 +84,7 @@ pub fn play(
         let all: Vec<_> = mutate::ALL.iter().map(|(name, _)| *name).collect();
         return Err(format!("nothing is forged so; these are: {}", all.join(",")).into());
     }
+    let alone = seed % 2 == 1;
     let mut r = Random::new(seed);
     let family = match r.one_in(2) {
         true => FAMILIES[r.index(FAMILIES.len())],
@@ -124,7 +129,7 @@ pub fn play(
         }
         for _ in 0..FORGED {
             ms += 1_000;
-            let forgery = forge(&mut world, &kinds, &mut r, ms, n)?;
+            let forgery = forge(&mut world, (&kinds, alone), &mut r, ms, n)?;
             tell(&format!("round {round}: {:?} as {}", forgery.how, forgery.name));
             let _ = store.put_if_absent(&forgery.name, &forgery.bytes);
             played.forged += 1;
@@ -162,6 +167,7 @@ pub fn play(
     let settled = settle(&mut world, &remote, ms)?;
     if let Err(why) = if settled { compare(&mut world, &held) } else { Err("it goes on".into()) } {
         played.parted = 1;
+        played.alone = u64::from(alone);
         tell(&format!("PARTED: {why}"));
     }
     played.memory = memory(false).saturating_sub(before);
@@ -280,7 +286,7 @@ struct Forgery {
 
 fn forge(
     world: &mut World,
-    kinds: &[(&'static str, Mutation)],
+    (kinds, alone): (&[(&'static str, Mutation)], bool),
     r: &mut Random,
     ms: i64,
     n: u64,
@@ -294,7 +300,7 @@ fn forge(
     let line = delta.lines.get(&sites[HONEST]).and_then(|line| line.points.last());
     let mut odd = Odd {
         own: sites[HONEST],
-        honest: sites[..HONEST].to_vec(),
+        honest: if alone { vec![] } else { sites[..HONEST].to_vec() },
         latest: delta.upto.get(sites[HONEST]),
         now_ms: ms,
         births: line.map_or(1, |last| last.births),

@@ -201,7 +201,16 @@ pub fn restamp(honest: &Delta, delta: &mut Delta, o: &mut Odd<'_>) {
             {
                 register.stamp = Stamp { hlc: o.unique(), site: o.own };
             }
+            let told = known.map_or(&[][..], |known| &known.counts);
+            for count in register.counts.iter_mut().filter(|count| !told.contains(count)) {
+                count.stamp = Stamp { hlc: o.unique(), site: o.own };
+            }
+            register.counts.sort_by_key(|count| count.stamp.site);
+            register.counts.dedup_by_key(|count| count.stamp.site);
         }
+    }
+    for setting in delta.settings.iter_mut().filter(|setting| !honest.settings.contains(setting)) {
+        setting.stamp = Stamp { hlc: o.unique(), site: o.own };
     }
 }
 

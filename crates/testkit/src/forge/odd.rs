@@ -10,7 +10,7 @@ pub struct Odd<'a> {
     pub r: &'a mut Random,
     /// The site that forges, which is a member.
     pub own: SiteId,
-    /// The others.
+    /// The others for which it speaks too.
     pub honest: Vec<SiteId>,
     /// The latest clock of the forger's own.
     pub latest: Hlc,
@@ -25,6 +25,7 @@ impl Odd<'_> {
     pub fn site(&mut self) -> SiteId {
         match self.r.below(8) {
             0..5 => self.own,
+            5 | 6 if self.honest.is_empty() => self.own,
             5 | 6 => self.honest[self.r.index(self.honest.len())],
             _ => [Id::ZERO, Id([255; 16]), Id(self.r.bytes())][self.r.index(3)],
         }
