@@ -56,6 +56,10 @@ impl Fold<'_> {
                     last = Some(written);
                 }
                 let stamp = |state: &mut crate::state::RowState| {
+                    // A column that was a counter once, or is one elsewhere, goes on to count.
+                    if stamps.keys().any(|&g| !state.groups[g].counts.is_empty()) {
+                        return false;
+                    }
                     for (&g, &stamp) in &stamps {
                         state.groups[g] = GroupState::shown(stamp);
                     }

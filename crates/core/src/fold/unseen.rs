@@ -28,8 +28,10 @@ impl Fold<'_> {
         row: &[Value],
     ) -> Result<()> {
         let left = was.header.left();
-        // A row may hold values from before the one that had its key went.
-        let unseen = was.header.inserted > left;
+        // A row may hold values from before the one that had its key went. Where it was inserted anew and
+        // somebody deleted it later without having seen that, nobody but its writer has seen it.
+        let anew = was.header.cl > 1 && was.header.inserted <= was.header.deleted;
+        let unseen = was.header.inserted > left || anew;
         for (g, (before, after)) in was.groups.iter().zip(&stored.state.groups).enumerate() {
             let kind = match before.stamp == was.header.inserted || before.stamp <= left {
                 true => ConflictKind::KeyMerge,

@@ -46,7 +46,7 @@ pub(super) fn put_back(lookup: Lookup<'_>, t: &Tracked, sums: &Sums, noted: bool
         guess.seam -= found.forget_doubtful(&guess)?;
     }
     let (before, after) = found.split(&guess);
-    let past = known.iter().chain(before.rows.keys()).max().map_or(0, |past| (*past).max(0));
+    let mut taken: BTreeSet<i64> = known.iter().chain(before.rows.keys()).copied().collect();
     let (were, are) = (before.rows.clone(), after.rows.clone());
     let mut pairing = Pairing { found: &found, before, after, were, are, moves: BTreeMap::new() };
     pairing.by_key(lookup)?;
@@ -56,13 +56,9 @@ pub(super) fn put_back(lookup: Lookup<'_>, t: &Tracked, sums: &Sums, noted: bool
     if moves.iter().all(|(at, was)| at == was) {
         return Ok(());
     }
-    let past = moves.values().copied().fold(past, i64::max);
-    move_rows(
-        conn,
-        t,
-        rowid,
-        &seam::translate(conn, &found.entries[guess.seam..], moves, &now, past)?,
-    )
+    taken.extend(moves.values());
+    let places = seam::translate(conn, &found.entries[guess.seam..], moves, &now, &taken)?;
+    move_rows(conn, t, rowid, &places)
 }
 
 fn rowids(locs: BTreeSet<Loc>) -> BTreeSet<i64> {
@@ -178,10 +174,10 @@ impl Found<'_> {
         for (at, &from) in guess.copies.iter().enumerate() {
             let to = guess.copies.get(at + 1).copied().unwrap_or(guess.seam);
             let before = self.before(&Guess { copies: vec![], seam: from, ..guess.clone() });
-            let past = self.known.iter().chain(before.rows.keys()).max().map_or(0, |past| *past);
+            let taken = self.known.iter().chain(before.rows.keys()).copied().collect();
             let were = (1..).zip(before.rows.into_keys()).collect();
             let entries = &self.entries[from..to];
-            seam::translate(self.conn, entries, were, self.now, past.max(0))?;
+            seam::translate(self.conn, entries, were, self.now, &taken)?;
             self.entries = seam::entries(self.conn, self.t)?;
         }
         Ok(())
@@ -420,9 +416,12 @@ impl Pairing<'_> {
     fn rest(mut self) -> Self {
         let places = self.moves.iter().flat_map(|(at, was)| [at, was]);
         let places = places.chain(&self.are).chain(self.before.rows.keys());
-        let after = places.copied().max().unwrap_or(0);
+        let all: BTreeSet<i64> = places.copied().collect();
+        let after = all.last().map_or(0, |last| (*last).max(0));
         let taken: BTreeSet<i64> = self.moves.values().chain(self.were.keys()).copied().collect();
-        let mut further = (1..).map_while(|i| after.checked_add(i));
+        let further = (1..).map_while(|i| after.checked_add(i));
+        let below = (i64::MIN..0).rev().filter(|rowid| !all.contains(rowid));
+        let mut further = further.chain(below);
         for at in std::mem::take(&mut self.are) {
             let was = if taken.contains(&at) { further.next() } else { Some(at) };
             self.moves.extend(was.map(|was| (at, was)));

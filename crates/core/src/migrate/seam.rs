@@ -337,19 +337,32 @@ impl After {
 }
 
 /// Gives what came after the rebuild the rowids that it would have had without one, in the journal.
-/// `were`: where rows just after the rebuild had been. Returns where all rows are and where they
-/// belong; those that came since are past all others.
+/// `were`: where rows just after the rebuild had been. `taken`: rowids that others have had. Returns where all
+/// rows are and where they belong; those that came since are past all others, where so many numbers are left.
 pub(super) fn translate(
     conn: &Connection,
     entries: &[Entry],
     mut were: BTreeMap<i64, i64>,
     now: &BTreeSet<i64>,
-    past: i64,
+    taken: &BTreeSet<i64>,
 ) -> Result<Vec<(Loc, Loc)>> {
-    let new = |rowid: i64| match rowid {
-        ..=0 => rowid,
-        _ => past.saturating_add(rowid),
+    let named = entries.iter().flat_map(|entry| entry.other.into_iter().chain([entry.at]));
+    let named: BTreeSet<i64> =
+        named.chain(now.iter().copied()).filter(|&rowid| rowid > 0).collect();
+    let past = taken.last().map_or(0, |past| (*past).max(0));
+    let room = named.last().is_none_or(|last| past.checked_add(*last).is_some());
+    // Below them nothing is the largest rowid, so each of these rows has to have an entry of its own.
+    let below = (i64::MIN..0).rev().filter(|rowid| !taken.contains(rowid) && !now.contains(rowid));
+    let below: BTreeMap<i64, i64> = match room {
+        true => BTreeMap::new(),
+        false => named.iter().rev().copied().zip(below).collect(),
     };
+    let new = |rowid: i64| match below.get(&rowid) {
+        Some(below) => *below,
+        None if rowid > 0 => past + rowid,
+        None => rowid,
+    };
+    let largest = |rowid: i64| if room { new(rowid) } else { i64::MAX };
     let place = |were: &BTreeMap<i64, i64>, rowid: i64| {
         were.get(&rowid).copied().unwrap_or_else(|| new(rowid))
     };
@@ -364,7 +377,11 @@ pub(super) fn translate(
                 were.split_off(&next);
             }
         }
-        statement.execute(params![seq, place(&were, at), other.map(new)])?;
+        let other_now = other.map(|other| match entry.event {
+            Event::Insert => largest(other),
+            _ => new(other),
+        });
+        statement.execute(params![seq, place(&were, at), other_now])?;
         match (entry.event, other) {
             (Event::Update, Some(to)) => {
                 were.remove(&at);

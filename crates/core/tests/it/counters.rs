@@ -28,6 +28,23 @@ fn both(a: &mut Site, b: &mut Site, sql: &str) -> String {
     mine
 }
 
+/// What a column shows depends on its counts, and not on whether the site has heard of the policy.
+#[test]
+fn counts_that_come_without_their_policy_go_on() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, STOCK, &[]);
+    let set = ["stock.n=counter".parse().unwrap(), "stock.price=counter".parse().unwrap()];
+    a.replica.set_policies(&set).unwrap();
+    a.run("UPDATE stock SET n = n + 5, price = price + 1");
+    let (mut delta, _) = a.replica.export(&b.replica.seen().unwrap(), 0).unwrap();
+    delta.settings.clear();
+    b.replica.merge(&delta, false).unwrap();
+    b.run("UPDATE stock SET n = n + 1, price = price * 2, note = 'c'");
+    a.run("UPDATE stock SET n = n + 10");
+    let all = "SELECT item, n, price, note FROM stock ORDER BY 1";
+    assert_eq!(both(&mut a, &mut b, all), "nail|26|3.0|c screw|36|2.5|c");
+}
+
 #[test]
 fn increments_of_two_sites_add_up() {
     let world = World::new();

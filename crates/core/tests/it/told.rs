@@ -263,6 +263,33 @@ fn values_of_a_hidden_row_whose_key_is_inserted_anew_are_told() {
     }
 }
 
+/// A row was inserted anew on one site and deleted later on another, which had not seen that. It lives, hidden.
+#[test]
+fn what_was_inserted_anew_beside_a_delete_is_told_when_its_key_is_inserted_over() {
+    let schema = "CREATE TABLE t(k TEXT PRIMARY KEY, v, u UNIQUE); INSERT INTO t VALUES('k', 0, 0)";
+    let (_world, mut a, mut b, mut c) = three(schema);
+    b.run("INSERT INTO t VALUES('x', 'x', 1)");
+    c.run("DELETE FROM t WHERE k = 'k'; INSERT INTO t VALUES('k', 'lost', 1)");
+    c.replica.fold().unwrap();
+    a.run("DELETE FROM t WHERE k = 'k'");
+    a.pull(&mut c);
+    assert_eq!(a.rows("SELECT k, v FROM t"), ["k|lost"]);
+    b.pull(&mut a);
+    assert_eq!(b.rows("SELECT k, v FROM t"), ["x|x"]);
+    b.run("INSERT INTO t VALUES('k', 'kept', 2)");
+    for _ in 0..2 {
+        a.pull(&mut b);
+        c.pull(&mut a);
+    }
+    for site in [&a, &b, &c] {
+        assert_eq!(site.rows("SELECT k, v FROM t ORDER BY k"), ["k|kept", "x|x"]);
+        let told = told(site);
+        let of =
+            told.iter().filter(|(kind, what)| kind == "key_merge" && what.contains("v: 'lost'"));
+        assert_eq!(of.count(), 1, "{told:?}");
+    }
+}
+
 /// A row that shows what it was before (R-FALLBACK), because another row has what was written: who
 /// writes it anew or deletes it gives up what he does not see.
 #[test]

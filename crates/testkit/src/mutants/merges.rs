@@ -607,8 +607,8 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "unseen-before",
         file: "core/src/fold/unseen.rs",
-        from: "let unseen = was.header.inserted > left;",
-        to: "let unseen = was.header.inserted > left && was.header.inserted < left;",
+        from: "let unseen = was.header.inserted > left || anew;",
+        to: "let unseen = was.header.inserted > left && anew;",
         campaign: "wild --all told,keys,replace,spelled",
         breaks: "R-TOLD: values from before the life of a hidden row are inserted over without a word",
     },

@@ -186,3 +186,28 @@ fn mig_rebuild_by_hand_and_an_update_of_either_of_two_new_rows() {
     a.run("UPDATE t SET w = 'n' WHERE k = 'e'");
     agree(&mut a, &mut b, false, "SELECT * FROM t ORDER BY k", &["d|b", "e|n", "f|a"]);
 }
+
+/// Where an integer key was as large as any, no number is left past it for a row that came since.
+#[test]
+fn mig_rebuild_where_no_larger_rowid_is_left() {
+    for least in [1, i64::MIN] {
+        let world = World::new();
+        let sql = format!(
+            "CREATE TABLE t(k INTEGER PRIMARY KEY, w); INSERT INTO t VALUES({least}, 'a'), ({}, 'b')",
+            i64::MAX - 1
+        );
+        let (mut a, mut b) = pair(&world, &sql);
+        a.run("INSERT INTO t VALUES(NULL, 'c'); DELETE FROM t WHERE w = 'b'");
+        rebuild_by_hand(&a, "t", "k TEXT PRIMARY KEY, w)", "k,w");
+        a.run(
+            "INSERT INTO t VALUES('d', 'd'), ('e', 'e'), ('f', 'f'); DELETE FROM t WHERE w = 'e'",
+        );
+        a.run("UPDATE t SET w = 'F' WHERE k = 'f'");
+        a.replica.fold().unwrap();
+        assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+        rebuild_by_hand(&b, "t", "k TEXT PRIMARY KEY, w)", "k,w");
+        let first = format!("{least}|a");
+        let want = [&*first, "9223372036854775807|c", "d|d", "f|F"];
+        agree(&mut a, &mut b, false, "SELECT k, w FROM t ORDER BY w COLLATE NOCASE", &want);
+    }
+}
