@@ -186,6 +186,10 @@ impl Fold<'_> {
             .collect::<Result<_, _>>()?;
         for Located(loc) in locs {
             let Some(mut stored) = state::at(self.conn, self.meta, t, &loc)? else { continue };
+            // No site counts in a key: whatever said so decides on what the row asks for.
+            if !stored.state.groups[t.table.columns[alias].group].counts.is_empty() {
+                continue;
+            }
             let stamp = self.meta.tick(0);
             if self.given.waits && self.given.enforces {
                 let stamps = BTreeMap::from([(t.table.columns[alias].group, stamp)]);

@@ -309,6 +309,9 @@ fn pin_key(meta: &mut Meta, t: &Tracked, stored: &mut Stored) -> i64 {
     let key = t.table.primary_key.iter().map(|&c| t.table.columns[c].group);
     for g in key.collect::<BTreeSet<usize>>() {
         let group = &mut stored.state.groups[g];
+        if !group.counts.is_empty() {
+            continue;
+        }
         if let Body::Stored(wanted) = std::mem::replace(&mut group.body, Body::InTable) {
             let previous = t.table.groups[g].keeps_previous.then_some(wanted);
             let stamp = meta.tick(0);

@@ -229,7 +229,8 @@ fn compare(world: &mut World, held: &[Vec<Row>]) -> Result<()> {
     Ok(())
 }
 
-/// Whether a row has come from what it was: each column has the same write as before, or a later one.
+/// Whether a row has come from what it was: each column has the same write as before, or a later one. Columns
+/// may have been renamed since; then another that is new has it.
 fn contains(now: &Row, before: &Row) -> bool {
     let header = now.change.header.join(&before.change.header) == now.change.header;
     let written = |row: &Row| {
@@ -242,8 +243,17 @@ fn contains(now: &Row, before: &Row) -> bool {
         }
         columns
     };
-    let now = written(now);
-    header && written(before).iter().all(|(c, at)| now.get(c).is_some_and(|now| now >= at))
+    let (now, before) = (written(now), written(before));
+    let kept = before.iter().all(|(c, at)| now.get(c).is_none_or(|now| now >= at));
+    let only = |of: &BTreeMap<String, Stamp>, not: &BTreeMap<String, Stamp>| {
+        let stamps = of.iter().filter(|(c, _)| !not.contains_key(*c)).map(|(_, at)| *at);
+        let mut stamps: Vec<Stamp> = stamps.collect();
+        stamps.sort_by(|a, b| b.cmp(a));
+        stamps
+    };
+    let (gone, new) = (only(&before, &now), only(&now, &before));
+    let moved = gone.len() <= new.len() && gone.iter().zip(&new).all(|(was, is)| is >= was);
+    header && kept && moved
 }
 
 /// A row under names, so that it is the same on every site.
@@ -331,7 +341,11 @@ fn forge(
     };
     let (rows, settings, tables) = (honest.rows, honest.settings, honest.tables);
     let told = Vec::new();
-    packed.extend(parts.add(&Delta { rows, settings, tables, told, ..delta.clone() })?);
+    match parts.add(&Delta { rows, settings, tables, told, ..delta.clone() }) {
+        Ok(honest) => packed.extend(honest),
+        Err(BatchError::Invalid(_)) => {}
+        Err(e) => return Err(e.into()),
+    }
     let vectors = (&delta.base, &delta.upto, &delta.lines);
     let mut bytes = batch::close(parts.head(database, writer, prefix, vectors), &packed);
     if odd.r.one_in(10) {
