@@ -22,8 +22,8 @@ class LocalWins:
         for table, places in fold.places.items():
             self.seen.update((rid, fold.after[table][at]) for at, rid in places.items())
         self.set_groups = list(fold.set_groups)
-        # Who gave way to whom, and how old rows that gave way were before.
-        self.gave_way, self.came = set(), {}
+        # Who gave way to whom.
+        self.gave_way = set()
         # Rows that did not give way because one above them was.
         self.waited = set()
 
@@ -53,14 +53,6 @@ class LocalWins:
     def age(self, rid):
         row = self.site.state[rid]
         return max(row.inserted, row.yielded), rid
-
-    def give_way(self, rid):
-        """Rows that give way in one fold keep the order in which they came."""
-        self.came[rid] = self.age(rid)
-        self.site.change(rid).yielded = self.site.tick()
-        stamps = sorted(self.site.state[one].yielded for one in self.came)
-        for one, stamp in zip(sorted(self.came, key=self.came.get), stamps):
-            self.site.change(one).yielded = stamp
 
     def write(self, rid, group, previous=None, stamp=None):
         """Writes what the user sees of a group."""
@@ -142,7 +134,7 @@ class LocalWins:
                 self.gave_way.add((rival, rid))
         yielded = {rival for rival, _ in pairs} - hanging
         for rival in sorted(yielded, key=self.age):
-            self.give_way(rival)
+            self.site.change(rival).yielded = self.site.tick()
         return bool(pairs)
 
     def hanging(self, rids):
