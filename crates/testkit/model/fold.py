@@ -228,7 +228,7 @@ class Fold:
     def emptied(self, rid, fk, row, group):
         register = self.site.state[rid].registers[group]
         parent = register.refs.get(fk.name)
-        kept = fk.declared and self.schema.enforced and fk.on_update == "CASCADE"
+        kept = fk.declared and self.schema.enforced
         showed = self.showed(parent) if parent is not None and kept else None
         if showed is None or register.stamp == self.now:
             return False
