@@ -72,7 +72,8 @@ pub type Sink<'a, E> = &'a mut dyn FnMut(Delta) -> Result<(), E>;
 
 impl Replica {
     /// Fetches and merges what the replica `other` has and this one lacks. `force` merges changes
-    /// that are stamped far ahead of this machine's clock. What is more than a slice is merged in slices.
+    /// that are stamped far ahead of this machine's clock. What is more than a slice is merged in slices, unless
+    /// policy `merge=whole` says otherwise.
     pub fn pull_from(&mut self, other: &mut Replica, force: bool) -> Result<Pulled> {
         self.pull(other, force, false)
     }
@@ -93,6 +94,7 @@ impl Replica {
         self.meet(other)?;
         let arrived = self.work_off()?;
         let (given, token) = (other.given_to(self.site())?, self.env.random());
+        let whole = whole || self.policies()?.merges_whole();
         let most = if whole { PART } else { SLICE };
         for _ in 0..ATTEMPTS {
             other.fold()?;

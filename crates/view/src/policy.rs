@@ -117,6 +117,11 @@ impl Policies {
         self.of_table(table, "delete") == Some("last")
     }
 
+    /// Whether all that a merge brings comes in one transaction, however much it is: `merge=whole`.
+    pub fn merges_whole(&self) -> bool {
+        self.get("merge") == Some("whole")
+    }
+
     /// Sets more of them.
     pub fn add(&mut self, set: &[Policy]) {
         self.0.extend(set.iter().map(|policy| (policy.key.clone(), policy.value.clone())));
@@ -141,6 +146,8 @@ fn check(key: &str, value: &str) -> Result<(), BadPolicy> {
     match (key, last) {
         ("fk", _) if matches!(value, "enforce" | "ignore") => Ok(()),
         ("fk", _) => wrong("it is `enforce` or `ignore`"),
+        ("merge", _) if matches!(value, "slices" | "whole") => Ok(()),
+        ("merge", _) => wrong("it is `slices` or `whole`"),
         ("local_tables" | "replicate_tables" | "fire_on_merge", _) => Ok(()),
         (_, Some("identity")) if matches!(value, "key" | "birth") => Ok(()),
         (_, Some("identity")) => wrong("it is `key` or `birth`"),
@@ -151,8 +158,8 @@ fn check(key: &str, value: &str) -> Result<(), BadPolicy> {
         (_, Some("delete")) if matches!(value, "wins" | "last") => Ok(()),
         (_, Some("delete")) => wrong("it is `wins` or `last`"),
         _ => wrong(
-            "known keys are T.identity, T.on_unique, T.delete, T.refs, fk, local_tables, \
-             replicate_tables and fire_on_merge; a column T.C can be `counter`",
+            "known keys are T.identity, T.on_unique, T.delete, T.refs, fk, merge, \
+             local_tables, replicate_tables and fire_on_merge; a column T.C can be `counter`",
         ),
     }
 }
@@ -163,8 +170,14 @@ mod tests {
 
     #[test]
     fn policies_are_written_as_they_were_read() {
-        let known =
-            ["fk=ignore", "t.identity=key", "t.n=counter", "t.refs=a:b", "local_tables=a, b"];
+        let known = [
+            "fk=ignore",
+            "merge=whole",
+            "t.identity=key",
+            "t.n=counter",
+            "t.refs=a:b",
+            "local_tables=a, b",
+        ];
         for text in known.into_iter().chain(["local_tables=", "t.refs=a:b=c"]) {
             assert_eq!(text.parse::<Policy>().unwrap().to_string(), text);
         }

@@ -18,6 +18,8 @@ use std::path::PathBuf;
 ///                          what was written last decides; concerns updates from then on
 ///   T.refs=COLUMN:TABLE    a reference that the schema does not declare
 ///   fk=enforce|ignore      whether merges keep declared foreign keys
+///   merge=slices|whole     a large merge comes in slices, between which programs can write, or in one
+///                          transaction: readers see all of it or nothing
 ///   local_tables=A,B       tables that are not replicated
 ///   replicate_tables=A,B   tables that are, although there are reasons not to: what migration tools
 ///                          note, and indexes over the text of floating-point numbers

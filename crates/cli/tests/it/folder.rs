@@ -5,6 +5,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use synqlite_core::{Environment, Phase, Replica, Step, System};
 use synqlite_remote::{Remote, Session};
@@ -482,4 +483,54 @@ fn a_snapshot_brings_no_news_to_who_has_the_batches() {
     let pulled = pull(&lab, "C");
     assert_eq!(pulled["received"]["rows"], 3001, "{pulled}");
     lab.assert_equal(&["A", "C"]);
+}
+
+/// Counts the rests between slices.
+#[derive(Default)]
+struct Rests(AtomicUsize);
+
+impl Environment for Rests {
+    fn now_ms(&self) -> i64 {
+        System.now_ms()
+    }
+
+    fn random(&self) -> [u8; 16] {
+        System.random()
+    }
+
+    fn instance(&self, path: &Path) -> String {
+        System.instance(path)
+    }
+
+    fn rest(&self, _: i64) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+/// A large merge comes in slices, unless the command or the policy asks for all or nothing; the policy on
+/// every site, as soon as it is known there.
+#[test]
+fn a_large_merge_is_one_transaction_by_flag_or_policy() {
+    let lab = three();
+    let many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9000) INSERT INTO note SELECT hex(randomblob(20)) FROM n";
+    for (policy, whole) in [(false, false), (false, true), (true, false)] {
+        if policy {
+            lab.text(&["policy", &lab.db("A"), "merge=whole"]);
+            push(&lab, "A");
+            pull(&lab, "B");
+            assert_eq!(lab.json(&["policy", &lab.db("B")])["policies"]["merge"], "whole");
+        }
+        for remote in [lab.folder(), lab.db("A")] {
+            lab.sql("A", many);
+            push(&lab, "A");
+            let (env, remote) = (Arc::new(Rests::default()), Remote::parse(&remote).unwrap());
+            let mut replica = Replica::open(Path::new(&lab.db("B")), env.clone()).unwrap();
+            let session = Session { env: env.clone(), force: false, whole };
+            let pulled = remote.pull(&mut replica, &session).unwrap();
+            assert_eq!(pulled.received.rows, 9000, "{policy}, {whole}");
+            assert_eq!(env.0.load(Relaxed) > 0, !policy && !whole, "{policy}, {whole}");
+        }
+    }
+    let wrong = lab.refused(&["policy", &lab.db("A"), "merge=half"]);
+    assert!(wrong.contains("it is `slices` or `whole`"), "{wrong}");
 }

@@ -148,9 +148,10 @@ fn try_plan(
         });
     }
     let mut found = Found { contained: heads.contained(&plan.start), spool };
+    let whole = session.whole || mine.policies()?.merges_whole();
     let mut left = &mut sources[..];
     loop {
-        let little = if session.whole { left.len() } else { little(left) };
+        let little = if whole { left.len() } else { little(left) };
         let (now, rest) = left.split_at_mut(little);
         // Also without any, so that a pull always folds.
         found.merge_whole(mine, now, outcome, session.force)?;
