@@ -12,6 +12,7 @@ use crate::sqlvalue::Located;
 use crate::state;
 use rusqlite::{Connection, Row};
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use synqlite_wire::Value;
 
@@ -148,10 +149,19 @@ impl Replay {
                 let to: Option<Located> = row.get(3)?;
                 let to = to.map(|to| t.place(to)).transpose()?.filter(|to| *to != loc);
                 let mut begun = std::mem::take(&mut self.begun);
-                let came = |was: &Loc| self.may_have_come(conn, t, was, &loc, ms);
+                let unsure = Cell::new(false);
+                let came = |was: &Loc| {
+                    let came = self.may_have_come(conn, t, was, &loc, ms)?;
+                    unsure.set(unsure.get() || came.is_none());
+                    Ok(came == Some(true))
+                };
                 let (loc, to) = begun.update(t, &loc, to, came)?;
                 self.begun = begun;
                 let mut columns = columns_of_mask(row.get_ref(4)?)?;
+                // So that the row that is there shows the same everywhere, whichever it is.
+                if unsure.get() {
+                    columns.extend(&t.column_nos);
+                }
                 // Both spellings of a key may have been converted into one before the mask was taken; what the
                 // row was is only kept where the key changed.
                 if matches!(self.slots.get(&loc), Some(Slot::Old(_, touch)) if touch.image.is_some())
@@ -224,7 +234,7 @@ impl Replay {
     }
 
     /// Whether the row at `loc` may have come from `was` just now: none was at `loc`, or one that gave
-    /// way in this millisecond, and none is left at `was`.
+    /// way in this millisecond, and none is left at `was`. `None` if another may have come to `was` since.
     fn may_have_come(
         &self,
         conn: &Connection,
@@ -232,11 +242,14 @@ impl Replay {
         was: &Loc,
         loc: &Loc,
         at: Millis,
-    ) -> Result<bool> {
+    ) -> Result<Option<bool>> {
         let here = self.slots.contains_key(loc)
             || !self.left.contains_key(loc) && state::is_placed(conn, t, loc)?;
         let gave_way = || self.rivals.get(loc).is_some_and(|r| r.iter().any(|r| r.at == at));
-        Ok(!here || gave_way() && !t.exists(conn, was)?)
+        Ok(match here && gave_way() && t.exists(conn, was)? {
+            true => None,
+            false => Some(!here || gave_way()),
+        })
     }
 
     fn leave(&mut self, loc: Loc) {

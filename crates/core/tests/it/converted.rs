@@ -82,6 +82,35 @@ fn a_key_that_is_spelled_otherwise_is_a_change_whatever_type_its_children_are_of
     }
 }
 
+/// A key that SQLite converts into one that another row has, which gives way; then the old key is used anew.
+#[test]
+fn a_converted_key_that_displaces_another_and_is_used_anew_at_once() {
+    for (key, tail) in [
+        ("k PRIMARY KEY ON CONFLICT REPLACE NOT NULL, u UNIQUE, w", "WITHOUT ROWID"),
+        ("k PRIMARY KEY ON CONFLICT REPLACE, u UNIQUE, w", ""),
+    ] {
+        let world = World::new();
+        let sql = format!(
+            "CREATE TABLE p({key}) {tail}; CREATE TABLE c(r INTEGER REFERENCES p(k) ON UPDATE CASCADE);
+             CREATE INDEX i ON c(r)"
+        );
+        let mut a = world.init("a", &sql);
+        let mut b = world.clone_site(&mut a, "b");
+        b.run("INSERT INTO p VALUES(0.0, NULL, 'old')");
+        settle(&mut a, &mut b);
+        b.run(
+            "INSERT INTO p VALUES('-0', NULL, 'new'); UPDATE p SET k = 0.0 WHERE k = '-0'; \
+             INSERT INTO p VALUES('-0', 1, 'anew')",
+        );
+        let shown = b.rows("SELECT k, u, w FROM p ORDER BY w");
+        settle(&mut a, &mut b);
+        for site in [&a, &b] {
+            assert_eq!(site.replica.verify_full().unwrap(), [""; 0], "{sql}");
+            assert_eq!(site.rows("SELECT k, u, w FROM p ORDER BY w"), shown, "{sql}");
+        }
+    }
+}
+
 /// The same of the key that is written, which SQLite converts while references are open.
 #[test]
 fn a_key_is_spelled_as_it_was_written_while_references_are_open() {
