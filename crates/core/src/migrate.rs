@@ -397,10 +397,14 @@ fn regrouped(
         }
     }
     let body = if kept { Body::Stored(cell) } else { Body::InTable };
-    // A counter is a group of its own, so its counts come from one.
+    // A counter is a group of its own, so its counts come from one; and so what all columns showed before.
     let unit = was.iter().position(|(columns, _)| *columns == now.0);
     let counts = unit.map_or(vec![], |u| stored.state.groups[u].counts.clone());
-    let mut group = GroupState { body, pinned, counts, ..GroupState::shown(Stamp::ZERO) };
+    let previous = unit.and_then(|u| {
+        let previous = stored.state.groups[u].previous.as_ref()?;
+        Some(state::under_keys(previous, &was[u].1, &now.1))
+    });
+    let mut group = GroupState { body, previous, pinned, counts, ..GroupState::shown(Stamp::ZERO) };
     group.set_column_stamps(stamps);
     group
 }

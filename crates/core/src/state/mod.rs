@@ -16,7 +16,7 @@ pub mod sums;
 mod waits;
 
 pub use bulk::Bulk;
-pub use overlay::{join_base, overlay};
+pub use overlay::{join_base, overlay, under_keys};
 pub use segment::{COLUMNS as SEGMENT_COLUMNS, Inserted, Name, Names, Runs, Segment, names_itself};
 pub use waits::{
     any_conflict, any_pending, any_revived, anyone_waits, awaited, conflict, derived,

@@ -32,9 +32,12 @@ pub fn overlay<E>(
             counted |= join_count(&mut group.counts, count);
         }
     }
-    let later = piece.stamp > group.stamp || tells_more(group, piece.stamp, &piece.cell);
-    if later && piece.columns == nos && piece.keys.iter().eq(keys) {
-        let (previous, body) = (piece.previous.clone(), Body::Stored(piece.cell.clone()));
+    let (later, same) = (piece.stamp > group.stamp, piece.keys.iter().eq(keys.iter().copied()));
+    let more = same && tells_more(group, piece.stamp, &piece.cell);
+    if piece.columns == nos && (later || more) {
+        // Also under other foreign keys: what was shown before decides elsewhere (R-FALLBACK).
+        let fit = |cell: &Cell| under_keys(cell, &piece.keys, keys.iter().copied());
+        let (previous, body) = (piece.previous.as_ref().map(fit), Body::Stored(fit(&piece.cell)));
         let counts = std::mem::take(&mut group.counts);
         *group = GroupState { previous, body, counts, ..GroupState::shown(piece.stamp) };
         group.pinned = piece.pinned;
@@ -65,6 +68,16 @@ pub fn overlay<E>(
     *group = GroupState { body: Body::Stored(cell), counts, ..GroupState::shown(piece.stamp) };
     group.set_column_stamps(stamps);
     Ok(true)
+}
+
+/// A cell of the same columns under other foreign keys. A reference that it does not tell is to no row.
+pub fn under_keys<'k>(
+    cell: &Cell,
+    keys: &[String],
+    now: impl IntoIterator<Item = &'k String>,
+) -> Cell {
+    let reference = |name| cell.refs.get(keys.iter().position(|key| key == name)?)?.clone();
+    Cell { values: cell.values.clone(), refs: now.into_iter().map(reference).collect() }
 }
 
 /// Joins the base of a counter that nobody has written, neither here nor where `cell` comes from: what

@@ -70,3 +70,46 @@ fn mig_rebuild_a_hidden_row_asks_for_a_new_key_that_the_user_gave_away() {
     agree(&mut a, &mut b, false, "SELECT k, w FROM t ORDER BY 1", &want);
     assert_eq!(asked(&a).len(), 1);
 }
+
+/// What a row showed before it was written decides where it steps aside, so it comes through a site of another
+/// schema too, and stays there when that changes.
+#[test]
+fn mig_rebuild_what_a_row_showed_before_passes_through_another_schema() {
+    let old = "k INTEGER PRIMARY KEY, w, r REFERENCES t(k) ON DELETE CASCADE)";
+    let new = "k INTEGER PRIMARY KEY, w, r UNIQUE)";
+    for (first, second) in [(old, new), (new, old)] {
+        for early in [false, true] {
+            let world = World::new();
+            let sql = format!(
+                "CREATE TABLE t({first}; INSERT INTO t VALUES(1, 'x', NULL), (2, 'y', NULL), (5, 'z', NULL)"
+            );
+            let (mut a, mut b) = pair(&world, &sql);
+            let mut c = world.clone_site(&mut a, "c");
+            for site in [&mut a, &mut c] {
+                rebuild(site, "t", second, "k, w, r");
+                site.replica.fold().unwrap();
+            }
+            a.run("UPDATE t SET r = 5 WHERE k = 2");
+            a.replica.fold().unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            c.run("UPDATE t SET r = 5 WHERE k = 1");
+            b.pull(&mut c);
+            // Before it passes that on, or after.
+            if early {
+                rebuild(&b, "t", second, "k, w, r");
+            }
+            a.pull(&mut b);
+            c.pull(&mut a);
+            if !early {
+                rebuild(&b, "t", second, "k, w, r");
+            }
+            b.pull(&mut c);
+            let first = if second == new { "1|x|NULL" } else { "1|x|5" };
+            for site in [&a, &b, &c] {
+                let shown = site.rows("SELECT * FROM t ORDER BY k");
+                assert_eq!(shown, [first, "2|y|5", "5|z|NULL"], "{second}, {early}");
+                assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+            }
+        }
+    }
+}
