@@ -21,6 +21,10 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use std::process::ExitCode;
 
+/// A merge makes and drops many small values a row.
+#[global_allocator]
+static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let args = match commands::Args::try_parse() {
         Ok(args) => args,

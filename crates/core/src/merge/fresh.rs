@@ -20,6 +20,7 @@ use crate::sqlvalue::Bind;
 use crate::state::{self, Inserted, Name, RowState, Runs, Stored};
 use crate::{Error, Result};
 use rusqlite::Connection;
+use std::cell::Cell;
 use std::collections::HashMap;
 use synqlite_wire::{Delta, Header, Rid, RowChange, SiteId, Value};
 
@@ -137,6 +138,8 @@ struct Lane<'a> {
     references: Vec<Reference>,
     /// Whether rows of the table have entries of their own.
     entries: bool,
+    /// What [`Lane::given`] said last, and of which site.
+    given: Cell<Option<(SiteId, u64)>>,
 }
 
 impl Lane<'_> {
@@ -179,7 +182,8 @@ impl Lane<'_> {
         }
         let entries = state::any_entry(conn, t.no)?;
         let widths = matched.groups.iter().map(|unit| (unit.columns.len(), unit.keys.len()));
-        Ok(Some(Lane { t, columns, widths: widths.collect(), references, entries }))
+        let (widths, given) = (widths.collect(), Cell::new(None));
+        Ok(Some(Lane { t, columns, widths, references, entries, given }))
     }
 
     /// Whether the row was inserted and never written since, and is not known here.
@@ -216,8 +220,7 @@ impl Lane<'_> {
                     && alias.is_none_or(numbered)
                     && births.get(&(t.no, *site)).is_none_or(|latest| latest < n);
                 // A number that was given by the time which has been seen may be one of a row that is here.
-                let takes =
-                    takes && *n >= line::births_at(conn, meta, *site, meta.seen.get(*site))?;
+                let takes = takes && *n >= self.given(conn, meta, *site)?;
                 if takes {
                     births.insert((t.no, *site), *n);
                 }
@@ -229,6 +232,18 @@ impl Lane<'_> {
                 && self.key(change)? == *key
                 && (!self.entries || state::of_entry(conn, meta, t, &change.rid)?.is_none())),
             _ => Ok(false),
+        }
+    }
+
+    /// How many births a site had given by the time which has been seen of it.
+    fn given(&self, conn: &Connection, meta: &Meta, site: SiteId) -> Result<u64> {
+        match self.given.get() {
+            Some((of, births)) if of == site => Ok(births),
+            _ => {
+                let births = line::births_at(conn, meta, site, meta.seen.get(site))?;
+                self.given.set(Some((site, births)));
+                Ok(births)
+            }
         }
     }
 
