@@ -151,7 +151,7 @@ impl Replay {
                 let mut begun = std::mem::take(&mut self.begun);
                 let unsure = Cell::new(false);
                 let came = |was: &Loc| {
-                    let came = self.may_have_come(conn, t, was, &loc, ms)?;
+                    let came = self.came_from(conn, t, was, &loc, ms)?;
                     unsure.set(unsure.get() || came.is_none());
                     Ok(came == Some(true))
                 };
@@ -233,9 +233,10 @@ impl Replay {
             .then_some(mark.at)
     }
 
-    /// Whether the row at `loc` may have come from `was` just now: none was at `loc`, or one that gave
-    /// way in this millisecond, and none is left at `was`. `None` if another may have come to `was` since.
-    fn may_have_come(
+    /// Whether the row at `loc` came from `was` just now: none was at `loc`, or one that gave way in this
+    /// millisecond, and none is left at `was`. `None` if one may have given way before, or another may have come
+    /// to `was` since.
+    fn came_from(
         &self,
         conn: &Connection,
         t: &Tracked,
@@ -245,11 +246,9 @@ impl Replay {
     ) -> Result<Option<bool>> {
         let here = self.slots.contains_key(loc)
             || !self.left.contains_key(loc) && state::is_placed(conn, t, loc)?;
-        let gave_way = || self.rivals.get(loc).is_some_and(|r| r.iter().any(|r| r.at == at));
-        Ok(match here && gave_way() && t.exists(conn, was)? {
-            true => None,
-            false => Some(!here || gave_way()),
-        })
+        let Some(rivals) = self.rivals.get(loc).filter(|_| here) else { return Ok(Some(!here)) };
+        let came = rivals.iter().any(|rival| rival.at == at) && !t.exists(conn, was)?;
+        Ok(came.then_some(true))
     }
 
     fn leave(&mut self, loc: Loc) {

@@ -111,6 +111,25 @@ fn a_converted_key_that_displaces_another_and_is_used_anew_at_once() {
     }
 }
 
+/// The same where the row that had the key gave way before, for another reason.
+#[test]
+fn a_converted_key_that_another_row_had_until_it_was_displaced() {
+    let world = World::new();
+    let sql = "CREATE TABLE p(k BLOB PRIMARY KEY NOT NULL, u UNIQUE, w) WITHOUT ROWID; \
+        CREATE TABLE c(r INTEGER REFERENCES p(k) ON UPDATE CASCADE); CREATE INDEX i ON c(r); \
+        INSERT INTO p VALUES(1.0, 'u', 'old')";
+    let mut a = world.init("a", sql);
+    let mut b = world.clone_site(&mut a, "b");
+    b.run("REPLACE INTO p VALUES('01', 'u', 'new')");
+    std::thread::sleep(std::time::Duration::from_millis(2));
+    b.run("UPDATE p SET k = 1.0 WHERE k = '01'");
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+        assert_eq!(site.rows("SELECT k, u, w FROM p"), ["1.0|u|new"]);
+    }
+}
+
 /// The same of the key that is written, which SQLite converts while references are open.
 #[test]
 fn a_key_is_spelled_as_it_was_written_while_references_are_open() {
