@@ -346,16 +346,20 @@ pub(super) fn translate(
     now: &BTreeSet<i64>,
     taken: &BTreeSet<i64>,
 ) -> Result<Vec<(Loc, Loc)>> {
-    let named = entries.iter().flat_map(|entry| entry.other.into_iter().chain([entry.at]));
-    let named: BTreeSet<i64> =
-        named.chain(now.iter().copied()).filter(|&rowid| rowid > 0).collect();
+    let named = || {
+        let entries = entries.iter().flat_map(|entry| entry.other.into_iter().chain([entry.at]));
+        entries.chain(now.iter().copied()).filter(|&rowid| rowid > 0)
+    };
     let past = taken.last().map_or(0, |past| (*past).max(0));
-    let room = named.last().is_none_or(|last| past.checked_add(*last).is_some());
+    let room = named().max().is_none_or(|last| past.checked_add(last).is_some());
     // Below them nothing is the largest rowid, so each of these rows has to have an entry of its own.
-    let below = (i64::MIN..0).rev().filter(|rowid| !taken.contains(rowid) && !now.contains(rowid));
     let below: BTreeMap<i64, i64> = match room {
         true => BTreeMap::new(),
-        false => named.iter().rev().copied().zip(below).collect(),
+        false => {
+            let free = |rowid: &i64| !taken.contains(rowid) && !now.contains(rowid);
+            let named: BTreeSet<i64> = named().collect();
+            named.into_iter().rev().zip((i64::MIN..0).rev().filter(free)).collect()
+        }
     };
     let new = |rowid: i64| match below.get(&rowid) {
         Some(below) => *below,
