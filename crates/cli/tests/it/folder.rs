@@ -434,10 +434,14 @@ fn a_large_change_travels_in_parts() {
     assert_eq!(lab.digest("C"), before);
 }
 
-/// An application that writes while changes are read that go as a batch.
-struct Busy(Mutex<Option<Connection>>);
+/// Counts the rests between slices, and has an application write once while changes are read that go as a batch.
+#[derive(Default)]
+struct Watched {
+    writes: Mutex<Option<Connection>>,
+    rests: AtomicUsize,
+}
 
-impl Environment for Busy {
+impl Environment for Watched {
     fn now_ms(&self) -> i64 {
         System.now_ms()
     }
@@ -452,9 +456,13 @@ impl Environment for Busy {
 
     fn step(&self, step: Step) {
         let read = step.phase == Phase::Read && step.done > 0;
-        if let Some(app) = read.then(|| self.0.lock().unwrap().take()).flatten() {
+        if let Some(app) = read.then(|| self.writes.lock().unwrap().take()).flatten() {
             app.execute("INSERT INTO note VALUES('meanwhile')", []).unwrap();
         }
+    }
+
+    fn rest(&self, _: i64) {
+        self.rests.fetch_add(1, Relaxed);
     }
 }
 
@@ -464,13 +472,14 @@ impl Environment for Busy {
 fn a_snapshot_brings_no_news_to_who_has_the_batches() {
     let lab = three();
     lab.sql("A", "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000) INSERT INTO note SELECT hex(randomblob(20)) FROM n");
-    let env = Arc::new(Busy(Mutex::new(Some(lab.connect("A")))));
+    let writes = Mutex::new(Some(lab.connect("A")));
+    let env = Arc::new(Watched { writes, ..Watched::default() });
     let mut replica = Replica::open(Path::new(&lab.db("A")), env.clone()).unwrap();
     let session = Session { env: env.clone(), force: false, whole: false };
     let remote = Remote::parse(&lab.folder()).unwrap();
     let before = objects(&lab, ".snapshot").len();
     remote.push(&mut replica, &session).unwrap();
-    assert!(env.0.lock().unwrap().is_none(), "it wrote meanwhile");
+    assert!(env.writes.lock().unwrap().is_none(), "it wrote meanwhile");
     assert_eq!(objects(&lab, ".snapshot").len(), before + 1);
     let batches = objects(&lab, ".batch");
     let bytes: u64 = batches.iter().map(|batch| batch.metadata().unwrap().len()).sum();
@@ -483,28 +492,6 @@ fn a_snapshot_brings_no_news_to_who_has_the_batches() {
     let pulled = pull(&lab, "C");
     assert_eq!(pulled["received"]["rows"], 3001, "{pulled}");
     lab.assert_equal(&["A", "C"]);
-}
-
-/// Counts the rests between slices.
-#[derive(Default)]
-struct Rests(AtomicUsize);
-
-impl Environment for Rests {
-    fn now_ms(&self) -> i64 {
-        System.now_ms()
-    }
-
-    fn random(&self) -> [u8; 16] {
-        System.random()
-    }
-
-    fn instance(&self, path: &Path) -> String {
-        System.instance(path)
-    }
-
-    fn rest(&self, _: i64) {
-        self.0.fetch_add(1, Relaxed);
-    }
 }
 
 /// A large merge comes in slices, unless the command or the policy asks for all or nothing; the policy on
@@ -523,12 +510,12 @@ fn a_large_merge_is_one_transaction_by_flag_or_policy() {
         for remote in [lab.folder(), lab.db("A")] {
             lab.sql("A", many);
             push(&lab, "A");
-            let (env, remote) = (Arc::new(Rests::default()), Remote::parse(&remote).unwrap());
+            let (env, remote) = (Arc::new(Watched::default()), Remote::parse(&remote).unwrap());
             let mut replica = Replica::open(Path::new(&lab.db("B")), env.clone()).unwrap();
             let session = Session { env: env.clone(), force: false, whole };
             let pulled = remote.pull(&mut replica, &session).unwrap();
             assert_eq!(pulled.received.rows, 9000, "{policy}, {whole}");
-            assert_eq!(env.0.load(Relaxed) > 0, !policy && !whole, "{policy}, {whole}");
+            assert_eq!(env.rests.load(Relaxed) > 0, !policy && !whole, "{policy}, {whole}");
         }
     }
     let wrong = lab.refused(&["policy", &lab.db("A"), "merge=half"]);
