@@ -127,12 +127,12 @@ impl Catalog {
     pub fn local_references_to<'c>(
         &'c self,
         t: &'c Tracked,
-    ) -> impl Iterator<Item = (usize, &'c ForeignKey)> {
+    ) -> impl Iterator<Item = (usize, usize)> + 'c {
         let keys = |(child, c): (usize, &'c Tracked)| {
-            c.table.foreign_keys.iter().map(move |fk| (child, fk))
+            let keys = c.table.foreign_keys.iter().enumerate();
+            keys.filter(|(_, fk)| fk.parent == t.table.name).map(move |(f, _)| (child, f))
         };
-        let all = self.local.iter().enumerate().flat_map(keys);
-        all.filter(|(_, fk)| fk.parent == t.table.name)
+        self.local.iter().enumerate().flat_map(keys)
     }
 
     /// The table called `name`.
@@ -336,13 +336,20 @@ impl Tracked {
         self.locations(conn, &self.where_columns(columns, 1), values)
     }
 
-    /// Locations of the rows that refer by a foreign key of this table to a row with this key.
+    /// Locations of the rows that refer by a foreign key of this table to a row with this key. For many keys:
+    /// `referring`.
     pub fn find_children(
         &self,
         conn: &Connection,
         fk: &ForeignKey,
         key: &[Value],
     ) -> Result<Vec<Loc>> {
+        let mut statement = conn.prepare_cached(&self.children_sql(fk, key))?;
+        self.places(&mut statement, params_from_iter(key.iter().map(Bind)))
+    }
+
+    /// The query of [`Self::find_children`]; the key's values are its parameters.
+    pub fn children_sql(&self, fk: &ForeignKey, key: &[Value]) -> String {
         let term = |(n, ((&c, parent), key)): (usize, ((&usize, _), &Value))| {
             let column = &self.table.columns[c];
             let name = format!("o.{}", quote(&column.name));
@@ -351,14 +358,17 @@ impl Tracked {
         };
         let columns = fk.columns.iter().zip(&fk.parent_keys).zip(key);
         let terms: Vec<_> = (1..).zip(columns).map(term).collect();
-        self.locations(conn, &terms.join(" AND "), key)
+        self.locations_sql(&terms.join(" AND "))
     }
 
     fn locations(&self, conn: &Connection, condition: &str, values: &[Value]) -> Result<Vec<Loc>> {
-        let (loc, target) = (loc_sql(&self.table, "o."), self.target());
-        let sql = format!("SELECT {loc} FROM {target} AS o WHERE {condition}");
-        let mut statement = conn.prepare_cached(&sql)?;
+        let mut statement = conn.prepare_cached(&self.locations_sql(condition))?;
         self.places(&mut statement, params_from_iter(values.iter().map(Bind)))
+    }
+
+    fn locations_sql(&self, condition: &str) -> String {
+        let (loc, target) = (loc_sql(&self.table, "o."), self.target());
+        format!("SELECT {loc} FROM {target} AS o WHERE {condition}")
     }
 
     /// Rowid of the row that has this primary key.

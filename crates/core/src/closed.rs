@@ -241,7 +241,7 @@ pub fn note_rejoined(conn: &Connection, decisions: &[Decision], now_ms: i64) -> 
     let sql = "INSERT INTO synqlite_closed(tbl, row, kind, cons, what, opened, closed, how) \
                VALUES(?1, ?2, ?5, '', ?3, ?4, ?4, ?6)";
     let mut statement = conn.prepare_cached(sql)?;
-    for Decision { table, row, what } in &decisions[latest..] {
+    for Decision { table, row, what, .. } in &decisions[latest..] {
         statement.execute(params![
             table,
             row,

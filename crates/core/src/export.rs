@@ -82,6 +82,7 @@ pub fn parts(
         most,
         each,
     };
+    let mut unseen = Vec::new();
     for (position, t) in tables.into_iter().enumerate() {
         let (base, after) = wanted.of(&t.canonical);
         export.base = base;
@@ -90,9 +91,16 @@ pub fn parts(
             if t.is_here() {
                 export.segments(position, t, after, &mut kept)?;
             }
-            export.entries(position, t, after, &mut kept)?;
+            if export.entries(position, t, after, &mut kept)? {
+                unseen.push((position, t));
+            }
             export.rest(position, t, kept)?;
         }
+    }
+    for (position, t) in unseen.into_iter().rev() {
+        let (base, after) = wanted.of(&t.canonical);
+        export.base = base;
+        export.unseen(position, t, after)?;
     }
     let told = closed::told_since(conn, meta, catalog, base)?;
     export.hand_over(told)
@@ -217,16 +225,31 @@ impl Export<'_> {
         Ok(())
     }
 
-    fn entries(&mut self, position: usize, t: &Tracked, after: i64, kept: &mut Kept) -> Result<()> {
+    /// Rows that have entries. Those that are not shown are left for [`Self::unseen`] if that can be; whether
+    /// any are.
+    fn entries(
+        &mut self,
+        position: usize,
+        t: &Tracked,
+        after: i64,
+        kept: &mut Kept,
+    ) -> Result<bool> {
         let Lookup { conn, meta, .. } = self.lookup;
         // The plus keeps SQLite from walking all rows of the table instead of the changed ones.
         let sql = format!(
-            "SELECT {ENTRY_COLUMNS} FROM synqlite_row \
+            "SELECT {ENTRY_COLUMNS}, loc IS NULL FROM synqlite_row \
              WHERE +tbl = ?1 AND position > ?2 ORDER BY position, id"
         );
         let mut statement = conn.prepare_cached(&sql)?;
-        let mut rows = statement.query(params![t.no, after])?;
+        let hidden = statement.column_count() - 1;
+        let (mut rows, can_wait) =
+            (statement.query(params![t.no, after])?, t.is_here() && kept.is_empty());
+        let mut left = false;
         while let Some(row) = rows.next()? {
+            if can_wait && row.get(hidden)? {
+                left = true;
+                continue;
+            }
             let Stored { rid, loc, state, .. } = state::decode(meta, t, row)?;
             let shown = match &loc {
                 Some(loc) if t.is_here() => Some(state::shown(conn, t, loc)?),
@@ -235,6 +258,24 @@ impl Export<'_> {
             let kept = kept.remove(&rid).unwrap_or_default();
             let row = Row { rid, state: &state, shown: shown.as_deref(), kept };
             self.row(position, t, row)?;
+        }
+        Ok(left)
+    }
+
+    /// Rows that are not shown, most of them deleted: after all others, and the latest first, so that mostly rows
+    /// that refer to others come before these. Whoever merges less than all then finds few rows deleted that
+    /// another still needs.
+    fn unseen(&mut self, position: usize, t: &Tracked, after: i64) -> Result<()> {
+        let Lookup { conn, meta, .. } = self.lookup;
+        let sql = format!(
+            "SELECT {ENTRY_COLUMNS} FROM synqlite_row \
+             WHERE +tbl = ?1 AND position > ?2 AND loc IS NULL ORDER BY position DESC, id DESC"
+        );
+        let mut statement = conn.prepare_cached(&sql)?;
+        let mut rows = statement.query(params![t.no, after])?;
+        while let Some(row) = rows.next()? {
+            let Stored { rid, state, .. } = state::decode(meta, t, row)?;
+            self.row(position, t, Row { rid, state: &state, shown: None, kept: vec![] })?;
         }
         Ok(())
     }

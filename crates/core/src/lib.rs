@@ -82,6 +82,7 @@ mod parts;
 mod progress;
 mod pull;
 mod records;
+mod referring;
 mod refs;
 mod registry;
 mod rejoin;

@@ -11,6 +11,7 @@ use crate::equal;
 use crate::merge;
 use crate::meta::Meta;
 use crate::policy::Policies;
+use crate::referring::Referring;
 use crate::schema::{Action, ForeignKey};
 use crate::{Error, Result, state};
 use rusqlite::Connection;
@@ -90,15 +91,17 @@ fn children(
     done: &mut BTreeSet<(usize, Loc, usize)>,
 ) -> Result<BTreeMap<usize, Vec<Child>>> {
     let mut found: BTreeMap<(usize, Loc), Child> = BTreeMap::new();
+    let referring = Referring::new(conn);
     for Change { t, old, new } in changes {
-        for (child, fk) in catalog.local_references_to(t) {
+        for (child, f) in catalog.local_references_to(t) {
             let c = &catalog.local[child];
+            let fk = &c.table.foreign_keys[f];
             let Some(key) = fk.parent_key(old) else { continue };
             let to = new.as_deref().and_then(|new| fk.parent_key(new));
             if to.as_ref() == Some(&key) {
                 continue;
             }
-            for loc in c.find_children(conn, fk, &key)? {
+            for loc in referring.to(c, f, &key)? {
                 let columns = fk.columns.iter().map(|&column| (child, loc.clone(), column));
                 let columns: Vec<_> = columns.collect();
                 if columns.iter().any(|column| done.contains(column)) {

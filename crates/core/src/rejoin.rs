@@ -435,7 +435,7 @@ impl Comparison<'_, '_> {
 
     fn tell(&mut self, row: String, what: String) {
         let table = self.t.table.name.clone();
-        self.to.told.push(Decision { table, row, what });
+        self.to.told.push(Decision { table, row, what, record: None });
     }
 }
 

@@ -161,6 +161,9 @@ impl Replica {
                 }
             }
         }
+        if !merged.decisions.is_empty() {
+            self.write(|work| merge::standing(work.lookup(), &mut merged.decisions))?;
+        }
         Ok(merged)
     }
 }

@@ -10,6 +10,7 @@ use crate::local;
 use crate::merge::{self, Merge, Merged};
 use crate::meta::Meta;
 use crate::policy::Policies;
+use crate::refs::Lookup;
 use crate::settings;
 use crate::state::sums;
 use crate::{Result, track};
@@ -79,6 +80,12 @@ impl<'a> Work<'a> {
         gaps::receive(conn, meta, catalog, theirs, wanted)
     }
 
+    /// What is needed to look rows up.
+    pub fn lookup(&self) -> Lookup<'_> {
+        let Work { conn, meta, catalog, .. } = self;
+        Lookup { conn, meta, catalog }
+    }
+
     /// What a merge works with.
     pub fn site(&mut self) -> merge::Site<'_> {
         let Work { conn, meta, catalog, policies, .. } = self;
@@ -87,7 +94,8 @@ impl<'a> Work<'a> {
 
     /// Ends a merge, all of whose parts have come.
     pub fn end_merge(&mut self, merge: Merge) -> Result<Merged> {
-        let merged = merge.end(&mut self.site())?;
+        let mut merged = merge.end(&mut self.site())?;
+        merge::standing(self.lookup(), &mut merged.decisions)?;
         self.note(merged)
     }
 

@@ -472,7 +472,7 @@ fn the_readme_names_the_command_that_ci_runs() {
 const LAYERS: [(&str, &[&str]); 10] = [
     ("ground", &["count", "env", "error", "meta", "parts", "progress", "sqlvalue"]),
     ("model", &["catalog", "equal", "schema"]),
-    ("store", &["history", "inbox", "refs", "state"]),
+    ("store", &["history", "inbox", "referring", "refs", "state"]),
     ("capture", &["capture", "registry", "renames", "settings", "track"]),
     ("journal", &["journal"]),
     ("merge", &["closed", "export", "gaps", "line", "merge", "records"]),

@@ -62,7 +62,8 @@ impl Fold<'_> {
         let acted = !replaced.is_empty();
         self.keep_replaced(t, &mut stored, replaced, image.as_ref());
         if let (Some(replaced), Some(Image { row: old, .. })) = (changed.replaced, &image) {
-            self.refs.leaves(t, &stored.rid, start, old.iter().cloned().map(Some).collect());
+            let last = old.iter().cloned().map(Some).collect();
+            self.refs.leaves(t, &stored.rid, start, last, None);
             let stamp = self.stamps.at(replaced.at);
             stored.state.header.insert(stamp);
             let Some(new) = t.read(self.conn, &changed.now)? else { return Ok(()) };
@@ -70,7 +71,8 @@ impl Fold<'_> {
         }
         let only_counted = written.keys().all(|&g| t.table.groups[g].counter);
         let updated = image.filter(|_| changed.previous.is_some() && changed.replaced.is_none());
-        let mut keeps = false;
+        let moved = *from != changed.now;
+        let (mut keeps, mut now) = (false, None);
         if let Some(image) = &updated
             && let Some(new) = t.read(self.conn, &changed.now)?
         {
@@ -80,10 +82,11 @@ impl Fold<'_> {
                 }
             }
             keeps = self.followers(t, image, &new, &mut stored, &mut written)?;
+            now = Some(new).filter(|_| !moved);
         }
-        let moved = *from != changed.now;
         if let Some(old) = updated.filter(|_| moved || !only_counted) {
-            self.refs.leaves(t, &stored.rid, None, old.row.into_iter().map(Some).collect());
+            let old = old.row.into_iter().map(Some).collect();
+            self.refs.leaves(t, &stored.rid, None, old, now.as_deref());
         }
         if written.is_empty() && !moved && changed.replaced.is_none() && !acted && !keeps {
             if stored.entry.is_some() {

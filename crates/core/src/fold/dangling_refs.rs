@@ -5,6 +5,7 @@ use super::Fold;
 use super::references::Register;
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
+use crate::referring::Referring;
 use crate::schema::Action;
 use crate::state::{self, Body, GroupState, Stored};
 use synqlite_view::local_wins::Acted;
@@ -40,9 +41,10 @@ impl Fold<'_> {
         // Of two rows that left one key, a reference from before was to the one that had it then.
         let (left, passed) =
             (std::mem::take(&mut self.refs.left), std::mem::take(&mut self.refs.passed));
+        let (catalog, referring) = (self.catalog, Referring::new(self.conn));
         for (parent, rid, old) in left.into_iter().chain(passed) {
             for (child, f) in self.refs.to(parent) {
-                let c = &self.catalog.tables[child];
+                let c = &catalog.tables[child];
                 let fk = &c.table.foreign_keys[f];
                 let key: Option<Vec<Value>> =
                     fk.parent_columns.iter().map(|&p| old[p].clone()).collect();
@@ -51,7 +53,7 @@ impl Fold<'_> {
                     self.emptied_before(parent, &rid, &key, child, f)?;
                     continue;
                 }
-                for loc in c.find_children(self.conn, fk, &key)? {
+                for loc in referring.to(c, f, &key)? {
                     self.dangling(parent, &rid, child, f, &loc)?;
                 }
             }

@@ -7,6 +7,7 @@
 use super::Fold;
 use crate::Result;
 use crate::catalog::Tracked;
+use crate::referring::Referring;
 use crate::schema::ForeignKey;
 use crate::state::{self, Body, GroupState, Stored};
 use synqlite_view::protect::overrides;
@@ -31,7 +32,7 @@ impl Fold<'_> {
 
     /// References that the rows which got keys answer count from then on.
     pub(super) fn early(&mut self) -> Result<()> {
-        let catalog = self.catalog;
+        let (catalog, referring) = (self.catalog, Referring::new(self.conn));
         for (parent, rid) in std::mem::take(&mut self.refs.took) {
             let p = &catalog.tables[parent];
             let Some(stored) = state::of(self.conn, self.meta, p, &rid)? else { continue };
@@ -46,7 +47,7 @@ impl Fold<'_> {
                     Body::Stored(cell) => cell.clone(),
                     Body::InTable => self.lookup().cell(p, g, &row)?,
                 };
-                for loc in c.find_children(self.conn, fk, &key)? {
+                for loc in referring.to(c, f, &key)? {
                     let Some(mut refers) = state::at(self.conn, self.meta, c, &loc)? else {
                         continue;
                     };

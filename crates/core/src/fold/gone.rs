@@ -58,7 +58,7 @@ impl Fold<'_> {
         if !old.is_empty() {
             self.formerly(t, &old, start.clone());
         }
-        self.refs.leaves(t, &stored.rid, start, last);
+        self.refs.leaves(t, &stored.rid, start, last, None);
         let mut apart = BTreeSet::new();
         let stamp = self.stamps.at(gone.at);
         self.deletes_unshown(t, &stored, first.as_ref(), stamp)?;

@@ -6,6 +6,7 @@ use super::before_images::image_of;
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::journal::{self, Changed, Window};
+use crate::referring::Referring;
 use crate::state;
 use synqlite_wire::{Rid, Value};
 
@@ -28,6 +29,7 @@ impl Fold<'_> {
         if named.is_empty() {
             return Ok(());
         }
+        let referring = Referring::new(self.conn);
         let gone = window.gone.values().map(|g| (g.image, g.start));
         let changed = window.changed.values().map(|c| (image_of(c), c.start));
         for seq in gone.chain(changed).flat_map(|(image, start)| [image, start]).flatten() {
@@ -36,7 +38,7 @@ impl Fold<'_> {
                 let c = &catalog.tables[child];
                 let fk = &c.table.foreign_keys[f];
                 let key: Vec<Value> = fk.parent_columns.iter().map(|&p| old[p].clone()).collect();
-                for loc in c.find_children(self.conn, fk, &key)? {
+                for loc in referring.to(c, f, &key)? {
                     self.name_at(c, &loc)?;
                 }
             }

@@ -51,16 +51,21 @@ impl<'a> References<'a> {
     }
 
     /// Notes that a row no longer has the keys of its former values: `start` at the last fold, `last`
-    /// before it left; the same if `start` is not given.
+    /// before it left; the same if `start` is not given. `now`: what it shows, if it has stayed in its place.
     pub fn leaves(
         &mut self,
         t: &Tracked,
         rid: &Rid,
         start: Option<Vec<Value>>,
         last: Vec<Option<Value>>,
+        now: Option<&[Value]>,
     ) {
         let Some(position) = self.catalog.position_of_no(t.no) else { return };
-        if self.catalog.references_to(position).next().is_some() {
+        let other = |(child, f): (usize, usize)| {
+            let mut key = self.catalog.tables[child].table.foreign_keys[f].parent_columns.iter();
+            now.is_none_or(|now| key.any(|&c| last[c].as_ref() != Some(&now[c])))
+        };
+        if self.catalog.references_to(position).any(other) {
             let named = |row| (position, rid.clone(), row);
             let start = start.map(|row| row.into_iter().map(Some).collect());
             let (first, since) = match start {

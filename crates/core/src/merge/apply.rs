@@ -5,6 +5,7 @@ use crate::catalog::{Catalog, Loc, Tracked};
 use crate::describe::{constraint as constraint_name, list};
 use crate::meta::Meta;
 use crate::policy::Policies;
+use crate::referring::Referring;
 use crate::refs::Lookup;
 use crate::schema::{ForeignKey, TableKind};
 use crate::state::{self, Inserted, Name, Runs, sums};
@@ -61,7 +62,8 @@ fn leave(meta: &mut Meta, catalog: &Catalog, item: &AffectedRow) {
         let new = item.new.as_deref().and_then(|new| fk.parent_key(new));
         fk.parent_key(old).is_some_and(|key| new.as_ref() != Some(&key))
     };
-    if catalog.local_references_to(t).any(|(_, fk)| another(fk)) {
+    let mut local = catalog.local_references_to(t);
+    if local.any(|(child, f)| another(&catalog.local[child].table.foreign_keys[f])) {
         let before = meta.left.len();
         let name = (t.no, item.stored.rid.clone());
         meta.left.entry(name).or_insert_with(|| (before, old.clone()));
@@ -244,6 +246,7 @@ fn check_references(
     refusals: &mut Refusals,
 ) -> Result<()> {
     let Lookup { conn, meta, catalog } = lookup;
+    let referring = Referring::new(conn);
     for item in affected.iter().filter(|item| item.old != item.new) {
         let t = &catalog.tables[item.table];
         for fk in t.table.foreign_keys.iter().filter(|fk| fk.enforced) {
@@ -262,7 +265,7 @@ fn check_references(
             if !t.find_parents(conn, fk, &key)?.is_empty() {
                 continue;
             }
-            for loc in c.find_children(conn, fk, &key)? {
+            for loc in referring.to(c, f, &key)? {
                 // A row that nobody has noted yet is judged when it is taken in.
                 let Some(stored) = state::at(conn, meta, c, &loc)? else { continue };
                 refusals.first.get_or_insert(dangling(c, fk, &key));

@@ -39,6 +39,7 @@ pub(crate) use full_recompute::differences;
 pub(crate) use join::join_piece;
 pub(crate) use local_wins::{overrode, repair, reshow};
 pub(crate) use refresh::{Anew, refresh};
+pub(crate) use say::standing;
 pub(crate) use told::{Columns, Subject, Write};
 pub(crate) use triggers::with_indexes;
 
@@ -54,6 +55,7 @@ use join::{Matched, Place};
 use rusqlite::Connection;
 use sqlfacts::SqlFacts;
 use std::collections::HashSet;
+use synqlite_view::ConflictKind;
 use synqlite_view::affected::{AffectedRows, Refused};
 use synqlite_view::join::Joined;
 use synqlite_view::view;
@@ -112,6 +114,8 @@ pub struct Decision {
     pub row: String,
     /// What happened, for people.
     pub what: String,
+    /// The record that says it, if one does: number of the table, row, kind.
+    pub(crate) record: Option<(u32, Rid, ConflictKind)>,
 }
 
 /// The merge of a delta that comes in parts.

@@ -20,8 +20,8 @@ use synqlite_view::view;
 
 use crate::meta::Meta;
 use crate::policy::Policies;
+use crate::referring::Referring;
 use crate::refs::{Lookup, dangling};
-use crate::schema::ForeignKey;
 use crate::state::{self, Body, ENTRY_COLUMNS, GroupState};
 use rusqlite::Connection;
 use std::collections::BTreeSet;
@@ -58,7 +58,8 @@ pub(crate) fn refresh(
         let tables = catalog.tables.iter().enumerate();
         for (table, t) in tables.filter(|_| policies.enforces_foreign_keys()) {
             let (new, rebuilt) = (anew.references.contains(&t.no), anew.tables.contains(&t.no));
-            for fk in t.table.foreign_keys.iter().filter(|fk| fk.enforced) {
+            let keys = t.table.foreign_keys.iter().enumerate();
+            for (f, fk) in keys.filter(|(_, fk)| fk.enforced) {
                 let Some(parent) = catalog.by_name(&fk.parent) else { continue };
                 if !new && !rebuilt && !anew.tables.contains(&parent.no) {
                     continue;
@@ -69,7 +70,7 @@ pub(crate) fn refresh(
                 if !new {
                     continue;
                 }
-                for (entry, children) in outlived(conn, meta, parent, t, fk)? {
+                for (entry, children) in outlived(conn, meta, parent, (t, f))? {
                     affected.load_entry(entry)?;
                     children.iter().try_for_each(|loc| affected.load_at(table, loc).map(drop))?;
                 }
@@ -91,9 +92,9 @@ fn outlived(
     conn: &Connection,
     meta: &Meta,
     parent: &Tracked,
-    child: &Tracked,
-    fk: &ForeignKey,
+    (child, f): (&Tracked, usize),
 ) -> Result<Vec<(i64, Vec<Loc>)>> {
+    let fk = &child.table.foreign_keys[f];
     let ends = fk.on_delete.acts();
     let sets = fk.on_update.sets();
     if !ends && !sets {
@@ -103,7 +104,7 @@ fn outlived(
         format!("SELECT {ENTRY_COLUMNS} FROM synqlite_row WHERE tbl = ?1 AND loc IS NOT NULL");
     let mut statement = conn.prepare(&sql)?;
     let mut rows = statement.query([parent.no])?;
-    let mut found = Vec::new();
+    let (mut found, referring) = (Vec::new(), Referring::new(conn));
     while let Some(row) = rows.next()? {
         let stored = state::decode(meta, parent, row)?;
         let key = &stored.state.groups[parent.table.columns[fk.parent_columns[0]].group];
@@ -114,7 +115,7 @@ fn outlived(
         }
         let Some(shown) = parent.read(conn, loc)? else { continue };
         let key: Vec<Value> = fk.parent_columns.iter().map(|&c| shown[c].clone()).collect();
-        found.push((entry, child.find_children(conn, fk, &key)?));
+        found.push((entry, referring.to(child, f, &key)?));
     }
     Ok(found)
 }

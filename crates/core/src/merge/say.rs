@@ -4,7 +4,9 @@
 use super::Decision;
 use crate::catalog::Catalog;
 use crate::describe::{self, row_name, text, the_row};
-use std::collections::HashMap;
+use crate::refs::Lookup;
+use crate::{Result, state};
+use std::collections::{HashMap, HashSet};
 use synqlite_view::ConflictKind;
 use synqlite_view::affected::{AffectedRow, Conflict};
 use synqlite_view::catalog::Relation;
@@ -27,6 +29,30 @@ pub(super) fn say(catalog: &Catalog, plan: &[AffectedRow]) -> Vec<Decision> {
         renumbered(t, item).into_iter().chain(set_aside(t, item, winner))
     };
     plan.iter().flat_map(of).collect()
+}
+
+/// Leaves what still holds at the end of a merge that came in parts: what one part decided for want of the
+/// next is nothing to tell.
+pub(crate) fn standing(lookup: Lookup<'_>, decisions: &mut Vec<Decision>) -> Result<()> {
+    let mut said = HashSet::new();
+    for decision in std::mem::take(decisions) {
+        if let Some(record) = &decision.record {
+            let open = is_open(lookup, record)?;
+            if !open || !said.insert(record.clone()) {
+                continue;
+            }
+        }
+        decisions.push(decision);
+    }
+    Ok(())
+}
+
+fn is_open(lookup: Lookup<'_>, (no, rid, kind): &(u32, Rid, ConflictKind)) -> Result<bool> {
+    let Lookup { conn, meta, catalog } = lookup;
+    let Some(position) = catalog.position_of_no(*no) else { return Ok(false) };
+    let stored = state::of(conn, meta, &catalog.tables[position], rid)?;
+    let Some(entry) = stored.and_then(|stored| stored.entry) else { return Ok(false) };
+    Ok(state::conflict(conn, entry)?.is_some_and(|(open, _)| open == *kind))
 }
 
 /// A row by what it shows now, else by what it showed last.
@@ -69,7 +95,8 @@ fn set_aside(t: &Relation, item: &AffectedRow, winner: Option<&AffectedRow>) -> 
         }
         _ => format!("hidden: {key} refers to {parent} that is not there"),
     };
-    Some(Decision { table: t.table.name.clone(), row, what })
+    let record = Some((t.no, item.stored.rid.clone(), kind.clone()));
+    Some(Decision { table: t.table.name.clone(), row, what, record })
 }
 
 /// What to say of a row that does not get the integer key it asks for.
@@ -83,5 +110,5 @@ fn renumbered(t: &Relation, item: &AffectedRow) -> Option<Decision> {
     }
     let (wanted, shown) = (text(wanted), text(shown));
     let what = format!("{wanted} is taken by an earlier row; this one becomes {shown}");
-    Some(Decision { table: t.table.name.clone(), row: name(t, item), what })
+    Some(Decision { table: t.table.name.clone(), row: name(t, item), what, record: None })
 }

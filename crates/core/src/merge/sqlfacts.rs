@@ -3,6 +3,7 @@
 use super::row_validator::RowValidator;
 use crate::Error;
 use crate::catalog::{Loc, Tracked, loc_sql};
+use crate::referring::Referring;
 use crate::refs::Lookup;
 use crate::sqlvalue::Located;
 use crate::state::{self, Stored};
@@ -17,11 +18,13 @@ use synqlite_wire::{Rid, Value};
 pub(super) struct SqlFacts<'a> {
     lookup: Lookup<'a>,
     validator: RowValidator<'a>,
+    referring: Referring<'a>,
 }
 
 impl<'a> SqlFacts<'a> {
     pub fn new(lookup: Lookup<'a>) -> SqlFacts<'a> {
-        SqlFacts { lookup, validator: RowValidator::new(lookup.conn) }
+        let Lookup { conn, .. } = lookup;
+        SqlFacts { lookup, validator: RowValidator::new(conn), referring: Referring::new(conn) }
     }
 
     fn table(&self, table: usize) -> &'a Tracked {
@@ -97,8 +100,7 @@ impl Facts for SqlFacts<'_> {
     }
 
     fn referring(&self, (table, f): Reference, key: &[Value]) -> Result<Vec<Loc>> {
-        let t = self.table(table);
-        Ok(t.find_children(self.lookup.conn, &t.table.foreign_keys[f], key)?)
+        Ok(self.referring.to(self.table(table), f, key)?)
     }
 
     fn is_open(&self, entry: i64) -> Result<bool> {

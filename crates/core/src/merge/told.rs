@@ -401,7 +401,7 @@ impl Merged {
     pub(super) fn tell(&mut self, table: &str, told: Told) {
         if !is_witness(told.lost.site) {
             let Told { row, what, .. } = told.clone();
-            self.decisions.push(Decision { table: table.to_owned(), row, what });
+            self.decisions.push(Decision { table: table.to_owned(), row, what, record: None });
         }
         self.told.push(told);
     }

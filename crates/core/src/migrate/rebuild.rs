@@ -17,18 +17,14 @@ use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::journal::{Born, Changed, Gone, Window};
 use crate::meta::Meta;
-use crate::parts;
+use crate::referring::Referring;
 use crate::refs::{self, Lookup};
-use crate::schema::ForeignKey;
 use crate::state::sums::{Compared, Sums};
 use crate::state::{self, Body, Stored};
 use crate::track::Stale;
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::Rid;
-
-/// So many rows are looked for one by one.
-const FEW: usize = parts::of(16);
 
 /// What happened to a table while its triggers were gone. Time 0 is the earliest that can still be
 /// given. What cannot be told is added to `unsure`. `moved`: where rows were that triggers saw move.
@@ -284,8 +280,12 @@ pub(super) fn references(
         let key_nos: Vec<u32> = fk.parent_columns.iter().map(|&c| p.column_nos[c]).collect();
         let rekeyed =
             same.iter().filter(|(_, written)| key_nos.iter().any(|no| written.contains_key(no)));
-        let to = uncertain.iter().chain(rekeyed.map(|(loc, _)| loc)).collect();
-        referring.extend(referring_to(conn, c, p, fk, &to)?);
+        let children = Referring::new(conn);
+        for loc in uncertain.iter().chain(rekeyed.map(|(loc, _)| loc)) {
+            if let Some(key) = p.read(conn, loc)?.and_then(|row| fk.parent_key(&row)) {
+                referring.extend(children.to(c, f, &key)?);
+            }
+        }
         let Window { born, changed: written, .. } = &mut windows[child];
         for at in referring.into_iter().filter(|at| !born.contains_key(at)) {
             // What triggers have noted says itself what it is to.
@@ -300,33 +300,6 @@ pub(super) fn references(
         }
     }
     Ok(())
-}
-
-/// Rows of `c` that refer by `fk` to one of these rows of `p`. Nothing says that `c` has an index for it, so it
-/// is searched once for many.
-fn referring_to(
-    conn: &Connection,
-    c: &Tracked,
-    p: &Tracked,
-    fk: &ForeignKey,
-    to: &BTreeSet<&Loc>,
-) -> Result<Vec<Loc>> {
-    let mut referring = Vec::new();
-    if to.len() <= FEW {
-        for loc in to {
-            if let Some(key) = p.read(conn, loc)?.and_then(|row| fk.parent_key(&row)) {
-                referring.extend(c.find_children(conn, fk, &key)?);
-            }
-        }
-        return Ok(referring);
-    }
-    for at in c.all_places(conn)? {
-        let Some(key) = c.read(conn, &at)?.and_then(|row| fk.key_of(&row)) else { continue };
-        if p.find_parents(conn, fk, &key)?.iter().any(|loc| to.contains(loc)) {
-            referring.push(at);
-        }
-    }
-    Ok(referring)
 }
 
 /// To whom reference `f` of the row at `loc` is, if the state says it.

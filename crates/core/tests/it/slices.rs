@@ -107,6 +107,65 @@ fn programs_write_between_slices() {
     assert_eq!(a.row(own), rests.to_string());
 }
 
+/// Rows that are deleted together, children and parents: nothing is decided against anybody, in the end or on
+/// the way, whether or not the references have an index.
+#[test]
+fn rows_go_with_what_refers_to_them() {
+    let tree = "CREATE TABLE t(id INTEGER PRIMARY KEY, n TEXT UNIQUE, t INTEGER REFERENCES t(id))";
+    let pair = "CREATE TABLE p(id INTEGER PRIMARY KEY);
+         CREATE TABLE c(id INTEGER PRIMARY KEY, p INTEGER NOT NULL REFERENCES p(id))";
+    let fill_tree = format!("{MANY} INSERT INTO t SELECT i, 'n' || i, nullif(i / 2, 0) FROM c");
+    let fill_pair =
+        format!("{MANY} INSERT INTO p SELECT i FROM c; {MANY} INSERT INTO c SELECT i, i FROM c");
+    let cascade = pair.replace("p(id))", "p(id) ON DELETE CASCADE)");
+    for (schema, fill, delete, at_once) in [
+        (tree, &fill_tree, "DELETE FROM t", false),
+        (tree, &fill_tree, "DELETE FROM t", true),
+        (pair, &fill_pair, "DELETE FROM c; DELETE FROM p", false),
+        (&cascade, &fill_pair, "DELETE FROM c; DELETE FROM p", false),
+    ] {
+        let world = World::new();
+        let mut a = world.init("a", &format!("{schema}; {fill}"));
+        let b = world.clone_site(&mut a, "b");
+        a.run(&format!("PRAGMA foreign_keys = OFF; {delete}"));
+        drop(b);
+        let app = world.path("b");
+        let (mut replica, env) = between(&world.path("b"), move |_| {
+            let app = Connection::open(&app).unwrap();
+            let kept = "SELECT count(*) FROM synqlite_row WHERE kind IS NOT NULL";
+            assert_eq!(app.query_row(kept, [], |row| row.get::<_, i64>(0)).unwrap(), 0);
+        });
+        let merged = match at_once {
+            true => replica.pull_whole(&mut a.replica, false),
+            false => replica.pull_from(&mut a.replica, false),
+        };
+        let merged = merged.unwrap().merged;
+        assert_eq!((merged.deleted, merged.decisions), (merged.rows, vec![]), "{schema}");
+        assert_eq!(env.1.load(Relaxed) > 0, !at_once, "{schema}");
+        drop(replica);
+        whole(&world.open("b"));
+    }
+}
+
+/// A row that is hidden until the next slice brings what makes room for it is nothing to tell of; one that stays
+/// hidden is told of once.
+#[test]
+fn what_is_decided_on_the_way_is_not_told() {
+    let world = World::new();
+    let mut a = world.init("a", SCHEMA);
+    a.run(&fill());
+    let mut b = world.clone_site(&mut a, "b");
+    // Each new row has the key of one that goes; one has a key that a row here asked for before.
+    b.run("INSERT INTO u VALUES ('mine', 'b')");
+    a.run("DELETE FROM u; INSERT INTO u VALUES ('mine', 'a')");
+    a.run(&format!("{MANY} INSERT INTO u SELECT 'u' || i, -i FROM c"));
+    let decisions = b.replica.pull_from(&mut a.replica, false).unwrap().merged.decisions;
+    assert_eq!(decisions.len(), 1, "{:?}", decisions.get(..3));
+    assert_eq!(b.replica.conflicts().unwrap().len(), 1);
+    settle(&mut a, &mut b);
+    same(&a, &b);
+}
+
 #[test]
 fn a_merge_that_is_killed_between_slices_goes_on() {
     let world = World::new();

@@ -520,8 +520,8 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "displaced-left",
         file: "core/src/fold/gone.rs",
-        from: "self.refs.leaves(t, &stored.rid, start, last);",
-        to: "self.refs.leaves(t, &stored.rid, start, if told { last } else { vec![None; last.len()] });",
+        from: "self.refs.leaves(t, &stored.rid, start, last, None);",
+        to: "self.refs.leaves(t, &stored.rid, start, if told { last } else { vec![None; last.len()] }, None);",
         campaign: "wild --all alter,replace,keys",
         breaks: "R-PROTECT: a reference to a row displaced unseen dangles",
     },
