@@ -146,6 +146,9 @@ impl Before {
             Event::Insert => {
                 self.fill(at);
                 self.strange += usize::from(self.rows.insert(at, None).is_some());
+                let past = other.and_then(|above| above.checked_add(1));
+                let past = past.and_then(|past| self.rows.range(past..).next());
+                self.strange += usize::from(past.is_some());
                 self.above = other.or(self.above);
             }
             Event::Update => {

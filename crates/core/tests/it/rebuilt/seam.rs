@@ -211,3 +211,25 @@ fn mig_rebuild_where_no_larger_rowid_is_left() {
         agree(&mut a, &mut b, false, "SELECT k, w FROM t ORDER BY w COLLATE NOCASE", &want);
     }
 }
+
+/// An insert says what the largest rowid was, so no row can have been past it.
+#[test]
+fn mig_rebuild_by_hand_and_rows_past_the_largest_rowid_there_was() {
+    let columns = "k TEXT PRIMARY KEY, w)";
+    for turned in [false, true] {
+        let world = World::new();
+        let sql = format!(
+            "CREATE TABLE t({columns}; INSERT INTO t VALUES('1', 'a'), ('x', 'x'), ('4y', 'b'), \
+             ('4', 'c'), ('z', 'z'), ('1y', 'd'); DELETE FROM t WHERE k IN ('x', 'z')"
+        );
+        let (mut a, mut b) = pair(&world, &sql);
+        rebuild_by_hand(&a, "t", columns, "k, w");
+        // Two are ignored, and say which rows stood in the way.
+        a.run("INSERT OR IGNORE INTO t SELECT k || 'y', 'new' FROM t; UPDATE t SET w = w || '!'");
+        b.run("UPDATE t SET w = 'B' WHERE k = '1y'");
+        a.replica.fold().unwrap();
+        assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+        let want = ["1|a!", "1y|B", "1yy|new!", "4|c!", "4y|b!", "4yy|new!"];
+        agree(&mut a, &mut b, turned, "SELECT * FROM t ORDER BY k", &want);
+    }
+}
