@@ -1,10 +1,10 @@
 //! What a command found, for programs and for people.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::fmt::Write;
 use std::time::Duration;
-use synqlite_core::Aside;
 pub use synqlite_core::units::{bytes, count, grouped};
+pub use synqlite_front::answer::{outcome, seconds, time};
 use synqlite_remote::{Outcome, Traffic};
 
 /// So many decisions of a merge are told to people.
@@ -31,39 +31,6 @@ impl Report {
         let fault = format!("{name} has {}", count(problems as u64, "problem"));
         Report { fault: (problems > 0).then_some(fault), ..self }
     }
-}
-
-/// A duration in seconds, to the microsecond.
-pub fn seconds(time: Duration) -> Value {
-    json!((time.as_secs_f64() * 1e6).round() / 1e6)
-}
-
-fn traffic(t: &Traffic) -> Value {
-    json!({"rows": t.rows, "columns": t.columns, "bytes": t.bytes})
-}
-
-/// What a push, pull or sync did, and how many conflicts are open after it.
-pub fn outcome(o: &Outcome, conflicts: u64, time: Duration) -> Value {
-    let m = &o.merged;
-    let decisions = m.decisions.iter();
-    let decisions: Vec<_> =
-        decisions.map(|d| json!({"table": d.table, "row": d.row, "what": d.what})).collect();
-    let names: Vec<_> = o.waiting.iter().map(|w| w.name.as_str()).collect();
-    json!({
-        "sent": traffic(&o.sent),
-        "received": traffic(&o.received),
-        "merged": {"inserted": m.inserted, "updated": m.updated, "deleted": m.deleted},
-        "conflicts": conflicts,
-        "seconds": seconds(time),
-        "decisions": decisions,
-        "waiting": names,
-        "set_aside": aside(&o.aside),
-    })
-}
-
-/// What is set aside.
-fn aside(aside: &[Aside]) -> Value {
-    aside.iter().map(|a| json!({"name": a.name, "site": a.site, "table": a.table, "why": a.why, "hint": a.hint})).collect()
 }
 
 /// What a push, pull or sync did, in words.
@@ -98,33 +65,4 @@ pub fn outcome_text(o: &Outcome, time: Duration) -> String {
 /// A number of rows, in words.
 pub fn rows(n: u64) -> String {
     count(n, "row")
-}
-
-/// Milliseconds since 1970 as UTC, such as `2026-11-20 12:18:45.007`.
-pub fn time(ms: i64) -> String {
-    let (days, rest) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000));
-    // Years begin in March here, so that the leap day is the last.
-    let shifted = days + 719_468;
-    let (era, day) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let (day, month) = (day - (153 * month + 2) / 5 + 1, (month + 2) % 12 + 1);
-    let year = era * 400 + year + i64::from(month <= 2);
-    let (hour, minute) = (rest / 3_600_000, rest / 60_000 % 60);
-    let (second, ms) = (rest / 1_000 % 60, rest % 1_000);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{ms:03}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_utc() {
-        assert_eq!(time(0), "1970-01-01 00:00:00.000");
-        assert_eq!(time(951_827_696_789), "2000-02-29 12:34:56.789");
-        assert_eq!(time(1_795_177_125_007), "2026-11-20 12:18:45.007");
-        assert_eq!(time(-1), "1969-12-31 23:59:59.999");
-    }
 }

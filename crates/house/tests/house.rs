@@ -10,7 +10,7 @@ use std::process::Command;
 const LONGEST: usize = 800;
 
 /// Our crates and those of ours that each may depend on, tests included. The binary may use all.
-const CRATES: [(&str, &[&str]); 9] = [
+const CRATES: [(&str, &[&str]); 10] = [
     ("synqlite-wire", &[]),
     ("synqlite-lsm", &[]),
     ("synqlite-dash", &[]),
@@ -19,6 +19,7 @@ const CRATES: [(&str, &[&str]); 9] = [
     ("synqlite-objects", &["synqlite-wire"]),
     ("synqlite-hub", &["synqlite-lsm", "synqlite-objects", "synqlite-wire"]),
     ("synqlite-remote", &["synqlite-core", "synqlite-objects", "synqlite-wire"]),
+    ("synqlite-front", &["synqlite-core", "synqlite-remote"]),
     ("synqlite-house", &[]),
 ];
 

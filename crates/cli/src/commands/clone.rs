@@ -1,9 +1,9 @@
 use super::{Keep, credentials, env};
 use crate::error::Result;
-use crate::report::{Report, bytes, rows, seconds};
-use serde_json::json;
+use crate::report::{Report, bytes, rows};
 use std::path::PathBuf;
 use std::time::Instant;
+use synqlite_front::answer;
 use synqlite_remote::{Remote, Session};
 
 /// Makes a new replica of what a remote holds.
@@ -36,12 +36,5 @@ pub fn run(args: &Args) -> Result<Report> {
         cloned.site,
         time.as_secs_f64()
     );
-    let json = json!({
-        "site": cloned.site.to_string(),
-        "rows": cloned.rows,
-        "seconds": seconds(time),
-        "bytes": cloned.bytes,
-        "origin": remote.url(),
-    });
-    Ok(Report::new(json, text))
+    Ok(Report::new(answer::cloned(&cloned, &remote.url(), time), text))
 }

@@ -3,9 +3,10 @@ use crate::error::Result;
 use crate::record::{self, DIGITS, Teller};
 use crate::report::{Report, time};
 use crate::terminal;
-use serde_json::{Map, Value as Json, json};
+use serde_json::json;
 use std::path::PathBuf;
-use synqlite_core::{Closed, ClosedBy, Conflict, Replica, Value, Writer, the_row};
+use synqlite_core::{Closed, ClosedBy, Conflict, Replica, the_row};
+use synqlite_front::answer;
 
 /// Lists what merges displaced, and settles it: rows that do not show what was written, because a
 /// declared constraint would break.
@@ -72,7 +73,6 @@ pub fn run(args: &Args) -> Result<Report> {
 
 /// The records; `whole` is the replica's name where they are shown one by one, in full.
 fn list(replica: &Replica, conflicts: &[Conflict], whole: Option<&str>) -> Report {
-    let records: Vec<Json> = conflicts.iter().map(record).collect();
     let here = replica.site().to_string();
     let teller = Teller { style: terminal::style(), here: &here[..DIGITS], whole };
     let texts = conflicts.iter().map(|conflict| {
@@ -84,17 +84,11 @@ fn list(replica: &Replica, conflicts: &[Conflict], whole: Option<&str>) -> Repor
         true => "no open conflicts".to_owned(),
         false => texts.collect::<Vec<_>>().join("\n"),
     };
-    Report::new(json!({ "conflicts": records }), text.trim_end())
+    Report::new(answer::conflicts(conflicts), text.trim_end())
 }
 
 /// What is over, and how it ended.
 fn closed(records: &[Closed]) -> Report {
-    let json = |r: &Closed| {
-        json!({
-            "id": r.id, "table": r.table, "row": r.row, "kind": r.kind.as_str(), "constraint": r.constraint,
-            "what": r.what, "opened_ms": r.opened_ms, "closed_ms": r.closed_ms, "how": r.how.name(),
-        })
-    };
     let style = terminal::style();
     let mut text = String::new();
     for r in records {
@@ -124,61 +118,5 @@ fn closed(records: &[Closed]) -> Report {
     if records.is_empty() {
         text = "no closed conflicts".into();
     }
-    let records: Vec<Json> = records.iter().map(json).collect();
-    Report::new(json!({ "closed": records }), text.trim_end())
-}
-
-fn record(conflict: &Conflict) -> Json {
-    let sites: Vec<Json> = conflict
-        .sites
-        .iter()
-        .map(|(site, at_ms)| json!({"site": site.to_string(), "at_ms": at_ms}))
-        .collect();
-    json!({
-        "id": conflict.id,
-        "table": conflict.table,
-        "row": conflict.row,
-        "kind": conflict.kind.as_str(),
-        "constraint": conflict.constraint,
-        "declared": conflict.declared,
-        "shown": columns(&conflict.shown),
-        "displaced": columns(&conflict.displaced),
-        "winner": conflict.winner,
-        "sites": sites,
-        "contested": conflict.contested,
-        "written": writers(&conflict.writers),
-        "rival": conflict.rival.as_ref().map(|rival| {
-            json!({"shown": columns(&rival.shown), "written": writers(&rival.writers)})
-        }),
-    })
-}
-
-/// Who wrote each column and when.
-fn writers(writers: &[Writer]) -> Json {
-    let one =
-        |w: &Writer| (w.column.clone(), json!({"site": w.site.to_string(), "at_ms": w.at_ms}));
-    Json::Object(writers.iter().map(one).collect())
-}
-
-/// Values by column; `null` if there are none.
-fn columns(values: &[(String, Value)]) -> Json {
-    if values.is_empty() {
-        return Json::Null;
-    }
-    let object: Map<String, Json> = values.iter().map(|(c, v)| (c.clone(), value(v))).collect();
-    Json::Object(object)
-}
-
-/// Blobs as `x'…'`; integers and text as themselves.
-fn value(value: &Value) -> Json {
-    match value {
-        Value::Null => Json::Null,
-        Value::Integer(i) => json!(i),
-        Value::Real(r) => json!(r),
-        Value::Text(t) => json!(String::from_utf8_lossy(t)),
-        Value::Blob(b) => {
-            let hex: String = b.iter().map(|byte| format!("{byte:02x}")).collect();
-            json!(format!("x'{hex}'"))
-        }
-    }
+    Report::new(answer::closed(records), text.trim_end())
 }

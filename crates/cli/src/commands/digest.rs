@@ -1,9 +1,9 @@
 use super::open;
 use crate::error::Result;
 use crate::report::Report;
-use serde_json::json;
 use std::fmt::Write;
 use std::path::PathBuf;
+use synqlite_front::answer;
 
 /// Prints a digest of every replicated row.
 ///
@@ -21,5 +21,5 @@ pub fn run(args: &Args) -> Result<Report> {
     for (table, digest) in &found.tables {
         let _ = write!(text, "\n  {digest}  {table}");
     }
-    Ok(Report::new(json!({"digest": found.digest, "tables": found.tables}), text))
+    Ok(Report::new(answer::digest(&found), text))
 }

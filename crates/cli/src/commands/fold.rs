@@ -1,9 +1,9 @@
 use super::open;
 use crate::error::Result;
-use crate::report::{Report, rows, seconds};
-use serde_json::json;
+use crate::report::{Report, rows};
 use std::path::PathBuf;
 use std::time::Instant;
+use synqlite_front::answer;
 
 /// Folds the journal: what was written since the last time gets its stamps.
 ///
@@ -19,6 +19,5 @@ pub fn run(args: &Args) -> Result<Report> {
     let folded = open(&args.db)?.fold()?;
     let time = since.elapsed();
     let text = format!("folded {} in {:.3} s", rows(folded.rows), time.as_secs_f64());
-    let json = json!({"rows": folded.rows, "columns": folded.columns, "seconds": seconds(time)});
-    Ok(Report::new(json, text))
+    Ok(Report::new(answer::folded(folded, time), text))
 }

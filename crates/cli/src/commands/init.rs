@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
 use synqlite_core::{Compared, Decision, InitOptions, Replica, Skipped, TableReport, the_row};
+use synqlite_front::answer;
 use synqlite_remote::{Access, Remote, Session};
 
 /// Makes a database a replica.
@@ -93,10 +94,8 @@ fn repair(args: &Args, remote: &str, options: &InitOptions) -> Result<Report> {
     for Decision { table, row, what, .. } in &told {
         let _ = write!(text, "\n  {table}, {}: {what}", the_row(row));
     }
-    let one = |d: &Decision| json!({"table": d.table, "row": d.row, "what": d.what});
-    let told: Vec<_> = told.iter().map(one).collect();
     let compared = json!({"updated": updated, "inserted": inserted, "hidden": hidden,
-        "theirs": theirs, "told": told});
+        "theirs": theirs, "told": answer::decisions(&told)});
     let json = json!({"site": site, "tables": tables, "skipped": skipped, "notes": [],
         "origin": remote.url(), "compared": compared});
     Ok(Report::new(json, text))
@@ -116,9 +115,5 @@ fn listed(text: &mut String, tables: &[TableReport], skipped: &[Skipped]) -> (Va
     for s in skipped {
         let _ = write!(text, "\n  not replicated: {}: {}", s.name, s.why);
     }
-    let table =
-        |t: &TableReport| json!({"name": t.name, "identity": t.identity.name(), "rows": t.rows});
-    let tables: Vec<_> = tables.iter().map(table).collect();
-    let skipped = skipped.iter().map(|s| json!({"name": s.name, "why": s.why}));
-    (tables.into(), skipped.collect::<Vec<_>>().into())
+    (answer::tables(tables), answer::skipped(skipped))
 }

@@ -1,9 +1,9 @@
 use super::open;
 use crate::error::Result;
 use crate::report::{Report, time};
-use serde_json::{Map, Value, json};
 use std::path::PathBuf;
-use synqlite_core::LogQuery;
+use synqlite_core::{LogEntry, LogQuery};
+use synqlite_front::answer;
 
 /// Shows the history of changes, newest first: when, on which site, what.
 ///
@@ -26,20 +26,15 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<Report> {
     let query = LogQuery { table: args.table.clone(), row: args.row.clone(), limit: args.limit };
-    let (mut entries, mut lines) = (Vec::new(), Vec::new());
-    for e in open(&args.db)?.log(&query)? {
+    let entries = open(&args.db)?.log(&query)?;
+    let line = |e: &LogEntry| {
         let (site, at) = (e.site.to_string(), time(e.at_ms));
         let columns: Vec<_> = e.columns.iter().map(|(c, v)| format!("{c}={v}")).collect();
         let short = site.get(..8).unwrap_or_default();
-        let kind = format!("{}{}", e.change.name(), if e.pending { " (pending)" } else { "" });
-        lines.push(format!("{at}  {short}  {kind} {} {} {}", e.table, e.row, columns.join(" ")));
-        let columns: Map<String, Value> =
-            e.columns.into_iter().map(|(column, value)| (column, value.into())).collect();
-        entries.push(json!({
-            "at": at, "at_ms": e.at_ms, "site": site, "table": e.table, "row": e.row,
-            "kind": kind, "columns": columns,
-        }));
-    }
+        let kind = answer::change(e);
+        format!("{at}  {short}  {kind} {} {} {}", e.table, e.row, columns.join(" "))
+    };
+    let lines: Vec<_> = entries.iter().map(line).collect();
     let text = if lines.is_empty() { "no changes".to_owned() } else { lines.join("\n") };
-    Ok(Report::new(json!({"entries": entries}), text))
+    Ok(Report::new(answer::log(&entries), text))
 }

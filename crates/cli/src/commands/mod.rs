@@ -32,7 +32,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use synqlite_core::{Environment, Policy, Replica, Step, System};
-use synqlite_remote::{Access, Credentials, Key, Remote};
+use synqlite_front::remotes;
+use synqlite_remote::{Access, Credentials, Remote};
 
 /// Makes any SQLite file a replica that synchronizes offline.
 ///
@@ -202,49 +203,14 @@ fn open(path: &Path) -> Result<Replica> {
     Ok(Replica::open(path, env())?)
 }
 
-/// Keys and endpoint of object storage, as the environment has them.
-fn storage_settings() -> Vec<(String, String)> {
-    let aws = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
-        let name = name.into_string().ok().filter(|name| name.starts_with("AWS_"))?;
-        Some((name, value.into_string().ok().filter(|value| !value.is_empty())?))
-    };
-    std::env::vars_os().filter_map(aws).collect()
-}
-
 /// What remote stores ask for: from the environment first, then what the remote keeps.
 fn credentials(kept: &Access) -> Result<Credentials> {
-    let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let storage = storage_settings();
-    let key = kept.key_file.as_ref().map(|path| Key::read(path.as_ref())).transpose()?;
-    Ok(Credentials { token: set("SYNQLITE_TOKEN").or_else(|| kept.token.clone()), storage, key })
+    Ok(remotes::credentials(None, kept)?)
 }
 
 /// The remote that a user means: a name first, then a path or a URL; `origin` if nothing is said.
 fn resolve(replica: &Replica, text: Option<&str>) -> Result<Remote> {
-    let name = text.unwrap_or("origin");
-    if let Some(named) = replica.remote(name)? {
-        return Ok(Remote::open(&named.url, &credentials(&Access::of(&named)?)?)?);
-    }
-    let path = replica.path().display();
-    let Some(text) = text else {
-        return Err(CommandError::new(format!("{path} has no remote called origin")).hint(
-            format!("Name one in the command, or add it: synqlite remote add {path} origin URL"),
-        ));
-    };
-    let named = replica.remotes()?.into_iter().find(|named| named.url == text);
-    let kept = named.as_ref().map(Access::of).transpose()?.unwrap_or_default();
-    let remote = Remote::open(text, &credentials(&kept)?)?;
-    match &remote {
-        Remote::Replica(there) if !there.exists() => {
-            let names: Vec<_> = replica.remotes()?.into_iter().map(|r| r.name).collect();
-            let hint = match names.as_slice() {
-                [] => format!("Check the path; {path} has no named remotes"),
-                names => format!("Check the path; remotes of {path} are: {}", names.join(", ")),
-            };
-            Err(CommandError::new(format!("there is no database or remote {text}")).hint(hint))
-        }
-        _ => Ok(remote),
-    }
+    Ok(remotes::resolve(replica, text, &Access::default())?)
 }
 
 /// What a replica is to keep so that it can use a remote.
@@ -262,11 +228,8 @@ struct Keep {
 
 impl Keep {
     fn access(&self) -> Result<Access> {
-        let key_file = match &self.key_file {
-            Some(path) => Some(std::path::absolute(path)?.display().to_string()),
-            None => None,
-        };
-        Ok(Access { token: self.token.clone(), key_file })
+        let key_file = self.key_file.as_ref().map(|path| path.display().to_string());
+        Ok(remotes::access(self.token.clone(), key_file.as_deref())?)
     }
 }
 

@@ -1,8 +1,8 @@
 use super::{key_value, open, policies};
 use crate::error::Result;
 use crate::report::Report;
-use serde_json::{Map, Value, json};
 use std::path::PathBuf;
+use synqlite_front::answer;
 
 /// Shows or sets the policies by which rows merge.
 ///
@@ -43,7 +43,5 @@ pub fn run(args: &Args) -> Result<Report> {
     let policies = replica.policies()?;
     let lines: Vec<_> = policies.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let text = if lines.is_empty() { "no policy is set".to_owned() } else { lines.join("\n") };
-    let policies: Map<String, Value> =
-        policies.iter().map(|(k, v)| (k.to_owned(), v.into())).collect();
-    Ok(Report::new(json!({"policies": policies}), text))
+    Ok(Report::new(answer::policies(&policies), text))
 }

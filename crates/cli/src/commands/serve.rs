@@ -1,5 +1,5 @@
+use super::print;
 use super::watch::stop_signal;
-use super::{print, storage_settings};
 use crate::error::{CommandError, Result};
 use crate::report::{Report, bytes, count};
 use crate::terminal;
@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use synqlite_front::remotes::storage;
 use synqlite_hub::{Config, Location, Settings, backup, check, restore, start};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -88,7 +89,7 @@ fn settings(args: &Args) -> Result<(Settings, LevelFilter)> {
         CommandError::usage("there is no store").hint("Give --store, or set store in the file")
     })?;
     let default = scratch(store);
-    let store = Location::parse(store)?.with(&storage_settings());
+    let store = Location::parse(store)?.with(&storage());
     let mut settings = Settings::new(store.clone(), Arc::new(now));
     settings.scratch = default;
     config.apply(&mut settings)?;

@@ -1,11 +1,11 @@
 use super::serve::now;
-use super::storage_settings;
 use super::watch::duration;
 use crate::error::{CommandError, Result};
 use crate::report::{Report, time};
 use clap::Subcommand;
 use serde_json::{Value, json};
 use std::time::Duration;
+use synqlite_front::remotes::storage;
 use synqlite_hub::{Allowance, Location, Reach, Scope, SiteId, Token, Vault};
 
 /// Makes, lists and revokes access tokens of a hub.
@@ -68,7 +68,7 @@ pub struct Store {
 
 impl Store {
     fn vault(&self) -> Result<Vault> {
-        Ok(Location::parse(&self.store)?.with(&storage_settings()).vault())
+        Ok(Location::parse(&self.store)?.with(&storage()).vault())
     }
 }
 

@@ -1,8 +1,8 @@
 use super::open;
 use crate::error::Result;
 use crate::report::{Report, count};
-use serde_json::json;
 use std::path::PathBuf;
+use synqlite_front::answer;
 
 /// Checks the metadata against the tables, the constraints, and the database itself.
 ///
@@ -23,6 +23,6 @@ pub fn run(args: &Args) -> Result<Report> {
         [] => format!("{}: no problems", args.db.display()),
         some => format!("{}\n{}", count(some.len() as u64, "problem"), some.join("\n")),
     };
-    let report = Report::new(json!({"ok": problems.is_empty(), "problems": problems}), text);
+    let report = Report::new(answer::problems(&problems), text);
     Ok(report.faulty(args.db.display(), problems.len()))
 }

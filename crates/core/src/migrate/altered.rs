@@ -68,10 +68,6 @@ pub(super) fn follow(
         wrote =
             wrote.and(fold::fold_windows(conn, meta, catalog, (policies, *env), windows, none)?);
     }
-    // Not before those are known that are gone: who referred to them does so still.
-    for t in catalog.tables.iter().filter(|t| altered.of(t).is_some()) {
-        fold::keep_unresolved(conn, meta, catalog, t, policies.enforces_foreign_keys())?;
-    }
     let mut joined = join_stashed(work, &fresh)?;
     for t in work.catalog.tables.iter().filter(|t| whole.contains_key(&t.no)) {
         let rids = stashed::unwritten(work.conn, &work.meta, t)?;
@@ -81,6 +77,11 @@ pub(super) fn follow(
     // What others wrote to a column is no filling.
     altered.filled(Lookup { conn, meta, catalog }, &lost, &mut said)?;
     unsure::stamp(conn, meta, catalog, said, freed)?;
+    // Not before those are known that are gone, since who referred to them does so still; nor before what is
+    // unsure of what rows show is stamped.
+    for t in catalog.tables.iter().filter(|t| altered.of(t).is_some()) {
+        fold::keep_unresolved(conn, meta, catalog, t, policies.enforces_foreign_keys())?;
+    }
     for t in &catalog.tables {
         retyped::keep(conn, meta, t, retyped.remove(&t.no).unwrap_or_default())?;
     }

@@ -1,0 +1,218 @@
+//! One call of a function: its arguments and options, and the file that it is about.
+
+use rusqlite::functions::Context;
+use rusqlite::types::{Value, ValueRef};
+use rusqlite::{Connection, ffi};
+use serde_json::{Map, Value as Json};
+use std::ffi::{CStr, CString};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use synqlite_core::{Environment, Replica, System};
+use synqlite_front::{Failure, Kind};
+
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
+
+/// What a call was given.
+pub struct Call<'c, 'f> {
+    ctx: &'c Context<'f>,
+    /// Arguments without the options.
+    args: Vec<Value>,
+    options: Map<String, Json>,
+}
+
+/// The arguments do not fit.
+pub fn usage(what: impl Into<String>) -> Failure {
+    Failure::new(what).of(Kind::Usage, None)
+}
+
+impl<'c, 'f> Call<'c, 'f> {
+    /// Reads the arguments: `most` at most, and an object of options, of which these are known.
+    pub fn read(ctx: &'c Context<'f>, most: usize, known: &[&str]) -> Result<Call<'c, 'f>> {
+        let mut args: Vec<Value> = (0..ctx.len()).map(|i| ctx.get(i)).collect::<Result<_, _>>()?;
+        let is_options =
+            |last: &Value| matches!(last, Value::Text(t) if t.trim_start().starts_with('{'));
+        let mut options = Map::new();
+        if let Some(Value::Text(text)) = args.pop_if(|last| is_options(last)) {
+            options = serde_json::from_str(&text)
+                .map_err(|e| usage(format!("the options are no JSON object: {e}")))?;
+        }
+        let unknown = options
+            .keys()
+            .find(|key| !known.contains(&key.as_str()) && *key != "schema" && *key != "wait");
+        if let Some(key) = unknown {
+            let all: Vec<_> = known.iter().copied().chain(["schema", "wait"]).collect();
+            return Err(usage(format!("there is no option {key}"))
+                .hint(format!("Options are {}", all.join(", "))));
+        }
+        while args.last().is_some_and(|last| matches!(last, Value::Null)) {
+            args.pop();
+        }
+        if args.len() > most {
+            return Err(usage(format!(
+                "{} arguments where {most} are taken at most, and options",
+                args.len()
+            )));
+        }
+        Ok(Call { ctx, args, options })
+    }
+
+    /// An argument; `None` if it is absent or NULL.
+    pub fn text(&self, i: usize) -> Result<Option<&str>> {
+        match self.args.get(i) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Text(text)) => Ok(Some(text)),
+            Some(_) => Err(usage(format!("argument {} is to be a text", i + 1))),
+        }
+    }
+
+    /// An argument that must be there; `name` says what it is.
+    pub fn given(&self, i: usize, name: &str) -> Result<&str> {
+        self.text(i)?.ok_or_else(|| usage(format!("argument {}, {name}, is missing", i + 1)))
+    }
+
+    /// An integer argument.
+    pub fn number(&self, i: usize) -> Result<Option<i64>> {
+        match self.args.get(i) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Integer(n)) => Ok(Some(*n)),
+            Some(_) => Err(usage(format!("argument {} is to be an integer", i + 1))),
+        }
+    }
+
+    /// An option that is a text.
+    pub fn option(&self, key: &str) -> Result<Option<&str>> {
+        match self.options.get(key) {
+            None | Some(Json::Null) => Ok(None),
+            Some(Json::String(text)) => Ok(Some(text)),
+            Some(_) => Err(usage(format!("option {key} is to be a text"))),
+        }
+    }
+
+    /// An option that is true or false.
+    pub fn flag(&self, key: &str) -> Result<bool> {
+        match self.options.get(key) {
+            None | Some(Json::Null) => Ok(false),
+            Some(Json::Bool(flag)) => Ok(*flag),
+            Some(_) => Err(usage(format!("option {key} is to be true or false"))),
+        }
+    }
+
+    /// An option that is a list of texts.
+    pub fn list(&self, key: &str) -> Result<Vec<String>> {
+        let wrong = || usage(format!("option {key} is to be a list of texts"));
+        match self.options.get(key) {
+            None | Some(Json::Null) => Ok(vec![]),
+            Some(Json::Array(items)) => items
+                .iter()
+                .map(|item| item.as_str().map(str::to_owned).ok_or_else(wrong))
+                .collect(),
+            Some(_) => Err(wrong()),
+        }
+    }
+
+    /// An option that is an object of texts.
+    pub fn pairs(&self, key: &str) -> Result<Vec<(String, String)>> {
+        let wrong = || usage(format!("option {key} is to be an object of texts"));
+        match self.options.get(key) {
+            None | Some(Json::Null) => Ok(vec![]),
+            Some(Json::Object(pairs)) => pairs
+                .iter()
+                .map(|(k, v)| Ok((k.clone(), v.as_str().ok_or_else(wrong)?.to_owned())))
+                .collect(),
+            Some(_) => Err(wrong()),
+        }
+    }
+
+    /// How long others are waited for.
+    pub fn env(&self) -> Result<Arc<dyn Environment>> {
+        let seconds = match self.options.get("wait") {
+            None | Some(Json::Null) => 60.0,
+            Some(wait) => wait
+                .as_f64()
+                .filter(|s| (0.0..=1e6).contains(s))
+                .ok_or_else(|| usage("option wait is to be a number of seconds".to_owned()))?,
+        };
+        Ok(Arc::new(Machine { patience: Duration::from_secs_f64(seconds) }))
+    }
+
+    /// The file of the database that the call is about.
+    pub fn path(&self) -> Result<PathBuf> {
+        // SAFETY: the connection is the caller's and outlives the call; what is done on it reads only.
+        let conn = unsafe { self.ctx.get_connection() }.map_err(Failure::from)?;
+        file_of(&conn, self.option("schema")?.unwrap_or("main"))
+    }
+
+    /// The replica that the call is about.
+    pub fn replica(&self) -> Result<Replica> {
+        Ok(Replica::open(&self.path()?, self.env()?)?)
+    }
+}
+
+/// The file behind a database of a connection that is in no transaction on it.
+pub fn file_of(conn: &Connection, schema: &str) -> Result<PathBuf> {
+    let name = CString::new(schema).map_err(|_| usage("the name of a schema has no zero bytes"))?;
+    // SAFETY: the handle is of an open connection; SQLite copies nothing and returns a text that lives as long.
+    let (known, file) = unsafe {
+        let db = conn.handle();
+        let known = ffi::sqlite3_db_readonly(db, name.as_ptr()) >= 0;
+        let file = ffi::sqlite3_db_filename(db, name.as_ptr());
+        (known, (!file.is_null()).then(|| CStr::from_ptr(file)))
+    };
+    if !known {
+        return Err(usage(format!("no database called {schema} is attached")));
+    }
+    let file =
+        file.map(CStr::to_string_lossy).filter(|file| !file.is_empty()).ok_or_else(|| {
+            Failure::new(format!("{schema} is a database in memory, which nobody else can open"))
+                .hint("Replicas are files: open one, or VACUUM INTO one")
+        })?;
+    if !conn.is_autocommit() {
+        let what = "a transaction is open on this connection".to_owned();
+        return Err(Failure::new(what)
+            .hint("Commit it or roll it back first")
+            .of(Kind::Locked, None));
+    }
+    // In the other journal modes whoever reads keeps others from committing: this call would wait for itself.
+    // SAFETY: as above.
+    let reading = unsafe { ffi::sqlite3_txn_state(conn.handle(), name.as_ptr()) } > 0;
+    if reading && !is_wal(conn, schema) {
+        let what = "a statement of this connection is reading the database".to_owned();
+        return Err(Failure::new(what)
+            .hint("Finish it first, or use WAL mode")
+            .of(Kind::Locked, None));
+    }
+    Ok(PathBuf::from(file.into_owned()))
+}
+
+fn is_wal(conn: &Connection, schema: &str) -> bool {
+    let sql = format!("PRAGMA \"{}\".journal_mode", schema.replace('"', "\"\""));
+    let mode = conn.query_row(&sql, [], |row| match row.get_ref(0)? {
+        ValueRef::Text(mode) => Ok(mode == b"wal"),
+        _ => Ok(false),
+    });
+    mode.unwrap_or(false)
+}
+
+/// The machine as it is, and the caller's patience.
+struct Machine {
+    patience: Duration,
+}
+
+impl Environment for Machine {
+    fn now_ms(&self) -> i64 {
+        System.now_ms()
+    }
+
+    fn random(&self) -> [u8; 16] {
+        System.random()
+    }
+
+    fn instance(&self, path: &Path) -> String {
+        System.instance(path)
+    }
+
+    fn wait(&self, _: &Path, waited: Duration) -> bool {
+        waited < self.patience
+    }
+}

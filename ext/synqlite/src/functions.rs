@@ -1,0 +1,213 @@
+//! The functions. Each answers the JSON that the command of its name prints with `--json`, and fails with a text
+//! `synqlite: KIND: what happened. What to do`.
+
+use crate::call::{Call, Result, usage};
+use rusqlite::functions::{Context, FunctionFlags};
+use rusqlite::{Connection, Error};
+use serde_json::{Value as Json, json};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::time::Instant;
+use synqlite_core::{InitOptions, LogQuery, Policy, Replica, Verb};
+use synqlite_front::answer::{self, State};
+use synqlite_front::{Failure, Kind, remotes};
+use synqlite_remote::{Access, Outcome, Remote, Session, SyncError};
+
+/// A function: its name, how many arguments it takes at most beside the options, its own options.
+type Function = (&'static str, usize, &'static [&'static str], fn(&Call<'_, '_>) -> Result<Json>);
+
+const EXCHANGE: &[&str] = &["token", "key_file", "whole", "force"];
+
+const FUNCTIONS: &[Function] = &[
+    ("synqlite_version", 0, &[], version),
+    ("synqlite_init", 0, &["policies", "history", "tables", "exclude", "new_site"], init),
+    ("synqlite_deinit", 0, &[], deinit),
+    ("synqlite_clone", 2, &["token", "key_file"], clone),
+    ("synqlite_push", 1, EXCHANGE, |call| exchange(call, Remote::push)),
+    ("synqlite_pull", 1, EXCHANGE, |call| exchange(call, Remote::pull)),
+    ("synqlite_sync", 1, EXCHANGE, |call| exchange(call, Remote::sync)),
+    ("synqlite_fold", 0, &[], fold),
+    ("synqlite_status", 0, &[], status),
+    ("synqlite_digest", 0, &[], |call| Ok(answer::digest(&call.replica()?.digest()?))),
+    ("synqlite_verify", 1, &[], verify),
+    ("synqlite_policy", 2, &[], policy),
+    ("synqlite_remotes", 0, &[], |call| list(&call.replica()?)),
+    ("synqlite_remote_add", 2, &["token", "key_file"], remote_add),
+    ("synqlite_remote_remove", 1, &[], remote_remove),
+    ("synqlite_conflicts", 1, &[], conflicts),
+    ("synqlite_settle", 2, &[], settle),
+    ("synqlite_log", 1, &["table", "row"], log),
+];
+
+/// Makes the functions known to a connection. A schema cannot call them: a file from somebody else must not
+/// synchronize what it likes.
+pub fn register(db: &Connection) -> rusqlite::Result<()> {
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DIRECTONLY;
+    for &(name, most, options, run) in FUNCTIONS {
+        db.create_scalar_function(name, -1, flags, move |ctx| {
+            answered(ctx, |ctx| run(&Call::read(ctx, most, options)?))
+        })?;
+    }
+    Ok(())
+}
+
+/// The answer of a call, or its failure as SQLite tells it. No panic may cross into the program.
+fn answered(
+    ctx: &Context<'_>,
+    run: impl FnOnce(&Context<'_>) -> Result<Json>,
+) -> rusqlite::Result<String> {
+    let done = catch_unwind(AssertUnwindSafe(|| run(ctx))).unwrap_or_else(|_| {
+        let what = "this call ended in a defect of synqlite; the database is as it was";
+        Err(Failure::new(what)
+            .hint("Keep a copy of the files, and report it")
+            .of(Kind::Defect, None))
+    });
+    done.map(|json| json.to_string())
+        .map_err(|failure| Error::UserFunctionError(told(&failure).into()))
+}
+
+/// A failure in one line, which programs can take apart.
+pub fn told(failure: &Failure) -> String {
+    format!("synqlite: {}: {failure}", failure.kind.code())
+}
+
+fn version(_: &Call<'_, '_>) -> Result<Json> {
+    Ok(json!({"synqlite": env!("CARGO_PKG_VERSION"), "sqlite": rusqlite::version()}))
+}
+
+fn init(call: &Call<'_, '_>) -> Result<Json> {
+    let policies =
+        call.pairs("policies")?.into_iter().map(|(key, value)| Policy::new(&key, &value));
+    let policies = policies.collect::<Result<_, _>>().map_err(synqlite_core::Error::from)?;
+    let options = InitOptions {
+        tables: call.list("tables")?,
+        exclude: call.list("exclude")?,
+        policies,
+        history: call.flag("history")?,
+        new_site: call.flag("new_site")?,
+    };
+    let done = Replica::init(&call.path()?, &options, call.env()?)?;
+    let (tables, skipped) = (answer::tables(&done.tables), answer::skipped(&done.skipped));
+    Ok(json!({
+        "site": done.site.to_string(), "tables": tables, "skipped": skipped, "notes": done.notes,
+    }))
+}
+
+fn deinit(call: &Call<'_, '_>) -> Result<Json> {
+    Ok(json!({"removed": Replica::deinit(&call.path()?)?.removed}))
+}
+
+/// What the caller says of a remote.
+fn said(call: &Call<'_, '_>) -> Result<Access> {
+    remotes::access(call.option("token")?.map(str::to_owned), call.option("key_file")?)
+}
+
+fn clone(call: &Call<'_, '_>) -> Result<Json> {
+    let (from, to) = (call.given(0, "the remote")?, call.given(1, "the new file")?);
+    let (since, access) = (Instant::now(), said(call)?);
+    let remote = Remote::open(from, &remotes::credentials(access.token.as_deref(), &access)?)?;
+    let session = Session { env: call.env()?, force: false, whole: false };
+    let cloned = remote.clone_with(Path::new(to), &access, &session)?;
+    Ok(answer::cloned(&cloned, &remote.url(), since.elapsed()))
+}
+
+type Exchange = fn(&Remote, &mut Replica, &Session) -> Result<Outcome, SyncError>;
+
+fn exchange(call: &Call<'_, '_>, run: Exchange) -> Result<Json> {
+    let since = Instant::now();
+    let mut replica = call.replica()?;
+    let remote = remotes::resolve(&replica, call.text(0)?, &said(call)?)?;
+    let session =
+        Session { env: call.env()?, force: call.flag("force")?, whole: call.flag("whole")? };
+    let done = run(&remote, &mut replica, &session)?;
+    Ok(answer::outcome(&done, replica.open_conflicts()?, since.elapsed()))
+}
+
+fn fold(call: &Call<'_, '_>) -> Result<Json> {
+    let since = Instant::now();
+    Ok(answer::folded(call.replica()?.fold()?, since.elapsed()))
+}
+
+fn status(call: &Call<'_, '_>) -> Result<Json> {
+    let replica = call.replica()?;
+    Ok(State::of(&replica)?.json(&replica))
+}
+
+fn verify(call: &Call<'_, '_>) -> Result<Json> {
+    let replica = call.replica()?;
+    let full = call.number(0)?.unwrap_or(0) != 0;
+    Ok(answer::problems(&if full { replica.verify_full() } else { replica.verify() }?))
+}
+
+fn policy(call: &Call<'_, '_>) -> Result<Json> {
+    let mut replica = call.replica()?;
+    if let Some(key) = call.text(0)? {
+        let policy = Policy::new(key, call.given(1, "the value")?);
+        replica.set_policies(&[policy.map_err(synqlite_core::Error::from)?])?;
+    }
+    Ok(answer::policies(&replica.policies()?))
+}
+
+fn list(replica: &Replica) -> Result<Json> {
+    Ok(answer::remotes(&replica.remotes()?)?)
+}
+
+fn remote_add(call: &Call<'_, '_>) -> Result<Json> {
+    let (name, url) = (call.given(0, "the name")?, call.given(1, "the URL")?);
+    let mut replica = call.replica()?;
+    remotes::add(&mut replica, name, url, &said(call)?)?;
+    list(&replica)
+}
+
+fn remote_remove(call: &Call<'_, '_>) -> Result<Json> {
+    let mut replica = call.replica()?;
+    remotes::remove(&mut replica, call.given(0, "the name")?)?;
+    list(&replica)
+}
+
+fn conflicts(call: &Call<'_, '_>) -> Result<Json> {
+    let replica = call.replica()?;
+    match call.number(0)?.unwrap_or(0) {
+        0 => Ok(answer::conflicts(&replica.conflicts()?)),
+        _ => Ok(answer::closed(&replica.closed_conflicts()?)),
+    }
+}
+
+/// Settles one record, or all of a JSON array of ids.
+fn settle(call: &Call<'_, '_>) -> Result<Json> {
+    let (ids, verb) = (call.given(0, "the id")?, call.given(1, "what to do")?);
+    let verb = match verb {
+        "prefer" => Verb::Prefer,
+        "discard" => Verb::Discard,
+        "restore" => Verb::Restore,
+        "accept" => Verb::Accept,
+        other => {
+            let what = format!("`{other}` is nothing to do with a conflict");
+            return Err(usage(what).hint("Say prefer, discard, restore or accept"));
+        }
+    };
+    let mut replica = call.replica()?;
+    if !ids.starts_with('[') {
+        let id = replica.settle_conflict(ids, verb)?;
+        return Ok(json!({"settled": id, "open": replica.open_conflicts()?}));
+    }
+    let ids: Vec<String> = serde_json::from_str(ids)
+        .map_err(|e| usage(format!("the ids are no JSON array of texts: {e}")))?;
+    let mut settled = Vec::new();
+    for id in &ids {
+        // One that went with another is settled.
+        match replica.conflicts()?.iter().any(|open| open.id == *id) {
+            true => settled.push(replica.settle_conflict(id, verb)?),
+            false => continue,
+        }
+    }
+    Ok(json!({"settled": settled, "open": replica.open_conflicts()?}))
+}
+
+fn log(call: &Call<'_, '_>) -> Result<Json> {
+    let limit = usize::try_from(call.number(0)?.unwrap_or(100))
+        .map_err(|_| usage("a limit is no negative number"))?;
+    let owned = |key| call.option(key).map(|text| text.map(str::to_owned));
+    let query = LogQuery { table: owned("table")?, row: owned("row")?, limit };
+    Ok(answer::log(&call.replica()?.log(&query)?))
+}

@@ -1,0 +1,40 @@
+//! The history of changes, newest first, a row each.
+
+use crate::call::Result;
+use crate::table::Rows;
+use rusqlite::types::Value;
+use serde_json::{Map, Value as Json};
+use std::ffi::CStr;
+use synqlite_core::{LogQuery, Replica};
+use synqlite_front::answer;
+
+pub struct Log;
+
+impl Rows for Log {
+    const NAME: &CStr = c"synqlite_log";
+    const COLUMNS: &CStr =
+        c"CREATE TABLE x(at TEXT, at_ms INTEGER, site TEXT, tbl TEXT, row TEXT, \
+        kind TEXT, columns TEXT, schema HIDDEN)";
+
+    fn rows(replica: &Replica) -> Result<Vec<Vec<Value>>> {
+        let all = LogQuery { table: None, row: None, limit: usize::MAX };
+        let entries = replica.log(&all)?;
+        let row = entries.iter().map(|e| {
+            let columns: Map<String, Json> = e
+                .columns
+                .iter()
+                .map(|(column, value)| (column.clone(), value.clone().into()))
+                .collect();
+            vec![
+                Value::Text(answer::time(e.at_ms)),
+                Value::Integer(e.at_ms),
+                Value::Text(e.site.to_string()),
+                Value::Text(e.table.clone()),
+                Value::Text(e.row.clone()),
+                Value::Text(answer::change(e)),
+                Value::Text(Json::Object(columns).to_string()),
+            ]
+        });
+        Ok(row.collect())
+    }
+}
