@@ -65,8 +65,10 @@ fn files() -> Vec<String> {
                 "fuzz/corpus",
                 "fuzz/artifacts",
             ];
+            let built = ["node_modules", "__pycache__", "dist"];
             if entry.path().is_dir() {
-                if !skipped.contains(&path.as_str()) && (!name.starts_with('.') || name == ".ci") {
+                let kept = !skipped.contains(&path.as_str()) && !built.contains(&name.as_str());
+                if kept && (!name.starts_with('.') || name == ".ci") {
                     walk(&entry.path(), &format!("{path}/"), out);
                 }
             } else if name != ".git" {
@@ -170,7 +172,10 @@ fn every_dependency_is_documented_and_every_documented_one_is_used() {
 
 #[test]
 fn only_sources_and_documents_are_kept() {
-    let endings = [".rs", ".cc", ".md", ".toml", ".py", ".snap", ".txt", ".png", ".html", ".json"];
+    let endings = [
+        ".rs", ".cc", ".md", ".toml", ".py", ".typed", ".js", ".mjs", ".cjs", ".ts", ".cts",
+        ".mts", ".snap", ".txt", ".png", ".html", ".json",
+    ];
     let names = ["Cargo.lock", "LICENSE", "justfile", ".gitignore", "run", "measure"];
     for path in files() {
         let name = path.rsplit('/').next().unwrap_or_default();
@@ -181,7 +186,7 @@ fn only_sources_and_documents_are_kept() {
 
 #[test]
 fn source_files_are_short() {
-    for (path, text) in texts(&[".rs", ".py"]) {
+    for (path, text) in texts(&[".rs", ".py", ".js", ".mjs", ".cjs", ".ts"]) {
         let lines = text.lines().count();
         assert!(lines <= LONGEST, "{path} has {lines} lines; split it at one idea a file");
     }
@@ -200,7 +205,9 @@ fn nothing_is_left_to_do() {
 #[test]
 fn no_file_names_a_path_of_one_machine() {
     let banned = ["home", "Users", "root", "work"].map(|top| format!("/{top}/"));
-    for (path, text) in texts(&[".rs", ".md", ".toml", ".sh", "justfile", ".ci/run"]) {
+    let endings =
+        [".rs", ".md", ".toml", ".sh", ".py", ".js", ".mjs", ".ts", "justfile", ".ci/run"];
+    for (path, text) in texts(&endings) {
         for (number, line) in text.lines().enumerate() {
             for place in &banned {
                 // Such a folder inside a longer path is none of these.
@@ -231,6 +238,52 @@ fn libraries_leave_terminal_environment_and_clock_to_their_callers() {
             }
         }
     }
+}
+
+/// What opens files without SQLite, and in which files that is of others than a replica's: a copy that nobody
+/// has open yet, objects of a store, a key.
+const OPENERS: [&str; 7] = [
+    "File::open",
+    "File::create",
+    "OpenOptions",
+    "fs::copy",
+    "fs::read(",
+    "fs::read_to_string",
+    "fs::write",
+];
+const OPENING: [&str; 11] = [
+    "crates/core/src/apart.rs",
+    "crates/core/src/copy/file.rs",
+    "crates/core/src/fixture.rs",
+    "crates/objects/src/bucket.rs",
+    "crates/objects/src/conformance.rs",
+    "crates/objects/src/files.rs",
+    "crates/objects/src/folder.rs",
+    "crates/objects/src/hub.rs",
+    "crates/objects/src/key.rs",
+    "crates/objects/src/sealed.rs",
+    "crates/objects/src/snapshot.rs",
+];
+
+/// Whoever closes a file drops all POSIX locks that its process has on it, also those that SQLite took.
+#[test]
+fn only_sqlite_opens_the_file_of_a_replica() {
+    let mut seen = BTreeSet::new();
+    for (path, text) in texts(&[".rs"]) {
+        let ours = ["core", "remote", "objects", "front"];
+        let ours = ours.iter().any(|of| path.starts_with(&format!("crates/{of}/src/")))
+            || path.starts_with("ext/synqlite/src/");
+        if !ours || path.ends_with("tests.rs") || path.contains("/tests/") {
+            continue;
+        }
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        if OPENERS.iter().any(|mark| code.contains(mark)) {
+            let known = OPENING.contains(&path.as_str());
+            assert!(known, "{path} opens files: a replica's is for SQLite alone");
+            seen.insert(path);
+        }
+    }
+    assert!(seen.contains("crates/objects/src/folder.rs"), "the test looks at nothing");
 }
 
 #[test]

@@ -32,6 +32,7 @@
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
+#[cfg(feature = "bucket")]
 mod bucket;
 pub mod conformance;
 mod error;
@@ -47,6 +48,7 @@ mod store;
 mod trail;
 mod url;
 
+#[cfg(feature = "bucket")]
 pub use bucket::{Bucket, Storage};
 pub use error::{Error, Result};
 pub use folder::Folder;

@@ -137,52 +137,68 @@ impl<'c, 'f> Call<'c, 'f> {
     }
 
     /// The file of the database that the call is about.
-    pub fn path(&self) -> Result<PathBuf> {
+    pub fn path(&self, to: Use) -> Result<PathBuf> {
         // SAFETY: the connection is the caller's and outlives the call; what is done on it reads only.
         let conn = unsafe { self.ctx.get_connection() }.map_err(Failure::from)?;
-        file_of(&conn, self.option("schema")?.unwrap_or("main"))
+        file_of(&conn, self.option("schema")?.unwrap_or("main"), to)
     }
 
     /// The replica that the call is about.
-    pub fn replica(&self) -> Result<Replica> {
-        Ok(Replica::open(&self.path()?, self.env()?)?)
+    pub fn replica(&self, to: Use) -> Result<Replica> {
+        Ok(Replica::open(&self.path(to)?, self.env()?)?)
     }
 }
 
-/// The file behind a database of a connection that is in no transaction on it.
-pub fn file_of(conn: &Connection, schema: &str) -> Result<PathBuf> {
+/// What a call does to a file on a connection of its own, beside the caller's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// It reads.
+    Reads,
+    /// It writes too.
+    Writes,
+}
+
+/// The file behind a database of a connection. Refused where the call would wait for the connection that calls:
+/// while that writes, and to write while that is in a transaction, or reads in a journal mode in which
+/// whoever reads keeps others from committing.
+pub fn file_of(conn: &Connection, schema: &str, to: Use) -> Result<PathBuf> {
     let name = CString::new(schema).map_err(|_| usage("the name of a schema has no zero bytes"))?;
-    // SAFETY: the handle is of an open connection; SQLite copies nothing and returns a text that lives as long.
-    let (known, file) = unsafe {
+    // SAFETY: the handle is of an open connection, and the texts live as long as the calls.
+    let (access, state, file) = unsafe {
         let db = conn.handle();
-        let known = ffi::sqlite3_db_readonly(db, name.as_ptr()) >= 0;
         let file = ffi::sqlite3_db_filename(db, name.as_ptr());
-        (known, (!file.is_null()).then(|| CStr::from_ptr(file)))
+        (
+            ffi::sqlite3_db_readonly(db, name.as_ptr()),
+            ffi::sqlite3_txn_state(db, name.as_ptr()),
+            (!file.is_null()).then(|| CStr::from_ptr(file)),
+        )
     };
-    if !known {
+    if access < 0 {
         return Err(usage(format!("no database called {schema} is attached")));
     }
-    let file =
-        file.map(CStr::to_string_lossy).filter(|file| !file.is_empty()).ok_or_else(|| {
-            Failure::new(format!("{schema} is a database in memory, which nobody else can open"))
-                .hint("Replicas are files: open one, or VACUUM INTO one")
-        })?;
-    if !conn.is_autocommit() {
-        let what = "a transaction is open on this connection".to_owned();
-        return Err(Failure::new(what)
-            .hint("Commit it or roll it back first")
-            .of(Kind::Locked, None));
+    let file = file.map(CStr::to_string_lossy).filter(|file| !file.is_empty());
+    let file = file.ok_or_else(|| {
+        Failure::new(format!("{schema} is a database in memory, which nobody else can open"))
+            .hint("Replicas are files: open one, or VACUUM INTO one")
+    })?;
+    let locked = |what: &str, hint| Err(Failure::new(what).hint(hint).of(Kind::Locked, None));
+    match to {
+        Use::Reads if state == ffi::SQLITE_TXN_WRITE => {
+            locked("this connection is writing to the database", "Commit or roll back first")
+        }
+        Use::Writes if access > 0 => {
+            Err(Failure::new(format!("{schema} is open for reading only"))
+                .hint("Open it for writing"))
+        }
+        Use::Writes if !conn.is_autocommit() => {
+            locked("a transaction is open on this connection", "Commit it or roll it back first")
+        }
+        Use::Writes if state != ffi::SQLITE_TXN_NONE && !is_wal(conn, schema) => locked(
+            "a statement of this connection is reading the database",
+            "Finish it first, or use WAL mode",
+        ),
+        _ => Ok(PathBuf::from(file.into_owned())),
     }
-    // In the other journal modes whoever reads keeps others from committing: this call would wait for itself.
-    // SAFETY: as above.
-    let reading = unsafe { ffi::sqlite3_txn_state(conn.handle(), name.as_ptr()) } > 0;
-    if reading && !is_wal(conn, schema) {
-        let what = "a statement of this connection is reading the database".to_owned();
-        return Err(Failure::new(what)
-            .hint("Finish it first, or use WAL mode")
-            .of(Kind::Locked, None));
-    }
-    Ok(PathBuf::from(file.into_owned()))
 }
 
 fn is_wal(conn: &Connection, schema: &str) -> bool {

@@ -1,6 +1,7 @@
 //! The functions. Each answers the JSON that the command of its name prints with `--json`, and fails with a text
 //! `synqlite: KIND: what happened. What to do`.
 
+use crate::call::Use::{Reads, Writes};
 use crate::call::{Call, Result, usage};
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::{Connection, Error};
@@ -28,10 +29,10 @@ const FUNCTIONS: &[Function] = &[
     ("synqlite_sync", 1, EXCHANGE, |call| exchange(call, Remote::sync)),
     ("synqlite_fold", 0, &[], fold),
     ("synqlite_status", 0, &[], status),
-    ("synqlite_digest", 0, &[], |call| Ok(answer::digest(&call.replica()?.digest()?))),
+    ("synqlite_digest", 0, &[], |call| Ok(answer::digest(&call.replica(Reads)?.digest()?))),
     ("synqlite_verify", 1, &[], verify),
     ("synqlite_policy", 2, &[], policy),
-    ("synqlite_remotes", 0, &[], |call| list(&call.replica()?)),
+    ("synqlite_remotes", 0, &[], |call| list(&call.replica(Reads)?)),
     ("synqlite_remote_add", 2, &["token", "key_file"], remote_add),
     ("synqlite_remote_remove", 1, &[], remote_remove),
     ("synqlite_conflicts", 1, &[], conflicts),
@@ -86,7 +87,7 @@ fn init(call: &Call<'_, '_>) -> Result<Json> {
         history: call.flag("history")?,
         new_site: call.flag("new_site")?,
     };
-    let done = Replica::init(&call.path()?, &options, call.env()?)?;
+    let done = Replica::init(&call.path(Writes)?, &options, call.env()?)?;
     let (tables, skipped) = (answer::tables(&done.tables), answer::skipped(&done.skipped));
     Ok(json!({
         "site": done.site.to_string(), "tables": tables, "skipped": skipped, "notes": done.notes,
@@ -94,7 +95,7 @@ fn init(call: &Call<'_, '_>) -> Result<Json> {
 }
 
 fn deinit(call: &Call<'_, '_>) -> Result<Json> {
-    Ok(json!({"removed": Replica::deinit(&call.path()?)?.removed}))
+    Ok(json!({"removed": Replica::deinit(&call.path(Writes)?)?.removed}))
 }
 
 /// What the caller says of a remote.
@@ -115,7 +116,7 @@ type Exchange = fn(&Remote, &mut Replica, &Session) -> Result<Outcome, SyncError
 
 fn exchange(call: &Call<'_, '_>, run: Exchange) -> Result<Json> {
     let since = Instant::now();
-    let mut replica = call.replica()?;
+    let mut replica = call.replica(Writes)?;
     let remote = remotes::resolve(&replica, call.text(0)?, &said(call)?)?;
     let session =
         Session { env: call.env()?, force: call.flag("force")?, whole: call.flag("whole")? };
@@ -125,23 +126,24 @@ fn exchange(call: &Call<'_, '_>, run: Exchange) -> Result<Json> {
 
 fn fold(call: &Call<'_, '_>) -> Result<Json> {
     let since = Instant::now();
-    Ok(answer::folded(call.replica()?.fold()?, since.elapsed()))
+    Ok(answer::folded(call.replica(Writes)?.fold()?, since.elapsed()))
 }
 
 fn status(call: &Call<'_, '_>) -> Result<Json> {
-    let replica = call.replica()?;
+    let replica = call.replica(Reads)?;
     Ok(State::of(&replica)?.json(&replica))
 }
 
 fn verify(call: &Call<'_, '_>) -> Result<Json> {
-    let replica = call.replica()?;
+    let replica = call.replica(Reads)?;
     let full = call.number(0)?.unwrap_or(0) != 0;
     Ok(answer::problems(&if full { replica.verify_full() } else { replica.verify() }?))
 }
 
 fn policy(call: &Call<'_, '_>) -> Result<Json> {
-    let mut replica = call.replica()?;
-    if let Some(key) = call.text(0)? {
+    let key = call.text(0)?;
+    let mut replica = call.replica(if key.is_some() { Writes } else { Reads })?;
+    if let Some(key) = key {
         let policy = Policy::new(key, call.given(1, "the value")?);
         replica.set_policies(&[policy.map_err(synqlite_core::Error::from)?])?;
     }
@@ -154,19 +156,19 @@ fn list(replica: &Replica) -> Result<Json> {
 
 fn remote_add(call: &Call<'_, '_>) -> Result<Json> {
     let (name, url) = (call.given(0, "the name")?, call.given(1, "the URL")?);
-    let mut replica = call.replica()?;
+    let mut replica = call.replica(Writes)?;
     remotes::add(&mut replica, name, url, &said(call)?)?;
     list(&replica)
 }
 
 fn remote_remove(call: &Call<'_, '_>) -> Result<Json> {
-    let mut replica = call.replica()?;
+    let mut replica = call.replica(Writes)?;
     remotes::remove(&mut replica, call.given(0, "the name")?)?;
     list(&replica)
 }
 
 fn conflicts(call: &Call<'_, '_>) -> Result<Json> {
-    let replica = call.replica()?;
+    let replica = call.replica(Reads)?;
     match call.number(0)?.unwrap_or(0) {
         0 => Ok(answer::conflicts(&replica.conflicts()?)),
         _ => Ok(answer::closed(&replica.closed_conflicts()?)),
@@ -186,7 +188,7 @@ fn settle(call: &Call<'_, '_>) -> Result<Json> {
             return Err(usage(what).hint("Say prefer, discard, restore or accept"));
         }
     };
-    let mut replica = call.replica()?;
+    let mut replica = call.replica(Writes)?;
     if !ids.starts_with('[') {
         let id = replica.settle_conflict(ids, verb)?;
         return Ok(json!({"settled": id, "open": replica.open_conflicts()?}));
@@ -209,5 +211,5 @@ fn log(call: &Call<'_, '_>) -> Result<Json> {
         .map_err(|_| usage("a limit is no negative number"))?;
     let owned = |key| call.option(key).map(|text| text.map(str::to_owned));
     let query = LogQuery { table: owned("table")?, row: owned("row")?, limit };
-    Ok(answer::log(&call.replica()?.log(&query)?))
+    Ok(answer::log(&call.replica(Reads)?.log(&query)?))
 }

@@ -2,7 +2,7 @@
 //!
 //! A table reads all of its rows when a query begins, on a connection of its own.
 
-use crate::call::{Result, file_of};
+use crate::call::{Result, Use, file_of};
 use crate::functions::told;
 use rusqlite::types::Value;
 use rusqlite::vtab::{
@@ -103,7 +103,7 @@ unsafe impl<R: Rows> VTabCursor for Cursor<'_, R> {
         // SAFETY: the connection is the one that asks; it is not closed here.
         let conn = unsafe { Connection::from_handle(self.db)? };
         let read = || -> Result<Vec<Vec<Value>>> {
-            let path = file_of(&conn, schema.as_deref().unwrap_or("main"))?;
+            let path = file_of(&conn, schema.as_deref().unwrap_or("main"), Use::Reads)?;
             R::rows(&Replica::open(&path, Arc::new(System))?)
         };
         self.rows = read().map_err(|failure| Error::ModuleError(told(&failure)))?;

@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use synqlite_core::{Aside, Environment, Merged, Replica, Synced};
-use synqlite_objects::{Bucket, Cursor, Folder, Hub, Key, Sealed, Store};
+use synqlite_objects::{Cursor, Folder, Hub, Key, Sealed, Store};
 use synqlite_wire::{Delta, SiteId};
 
 /// Result of synchronization.
@@ -172,7 +172,8 @@ impl Remote {
         let store: Arc<dyn Store> = match scheme.to_ascii_lowercase().as_str() {
             "file" => Arc::new(Folder::from_url(text)?),
             "http" | "https" => Arc::new(Hub::new(text, credentials.token.as_deref())?),
-            "s3" => Arc::new(Bucket::new(text, &credentials.storage)?),
+            #[cfg(feature = "bucket")]
+            "s3" => Arc::new(synqlite_objects::Bucket::new(text, &credentials.storage)?),
             _ if rest.starts_with("//") => {
                 let (url, scheme) = (text.to_owned(), scheme.to_owned());
                 return Err(SyncError::Scheme { url, scheme });
