@@ -111,7 +111,7 @@ pub(super) fn astray(
 }
 
 /// Whether one key may have become the other.
-fn same_loosely(t: &Tracked, a: &Loc, b: &Loc) -> Result<bool> {
+pub(super) fn same_loosely(t: &Tracked, a: &Loc, b: &Loc) -> Result<bool> {
     let keys = matches!((a, b), (Loc::Key(_), Loc::Key(_)));
     Ok(keys && loosely(t, a)? == loosely(t, b)?)
 }

@@ -16,6 +16,9 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use synqlite_wire::Value;
 
+/// So many of the latest rivals are looked at for one that an entry names otherwise.
+const FEW: usize = 16;
+
 /// What is at a location while entries are replayed.
 #[derive(Debug)]
 enum Slot {
@@ -107,6 +110,8 @@ pub struct Replay {
     left: HashMap<Loc, i64>,
     gone: BTreeMap<Loc, Gone>,
     rivals: HashMap<Loc, Vec<Rival>>,
+    /// Where they are, in order, and when they were noted, if SQLite may convert OLD.
+    noted: Vec<(Loc, Millis)>,
     /// Rowids of `rivals` that may still be there.
     pending: BTreeSet<i64>,
     /// Whether a location is a primary key.
@@ -156,6 +161,7 @@ impl Replay {
                     Ok(came == Some(true))
                 };
                 let (loc, to) = begun.update(t, &loc, to, came)?;
+                let to = to.map(|to| self.where_noted(t, to, ms)).transpose()?;
                 self.begun = begun;
                 let mut columns = columns_of_mask(row.get_ref(4)?)?;
                 // So that the row that is there shows the same everywhere, whichever it is.
@@ -194,6 +200,9 @@ impl Replay {
                 if let Loc::Row(rowid) = loc {
                     self.pending.insert(rowid);
                 }
+                if t.converts_old {
+                    self.noted.push((loc.clone(), ms));
+                }
                 self.rivals.entry(loc).or_default().push(rival);
             }
             Event::Previous => {
@@ -231,6 +240,19 @@ impl Replay {
         let left = self.left.get(loc);
         (!self.slots.contains_key(loc) && left.is_none_or(|left| *left <= mark.seq))
             .then_some(mark.at)
+    }
+
+    /// Where a row went that an entry says to be at `to`: SQLite may have converted that, and the row that has
+    /// the key, and gives way, was noted before. Only what acts on rows of its own table comes between.
+    fn where_noted(&self, t: &Tracked, to: Loc, at: Millis) -> Result<Loc> {
+        if t.converts_old && !self.rivals.contains_key(&to) {
+            for of in self.noted.iter().rev().take_while(|(_, when)| *when == at).take(FEW) {
+                if begun::same_loosely(t, &of.0, &to)? {
+                    return Ok(of.0.clone());
+                }
+            }
+        }
+        Ok(to)
     }
 
     /// Whether the row at `loc` came from `was` just now: none was at `loc`, or one that gave way in this

@@ -334,3 +334,28 @@ fn a_row_whose_key_was_converted_and_that_is_replaced_is_captured() {
         assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
     }
 }
+
+/// An update that converts the old key and the new one is of the row that was noted, which gives way.
+#[test]
+fn a_key_that_was_converted_and_displaces_another_in_an_update() {
+    let world = World::new();
+    let mut a = world.init(
+        "a",
+        "CREATE TABLE t(k TEXT PRIMARY KEY NOT NULL, w) WITHOUT ROWID;
+         CREATE TABLE c(k INTEGER PRIMARY KEY, r INT REFERENCES t(k) ON UPDATE SET DEFAULT,
+             q INT REFERENCES t(k) ON UPDATE SET DEFAULT);
+         CREATE INDEX i ON c(q); INSERT INTO t VALUES('3', 'c'), ('4', 'd'), ('5', 'e')",
+    );
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("INSERT INTO t VALUES('2', 'b'); INSERT INTO c VALUES(4, 3, 2), (5, 3, 5)");
+    a.run("UPDATE OR REPLACE t SET k = 4 WHERE k = '2'");
+    a.replica.fold().unwrap();
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    a.run("UPDATE OR REPLACE t SET k = 4 WHERE k = '5'");
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT k, w FROM t ORDER BY k"), ["3|c", "4|e"]);
+        assert_eq!(site.rows("SELECT * FROM c ORDER BY k"), ["4|3|NULL", "5|3|NULL"]);
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+}
