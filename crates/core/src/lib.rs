@@ -52,6 +52,7 @@ mod apart;
 mod aside;
 mod capture;
 mod catalog;
+mod changes;
 mod closed;
 mod conflicts;
 mod connection;
@@ -101,6 +102,7 @@ mod verify;
 mod work;
 
 pub use aside::Aside;
+pub use changes::{ChangedRow, Changes};
 pub use closed::{Closed, ClosedBy, Verb};
 pub use deinit::Deinited;
 pub use digest::Digest;

@@ -32,6 +32,10 @@ pub struct Meta {
     /// What rows showed when the transaction began that local tables may refer to, by table and name, each
     /// with how many were noted before it.
     pub left: BTreeMap<(u32, Rid), (usize, Vec<Value>)>,
+    /// Whether anybody listens to what rows show.
+    pub listened: bool,
+    /// The latest position at which rows are noted that show something else; 0 if none is.
+    pub noted: i64,
     saved: Saved,
     sites: Vec<SiteId>,
     numbers: HashMap<SiteId, u32>,
@@ -79,6 +83,8 @@ impl Meta {
             sealed: Hlc::ZERO,
             unsummed: Unsummed::default(),
             left: BTreeMap::new(),
+            listened: get(conn, "listened")?.unwrap_or(false),
+            noted: 0,
             saved: Saved::default(),
             sites: Vec::new(),
             numbers: HashMap::new(),
@@ -108,8 +114,9 @@ impl Meta {
         if self.clock != *clock {
             set(conn, "clock", self.clock.0)?;
         }
-        if self.local_seq != *local_seq {
-            set(conn, "position", self.local_seq)?;
+        let position = self.local_seq.max(self.noted);
+        if position != *local_seq {
+            set(conn, "position", position)?;
         }
         let mut statement =
             conn.prepare_cached("UPDATE synqlite_site SET hlc = ?2 WHERE no = ?1")?;

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value as Json, json};
 use std::time::Duration;
 use synqlite_core::{
-    Aside, Closed, Conflict, Decision, Digest, Error, Folded, LogEntry, NamedRemote, Policies,
-    Replica, Skipped, Status, TableReport, Value, Writer,
+    Aside, ChangedRow, Changes, Closed, Conflict, Decision, Digest, Error, Folded, LogEntry,
+    NamedRemote, Policies, Replica, Skipped, Status, TableReport, Value, Writer,
 };
 use synqlite_remote::{Access, Cloned, Outcome, SyncError, Traffic};
 
@@ -163,6 +163,22 @@ pub fn remotes(remotes: &[NamedRemote]) -> Result<Json, SyncError> {
 /// What kind of change an entry of the history is, in words.
 pub fn change(e: &LogEntry) -> String {
     format!("{}{}", e.change.name(), if e.pending { " (pending)" } else { "" })
+}
+
+/// Rows that changed, and with which token to ask the next time.
+pub fn changes(found: &Changes) -> Json {
+    let row = |r: &ChangedRow| {
+        let written =
+            r.written.map(|(site, at_ms)| json!({"site": site.to_string(), "at_ms": at_ms}));
+        json!({
+            "table": r.table, "id": r.id, "row": r.row, "change": r.change.name(), "written": written,
+            "columns": r.columns, "values": columns(&r.values),
+        })
+    };
+    json!({
+        "changes": found.rows.iter().map(row).collect::<Vec<_>>(),
+        "token": found.token, "anew": found.anew, "more": found.more,
+    })
 }
 
 /// The history of changes.

@@ -539,6 +539,7 @@ const LAYERS: [(&str, &[&str]); 10] = [
             "conflicts",
             "copy",
             "apart",
+            "changes",
             "deinit",
             "digest",
             "fixture",

@@ -1,5 +1,6 @@
 //! The commands, and what they share.
 
+mod changes;
 mod clone;
 mod completions;
 mod conflicts;
@@ -88,6 +89,7 @@ enum Command {
     Status(status::Args),
     Fold(fold::Args),
     Log(log::Args),
+    Changes(changes::Args),
     Conflicts(conflicts::Args),
     Policy(policy::Args),
     Digest(digest::Args),
@@ -133,6 +135,7 @@ fn report(args: &Args) -> Result<Option<Report>> {
         Command::Status(a) => status::run(a),
         Command::Fold(a) => fold::run(a),
         Command::Log(a) => log::run(a),
+        Command::Changes(a) => changes::run(a),
         Command::Conflicts(a) => conflicts::run(a),
         Command::Policy(a) => policy::run(a),
         Command::Digest(a) => digest::run(a),

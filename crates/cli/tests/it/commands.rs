@@ -369,3 +369,29 @@ fn init_names_the_triggers_that_keep_a_search_index() {
     assert!(told.contains("trigger calls writes f") && told.contains("function mine"), "{told}");
     assert!(told.contains("--policy fire_on_merge=calls"), "{told}");
 }
+
+/// Whoever asks with the token of the answer before hears what is new since, and nothing twice.
+#[test]
+fn changes_tell_what_is_new_since_a_token() {
+    let lab = Lab::new();
+    lab.sql(
+        "A",
+        "CREATE TABLE t(id INTEGER PRIMARY KEY, v); INSERT INTO t VALUES(1, 'x'), (2, 'y')",
+    );
+    let db = lab.db("A");
+    lab.json(&["init", &db]);
+    let since = |token: &Value| lab.json(&["changes", &db, "--since", token.as_str().unwrap()]);
+    let all = lab.json(&["changes", &db]);
+    assert_eq!((all["changes"].as_array().unwrap().len(), &all["anew"]), (2, &json!(true)));
+    lab.sql("A", "UPDATE t SET v = 'z' WHERE id = 2; DELETE FROM t WHERE id = 1");
+    let news = since(&all["token"]);
+    let mut told: Vec<_> = news["changes"].as_array().unwrap().iter().collect();
+    told.sort_by_key(|row| row["row"].to_string());
+    assert_eq!((&told[0]["change"], &told[0]["values"]), (&json!("delete"), &json!(null)));
+    let (columns, values) = (json!(["v"]), json!({"id": 2, "v": "z"}));
+    assert_eq!((&told[1]["columns"], &told[1]["values"]), (&columns, &values));
+    let none = since(&news["token"]);
+    assert_eq!((&none["changes"], &none["more"]), (&json!([]), &json!(false)));
+    let wrong = synqlite(&["changes", &db, "--since", "nonsense"]);
+    assert_eq!(wrong.status.code(), Some(1));
+}

@@ -12,7 +12,7 @@ use crate::equal;
 use crate::journal::Changed;
 use crate::merge::overrode;
 use crate::schema::{Column, ForeignKey};
-use crate::state::{self, Body, GroupState, Stored, sums};
+use crate::state::{self, Body, GroupState, Stored, shown, sums};
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_view::ConflictKind;
 use synqlite_view::local_wins::Acted;
@@ -89,6 +89,7 @@ impl Fold<'_> {
             self.refs.leaves(t, &stored.rid, None, old, now.as_deref());
         }
         if written.is_empty() && !moved && changed.replaced.is_none() && !acted && !keeps {
+            shown::note(self.conn, self.meta, t.no, &stored.rid)?;
             if stored.entry.is_some() {
                 state::put(self.conn, self.meta, t, &stored, None)?;
             }

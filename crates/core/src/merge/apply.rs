@@ -8,7 +8,7 @@ use crate::policy::Policies;
 use crate::referring::Referring;
 use crate::refs::Lookup;
 use crate::schema::{ForeignKey, TableKind};
-use crate::state::{self, Inserted, Name, Runs, sums};
+use crate::state::{self, Inserted, Name, Runs, shown, sums};
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
 use std::collections::HashSet;
@@ -315,6 +315,9 @@ fn save(
         } else if let Some(entry) = item.stored.entry {
             // It may have had a conflict until now.
             state::record_conflict(conn, entry, None, None)?;
+        }
+        if item.old != item.new && !item.news {
+            shown::note(conn, meta, t.no, &item.stored.rid)?;
         }
         if let (Some(loc), true) = (&item.stored.loc, item.old != item.new) {
             sums::touch(meta, t, loc, item.stored.entry.unwrap_or_default());

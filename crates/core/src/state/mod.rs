@@ -11,6 +11,7 @@ mod codec;
 mod keys;
 mod overlay;
 mod segment;
+pub mod shown;
 pub mod stash;
 pub mod sums;
 mod waits;

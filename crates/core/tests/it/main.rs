@@ -4,6 +4,7 @@
 mod actions;
 mod again;
 mod capture;
+mod changes;
 mod constrained;
 mod converted;
 mod copies;

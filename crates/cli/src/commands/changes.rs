@@ -1,0 +1,38 @@
+use super::open;
+use crate::error::Result;
+use crate::report::{Report, time};
+use std::path::PathBuf;
+use synqlite_core::ChangedRow;
+use synqlite_front::answer;
+
+/// Shows the rows that changed since an earlier answer, whoever changed them: programs here, or a merge.
+///
+/// Each answer ends with a token, to be given the next time. Without one all rows are shown. A row that changed
+/// several times is shown once, as it is now. After a change of the schema all rows come anew.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The replica.
+    db: PathBuf,
+    /// Token of the answer before.
+    #[arg(long, value_name = "TOKEN")]
+    since: Option<String>,
+    /// Stops after about so many rows; the next answer goes on there.
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    limit: usize,
+}
+
+pub fn run(args: &Args) -> Result<Report> {
+    let found = open(&args.db)?.changes(args.since.as_deref(), args.limit)?;
+    let line = |r: &ChangedRow| {
+        let by = r.written.map_or("because of other rows".to_owned(), |(site, at_ms)| {
+            format!("{}  {}", time(at_ms), site.to_string().get(..8).unwrap_or_default())
+        });
+        format!("{} {} {} {}  {by}", r.change.name(), r.table, r.row, r.columns.join(","))
+    };
+    let mut lines: Vec<String> = found.rows.iter().map(line).collect();
+    if found.more {
+        lines.push("more rows have changed; go on with the token".to_owned());
+    }
+    lines.push(format!("token {}", found.token));
+    Ok(Report::new(answer::changes(&found), lines.join("\n")))
+}
