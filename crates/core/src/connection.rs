@@ -38,7 +38,7 @@ pub(crate) fn patiently<T>(
 }
 
 /// Opens a database for the engine: no trigger fires and no foreign key acts on what it writes.
-pub(crate) fn connect(path: &Path, write: bool) -> Result<Connection> {
+pub(crate) fn connect(path: &Path, write: bool, env: &dyn Environment) -> Result<Connection> {
     if !path.exists() {
         return Err(Error::NoDatabase(path.display().to_string()));
     }
@@ -48,26 +48,32 @@ pub(crate) fn connect(path: &Path, write: bool) -> Result<Connection> {
         conn.busy_timeout(BUSY)?;
         conn.set_prepared_statement_cache_capacity(256);
         conn.execute_batch("PRAGMA foreign_keys=OFF; PRAGMA recursive_triggers=OFF;")?;
-        // Rows are looked up in the order in which they come; SQLite's 2 MB hold a small part of most
-        // files.
-        conn.execute_batch("PRAGMA cache_size=-16384")?;
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
-        // The first read shows whether this is a database at all.
-        conn.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))?;
         Ok(conn)
+    };
+    // Rows are looked up in the order in which they come; SQLite's 2 MB hold a small part of most files. This
+    // is the first that reads, and shows whether it is a database at all.
+    let read = |conn: &Connection| {
+        conn.execute_batch("PRAGMA cache_size=-16384")?;
+        conn.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))
     };
     let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     if kept_on_dash(path) {
         // In use there it can only be read with another file system. One that this process does
         // not know, or that refuses the database by now, says that it cannot open it.
         let opened = Connection::open_with_flags_and_vfs(path, flags, c"dash").and_then(prepare);
+        let opened = opened.and_then(|conn| read(&conn).map(|()| conn));
         let code = opened.as_ref().err().and_then(rusqlite::Error::sqlite_error_code);
         if !matches!(code, Some(ErrorCode::CannotOpen | ErrorCode::Unknown)) {
             return opened.map_err(|e| Error::from(e).on(path));
         }
     }
-    let opened = Connection::open_with_flags(path, flags).and_then(prepare);
-    opened.map_err(|e| Error::from(e).on(path))
+    let opened = Connection::open_with_flags(path, flags).and_then(prepare).map_err(Error::from);
+    let opened = opened.and_then(|conn| {
+        patiently(&conn, path, env, || read(&conn))?;
+        Ok(conn)
+    });
+    opened.map_err(|e| e.on(path))
 }
 
 /// Whether the registry of file system `dash` lies beside a database.

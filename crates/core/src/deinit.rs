@@ -4,6 +4,7 @@
 //! overwritten: metadata keep values of deleted rows, and tokens.
 
 use crate::connection::connect;
+use crate::env::System;
 use crate::remotes::{clear_former_pages, overwriting};
 use crate::replica::{Replica, check_format};
 use crate::track;
@@ -23,7 +24,7 @@ pub struct Deinited {
 impl Replica {
     /// Removes every trace of replication from the database.
     pub fn deinit(path: &Path) -> Result<Deinited> {
-        let conn = connect(path, true)?;
+        let conn = connect(path, true, &System)?;
         let clean = || {
             match check_format(&conn, path) {
                 Ok(())

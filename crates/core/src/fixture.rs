@@ -57,7 +57,7 @@ impl Site {
 
     /// Writes behind the back of capture and checks, to do damage.
     pub fn damage(&self, sql: &str) {
-        let raw = crate::connection::connect(&self.path, true).unwrap();
+        let raw = crate::connection::connect(&self.path, true, &System).unwrap();
         raw.execute_batch(sql).unwrap_or_else(|e| panic!("{sql}: {e}"));
     }
 

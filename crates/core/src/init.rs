@@ -60,7 +60,7 @@ impl Replica {
         options: &InitOptions,
         env: Arc<dyn Environment>,
     ) -> Result<InitReport> {
-        let conn = connect(path, true)?;
+        let conn = connect(path, true, env.as_ref())?;
         init(&conn, path, options, env.as_ref()).map_err(|e| e.on(path))
     }
 }

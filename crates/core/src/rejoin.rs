@@ -73,7 +73,7 @@ impl Replica {
         force: bool,
         env: Arc<dyn Environment>,
     ) -> Result<Rejoined> {
-        let conn = connect(path, true)?;
+        let conn = connect(path, true, env.as_ref())?;
         let rejoined = overwriting(&conn, || {
             match check_format(&conn, path) {
                 Ok(()) => {

@@ -45,7 +45,8 @@ impl Replica {
             let sound = match std::ptr::eq(self, replica) {
                 // A connection of its own: one that wrote a full-text index remembers parts of it, and takes
                 // what another has written since for damage.
-                true => connect(&self.path, true).and_then(|conn| integrity(&conn, &mut found)),
+                true => connect(&self.path, true, self.env.as_ref())
+                    .and_then(|conn| integrity(&conn, &mut found)),
                 false => integrity(&replica.conn, &mut found),
             };
             replica.verify_by(sound, found)

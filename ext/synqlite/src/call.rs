@@ -6,8 +6,10 @@ use rusqlite::{Connection, ffi};
 use serde_json::{Map, Value as Json};
 use std::ffi::{CStr, CString};
 use std::path::{Path, PathBuf};
+use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
+use synqlite_core::units::count;
 use synqlite_core::{Environment, Replica, System};
 use synqlite_front::{Failure, Kind};
 
@@ -30,6 +32,9 @@ impl<'c, 'f> Call<'c, 'f> {
     /// Reads the arguments: `most` at most, and an object of options, of which these are known.
     pub fn read(ctx: &'c Context<'f>, most: usize, known: &[&str]) -> Result<Call<'c, 'f>> {
         let mut args: Vec<Value> = (0..ctx.len()).map(|i| ctx.get(i)).collect::<Result<_, _>>()?;
+        if args.iter().any(|arg| matches!(arg, Value::Text(text) if text.contains('\0'))) {
+            return Err(usage("an argument has a zero byte in it"));
+        }
         let is_options =
             |last: &Value| matches!(last, Value::Text(t) if t.trim_start().starts_with('{'));
         let mut options = Map::new();
@@ -49,10 +54,8 @@ impl<'c, 'f> Call<'c, 'f> {
             args.pop();
         }
         if args.len() > most {
-            return Err(usage(format!(
-                "{} arguments where {most} are taken at most, and options",
-                args.len()
-            )));
+            let given = count(args.len() as u64, "argument");
+            return Err(usage(format!("{given} where {most} may be, and options")));
         }
         Ok(Call { ctx, args, options })
     }
@@ -76,6 +79,8 @@ impl<'c, 'f> Call<'c, 'f> {
         match self.args.get(i) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::Integer(n)) => Ok(Some(*n)),
+            // Some languages have no other numbers.
+            Some(Value::Real(r)) if r.fract() == 0.0 && r.abs() < 1e15 => Ok(Some(*r as i64)),
             Some(_) => Err(usage(format!("argument {} is to be an integer", i + 1))),
         }
     }
@@ -90,10 +95,10 @@ impl<'c, 'f> Call<'c, 'f> {
     }
 
     /// An option that is true or false.
-    pub fn flag(&self, key: &str) -> Result<bool> {
+    pub fn flag(&self, key: &str) -> Result<Option<bool>> {
         match self.options.get(key) {
-            None | Some(Json::Null) => Ok(false),
-            Some(Json::Bool(flag)) => Ok(*flag),
+            None | Some(Json::Null) => Ok(None),
+            Some(Json::Bool(flag)) => Ok(Some(*flag)),
             Some(_) => Err(usage(format!("option {key} is to be true or false"))),
         }
     }
@@ -133,7 +138,17 @@ impl<'c, 'f> Call<'c, 'f> {
                 .filter(|s| (0.0..=1e6).contains(s))
                 .ok_or_else(|| usage("option wait is to be a number of seconds".to_owned()))?,
         };
-        Ok(Arc::new(Machine { patience: Duration::from_secs_f64(seconds) }))
+        Ok(machine(Duration::from_secs_f64(seconds)))
+    }
+
+    /// Refuses to work while the connection that calls is in a transaction, whose locks may be in the way.
+    pub fn refuse_inside(&self) -> Result<()> {
+        // SAFETY: as in `path`.
+        let conn = unsafe { self.ctx.get_connection() }.map_err(Failure::from)?;
+        match conn.is_autocommit() {
+            true => Ok(()),
+            false => Err(inside()),
+        }
     }
 
     /// The file of the database that the call is about.
@@ -181,6 +196,10 @@ pub fn file_of(conn: &Connection, schema: &str, to: Use) -> Result<PathBuf> {
         Failure::new(format!("{schema} is a database in memory, which nobody else can open"))
             .hint("Replicas are files: open one, or VACUUM INTO one")
     })?;
+    if let Some(other) = other_file_system(conn, &name) {
+        let what = format!("{schema} is open on the file system {other}, whose locks are others");
+        return Err(Failure::new(what).hint("Open it on SQLite's own"));
+    }
     let locked = |what: &str, hint| Err(Failure::new(what).hint(hint).of(Kind::Locked, None));
     match to {
         Use::Reads if state == ffi::SQLITE_TXN_WRITE => {
@@ -190,14 +209,37 @@ pub fn file_of(conn: &Connection, schema: &str, to: Use) -> Result<PathBuf> {
             Err(Failure::new(format!("{schema} is open for reading only"))
                 .hint("Open it for writing"))
         }
-        Use::Writes if !conn.is_autocommit() => {
-            locked("a transaction is open on this connection", "Commit it or roll it back first")
-        }
+        Use::Writes if !conn.is_autocommit() => Err(inside()),
         Use::Writes if state != ffi::SQLITE_TXN_NONE && !is_wal(conn, schema) => locked(
             "a statement of this connection is reading the database",
             "Finish it first, or use WAL mode",
         ),
         _ => Ok(PathBuf::from(file.into_owned())),
+    }
+}
+
+fn inside() -> Failure {
+    let what = "a transaction is open on this connection";
+    Failure::new(what).hint("Commit it or roll it back first").of(Kind::Locked, None)
+}
+
+/// The name of the file system that a database is open on, if files are not opened on it here: SQLite's default
+/// is, and DASH's where it keeps the database.
+fn other_file_system(conn: &Connection, schema: &CStr) -> Option<String> {
+    let mut vfs: *mut ffi::sqlite3_vfs = ptr::null_mut();
+    // SAFETY: the handle is of an open connection; SQLite writes one pointer, to what lives as long as it does,
+    // as does the name in it.
+    unsafe {
+        let into = (&raw mut vfs).cast();
+        ffi::sqlite3_file_control(
+            conn.handle(),
+            schema.as_ptr(),
+            ffi::SQLITE_FCNTL_VFS_POINTER,
+            into,
+        );
+        let name = CStr::from_ptr(vfs.as_ref()?.zName);
+        let ours = vfs == ffi::sqlite3_vfs_find(ptr::null()) || name == c"dash";
+        (!ours).then(|| name.to_string_lossy().into_owned())
     }
 }
 
@@ -208,6 +250,11 @@ fn is_wal(conn: &Connection, schema: &str) -> bool {
         _ => Ok(false),
     });
     mode.unwrap_or(false)
+}
+
+/// The machine as it is, for whoever waits so long for others.
+pub fn machine(patience: Duration) -> Arc<dyn Environment> {
+    Arc::new(Machine { patience })
 }
 
 /// The machine as it is, and the caller's patience.

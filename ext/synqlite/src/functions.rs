@@ -23,7 +23,7 @@ const FUNCTIONS: &[Function] = &[
     ("synqlite_version", 0, &[], version),
     ("synqlite_init", 0, &["policies", "history", "tables", "exclude", "new_site"], init),
     ("synqlite_deinit", 0, &[], deinit),
-    ("synqlite_clone", 2, &["token", "key_file"], clone),
+    ("synqlite_clone", 2, &["token", "key_file", "keep"], clone),
     ("synqlite_push", 1, EXCHANGE, |call| exchange(call, Remote::push)),
     ("synqlite_pull", 1, EXCHANGE, |call| exchange(call, Remote::pull)),
     ("synqlite_sync", 1, EXCHANGE, |call| exchange(call, Remote::sync)),
@@ -38,6 +38,7 @@ const FUNCTIONS: &[Function] = &[
     ("synqlite_conflicts", 1, &[], conflicts),
     ("synqlite_settle", 2, &[], settle),
     ("synqlite_log", 1, &["table", "row"], log),
+    ("synqlite_changes", 2, &[], changes),
 ];
 
 /// Makes the functions known to a connection. A schema cannot call them: a file from somebody else must not
@@ -57,14 +58,18 @@ fn answered(
     ctx: &Context<'_>,
     run: impl FnOnce(&Context<'_>) -> Result<Json>,
 ) -> rusqlite::Result<String> {
-    let done = catch_unwind(AssertUnwindSafe(|| run(ctx))).unwrap_or_else(|_| {
-        let what = "this call ended in a defect of synqlite; the database is as it was";
-        Err(Failure::new(what)
-            .hint("Keep a copy of the files, and report it")
-            .of(Kind::Defect, None))
-    });
-    done.map(|json| json.to_string())
+    guarded(|| run(ctx))
+        .map(|json| json.to_string())
         .map_err(|failure| Error::UserFunctionError(told(&failure).into()))
+}
+
+/// A panic is a failure of its own kind.
+pub fn guarded<T>(run: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
+        let what = "this call ended in a defect of synqlite; the database is as it was";
+        let hint = "Keep a copy of the files, and report it";
+        Err(Failure::new(what).hint(hint).of(Kind::Defect, None))
+    })
 }
 
 /// A failure in one line, which programs can take apart.
@@ -84,8 +89,8 @@ fn init(call: &Call<'_, '_>) -> Result<Json> {
         tables: call.list("tables")?,
         exclude: call.list("exclude")?,
         policies,
-        history: call.flag("history")?,
-        new_site: call.flag("new_site")?,
+        history: call.flag("history")?.unwrap_or(false),
+        new_site: call.flag("new_site")?.unwrap_or(false),
     };
     let done = Replica::init(&call.path(Writes)?, &options, call.env()?)?;
     let (tables, skipped) = (answer::tables(&done.tables), answer::skipped(&done.skipped));
@@ -105,8 +110,13 @@ fn said(call: &Call<'_, '_>) -> Result<Access> {
 
 fn clone(call: &Call<'_, '_>) -> Result<Json> {
     let (from, to) = (call.given(0, "the remote")?, call.given(1, "the new file")?);
-    let (since, access) = (Instant::now(), said(call)?);
+    call.refuse_inside()?;
+    let (since, mut access) = (Instant::now(), said(call)?);
     let remote = Remote::open(from, &remotes::credentials(access.token.as_deref(), &access)?)?;
+    if !call.flag("keep")?.unwrap_or(true) {
+        // A token that is good for an hour is no use to whoever synchronizes tomorrow.
+        access.token = None;
+    }
     let session = Session { env: call.env()?, force: false, whole: false };
     let cloned = remote.clone_with(Path::new(to), &access, &session)?;
     Ok(answer::cloned(&cloned, &remote.url(), since.elapsed()))
@@ -116,10 +126,10 @@ type Exchange = fn(&Remote, &mut Replica, &Session) -> Result<Outcome, SyncError
 
 fn exchange(call: &Call<'_, '_>, run: Exchange) -> Result<Json> {
     let since = Instant::now();
+    let is = |key| Ok::<_, Failure>(call.flag(key)?.unwrap_or(false));
+    let session = Session { env: call.env()?, force: is("force")?, whole: is("whole")? };
     let mut replica = call.replica(Writes)?;
     let remote = remotes::resolve(&replica, call.text(0)?, &said(call)?)?;
-    let session =
-        Session { env: call.env()?, force: call.flag("force")?, whole: call.flag("whole")? };
     let done = run(&remote, &mut replica, &session)?;
     Ok(answer::outcome(&done, replica.open_conflicts()?, since.elapsed()))
 }
@@ -195,15 +205,24 @@ fn settle(call: &Call<'_, '_>) -> Result<Json> {
     }
     let ids: Vec<String> = serde_json::from_str(ids)
         .map_err(|e| usage(format!("the ids are no JSON array of texts: {e}")))?;
+    let before = replica.conflicts()?;
     let mut settled = Vec::new();
     for id in &ids {
-        // One that went with another is settled.
-        match replica.conflicts()?.iter().any(|open| open.id == *id) {
-            true => settled.push(replica.settle_conflict(id, verb)?),
-            false => continue,
+        // One that went when another was settled needs nothing more; one that never was is an error.
+        let went = before.iter().any(|open| open.id.starts_with(id))
+            && !replica.conflicts()?.iter().any(|open| open.id.starts_with(id));
+        if !went {
+            settled.push(replica.settle_conflict(id, verb)?);
         }
     }
     Ok(json!({"settled": settled, "open": replica.open_conflicts()?}))
+}
+
+fn changes(call: &Call<'_, '_>) -> Result<Json> {
+    let limit = usize::try_from(call.number(1)?.unwrap_or(i64::MAX))
+        .map_err(|_| usage("a limit is no negative number"))?;
+    let token = call.text(0)?;
+    Ok(answer::changes(&call.replica(Writes)?.changes(token, limit)?))
 }
 
 fn log(call: &Call<'_, '_>) -> Result<Json> {

@@ -2,19 +2,23 @@
 //!
 //! A table reads all of its rows when a query begins, on a connection of its own.
 
-use crate::call::{Result, Use, file_of};
-use crate::functions::told;
+use crate::call::{Result, Use, file_of, machine, usage};
+use crate::functions::{guarded, told};
 use rusqlite::types::Value;
 use rusqlite::vtab::{
-    Context, Filters, IndexConstraintOp, IndexInfo, Module, VTab, VTabConnection, VTabCursor,
+    Context, Filters, IndexConstraintOp, IndexInfo, Module, VTab, VTabConfig, VTabConnection,
+    VTabCursor,
 };
 use rusqlite::{Connection, Error, ffi};
 use std::borrow::Cow;
 use std::ffi::CStr;
 use std::marker::PhantomData;
 use std::os::raw::c_int;
-use std::sync::Arc;
-use synqlite_core::{Replica, System};
+use std::time::Duration;
+use synqlite_core::Replica;
+
+/// How long a table waits for others: the query that asks may be in their way.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a table shows.
 pub trait Rows: 'static {
@@ -58,6 +62,8 @@ unsafe impl<'v, R: Rows> VTab<'v> for Table<R> {
         _: &[&[u8]],
     ) -> rusqlite::Result<(Cow<'static, CStr>, Table<R>)> {
         let columns = R::COLUMNS.to_bytes().iter().filter(|&&b| b == b',').count() as c_int;
+        // A view in somebody else's file must not read the log of another.
+        db.config(VTabConfig::DirectOnly)?;
         // SAFETY: the handle is used while the table is, which SQLite destroys before the connection.
         let db = unsafe { db.handle() };
         let base = ffi::sqlite3_vtab::default();
@@ -65,15 +71,18 @@ unsafe impl<'v, R: Rows> VTab<'v> for Table<R> {
     }
 
     fn best_index(&self, info: &mut IndexInfo) -> rusqlite::Result<bool> {
+        // Where the schema is told twice, SQLite compares the second with what the column shows.
+        let mut told = false;
         for (constraint, mut usage) in info.constraints_and_usages() {
-            if constraint.column() == self.columns
-                && constraint.operator() == IndexConstraintOp::SQLITE_INDEX_CONSTRAINT_EQ
-            {
+            let names = constraint.column() == self.columns
+                && constraint.operator() == IndexConstraintOp::SQLITE_INDEX_CONSTRAINT_EQ;
+            if names && !told {
                 if !constraint.is_usable() {
                     return Ok(false);
                 }
                 usage.set_argv_index(1);
                 usage.set_omit(true);
+                told = true;
             }
         }
         info.set_estimated_cost(1e6);
@@ -82,7 +91,14 @@ unsafe impl<'v, R: Rows> VTab<'v> for Table<R> {
 
     fn open(&mut self) -> rusqlite::Result<Cursor<'v, R>> {
         let base = ffi::sqlite3_vtab_cursor::default();
-        Ok(Cursor { base, db: self.db, rows: vec![], at: 0, of: PhantomData })
+        Ok(Cursor {
+            base,
+            db: self.db,
+            schema: String::new(),
+            rows: vec![],
+            at: 0,
+            of: PhantomData,
+        })
     }
 }
 
@@ -91,6 +107,8 @@ struct Cursor<'v, R> {
     /// SQLite's part, which must be the first.
     base: ffi::sqlite3_vtab_cursor,
     db: *mut ffi::sqlite3,
+    /// The database that is read.
+    schema: String,
     rows: Vec<Vec<Value>>,
     at: usize,
     of: PhantomData<&'v Table<R>>,
@@ -99,14 +117,20 @@ struct Cursor<'v, R> {
 // SAFETY: `base` is the first field of a `repr(C)` struct.
 unsafe impl<R: Rows> VTabCursor for Cursor<'_, R> {
     fn filter(&mut self, _: c_int, _: Option<&str>, args: &Filters<'_>) -> rusqlite::Result<()> {
-        let schema: Option<String> = if args.is_empty() { None } else { args.get(0)? };
+        let schema = if args.is_empty() { Value::Null } else { args.get(0)? };
         // SAFETY: the connection is the one that asks; it is not closed here.
         let conn = unsafe { Connection::from_handle(self.db)? };
-        let read = || -> Result<Vec<Vec<Value>>> {
-            let path = file_of(&conn, schema.as_deref().unwrap_or("main"), Use::Reads)?;
-            R::rows(&Replica::open(&path, Arc::new(System))?)
+        let read = || -> Result<(String, Vec<Vec<Value>>)> {
+            let schema = match schema {
+                Value::Null => "main".to_owned(),
+                Value::Text(name) => name,
+                _ => return Err(usage("the name of a database is to be a text")),
+            };
+            let path = file_of(&conn, &schema, Use::Reads)?;
+            Ok((schema, R::rows(&Replica::open(&path, machine(PATIENCE))?)?))
         };
-        self.rows = read().map_err(|failure| Error::ModuleError(told(&failure)))?;
+        let read = guarded(read).map_err(|failure| Error::ModuleError(told(&failure)))?;
+        (self.schema, self.rows) = read;
         self.at = 0;
         Ok(())
     }
@@ -122,7 +146,10 @@ unsafe impl<R: Rows> VTabCursor for Cursor<'_, R> {
 
     fn column(&self, ctx: &mut Context, column: c_int) -> rusqlite::Result<()> {
         let value = usize::try_from(column).ok().and_then(|column| self.rows[self.at].get(column));
-        ctx.set_result(value.unwrap_or(&Value::Null))
+        match value {
+            Some(value) => ctx.set_result(value),
+            None => ctx.set_result(&self.schema),
+        }
     }
 
     fn rowid(&self) -> rusqlite::Result<i64> {

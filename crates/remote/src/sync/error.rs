@@ -68,9 +68,15 @@ impl SyncError {
             }
             SyncError::NoPlace(_) => "Leave out --key-file".into(),
             SyncError::Scheme { .. } => {
-                "Use the path of another replica, a folder (file:///path/to/folder/), a hub \
-                 (http://host/name) or a bucket (s3://bucket/prefix)"
-                    .into()
+                let bucket = if cfg!(feature = "bucket") {
+                    ", or a bucket (s3://bucket/prefix)"
+                } else {
+                    ""
+                };
+                format!(
+                    "Use the path of another replica, a folder (file:///path/to/folder/) or a hub \
+                     (http://host/name){bucket}"
+                )
             }
         })
     }

@@ -1,0 +1,290 @@
+import { EventEmitter } from 'node:events';
+
+/** A database file: a path, or a URL `file:///…`. */
+export type Path = string | URL;
+
+/** The name of a remote, the path of another replica, or the URL of a folder, hub or bucket. */
+export type RemoteName = string | URL;
+
+/** A token of a hub; a function is called anew for each attempt. `clone` and `addRemote` keep it. */
+export type Token = string | (() => string | undefined | Promise<string | undefined>);
+
+export interface Options {
+  /**
+   * Which SQLite does the work. Without it, the one that the program has loaded; if that is none, or several,
+   * the command, as a process of its own. Name one only if no other SQLite of this process opens the file.
+   */
+  library?: 'better-sqlite3' | 'node:sqlite' | 'command';
+  /** Seconds to wait, at most, while another program keeps the file locked; 60 if absent. */
+  wait?: number;
+}
+
+export interface RemoteOptions extends Options {
+  token?: Token;
+  /** Seals all that goes to the remote with the key in this file. */
+  keyFile?: string;
+}
+
+export interface SyncOptions extends RemoteOptions {
+  /** Merges all that comes in one transaction. */
+  whole?: boolean;
+  /** Merges changes that are stamped more than five minutes ahead of this machine's clock. */
+  force?: boolean;
+}
+
+export interface InitOptions extends Options {
+  /** Policies by which rows merge, such as `{ 'stock.count': 'counter' }`. */
+  policies?: Record<string, string>;
+  /** Keeps every change for `log`, not only the latest of each cell. */
+  history?: boolean;
+}
+
+/** A value of a column as JSON: blobs are `x'…'`; of an integer past 2^53 the last digits are not exact. */
+export type Value = string | number | null;
+
+export interface Skipped {
+  name: string;
+  why: string;
+}
+
+export interface Initialized {
+  site: string;
+  tables: { name: string; identity: string; rows: number }[];
+  skipped: Skipped[];
+  notes: string[];
+}
+
+export interface Cloned {
+  site: string;
+  rows: number;
+  bytes: number;
+  seconds: number;
+  origin: string;
+}
+
+export interface Traffic {
+  rows: number;
+  columns: number;
+  bytes: number;
+}
+
+export interface SetAside {
+  name: string;
+  site: string | null;
+  table: string | null;
+  why: string;
+  hint: string | null;
+}
+
+export interface Synced {
+  sent: Traffic;
+  received: Traffic;
+  merged: { inserted: number; updated: number; deleted: number };
+  /** How many conflicts are open. */
+  conflicts: number;
+  seconds: number;
+  /** What was decided against rows. */
+  decisions: { table: string; row: string; what: string }[];
+  /** Batches that build on one that is missing. */
+  waiting: string[];
+  /** Batches that cannot be merged here. */
+  set_aside: SetAside[];
+}
+
+export interface Folded {
+  rows: number;
+  columns: number;
+  seconds: number;
+}
+
+export interface Status {
+  site: string;
+  database: string;
+  /** Changes that are not folded yet, by table. */
+  pending: Record<string, { inserted: number; updated: number; deleted: number }>;
+  unfolded: number;
+  arriving: number;
+  skipped: Skipped[];
+  remotes: { name: string; url: string; pushed: string | null; pulled: string | null; unpushed: number }[];
+  set_aside: (SetAside & { remote: string })[];
+  conflicts: number;
+}
+
+export interface Digest {
+  digest: string;
+  tables: Record<string, string>;
+}
+
+export interface Verified {
+  ok: boolean;
+  problems: string[];
+}
+
+export interface Written {
+  site: string;
+  at_ms: number;
+}
+
+export interface Conflict {
+  id: string;
+  table: string;
+  row: string;
+  kind: string;
+  constraint: string;
+  declared: string;
+  shown: Record<string, Value> | null;
+  displaced: Record<string, Value> | null;
+  winner: string | null;
+  sites: Written[];
+  contested: string[];
+  written: Record<string, Written>;
+  rival: { shown: Record<string, Value> | null; written: Record<string, Written> } | null;
+}
+
+export interface ClosedConflict {
+  id: string | null;
+  table: string;
+  row: string;
+  kind: string;
+  constraint: string;
+  what: string;
+  opened_ms: number;
+  closed_ms: number;
+  how: string;
+}
+
+export interface LogEntry {
+  at: string;
+  at_ms: number;
+  site: string;
+  table: string;
+  row: string;
+  kind: string;
+  columns: Record<string, Value>;
+}
+
+export interface Remotes {
+  remotes: { name: string; url: string; token?: 'kept'; key_file?: string }[];
+}
+
+/** What a failure is: the kinds of the command. */
+export type Kind = 'refused' | 'usage' | 'locked' | 'network' | 'conflict' | 'damaged' | 'defect';
+
+export class SynqliteError extends Error {
+  private constructor();
+  readonly name: 'SynqliteError';
+  readonly kind: Kind;
+  /** What to do about it; `message` ends with it. */
+  readonly hint: string | null;
+}
+
+/** A connection that loads extensions: a Database of better-sqlite3, a DatabaseSync of node:sqlite. */
+export interface Loads {
+  loadExtension(path: string): unknown;
+}
+
+/** Loads the SQL functions `synqlite_…` into a connection. */
+export function load(db: Loads): void;
+
+/** Path of the loadable extension for this platform. */
+export function extensionPath(): string;
+/** Path of the command for this platform. */
+export function commandPath(): string;
+
+/** Makes a database a replica; run again, it takes in new tables. */
+export function init(path: Path, options?: InitOptions): Promise<Initialized>;
+/**
+ * Makes a new replica, at `path`, of what the remote holds, and remembers the remote as `origin`. A token is
+ * kept in the file, which becomes its owner's alone.
+ */
+export function clone(remote: RemoteName, path: Path, options?: RemoteOptions): Promise<Cloned>;
+/** Pulls, then pushes; `origin` if no remote is named. */
+export function sync(path: Path, remote?: RemoteName | null, options?: SyncOptions): Promise<Synced>;
+/** Sends local changes. */
+export function push(path: Path, remote?: RemoteName | null, options?: SyncOptions): Promise<Synced>;
+/** Fetches what is new, and merges it. */
+export function pull(path: Path, remote?: RemoteName | null, options?: SyncOptions): Promise<Synced>;
+/** Folds the journal. Every exchange does so itself. */
+export function fold(path: Path, options?: Options): Promise<Folded>;
+/** What is not folded yet, what was not pushed yet, and the last exchange with each remote. */
+export function status(path: Path, options?: Options): Promise<Status>;
+/** Equal on two replicas if and only if they show the same data. */
+export function digest(path: Path, options?: Options): Promise<Digest>;
+/** Checks metadata, tables and constraints; `full` also works out anew what every row shows. */
+export function verify(path: Path, options?: Options & { full?: boolean }): Promise<Verified>;
+/** What merges displaced and is open; with `closed`, what is over. */
+export function conflicts(
+  path: Path,
+  options: Options & { closed: true },
+): Promise<{ closed: ClosedConflict[] }>;
+export function conflicts(
+  path: Path,
+  options?: Options & { closed?: false },
+): Promise<{ conflicts: Conflict[] }>;
+/** Settles a conflict, by its id or the first digits of it. */
+export function settle(
+  path: Path,
+  id: string,
+  verb: 'prefer' | 'discard' | 'restore' | 'accept',
+  options?: Options,
+): Promise<{ settled: string; open: number }>;
+/** The history of changes, newest first; 100 if no limit is given. */
+export function log(path: Path, options?: Options & { limit?: number }): Promise<{ entries: LogEntry[] }>;
+/** The policies in force, after `key` was set if it is given. */
+export function policy(
+  path: Path,
+  key?: string | null,
+  value?: string | null,
+  options?: Options,
+): Promise<{ policies: Record<string, string> }>;
+/** The remotes that the replica remembers. */
+export function remotes(path: Path, options?: Options): Promise<Remotes>;
+/** Remembers a remote. A token is kept in the file, which becomes its owner's alone. */
+export function addRemote(
+  path: Path,
+  name: string,
+  url: RemoteName,
+  options?: RemoteOptions,
+): Promise<Remotes>;
+/** Forgets a remote; what it refers to stays as it is. */
+export function removeRemote(path: Path, name: string, options?: Options): Promise<Remotes>;
+
+export interface WatchOptions extends SyncOptions {
+  /** Milliseconds from one round to the next where nothing is written here; 5000 if absent. */
+  interval?: number;
+  /** Milliseconds between looks at the file; 200 if absent. */
+  poll?: number;
+}
+
+export interface WatchState {
+  /** Whether the remote was reached the last time. */
+  readonly online: boolean;
+  readonly lastSync: Date | null;
+  /** Changes that the remote does not have yet; null before the first look. */
+  readonly pending: number | null;
+  /** Why the last round failed; null if it did not. */
+  readonly error: SynqliteError | null;
+}
+
+export interface WatchEvents {
+  sync: [result: Synced];
+  state: [state: WatchState];
+  failure: [error: SynqliteError];
+  stop: [];
+}
+
+/**
+ * Rounds of `sync`, until `stop`. A failure is an event `failure`, and what failed is tried again after
+ * growing pauses; there is no event `error`, which would throw where nobody listens.
+ */
+export class Watch extends EventEmitter<WatchEvents> implements AsyncIterable<Synced> {
+  private constructor();
+  readonly state: WatchState;
+  /** Ends after the round that is under way. */
+  stop(): Promise<void>;
+  /** The results of the rounds to come. Whoever leaves the loop stops the watch. */
+  [Symbol.asyncIterator](): AsyncIterableIterator<Synced>;
+}
+
+/** Synchronizes when the file has changed, and at the latest each interval. */
+export function watch(path: Path, remote?: RemoteName | null, options?: WatchOptions): Watch;

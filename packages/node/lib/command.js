@@ -1,0 +1,56 @@
+/**
+ * The command as a session: each operation is a process, which shares no locks with this one. A token that is
+ * not to be kept goes by the environment, because every user of a machine can read arguments.
+ */
+import { execFile } from 'node:child_process';
+import { statSync } from 'node:fs';
+import { SynqliteError } from './error.js';
+import { commandLine } from './operations.js';
+
+const LARGEST = 1 << 30;
+
+function lastChange(file) {
+  const found = statSync(file, { throwIfNoEntry: false, bigint: true });
+  return found ? `${found.mtimeNs}:${found.size}` : 'none';
+}
+
+export class CommandSession {
+  constructor({ command }, path) {
+    this.command = command;
+    this.path = path;
+  }
+
+  async open() {}
+
+  /** Another text if the file was written since, by what the file system says: nothing is opened. */
+  async version() {
+    return `${lastChange(this.path)} ${lastChange(`${this.path}-wal`)}`;
+  }
+
+  async call(operation, options) {
+    const { token, keyFile } = options;
+    if (keyFile && !operation.keeps) {
+      const hint = 'Keep it with a remote, by addRemote(path, name, url, { keyFile }), and name that';
+      throw new SynqliteError('usage', 'the command takes no key file for a single exchange', hint);
+    }
+    const env = token ? { ...process.env, SYNQLITE_TOKEN: token } : process.env;
+    const argv = commandLine(operation, options);
+    const { error, out, err } = await new Promise((ended) => {
+      const how = { env, maxBuffer: LARGEST };
+      execFile(this.command, argv, how, (error, out, err) => ended({ error, out, err }));
+    });
+    let document;
+    try {
+      document = JSON.parse(out);
+    } catch {
+      const why = err.trim() || error?.message || 'it printed nothing';
+      const hint = 'Check that it is the command of this release, and that it can run here';
+      throw new SynqliteError('defect', `${this.command} gave no answer: ${why}`, hint);
+    }
+    const failure = document.error;
+    if (failure) throw new SynqliteError(failure.code, failure.message, failure.hint);
+    return document;
+  }
+
+  async close() {}
+}

@@ -1,0 +1,124 @@
+/**
+ * What can be asked for, each as a call of an SQL function and as a command line: one table, so that the two
+ * ways cannot differ in what they take. Paths of databases are absolute, whatever the working folder is then.
+ */
+import { statSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { SynqliteError } from './error.js';
+
+function text(what, value) {
+  if (value instanceof URL) return value.href;
+  if (typeof value === 'string' && value !== '') return value;
+  const hint = 'Pass a text that is not empty';
+  throw new SynqliteError('usage', `${what} is ${value === '' ? 'empty' : typeof value}`, hint);
+}
+
+/** A path of the caller, absolute. */
+function absolute(path) {
+  if (path === ':memory:') {
+    const hint = 'Use a file: other programs and sites have to find it';
+    throw new SynqliteError('refused', 'a database in memory cannot be a replica', hint);
+  }
+  return resolve(path instanceof URL ? fileURLToPath(path) : text('the path', path));
+}
+
+/** Which file it is; a file that takes its place is another. Opens nothing: closing would drop locks. */
+export function identity(path) {
+  const found = statSync(path, { throwIfNoEntry: false, bigint: true });
+  if (found?.isFile()) return `${found.dev}:${found.ino}`;
+  const what = found ? `${path} is not a file` : `there is no database at ${path}`;
+  throw new SynqliteError('refused', what, 'Check the path');
+}
+
+/**
+ * An operation on a database. `words`: of the command; `name`: of the SQL function, after `synqlite_`;
+ * `args`: its arguments, which the command takes as `argv`; `takes`: options, of which `argument` is the last
+ * argument of the function; `keeps`: whether token and key file are kept, with the remote.
+ */
+function on(path, { words, name = words[0], args = [], argv = args, takes = [], argument, keeps = false }) {
+  const db = absolute(path);
+  return { path: db, words, name, args, argv: [db, ...argv], takes, argument, keeps };
+}
+
+function exchange(name, path, remote) {
+  const to = remote == null ? [] : [text('the remote', remote)];
+  const takes = ['token', 'keyFile', 'whole', 'force'];
+  return on(path, { words: [name], args: [to[0] ?? null], argv: to, takes });
+}
+
+const inspect = (name, argument) => (path) =>
+  on(path, { words: [name], takes: argument ? [argument] : [], argument });
+
+export const operations = {
+  init: (path) => on(path, { words: ['init'], takes: ['policies', 'history'] }),
+  clone(remote, path) {
+    const [from, db] = [text('the remote', remote), absolute(path)];
+    const cloning = { words: ['clone'], name: 'clone', args: [from, db], argv: [from, db] };
+    return { ...cloning, path: null, takes: ['token', 'keyFile'], keeps: true };
+  },
+  sync: (path, remote) => exchange('sync', path, remote),
+  push: (path, remote) => exchange('push', path, remote),
+  pull: (path, remote) => exchange('pull', path, remote),
+  fold: inspect('fold'),
+  status: inspect('status'),
+  digest: inspect('digest'),
+  verify: inspect('verify', 'full'),
+  conflicts: inspect('conflicts', 'closed'),
+  log: inspect('log', 'limit'),
+  settle(path, id, verb) {
+    const [record, how] = [text('the id', id), text('the verb', verb)];
+    return on(path, { words: ['conflicts'], name: 'settle', args: [record, how], argv: [how, record] });
+  },
+  policy(path, key, value) {
+    const args = key == null ? [] : [text('the key', key), text('the value', value)];
+    return on(path, { words: ['policy'], args, argv: args.length ? [args.join('=')] : [] });
+  },
+  remotes: (path) => on(path, { words: ['remote', 'list'], name: 'remotes' }),
+  addRemote(path, name, url) {
+    const args = [text('the name', name), text('the URL', url)];
+    const adding = { words: ['remote', 'add'], name: 'remote_add', args };
+    return on(path, { ...adding, takes: ['token', 'keyFile'], keeps: true });
+  },
+  removeRemote: (path, name) =>
+    on(path, { words: ['remote', 'remove'], name: 'remote_remove', args: [text('the name', name)] }),
+};
+
+/** Refuses an option that the operation does not know: one that is misspelt would count as absent. */
+export function check(operation, options) {
+  const known = [...operation.takes, 'library', 'wait'];
+  for (const key of Object.keys(options)) {
+    if (known.includes(key)) continue;
+    const hint = `Known are ${known.join(', ')}`;
+    throw new SynqliteError('usage', `there is no option ${key} here`, hint);
+  }
+  for (const key of ['limit', 'wait']) {
+    const number = options[key] ?? 0;
+    if (Number.isSafeInteger(number) && number >= 0) continue;
+    throw new SynqliteError('usage', `${key} is ${number}`, 'Give an integer, of at least 0');
+  }
+}
+
+const said = (options) => Object.entries(options).filter(([, value]) => value !== undefined);
+
+/** The call of the SQL function: its name, its arguments, options last, and how long to wait for locks. */
+export function sqlCall({ name, args, argument }, options) {
+  const { keyFile: key_file, ...rest } = options;
+  // As a BigInt: numbers are bound as REAL.
+  const last = argument && rest[argument] !== undefined ? [BigInt(rest[argument])] : [];
+  if (argument) delete rest[argument];
+  const others = Object.fromEntries(said({ ...rest, key_file }));
+  const json = Object.keys(others).length ? [JSON.stringify(others)] : [];
+  return { name: `synqlite_${name}`, args: [...args, ...last, ...json], seconds: options.wait };
+}
+
+/** The arguments of the command. A token that is not to be kept is not among them. */
+export function commandLine({ words, argv, keeps }, options) {
+  const flags = said(options).flatMap(([key, value]) => {
+    if (key === 'policies') return Object.entries(value).flatMap(([k, v]) => ['--policy', `${k}=${v}`]);
+    if (value === false || (key === 'token' && !keeps)) return [];
+    const flag = key === 'keyFile' ? '--key-file' : `--${key}`;
+    return value === true ? [flag] : [flag, String(value)];
+  });
+  return [...words, '--json', '--progress', 'none', ...flags, '--', ...argv];
+}

@@ -1,0 +1,54 @@
+/**
+ * Runs in a worker thread: one connection, of the library that the program has loaded, kept until the session
+ * is closed. Nothing thrown here leaves the thread but as an answer.
+ */
+import { createRequire } from 'node:module';
+import { parentPort, workerData } from 'node:worker_threads';
+import { told } from './told.js';
+
+const require = createRequire(import.meta.url);
+const { library, path } = workerData;
+
+/** Seconds, as the command has it. */
+const DEFAULT_WAIT = 60;
+
+let db;
+
+/** Reading the schema meets locks too, before any function of the extension runs. */
+const wait = (seconds) => db.exec(`PRAGMA busy_timeout = ${Math.round(seconds * 1000)}`);
+
+const methods = {
+  open() {
+    if (library.name === 'node:sqlite') {
+      const { DatabaseSync } = require('node:sqlite');
+      db = new DatabaseSync(path ?? ':memory:', { allowExtension: true });
+    } else {
+      const Database = require(library.module);
+      db = new Database(path ?? ':memory:', { fileMustExist: path !== null });
+    }
+    wait(DEFAULT_WAIT);
+    db.loadExtension(library.extension);
+  },
+
+  // Changes when another connection has committed; ours never writes.
+  version: () => db.prepare('PRAGMA data_version').get().data_version,
+
+  call({ name, args, seconds = DEFAULT_WAIT }) {
+    wait(seconds);
+    const row = db.prepare(`SELECT ${name}(${args.map(() => '?').join(', ')}) AS answer`).get(...args);
+    return JSON.parse(row.answer);
+  },
+};
+
+parentPort.on('message', ({ id, method, value }) => {
+  if (method === 'close') {
+    db?.close();
+    parentPort.close();
+    return;
+  }
+  try {
+    parentPort.postMessage({ id, value: methods[method](value) });
+  } catch (error) {
+    parentPort.postMessage({ id, failure: told(error, path) });
+  }
+});

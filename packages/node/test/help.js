@@ -1,0 +1,63 @@
+/** What the tests share: folders that go away, the sqlite3 shell as another program, a hub. */
+import { execFile, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+
+const named = (variable) => {
+  const path = process.env[variable];
+  if (!path) return `${variable} is not set`;
+  return existsSync(path) ? null : `${variable} names ${path}, which is not there`;
+};
+
+/** Why tests cannot run here; null if they can. */
+export const noExtension = named('SYNQLITE_EXTENSION');
+export const noCommand = named('SYNQLITE_COMMAND');
+export const skip = noExtension ?? noCommand ?? false;
+
+export const command = process.env.SYNQLITE_COMMAND;
+
+export function folder(t) {
+  const path = mkdtempSync(join(tmpdir(), 'synqlite-node-'));
+  t.after(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+/** Runs SQL in another program, which waits 10 s for locks unless `first` says otherwise. */
+export const shell = async (path, sql, first = '.timeout 10000') => {
+  const argv = ['-bail', '-cmd', first, path, sql];
+  const { stdout } = await promisify(execFile)('sqlite3', argv);
+  return stdout.trim();
+};
+
+/** A hub on a store in `dir`, with one token for database `notes`. */
+export async function hub(t, dir, { listen = '127.0.0.1:0' } = {}) {
+  const store = join(dir, 'hub');
+  const made = execFileSync(command, ['token', 'create', '--json', '--store', store, '--database', 'notes']);
+  const argv = ['serve', '--json', '--listen', listen, '--store', store];
+  const server = spawn(command, argv, { stdio: ['ignore', 'pipe', 'ignore'] });
+  const stop = async () => {
+    if (server.exitCode !== null || server.signalCode !== null) return;
+    const gone = once(server, 'exit');
+    server.kill('SIGKILL');
+    await gone;
+  };
+  t.after(stop);
+  const [line] = await once(createInterface(server.stdout), 'line');
+  const { listening } = JSON.parse(line);
+  return { url: `${listening}/notes`, address: new URL(listening).host, token: JSON.parse(made).token, stop };
+}
+
+/** Waits until `holds`, at most so many seconds. */
+export async function until(what, holds, seconds = 30) {
+  const end = Date.now() + seconds * 1000;
+  for (;;) {
+    if (await holds()) return;
+    if (Date.now() > end) throw new Error(`not within ${seconds} s: ${what}`);
+    await sleep(20);
+  }
+}

@@ -1,0 +1,369 @@
+/**
+ * The tests that each library passes alike. They run in a process that has loaded that one only: the package
+ * then chooses it without being told.
+ */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
+import * as synqlite from 'synqlite';
+import { choose } from '../lib/library.js';
+import { command, folder, hub, noCommand, noExtension, shell, until } from './help.js';
+
+const { clone, init, sync } = synqlite;
+const TODO = `CREATE TABLE todo(id INTEGER PRIMARY KEY, title TEXT NOT NULL UNIQUE, done INT DEFAULT 0)`;
+
+/** `connect`: opens a file in this thread, as the program does: { exec, all, close }. */
+export function suite(library, connect) {
+  const skip = noCommand ?? (library === 'command' ? false : (noExtension ?? false));
+  const check = (name, body) => test(`${library}: ${name}`, { skip }, body);
+
+  /** A replica and its clone, through a shared folder. */
+  async function pair(t) {
+    const dir = folder(t);
+    const [home, laptop] = [join(dir, 'home.db'), join(dir, 'laptop.db')];
+    await shell(home, `${TODO}; INSERT INTO todo(title) VALUES ('milk'), ('rent');`);
+    const store = pathToFileURL(join(dir, 'store/'));
+    await init(home);
+    await synqlite.addRemote(home, 'origin', store);
+    await synqlite.push(home);
+    await clone(store, laptop);
+    return { dir, home, laptop, store };
+  }
+
+  const same = async (...paths) => {
+    const [first, ...others] = await Promise.all(paths.map((path) => synqlite.digest(path)));
+    for (const other of others) assert.equal(other.digest, first.digest);
+  };
+
+  const fails = async (promise, kind, message, hint) => {
+    const error = await promise.then(() => assert.fail(`done, not ${kind}`), (error) => error);
+    assert.ok(error instanceof synqlite.SynqliteError, String(error.stack));
+    assert.equal(error.kind, kind, error.message);
+    assert.match(error.message, message);
+    if (hint) assert.match(error.hint, hint);
+    if (error.hint) assert.ok(error.message.endsWith(error.hint));
+    return error;
+  };
+
+  /** A watch that ends with the test, however that ends. */
+  function watching(t, ...args) {
+    const watch = synqlite.watch(...args);
+    t.after(() => watch.stop());
+    return watch;
+  }
+
+  check('is chosen', () => {
+    assert.equal(choose().name, library);
+  });
+
+  check('two replicas meet in a folder while programs write', async (t) => {
+    const { home, laptop } = await pair(t);
+    const db = connect(home);
+    let [written, goesOn] = [0, true];
+    const writing = (async () => {
+      for (; goesOn; await sleep(5)) await db.exec(`INSERT INTO todo(title) VALUES ('home ${written++}')`);
+    })();
+    for (let round = 0; round < 5; round++) {
+      await shell(laptop, `INSERT INTO todo(title) VALUES ('laptop ${round}')`);
+      await Promise.all([sync(home), sync(laptop)]);
+    }
+    goesOn = false;
+    await writing;
+    assert.ok(written > 5, `wrote ${written}`);
+    await sync(home);
+    await sync(laptop);
+    await sync(home);
+    await same(home, laptop);
+    assert.equal(db.all('SELECT count(*) AS n FROM todo')[0].n, 2 + written + 5);
+    assert.equal(await shell(laptop, `SELECT count(*) FROM todo WHERE title LIKE 'home %'`), String(written));
+    db.close();
+  });
+
+  check('two replicas meet at a hub', async (t) => {
+    const dir = folder(t);
+    const { url, token } = await hub(t, dir);
+    const [home, laptop] = [join(dir, 'home.db'), join(dir, 'laptop.db')];
+    await shell(home, `${TODO}; INSERT INTO todo(title) VALUES ('milk');`);
+    await init(home);
+    let asked = 0;
+    const ask = async () => { asked += 1; return token; };
+    assert.equal((await sync(home, url, { token: ask })).sent.rows, 1);
+    await clone(url, laptop, { token });
+    const kept = (await synqlite.remotes(laptop)).remotes;
+    assert.deepEqual(kept, [{ name: 'origin', url, token: 'kept' }]);
+    await shell(laptop, `INSERT INTO todo(title) VALUES ('stamps')`);
+    assert.equal((await sync(laptop)).sent.rows, 1);
+    assert.equal((await sync(home, url, { token: ask })).received.rows, 1);
+    assert.equal(asked, 2);
+    await same(home, laptop);
+
+    await fails(sync(home, url, { token: 'synq_wrong' }), 'refused', /wants a token/);
+    await fails(sync(home, url), 'refused', /wants a token/);
+    await fails(sync(home, url, { token: () => 7 }), 'usage', /the token is number/);
+    const broken = sync(home, url, { token: () => { throw new Error('signed out'); } });
+    assert.equal((await fails(broken, 'refused', /signed out/)).cause.message, 'signed out');
+  });
+
+  check('a conflict is listed and settled', async (t) => {
+    const { home, laptop } = await pair(t);
+    await shell(home, `INSERT INTO todo(title, done) VALUES ('call', 1)`);
+    await shell(laptop, `INSERT INTO todo(title, done) VALUES ('call', 2)`);
+    await sync(home);
+    const result = await sync(laptop);
+    assert.equal(result.conflicts, 1);
+    assert.ok(result.decisions.some(({ what }) => /hidden/.test(what)), JSON.stringify(result.decisions));
+    await sync(home);
+    const { conflicts } = await synqlite.conflicts(home);
+    assert.equal(conflicts.length, 1);
+    const [{ id, table, kind, displaced }] = conflicts;
+    assert.deepEqual([table, kind, displaced.title, displaced.done], ['todo', 'unique', 'call', 2]);
+    assert.deepEqual(await synqlite.settle(home, id.slice(0, 8), 'discard'), { settled: id, open: 0 });
+    await sync(home);
+    await sync(laptop);
+    assert.deepEqual(await synqlite.conflicts(laptop), { conflicts: [] });
+    const { closed } = await synqlite.conflicts(laptop, { closed: true });
+    assert.ok(closed.some((c) => c.id === id), JSON.stringify(closed));
+    await same(home, laptop);
+    await fails(synqlite.settle(home, id, 'prefer'), 'refused', /no open conflict/);
+  });
+
+  check('what a replica says of itself', async (t) => {
+    const dir = folder(t);
+    const db = join(dir, 'a.db');
+    await shell(db, `CREATE TABLE stock(id INTEGER PRIMARY KEY, n INT); INSERT INTO stock(n) VALUES (1)`);
+    const made = await init(db, { policies: { 'stock.n': 'counter' }, history: true });
+    assert.deepEqual(made.tables, [{ name: 'stock', identity: 'birth', rows: 1 }]);
+    assert.deepEqual(await synqlite.policy(db), { policies: { 'stock.n': 'counter' } });
+    const set = await synqlite.policy(db, 'fk', 'ignore');
+    assert.deepEqual(set, { policies: { fk: 'ignore', 'stock.n': 'counter' } });
+    await shell(db, `UPDATE stock SET n = 2; UPDATE stock SET n = 3`);
+    const before = await synqlite.status(db);
+    assert.equal(before.site, made.site);
+    assert.deepEqual(before.pending, { stock: { inserted: 0, updated: 1, deleted: 0 } });
+    assert.equal((await synqlite.fold(db)).rows, 1);
+    assert.deepEqual((await synqlite.status(db)).pending, {});
+    assert.equal((await synqlite.log(db, { limit: 1 })).entries.length, 1);
+    assert.ok((await synqlite.log(db)).entries.length > 1);
+    assert.deepEqual(await synqlite.verify(db, { full: true }), { ok: true, problems: [] });
+    await fails(synqlite.removeRemote(db, 'x'), 'refused', /no remote called x/);
+    await synqlite.addRemote(db, 'x', pathToFileURL(join(dir, 'store/')));
+    assert.equal((await synqlite.push(db, 'x', { whole: true, force: true })).sent.rows, 1);
+    assert.equal((await synqlite.pull(db, 'x')).received.rows, 0);
+    assert.deepEqual(await synqlite.removeRemote(db, 'x'), { remotes: [] });
+  });
+
+  check('what is wrong with a replica is told, not thrown', async (t) => {
+    const { home } = await pair(t);
+    await shell(home, `UPDATE todo SET title = 'unseen' WHERE id = 1`, '.dbconfig enable_trigger off');
+    const found = await synqlite.verify(home, { full: true });
+    assert.equal(found.ok, false);
+    assert.ok(found.problems.length > 0);
+  });
+
+  check('the event loop goes on during a sync', async (t) => {
+    const { home, laptop } = await pair(t);
+    await shell(home, `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60000)
+      INSERT INTO todo(title) SELECT 'row ' || i FROM n`);
+    await sync(home);
+    const begun = performance.now();
+    let [last, longest] = [begun, 0];
+    const ticking = setInterval(() => {
+      const now = performance.now();
+      [last, longest] = [now, Math.max(longest, now - last)];
+    }, 5);
+    const { received } = await sync(laptop);
+    const took = performance.now() - begun;
+    clearInterval(ticking);
+    longest = Math.max(longest, performance.now() - last);
+    assert.equal(received.rows, 60000);
+    assert.ok(took > 200, `the sync took ${took} ms, too few to see anything`);
+    assert.ok(longest < took / 3, `the loop stood still for ${longest} ms of ${took}`);
+    t.diagnostic(`the loop stood still for ${Math.round(longest)} ms of ${Math.round(took)}`);
+    await same(home, laptop);
+  });
+
+  for (const mode of ['wal', 'delete']) {
+    check(`the locks of the program hold, journal mode ${mode}`, async (t) => {
+      const { home } = await pair(t);
+      await shell(home, `PRAGMA journal_mode = ${mode}`);
+      const db = connect(home);
+      await db.exec(`BEGIN IMMEDIATE; INSERT INTO todo(title) VALUES ('mine')`);
+      await synqlite.status(home);
+      await fails(sync(home, null, { wait: 1 }), 'locked', /locked/, /again/);
+      const other = shell(home, `INSERT INTO todo(title) VALUES ('other')`, '.timeout 0');
+      await assert.rejects(other, /database is locked/);
+      await db.exec('COMMIT');
+      assert.equal((await sync(home)).sent.rows, 1);
+      assert.equal(await shell(home, `SELECT count(*) FROM todo WHERE title = 'mine'`), '1');
+      await db.exec('BEGIN EXCLUSIVE');
+      const waits = synqlite.status(home);
+      await sleep(500);
+      await db.exec('COMMIT');
+      assert.equal((await waits).unfolded, 0);
+      db.close();
+    });
+  }
+
+  check('bad input is refused, and says what to do', async (t) => {
+    const { dir, home, laptop, store } = await pair(t);
+    const plain = join(dir, 'plain.db');
+    const text = join(dir, 'text.db');
+    const absent = join(dir, 'absent.db');
+    await shell(plain, TODO);
+    writeFileSync(text, 'not a database, '.repeat(1000));
+    await fails(sync(absent), 'refused', /there is no database at .*absent\.db/, /Check the path/);
+    assert.equal(existsSync(absent), false);
+    await fails(synqlite.status(dir), 'refused', /is not a file/);
+    await fails(sync(plain, store), 'refused', /plain\.db is not a replica/, /synqlite init/);
+    await fails(synqlite.status(text), 'refused', /text\.db is not a SQLite database/, /ordinary/);
+    await fails(sync(':memory:'), 'refused', /in memory/, /Use a file/);
+    await fails(sync(''), 'usage', /path is empty/);
+    await fails(sync(undefined), 'usage', /path is undefined/);
+    await fails(sync(home, 'nowhere'), 'refused', /nowhere/);
+    await fails(sync(home, 'gopher://x/y'), 'refused', /gopher/);
+    await fails(sync(home, null, { tokn: 'x' }), 'usage', /no option tokn/, /token, keyFile/);
+    await fails(sync(home, null, { library: 'sqlite4' }), 'usage', /no library sqlite4/, /better-sqlite3/);
+    await fails(synqlite.log(home, { limit: -1 }), 'usage', /limit is -1/);
+    await fails(synqlite.status(home, { wait: 'long' }), 'usage', /wait is long/);
+    await fails(synqlite.policy(home, 'fk', 'maybe'), 'refused', /maybe/);
+    await fails(clone(store, laptop), 'conflict', /exists/);
+    await fails(synqlite.settle(home, 'ffff', 'explode'), 'usage', /explode/);
+  });
+
+  check('a key seals what goes to a remote', async (t) => {
+    const { dir, home } = await pair(t);
+    const [keyFile, copy] = [join(dir, 'notes.key'), join(dir, 'copy.db')];
+    const sealed = pathToFileURL(join(dir, 'sealed/'));
+    execFileSync(command, ['key', 'new', keyFile]);
+    await synqlite.addRemote(home, 'sealed', sealed, { keyFile });
+    assert.equal((await synqlite.push(home, 'sealed')).sent.rows, 2);
+    await fails(clone(sealed, copy), 'refused', /sealed|key/);
+    await clone(sealed, copy, { keyFile });
+    await same(home, copy);
+    const alone = sync(copy, sealed, { keyFile });
+    if (library === 'command') await fails(alone, 'usage', /takes no key file/, /addRemote/);
+    else assert.equal((await alone).sent.rows, 0);
+  });
+
+  check('a watch sends what is written, and fetches what others wrote', async (t) => {
+    const { home, laptop } = await pair(t);
+    const watches = [home, laptop].map((path) => watching(t, path, null, { interval: 300, poll: 50 }));
+    const failures = [];
+    watches.forEach((watch) => watch.on('failure', (error) => failures.push(error)));
+    const db = connect(home);
+    await db.exec(`INSERT INTO todo(title) VALUES ('from home')`);
+    await shell(laptop, `INSERT INTO todo(title) VALUES ('from laptop')`);
+    const count = (path) => shell(path, `SELECT count(*) FROM todo WHERE title LIKE 'from %'`);
+    await until('both have both', async () => (await count(home)) === '2' && (await count(laptop)) === '2');
+    await until('nothing is pending', () => watches.every(({ state }) => state.pending === 0));
+    for (const { state } of watches) {
+      assert.equal(state.online, true);
+      assert.equal(state.error, null);
+      assert.ok(Date.now() - state.lastSync < 30_000);
+    }
+    await Promise.all(watches.map((watch) => watch.stop()));
+    await db.exec(`INSERT INTO todo(title) VALUES ('from home, late')`);
+    const { lastSync } = watches[0].state;
+    await sleep(700);
+    assert.equal(watches[0].state.lastSync, lastSync);
+    assert.deepEqual(failures, []);
+    db.close();
+  });
+
+  check('a change ends the interval early, and a round without one brings no other', async (t) => {
+    const { home } = await pair(t);
+    const watch = watching(t, home, null, { interval: 600_000, poll: 30 });
+    const rounds = [];
+    watch.on('sync', (result) => rounds.push(result.sent.rows));
+    await until('the first round', () => rounds.length === 1);
+    await shell(home, `INSERT INTO todo(title) VALUES ('now')`);
+    await until('the change was sent', () => rounds.length === 2);
+    await sleep(500);
+    assert.deepEqual(rounds, [0, 1]);
+    assert.equal(watch.state.pending, 0);
+    await watch.stop();
+  });
+
+  check('a watch outlives a hub that is away, and asks for a token at each attempt', async (t) => {
+    const dir = folder(t);
+    const first = await hub(t, dir);
+    const home = join(dir, 'home.db');
+    await shell(home, `${TODO}; INSERT INTO todo(title) VALUES ('milk');`);
+    await init(home);
+    const asked = [];
+    const token = () => { asked.push(Date.now()); return asked.length === 1 ? 'synq_stale' : first.token; };
+    const watch = watching(t, home, first.url, { interval: 200, poll: 50, token });
+    const failures = [];
+    watch.on('failure', (error) => failures.push(error.kind));
+    await until('the second token is taken', () => watch.state.online);
+    assert.deepEqual(failures, ['refused']);
+    await first.stop();
+    await until('the failure shows', () => watch.state.error !== null);
+    assert.equal(watch.state.error.kind, 'network');
+    assert.equal(watch.state.online, false);
+    await shell(home, `INSERT INTO todo(title) VALUES ('stamps')`);
+    const before = asked.length;
+    await hub(t, dir, { listen: first.address });
+    await until('it is back', () => watch.state.online && watch.state.pending === 0, 60);
+    assert.equal(watch.state.error, null);
+    assert.ok(asked.length > before);
+    await watch.stop();
+  });
+
+  check('a watch waits for a file, and follows the one that takes its place', async (t) => {
+    const { dir, home, laptop } = await pair(t);
+    const path = join(dir, 'later.db');
+    const watch = watching(t, path, null, { interval: 600_000, poll: 30 });
+    await until('the failure shows', () => watch.state.error !== null);
+    assert.match(watch.state.error.message, /there is no database/);
+    renameSync(laptop, path);
+    await until('it has begun', () => watch.state.online);
+    const { ino } = statSync(path);
+    const other = join(dir, 'other.db');
+    await clone(pathToFileURL(join(dir, 'store/')), other);
+    renameSync(other, path);
+    assert.notEqual(statSync(path).ino, ino);
+    await shell(path, `INSERT INTO todo(title) VALUES ('in its place')`);
+    await until('what was written there arrives', async () => (await sync(home)).received.rows > 0);
+    await watch.stop();
+  });
+
+  check('a watch is iterated, and ends with the loop', async (t) => {
+    const { home } = await pair(t);
+    const watch = watching(t, home, null, { interval: 50 });
+    let stopped = false;
+    watch.on('stop', () => { stopped = true; });
+    let rounds = 0;
+    for await (const result of watch) {
+      assert.equal(typeof result.sent.rows, 'number');
+      if (++rounds === 3) break;
+    }
+    await until('it has stopped', () => stopped);
+    for await (const result of watch) assert.fail(`after the end: ${result}`);
+    const other = watching(t, home, null, { interval: 50 });
+    setTimeout(() => other.stop(), 300);
+    let seen = 0;
+    for await (const _ of other) seen += 1;
+    assert.ok(seen > 0);
+  });
+
+  check('a watch with bad input fails in its state, not in the program', async (t) => {
+    const dir = folder(t);
+    mkdirSync(join(dir, 'd'));
+    for (const [args, message] of [
+      [[undefined], /path is undefined/],
+      [[join(dir, 'd')], /not a file/],
+      [[join(dir, 'a.db'), null, { interval: 0 }], /interval is 0/],
+      [[join(dir, 'a.db'), null, { every: 1 }], /no option every/],
+    ]) {
+      const watch = watching(t, ...args);
+      await until('the failure shows', () => watch.state.error !== null);
+      assert.match(watch.state.error.message, message);
+      await watch.stop();
+    }
+  });
+}

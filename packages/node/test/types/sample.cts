@@ -1,0 +1,3 @@
+import synqlite = require('synqlite');
+
+export const digest: Promise<synqlite.Digest> = synqlite.digest('a.db');

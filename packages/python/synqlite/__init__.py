@@ -1,0 +1,84 @@
+"""Replicas of SQLite files: edited offline at any number of sites, merged later.
+
+`open`, `init` and `clone` return a `Replica`. Programs go on reading and writing the file with `sqlite3` as
+before; this package is needed only to synchronize. `synqlite.aio` has the same for asyncio.
+"""
+
+from __future__ import annotations
+
+from .errors import (
+    ConflictError,
+    DamagedError,
+    DefectError,
+    Error,
+    LockedError,
+    NetworkError,
+    NotInstalledError,
+    RefusedError,
+    UsageError,
+)
+from .replica import Replica, Token, clone, init, open
+from .results import (
+    ClosedConflict,
+    Conflict,
+    Decision,
+    Digest,
+    Folded,
+    LogEntry,
+    Merged,
+    Pending,
+    Remote,
+    RemoteStatus,
+    Rival,
+    SetAside,
+    Settled,
+    Skipped,
+    Stamp,
+    Status,
+    SyncResult,
+    Traffic,
+    Value,
+    Verification,
+)
+from .watch import Watch, WatchState
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ClosedConflict",
+    "Conflict",
+    "ConflictError",
+    "DamagedError",
+    "Decision",
+    "DefectError",
+    "Digest",
+    "Error",
+    "Folded",
+    "LockedError",
+    "LogEntry",
+    "Merged",
+    "NetworkError",
+    "NotInstalledError",
+    "Pending",
+    "RefusedError",
+    "Remote",
+    "RemoteStatus",
+    "Replica",
+    "Rival",
+    "SetAside",
+    "Settled",
+    "Skipped",
+    "Stamp",
+    "Status",
+    "SyncResult",
+    "Token",
+    "Traffic",
+    "UsageError",
+    "Value",
+    "Verification",
+    "Watch",
+    "WatchState",
+    "clone",
+    "init",
+    "open",
+]

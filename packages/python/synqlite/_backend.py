@@ -1,0 +1,58 @@
+"""The two ways to the engine.
+
+Two SQLite libraries in one process lose each other's locks on a file, and then commits that were
+acknowledged. So the engine comes in only as an extension of the SQLite that Python's `sqlite3` uses already,
+or stays outside, in a process of its own. This package never links or loads a SQLite.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Optional, Protocol
+
+Json = dict[str, Any]
+Name = Literal["extension", "command"]
+Direction = Literal["sync", "push", "pull"]
+
+
+class Changes(Protocol):
+    """Notices that another connection wrote to a file, at next to no cost."""
+
+    def seen(self) -> object:
+        """A value that differs from the one before if there may have been a write in between."""
+
+    def close(self) -> None:
+        """Lets go of the file."""
+
+
+class Backend(Protocol):
+    """What both do. Each answer is the JSON of the command's `--json`; failures are raised."""
+
+    name: Name
+
+    def init(self, path: str, policies: dict[str, str], history: bool) -> Json: ...
+    def clone(self, remote: str, path: str, token: Optional[str], key_file: Optional[str]) -> Json: ...
+    def exchange(
+        self,
+        path: str,
+        direction: Direction,
+        remote: Optional[str],
+        token: Optional[str],
+        key_file: Optional[str],
+        whole: bool,
+        force: bool,
+    ) -> Json: ...
+    def fold(self, path: str) -> Json: ...
+    def status(self, path: str) -> Json: ...
+    def digest(self, path: str) -> Json: ...
+    def verify(self, path: str, full: bool) -> Json: ...
+    def policies(self, path: str) -> Json: ...
+    def set_policy(self, path: str, key: str, value: str) -> Json: ...
+    def remotes(self, path: str) -> Json: ...
+    def add_remote(
+        self, path: str, name: str, url: str, token: Optional[str], key_file: Optional[str]
+    ) -> Json: ...
+    def remove_remote(self, path: str, name: str) -> Json: ...
+    def conflicts(self, path: str, closed: bool) -> Json: ...
+    def settle(self, path: str, id: str, verb: str) -> Json: ...
+    def log(self, path: str, limit: int) -> Json: ...
+    def changes(self, path: str) -> Changes: ...

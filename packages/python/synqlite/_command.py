@@ -1,0 +1,175 @@
+"""The engine as a process: the command, with `--json`.
+
+This process never opens the database by this way, so it is safe beside any SQLite library that does.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+from pathlib import Path
+from typing import Optional
+
+from ._backend import Direction, Json, Name
+from .errors import DefectError, NotInstalledError, UsageError, of_document
+
+
+class Command:
+    """Runs the command once for each call."""
+
+    name: Name = "command"
+
+    def __init__(self, program: Path, timeout: float) -> None:
+        self._program = program
+        self._wait = math.ceil(timeout)
+
+    def init(self, path: str, policies: dict[str, str], history: bool) -> Json:
+        options = [f"--policy={key}={value}" for key, value in policies.items()]
+        return self._run(["init", *options, *_flag("history", history)], path)
+
+    def clone(self, remote: str, path: str, token: Optional[str], key_file: Optional[str]) -> Json:
+        return self._run(["clone", *_keep(token, key_file)], remote, path)
+
+    def exchange(
+        self,
+        path: str,
+        direction: Direction,
+        remote: Optional[str],
+        token: Optional[str],
+        key_file: Optional[str],
+        whole: bool,
+        force: bool,
+    ) -> Json:
+        if key_file is not None:
+            self._is_kept(path, remote or "origin", key_file)
+        options = [*_flag("whole", whole), *_flag("force", force)]
+        named = [] if remote is None else [remote]
+        return self._run([direction, *options], path, *named, token=token)
+
+    def fold(self, path: str) -> Json:
+        return self._run(["fold"], path)
+
+    def status(self, path: str) -> Json:
+        return self._run(["status"], path)
+
+    def digest(self, path: str) -> Json:
+        return self._run(["digest"], path)
+
+    def verify(self, path: str, full: bool) -> Json:
+        return self._run(["verify", *_flag("full", full)], path)
+
+    def policies(self, path: str) -> Json:
+        return self._run(["policy"], path)
+
+    def set_policy(self, path: str, key: str, value: str) -> Json:
+        return self._run(["policy"], path, f"{key}={value}")
+
+    def remotes(self, path: str) -> Json:
+        return self._run(["remote", "list"], path)
+
+    def add_remote(
+        self, path: str, name: str, url: str, token: Optional[str], key_file: Optional[str]
+    ) -> Json:
+        return self._run(["remote", "add", *_keep(token, key_file)], path, name, url)
+
+    def remove_remote(self, path: str, name: str) -> Json:
+        return self._run(["remote", "remove"], path, name)
+
+    def conflicts(self, path: str, closed: bool) -> Json:
+        return self._run(["conflicts", *_flag("closed", closed)], path)
+
+    def settle(self, path: str, id: str, verb: str) -> Json:
+        return self._run(["conflicts"], path, verb, id)
+
+    def log(self, path: str, limit: int) -> Json:
+        return self._run(["log", f"--limit={limit}"], path)
+
+    def changes(self, path: str) -> FileTimes:
+        return FileTimes(path)
+
+    def _run(self, words: list[str], *operands: str, token: Optional[str] = None) -> Json:
+        argv = [
+            str(self._program),
+            *words,
+            "--json",
+            "--progress=none",
+            f"--wait={self._wait}",
+            "--",
+            *operands,
+        ]
+        # The arguments of a process are everybody's to read, its environment is not.
+        environment = None if token is None else {**os.environ, "SYNQLITE_TOKEN": token}
+        try:
+            done = subprocess.run(
+                argv,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                env=environment,
+                creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+            )
+        except OSError as e:
+            raise NotInstalledError(
+                f"the command {self._program} cannot be run: {e.strerror}",
+                "Install a wheel of synqlite for this platform, or name another in SYNQLITE_COMMAND",
+                str(self._program),
+            ) from e
+        except ValueError as e:
+            raise UsageError(
+                f"an argument cannot be given to the command: {e}", "Leave out zero bytes"
+            ) from e
+        try:
+            answer: Json = json.loads(done.stdout)
+        except ValueError as e:
+            said = done.stderr.decode(errors="replace").strip()
+            raise DefectError(
+                f"`synqlite {words[0]}` ended with status {done.returncode} and no answer: "
+                + (said or "it said nothing"),
+                "It is safe to run it again",
+            ) from e
+        if "error" in answer:
+            raise of_document(answer["error"])
+        return answer
+
+    def _is_kept(self, path: str, remote: str, key_file: str) -> None:
+        """The command takes a key only with the remote that keeps it."""
+        kept = [r for r in self.remotes(path)["remotes"] if remote in (r["name"], r["url"])]
+        if not any(r.get("key_file") == os.path.abspath(key_file) for r in kept):
+            raise UsageError(
+                f"the replica does not keep {key_file} with the remote {remote}, and by way of the command "
+                "a key is used only where it is kept",
+                "Keep it: replica.add_remote(NAME, URL, key_file=...), and give the name",
+                remote,
+            )
+
+
+class FileTimes:
+    """Changes, by the times and sizes of the database's files."""
+
+    def __init__(self, path: str) -> None:
+        self._files = (path, path + "-wal")
+
+    def seen(self) -> object:
+        return tuple(self._one(file) for file in self._files)
+
+    def close(self) -> None:
+        pass
+
+    @staticmethod
+    def _one(file: str) -> object:
+        try:
+            found = os.stat(file)
+        except OSError:
+            return None
+        return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _flag(name: str, on: bool) -> list[str]:
+    return [f"--{name}"] if on else []
+
+
+def _keep(token: Optional[str], key_file: Optional[str]) -> list[str]:
+    token_option = [] if token is None else [f"--token={token}"]
+    key_option = [] if key_file is None else [f"--key-file={key_file}"]
+    return token_option + key_option

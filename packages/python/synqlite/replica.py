@@ -1,0 +1,281 @@
+"""A replica: a SQLite file that synchronizes.
+
+A `Replica` keeps no connection and no lock. Every method opens the file, does one thing and lets go, so it
+may be called from any thread, and the program's own connections are its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from typing import Callable, Literal, Optional, Union
+from weakref import WeakSet
+
+from . import _choice, results
+from ._backend import Backend, Direction, Json, Name
+from .errors import UsageError
+from .watch import Watch
+
+Token = Union[str, Callable[[], Optional[str]]]
+"""A token of a hub, or what returns one: it is called anew for each attempt."""
+
+Path = Union[str, "os.PathLike[str]"]
+Verb = Literal["prefer", "discard", "restore", "accept"]
+TIMEOUT = 5.0
+"""Seconds, as many as `sqlite3.connect` waits."""
+
+_VERBS = ("prefer", "discard", "restore", "accept")
+_log = logging.getLogger("synqlite")
+
+
+def open(path: Path, *, timeout: float = TIMEOUT, backend: Optional[Name] = None) -> Replica:
+    """The replica in a file. It fails if the file is none.
+
+    `timeout` is for how many seconds a file is waited for that another connection has locked. `backend` says
+    "extension" or "command"; the better one that works here if absent.
+    """
+    replica = Replica(path, _choice.choose(backend, timeout))
+    replica.status()
+    return replica
+
+
+def init(
+    path: Path,
+    *,
+    policies: Optional[Mapping[str, str]] = None,
+    history: bool = False,
+    timeout: float = TIMEOUT,
+    backend: Optional[Name] = None,
+) -> Replica:
+    """Makes a SQLite file a replica. Its tables and rows stay as they are; once more, it takes in new tables.
+
+    `history` keeps every change for `Replica.log`, not only the latest of each cell. What the program should
+    look at, such as columns that look like references, is logged to the logger `synqlite`.
+    """
+    chosen = _choice.choose(backend, timeout)
+    replica = Replica(path, chosen)
+    answer = chosen.init(replica.path, dict(policies or {}), history)
+    for note in answer.get("notes", ()):
+        _log.warning("%s: %s", replica.path, note)
+    return replica
+
+
+def clone(
+    remote: Path,
+    path: Path,
+    *,
+    token: Optional[str] = None,
+    key_file: Optional[Path] = None,
+    timeout: float = TIMEOUT,
+    backend: Optional[Name] = None,
+) -> Replica:
+    """Makes a new replica, in a file that must not exist, of what a remote holds; that becomes its `origin`.
+
+    A token is kept in the file, which becomes its owner's alone. One in the environment variable
+    SYNQLITE_TOKEN is used and not kept.
+    """
+    chosen = _choice.choose(backend, timeout)
+    replica = Replica(path, chosen)
+    chosen.clone(os.fspath(remote), replica.path, token, _path(key_file))
+    return replica
+
+
+class Replica:
+    """Made by `open`, `init` or `clone`. As a context manager it stops at its end the watches it began."""
+
+    def __init__(self, path: Path, backend: Backend) -> None:
+        self._path = os.path.abspath(path)
+        self._backend = backend
+        self._watches: WeakSet[Watch] = WeakSet()
+
+    def __repr__(self) -> str:
+        return f"<synqlite.Replica {self._path!r} by {self.backend}>"
+
+    def __enter__(self) -> Replica:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stops the watches that it began. Nothing else is open."""
+        for watch in list(self._watches):
+            watch.stop()
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return self._path
+
+    @property
+    def backend(self) -> Name:
+        """By what: the "extension", in the SQLite of `sqlite3`, or the "command", a process for each call."""
+        return self._backend.name
+
+    def sync(
+        self,
+        remote: Optional[Path] = None,
+        *,
+        token: Optional[Token] = None,
+        key_file: Optional[Path] = None,
+        whole: bool = False,
+        force: bool = False,
+    ) -> results.SyncResult:
+        """Pulls, then pushes. The remote is a name, a path or a URL; `origin` if absent.
+
+        `whole` merges in one transaction however much comes. `force` merges changes that are stamped more
+        than five minutes ahead of this machine's clock.
+        """
+        return self._exchange("sync", remote, token, key_file, whole, force)
+
+    def push(
+        self,
+        remote: Optional[Path] = None,
+        *,
+        token: Optional[Token] = None,
+        key_file: Optional[Path] = None,
+        whole: bool = False,
+        force: bool = False,
+    ) -> results.SyncResult:
+        """Sends local changes; with the same arguments as `sync`."""
+        return self._exchange("push", remote, token, key_file, whole, force)
+
+    def pull(
+        self,
+        remote: Optional[Path] = None,
+        *,
+        token: Optional[Token] = None,
+        key_file: Optional[Path] = None,
+        whole: bool = False,
+        force: bool = False,
+    ) -> results.SyncResult:
+        """Fetches what the remote has and merges it; with the same arguments as `sync`."""
+        return self._exchange("pull", remote, token, key_file, whole, force)
+
+    def fold(self) -> results.Folded:
+        """Stamps what was written since the last time. A sync does it by itself."""
+        return results.read(results.Folded, self._backend.fold(self._path))
+
+    def status(self) -> results.Status:
+        """What waits to be sent, the last exchange with each remote, how many conflicts are open."""
+        return results.read(results.Status, self._backend.status(self._path))
+
+    def digest(self) -> results.Digest:
+        """Equal on two replicas if and only if they show the same data."""
+        return results.read(results.Digest, self._backend.digest(self._path))
+
+    def verify(self, full: bool = False) -> results.Verification:
+        """Checks metadata, tables, constraints; with `full` also what every row shows, which takes longer."""
+        return results.read(results.Verification, self._backend.verify(self._path, full))
+
+    def policies(self) -> dict[str, str]:
+        """The policies in force, by key."""
+        return _policies(self._backend.policies(self._path))
+
+    def set_policy(self, key: str, value: str) -> dict[str, str]:
+        """Sets one, on all sites once they have synchronized; returns those in force."""
+        return _policies(self._backend.set_policy(self._path, key, value))
+
+    def remotes(self) -> tuple[results.Remote, ...]:
+        """The named remotes."""
+        return _remotes(self._backend.remotes(self._path))
+
+    def add_remote(
+        self,
+        name: str,
+        url: Path,
+        *,
+        token: Optional[str] = None,
+        key_file: Optional[Path] = None,
+    ) -> tuple[results.Remote, ...]:
+        """Adds one. A token is kept in the file, which becomes its owner's alone; of a key only the path."""
+        answer = self._backend.add_remote(self._path, name, os.fspath(url), token, _path(key_file))
+        return _remotes(answer)
+
+    def remove_remote(self, name: str) -> tuple[results.Remote, ...]:
+        """Removes one; what it refers to stays as it is."""
+        return _remotes(self._backend.remove_remote(self._path, name))
+
+    def conflicts(self) -> tuple[results.Conflict, ...]:
+        """The open records: rows that do not show what was written."""
+        answer = self._backend.conflicts(self._path, False)
+        return tuple(results.read(results.Conflict, each) for each in answer["conflicts"])
+
+    def closed_conflicts(self) -> tuple[results.ClosedConflict, ...]:
+        """The records that are over, the latest first; 1,000 at most."""
+        answer = self._backend.conflicts(self._path, True)
+        return tuple(results.read(results.ClosedConflict, each) for each in answer["closed"])
+
+    def settle(self, id: str, verb: Verb) -> results.Settled:
+        """Settles a record, on all sites once they have synchronized; the first digits of its id will do.
+
+        "prefer" gives the row what it asked for. "discard" deletes the hidden row. "restore" brings back the
+        deleted row that it refers to. "accept" takes what is shown for what was meant.
+        """
+        if verb not in _VERBS:
+            raise UsageError(f"a conflict cannot be settled by {verb!r}", f"Say one of {', '.join(_VERBS)}")
+        return results.read(results.Settled, self._backend.settle(self._path, id, verb))
+
+    def log(self, limit: int = 100) -> tuple[results.LogEntry, ...]:
+        """The latest changes, newest first: who wrote what, and when."""
+        answer = self._backend.log(self._path, limit)
+        return tuple(results.read(results.LogEntry, each) for each in answer["entries"])
+
+    def watch(
+        self,
+        remote: Optional[Path] = None,
+        *,
+        interval: float = 5.0,
+        token: Optional[Token] = None,
+        on_sync: Optional[Callable[[results.SyncResult], object]] = None,
+        on_error: Optional[Callable[[Exception], object]] = None,
+    ) -> Watch:
+        """Synchronizes in a thread: at once, when the file was written to, and each `interval` seconds.
+
+        `on_sync` and `on_error` are called in that thread after each round. See `Watch`.
+        """
+        watch = Watch(
+            sync=lambda: self.sync(remote, token=token),
+            status=self.status,
+            changes=lambda: self._backend.changes(self._path),
+            remote=remote,
+            name=self._path,
+            interval=interval,
+            on_sync=on_sync,
+            on_error=on_error,
+        )
+        self._watches.add(watch)
+        return watch
+
+    def _exchange(
+        self,
+        direction: Direction,
+        remote: Optional[Path],
+        token: Optional[Token],
+        key_file: Optional[Path],
+        whole: bool,
+        force: bool,
+    ) -> results.SyncResult:
+        named = None if remote is None else os.fspath(remote)
+        answer = self._backend.exchange(
+            self._path, direction, named, _ask(token), _path(key_file), whole, force
+        )
+        return results.read(results.SyncResult, answer)
+
+
+def _ask(token: Optional[Token]) -> Optional[str]:
+    found = token() if callable(token) else token
+    return found or None
+
+
+def _path(path: Optional[Path]) -> Optional[str]:
+    return None if path is None else os.path.abspath(path)
+
+
+def _policies(answer: Json) -> dict[str, str]:
+    return dict(answer["policies"])
+
+
+def _remotes(answer: Json) -> tuple[results.Remote, ...]:
+    return tuple(results.read(results.Remote, each) for each in answer["remotes"])
