@@ -3,8 +3,9 @@
 //!
 //! A *token* says when that was: the position of the latest change then, and what the replica had seen. Every
 //! fold and merge puts the rows that it changes at a new position, so those that follow are found by it,
-//! and what was not seen then tells what of them was written. Nothing is kept for those who ask, and
-//! nobody who writes pays for them.
+//! and what was not seen then tells what of them was written. Rows that change though nobody wrote to them
+//! have positions of their own ([`shown`]). Nothing is kept of those who ask, and no program that writes pays
+//! for them.
 //!
 //! A token of another site's file, or of a schema that was another, is of no use; then all rows come anew.
 
@@ -14,10 +15,10 @@ use crate::history::{self, Change};
 use crate::meta::Meta;
 use crate::replica::Replica;
 use crate::schema::quote;
-use crate::sqlvalue::Vector;
+use crate::sqlvalue::{Vector, hex};
 use crate::state::{self, ENTRY_COLUMNS, SEGMENT_COLUMNS, Segment, Stored, shown};
 use crate::{Error, Result};
-use rusqlite::types::{FromSql, ToSql, ValueRef};
+use rusqlite::types::{FromSql, ValueRef};
 use rusqlite::{Connection, params};
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
@@ -69,14 +70,8 @@ struct Token {
 impl Token {
     fn text(&self) -> String {
         let Token { position, site, schema, partly, seen } = self;
-        let bytes = Vector(seen.clone());
-        let hex: String = match bytes.to_sql() {
-            Ok(rusqlite::types::ToSqlOutput::Owned(rusqlite::types::Value::Blob(bytes))) => {
-                bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-            }
-            _ => String::new(),
-        };
-        format!("{position}.{schema}.{site}.{}.{hex}", u8::from(*partly))
+        let seen = hex(&Vector(seen.clone()).bytes());
+        format!("{position}.{schema}.{site}.{}.{seen}", u8::from(*partly))
     }
 
     fn parse(text: &str) -> Option<Token> {
@@ -84,9 +79,9 @@ impl Token {
         let (position, schema) = (parts.next()?.parse().ok()?, parts.next()?.to_owned());
         let site = parts.next()?.parse().ok()?;
         let partly = parts.next()? == "1";
-        let hex = parts.next()?.as_bytes();
+        let digits = parts.next()?.as_bytes();
         let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-        let whole = hex.len().is_multiple_of(2).then_some(hex)?;
+        let whole = digits.len().is_multiple_of(2).then_some(digits)?;
         let bytes: Vec<u8> = whole.chunks(2).map(byte).collect::<Option<_>>()?;
         let Vector(seen) = Vector::column_result(ValueRef::Blob(&bytes)).ok()?;
         Some(Token { position, schema, site, partly, seen })
@@ -94,8 +89,8 @@ impl Token {
 }
 
 impl Replica {
-    /// Rows that changed since `token` was given; without one, all that are shown. After `limit` rows it stops as
-    /// soon as it can go on from there.
+    /// Rows that changed since `token` was given; without one, all that are shown. After `limit` rows, one at least,
+    /// it stops as soon as it can go on from there.
     ///
     /// Folds first, so that what any program has committed is among them.
     pub fn changes(&mut self, token: Option<&str>, limit: usize) -> Result<Changes> {
@@ -107,7 +102,11 @@ impl Replica {
         self.read(|conn, meta, loaded| {
             let schema = schema(conn, &loaded.catalog)?;
             let good = |token: &Token| {
-                token.site == site && token.schema == schema && token.position <= meta.local_seq
+                // A file that was restored from a backup is where it was before it saw that.
+                token.site == site
+                    && token.schema == schema
+                    && token.position <= meta.local_seq
+                    && meta.seen.dominates(&token.seen)
             };
             let since = token.filter(good);
             let anew = since.is_none();
@@ -118,7 +117,7 @@ impl Replica {
             let since = since.unwrap_or_else(nothing);
             let (catalog, rows) = (&loaded.catalog, Vec::new());
             let mut found = Found { conn, meta, catalog, since: &since, anew, rows, last: None };
-            let more = found.collect(limit)?;
+            let more = found.collect(limit.max(1))?;
             let Found { rows, last, .. } = found;
             let token = match last.filter(|_| more) {
                 Some(position) => Token { position, partly: true, ..since },
@@ -141,7 +140,7 @@ fn schema(conn: &Connection, catalog: &Catalog) -> Result<String> {
         hash.update(sql.unwrap_or_default());
         hash.update([0]);
     }
-    Ok(hash.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&hash.finalize()[..8]))
 }
 
 struct Found<'a> {
@@ -288,8 +287,7 @@ fn id(rid: &Rid) -> String {
     match rid {
         Rid::Birth { site, n } => format!("{site}-{n}"),
         Rid::Key { key, generation } => {
-            let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-            format!("{hex}-{generation}")
+            format!("{}-{generation}", hex(key))
         }
     }
 }

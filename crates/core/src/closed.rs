@@ -12,6 +12,7 @@ use crate::merge::Decision;
 use crate::meta::Meta;
 use crate::records::{self, Conflict};
 use crate::refs::Lookup;
+use crate::sqlvalue::hex;
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
 use synqlite_view::ConflictKind;
@@ -214,7 +215,7 @@ fn note_all(
     let mut statement = conn.prepare_cached(sql)?;
     for told in &told[latest..] {
         let Told { id, table, row, kind, what, lost, kept } = told;
-        let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+        let id = hex(id);
         let t = catalog.tables.iter().find(|t| t.canonical == *table);
         let table = t.map_or(table, |t| &t.table.name);
         let (lost_site, kept_site) = (meta.number(conn, lost.site)?, meta.number(conn, kept.site)?);

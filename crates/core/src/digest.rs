@@ -27,7 +27,7 @@ use crate::meta::Meta;
 use crate::registry;
 use crate::replica::Replica;
 use crate::schema::quote;
-use crate::sqlvalue::{as_ref, value};
+use crate::sqlvalue::{as_ref, hex, value};
 use crate::state::stash::{self, Piece};
 use crate::state::{self, Stored};
 use rusqlite::Connection;
@@ -72,7 +72,7 @@ impl Replica {
             for (name, rows) in hashes.iter().filter(|(_, rows)| rows.count > 0) {
                 all.update(rows.hash(name));
             }
-            Ok(Digest { digest: hex(&all.finalize().into()), tables })
+            Ok(Digest { digest: hex(&all.finalize()), tables })
         })
     }
 }
@@ -242,10 +242,6 @@ impl Sum {
             (*limb, carry) = (sum, over || again);
         }
     }
-}
-
-fn hex(bytes: &[u8; 32]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use crate::describe::{self, describe, row_name};
 use crate::equal;
 use crate::refs::{self, Lookup};
 use crate::schema::Column;
+use crate::sqlvalue::hex;
 use crate::state::{self, Body, ENTRY_COLUMNS, RowState};
 use crate::{Error, Result};
 use synqlite_view::ConflictKind;
@@ -255,5 +256,5 @@ pub fn record_id(table: &str, kind: &str, constraint: &str, rid: &Rid) -> String
         hash.update(part);
     }
     hash.update(synqlite_wire::key::encode(&[synqlite_wire::key::KeyPart::Row(rid.clone())]));
-    hash.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&hash.finalize()[..16])
 }

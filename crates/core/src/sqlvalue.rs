@@ -64,14 +64,25 @@ impl rusqlite::types::FromSql for Located {
     }
 }
 
+/// Bytes as digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// A version vector: each site (16 bytes) with its clock (8, little-endian).
 pub struct Vector(pub VersionVector);
 
+impl Vector {
+    /// As it is stored.
+    pub fn bytes(&self) -> Vec<u8> {
+        let entry = |(site, hlc): (&Id, &Hlc)| [&site.0[..], &hlc.0.to_le_bytes()].concat();
+        self.0.0.iter().flat_map(entry).collect()
+    }
+}
+
 impl ToSql for Vector {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        let entry = |(site, hlc): (&Id, &Hlc)| [&site.0[..], &hlc.0.to_le_bytes()].concat();
-        let bytes: Vec<u8> = self.0.0.iter().flat_map(entry).collect();
-        Ok(bytes.into())
+        Ok(self.bytes().into())
     }
 }
 

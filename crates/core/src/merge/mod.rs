@@ -55,7 +55,6 @@ use join::{Matched, Place};
 use rusqlite::Connection;
 use sqlfacts::SqlFacts;
 use std::collections::HashSet;
-use synqlite_view::ConflictKind;
 use synqlite_view::affected::{AffectedRows, Refused};
 use synqlite_view::join::Joined;
 use synqlite_view::view;
@@ -114,8 +113,8 @@ pub struct Decision {
     pub row: String,
     /// What happened, for people.
     pub what: String,
-    /// The record that says it, if one does: number of the table, row, kind.
-    pub(crate) record: Option<(u32, Rid, ConflictKind)>,
+    /// The row that has a record of it, if one has: number of the table, row.
+    pub(crate) record: Option<(u32, Rid)>,
 }
 
 /// The merge of a delta that comes in parts.

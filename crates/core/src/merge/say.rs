@@ -32,27 +32,27 @@ pub(super) fn say(catalog: &Catalog, plan: &[AffectedRow]) -> Vec<Decision> {
 }
 
 /// Leaves what still holds at the end of a merge that came in parts: what one part decided for want of the
-/// next is nothing to tell.
+/// next is nothing to tell. Of a row that still has a record, what was said last.
 pub(crate) fn standing(lookup: Lookup<'_>, decisions: &mut Vec<Decision>) -> Result<()> {
-    let mut said = HashSet::new();
-    for decision in std::mem::take(decisions) {
-        if let Some(record) = &decision.record {
-            let open = is_open(lookup, record)?;
-            if !open || !said.insert(record.clone()) {
-                continue;
-            }
+    let (mut said, mut standing) = (HashSet::new(), Vec::new());
+    for decision in std::mem::take(decisions).into_iter().rev() {
+        if let Some(record) = &decision.record
+            && (!said.insert(record.clone()) || !is_open(lookup, record)?)
+        {
+            continue;
         }
-        decisions.push(decision);
+        standing.push(decision);
     }
+    decisions.extend(standing.into_iter().rev());
     Ok(())
 }
 
-fn is_open(lookup: Lookup<'_>, (no, rid, kind): &(u32, Rid, ConflictKind)) -> Result<bool> {
+fn is_open(lookup: Lookup<'_>, (no, rid): &(u32, Rid)) -> Result<bool> {
     let Lookup { conn, meta, catalog } = lookup;
     let Some(position) = catalog.position_of_no(*no) else { return Ok(false) };
     let stored = state::of(conn, meta, &catalog.tables[position], rid)?;
     let Some(entry) = stored.and_then(|stored| stored.entry) else { return Ok(false) };
-    Ok(state::conflict(conn, entry)?.is_some_and(|(open, _)| open == *kind))
+    Ok(state::conflict(conn, entry)?.is_some())
 }
 
 /// A row by what it shows now, else by what it showed last.
@@ -95,7 +95,7 @@ fn set_aside(t: &Relation, item: &AffectedRow, winner: Option<&AffectedRow>) -> 
         }
         _ => format!("hidden: {key} refers to {parent} that is not there"),
     };
-    let record = Some((t.no, item.stored.rid.clone(), kind.clone()));
+    let record = Some((t.no, item.stored.rid.clone()));
     Some(Decision { table: t.table.name.clone(), row, what, record })
 }
 

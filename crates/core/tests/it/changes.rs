@@ -154,6 +154,9 @@ fn a_change_says_who_wrote_which_columns() {
     assert_eq!(told(&went)[0], row("p", "1", Change::Update, "n"));
     assert_eq!((went.len(), went[1].change, went[1].values.len()), (2, Change::Delete, 0));
     assert!(went.iter().all(|r| r.written.unwrap().0 == a.replica.site()));
+    // Less than one row at a time would never end.
+    let all = a.replica.changes(None, 0).unwrap();
+    assert!(all.rows.len() == 1 && !all.more);
     // Under another schema nobody can tell what rows showed.
     a.run("ALTER TABLE p ADD COLUMN x DEFAULT 7");
     let anew = a.replica.changes(listener.token.as_deref(), 10).unwrap();
