@@ -114,6 +114,16 @@ pub fn own_columns(conn: &Connection, table: u32) -> Result<Vec<String>> {
     Ok(names.collect::<Result<_, _>>()?)
 }
 
+/// Canonical names of the columns that a table has lost since its triggers were made, by number.
+pub fn lost_columns(conn: &Connection, t: &Relation) -> Result<BTreeMap<u32, String>> {
+    let sql = "SELECT no, canonical FROM synqlite_column WHERE tbl = ?1 AND name IS NOT NULL";
+    let mut statement = conn.prepare_cached(sql)?;
+    let names = statement.query_map([t.no], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let mut names = names.collect::<Result<BTreeMap<u32, String>, _>>()?;
+    names.retain(|no, _| !t.has(*no));
+    Ok(names)
+}
+
 /// Canonical names of the columns of a table that only other sites have ever had, by number.
 pub fn foreign_columns(conn: &Connection, table: u32) -> Result<BTreeMap<u32, String>> {
     let sql = "SELECT no, canonical FROM synqlite_column WHERE tbl = ?1 AND since = -2";

@@ -364,11 +364,7 @@ pub fn track(conn: &Connection, table: &Table) -> Result<()> {
 /// Takes note of the columns that the table has lost since its triggers were made, and that they are gone
 /// since `now`. Returns their numbers.
 pub fn lose_columns(conn: &Connection, t: &Tracked, now: Hlc) -> Result<Vec<u32>> {
-    let sql = "SELECT no FROM synqlite_column WHERE tbl = ?1 AND name IS NOT NULL";
-    let mut statement = conn.prepare_cached(sql)?;
-    let known = statement.query_map([t.no], |row| row.get::<_, u32>(0))?;
-    let known = known.collect::<Result<Vec<_>, _>>()?;
-    let lost: Vec<_> = known.into_iter().filter(|no| !t.column_nos.contains(no)).collect();
+    let lost: Vec<u32> = registry::lost_columns(conn, t)?.into_keys().collect();
     let sql = "UPDATE synqlite_column SET name = NULL, since = ?3 WHERE tbl = ?1 AND no = ?2";
     for no in &lost {
         conn.prepare_cached(sql)?.execute(params![t.no, no, now.0])?;

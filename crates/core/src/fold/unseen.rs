@@ -6,6 +6,7 @@ use crate::Result;
 use crate::catalog::Tracked;
 use crate::counter;
 use crate::merge::{Columns, Subject, Write};
+use crate::registry;
 use crate::state::{self, Body, GroupState, RowState, Stored, stash};
 use synqlite_view::ConflictKind;
 use synqlite_wire::{Cell, Stamp, Value};
@@ -41,6 +42,40 @@ impl Fold<'_> {
                 let over = Over { g, before: before.clone(), stamp: latest(after) };
                 self.over(t, stored, &over, kind, row)?;
             }
+        }
+        let counts = |stamp: Stamp| unseen || stamp > left;
+        self.over_lost(t, was, stored, counts, row)
+    }
+
+    /// The same of columns that a rebuild dropped, or only named anew, since the row was inserted: what it
+    /// has there now is not known.
+    fn over_lost(
+        &mut self,
+        t: &Tracked,
+        was: &RowState,
+        stored: &Stored,
+        counts: impl Fn(Stamp) -> bool,
+        row: &[Value],
+    ) -> Result<()> {
+        if !self.given.stale.contains_key(&t.no) {
+            return Ok(());
+        }
+        let lost = registry::lost_columns(self.conn, t)?;
+        for piece in stash::of(self.conn, self.meta, t.no, &stored.rid)? {
+            if piece.pinned
+                || !counts(piece.stamp)
+                || !piece.columns.iter().any(|no| lost.contains_key(no))
+            {
+                continue;
+            }
+            let kind = match piece.stamp == was.header.inserted {
+                true => ConflictKind::KeyMerge,
+                false => ConflictKind::Overwritten,
+            };
+            let columns = Columns::numbered(t, &lost, &piece.columns);
+            let write = Write { stamp: piece.stamp, values: piece.cell.values };
+            let subject = self.subject(t, stored, Some(row));
+            self.told.push(subject.dropped(kind, &columns, &write, stored.state.header.inserted));
         }
         Ok(())
     }

@@ -331,6 +331,18 @@ impl Subject<'_> {
         self.told(ConflictKind::UpdateLost, named, what, lost.stamp, by)
     }
 
+    /// A write of these columns, which were dropped since, was not shown where the row was inserted anew.
+    pub fn dropped(&self, kind: ConflictKind, columns: &Columns, lost: &Write, by: Stamp) -> Told {
+        let what = format!(
+            "{}: {} {} was not shown to site {}, which inserted the row anew and has no such column since",
+            columns.shown.join(", "),
+            list(&lost.values),
+            whose(lost.stamp),
+            digits(by.site),
+        );
+        self.told(kind, &columns.named(), what, lost.stamp, by)
+    }
+
     fn told(
         &self,
         kind: ConflictKind,
