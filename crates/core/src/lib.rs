@@ -97,6 +97,7 @@ mod slices;
 mod sqlvalue;
 mod state;
 mod status;
+mod touched;
 mod track;
 mod verify;
 mod work;
@@ -130,6 +131,7 @@ pub use status::{Pending, Status, Trigger};
 pub use synqlite_view::ConflictKind;
 pub use synqlite_view::describe::the_row;
 pub use synqlite_wire::{Value, units};
+pub use touched::{Mark, Touched};
 
 // Its example is compiled and run with the doc tests; nobody else sees this.
 #[cfg(doctest)]

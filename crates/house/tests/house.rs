@@ -551,6 +551,7 @@ const LAYERS: [(&str, &[&str]); 10] = [
             "remotes",
             "settle",
             "status",
+            "touched",
             "aside",
             "verify",
         ],

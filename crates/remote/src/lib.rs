@@ -5,6 +5,7 @@
 
 mod access;
 pub mod sync;
+pub mod watch;
 
 pub use access::Access;
 pub use sync::{

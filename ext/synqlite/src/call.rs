@@ -1,5 +1,6 @@
 //! One call of a function: its arguments and options, and the file that it is about.
 
+use crate::wait::Waits;
 use rusqlite::functions::Context;
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, ffi};
@@ -11,12 +12,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use synqlite_core::units::count;
 use synqlite_core::{Environment, Replica, System};
-use synqlite_front::{Failure, Kind};
+use synqlite_front::{Failure, Kind, remotes};
+use synqlite_remote::Access;
 
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
 /// What a call was given.
 pub struct Call<'c, 'f> {
+    /// What the connection keeps of its waits.
+    pub waits: &'c Waits,
     ctx: &'c Context<'f>,
     /// Arguments without the options.
     args: Vec<Value>,
@@ -30,7 +34,11 @@ pub fn usage(what: impl Into<String>) -> Failure {
 
 impl<'c, 'f> Call<'c, 'f> {
     /// Reads the arguments: `most` at most, and an object of options, of which these are known.
-    pub fn read(ctx: &'c Context<'f>, most: usize, known: &[&str]) -> Result<Call<'c, 'f>> {
+    pub fn read(
+        (ctx, waits): (&'c Context<'f>, &'c Waits),
+        most: usize,
+        known: &[&str],
+    ) -> Result<Call<'c, 'f>> {
         let mut args: Vec<Value> = (0..ctx.len()).map(|i| ctx.get(i)).collect::<Result<_, _>>()?;
         if args.iter().any(|arg| matches!(arg, Value::Text(text) if text.contains('\0'))) {
             return Err(usage("an argument has a zero byte in it"));
@@ -57,7 +65,7 @@ impl<'c, 'f> Call<'c, 'f> {
             let given = count(args.len() as u64, "argument");
             return Err(usage(format!("{given} where {most} may be, and options")));
         }
-        Ok(Call { ctx, args, options })
+        Ok(Call { waits, ctx, args, options })
     }
 
     /// An argument; `None` if it is absent or NULL.
@@ -83,6 +91,25 @@ impl<'c, 'f> Call<'c, 'f> {
             Some(Value::Real(r)) if r.fract() == 0.0 && r.abs() < 1e15 => Ok(Some(*r as i64)),
             Some(_) => Err(usage(format!("argument {} is to be an integer", i + 1))),
         }
+    }
+
+    /// An argument that is a time.
+    pub fn seconds(&self, i: usize) -> Result<Option<f64>> {
+        let seconds = match self.args.get(i) {
+            None | Some(Value::Null) => return Ok(None),
+            Some(Value::Integer(n)) => *n as f64,
+            Some(Value::Real(r)) => *r,
+            Some(_) => f64::NAN,
+        };
+        match (0.0..=1e6).contains(&seconds) {
+            true => Ok(Some(seconds)),
+            false => Err(usage(format!("argument {} is to be a number of seconds", i + 1))),
+        }
+    }
+
+    /// What the caller says of a remote.
+    pub fn said(&self) -> Result<Access> {
+        remotes::access(self.option("token")?.map(str::to_owned), self.option("key_file")?)
     }
 
     /// An option that is a text.
@@ -171,10 +198,12 @@ pub enum Use {
     Reads,
     /// It writes too.
     Writes,
+    /// It may take long.
+    Waits,
 }
 
 /// The file behind a database of a connection. Refused where the call would wait for the connection that calls:
-/// while that writes, and to write while that is in a transaction, or reads in a journal mode in which
+/// while that writes, and to write or wait while that is in a transaction, or reads in a journal mode in which
 /// whoever reads keeps others from committing.
 pub fn file_of(conn: &Connection, schema: &str, to: Use) -> Result<PathBuf> {
     let name = CString::new(schema).map_err(|_| usage("the name of a schema has no zero bytes"))?;
@@ -209,11 +238,13 @@ pub fn file_of(conn: &Connection, schema: &str, to: Use) -> Result<PathBuf> {
             Err(Failure::new(format!("{schema} is open for reading only"))
                 .hint("Open it for writing"))
         }
-        Use::Writes if !conn.is_autocommit() => Err(inside()),
-        Use::Writes if state != ffi::SQLITE_TXN_NONE && !is_wal(conn, schema) => locked(
-            "a statement of this connection is reading the database",
-            "Finish it first, or use WAL mode",
-        ),
+        Use::Writes | Use::Waits if !conn.is_autocommit() => Err(inside()),
+        Use::Writes | Use::Waits if state != ffi::SQLITE_TXN_NONE && !is_wal(conn, schema) => {
+            locked(
+                "a statement of this connection is reading the database",
+                "Finish it first, or use WAL mode",
+            )
+        }
         _ => Ok(PathBuf::from(file.into_owned())),
     }
 }

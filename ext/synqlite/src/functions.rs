@@ -3,16 +3,18 @@
 
 use crate::call::Use::{Reads, Writes};
 use crate::call::{Call, Result, usage};
+use crate::wait::{self, Waits};
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::{Connection, Error};
 use serde_json::{Value as Json, json};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 use synqlite_core::{InitOptions, LogQuery, Policy, Replica, Verb};
 use synqlite_front::answer::{self, State};
 use synqlite_front::{Failure, Kind, remotes};
-use synqlite_remote::{Access, Outcome, Remote, Session, SyncError};
+use synqlite_remote::{Outcome, Remote, Session, SyncError};
 
 /// A function: its name, how many arguments it takes at most beside the options, its own options.
 type Function = (&'static str, usize, &'static [&'static str], fn(&Call<'_, '_>) -> Result<Json>);
@@ -39,15 +41,18 @@ const FUNCTIONS: &[Function] = &[
     ("synqlite_settle", 2, &[], settle),
     ("synqlite_log", 1, &["table", "row"], log),
     ("synqlite_changes", 2, &[], changes),
+    ("synqlite_wait", 2, &["token", "key_file"], wait::wait),
 ];
 
 /// Makes the functions known to a connection. A schema cannot call them: a file from somebody else must not
 /// synchronize what it likes.
 pub fn register(db: &Connection) -> rusqlite::Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DIRECTONLY;
+    let waits = Arc::new(Waits::default());
     for &(name, most, options, run) in FUNCTIONS {
+        let waits = waits.clone();
         db.create_scalar_function(name, -1, flags, move |ctx| {
-            answered(ctx, |ctx| run(&Call::read(ctx, most, options)?))
+            answered(ctx, |ctx| run(&Call::read((ctx, &waits), most, options)?))
         })?;
     }
     Ok(())
@@ -103,15 +108,10 @@ fn deinit(call: &Call<'_, '_>) -> Result<Json> {
     Ok(json!({"removed": Replica::deinit(&call.path(Writes)?)?.removed}))
 }
 
-/// What the caller says of a remote.
-fn said(call: &Call<'_, '_>) -> Result<Access> {
-    remotes::access(call.option("token")?.map(str::to_owned), call.option("key_file")?)
-}
-
 fn clone(call: &Call<'_, '_>) -> Result<Json> {
     let (from, to) = (call.given(0, "the remote")?, call.given(1, "the new file")?);
     call.refuse_inside()?;
-    let (since, mut access) = (Instant::now(), said(call)?);
+    let (since, mut access) = (Instant::now(), call.said()?);
     let remote = Remote::open(from, &remotes::credentials(access.token.as_deref(), &access)?)?;
     if !call.flag("keep")?.unwrap_or(true) {
         // A token that is good for an hour is no use to whoever synchronizes tomorrow.
@@ -129,8 +129,9 @@ fn exchange(call: &Call<'_, '_>, run: Exchange) -> Result<Json> {
     let is = |key| Ok::<_, Failure>(call.flag(key)?.unwrap_or(false));
     let session = Session { env: call.env()?, force: is("force")?, whole: is("whole")? };
     let mut replica = call.replica(Writes)?;
-    let remote = remotes::resolve(&replica, call.text(0)?, &said(call)?)?;
+    let remote = remotes::resolve(&replica, call.text(0)?, &call.said()?)?;
     let done = run(&remote, &mut replica, &session)?;
+    wait::looked(replica.path(), &remote, done.upto);
     Ok(answer::outcome(&done, replica.open_conflicts()?, since.elapsed()))
 }
 
@@ -167,7 +168,7 @@ fn list(replica: &Replica) -> Result<Json> {
 fn remote_add(call: &Call<'_, '_>) -> Result<Json> {
     let (name, url) = (call.given(0, "the name")?, call.given(1, "the URL")?);
     let mut replica = call.replica(Writes)?;
-    remotes::add(&mut replica, name, url, &said(call)?)?;
+    remotes::add(&mut replica, name, url, &call.said()?)?;
     list(&replica)
 }
 

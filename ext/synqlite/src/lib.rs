@@ -10,6 +10,7 @@ mod functions;
 mod host;
 mod log;
 mod table;
+mod wait;
 
 use rusqlite::{Connection, ffi};
 use std::os::raw::{c_char, c_int};

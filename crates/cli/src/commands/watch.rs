@@ -1,5 +1,5 @@
 use super::{env, open, resolve};
-use crate::error::Result;
+use crate::error::{CommandError, Result};
 use crate::progress;
 use crate::report::{outcome, outcome_text};
 use crate::terminal;
@@ -8,29 +8,16 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::{Duration, Instant};
-use synqlite_core::Replica;
-use synqlite_remote::{Cursor, Outcome, Remote, Session};
-
-/// How often it looks whether there is something to do.
-const TICK: Duration = Duration::from_millis(50);
-/// The same, where others wait for it.
-const LIVE_TICK: Duration = Duration::from_millis(15);
-/// Time from one round to the next if nothing is said of it.
-const EVERY: Duration = Duration::from_secs(5);
-/// The same, while a hub would say so if there were something to do.
-const LIVE_EVERY: Duration = Duration::from_secs(60);
-/// A hub is asked to answer after so long, also when nothing has happened.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Between two attempts to reach a hub; it doubles from the first to the last.
-const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(30)];
+use std::time::Duration;
+use synqlite_remote::watch::{Pace, Watch};
+use synqlite_remote::{Outcome, Session};
 
 /// Synchronizes again and again, until it is stopped.
 ///
 /// A hub says when there is something new: then a round begins at once, and so it does when
-/// something is written here. Any other remote is asked on a period. A round that fails, because the remote is away or the database locked, is reported and tried
-/// again. SIGINT and SIGTERM end it after the round that is under way; a second one ends it at
+/// something is written here. Any other remote is asked on a period. A round that fails, because the remote
+/// is away or the database locked, is reported and tried again after a pause, which grows to half a
+/// minute, or to the time that `--every` says if that is less. SIGINT and SIGTERM end it after the round that is under way; a second one ends it at
 /// once, which is safe too.
 #[derive(clap::Args)]
 pub struct Args {
@@ -57,146 +44,63 @@ pub struct Args {
 pub fn run(args: &Args, as_json: bool) -> Result<()> {
     let stop = stop_signal()?;
     let mut replica = open(&args.db)?;
-    let remote = resolve(&replica, args.remote.as_deref())?;
-    let mut live = Live::start(remote.clone());
-    let (mut round, mut upto) = (0, None);
-    loop {
-        round += 1;
-        let since = Instant::now();
-        let done = one_round(&remote, &mut replica, args.force);
+    let name = args.remote.as_deref();
+    // A remote that does not exist is no failure of a round.
+    resolve(&replica, name)?;
+    let session = Session { env: env(), force: args.force, whole: false };
+    let pace = Pace { every: args.every, changes: args.changes };
+    let mut watch = Watch::new(&mut replica, session, pace, |replica| resolve(replica, name));
+    let mut round = 0;
+    while args.rounds != Some(round) {
+        let Some(done) = watch.round(|| stop.load(Ordering::Relaxed)) else { break };
         progress::rest();
-        // A round that failed is not begun again for what it failed at.
-        let failed = done.is_err();
-        upto = done.as_ref().map_or(live.latest.or(upto), |(done, _)| done.upto);
-        tell(round, done, since.elapsed(), as_json)?;
-        if args.rounds == Some(round) {
-            return Ok(());
-        }
-        let mut version = None;
-        while since.elapsed() < args.every.unwrap_or(if failed { EVERY } else { live.every() }) {
-            if stop.load(Ordering::Relaxed) {
-                return Ok(());
-            }
-            let changes = args.changes.or(upto.map(|_| 1));
-            if !failed && changes.is_some_and(|n| is_due(&replica, n, &mut version)) {
-                break;
-            }
-            let tick = if upto.is_some() { LIVE_TICK } else { TICK };
-            if live.is_beyond(upto, tick.min(args.every.unwrap_or(EVERY))) {
-                break;
-            }
-        }
-        if stop.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-    }
-}
-
-/// A hub that is listened to, by a thread that ends with the process.
-struct Live {
-    news: Receiver<Option<Cursor>>,
-    /// Where it stands, as far as is known; `None` while it cannot be reached, or is no hub.
-    latest: Option<Cursor>,
-}
-
-impl Live {
-    fn start(remote: Remote) -> Live {
-        let (sender, news) = channel();
-        std::thread::spawn(move || listen(&remote, &sender));
-        Live { news, latest: None }
-    }
-
-    /// Time from one round to the next.
-    fn every(&self) -> Duration {
-        if self.latest.is_some() { LIVE_EVERY } else { EVERY }
-    }
-
-    /// Whether there is something beyond `upto`, now or within a tick.
-    fn is_beyond(&mut self, upto: Option<Cursor>, tick: Duration) -> bool {
-        match self.news.recv_timeout(tick) {
-            Ok(latest) => self.latest = latest,
-            // It is no hub: what remains is the pause.
-            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(tick),
-            Err(RecvTimeoutError::Timeout) => {}
-        }
-        let beyond = |latest: Cursor| {
-            upto.is_none_or(|u| u.epoch != latest.epoch || u.sequence < latest.sequence)
-        };
-        self.latest.is_some_and(beyond)
-    }
-}
-
-/// Tells where the hub stands, each time that it changes. Ends at once if the remote is no hub.
-fn listen(remote: &Remote, sender: &Sender<Option<Cursor>>) {
-    let [mut pause, longest] = PAUSES;
-    let mut after = None;
-    loop {
-        match remote.wait(after, PATIENCE) {
-            Ok(None) => return,
-            Ok(latest) => {
-                pause = PAUSES[0];
-                if latest != after && sender.send(latest).is_err() {
-                    return;
-                }
-                after = latest;
-            }
-            // The next round says what is wrong.
-            Err(_) => {
-                after = None;
-                if sender.send(None).is_err() {
-                    return;
-                }
-                std::thread::sleep(pause);
-                pause = longest.min(pause * 2);
+        round += 1;
+        match done {
+            Some(done) => succeeded(round, &done, &watch, as_json)?,
+            None => {
+                let what = watch.state().error.as_ref().map(ToString::to_string);
+                failed(round, &what.unwrap_or_default(), &watch, as_json)?;
             }
         }
     }
-}
-
-/// Synchronizes once; also how many conflicts are open afterwards.
-fn one_round(remote: &Remote, replica: &mut Replica, force: bool) -> Result<(Outcome, u64)> {
-    let session = Session { env: env(), force, whole: false };
-    let done = remote.sync(replica, &session)?;
-    Ok((done, replica.open_conflicts()?))
+    Ok(())
 }
 
 /// One line of JSON a round; for people only what is news.
-fn tell(round: u64, done: Result<(Outcome, u64)>, time: Duration, as_json: bool) -> Result<()> {
-    match done {
-        Ok((done, conflicts)) => {
-            terminal::tell_waiting(&done.waiting);
-            terminal::tell_aside(&done.aside);
-            terminal::tell_restored(&done.restored);
-            let quiet = done.sent.rows + done.received.rows == 0;
-            if as_json {
-                let mut line = outcome(&done, conflicts, time);
-                line["round"] = json!(round);
-                terminal::print(&line.to_string())
-            } else if quiet {
-                Ok(())
-            } else {
-                terminal::print(&format!("round {round}: {}", outcome_text(&done, time)))
-            }
-        }
-        Err(e) => {
-            let what = e.to_string();
-            terminal::complain(&format!("round {round}: {what}"));
-            if as_json {
-                terminal::print(&json!({"round": round, "error": what}).to_string())?;
-            }
-            Ok(())
-        }
+fn succeeded(
+    round: u64,
+    done: &Outcome,
+    watch: &Watch<'_, CommandError>,
+    as_json: bool,
+) -> Result<()> {
+    terminal::tell_waiting(&done.waiting);
+    terminal::tell_aside(&done.aside);
+    terminal::tell_restored(&done.restored);
+    let quiet = done.sent.rows + done.received.rows == 0;
+    if as_json {
+        let conflicts = match watch.replica().open_conflicts() {
+            Ok(conflicts) => conflicts,
+            Err(e) => return failed(round, &e.to_string(), watch, as_json),
+        };
+        let mut line = outcome(done, conflicts, watch.took());
+        line["round"] = json!(round);
+        terminal::print(&line.to_string())
+    } else if quiet {
+        Ok(())
+    } else {
+        terminal::print(&format!("round {round}: {}", outcome_text(done, watch.took())))
     }
 }
 
-/// Whether `n` changes wait. Counts only after another connection has written.
-fn is_due(replica: &Replica, n: i64, version: &mut Option<i64>) -> bool {
-    // A database that cannot be read just now is for the next round to report.
-    let Ok(now) = replica.data_version() else { return false };
-    if version.replace(now) == Some(now) {
-        return false;
+fn failed(round: u64, what: &str, watch: &Watch<'_, CommandError>, as_json: bool) -> Result<()> {
+    terminal::complain(&format!("round {round}: {what}"));
+    if !as_json {
+        return Ok(());
     }
-    replica.unfolded(n).is_ok_and(|waiting| waiting >= n)
+    let state = watch.state();
+    let line =
+        json!({"round": round, "error": what, "online": state.online, "pending": state.pending});
+    terminal::print(&line.to_string())
 }
 
 /// A flag that SIGINT and SIGTERM set; the second of them ends the process.

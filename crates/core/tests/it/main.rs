@@ -31,6 +31,7 @@ mod search;
 mod site;
 mod slices;
 mod told;
+mod touched;
 mod unfit;
 mod united;
 mod versions;

@@ -47,6 +47,13 @@ pub enum SyncError {
 }
 
 impl SyncError {
+    /// Whether the remote cannot be reached, or does not answer as it should.
+    pub fn is_away(&self) -> bool {
+        use synqlite_objects::Error as E;
+        let SyncError::Store(e) = self else { return false };
+        matches!(e, E::Unreachable { .. } | E::NotAHub { .. } | E::AuthorityAsServer { .. })
+    }
+
     /// What the user can do about it, where the message does not say so itself.
     pub fn hint(&self) -> Option<String> {
         Some(match self {

@@ -1,0 +1,267 @@
+//! Keeps a replica and a remote the same, for as long as somebody likes.
+//!
+//! A [`Waiter`] waits until the two have something to exchange: something was committed here, or a hub
+//! has something new. A [`Watch`] exchanges it, round after round. The next round has a time at which it comes, whatever
+//! the last one did, so it never stalls; and what failed last is in its [`State`] until a round succeeds.
+
+mod hub;
+mod notice;
+#[cfg(test)]
+mod tests;
+
+use crate::{Outcome, Remote, Session, SyncError};
+use hub::Listener;
+use notice::{Bell, Notice};
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+use synqlite_core::Replica;
+use synqlite_objects::Cursor;
+
+/// Time from one round to the next if nothing is said of it.
+const EVERY: Duration = Duration::from_secs(5);
+/// The same, while a hub would say so if there were something to do.
+const LIVE_EVERY: Duration = Duration::from_secs(60);
+/// Between two rounds that failed; it doubles from the first to the last.
+const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(30)];
+/// Between two rounds in any case: whoever writes all the time does not fill the network with single rows.
+const BREATH: Duration = Duration::from_millis(10);
+
+/// Why a wait is over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Woke {
+    /// Something was committed to the replica.
+    Commit,
+    /// The remote has something new, or had when it was last heard of, or is there again, or not any more.
+    Remote,
+    /// It took as long as it was allowed to.
+    Time,
+    /// Whoever waits was asked to stop.
+    Stop,
+}
+
+/// Waits until there is something new, here or at a remote.
+pub struct Waiter {
+    bell: Bell,
+    rings: Receiver<()>,
+    notice: Notice,
+    listener: Option<Listener>,
+    /// Whether the listener heard the hub when it was last asked; nothing if it never has.
+    heard: Option<bool>,
+    upto: Option<Cursor>,
+}
+
+impl Waiter {
+    /// Of this replica, which is to be the one that it is called with.
+    pub fn new(replica: &Replica) -> Waiter {
+        let (bell, rings) = Bell::new();
+        let notice = Notice::new(replica, bell.clone());
+        Waiter { bell, rings, notice, listener: None, heard: None, upto: None }
+    }
+
+    /// Listens to this remote from now on, if it is one that tells.
+    pub fn listen(&mut self, remote: &Remote) {
+        if !self.listener.as_ref().is_some_and(|listener| listener.goes_on(remote)) {
+            self.listener = Some(Listener::start(remote.clone(), self.bell.clone()));
+            (self.heard, self.upto) = (None, None);
+        }
+    }
+
+    /// Up to where the remote has been looked at, if it says where it stands.
+    pub fn looked(&mut self, upto: Option<Cursor>) {
+        self.upto = upto.or(self.upto);
+    }
+
+    /// Whether there is a hub that would say so if it had something new.
+    pub fn hears(&self) -> bool {
+        self.listener.as_ref().is_some_and(|listener| listener.latest().is_some())
+    }
+
+    /// Waits until `due` says that a commit is worth waking for, the remote has something new, the time
+    /// is `until`, or `stop` says so, which is asked four times a second.
+    pub fn wait(
+        &mut self,
+        replica: &Replica,
+        until: Option<Instant>,
+        due: impl Fn(&Replica) -> bool,
+        stop: impl Fn() -> bool,
+    ) -> Woke {
+        loop {
+            if stop() {
+                return Woke::Stop;
+            }
+            if self.notice.changed(replica) && due(replica) {
+                return Woke::Commit;
+            }
+            if self.has_news() {
+                return Woke::Remote;
+            }
+            let mut pause = self.notice.pause();
+            if let Some(until) = until {
+                let left = until.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return Woke::Time;
+                }
+                pause = pause.min(left);
+            }
+            if self.rings.recv_timeout(pause).is_ok() {
+                self.notice.rung();
+            }
+        }
+    }
+
+    /// Whether the remote has something new, or was lost, or is there again.
+    fn has_news(&mut self) -> bool {
+        let latest = self.listener.as_ref().and_then(Listener::latest);
+        let other = self.heard.is_some_and(|heard| heard != latest.is_some());
+        if latest.is_some() || other {
+            self.heard = Some(latest.is_some());
+        }
+        let beyond = |latest: Cursor| {
+            self.upto.is_none_or(|u| u.epoch != latest.epoch || u.sequence < latest.sequence)
+        };
+        other || latest.is_some_and(beyond)
+    }
+}
+
+/// When rounds begin.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pace {
+    /// Time from one round to the next.
+    pub every: Option<Duration>,
+    /// A round begins early when so many changes were written here. One, if nothing is said and a hub is listened
+    /// to.
+    pub changes: Option<i64>,
+}
+
+/// Where a watch stands.
+#[derive(Debug)]
+pub struct State<E> {
+    /// Whether the remote could be reached when that was last tried.
+    pub online: bool,
+    /// When a round last succeeded, in milliseconds since 1970.
+    pub last_sync: Option<i64>,
+    /// Changes that are here and, as far as is known, not there.
+    pub pending: i64,
+    /// How many rounds have failed since one succeeded.
+    pub failures: u32,
+    /// What the last round failed with.
+    pub error: Option<E>,
+}
+
+/// Says where the remote is.
+type Reach<'a, E> = Box<dyn FnMut(&Replica) -> Result<Remote, E> + 'a>;
+
+/// Synchronizes again and again. `E` is what those fail with who say where the remote is.
+pub struct Watch<'a, E> {
+    replica: &'a mut Replica,
+    reach: Reach<'a, E>,
+    session: Session,
+    pace: Pace,
+    waiter: Waiter,
+    began: Option<Instant>,
+    took: Duration,
+    state: State<E>,
+}
+
+impl<'a, E: From<SyncError>> Watch<'a, E> {
+    /// `reach` is asked for the remote before each round, so that it can have a fresh token.
+    pub fn new(
+        replica: &'a mut Replica,
+        session: Session,
+        pace: Pace,
+        reach: impl FnMut(&Replica) -> Result<Remote, E> + 'a,
+    ) -> Watch<'a, E> {
+        let state = State { online: false, last_sync: None, pending: 0, failures: 0, error: None };
+        let (waiter, reach) = (Waiter::new(replica), Box::new(reach));
+        let (began, took) = (None, Duration::ZERO);
+        Watch { replica, reach, session, pace, waiter, began, took, state }
+    }
+
+    /// Where it stands.
+    pub fn state(&self) -> &State<E> {
+        &self.state
+    }
+
+    /// Time that the last round took that succeeded.
+    pub fn took(&self) -> Duration {
+        self.took
+    }
+
+    /// The replica.
+    pub fn replica(&self) -> &Replica {
+        self.replica
+    }
+
+    /// Waits until the next round is due, and does it. `None` if it was asked to stop; the outcome is missing
+    /// if the round failed, and the state says why.
+    pub fn round(&mut self, stop: impl Fn() -> bool) -> Option<Option<Outcome>> {
+        if self.rest(&stop) == Woke::Stop {
+            return None;
+        }
+        self.began = Some(Instant::now());
+        let remote = match (self.reach)(self.replica) {
+            Ok(remote) => remote,
+            Err(e) => return Some(self.failed(e, None)),
+        };
+        self.waiter.listen(&remote);
+        let outcome = match remote.sync(self.replica, &self.session) {
+            Ok(outcome) => outcome,
+            Err(e) => {
+                self.state.online = !e.is_away();
+                return Some(self.failed(e.into(), Some(&remote)));
+            }
+        };
+        self.took = self.began.map_or(Duration::ZERO, |began| began.elapsed());
+        self.waiter.looked(outcome.upto);
+        let last_sync = Some(self.session.env.now_ms());
+        self.state = State { online: true, last_sync, pending: 0, failures: 0, error: None };
+        Some(Some(outcome))
+    }
+
+    fn failed(&mut self, e: E, remote: Option<&Remote>) -> Option<Outcome> {
+        self.state.failures += 1;
+        self.state.error = Some(e);
+        // What cannot be read just now is as it was.
+        self.state.pending = self.pending(remote).unwrap_or(self.state.pending);
+        None
+    }
+
+    /// Changes that are here, and not at the remote if that has a name.
+    fn pending(&self, remote: Option<&Remote>) -> synqlite_core::Result<i64> {
+        let url = remote.map(Remote::url);
+        let named =
+            self.replica.remotes()?.into_iter().find(|named| Some(&named.url) == url.as_ref());
+        let sent = named.map(|named| named.sent.map_or(0, |sent| sent.local_seq));
+        let unpushed = sent.map_or(Ok(0), |sent| self.replica.changed_since(sent))?;
+        Ok(self.replica.unfolded(i64::MAX)? + unpushed)
+    }
+
+    fn rest(&mut self, stop: &impl Fn() -> bool) -> Woke {
+        let Some(began) = self.began else {
+            return if stop() { Woke::Stop } else { Woke::Time };
+        };
+        std::thread::sleep(BREATH.saturating_sub(began.elapsed()));
+        let failed = self.state.failures > 0;
+        let changes = self.pace.changes.or(self.waiter.upto.map(|_| 1));
+        // A round that failed is not begun again for what it failed at.
+        let due = |replica: &Replica| {
+            let waits = |n| replica.unfolded(n).is_ok_and(|waiting| waiting >= n);
+            !failed && changes.is_some_and(waits)
+        };
+        self.waiter.wait(self.replica, Some(began + self.pause()), due, stop)
+    }
+
+    /// Time from the last round to the next.
+    fn pause(&self) -> Duration {
+        if self.state.failures == 0 {
+            let usual = if self.waiter.hears() { LIVE_EVERY } else { EVERY };
+            return self.pace.every.unwrap_or(usual);
+        }
+        let [first, longest] = PAUSES;
+        let pause = longest.min(first * 2_u32.pow(self.state.failures.min(10) - 1));
+        // By chance, so that sites that lost a hub together do not come back together.
+        let part = f64::from(self.session.env.random()[0]) / 255.0;
+        let pause = pause.mul_f64(0.5 + part / 2.0);
+        self.pace.every.map_or(pause, |every| every.min(pause))
+    }
+}

@@ -1,0 +1,115 @@
+//! Notices that something was committed to a database, by whatever program.
+//!
+//! `PRAGMA data_version` tells it, on a connection that is kept. When to ask, the file system says: it tells
+//! which files were written. Not every one does, so it is asked now and then in any case.
+//!
+//! No program waits for it. In WAL mode whoever reads is in nobody's way. In the other modes, a program that is
+//! about to commit cannot while somebody reads; but it writes to the database only once it has kept all others
+//! out, so to ask after such a write disturbs nobody. That is why the journal's files are not looked at.
+
+use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher, WatcherKind};
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+use synqlite_core::Replica;
+
+/// It asks after so long though nobody said anything.
+const QUIET: Duration = Duration::from_millis(250);
+/// The same, where the file system says nothing.
+const DEAF: Duration = Duration::from_millis(25);
+/// A file is written before the commit is there to be seen: in WAL mode, a sync of the disk before. For so long
+/// it asks again and again.
+const SOON: Duration = Duration::from_secs(1);
+/// Between two of these.
+const GAPS: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(5)];
+
+/// Wakes whoever waits; rung twice it wakes once.
+#[derive(Clone)]
+pub(super) struct Bell(SyncSender<()>);
+
+impl Bell {
+    pub fn new() -> (Bell, Receiver<()>) {
+        let (sender, receiver) = sync_channel(1);
+        (Bell(sender), receiver)
+    }
+
+    /// Whether there may still be somebody who hears it.
+    pub fn ring(&self) -> bool {
+        !matches!(self.0.try_send(()), Err(std::sync::mpsc::TrySendError::Disconnected(())))
+    }
+}
+
+/// What is known of a database.
+pub(super) struct Notice {
+    /// Rings when a file was written, for as long as it lives.
+    watcher: Option<RecommendedWatcher>,
+    version: Option<i64>,
+    /// Since when, and how often, it was asked in vain after a file was written.
+    asked: Option<(Instant, u32)>,
+}
+
+impl Notice {
+    pub fn new(replica: &Replica, bell: Bell) -> Notice {
+        let watcher = watcher(replica.path(), bell).ok();
+        Notice { watcher, version: None, asked: None }
+    }
+
+    /// A file was written, or somebody else rang.
+    pub fn rung(&mut self) {
+        self.asked = Some((Instant::now(), 0));
+    }
+
+    /// Whether something was committed since this was last the case.
+    pub fn changed(&mut self, replica: &Replica) -> bool {
+        // A database that cannot be read just now is for the next one to ask.
+        let Ok(now) = replica.data_version() else { return false };
+        let changed = self.version.replace(now) != Some(now);
+        if changed {
+            self.asked = None;
+        }
+        changed
+    }
+
+    /// When to ask again, unless somebody rings before.
+    pub fn pause(&mut self) -> Duration {
+        let quiet = if self.watcher.is_some() { QUIET } else { DEAF };
+        let Some((since, times)) = &mut self.asked else { return quiet };
+        if since.elapsed() > SOON {
+            self.asked = None;
+            return quiet;
+        }
+        *times += 1;
+        GAPS[usize::from(*times > 10)]
+    }
+}
+
+/// Rings when the database or its write-ahead log is written. It looks at their folder, since the log comes and
+/// goes, and opens neither: a process that closes a file loses its locks on it. Where the file system tells
+/// only of files that are open, nobody is told.
+fn watcher(database: &Path, bell: Bell) -> notify::Result<RecommendedWatcher> {
+    if RecommendedWatcher::kind() == WatcherKind::Kqueue {
+        return Err(notify::Error::generic("kqueue opens what it watches"));
+    }
+    let database = std::fs::canonicalize(database)?;
+    let name = database.file_name().unwrap_or_default().to_owned();
+    let mut log = name.clone();
+    log.push("-wal");
+    let names: [OsString; 2] = [name, log];
+    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        let ours = |path: &std::path::PathBuf| {
+            path.file_name().is_some_and(|name| names.iter().any(|own| own == name))
+        };
+        // What cannot be told may have been about them.
+        let written = event.map_or(true, |event| {
+            !matches!(event.kind, EventKind::Access(_))
+                && (event.need_rescan() || event.paths.iter().any(ours))
+        });
+        if written {
+            bell.ring();
+        }
+    })?;
+    let folder = database.parent().unwrap_or(Path::new("/"));
+    watcher.watch(folder, RecursiveMode::NonRecursive)?;
+    Ok(watcher)
+}
