@@ -17,8 +17,11 @@ from .errors import (
     RefusedError,
     UsageError,
 )
+from .live import Difference, Live
 from .replica import Replica, Token, clone, init, open
 from .results import (
+    ChangedRow,
+    Changes,
     ClosedConflict,
     Conflict,
     Decision,
@@ -39,21 +42,26 @@ from .results import (
     Traffic,
     Value,
     Verification,
+    Written,
 )
 from .watch import Watch, WatchState
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ChangedRow",
+    "Changes",
     "ClosedConflict",
     "Conflict",
     "ConflictError",
     "DamagedError",
     "Decision",
     "DefectError",
+    "Difference",
     "Digest",
     "Error",
     "Folded",
+    "Live",
     "LockedError",
     "LogEntry",
     "Merged",
@@ -78,6 +86,7 @@ __all__ = [
     "Verification",
     "Watch",
     "WatchState",
+    "Written",
     "clone",
     "init",
     "open",

@@ -14,11 +14,14 @@ Name = Literal["extension", "command"]
 Direction = Literal["sync", "push", "pull"]
 
 
-class Changes(Protocol):
-    """Notices that another connection wrote to a file, at next to no cost."""
+class Waits(Protocol):
+    """Waits, again and again, until another connection commits to a file, at next to no cost."""
 
-    def seen(self) -> object:
-        """A value that differs from the one before if there may have been a write in between."""
+    def wait(self, seconds: float, remote: Optional[str], token: Optional[str]) -> Json:
+        """For so long at most. `woke` is "time" if nothing happened.
+
+        With a remote only what there is to exchange with it counts, as far as is known.
+        """
 
     def close(self) -> None:
         """Lets go of the file."""
@@ -55,4 +58,5 @@ class Backend(Protocol):
     def conflicts(self, path: str, closed: bool) -> Json: ...
     def settle(self, path: str, id: str, verb: str) -> Json: ...
     def log(self, path: str, limit: int) -> Json: ...
-    def changes(self, path: str) -> Changes: ...
+    def changes(self, path: str, token: Optional[str], limit: Optional[int]) -> Json: ...
+    def waits(self, path: str) -> Waits: ...

@@ -9,11 +9,16 @@ import json
 import math
 import os
 import subprocess
+import time
 from pathlib import Path
 from typing import Optional
 
 from ._backend import Direction, Json, Name
 from .errors import DefectError, NotInstalledError, UsageError, of_document
+
+
+POLL = 0.05
+"""Seconds between two looks whether a file was written to."""
 
 
 class Command:
@@ -86,7 +91,12 @@ class Command:
     def log(self, path: str, limit: int) -> Json:
         return self._run(["log", f"--limit={limit}"], path)
 
-    def changes(self, path: str) -> FileTimes:
+    def changes(self, path: str, token: Optional[str], limit: Optional[int]) -> Json:
+        options = [] if limit is None else [f"--limit={limit}"]
+        since = [] if token is None else [f"--since={token}"]
+        return self._run(["changes", *options, *since], path)
+
+    def waits(self, path: str) -> FileTimes:
         return FileTimes(path)
 
     def _run(self, words: list[str], *operands: str, token: Optional[str] = None) -> Json:
@@ -145,24 +155,32 @@ class Command:
 
 
 class FileTimes:
-    """Changes, by the times and sizes of the database's files."""
+    """Waits, by the times and sizes of the database's files. Of remotes it knows nothing."""
 
     def __init__(self, path: str) -> None:
         self._files = (path, path + "-wal")
+        self._seen: object = None
 
-    def seen(self) -> object:
-        return tuple(self._one(file) for file in self._files)
+    def wait(self, seconds: float, remote: Optional[str] = None, token: Optional[str] = None) -> Json:
+        end = time.monotonic() + seconds
+        while (now := tuple(_times(file) for file in self._files)) == self._seen:
+            left = end - time.monotonic()
+            if left <= 0:
+                return {"woke": "time"}
+            time.sleep(min(POLL, left))
+        self._seen = now
+        return {"woke": "commit"}
 
     def close(self) -> None:
         pass
 
-    @staticmethod
-    def _one(file: str) -> object:
-        try:
-            found = os.stat(file)
-        except OSError:
-            return None
-        return found.st_ino, found.st_size, found.st_mtime_ns
+
+def _times(file: str) -> object:
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _flag(name: str, on: bool) -> list[str]:

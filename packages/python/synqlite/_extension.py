@@ -98,8 +98,11 @@ class Extension:
     def log(self, path: str, limit: int) -> Json:
         return self._call(path, "log", limit)
 
-    def changes(self, path: str) -> DataVersion:
-        return DataVersion(path, self._timeout)
+    def changes(self, path: str, token: Optional[str], limit: Optional[int]) -> Json:
+        return self._call(path, "changes", token, limit)
+
+    def waits(self, path: str) -> Connection:
+        return Connection(path, self._file, self._timeout)
 
     def _call(
         self, path: str, function: str, *arguments: Union[None, int, str], options: Optional[Json] = None
@@ -117,28 +120,31 @@ class Extension:
         return answer
 
 
-class DataVersion:
-    """Changes, by `PRAGMA data_version` of a connection that stays open."""
+class Connection:
+    """Waits on a connection that stays open; a query can be run on it between two waits."""
 
-    def __init__(self, path: str, timeout: float) -> None:
-        self._path, self._timeout = path, timeout
-        self._inode, self._connection = self._open()
+    def __init__(self, path: str, file: Path, timeout: float) -> None:
+        self._path, self._file, self._timeout = path, file, timeout
+        self._inode, self.sqlite = self._open()
 
-    def seen(self) -> object:
+    def wait(self, seconds: float, remote: Optional[str] = None, token: Optional[str] = None) -> Json:
         # A file that was replaced has another number, and the old one would never change again.
         if _inode(self._path) != self._inode:
-            old = self._connection
-            self._inode, self._connection = self._open()
-            old.close()
-        (version,) = self._connection.execute("PRAGMA data_version").fetchone()
-        return self._inode, version
+            self.sqlite.close()
+            self._inode, self.sqlite = self._open()
+        options = json.dumps({"wait": math.ceil(self._timeout), **_given(token=token)})
+        try:
+            sql = "SELECT synqlite_wait(?, ?, ?)"
+            answer: Json = json.loads(self.sqlite.execute(sql, (seconds, remote, options)).fetchone()[0])
+        except sqlite3.Error as e:
+            raise _error(e, self._path) from e
+        return answer
 
     def close(self) -> None:
-        self._connection.close()
+        self.sqlite.close()
 
     def _open(self) -> tuple[object, sqlite3.Connection]:
-        uri = _uri(self._path)
-        return _inode(self._path), sqlite3.connect(uri, self._timeout, uri=True, isolation_level=None)
+        return _inode(self._path), _connect(self._path, self._file, self._timeout)
 
 
 def _inode(path: str) -> object:
@@ -155,7 +161,7 @@ def _connect(path: str, extension: Path, timeout: float) -> sqlite3.Connection:
         raise RefusedError(f"there is no database at {path}", "Check the path", path)
     where = path if path == _MEMORY else _uri(path)
     # Without an isolation level `sqlite3` begins no transaction by itself; inside one nothing synchronizes.
-    connection = sqlite3.connect(where, timeout, uri=True, isolation_level=None)
+    connection = sqlite3.connect(where, timeout, uri=True, isolation_level=None, check_same_thread=False)
     try:
         connection.enable_load_extension(True)
         connection.load_extension(str(extension))

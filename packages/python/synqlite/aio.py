@@ -6,16 +6,18 @@ A task that is cancelled stops waiting; what it had begun is finished all the sa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any, Callable, Optional
+import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable, Optional, Union
 
+from . import live as _live
 from . import replica as _replica
 from . import results
 from . import watch as _watch
 from ._backend import Name
 from .replica import TIMEOUT, Path, Token, Verb
 
-__all__ = ["Replica", "Watch", "clone", "init", "open"]
+__all__ = ["Live", "Replica", "Watch", "clone", "init", "open"]
 
 
 async def open(path: Path, *, timeout: float = TIMEOUT, backend: Optional[Name] = None) -> Replica:
@@ -160,6 +162,29 @@ class Replica:
     async def log(self, limit: int = 100) -> tuple[results.LogEntry, ...]:
         return await asyncio.to_thread(self._replica.log, limit)
 
+    async def changes(self, token: Optional[str] = None, limit: Optional[int] = None) -> results.Changes:
+        return await asyncio.to_thread(self._replica.changes, token, limit)
+
+    def live(
+        self,
+        sql: str,
+        parameters: _live.Parameters = (),
+        *,
+        on_change: Callable[[_live.Difference], object],
+        on_error: Optional[Callable[[Exception], object]] = None,
+        key: Union[None, str, Sequence[str]] = None,
+        connect: Optional[Callable[[], sqlite3.Connection]] = None,
+    ) -> Live:
+        """As `synqlite.Replica.live`, at once and without waiting; callbacks run in the event loop."""
+        loop = asyncio.get_running_loop()
+        told = _in(loop, on_change)
+        assert told is not None
+        return Live(
+            self._replica.live(
+                sql, parameters, on_change=told, on_error=_in(loop, on_error), key=key, connect=connect
+            )
+        )
+
     def watch(
         self,
         remote: Optional[Path] = None,
@@ -180,6 +205,30 @@ class Replica:
                 on_error=_in(loop, on_error),
             )
         )
+
+
+class Live:
+    """As `synqlite.Live`, with `async with`."""
+
+    def __init__(self, live: _live.Live) -> None:
+        self._live = live
+
+    async def __aenter__(self) -> Live:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    @property
+    def rows(self) -> tuple[_live.Row, ...]:
+        return self._live.rows
+
+    @property
+    def error(self) -> Optional[Exception]:
+        return self._live.error
+
+    async def stop(self) -> None:
+        await asyncio.to_thread(self._live.stop)
 
 
 class Watch:

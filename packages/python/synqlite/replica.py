@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
-from typing import Callable, Literal, Optional, Union
+import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable, Literal, Optional, Union
 from weakref import WeakSet
 
 from . import _choice, results
+from . import _sources as sources
 from ._backend import Backend, Direction, Json, Name
 from .errors import UsageError
+from .live import Difference, Live
 from .watch import Watch
 
 Token = Union[str, Callable[[], Optional[str]]]
@@ -82,12 +85,12 @@ def clone(
 
 
 class Replica:
-    """Made by `open`, `init` or `clone`. As a context manager it stops at its end the watches it began."""
+    """Made by `open`, `init` or `clone`. As a context manager it stops at its end what it began."""
 
     def __init__(self, path: Path, backend: Backend) -> None:
         self._path = os.path.abspath(path)
         self._backend = backend
-        self._watches: WeakSet[Watch] = WeakSet()
+        self._watches: WeakSet[Union[Watch, Live]] = WeakSet()
 
     def __repr__(self) -> str:
         return f"<synqlite.Replica {self._path!r} by {self.backend}>"
@@ -99,7 +102,7 @@ class Replica:
         self.close()
 
     def close(self) -> None:
-        """Stops the watches that it began. Nothing else is open."""
+        """Stops the watches and live queries that it began. Nothing else is open."""
         for watch in list(self._watches):
             watch.stop()
 
@@ -222,6 +225,42 @@ class Replica:
         answer = self._backend.log(self._path, limit)
         return tuple(results.read(results.LogEntry, each) for each in answer["entries"])
 
+    def changes(self, token: Optional[str] = None, limit: Optional[int] = None) -> results.Changes:
+        """The rows that show something else than at the answer that `token` is of, whoever changed them; all
+        rows without one. It folds first, so that what any program has committed is among them.
+
+        After `limit` rows it stops as soon as it can go on from there; `more` says that it did.
+        """
+        return results.read(results.Changes, self._backend.changes(self._path, token, limit))
+
+    def live(
+        self,
+        sql: str,
+        parameters: Union[Sequence[Any], Mapping[str, Any]] = (),
+        *,
+        on_change: Callable[[Difference], object],
+        on_error: Optional[Callable[[Exception], object]] = None,
+        key: Union[None, str, Sequence[str]] = None,
+        connect: Optional[Callable[[], sqlite3.Connection]] = None,
+    ) -> Live:
+        """Runs a query now and each time that a table it reads changed, whoever changed it, in a thread of its
+        own. `on_change` gets what is different in its rows, first all of them. See `Live`.
+
+        `key` names the columns that tell a row from others; with them a row that was changed is told as such, not
+        as one that went and one that came. `connect` opens the database, where the package does not.
+        """
+        live = Live(
+            sources.of(self._backend, self._path, connect),
+            sql,
+            parameters,
+            key=(key,) if isinstance(key, str) else tuple(key or ()),
+            name=self._path,
+            on_change=on_change,
+            on_error=on_error,
+        )
+        self._watches.add(live)
+        return live
+
     def watch(
         self,
         remote: Optional[Path] = None,
@@ -231,14 +270,16 @@ class Replica:
         on_sync: Optional[Callable[[results.SyncResult], object]] = None,
         on_error: Optional[Callable[[Exception], object]] = None,
     ) -> Watch:
-        """Synchronizes in a thread: at once, when the file was written to, and each `interval` seconds.
+        """Synchronizes in a thread: at once, when a program has committed or a hub has something new, and each
+        `interval` seconds.
 
         `on_sync` and `on_error` are called in that thread after each round. See `Watch`.
         """
         watch = Watch(
-            sync=lambda: self.sync(remote, token=token),
+            sync=lambda asked: self.sync(remote, token=asked),
             status=self.status,
-            changes=lambda: self._backend.changes(self._path),
+            waits=lambda: self._backend.waits(self._path),
+            token=lambda: _ask(token),
             remote=remote,
             name=self._path,
             interval=interval,

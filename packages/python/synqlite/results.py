@@ -73,6 +73,46 @@ class SyncResult:
 
 
 @dataclass(frozen=True)
+class Written:
+    """Who wrote, and when in milliseconds since 1970."""
+
+    site: str
+    at_ms: int
+
+
+@dataclass(frozen=True)
+class ChangedRow:
+    """A row that shows something else.
+
+    `id` is what the row is called here for as long as it exists, whatever its key; `row` is its name for
+    people. `change` is "insert", "update" or "delete". `written` is None if nobody wrote to it: it shows something else
+    because of what others wrote to other rows. `columns` are those that were written, as far as is known.
+    """
+
+    table: str
+    id: str
+    row: str
+    change: str
+    written: Optional[Written] = None
+    columns: tuple[str, ...] = ()
+    values: Optional[Mapping[str, Value]] = None
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What changed. `token` is what to ask with the next time.
+
+    `anew` says that these are all rows, and what was known before is void. `more` says that more have changed
+    already.
+    """
+
+    changes: tuple[ChangedRow, ...]
+    token: str
+    anew: bool
+    more: bool = False
+
+
+@dataclass(frozen=True)
 class Pending:
     """Changes of a table that are not folded yet."""
 

@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any, Optional, Union
 
-from ._backend import Changes
+from ._backend import Waits
 from .errors import NetworkError, UsageError
 from .results import Status, SyncResult
 
-POLL = 0.1
-"""Seconds between two looks whether the file was written to."""
+SLICE = 0.25
+"""Seconds of a wait, after which it looks whether it is to stop."""
 
 PAUSES = (0.2, 30.0)
 """Seconds between two attempts while something fails: they double from the first to the last."""
@@ -50,9 +50,10 @@ class Watch:
     def __init__(
         self,
         *,
-        sync: Callable[[], SyncResult],
+        sync: Callable[[Optional[str]], SyncResult],
         status: Callable[[], Status],
-        changes: Callable[[], Changes],
+        waits: Callable[[], Waits],
+        token: Callable[[], Optional[str]],
         remote: Union[None, str, os.PathLike[str]],
         name: str,
         interval: float,
@@ -61,7 +62,8 @@ class Watch:
     ) -> None:
         if not interval > 0:
             raise UsageError(f"an interval of {interval} seconds is none", "Give more than 0")
-        self._sync, self._status, self._changes = sync, status, changes
+        self._sync, self._status, self._waits, self._ask = sync, status, waits, token
+        self._token: Optional[str] = None
         self._remote = "origin" if remote is None else os.fspath(remote)
         self._name, self._interval = name, interval
         self._on_sync, self._on_error = on_sync, on_error
@@ -90,25 +92,26 @@ class Watch:
 
     def _run(self) -> None:
         failures = 0
-        changes: Optional[Changes] = None
+        waits: Optional[Waits] = None
         try:
             while not self._stop.is_set():
                 failures = 0 if self._round(failures) else failures + 1
-                changes = changes or self._begin()
-                self._rest(changes, _pause(failures) if failures else self._interval, failures == 0)
+                waits = waits or self._begin()
+                self._rest(waits, _pause(failures) if failures else self._interval, failures == 0)
         finally:
-            if changes is not None:
-                changes.close()
+            if waits is not None:
+                waits.close()
 
-    def _begin(self) -> Optional[Changes]:
+    def _begin(self) -> Optional[Waits]:
         try:
-            return self._changes()
+            return self._waits()
         except Exception:  # The round has said why, or the next one will.
             return None
 
     def _round(self, failures: int) -> bool:
         try:
-            result = self._sync()
+            self._token = self._ask()
+            result = self._sync(self._token)
         except Exception as e:
             online = self._state.online and not isinstance(e, NetworkError)
             self._state = replace(self._state, online=online, error=e)
@@ -128,26 +131,31 @@ class Watch:
         except BaseException:  # SystemExit too would end the thread, and nobody would know.
             _log.exception("a callback of the watch of %s failed; the watch goes on", self._name)
 
-    def _rest(self, changes: Optional[Changes], pause: float, until_written: bool) -> None:
-        """Until it is stopped, the time is over, or something was written here."""
+    def _rest(self, waits: Optional[Waits], pause: float, until_due: bool) -> None:
+        """Until it is stopped, the time is over, or there is something to exchange."""
         end = time.monotonic() + pause
-        # The first look is at what was written during the round.
-        seen: object = None
-        gap = POLL
-        while (left := end - time.monotonic()) > 0 and not self._stop.wait(min(gap, left)):
+        woke: object = "time"
+        while (left := end - time.monotonic()) > 0 and not self._stop.is_set():
             try:
-                now = changes.seen() if changes else None
-                if now == seen:
+                # A wake of which the status could not be told is not over.
+                woke = self._wait(waits, min(SLICE, left)) if woke == "time" else woke
+                if woke == "time":
                     continue
                 status = self._status()
             except Exception:  # Such as a lock; the next round says so, if it still is.
-                gap *= 2
+                self._stop.wait(min(SLICE, left))
                 continue
-            seen, gap = now, POLL
             unpushed = (r.unpushed for r in status.remotes if self._remote in (r.name, r.url))
             self._state = replace(self._state, pending=status.unfolded + sum(unpushed))
-            if status.unfolded > 0 and until_written:
+            if woke == "remote" or (until_due and status.unfolded > 0):
                 return
+            woke = "time"
+
+    def _wait(self, waits: Optional[Waits], seconds: float) -> object:
+        if waits is None:
+            self._stop.wait(seconds)
+            return "time"
+        return waits.wait(seconds, self._remote, self._token)["woke"]
 
 
 def _pause(failures: int) -> float:

@@ -115,10 +115,15 @@ class ByExtension:
 
     backend: Name = "extension"
 
+    @staticmethod
+    def missing() -> Optional[str]:
+        """Why it cannot be used here, if it cannot."""
+        file = _files.extension()
+        return "SYNQLITE_EXTENSION is not set" if file is None else why_not(file)
+
     @classmethod
     def setUpClass(cls) -> None:
-        file = _files.extension()
-        reason = "SYNQLITE_EXTENSION is not set" if file is None else why_not(file)
+        reason = cls.missing()
         if reason is not None:
             print(f"skipped: {cls.__name__}: {reason}", file=sys.stderr)
             raise unittest.SkipTest(reason)

@@ -8,12 +8,12 @@ import sqlite3
 import time
 import unittest
 from pathlib import Path
-from typing import Callable
+from typing import Callable, Optional
 from unittest import mock
 
 import synqlite
 from synqlite import watch as watching
-from synqlite._backend import Changes
+from synqlite._backend import Waits
 
 from .support import ByCommand, ByExtension, Sites, command, hub, until
 
@@ -157,11 +157,11 @@ class Watches(Sites):
         results: list[synqlite.SyncResult] = []
         with home.watch(interval=600, on_sync=results.append):
             until(lambda: results)
-            time.sleep(3 * watching.POLL)
+            time.sleep(3 * watching.SLICE)
             shutil.copy(home.path, self.dir / "copy.db")
             command("init", "--new-site", str(self.dir / "copy.db"))
             os.replace(self.dir / "copy.db", home.path)
-            time.sleep(3 * watching.POLL)
+            time.sleep(3 * watching.SLICE)
             self.execute(Path(home.path), "INSERT INTO todo(title) VALUES('tea')")
             until(lambda: laptop.pull().merged.inserted == 1)
 
@@ -221,47 +221,68 @@ class Pauses(unittest.TestCase):
             self.assertGreater(len(set(drawn)), 1)
 
     def test_a_round_is_begun_at_the_interval_though_nothing_can_be_looked_at(self) -> None:
-        """The file cannot be opened to see changes, and the status cannot be told: rounds go on."""
+        """The file cannot be opened to see commits, and the status cannot be told: rounds go on."""
         rounds: list[float] = []
-        sync = mock.Mock(side_effect=lambda: rounds.append(time.monotonic()))
-        changes: Callable[[], Changes] = mock.Mock(side_effect=OSError("no"))
-        for look in (changes, mock.Mock(return_value=mock.Mock(seen=mock.Mock(side_effect=OSError("no"))))):
+        sync = mock.Mock(side_effect=lambda _: rounds.append(time.monotonic()))
+        failing = mock.Mock(return_value=mock.Mock(wait=mock.Mock(side_effect=OSError("no"))))
+        for waits in (mock.Mock(side_effect=OSError("no")), failing):
             rounds.clear()
-            watch = make(sync, look, interval=0.2)
+            watch = make(sync, waits, interval=0.2)
             until(lambda: len(rounds) >= 3)
             watch.stop()
             self.assertTrue(all(b - a >= 0.19 for a, b in zip(rounds, rounds[1:])))
 
     def test_a_file_that_nobody_writes_to_is_looked_at_once(self) -> None:
         status = mock.Mock(return_value=mock.Mock(unfolded=0, remotes=()))
-        changes = mock.Mock(return_value=mock.Mock(seen=mock.Mock(return_value="written once")))
-        watch = make(mock.Mock(), changes, interval=600, status=status)
-        until(lambda: changes.return_value.seen.call_count >= 5)
+        waits = waiting("commit")
+        watch = make(mock.Mock(), waits, interval=600, status=status)
+        until(lambda: waits.return_value.wait.call_count >= 5)
         watch.stop()
         self.assertEqual(status.call_count, 1)
-        changes.return_value.close.assert_called_once()
+        waits.return_value.close.assert_called_once()
 
     def test_a_write_is_not_forgotten_because_it_could_not_be_counted_at_once(self) -> None:
         rounds: list[float] = []
-        sync = mock.Mock(side_effect=lambda: rounds.append(time.monotonic()))
-        quiet = mock.Mock(unfolded=0, remotes=())
-        status = mock.Mock(side_effect=[OSError("locked"), mock.Mock(unfolded=1, remotes=()), quiet])
-        changes = mock.Mock(return_value=mock.Mock(seen=mock.Mock(return_value="written once")))
-        watch = make(sync, changes, interval=600, status=status)
+        sync = mock.Mock(side_effect=lambda _: rounds.append(time.monotonic()))
+        status = mock.Mock(side_effect=[OSError("locked"), mock.Mock(unfolded=1, remotes=())])
+        watch = make(sync, waiting("commit"), interval=600, status=status)
         until(lambda: len(rounds) == 2)
         watch.stop()
 
+    def test_news_of_a_hub_begins_a_round_though_nothing_was_written(self) -> None:
+        sync = mock.Mock()
+        status = mock.Mock(return_value=mock.Mock(unfolded=0, remotes=()))
+        waits = waiting("remote")
+        watch = make(sync, waits, interval=600, status=status)
+        until(lambda: sync.call_count == 2)
+        watch.stop()
+        waits.return_value.wait.assert_called_with(mock.ANY, "origin", "secret")
+
+
+def waiting(first: str) -> mock.Mock:
+    """Wakes once, and then only because of the time."""
+    answers = [{"woke": first}]
+
+    def wait(seconds: float, *_: object) -> dict[str, str]:
+        if answers:
+            return answers.pop()
+        time.sleep(min(seconds, 0.01))
+        return {"woke": "time"}
+
+    return mock.Mock(return_value=mock.Mock(wait=mock.Mock(side_effect=wait)))
+
 
 def make(
-    sync: Callable[[], synqlite.SyncResult],
-    changes: Callable[[], Changes],
+    sync: Callable[[Optional[str]], synqlite.SyncResult],
+    waits: Callable[[], Waits],
     interval: float,
     status: Callable[[], synqlite.Status] = mock.Mock(side_effect=OSError("no")),
 ) -> synqlite.Watch:
     return synqlite.Watch(
         sync=sync,
         status=status,
-        changes=changes,
+        waits=waits,
+        token=lambda: "secret",
         remote=None,
         name="a test",
         interval=interval,

@@ -1,0 +1,184 @@
+"""A query that is run again when what it reads changed, by whatever program or merge.
+
+Between two runs everything may have changed more than once; what is told is the difference between the rows
+of the two. A failure does not end it: it is told, and the query runs again at the next change.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Callable, Literal, Optional, Protocol, Union
+
+from .errors import UsageError
+
+SLICE = 0.25
+"""Seconds of a wait, after which it looks whether it is to stop."""
+
+Row = tuple[Any, ...]
+Parameters = Union[Sequence[Any], Mapping[str, Any]]
+
+_log = logging.getLogger("synqlite")
+_READ, _DENY = 20, (18, 9, 23)  # SQLITE_READ; INSERT, DELETE, UPDATE
+_OK, _REFUSE = 0, 1
+
+
+class Source(Protocol):
+    """A connection, and when it is worth asking again."""
+
+    sqlite: sqlite3.Connection
+
+    def touched(self, seconds: float) -> Union[Literal["none", "any"], frozenset[str]]:
+        """Waits so long at most. The tables that may have changed; "none" if nothing was committed."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What is different in the rows of a query. `rows` are all of them, in its order.
+
+    Of a row in `changed` there are the former and the present one, which have the same key. Without a key each is one
+    that was removed and one that was added.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    added: tuple[Row, ...]
+    changed: tuple[tuple[Row, Row], ...]
+    removed: tuple[Row, ...]
+
+
+class Live:
+    """Begun by `Replica.live`. As a context manager it stops at its end."""
+
+    def __init__(
+        self,
+        source: Callable[[], Source],
+        sql: str,
+        parameters: Parameters,
+        *,
+        key: tuple[str, ...],
+        name: str,
+        on_change: Callable[[Difference], object],
+        on_error: Optional[Callable[[Exception], object]],
+    ) -> None:
+        self._source, self._sql, self._parameters = source, sql, parameters
+        self._key, self._name = key, name
+        self._on_change, self._on_error = on_change, on_error
+        self._reads: set[str] = set()
+        self._last: tuple[tuple[str, ...], tuple[Row, ...]] = ((), ())
+        self._told = False
+        self._error: Optional[Exception] = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"synqlite live {name}", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Live:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The rows as they were told last."""
+        return self._last[1]
+
+    @property
+    def error(self) -> Optional[Exception]:
+        """What the last run failed with; None if it did not."""
+        return self._error
+
+    def stop(self) -> None:
+        """Ends it. It may be called twice, and in a callback."""
+        self._stop.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _run(self) -> None:
+        source: Optional[Source] = None
+        try:
+            while not self._stop.is_set():
+                try:
+                    source = source or self._source()
+                    touched = source.touched(SLICE)
+                    if touched == "none" and self._told:
+                        continue
+                    if self._error or isinstance(touched, str) or not self._reads.isdisjoint(touched):
+                        self._ask(source.sqlite)
+                    self._error = None
+                except Exception as e:
+                    self._failed(e)
+        finally:
+            if source is not None:
+                source.close()
+
+    def _ask(self, connection: sqlite3.Connection) -> None:
+        # SQLite says what a statement reads when it is made ready, which a new authorizer has it do again.
+        self._reads.clear()
+        connection.set_authorizer(self._authorize)
+        try:
+            cursor = connection.execute(self._sql, self._parameters)
+            rows = tuple(tuple(row) for row in cursor.fetchall())
+        finally:
+            connection.set_authorizer(None)
+        if cursor.description is None:
+            raise UsageError("the statement of a live query returns no rows", "Give a SELECT")
+        columns = tuple(column[0] for column in cursor.description)
+        if missing := [name for name in self._key if name not in columns]:
+            raise UsageError(f"the query has no column {missing[0]}", "Name columns of its result as the key")
+        before = self._last[1] if self._last[0] == columns else ()
+        difference = _difference(columns, before, rows, self._key)
+        if self._told and before == rows:
+            return
+        self._last, self._told = (columns, rows), True
+        try:
+            self._on_change(difference)
+        except BaseException:  # SystemExit too would end the thread, and nobody would know.
+            _log.exception("a callback of a live query of %s failed; it goes on", self._name)
+
+    def _authorize(self, action: int, first: Optional[str], *_: object) -> int:
+        if action == _READ and first is not None:
+            self._reads.add(first)
+        return _REFUSE if action in _DENY else _OK
+
+    def _failed(self, e: Exception) -> None:
+        # The same failure again is no news.
+        news = str(e) != str(self._error)
+        self._error = e
+        if news:
+            try:
+                if self._on_error is None:
+                    _log.warning("a live query of %s failed: %s", self._name, e)
+                else:
+                    self._on_error(e)
+            except BaseException:
+                _log.exception("a callback of a live query of %s failed; it goes on", self._name)
+        self._stop.wait(SLICE)
+
+
+def _difference(
+    columns: tuple[str, ...], before: tuple[Row, ...], after: tuple[Row, ...], key: tuple[str, ...]
+) -> Difference:
+    came, went = Counter(after), Counter(before)
+    added, removed = list((came - went).elements()), list((went - came).elements())
+    changed: list[tuple[Row, Row]] = []
+    if key:
+        at = [columns.index(name) for name in key]
+        former: dict[Row, list[Row]] = {}
+        for row in removed:
+            former.setdefault(tuple(row[i] for i in at), []).append(row)
+        new = []
+        for row in added:
+            same = former.get(tuple(row[i] for i in at))
+            if same:
+                changed.append((same.pop(0), row))
+            else:
+                new.append(row)
+        added, removed = new, [row for rows in former.values() for row in rows]
+    return Difference(columns, after, tuple(added), tuple(changed), tuple(removed))
