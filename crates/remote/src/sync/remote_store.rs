@@ -32,8 +32,10 @@ const PREFIX: u64 = 64 << 10;
 const HEAD: u64 = 512;
 /// A line that forks is told of by somebody, and so often at most: who forges lines keeps nobody here.
 const LOOKS: u32 = 8;
-/// Another process, or a program that synchronizes folders, may come in between so often.
+/// A program that synchronizes folders may put the same object in between so often.
 const ATTEMPTS: u32 = 4;
+/// Other processes of this site may be faster so often.
+const RACES: u32 = 100;
 
 /// A store, and the name under which the replica remembers it.
 #[derive(Clone, Copy)]
@@ -239,8 +241,9 @@ fn send(
 ) -> Result<(Outcome, Synced)> {
     let RemoteStore { store, url } = remote;
     let mut outcome = Outcome::default();
-    let mut name = None;
-    for _ in 0..ATTEMPTS {
+    let mut refused: Option<(ObjectName, u32)> = None;
+    let mut races = 0;
+    loop {
         let mut heads = match looked.take() {
             Some(heads) => heads,
             None => look(mine, remote, false, session)?,
@@ -276,10 +279,18 @@ fn send(
                 Some(put_whole(mine, store, covers, &point, session)?)
             }
         };
+        let sent = put.is_some();
         if let Some(put) = put {
-            name = Some(put.name);
             if put.put == Put::AlreadyThere {
-                // Another process of this site was faster, most likely with the same.
+                // Another process of this site was faster, most likely with the same. An object that is in the way
+                // again and again is one that nobody can read.
+                let times = refused.filter(|(name, _)| *name == put.name).map_or(1, |(_, n)| n + 1);
+                races += 1;
+                if times == ATTEMPTS || races == RACES {
+                    let (address, name) = (store.address(), put.name.to_string());
+                    return Err(SyncError::Blocked { address, name });
+                }
+                refused = Some((put.name, times));
                 continue;
             }
             outcome.sent.add(put.traffic);
@@ -303,7 +314,7 @@ fn send(
             }
         }
         if let Some(memory) = &mut memory {
-            memory.sent = if name.is_some() { heads.end_of(site) } else { 0 };
+            memory.sent = if sent || refused.is_some() { heads.end_of(site) } else { 0 };
         }
         let memory = note(memory, &mut heads);
         // What was superseded before it was sent is there in effect. Nobody can build on it, though.
@@ -311,8 +322,6 @@ fn send(
         let synced = Synced { pushed: true, pulled: false, theirs: there, memory };
         return Ok((outcome, synced));
     }
-    let address = store.address();
-    Err(SyncError::Blocked { address, name: name.map_or(String::new(), |name| name.to_string()) })
 }
 
 /// An object that was put.
