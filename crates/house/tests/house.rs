@@ -61,6 +61,7 @@ fn files() -> Vec<String> {
                 "lab/target",
                 "lab/peers/target",
                 "ext/target",
+                "ext/synqlite/java/target",
                 "fuzz/target",
                 "fuzz/corpus",
                 "fuzz/artifacts",
@@ -147,6 +148,19 @@ fn dependencies_point_one_way() {
     }
 }
 
+/// What tests in other languages take of others.
+fn of_other_languages() -> Vec<String> {
+    let go = read("ext/synqlite/go/go.mod");
+    let go = go.lines().filter_map(|line| line.strip_prefix("require ")?.split(' ').next());
+    let java = read("ext/synqlite/java/pom.xml");
+    let (_, java) = java.split_once("<dependencies>").expect("a list");
+    let (java, _) = java.split_once("</dependencies>").expect("its end");
+    let java = java
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("<artifactId>")?.strip_suffix("</artifactId>"));
+    go.chain(java).map(str::to_owned).collect()
+}
+
 #[test]
 fn every_dependency_is_documented_and_every_documented_one_is_used() {
     let document = read("docs/dependencies.md");
@@ -164,6 +178,11 @@ fn every_dependency_is_documented_and_every_documented_one_is_used() {
             manifests += &format!("\n{dependency} =");
         }
     }
+    for dependency in of_other_languages() {
+        let known = documented.contains(&dependency.as_str());
+        assert!(known, "tests use {dependency}: give it a line in docs/dependencies.md");
+        manifests += &format!("\n{dependency} =");
+    }
     for name in documented {
         let declared = manifests.lines().any(|line| line.starts_with(&format!("{name} =")));
         assert!(declared, "docs/dependencies.md lists {name}, which nothing declares");
@@ -174,7 +193,7 @@ fn every_dependency_is_documented_and_every_documented_one_is_used() {
 fn only_sources_and_documents_are_kept() {
     let endings = [
         ".rs", ".cc", ".md", ".toml", ".py", ".typed", ".js", ".mjs", ".cjs", ".ts", ".cts",
-        ".mts", ".snap", ".txt", ".png", ".html", ".json",
+        ".mts", ".go", ".mod", ".sum", ".java", ".xml", ".snap", ".txt", ".png", ".html", ".json",
     ];
     let names = ["Cargo.lock", "LICENSE", "justfile", ".gitignore", "run", "measure"];
     for path in files() {
@@ -186,7 +205,7 @@ fn only_sources_and_documents_are_kept() {
 
 #[test]
 fn source_files_are_short() {
-    for (path, text) in texts(&[".rs", ".py", ".js", ".mjs", ".cjs", ".ts"]) {
+    for (path, text) in texts(&[".rs", ".py", ".js", ".mjs", ".cjs", ".ts", ".go", ".java"]) {
         let lines = text.lines().count();
         assert!(lines <= LONGEST, "{path} has {lines} lines; split it at one idea a file");
     }
