@@ -8,6 +8,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 mod commands;
+#[cfg(unix)]
 mod csv;
 mod demo;
 mod error;
@@ -15,6 +16,8 @@ mod progress;
 mod record;
 mod report;
 mod sides;
+#[cfg(unix)]
+mod store_error;
 mod terminal;
 
 use clap::Parser;
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         }
     };
     // Without it, databases that are kept on vfs=dash are opened like any other.
+    #[cfg(target_os = "linux")]
     let _ = synqlite_dash::register();
     match error::guarded(|| commands::run(&args)) {
         Ok(()) => ExitCode::SUCCESS,

@@ -11,7 +11,6 @@ use crate::{Error, Result};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior};
 use rusqlite::{params, params_from_iter};
-use std::path::Path;
 use std::time::Duration;
 use synqlite_wire::{Hlc, Id, VersionVector};
 
@@ -231,7 +230,7 @@ impl Replica {
             if mode & 0o077 != 0 {
                 let own = std::fs::Permissions::from_mode(mode & 0o700);
                 std::fs::set_permissions(&path, own).map_err(|e| {
-                    let path = Path::new(&path).display();
+                    let path = std::path::Path::new(&path).display();
                     Error::Refused(format!("others can read {path}, and it cannot be closed: {e}"))
                 })?;
                 had = true;

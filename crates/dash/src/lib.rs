@@ -42,6 +42,9 @@
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
+#[cfg(not(target_os = "linux"))]
+compile_error!("synqlite-dash needs Linux: locks of open files, and the exchange of two names");
+
 pub mod disk;
 
 mod checksum;

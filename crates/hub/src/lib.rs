@@ -22,6 +22,9 @@
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
+#[cfg(not(unix))]
+compile_error!("synqlite-hub needs Unix: so does its store, synqlite-lsm");
+
 mod archive;
 pub mod backend;
 mod backup;

@@ -107,6 +107,11 @@
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
+#[cfg(not(unix))]
+compile_error!(
+    "synqlite-lsm needs Unix: it reads and writes files at offsets, and makes folders durable"
+);
+
 mod batch;
 mod block;
 mod bloom;

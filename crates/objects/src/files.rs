@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Result};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -31,9 +31,48 @@ pub enum Put {
 
 /// A file under a temporary name, removed unless it is published.
 pub struct Temp {
-    path: PathBuf,
-    file: File,
+    content: Content,
     named: bool,
+}
+
+/// What is in a temporary file. It is opened when it is first read or written: whoever asks for its
+/// path alone has SQLite open it, or puts another file in its place, which Windows refuses while it
+/// is open.
+pub struct Content {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl Content {
+    fn open(&mut self) -> io::Result<&mut File> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => OpenOptions::new().read(true).write(true).open(&self.path)?,
+        };
+        Ok(self.file.insert(file))
+    }
+}
+
+impl Read for Content {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.open()?.read(into)
+    }
+}
+
+impl Write for Content {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.open()?.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.open()?.flush()
+    }
+}
+
+impl Seek for Content {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.open()?.seek(to)
+    }
 }
 
 impl Temp {
@@ -44,8 +83,8 @@ impl Temp {
             let n = COUNTER.fetch_add(1, Ordering::Relaxed);
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
             let path = dir.join(format!("{TEMP}{:x}-{n:x}-{now:x}", std::process::id()));
-            match OpenOptions::new().read(true).write(true).create_new(true).open(&path) {
-                Ok(file) => return Ok(Temp { path, file, named: false }),
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                Ok(_) => return Ok(Temp { content: Content { path, file: None }, named: false }),
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(e) => return Err(Error::io("write in the folder", dir)(e)),
             }
@@ -59,26 +98,29 @@ impl Temp {
 
     /// Where it is for now.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.content.path
     }
 
     /// Its content, to be written.
-    pub fn file(&mut self) -> &mut File {
-        &mut self.file
+    pub fn file(&mut self) -> &mut Content {
+        &mut self.content
     }
 
-    fn sync(&self) -> Result<()> {
-        self.file.sync_all().map_err(Error::io("sync", &self.path))
+    /// Syncs it; after that nothing of it is written, so it is closed.
+    fn sync(&mut self) -> Result<()> {
+        let synced = self.content.open().and_then(|file| file.sync_all());
+        self.content.file = None;
+        synced.map_err(Error::io("sync", self.path()))
     }
 
     /// Syncs it and gives it the name `target`, in place of a file that may be there.
-    pub fn replace(self, target: &Path) -> Result<()> {
+    pub fn replace(mut self, target: &Path) -> Result<()> {
         self.sync()?;
         self.rename(target)
     }
 
     fn rename(mut self, target: &Path) -> Result<()> {
-        fs::rename(&self.path, target).map_err(Error::io("write", target))?;
+        fs::rename(self.path(), target).map_err(Error::io("write", target))?;
         self.named = true;
         Ok(())
     }
@@ -88,15 +130,15 @@ impl Temp {
     /// Without hard links (exFAT, many network shares) an empty file takes the name first, and a
     /// rename fills it. A writer that dies in between leaves the empty file: it is no object, and
     /// the next writer fills it once it is surely abandoned.
-    pub fn publish(self, target: &Path, link: Link) -> Result<Put> {
+    pub fn publish(mut self, target: &Path, link: Link) -> Result<Put> {
         self.sync()?;
-        match link(&self.path, target) {
+        match link(self.path(), target) {
             Ok(()) => return Ok(Put::Created),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return self.fill(target),
             Err(_) => {}
         }
-        match OpenOptions::new().write(true).create_new(true).open(target) {
-            Ok(_) => self.rename(target).map(|()| Put::Created),
+        match OpenOptions::new().write(true).create_new(true).open(target).map(drop) {
+            Ok(()) => self.rename(target).map(|()| Put::Created),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => self.fill(target),
             Err(e) => Err(Error::io("write", target)(e)),
         }
@@ -114,8 +156,9 @@ impl Temp {
 impl Drop for Temp {
     fn drop(&mut self) {
         if !self.named {
+            self.content.file = None;
             // If this fails, `remove_leftovers` gets it a day later.
-            let _ = fs::remove_file(&self.path);
+            let _ = fs::remove_file(self.path());
         }
     }
 }

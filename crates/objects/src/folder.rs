@@ -5,7 +5,7 @@
 //! taken by a writer that has not finished; both are passed over.
 
 use crate::error::{Error, Result};
-use crate::files::{CopyError, Link, Temp, copy, folder_of, remove_leftovers, sync_dir};
+use crate::files::{Content, CopyError, Link, Temp, copy, folder_of, remove_leftovers, sync_dir};
 use crate::name::{Kind, ObjectName};
 use crate::store::{Cursor, Entry, Put, Step, Store};
 use crate::url::folder_path;
@@ -76,7 +76,11 @@ impl Folder {
         Ok(names.into_iter().filter_map(id).collect())
     }
 
-    fn put(&self, name: &ObjectName, write: impl FnOnce(&mut File) -> Result<u64>) -> Result<Put> {
+    fn put(
+        &self,
+        name: &ObjectName,
+        write: impl FnOnce(&mut Content) -> Result<u64>,
+    ) -> Result<Put> {
         let (file, way) = (self.file(name), self.way(name));
         let [root, _, _, dir] = &way;
         let put = if length(&file)? > 0 {

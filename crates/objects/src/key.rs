@@ -39,7 +39,7 @@ impl Key {
         {
             use std::os::unix::fs::PermissionsExt;
             let only_me = fs::Permissions::from_mode(0o600);
-            temp.file().set_permissions(only_me).map_err(&failed)?;
+            fs::set_permissions(temp.path(), only_me).map_err(&failed)?;
         }
         let hex = blake3::Hash::from_bytes(self.0).to_hex();
         writeln!(temp.file(), "{WORD}{hex}").map_err(&failed)?;

@@ -9,7 +9,7 @@ use crate::files::{CopyError, Temp, copy};
 use crate::name::{Kind, ObjectName};
 use crate::store::{Cursor, Put, Step, Store};
 use crate::trail::Trail;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use synqlite_wire::{DatabaseId, Hlc, Id, PrefixHash, SiteId, VersionVector};
@@ -219,7 +219,7 @@ pub fn put_snapshot(
 ) -> Result<(Put, u64)> {
     let mut temp = Temp::beside(from)?;
     write_snapshot(from, temp.file(), header)?;
-    let size = temp.file().metadata().map_err(Error::io("read", temp.path()))?.len();
+    let size = fs::metadata(temp.path()).map_err(Error::io("read", temp.path()))?.len();
     Ok((store.put_file_if_absent(&header.name(), temp.path(), covers, step)?, size))
 }
 

@@ -182,6 +182,7 @@ impl World {
         seed: u64,
         simulated: fn(u64, usize) -> Simulated,
     ) -> Result<World> {
+        #[cfg(target_os = "linux")]
         if std::env::var("SYNQLITE_VFS").is_ok_and(|vfs| vfs == synqlite_dash::NAME) {
             let registered = synqlite_dash::register_default();
             registered.map_err(|code| format!("SQLite's result code {code}"))?;

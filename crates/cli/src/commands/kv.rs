@@ -1,7 +1,8 @@
 use super::print;
 use crate::csv::record;
-use crate::error::{CommandError, Result, problem};
+use crate::error::{CommandError, Result};
 use crate::report::{Report, bytes as size, count, rows, seconds};
+use crate::store_error::problem;
 use clap::Subcommand;
 use serde_json::{Value, json};
 use std::fmt::Write as _;

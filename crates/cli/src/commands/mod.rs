@@ -11,17 +11,26 @@ mod exchange;
 mod fold;
 mod init;
 mod key;
+#[cfg(unix)]
 mod kv;
 mod log;
 mod policy;
 mod reference;
 mod remote;
+#[cfg(unix)]
 mod serve;
 mod status;
+#[cfg(unix)]
 mod token;
 mod triggers;
 mod verify;
 mod watch;
+
+// Where there is no Unix, these say that they need it.
+#[cfg(not(unix))]
+mod elsewhere;
+#[cfg(not(unix))]
+use elsewhere::{kv, serve, token};
 
 use crate::error::{CommandError, Result};
 use crate::progress::{self, Mode};
@@ -97,11 +106,11 @@ enum Command {
     Triggers(triggers::Args),
     Watch(watch::Args),
     Serve(serve::Args),
-    #[command(subcommand)]
+    #[cfg_attr(unix, command(subcommand))]
     Token(token::Command),
     #[command(subcommand)]
     Key(key::Command),
-    #[command(subcommand)]
+    #[cfg_attr(unix, command(subcommand))]
     Kv(kv::Command),
     Demo(demo::Args),
     Completions(completions::Args),

@@ -4,7 +4,6 @@ use crate::progress;
 use crate::report::{outcome, outcome_text};
 use crate::terminal;
 use serde_json::json;
-use signal_hook::consts::{SIGINT, SIGTERM};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,8 +16,8 @@ use synqlite_remote::{Outcome, Session};
 /// A hub says when there is something new: then a round begins at once, and so it does when
 /// something is written here. Any other remote is asked on a period. A round that fails, because the remote
 /// is away or the database locked, is reported and tried again after a pause, which grows to half a
-/// minute, or to the time that `--every` says if that is less. SIGINT and SIGTERM end it after the round that is under way; a second one ends it at
-/// once, which is safe too.
+/// minute, or to the time that `--every` says if that is less. SIGINT (Ctrl-C) and SIGTERM end it after
+/// the round that is under way; a second one ends it at once, which is safe too.
 #[derive(clap::Args)]
 pub struct Args {
     /// The replica.
@@ -104,13 +103,31 @@ fn failed(round: u64, what: &str, watch: &Watch<'_, CommandError>, as_json: bool
 }
 
 /// A flag that SIGINT and SIGTERM set; the second of them ends the process.
+#[cfg(unix)]
 pub(super) fn stop_signal() -> Result<Arc<AtomicBool>> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         let status = 128 + signal;
         signal_hook::flag::register_conditional_shutdown(signal, status, stop.clone())?;
         signal_hook::flag::register(signal, stop.clone())?;
     }
+    Ok(stop)
+}
+
+/// A flag that Ctrl-C, Ctrl-Break and the end of the console set; the second of them ends the process.
+#[cfg(windows)]
+fn stop_signal() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = stop.clone();
+    #[expect(clippy::disallowed_methods, reason = "asked for twice, it ends at once, as on Unix")]
+    let handled = ctrlc::set_handler(move || {
+        if flag.swap(true, Ordering::Relaxed) {
+            // As a process ends that handles none.
+            std::process::exit(0xC000_013A_u32.cast_signed());
+        }
+    });
+    handled.map_err(|e| CommandError::new(format!("Ctrl-C cannot be heard: {e}")))?;
     Ok(stop)
 }
 

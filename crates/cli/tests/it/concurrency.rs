@@ -86,7 +86,6 @@ fn an_application_writes_through_wal_all_the_while() {
 }
 
 /// A clone that is killed happened or did not, and can be repeated.
-#[cfg(unix)]
 #[test]
 fn a_killed_clone_leaves_nothing_half_made() {
     let lab = Lab::with_a();

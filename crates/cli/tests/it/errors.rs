@@ -1,5 +1,6 @@
 //! What programs are told of a failure: a status by its kind, and a document.
 
+#[cfg(unix)]
 use crate::serve::Hub;
 use crate::support::{Lab, TODO, stderr, stdout, synqlite};
 use serde_json::Value;
@@ -14,6 +15,7 @@ fn failed(args: &[&str]) -> (i32, Value) {
     (output.status.code().expect("a status"), document["error"].clone())
 }
 
+#[cfg(unix)]
 #[test]
 fn a_failure_tells_programs_its_kind_and_what_it_concerns() {
     let lab = Lab::with_a();

@@ -235,9 +235,10 @@ fn a_missing_batch_is_waited_for() {
     fs::remove_file(&batches[1]).unwrap();
     let (done, told) = lab.json_and_stderr(&["pull", &lab.db("C")]);
     assert_eq!(done["merged"]["inserted"], 1, "what does not build on it is merged");
-    let name = batches[2].strip_prefix(lab.path("folder")).unwrap().to_str().unwrap();
+    let name = batches[2].strip_prefix(lab.path("folder")).unwrap().display().to_string();
+    let name = name.replace('\\', "/");
     assert_eq!(done["waiting"], json!([name]));
-    assert!(told.contains(name) && told.contains("missing"), "{told}");
+    assert!(told.contains(&name) && told.contains("missing"), "{told}");
     let text = lab.text(&["pull", &lab.db("C")]);
     assert!(text.contains("nothing new"), "{text}");
     fs::write(&batches[1], kept).unwrap();

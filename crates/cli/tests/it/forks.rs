@@ -1,6 +1,7 @@
 //! Restored backups: noticed at the next contact with anybody who has seen what was lost, directly or
 //! through a place, and put right without a command that fails.
 
+#[cfg(unix)]
 use crate::network::Hub;
 use crate::support::Lab;
 
@@ -80,6 +81,7 @@ fn what_a_restored_site_put_into_a_fresh_place_is_told_from_what_was_lost() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn batches_of_both_branches_lie_in_one_place() {
     for kind in 0..3 {
@@ -113,6 +115,7 @@ fn batches_of_both_branches_lie_in_one_place() {
 }
 
 /// Its own batches in a place tell a restored site what it lost.
+#[cfg(unix)]
 #[test]
 fn a_restored_site_finds_its_own_batches() {
     for (hub, written) in [(false, true), (true, true), (false, false), (true, false)] {

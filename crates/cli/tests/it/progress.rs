@@ -101,6 +101,7 @@ fn watch_logs_what_took_long() {
     assert_eq!(stderr(&output), "", "between rounds nothing is done");
 }
 
+#[cfg(unix)]
 #[test]
 fn a_hub_logs_requests_that_take_long() {
     let lab = Lab::new();

@@ -3,6 +3,8 @@
 use crate::support::{stdout, synqlite};
 use std::path::Path;
 
+/// It has the commands of Unix too.
+#[cfg(unix)]
 #[test]
 fn the_command_reference_is_up_to_date() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli-reference.md");

@@ -1,5 +1,6 @@
 //! Sites that seal what they exchange, at a hub that must not read it.
 
+#[cfg(unix)]
 use crate::network::Hub;
 use crate::support::{Lab, TODO, files, objects};
 use std::fs;
@@ -21,6 +22,7 @@ fn note(lab: &Lab, site: &str, text: &str) {
     lab.json(&["sync", &lab.db(site)]);
 }
 
+#[cfg(unix)]
 #[test]
 fn sites_with_the_key_converge_and_the_hub_reads_nothing() {
     let lab = Lab::new();
@@ -72,6 +74,7 @@ fn a_lost_key_is_said_to_be_lost_and_a_wrong_one_to_be_wrong() {
     assert!(told.contains("another key or none"), "{told}");
 }
 
+#[cfg(unix)]
 #[test]
 fn what_a_hub_swaps_renames_or_replays_is_noticed() {
     let lab = Lab::new();

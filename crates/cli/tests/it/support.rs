@@ -67,7 +67,9 @@ impl Lab {
 
     /// URL of the folder of exchange.
     pub fn folder(&self) -> String {
-        format!("file://{}/", self.path("folder").display())
+        let path = self.path("folder").display().to_string().replace('\\', "/");
+        // Where paths begin with a drive, a third slash goes before it.
+        format!("file:///{}/", path.trim_start_matches('/'))
     }
 
     pub fn connect(&self, site: &str) -> Connection {

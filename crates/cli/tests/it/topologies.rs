@@ -1,6 +1,7 @@
 //! Random edits, random meetings, a folder that loses files, a hub of which sites remember what it
 //! contained: all sites converge in the end.
 
+#[cfg(unix)]
 use crate::network::Hub;
 use crate::support::{Lab, objects};
 use std::path::PathBuf;
@@ -109,6 +110,7 @@ fn a_folder_that_loses_batches_is_healed() {
 
 /// Sites that meet at a hub, which each remembers, and directly and at a folder, of which the notes
 /// about the hub know nothing.
+#[cfg(unix)]
 #[test]
 fn what_sites_remember_of_a_hub_is_never_too_much() {
     for seed in 7..=10 {

@@ -66,10 +66,14 @@ impl SyncError {
             SyncError::Exists(_) => {
                 "Choose another name, or remove it if nobody needs it any more".into()
             }
-            SyncError::IsFolder(path) => format!(
-                "A folder for exchange is written as a URL: file://{}/",
-                path.display().to_string().trim_end_matches('/')
-            ),
+            SyncError::IsFolder(path) => {
+                // On Windows `C:\dir` is `file:///C:/dir/`.
+                let path = path.display().to_string().replace(std::path::MAIN_SEPARATOR, "/");
+                format!(
+                    "A folder for exchange is written as a URL: file:///{}/",
+                    path.trim_matches('/')
+                )
+            }
             SyncError::Kept(name) => {
                 format!("Update synqlite, or remove the remote {name} and add it again")
             }

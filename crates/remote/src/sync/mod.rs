@@ -166,7 +166,9 @@ impl Remote {
     /// `s3://BUCKET/PREFIX`.
     /// Nothing is asked yet.
     pub fn open(text: &str, credentials: &Credentials) -> Result<Remote> {
-        let Some((scheme, rest)) = text.split_once(':') else {
+        // A single letter is a drive of Windows.
+        let Some((scheme, rest)) = text.split_once(':').filter(|(scheme, _)| scheme.len() > 1)
+        else {
             return Remote::at(text, credentials);
         };
         let store: Arc<dyn Store> = match scheme.to_ascii_lowercase().as_str() {
