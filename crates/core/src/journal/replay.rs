@@ -110,7 +110,7 @@ pub struct Replay {
     left: HashMap<Loc, i64>,
     gone: BTreeMap<Loc, Gone>,
     rivals: HashMap<Loc, Vec<Rival>>,
-    /// Where they are, in order, and when they were noted, if SQLite may convert OLD.
+    /// Where those of updates are, in order, and when they were noted, if SQLite may convert OLD.
     noted: Vec<(Loc, Millis)>,
     /// Rowids of `rivals` that may still be there.
     pending: BTreeSet<i64>,
@@ -161,7 +161,7 @@ impl Replay {
                     Ok(came == Some(true))
                 };
                 let (loc, to) = begun.update(t, &loc, to, came)?;
-                let to = to.map(|to| self.where_noted(t, to, ms)).transpose()?;
+                let to = to.map(|to| self.where_noted(t, &loc, to, ms)).transpose()?;
                 self.begun = begun;
                 let mut columns = columns_of_mask(row.get_ref(4)?)?;
                 // So that the row that is there shows the same everywhere, whichever it is.
@@ -200,7 +200,7 @@ impl Replay {
                 if let Loc::Row(rowid) = loc {
                     self.pending.insert(rowid);
                 }
-                if t.converts_old {
+                if t.converts_old && !rival.by_key {
                     self.noted.push((loc.clone(), ms));
                 }
                 self.rivals.entry(loc).or_default().push(rival);
@@ -242,12 +242,12 @@ impl Replay {
             .then_some(mark.at)
     }
 
-    /// Where a row went that an entry says to be at `to`: SQLite may have converted that, and the row that has
-    /// the key, and gives way, was noted before. Only what acts on rows of its own table comes between.
-    fn where_noted(&self, t: &Tracked, to: Loc, at: Millis) -> Result<Loc> {
+    /// Where the row at `loc` went that an entry says to be at `to`: SQLite may have converted that, and the row
+    /// that has the key, and gives way, was noted before. Only what acts on rows of its own table comes between.
+    fn where_noted(&self, t: &Tracked, loc: &Loc, to: Loc, at: Millis) -> Result<Loc> {
         if t.converts_old && !self.rivals.contains_key(&to) {
             for of in self.noted.iter().rev().take_while(|(_, when)| *when == at).take(FEW) {
-                if begun::same_loosely(t, &of.0, &to)? {
+                if of.0 != *loc && begun::same_loosely(t, &of.0, &to)? {
                     return Ok(of.0.clone());
                 }
             }

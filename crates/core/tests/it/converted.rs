@@ -359,3 +359,28 @@ fn a_key_that_was_converted_and_displaces_another_in_an_update() {
         assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
     }
 }
+
+/// What is ignored has noted the row that it met, and a moment later that row gets a key spelled otherwise.
+#[test]
+fn a_key_that_is_spelled_otherwise_just_after_an_insert_that_met_it() {
+    let sql = "CREATE TABLE t(k BLOB PRIMARY KEY NOT NULL, w, r, q TEXT, \
+               FOREIGN KEY(r) REFERENCES t(k) ON UPDATE CASCADE DEFERRABLE INITIALLY DEFERRED, \
+               FOREIGN KEY(q) REFERENCES t(k)) WITHOUT ROWID; INSERT INTO t VALUES(0.0, 'a', 0.0, NULL)";
+    for met in [
+        "INSERT OR IGNORE INTO t VALUES(0.0, 'b', 1, NULL)",
+        "INSERT INTO t VALUES(5, 'b', 5, NULL); UPDATE OR IGNORE t SET k = 0.0 WHERE k = 5; \
+         DELETE FROM t WHERE k = 5",
+    ] {
+        let world = World::new();
+        let mut a = world.init("a", sql);
+        let mut b = world.clone_site(&mut a, "b");
+        a.run(&format!("BEGIN; {met}; UPDATE t SET k = '0' WHERE k = 0.0; COMMIT"));
+        a.replica.fold().unwrap();
+        assert_eq!(a.replica.verify_full().unwrap(), [""; 0], "{met}");
+        settle(&mut a, &mut b);
+        for site in [&a, &b] {
+            assert_eq!(site.rows("SELECT typeof(k), k, w FROM t"), ["text|0|a"], "{met}");
+            assert_eq!(site.replica.verify_full().unwrap(), [""; 0], "{met}");
+        }
+    }
+}
