@@ -1,25 +1,23 @@
 /** What the tests share: folders that go away, the sqlite3 shell as another program, a hub. */
 import { execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { find } from '../lib/platform.js';
 
-const named = (variable) => {
-  const path = process.env[variable];
-  if (!path) return `${variable} is not set`;
-  return existsSync(path) ? null : `${variable} names ${path}, which is not there`;
-};
+/** Of the package itself where it is installed with that of its platform, else of the environment. */
+const absent = (what) => (find(what) ? null : `SYNQLITE_${what.toUpperCase()} is not set`);
 
 /** Why tests cannot run here; null if they can. */
-export const noExtension = named('SYNQLITE_EXTENSION');
-export const noCommand = named('SYNQLITE_COMMAND');
+export const noExtension = absent('extension');
+export const noCommand = absent('command');
 export const skip = noExtension ?? noCommand ?? false;
 
-export const command = process.env.SYNQLITE_COMMAND;
+export const command = find('command');
 
 export function folder(t) {
   const path = mkdtempSync(join(tmpdir(), 'synqlite-node-'));

@@ -1,4 +1,5 @@
-"""The helpers for SQLAlchemy and Django, with the real ones, in an environment of their own.
+"""The helpers for SQLAlchemy and Django, with the real ones: those of this Python, else in an environment of
+their own.
 
 Skipped, with the reason, where they cannot be installed.
 """
@@ -15,9 +16,10 @@ import venv
 from pathlib import Path
 from typing import ClassVar, Optional
 
+import synqlite
 from synqlite import _files
 
-SOURCE = Path(__file__).resolve().parent.parent
+SOURCE = Path(synqlite.__file__).resolve().parent.parent
 
 ALCHEMY = """
 import synqlite
@@ -112,9 +114,13 @@ print(home.backend)
 
 class Frameworks(unittest.TestCase):
     dir: ClassVar[Path]
+    python: ClassVar[str]
 
     @classmethod
     def setUpClass(cls) -> None:
+        if all(importlib.util.find_spec(name) for name in ("sqlalchemy", "django")):
+            cls.python = sys.executable
+            return
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.dir = Path(folder.name)
@@ -128,8 +134,9 @@ class Frameworks(unittest.TestCase):
         if importlib.util.find_spec("ensurepip") is None:
             return "this Python has no pip"
         venv.create(cls.dir / "venv", with_pip=True)
+        cls.python = str(cls.dir / "venv/bin/python")
         words = [
-            str(cls.dir / "venv/bin/python"),
+            cls.python,
             "-m",
             "pip",
             "install",
@@ -143,7 +150,7 @@ class Frameworks(unittest.TestCase):
     def run_program(self, program: str) -> None:
         with tempfile.TemporaryDirectory() as place:
             done = subprocess.run(
-                [self.dir / "venv/bin/python", "-W", "error::ResourceWarning", "-c", program],
+                [self.python, "-W", "error::ResourceWarning", "-c", program],
                 cwd=place,
                 env={**os.environ, "PYTHONPATH": str(SOURCE)},
                 capture_output=True,
