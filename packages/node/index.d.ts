@@ -230,6 +230,36 @@ export function settle(
 ): Promise<{ settled: string; open: number }>;
 /** The history of changes, newest first; 100 if no limit is given. */
 export function log(path: Path, options?: Options & { limit?: number }): Promise<{ entries: LogEntry[] }>;
+/** A row that shows something else. */
+export interface ChangedRow {
+  table: string;
+  /** What it is called here for as long as it exists, whatever its key. */
+  id: string;
+  /** Its name for people. */
+  row: string;
+  change: 'insert' | 'update' | 'delete';
+  /** Null if nobody wrote to it: it shows something else because of what others wrote to other rows. */
+  written: { site: string; at_ms: number } | null;
+  /** Those that were written, as far as is known. */
+  columns: string[];
+  values: Record<string, Value>;
+}
+
+export interface Changes {
+  changes: ChangedRow[];
+  /** What to ask with the next time. */
+  token: string;
+  /** Whether these are all rows, and what was known before is void. */
+  anew: boolean;
+  /** Whether more have changed already. */
+  more: boolean;
+}
+
+/**
+ * The rows that show something else than at the answer that the token `since` is of, whoever changed them; all
+ * without one. It folds first. After `limit` rows it stops as soon as it can go on from there.
+ */
+export function changes(path: Path, options?: Options & { since?: string; limit?: number }): Promise<Changes>;
 /** The policies in force, after `key` was set if it is given. */
 export function policy(
   path: Path,
@@ -252,7 +282,7 @@ export function removeRemote(path: Path, name: string, options?: Options): Promi
 export interface WatchOptions extends SyncOptions {
   /** Milliseconds from one round to the next where nothing is written here; 5000 if absent. */
   interval?: number;
-  /** Milliseconds between looks at the file; 200 if absent. */
+  /** Milliseconds between looks at the file, where the command does the work; 50 if absent. */
   poll?: number;
 }
 
@@ -286,5 +316,43 @@ export class Watch extends EventEmitter<WatchEvents> implements AsyncIterable<Sy
   [Symbol.asyncIterator](): AsyncIterableIterator<Synced>;
 }
 
-/** Synchronizes when the file has changed, and at the latest each interval. */
+/** Synchronizes when a program has committed or a hub has something new, and at the latest each interval. */
 export function watch(path: Path, remote?: RemoteName | null, options?: WatchOptions): Watch;
+
+/** What is different in the rows of a query. */
+export interface Difference<Row = Record<string, unknown>> {
+  /** All of them, in the order of the query. */
+  rows: Row[];
+  added: Row[];
+  /** The former and the present one, which have the same key. */
+  changed: [former: Row, now: Row][];
+  removed: Row[];
+}
+
+export interface LiveOptions extends Pick<Options, 'library'> {
+  /** What is bound: values in order, or by name. */
+  params?: unknown[] | Record<string, unknown>;
+  /** Columns of the result that tell rows apart; without them a changed row is one that went and one that came. */
+  key?: string | string[];
+}
+
+/** A query that is up to date until `stop`. A run that fails is an event `failure`, and is tried again. */
+export class Live<Row = Record<string, unknown>> extends EventEmitter<{ failure: [error: Error] }> {
+  private constructor();
+  /** The rows as they were told last. */
+  readonly rows: Row[];
+  /** Why the last run failed; null if it did not. */
+  readonly error: Error | null;
+  stop(): Promise<void>;
+}
+
+/**
+ * Runs a query on a connection of better-sqlite3 or node:sqlite, now and each time that a table it reads may
+ * have changed, by any program or merge. The listener gets what is different, first all rows.
+ */
+export function live<Row = Record<string, unknown>>(
+  db: { prepare(sql: string): { all(...params: any[]): unknown[] } },
+  sql: string,
+  listener: (difference: Difference<Row>) => void,
+  options?: LiveOptions,
+): Live<Row>;

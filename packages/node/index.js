@@ -11,6 +11,7 @@ import { run } from './lib/session.js';
 
 export { SynqliteError } from './lib/error.js';
 export { commandPath, extensionPath } from './lib/platform.js';
+export { Live, live } from './lib/live.js';
 export { Watch, watch } from './lib/watch.js';
 
 /** Loads the SQL functions `synqlite_…` into a connection of better-sqlite3 or node:sqlite. */
@@ -43,6 +44,7 @@ export const verify = async (path, options) => run(operations.verify(path), opti
 export const conflicts = async (path, options) => run(operations.conflicts(path), options);
 export const settle = async (path, id, verb, options) => run(operations.settle(path, id, verb), options);
 export const log = async (path, options) => run(operations.log(path), options);
+export const changes = async (path, options) => run(operations.changes(path), options);
 export const policy = async (path, key, value, options) => run(operations.policy(path, key, value), options);
 export const remotes = async (path, options) => run(operations.remotes(path), options);
 export const addRemote = async (path, name, url, options) =>

@@ -86,13 +86,15 @@ pub fn wait(call: &Call<'_, '_>) -> Result<Json> {
             Touched::Tables(tables) => json!(tables),
         };
     }
-    waits.insert(key, wait);
+    if woke != Woke::Moved {
+        waits.insert(key, wait);
+    }
     Ok(answer)
 }
 
 fn name(woke: Woke) -> &'static str {
     match woke {
-        Woke::Commit => "commit",
+        Woke::Commit | Woke::Moved => "commit",
         Woke::Remote => "remote",
         Woke::Time | Woke::Stop => "time",
     }

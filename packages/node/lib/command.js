@@ -4,6 +4,7 @@
  */
 import { execFile } from 'node:child_process';
 import { statSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { SynqliteError } from './error.js';
 import { commandLine } from './operations.js';
 
@@ -22,9 +23,19 @@ export class CommandSession {
 
   async open() {}
 
-  /** Another text if the file was written since, by what the file system says: nothing is opened. */
-  async version() {
-    return `${lastChange(this.path)} ${lastChange(`${this.path}-wal`)}`;
+  /** Waits for a commit, by what the file system says: nothing is opened. Of remotes it knows nothing. */
+  async wait(ms, _remote, _token, poll = 50) {
+    const end = Date.now() + ms;
+    for (;;) {
+      const now = `${lastChange(this.path)} ${lastChange(`${this.path}-wal`)}`;
+      if (now !== this.seen) {
+        this.seen = now;
+        return { woke: 'commit' };
+      }
+      const left = end - Date.now();
+      if (left <= 0) return { woke: 'time' };
+      await sleep(Math.min(poll, left));
+    }
   }
 
   async call(operation, options) {

@@ -33,12 +33,12 @@ export function identity(path) {
 
 /**
  * An operation on a database. `words`: of the command; `name`: of the SQL function, after `synqlite_`;
- * `args`: its arguments, which the command takes as `argv`; `takes`: options, of which `argument` is the last
- * argument of the function; `keeps`: whether token and key file are kept, with the remote.
+ * `args`: its arguments, which the command takes as `argv`; `takes`: options, of which `arguments` are the last
+ * arguments of the function; `keeps`: whether token and key file are kept, with the remote.
  */
-function on(path, { words, name = words[0], args = [], argv = args, takes = [], argument, keeps = false }) {
+function on(path, { words, name = words[0], args = [], argv = args, takes = [], arguments: last = [], keeps = false }) {
   const db = absolute(path);
-  return { path: db, words, name, args, argv: [db, ...argv], takes, argument, keeps };
+  return { path: db, words, name, args, argv: [db, ...argv], takes, last, keeps };
 }
 
 function exchange(name, path, remote) {
@@ -47,8 +47,7 @@ function exchange(name, path, remote) {
   return on(path, { words: [name], args: [to[0] ?? null], argv: to, takes });
 }
 
-const inspect = (name, argument) => (path) =>
-  on(path, { words: [name], takes: argument ? [argument] : [], argument });
+const inspect = (name, ...options) => (path) => on(path, { words: [name], takes: options, arguments: options });
 
 export const operations = {
   init: (path) => on(path, { words: ['init'], takes: ['policies', 'history'] }),
@@ -66,6 +65,7 @@ export const operations = {
   verify: inspect('verify', 'full'),
   conflicts: inspect('conflicts', 'closed'),
   log: inspect('log', 'limit'),
+  changes: inspect('changes', 'since', 'limit'),
   settle(path, id, verb) {
     const [record, how] = [text('the id', id), text('the verb', verb)];
     return on(path, { words: ['conflicts'], name: 'settle', args: [record, how], argv: [how, record] });
@@ -102,14 +102,18 @@ export function check(operation, options) {
 const said = (options) => Object.entries(options).filter(([, value]) => value !== undefined);
 
 /** The call of the SQL function: its name, its arguments, options last, and how long to wait for locks. */
-export function sqlCall({ name, args, argument }, options) {
+export function sqlCall({ name, args, last = [] }, options) {
   const { keyFile: key_file, ...rest } = options;
-  // As a BigInt: numbers are bound as REAL.
-  const last = argument && rest[argument] !== undefined ? [BigInt(rest[argument])] : [];
-  if (argument) delete rest[argument];
+  const value = (said) => {
+    if (said === undefined) return null;
+    // As a BigInt: numbers are bound as REAL.
+    return typeof said === 'string' ? said : BigInt(said);
+  };
+  const values = last.map((key) => value(rest[key]));
+  for (const key of last) delete rest[key];
   const others = Object.fromEntries(said({ ...rest, key_file }));
   const json = Object.keys(others).length ? [JSON.stringify(others)] : [];
-  return { name: `synqlite_${name}`, args: [...args, ...last, ...json], seconds: options.wait };
+  return { name: `synqlite_${name}`, args: [...args, ...values, ...json], seconds: options.wait };
 }
 
 /** The arguments of the command. A token that is not to be kept is not among them. */

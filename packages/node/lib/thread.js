@@ -47,9 +47,9 @@ export class ThreadSession {
     return this.#ask('open');
   }
 
-  /** Another number if another connection has committed since. */
-  version() {
-    return this.#ask('version');
+  /** Waits so many milliseconds at most: lib/worker.js says for what. */
+  wait(ms, remote = null, token) {
+    return this.#ask('wait', { ms, remote, token });
   }
 
   call(operation, options) {

@@ -10,6 +10,9 @@ import { check, identity, operations } from './operations.js';
 import { open } from './session.js';
 import { ask } from './token.js';
 
+/** Milliseconds of a wait, after which it looks whether it is to stop. */
+export const SLICE = 250;
+
 const FIRST_PAUSE = 1000;
 const LONGEST_PAUSE = 60_000;
 
@@ -90,36 +93,35 @@ export class Watch extends EventEmitter {
   }
 
   /** Rounds on one file, until it is another file or the watch stops. */
-  async #follow(path, remote, { library, interval = 5000, poll = 200, token, ...options }) {
+  async #follow(path, remote, { library, interval = 5000, poll, token, ...options }) {
     const sync = operations.sync(path, remote);
     const status = operations.status(path);
     const to = sync.args[0] ?? 'origin';
     check(sync, options);
-    for (const [name, ms] of Object.entries({ interval, poll })) {
+    for (const [name, ms] of Object.entries({ interval, poll: poll ?? 1 })) {
       if (ms > 0) continue;
       throw new SynqliteError('usage', `${name} is ${ms}`, 'Give milliseconds, above 0');
     }
     const file = identity(sync.path);
     const session = await open(sync.path, library);
     try {
-      let seen;
-      let due = 0;
+      let [woke, due, said] = ['commit', 0];
       while (!this.#stopping.signal.aborted && identity(sync.path) === file) {
-        const version = await session.version();
-        if (version !== seen) {
-          // The version was read first: what is written from here on is another one.
-          seen = version;
+        if (woke !== 'time') {
           this.#become({ pending: waiting(await session.call(status, {}), to) });
-          if (this.#state.pending > 0) due = 0;
+          if (woke === 'remote' || this.#state.pending > 0) due = 0;
         }
         if (Date.now() >= due) {
-          const result = await session.call(sync, { ...options, token: await ask(token) });
+          said = await ask(token);
+          const result = await session.call(sync, { ...options, token: said });
           due = Date.now() + interval;
           this.#failures = 0;
-          this.#become({ online: true, lastSync: new Date(), error: null });
+          // What is written meanwhile wakes the wait.
+          this.#become({ online: true, lastSync: new Date(), pending: 0, error: null });
           this.#say('sync', result);
         }
-        await this.#pause(Math.min(poll, interval));
+        const slice = Math.max(0, Math.min(SLICE, due - Date.now()));
+        ({ woke } = await session.wait(slice, to, said, poll));
       }
     } finally {
       await session.close();

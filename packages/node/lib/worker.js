@@ -30,8 +30,11 @@ const methods = {
     db.loadExtension(library.extension);
   },
 
-  // Changes when another connection has committed; ours never writes.
-  version: () => db.prepare('PRAGMA data_version').get().data_version,
+  // For a commit since the last wait, or until there is something to exchange with a remote.
+  wait({ ms, remote, token }) {
+    const options = JSON.stringify({ wait: DEFAULT_WAIT, ...(token && { token }) });
+    return JSON.parse(db.prepare('SELECT synqlite_wait(?, ?, ?) AS answer').get(ms / 1000, remote, options).answer);
+  },
 
   call({ name, args, seconds = DEFAULT_WAIT }) {
     wait(seconds);

@@ -3,5 +3,6 @@ import { suite } from './suite.js';
 
 suite('better-sqlite3', (path) => {
   const db = new Database(path);
-  return { exec: (sql) => db.exec(sql), all: (sql) => db.prepare(sql).all(), close: () => db.close() };
+  const handle = db;
+  return { handle, exec: (sql) => db.exec(sql), all: (sql) => db.prepare(sql).all(), close: () => db.close() };
 });

@@ -6,7 +6,8 @@ const { DatabaseSync } = await import('node:sqlite').catch(() => ({}));
 if (DatabaseSync?.prototype.loadExtension) {
   suite('node:sqlite', (path) => {
     const db = new DatabaseSync(path, { timeout: 5000 });
-    return { exec: (sql) => db.exec(sql), all: (sql) => db.prepare(sql).all(), close: () => db.close() };
+    const handle = db;
+    return { handle, exec: (sql) => db.exec(sql), all: (sql) => db.prepare(sql).all(), close: () => db.close() };
   });
 } else {
   test('node:sqlite', { skip: `Node ${process.version} has no node:sqlite that loads extensions` }, () => {});

@@ -87,7 +87,7 @@ test('a thread that dies is told to those who wait', async (t) => {
   writeFileSync(module, 'module.exports = class { constructor() { process.exit(3); } };');
   const session = new ThreadSession({ name: 'better-sqlite3', module, extension: 'none' }, 'a.db');
   await assert.rejects(session.open(), { kind: 'defect', message: /thread that works on a\.db ended/ });
-  await assert.rejects(session.version(), { kind: 'defect', message: /closed/ });
+  await assert.rejects(session.wait(10), { kind: 'defect', message: /closed/ });
   await session.close();
 });
 

@@ -208,6 +208,55 @@ export function suite(library, connect) {
     });
   }
 
+  check('a live query tells its rows, and then what is different', async (t) => {
+    if (library === 'command') return t.skip('this program has no connection to run it on');
+    const { home, laptop } = await pair(t);
+    const db = connect(home);
+    const told = [];
+    const sql = 'SELECT title, done FROM todo WHERE id < ? ORDER BY title';
+    const query = synqlite.live(db.handle, sql, (found) => told.push(found), { params: [100], key: 'title' });
+    t.after(() => query.stop());
+    await until('the first rows', () => told.length === 1);
+    const plain = (rows) => rows.map((row) => [row.title, row.done]);
+    assert.deepEqual(plain(told[0].rows), [['milk', 0], ['rent', 0]]);
+    assert.deepEqual(told[0].added, told[0].rows);
+    await shell(home, `INSERT INTO todo(title) VALUES ('tea'); UPDATE todo SET done = 1 WHERE title = 'milk'`);
+    await until('what another program wrote', () => query.rows.length === 3 && query.rows[0].done === 1);
+    await shell(laptop, `DELETE FROM todo WHERE title = 'rent'`);
+    await sync(laptop);
+    await sync(home);
+    await until('what a merge brought', () => query.rows.length === 2);
+    assert.deepEqual(plain(told.at(-1).removed), [['rent', 0]]);
+    const changed = told.flatMap((found) => found.changed);
+    assert.deepEqual(changed.map(([was, is]) => [was.done, is.done]), [[0, 1]]);
+    const failures = [];
+    query.on('failure', (error) => failures.push(error.message));
+    await shell(home, `ALTER TABLE todo RENAME TO plan`);
+    await until('the failure', () => failures.length === 1);
+    assert.match(query.error.message, /no such table/);
+    await shell(home, `ALTER TABLE plan RENAME TO todo; DELETE FROM todo WHERE title = 'tea'`);
+    await until('that it goes on', () => query.rows.length === 1 && query.error === null);
+    await query.stop();
+    const before = told.length;
+    await shell(home, `DELETE FROM todo`);
+    await sleep(400);
+    assert.equal(told.length, before);
+    assert.throws(() => synqlite.live({}, sql, () => {}), { kind: 'usage' });
+    db.close();
+  });
+
+  check('the rows that changed are listed', async (t) => {
+    const { home } = await pair(t);
+    const first = await synqlite.changes(home);
+    assert.deepEqual([first.anew, first.changes.length], [true, 2]);
+    await shell(home, `UPDATE todo SET done = 1 WHERE title = 'milk'; DELETE FROM todo WHERE title = 'rent'`);
+    const later = await synqlite.changes(home, { since: first.token });
+    assert.deepEqual(later.changes.map(({ change }) => change).sort(), ['delete', 'update']);
+    assert.equal(later.anew, false);
+    assert.deepEqual((await synqlite.changes(home, { since: later.token, limit: 5 })).changes, []);
+    await fails(synqlite.changes(home, { since: 'none' }), 'refused', /token/);
+  });
+
   check('bad input is refused, and says what to do', async (t) => {
     const { dir, home, laptop, store } = await pair(t);
     const plain = join(dir, 'plain.db');

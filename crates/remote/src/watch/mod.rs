@@ -33,6 +33,8 @@ pub enum Woke {
     Commit,
     /// The remote has something new, or had when it was last heard of, or is there again, or not any more.
     Remote,
+    /// Another file has taken the place of the replica's, or none is there. It is told once.
+    Moved,
     /// It took as long as it was allowed to.
     Time,
     /// Whoever waits was asked to stop.
@@ -48,6 +50,7 @@ pub struct Waiter {
     /// Whether the listener heard the hub when it was last asked; nothing if it never has.
     heard: Option<bool>,
     upto: Option<Cursor>,
+    moved: bool,
 }
 
 impl Waiter {
@@ -55,7 +58,7 @@ impl Waiter {
     pub fn new(replica: &Replica) -> Waiter {
         let (bell, rings) = Bell::new();
         let notice = Notice::new(replica, bell.clone());
-        Waiter { bell, rings, notice, listener: None, heard: None, upto: None }
+        Waiter { bell, rings, notice, listener: None, heard: None, upto: None, moved: false }
     }
 
     /// Listens to this remote from now on, if it is one that tells.
@@ -89,7 +92,11 @@ impl Waiter {
             if stop() {
                 return Woke::Stop;
             }
-            if self.notice.changed(replica) && due(replica) {
+            if self.notice.moved(replica) {
+                if !std::mem::replace(&mut self.moved, true) {
+                    return Woke::Moved;
+                }
+            } else if self.notice.changed(replica) && due(replica) {
                 return Woke::Commit;
             }
             if self.has_news() {

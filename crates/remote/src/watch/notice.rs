@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
-use synqlite_core::Replica;
+use synqlite_core::{Environment, Replica, System};
 
 /// It asks after so long though nobody said anything.
 const QUIET: Duration = Duration::from_millis(250);
@@ -44,6 +44,8 @@ impl Bell {
 pub(super) struct Notice {
     /// Rings when a file was written, for as long as it lives.
     watcher: Option<RecommendedWatcher>,
+    /// Which file it is.
+    instance: String,
     version: Option<i64>,
     /// Since when, and how often, it was asked in vain after a file was written.
     asked: Option<(Instant, u32)>,
@@ -52,7 +54,14 @@ pub(super) struct Notice {
 impl Notice {
     pub fn new(replica: &Replica, bell: Bell) -> Notice {
         let watcher = watcher(replica.path(), bell).ok();
-        Notice { watcher, version: None, asked: None }
+        let instance = System.instance(replica.path());
+        Notice { watcher, instance, version: None, asked: None }
+    }
+
+    /// Whether another file has taken the place of this one, or none is there. Then nothing may be asked: beside
+    /// a file of that name SQLite takes the journal of the other for a crash of this one, and removes it.
+    pub fn moved(&self, replica: &Replica) -> bool {
+        System.instance(replica.path()) != self.instance
     }
 
     /// A file was written, or somebody else rang.

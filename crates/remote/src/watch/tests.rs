@@ -60,6 +60,24 @@ fn a_commit_wakes_once_whoever_made_it() {
     }
 }
 
+/// Asking on behalf of the file that was there would remove the journal of the one that is there now.
+#[test]
+fn a_file_that_was_replaced_is_told_and_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, kept) = replica_in("DELETE", &dir.path().join("a.db"));
+    let (app, other) = replica_in("DELETE", &dir.path().join("b.db"));
+    let mut waiter = Waiter::new(&kept);
+    waiter.wait(&kept, soon(), |_| true, || false);
+    drop((app, other));
+    std::fs::rename(dir.path().join("b.db"), dir.path().join("a.db")).unwrap();
+    assert_eq!(waiter.wait(&kept, late(), |_| true, || false), Woke::Moved);
+    let app = Connection::open(dir.path().join("a.db")).unwrap();
+    app.execute_batch("BEGIN; INSERT INTO t VALUES(1)").unwrap();
+    assert_eq!(waiter.wait(&kept, soon(), |_| true, || false), Woke::Time);
+    app.execute_batch("COMMIT").unwrap();
+    assert_eq!(waiter.wait(&kept, soon(), |_| true, || false), Woke::Time);
+}
+
 #[test]
 fn it_goes_on_whatever_fails_and_says_what() {
     let dir = tempfile::tempdir().unwrap();

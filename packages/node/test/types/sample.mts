@@ -19,6 +19,16 @@ watching.on('failure', (error) => { if (error.kind === 'network') console.log(er
 for await (const result of watching) console.log(result.conflicts, rows, title, how);
 await watching.stop();
 
+const lively = synqlite.live<{ id: number }>(new Database('a.db'), 'SELECT id FROM t WHERE id > ?', (found) => {
+  const ids: number[] = found.changed.map(([, now]) => now.id);
+  console.log(ids, found.added[0]?.id);
+}, { params: [1], key: 'id' });
+lively.on('failure', (error) => console.log(error.message, lively.rows[0]?.id));
+await lively.stop();
+const { token } = await synqlite.changes('a.db', { limit: 10 });
+const change: 'insert' | 'update' | 'delete' | undefined = (await synqlite.changes('a.db', { since: token })).changes[0]?.change;
+console.log(change);
+
 try {
   await synqlite.verify('a.db', { full: true });
 } catch (error) {
