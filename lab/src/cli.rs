@@ -8,6 +8,7 @@ use crate::workload::hub::Hub;
 use crate::workload::kv::{Kv, Source};
 use crate::workload::micro::{Key, Micro, Operation};
 use crate::workload::mobibench::Mobibench;
+use crate::workload::notice::Notice;
 use crate::workload::sites::Sites;
 use crate::workload::sync::Sync;
 use crate::workload::tpcc::{Length, Tpcc};
@@ -52,6 +53,14 @@ pub enum Command {
         /// Its store
         store: String,
     },
+    /// The writer of `run notice`
+    #[command(hide = true)]
+    Beat {
+        /// The database
+        db: PathBuf,
+        /// How many commits
+        commits: u64,
+    },
     /// Print the triggers of a database, by table
     Triggers {
         /// The database
@@ -73,6 +82,8 @@ pub enum Workloads {
     Sync(SyncArgs),
     /// A program that writes one row after another while a pull, a fold, a push runs on the same file
     Bystander(BystanderArgs),
+    /// How soon a commit of another process is noticed, and what waiting for it costs
+    Notice(NoticeArgs),
     /// A hub under load: pushes and pulls of many clients, idle databases, large objects
     Hub(HubArgs),
     /// Many sites of one database at one hub: bytes that cross the network, and those that must
@@ -408,6 +419,24 @@ impl BystanderArgs {
     pub fn all(&self) -> Vec<Bystander> {
         let of = |rows| self.patience.iter().map(move |&patience| Bystander { rows, patience });
         self.rows.values().flat_map(of).collect()
+    }
+}
+
+#[derive(Args)]
+pub struct NoticeArgs {
+    /// Commits that are waited for, each way
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub commits: u64,
+    /// Seconds in which nobody commits, each way
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
+    pub idle: u64,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+impl NoticeArgs {
+    pub fn all(&self) -> Vec<Notice> {
+        vec![Notice { commits: self.commits, idle: self.idle }]
     }
 }
 

@@ -28,6 +28,7 @@ pub fn execute(cli: Cli) -> Result<()> {
         Command::Plot(args) => report::plots(&args),
         Command::Compare(args) => compare::run(&args),
         Command::ServeHub { store } => crate::workload::hub::serve(&store),
+        Command::Beat { db, commits } => crate::workload::notice::beat(&db, commits),
         Command::Triggers { db } => triggers::run(&db),
     }
 }

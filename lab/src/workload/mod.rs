@@ -9,6 +9,7 @@ pub mod hub;
 pub mod kv;
 pub mod micro;
 pub mod mobibench;
+pub mod notice;
 pub mod random;
 pub mod sites;
 pub mod sync;

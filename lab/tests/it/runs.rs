@@ -100,6 +100,20 @@ fn a_hub_is_measured_as_a_process_of_its_own() {
 }
 
 #[test]
+fn every_commit_of_another_process_is_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = "run notice --engines replica --commits 20 --idle 1 --rounds 1 -q";
+    ok(dir.path(), &format!("{run} -o r"));
+    let outcome = &results(&dir.path().join("r"))[0]["result"]["outcome"];
+    let phases = outcome["phases"].as_array().unwrap();
+    assert_eq!(phases.len(), 4);
+    assert!(phases.iter().all(|phase| phase["latency"]["count"] == 20), "{phases:?}");
+    assert_eq!(outcome["facts"].as_object().unwrap().len(), 4);
+    let error = fails(dir.path(), &run.replace("--engines replica", "--engines plain"));
+    assert!(error.contains("notice does not run on plain"), "{error}");
+}
+
+#[test]
 fn many_sites_end_with_the_same_rows_and_every_byte_is_counted() {
     let dir = tempfile::tempdir().unwrap();
     let run = "run sites --engines hub --sites 3 --batches 4 --rounds 1 -q";
