@@ -56,3 +56,10 @@ cost ROWS="50000" ROUNDS="5":
 # Benchmarks: `just lab quick`, `just lab run tpcc --help`; see docs/benchmarks.md.
 lab *ARGS:
     cargo run --release --manifest-path lab/Cargo.toml -- {{ARGS}}
+
+# The packages for this platform, into `dist`: the wheel, and both npm packages.
+package:
+    cargo build --profile dist -p synqlite --bins
+    cargo build --release --manifest-path ext/Cargo.toml -p synqlite-extension
+    SYNQLITE_EXTENSION=ext/target/release/libsynqlite.so SYNQLITE_COMMAND=target/dist/synqlite \
+        python3 packages/make.py dist --all
