@@ -1,15 +1,14 @@
 //! Which tables may show something else than when somebody looked last, without a write: for programs that
 //! run a query again when its tables changed.
 //!
-//! It never names too few. What it names beyond need is rare: the table of the latest insert, as one in
-//! the same millisecond leaves no entry of its own; tables that are not replicated, of which nothing is known;
-//! and all, where rows may show something else though nobody wrote to them and nobody listens for that
-//! ([`shown`]), or the schema is another.
+//! It never names too few. What it names beyond need is rare: the table of the latest insert, as one in the same
+//! millisecond leaves no entry of its own; tables of which no trigger notes what is written, as they are not
+//! replicated or lost theirs in a rebuild; and all tables, where rows may show something else though nobody wrote
+//! to them and nobody listens for that ([`crate::state::shown`]), or the schema is another.
 
 use crate::Result;
 use crate::capture::Event;
 use crate::replica::Replica;
-use crate::state::shown;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::BTreeSet;
 
@@ -58,12 +57,6 @@ impl Replica {
             Ok((Touched::Tables(names(conn, &numbers)?), now))
         })
     }
-
-    /// Has rows noted that show something else though nobody wrote to them, so that merges touch fewer tables
-    /// from now on.
-    pub fn listen(&mut self) -> Result<()> {
-        self.write(|work| shown::listen(work.conn, &mut work.meta))
-    }
 }
 
 /// Tables with entries past a mark; all that have any if a fold has emptied the journal since.
@@ -97,9 +90,12 @@ fn shows_else(conn: &Connection, position: i64) -> Result<BTreeSet<u32>> {
     Ok(numbers.collect::<Result<_, _>>()?)
 }
 
-/// Their names, and those of tables that are not replicated.
+/// Their names, and those of tables of which no trigger notes what is written.
 fn names(conn: &Connection, numbers: &BTreeSet<u32>) -> Result<BTreeSet<String>> {
     let sql = "SELECT s.name, t.no FROM main.sqlite_master s LEFT JOIN synqlite_table t ON t.name = s.name \
+               AND (SELECT count(*) FROM main.sqlite_master WHERE type = 'trigger' AND tbl_name = s.name \
+                    AND name IN ('synqlite_insert_' || t.no, 'synqlite_update_' || t.no, \
+                                 'synqlite_delete_' || t.no)) = 3 \
                WHERE s.type = 'table' AND s.name NOT LIKE 'synqlite\\_%' ESCAPE '\\'";
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query([])?;

@@ -12,7 +12,7 @@ use synqlite_front::remotes;
 use synqlite_remote::watch::{Waiter, Woke};
 use synqlite_remote::{Cursor, Remote};
 
-/// What a connection keeps, by file and remote.
+/// What a connection keeps, by file and what it calls the remote.
 #[derive(Default)]
 pub struct Waits(Mutex<HashMap<(PathBuf, Option<String>), Wait>>);
 
@@ -53,11 +53,8 @@ pub fn wait(call: &Call<'_, '_>) -> Result<Json> {
     let seconds = call.seconds(0)?.ok_or_else(|| usage("argument 1, the seconds, is missing"))?;
     let until = Instant::now() + Duration::from_secs_f64(seconds);
     let path = call.path(Use::Waits)?;
-    let remote = match call.text(1)? {
-        None => None,
-        name => Some(remotes::resolve(&call.replica(Use::Reads)?, name, &call.said()?)?),
-    };
-    let key = (path.clone(), remote.as_ref().map(|remote| remote.url()));
+    let name = call.text(1)?;
+    let key = (path.clone(), name.map(str::to_owned));
     // A file that was replaced is another one, and the old one would never change again.
     let mut waits = locked(&call.waits.0);
     let kept = waits.remove(&key).filter(|wait| wait.instance == System.instance(&path));
@@ -65,17 +62,21 @@ pub fn wait(call: &Call<'_, '_>) -> Result<Json> {
         Some(wait) => wait,
         None => Wait::new(&path, call)?,
     };
+    let remote = match name {
+        None => None,
+        name => Some(remotes::resolve(&wait.replica, name, &call.said()?)?),
+    };
     let woke = match &remote {
-        None => wait.waiter.wait(&wait.replica, Some(until), |_| true, || false),
+        None => wait.waiter.wait(&wait.replica, until, |_| true, || false),
         Some(remote) => {
             wait.waiter.listen(remote);
             let upto = locked(&LOOKED).get(&(wait.instance.clone(), remote.url())).copied();
             wait.waiter.looked(upto);
             let due = |replica: &Replica| replica.unfolded(1).is_ok_and(|waiting| waiting > 0);
-            wait.waiter.wait(&wait.replica, Some(until), due, || false)
+            wait.waiter.wait(&wait.replica, until, due, || false)
         }
     };
-    let mut answer = json!({"woke": name(woke)});
+    let mut answer = json!({"woke": said(woke)});
     if remote.is_some() {
         answer["online"] = json!(wait.waiter.hears().then_some(true));
     } else if woke == Woke::Commit {
@@ -92,7 +93,7 @@ pub fn wait(call: &Call<'_, '_>) -> Result<Json> {
     Ok(answer)
 }
 
-fn name(woke: Woke) -> &'static str {
+fn said(woke: Woke) -> &'static str {
     match woke {
         Woke::Commit | Woke::Moved => "commit",
         Woke::Remote => "remote",

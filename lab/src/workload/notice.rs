@@ -61,7 +61,7 @@ impl Workload for Notice {
         let replica = Replica::open(db.path(), Arc::new(System))?;
         let mut waiter = Waiter::new(&replica);
         self.subscriber(db, meter, "by events", |most| {
-            waiter.wait(&replica, Some(Instant::now() + most), |_| true, || false);
+            waiter.wait(&replica, Instant::now() + most, |_| true, || false);
             Ok(())
         })?;
         drop(waiter);

@@ -15,9 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Literal, Optional, Protocol, Union
 
 from .errors import UsageError
-
-SLICE = 0.25
-"""Seconds of a wait, after which it looks whether it is to stop."""
+from .watch import SLICE
 
 Row = tuple[Any, ...]
 Parameters = Union[Sequence[Any], Mapping[str, Any]]

@@ -1,8 +1,8 @@
 //! Keeps a replica and a remote the same, for as long as somebody likes.
 //!
 //! A [`Waiter`] waits until the two have something to exchange: something was committed here, or a hub
-//! has something new. A [`Watch`] exchanges it, round after round. The next round has a time at which it comes, whatever
-//! the last one did, so it never stalls; and what failed last is in its [`State`] until a round succeeds.
+//! has something new. A [`Watch`] exchanges it, round after round. The next round has a time at which it comes,
+//! whatever the last one did, so it never stalls; and what failed last is in its [`State`] until one succeeds.
 
 mod hub;
 mod notice;
@@ -80,11 +80,11 @@ impl Waiter {
     }
 
     /// Waits until `due` says that a commit is worth waking for, the remote has something new, the time
-    /// is `until`, or `stop` says so, which is asked four times a second.
+    /// is `until`, or `stop` says so, which is asked at least four times a second.
     pub fn wait(
         &mut self,
         replica: &Replica,
-        until: Option<Instant>,
+        until: Instant,
         due: impl Fn(&Replica) -> bool,
         stop: impl Fn() -> bool,
     ) -> Woke {
@@ -102,17 +102,12 @@ impl Waiter {
             if self.has_news() {
                 return Woke::Remote;
             }
-            let mut pause = self.notice.pause();
-            if let Some(until) = until {
-                let left = until.saturating_duration_since(Instant::now());
-                if left.is_zero() {
-                    return Woke::Time;
-                }
-                pause = pause.min(left);
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Woke::Time;
             }
-            if self.rings.recv_timeout(pause).is_ok() {
-                self.notice.rung();
-            }
+            // Whether somebody rang or not, all is asked again.
+            let _ = self.rings.recv_timeout(self.notice.pause().min(left));
         }
     }
 
@@ -255,7 +250,7 @@ impl<'a, E: From<SyncError>> Watch<'a, E> {
             let waits = |n| replica.unfolded(n).is_ok_and(|waiting| waiting >= n);
             !failed && changes.is_some_and(waits)
         };
-        self.waiter.wait(self.replica, Some(began + self.pause()), due, stop)
+        self.waiter.wait(self.replica, began + self.pause(), due, stop)
     }
 
     /// Time from the last round to the next.

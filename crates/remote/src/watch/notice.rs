@@ -3,13 +3,16 @@
 //! `PRAGMA data_version` tells it, on a connection that is kept. When to ask, the file system says: it tells
 //! which files were written. Not every one does, so it is asked now and then in any case.
 //!
-//! No program waits for it. In WAL mode whoever reads is in nobody's way. In the other modes, a program that is
-//! about to commit cannot while somebody reads; but it writes to the database only once it has kept all others
-//! out, so to ask after such a write disturbs nobody. That is why the journal's files are not looked at.
+//! Hardly any program waits for it. In WAL mode whoever reads is in nobody's way. In the other modes, a program
+//! that is about to commit cannot while somebody reads; but it writes to the database only once it has kept all
+//! others out, so who asks after such a write is who waits. That is why the rollback journal is not looked at, and
+//! why it asks again and again only after writes to a write-ahead log.
 
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher, WatcherKind};
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 use synqlite_core::{Environment, Replica, System};
@@ -18,8 +21,8 @@ use synqlite_core::{Environment, Replica, System};
 const QUIET: Duration = Duration::from_millis(250);
 /// The same, where the file system says nothing.
 const DEAF: Duration = Duration::from_millis(25);
-/// A file is written before the commit is there to be seen: in WAL mode, a sync of the disk before. For so long
-/// it asks again and again.
+/// A write-ahead log is written before the commit is there to be seen, a sync of the disk before. For so long it
+/// asks again and again.
 const SOON: Duration = Duration::from_secs(1);
 /// Between two of these.
 const GAPS: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(5)];
@@ -47,15 +50,18 @@ pub(super) struct Notice {
     /// Which file it is.
     instance: String,
     version: Option<i64>,
-    /// Since when, and how often, it was asked in vain after a file was written.
+    /// Whether the write-ahead log was written since it was last asked.
+    logged: Arc<AtomicBool>,
+    /// Since when, and how often, it was asked in vain after the log was written.
     asked: Option<(Instant, u32)>,
 }
 
 impl Notice {
     pub fn new(replica: &Replica, bell: Bell) -> Notice {
-        let watcher = watcher(replica.path(), bell).ok();
+        let logged = Arc::<AtomicBool>::default();
+        let watcher = watcher(replica.path(), bell, logged.clone()).ok();
         let instance = System.instance(replica.path());
-        Notice { watcher, instance, version: None, asked: None }
+        Notice { watcher, instance, version: None, logged, asked: None }
     }
 
     /// Whether another file has taken the place of this one, or none is there. Then nothing may be asked: beside
@@ -64,13 +70,11 @@ impl Notice {
         System.instance(replica.path()) != self.instance
     }
 
-    /// A file was written, or somebody else rang.
-    pub fn rung(&mut self) {
-        self.asked = Some((Instant::now(), 0));
-    }
-
     /// Whether something was committed since this was last the case.
     pub fn changed(&mut self, replica: &Replica) -> bool {
+        if self.logged.swap(false, Ordering::Relaxed) {
+            self.asked = Some((Instant::now(), 0));
+        }
         // A database that cannot be read just now is for the next one to ask.
         let Ok(now) = replica.data_version() else { return false };
         let changed = self.version.replace(now) != Some(now);
@@ -96,7 +100,11 @@ impl Notice {
 /// Rings when the database or its write-ahead log is written. It looks at their folder, since the log comes and
 /// goes, and opens neither: a process that closes a file loses its locks on it. Where the file system tells
 /// only of files that are open, nobody is told.
-fn watcher(database: &Path, bell: Bell) -> notify::Result<RecommendedWatcher> {
+fn watcher(
+    database: &Path,
+    bell: Bell,
+    logged: Arc<AtomicBool>,
+) -> notify::Result<RecommendedWatcher> {
     if RecommendedWatcher::kind() == WatcherKind::Kqueue {
         return Err(notify::Error::generic("kqueue opens what it watches"));
     }
@@ -104,17 +112,20 @@ fn watcher(database: &Path, bell: Bell) -> notify::Result<RecommendedWatcher> {
     let name = database.file_name().unwrap_or_default().to_owned();
     let mut log = name.clone();
     log.push("-wal");
-    let names: [OsString; 2] = [name, log];
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        let ours = |path: &std::path::PathBuf| {
-            path.file_name().is_some_and(|name| names.iter().any(|own| own == name))
+        let about = |event: &notify::Event, file: &OsString| {
+            event.need_rescan() || event.paths.iter().any(|path| path.file_name() == Some(file))
         };
-        // What cannot be told may have been about them.
-        let written = event.map_or(true, |event| {
-            !matches!(event.kind, EventKind::Access(_))
-                && (event.need_rescan() || event.paths.iter().any(ours))
-        });
-        if written {
+        // What cannot be told may have been about both.
+        let (main, wal) = match &event {
+            Ok(event) if matches!(event.kind, EventKind::Access(_)) => (false, false),
+            Ok(event) => (about(event, &name), about(event, &log)),
+            Err(_) => (true, true),
+        };
+        if wal {
+            logged.store(true, Ordering::Relaxed);
+        }
+        if main || wal {
             bell.ring();
         }
     })?;
