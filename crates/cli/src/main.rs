@@ -12,6 +12,7 @@ mod commands;
 mod csv;
 mod demo;
 mod error;
+mod pick;
 mod progress;
 mod record;
 mod report;

@@ -4,14 +4,16 @@
 use crate::report::time;
 use crate::sides::{self, Line, Mark, Style};
 use std::fmt::Write;
-use synqlite_core::{Conflict, ConflictKind, Rival, Value, Writer, the_row};
+use synqlite_core::{Conflict, ConflictKind, Rival, SiteId, SiteNames, Value, Writer, the_row};
 
 /// How to tell records.
 pub struct Teller<'a> {
     /// How to write.
     pub style: Style,
-    /// The first digits of the id of the site that tells.
-    pub here: &'a str,
+    /// The site that tells.
+    pub here: SiteId,
+    /// What sites are called.
+    pub sites: &'a SiteNames,
     /// The replica as its user names it, for the commands that settle a record; then all columns are
     /// told. Else only what differs, as of one record among others.
     pub whole: Option<&'a str>,
@@ -59,19 +61,18 @@ impl Teller<'_> {
 
     /// Who wrote which columns and when, latest first.
     fn writers<'w>(&self, out: &mut String, what: &str, all: impl Iterator<Item = &'w Writer>) {
-        let mut by_write: Vec<(i64, String, Vec<&str>)> = Vec::new();
+        let mut by_write: Vec<(i64, SiteId, Vec<&str>)> = Vec::new();
         for Writer { column, site, at_ms } in all {
-            let site = site.to_string()[..DIGITS].to_owned();
-            match by_write.iter_mut().find(|(ms, s, _)| (*ms, &**s) == (*at_ms, &*site)) {
+            match by_write.iter_mut().find(|(ms, s, _)| (*ms, *s) == (*at_ms, *site)) {
                 Some((_, _, columns)) => columns.push(column),
-                None => by_write.push((*at_ms, site, vec![column])),
+                None => by_write.push((*at_ms, *site, vec![column])),
             }
         }
         by_write.sort_by_key(|(ms, ..)| std::cmp::Reverse(*ms));
         for (ms, site, columns) in by_write {
             let here = if site == self.here { " (this one)" } else { "" };
-            let columns = columns.join(", ");
-            let text = format!("  {what} {} UTC at site {site}{here}: {columns}", time(ms));
+            let (site, columns) = (self.sites.spoken(site), columns.join(", "));
+            let text = format!("  {what} {} UTC at {site}{here}: {columns}", time(ms));
             wrap(out, self.style, &text);
         }
     }

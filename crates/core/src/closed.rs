@@ -145,6 +145,18 @@ pub fn all(conn: &Connection) -> Result<Vec<Closed>> {
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
+/// Closes the records that no row has any more.
+const CLOSE: &str = "UPDATE synqlite_closed AS o SET closed = ?1, how = ?2, entry = NULL \
+                     WHERE NOT EXISTS(SELECT 1 FROM synqlite_row AS r \
+                     WHERE r.id = o.entry AND r.kind = o.kind AND r.cons = o.cons)";
+
+/// Closes the record of an entry that was settled, unless it still stands.
+pub fn settle(conn: &Connection, entry: i64, verb: Verb, now_ms: i64) -> Result<()> {
+    let close = format!("{CLOSE} AND closed IS NULL AND entry = ?3");
+    conn.prepare_cached(&close)?.execute(params![now_ms, ClosedBy::Settled(verb).name(), entry])?;
+    Ok(())
+}
+
 /// Brings the log up to date after something that may have opened or closed records.
 pub fn update(
     conn: &Connection,
@@ -158,10 +170,8 @@ pub fn update(
     if !conn.prepare_cached(some)?.query_row([], |row| row.get(0))? {
         return Ok(());
     }
-    let close = "UPDATE synqlite_closed AS o SET closed = ?1, how = ?2, entry = NULL \
-                 WHERE closed IS NULL AND NOT EXISTS(SELECT 1 FROM synqlite_row AS r \
-                 WHERE r.id = o.entry AND r.kind = o.kind AND r.cons = o.cons)";
-    if conn.prepare_cached(close)?.execute(params![now_ms, how.name()])? > 0 {
+    let close = format!("{CLOSE} AND closed IS NULL");
+    if conn.prepare_cached(&close)?.execute(params![now_ms, how.name()])? > 0 {
         prune(conn)?;
     }
     for t in &catalog.tables {

@@ -28,7 +28,7 @@ impl Replica {
                 let lookup = Lookup { conn, meta, catalog: &loaded.catalog };
                 out.extend(records::of_table(lookup, t)?.into_iter().map(|(_, conflict)| conflict));
             }
-            out.sort_by(|a, b| (&a.table, &a.row, &a.id).cmp(&(&b.table, &b.row, &b.id)));
+            out.sort_by(Conflict::by_row);
             Ok(out)
         })
     }

@@ -102,7 +102,7 @@ impl Replica {
         let site = Id(self.env.random());
         let become_ = || {
             let tx = Transaction::new_unchecked(&self.conn, TransactionBehavior::Immediate)?;
-            init::new_site(&tx, site, &self.env.instance(&self.path))?;
+            init::new_site(&tx, site, &self.path, self.env.as_ref())?;
             tx.execute("DELETE FROM synqlite_peer", [])?;
             tx.commit()?;
             Ok(())

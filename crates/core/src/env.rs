@@ -19,6 +19,11 @@ pub trait Environment: Send + Sync {
     /// renamed; empty where the platform offers none.
     fn instance(&self, path: &Path) -> String;
 
+    /// What to call a site that is made here, if nobody says.
+    fn site_name(&self) -> Option<String> {
+        None
+    }
+
     /// Another program has kept the database locked for so long. Says whether to wait on.
     fn wait(&self, _database: &Path, waited: Duration) -> bool {
         waited < Duration::from_secs(60)

@@ -77,7 +77,7 @@ fn init(
     if again {
         check_format(&tx, path)?;
         if options.new_site {
-            new_site(&tx, Id(env.random()), &env.instance(path))?;
+            new_site(&tx, Id(env.random()), path, env)?;
         }
         refuse_copy(&tx, path, env, Meta::load(&tx)?.site)?;
     }
@@ -128,6 +128,7 @@ pub(crate) fn create(
 ) -> Result<()> {
     Meta::create(conn, database, Id(env.random()))?;
     meta::set(conn, "instance", env.instance(path))?;
+    meta::set(conn, "name", env.site_name().unwrap_or_default())?;
     meta::set(conn, "history", history)
 }
 
@@ -208,10 +209,16 @@ fn refuse_doubles(conn: &Connection, table: &Table, fk: &ForeignKey) -> Result<(
 ///
 /// Its clock goes on from the copied one, so that its stamps stay later than what it contains.
 /// What was written since the last fold before the copy was made is folded as this site's.
-pub(crate) fn new_site(conn: &Connection, site: SiteId, instance: &str) -> Result<()> {
+pub(crate) fn new_site(
+    conn: &Connection,
+    site: SiteId,
+    path: &Path,
+    env: &dyn Environment,
+) -> Result<()> {
     let mut meta = Meta::load(conn)?;
     meta::set(conn, "site", site.0)?;
-    meta::set(conn, "instance", instance)?;
+    meta::set(conn, "instance", env.instance(path))?;
+    meta::set(conn, "name", env.site_name().unwrap_or_default())?;
     // What happened in the other file is not this one's history.
     let sql = "DELETE FROM synqlite_closed WHERE closed IS NOT NULL AND lost IS NULL";
     conn.execute(sql, [])?;

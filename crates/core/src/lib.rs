@@ -117,6 +117,7 @@ pub use init::{InitOptions, InitReport, TableReport};
 pub use line::tree::Lines;
 pub use log::{LogEntry, LogQuery};
 pub use merge::{Decision, Merged};
+pub use meta::{SiteNames, check_name as check_site_name};
 pub use policy::{BadPolicy, Policies, Policy};
 pub use progress::{Phase, Step, Unit};
 pub use pull::{Pulled, Sink};
@@ -127,10 +128,11 @@ pub use replica::Replica;
 /// The rusqlite that the engine uses, for programs that want the same without naming a version.
 pub use rusqlite;
 pub use schema::{Identity, Skipped};
+pub use settle::Settling;
 pub use status::{Pending, Status, Trigger};
 pub use synqlite_view::ConflictKind;
 pub use synqlite_view::describe::the_row;
-pub use synqlite_wire::{Value, units};
+pub use synqlite_wire::{SiteId, Value, units};
 pub use touched::{Mark, Touched};
 
 // Its example is compiled and run with the doc tests; nobody else sees this.

@@ -3,8 +3,10 @@
 //! All of them are called `synqlite_…`, live in the database itself and change in the same
 //! transactions as the rows they describe.
 
+mod names;
 mod tables;
 
+pub use names::{SITE, SiteNames, check as check_name};
 pub use tables::{FORMAT, JOURNAL_DDL, births, get, is_replica, missing, set};
 
 use crate::{Error, Result};
@@ -32,6 +34,8 @@ pub struct Meta {
     /// What rows showed when the transaction began that local tables may refer to, by table and name, each
     /// with how many were noted before it.
     pub left: BTreeMap<(u32, Rid), (usize, Vec<Value>)>,
+    /// What sites are called.
+    pub names: SiteNames,
     /// Whether anybody listens to what rows show.
     pub listened: bool,
     /// The latest position at which rows are noted that show something else; 0 if none is.
@@ -83,12 +87,14 @@ impl Meta {
             sealed: Hlc::ZERO,
             unsummed: Unsummed::default(),
             left: BTreeMap::new(),
+            names: SiteNames::default(),
             listened: get(conn, "listened")?.unwrap_or(false),
             noted: 0,
             saved: Saved::default(),
             sites: Vec::new(),
             numbers: HashMap::new(),
         };
+        meta.names = SiteNames::load(conn, meta.site)?;
         let mut statement =
             conn.prepare_cached("SELECT no, id, hlc FROM synqlite_site ORDER BY no")?;
         let mut rows = statement.query([])?;

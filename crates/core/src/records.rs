@@ -47,6 +47,13 @@ pub struct Conflict {
     pub rival: Option<Rival>,
 }
 
+impl Conflict {
+    /// In order of table and row.
+    pub(crate) fn by_row(a: &Conflict, b: &Conflict) -> std::cmp::Ordering {
+        (&a.table, &a.row, &a.id).cmp(&(&b.table, &b.row, &b.id))
+    }
+}
+
 /// Who wrote the value of a column last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Writer {

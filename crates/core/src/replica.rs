@@ -6,7 +6,7 @@ use crate::env::Environment;
 use crate::fold::Folded;
 use crate::gaps::Wanted;
 use crate::merge::Merged;
-use crate::meta::{self, Meta};
+use crate::meta::{self, Meta, SiteNames};
 use crate::policy::{Policies, Policy};
 use crate::track::{self, Loaded};
 use crate::work::Work;
@@ -70,6 +70,20 @@ impl Replica {
         self.work_off()?;
         folded.add(self.write(|work| work.fold())?);
         Ok(folded)
+    }
+
+    /// What the sites are called that this one has heard of.
+    pub fn site_names(&self) -> Result<SiteNames> {
+        self.peek(|_, meta| Ok(meta.names.clone()))
+    }
+
+    /// Calls this site so, here and, with what it writes, everywhere.
+    pub fn set_name(&mut self, name: &str) -> Result<()> {
+        meta::check_name(name)?;
+        self.write(|work| {
+            meta::set(work.conn, "name", name)?;
+            work.fold().map(drop)
+        })
     }
 
     /// What this replica contains, unfolded writes aside.

@@ -2,7 +2,7 @@
 
 mod names;
 
-use crate::meta::Meta;
+use crate::meta::{self, Meta, SITE};
 use crate::policy::{Policies, Policy};
 use crate::{Error, Result};
 use names::Names;
@@ -22,7 +22,7 @@ pub fn load(conn: &Connection) -> Result<Policies> {
     let rows = rows.collect::<Result<Vec<(String, String)>, _>>()?;
     let rows = rows
         .into_iter()
-        .filter(|(key, _)| ![RENAMED, APART].iter().any(|begin| key.starts_with(begin)));
+        .filter(|(key, _)| ![RENAMED, APART, SITE].iter().any(|begin| key.starts_with(begin)));
     let rows: Vec<(String, String)> = rows.collect();
     if rows.is_empty() {
         return Ok(Policies::default());
@@ -76,6 +76,22 @@ pub fn store(conn: &Connection, meta: &mut Meta, setting: &Setting) -> Result<bo
     let row = params![setting.key, setting.value, setting.stamp.hlc.0, site];
     conn.prepare_cached(sql)?.execute(row)?;
     Ok(true)
+}
+
+/// Tells others what this site is called, once it has something else to tell. Returns whether it was news.
+pub fn announce(conn: &Connection, meta: &mut Meta, now_ms: i64) -> Result<bool> {
+    let name: Option<String> = meta::get(conn, "name")?;
+    let told = |name: &String| !name.is_empty() && meta.seen.get(meta.site) > Hlc::ZERO;
+    let Some(name) = name.filter(told) else { return Ok(false) };
+    let key = format!("{SITE}{}", meta.site);
+    let number = meta.number(conn, meta.site)?;
+    let sql = "SELECT 1 FROM synqlite_policy WHERE key = ?1 AND value = ?2 AND site = ?3";
+    if conn.prepare_cached(sql)?.exists(params![key, name, number])? {
+        return Ok(false);
+    }
+    meta.local_seq += 1;
+    let stamp = meta.tick(now_ms);
+    store(conn, meta, &Setting { key, value: name, stamp })
 }
 
 /// Settings that a site which has seen `base` lacks.

@@ -4,16 +4,40 @@
 use crate::catalog::Tracked;
 use crate::closed::{self, ClosedBy, Verb};
 use crate::merge::reshow;
-use crate::records::record_id;
+use crate::records::{self, Conflict, record_id};
+use crate::refs::Lookup;
 use crate::replica::Replica;
 use crate::schema::{Action, ForeignKey};
-use crate::state::{self, Body, ENTRY_COLUMNS, GroupState, Stored, Waits};
+use crate::state::{self, Body, GroupState, Stored, Waits};
 use crate::work::Work;
 use crate::{Error, Result};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use synqlite_view::ConflictKind;
 use synqlite_view::local_wins::set;
 use synqlite_wire::{Rid, Stamp};
+
+/// What settling came to.
+#[derive(Clone, Debug, Default)]
+pub struct Settling {
+    /// Whole ids of the records that were settled.
+    pub settled: Vec<String>,
+    /// What could not be settled so, by the id that was given, and why.
+    pub refused: Vec<(String, String)>,
+    /// Records that are open now and were not before: the rows that step aside.
+    pub opened: Vec<Conflict>,
+    /// How many are open now.
+    pub open: u64,
+}
+
+/// Where the row of an open record is.
+struct Place {
+    table: usize,
+    rid: Rid,
+    entry: i64,
+    kind: ConflictKind,
+    constraint: String,
+    winner: Option<Rid>,
+}
 
 /// The row of an open record.
 struct Open {
@@ -27,54 +51,137 @@ struct Open {
 impl Replica {
     /// Settles the conflict whose id is `id` or begins with it. Returns its whole id.
     pub fn settle_conflict(&mut self, id: &str, verb: Verb) -> Result<String> {
-        let now_ms = self.env.now_ms();
-        self.write(|work| {
-            work.fold()?;
-            let (id, open) = find(work, id)?;
-            work.meta.local_seq += 1;
-            let stamp = work.meta.tick(now_ms);
-            let settled = match verb {
-                Verb::Prefer => prefer(work, open, stamp)?,
-                Verb::Discard => discard(work, open, stamp)?,
-                Verb::Restore => restore(work, open, stamp)?,
-                Verb::Accept if open.stored.loc.is_none() => discard(work, open, stamp)?,
-                Verb::Accept if open.stored.state.header.alive() => accept(work, open, stamp)?,
-                Verb::Accept => restore(work, open, stamp)?,
-            };
-            let Work { conn, meta, catalog, policies, .. } = work;
-            reshow(conn, meta, catalog, policies, &settled)?;
-            closed::update(conn, meta, catalog, now_ms, ClosedBy::Settled(verb))?;
-            Ok(id)
-        })
+        let mut done = self.settle_conflicts(&[(id.to_owned(), verb)], false)?;
+        match done.refused.pop() {
+            Some((_, why)) => Err(Error::Refused(why)),
+            None => Ok(done.settled.pop().unwrap_or_default()),
+        }
+    }
+
+    /// Settles conflicts, each named by its id or the first digits of it, in one transaction. One that cannot
+    /// be settled as asked leaves the others alone. A dry run tells what would be, and changes nothing.
+    pub fn settle_conflicts(
+        &mut self,
+        choices: &[(String, Verb)],
+        dry_run: bool,
+    ) -> Result<Settling> {
+        let mut found = None;
+        let done = self.write(|work| {
+            found = Some(settle(work, choices)?);
+            match dry_run {
+                // Nothing of a write that fails remains.
+                true => Err(Error::Refused("this was a dry run".into())),
+                false => Ok(()),
+            }
+        });
+        match (done, found) {
+            (Err(_), Some(found)) if dry_run => Ok(found),
+            (done, found) => done.map(|()| found.unwrap_or_default()),
+        }
     }
 }
 
-fn find(work: &Work<'_>, prefix: &str) -> Result<(String, Open)> {
-    let mut found = Vec::new();
-    for (table, t) in work.catalog.tables.iter().enumerate() {
-        let sql = format!(
-            "SELECT {ENTRY_COLUMNS}, kind, cons, winner FROM synqlite_row \
-             WHERE +tbl = ?1 AND kind IS NOT NULL"
-        );
-        let mut statement = work.conn.prepare(&sql)?;
-        let mut rows = statement.query([t.no])?;
-        while let Some(row) = rows.next()? {
-            let stored = state::decode(&work.meta, t, row)?;
-            let (kind, constraint): (String, String) = (row.get(5)?, row.get(6)?);
-            let kind = ConflictKind::from(kind.as_str());
-            let id = record_id(&t.canonical, kind.as_str(), &constraint, &stored.rid);
-            let winner: Option<Vec<u8>> = row.get(7)?;
-            let winner = winner.map(|bytes| state::decode_rid(&work.meta, &bytes)).transpose()?;
-            if !prefix.is_empty() && id.starts_with(prefix) {
-                found.push((id, Open { table, stored, kind, constraint, winner }));
+fn settle(work: &mut Work<'_>, choices: &[(String, Verb)]) -> Result<Settling> {
+    work.fold()?;
+    let places = places(work)?;
+    work.meta.local_seq += 1;
+    let stamp = work.meta.tick(work.now_ms);
+    let (mut done, mut rows) = (Settling::default(), Vec::new());
+    let mut chosen: Vec<(&String, i64, Verb)> = Vec::new();
+    // By whole id, what was asked for in vain.
+    let mut vain: BTreeMap<&String, (String, String)> = BTreeMap::new();
+    for (prefix, verb) in choices {
+        let (id, place) = match whole(&places, prefix) {
+            Ok(found) => found,
+            Err(why) => {
+                done.refused.push((prefix.clone(), why));
+                continue;
             }
+        };
+        chosen.push((id, place.entry, *verb));
+        match settle_one(work, place, *verb, stamp) {
+            Ok(settled) => rows.extend(settled),
+            Err(Error::Refused(why)) => drop(vain.insert(id, (prefix.clone(), why))),
+            Err(e) => return Err(e),
         }
     }
-    let several = found.len() > 1;
-    match found.pop() {
-        Some(open) if !several => Ok(open),
-        Some(_) => Err(Error::Refused(format!("several open conflicts have ids like {prefix}"))),
-        None => Err(Error::Refused(format!("no open conflict has id {prefix}"))),
+    let Work { conn, meta, catalog, policies, now_ms, .. } = work;
+    reshow(conn, meta, catalog, policies, &rows)?;
+    for (_, entry, verb) in &chosen {
+        closed::settle(conn, *entry, *verb, *now_ms)?;
+    }
+    closed::update(conn, meta, catalog, *now_ms, ClosedBy::Write)?;
+    let lookup = Lookup { conn, meta, catalog };
+    let mut open = BTreeMap::new();
+    for t in &catalog.tables {
+        let records = records::of_table(lookup, t)?;
+        open.extend(records.into_iter().map(|(_, conflict)| (conflict.id.clone(), conflict)));
+    }
+    // What went when another was settled needs nothing more.
+    vain.retain(|id, _| open.contains_key(*id));
+    let settled: BTreeSet<&String> = chosen.iter().map(|(id, ..)| *id).collect();
+    done.settled = settled.into_iter().filter(|id| !vain.contains_key(id)).cloned().collect();
+    done.refused.extend(vain.into_values());
+    done.open = open.len() as u64;
+    done.opened = open.into_values().filter(|c| !places.contains_key(&c.id)).collect();
+    done.opened.sort_by(Conflict::by_row);
+    Ok(done)
+}
+
+/// Where the rows of all open records are, by whole id.
+fn places(work: &Work<'_>) -> Result<BTreeMap<String, Place>> {
+    let mut found = BTreeMap::new();
+    for (table, t) in work.catalog.tables.iter().enumerate() {
+        let sql = "SELECT id, rid, kind, cons, winner FROM synqlite_row \
+                   WHERE +tbl = ?1 AND kind IS NOT NULL";
+        let mut statement = work.conn.prepare(sql)?;
+        let mut rows = statement.query([t.no])?;
+        while let Some(row) = rows.next()? {
+            let rid = state::decode_rid(&work.meta, &row.get::<_, Vec<u8>>(1)?)?;
+            let (kind, constraint): (String, String) = (row.get(2)?, row.get(3)?);
+            let id = record_id(&t.canonical, &kind, &constraint, &rid);
+            let winner: Option<Vec<u8>> = row.get(4)?;
+            let winner = winner.map(|bytes| state::decode_rid(&work.meta, &bytes)).transpose()?;
+            let kind = ConflictKind::from(kind.as_str());
+            let entry = row.get(0)?;
+            found.insert(id, Place { table, rid, entry, kind, constraint, winner });
+        }
+    }
+    Ok(found)
+}
+
+/// The whole id that `prefix` begins, and where its row is; else why it is none.
+fn whole<'p>(
+    places: &'p BTreeMap<String, Place>,
+    prefix: &str,
+) -> Result<(&'p String, &'p Place), String> {
+    let from = places.range(prefix.to_owned()..);
+    let mut alike = from.take_while(|(id, _)| !prefix.is_empty() && id.starts_with(prefix));
+    match (alike.next(), alike.next()) {
+        (Some(found), None) => Ok(found),
+        (Some(_), Some(_)) => Err(format!("several open conflicts have ids like {prefix}")),
+        (None, _) => Err(format!("no open conflict has id {prefix}")),
+    }
+}
+
+/// Settles one. Returns the rows that may show something else.
+fn settle_one(work: &mut Work<'_>, place: &Place, verb: Verb, stamp: Stamp) -> Settled {
+    let Place { table, rid, entry, kind, constraint, winner } = place;
+    let stored = state::of(work.conn, &work.meta, &work.catalog.tables[*table], rid)?;
+    let stored = stored.filter(|stored| stored.entry == Some(*entry));
+    let open = state::conflict(work.conn, *entry)?.is_some();
+    let Some(stored) = stored.filter(|_| open) else {
+        return Err(Error::Refused("it was settled together with another".into()));
+    };
+    let (kind, constraint, winner) = (kind.clone(), constraint.clone(), winner.clone());
+    let open = Open { table: *table, stored, kind, constraint, winner };
+    match verb {
+        Verb::Prefer => prefer(work, open, stamp),
+        Verb::Discard => discard(work, open, stamp),
+        Verb::Restore => restore(work, open, stamp),
+        Verb::Accept if open.stored.loc.is_none() => discard(work, open, stamp),
+        Verb::Accept if open.stored.state.header.alive() => accept(work, open, stamp),
+        Verb::Accept => restore(work, open, stamp),
     }
 }
 

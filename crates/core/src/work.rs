@@ -52,6 +52,7 @@ impl<'a> Work<'a> {
         let Work { conn, meta, catalog, policies, now_ms, env, .. } = self;
         let folded = fold::fold(conn, meta, catalog, policies, *env)?;
         closed::update(conn, meta, catalog, *now_ms, ClosedBy::Write)?;
+        settings::announce(conn, meta, *now_ms)?;
         self.learner().seal()?;
         Ok(folded)
     }

@@ -1,10 +1,11 @@
 //! Answers, as JSON.
 
+pub use crate::moment::time;
 use serde_json::{Map, Value as Json, json};
 use std::time::Duration;
 use synqlite_core::{
     Aside, ChangedRow, Changes, Closed, Conflict, Decision, Digest, Error, Folded, LogEntry,
-    NamedRemote, Policies, Replica, Skipped, Status, TableReport, Value, Writer,
+    NamedRemote, Policies, Replica, SiteId, SiteNames, Skipped, Status, TableReport, Value, Writer,
 };
 use synqlite_remote::{Access, Cloned, Outcome, SyncError, Traffic};
 
@@ -18,6 +19,8 @@ pub struct State {
     pub aside: Vec<(String, Aside)>,
     /// Open conflicts.
     pub conflicts: u64,
+    /// What sites are called.
+    pub sites: SiteNames,
 }
 
 impl State {
@@ -32,12 +35,13 @@ impl State {
             remotes: replica.remotes()?.into_iter().map(unpushed).collect::<Result<_, Error>>()?,
             aside: replica.aside()?,
             conflicts: replica.open_conflicts()?,
+            sites: replica.site_names()?,
         })
     }
 
     /// As JSON.
     pub fn json(&self, replica: &Replica) -> Json {
-        let State { status, remotes, aside, conflicts } = self;
+        let State { status, remotes, aside, conflicts, sites } = self;
         let pending = status.pending.iter().map(|(table, p)| {
             let p = json!({"inserted": p.inserted, "updated": p.updated, "deleted": p.deleted});
             (table.clone(), p)
@@ -56,6 +60,7 @@ impl State {
         });
         json!({
             "site": replica.site().to_string(),
+            "site_name": sites.name(replica.site()),
             "database": replica.database().to_string(),
             "pending": pending.collect::<Map<_, _>>(),
             "unfolded": status.unfolded,
@@ -166,10 +171,9 @@ pub fn change(e: &LogEntry) -> String {
 }
 
 /// Rows that changed, and with which token to ask the next time.
-pub fn changes(found: &Changes) -> Json {
+pub fn changes(found: &Changes, sites: &SiteNames) -> Json {
     let row = |r: &ChangedRow| {
-        let written =
-            r.written.map(|(site, at_ms)| json!({"site": site.to_string(), "at_ms": at_ms}));
+        let written = r.written.map(|(site, at_ms)| write(site, at_ms, sites));
         json!({
             "table": r.table, "id": r.id, "row": r.row, "change": r.change.name(), "written": written,
             "columns": r.columns, "values": columns(&r.values),
@@ -182,7 +186,7 @@ pub fn changes(found: &Changes) -> Json {
 }
 
 /// The history of changes.
-pub fn log(entries: &[LogEntry]) -> Json {
+pub fn log(entries: &[LogEntry], sites: &SiteNames) -> Json {
     let entry = |e: &LogEntry| {
         let columns: Map<String, Json> = e
             .columns
@@ -190,22 +194,21 @@ pub fn log(entries: &[LogEntry]) -> Json {
             .map(|(column, value)| (column.clone(), value.clone().into()))
             .collect();
         json!({
-            "at": time(e.at_ms), "at_ms": e.at_ms, "site": e.site.to_string(), "table": e.table,
-            "row": e.row, "kind": change(e), "columns": columns,
+            "at": time(e.at_ms), "at_ms": e.at_ms, "site": e.site.to_string(),
+            "site_name": sites.name(e.site), "table": e.table, "row": e.row, "kind": change(e), "columns": columns,
         })
     };
     json!({"entries": entries.iter().map(entry).collect::<Vec<_>>()})
 }
 
 /// Open records.
-pub fn conflicts(conflicts: &[Conflict]) -> Json {
-    json!({"conflicts": conflicts.iter().map(conflict).collect::<Vec<_>>()})
+pub fn conflicts(conflicts: &[Conflict], sites: &SiteNames) -> Json {
+    json!({"conflicts": conflicts.iter().map(|c| conflict(c, sites)).collect::<Vec<_>>()})
 }
 
 /// One of them.
-pub fn conflict(conflict: &Conflict) -> Json {
-    let site = |(site, at_ms): &(_, i64)| json!({"site": format!("{site}"), "at_ms": at_ms});
-    let sites: Vec<Json> = conflict.sites.iter().map(site).collect();
+pub fn conflict(conflict: &Conflict, sites: &SiteNames) -> Json {
+    let by: Vec<Json> = conflict.sites.iter().map(|(site, at)| write(*site, *at, sites)).collect();
     json!({
         "id": conflict.id,
         "table": conflict.table,
@@ -216,11 +219,11 @@ pub fn conflict(conflict: &Conflict) -> Json {
         "shown": columns(&conflict.shown),
         "displaced": columns(&conflict.displaced),
         "winner": conflict.winner,
-        "sites": sites,
+        "sites": by,
         "contested": conflict.contested,
-        "written": writers(&conflict.writers),
+        "written": writers(&conflict.writers, sites),
         "rival": conflict.rival.as_ref().map(|rival| {
-            json!({"shown": columns(&rival.shown), "written": writers(&rival.writers)})
+            json!({"shown": columns(&rival.shown), "written": writers(&rival.writers, sites)})
         }),
     })
 }
@@ -237,10 +240,14 @@ pub fn closed(records: &[Closed]) -> Json {
     json!({"closed": records.iter().map(record).collect::<Vec<_>>()})
 }
 
+/// Who wrote, and when.
+fn write(site: SiteId, at_ms: i64, sites: &SiteNames) -> Json {
+    json!({"site": site.to_string(), "site_name": sites.name(site), "at_ms": at_ms})
+}
+
 /// Who wrote each column and when.
-fn writers(writers: &[Writer]) -> Json {
-    let one =
-        |w: &Writer| (w.column.clone(), json!({"site": w.site.to_string(), "at_ms": w.at_ms}));
+fn writers(writers: &[Writer], sites: &SiteNames) -> Json {
+    let one = |w: &Writer| (w.column.clone(), write(w.site, w.at_ms, sites));
     Json::Object(writers.iter().map(one).collect())
 }
 
@@ -264,34 +271,5 @@ fn value(value: &Value) -> Json {
             let hex: String = b.iter().map(|byte| format!("{byte:02x}")).collect();
             json!(format!("x'{hex}'"))
         }
-    }
-}
-
-/// Milliseconds since 1970 as UTC, such as `2026-11-20 12:18:45.007`.
-pub fn time(ms: i64) -> String {
-    let (days, rest) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000));
-    // Years begin in March here, so that the leap day is the last.
-    let shifted = days + 719_468;
-    let (era, day) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let (day, month) = (day - (153 * month + 2) / 5 + 1, (month + 2) % 12 + 1);
-    let year = era * 400 + year + i64::from(month <= 2);
-    let (hour, minute) = (rest / 3_600_000, rest / 60_000 % 60);
-    let (second, ms) = (rest / 1_000 % 60, rest % 1_000);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{ms:03}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_utc() {
-        assert_eq!(time(0), "1970-01-01 00:00:00.000");
-        assert_eq!(time(951_827_696_789), "2000-02-29 12:34:56.789");
-        assert_eq!(time(1_795_177_125_007), "2026-11-20 12:18:45.007");
-        assert_eq!(time(-1), "1969-12-31 23:59:59.999");
     }
 }

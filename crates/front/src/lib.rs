@@ -7,9 +7,17 @@
 
 pub mod answer;
 pub mod failure;
+pub mod moment;
 pub mod remotes;
 
 pub use failure::{Failure, Kind};
+
+/// What this machine is called, as the name of sites that are made on it.
+pub fn machine_name() -> Option<String> {
+    let name = gethostname::gethostname();
+    let name = name.to_str()?.trim();
+    synqlite_core::check_site_name(name).ok().map(|()| name.to_owned())
+}
 
 // Its example is compiled and run with the doc tests; nobody else sees this.
 #[cfg(doctest)]

@@ -306,6 +306,10 @@ impl Environment for Machine {
         System.instance(path)
     }
 
+    fn site_name(&self) -> Option<String> {
+        synqlite_front::machine_name()
+    }
+
     fn wait(&self, _: &Path, waited: Duration) -> bool {
         waited < self.patience
     }

@@ -27,6 +27,7 @@ impl Rows for Conflicts {
             let cells = names.iter().map(|name| cell(&json[*name]));
             cells.chain([Value::Text(json.to_string())]).collect()
         };
-        Ok(replica.conflicts()?.iter().map(answer::conflict).map(row).collect())
+        let sites = replica.site_names()?;
+        Ok(replica.conflicts()?.iter().map(|c| row(answer::conflict(c, &sites))).collect())
     }
 }

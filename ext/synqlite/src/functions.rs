@@ -23,9 +23,9 @@ const EXCHANGE: &[&str] = &["token", "key_file", "whole", "force"];
 
 const FUNCTIONS: &[Function] = &[
     ("synqlite_version", 0, &[], version),
-    ("synqlite_init", 0, &["policies", "history", "tables", "exclude", "new_site"], init),
+    ("synqlite_init", 0, &["policies", "history", "tables", "exclude", "new_site", "name"], init),
     ("synqlite_deinit", 0, &[], deinit),
-    ("synqlite_clone", 2, &["token", "key_file", "keep"], clone),
+    ("synqlite_clone", 2, &["token", "key_file", "keep", "name"], clone),
     ("synqlite_push", 1, EXCHANGE, |call| exchange(call, Remote::push)),
     ("synqlite_pull", 1, EXCHANGE, |call| exchange(call, Remote::pull)),
     ("synqlite_sync", 1, EXCHANGE, |call| exchange(call, Remote::sync)),
@@ -97,11 +97,22 @@ fn init(call: &Call<'_, '_>) -> Result<Json> {
         history: call.flag("history")?.unwrap_or(false),
         new_site: call.flag("new_site")?.unwrap_or(false),
     };
-    let done = Replica::init(&call.path(Writes)?, &options, call.env()?)?;
+    let (path, name) = (call.path(Writes)?, name(call)?);
+    let done = Replica::init(&path, &options, call.env()?)?;
+    if let Some(name) = name {
+        Replica::open(&path, call.env()?)?.set_name(name)?;
+    }
     let (tables, skipped) = (answer::tables(&done.tables), answer::skipped(&done.skipped));
     Ok(json!({
         "site": done.site.to_string(), "tables": tables, "skipped": skipped, "notes": done.notes,
     }))
+}
+
+/// How to call a site that is made.
+fn name<'c>(call: &'c Call<'_, '_>) -> Result<Option<&'c str>> {
+    let name = call.option("name")?;
+    name.map_or(Ok(()), synqlite_core::check_site_name)?;
+    Ok(name)
 }
 
 fn deinit(call: &Call<'_, '_>) -> Result<Json> {
@@ -118,7 +129,11 @@ fn clone(call: &Call<'_, '_>) -> Result<Json> {
         access.token = None;
     }
     let session = Session { env: call.env()?, force: false, whole: false };
+    let name = name(call)?;
     let cloned = remote.clone_with(Path::new(to), &access, &session)?;
+    if let Some(name) = name {
+        Replica::open(Path::new(to), call.env()?)?.set_name(name)?;
+    }
     Ok(answer::cloned(&cloned, &remote.url(), since.elapsed()))
 }
 
@@ -181,7 +196,7 @@ fn remote_remove(call: &Call<'_, '_>) -> Result<Json> {
 fn conflicts(call: &Call<'_, '_>) -> Result<Json> {
     let replica = call.replica(Reads)?;
     match call.number(0)?.unwrap_or(0) {
-        0 => Ok(answer::conflicts(&replica.conflicts()?)),
+        0 => Ok(answer::conflicts(&replica.conflicts()?, &replica.site_names()?)),
         _ => Ok(answer::closed(&replica.closed_conflicts()?)),
     }
 }
@@ -206,24 +221,23 @@ fn settle(call: &Call<'_, '_>) -> Result<Json> {
     }
     let ids: Vec<String> = serde_json::from_str(ids)
         .map_err(|e| usage(format!("the ids are no JSON array of texts: {e}")))?;
-    let before = replica.conflicts()?;
-    let mut settled = Vec::new();
-    for id in &ids {
-        // One that went when another was settled needs nothing more; one that never was is an error.
-        let went = before.iter().any(|open| open.id.starts_with(id))
-            && !replica.conflicts()?.iter().any(|open| open.id.starts_with(id));
-        if !went {
-            settled.push(replica.settle_conflict(id, verb)?);
-        }
+    let choices: Vec<(String, Verb)> = ids.into_iter().map(|id| (id, verb)).collect();
+    let done = replica.settle_conflicts(&choices, false)?;
+    if let (true, Some((_, why))) = (done.settled.is_empty(), done.refused.first()) {
+        return Err(synqlite_core::Error::Refused(why.clone()).into());
     }
-    Ok(json!({"settled": settled, "open": replica.open_conflicts()?}))
+    let refused = done.refused.iter().map(|(id, why)| json!({"id": id, "why": why}));
+    let refused: Vec<Json> = refused.collect();
+    Ok(json!({"settled": done.settled, "refused": refused, "open": done.open}))
 }
 
 fn changes(call: &Call<'_, '_>) -> Result<Json> {
     let limit = usize::try_from(call.number(1)?.unwrap_or(i64::MAX))
         .map_err(|_| usage("a limit is no negative number"))?;
     let token = call.text(0)?;
-    Ok(answer::changes(&call.replica(Writes)?.changes(token, limit)?))
+    let mut replica = call.replica(Writes)?;
+    let found = replica.changes(token, limit)?;
+    Ok(answer::changes(&found, &replica.site_names()?))
 }
 
 fn log(call: &Call<'_, '_>) -> Result<Json> {
@@ -231,5 +245,6 @@ fn log(call: &Call<'_, '_>) -> Result<Json> {
         .map_err(|_| usage("a limit is no negative number"))?;
     let owned = |key| call.option(key).map(|text| text.map(str::to_owned));
     let query = LogQuery { table: owned("table")?, row: owned("row")?, limit };
-    Ok(answer::log(&call.replica(Reads)?.log(&query)?))
+    let replica = call.replica(Reads)?;
+    Ok(answer::log(&replica.log(&query)?, &replica.site_names()?))
 }

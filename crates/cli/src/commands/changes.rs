@@ -22,10 +22,12 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<Report> {
-    let found = open(&args.db)?.changes(args.since.as_deref(), args.limit)?;
+    let mut replica = open(&args.db)?;
+    let found = replica.changes(args.since.as_deref(), args.limit)?;
+    let sites = replica.site_names()?;
     let line = |r: &ChangedRow| {
         let by = r.written.map_or("because of other rows".to_owned(), |(site, at_ms)| {
-            format!("{}  {}", time(at_ms), site.to_string().get(..8).unwrap_or_default())
+            format!("{}  {}", time(at_ms), sites.short(site))
         });
         format!("{} {} {} {}  {by}", r.change.name(), r.table, r.row, r.columns.join(","))
     };
@@ -34,5 +36,5 @@ pub fn run(args: &Args) -> Result<Report> {
         lines.push("more rows have changed; go on with the token".to_owned());
     }
     lines.push(format!("token {}", found.token));
-    Ok(Report::new(answer::changes(&found), lines.join("\n")))
+    Ok(Report::new(answer::changes(&found, &sites), lines.join("\n")))
 }

@@ -1,8 +1,9 @@
-use super::{Keep, credentials, env};
+use super::{Keep, call, credentials, env};
 use crate::error::Result;
 use crate::report::{Report, bytes, rows};
 use std::path::PathBuf;
 use std::time::Instant;
+use synqlite_core::check_site_name;
 use synqlite_front::answer;
 use synqlite_remote::{Remote, Session};
 
@@ -17,19 +18,25 @@ pub struct Args {
     remote: String,
     /// The new file, which must not exist.
     db: PathBuf,
+    /// Calls this site so, wherever people read who wrote what. Without it: what this machine is
+    /// called.
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
     #[command(flatten)]
     keep: Keep,
 }
 
 pub fn run(args: &Args) -> Result<Report> {
     let since = Instant::now();
+    args.name.as_deref().map_or(Ok(()), check_site_name)?;
     let access = args.keep.access()?;
     let remote = Remote::open(&args.remote, &credentials(&access)?)?;
     let session = Session { env: env(), force: false, whole: false };
     let cloned = remote.clone_with(&args.db, &access, &session)?;
+    let called = call(&args.db, args.name.as_deref())?;
     let time = since.elapsed();
     let text = format!(
-        "{} is a replica with {} ({}), site {}, in {:.3} s",
+        "{} is a replica with {} ({}), site {}{called}, in {:.3} s",
         args.db.display(),
         rows(cloned.rows.unsigned_abs()),
         bytes(cloned.bytes),

@@ -1,12 +1,24 @@
 use super::open;
-use crate::error::Result;
+use crate::error::{CommandError, Result};
+use crate::pick::Pick;
 use crate::record::{self, DIGITS, Teller};
-use crate::report::{Report, time};
+use crate::report::{Report, count, time};
 use crate::terminal;
-use serde_json::json;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::path::PathBuf;
-use synqlite_core::{Closed, ClosedBy, Conflict, Replica, the_row};
+use synqlite_core::{Closed, ClosedBy, Conflict, Replica, Settling, SiteNames, the_row};
 use synqlite_front::answer;
+
+/// So many rows that step aside, or are refused, are told to people.
+const TOLD: usize = 20;
+
+const EXAMPLES: &str = "\
+Many at once, tried first:
+  synqlite conflicts app.db --groups
+  synqlite conflicts app.db prefer --all --table customer --mine --dry-run
+  synqlite conflicts app.db discard --all --table visit --where \"at < '2026-01-01'\"";
 
 /// Lists what merges displaced, and settles it: rows that do not show what was written, because a
 /// declared constraint would break.
@@ -15,22 +27,37 @@ use synqlite_front::answer;
 /// example when the row that has its e-mail address is deleted or gets another one. All sites that
 /// have seen the same changes list the same records, and a record settled on one is settled on all.
 #[derive(clap::Args)]
+#[command(after_long_help = EXAMPLES)]
 pub struct Args {
     /// The replica.
     db: PathBuf,
-    /// What to do with one record; without it, all open records are listed.
-    #[arg(requires = "id")]
+    /// What to do with records; without it, those that are open are listed.
     verb: Option<Verb>,
-    /// Its id, or the first digits of it.
-    id: Option<String>,
+    /// Their ids, or the first digits of each.
+    #[arg(value_name = "ID", conflicts_with = "all")]
+    ids: Vec<String>,
+    /// All records that are open, or those that the options below say.
+    #[arg(long, requires = "verb")]
+    all: bool,
+    #[command(flatten)]
+    pick: Pick,
+    /// Tells what settling would come to, and changes nothing.
+    #[arg(long, requires = "verb")]
+    dry_run: bool,
+    /// Lists or settles so many at most.
+    #[arg(long, value_name = "N", conflicts_with = "ids")]
+    limit: Option<usize>,
+    /// Counts them by table, kind and constraint.
+    #[arg(long, conflicts_with_all = ["verb", "limit", "closed"])]
+    groups: bool,
     /// Lists the records that were open in this file and are closed, the latest first; 1,000 at most.
-    #[arg(long, conflicts_with = "verb")]
+    #[arg(long, conflicts_with_all = ["verb", "limit"])]
     closed: bool,
 }
 
-#[derive(Clone, Copy, clap::ValueEnum)]
+#[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
 enum Verb {
-    /// Shows this record alone, with all columns and what can be done.
+    /// Shows these records, with all columns and what can be done.
     Show,
     /// Gives the row what it asked for; the row that has it steps aside.
     Prefer,
@@ -45,36 +72,139 @@ enum Verb {
 pub fn run(args: &Args) -> Result<Report> {
     let mut replica = open(&args.db)?;
     if args.closed {
+        if !args.pick.is_all() {
+            return Err(CommandError::usage("--closed lists all that is closed"));
+        }
         return Ok(closed(&replica.closed_conflicts()?));
     }
-    let id = args.id.as_deref().unwrap_or_default();
     let verb = match args.verb {
-        None => return Ok(list(&replica, &replica.conflicts()?, None)),
-        Some(Verb::Show) => {
-            let mut conflicts = replica.conflicts()?;
-            conflicts.retain(|c| c.id.starts_with(id));
-            if conflicts.is_empty() {
-                let what = format!("no open conflict has id {id}");
-                return Err(synqlite_core::Error::Refused(what).into());
-            }
-            let db = args.db.display().to_string();
-            return Ok(list(&replica, &conflicts, Some(&db)));
-        }
-        Some(Verb::Prefer) => synqlite_core::Verb::Prefer,
-        Some(Verb::Discard) => synqlite_core::Verb::Discard,
-        Some(Verb::Restore) => synqlite_core::Verb::Restore,
-        Some(Verb::Accept) => synqlite_core::Verb::Accept,
+        None | Some(Verb::Show) => None,
+        Some(Verb::Prefer) => Some(synqlite_core::Verb::Prefer),
+        Some(Verb::Discard) => Some(synqlite_core::Verb::Discard),
+        Some(Verb::Restore) => Some(synqlite_core::Verb::Restore),
+        Some(Verb::Accept) => Some(synqlite_core::Verb::Accept),
     };
-    let id = replica.settle_conflict(id, verb)?;
-    let open = replica.open_conflicts()?;
-    let text = format!("settled {}; open conflicts: {open}", &id[..DIGITS]);
-    Ok(Report::new(json!({"settled": id, "open": open}), text))
+    if args.verb.is_some() && args.ids.is_empty() && !args.all {
+        return Err(CommandError::usage("say which: the ids of records, or --all"));
+    }
+    if !args.ids.is_empty() && !args.pick.is_all() {
+        return Err(CommandError::usage(
+            "ids say which records; the options that say it are for --all",
+        ));
+    }
+    if let (Some(verb), false) = (verb, args.ids.is_empty()) {
+        let choices: Vec<_> = args.ids.iter().map(|id| (id.clone(), verb)).collect();
+        if let ([id], false) = (args.ids.as_slice(), args.dry_run) {
+            let (id, open) = (replica.settle_conflict(id, verb)?, replica.open_conflicts()?);
+            let text = format!("settled {}; open conflicts: {open}", &id[..DIGITS]);
+            return Ok(Report::new(json!({"settled": id, "open": open}), text));
+        }
+        return settle(&mut replica, &choices, args.dry_run);
+    }
+    let sites = replica.site_names()?;
+    let mut conflicts = replica.conflicts()?;
+    let open = conflicts.len();
+    args.pick.choose(&replica, &sites, &mut conflicts)?;
+    if !args.ids.is_empty() {
+        let missing =
+            args.ids.iter().find(|id| !conflicts.iter().any(|c| c.id.starts_with(id.as_str())));
+        if let Some(id) = missing {
+            let what = format!("no open conflict has id {id}");
+            return Err(synqlite_core::Error::Refused(what).into());
+        }
+        conflicts.retain(|c| args.ids.iter().any(|id| c.id.starts_with(id.as_str())));
+    }
+    if args.groups {
+        return Ok(groups(&conflicts));
+    }
+    let found = conflicts.len();
+    conflicts.truncate(args.limit.unwrap_or(found));
+    if let Some(verb) = verb {
+        let choices: Vec<_> = conflicts.into_iter().map(|c| (c.id, verb)).collect();
+        return settle(&mut replica, &choices, args.dry_run);
+    }
+    let db = args.verb.map(|_| args.db.display().to_string());
+    let mut report = list(&replica, &sites, &conflicts, db.as_deref());
+    match conflicts.len() {
+        0 if open > 0 => report.text = format!("none of {}", count(open as u64, "open conflict")),
+        shown if shown < open && args.ids.is_empty() => {
+            let _ = write!(report.text, "\n{shown} of {}", count(open as u64, "open conflict"));
+        }
+        _ => {}
+    }
+    Ok(report)
+}
+
+/// Settles them in one transaction, or tells what that would come to.
+fn settle(
+    replica: &mut Replica,
+    choices: &[(String, synqlite_core::Verb)],
+    dry_run: bool,
+) -> Result<Report> {
+    let done = replica.settle_conflicts(choices, dry_run)?;
+    let sites = replica.site_names()?;
+    let Settling { settled, refused, opened, open } = &done;
+    let mut text = String::new();
+    let would = if dry_run { "would be " } else { "" };
+    let _ = write!(text, "{} {would}settled", count(settled.len() as u64, "conflict"));
+    for row in opened.iter().take(TOLD) {
+        let (verb, what) = (if dry_run { "would step" } else { "steps" }, the_row(&row.row));
+        let _ = write!(text, "\n  {}, {what} {verb} aside: {}", row.table, &row.id[..DIGITS]);
+    }
+    more(&mut text, opened.len());
+    for (id, why) in refused.iter().take(TOLD) {
+        let _ = write!(text, "\n  not {}: {why}", id.get(..DIGITS).unwrap_or(id));
+    }
+    more(&mut text, refused.len());
+    let then = if dry_run { "open conflicts then" } else { "open conflicts" };
+    let _ = write!(text, "\n{then}: {open}");
+    let refused: Vec<Value> =
+        refused.iter().map(|(id, why)| json!({"id": id, "why": why})).collect();
+    let opened: Vec<Value> = opened.iter().map(|c| answer::conflict(c, &sites)).collect();
+    let json = json!({"settled": settled, "refused": refused, "opened": opened, "open": open,
+        "dry_run": dry_run});
+    let mut report = Report::new(json, text);
+    report.fault = match done.refused.len() as u64 {
+        0 => None,
+        n => Some(format!("{} cannot be settled so", count(n, "conflict"))),
+    };
+    Ok(report)
+}
+
+fn more(text: &mut String, all: usize) {
+    if let Some(more @ 1..) = all.checked_sub(TOLD) {
+        let _ = write!(text, "\n  and {more} more; --json lists all");
+    }
+}
+
+/// How many there are of each sort, most first.
+fn groups(conflicts: &[Conflict]) -> Report {
+    let mut counts: BTreeMap<(&str, &str, &str), (usize, &str)> = BTreeMap::new();
+    for c in conflicts {
+        let sort = (c.table.as_str(), c.kind.as_str(), c.declared.as_str());
+        counts.entry(sort).or_insert((0, &c.id)).0 += 1;
+    }
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by_key(|(sort, (n, _))| (std::cmp::Reverse(*n), *sort));
+    let line = |((table, kind, declared), (n, id)): &((&str, &str, &str), (usize, &str))| {
+        format!("{n:>6}  {table}  {kind}  {declared}, such as {}", &id[..DIGITS])
+    };
+    let text = match counts.is_empty() {
+        true => "no open conflicts".to_owned(),
+        false => counts.iter().map(line).collect::<Vec<_>>().join("\n"),
+    };
+    let json = |((table, kind, declared), (n, id)): &((&str, &str, &str), (usize, &str))| json!({"table": table, "kind": kind, "declared": declared, "count": n, "first": id});
+    Report::new(json!({"groups": counts.iter().map(json).collect::<Vec<_>>()}), text)
 }
 
 /// The records; `whole` is the replica's name where they are shown one by one, in full.
-fn list(replica: &Replica, conflicts: &[Conflict], whole: Option<&str>) -> Report {
-    let here = replica.site().to_string();
-    let teller = Teller { style: terminal::style(), here: &here[..DIGITS], whole };
+fn list(
+    replica: &Replica,
+    sites: &SiteNames,
+    conflicts: &[Conflict],
+    whole: Option<&str>,
+) -> Report {
+    let teller = Teller { style: terminal::style(), here: replica.site(), sites, whole };
     let texts = conflicts.iter().map(|conflict| {
         let mut text = String::new();
         teller.tell(&mut text, conflict);
@@ -84,7 +214,7 @@ fn list(replica: &Replica, conflicts: &[Conflict], whole: Option<&str>) -> Repor
         true => "no open conflicts".to_owned(),
         false => texts.collect::<Vec<_>>().join("\n"),
     };
-    Report::new(answer::conflicts(conflicts), text.trim_end())
+    Report::new(answer::conflicts(conflicts, sites), text.trim_end())
 }
 
 /// What is over, and how it ended.

@@ -1,11 +1,13 @@
-use super::{Keep, credentials, env, key_value, policies, tell_closed};
+use super::{Keep, call, credentials, env, key_value, policies, tell_closed};
 use crate::error::{CommandError, Result};
 use crate::report::{Report, rows};
 use crate::terminal;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
-use synqlite_core::{Compared, Decision, InitOptions, Replica, Skipped, TableReport, the_row};
+use synqlite_core::{
+    Compared, Decision, InitOptions, Replica, Skipped, TableReport, check_site_name, the_row,
+};
 use synqlite_front::answer;
 use synqlite_remote::{Access, Remote, Session};
 
@@ -29,6 +31,10 @@ pub struct Args {
     /// Keeps every change for `synqlite log`, not only the latest of each cell.
     #[arg(long)]
     history: bool,
+    /// Calls this site so, wherever people read who wrote what. Without it: what this machine is
+    /// called. Run again with another name, it calls it that.
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
     /// Gives a file that was copied from a replica a site id of its own.
     #[arg(long)]
     new_site: bool,
@@ -51,6 +57,7 @@ pub fn run(args: &Args) -> Result<Report> {
         history: args.history,
         new_site: args.new_site,
     };
+    args.name.as_deref().map_or(Ok(()), check_site_name)?;
     if let Some(remote) = &args.repair {
         return repair(args, remote, &options);
     }
@@ -58,12 +65,13 @@ pub fn run(args: &Args) -> Result<Report> {
         return Err(CommandError::usage("--token and --key-file go with --repair"));
     }
     let done = Replica::init(&args.db, &options, env())?;
+    let called = call(&args.db, args.name.as_deref())?;
     let notes = done.notes;
     for note in &notes {
         terminal::complain(&format!("note: {note}"));
     }
     let site = done.site.to_string();
-    let mut text = format!("{} is a replica, site {site}", args.db.display());
+    let mut text = format!("{} is a replica, site {site}{called}", args.db.display());
     let (tables, skipped) = listed(&mut text, &done.tables, &done.skipped);
     let json = json!({"site": site, "tables": tables, "skipped": skipped, "notes": notes});
     Ok(Report::new(json, text))
@@ -74,11 +82,12 @@ fn repair(args: &Args, remote: &str, options: &InitOptions) -> Result<Report> {
     let remote = Remote::open(remote, &credentials(&access)?)?;
     let session = Session { env: env(), force: false, whole: false };
     let done = remote.rejoin(&args.db, &access, options, &session)?;
+    let called = call(&args.db, args.name.as_deref())?;
     if access.token.is_some() {
         tell_closed(&args.db);
     }
     let site = done.site.to_string();
-    let mut text = format!("{} is a replica again, site {site}", args.db.display());
+    let mut text = format!("{} is a replica again, site {site}{called}", args.db.display());
     let (tables, skipped) = listed(&mut text, &done.tables, &done.skipped);
     let Compared { updated, inserted, hidden, theirs, told } = done.compared;
     for (rows_of, what) in [

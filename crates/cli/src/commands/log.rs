@@ -26,15 +26,15 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<Report> {
     let query = LogQuery { table: args.table.clone(), row: args.row.clone(), limit: args.limit };
-    let entries = open(&args.db)?.log(&query)?;
+    let replica = open(&args.db)?;
+    let (entries, sites) = (replica.log(&query)?, replica.site_names()?);
     let line = |e: &LogEntry| {
-        let (site, at) = (e.site.to_string(), time(e.at_ms));
+        let (site, at) = (sites.short(e.site), time(e.at_ms));
         let columns: Vec<_> = e.columns.iter().map(|(c, v)| format!("{c}={v}")).collect();
-        let short = site.get(..8).unwrap_or_default();
         let kind = answer::change(e);
-        format!("{at}  {short}  {kind} {} {} {}", e.table, e.row, columns.join(" "))
+        format!("{at}  {site}  {kind} {} {} {}", e.table, e.row, columns.join(" "))
     };
     let lines: Vec<_> = entries.iter().map(line).collect();
     let text = if lines.is_empty() { "no changes".to_owned() } else { lines.join("\n") };
-    Ok(Report::new(answer::log(&entries), text))
+    Ok(Report::new(answer::log(&entries, &sites), text))
 }

@@ -191,6 +191,10 @@ impl Environment for Machine {
         System.instance(path)
     }
 
+    fn site_name(&self) -> Option<String> {
+        synqlite_front::machine_name()
+    }
+
     fn step(&self, step: Step) {
         progress::step(step);
     }
@@ -213,6 +217,16 @@ fn env() -> Arc<dyn Environment> {
 
 fn open(path: &Path) -> Result<Replica> {
     Ok(Replica::open(path, env())?)
+}
+
+/// Calls the site of a replica so, if somebody says how. Returns what it is called, as the end of a sentence.
+fn call(db: &Path, name: Option<&str>) -> Result<String> {
+    let mut replica = open(db)?;
+    if let Some(name) = name {
+        replica.set_name(name)?;
+    }
+    let sites = replica.site_names()?;
+    Ok(sites.name(replica.site()).map_or(String::new(), |name| format!(", called {name}")))
 }
 
 /// What remote stores ask for: from the environment first, then what the remote keeps.

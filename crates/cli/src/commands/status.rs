@@ -18,8 +18,9 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<Report> {
     let replica = open(&args.db)?;
     let found = State::of(&replica)?;
-    let State { status, remotes, aside, conflicts } = &found;
-    let mut text = format!("site {}, database {}", replica.site(), replica.database());
+    let State { status, remotes, aside, conflicts, sites } = &found;
+    let called = sites.name(replica.site()).map_or(String::new(), |name| format!(" ({name})"));
+    let mut text = format!("site {}{called}, database {}", replica.site(), replica.database());
     for (table, p) in &status.pending {
         let (i, u, d) = (p.inserted, p.updated, p.deleted);
         let _ = write!(text, "\nnot folded: {table}: {i} inserted, {u} updated, {d} deleted");

@@ -136,6 +136,7 @@ impl Show {
         let since = Instant::now();
         let options = InitOptions::default();
         let done = Replica::init(&self.place.db("A"), &options, self.env.clone())?;
+        self.open("A")?.set_name("A")?;
         self.step("A makes it a replica: `init`".into(), Some("A"), since, json!({}));
         for t in done.tables {
             let how = match t.identity {
@@ -157,6 +158,7 @@ impl Show {
             let since = Instant::now();
             let session = Session { env: self.env.clone(), force: false, whole: false };
             let cloned = folder.clone_to(&self.place.db(site), &session)?;
+            self.open(site)?.set_name(site)?;
             let title =
                 format!("{site} clones it from the folder: {}", rows(cloned.rows.unsigned_abs()));
             self.step(title, Some(site), since, json!({"rows": cloned.rows}));
@@ -230,11 +232,11 @@ impl Show {
     fn settle(&mut self) -> Result<()> {
         let since = Instant::now();
         let b = self.open("B")?;
-        let (open, here) = (b.conflicts()?, b.site().to_string());
+        let (open, here, sites) = (b.conflicts()?, b.site(), b.site_names()?);
         let title = "B lists what stepped aside, as every site would: `conflicts B.db`";
         self.step(title.into(), Some("B"), since, json!({"conflicts": open.len()}));
         let style = Style { width: 100, colour: false };
-        let teller = Teller { style, here: &here[..DIGITS], whole: None };
+        let teller = Teller { style, here, sites: &sites, whole: None };
         for conflict in &open {
             let mut text = String::new();
             teller.tell(&mut text, conflict);

@@ -147,8 +147,8 @@ fn closed_records_are_remembered() {
 fn lost_updates_and_merged_keys_are_remembered() {
     let lab = Lab::new();
     lab.sql("A", "CREATE TABLE t(k TEXT PRIMARY KEY, v); INSERT INTO t VALUES('x', 1)");
-    lab.json(&["init", &lab.db("A")]);
-    lab.json(&["clone", &lab.db("A"), &lab.db("B")]);
+    lab.json(&["init", &lab.db("A"), "--name", "home"]);
+    lab.json(&["clone", &lab.db("A"), &lab.db("B"), "--name", "phone"]);
     lab.sql("A", "DELETE FROM t; INSERT INTO t VALUES('y', 'of A')");
     lab.sql("B", "UPDATE t SET v = 2; INSERT INTO t VALUES('y', 'of B')");
     lab.json(&["sync", &lab.db("B")]);
@@ -158,7 +158,7 @@ fn lost_updates_and_merged_keys_are_remembered() {
     kinds.sort_unstable();
     assert_eq!(kinds, ["key_merge", "update_lost"], "{closed}");
     let at = |part: &str| closed.to_string().find(part).unwrap_or_else(|| panic!("{closed}"));
-    assert!(at("v: 'of A' of site") < at("gives way to 'of B'"), "{closed}");
+    assert!(at("v: 'of A' of home") < at("gives way to 'of B' of phone"), "{closed}");
     // The other site is told the same, under the same ids.
     let there = lab.json(&["conflicts", &lab.db("A"), "--closed"])["closed"].clone();
     let ids = |closed: &Value| {
@@ -168,4 +168,83 @@ fn lost_updates_and_merged_keys_are_remembered() {
     assert_eq!(ids(&there), ids(&closed), "{there}");
     let text = lab.text(&["conflicts", &lab.db("B"), "--closed"]);
     assert!(text.contains("update_lost in t, row 'x'") && text.contains("decided 20"), "{text}");
+}
+
+/// Two sites that both gave six addresses away; the rows of B lose.
+fn many() -> Lab {
+    let lab = Lab::new();
+    lab.sql("A", "CREATE TABLE person(id TEXT PRIMARY KEY, email TEXT UNIQUE, city TEXT)");
+    lab.json(&["init", &lab.db("A"), "--name", "Ann's laptop"]);
+    lab.json(&["clone", &lab.db("A"), &lab.db("B"), "--name", "phone"]);
+    for site in ["A", "B"] {
+        let rows =
+            (1..=6).map(|i| format!("('{site}{i}', '{i}@x', '{}')", ["Oslo", "Rome"][i % 2]));
+        let rows: Vec<String> = rows.collect();
+        lab.sql(site, &format!("INSERT INTO person VALUES {}", rows.join(", ")));
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    lab.json(&["sync", &lab.db("B")]);
+    lab
+}
+
+#[test]
+fn many_are_picked_and_settled_at_once() {
+    let lab = many();
+    let b = lab.db("B");
+    let of = |more: &[&str]| lab.json(&[&["conflicts", b.as_str()], more].concat());
+    let count = |more: &[&str]| of(more)["conflicts"].as_array().map_or(0, Vec::len);
+    let ask = ["--table", "person", "--where", "city = 'Rome' AND id < 'B4'"];
+    assert_eq!((count(&[]), count(&ask), count(&["--limit", "4"])), (6, 2, 4));
+    assert_eq!((count(&["--mine"]), count(&["--site", "phone"])), (6, 6));
+    assert_eq!((count(&["--site", "Ann's laptop"]), count(&["--kind", "fallback"])), (0, 0));
+    assert_eq!((count(&["--since", "1h"]), count(&["--since", "2999-01-01"])), (6, 0));
+    let groups = &of(&["--groups"])["groups"];
+    assert_eq!(
+        (&groups[0]["count"], &groups[0]["declared"]),
+        (&6.into(), &"UNIQUE (email)".into())
+    );
+    assert_eq!(of(&[])["conflicts"][0]["sites"][0]["site_name"], "phone");
+
+    let prefer = [&["prefer", "--all"], &ask[..]].concat();
+    let tried = of(&[&prefer[..], &["--dry-run"]].concat());
+    let aside: Vec<&str> =
+        tried["opened"].as_array().unwrap().iter().filter_map(|c| c["row"].as_str()).collect();
+    assert_eq!((aside, count(&[])), (vec!["'A1'", "'A3'"], 6), "nothing is changed by trying");
+    let done = of(&prefer);
+    assert_eq!((&done["settled"], &done["open"]), (&tried["settled"], &6.into()));
+    assert_eq!(of(&["discard", "--all"])["open"], 0);
+    lab.json(&["sync", &b]);
+    for site in ["A", "B"] {
+        let rows = lab.rows(site, "SELECT id FROM person ORDER BY id");
+        assert_eq!(rows, ["A2", "A4", "A5", "A6", "B1", "B3"]);
+    }
+}
+
+#[test]
+fn what_cannot_be_settled_so_is_named() {
+    let lab = many();
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_synqlite"));
+        let done = command.arg("conflicts").arg(lab.db("B")).args(args).output().unwrap();
+        let said = [&done.stdout[..], &done.stderr].concat();
+        (done.status.code(), String::from_utf8(said).unwrap())
+    };
+    let first = id(&lab, "unique");
+    let (code, said) = run(&["discard", &first, "zz"]);
+    assert_eq!(code, Some(1), "{said}");
+    for want in ["1 conflict settled", "not zz: no open conflict has id zz", "open conflicts: 5"] {
+        assert!(said.contains(want), "{said}");
+    }
+    for (wrong, want) in [
+        (&["prefer"][..], "say which"),
+        (&["--where", "1"], "--table"),
+        (&["--table", "person", "--where", "1)"], "--where: near"),
+        (&["--table", "person", "--where", "town = 1"], "no such column: town"),
+        (&["--since", "yesterday"], "no point of time"),
+        (&["discard", "--all", "zz"], "cannot be used"),
+        (&["show", "zz", "--mine"], "--all"),
+    ] {
+        let (code, said) = run(wrong);
+        assert!(code == Some(2) && said.contains(want), "{wrong:?}: {code:?} {said}");
+    }
 }

@@ -154,12 +154,13 @@ impl Fold<'_> {
     }
 
     fn subject<'a>(
-        &self,
+        &'a self,
         t: &'a Tracked,
         stored: &'a Stored,
         row: Option<&'a [Value]>,
     ) -> Subject<'a> {
-        Subject { t, rid: &stored.rid, row, stored: Some(stored), here: self.meta.site }
+        let (here, sites) = (self.meta.site, &self.meta.names);
+        Subject { t, rid: &stored.rid, row, stored: Some(stored), here, sites }
     }
 
     /// Whether a visible row has a record, so that it shows less than was written.

@@ -14,7 +14,7 @@ use super::{Decision, Merged};
 use crate::catalog::Loc;
 use crate::catalog::Tracked;
 use crate::describe::{describe, list, row_name};
-use crate::meta::Meta;
+use crate::meta::{Meta, SiteNames};
 use crate::state::stash::Piece;
 use crate::state::{Body, GroupState, RowState, Stored};
 use std::collections::BTreeMap;
@@ -102,12 +102,14 @@ pub(crate) struct Subject<'a> {
     /// Where it is on the site `here`, and what is kept of it.
     pub stored: Option<&'a Stored>,
     pub here: SiteId,
+    /// What sites are called.
+    pub sites: &'a SiteNames,
 }
 
 impl<'a> Meeting<'a> {
     fn subject(&self) -> Subject<'a> {
-        let (row, stored, here) = (self.old, self.stored, self.meta.site);
-        Subject { t: self.t, rid: self.rid, row, stored, here }
+        let Meeting { t, rid, old: row, stored, meta, .. } = *self;
+        Subject { t, rid, row, stored, here: meta.site, sites: &meta.names }
     }
 
     /// Another write of a group.
@@ -308,9 +310,9 @@ impl Subject<'_> {
             "{}: {} {} gives way to {} {}, which is {why}",
             columns.shown.join(", "),
             list(&lost.values),
-            whose(lost.stamp),
+            self.whose(lost.stamp),
             list(&kept.values),
-            whose(kept.stamp),
+            self.whose(kept.stamp),
         );
         self.told(kind, &columns.named(), what, lost.stamp, kept.stamp)
     }
@@ -323,10 +325,10 @@ impl Subject<'_> {
             false => format!("{}: {} ", columns.shown.join(", "), list(&lost.values)),
         };
         let what = format!(
-            "{written}{} is not shown: site {} deleted the row without having seen it, and the delete \
+            "{written}{} is not shown: {} deleted the row without having seen it, and the delete \
              wins",
-            whose(lost.stamp),
-            digits(by.site),
+            self.whose(lost.stamp),
+            self.sites.spoken(by.site),
         );
         self.told(ConflictKind::UpdateLost, named, what, lost.stamp, by)
     }
@@ -334,11 +336,11 @@ impl Subject<'_> {
     /// A write of these columns, which were dropped since, was not shown where the row was inserted anew.
     pub fn dropped(&self, kind: ConflictKind, columns: &Columns, lost: &Write, by: Stamp) -> Told {
         let what = format!(
-            "{}: {} {} was not shown to site {}, which inserted the row anew and has no such column since",
+            "{}: {} {} was not shown to {}, which inserted the row anew and has no such column since",
             columns.shown.join(", "),
             list(&lost.values),
-            whose(lost.stamp),
-            digits(by.site),
+            self.whose(lost.stamp),
+            self.sites.spoken(by.site),
         );
         self.told(kind, &columns.named(), what, lost.stamp, by)
     }
@@ -359,6 +361,14 @@ impl Subject<'_> {
 }
 
 impl Subject<'_> {
+    /// Who wrote it. What a rebuild left in a table nobody need have written.
+    fn whose(&self, stamp: Stamp) -> String {
+        match is_witness(stamp.site) {
+            true => "as a rebuild left it".to_owned(),
+            false => format!("of {}", self.sites.spoken(stamp.site)),
+        }
+    }
+
     /// The row for people on every site. Where it is in a table without a key, each site decides alone.
     fn name(&self) -> String {
         match (self.rid, self.stored) {
@@ -366,7 +376,9 @@ impl Subject<'_> {
                 let (loc, state) = (stored.loc.as_ref(), &stored.state);
                 let name = row_name(self.t, self.row, loc, state, self.rid);
                 match (loc, self.t.table.primary_key.as_slice()) {
-                    (Some(Loc::Row(_)), []) => format!("{name} at site {}", digits(self.here)),
+                    (Some(Loc::Row(_)), []) => {
+                        format!("{name} at {}", self.sites.spoken(self.here))
+                    }
                     _ => name,
                 }
             }
@@ -374,11 +386,6 @@ impl Subject<'_> {
             (Rid::Key { .. }, _) => describe(self.t, None, self.rid),
         }
     }
-}
-
-/// The first digits of a site, which tell sites of one database apart well enough.
-fn digits(site: SiteId) -> String {
-    site.to_string()[..8].to_owned()
 }
 
 /// The same on every site: from what identifies the two writes.
@@ -397,14 +404,6 @@ fn pair_id(table: &str, rid: &Rid, columns: &str, lost: Stamp, kept: Stamp) -> [
     let mut id = [0; 16];
     id.copy_from_slice(&hash.finalize()[..16]);
     id
-}
-
-/// Who wrote it. What a rebuild left in a table nobody need have written.
-fn whose(stamp: Stamp) -> String {
-    match is_witness(stamp.site) {
-        true => "as a rebuild left it".to_owned(),
-        false => format!("of site {}", digits(stamp.site)),
-    }
 }
 
 impl Merged {

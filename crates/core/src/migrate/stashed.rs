@@ -40,7 +40,7 @@ pub(super) fn show_stashed(work: &mut Work<'_>, fresh: &Fresh, new: bool) -> Res
 pub(super) fn join_stashed(work: &mut Work<'_>, fresh: &Fresh) -> Result<Joined> {
     let Work { conn, meta, catalog, .. } = work;
     let (mut found, mut met) = (Joined::new(), Met::default());
-    let local_seq = meta.local_seq + 1;
+    let (local_seq, here, sites) = (meta.local_seq + 1, meta.site, meta.names.clone());
     for t in &catalog.tables {
         let Some(fresh) = fresh.get(&t.no) else { continue };
         for rid in stash::rows(conn, meta, t.no, -1)? {
@@ -48,8 +48,9 @@ pub(super) fn join_stashed(work: &mut Work<'_>, fresh: &Fresh) -> Result<Joined>
             let (mut news, before) = (false, stored.state.clone());
             let row = stored.loc.as_ref().map(|loc| t.read(conn, loc)).transpose()?.flatten();
             for piece in stash::of(conn, meta, t.no, &rid)? {
-                let (row, stored_now, here) = (row.as_deref(), Some(&stored), meta.site);
-                let subject = Subject { t, rid: &rid, row, stored: stored_now, here };
+                let (row, stored_now) = (row.as_deref(), Some(&stored));
+                let subject =
+                    Subject { t, rid: &rid, row, stored: stored_now, here, sites: &sites };
                 met.with(meta, &subject, &before, &piece, fresh);
                 news |= merge::join_piece(Lookup { conn, meta, catalog }, t, &mut stored, &piece)?;
                 let here = piece.columns.iter().all(|no| t.has(*no));

@@ -1,0 +1,100 @@
+//! Conflicts are settled many at once.
+
+use crate::site::{Site, World};
+use synqlite_core::Verb;
+
+const SCHEMA: &str = "CREATE TABLE u(id TEXT PRIMARY KEY, email UNIQUE);
+    CREATE TABLE p(id TEXT PRIMARY KEY);
+    CREATE TABLE c(id TEXT PRIMARY KEY, p TEXT REFERENCES p(id) ON DELETE CASCADE);
+    INSERT INTO u VALUES('f', 'f@'); INSERT INTO p VALUES('P');";
+
+fn meet(a: &mut Site, b: &mut Site) {
+    a.pull(b);
+    b.pull(a);
+    a.pull(b);
+}
+
+/// Three rows of `b` want what rows of `a` have, one of them by an update; two refer to a deleted row.
+fn in_conflict(world: &World) -> (Site, Site) {
+    let mut a = world.init("a", SCHEMA);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("INSERT INTO u VALUES('a1', '1@'), ('a2', '2@'), ('a3', '3@'); DELETE FROM p");
+    b.run(
+        "INSERT INTO u VALUES('b1', '1@'), ('b2', '2@'); UPDATE u SET email = '3@' WHERE id = 'f';
+           INSERT INTO c VALUES('c1', 'P'), ('c2', 'P')",
+    );
+    meet(&mut a, &mut b);
+    (a, b)
+}
+
+fn ids(site: &Site, kinds: &[&str]) -> Vec<String> {
+    let open = site.replica.conflicts().unwrap();
+    let wanted = open.into_iter().filter(|c| kinds.contains(&c.kind.as_str()));
+    wanted.map(|c| c.id).collect()
+}
+
+#[test]
+fn many_are_settled_at_once() {
+    let world = World::new();
+    let (mut a, mut b) = in_conflict(&world);
+    let all: Vec<_> =
+        ids(&b, &["unique", "fallback"]).into_iter().map(|id| (id, Verb::Prefer)).collect();
+    assert_eq!(all.len(), 3);
+    let done = b.replica.settle_conflicts(&all, false).unwrap();
+    assert_eq!((done.settled.len(), done.refused.len()), (3, 0));
+    let aside: Vec<&str> = done.opened.iter().map(|c| c.row.as_str()).collect();
+    assert_eq!(aside, ["'a1'", "'a2'", "'a3'"], "who has to step aside is told");
+    assert_eq!(done.open, 5);
+    b.check();
+    meet(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT id FROM u ORDER BY id"), ["b1", "b2", "f"]);
+    }
+}
+
+#[test]
+fn what_goes_with_another_is_settled_too() {
+    let world = World::new();
+    let (mut a, mut b) = in_conflict(&world);
+    let both: Vec<_> = ids(&b, &["fk_cascade"]).into_iter().map(|id| (id, Verb::Restore)).collect();
+    assert_eq!(both.len(), 2);
+    let done = b.replica.settle_conflicts(&both, false).unwrap();
+    assert_eq!((done.settled.len(), done.refused), (2, vec![]));
+    meet(&mut a, &mut b);
+    assert_eq!(a.rows("SELECT id FROM c ORDER BY id"), ["c1", "c2"]);
+    let how = b.replica.closed_conflicts().unwrap();
+    assert_eq!(how.iter().filter(|c| c.how.name() == "restore").count(), 2);
+}
+
+#[test]
+fn one_that_is_refused_leaves_the_others_alone() {
+    let world = World::new();
+    let (_, mut b) = in_conflict(&world);
+    let (unique, fallback) = (ids(&b, &["unique"]), ids(&b, &["fallback"]));
+    let discard = |id: &String| (id.clone(), Verb::Discard);
+    let choices = [discard(&unique[0]), discard(&fallback[0]), discard(&"zz".to_owned())];
+    let done = b.replica.settle_conflicts(&choices, false).unwrap();
+    assert_eq!(done.settled, unique[..1]);
+    let refused: Vec<&str> = done.refused.iter().map(|(id, _)| id.as_str()).collect();
+    assert_eq!(refused, ["zz", &*fallback[0]]);
+    assert_eq!(ids(&b, &["unique"]), unique[1..]);
+    b.check();
+}
+
+#[test]
+fn a_dry_run_tells_and_changes_nothing() {
+    let world = World::new();
+    let (mut a, mut b) = in_conflict(&world);
+    b.run("UPDATE u SET id = 'f2' WHERE id = 'f'");
+    let digest = |site: &Site| site.replica.digest().unwrap().digest;
+    let (before, open) = (digest(&b), ids(&b, &["unique"]));
+    let choices: Vec<_> = open.iter().map(|id| (id.clone(), Verb::Prefer)).collect();
+    let told = b.replica.settle_conflicts(&choices, true).unwrap();
+    assert_eq!((told.settled.len(), told.opened.len()), (2, 2));
+    assert_eq!((digest(&b), ids(&b, &["unique"])), (before, open));
+    let done = b.replica.settle_conflicts(&choices, false).unwrap();
+    assert_eq!((done.settled, done.open), (told.settled, told.open));
+    meet(&mut a, &mut b);
+    assert_eq!(digest(&a), digest(&b));
+    assert_eq!(b.replica.verify().unwrap(), [""; 0]);
+}
