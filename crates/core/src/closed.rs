@@ -46,6 +46,16 @@ pub struct Closed {
     pub how: ClosedBy,
 }
 
+impl Closed {
+    /// The number that a row had, and the one that it got, if that is what is told.
+    pub fn renumbered(&self) -> Option<(i64, i64)> {
+        let mut words =
+            self.what.split([' ', ',']).filter(|_| self.kind == ConflictKind::Renumbered);
+        let (was, _, is) = (words.next()?, words.next()?, words.next()?);
+        Some((was.parse().ok()?, is.parse().ok()?))
+    }
+}
+
 /// What to do about a conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {

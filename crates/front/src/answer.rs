@@ -231,11 +231,15 @@ pub fn conflict(conflict: &Conflict, sites: &SiteNames) -> Json {
 /// Records that are over, and how they ended.
 pub fn closed(records: &[Closed]) -> Json {
     let record = |r: &Closed| {
-        json!({
+        let mut record = json!({
             "id": r.id, "table": r.table, "row": r.row, "kind": r.kind.as_str(),
             "constraint": r.constraint, "what": r.what, "opened_ms": r.opened_ms,
             "closed_ms": r.closed_ms, "how": r.how.name(),
-        })
+        });
+        if let Some((from, to)) = r.renumbered() {
+            (record["from"], record["to"]) = (from.into(), to.into());
+        }
+        record
     };
     json!({"closed": records.iter().map(record).collect::<Vec<_>>()})
 }

@@ -35,6 +35,8 @@ pub enum ConflictKind {
     KeyMerge,
     /// Never open: a delete hid a write that it had not seen (R-EXIST).
     UpdateLost,
+    /// Never open: the row has another number than the one it was given (R-REMAP).
+    Renumbered,
     /// Never open: decided when a file became a replica again.
     Rejoin,
     /// A kind of a newer program, by its text.
@@ -43,7 +45,7 @@ pub enum ConflictKind {
 
 /// All kinds that are known here. One that is missing in this list would be read as
 /// [`ConflictKind::Other`].
-const KNOWN: [ConflictKind; 13] = [
+const KNOWN: [ConflictKind; 14] = [
     ConflictKind::Unique,
     ConflictKind::Fallback,
     ConflictKind::FkCascade,
@@ -56,6 +58,7 @@ const KNOWN: [ConflictKind; 13] = [
     ConflictKind::Overwritten,
     ConflictKind::KeyMerge,
     ConflictKind::UpdateLost,
+    ConflictKind::Renumbered,
     ConflictKind::Rejoin,
 ];
 
@@ -75,6 +78,7 @@ impl ConflictKind {
             ConflictKind::Overwritten => "overwritten",
             ConflictKind::KeyMerge => "key_merge",
             ConflictKind::UpdateLost => "update_lost",
+            ConflictKind::Renumbered => "renumbered",
             ConflictKind::Rejoin => "rejoin",
             ConflictKind::Other(text) => text,
         }

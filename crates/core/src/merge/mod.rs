@@ -380,7 +380,7 @@ fn join_part(
                 let applied = apply::apply(conn, meta, catalog, policies, &mut list, refused);
                 if let Ok(written) = &applied {
                     merged.add(written.clone());
-                    merged.decisions.extend(say::say(catalog, &list));
+                    say::say(Lookup { conn, meta, catalog }, &list, &mut merged)?;
                 }
                 (list, applied)
             }

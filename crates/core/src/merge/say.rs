@@ -1,19 +1,21 @@
 //! What to tell people of what a merge decided against rows of theirs, once its plan has been written: rows
 //! have the keys by then by which they are named.
 
-use super::Decision;
-use crate::catalog::Catalog;
-use crate::describe::{self, row_name, text, the_row};
+use super::{Decision, Merged, told};
+use crate::Result;
+use crate::catalog::{Loc, Tracked};
+use crate::describe::{self, row_name, the_row};
 use crate::refs::Lookup;
-use crate::{Result, state};
+use crate::state::{self, RowState};
 use std::collections::{HashMap, HashSet};
 use synqlite_view::ConflictKind;
 use synqlite_view::affected::{AffectedRow, Conflict};
 use synqlite_view::catalog::Relation;
-use synqlite_wire::Rid;
+use synqlite_wire::{Rid, Stamp, Told, Value};
 
-/// What was decided against the rows of a plan.
-pub(super) fn say(catalog: &Catalog, plan: &[AffectedRow]) -> Vec<Decision> {
+/// Adds what was decided against the rows of a plan.
+pub(super) fn say(lookup: Lookup<'_>, plan: &[AffectedRow], merged: &mut Merged) -> Result<()> {
+    let catalog = lookup.catalog;
     let mut winners: HashMap<(usize, &Rid), Option<&AffectedRow>> = HashMap::new();
     let lost = plan.iter().filter_map(|item| Some((item.table, item.winner.as_ref()?)));
     winners.extend(lost.map(|who| (who, None)));
@@ -26,9 +28,19 @@ pub(super) fn say(catalog: &Catalog, plan: &[AffectedRow]) -> Vec<Decision> {
     let of = |item: &AffectedRow| {
         let t = &catalog.tables[item.table];
         let winner = item.winner.as_ref().and_then(|w| winners.get(&(item.table, w)).copied()?);
-        renumbered(t, item).into_iter().chain(set_aside(t, item, winner))
+        set_aside(t, item, winner)
     };
-    plan.iter().flat_map(of).collect()
+    for item in plan {
+        let t = &catalog.tables[item.table];
+        if let Some(told) = renumbered(lookup, t, item)? {
+            let (table, row) = (t.table.name.clone(), told.row.clone());
+            let what = told.what.clone();
+            merged.decisions.push(Decision { table, row, what, record: None });
+            merged.told.push(told);
+        }
+        merged.decisions.extend(of(item));
+    }
+    Ok(())
 }
 
 /// Leaves what still holds at the end of a merge that came in parts: what one part decided for want of the
@@ -99,16 +111,26 @@ fn set_aside(t: &Relation, item: &AffectedRow, winner: Option<&AffectedRow>) -> 
     Some(Decision { table: t.table.name.clone(), row, what, record })
 }
 
-/// What to say of a row that does not get the integer key it asks for.
-fn renumbered(t: &Relation, item: &AffectedRow) -> Option<Decision> {
-    let (alias, new) = (t.table.rowid_alias()?, item.new.as_ref()?);
+/// What to say of a row that gets another integer key than the one it asks for, or than it had.
+fn renumbered(lookup: Lookup<'_>, t: &Tracked, item: &AffectedRow) -> Result<Option<Told>> {
+    let (Some(alias), Some(new)) = (t.table.rowid_alias(), &item.new) else { return Ok(None) };
     let group = t.table.columns[alias].group;
-    let i = t.table.groups[group].columns.iter().position(|&c| c == alias)?;
+    let Some(i) = t.table.groups[group].columns.iter().position(|&c| c == alias) else {
+        return Ok(None);
+    };
     let (wanted, shown) = (&item.cells[group].values[i], &new[alias]);
-    if wanted == shown || item.old.as_ref().is_some_and(|old| old[alias] == *shown) {
-        return None;
+    let was = item.old.as_ref().map_or(wanted, |old| &old[alias]);
+    if wanted == shown || was == shown {
+        return Ok(None);
     }
-    let (wanted, shown) = (text(wanted), text(shown));
-    let what = format!("{wanted} is taken by an earlier row; this one becomes {shown}");
-    Some(Decision { table: t.table.name.clone(), row: name(t, item), what, record: None })
+    let (&Value::Integer(was), &Value::Integer(is), &Value::Integer(wanted)) = (was, shown, wanted)
+    else {
+        return Ok(None);
+    };
+    let holder = state::at(lookup.conn, lookup.meta, t, &Loc::Row(wanted))?;
+    let stamp = |state: &RowState| state.groups[group].stamps().max().unwrap_or(Stamp::ZERO);
+    let asked = stamp(&item.stored.state);
+    let pair = (asked, holder.map_or(asked, |holder| stamp(&holder.state)));
+    let why = format!("an earlier row has {wanted}");
+    Ok(Some(told::renumbered(t, &item.stored.rid, (was, is), &why, pair, name(t, item))))
 }

@@ -388,6 +388,21 @@ impl Subject<'_> {
     }
 }
 
+/// A row has another number than the one it had. `lost`: when it was written; `kept`: when that of the row was
+/// that has the one it asked for.
+pub(super) fn renumbered(
+    t: &Tracked,
+    rid: &Rid,
+    (was, is): (i64, i64),
+    why: &str,
+    (lost, kept): (Stamp, Stamp),
+    row: String,
+) -> Told {
+    let id = pair_id(&t.canonical, rid, &format!("{was} {is}"), lost, kept);
+    let (table, kind) = (t.canonical.clone(), ConflictKind::Renumbered.to_string());
+    Told { id, table, row, kind, what: format!("{was} became {is}, as {why}"), lost, kept }
+}
+
 /// The same on every site: from what identifies the two writes.
 fn pair_id(table: &str, rid: &Rid, columns: &str, lost: Stamp, kept: Stamp) -> [u8; 16] {
     use sha2::{Digest, Sha256};

@@ -24,6 +24,7 @@ mod random;
 mod rebuilt;
 mod recreated;
 mod renamed;
+mod renumbered;
 mod repair;
 mod retyped;
 mod rules;

@@ -42,7 +42,7 @@ fn rows_of_one_number_are_told_apart() {
     let (lines, _) = said(schema, "INSERT INTO t VALUES(1, 'v')", "INSERT INTO t VALUES(1, 'v')");
     assert_eq!(lines, ["t 1: hidden: another row 1 has the earlier claim to its UNIQUE (v)"]);
     let (lines, _) = said(schema, "INSERT INTO t VALUES(1, 'v')", "INSERT INTO t VALUES(1, 'w')");
-    assert_eq!(lines, ["t 2: 1 is taken by an earlier row; this one becomes 2"]);
+    assert_eq!(lines, ["t 2: 1 became 2, as an earlier row has 1"]);
 }
 
 #[test]
