@@ -106,6 +106,7 @@ fn init(
     let mut notes = schema.notes;
     notes.extend(schema::kept_sums(&tx, &schema.tables)?);
     notes.extend(schema::feed_notes(&tx, &schema.tables)?);
+    notes.extend(numbered(&fresh));
     if !fresh.is_empty() {
         migrate::take_in(&mut work, &fresh)?;
     }
@@ -116,6 +117,20 @@ fn init(
     drop(work);
     tx.commit()?;
     Ok(InitReport { site, tables, skipped: schema.skipped, notes })
+}
+
+/// R-REMAP, said before anybody is surprised by it.
+fn numbered(tables: &[Table]) -> Option<String> {
+    let numbered = |t: &&Table| t.identity == Identity::Birth && t.rowid_alias().is_some();
+    let names: Vec<&str> = tables.iter().filter(numbered).map(|t| t.name.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "SQLite numbers the rows of {}: where two sites give one number to two rows, the later row \
+             gets another when they meet. Declared references follow; a number kept elsewhere, in memory, \
+             a URL or on paper, does not (docs/guides/ids.md)",
+            names.join(", ")
+        )
+    })
 }
 
 /// A new site of a database, which knows nothing yet.

@@ -121,13 +121,14 @@ fn init_points_out_sums_that_triggers_keep() {
     let (done, told) = lab.json_and_stderr(&["init", &lab.db("A")]);
     let notes: Vec<&str> =
         done["notes"].as_array().unwrap().iter().filter_map(|n| n.as_str()).collect();
-    assert_eq!(notes.len(), 2, "{notes:?}");
+    assert_eq!(notes.len(), 3, "{notes:?}");
     assert!(notes[0].contains("trigger sold adds to stock.n"), "{notes:?}");
     assert!(
         notes[0].contains("--policy stock.n=counter") && notes[0].contains("local_tables=stock")
     );
     assert!(notes[1].contains("trigger sums writes a sum to total.n"), "{notes:?}");
     assert!(!notes[1].contains("counter") && notes[1].contains("local_tables=total"), "{notes:?}");
+    assert!(notes[2].starts_with("SQLite numbers the rows of line: "), "{notes:?}");
     assert!(told.contains("note: trigger sold"), "{told}");
     // Once it is a counter, or local, there is nothing to point out; and the sum is right.
     let policies = ["--policy", "stock.n=counter", "--policy", "local_tables=total"];

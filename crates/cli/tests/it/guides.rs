@@ -88,6 +88,7 @@ fn play(lab: &Lab, guide: &str) -> usize {
     let mut compared = 0;
     for (language, code) in blocks(guide) {
         match language.as_str() {
+            "sql" => {}
             "sh" => commands(&code).iter().for_each(|command| drop(run(lab, command))),
             "console" => {
                 for step in code.split("$ ").skip(1) {
@@ -121,6 +122,11 @@ fn the_guide_to_constraints_shows_what_happens() {
     let lab = Lab::new();
     assert_eq!(play(&lab, "constraints.md"), 5);
     assert_eq!(lab.json(&["status", &lab.db("van")])["conflicts"], 1);
+}
+
+#[test]
+fn the_guide_to_ids_shows_what_happens() {
+    assert_eq!(play(&Lab::new(), "ids.md"), 3);
 }
 
 #[test]
