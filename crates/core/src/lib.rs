@@ -48,6 +48,7 @@
 
 use synqlite_view::{counter, describe, policy};
 
+mod advice;
 mod apart;
 mod aside;
 mod capture;
@@ -102,6 +103,7 @@ mod track;
 mod verify;
 mod work;
 
+pub use advice::Advice;
 pub use aside::Aside;
 pub use changes::{ChangedRow, Changes};
 pub use closed::{Closed, ClosedBy, Verb};

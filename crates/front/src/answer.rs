@@ -4,8 +4,9 @@ pub use crate::moment::time;
 use serde_json::{Map, Value as Json, json};
 use std::time::Duration;
 use synqlite_core::{
-    Aside, ChangedRow, Changes, Closed, Conflict, Decision, Digest, Error, Folded, LogEntry,
-    NamedRemote, Policies, Replica, SiteId, SiteNames, Skipped, Status, TableReport, Value, Writer,
+    Advice, Aside, ChangedRow, Changes, Closed, Conflict, Decision, Digest, Error, Folded,
+    LogEntry, NamedRemote, Policies, Replica, SiteId, SiteNames, Skipped, Status, TableReport,
+    Value, Writer,
 };
 use synqlite_remote::{Access, Cloned, Outcome, SyncError, Traffic};
 
@@ -226,6 +227,12 @@ pub fn conflict(conflict: &Conflict, sites: &SiteNames) -> Json {
             json!({"shown": columns(&rival.shown), "written": writers(&rival.writers, sites)})
         }),
     })
+}
+
+/// Policies that would have left less to settle.
+pub fn advice(advice: &[Advice]) -> Json {
+    let one = |a: &Advice| json!({"policy": a.policy.to_string(), "open": a.open, "told": a.told});
+    json!({"advice": advice.iter().map(one).collect::<Vec<_>>()})
 }
 
 /// Records that are over, and how they ended.

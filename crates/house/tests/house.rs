@@ -568,6 +568,7 @@ const LAYERS: [(&str, &[&str]); 10] = [
             "pull",
             "rejoin",
             "remotes",
+            "advice",
             "settle",
             "status",
             "touched",

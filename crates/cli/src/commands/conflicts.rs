@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
-use synqlite_core::{Closed, ClosedBy, Conflict, Replica, Settling, SiteNames, the_row};
+use synqlite_core::{Advice, Closed, ClosedBy, Conflict, Replica, Settling, SiteNames, the_row};
 use synqlite_front::answer;
 
 /// So many rows that step aside, or are refused, are told to people.
@@ -17,6 +17,7 @@ const TOLD: usize = 20;
 const EXAMPLES: &str = "\
 Many at once, tried first:
   synqlite conflicts app.db --groups
+  synqlite conflicts app.db --advice
   synqlite conflicts app.db prefer --all --table customer --mine --dry-run
   synqlite conflicts app.db discard --all --table visit --where \"at < '2026-01-01'\"";
 
@@ -50,6 +51,9 @@ pub struct Args {
     /// Counts them by table, kind and constraint.
     #[arg(long, conflicts_with_all = ["verb", "limit", "closed"])]
     groups: bool,
+    /// Says which policies would have left less to settle, and how much less.
+    #[arg(long, conflicts_with_all = ["verb", "limit", "closed", "groups"])]
+    advice: bool,
     /// Lists the records that were open in this file and are closed, the latest first; 1,000 at most.
     #[arg(long, conflicts_with_all = ["verb", "limit"])]
     closed: bool,
@@ -71,6 +75,9 @@ enum Verb {
 
 pub fn run(args: &Args) -> Result<Report> {
     let mut replica = open(&args.db)?;
+    if args.advice {
+        return Ok(advice(&replica.advice()?));
+    }
     if args.closed {
         if !args.pick.is_all() {
             return Err(CommandError::usage("--closed lists all that is closed"));
@@ -175,6 +182,30 @@ fn more(text: &mut String, all: usize) {
     if let Some(more @ 1..) = all.checked_sub(TOLD) {
         let _ = write!(text, "\n  and {more} more; --json lists all");
     }
+}
+
+/// Policies that would have left less to settle, and the line that sets each.
+fn advice(advice: &[Advice]) -> Report {
+    let line = |a: &Advice| {
+        let what = match a.policy.value() {
+            "unify" => "rows of one key mean the same",
+            "last" => "the later of a delete and an update decides",
+            _ => "what sites add to it adds up",
+        };
+        let mut spared = Vec::new();
+        if a.open > 0 {
+            spared.push(format!("{} fewer", count(a.open, "open conflict")));
+        }
+        if a.told > 0 {
+            spared.push(format!("{} that gave way", count(a.told, "write")));
+        }
+        format!("{}: {what}\n  {}", a.policy, spared.join(", "))
+    };
+    let text = match advice.is_empty() {
+        true => "no policy would have left less to settle".to_owned(),
+        false => advice.iter().map(line).collect::<Vec<_>>().join("\n"),
+    };
+    Report::new(answer::advice(advice), text)
 }
 
 /// How many there are of each sort, most first.

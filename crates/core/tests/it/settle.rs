@@ -98,3 +98,40 @@ fn a_dry_run_tells_and_changes_nothing() {
     assert_eq!(digest(&a), digest(&b));
     assert_eq!(b.replica.verify().unwrap(), [""; 0]);
 }
+
+#[test]
+fn advice_tells_what_a_policy_would_have_spared() {
+    let world = World::new();
+    let schema = "CREATE TABLE tag(id INTEGER PRIMARY KEY, name TEXT UNIQUE);
+        CREATE TABLE note(id TEXT PRIMARY KEY, tag INTEGER REFERENCES tag(id) ON DELETE CASCADE);
+        CREATE TABLE stock(id TEXT PRIMARY KEY, n INTEGER, name TEXT);
+        INSERT INTO stock VALUES('rope', 9, ''), ('saw', 9, '')";
+    let mut a = world.init("a", schema);
+    let mut b = world.clone_site(&mut a, "b");
+    for (site, name, sold) in [(&a, "a", 1), (&b, "b", 2)] {
+        site.run(&format!(
+            "INSERT INTO tag(name) VALUES('red'); INSERT INTO note SELECT '{name}', id FROM tag;
+             UPDATE stock SET n = n - {sold}, name = '{name}' WHERE id = 'rope'"
+        ));
+    }
+    a.run("DELETE FROM stock WHERE id = 'saw'");
+    b.run("UPDATE stock SET n = 3 WHERE id = 'saw'");
+    meet(&mut a, &mut b);
+    let before = (b.replica.digest().unwrap().digest, b.replica.conflicts().unwrap().len());
+    let told: Vec<(String, u64, u64)> = b
+        .replica
+        .advice()
+        .unwrap()
+        .into_iter()
+        .map(|advice| (advice.policy.to_string(), advice.open, advice.told))
+        .collect();
+    let want =
+        [("tag.on_unique=unify", 1, 0), ("stock.delete=last", 0, 1), ("stock.n=counter", 0, 1)];
+    assert_eq!(told, want.map(|(policy, open, told)| (policy.to_owned(), open, told)));
+    let after = (b.replica.digest().unwrap().digest, b.replica.conflicts().unwrap().len());
+    assert_eq!(after, before, "nothing is changed by trying");
+    assert_eq!(b.replica.verify().unwrap(), [""; 0]);
+    let unify = synqlite_core::Policy::new("tag.on_unique", "unify").unwrap();
+    b.replica.set_policies(&[unify]).unwrap();
+    assert_eq!(b.replica.conflicts().unwrap().len(), before.1 - 1, "as was told");
+}
