@@ -16,6 +16,7 @@ mod pick;
 mod progress;
 mod record;
 mod report;
+mod review;
 mod sides;
 #[cfg(unix)]
 mod store_error;

@@ -4,7 +4,9 @@
 use crate::report::time;
 use crate::sides::{self, Line, Mark, Style};
 use std::fmt::Write;
-use synqlite_core::{Conflict, ConflictKind, Rival, SiteId, SiteNames, Value, Writer, the_row};
+use synqlite_core::{
+    ClosedBy, Conflict, ConflictKind, Rival, SiteId, SiteNames, Value, Verb, Writer, the_row,
+};
 
 /// How to tell records.
 pub struct Teller<'a> {
@@ -50,8 +52,9 @@ impl Teller<'_> {
         }
         if let Some(db) = self.whole {
             let verbs = verbs(conflict);
-            let width = verbs.iter().map(|(verb, _)| verb.len()).max().unwrap_or(0);
+            let width = verbs.iter().map(|(verb, _)| verb.name().len()).max().unwrap_or(0);
             for (verb, does) in verbs {
+                let verb = verb.name();
                 let command = format!("synqlite conflicts {db} {verb:width$} {}", &id[..DIGITS]);
                 let _ = writeln!(out, "  {command}");
                 wrap(out, self.style, &format!("      {does}"));
@@ -172,21 +175,29 @@ fn lines(conflict: &Conflict) -> Vec<Line> {
 }
 
 /// The verbs that settle a record of this kind, and what each does.
-fn verbs(conflict: &Conflict) -> Vec<(&'static str, &'static str)> {
-    let prefer = ("prefer", "gives the row what it asked for; the other steps aside");
-    let discard = ("discard", "deletes the hidden row");
-    let accept = ("accept", "takes what is shown for what was meant");
+pub fn verbs(conflict: &Conflict) -> Vec<(Verb, &'static str)> {
+    let prefer = (Verb::Prefer, "gives the row what it asked for; the other steps aside");
+    let discard = (Verb::Discard, "deletes the hidden row");
+    let accept = (Verb::Accept, "takes what is shown for what was meant");
+    let restore = (Verb::Restore, "brings back the row that this one refers to");
     match &conflict.kind {
         ConflictKind::Unique => vec![prefer, discard],
         ConflictKind::Fallback => vec![prefer, accept],
-        ConflictKind::FkCascade => {
-            vec![("restore", "brings back the row that this one refers to"), discard]
-        }
-        ConflictKind::SetNull => {
-            vec![("restore", "brings back the row that this one refers to"), accept]
-        }
-        ConflictKind::RestrictRevived => vec![("restore", "undoes the delete")],
+        ConflictKind::FkCascade => vec![restore, discard],
+        ConflictKind::SetNull => vec![restore, accept],
+        ConflictKind::RestrictRevived => vec![(Verb::Restore, "undoes the delete")],
         _ => vec![discard],
+    }
+}
+
+/// What closed a record, as part of a sentence.
+pub fn how(by: &ClosedBy) -> String {
+    match by {
+        ClosedBy::Merge => "by a merge".to_owned(),
+        ClosedBy::Write => "by a write here".to_owned(),
+        ClosedBy::Schema => "by a change of the schema".to_owned(),
+        ClosedBy::Policy => "by a change of policy".to_owned(),
+        by => format!("by {}", by.name()),
     }
 }
 

@@ -33,6 +33,14 @@ pub fn complain(text: &str) {
     }
 }
 
+/// Asks on standard error, on a line that is not ended.
+pub fn prompt(text: &str) {
+    let _ = progress::beside(|| {
+        let mut out = std::io::stderr();
+        write!(out, "{text}").and_then(|()| out.flush())
+    });
+}
+
 /// Tells of batches that wait.
 pub fn tell_waiting(waiting: &[Waiting]) {
     for w in waiting {

@@ -8,7 +8,7 @@ use crate::policy::{Policies, Policy};
 use crate::replica::{Replica, check_format, refuse_copy};
 use crate::schema::{self, Affinity, ForeignKey, Identity, Schema, Selection, Skipped, Table};
 use crate::work::Work;
-use crate::{Error, Result, capture, equal, migrate, track, verify};
+use crate::{Error, Result, capture, equal, migrate, settings, track, verify};
 use rusqlite::Connection;
 use std::path::Path;
 use std::sync::Arc;
@@ -113,6 +113,7 @@ fn init(
     let tables = table_reports(&tx, &work.catalog)?;
     let site = work.meta.site;
     capture::guard(&tx, &work.catalog)?;
+    settings::announce(&tx, &mut work.meta, now)?;
     work.save()?;
     drop(work);
     tx.commit()?;

@@ -193,7 +193,8 @@ fn every_dependency_is_documented_and_every_documented_one_is_used() {
 fn only_sources_and_documents_are_kept() {
     let endings = [
         ".rs", ".cc", ".md", ".toml", ".py", ".typed", ".js", ".mjs", ".cjs", ".ts", ".cts",
-        ".mts", ".go", ".mod", ".sum", ".java", ".xml", ".snap", ".txt", ".png", ".html", ".json",
+        ".mts", ".go", ".mod", ".sum", ".java", ".xml", ".snap", ".txt", ".png", ".html", ".css",
+        ".json",
     ];
     let names = ["Cargo.lock", "LICENSE", "justfile", ".gitignore", "run", "measure"];
     for path in files() {
@@ -205,7 +206,8 @@ fn only_sources_and_documents_are_kept() {
 
 #[test]
 fn source_files_are_short() {
-    for (path, text) in texts(&[".rs", ".py", ".js", ".mjs", ".cjs", ".ts", ".go", ".java"]) {
+    for (path, text) in texts(&[".rs", ".py", ".js", ".css", ".mjs", ".cjs", ".ts", ".go", ".java"])
+    {
         let lines = text.lines().count();
         assert!(lines <= LONGEST, "{path} has {lines} lines; split it at one idea a file");
     }

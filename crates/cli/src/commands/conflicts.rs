@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
-use synqlite_core::{Advice, Closed, ClosedBy, Conflict, Replica, Settling, SiteNames, the_row};
+use synqlite_core::{Advice, Closed, Conflict, Replica, Settling, SiteNames, the_row};
 use synqlite_front::answer;
 
 /// So many rows that step aside, or are refused, are told to people.
@@ -263,13 +263,7 @@ fn closed(records: &[Closed]) -> Report {
             let asked = if r.was_open { "asked for " } else { "" };
             record::wrap(&mut text, style, &format!("  {asked}{}", r.what));
         }
-        let how = match &r.how {
-            ClosedBy::Merge => "by a merge".to_owned(),
-            ClosedBy::Write => "by a write here".to_owned(),
-            ClosedBy::Schema => "by a change of the schema".to_owned(),
-            ClosedBy::Policy => "by a change of policy".to_owned(),
-            how => format!("by {}", how.name()),
-        };
+        let how = record::how(&r.how);
         let when = match r.was_open {
             true => format!("opened {}, closed {} UTC {how}", time(r.opened_ms), time(r.closed_ms)),
             false => format!("decided {} UTC {how}", time(r.closed_ms)),

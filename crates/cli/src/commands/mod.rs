@@ -17,6 +17,7 @@ mod log;
 mod policy;
 mod reference;
 mod remote;
+mod review;
 #[cfg(unix)]
 mod serve;
 mod status;
@@ -100,6 +101,7 @@ enum Command {
     Log(log::Args),
     Changes(changes::Args),
     Conflicts(conflicts::Args),
+    Review(review::Args),
     Policy(policy::Args),
     Digest(digest::Args),
     Verify(verify::Args),
@@ -156,6 +158,7 @@ fn report(args: &Args) -> Result<Option<Report>> {
         Command::Reference => reference::run(),
         Command::Token(a) => token::run(a),
         Command::Serve(a) => return serve::run(a, args.json).map(|()| None),
+        Command::Review(a) => return review::run(a, args.json).map(|()| None),
         Command::Watch(a) => return watch::run(a, args.json).map(|()| None),
         Command::Kv(a) => return kv::run(a, args.json).map(|()| None),
     };

@@ -117,7 +117,7 @@ pub(super) fn stop_signal() -> Result<Arc<AtomicBool>> {
 
 /// A flag that Ctrl-C, Ctrl-Break and the end of the console set; the second of them ends the process.
 #[cfg(windows)]
-fn stop_signal() -> Result<Arc<AtomicBool>> {
+pub(super) fn stop_signal() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let flag = stop.clone();
     #[expect(clippy::disallowed_methods, reason = "asked for twice, it ends at once, as on Unix")]

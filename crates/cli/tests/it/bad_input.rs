@@ -47,7 +47,7 @@ fn refused(lab: &Lab, args: &[&str], words: &[&str]) {
 }
 
 /// Every command that takes a database, with arguments that make sense otherwise.
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "deinit",
     "push",
     "pull",
@@ -56,6 +56,7 @@ const COMMANDS: [&str; 13] = [
     "fold",
     "log",
     "conflicts",
+    "review",
     "policy",
     "digest",
     "verify",

@@ -15,7 +15,7 @@ const ABOUT: &str =
     "a text that goes on and on, about nothing in particular, yet at length, till it ends";
 
 /// A record each of kinds `unique`, `fallback` and `fk_cascade`.
-fn lab() -> Lab {
+pub fn lab() -> Lab {
     let lab = Lab::new();
     lab.sql("A", SCHEMA);
     lab.json(&["init", &lab.db("A")]);

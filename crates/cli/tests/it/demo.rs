@@ -2,7 +2,6 @@
 
 use crate::support::{Lab, synqlite};
 use serde_json::Value;
-use std::time::{Duration, Instant};
 
 fn demo(args: &[&str]) -> Value {
     Lab::new().json(&[&["demo"], args].concat())
@@ -10,9 +9,7 @@ fn demo(args: &[&str]) -> Value {
 
 #[test]
 fn three_sites_converge_and_tell_why() {
-    let since = Instant::now();
     let told = demo(&[]);
-    assert!(since.elapsed() < Duration::from_secs(10));
     assert_eq!(told["converged"], true);
     let steps = told["steps"].as_array().unwrap();
     assert!(steps.iter().all(|s| s["step"].is_string() && s["seconds"].is_number()));

@@ -133,3 +133,12 @@ fn the_guide_to_ids_shows_what_happens() {
 fn the_guide_to_schema_changes_shows_what_happens() {
     assert_eq!(play(&Lab::new(), "schema-changes.md"), 3);
 }
+
+#[test]
+fn the_guide_to_settling_conflicts_has_conflicts_to_settle() {
+    let lab = Lab::new();
+    assert_eq!(play(&lab, "conflicts.md"), 0);
+    let open = lab.json(&["conflicts", &lab.db("van")]);
+    let kinds = open["conflicts"].as_array().unwrap().iter().map(|c| c["kind"].to_string());
+    assert_eq!(kinds.collect::<Vec<_>>().join(" "), r#""fk_cascade" "fallback" "unique""#);
+}

@@ -33,6 +33,9 @@ mod network;
 mod progress;
 mod reference;
 mod rejoin;
+mod review;
+#[cfg(unix)]
+mod review_page;
 mod sealed;
 #[cfg(unix)]
 mod serve;

@@ -1,0 +1,460 @@
+//! A record in words for people who have never read a manual: which row, what happened, what each choice does.
+//!
+//! The page and the terminal say the same. Every word about a row is about what [`Conflict`] says of it; nothing
+//! is decided here.
+
+use super::cells::{name, said};
+use crate::record;
+use synqlite_core::{Conflict, ConflictKind, SiteId, Value, Verb, Writer, the_row};
+
+/// A record in words.
+pub struct Told {
+    /// The row: by its key, and by a word of its own where it has one.
+    pub row: String,
+    /// What it is about, in a line.
+    pub headline: String,
+    /// What happened, and what is shown now.
+    pub story: String,
+    /// What else could be done, outside of this page.
+    pub advice: Option<&'static str>,
+    /// What can be chosen, in the order of the keys.
+    pub choices: Vec<Choice>,
+}
+
+/// Something to choose.
+pub struct Choice {
+    /// What it is to the engine.
+    pub verb: Verb,
+    /// What it does, in a line.
+    pub label: String,
+    /// The same, to the end.
+    pub does: String,
+}
+
+/// One state of the row, or of the row that has what it asks for.
+pub struct Version<'a> {
+    /// What it is.
+    pub title: String,
+    /// Whose it is.
+    pub role: Role,
+    /// What else is to be said of it.
+    pub note: &'static str,
+    /// Values by column.
+    pub values: &'a [(String, Value)],
+    /// Who wrote them, as far as it concerns the conflict.
+    pub writers: Vec<&'a Writer>,
+}
+
+/// Whose a version is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// What stood there before, and what the row shows now.
+    Before,
+    /// Written at this site.
+    Mine,
+    /// Written elsewhere.
+    Theirs,
+}
+
+impl Role {
+    /// Its name for the page.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Before => "before",
+            Role::Mine => "mine",
+            Role::Theirs => "theirs",
+        }
+    }
+}
+
+/// A row by its key; with a word of its own, such as a name or a title, where it has one.
+fn call(row: &str, values: &[(String, Value)], contested: &[String]) -> String {
+    let row = name(&the_row(row));
+    let told = |(column, value): &(String, Value)| match value {
+        Value::Text(t) if !t.is_empty() && t.len() <= 40 && !contested.contains(column) => {
+            let said = said(value);
+            let bare = said.trim_matches(['“', '”']);
+            // The key says it already.
+            (!row.contains(bare)).then_some(said)
+        }
+        _ => None,
+    };
+    match values.iter().find_map(told) {
+        Some(word) => format!("{row} ({word})"),
+        None => row,
+    }
+}
+
+/// The value of a column.
+pub fn of<'a>(values: &'a [(String, Value)], column: &str) -> Option<&'a Value> {
+    values.iter().find(|(c, _)| c == column).map(|(_, value)| value)
+}
+
+/// What a row has in the columns that are contested, in a sentence.
+fn contest(values: &[(String, Value)], contested: &[String]) -> String {
+    let found = contested.iter().filter_map(|column| of(values, column)).map(said);
+    found.collect::<Vec<_>>().join(", ")
+}
+
+/// The columns that it is about: those of the constraint, or else those that show something else than was
+/// written.
+pub fn contested(conflict: &Conflict) -> Vec<String> {
+    let Conflict { contested, displaced, shown, .. } = conflict;
+    if !contested.is_empty() {
+        return contested.clone();
+    }
+    let other = |(column, value): &&(String, Value)| of(shown, column).is_some_and(|s| s != value);
+    displaced.iter().filter(other).map(|(column, _)| column.clone()).collect()
+}
+
+/// What becomes of a row that steps aside.
+pub fn aside(conflict: &Conflict) -> String {
+    let contested = contested(conflict);
+    let (asked, now) =
+        (contest(&conflict.displaced, &contested), contest(&conflict.shown, &contested));
+    match (conflict.shown.is_empty(), &conflict.kind) {
+        (true, _) => "is hidden".to_owned(),
+        (_, ConflictKind::RestrictRevived) => "is kept, though it was deleted".to_owned(),
+        _ if asked.is_empty() => "shows something else than was written".to_owned(),
+        _ => format!("shows {now} in place of {asked}"),
+    }
+}
+
+/// The record in words.
+pub fn tell(conflict: &Conflict) -> Told {
+    let Conflict { displaced, shown, kind, .. } = conflict;
+    let contested = &contested(conflict);
+    let values = if shown.is_empty() { displaced } else { shown };
+    let row = call(&conflict.row, values, contested);
+    let table = name(&conflict.table);
+    let columns: Vec<String> = contested.iter().map(|c| name(c)).collect();
+    let key = match columns.is_empty() {
+        true => name(&conflict.declared),
+        false => columns.join(" and "),
+    };
+    let asked = contest(displaced, contested);
+    let refers = match asked.is_empty() {
+        true => format!("{row} of {table} refers to another row. That row"),
+        false => format!("{row} of {table} refers to a row by its {key}, {asked}. That row"),
+    };
+    let hidden = "so it is hidden: it is in no table, and all of it is kept";
+    let other = other(conflict);
+    let (headline, story, advice) = match kind {
+        ConflictKind::Unique | ConflictKind::Fallback => {
+            let at = if asked.is_empty() { String::new() } else { format!(": {asked}") };
+            let claim = format!(
+                "In {table} no two rows may have the same {key}. {} has the earlier claim to it. {} \
+                 asked for it too",
+                capital(&other),
+                capital(&row)
+            );
+            let story = match kind {
+                ConflictKind::Unique => format!("{claim}, {hidden}."),
+                _ => format!("{claim}, so it shows what it held before."),
+            };
+            (format!("Two rows claim the same {key}{at}"), story, None)
+        }
+        ConflictKind::FkCascade => (
+            "The row that it belongs to was deleted".to_owned(),
+            format!("{refers} was deleted by somebody who had not seen this one, {hidden}."),
+            None,
+        ),
+        ConflictKind::FkParentHidden => (
+            "The row that it belongs to is hidden itself".to_owned(),
+            format!("{refers} is hidden for a conflict of its own, {hidden}."),
+            Some("Settle the conflict of that row first: when it shows again, this one does too."),
+        ),
+        ConflictKind::FkDangling => (
+            "It refers to a row that is not there".to_owned(),
+            format!("{refers} is not there, {hidden}."),
+            Some("Insert a row with that key, and this one comes back by itself."),
+        ),
+        ConflictKind::SetNull => {
+            let now = contest(shown, contested);
+            let now = if now.is_empty() { "nothing".to_owned() } else { now };
+            (
+                "A reference leads to a row that is gone".to_owned(),
+                format!("{refers} is gone, so {now} is shown in its place."),
+                Some(
+                    "Or give it another reference with your program: then this is over by itself.",
+                ),
+            )
+        }
+        ConflictKind::RestrictRevived => (
+            "A deleted row is still needed".to_owned(),
+            format!(
+                "{} of {table} was deleted at one site, while another wrote a row that refers to it. So it \
+                 is kept.",
+                capital(&row)
+            ),
+            Some(
+                "To have it deleted all the same, delete or change the rows that refer to it: then it \
+                 goes by itself.",
+            ),
+        ),
+        ConflictKind::RowConstraint => (
+            "The table here cannot hold this row".to_owned(),
+            format!(
+                "A CHECK, NOT NULL, type or index of {table} refuses {row}, {hidden}. Other sites may \
+                 show it."
+            ),
+            Some("Change the table or write the row anew, and it comes back by itself."),
+        ),
+        ConflictKind::Refused => (
+            "SQLite refuses this row here".to_owned(),
+            format!("A trigger of {table} or SQLite itself refuses {row}, {hidden}."),
+            Some("`synqlite verify --full` may tell the reason."),
+        ),
+        other => (
+            format!("The row does not show what was written: {other}"),
+            format!("{} of {table} does not show what was written.", capital(&row)),
+            None,
+        ),
+    };
+    let choices = record::verbs(conflict).into_iter();
+    let choices = choices.map(|(verb, _)| choice(conflict, verb, &row)).collect();
+    Told { headline, story: capital(&story), advice, choices, row }
+}
+
+/// The row that has what this one asks for.
+fn other(conflict: &Conflict) -> String {
+    let Conflict { winner, rival, contested, row, .. } = conflict;
+    let values = rival.as_ref().map(|rival| &*rival.shown).unwrap_or_default();
+    match winner {
+        // Two rows may claim the key by which rows are called.
+        Some(winner) if winner == row => match call(winner, values, contested).split_once(" (") {
+            Some((_, word)) => format!("another row ({word}"),
+            None => "another row".into(),
+        },
+        Some(winner) => call(winner, values, contested),
+        None => "another row".into(),
+    }
+}
+
+fn choice(conflict: &Conflict, verb: Verb, row: &str) -> Choice {
+    let Conflict { kind, displaced, shown, .. } = conflict;
+    let (other, contested) = (other(conflict), contested(conflict));
+    let (asked, now) = (contest(displaced, &contested), contest(shown, &contested));
+    let it = if asked.is_empty() { "what it asked for".to_owned() } else { asked };
+    let hidden = shown.is_empty();
+    let (label, does) = match verb {
+        Verb::Prefer => {
+            let comes = if hidden { "comes into the table with" } else { "gets" };
+            let does = format!(
+                "{row} {comes} {it}. {} steps aside: it shows what it held before, or is hidden, and is \
+                 listed here in its turn.",
+                capital(&other)
+            );
+            (format!("Give it to {row}"), does)
+        }
+        Verb::Discard if matches!(kind, ConflictKind::Unique) => (
+            format!("Leave it with {other}, and delete {row}"),
+            format!("{row} is deleted, on all sites. Nothing else changes."),
+        ),
+        Verb::Discard => (
+            format!("Delete {row}"),
+            format!("{row} is deleted, on all sites. Nothing else changes."),
+        ),
+        Verb::Restore if matches!(kind, ConflictKind::RestrictRevived) => {
+            (format!("Keep {row}"), format!("The delete is undone: {row} stays, on all sites."))
+        }
+        Verb::Restore => {
+            let back =
+                if hidden { "and so is this one" } else { "and this one refers to it again" };
+            let does = format!("It is there again, with all that was deleted with it, {back}.");
+            ("Bring the deleted row back".to_owned(), does)
+        }
+        Verb::Accept if matches!(kind, ConflictKind::Fallback) => {
+            let does = format!(
+                "{row} stays as it is now{}. Nothing changes in the table, and the conflict is over.",
+                if now.is_empty() { String::new() } else { format!(", with {now}") }
+            );
+            (format!("Leave it with {other}"), does)
+        }
+        Verb::Accept => (
+            "Leave it as it shows now".to_owned(),
+            "Nothing changes in the table, and the conflict is over.".to_owned(),
+        ),
+    };
+    Choice { verb, label, does: capital(&does) }
+}
+
+/// The versions of the row, what it held before first, then what was written here, then what others wrote.
+/// `here` is this site.
+pub fn versions(conflict: &Conflict, here: SiteId) -> Vec<Version<'_>> {
+    let Conflict { displaced, shown, rival, .. } = conflict;
+    let contested = &contested(conflict);
+    let mut out = Vec::new();
+    let kept = matches!(conflict.kind, ConflictKind::RestrictRevived);
+    if !shown.is_empty() {
+        let note = match conflict.kind {
+            ConflictKind::Fallback => "what the row held before",
+            ConflictKind::RestrictRevived => "deleted, and kept",
+            _ => "what programs see",
+        };
+        let (title, role) = ("Now in the table".to_owned(), Role::Before);
+        out.push(Version { title, role, note, values: shown, writers: vec![] });
+    }
+    // A row that is kept shows what was written: there is nothing to compare.
+    if shown.is_empty() || !kept || shown != displaced {
+        let row = capital(&name(&the_row(&conflict.row)));
+        let (title, note) = match (shown.is_empty(), &conflict.kind) {
+            (true, _) => (row, "hidden: in no table"),
+            (false, ConflictKind::Fallback) => (format!("{row} asked for"), ""),
+            (false, _) => (format!("{row} as it was written"), ""),
+        };
+        let (writers, role) = concerned(&conflict.writers, contested, here);
+        out.push(Version { title, role, note, values: displaced, writers });
+    }
+    if let Some(rival) = rival {
+        let title = match &conflict.winner {
+            Some(winner) if *winner != conflict.row => {
+                format!("{} has", capital(&name(&the_row(winner))))
+            }
+            _ => "The other row has".to_owned(),
+        };
+        let (writers, role) = concerned(&rival.writers, contested, here);
+        out.push(Version { title, role, note: "", values: &rival.shown, writers });
+    }
+    out.sort_by_key(|version| version.role as u8);
+    out
+}
+
+/// Who wrote what is contested, and whose the latest of it is.
+fn concerned<'c>(
+    writers: &'c [Writer],
+    contested: &[String],
+    here: SiteId,
+) -> (Vec<&'c Writer>, Role) {
+    let concerns = |w: &&Writer| contested.is_empty() || contested.contains(&w.column);
+    let writers: Vec<&Writer> = writers.iter().filter(concerns).collect();
+    let latest = writers.iter().max_by_key(|w| w.at_ms);
+    let role = match latest {
+        Some(w) if w.site == here => Role::Mine,
+        _ => Role::Theirs,
+    };
+    (writers, role)
+}
+
+/// A sentence begins with a capital.
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use synqlite_core::Rival;
+    use synqlite_wire::Id;
+
+    const HERE: SiteId = Id([1; 16]);
+    const THERE: SiteId = Id([2; 16]);
+
+    fn row(id: i64, name: &str, email: &str) -> Vec<(String, Value)> {
+        let text = |t: &str| Value::Text(t.into());
+        let values = [Value::Integer(id), text(name), text(email)];
+        ["id", "name", "email"].map(str::to_owned).into_iter().zip(values).collect()
+    }
+
+    fn written(site: SiteId, at_ms: i64) -> Vec<Writer> {
+        let writer = |column: &str| Writer { column: column.to_owned(), site, at_ms };
+        vec![writer("id"), writer("name"), writer("email")]
+    }
+
+    fn conflict(kind: ConflictKind) -> Conflict {
+        let hidden = !matches!(kind, ConflictKind::Fallback | ConflictKind::SetNull);
+        Conflict {
+            id: "0123456789abcdef".repeat(2),
+            table: "person".into(),
+            row: "2".into(),
+            kind,
+            constraint: "email".into(),
+            declared: "UNIQUE (email)".into(),
+            shown: if hidden { vec![] } else { row(2, "Bob", "bob@x") },
+            displaced: row(2, "Bob", "info@x"),
+            winner: Some("1".into()),
+            sites: vec![],
+            writers: written(HERE, 7),
+            contested: vec!["email".into()],
+            rival: Some(Rival { shown: row(1, "Ann", "info@x"), writers: written(THERE, 5) }),
+        }
+    }
+
+    #[test]
+    fn rows_are_called_by_key_and_name_and_sides_by_whose_they_are() {
+        let told = tell(&conflict(ConflictKind::Fallback));
+        assert_eq!(told.row, "row 2 (“Bob”)");
+        assert_eq!(told.headline, "Two rows claim the same email: “info@x”");
+        assert!(
+            told.story.contains("Row 1 (“Ann”) has the earlier claim to it. Row 2 (“Bob”)"),
+            "{}",
+            told.story
+        );
+        let of = |here| -> Vec<(String, Role)> {
+            let conflict = conflict(ConflictKind::Fallback);
+            versions(&conflict, here).into_iter().map(|v| (v.title, v.role)).collect()
+        };
+        let now = ("Now in the table".to_owned(), Role::Before);
+        let bob = |role| ("Row 2 asked for".to_owned(), role);
+        let ann = |role| ("Row 1 has".to_owned(), role);
+        assert_eq!(of(HERE), [now.clone(), bob(Role::Mine), ann(Role::Theirs)]);
+        assert_eq!(of(THERE), [now.clone(), ann(Role::Mine), bob(Role::Theirs)]);
+        assert_eq!(of(Id([3; 16])), [now, bob(Role::Theirs), ann(Role::Theirs)]);
+    }
+
+    #[test]
+    fn every_kind_has_words_and_a_choice() {
+        let kinds = [
+            ConflictKind::Unique,
+            ConflictKind::Fallback,
+            ConflictKind::FkCascade,
+            ConflictKind::FkParentHidden,
+            ConflictKind::FkDangling,
+            ConflictKind::RowConstraint,
+            ConflictKind::Refused,
+            ConflictKind::SetNull,
+            ConflictKind::RestrictRevived,
+            ConflictKind::Other("new".into()),
+        ];
+        for kind in kinds {
+            for bare in [false, true] {
+                let mut conflict = conflict(kind.clone());
+                if bare {
+                    (conflict.winner, conflict.rival, conflict.contested) = (None, None, vec![]);
+                }
+                let Told { headline, story, choices, .. } = tell(&conflict);
+                assert!(!headline.is_empty() && story.ends_with('.'), "{kind}: {story}");
+                assert!(!choices.is_empty() && !versions(&conflict, HERE).is_empty(), "{kind}");
+                let all = choices.iter().map(|c| format!("{} {}", c.label, c.does));
+                for text in all.chain([headline, story, aside(&conflict)]) {
+                    assert!(!text.contains("  ") && !text.contains("by its ,"), "{kind}: {text}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn two_rows_that_claim_one_primary_key_are_told_apart() {
+        let mut conflict = conflict(ConflictKind::Unique);
+        conflict.winner = Some(conflict.row.clone());
+        let told = tell(&conflict);
+        assert!(told.story.contains("Another row (“Ann”) has the earlier claim"), "{}", told.story);
+        assert!(told.choices[1].label.contains("another row (“Ann”)"), "{}", told.choices[1].label);
+        let titles: Vec<_> = versions(&conflict, HERE).into_iter().map(|v| v.title).collect();
+        assert_eq!(titles, ["Row 2", "The other row has"]);
+    }
+
+    #[test]
+    fn nothing_said_is_long() {
+        let mut conflict = conflict(ConflictKind::Unique);
+        let long = "x".repeat(1_000_000);
+        (conflict.table, conflict.row) = (long.clone(), long.clone());
+        conflict.contested = vec![long.clone()];
+        conflict.displaced = vec![(long.clone(), Value::Text(long.clone().into()))];
+        conflict.declared = long;
+        let Told { row, headline, story, choices, .. } = tell(&conflict);
+        let all = choices.into_iter().flat_map(|c| [c.label, c.does]);
+        assert!(all.chain([row, headline, story]).all(|text| text.len() < 1_000));
+    }
+}
