@@ -31,6 +31,16 @@ pub struct Pick {
     condition: Option<String>,
 }
 
+/// A point of time, in milliseconds since 1970.
+pub fn point_of_time(text: &str) -> Result<i64> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis());
+    let found = moment::parse(text, i64::try_from(now).unwrap_or(i64::MAX));
+    found.ok_or_else(|| {
+        CommandError::usage(format!("`{text}` is no point of time"))
+            .hint("Write it as 2026-11-20, 2026-11-20 12:18:45, or how long ago: 10m, 2h, 7d")
+    })
+}
+
 impl Pick {
     /// Whether nothing is said.
     pub fn is_all(&self) -> bool {
@@ -46,15 +56,7 @@ impl Pick {
         sites: &SiteNames,
         conflicts: &mut Vec<Conflict>,
     ) -> Result<()> {
-        let since = self.since.as_deref().map(|text| {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis());
-            let found = moment::parse(text, i64::try_from(now).unwrap_or(i64::MAX));
-            found.ok_or_else(|| {
-                CommandError::usage(format!("`{text}` is no point of time")).hint(
-                    "Write it as 2026-11-20, 2026-11-20 12:18:45, or how long ago: 10m, 2h, 7d",
-                )
-            })
-        });
+        let since = self.since.as_deref().map(point_of_time);
         let since = since.transpose()?;
         let same = |said: &Option<String>, is: &str| {
             said.as_ref().is_none_or(|said| said.eq_ignore_ascii_case(is))

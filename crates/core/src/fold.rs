@@ -343,7 +343,7 @@ impl Fold<'_> {
     fn record(&mut self, t: &Tracked, stored: &Stored) -> Result<()> {
         self.counted(1)?;
         match self.given.history {
-            true => history::record(self.conn, self.meta, t, stored),
+            true => history::record(self.conn, self.meta, self.catalog, t, stored),
             false => Ok(()),
         }
     }

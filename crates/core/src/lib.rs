@@ -100,6 +100,7 @@ mod state;
 mod status;
 mod touched;
 mod track;
+mod undo;
 mod verify;
 mod work;
 
@@ -133,9 +134,10 @@ pub use schema::{Identity, Skipped};
 pub use settle::Settling;
 pub use status::{Pending, Status, Trigger};
 pub use synqlite_view::ConflictKind;
-pub use synqlite_view::describe::the_row;
+pub use synqlite_view::describe::{text as value_text, the_row};
 pub use synqlite_wire::{SiteId, Value, units};
 pub use touched::{Mark, Touched};
+pub use undo::{Left, Selection, Taken, Undone};
 
 // Its example is compiled and run with the doc tests; nobody else sees this.
 #[cfg(doctest)]

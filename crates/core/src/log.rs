@@ -197,8 +197,7 @@ struct Log<'a> {
 
 impl Log<'_> {
     fn wants(&self, name: &str) -> bool {
-        let bare = name.strip_prefix('\'').and_then(|n| n.strip_suffix('\''));
-        self.row.is_none_or(|wanted| wanted == name || Some(wanted) == bare)
+        self.row.is_none_or(|wanted| is_called(wanted, name))
     }
 
     /// Changes that the next fold will record.
@@ -424,6 +423,10 @@ impl Log<'_> {
             let position =
                 catalog.position_of_no(table).filter(|_| only.is_none_or(|t| t.no == table));
             let Some(position) = position else { return Ok(true) };
+            // What nobody wrote, and which row a value meant, is nothing that happened.
+            if stamp.hlc == Hlc::ZERO || matches!(what, What::Reference(..)) {
+                return Ok(true);
+            }
             let t = &catalog.tables[position];
             let key = Key { pending: false, stamp, table, row: Row::Known(rid.clone()) };
             let wanted = self.row.is_none() || self.rids.contains(&(table, rid.clone()));
@@ -437,6 +440,7 @@ impl Log<'_> {
             latest = Some((table, rid, row.clone()));
             let (kind, columns) = match what {
                 What::Row(kind) => (kind, BTreeMap::new()),
+                What::Fell | What::Reference(..) => (Change::Delete, BTreeMap::new()),
                 What::Column(no, value) => {
                     let name = names.get(&(table, no)).cloned().unwrap_or_default();
                     (Change::Update, BTreeMap::from([(no, (name, text(&value)))]))
@@ -447,6 +451,12 @@ impl Log<'_> {
             Ok(true)
         })
     }
+}
+
+/// Whether a row of this name is the one that somebody asks for, who may leave out the quotes of a text.
+pub(crate) fn is_called(wanted: &str, name: &str) -> bool {
+    let bare = name.strip_prefix('\'').and_then(|n| n.strip_suffix('\''));
+    wanted == name || Some(wanted) == bare
 }
 
 fn key(t: &Tracked, stored: &Stored, stamp: Stamp) -> Key {

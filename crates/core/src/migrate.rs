@@ -22,6 +22,7 @@ mod unsure;
 use crate::catalog::{Loc, Relation, Tracked};
 use crate::closed::{self, ClosedBy};
 use crate::fold;
+use crate::history;
 use crate::journal::Changed;
 use crate::merge::{self, Anew};
 use crate::meta::Meta;
@@ -159,6 +160,7 @@ pub(crate) fn take_in(work: &mut Work<'_>, tables: &[Table]) -> Result<()> {
         registry::record_units(work.conn, t)?;
         fold::adopt(work.conn, &mut work.meta, &work.catalog, t, stamp, work.env)?;
     }
+    history::note_adopted(work.conn, stamp)?;
     let Work { conn, meta, catalog, policies, .. } = work;
     for t in catalog.tables.iter().filter(new) {
         fold::keep_unresolved(conn, meta, catalog, t, policies.enforces_foreign_keys())?;
@@ -169,6 +171,12 @@ pub(crate) fn take_in(work: &mut Work<'_>, tables: &[Table]) -> Result<()> {
         altered::follow(work, &loaded.stale, &whole)?;
     }
     show_stashed(work, &whole, true)?;
+    let Work { conn, meta, catalog, .. } = work;
+    if history::enabled(conn)? {
+        for t in catalog.tables.iter().filter(new) {
+            history::record_all(conn, meta, catalog, t)?;
+        }
+    }
     track::close(work.conn, &work.catalog)
 }
 

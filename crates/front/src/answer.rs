@@ -6,7 +6,7 @@ use std::time::Duration;
 use synqlite_core::{
     Advice, Aside, ChangedRow, Changes, Closed, Conflict, Decision, Digest, Error, Folded,
     LogEntry, NamedRemote, Policies, Replica, SiteId, SiteNames, Skipped, Status, TableReport,
-    Value, Writer,
+    Undone, Value, Writer,
 };
 use synqlite_remote::{Access, Cloned, Outcome, SyncError, Traffic};
 
@@ -200,6 +200,22 @@ pub fn log(entries: &[LogEntry], sites: &SiteNames) -> Json {
         })
     };
     json!({"entries": entries.iter().map(entry).collect::<Vec<_>>()})
+}
+
+/// What was taken back, and what was left.
+pub fn undone(undone: &Undone, dry_run: bool, sites: &SiteNames) -> Json {
+    let taken = undone.taken.iter().map(|t| {
+        json!({
+            "table": t.table, "row": t.row, "change": t.change.name(), "columns": columns(&t.columns),
+        })
+    });
+    let left = undone.left.iter().map(|l| {
+        let by = l.by.map(|(site, at_ms)| write(site, at_ms, sites));
+        json!({"table": l.table, "row": l.row, "columns": l.columns, "why": l.why, "written": by})
+    });
+    json!({
+        "taken": taken.collect::<Vec<_>>(), "left": left.collect::<Vec<_>>(), "dry_run": dry_run,
+    })
 }
 
 /// Open records.

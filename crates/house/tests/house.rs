@@ -575,6 +575,7 @@ const LAYERS: [(&str, &[&str]); 10] = [
             "status",
             "touched",
             "aside",
+            "undo",
             "verify",
         ],
     ),

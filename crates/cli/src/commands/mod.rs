@@ -24,6 +24,7 @@ mod status;
 #[cfg(unix)]
 mod token;
 mod triggers;
+mod undo;
 mod verify;
 mod watch;
 
@@ -99,6 +100,7 @@ enum Command {
     Status(status::Args),
     Fold(fold::Args),
     Log(log::Args),
+    Undo(undo::Args),
     Changes(changes::Args),
     Conflicts(conflicts::Args),
     Review(review::Args),
@@ -146,6 +148,7 @@ fn report(args: &Args) -> Result<Option<Report>> {
         Command::Status(a) => status::run(a),
         Command::Fold(a) => fold::run(a),
         Command::Log(a) => log::run(a),
+        Command::Undo(a) => undo::run(a),
         Command::Changes(a) => changes::run(a),
         Command::Conflicts(a) => conflicts::run(a),
         Command::Policy(a) => policy::run(a),

@@ -17,7 +17,7 @@ A command that fails writes one line `error: WHAT. HINT` to standard error, and 
 {\"error\": {\"code\": \"refused\", \"status\": 1, \"message\": \"notes.db is not a replica\", \"hint\": \"Run: synqlite init notes.db\", \"object\": \"notes.db\"}}
 ```
 
-`hint` and `object`, the file, table or address concerned, may be null. A command that has printed its own document already, such as `verify` with what it found, prints no other: the status tells. `verify` and `kv verify` end with 1 if they find a problem.
+`hint` and `object`, the file, table or address concerned, may be null. A command that has printed its own document already, such as `verify` with what it found, prints no other: the status tells. `verify` and `kv verify` end with 1 if they find a problem, `undo` if it leaves a change.
 ";
 
 /// What is told of work that takes a while.

@@ -47,7 +47,7 @@ fn refused(lab: &Lab, args: &[&str], words: &[&str]) {
 }
 
 /// Every command that takes a database, with arguments that make sense otherwise.
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 15] = [
     "deinit",
     "push",
     "pull",
@@ -61,6 +61,7 @@ const COMMANDS: [&str; 14] = [
     "digest",
     "verify",
     "triggers",
+    "undo",
     "watch",
 ];
 

@@ -42,4 +42,5 @@ mod serve;
 mod support;
 mod topologies;
 mod traces;
+mod undo;
 mod watch;

@@ -9,6 +9,7 @@ use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::counter;
 use crate::equal;
+use crate::history;
 use crate::journal::Changed;
 use crate::merge::overrode;
 use crate::schema::{Column, ForeignKey};
@@ -184,6 +185,11 @@ impl Fold<'_> {
             over.push(Over { g, before, stamp });
         }
         stored.loc = Some(changed.now.clone());
+        if self.given.history {
+            for Over { g, before, .. } in &over {
+                history::unwritten(self.conn, self.meta, t, &stored.rid, (*g, before))?;
+            }
+        }
         self.over_unshown(t, &stored, first, over)?;
         self.done.columns += (written.len() + pinned.len()) as u64;
         self.refs.written(t, written.keys());

@@ -243,6 +243,35 @@ fn stamps(conn: &Connection, meta: &mut Meta, moves: &Moves) -> Result<()> {
             }
         }
     }
+    history(conn, meta, moves)
+}
+
+fn history(conn: &Connection, meta: &mut Meta, moves: &Moves) -> Result<()> {
+    let moved = |bytes: &[u8]| {
+        let mut parts = decode(bytes).unwrap_or_default();
+        if let Some(KeyPart::Row(rid)) = parts.first_mut() {
+            let moved: &mut Rid = rid;
+            moves.rid(moved);
+        }
+        encode(&parts)
+    };
+    // Rows to which foreign keys were.
+    let sql = "SELECT hlc, site, tbl, rid, col, value FROM synqlite_history WHERE col < -2";
+    let (mut statement, mut refs) = (conn.prepare(sql)?, Vec::new());
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (bytes, to): (Vec<u8>, Vec<u8>) = (row.get(3)?, row.get(5)?);
+        let now = moved(&to);
+        if now != to {
+            let key: (i64, u32, u32, i64) = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(4)?);
+            refs.push((key, bytes, now));
+        }
+    }
+    for ((hlc, site, no, col), rid, to) in refs {
+        let sql = "UPDATE synqlite_history SET value = ?6 \
+                   WHERE (hlc, site, tbl, rid, col) = (?1, ?2, ?3, ?4, ?5)";
+        conn.prepare_cached(sql)?.execute(params![hlc, site, no, rid, col, to])?;
+    }
     let sql = "SELECT DISTINCT hlc, site, rid FROM synqlite_history";
     let mut statement = conn.prepare(sql)?;
     let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
@@ -250,13 +279,7 @@ fn stamps(conn: &Connection, meta: &mut Meta, moves: &Moves) -> Result<()> {
     for (hlc, no, bytes) in writes {
         let mut stamp = Stamp { hlc: Hlc(hlc), site: meta.site_of(no)? };
         moves.stamp(&mut stamp);
-        let now = meta.number(conn, stamp.site)?;
-        let mut parts = decode(&bytes).unwrap_or_default();
-        if let Some(KeyPart::Row(rid)) = parts.first_mut() {
-            let moved: &mut Rid = rid;
-            moves.rid(moved);
-        }
-        let rid = encode(&parts);
+        let (now, rid) = (meta.number(conn, stamp.site)?, moved(&bytes));
         if (now, &rid) != (no, &bytes) {
             let sql = "UPDATE OR REPLACE synqlite_history SET site = ?4, rid = ?5 \
                        WHERE hlc = ?1 AND site = ?2 AND rid = ?3";

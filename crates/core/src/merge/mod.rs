@@ -212,8 +212,9 @@ impl Merge {
         if history::enabled(conn)? {
             for change in &delta.rows {
                 let Some(matched) = &tables[change.table as usize] else { continue };
-                let columns: Vec<_> = matched.groups.iter().map(|unit| &unit.columns[..]).collect();
-                history::receive(conn, site.meta, matched.table(catalog), &columns, change)?;
+                let groups = matched.groups.iter().map(|unit| (&unit.columns[..], &unit.keys[..]));
+                let groups: Vec<_> = groups.collect();
+                history::receive(conn, site.meta, matched.table(catalog), &groups, change)?;
             }
         }
         let (mut rest, mut hold) = (vec![], !self.held.is_empty());

@@ -7,6 +7,7 @@ use crate::Result;
 use crate::catalog::Fresh;
 use crate::catalog::Tracked;
 use crate::closed;
+use crate::history;
 use crate::merge::{self, Columns, Subject, Write};
 use crate::meta::Meta;
 use crate::parts;
@@ -75,7 +76,21 @@ pub(super) fn show(work: &mut Work<'_>, found: Joined, new: bool) -> Result<()> 
     let Work { conn, meta, catalog, policies, .. } = work;
     let found: Vec<_> = found.into_iter().collect();
     let most = if new { found.len().max(1) } else { PART };
-    found.chunks(most).try_for_each(|part| merge::reshow(conn, meta, catalog, policies, part))
+    for part in found.chunks(most) {
+        merge::reshow(conn, meta, catalog, policies, part)?;
+    }
+    if !history::enabled(conn)? {
+        return Ok(());
+    }
+    // What others wrote while this schema lacked its columns.
+    for (no, rid) in &found {
+        let Some(table) = catalog.position_of_no(*no) else { continue };
+        let t = &catalog.tables[table];
+        if let Some(stored) = state::of(conn, meta, t, rid)? {
+            history::record(conn, meta, catalog, t, &stored)?;
+        }
+    }
+    Ok(())
 }
 
 /// Rows of which nothing was ever written but that they are there.

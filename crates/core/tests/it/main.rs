@@ -35,6 +35,7 @@ mod sites;
 mod slices;
 mod told;
 mod touched;
+mod undo;
 mod unfit;
 mod united;
 mod versions;

@@ -1,0 +1,174 @@
+//! Taking back what this site wrote, by new writes (decision 033).
+//!
+//! What must hold: nothing is touched that anybody has written since. A register is given the value of the
+//! latest write that is not taken back, with a new stamp; a row is deleted, or brought back as the row that
+//! it was. They are written as [`crate::settle`] writes, into states, and the view derives what rows show; so
+//! every constraint holds afterwards, foreign keys act as after a merge, and the application's triggers do
+//! not fire: what they did is among the writes that are taken back.
+//!
+//! What would then not show as it was, because a constraint is in the way, is left and told: all is tried
+//! again without it. Each round leaves out more, so it ends.
+
+mod check;
+mod past;
+mod plan;
+mod referred;
+
+use crate::closed::{self, ClosedBy};
+use crate::history::{self, Change};
+use crate::merge;
+use crate::replica::Replica;
+use crate::state::{self, Body, GroupState, Waits};
+use crate::work::Work;
+use crate::{Error, Result};
+use plan::{Fate, Plan, Put};
+use synqlite_wire::{Rid, SiteId, Value};
+
+/// What of this site's changes is meant. Without times: the latest of one row.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Changes from this time on, in milliseconds since 1970, as the log tells it.
+    pub since_ms: Option<i64>,
+    /// Changes up to this time, and in it.
+    pub until_ms: Option<i64>,
+    /// Only of this table.
+    pub table: Option<String>,
+    /// Only of the row whose primary key is printed like this; text with or without its quotes.
+    pub row: Option<String>,
+}
+
+/// What became of a selection.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Undone {
+    /// Changes that were taken back.
+    pub taken: Vec<Taken>,
+    /// Changes that were left.
+    pub left: Vec<Left>,
+}
+
+/// A row of which changes were taken back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Taken {
+    /// The table.
+    pub table: String,
+    /// The row, by its primary key as it was; one that is here again as it is called now.
+    pub row: String,
+    /// What was taken back. Of an insert: the row is gone; of a delete: it is here again.
+    pub change: Change,
+    /// Columns that were given their former values, and what they show.
+    pub columns: Vec<(String, Value)>,
+}
+
+/// A change that was left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// The table.
+    pub table: String,
+    /// The row, by its primary key.
+    pub row: String,
+    /// The columns; none if it is about the whole row.
+    pub columns: Vec<String>,
+    /// Why.
+    pub why: String,
+    /// Who has written it since, and when in milliseconds since 1970, if that is why.
+    pub by: Option<(SiteId, i64)>,
+}
+
+impl Replica {
+    /// Takes back changes of this site, by writes that are ordinary changes of it: they synchronize, and can be
+    /// taken back themselves. `dry_run`: only tells what it would do.
+    ///
+    /// Fails with [`Error::NoTable`] if the selection names a table that is not replicated.
+    pub fn undo(&mut self, what: &Selection, dry_run: bool) -> Result<Undone> {
+        let timed = what.since_ms.is_some() || what.until_ms.is_some();
+        if !timed && (what.table.is_none() || what.row.is_none()) {
+            let why = "say which changes: those since a time, or the latest of one row of a table";
+            return Err(Error::Refused(why.to_owned()));
+        }
+        self.fold()?;
+        self.write(|work| {
+            work.fold()?;
+            let mut plan = plan::make(work, what)?;
+            let taken = take_back(work, &mut plan, dry_run)?;
+            let mut left = plan.left;
+            left.sort_by(|a, b| {
+                (&a.table, &a.row, &a.columns).cmp(&(&b.table, &b.row, &b.columns))
+            });
+            Ok(Undone { taken, left })
+        })
+    }
+}
+
+/// Does what of a plan can be done; the rest it moves to what is left.
+fn take_back(work: &mut Work<'_>, plan: &mut Plan, dry_run: bool) -> Result<Vec<Taken>> {
+    let before = check::records(work)?;
+    loop {
+        referred::keep(work, plan)?;
+        if plan.steps.is_empty() {
+            return Ok(vec![]);
+        }
+        let meta = work.meta.clone();
+        work.conn.execute_batch("SAVEPOINT synqlite_undo")?;
+        write(work, plan)?;
+        let failed = check::failed(work, plan, &before)?;
+        let taken = if failed.is_empty() { Some(check::taken(work, plan)?) } else { None };
+        if taken.is_some() && !dry_run {
+            work.conn.execute_batch("RELEASE synqlite_undo")?;
+            let Work { conn, meta, catalog, now_ms, .. } = work;
+            closed::update(conn, meta, catalog, *now_ms, ClosedBy::Write)?;
+        } else {
+            work.conn.execute_batch("ROLLBACK TO synqlite_undo; RELEASE synqlite_undo")?;
+            work.meta = meta;
+        }
+        match taken {
+            Some(taken) => return Ok(taken),
+            None => plan.leave_out(&work.catalog, failed),
+        }
+    }
+}
+
+/// Writes a plan into the states, and shows what follows.
+fn write(work: &mut Work<'_>, plan: &Plan) -> Result<()> {
+    work.meta.local_seq += 1;
+    let stamp = work.meta.tick(work.now_ms);
+    let Work { conn, meta, catalog, policies, .. } = work;
+    let (local_seq, history) = (meta.local_seq, history::enabled(conn)?);
+    let mut written: Vec<(u32, Rid)> = Vec::new();
+    for step in &plan.steps {
+        let (t, mut stored) = (&catalog.tables[step.table], step.stored.clone());
+        let header = &mut stored.state.header;
+        match step.fate {
+            Fate::Goes => header.delete(stamp),
+            Fate::Returns => {
+                header.revive(stamp);
+                // Who took its keys meanwhile keeps them.
+                header.yielded = stamp;
+            }
+            Fate::Stays if policies.last_write_decides(&t.table.name) => header.outlive(stamp),
+            Fate::Stays => {}
+        }
+        for (&g, put) in &step.puts {
+            let group = &mut stored.state.groups[g];
+            match put {
+                Put::Cell { old, new } => {
+                    let previous = t.table.groups[g].keeps_previous.then(|| old.clone());
+                    let body = Body::Stored(new.clone());
+                    *group = GroupState { previous, body, ..GroupState::shown(stamp) };
+                }
+                Put::Sum(sum) => {
+                    let own = group.counts.iter_mut().find(|c| c.stamp.site == stamp.site);
+                    own.into_iter().for_each(|c| (c.stamp, c.sum) = (stamp, sum.clone()));
+                }
+            }
+        }
+        if history {
+            history::record(conn, meta, catalog, t, &stored)?;
+        }
+        let entry = state::put(conn, meta, t, &stored, Some(local_seq))?;
+        // What it waits for is found out when it is shown.
+        let waits = Waits { references: vec![], claims: vec![], conflict: None, winner: None };
+        state::record_waits(conn, meta, entry, &waits)?;
+        written.push((t.no, stored.rid));
+    }
+    merge::reshow(conn, meta, catalog, policies, &written)
+}

@@ -1,0 +1,477 @@
+//! What is to be written so that a selection of this site's changes is taken back, and what of it is left.
+
+use super::past::{self, Key, Past, Span};
+use super::{Left, Selection};
+use crate::catalog::{Catalog, Tracked};
+use crate::describe::row_name;
+use crate::history::{self, revived};
+use crate::log::is_called;
+use crate::refs::Lookup;
+use crate::schema::quote;
+use crate::state::{
+    self, Body, ENTRY_COLUMNS, GroupState, RowState, SEGMENT_COLUMNS, Segment, Stored,
+};
+use crate::work::Work;
+use crate::{Error, Result};
+use rusqlite::params;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use synqlite_view::ConflictKind;
+use synqlite_wire::counter::Number;
+use synqlite_wire::{Cell, Header, Hlc, Rid, Stamp, Value};
+
+/// What is to be done, and what is left.
+pub(super) struct Plan {
+    pub steps: Vec<Step>,
+    pub left: Vec<Left>,
+}
+
+/// What is to be done with a row.
+pub(super) struct Step {
+    /// Position of its table.
+    pub table: usize,
+    pub stored: Stored,
+    /// What it shows.
+    pub shown: Option<Vec<Value>>,
+    /// What people call it.
+    pub name: String,
+    pub fate: Fate,
+    /// Groups that get their former values.
+    pub puts: BTreeMap<usize, Put>,
+}
+
+/// Whether a row is there afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// As it is.
+    Stays,
+    /// It was inserted, and is deleted.
+    Goes,
+    /// It was deleted, and lives again.
+    Returns,
+}
+
+/// What is written into a register.
+pub(super) enum Put {
+    /// A cell in the place of another.
+    Cell { old: Cell, new: Cell },
+    /// What this site has added to a counter.
+    Sum(Number),
+}
+
+/// Steps that cannot be done, by position: all of one or some groups of it, and why.
+pub(super) type Failed = Vec<(usize, Option<BTreeSet<usize>>, String)>;
+
+impl Plan {
+    /// Moves steps, or parts of them, to what is left.
+    pub fn leave_out(&mut self, catalog: &Catalog, failed: Failed) {
+        let mut whole = BTreeSet::new();
+        for (at, groups, why) in failed {
+            let step = &mut self.steps[at];
+            let t = &catalog.tables[step.table];
+            let groups: BTreeSet<usize> = groups.into_iter().flatten().collect();
+            let mut columns = names(t, groups.iter().filter(|g| step.puts.contains_key(g)));
+            step.puts.retain(|g, _| columns.is_empty() || !groups.contains(g));
+            if columns.is_empty() || step.puts.is_empty() && step.fate == Fate::Stays {
+                let known = !whole.insert(at);
+                if known && columns.is_empty() {
+                    continue;
+                }
+            }
+            if columns.is_empty() && step.fate == Fate::Stays {
+                columns = names(t, step.puts.keys());
+            }
+            let (table, row) = (t.table.name.clone(), step.name.clone());
+            self.left.push(Left { table, row, columns, why, by: None });
+        }
+        let mut at = 0;
+        self.steps.retain(|_| {
+            at += 1;
+            !whole.contains(&(at - 1))
+        });
+    }
+}
+
+fn names<'g>(t: &Tracked, groups: impl Iterator<Item = &'g usize>) -> Vec<String> {
+    let columns = groups.flat_map(|&g| &t.table.groups[g].columns);
+    columns.map(|&c| t.table.columns[c].name.clone()).collect()
+}
+
+/// Finds out what a selection means.
+pub(super) fn make(work: &Work<'_>, what: &Selection) -> Result<Plan> {
+    let Work { conn, meta, catalog, .. } = work;
+    if let Some(name) = &what.table
+        && catalog.by_name(name).is_none()
+    {
+        return Err(Error::NoTable { name: name.clone(), near: vec![] });
+    }
+    let from = what.since_ms.map_or(Hlc::ZERO, Hlc::at_ms);
+    let to = what
+        .until_ms
+        .map_or(Hlc(i64::MAX), |ms| Hlc(Hlc::at_ms(ms.saturating_add(1)).0.saturating_sub(1)));
+    let kept = history::enabled(conn)?;
+    let mut span = Span::of(conn, meta, from, to)?;
+    let mut finder = Finder { work, what, span: &span, rows: BTreeMap::new() };
+    finder.find()?;
+    let mut rows = finder.rows;
+    let written = if kept { past::written(conn, meta, &span)? } else { BTreeMap::new() };
+    for (no, rid) in written.keys() {
+        let Some(table) = catalog.position_of_no(*no) else { continue };
+        let (t, key) = (&catalog.tables[table], (table, rid.clone()));
+        if !rows.contains_key(&key)
+            && let Some(stored) = state::of(conn, meta, t, rid)?
+            && is_meant(work, what, t, &stored)?
+        {
+            rows.insert(key, stored);
+        }
+    }
+    if what.since_ms.is_none() && what.until_ms.is_none() {
+        let own = |((table, rid), stored): (&(usize, Rid), &Stored)| {
+            let known = written.get(&(catalog.tables[*table].no, rid.clone())).copied();
+            let given = |stamp: &Stamp| {
+                let mut groups = stored.state.groups.iter();
+                groups.any(|group| group.pinned && group.stamp == *stamp)
+            };
+            let known = known.filter(|stamp| !given(stamp));
+            stamps(&stored.state).filter(|stamp| span.has(*stamp)).chain(known).max()
+        };
+        let owns: Vec<_> = rows.iter().map(own).collect();
+        let latest = owns.iter().flatten().max().map_or(Hlc::ZERO, |stamp| stamp.hlc);
+        let mut owns = owns.into_iter();
+        rows.retain(|_, _| owns.next().flatten().is_some_and(|stamp| stamp.hlc == latest));
+        span = Span::of(conn, meta, latest, latest)?;
+    }
+    let keys = rows.keys().map(|(table, rid)| (catalog.tables[*table].no, rid.clone()));
+    let pasts = if kept { past::of(conn, meta, &span, keys)? } else { HashMap::new() };
+    let plan = Plan { steps: vec![], left: vec![] };
+    let mut planner = Planner { work, span: &span, pasts, plan };
+    for ((table, _), stored) in rows {
+        planner.row(table, stored)?;
+    }
+    Ok(planner.plan)
+}
+
+/// Stamps of what a state says was written, of the row as a whole too. A number that a row was given for good
+/// is no write of anybody.
+fn stamps(state: &RowState) -> impl Iterator<Item = Stamp> + '_ {
+    let Header { cl_stamp, inserted, .. } = state.header;
+    let written = state.groups.iter().filter(|group| !group.pinned);
+    written.flat_map(GroupState::stamps).chain([cl_stamp, inserted])
+}
+
+/// Numbers of the columns of such numbers.
+fn given(t: &Tracked, state: &RowState) -> BTreeSet<u32> {
+    let given = state.groups.iter().zip(&t.table.groups).filter(|(group, _)| group.pinned);
+    given.flat_map(|(_, of)| &of.columns).map(|&c| t.column_nos[c]).collect()
+}
+
+fn name_of(work: &Work<'_>, t: &Tracked, stored: &Stored) -> Result<(String, Option<Vec<Value>>)> {
+    let shown = match &stored.loc {
+        Some(loc) => t.read(work.conn, loc)?,
+        None => None,
+    };
+    let name = row_name(t, shown.as_deref(), stored.loc.as_ref(), &stored.state, &stored.rid);
+    Ok((name, shown))
+}
+
+/// Whether a row is of the table and has the name that the selection says.
+fn is_meant(work: &Work<'_>, what: &Selection, t: &Tracked, stored: &Stored) -> Result<bool> {
+    let table = what.table.as_ref().and_then(|name| work.catalog.by_name(name));
+    if table.is_some_and(|table| table.no != t.no) {
+        return Ok(false);
+    }
+    match &what.row {
+        Some(row) => Ok(is_called(row, &name_of(work, t, stored)?.0)),
+        None => Ok(true),
+    }
+}
+
+/// Finds rows whose states have stamps of a span.
+struct Finder<'a> {
+    work: &'a Work<'a>,
+    what: &'a Selection,
+    span: &'a Span,
+    rows: BTreeMap<(usize, Rid), Stored>,
+}
+
+impl Finder<'_> {
+    fn find(&mut self) -> Result<()> {
+        let Work { conn, meta, catalog, .. } = self.work;
+        let only = self.what.table.as_ref().and_then(|name| catalog.position(name));
+        let tables = catalog.tables.iter().enumerate();
+        for (table, t) in tables.filter(|(table, _)| only.is_none_or(|only| only == *table)) {
+            let sql = format!("SELECT {ENTRY_COLUMNS} FROM synqlite_row WHERE tbl = ?1");
+            let mut statement = conn.prepare_cached(&sql)?;
+            let mut rows = statement.query([t.no])?;
+            while let Some(row) = rows.next()? {
+                self.add(table, state::decode(meta, t, row)?)?;
+            }
+            self.segments(table)?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, table: usize, stored: Stored) -> Result<()> {
+        let t = &self.work.catalog.tables[table];
+        let touched = stamps(&stored.state).any(|stamp| self.span.has(stamp));
+        if touched && is_meant(self.work, self.what, t, &stored)? {
+            self.rows.insert((table, stored.rid.clone()), stored);
+        }
+        Ok(())
+    }
+
+    /// Rows that were inserted together and have not changed since.
+    fn segments(&mut self, table: usize) -> Result<()> {
+        let Work { conn, meta, catalog, .. } = self.work;
+        let t = &catalog.tables[table];
+        let Some(rowid) = t.table.rowid_name.as_deref().map(quote) else { return Ok(()) };
+        let sql = format!(
+            "SELECT {SEGMENT_COLUMNS} FROM synqlite_segment \
+             WHERE tbl = ?1 AND site = ?2 AND hlc BETWEEN ?3 AND ?4"
+        );
+        let mut statement = conn.prepare_cached(&sql)?;
+        let own = meta.known_number(self.span.site);
+        let bounds = params![t.no, own, self.span.from.0, self.span.to.0];
+        let segments = statement.query_map(bounds, Segment::from_row)?;
+        let sql = format!("SELECT {rowid} FROM {} WHERE {rowid} BETWEEN ?1 AND ?2", t.target());
+        for segment in segments.collect::<Result<Vec<_>, _>>()? {
+            if !self.span.has(segment.stamp(meta)?) {
+                continue;
+            }
+            let mut statement = conn.prepare_cached(&sql)?;
+            let rowids = statement.query_map([segment.lo, segment.hi], |row| row.get(0))?;
+            for rowid in rowids.collect::<Result<Vec<i64>, _>>()? {
+                let stored = state::at(conn, meta, t, &crate::catalog::Loc::Row(rowid))?;
+                stored.map_or(Ok(()), |stored| self.add(table, stored))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Planner<'a> {
+    work: &'a Work<'a>,
+    span: &'a Span,
+    /// What the history tells of the rows, if one is kept.
+    pasts: HashMap<Key, Past>,
+    plan: Plan,
+}
+
+impl Planner<'_> {
+    fn row(&mut self, table: usize, stored: Stored) -> Result<()> {
+        let t = &self.work.catalog.tables[table];
+        let (name, shown) = name_of(self.work, t, &stored)?;
+        let past = self.pasts.remove(&(t.no, stored.rid.clone()));
+        let record = match stored.entry {
+            Some(entry) => state::conflict(self.work.conn, entry)?,
+            None => None,
+        };
+        let mut step =
+            Step { table, stored, shown, name, fate: Fate::Stays, puts: BTreeMap::new() };
+        let h = step.stored.state.header;
+        let existed = self.existed(&h, past.as_ref());
+        let decides = self.span.has(h.cl_stamp) || self.span.has(h.inserted);
+        match (h.alive(), decides, existed) {
+            (false, _, _) if !self.span.has(h.cl_stamp) => {
+                let given = given(t, &step.stored.state);
+                let wrote = past.is_some_and(|past| past.wrote(&given));
+                if wrote || stamps(&step.stored.state).any(|stamp| self.span.has(stamp)) {
+                    self.left(&step, vec![], "deleted since", Some(h.cl_stamp));
+                }
+                return Ok(());
+            }
+            (_, true, None) => {
+                let why = "whether the row was there before is not known";
+                self.left(&step, vec![], &self.unknown(why), None);
+                return Ok(());
+            }
+            (false, _, Some(true)) => step.fate = Fate::Returns,
+            (false, _, _) => {
+                let other = past.and_then(|past| past.life);
+                if let Some((by, false)) = other.filter(|(by, _)| by.site != self.span.site) {
+                    self.left(&step, vec![], "deleted by another site too", Some(by));
+                }
+                return Ok(());
+            }
+            (true, true, Some(false)) => step.fate = Fate::Goes,
+            (true, ..) => {}
+        }
+        let kept = record.as_ref().is_some_and(|(kind, _)| *kind == ConflictKind::RestrictRevived);
+        if record.is_some() && !(kept && step.fate == Fate::Returns) {
+            let why = "it has an open conflict; settle that first";
+            self.left(&step, vec![], why, None);
+            return Ok(());
+        }
+        if step.fate == Fate::Goes {
+            match self.others(t, &step, past.as_ref()) {
+                Some(by) => self.left(&step, vec![], "written since it was inserted", Some(by)),
+                None => self.plan.steps.push(step),
+            }
+            return Ok(());
+        }
+        self.registers(t, &mut step, past.as_ref())?;
+        if step.fate == Fate::Returns || !step.puts.is_empty() {
+            self.plan.steps.push(step);
+        }
+        Ok(())
+    }
+
+    /// Whether a row was there before; `None` if that is not known.
+    fn existed(&self, h: &Header, past: Option<&Past>) -> Option<bool> {
+        if let Some(past) = past {
+            if let Some((_, alive)) = past.life {
+                return Some(alive);
+            }
+            if past.born {
+                return Some(false);
+            }
+        }
+        let before = !self.span.has(h.inserted);
+        match h.cl {
+            1 | 2 => Some(before),
+            _ if revived(h) && !self.span.has(h.deleted) => Some(false),
+            // The latest insert is known, and what came before it is not.
+            _ => before.then_some(true),
+        }
+    }
+
+    /// The latest write that somebody else made to a row which was inserted, or this site outside the selection.
+    fn others(&self, t: &Tracked, step: &Step, past: Option<&Past>) -> Option<Stamp> {
+        let overwritten = past.and_then(|past| past.latest(&given(t, &step.stored.state)));
+        let shown = step.stored.state.groups.iter().filter(|group| !group.pinned);
+        let shown = shown.flat_map(GroupState::stamps).filter(|stamp| !self.span.has(*stamp));
+        // What was written in a former life ended with it.
+        let h = &step.stored.state.header;
+        let life = past.and_then(|past| past.life.as_ref()).map(|(stamp, _)| *stamp);
+        let ended = life.or(revived(h).then_some(h.deleted)).unwrap_or(Stamp::ZERO);
+        shown.chain(overwritten).filter(|stamp| *stamp > ended).max()
+    }
+
+    /// What becomes of the registers of a row that is there afterwards.
+    fn registers(&mut self, t: &Tracked, step: &mut Step, past: Option<&Past>) -> Result<()> {
+        for (g, of) in t.table.groups.iter().enumerate() {
+            let group = &step.stored.state.groups[g];
+            if of.counter || !group.counts.is_empty() {
+                self.counter(t, step, g, past);
+                continue;
+            }
+            if !self.span.has(group.stamp) {
+                let wrote = |c: &usize| {
+                    let column = past.and_then(|past| past.columns.get(&t.column_nos[*c]));
+                    column.is_some_and(|column| column.wrote)
+                };
+                if of.columns.iter().any(wrote) {
+                    self.left(step, vec![g], "written since", Some(group.stamp));
+                }
+                continue;
+            }
+            if group.pinned {
+                continue;
+            }
+            let Work { conn, meta, catalog, .. } = self.work;
+            let old = match (&group.body, &step.shown) {
+                (Body::Stored(cell), _) => cell.clone(),
+                (Body::InTable, Some(row)) => Lookup { conn, meta, catalog }.cell(t, g, row)?,
+                (Body::InTable, None) => continue,
+            };
+            let Some(new) = self.former(t, g, group, (&old, past)) else {
+                self.left(step, vec![g], &self.unknown("what it was before is not known"), None);
+                continue;
+            };
+            if self.refers_to_nobody(t, g, &new) {
+                let why = "the row that it referred to before is not known";
+                self.left(step, vec![g], why, None);
+            } else if new != old {
+                step.puts.insert(g, Put::Cell { old, new });
+            }
+        }
+        Ok(())
+    }
+
+    /// What a group held before it was written.
+    fn former(
+        &self,
+        t: &Tracked,
+        g: usize,
+        group: &GroupState,
+        (old, past): (&Cell, Option<&Past>),
+    ) -> Option<Cell> {
+        let of = &t.table.groups[g];
+        let from_history = |past: &Past| {
+            let (mut cell, mut at) = (old.clone(), BTreeMap::new());
+            for (i, &c) in of.columns.iter().enumerate() {
+                if !self.span.has(group.column_stamp(i)) {
+                    continue;
+                }
+                let (stamp, value) = past.columns.get(&t.column_nos[c])?.former.as_ref()?;
+                cell.values[i] = value.clone();
+                at.insert(t.column_nos[c], *stamp);
+            }
+            for (&f, rid) in of.foreign_keys.iter().zip(&mut cell.refs) {
+                let no = history::reference_no(t, f);
+                if let Some(stamp) = at.get(&no) {
+                    *rid = past.reference(no, *stamp);
+                }
+            }
+            Some(cell)
+        };
+        let kept = || group.previous.clone().filter(|_| self.span.is_moment());
+        past.and_then(from_history).or_else(kept)
+    }
+
+    /// Whether a reference has a value, and no row is known that it meant.
+    fn refers_to_nobody(&self, t: &Tracked, g: usize, cell: &Cell) -> bool {
+        let of = &t.table.groups[g];
+        let mut keys = of.foreign_keys.iter().zip(&cell.refs);
+        keys.any(|(&f, rid)| {
+            let fk = &t.table.foreign_keys[f];
+            let mut values = of.columns.iter().zip(&cell.values);
+            let whole = values.all(|(c, value)| !fk.columns.contains(c) || !value.is_null());
+            let enforced = fk.enforced && self.work.policies.enforces_foreign_keys();
+            rid.is_none() && whole && enforced
+        })
+    }
+
+    /// Takes away what this site added to a counter.
+    fn counter(&mut self, t: &Tracked, step: &mut Step, g: usize, past: Option<&Past>) {
+        let (of, group) = (&t.table.groups[g], &step.stored.state.groups[g]);
+        let own = group.counts.iter().find(|c| self.span.has(c.stamp));
+        let Some(own) = own else {
+            if self.span.has(group.stamp) {
+                self.left(step, vec![g], "counting has begun anew since", None);
+            }
+            return;
+        };
+        if own.epoch > 0 || self.span.has(group.stamp) {
+            return self.left(step, vec![g], "counting has begun anew since", None);
+        }
+        let column = of.columns.first().map(|&c| t.column_nos[c]);
+        let known = column.zip(past).and_then(|(no, past)| past.columns.get(&no));
+        let Some(known) = known.filter(|known| known.former.is_some()) else {
+            let why = self.unknown("what was added before is not known");
+            return self.left(step, vec![g], &why, None);
+        };
+        let sum = known.counted.as_ref().and_then(history::sum_of).unwrap_or_default();
+        if sum != own.sum {
+            step.puts.insert(g, Put::Sum(sum));
+        }
+    }
+
+    /// Why something is not known.
+    fn unknown(&self, what: &str) -> String {
+        match history::enabled(self.work.conn) {
+            Ok(false) => format!("{what}: this replica keeps no history (synqlite init --history)"),
+            _ => format!("{what}: the history does not have it"),
+        }
+    }
+
+    fn left(&mut self, step: &Step, groups: Vec<usize>, why: &str, by: Option<Stamp>) {
+        let t = &self.work.catalog.tables[step.table];
+        self.plan.left.push(Left {
+            table: t.table.name.clone(),
+            row: step.name.clone(),
+            columns: names(t, groups.iter()),
+            why: why.to_owned(),
+            by: by.map(|by| (by.site, by.hlc.ms())),
+        });
+    }
+}

@@ -1,0 +1,95 @@
+//! Rows to which others refer that are not taken back: they stay.
+
+use super::plan::{Fate, Plan, Put, Step};
+use crate::Result;
+use crate::catalog::Tracked;
+use crate::describe::{loc_name, row_name, the_row};
+use crate::referring::Referring;
+use crate::state::{self, Stored};
+use crate::work::Work;
+use std::collections::HashMap;
+use synqlite_wire::Rid;
+
+/// Leaves out the rows that would go and are referred to, and then those to which these refer.
+pub(super) fn keep(work: &Work<'_>, plan: &mut Plan) -> Result<()> {
+    let referring = Referring::new(work.conn);
+    loop {
+        let mut kept = Vec::new();
+        let by_row: HashMap<(usize, &Rid), &Step> =
+            plan.steps.iter().map(|step| ((step.table, &step.stored.rid), step)).collect();
+        for (at, step) in plan.steps.iter().enumerate().filter(|(_, s)| s.fate == Fate::Goes) {
+            if let Some(who) = who_refers(work, &referring, step, &by_row)? {
+                kept.push((at, format!("{who} refers to it")));
+            }
+        }
+        if kept.is_empty() {
+            return Ok(());
+        }
+        let failed = kept.into_iter().map(|(at, why)| (at, None, why)).collect();
+        plan.leave_out(&work.catalog, failed);
+    }
+}
+
+fn who_refers<'a>(
+    work: &'a Work<'_>,
+    referring: &Referring<'a>,
+    step: &Step,
+    by_row: &HashMap<(usize, &Rid), &Step>,
+) -> Result<Option<String>> {
+    let Work { conn, meta, catalog, .. } = work;
+    let rid = &step.stored.rid;
+    // Whether it is taken back that this row refers to it.
+    let leaves = |child: usize, f: usize, stored: &Stored| {
+        let itself = child == step.table && stored.rid == *rid;
+        let Some(of) = by_row.get(&(child, &stored.rid)) else { return itself };
+        let place = catalog.tables[child].table.place_of_key(f);
+        let moves = place.is_some_and(|(g, at)| match of.puts.get(&g) {
+            Some(Put::Cell { new, .. }) => new.refs[at].as_ref() != Some(rid),
+            _ => false,
+        });
+        itself || of.fate == Fate::Goes || moves
+    };
+    for (child, f) in catalog.references_to(step.table) {
+        let c = &catalog.tables[child];
+        let key = step.shown.as_deref().and_then(|row| c.table.foreign_keys[f].parent_key(row));
+        for loc in key.map_or(Ok(vec![]), |key| referring.to(c, f, &key))? {
+            if let Some(stored) = state::at(conn, meta, c, &loc)?
+                && !leaves(child, f, &stored)
+            {
+                return name(work, c, &stored).map(Some);
+            }
+        }
+    }
+    for (child, f) in catalog.local_references_to(&catalog.tables[step.table]) {
+        let c = &catalog.local[child];
+        let key = step.shown.as_deref().and_then(|row| c.table.foreign_keys[f].parent_key(row));
+        if let Some(loc) = key.map_or(Ok(vec![]), |key| referring.to(c, f, &key))?.first() {
+            let row = loc_name(c, c.read(conn, loc)?.as_deref(), loc);
+            return Ok(Some(said(c, &row)));
+        }
+    }
+    for (no, entry) in state::waiting_for_row(conn, meta, &catalog.tables[step.table], rid)? {
+        let Some(child) = catalog.position_of_no(no) else { continue };
+        let c = &catalog.tables[child];
+        let Some(stored) = state::entry_by_id(conn, meta, c, entry)? else { continue };
+        let refers = |f: &usize| stored.state.kept_reference(c, *f) == Some(rid);
+        let mut keys = (0..c.table.foreign_keys.len()).filter(refers);
+        if stored.state.header.alive() && keys.any(|f| !leaves(child, f, &stored)) {
+            return name(work, c, &stored).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+fn name(work: &Work<'_>, t: &Tracked, stored: &Stored) -> Result<String> {
+    let row = match &stored.loc {
+        Some(loc) => t.read(work.conn, loc)?,
+        None => None,
+    };
+    let name = row_name(t, row.as_deref(), stored.loc.as_ref(), &stored.state, &stored.rid);
+    Ok(said(t, &name))
+}
+
+fn said(t: &Tracked, row: &str) -> String {
+    format!("{} of {}", the_row(row), t.table.name)
+}
