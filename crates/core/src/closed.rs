@@ -13,7 +13,7 @@ use crate::meta::Meta;
 use crate::records::{self, Conflict};
 use crate::refs::Lookup;
 use crate::sqlvalue::hex;
-use crate::{Error, Result};
+use crate::{Error, Result, state};
 use rusqlite::{Connection, params};
 use synqlite_view::ConflictKind;
 use synqlite_wire::{Hlc, Stamp, Told, VersionVector};
@@ -167,7 +167,8 @@ pub fn settle(conn: &Connection, entry: i64, verb: Verb, now_ms: i64) -> Result<
     Ok(())
 }
 
-/// Brings the log up to date after something that may have opened or closed records.
+/// Brings the log up to date with the records that the transaction may have opened or closed: with many open
+/// ones, to look at all would cost more than a slice of a merge.
 pub fn update(
     conn: &Connection,
     meta: &Meta,
@@ -175,25 +176,55 @@ pub fn update(
     now_ms: i64,
     how: ClosedBy,
 ) -> Result<()> {
-    let some = "SELECT EXISTS(SELECT 1 FROM synqlite_row WHERE kind IS NOT NULL) \
-                OR EXISTS(SELECT 1 FROM synqlite_closed WHERE closed IS NULL)";
-    if !conn.prepare_cached(some)?.query_row([], |row| row.get(0))? {
-        return Ok(());
+    let changed = meta.records.take();
+    let close = format!("{CLOSE} AND closed IS NULL AND entry = ?3");
+    let mut statement = conn.prepare_cached(&close)?;
+    let mut closed = 0;
+    for entry in &changed {
+        closed += statement.execute(params![now_ms, how.name(), entry])?;
     }
+    if closed > 0 {
+        prune(conn)?;
+    }
+    for entry in changed {
+        let Some(no) = state::table_of_entry(conn, entry)? else { continue };
+        let Some(position) = catalog.position_of_no(no) else { continue };
+        let lookup = Lookup { conn, meta, catalog };
+        let fresh = records::fresh_of(lookup, &catalog.tables[position], entry)?;
+        fresh.iter().try_for_each(|conflict| open(conn, entry, conflict, now_ms))?;
+    }
+    Ok(())
+}
+
+/// The same after the schema or the policies became others, whatever they changed.
+pub fn update_all(
+    conn: &Connection,
+    meta: &Meta,
+    catalog: &Catalog,
+    now_ms: i64,
+    how: ClosedBy,
+) -> Result<()> {
+    meta.records.take();
     let close = format!("{CLOSE} AND closed IS NULL");
     if conn.prepare_cached(&close)?.execute(params![now_ms, how.name()])? > 0 {
         prune(conn)?;
     }
     for t in &catalog.tables {
         for (entry, conflict) in &records::fresh(Lookup { conn, meta, catalog }, t)? {
-            let Conflict { id, table, row, kind, constraint, .. } = conflict;
-            let sql = "INSERT INTO synqlite_closed(entry, record, tbl, row, kind, cons, what, opened) \
-                       VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
-            let (kind, what) = (kind.as_str(), asked(conflict));
-            let values = params![entry, id, table, row, kind, constraint, what, now_ms];
-            conn.prepare_cached(sql)?.execute(values)?;
+            open(conn, *entry, conflict, now_ms)?;
         }
     }
+    Ok(())
+}
+
+/// Notes an open record.
+fn open(conn: &Connection, entry: i64, conflict: &Conflict, now_ms: i64) -> Result<()> {
+    let Conflict { id, table, row, kind, constraint, .. } = conflict;
+    let sql = "INSERT INTO synqlite_closed(entry, record, tbl, row, kind, cons, what, opened) \
+               VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    let (kind, what) = (kind.as_str(), asked(conflict));
+    let values = params![entry, id, table, row, kind, constraint, what, now_ms];
+    conn.prepare_cached(sql)?.execute(values)?;
     Ok(())
 }
 

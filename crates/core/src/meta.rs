@@ -11,6 +11,7 @@ pub use tables::{FORMAT, JOURNAL_DDL, births, get, is_replica, missing, set};
 
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use synqlite_wire::{DatabaseId, Hlc, Id, Rid, SiteId, Stamp, Value, VersionVector};
 use tables::{DDL, need};
@@ -36,6 +37,8 @@ pub struct Meta {
     pub left: BTreeMap<(u32, Rid), (usize, Vec<Value>)>,
     /// What sites are called.
     pub names: SiteNames,
+    /// Entries whose records may have opened or closed, for the log of closed ones.
+    pub records: RefCell<BTreeSet<i64>>,
     /// Whether anybody listens to what rows show.
     pub listened: bool,
     /// The latest position at which rows are noted that show something else; 0 if none is.
@@ -88,6 +91,7 @@ impl Meta {
             unsummed: Unsummed::default(),
             left: BTreeMap::new(),
             names: SiteNames::default(),
+            records: RefCell::default(),
             listened: get(conn, "listened")?.unwrap_or(false),
             noted: 0,
             saved: Saved::default(),

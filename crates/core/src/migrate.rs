@@ -185,7 +185,7 @@ pub(crate) fn take_in(work: &mut Work<'_>, tables: &[Table]) -> Result<()> {
 pub(crate) fn follow(work: &mut Work<'_>, anew: &Anew, why: ClosedBy) -> Result<()> {
     let Work { conn, meta, catalog, policies, now_ms, .. } = work;
     merge::refresh(conn, meta, catalog, policies, anew)?;
-    closed::update(conn, meta, catalog, *now_ms, why)
+    closed::update_all(conn, meta, catalog, *now_ms, why)
 }
 
 /// Stores states anew whose registers are of groups that the schema no longer has (R-GROUP), and all of a

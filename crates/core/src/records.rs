@@ -12,6 +12,7 @@ use crate::schema::Column;
 use crate::sqlvalue::hex;
 use crate::state::{self, Body, ENTRY_COLUMNS, RowState};
 use crate::{Error, Result};
+use rusqlite::ToSql;
 use synqlite_view::ConflictKind;
 use synqlite_wire::{Rid, SiteId, Value};
 
@@ -80,7 +81,7 @@ pub(crate) fn of_table(lookup: Lookup<'_>, t: &Tracked) -> Result<Vec<(i64, Conf
         "SELECT {ENTRY_COLUMNS}, kind, cons, winner FROM synqlite_row \
          WHERE +tbl = ?1 AND kind IS NOT NULL"
     );
-    records(lookup, t, &sql)
+    records(lookup, t, &sql, &[&t.no])
 }
 
 /// Those that the log of closed ones does not have yet, without their winners.
@@ -90,14 +91,29 @@ pub(crate) fn fresh(lookup: Lookup<'_>, t: &Tracked) -> Result<Vec<(i64, Conflic
          WHERE +tbl = ?1 AND kind IS NOT NULL \
          AND id NOT IN (SELECT entry FROM synqlite_closed WHERE closed IS NULL)"
     );
-    records(lookup, t, &sql)
+    records(lookup, t, &sql, &[&t.no])
 }
 
-fn records(lookup: Lookup<'_>, t: &Tracked, sql: &str) -> Result<Vec<(i64, Conflict)>> {
+/// The open record of an entry of a table, if the log of closed ones does not have it yet, without its winner.
+pub(crate) fn fresh_of(lookup: Lookup<'_>, t: &Tracked, entry: i64) -> Result<Option<Conflict>> {
+    let sql = format!(
+        "SELECT {ENTRY_COLUMNS}, kind, cons, NULL FROM synqlite_row \
+         WHERE id = ?1 AND kind IS NOT NULL \
+         AND NOT EXISTS(SELECT 1 FROM synqlite_closed WHERE entry = ?1 AND closed IS NULL)"
+    );
+    Ok(records(lookup, t, &sql, &[&entry])?.pop().map(|(_, conflict)| conflict))
+}
+
+fn records(
+    lookup: Lookup<'_>,
+    t: &Tracked,
+    sql: &str,
+    values: &[&dyn ToSql],
+) -> Result<Vec<(i64, Conflict)>> {
     let mut out = Vec::new();
     let Lookup { conn, meta, .. } = lookup;
     let mut statement = conn.prepare_cached(sql)?;
-    let mut rows = statement.query([t.no])?;
+    let mut rows = statement.query(values)?;
     while let Some(row) = rows.next()? {
         let stored = state::decode(meta, t, row)?;
         let old = match &stored.loc {

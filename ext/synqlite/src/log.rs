@@ -13,12 +13,12 @@ pub struct Log;
 impl Rows for Log {
     const NAME: &CStr = c"synqlite_log";
     const COLUMNS: &CStr =
-        c"CREATE TABLE x(at TEXT, at_ms INTEGER, site TEXT, tbl TEXT, row TEXT, \
+        c"CREATE TABLE x(at TEXT, at_ms INTEGER, site TEXT, site_name TEXT, tbl TEXT, row TEXT, \
         kind TEXT, columns TEXT, schema HIDDEN)";
 
     fn rows(replica: &Replica) -> Result<Vec<Vec<Value>>> {
         let all = LogQuery { table: None, row: None, limit: usize::MAX };
-        let entries = replica.log(&all)?;
+        let (entries, sites) = (replica.log(&all)?, replica.site_names()?);
         let row = entries.iter().map(|e| {
             let columns: Map<String, Json> = e
                 .columns
@@ -29,6 +29,7 @@ impl Rows for Log {
                 Value::Text(answer::time(e.at_ms)),
                 Value::Integer(e.at_ms),
                 Value::Text(e.site.to_string()),
+                sites.name(e.site).map_or(Value::Null, |name| Value::Text(name.to_owned())),
                 Value::Text(e.table.clone()),
                 Value::Text(e.row.clone()),
                 Value::Text(answer::change(e)),

@@ -21,7 +21,7 @@ fn three_sites_converge_and_tell_why() {
         .collect();
     let unique = "shows its former value";
     let kept = "kept although deleted";
-    for expected in ["later and", "became 402", "becomes 1202", "the delete wins", unique, kept] {
+    for expected in ["later and", "became 402", "became 1202", "the delete wins", unique, kept] {
         assert!(decided.iter().any(|d| d.contains(expected)), "{expected}: {decided:#?}");
     }
     let settled: Vec<&Value> = steps.iter().filter(|s| s["settled"].is_string()).collect();

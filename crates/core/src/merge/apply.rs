@@ -314,7 +314,7 @@ fn save(
             }
         } else if let Some(entry) = item.stored.entry {
             // It may have had a conflict until now.
-            state::record_conflict(conn, entry, None, None)?;
+            state::record_conflict(conn, meta, entry, None, None)?;
         }
         if item.old != item.new && !item.news {
             shown::note(conn, meta, t.no, &item.stored.rid)?;

@@ -86,7 +86,7 @@ pub fn record_waits(conn: &Connection, meta: &Meta, entry: i64, waits: &Waits<'_
         conn.prepare_cached(&format!("DELETE FROM {table} WHERE entry = ?1"))?.execute([entry])?;
     }
     if waits.conflict.is_none() {
-        record_conflict(conn, entry, None, None)?;
+        record_conflict(conn, meta, entry, None, None)?;
     }
     record_first_waits(conn, meta, entry, waits)
 }
@@ -113,7 +113,7 @@ pub fn record_first_waits(
         None => None,
     };
     match waits.conflict {
-        Some(_) => record_conflict(conn, entry, waits.conflict, winner),
+        Some(_) => record_conflict(conn, meta, entry, waits.conflict, winner),
         None => Ok(()),
     }
 }
@@ -122,6 +122,7 @@ pub fn record_first_waits(
 /// identity of the row that won.
 pub fn record_conflict(
     conn: &Connection,
+    meta: &Meta,
     entry: i64,
     conflict: Option<(&ConflictKind, &str)>,
     winner: Option<Vec<u8>>,
@@ -129,7 +130,9 @@ pub fn record_conflict(
     let (kind, constraint) = conflict.map(|(kind, of)| (kind.as_str(), of)).unzip();
     let sql = "UPDATE synqlite_row SET kind = ?2, cons = ?3, winner = ?4 WHERE id = ?1 \
                AND (kind, cons, winner) IS NOT (?2, ?3, ?4)";
-    conn.prepare_cached(sql)?.execute(params![entry, kind, constraint, winner])?;
+    if conn.prepare_cached(sql)?.execute(params![entry, kind, constraint, winner])? > 0 {
+        meta.records.borrow_mut().insert(entry);
+    }
     Ok(())
 }
 
