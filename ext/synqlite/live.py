@@ -55,12 +55,12 @@ class Live(Case):
         self.assertEqual(ask(laptop, "synqlite_wait(0.05, 'origin')"), asleep)
         self.same(home, laptop)
 
-    def test_a_file_that_takes_the_place_of_another_is_heard(self):
+    def test_a_copy_that_takes_the_place_of_the_file_is_told(self):
         home = self.replica()
         home.execute("VACUUM INTO ?", [self.at("backup.db")])
         ask(home, "synqlite_wait(0.01)")
         os.replace(self.at("backup.db"), self.at("home.db"))
-        self.assertEqual(ask(home, "synqlite_wait(30)")["woke"], "commit")
+        self.refused(home, "conflict", "is a copy of the replica", "synqlite_wait(30)")
 
     def test_waiting_is_refused_where_nothing_could_be_heard(self):
         home = self.replica()
