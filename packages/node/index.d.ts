@@ -37,6 +37,13 @@ export interface InitOptions extends Options {
   policies?: Record<string, string>;
   /** Keeps every change for `log`, not only the latest of each cell. */
   history?: boolean;
+  /** What people read where it says who wrote what; the machine's if absent. */
+  name?: string;
+}
+
+export interface CloneOptions extends RemoteOptions {
+  /** As in `InitOptions`. */
+  name?: string;
 }
 
 /** A value of a column as JSON: blobs are `x'…'`; of an integer past 2^53 the last digits are not exact. */
@@ -99,6 +106,7 @@ export interface Folded {
 
 export interface Status {
   site: string;
+  site_name: string | null;
   database: string;
   /** Changes that are not folded yet, by table. */
   pending: Record<string, { inserted: number; updated: number; deleted: number }>;
@@ -122,6 +130,7 @@ export interface Verified {
 
 export interface Written {
   site: string;
+  site_name: string | null;
   at_ms: number;
 }
 
@@ -157,6 +166,7 @@ export interface LogEntry {
   at: string;
   at_ms: number;
   site: string;
+  site_name: string | null;
   table: string;
   row: string;
   kind: string;
@@ -197,7 +207,7 @@ export function init(path: Path, options?: InitOptions): Promise<Initialized>;
  * Makes a new replica, at `path`, of what the remote holds, and remembers the remote as `origin`. A token is
  * kept in the file, which becomes its owner's alone.
  */
-export function clone(remote: RemoteName, path: Path, options?: RemoteOptions): Promise<Cloned>;
+export function clone(remote: RemoteName, path: Path, options?: CloneOptions): Promise<Cloned>;
 /** Pulls, then pushes; `origin` if no remote is named. */
 export function sync(path: Path, remote?: RemoteName | null, options?: SyncOptions): Promise<Synced>;
 /** Sends local changes. */

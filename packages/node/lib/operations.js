@@ -50,11 +50,11 @@ function exchange(name, path, remote) {
 const inspect = (name, ...options) => (path) => on(path, { words: [name], takes: options, arguments: options });
 
 export const operations = {
-  init: (path) => on(path, { words: ['init'], takes: ['policies', 'history'] }),
+  init: (path) => on(path, { words: ['init'], takes: ['policies', 'history', 'name'] }),
   clone(remote, path) {
     const [from, db] = [text('the remote', remote), absolute(path)];
     const cloning = { words: ['clone'], name: 'clone', args: [from, db], argv: [from, db] };
-    return { ...cloning, path: null, takes: ['token', 'keyFile'], keeps: true };
+    return { ...cloning, path: null, takes: ['token', 'keyFile', 'name'], keeps: true };
   },
   sync: (path, remote) => exchange('sync', path, remote),
   push: (path, remote) => exchange('push', path, remote),
@@ -122,7 +122,7 @@ export function commandLine({ words, argv, keeps }, options) {
     if (key === 'policies') return Object.entries(value).flatMap(([k, v]) => ['--policy', `${k}=${v}`]);
     if (value === false || (key === 'token' && !keeps)) return [];
     const flag = key === 'keyFile' ? '--key-file' : `--${key}`;
-    return value === true ? [flag] : [flag, String(value)];
+    return value === true ? [flag] : [`${flag}=${value}`];
   });
   return [...words, '--json', '--progress', 'none', ...flags, '--', ...argv];
 }

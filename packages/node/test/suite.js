@@ -141,8 +141,9 @@ export function suite(library, connect) {
     const set = await synqlite.policy(db, 'fk', 'ignore');
     assert.deepEqual(set, { policies: { fk: 'ignore', 'stock.n': 'counter' } });
     await shell(db, `UPDATE stock SET n = 2; UPDATE stock SET n = 3`);
+    await init(db, { name: '-shop' });
     const before = await synqlite.status(db);
-    assert.equal(before.site, made.site);
+    assert.deepEqual([before.site, before.site_name], [made.site, '-shop']);
     assert.deepEqual(before.pending, { stock: { inserted: 0, updated: 1, deleted: 0 } });
     assert.equal((await synqlite.fold(db)).rows, 1);
     assert.deepEqual((await synqlite.status(db)).pending, {});

@@ -30,12 +30,14 @@ class Command:
         self._program = program
         self._wait = math.ceil(timeout)
 
-    def init(self, path: str, policies: dict[str, str], history: bool) -> Json:
+    def init(self, path: str, policies: dict[str, str], history: bool, name: Optional[str]) -> Json:
         options = [f"--policy={key}={value}" for key, value in policies.items()]
-        return self._run(["init", *options, *_flag("history", history)], path)
+        return self._run(["init", *options, *_flag("history", history), *_given("name", name)], path)
 
-    def clone(self, remote: str, path: str, token: Optional[str], key_file: Optional[str]) -> Json:
-        return self._run(["clone", *_keep(token, key_file)], remote, path)
+    def clone(
+        self, remote: str, path: str, token: Optional[str], key_file: Optional[str], name: Optional[str]
+    ) -> Json:
+        return self._run(["clone", *_keep(token, key_file), *_given("name", name)], remote, path)
 
     def exchange(
         self,
@@ -188,6 +190,8 @@ def _flag(name: str, on: bool) -> list[str]:
 
 
 def _keep(token: Optional[str], key_file: Optional[str]) -> list[str]:
-    token_option = [] if token is None else [f"--token={token}"]
-    key_option = [] if key_file is None else [f"--key-file={key_file}"]
-    return token_option + key_option
+    return _given("token", token) + _given("key-file", key_file)
+
+
+def _given(name: str, value: Optional[str]) -> list[str]:
+    return [] if value is None else [f"--{name}={value}"]

@@ -41,11 +41,15 @@ class Extension:
         self._timeout = timeout
         self._wait = math.ceil(timeout)
 
-    def init(self, path: str, policies: dict[str, str], history: bool) -> Json:
-        return self._call(path, "init", options={"policies": policies, "history": history})
+    def init(self, path: str, policies: dict[str, str], history: bool, name: Optional[str]) -> Json:
+        options = {"policies": policies, "history": history, **_given(name=name)}
+        return self._call(path, "init", options=options)
 
-    def clone(self, remote: str, path: str, token: Optional[str], key_file: Optional[str]) -> Json:
-        return self._call(_MEMORY, "clone", remote, path, options=_given(token=token, key_file=key_file))
+    def clone(
+        self, remote: str, path: str, token: Optional[str], key_file: Optional[str], name: Optional[str]
+    ) -> Json:
+        options = _given(token=token, key_file=key_file, name=name)
+        return self._call(_MEMORY, "clone", remote, path, options=options)
 
     def exchange(
         self,

@@ -30,12 +30,13 @@ async def init(
     *,
     policies: Optional[Mapping[str, str]] = None,
     history: bool = False,
+    name: Optional[str] = None,
     timeout: float = TIMEOUT,
     backend: Optional[Name] = None,
 ) -> Replica:
     """As `synqlite.init`."""
     made = await asyncio.to_thread(
-        _replica.init, path, policies=policies, history=history, timeout=timeout, backend=backend
+        _replica.init, path, policies=policies, history=history, name=name, timeout=timeout, backend=backend
     )
     return Replica(made)
 
@@ -46,12 +47,20 @@ async def clone(
     *,
     token: Optional[str] = None,
     key_file: Optional[Path] = None,
+    name: Optional[str] = None,
     timeout: float = TIMEOUT,
     backend: Optional[Name] = None,
 ) -> Replica:
     """As `synqlite.clone`."""
     made = await asyncio.to_thread(
-        _replica.clone, remote, path, token=token, key_file=key_file, timeout=timeout, backend=backend
+        _replica.clone,
+        remote,
+        path,
+        token=token,
+        key_file=key_file,
+        name=name,
+        timeout=timeout,
+        backend=backend,
     )
     return Replica(made)
 

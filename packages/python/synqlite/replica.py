@@ -48,17 +48,19 @@ def init(
     *,
     policies: Optional[Mapping[str, str]] = None,
     history: bool = False,
+    name: Optional[str] = None,
     timeout: float = TIMEOUT,
     backend: Optional[Name] = None,
 ) -> Replica:
     """Makes a SQLite file a replica. Its tables and rows stay as they are; once more, it takes in new tables.
 
     `history` keeps every change for `Replica.log`, not only the latest of each cell. What the program should
-    look at, such as columns that look like references, is logged to the logger `synqlite`.
+    look at, such as columns that look like references, is logged to the logger `synqlite`. `name` is what people
+    read where it says who wrote what; the machine's if absent.
     """
     chosen = _choice.choose(backend, timeout)
     replica = Replica(path, chosen)
-    answer = chosen.init(replica.path, dict(policies or {}), history)
+    answer = chosen.init(replica.path, dict(policies or {}), history, name)
     for note in answer.get("notes", ()):
         _log.warning("%s: %s", replica.path, note)
     return replica
@@ -70,6 +72,7 @@ def clone(
     *,
     token: Optional[str] = None,
     key_file: Optional[Path] = None,
+    name: Optional[str] = None,
     timeout: float = TIMEOUT,
     backend: Optional[Name] = None,
 ) -> Replica:
@@ -80,7 +83,7 @@ def clone(
     """
     chosen = _choice.choose(backend, timeout)
     replica = Replica(path, chosen)
-    chosen.clone(os.fspath(remote), replica.path, token, _path(key_file))
+    chosen.clone(os.fspath(remote), replica.path, token, _path(key_file), name)
     return replica
 
 

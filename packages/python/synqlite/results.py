@@ -78,6 +78,7 @@ class Written:
 
     site: str
     at_ms: int
+    site_name: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,7 @@ class Status:
     arriving: int = 0
     skipped: tuple[Skipped, ...] = ()
     set_aside: tuple[SetAside, ...] = ()
+    site_name: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -196,6 +198,7 @@ class Stamp:
 
     site: str
     at_ms: int
+    site_name: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -262,6 +265,7 @@ class LogEntry:
     row: str
     kind: str
     columns: Mapping[str, str]
+    site_name: Optional[str] = None
 
 
 Result = TypeVar("Result")

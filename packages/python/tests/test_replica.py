@@ -51,6 +51,16 @@ class Replicas(Sites):
         log = home.log()
         self.assertEqual([e.columns for e in log[:2]], [{"title": "'cake'"}, {"title": "'tea'"}])
 
+    def test_sites_have_names(self) -> None:
+        home = synqlite.init(self.database("home.db"), backend=self.backend, name="Ann's laptop")
+        van = synqlite.clone(home.path, self.dir / "van.db", backend=self.backend, name="-van")
+        self.execute(Path(van.path), "UPDATE todo SET title = 'tea' WHERE id = 1")
+        van.sync()
+        self.assertEqual((home.status().site_name, van.status().site_name), ("Ann's laptop", "-van"))
+        self.assertEqual(home.log(limit=1)[0].site_name, "-van")
+        with self.assertRaises(synqlite.RefusedError):
+            synqlite.clone(home.path, self.dir / "bad.db", backend=self.backend, name="two\nlines")
+
     def test_init_again_takes_in_new_tables(self) -> None:
         home = self.init("home.db")
         self.execute(Path(home.path), "CREATE TABLE tag(name TEXT PRIMARY KEY)")
