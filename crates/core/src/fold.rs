@@ -134,8 +134,8 @@ fn run<'a>(
             meta.tick(0);
         }
     }
-    // Whoever pulls names what it has by position, so it moves whenever a stamp was given.
-    if meta.clock > clock {
+    // Whoever pulls names what it has by position, so it moves whenever a stamp was given, or a state saved.
+    if meta.clock > clock || done.rows > 0 {
         meta.local_seq = stamps.local_seq;
     }
     journal::clear(conn)?;

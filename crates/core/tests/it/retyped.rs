@@ -204,3 +204,23 @@ fn follow_a_reference_is_spelled_as_it_was_written_once_its_column_can_be() {
         }
     }
 }
+
+/// A fold that saves a row anew without a stamp, as where a key was written as it was and the table retyped,
+/// changes the row at a position that exists.
+#[test]
+fn a_key_written_as_it_was_is_saved_at_a_position_that_exists() {
+    let world = World::new();
+    let columns = "PRIMARY KEY NOT NULL, q INTEGER REFERENCES t(k)) WITHOUT ROWID";
+    let made = format!("CREATE TABLE t(k INT {columns}; INSERT INTO t VALUES(3, NULL)");
+    let mut a = world.init("a", &made);
+    let mut b = world.clone_site(&mut a, "b");
+    b.run("UPDATE t SET k = 3 WHERE k = 3");
+    b.run(&format!(
+        "PRAGMA foreign_keys=OFF; CREATE TABLE x AS SELECT * FROM t; DROP TABLE t;
+         CREATE TABLE t(k TEXT {columns}; INSERT INTO t SELECT * FROM x; DROP TABLE x"
+    ));
+    b.replica.fold().unwrap();
+    assert_eq!(b.replica.verify_full().unwrap(), [""; 0]);
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT k FROM t"), ["3"]);
+}
