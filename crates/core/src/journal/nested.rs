@@ -35,6 +35,11 @@ impl Updates {
         self.open.push((loc, seq));
     }
 
+    /// The entry that says that the row at `loc` is about to be updated.
+    pub fn began(&self, loc: &Loc) -> Option<i64> {
+        self.open.iter().rfind(|(of, _)| of == loc).map(|(_, seq)| *seq)
+    }
+
     /// The row that was at `from` was updated. Returns what foreign keys have done to it since that
     /// began, if it is at another place now.
     pub fn end(&mut self, from: &Loc, to: Option<&Loc>, columns: &[u32]) -> Vec<Act> {

@@ -110,8 +110,9 @@ pub struct Replay {
     left: HashMap<Loc, i64>,
     gone: BTreeMap<Loc, Gone>,
     rivals: HashMap<Loc, Vec<Rival>>,
-    /// Where those of updates are, in order, and when they were noted, if SQLite may convert OLD.
-    noted: Vec<(Loc, Millis)>,
+    /// Where those of updates are, in order, with when and by which entry they were noted, if SQLite may convert
+    /// OLD.
+    noted: Vec<(Loc, Millis, i64)>,
     /// Rowids of `rivals` that may still be there.
     pending: BTreeSet<i64>,
     /// Whether a location is a primary key.
@@ -201,7 +202,7 @@ impl Replay {
                     self.pending.insert(rowid);
                 }
                 if t.converts_old && !rival.by_key {
-                    self.noted.push((loc.clone(), ms));
+                    self.noted.push((loc.clone(), ms, seq));
                 }
                 self.rivals.entry(loc).or_default().push(rival);
             }
@@ -244,9 +245,12 @@ impl Replay {
 
     /// Where the row at `loc` went that an entry says to be at `to`: SQLite may have converted that, and the row
     /// that has the key, and gives way, was noted before. Only what acts on rows of its own table comes between.
+    /// What was noted before this update began is of another, which was ignored.
     fn where_noted(&self, t: &Tracked, loc: &Loc, to: Loc, at: Millis) -> Result<Loc> {
         if t.converts_old && !self.rivals.contains_key(&to) {
-            for of in self.noted.iter().rev().take_while(|(_, when)| *when == at).take(FEW) {
+            let began = self.updates.began(loc).unwrap_or(i64::MIN);
+            let own = |(_, when, seq): &&(Loc, Millis, i64)| *when == at && *seq > began;
+            for of in self.noted.iter().rev().take_while(own).take(FEW) {
                 if of.0 != *loc && begun::same_loosely(t, &of.0, &to)? {
                     return Ok(of.0.clone());
                 }

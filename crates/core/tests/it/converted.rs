@@ -1,7 +1,7 @@
 //! Keys that SQLite converts, for the sake of foreign keys of another type, before triggers see them.
 
 use crate::site::{World, settle};
-use synqlite_core::Replica;
+use synqlite_core::{LogQuery, Replica};
 
 /// SQLite looks for children by an index under their column's affinity, and converts the key for it: what
 /// runs after that sees `1` in OLD where the row had `'01'`.
@@ -383,4 +383,27 @@ fn a_key_that_is_spelled_otherwise_just_after_an_insert_that_met_it() {
             assert_eq!(site.replica.verify_full().unwrap(), [""; 0], "{met}");
         }
     }
+}
+
+/// An update that was ignored met a row whose key may be taken for that of the next row of the statement. The next
+/// one went where it says.
+#[test]
+fn a_key_like_that_of_a_row_which_an_ignored_update_met() {
+    let world = World::new();
+    let made = "CREATE TABLE t(k INTEGER, l NOT NULL, w, r INTEGER, s TEXT, PRIMARY KEY(k, l),
+        FOREIGN KEY(r, s) REFERENCES t(k, l) ON DELETE SET DEFAULT) WITHOUT ROWID;
+        INSERT INTO t(k, l, w) VALUES(1, '01', 'one'), (2, '01', 'met it'), (2, '1', 'went')";
+    let mut a = world.init("a", made);
+    let mut b = world.clone_site(&mut a, "b");
+    b.run("UPDATE OR IGNORE t SET k = 1 WHERE k = 2");
+    b.run("DELETE FROM t WHERE k = 1 AND l = '01'");
+    a.pull(&mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT k, l, w FROM t ORDER BY w"), ["2|01|met it", "1|1|went"]);
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+    let query = LogQuery { table: None, row: Some("1, '1'".into()), limit: 9 };
+    let told = a.replica.log(&query).unwrap().into_iter().map(|e| (e.site, e.change.name()));
+    let want = [(b.replica.site(), "update"), (a.replica.site(), "insert")];
+    assert_eq!(told.collect::<Vec<_>>(), want, "it is the row that it was");
 }
