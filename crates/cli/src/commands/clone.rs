@@ -33,10 +33,10 @@ pub fn run(args: &Args) -> Result<Report> {
     let remote = Remote::open(&args.remote, &credentials(&access)?)?;
     let session = Session { env: env(), force: false, whole: false };
     let cloned = remote.clone_with(&args.db, &access, &session)?;
-    let called = call(&args.db, args.name.as_deref())?;
+    call(&args.db, args.name.as_deref())?;
     let time = since.elapsed();
     let text = format!(
-        "{} is a replica with {} ({}), site {}{called}, in {:.3} s",
+        "{} is a replica with {} ({}), site {}, in {:.3} s",
         args.db.display(),
         rows(cloned.rows.unsigned_abs()),
         bytes(cloned.bytes),

@@ -66,13 +66,13 @@ pub fn run(args: &Args) -> Result<Report> {
         return Err(CommandError::usage("--token and --key-file go with --repair"));
     }
     let done = Replica::init(&args.db, &options, env())?;
-    let called = call(&args.db, args.name.as_deref())?;
+    call(&args.db, args.name.as_deref())?;
     let notes = done.notes;
     for note in &notes {
         terminal::complain(&format!("note: {note}"));
     }
     let site = done.site.to_string();
-    let mut text = format!("{} is a replica, site {site}{called}", args.db.display());
+    let mut text = format!("{} is a replica, site {site}", args.db.display());
     let (tables, skipped) = listed(&mut text, &done.tables, &done.skipped);
     let json = json!({"site": site, "tables": tables, "skipped": skipped, "notes": notes});
     Ok(Report::new(json, text))
@@ -83,12 +83,12 @@ fn repair(args: &Args, remote: &str, options: &InitOptions) -> Result<Report> {
     let remote = Remote::open(remote, &credentials(&access)?)?;
     let session = Session { env: env(), force: false, whole: false };
     let done = remote.rejoin(&args.db, &access, options, &session)?;
-    let called = call(&args.db, args.name.as_deref())?;
+    call(&args.db, args.name.as_deref())?;
     if access.token.is_some() {
         tell_closed(&args.db);
     }
     let site = done.site.to_string();
-    let mut text = format!("{} is a replica again, site {site}{called}", args.db.display());
+    let mut text = format!("{} is a replica again, site {site}", args.db.display());
     let (tables, skipped) = listed(&mut text, &done.tables, &done.skipped);
     let Compared { updated, inserted, hidden, theirs, told } = done.compared;
     for (rows_of, what) in [

@@ -225,14 +225,9 @@ fn open(path: &Path) -> Result<Replica> {
     Ok(Replica::open(path, env())?)
 }
 
-/// Calls the site of a replica so, if somebody says how. Returns what it is called, as the end of a sentence.
-fn call(db: &Path, name: Option<&str>) -> Result<String> {
-    let mut replica = open(db)?;
-    if let Some(name) = name {
-        replica.set_name(name)?;
-    }
-    let sites = replica.site_names()?;
-    Ok(sites.name(replica.site()).map_or(String::new(), |name| format!(", called {name}")))
+/// Calls the site of a replica so, if somebody says how.
+fn call(db: &Path, name: Option<&str>) -> Result<()> {
+    name.map_or(Ok(()), |name| Ok(open(db)?.set_name(name)?))
 }
 
 /// What remote stores ask for: from the environment first, then what the remote keeps.
