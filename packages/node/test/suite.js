@@ -135,13 +135,12 @@ export function suite(library, connect) {
     const dir = folder(t);
     const db = join(dir, 'a.db');
     await shell(db, `CREATE TABLE stock(id INTEGER PRIMARY KEY, n INT); INSERT INTO stock(n) VALUES (1)`);
-    const made = await init(db, { policies: { 'stock.n': 'counter' }, history: true });
+    const made = await init(db, { policies: { 'stock.n': 'counter' }, history: true, name: '-shop' });
     assert.deepEqual(made.tables, [{ name: 'stock', identity: 'birth', rows: 1 }]);
     assert.deepEqual(await synqlite.policy(db), { policies: { 'stock.n': 'counter' } });
     const set = await synqlite.policy(db, 'fk', 'ignore');
     assert.deepEqual(set, { policies: { fk: 'ignore', 'stock.n': 'counter' } });
     await shell(db, `UPDATE stock SET n = 2; UPDATE stock SET n = 3`);
-    await init(db, { name: '-shop' });
     const before = await synqlite.status(db);
     assert.deepEqual([before.site, before.site_name], [made.site, '-shop']);
     assert.deepEqual(before.pending, { stock: { inserted: 0, updated: 1, deleted: 0 } });
