@@ -99,10 +99,9 @@ fn fulfil(condition: &str, conflicts: &mut Vec<Conflict>) -> Result<()> {
         insert.execute(params_from_iter([types::Value::Integer(no)].into_iter().chain(values)))?;
     }
     let wrong = |e: Error| {
-        let what = match e {
-            Error::SqlInputError { msg, .. } => msg,
-            e => e.to_string(),
-        };
+        let what = e.to_string();
+        // Some builds of rusqlite tell the statement too, of which nobody here knows.
+        let what = what.split(" in SELECT synqlite_record").next().unwrap_or_default();
         CommandError::usage(format!("--where: {what}"))
             .hint("It is a condition on the columns of the table, such as \"city = 'Oslo'\"")
     };
