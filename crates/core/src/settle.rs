@@ -67,15 +67,15 @@ impl Replica {
     ) -> Result<Settling> {
         let mut found = None;
         let done = self.write(|work| {
-            found = Some(settle(work, choices)?);
-            match dry_run {
-                // Nothing of a write that fails remains.
-                true => Err(Error::Refused("this was a dry run".into())),
+            let told = found.insert(settle(work, choices)?);
+            match dry_run || told.settled.is_empty() {
+                // Nothing of a write that fails remains: no stamp either, where nothing was settled.
+                true => Err(Error::Refused("nothing is to be settled".into())),
                 false => Ok(()),
             }
         });
         match (done, found) {
-            (Err(_), Some(found)) if dry_run => Ok(found),
+            (Err(_), Some(found)) if dry_run || found.settled.is_empty() => Ok(found),
             (done, found) => done.map(|()| found.unwrap_or_default()),
         }
     }

@@ -72,6 +72,10 @@ fn one_that_is_refused_leaves_the_others_alone() {
     let (_, mut b) = in_conflict(&world);
     let (unique, fallback) = (ids(&b, &["unique"]), ids(&b, &["fallback"]));
     let discard = |id: &String| (id.clone(), Verb::Discard);
+    let seen = b.replica.seen().unwrap();
+    let nothing = b.replica.settle_conflicts(&[discard(&fallback[0])], false).unwrap();
+    assert_eq!((nothing.settled.len(), nothing.refused.len(), nothing.open), (0, 1, 5));
+    assert_eq!(b.replica.seen().unwrap(), seen, "what settles nothing gives no stamp");
     let choices = [discard(&unique[0]), discard(&fallback[0]), discard(&"zz".to_owned())];
     let done = b.replica.settle_conflicts(&choices, false).unwrap();
     assert_eq!(done.settled, unique[..1]);
