@@ -53,7 +53,7 @@ impl Replica {
         if self.peek(|conn, meta| knows(conn, meta, lines.clone()))? {
             return Ok(false);
         }
-        self.write(|work| work.learner().learn(lines))
+        self.write(|work| work.learn(lines))
     }
 
     /// Goes on under a new site id if somebody has seen a state of this site, by its clock, that this

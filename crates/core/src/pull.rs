@@ -424,7 +424,7 @@ impl<'a, 'w> Incoming<'a, 'w> {
 
     /// Learns by which points sites came to where a delta ends, and how it is to be read then.
     fn begin(&mut self, delta: &Delta) -> Result<()> {
-        self.work.learner().learn(&delta.lines)?;
+        self.work.learn(&delta.lines)?;
         let Work { conn, meta, .. } = &*self.work;
         let base = line::resolve(conn, meta, &delta.base)?;
         let upto = line::resolve(conn, meta, &delta.upto)?;

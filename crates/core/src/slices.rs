@@ -68,9 +68,7 @@ impl Replica {
     /// Refuses what was spooled if a slice of it would be refused: once it has been taken in that is too late.
     pub(crate) fn check(&mut self, spooled: &Spooled) -> Result<()> {
         self.write(|work| {
-            spooled
-                .deltas()
-                .try_for_each(|(header, _)| work.learner().learn(&header.lines).map(drop))
+            spooled.deltas().try_for_each(|(header, _)| work.learn(&header.lines).map(drop))
         })?;
         // Each in a transaction of its own: with a rollback journal, whoever reads keeps others from committing.
         let mut after = 0;
@@ -178,7 +176,7 @@ pub(crate) fn take_in(
     let mut seen = work.meta.seen.clone();
     seen.join(&inbox::covers(work.conn)?);
     for (header, upto) in spooled.deltas() {
-        work.learner().learn(&header.lines)?;
+        work.learn(&header.lines)?;
         let Work { conn, meta, now_ms, .. } = &*work;
         let upto = line::resolve(conn, meta, upto)?;
         if !seen.dominates(&line::resolve(conn, meta, &header.base)?) {
@@ -206,7 +204,7 @@ fn slice(
         return Ok(None);
     }
     work.fold()?;
-    work.learner().learn(&front.delta.lines)?;
+    work.learn(&front.delta.lines)?;
     let base = line::resolve(conn, &work.meta, &front.delta.base)?;
     let upto = line::resolve(conn, &work.meta, &front.delta.upto)?;
     let Some(mut merge) = work.begin_merge(&base, &upto, true, front.again)? else {

@@ -7,7 +7,7 @@ use crate::fold::{self, Folded};
 use crate::gaps::{self, Gaps, Wanted};
 use crate::line::Learner;
 use crate::local;
-use crate::merge::{self, Merge, Merged};
+use crate::merge::{self, Anew, Merge, Merged};
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
@@ -15,7 +15,7 @@ use crate::settings;
 use crate::state::sums;
 use crate::{Result, track};
 use rusqlite::Connection;
-use synqlite_wire::VersionVector;
+use synqlite_wire::{Line, SiteId, VersionVector};
 
 /// Everything inside a write transaction.
 pub(crate) struct Work<'a> {
@@ -113,6 +113,22 @@ impl<'a> Work<'a> {
         closed::note(conn, meta, catalog, &merged.told, *now_ms)?;
         self.settled &= !merged.unwritten;
         Ok(merged)
+    }
+
+    /// Takes note of pieces of the lines of sites ([`Learner::learn`]). Whether a line forks that was not
+    /// known to. Its branches go by other ids then, and where clocks are the same, as those of two copies
+    /// of one file may be, ids say which claim is the earlier: what that decided is decided again.
+    pub fn learn<'l>(
+        &mut self,
+        lines: impl IntoIterator<Item = (&'l SiteId, &'l Line)>,
+    ) -> Result<bool> {
+        let forked = self.learner().learn(lines)?;
+        if forked {
+            self.fold()?;
+            let Self { conn, meta, catalog, policies, .. } = self;
+            merge::refresh(conn, meta, catalog, policies, &Anew::default())?;
+        }
+        Ok(forked)
     }
 
     /// What learns of lines here.

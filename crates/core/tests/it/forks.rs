@@ -420,3 +420,26 @@ fn what_gave_way_is_told_of_a_branch_that_goes_by_another_id() {
         }
     }
 }
+
+/// Of rows that the same backup stamped, ids alone say which is the earlier, and a fork changes ids.
+#[test]
+fn a_claim_follows_the_ids_of_branches() {
+    for round in 0..8 {
+        let world = World::new();
+        let mut a = world.init("a", "CREATE TABLE o(id INTEGER PRIMARY KEY, u UNIQUE, s);");
+        let mut b = world.clone_site(&mut a, "b");
+        let lab = Lab { world };
+        a.run("INSERT INTO o VALUES(1, 'u', 's')");
+        let backup = lab.backup("a");
+        for restored in 0..3 {
+            a.replica.fold().unwrap();
+            // B hears of the fork from whoever asks it, and of the row that came with it by the next pull.
+            a.pull(&mut b);
+            let problems = b.replica.verify_full().unwrap();
+            assert!(problems.is_empty(), "{round}.{restored}: {problems:?}");
+            b.pull(&mut a);
+            same(&mut [&mut a, &mut b], &["o"]);
+            a = lab.restore(a, "a", &backup);
+        }
+    }
+}
