@@ -297,8 +297,8 @@ fn save(
     let (mut runs, waited) = (Runs::default(), state::anyone_waits(conn)?);
     let local_seq = meta.local_seq;
     for item in items {
-        if item.news && item.old.is_none() && place_in_run(conn, meta, catalog, t, item, &mut runs)?
-        {
+        let fresh = item.news && item.old.is_none() && item.conflict.is_none();
+        if fresh && place_in_run(conn, meta, catalog, t, item, &mut runs)? {
             continue;
         }
         let recorded = || match item.stored.entry {
@@ -326,7 +326,8 @@ fn save(
     runs.finish(conn, t)
 }
 
-/// A row that arrived as it was born, and shows as it was born, can share a segment.
+/// A row that arrived as it was born, and shows as it was born, can share a segment. One that is only
+/// kept for the sake of another shows so too, but has a record, which needs an entry.
 fn place_in_run(
     conn: &Connection,
     meta: &mut Meta,

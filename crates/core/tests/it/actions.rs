@@ -434,3 +434,22 @@ fn a_child_of_a_former_life_is_kept_and_told_while_another_row_needs_it() {
         both(&a, &b, shown, &["1x"], &[]);
     }
 }
+
+/// So is one that no other site had seen: it comes as it was inserted, and shows so, but has a record.
+#[test]
+fn a_new_child_of_a_former_life_is_kept_and_told() {
+    let world = World::new();
+    let (mut a, mut b) = pair(
+        &world,
+        "CREATE TABLE g(k TEXT PRIMARY KEY, v); INSERT INTO g VALUES('x', 1);
+        CREATE TABLE p(k INTEGER PRIMARY KEY, g TEXT REFERENCES g(k) ON DELETE CASCADE);
+        CREATE TABLE c(k INTEGER PRIMARY KEY, p INTEGER REFERENCES p(k));",
+    );
+    b.run("INSERT INTO p VALUES(1, 'x'); INSERT INTO c VALUES(1, 1)");
+    a.run("REPLACE INTO g VALUES('x', 2)");
+    settle(&mut a, &mut b);
+    both(&a, &b, "SELECT k || g FROM p", &["1x"], &["restrict_revived:1"]);
+    for site in [&mut a, &mut b] {
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+}
