@@ -13,7 +13,7 @@ use crate::meta::Meta;
 use crate::records::{self, Conflict};
 use crate::refs::Lookup;
 use crate::sqlvalue::hex;
-use crate::{Error, Result, state};
+use crate::{Result, state};
 use rusqlite::{Connection, params};
 use synqlite_view::ConflictKind;
 use synqlite_wire::{Hlc, Stamp, Told, VersionVector};
@@ -327,19 +327,12 @@ pub fn told_since(
             continue;
         }
         let (id, table): (String, String) = (row.get(0)?, row.get(1)?);
-        let bytes = bytes_of_hex(&id).and_then(|bytes| bytes.try_into().ok());
-        let id =
-            bytes.ok_or_else(|| Error::Damaged(format!("record {id} of a value that gave way")))?;
+        let id = records::pair_id(&id)?;
         let table = catalog.by_name(&table).map_or(table, |t| t.canonical.clone());
         let (row, kind, what) = (row.get(2)?, row.get(3)?, row.get(4)?);
         out.push(Told { id, table, row, kind, what, lost, kept });
     }
     Ok(out)
-}
-
-fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
-    let byte = |at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
-    (0..text.len()).step_by(2).map(byte).collect()
 }
 
 /// What a row asked for, in the columns of its constraint.

@@ -6,7 +6,7 @@
 use crate::catalog::Tracked;
 use crate::counter;
 use crate::describe::{self, describe, row_name};
-use crate::equal;
+use crate::equal::{self, bytes_of_hex};
 use crate::refs::{self, Lookup};
 use crate::schema::Column;
 use crate::sqlvalue::hex;
@@ -280,4 +280,10 @@ pub fn record_id(table: &str, kind: &str, constraint: &str, rid: &Rid) -> String
     }
     hash.update(synqlite_wire::key::encode(&[synqlite_wire::key::KeyPart::Row(rid.clone())]));
     hex(&hash.finalize()[..16])
+}
+
+/// The id of two writes of which one gave way, from its text.
+pub fn pair_id(text: &str) -> Result<[u8; 16]> {
+    let bytes = bytes_of_hex(text).and_then(|bytes| bytes.try_into().ok());
+    bytes.ok_or_else(|| Error::Damaged(format!("record {text} of a value that gave way")))
 }

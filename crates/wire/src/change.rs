@@ -7,6 +7,7 @@ use crate::clock::{Stamp, VersionVector};
 use crate::counter::Count;
 use crate::ids::{Rid, SiteId};
 use crate::line::Line;
+use crate::told::Told;
 use crate::value::Value;
 use std::collections::BTreeMap;
 
@@ -191,26 +192,6 @@ pub struct Setting {
     pub value: String,
     /// Last writer wins.
     pub stamp: Stamp,
-}
-
-/// What became of two writes of one thing, neither of whose writers had seen the other: one gave way
-/// (R-TOLD). Nothing is decided by it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Told {
-    /// The same wherever it is found out.
-    pub id: [u8; 16],
-    /// Canonical name of the table.
-    pub table: String,
-    /// The row, for people.
-    pub row: String,
-    /// What kind of writes they were, as in the log of closed records.
-    pub kind: String,
-    /// Columns, values and sites, for people.
-    pub what: String,
-    /// The write that gave way.
-    pub lost: Stamp,
-    /// The one that stayed.
-    pub kept: Stamp,
 }
 
 /// All that a site which has seen `base` needs in order to have seen `upto`.

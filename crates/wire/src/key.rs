@@ -4,7 +4,7 @@
 //! children of two rows with one number stay apart. Other parts are values, normalised as the key's
 //! collation compares them.
 
-use crate::ids::{Id, Rid};
+use crate::ids::{Id, Rid, SiteId};
 use crate::value::Value;
 use std::borrow::Cow;
 
@@ -144,6 +144,30 @@ pub fn decode_values(bytes: &[u8]) -> Option<Vec<Value>> {
         KeyPart::Row(_) => None,
     };
     decode(bytes)?.into_iter().map(value).collect()
+}
+
+/// Gives the sites in an encoded key other names. `births`: what becomes of a site, given a birth there.
+pub fn rename(bytes: &mut Vec<u8>, births: &mut dyn FnMut(&mut SiteId, u64)) {
+    if is_of_values(bytes) {
+        return;
+    }
+    let Some(mut parts) = decode(bytes) else { return };
+    for part in &mut parts {
+        if let KeyPart::Row(rid) = part {
+            rid.rename(births);
+        }
+    }
+    *bytes = encode(&parts);
+}
+
+impl Rid {
+    /// Gives the site of a birth another name, and those in a key.
+    pub fn rename(&mut self, births: &mut dyn FnMut(&mut SiteId, u64)) {
+        match self {
+            Rid::Birth { site, n } => births(site, *n),
+            Rid::Key { key, .. } => rename(key, births),
+        }
+    }
 }
 
 /// Whether these are the bytes of a key of which no part is a row.

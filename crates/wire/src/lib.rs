@@ -64,6 +64,7 @@ pub mod counter;
 pub mod ids;
 pub mod key;
 pub mod line;
+pub mod told;
 pub mod units;
 pub mod value;
 
@@ -72,12 +73,13 @@ mod strategies;
 
 #[cfg(feature = "batch")]
 pub use batch::{BatchError, BatchHeader};
-pub use change::{Cell, Delta, GroupShape, Header, Register, RowChange, Setting, TableShape, Told};
+pub use change::{Cell, Delta, GroupShape, Header, Register, RowChange, Setting, TableShape};
 pub use check::InvalidDelta;
 pub use clock::{Hlc, Stamp, VersionVector};
 pub use counter::{Count, Counter, Number};
 pub use ids::{BadId, DatabaseId, Id, PrefixHash, Rid, SiteId};
 pub use line::{Line, Point};
+pub use told::Told;
 pub use value::Value;
 
 // Its example is compiled and run with the doc tests; nobody else sees this.

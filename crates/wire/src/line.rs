@@ -44,6 +44,13 @@ pub fn branch(root: SiteId, first: Hlc) -> SiteId {
     Id(id)
 }
 
+/// What the ids of a line's branches have in common with that of its root.
+pub fn family(site: SiteId) -> SiteId {
+    let Id(mut id) = site;
+    id.iter_mut().skip(8).for_each(|byte| *byte = 0);
+    Id(id)
+}
+
 /// The id of a *witness*: a site that is made up for values of which nobody can tell whether somebody wrote
 /// them, as what a rebuild of a table left in it. Whoever meets it can tell that it is one.
 pub fn witness(seed: [u8; 8]) -> SiteId {

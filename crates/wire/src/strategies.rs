@@ -1,12 +1,11 @@
 //! Arbitrary values for property tests: valid ones, with few sites so that they meet.
 
-use crate::change::{
-    Cell, Delta, GroupShape, Header, Register, RowChange, Setting, TableShape, Told,
-};
+use crate::change::{Cell, Delta, GroupShape, Header, Register, RowChange, Setting, TableShape};
 use crate::clock::{Hlc, Stamp, VersionVector};
 use crate::counter::{Count, Counter, Number};
 use crate::ids::{Id, Rid, SiteId};
 use crate::line::{Line, Point};
+use crate::told::Told;
 use crate::value::Value;
 use proptest::collection::{btree_map, vec};
 use proptest::option;

@@ -2,8 +2,9 @@
 
 use super::tree::Stretch;
 use std::collections::BTreeMap;
-use synqlite_wire::key::{self, KeyPart};
-use synqlite_wire::{Cell, Delta, Header, Hlc, Register, Rid, SiteId, Stamp, VersionVector};
+use synqlite_wire::{
+    Cell, Delta, Header, Hlc, Register, Rid, SiteId, Stamp, Told, VersionVector, key, told,
+};
 
 /// Which stretches of which sites go by other ids.
 #[derive(Clone, Debug, Default)]
@@ -55,28 +56,23 @@ impl Moves {
 
     /// Renames the site of a birth, and those in a key.
     pub fn rid(&self, rid: &mut Rid) {
-        match rid {
-            Rid::Birth { site, n } => {
-                let Some(stretches) = self.0.get(site) else { return };
-                let found = stretches.iter().find(|stretch| *n < stretch.end.births);
-                *site = found.or(stretches.last()).map_or(*site, |stretch| stretch.site);
-            }
-            Rid::Key { key, .. } => self.key(key),
-        }
+        rid.rename(&mut |site, n| self.birth(site, n));
     }
 
     /// Renames the sites in the bytes of a key.
     pub fn key(&self, bytes: &mut Vec<u8>) {
-        if key::is_of_values(bytes) {
-            return;
-        }
-        let Some(mut parts) = key::decode(bytes) else { return };
-        for part in &mut parts {
-            if let KeyPart::Row(rid) = part {
-                self.rid(rid);
-            }
-        }
-        *bytes = key::encode(&parts);
+        key::rename(bytes, &mut |site, n| self.birth(site, n));
+    }
+
+    fn birth(&self, site: &mut SiteId, n: u64) {
+        let Some(stretches) = self.0.get(site) else { return };
+        let found = stretches.iter().find(|stretch| n < stretch.end.births);
+        *site = found.or(stretches.last()).map_or(*site, |stretch| stretch.site);
+    }
+
+    /// Renames the sites of two writes of which one gave way, and in their id.
+    pub fn pair(&self, id: &mut [u8; 16], lost: &mut Stamp, kept: &mut Stamp) {
+        told::rename(id, lost, kept, |stamp| self.stamp(stamp));
     }
 
     /// Renames the sites in a header.
@@ -112,9 +108,8 @@ impl Moves {
             row.registers.iter_mut().for_each(|register| self.register(register));
         }
         delta.settings.iter_mut().for_each(|setting| self.stamp(&mut setting.stamp));
-        for told in &mut delta.told {
-            self.stamp(&mut told.lost);
-            self.stamp(&mut told.kept);
+        for Told { id, lost, kept, .. } in &mut delta.told {
+            self.pair(id, lost, kept);
         }
     }
 }

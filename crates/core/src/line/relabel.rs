@@ -6,8 +6,9 @@ use crate::Result;
 use crate::catalog::Tracked;
 use crate::meta::Meta;
 use crate::parts;
-use crate::records::record_id;
+use crate::records::{pair_id, record_id};
 use crate::registry;
+use crate::sqlvalue::hex;
 use crate::state::{self, ENTRY_COLUMNS, Names, Segment, stash};
 use rusqlite::{Connection, params};
 use std::collections::BTreeMap;
@@ -226,24 +227,36 @@ fn stamps(conn: &Connection, meta: &mut Meta, moves: &Moves) -> Result<()> {
         let no = meta.number(conn, stamp.site)?;
         conn.execute("UPDATE synqlite_policy SET site = ?2 WHERE key = ?1", params![key, no])?;
     }
-    for (hlc, site) in [("lost", "lost_site"), ("kept", "kept_site")] {
-        let sql =
-            format!("SELECT DISTINCT {hlc}, {site} FROM synqlite_closed WHERE {hlc} IS NOT NULL");
-        let mut statement = conn.prepare(&sql)?;
-        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let writes: Vec<(i64, u32)> = rows.collect::<Result<_, _>>()?;
-        let sql =
-            format!("UPDATE synqlite_closed SET {site} = ?3 WHERE {hlc} = ?1 AND {site} = ?2");
-        for (clock, no) in writes {
-            let mut stamp = Stamp { hlc: Hlc(clock), site: meta.site_of(no)? };
-            moves.stamp(&mut stamp);
-            let now = meta.number(conn, stamp.site)?;
-            if now != no {
-                conn.prepare_cached(&sql)?.execute(params![clock, no, now])?;
-            }
+    pairs(conn, meta, moves)?;
+    history(conn, meta, moves)
+}
+
+/// Writes of which one gave way.
+fn pairs(conn: &Connection, meta: &mut Meta, moves: &Moves) -> Result<()> {
+    let sql = "SELECT no, record, lost, lost_site, kept, kept_site FROM synqlite_closed \
+               WHERE lost IS NOT NULL";
+    let (mut statement, mut moved) = (conn.prepare(sql)?, Vec::new());
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let stamp = |at: usize| -> Result<Stamp> {
+            Ok(Stamp { hlc: Hlc(row.get(at)?), site: meta.site_of(row.get(at + 1)?)? })
+        };
+        let (no, record): (i64, String) = (row.get(0)?, row.get(1)?);
+        let id = pair_id(&record)?;
+        let (lost, kept) = (stamp(2)?, stamp(4)?);
+        let mut now = (id, lost, kept);
+        moves.pair(&mut now.0, &mut now.1, &mut now.2);
+        if now != (id, lost, kept) {
+            moved.push((no, now));
         }
     }
-    history(conn, meta, moves)
+    let sql = "UPDATE OR REPLACE synqlite_closed SET record = ?2, lost_site = ?3, kept_site = ?4 \
+               WHERE no = ?1";
+    for (no, (id, lost, kept)) in moved {
+        let sites = [meta.number(conn, lost.site)?, meta.number(conn, kept.site)?];
+        conn.prepare_cached(sql)?.execute(params![no, hex(&id), sites[0], sites[1]])?;
+    }
+    Ok(())
 }
 
 fn history(conn: &Connection, meta: &mut Meta, moves: &Moves) -> Result<()> {

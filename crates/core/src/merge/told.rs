@@ -20,7 +20,9 @@ use crate::state::{Body, GroupState, RowState, Stored};
 use std::collections::BTreeMap;
 use synqlite_view::ConflictKind;
 use synqlite_wire::line::is_witness;
-use synqlite_wire::{Header, Register, Rid, RowChange, SiteId, Stamp, Told, Value, VersionVector};
+use synqlite_wire::{
+    Header, Register, Rid, RowChange, SiteId, Stamp, Told, Value, VersionVector, told,
+};
 
 /// Whether whoever wrote the later of two writes lacked the earlier one.
 pub(super) fn unseen(meta: &Meta, sender: &VersionVector, ours: Stamp, theirs: Stamp) -> bool {
@@ -354,7 +356,7 @@ impl Subject<'_> {
         kept: Stamp,
     ) -> Told {
         let row = self.name();
-        let id = pair_id(&self.t.canonical, self.rid, columns, lost, kept);
+        let id = told::id(&self.t.canonical, self.rid, columns, lost, kept);
         let (table, kind) = (self.t.canonical.clone(), kind.to_string());
         Told { id, table, row, kind, what, lost, kept }
     }
@@ -398,27 +400,9 @@ pub(super) fn renumbered(
     (lost, kept): (Stamp, Stamp),
     row: String,
 ) -> Told {
-    let id = pair_id(&t.canonical, rid, &format!("{was} {is}"), lost, kept);
+    let id = told::id(&t.canonical, rid, &format!("{was} {is}"), lost, kept);
     let (table, kind) = (t.canonical.clone(), ConflictKind::Renumbered.to_string());
     Told { id, table, row, kind, what: format!("{was} became {is}, as {why}"), lost, kept }
-}
-
-/// The same on every site: from what identifies the two writes.
-fn pair_id(table: &str, rid: &Rid, columns: &str, lost: Stamp, kept: Stamp) -> [u8; 16] {
-    use sha2::{Digest, Sha256};
-    let mut hash = Sha256::new();
-    for part in [table, columns] {
-        hash.update((part.len() as u64).to_be_bytes());
-        hash.update(part);
-    }
-    for Stamp { hlc, site } in [lost, kept] {
-        hash.update(hlc.0.to_be_bytes());
-        hash.update(site.0);
-    }
-    hash.update(synqlite_wire::key::encode(&[synqlite_wire::key::KeyPart::Row(rid.clone())]));
-    let mut id = [0; 16];
-    id.copy_from_slice(&hash.finalize()[..16]);
-    id
 }
 
 impl Merged {

@@ -443,3 +443,26 @@ fn a_claim_follows_the_ids_of_branches() {
         }
     }
 }
+
+/// Both branches write the same row at the same moment: what gave way there are two things.
+#[test]
+fn what_gave_way_of_two_branches_is_told_of_both() {
+    for _ in 0..8 {
+        let (lab, mut a, mut b) = Lab::new();
+        let backup = lab.backup("b");
+        a.run("INSERT INTO k VALUES('x', 'of a')");
+        for branch in ["first", "second"] {
+            b = lab.restore(b, "b", &backup);
+            b.run(&format!("INSERT INTO k VALUES('x', '{branch}')"));
+            b.run("UPDATE synqlite_journal SET at = 2461000.5");
+            b.replica.fold().unwrap();
+            a.pull(&mut b);
+        }
+        meet(&mut [&mut a, &mut b]);
+        for site in [&a, &b] {
+            let told = site.replica.closed_conflicts().unwrap();
+            let of = |branch: &str| told.iter().filter(|c| c.what.contains(branch)).count();
+            assert_eq!([of("'first'"), of("'second'"), told.len()], [1, 1, 2], "{told:?}");
+        }
+    }
+}

@@ -8,12 +8,11 @@ use super::columns::{
 };
 use super::error::BatchError;
 use super::varint::{self, Reader};
-use crate::change::{
-    Cell, Delta, GroupShape, Header, Register, RowChange, Setting, TableShape, Told,
-};
+use crate::change::{Cell, Delta, GroupShape, Header, Register, RowChange, Setting, TableShape};
 use crate::check::{check_counts, check_group, check_length, check_shape, check_tables};
 use crate::clock::Stamp;
 use crate::counter::{Count, Number};
+use crate::told::Told;
 use std::collections::BTreeMap;
 
 /// Fewest bytes of a row: its groups, its identity (two), its header.
