@@ -18,12 +18,16 @@
 //! nobody has written in a row and that shows its default does not count, nor does an empty table:
 //! the other site may not have it.
 //!
+//! A number that each site gives for itself (R-OWN) counts as the identity of the row that it means there,
+//! in the table and in references to it.
+//!
 //! Values are compared as applications see them: -0.0 and 0.0 are the same, while 1, 1.0, '1' and
 //! x'31' are four values. Generated columns follow from the others and are left out (R-GEN).
 
 use crate::Result;
-use crate::catalog::{Tracked, loc_sql};
+use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
 use crate::meta::Meta;
+use crate::refs::Lookup;
 use crate::registry;
 use crate::replica::Replica;
 use crate::schema::quote;
@@ -34,7 +38,8 @@ use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
-use synqlite_wire::{Counter, Value};
+use synqlite_wire::key::{KeyPart, encode};
+use synqlite_wire::{Counter, Rid, Value};
 
 /// What the replicated tables show, in short. All digests are SHA-256 in lower-case hex.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +62,7 @@ impl Replica {
             let mut tables = BTreeMap::new();
             let mut hashes = BTreeMap::new();
             for t in &loaded.catalog.tables {
-                let rows = visible(conn, meta, t)?;
+                let rows = visible(Lookup { conn, meta, catalog: &loaded.catalog }, t)?;
                 tables.insert(t.table.name.clone(), hex(&rows.hash(&t.canonical)));
                 hashes.insert(t.canonical.clone(), rows);
             }
@@ -99,8 +104,33 @@ impl Rows {
     }
 }
 
+/// By column of a table, the table whose rows each site numbers for itself and whose number it holds.
+fn own_numbers<'c>(catalog: &'c Catalog, t: &'c Tracked) -> BTreeMap<usize, &'c Tracked> {
+    let mut found: BTreeMap<usize, &Tracked> = BTreeMap::new();
+    for fk in &t.table.foreign_keys {
+        let Some(parent) = catalog.by_name(&fk.parent) else { continue };
+        let named = fk.columns.iter().zip(&fk.parent_columns);
+        let numbers = named.filter(|(_, p)| parent.table.own_number() == Some(**p));
+        found.extend(numbers.map(|(&c, _)| (c, parent)));
+    }
+    found.extend(t.table.own_number().map(|alias| (alias, t)));
+    found
+}
+
+/// The identity of the row of this number; of one that no fold has seen yet, the number as of this site. A
+/// number of no row means nobody anywhere.
+fn identity(conn: &Connection, meta: &Meta, t: &Tracked, number: i64) -> Result<Value> {
+    let loc = Loc::Row(number);
+    let rid = match state::at(conn, meta, t, &loc)? {
+        Some(stored) => stored.rid,
+        None if !t.exists(conn, &loc)? => return Ok(Value::Null),
+        None => Rid::Birth { site: meta.site, n: u64::MAX - number.unsigned_abs() },
+    };
+    Ok(Value::Blob(encode(&[KeyPart::Row(rid)])))
+}
+
 /// What a table shows.
-fn visible(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<Rows> {
+fn visible(Lookup { conn, meta, catalog }: Lookup<'_>, t: &Tracked) -> Result<Rows> {
     let mut order: Vec<usize> = (0..t.table.columns.len()).collect();
     order.sort_by(|&a, &b| t.column_names[a].cmp(&t.column_names[b]));
     let names: Vec<_> = order.iter().map(|&c| quote(&t.table.columns[c].name)).collect();
@@ -115,6 +145,11 @@ fn visible(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<Rows> {
     );
     let stashed = !stash::rows(conn, meta, t.no, -1)?.is_empty();
     let others = registry::foreign_columns(conn, t.no)?;
+    let numbered = own_numbers(catalog, t);
+    let means = |c: usize, shown: ValueRef<'_>| match (numbered.get(&c), shown) {
+        (Some(parent), ValueRef::Integer(n)) => identity(conn, meta, parent, n),
+        _ => Ok(value(shown)),
+    };
     let mut statement = conn.prepare(&sql)?;
     let mut rows = statement.query([])?;
     let mut found = Rows::default();
@@ -129,7 +164,10 @@ fn visible(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<Rows> {
         if !stashed && unwritten.is_empty() {
             for (i, &c) in order.iter().enumerate() {
                 put_bytes(&mut hash, t.column_names[c].as_bytes());
-                put_value(&mut hash, row.get_ref(i)?);
+                match numbered.contains_key(&c) {
+                    true => put_value(&mut hash, as_ref(&means(c, row.get_ref(i)?)?)),
+                    false => put_value(&mut hash, row.get_ref(i)?),
+                }
             }
             found.add(hash);
             continue;
@@ -149,7 +187,7 @@ fn visible(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<Rows> {
             cells.extend(latest(&pieces).into_iter().filter_map(named));
         }
         for (i, &c) in order.iter().enumerate().filter(|(i, _)| !is_unwritten(*i)) {
-            cells.insert(&t.column_names[c], value(row.get_ref(i)?));
+            cells.insert(&t.column_names[c], means(c, row.get_ref(i)?)?);
         }
         put_cells(&mut hash, &cells);
         found.add(hash);

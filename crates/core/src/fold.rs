@@ -39,6 +39,7 @@ use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::progress::Phase;
 use crate::refs::Lookup;
+use crate::registry;
 use crate::sqlvalue::Located;
 use crate::state::{self, Body, GroupState, Inserted, Runs, Stored, sums};
 use before::{Befores, Died};
@@ -174,8 +175,11 @@ impl<'a> Fold<'a> {
 
 impl Fold<'_> {
     /// R-PIN: a number that this site has shown in place of the one a row asked for becomes an
-    /// ordinary write, so that it never changes again.
+    /// ordinary write, so that it never changes again. Not one that was of this site alone (R-OWN).
     fn pin(&mut self, t: &Tracked) -> Result<()> {
+        if self.given.stale.contains_key(&t.no) && registry::had_own_numbers(self.conn, t.no)? {
+            return Ok(());
+        }
         let Some(alias) = t.table.renumbers() else { return Ok(()) };
         let sql = "SELECT loc FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL \
                    AND loc IS NOT NULL ORDER BY loc";

@@ -122,16 +122,16 @@ fn init(
 
 /// R-REMAP, said before anybody is surprised by it.
 fn numbered(tables: &[Table]) -> Option<String> {
-    let numbered = |t: &&Table| t.identity == Identity::Birth && t.rowid_alias().is_some();
+    let numbered = |t: &&Table| t.renumbers().is_some();
     let names: Vec<&str> = tables.iter().filter(numbered).map(|t| t.name.as_str()).collect();
-    (!names.is_empty()).then(|| {
-        format!(
-            "SQLite numbers the rows of {}: where two sites give one number to two rows, the later row \
-             gets another when they meet. Declared references follow; a number kept elsewhere, in memory, \
-             a URL or on paper, does not (docs/guides/ids.md)",
-            names.join(", ")
-        )
-    })
+    let first = names.first()?;
+    Some(format!(
+        "SQLite numbers the rows of {}: where two sites give one number to two rows, the later row \
+         gets another when they meet. Declared references follow; a number kept elsewhere, in memory, \
+         a URL or on paper, does not. With policy {first}.ids=local no number changes on the site that \
+         shows it, and sites may number a row otherwise (docs/guides/ids.md)",
+        names.join(", ")
+    ))
 }
 
 /// A new site of a database, which knows nothing yet.

@@ -3,7 +3,7 @@
 //! A number is given once, also to what only other sites have, and never to anything else.
 
 use crate::catalog::{Catalog, Relation, Tracked};
-use crate::schema::Table;
+use crate::schema::{self, Table};
 use crate::{Error, Result};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::{BTreeMap, HashMap};
@@ -183,4 +183,11 @@ pub fn groups(conn: &Connection, table: u32) -> Result<Vec<(Vec<u32>, Vec<String
         }
     }
     Ok(units.into_values().collect())
+}
+
+/// Whether each site numbered the rows of a table for itself when its triggers were made (R-OWN).
+pub fn had_own_numbers(conn: &Connection, no: u32) -> Result<bool> {
+    let sql = "SELECT shape FROM synqlite_table WHERE no = ?1";
+    let shape: String = conn.prepare_cached(sql)?.query_row([no], |row| row.get(0))?;
+    Ok(schema::had_own_numbers(&shape))
 }

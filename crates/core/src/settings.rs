@@ -44,7 +44,8 @@ pub fn check_names(conn: &Connection, policy: &Policy) -> Result<()> {
             Err(Error::Policy { key, value, why: format!("there is no {kind} {name}") })
         }
     };
-    if let Some(table) = key.strip_suffix(".on_unique").or(key.strip_suffix(".delete")) {
+    let table = |rest| key.strip_suffix(rest);
+    if let Some(table) = table(".on_unique").or(table(".delete")).or(table(".ids")) {
         need("table", table)?;
     }
     if key == "fire_on_merge" {

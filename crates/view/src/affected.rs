@@ -408,8 +408,10 @@ impl<'a> AffectedRows<'a> {
             return Ok(true);
         }
         let t = &self.catalog().tables[item.table];
+        let own = t.table.own_number();
+        let moved = |(&c, v): (&usize, &Value)| Some(c) != own && old[c] != *v;
         let mut keys = t.table.groups.iter().zip(&item.cells).filter(|(g, _)| g.keeps_previous);
-        Ok(keys.any(|(g, cell)| g.columns.iter().zip(&cell.values).any(|(&c, v)| old[c] != *v)))
+        Ok(keys.any(|(g, cell)| g.columns.iter().zip(&cell.values).any(moved)))
     }
 
     /// Whether R-FK-ONUPDATE is of a foreign key of a table.

@@ -101,6 +101,10 @@ pub trait Facts {
     fn revived(&self, table: usize) -> Result<Vec<i64>>;
     /// The largest integer key that a row has or asks for.
     fn highest(&self, table: usize, except: &Except) -> Result<Option<i64>>;
+    /// The number that a row had when it was shown last, where each site has its own (R-OWN).
+    fn number_had(&self, table: usize, rid: &Rid) -> Result<Option<i64>>;
+    /// Whether a row that is not shown had a number.
+    fn is_kept(&self, table: usize, id: i64) -> Result<bool>;
     /// Whether a row has or asks for an integer key.
     fn has_number(&self, table: usize, id: i64, except: &Except) -> Result<bool>;
     /// What SQLite says of a row of stored columns.

@@ -567,6 +567,15 @@ impl Facts for Memory<'_> {
         Ok(wanted.max(shown.max()))
     }
 
+    /// Its sites show the same numbers.
+    fn number_had(&self, _: usize, _: &Rid) -> Result<Option<i64>> {
+        Ok(None)
+    }
+
+    fn is_kept(&self, _: usize, _: i64) -> Result<bool> {
+        Ok(false)
+    }
+
     fn has_number(&self, table: usize, id: i64, except: &Except) -> Result<bool> {
         let (t, place) = (self.table(table), Loc::Row(id));
         let shown = self.tables[table].contains_key(&place) && !except.places.contains(&place);

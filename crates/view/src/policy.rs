@@ -117,6 +117,12 @@ impl Policies {
         self.of_table(table, "delete") == Some("last")
     }
 
+    /// Tables whose rows each site numbers for itself, as (key, table): `T.ids=local` (R-OWN).
+    pub fn own_numbers(&self) -> impl Iterator<Item = (&str, &str)> {
+        let set = self.0.iter().filter(|(_, value)| *value == "local");
+        set.filter_map(|(key, _)| Some((key.as_str(), key.strip_suffix(".ids")?)))
+    }
+
     /// Whether all that a merge brings comes in one transaction, however much it is: `merge=whole`.
     pub fn merges_whole(&self) -> bool {
         self.get("merge") == Some("whole")
@@ -155,10 +161,12 @@ fn check(key: &str, value: &str) -> Result<(), BadPolicy> {
         (_, Some("on_unique")) if matches!(value, "quarantine" | "unify") => Ok(()),
         (_, Some("on_unique")) => wrong("it is `quarantine` or `unify`"),
         (_, Some(_)) if value == COUNTER => Ok(()),
+        (_, Some("ids")) if matches!(value, "shared" | "local") => Ok(()),
+        (_, Some("ids")) => wrong("it is `shared` or `local`"),
         (_, Some("delete")) if matches!(value, "wins" | "last") => Ok(()),
         (_, Some("delete")) => wrong("it is `wins` or `last`"),
         _ => wrong(
-            "known keys are T.identity, T.on_unique, T.delete, T.refs, fk, merge, \
+            "known keys are T.identity, T.ids, T.on_unique, T.delete, T.refs, fk, merge, \
              local_tables, replicate_tables and fire_on_merge; a column T.C can be `counter`",
         ),
     }
@@ -174,6 +182,7 @@ mod tests {
             "fk=ignore",
             "merge=whole",
             "t.identity=key",
+            "t.ids=local",
             "t.n=counter",
             "t.refs=a:b",
             "local_tables=a, b",
@@ -181,7 +190,9 @@ mod tests {
         for text in known.into_iter().chain(["local_tables=", "t.refs=a:b=c"]) {
             assert_eq!(text.parse::<Policy>().unwrap().to_string(), text);
         }
-        for text in ["fk", "fk=maybe", "t.identity=", "t.colour=red", "=", "t.delete=never"] {
+        for text in
+            ["fk", "fk=maybe", "t.identity=", "t.colour=red", "=", "t.delete=never", "t.ids=mine"]
+        {
             let error = text.parse::<Policy>().unwrap_err().to_string();
             assert!(error.starts_with(&format!("policy {text}")), "{error}");
         }

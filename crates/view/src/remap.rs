@@ -45,11 +45,49 @@ pub fn grant<N: Numbers>(
             false => losers.push(wish),
         }
     }
+    past_all(losers, taken, &mut ids, numbers)?;
+    Ok(ids)
+}
+
+/// R-OWN: the numbers of rows that this site has not shown yet, where each site has its own. They get
+/// those that they ask for, in the order of their claims, as long as no row here has them, and else
+/// numbers past all that are known. `shown`: those of rows that stay as they are; `free`: whether no other
+/// row has one.
+pub fn give<N: Numbers>(
+    shown: BTreeSet<i64>,
+    mut wishes: Vec<Wish>,
+    free: impl Fn(i64) -> Result<bool>,
+    numbers: impl FnOnce() -> N,
+) -> Result<BTreeMap<usize, i64>> {
+    wishes.sort();
+    let (mut taken, mut ids, mut losers) = (shown, BTreeMap::new(), Vec::new());
+    for wish in wishes {
+        match !taken.contains(&wish.id) && free(wish.id)? {
+            true => {
+                taken.insert(wish.id);
+                ids.insert(wish.item, wish.id);
+            }
+            false => losers.push(wish),
+        }
+    }
+    past_all(losers, taken, &mut ids, numbers)?;
+    Ok(ids)
+}
+
+/// Gives rows, in their order, the numbers past all that are known; when these are used up, the largest
+/// that nobody has or asks for.
+fn past_all<N: Numbers>(
+    losers: Vec<Wish>,
+    mut taken: BTreeSet<i64>,
+    ids: &mut BTreeMap<usize, i64>,
+    numbers: impl FnOnce() -> N,
+) -> Result<()> {
     if losers.is_empty() {
-        return Ok(ids);
+        return Ok(());
     }
     let numbers = numbers();
-    let mut next = numbers.highest()?.checked_add(1);
+    let highest = taken.last().copied().unwrap_or(0).max(numbers.highest()?);
+    let mut next = highest.checked_add(1);
     let mut down = i64::MAX;
     for wish in losers {
         let id = match next {
@@ -67,7 +105,7 @@ pub fn grant<N: Numbers>(
         taken.insert(id);
         ids.insert(wish.item, id);
     }
-    Ok(ids)
+    Ok(())
 }
 
 /// The numbers of a table, some of whose rows are affected.
@@ -125,6 +163,14 @@ mod tests {
         let wishes = vec![wish(0, 5, 1), wish(1, 3, 1), wish(2, 4, 1), wish(3, 9, 2)];
         let ids = grant(wishes, || Others(vec![7])).unwrap();
         assert_eq!(ids, BTreeMap::from([(1, 1), (3, 2), (2, 8), (0, 9)]));
+    }
+
+    #[test]
+    fn a_number_that_is_shown_stays_whoever_asks_for_it() {
+        let wishes = vec![wish(0, 5, 1), wish(1, 3, 4), wish(2, 4, 4), wish(3, 1, 2)];
+        let ids =
+            give(BTreeSet::from([1, 9]), wishes, |id| Ok(id != 2), || Others(vec![7])).unwrap();
+        assert_eq!(ids, BTreeMap::from([(0, 12), (1, 4), (2, 11), (3, 10)]));
     }
 
     #[test]

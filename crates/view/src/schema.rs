@@ -64,6 +64,8 @@ pub struct Table {
     pub identity: Identity,
     /// Whether it is declared AUTOINCREMENT.
     pub autoincrement: bool,
+    /// Whether each site numbers its rows for itself: policy `T.ids=local` (R-OWN).
+    pub own_numbers: bool,
     /// Whether a delete of a row makes a foreign key act on rows of replicated tables: CASCADE, SET
     /// NULL or SET DEFAULT.
     pub acts_on_delete: bool,
@@ -267,6 +269,7 @@ impl Table {
             groups: vec![],
             identity: Identity::Birth,
             autoincrement: false,
+            own_numbers: false,
             acts_on_delete: false,
             converted: BTreeSet::new(),
             indexed: true,
@@ -310,6 +313,17 @@ impl Table {
     /// number that is a reference is that of the row that it is to.
     #[inline]
     pub fn renumbers(&self) -> Option<usize> {
+        self.given_number().filter(|_| !self.own_numbers)
+    }
+
+    /// The same if each site gives its rows numbers of its own, and no number ever changes (R-OWN).
+    #[inline]
+    pub fn own_number(&self) -> Option<usize> {
+        self.given_number().filter(|_| self.own_numbers)
+    }
+
+    /// The same if rows of one number are several rows.
+    fn given_number(&self) -> Option<usize> {
         let refers = |alias: &usize| self.foreign_keys.iter().any(|fk| fk.columns.contains(alias));
         let by_birth = self.identity == Identity::Birth;
         self.rowid_alias().filter(|alias| by_birth && !refers(alias))

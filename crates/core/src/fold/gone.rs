@@ -9,7 +9,7 @@ use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::counter;
 use crate::journal::Gone;
-use crate::state::{self, Body, GroupState, Stored};
+use crate::state::{self, Body, GroupState, Stored, numbers};
 use std::collections::BTreeSet;
 use synqlite_view::local_wins::Acted;
 use synqlite_wire::{Cell, Rid, Value, key};
@@ -88,6 +88,9 @@ impl Fold<'_> {
             header.delete(stamp);
         }
         stored.loc = None;
+        if let Loc::Row(number) = gone.was {
+            numbers::keep(self.conn, self.meta, t, &stored.rid, number)?;
+        }
         self.put(t, &stored)?;
         Ok(apart)
     }

@@ -9,7 +9,7 @@ use crate::parts;
 use crate::records::{pair_id, record_id};
 use crate::registry;
 use crate::sqlvalue::hex;
-use crate::state::{self, ENTRY_COLUMNS, Names, Segment, stash};
+use crate::state::{self, ENTRY_COLUMNS, Names, Segment, numbers, stash};
 use rusqlite::{Connection, params};
 use std::collections::BTreeMap;
 use synqlite_wire::key::{KeyPart, decode, encode};
@@ -186,9 +186,9 @@ fn pieces(conn: &Connection, meta: &mut Meta, t: &Tracked, moves: &Moves) -> Res
     Ok(())
 }
 
-/// Rows that others wait for, and keys that they ask for.
-fn identities(conn: &Connection, meta: &mut Meta, moves: &Moves) -> Result<()> {
-    let mut statement = conn.prepare("SELECT DISTINCT tbl, rid FROM synqlite_reference")?;
+/// The rows that a table of ours names.
+fn rids(conn: &Connection, meta: &mut Meta, moves: &Moves, of: &str) -> Result<()> {
+    let mut statement = conn.prepare(&format!("SELECT DISTINCT tbl, rid FROM {of}"))?;
     let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let rids: Vec<(u32, Vec<u8>)> = rows.collect::<Result<_, _>>()?;
     for (table, bytes) in rids {
@@ -196,11 +196,19 @@ fn identities(conn: &Connection, meta: &mut Meta, moves: &Moves) -> Result<()> {
         let mut rid = before.clone();
         moves.rid(&mut rid);
         if rid != before {
-            let sql =
-                "UPDATE OR REPLACE synqlite_reference SET rid = ?3 WHERE tbl = ?1 AND rid = ?2";
+            let sql = format!("UPDATE OR REPLACE {of} SET rid = ?3 WHERE tbl = ?1 AND rid = ?2");
             let new = state::known_bytes(meta, &rid)?;
-            conn.prepare_cached(sql)?.execute(params![table, bytes, new])?;
+            conn.prepare_cached(&sql)?.execute(params![table, bytes, new])?;
         }
+    }
+    Ok(())
+}
+
+/// Rows that others wait for or that had numbers here, and keys that they ask for.
+fn identities(conn: &Connection, meta: &mut Meta, moves: &Moves) -> Result<()> {
+    rids(conn, meta, moves, "synqlite_reference")?;
+    if numbers::any(conn)? {
+        rids(conn, meta, moves, "synqlite_number")?;
     }
     let mut statement = conn.prepare("SELECT DISTINCT key FROM synqlite_claim")?;
     let keys: Vec<Vec<u8>> =

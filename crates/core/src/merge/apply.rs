@@ -8,7 +8,7 @@ use crate::policy::Policies;
 use crate::referring::Referring;
 use crate::refs::Lookup;
 use crate::schema::{ForeignKey, TableKind};
-use crate::state::{self, Inserted, Name, Runs, shown, sums};
+use crate::state::{self, Inserted, Name, Runs, numbers, shown, sums};
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
 use std::collections::HashSet;
@@ -34,7 +34,7 @@ pub(crate) fn apply(
             let mut mine: Vec<&mut AffectedRow> =
                 affected.iter_mut().filter(|c| c.table == position).collect();
             if !mine.is_empty() {
-                rows(conn, t, &mut mine, &mut merged, &mut refusals)?;
+                rows(conn, meta, t, &mut mine, &mut merged, &mut refusals)?;
                 refusals.end(refused.is_none())?;
             }
         }
@@ -128,6 +128,7 @@ pub(crate) fn refuses(error: &rusqlite::Error) -> bool {
 /// Deletes what disappears or takes part in an exchange of keys, then updates, then inserts.
 fn rows(
     conn: &Connection,
+    meta: &Meta,
     t: &Tracked,
     items: &mut [&mut AffectedRow],
     merged: &mut Merged,
@@ -192,6 +193,9 @@ fn rows(
         }
         if let Some(loc) = item.stored.loc.take() {
             item.unsaved = true;
+            if let Loc::Row(number) = loc {
+                numbers::keep(conn, meta, t, &item.stored.rid, number)?;
+            }
             if taken.contains(&loc) {
                 state::unplace(conn, &item.stored)?;
             }

@@ -17,7 +17,7 @@ use crate::meta::Meta;
 use crate::refs::Lookup;
 use crate::schema::{ForeignKey, Identity};
 use crate::sqlvalue::Bind;
-use crate::state::{self, Inserted, Name, RowState, Runs, Stored};
+use crate::state::{self, Inserted, Name, RowState, Runs, Stored, numbers};
 use crate::{Error, Result};
 use rusqlite::Connection;
 use std::cell::Cell;
@@ -177,7 +177,7 @@ impl Lane<'_> {
         let references: Option<Vec<_>> = keys.iter().enumerate().map(reference).collect();
         let Some(references) = references else { return Ok(None) };
         // Who has got another number than it asked for may want one that a new row takes.
-        if state::any_pending(conn, t.no)? {
+        if t.table.own_number().is_none() && state::any_pending(conn, t.no)? {
             return Ok(None);
         }
         let entries = state::any_entry(conn, t.no)?;
@@ -213,12 +213,17 @@ impl Lane<'_> {
         match (&change.rid, t.table.identity) {
             (Rid::Birth { site, n }, Identity::Birth) => {
                 let alias = t.table.rowid_alias();
-                let numbered = |c: usize| value(change, self.columns[c]).as_integer().is_some();
+                let number = |c: usize| value(change, self.columns[c]).as_integer();
                 let takes = *site == inserted.site
                     && i64::try_from(*n).is_ok()
                     && !meta.seen.covers(inserted)
-                    && alias.is_none_or(numbered)
+                    && alias.is_none_or(|c| number(c).is_some())
                     && births.get(&(t.no, *site)).is_none_or(|latest| latest < n);
+                if let Some(number) = t.table.own_number().and_then(number)
+                    && numbers::is_kept(conn, t, number)?
+                {
+                    return Ok(false);
+                }
                 // A number that was given by the time which has been seen may be one of a row that is here.
                 let takes = takes && *n >= self.given(conn, meta, *site)?;
                 if takes {

@@ -113,7 +113,8 @@ fn set_aside(t: &Relation, item: &AffectedRow, winner: Option<&AffectedRow>) -> 
 
 /// What to say of a row that gets another integer key than the one it asks for, or than it had.
 fn renumbered(lookup: Lookup<'_>, t: &Tracked, item: &AffectedRow) -> Result<Option<Told>> {
-    let (Some(alias), Some(new)) = (t.table.rowid_alias(), &item.new) else { return Ok(None) };
+    let alias = t.table.rowid_alias().filter(|_| t.table.own_number().is_none());
+    let (Some(alias), Some(new)) = (alias, &item.new) else { return Ok(None) };
     let group = t.table.columns[alias].group;
     let Some(i) = t.table.groups[group].columns.iter().position(|&c| c == alias) else {
         return Ok(None);

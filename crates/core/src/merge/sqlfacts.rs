@@ -6,7 +6,7 @@ use crate::catalog::{Loc, Tracked, loc_sql};
 use crate::referring::Referring;
 use crate::refs::Lookup;
 use crate::sqlvalue::Located;
-use crate::state::{self, Stored};
+use crate::state::{self, Stored, numbers};
 use rusqlite::types::FromSql;
 use rusqlite::{ToSql, params};
 use std::ops::Range;
@@ -160,7 +160,20 @@ impl Facts for SqlFacts<'_> {
     }
 
     fn highest(&self, table: usize, except: &Except) -> Result<Option<i64>> {
-        Ok(self.largest(table, except)?)
+        let (known, t) = (self.largest(table, except)?, self.table(table));
+        Ok(match t.table.own_number() {
+            Some(_) => known.max(numbers::highest(self.lookup.conn, t)?),
+            None => known,
+        })
+    }
+
+    fn number_had(&self, table: usize, rid: &Rid) -> Result<Option<i64>> {
+        let Lookup { conn, meta, .. } = self.lookup;
+        Ok(numbers::of(conn, meta, self.table(table), rid)?)
+    }
+
+    fn is_kept(&self, table: usize, id: i64) -> Result<bool> {
+        Ok(numbers::is_kept(self.lookup.conn, self.table(table), id)?)
     }
 
     fn has_number(&self, table: usize, id: i64, except: &Except) -> Result<bool> {

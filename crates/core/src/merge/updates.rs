@@ -70,7 +70,8 @@ impl<'a> Lane<'a> {
         let Place::Here(position) = matched.place else { return Ok(None) };
         let t = &catalog.tables[position];
         // Where a write revives its row or rows share a wish for a number, the view decides.
-        if policies.last_write_decides(&t.table.name) || state::any_pending(conn, t.no)? {
+        let shares_wishes = t.table.own_number().is_none() && state::any_pending(conn, t.no)?;
+        if policies.last_write_decides(&t.table.name) || shares_wishes {
             return Ok(None);
         }
         Ok(Some(Lane { conn, t, matched, update: None }))
@@ -128,7 +129,9 @@ impl<'a> Lane<'a> {
         // What a column stores otherwise is kept as it was written.
         let keeps =
             |(&c, value): (&usize, _)| equal::keeps(value, self.t.table.columns[c].affinity);
+        let numbers = self.t.table.own_number().is_some_and(|alias| group.columns.contains(&alias));
         let alone = !group.keeps_previous
+            && !numbers
             && !group.counter
             && group.foreign_keys.is_empty()
             && register.previous.is_none()

@@ -3,7 +3,7 @@
 use super::{catch_up, follow};
 use crate::closed::ClosedBy;
 use crate::merge::Anew;
-use crate::policy::{COUNTER, Policies, Policy};
+use crate::policy::{Policies, Policy};
 use crate::schema::{self, Selection};
 use crate::work::Work;
 use crate::{Error, Result, settings, state};
@@ -26,12 +26,11 @@ pub(crate) fn set(work: &mut Work<'_>, policies: &[Policy], now: i64) -> Result<
         let setting = Setting { key, value, stamp };
         settings::store(work.conn, &mut work.meta, &setting)?;
     }
-    if policies.iter().any(|policy| policy.value() == COUNTER) {
-        let schema = schema::read(work.conn, &work.policies, &Selection::default())?;
-        let set = |(key, _): &&(String, String)| policies.iter().any(|p| p.key() == key);
-        if let Some((key, why)) = schema.idle.iter().find(set) {
-            let (key, why) = (key.clone(), why.clone());
-            return Err(Error::Policy { key, value: COUNTER.to_owned(), why });
+    let schema = schema::read(work.conn, &work.policies, &Selection::default())?;
+    for policy in policies {
+        let (key, value) = (policy.key().to_owned(), policy.value().to_owned());
+        if let Some((_, why)) = schema.idle.iter().find(|(idle, _)| *idle == key) {
+            return Err(Error::Policy { key, value, why: why.clone() });
         }
     }
     Ok(())

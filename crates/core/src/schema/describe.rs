@@ -36,6 +36,9 @@ pub fn describe(table: &Table) -> String {
     if table.strict {
         rules.push_str(", strict");
     }
+    if table.own_numbers {
+        rules.push_str(OWN_NUMBERS);
+    }
     let text = format!(
         "{} {kind}, identity {identity}, columns ({}), {}, units ({}), {}, {}{counters}{rules}",
         quote(&table.name),
@@ -48,6 +51,12 @@ pub fn describe(table: &Table) -> String {
     escaped(&text)
 }
 
+/// Whether a shape is of a table whose rows each site numbers for itself.
+pub fn had_own_numbers(shape: &str) -> bool {
+    shape.lines().next().is_some_and(|described| described.ends_with(OWN_NUMBERS))
+}
+
+const OWN_NUMBERS: &str = ", own numbers";
 const CONVERTS_OLD: &str = ", converts old";
 
 /// [`describe`], and on a second line all else that its triggers are made of: order and

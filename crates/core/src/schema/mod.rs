@@ -10,6 +10,7 @@ mod describe;
 mod feeds;
 mod floats;
 mod names;
+mod numbers;
 mod pragmas;
 mod read;
 mod references;
@@ -21,7 +22,8 @@ mod tests;
 mod tools;
 
 pub use describe::{
-    converted_old, had_rowid_alias, has_key_of, has_references_of, has_uniques_of, shape,
+    converted_old, had_own_numbers, had_rowid_alias, has_key_of, has_references_of, has_uniques_of,
+    shape,
 };
 pub use feeds::{feeds, notes as feed_notes};
 pub use names::{term_name, unique_name};

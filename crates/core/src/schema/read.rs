@@ -10,7 +10,7 @@ use super::select::{self, Choice};
 use super::sql::{self, IndexSql, TableSql, Token};
 use super::{
     Affinity, Collation, Column, Identity, IndexTerm, Schema, Selection, Skipped, Table, TableKind,
-    UniqueIndex, counters, quote, references,
+    UniqueIndex, counters, numbers, quote, references,
 };
 use crate::error::{Error, Result};
 use crate::policy::Policies;
@@ -67,7 +67,8 @@ pub fn read(conn: &Connection, policies: &Policies, selection: &Selection) -> Re
     groups::assign(&mut parts);
     notes.extend(references::convert(conn, &inventory, &mut drafts)?);
     let local = references::local(conn, &inventory, &mut drafts)?;
-    let idle = counters::apply(&inventory, &mut drafts, policies);
+    let mut idle = counters::apply(&inventory, &mut drafts, policies);
+    idle.extend(numbers::apply(&inventory, &mut drafts, policies));
 
     let tables: Vec<Table> = drafts.into_iter().map(|draft| draft.table).collect();
     notes.extend(references::undeclared(&tables));
@@ -154,6 +155,7 @@ pub(super) fn draft(
         groups: Vec::new(),
         identity: Identity::Birth,
         autoincrement,
+        own_numbers: false,
         acts_on_delete: false,
         converted: BTreeSet::new(),
         // No other index is there for sure when VACUUM runs.

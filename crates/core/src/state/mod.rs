@@ -9,6 +9,7 @@
 mod bulk;
 mod codec;
 mod keys;
+pub mod numbers;
 mod overlay;
 mod segment;
 pub mod shown;

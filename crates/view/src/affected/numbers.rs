@@ -145,6 +145,11 @@ impl<'a> AffectedRows<'a> {
         }
     }
 
+    /// Whether no row shows an integer key, not even one that is about to be hidden.
+    pub fn is_free(&self, table: usize, id: i64) -> Result<bool> {
+        Ok(self.facts.at(table, &Loc::Row(id))?.is_none())
+    }
+
     /// The integer key that an affected row asks for.
     pub fn wanted(&self, t: &Relation, alias: usize, at: usize) -> Option<i64> {
         let group = t.table.columns[alias].group;

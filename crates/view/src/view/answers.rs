@@ -130,6 +130,9 @@ impl Attempt<'_, '_> {
             });
         }
         let claim = (dangling_index(&t.key_names[f]), equal::reference_bytes(fk, &key));
+        if self.is_of_one_site(fk) {
+            return Ok(Answer::Missing(Some(claim)));
+        }
         self.number(fk, &key);
         self.asked(round, fk, &key);
         Ok(match self.anyone_shows(round, (self.affected.list[at].table, f), &key)? {
@@ -201,6 +204,14 @@ impl Attempt<'_, '_> {
             let collations = index.terms.iter().map(|term| &term.collation);
             self.view.asked.insert((parent, u, encode_values(values.iter().zip(collations))));
         }
+    }
+
+    /// Whether a foreign key is to a number that each site gives for itself (R-OWN): by value alone it means a
+    /// row of the site that wrote it, and none elsewhere.
+    pub fn is_of_one_site(&self, fk: &ForeignKey) -> bool {
+        let parent = self.affected.catalog().position(&fk.parent);
+        let own = parent.and_then(|p| self.affected.catalog().tables[p].table.own_number());
+        own.is_some_and(|alias| fk.parent_columns.contains(&alias))
     }
 
     /// Notes an integer key that an affected row refers to by value.

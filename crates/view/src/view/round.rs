@@ -115,12 +115,13 @@ impl Attempt<'_, '_> {
         }
     }
 
-    /// R-REMAP for the tables of the component.
+    /// R-REMAP and R-OWN for the tables of the component.
     fn numbers(&self, round: &Round, live: &[usize]) -> Result<BTreeMap<usize, i64>> {
         let mut ids = BTreeMap::new();
         for table in round.tables.clone() {
             let t = &self.affected.catalog().tables[table];
-            let Some(alias) = t.table.renumbers() else { continue };
+            let own = t.table.own_number();
+            let Some(alias) = t.table.renumbers().or(own) else { continue };
             let mine = live.iter().copied().filter(|&at| self.affected.list[at].table == table);
             let wish = |at: usize| {
                 let item = &self.affected.list[at];
@@ -128,9 +129,32 @@ impl Attempt<'_, '_> {
                 let id = self.affected.wanted(t, alias, at)?;
                 Some(Wish { claim, rid: item.stored.rid.clone(), item: at, id })
             };
-            let wishes = mine.filter_map(wish).collect();
             let numbers = || self.affected.known(table, |_| true);
-            ids.extend(remap::grant(wishes, numbers)?);
+            if own.is_none() {
+                ids.extend(remap::grant(mine.filter_map(wish).collect(), numbers)?);
+                continue;
+            }
+            let here = |at: usize| self.affected.list[at].old.as_ref()?[alias].as_integer();
+            let (old, new): (Vec<usize>, Vec<usize>) = mine.partition(|&at| here(at).is_some());
+            let (mut taken, mut new_here) = (BTreeSet::new(), Vec::new());
+            for at in old {
+                ids.extend(here(at).map(|id| (at, id)));
+                taken.extend(here(at));
+            }
+            let facts = self.affected.facts;
+            for at in new {
+                let had = facts.number_had(table, &self.affected.list[at].stored.rid)?;
+                match had {
+                    Some(id) if !taken.contains(&id) && self.affected.is_free(table, id)? => {
+                        taken.insert(id);
+                        ids.insert(at, id);
+                    }
+                    _ => new_here.push(at),
+                }
+            }
+            let free = |id| Ok(self.affected.is_free(table, id)? && !facts.is_kept(table, id)?);
+            let wishes = new_here.into_iter().filter_map(wish).collect();
+            ids.extend(remap::give(taken, wishes, free, numbers)?);
         }
         Ok(ids)
     }

@@ -170,6 +170,7 @@ impl Attempt<'_, '_> {
                 }
             }
         }
+        self.loosen(round, at, shown)?;
         // What refers to its own row shows the key that this has in the end, not the one of the last round; who
         // shares a column with it follows in turn.
         for (fk, rid, itself) in followed {
@@ -179,6 +180,34 @@ impl Attempt<'_, '_> {
                     self.follow(round, t, fk, rid, &mut shown.row)?;
                 }
                 false => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// R-OWN: a reference that is not kept, to a row that is not there, may show a number that means nobody
+    /// here, if it did until now, but no number of another row.
+    fn loosen(&self, round: &Round, at: usize, shown: &mut Displayed) -> Result<()> {
+        let item = &self.affected.list[at];
+        let t = &self.affected.catalog().tables[item.table];
+        let keys = t.table.foreign_keys.iter().enumerate();
+        for (f, fk) in keys.filter(|(_, fk)| !self.affected.enforces(fk)) {
+            let there = |rid: &Rid| self.visible(round, fk, rid) == Some(true);
+            if !self.is_of_one_site(fk) || item.reference(t, f).is_some_and(there) {
+                continue;
+            }
+            for &c in &fk.columns {
+                if shown.row[c].is_null() || t.table.columns[c].not_null {
+                    continue;
+                }
+                let old = item.old.as_ref().map_or(&Value::Null, |old| &old[c]);
+                let key = [old.clone()];
+                let another = old.is_null() || self.anyone_shows(round, (item.table, f), &key)?;
+                let now = if another { &Value::Null } else { old };
+                if shown.row[c] != *now {
+                    shown.row[c] = now.clone();
+                    shown.overridden.insert(t.table.columns[c].group);
+                }
             }
         }
         Ok(())
