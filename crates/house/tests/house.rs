@@ -148,6 +148,21 @@ fn dependencies_point_one_way() {
     }
 }
 
+/// What the library `synqlite` brings into a program that leaves the command out.
+const FACADE: [&str; 3] = ["synqlite-core", "synqlite-front", "synqlite-remote"];
+
+#[test]
+fn the_library_brings_nothing_of_the_command() {
+    let packages = packages("Cargo.toml");
+    let package = packages.iter().find(|p| name(p) == "synqlite").expect("the package synqlite");
+    let all = package["dependencies"].as_array().expect("a list of dependencies");
+    let always = all.iter().filter(|d| d["kind"].is_null() && d["optional"] == false);
+    assert_eq!(always.map(name).collect::<Vec<_>>(), FACADE, "the others belong to feature `cli`");
+    let code = read("crates/cli/src/lib.rs");
+    let shares = code.lines().find(|line| line.starts_with("mod ") || line.starts_with("pub mod "));
+    assert_eq!(shares, None, "the library only names what other crates have");
+}
+
 /// What tests in other languages take of others.
 fn of_other_languages() -> Vec<String> {
     let go = read("ext/synqlite/go/go.mod");
