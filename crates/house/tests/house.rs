@@ -61,6 +61,7 @@ fn files() -> Vec<String> {
                 "lab/target",
                 "lab/peers/target",
                 "ext/target",
+                "ext/synqlite/sqlx/target",
                 "ext/synqlite/java/target",
                 "fuzz/target",
                 "fuzz/corpus",
@@ -184,7 +185,7 @@ fn every_dependency_is_documented_and_every_documented_one_is_used() {
         .filter_map(|line| line.strip_prefix("| `")?.split_once('`').map(|(name, _)| name))
         .collect();
     let mut manifests = read("Cargo.toml");
-    let others = ["fuzz", "lab", "lab/peers", "ext"];
+    let others = ["fuzz", "lab", "lab/peers", "ext", "ext/synqlite/sqlx"];
     let others = others.map(|folder| packages(&format!("{folder}/Cargo.toml"))).concat();
     for package in packages("Cargo.toml").iter().chain(&others) {
         for dependency in dependencies(package).1 {
