@@ -12,12 +12,11 @@ import hashlib
 import os
 import re
 import shutil
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
-from tools import Skip, bare, only, run
+from tools import Skip, bare, only, run, synchronize
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -158,7 +157,7 @@ def pack(path: Path, text: str) -> None:
     path.chmod(0o644)
 
 
-def attempt(made: Path, work: Path) -> None:
+def attempt(made: Path, work: Path) -> str:
     """Installs the package into an empty root, and looks at what is there."""
     needs("dpkg")
     (package,) = only(made, "synqlite_*.deb")
@@ -187,21 +186,4 @@ def attempt(made: Path, work: Path) -> None:
     else:
         print("skipped: what Debian says of it: there is no lintian")
     size = package.stat().st_size
-    print(f"{package.name}: {size} bytes, {len(pages)} manual pages, installed and run in an empty root")
-
-
-def synchronize(command: Path, work: Path) -> None:
-    """Two replicas and a row that crosses, by the command that was installed."""
-    home, laptop = work / "home.db", work / "laptop.db"
-    db = sqlite3.connect(home)
-    db.executescript("CREATE TABLE todo(title); INSERT INTO todo VALUES('milk');")
-    for words in (["init", home], ["clone", home, laptop]):
-        run([command, *words], env=bare())
-    with sqlite3.connect(laptop) as other:
-        other.execute("INSERT INTO todo VALUES('rent')")
-    other.close()
-    run([command, "sync", laptop], env=bare())
-    found = [title for (title,) in db.execute("SELECT title FROM todo ORDER BY title")]
-    db.close()
-    if found != ["milk", "rent"]:
-        sys.exit(f"error: after the synchronization there is {found}")
+    return f"{package.name}: {size} bytes, {len(pages)} manual pages, installed and run in an empty root"

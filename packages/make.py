@@ -1,4 +1,4 @@
-"""Makes the packages of this platform in a folder: the wheel, both npm packages, and the one for Debian.
+"""Makes the packages of this platform in a folder: the wheel, both npm packages, an archive, and the one for Debian.
 
     python3 packages/make.py FOLDER [--all]
 
@@ -16,6 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import archive
 import debian
 from tools import Skip, main, new_environment, npm, reach_index, run
 
@@ -50,7 +51,12 @@ def make(arguments: list[str], all_of_it: bool) -> None:
     for variable in ("SYNQLITE_EXTENSION", "SYNQLITE_COMMAND"):
         if not os.path.isfile(os.environ.get(variable, "")):
             sys.exit(f"error: {variable} names no file. Set it to the path of a binary for this platform")
-    makers = (("the wheel", wheel), ("the npm packages", npm_packages), ("the Debian package", debian.make))
+    makers = (
+        ("the wheel", wheel),
+        ("the npm packages", npm_packages),
+        ("the archive", archive.make),
+        ("the Debian package", debian.make),
+    )
     for what, maker in makers:
         with tempfile.TemporaryDirectory() as work:
             try:
@@ -59,7 +65,7 @@ def make(arguments: list[str], all_of_it: bool) -> None:
                 if all_of_it and maker is not debian.make:
                     sys.exit(f"error: {what}: {reason}")
                 print(f"skipped: {what}: {reason}", flush=True)
-    for made in sorted([*into.glob("*.whl"), *into.glob("*.tgz"), *into.glob("*.deb")]):
+    for made in sorted(into.glob("synqlite[-_]*")):
         print(f"{made.stat().st_size:>10} {made.name}")
 
 

@@ -3,7 +3,7 @@
     python3 packages/try.py FOLDER [--all]
 
 FOLDER is what `packages/make.py` filled. What needs a tool or a network that is not there is skipped and says
-so; with --all that is a failure, but for dpkg. Whatever else goes wrong is one in any case.
+so; with --all that is a failure. Whatever else goes wrong is one in any case.
 
 better-sqlite3 has to be compiled where nobody offers it for this Node. Where SYNQLITE_PREBUILT names a folder
 the outcome is kept there and taken from there.
@@ -20,7 +20,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import debian
 import together
 from tools import WINDOWS, Skip, bare, main, new_environment, npm, only, reach_index, reach_registry, run
 
@@ -98,7 +97,6 @@ def binaries(folder: Path) -> dict[str, str]:
 def attempt(arguments: list[str], all_of_it: bool) -> None:
     made = Path(arguments[0]).resolve()
     for what, each in (
-        ("the package for Debian", debian.attempt),
         ("the package for Python", python_package),
         ("the package for Node", node_package),
         ("programs in Python, Node and the shell together", together.together),
@@ -109,7 +107,7 @@ def attempt(arguments: list[str], all_of_it: bool) -> None:
             try:
                 each(made, Path(work).resolve())
             except Skip as reason:
-                if all_of_it and each is not debian.attempt:
+                if all_of_it:
                     sys.exit(f"error: {what}: {reason}")
                 print(f"skipped: {what}: {reason}")
         print(f"-- {time.monotonic() - started:.0f} s", flush=True)

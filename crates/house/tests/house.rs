@@ -49,7 +49,7 @@ fn root() -> PathBuf {
 }
 
 /// Every file of the repository, by path below the root with `/`. Build products, hidden folders
-/// other than `.ci`, and what fuzzing collects are left out.
+/// other than `.ci` and `.github`, and what fuzzing collects are left out.
 fn files() -> Vec<String> {
     fn walk(dir: &Path, at: &str, out: &mut Vec<String>) {
         for entry in fs::read_dir(dir).expect("a readable folder") {
@@ -70,7 +70,7 @@ fn files() -> Vec<String> {
             let built = ["node_modules", "__pycache__", "dist"];
             if entry.path().is_dir() {
                 let kept = !skipped.contains(&path.as_str()) && !built.contains(&name.as_str());
-                if kept && (!name.starts_with('.') || name == ".ci") {
+                if kept && (!name.starts_with('.') || [".ci", ".github"].contains(&name.as_str())) {
                     walk(&entry.path(), &format!("{path}/"), out);
                 }
             } else if name != ".git" {
@@ -210,7 +210,7 @@ fn only_sources_and_documents_are_kept() {
     let endings = [
         ".rs", ".cc", ".md", ".toml", ".py", ".typed", ".js", ".mjs", ".cjs", ".ts", ".cts",
         ".mts", ".go", ".mod", ".sum", ".java", ".xml", ".snap", ".txt", ".png", ".html", ".css",
-        ".json",
+        ".json", ".yml",
     ];
     let names = ["Cargo.lock", "LICENSE", "justfile", ".gitignore", "run", "measure"];
     for path in files() {
@@ -557,6 +557,39 @@ fn the_readme_names_the_command_that_ci_runs() {
     let command = "cargo test --workspace";
     assert!(readme.contains(command) && ci.lines().any(|line| line.trim() == command));
     assert!(readme.contains("cargo run --release -p synqlite -- demo"));
+}
+
+#[test]
+fn the_workflow_runs_every_step_of_ci_once() {
+    let (ci, workflow) = (read(".ci/run"), read(".github/workflows/ci.yml"));
+    let steps = ci.lines().find_map(|line| line.strip_prefix("STEPS=\"")).expect("the steps");
+    let (_, groups) = workflow.split_once("        steps:\n").expect("groups of steps");
+    let groups = groups.lines().map_while(|line| line.trim().strip_prefix("- "));
+    let mut run: Vec<&str> = groups.flat_map(|group| group.split(' ')).collect();
+    let mut steps: Vec<&str> = steps.trim_end_matches('"').split(' ').collect();
+    run.sort();
+    steps.sort();
+    assert_eq!(run, steps);
+}
+
+/// What is handed out together says of itself that it is.
+#[test]
+fn everything_that_is_handed_out_has_one_version() {
+    let version = env!("CARGO_PKG_VERSION");
+    let says = |path: &str, line: String| {
+        let there = read(path).lines().any(|found| found.trim().trim_end_matches(',') == line);
+        assert!(there, "{path} has no line `{line}`");
+    };
+    for path in ["Cargo.toml", "ext/Cargo.toml", "ext/synqlite/Cargo.toml"] {
+        says(path, format!("version = \"{version}\""));
+    }
+    says("packages/python/synqlite/__init__.py", format!("__version__ = \"{version}\""));
+    says("packages/node/package.json", format!("\"version\": \"{version}\""));
+    says("packages/node/package.json", format!("\"synqlite-linux-x64\": \"{version}\""));
+    for line in read("Cargo.toml").lines().filter(|line| line.contains("path = \"crates/")) {
+        let named = line.contains(&format!("version = \"{version}\""));
+        assert!(named || line.starts_with("synqlite-servers "), "Cargo.toml: {line}");
+    }
 }
 
 /// The modules of `core`, from below. A module uses what is in its own layer or below it.
