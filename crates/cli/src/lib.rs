@@ -85,7 +85,7 @@ pub use synqlite_core::{
 pub use synqlite_core::{Aside, Digest, Folded, NamedRemote, Pending, Status, Trigger};
 
 // Where changes go to and come from.
-pub use synqlite_core::{Decision, Merged};
+pub use synqlite_core::{Decision, Merged, MergedRows};
 pub use synqlite_remote::{
     Access, Cloned, Credentials, Error as StoreError, Key, Outcome, Remote, Restored, Session,
     SyncError, Traffic, Waiting, watch,

@@ -46,8 +46,9 @@ export function orm(name, module, connect) {
     await home.add('rent');
     await laptop.add('stamps');
     await laptop.finish('milk');
-    const { sent, received } = await sync(paths[1]);
+    const { sent, received, merged, tables } = await sync(paths[1]);
     assert.deepEqual([sent.rows, received.rows], [2, 1]);
+    assert.deepEqual(tables, { todo: merged });
     const all = [['milk', 1], ['rent', 0], ['stamps', 0]];
     for (const each of [home, laptop]) assert.deepEqual(await each.list(), all);
     const [here, there] = await Promise.all(paths.map((path) => digest(path)));
