@@ -68,6 +68,11 @@ Comment: The program contains SQLite, which is in the public domain, zstd
  license: `cargo tree -p synqlite --format "{p} {l}"` in the source lists them.
 """
 
+OVERRIDES = """\
+# Whoever unpacks the package elsewhere is to have the license too.
+synqlite: extra-license-file *
+"""
+
 CHANGELOG = """\
 synqlite ({version}) unstable; urgency=medium
 
@@ -99,7 +104,7 @@ def make(into: Path, work: Path) -> None:
     pack(documents / "changelog.Debian.gz", CHANGELOG.format(version=version, maintainer=maintainer, date=date))
     write(documents / "copyright", COPYRIGHT)
     write(documents / "LICENSE", (ROOT / "LICENSE").read_text())
-    write(share / "lintian/overrides/synqlite", "# Who unpacks this elsewhere gets it too.\nsynqlite: extra-license-file *\n")
+    write(share / "lintian/overrides/synqlite", OVERRIDES)
     run([program, "reference", "--man", work / "man"], env=bare())
     for page in sorted((work / "man").iterdir()):
         pack(share / "man/man1" / f"{page.name}.gz", page.read_text())
