@@ -57,7 +57,7 @@ cost ROWS="50000" ROUNDS="5":
 lab *ARGS:
     cargo run --release --manifest-path lab/Cargo.toml -- {{ARGS}}
 
-# The packages for this platform, into `dist`: the wheel, and both npm packages.
+# The packages for this platform, into `dist`: the wheel, both npm packages, an archive, and the one for Debian.
 package:
     cargo build --profile dist -p synqlite --bins
     cargo build --release --manifest-path ext/Cargo.toml -p synqlite-extension

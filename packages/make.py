@@ -1,9 +1,10 @@
-"""Makes the packages of this platform in a folder: the wheel, and both npm packages.
+"""Makes the packages of this platform in a folder: the wheel, both npm packages, an archive, and the one for Debian.
 
     python3 packages/make.py FOLDER [--all]
 
-SYNQLITE_EXTENSION and SYNQLITE_COMMAND name the loadable extension and the command. Where pip or npm cannot be
-had it says `skipped`, and why; with --all that is a failure. Whatever else goes wrong is one in any case.
+SYNQLITE_EXTENSION and SYNQLITE_COMMAND name the loadable extension and the command. Where pip, npm or dpkg cannot be
+had it says `skipped`, and why; with --all that is a failure, but for dpkg, which only Debian and its kin have.
+Whatever else goes wrong is one in any case.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import archive
+import debian
 from tools import Skip, main, new_environment, npm, reach_index, run
 
 HERE = Path(__file__).resolve().parent
@@ -48,15 +51,21 @@ def make(arguments: list[str], all_of_it: bool) -> None:
     for variable in ("SYNQLITE_EXTENSION", "SYNQLITE_COMMAND"):
         if not os.path.isfile(os.environ.get(variable, "")):
             sys.exit(f"error: {variable} names no file. Set it to the path of a binary for this platform")
-    for what, maker in (("the wheel", wheel), ("the npm packages", npm_packages)):
+    makers = (
+        ("the wheel", wheel),
+        ("the npm packages", npm_packages),
+        ("the archive", archive.make),
+        ("the Debian package", debian.make),
+    )
+    for what, maker in makers:
         with tempfile.TemporaryDirectory() as work:
             try:
                 maker(into, Path(work).resolve())
             except Skip as reason:
-                if all_of_it:
+                if all_of_it and maker is not debian.make:
                     sys.exit(f"error: {what}: {reason}")
                 print(f"skipped: {what}: {reason}", flush=True)
-    for made in sorted([*into.glob("*.whl"), *into.glob("*.tgz")]):
+    for made in sorted(into.glob("synqlite[-_]*")):
         print(f"{made.stat().st_size:>10} {made.name}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -91,3 +92,20 @@ def only(folder: Path, *patterns: str) -> list[Path]:
             raise Skip(f"{folder} has {len(matching)} files {pattern}")
         found += matching
     return found
+
+
+def synchronize(command: Path, work: Path) -> None:
+    """Two replicas and a row that crosses, by a command that was installed."""
+    home, laptop = work / "home.db", work / "laptop.db"
+    db = sqlite3.connect(home)
+    db.executescript("CREATE TABLE todo(title); INSERT INTO todo VALUES('milk');")
+    for words in (["init", home], ["clone", home, laptop]):
+        run([command, *words], env=bare())
+    with sqlite3.connect(laptop) as other:
+        other.execute("INSERT INTO todo VALUES('rent')")
+    other.close()
+    run([command, "sync", laptop], env=bare())
+    found = [title for (title,) in db.execute("SELECT title FROM todo ORDER BY title")]
+    db.close()
+    if found != ["milk", "rent"]:
+        sys.exit(f"error: after the synchronization there is {found}")

@@ -83,10 +83,19 @@ export interface SetAside {
   hint: string | null;
 }
 
+/** How many rows show something else since a merge. */
+export interface Merged {
+  inserted: number;
+  updated: number;
+  deleted: number;
+}
+
 export interface Synced {
   sent: Traffic;
   received: Traffic;
-  merged: { inserted: number; updated: number; deleted: number };
+  merged: Merged;
+  /** The same for each table in which there were any. */
+  tables: Record<string, Merged>;
   /** How many conflicts are open. */
   conflicts: number;
   seconds: number;

@@ -119,7 +119,7 @@ pub use inbox::{Spool, Spooled};
 pub use init::{InitOptions, InitReport, TableReport};
 pub use line::tree::Lines;
 pub use log::{LogEntry, LogQuery};
-pub use merge::{Decision, Merged};
+pub use merge::{Decision, Merged, MergedRows};
 pub use meta::{SiteNames, check_name as check_site_name};
 pub use policy::{BadPolicy, Policies, Policy};
 pub use progress::{Phase, Step, Unit};

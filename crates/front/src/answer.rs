@@ -82,6 +82,10 @@ pub fn seconds(time: Duration) -> Json {
 /// What a push, pull or sync did, and how many conflicts are open after it.
 pub fn outcome(o: &Outcome, conflicts: u64, time: Duration) -> Json {
     let m = &o.merged;
+    let tables = m.tables.iter().map(|(table, s)| {
+        let shown = json!({"inserted": s.inserted, "updated": s.updated, "deleted": s.deleted});
+        (table.clone(), shown)
+    });
     let names: Vec<_> = o.waiting.iter().map(|w| w.name.as_str()).collect();
     let aside = o.aside.iter().map(
         |a| json!({"name": a.name, "site": a.site, "table": a.table, "why": a.why, "hint": a.hint}),
@@ -90,6 +94,7 @@ pub fn outcome(o: &Outcome, conflicts: u64, time: Duration) -> Json {
         "sent": traffic(&o.sent),
         "received": traffic(&o.received),
         "merged": {"inserted": m.inserted, "updated": m.updated, "deleted": m.deleted},
+        "tables": tables.collect::<Map<_, _>>(),
         "conflicts": conflicts,
         "seconds": seconds(time),
         "decisions": decisions(&m.decisions),

@@ -49,7 +49,7 @@ fn root() -> PathBuf {
 }
 
 /// Every file of the repository, by path below the root with `/`. Build products, hidden folders
-/// other than `.ci`, and what fuzzing collects are left out.
+/// other than `.ci` and `.github`, and what fuzzing collects are left out.
 fn files() -> Vec<String> {
     fn walk(dir: &Path, at: &str, out: &mut Vec<String>) {
         for entry in fs::read_dir(dir).expect("a readable folder") {
@@ -61,6 +61,7 @@ fn files() -> Vec<String> {
                 "lab/target",
                 "lab/peers/target",
                 "ext/target",
+                "ext/synqlite/sqlx/target",
                 "ext/synqlite/java/target",
                 "fuzz/target",
                 "fuzz/corpus",
@@ -69,7 +70,7 @@ fn files() -> Vec<String> {
             let built = ["node_modules", "__pycache__", "dist"];
             if entry.path().is_dir() {
                 let kept = !skipped.contains(&path.as_str()) && !built.contains(&name.as_str());
-                if kept && (!name.starts_with('.') || name == ".ci") {
+                if kept && (!name.starts_with('.') || [".ci", ".github"].contains(&name.as_str())) {
                     walk(&entry.path(), &format!("{path}/"), out);
                 }
             } else if name != ".git" {
@@ -148,6 +149,21 @@ fn dependencies_point_one_way() {
     }
 }
 
+/// What the library `synqlite` brings into a program that leaves the command out.
+const FACADE: [&str; 3] = ["synqlite-core", "synqlite-front", "synqlite-remote"];
+
+#[test]
+fn the_library_brings_nothing_of_the_command() {
+    let packages = packages("Cargo.toml");
+    let package = packages.iter().find(|p| name(p) == "synqlite").expect("the package synqlite");
+    let all = package["dependencies"].as_array().expect("a list of dependencies");
+    let always = all.iter().filter(|d| d["kind"].is_null() && d["optional"] == false);
+    assert_eq!(always.map(name).collect::<Vec<_>>(), FACADE, "the others belong to feature `cli`");
+    let code = read("crates/cli/src/lib.rs");
+    let shares = code.lines().find(|line| line.starts_with("mod ") || line.starts_with("pub mod "));
+    assert_eq!(shares, None, "the library only names what other crates have");
+}
+
 /// What tests in other languages take of others.
 fn of_other_languages() -> Vec<String> {
     let go = read("ext/synqlite/go/go.mod");
@@ -169,7 +185,7 @@ fn every_dependency_is_documented_and_every_documented_one_is_used() {
         .filter_map(|line| line.strip_prefix("| `")?.split_once('`').map(|(name, _)| name))
         .collect();
     let mut manifests = read("Cargo.toml");
-    let others = ["fuzz", "lab", "lab/peers", "ext"];
+    let others = ["fuzz", "lab", "lab/peers", "ext", "ext/synqlite/sqlx"];
     let others = others.map(|folder| packages(&format!("{folder}/Cargo.toml"))).concat();
     for package in packages("Cargo.toml").iter().chain(&others) {
         for dependency in dependencies(package).1 {
@@ -194,7 +210,7 @@ fn only_sources_and_documents_are_kept() {
     let endings = [
         ".rs", ".cc", ".md", ".toml", ".py", ".typed", ".js", ".mjs", ".cjs", ".ts", ".cts",
         ".mts", ".go", ".mod", ".sum", ".java", ".xml", ".snap", ".txt", ".png", ".html", ".css",
-        ".json",
+        ".json", ".yml",
     ];
     let names = ["Cargo.lock", "LICENSE", "justfile", ".gitignore", "run", "measure"];
     for path in files() {
@@ -541,6 +557,39 @@ fn the_readme_names_the_command_that_ci_runs() {
     let command = "cargo test --workspace";
     assert!(readme.contains(command) && ci.lines().any(|line| line.trim() == command));
     assert!(readme.contains("cargo run --release -p synqlite -- demo"));
+}
+
+#[test]
+fn the_workflow_runs_every_step_of_ci_once() {
+    let (ci, workflow) = (read(".ci/run"), read(".github/workflows/ci.yml"));
+    let steps = ci.lines().find_map(|line| line.strip_prefix("STEPS=\"")).expect("the steps");
+    let (_, groups) = workflow.split_once("        steps:\n").expect("groups of steps");
+    let groups = groups.lines().map_while(|line| line.trim().strip_prefix("- "));
+    let mut run: Vec<&str> = groups.flat_map(|group| group.split(' ')).collect();
+    let mut steps: Vec<&str> = steps.trim_end_matches('"').split(' ').collect();
+    run.sort();
+    steps.sort();
+    assert_eq!(run, steps);
+}
+
+/// What is handed out together says of itself that it is.
+#[test]
+fn everything_that_is_handed_out_has_one_version() {
+    let version = env!("CARGO_PKG_VERSION");
+    let says = |path: &str, line: String| {
+        let there = read(path).lines().any(|found| found.trim().trim_end_matches(',') == line);
+        assert!(there, "{path} has no line `{line}`");
+    };
+    for path in ["Cargo.toml", "ext/Cargo.toml", "ext/synqlite/Cargo.toml"] {
+        says(path, format!("version = \"{version}\""));
+    }
+    says("packages/python/synqlite/__init__.py", format!("__version__ = \"{version}\""));
+    says("packages/node/package.json", format!("\"version\": \"{version}\""));
+    says("packages/node/package.json", format!("\"synqlite-linux-x64\": \"{version}\""));
+    for line in read("Cargo.toml").lines().filter(|line| line.contains("path = \"crates/")) {
+        let named = line.contains(&format!("version = \"{version}\""));
+        assert!(named || line.starts_with("synqlite-servers "), "Cargo.toml: {line}");
+    }
 }
 
 /// The modules of `core`, from below. A module uses what is in its own layer or below it.

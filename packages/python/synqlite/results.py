@@ -60,11 +60,15 @@ class SetAside:
 
 @dataclass(frozen=True)
 class SyncResult:
-    """What a sync, push or pull did. `conflicts` counts the records that are open after it."""
+    """What a sync, push or pull did. `conflicts` counts the records that are open after it.
+
+    `tables` has for each table what `merged` has for all; one in which nothing changed is not among them.
+    """
 
     sent: Traffic
     received: Traffic
     merged: Merged
+    tables: Mapping[str, Merged]
     conflicts: int
     seconds: float
     decisions: tuple[Decision, ...] = ()

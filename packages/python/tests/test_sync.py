@@ -34,6 +34,7 @@ class Sync(Sites):
         self.assertGreater(pushed.sent.bytes, 0)
         pulled = laptop.pull()
         self.assertEqual(pulled.merged, synqlite.Merged(inserted=2, updated=1, deleted=0))
+        self.assertEqual(pulled.tables, {"todo": pulled.merged})
         self.assertEqual((pulled.received.rows, pulled.conflicts, pulled.waiting), (3, 0, ()))
         self.assertGreater(pulled.seconds, 0)
         self.assertEqual(home.push().sent.rows, 0)

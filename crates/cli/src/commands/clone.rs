@@ -31,7 +31,7 @@ pub fn run(args: &Args) -> Result<Report> {
     args.name.as_deref().map_or(Ok(()), check_site_name)?;
     let access = args.keep.access()?;
     let remote = Remote::open(&args.remote, &credentials(&access)?)?;
-    let session = Session { env: env(), force: false, whole: false };
+    let session = Session::new(env());
     let cloned = remote.clone_with(&args.db, &access, &session)?;
     call(&args.db, args.name.as_deref())?;
     let time = since.elapsed();

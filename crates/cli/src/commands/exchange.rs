@@ -25,6 +25,9 @@ pub struct Push {
 /// slices, between which programs can write, and after each of which every constraint holds; with
 /// --whole it is one transaction. What local writes and remote ones disagree about is decided the same way
 /// on every site, and listed.
+///
+/// With --json `merged` counts the rows that the merge changed here, and `tables` the same for each table in
+/// which there were any.
 #[derive(clap::Args)]
 pub struct Pull {
     #[command(flatten)]

@@ -81,7 +81,7 @@ pub fn run(args: &Args) -> Result<Report> {
 fn repair(args: &Args, remote: &str, options: &InitOptions) -> Result<Report> {
     let access = args.keep.access()?;
     let remote = Remote::open(remote, &credentials(&access)?)?;
-    let session = Session { env: env(), force: false, whole: false };
+    let session = Session::new(env());
     let done = remote.rejoin(&args.db, &access, options, &session)?;
     call(&args.db, args.name.as_deref())?;
     if access.token.is_some() {

@@ -118,9 +118,8 @@ enum Command {
     Kv(kv::Command),
     Demo(demo::Args),
     Completions(completions::Args),
-    /// Prints the reference of all commands as Markdown.
     #[command(hide = true)]
-    Reference,
+    Reference(reference::Args),
 }
 
 /// Runs a command and prints what it reports.
@@ -158,7 +157,7 @@ fn report(args: &Args) -> Result<Option<Report>> {
         Command::Key(a) => key::run(a),
         Command::Demo(a) => demo::run(a),
         Command::Completions(a) => completions::run(a),
-        Command::Reference => reference::run(),
+        Command::Reference(a) => reference::run(a),
         Command::Token(a) => token::run(a),
         Command::Serve(a) => return serve::run(a, args.json).map(|()| None),
         Command::Review(a) => return review::run(a, args.json).map(|()| None),

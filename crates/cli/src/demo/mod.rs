@@ -148,7 +148,7 @@ impl Show {
 
         let since = Instant::now();
         let folder = self.place.folder()?;
-        let session = Session { env: self.env.clone(), force: false, whole: false };
+        let session = Session::new(self.env.clone());
         let mut a = self.open("A")?;
         a.add_remote("origin", &folder.url(), None)?;
         let sent = folder.push(&mut a, &session)?.sent.bytes;
@@ -156,7 +156,7 @@ impl Show {
 
         for site in ["B", "C"] {
             let since = Instant::now();
-            let session = Session { env: self.env.clone(), force: false, whole: false };
+            let session = Session::new(self.env.clone());
             let cloned = folder.clone_to(&self.place.db(site), &session)?;
             self.open(site)?.set_name(site)?;
             let title =
@@ -197,7 +197,7 @@ impl Show {
             for site in SITES {
                 let since = Instant::now();
                 let mut replica = self.open(site)?;
-                let session = Session { env: self.env.clone(), force: false, whole: false };
+                let session = Session::new(self.env.clone());
                 let done = folder.sync(&mut replica, &session)?;
                 let (sent, received, m) = (done.sent, done.received, &done.merged);
                 if sent.rows + received.rows == 0 {

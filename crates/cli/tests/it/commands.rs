@@ -107,7 +107,8 @@ fn push_pull_and_sync_say_what_crossed() {
     lab.sql("B", "INSERT INTO note VALUES('from B')");
 
     let pulled = lab.json(&["pull", &lab.db("B")]);
-    assert_eq!(pulled["merged"], json!({"inserted": 0, "updated": 1, "deleted": 1}));
+    let merged = json!({"inserted": 0, "updated": 1, "deleted": 1});
+    assert_eq!((&pulled["merged"], &pulled["tables"]), (&merged, &json!({"todo": merged})));
     assert_eq!(pulled["received"]["rows"], 2);
     assert_eq!(pulled["received"]["columns"], 1);
     assert!(pulled["received"]["bytes"].as_u64().is_some_and(|n| n > 0));
@@ -120,6 +121,7 @@ fn push_pull_and_sync_say_what_crossed() {
         let again = lab.json(&[command, &lab.db("B")]);
         assert_eq!((&again["sent"], &again["received"]), (&nothing, &nothing), "{command}");
         assert_eq!(again["merged"], json!({"inserted": 0, "updated": 0, "deleted": 0}));
+        assert_eq!(again["tables"], json!({}));
     }
     lab.assert_equal(&["A", "B"]);
 

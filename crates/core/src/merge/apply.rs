@@ -1,6 +1,6 @@
 //! Writes the difference between what the tables show and what they should (R-MAT).
 
-use super::{Merged, Refused, triggers};
+use super::{Merged, MergedRows, Refused, triggers};
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::describe::{constraint as constraint_name, list};
 use crate::meta::Meta;
@@ -138,6 +138,7 @@ fn rows(
     let keys = t.table.key_columns();
     let mut inserts = Vec::new();
     let mut updates = Vec::new();
+    let mut shown = MergedRows::default();
     for (at, item) in items.iter().enumerate() {
         let differs = match (&item.old, &item.new) {
             (Some(old), Some(new)) => (0..new.len()).filter(|&c| old[c] != new[c]).collect(),
@@ -146,13 +147,13 @@ fn rows(
         match (&item.old, &item.new) {
             (None, None) => {}
             (None, Some(_)) => {
-                merged.inserted += 1;
+                shown.inserted += 1;
                 inserts.push(at);
             }
-            (Some(_), None) => merged.deleted += 1,
+            (Some(_), None) => shown.deleted += 1,
             (Some(_), Some(_)) if differs.is_empty() => continue,
             (Some(_), Some(_)) => {
-                merged.updated += 1;
+                shown.updated += 1;
                 if !differs.iter().any(|c| keys.contains(c)) {
                     updates.push((at, differs));
                     continue;
@@ -165,6 +166,7 @@ fn rows(
             deleted.map_err(|e| undeletable(t, e))?;
         }
     }
+    merged.count(&t.table.name, shown);
     for (at, columns) in updates {
         if let (Some(new), Some(loc)) = (&items[at].new, &items[at].stored.loc) {
             let update = || t.update(conn, loc, &columns, new);

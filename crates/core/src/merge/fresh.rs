@@ -9,7 +9,7 @@
 
 use super::apply::constraint;
 use super::join::{Matched, Place};
-use super::{Merged, Site};
+use super::{Merged, MergedRows, Site};
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::equal;
 use crate::line;
@@ -71,7 +71,10 @@ pub(super) fn insert(
             merged.columns += change.registers.len() as u64;
             *done = true;
         }
-        merged.inserted += placed.len() as u64;
+        merged.count(
+            &t.table.name,
+            MergedRows { inserted: placed.len() as u64, ..MergedRows::default() },
+        );
         merged.rows += placed.len() as u64;
         placed.sort_by_key(|(rowid, _)| *rowid);
         save(conn, meta, t, &placed)?;

@@ -54,7 +54,7 @@ use crate::{Error, Result};
 use join::{Matched, Place};
 use rusqlite::Connection;
 use sqlfacts::SqlFacts;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use synqlite_view::affected::{AffectedRows, Refused};
 use synqlite_view::join::Joined;
 use synqlite_view::view;
@@ -78,6 +78,8 @@ pub struct Merged {
     pub updated: u64,
     /// Rows that disappeared.
     pub deleted: u64,
+    /// The same for each table in which there were any, by its name.
+    pub tables: BTreeMap<String, MergedRows>,
     /// Rows received that were news.
     pub rows: u64,
     /// Registers received that were news.
@@ -90,17 +92,44 @@ pub struct Merged {
     pub(crate) unwritten: bool,
 }
 
+/// How many rows of a table show something else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MergedRows {
+    /// Rows that appeared.
+    pub inserted: u64,
+    /// Rows that show something else.
+    pub updated: u64,
+    /// Rows that disappeared.
+    pub deleted: u64,
+}
+
 impl Merged {
     /// Counts what another merge changed too.
     pub fn add(&mut self, other: Merged) {
-        self.inserted += other.inserted;
-        self.updated += other.updated;
-        self.deleted += other.deleted;
+        other.tables.iter().for_each(|(table, shown)| self.count(table, *shown));
         self.rows += other.rows;
         self.columns += other.columns;
         self.decisions.extend(other.decisions);
         self.told.extend(other.told);
         self.unwritten |= other.unwritten;
+    }
+
+    /// Counts rows of a table.
+    fn count(&mut self, table: &str, shown: MergedRows) {
+        let MergedRows { inserted, updated, deleted } = shown;
+        self.inserted += inserted;
+        self.updated += updated;
+        self.deleted += deleted;
+        if shown == MergedRows::default() {
+            return;
+        }
+        let of = match self.tables.get_mut(table) {
+            Some(of) => of,
+            None => self.tables.entry(table.to_owned()).or_default(),
+        };
+        of.inserted += inserted;
+        of.updated += updated;
+        of.deleted += deleted;
     }
 }
 

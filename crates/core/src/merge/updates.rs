@@ -8,7 +8,7 @@
 use super::apply::constraint;
 use super::join::{Matched, Place, fits};
 use super::told::unseen;
-use super::{Merged, Site};
+use super::{Merged, MergedRows, Site};
 use crate::catalog::{Catalog, Loc, Tracked};
 use crate::equal;
 use crate::meta::Meta;
@@ -111,7 +111,9 @@ impl<'a> Lane<'a> {
         let differs: Vec<usize> = (0..new.len()).filter(|&c| old[c] != new[c]).collect();
         if !differs.is_empty() {
             match self.update(&loc, differs, &new).map_err(|e| constraint(t, e)) {
-                Ok(()) => merged.updated += 1,
+                Ok(()) => {
+                    merged.count(&t.table.name, MergedRows { updated: 1, ..MergedRows::default() })
+                }
                 Err(Error::Constraint { .. }) => return Ok(false),
                 Err(error) => return Err(error),
             }

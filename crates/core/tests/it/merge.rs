@@ -1,7 +1,7 @@
 //! What merges decide.
 
 use crate::site::{World, settle};
-use synqlite_core::Policy;
+use synqlite_core::{MergedRows, Policy};
 
 #[test]
 fn the_same_new_integer_key_on_two_sites_is_two_rows() {
@@ -47,6 +47,24 @@ fn exchanged_unique_values_arrive() {
     a.run("UPDATE t SET u='tmp' WHERE id=1; UPDATE t SET u='a' WHERE id=2; UPDATE t SET u='b' WHERE id=1");
     settle(&mut a, &mut b);
     assert_eq!(b.rows("SELECT * FROM t ORDER BY 1"), ["1|b", "2|a"]);
+}
+
+/// New rows, rows that were only updated, and rows that the view decides on are written in three ways.
+#[test]
+fn what_changed_is_counted_by_table() {
+    let world = World::new();
+    let schema = "CREATE TABLE a(id TEXT PRIMARY KEY, x); CREATE TABLE b(id TEXT PRIMARY KEY, u UNIQUE);
+        CREATE TABLE c(x); INSERT INTO a VALUES('1',1),('2',2),('3',3); INSERT INTO b VALUES('1',1),('2',2)";
+    let mut here = world.init("here", schema);
+    let mut there = world.clone_site(&mut here, "there");
+    here.run("INSERT INTO a VALUES('4',4),('5',5); UPDATE a SET x=9 WHERE id<'3'; DELETE FROM a WHERE id='3'");
+    here.run("UPDATE b SET u=u+7; INSERT INTO b VALUES('3',3)");
+    let merged = there.replica.pull_from(&mut here.replica, false).unwrap().merged;
+    let rows = |inserted, updated, deleted| MergedRows { inserted, updated, deleted };
+    let of = |table: &str| merged.tables[table];
+    assert_eq!((of("a"), of("b")), (rows(2, 2, 1), rows(1, 2, 0)));
+    assert_eq!(merged.tables.len(), 2, "nothing changed in c");
+    assert_eq!((merged.inserted, merged.updated, merged.deleted), (3, 4, 1));
 }
 
 #[test]

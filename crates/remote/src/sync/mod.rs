@@ -69,6 +69,13 @@ pub struct Session {
     pub whole: bool,
 }
 
+impl Session {
+    /// As most want it: nothing from the future, and large merges in slices.
+    pub fn new(env: Arc<dyn Environment>) -> Session {
+        Session { env, force: false, whole: false }
+    }
+}
+
 /// What crossed in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {

@@ -4,7 +4,7 @@ import { clone, conflicts, load, SynqliteError, sync, watch, type Synced, type W
 
 load(new Database('a.db'));
 const done: Synced = await sync('a.db', new URL('file:///store/'), { token: async () => 'x', whole: true });
-const rows: number = done.sent.rows + done.merged.inserted;
+const rows: number = done.sent.rows + done.merged.inserted + (done.tables.todo?.updated ?? 0);
 await clone('https://hub.example.org/notes', 'b.db', { token: 'x', keyFile: 'a.key', library: 'command' });
 const { conflicts: open } = await conflicts('a.db');
 const title = open[0]?.displaced?.title;
