@@ -127,7 +127,7 @@ fn the_guide_to_constraints_shows_what_happens() {
 
 #[test]
 fn the_guide_to_ids_shows_what_happens() {
-    assert_eq!(play(&Lab::new(), "ids.md"), 3);
+    assert_eq!(play(&Lab::new(), "ids.md"), 5);
 }
 
 #[test]

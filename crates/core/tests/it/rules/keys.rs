@@ -122,6 +122,23 @@ fn r_pin_a_number_that_was_given_so_never_changes_again() {
 }
 
 #[test]
+fn r_own_a_number_never_changes_on_the_site_that_shows_it() {
+    let mut pair = Pair::with(TODO, &[("todo.ids", "local")]);
+    pair.apart(
+        "INSERT INTO todo VALUES(2, 'a'); INSERT INTO step VALUES('sa', 2)",
+        "INSERT INTO todo VALUES(2, 'b'); INSERT INTO step VALUES('sb', 2)",
+    );
+    settle(&mut pair.a, &mut pair.b);
+    for (site, own, other) in [(&pair.a, "a", "b"), (&pair.b, "b", "a")] {
+        let steps = format!("SELECT id, todo FROM step WHERE id = 's{own}' OR todo > 2 ORDER BY 2");
+        let todo = ["1|first".to_owned(), format!("2|{own}"), format!("3|{other}")];
+        assert_eq!(site.rows("SELECT * FROM todo"), todo);
+        assert_eq!(site.rows(&steps), [format!("s{own}|2"), format!("s{other}|3")]);
+    }
+    assert_eq!(pair.a.replica.digest().unwrap(), pair.b.replica.digest().unwrap());
+}
+
+#[test]
 fn r_uniq_the_earliest_claim_wins_and_the_loser_is_kept() {
     let mut pair = Pair::new(USER);
     pair.apart("INSERT INTO u VALUES('a', 'm', 1)", "INSERT INTO u VALUES('b', 'm', 2)");
