@@ -46,7 +46,7 @@
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
-use synqlite_view::{counter, describe, policy};
+use synqlite_view::{counter, describe, known, policy};
 
 mod advice;
 mod apart;
@@ -119,7 +119,7 @@ pub use inbox::{Spool, Spooled};
 pub use init::{InitOptions, InitReport, TableReport};
 pub use line::tree::Lines;
 pub use log::{LogEntry, LogQuery};
-pub use merge::{Decision, Merged};
+pub use merge::{Decision, Lost, Merged};
 pub use meta::{SiteNames, check_name as check_site_name};
 pub use policy::{BadPolicy, Policies, Policy};
 pub use progress::{Phase, Step, Unit};
@@ -135,6 +135,7 @@ pub use settle::Settling;
 pub use status::{Pending, Status, Trigger};
 pub use synqlite_view::ConflictKind;
 pub use synqlite_view::describe::{text as value_text, the_row};
+pub use synqlite_view::known::{called, line, push_seen};
 pub use synqlite_wire::{SiteId, Value, units};
 pub use touched::{Mark, Touched};
 pub use undo::{Left, Selection, Taken, Undone};

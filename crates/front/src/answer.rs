@@ -104,7 +104,10 @@ fn traffic(t: &Traffic) -> Json {
 
 /// What was decided against rows.
 pub fn decisions(decisions: &[Decision]) -> Json {
-    decisions.iter().map(|d| json!({"table": d.table, "row": d.row, "what": d.what})).collect()
+    decisions
+        .iter()
+        .map(|d| json!({"table": d.table, "row": d.row, "name": d.name, "what": d.what}))
+        .collect()
 }
 
 /// What was cloned, from where.
@@ -206,12 +209,15 @@ pub fn log(entries: &[LogEntry], sites: &SiteNames) -> Json {
 pub fn undone(undone: &Undone, dry_run: bool, sites: &SiteNames) -> Json {
     let taken = undone.taken.iter().map(|t| {
         json!({
-            "table": t.table, "row": t.row, "change": t.change.name(), "columns": columns(&t.columns),
+            "table": t.table, "row": t.row, "name": t.name, "change": t.change.name(), "columns": columns(&t.columns),
         })
     });
     let left = undone.left.iter().map(|l| {
         let by = l.by.map(|(site, at_ms)| write(site, at_ms, sites));
-        json!({"table": l.table, "row": l.row, "columns": l.columns, "why": l.why, "written": by})
+        json!({
+            "table": l.table, "row": l.row, "name": l.name, "columns": l.columns, "why": l.why,
+            "written": by,
+        })
     });
     json!({
         "taken": taken.collect::<Vec<_>>(), "left": left.collect::<Vec<_>>(), "dry_run": dry_run,
@@ -230,12 +236,14 @@ pub fn conflict(conflict: &Conflict, sites: &SiteNames) -> Json {
         "id": conflict.id,
         "table": conflict.table,
         "row": conflict.row,
+        "name": conflict.name,
         "kind": conflict.kind.as_str(),
         "constraint": conflict.constraint,
         "declared": conflict.declared,
         "shown": columns(&conflict.shown),
         "displaced": columns(&conflict.displaced),
         "winner": conflict.winner,
+        "winner_name": conflict.winner_name,
         "sites": by,
         "contested": conflict.contested,
         "written": writers(&conflict.writers, sites),
@@ -255,7 +263,7 @@ pub fn advice(advice: &[Advice]) -> Json {
 pub fn closed(records: &[Closed]) -> Json {
     let record = |r: &Closed| {
         let mut record = json!({
-            "id": r.id, "table": r.table, "row": r.row, "kind": r.kind.as_str(),
+            "id": r.id, "table": r.table, "row": r.row, "name": r.name, "kind": r.kind.as_str(),
             "constraint": r.constraint, "what": r.what, "opened_ms": r.opened_ms,
             "closed_ms": r.closed_ms, "how": r.how.name(),
         });

@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
-use synqlite_core::{Advice, Closed, Conflict, Replica, Settling, SiteNames, the_row};
+use synqlite_core::{
+    Advice, Closed, Conflict, Replica, Settling, SiteNames, called, line, the_row,
+};
 use synqlite_front::answer;
 
 /// So many rows that step aside, or are refused, are told to people.
@@ -155,8 +157,12 @@ fn settle(
     let would = if dry_run { "would be " } else { "" };
     let _ = write!(text, "{} {would}settled", count(settled.len() as u64, "conflict"));
     for row in opened.iter().take(TOLD) {
-        let (verb, what) = (if dry_run { "would step" } else { "steps" }, the_row(&row.row));
-        let _ = write!(text, "\n  {}, {what} {verb} aside: {}", row.table, &row.id[..DIGITS]);
+        let (verb, what) = (
+            if dry_run { "would step" } else { "steps" },
+            the_row(&called(&row.row, row.name.as_deref())),
+        );
+        let aside = format!("{}, {what} {verb} aside: {}", row.table, &row.id[..DIGITS]);
+        let _ = write!(text, "\n  {}", line(&aside, usize::MAX));
     }
     more(&mut text, opened.len());
     for (id, why) in refused.iter().take(TOLD) {
@@ -218,7 +224,8 @@ fn groups(conflicts: &[Conflict]) -> Report {
     let mut counts: Vec<_> = counts.into_iter().collect();
     counts.sort_by_key(|(sort, (n, _))| (std::cmp::Reverse(*n), *sort));
     let line = |((table, kind, declared), (n, id)): &((&str, &str, &str), (usize, &str))| {
-        format!("{n:>6}  {table}  {kind}  {declared}, such as {}", &id[..DIGITS])
+        let declared = if declared.is_empty() { "" } else { &format!("  {declared}") };
+        format!("{n:>6}  {table}  {kind}{declared}, such as {}", &id[..DIGITS])
     };
     let text = match counts.is_empty() {
         true => "no open conflicts".to_owned(),
@@ -257,7 +264,12 @@ fn closed(records: &[Closed]) -> Report {
         record::wrap(
             &mut text,
             style,
-            &format!("{id}{} in {}, {}", r.kind, r.table, the_row(&r.row)),
+            &format!(
+                "{id}{} in {}, {}",
+                r.kind,
+                r.table,
+                the_row(&called(&r.row, r.name.as_deref()))
+            ),
         );
         if !r.what.is_empty() {
             let asked = if r.was_open { "asked for " } else { "" };

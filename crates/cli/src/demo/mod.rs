@@ -8,7 +8,7 @@ mod edits;
 
 use crate::error::{CommandError, Result};
 use crate::record::{DIGITS, Teller};
-use crate::report::{Report, bytes, grouped, outcome, rows, seconds};
+use crate::report::{Report, bytes, decision, grouped, outcome, rows, seconds};
 use crate::sides::Style;
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -218,7 +218,7 @@ impl Show {
                     grouped(m.deleted)
                 ));
                 for d in &m.decisions {
-                    self.say(format!("   decided: {} {}: {}", d.table, d.row, d.what));
+                    self.say(format!("   decided: {}", decision(d)));
                 }
             }
             if quiet {
