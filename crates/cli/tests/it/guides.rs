@@ -71,7 +71,7 @@ fn is_id(word: &str) -> bool {
 }
 
 /// A text without ids and times.
-fn masked(text: &str) -> String {
+pub fn masked(text: &str) -> String {
     let word = |word: &str| match word {
         _ if is_id(word.trim_end_matches([';', ':'])) => "ID".to_owned(),
         _ if word.starts_with("20") && word.len() == 10 => "DAY".to_owned(),
