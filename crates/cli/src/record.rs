@@ -22,6 +22,9 @@ pub struct Teller<'a> {
     pub whole: Option<&'a str>,
 }
 
+/// So many rows that wait for the same answer are told.
+const FOLLOWERS: usize = 5;
+
 /// So many digits of an id are told.
 pub const DIGITS: usize = 8;
 
@@ -52,6 +55,7 @@ impl Teller<'_> {
                 |w: &&Writer| self.whole.is_some() || conflict.contested.contains(&w.column);
             self.writers(out, &the_row(winner), writers.iter().filter(claimed));
         }
+        follow(out, self.style, conflict);
         if let Some(db) = self.whole {
             let verbs = verbs(conflict);
             let width = verbs.iter().map(|(verb, _)| verb.name().len()).max().unwrap_or(0);
@@ -80,6 +84,26 @@ impl Teller<'_> {
             let text = format!("  {what} {} UTC at {site}{here}: {columns}", time(ms));
             wrap(out, self.style, &text);
         }
+    }
+}
+
+/// What waits for the answer to this record, or for which answer this one waits.
+fn follow(out: &mut String, style: Style, conflict: &Conflict) {
+    if conflict.follows.as_ref() == Some(&conflict.id) {
+        wrap(
+            out,
+            style,
+            "  it needs no answer: by its policy the row that has the key stands for it",
+        );
+    } else if let Some(leader) = &conflict.follows {
+        wrap(out, style, &format!("  it follows {}, which asks for both", &leader[..DIGITS]));
+    }
+    for follower in conflict.followers.iter().take(FOLLOWERS) {
+        let row = the_row(&called(&follower.row, follower.name.as_deref()));
+        wrap(out, style, &format!("  with it {} in {}, {row}", follower.kind, follower.table));
+    }
+    if let Some(more @ 1..) = conflict.followers.len().checked_sub(FOLLOWERS) {
+        wrap(out, style, &format!("  and {more} more with it; --json lists all"));
     }
 }
 

@@ -13,7 +13,7 @@ use crate::meta::Meta;
 use crate::records::{self, Conflict};
 use crate::refs::Lookup;
 use crate::sqlvalue::hex;
-use crate::{Error, Result, state};
+use crate::{Error, Result, open, state};
 use rusqlite::{Connection, params};
 use synqlite_view::ConflictKind;
 use synqlite_wire::{Hlc, Stamp, Told, VersionVector};
@@ -195,7 +195,7 @@ pub fn update(
     now_ms: i64,
     how: ClosedBy,
 ) -> Result<()> {
-    let changed = meta.records.take();
+    let (changed, lookup) = (meta.records.take(), Lookup { conn, meta, catalog });
     let close = format!("{CLOSE} AND closed IS NULL AND entry = ?3");
     let mut statement = conn.prepare_cached(&close)?;
     let mut closed = 0;
@@ -205,14 +205,16 @@ pub fn update(
     if closed > 0 {
         prune(conn)?;
     }
-    for entry in changed {
+    for &entry in &changed {
         let Some(no) = state::table_of_entry(conn, entry)? else { continue };
         let Some(position) = catalog.position_of_no(no) else { continue };
-        let lookup = Lookup { conn, meta, catalog };
-        let fresh = records::fresh_of(lookup, &catalog.tables[position], entry)?;
-        fresh.iter().try_for_each(|conflict| open(conn, entry, conflict, now_ms))?;
+        let record = records::of_entry(lookup, &catalog.tables[position], entry)?;
+        record.iter().try_for_each(|conflict| note_open(conn, entry, conflict, now_ms))?;
     }
-    Ok(())
+    match open::is_current(lookup)? {
+        true => open::update(lookup, &changed),
+        false => open::rewrite(lookup),
+    }
 }
 
 /// The same after the schema or the policies became others, whatever they changed.
@@ -224,22 +226,23 @@ pub fn update_all(
     how: ClosedBy,
 ) -> Result<()> {
     meta.records.take();
+    let lookup = Lookup { conn, meta, catalog };
     let close = format!("{CLOSE} AND closed IS NULL");
     if conn.prepare_cached(&close)?.execute(params![now_ms, how.name()])? > 0 {
         prune(conn)?;
     }
     for t in &catalog.tables {
-        for (entry, conflict) in &records::fresh(Lookup { conn, meta, catalog }, t)? {
-            open(conn, *entry, conflict, now_ms)?;
+        for (entry, conflict) in &records::of_table(lookup, t)? {
+            note_open(conn, *entry, conflict, now_ms)?;
         }
     }
-    Ok(())
+    open::rewrite(lookup)
 }
 
-/// Notes an open record.
-fn open(conn: &Connection, entry: i64, conflict: &Conflict, now_ms: i64) -> Result<()> {
+/// Notes an open record, if the log does not have it yet.
+fn note_open(conn: &Connection, entry: i64, conflict: &Conflict, now_ms: i64) -> Result<()> {
     let Conflict { id, table, row, name, kind, constraint, .. } = conflict;
-    let sql = "INSERT INTO synqlite_closed(entry, record, tbl, row, kind, cons, what, opened, name) \
+    let sql = "INSERT OR IGNORE INTO synqlite_closed(entry, record, tbl, row, kind, cons, what, opened, name) \
                VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
     have_names(conn)?;
     let (kind, what) = (kind.as_str(), asked(conflict));

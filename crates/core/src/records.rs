@@ -51,6 +51,25 @@ pub struct Conflict {
     pub contested: Vec<String>,
     /// What the winner shows, if it is visible.
     pub rival: Option<Rival>,
+    /// The record on whose answer this one waits; its own if it needs none (R-ONE-ANSWER).
+    pub follows: Option<String>,
+    /// Records that wait for the answer to this one.
+    pub followers: Vec<Follower>,
+}
+
+/// A record that waits for the answer to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Follower {
+    /// Its id.
+    pub id: String,
+    /// Table of its row.
+    pub table: String,
+    /// The row, by its primary key.
+    pub row: String,
+    /// What people know it by.
+    pub name: Option<String>,
+    /// Why it does not show what was written.
+    pub kind: ConflictKind,
 }
 
 impl Conflict {
@@ -89,22 +108,11 @@ pub(crate) fn of_table(lookup: Lookup<'_>, t: &Tracked) -> Result<Vec<(i64, Conf
     records(lookup, t, &sql, &[&t.no])
 }
 
-/// Those that the log of closed ones does not have yet, without their winners.
-pub(crate) fn fresh(lookup: Lookup<'_>, t: &Tracked) -> Result<Vec<(i64, Conflict)>> {
+/// The open record of an entry of a table.
+pub(crate) fn of_entry(lookup: Lookup<'_>, t: &Tracked, entry: i64) -> Result<Option<Conflict>> {
     let sql = format!(
-        "SELECT {ENTRY_COLUMNS}, kind, cons, NULL FROM synqlite_row \
-         WHERE +tbl = ?1 AND kind IS NOT NULL \
-         AND id NOT IN (SELECT entry FROM synqlite_closed WHERE closed IS NULL)"
-    );
-    records(lookup, t, &sql, &[&t.no])
-}
-
-/// The open record of an entry of a table, if the log of closed ones does not have it yet, without its winner.
-pub(crate) fn fresh_of(lookup: Lookup<'_>, t: &Tracked, entry: i64) -> Result<Option<Conflict>> {
-    let sql = format!(
-        "SELECT {ENTRY_COLUMNS}, kind, cons, NULL FROM synqlite_row \
-         WHERE id = ?1 AND kind IS NOT NULL \
-         AND NOT EXISTS(SELECT 1 FROM synqlite_closed WHERE entry = ?1 AND closed IS NULL)"
+        "SELECT {ENTRY_COLUMNS}, kind, cons, winner FROM synqlite_row \
+         WHERE id = ?1 AND kind IS NOT NULL"
     );
     Ok(records(lookup, t, &sql, &[&entry])?.pop().map(|(_, conflict)| conflict))
 }
@@ -192,6 +200,8 @@ fn records(
             writers: writers(t, &stored.state),
             contested,
             rival,
+            follows: None,
+            followers: vec![],
         };
         out.push((row.get(0)?, conflict));
     }

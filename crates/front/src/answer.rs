@@ -250,6 +250,10 @@ pub fn conflict(conflict: &Conflict, sites: &SiteNames) -> Json {
         "rival": conflict.rival.as_ref().map(|rival| {
             json!({"shown": columns(&rival.shown), "written": writers(&rival.writers, sites)})
         }),
+        "follows": conflict.follows,
+        "followers": conflict.followers.iter().map(|f| json!({
+            "id": f.id, "table": f.table, "row": f.row, "name": f.name, "kind": f.kind.as_str(),
+        })).collect::<Vec<_>>(),
     })
 }
 

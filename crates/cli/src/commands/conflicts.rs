@@ -56,6 +56,9 @@ pub struct Args {
     /// Says which policies would have left less to settle, and how much less.
     #[arg(long, conflicts_with_all = ["verb", "limit", "closed", "groups"])]
     advice: bool,
+    /// Lists the records too that need no answer of their own, because they wait for that to another.
+    #[arg(long, conflicts_with_all = ["verb", "groups", "advice", "closed"])]
+    every: bool,
     /// Lists the records that were open in this file and are closed, the latest first; 1,000 at most.
     #[arg(long, conflicts_with_all = ["verb", "limit"])]
     closed: bool,
@@ -111,7 +114,9 @@ pub fn run(args: &Args) -> Result<Report> {
         return settle(&mut replica, &choices, args.dry_run);
     }
     let sites = replica.site_names()?;
-    let mut conflicts = replica.conflicts()?;
+    // By its id a record is found that follows another, too.
+    let every = args.every || !args.ids.is_empty();
+    let mut conflicts = if every { replica.records()? } else { replica.conflicts()? };
     let open = conflicts.len();
     args.pick.choose(&replica, &sites, &mut conflicts)?;
     if !args.ids.is_empty() {
@@ -157,12 +162,15 @@ fn settle(
     let would = if dry_run { "would be " } else { "" };
     let _ = write!(text, "{} {would}settled", count(settled.len() as u64, "conflict"));
     for row in opened.iter().take(TOLD) {
-        let (verb, what) = (
-            if dry_run { "would step" } else { "steps" },
-            the_row(&called(&row.row, row.name.as_deref())),
-        );
-        let aside = format!("{}, {what} {verb} aside: {}", row.table, &row.id[..DIGITS]);
-        let _ = write!(text, "\n  {}", line(&aside, usize::MAX));
+        let what = the_row(&called(&row.row, row.name.as_deref()));
+        let then = match (row.kind.is_of_foreign_key(), dry_run) {
+            (true, true) => "would ask",
+            (true, false) => "asks now",
+            (false, true) => "would step aside",
+            (false, false) => "steps aside",
+        };
+        let opened = format!("{}, {what} {then}: {}", row.table, &row.id[..DIGITS]);
+        let _ = write!(text, "\n  {}", line(&opened, usize::MAX));
     }
     more(&mut text, opened.len());
     for (id, why) in refused.iter().take(TOLD) {

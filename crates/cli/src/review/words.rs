@@ -5,6 +5,7 @@
 
 use super::cells::{name, said};
 use crate::record;
+use crate::report::count;
 use synqlite_core::{Conflict, ConflictKind, SiteId, Value, Verb, Writer, called, the_row};
 
 /// A record in words.
@@ -199,7 +200,17 @@ pub fn tell(conflict: &Conflict) -> Told {
     };
     let choices = record::verbs(conflict).into_iter();
     let choices = choices.map(|(verb, _)| choice(conflict, verb, &row)).collect();
-    Told { headline, story: capital(&story), advice, choices, row }
+    let with = match conflict.followers.len() {
+        0 => String::new(),
+        n => format!(" {} for the same reason, and what is chosen here goes for all.", waiting(n)),
+    };
+    Told { headline, story: capital(&story) + &with, advice, choices, row }
+}
+
+/// How many rows wait for the same answer.
+fn waiting(n: usize) -> String {
+    let are = if n == 1 { "is" } else { "are" };
+    format!("{} {are} hidden", count(n as u64, "other row"))
 }
 
 /// The row that has what this one asks for.
@@ -362,6 +373,8 @@ mod tests {
             writers: written(HERE, 7),
             contested: vec!["email".into()],
             rival: Some(Rival { shown: row(1, "Ann", "info@x"), writers: written(THERE, 5) }),
+            follows: None,
+            followers: vec![],
         }
     }
 

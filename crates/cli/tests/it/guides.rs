@@ -138,7 +138,7 @@ fn the_guide_to_schema_changes_shows_what_happens() {
 #[test]
 fn the_guide_to_settling_conflicts_has_conflicts_to_settle() {
     let lab = Lab::new();
-    assert_eq!(play(&lab, "conflicts.md"), 0);
+    assert_eq!(play(&lab, "conflicts.md"), 2);
     let open = lab.json(&["conflicts", &lab.db("van")]);
     let kinds = open["conflicts"].as_array().unwrap().iter().map(|c| c["kind"].to_string());
     assert_eq!(kinds.collect::<Vec<_>>().join(" "), r#""fk_cascade" "fallback" "unique""#);

@@ -20,7 +20,7 @@ fn pair(world: &World, schema: &str) -> (Site, Site) {
 }
 
 fn kinds(site: &Site) -> Vec<String> {
-    let records = site.replica.conflicts().unwrap();
+    let records = site.replica.records().unwrap();
     records.iter().map(|c| format!("{}:{}", c.kind, c.row)).collect()
 }
 
@@ -72,7 +72,7 @@ fn a_restored_parent_brings_its_children_back() {
     a.run("DELETE FROM p WHERE id='P'");
     b.run("INSERT INTO c VALUES('c2','P',0)");
     settle(&mut a, &mut b);
-    let open = a.replica.conflicts().unwrap();
+    let open = a.replica.records().unwrap();
     a.replica.settle_conflict(&open[0].id, Verb::Restore).unwrap();
     settle(&mut a, &mut b);
     both(&a, &b, "SELECT id FROM c ORDER BY 1", &["c0", "c1", "c2"], &[]);
@@ -88,7 +88,7 @@ fn a_restored_grandparent_brings_all_back() {
     b.run("INSERT INTO n VALUES('d','c')");
     settle(&mut a, &mut b);
     both(&a, &b, "SELECT * FROM n", &[], &["fk_cascade:'d'"]);
-    let open = a.replica.conflicts().unwrap();
+    let open = a.replica.records().unwrap();
     a.replica.settle_conflict(&open[0].id, Verb::Restore).unwrap();
     settle(&mut a, &mut b);
     both(&a, &b, "SELECT id FROM n ORDER BY 1", &["a", "b", "c", "d"], &[]);
@@ -327,7 +327,7 @@ fn references_of_one_key_are_left_behind_together() {
 
         settle(&mut a, &mut b);
         let records = |site: &Site| {
-            let records = site.replica.conflicts().unwrap();
+            let records = site.replica.records().unwrap();
             records
                 .iter()
                 .map(|c| format!("{} {} {}", c.kind, c.row, c.constraint))
@@ -423,7 +423,7 @@ fn a_child_of_a_former_life_is_kept_and_told_while_another_row_needs_it() {
         both(&a, &b, shown, &["1x"], &["restrict_revived:1"]);
         match ends {
             "restore" => {
-                let id = b.replica.conflicts().unwrap()[0].id.clone();
+                let id = b.replica.records().unwrap()[0].id.clone();
                 b.replica.settle_conflict(&id, Verb::Restore).unwrap();
             }
             sql => b.run(sql),

@@ -93,7 +93,7 @@ fn fold(seen: &mut Seen) {
         let values: Vec<_> = c.shown.iter().map(|(_, value)| format!("{value:?}")).collect();
         format!("{}: {}", c.table, values.join(" "))
     };
-    let aside: BTreeSet<_> = site.replica.conflicts().unwrap().iter().map(shown).collect();
+    let aside: BTreeSet<_> = site.replica.records().unwrap().iter().map(shown).collect();
     site.replica.fold().unwrap();
     let after = dump(&site.app);
     let lost: Vec<_> = before.difference(&after).filter(|row| !aside.contains(*row)).collect();
@@ -156,7 +156,7 @@ fn history(seed: u64) {
     }
     let sites: Vec<Site> = sites.into_iter().map(|seen| seen.site).collect();
     let records = |site: &Site| -> Vec<String> {
-        let list = site.replica.conflicts().unwrap();
+        let list = site.replica.records().unwrap();
         list.iter().map(|c| format!("{} {} {} {:?}", c.id, c.kind, c.table, c.displaced)).collect()
     };
     for site in &sites[1..] {
@@ -253,7 +253,7 @@ fn records_show_no_sign_of_a_zero() {
     b.run("PRAGMA foreign_keys = OFF; UPDATE OR REPLACE t SET k = -0.0 WHERE k = 0.0; DELETE FROM t WHERE k = 0.0");
     settle(&mut a, &mut b);
     let told = |site: &Site| {
-        let records = site.replica.conflicts().unwrap();
+        let records = site.replica.records().unwrap();
         let text = |c: &Conflict| format!("{} {} {:?} {:?}", c.id, c.row, c.displaced, c.shown);
         records.iter().map(text).collect::<Vec<_>>()
     };
@@ -290,7 +290,7 @@ fn what_a_hidden_row_no_longer_asks_for_is_free() {
                 b.pull(&mut a);
             }
             _ => {
-                let records = b.replica.conflicts().unwrap();
+                let records = b.replica.records().unwrap();
                 let of_a = records.iter().find(|c| c.row.contains("'a'")).unwrap();
                 b.replica.settle_conflict(&of_a.id, Verb::Discard).unwrap();
             }

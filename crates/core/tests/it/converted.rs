@@ -301,7 +301,7 @@ fn a_row_that_was_deleted_before_a_foreign_key_of_another_type_keeps_its_values(
     }
     settle(&mut a, &mut b);
     for site in [&a, &b] {
-        let records = site.replica.conflicts().unwrap();
+        let records = site.replica.records().unwrap();
         assert_eq!(records.len(), 1);
         assert_eq!(records[0].displaced[2].1, synqlite_core::Value::Text(b"e".to_vec()));
     }

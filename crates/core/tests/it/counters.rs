@@ -253,7 +253,7 @@ fn a_sum_that_breaks_a_check_hides_the_row_until_it_fits_again() {
     a.run("UPDATE stock SET n = n - 1");
     b.run("UPDATE stock SET n = n - 1");
     assert_eq!(both(&mut a, &mut b, "SELECT * FROM stock"), "2|3");
-    let open = a.replica.conflicts().unwrap();
+    let open = a.replica.records().unwrap();
     assert_eq!(open.len(), 1);
     assert_eq!((open[0].kind.as_str(), open[0].row.as_str()), ("row_constraint", "1"));
     assert_eq!(open[0].displaced[1], ("n".to_owned(), (-1).into()));
@@ -262,7 +262,7 @@ fn a_sum_that_breaks_a_check_hides_the_row_until_it_fits_again() {
     c.run("UPDATE stock SET n = n + 10");
     b.pull(&mut c);
     assert_eq!(both(&mut a, &mut b, "SELECT * FROM stock"), "1|9 2|13");
-    assert_eq!(a.replica.conflicts().unwrap().len(), 0);
+    assert_eq!(a.replica.records().unwrap().len(), 0);
 }
 
 #[test]
@@ -275,11 +275,11 @@ fn settling_a_conflict_leaves_counters_alone() {
     b.run("UPDATE t SET name = 'x', n = n + 1 WHERE id = 2; UPDATE t SET n = n + 1");
     let all = "SELECT * FROM t";
     assert_eq!(both(&mut a, &mut b, all), "1|x|7 2|b|9");
-    let id = a.replica.conflicts().unwrap()[0].id.clone();
+    let id = a.replica.records().unwrap()[0].id.clone();
     a.replica.settle_conflict(&id, synqlite_core::Verb::Accept).unwrap();
     b.run("UPDATE t SET n = n + 1");
     assert_eq!(both(&mut a, &mut b, all), "1|x|8 2|b|10");
-    assert_eq!(a.replica.conflicts().unwrap().len(), 0);
+    assert_eq!(a.replica.records().unwrap().len(), 0);
 }
 
 #[test]
@@ -383,7 +383,7 @@ fn a_counter_under_a_check_with_others_goes_on_adding_up() {
     a.run("UPDATE t SET n = n + 3");
     b.run("UPDATE t SET n = n + 2");
     assert_eq!(both(&mut a, &mut b, n), "");
-    let records = a.replica.conflicts().unwrap();
+    let records = a.replica.records().unwrap();
     assert_eq!((records.len(), records[0].kind.as_str()), (1, "row_constraint"));
     a.pull(&mut c);
     assert_eq!(both(&mut a, &mut b, n), "19|20");
@@ -622,7 +622,7 @@ fn a_column_that_counts_follows_no_row() {
     a.run("PRAGMA foreign_keys = OFF; DELETE FROM t WHERE k = 4; INSERT INTO t VALUES(1, 5, 3)");
     settle(&mut a, &mut b);
     let asks = |site: &Site| -> Vec<_> {
-        let records = site.replica.conflicts().unwrap().into_iter();
+        let records = site.replica.records().unwrap().into_iter();
         records.map(|c| (c.row, c.displaced)).collect()
     };
     assert_eq!(asks(&a), asks(&b));

@@ -251,7 +251,7 @@ fn rows_by_birth_whose_number_is_a_reference_are_not_renumbered() {
         for site in [&a, &b, &c] {
             assert_eq!(site.rows("SELECT * FROM c"), shown);
             assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
-            let records = site.replica.conflicts().unwrap();
+            let records = site.replica.records().unwrap();
             let kinds: Vec<_> = records.iter().map(|r| (r.kind.as_str(), r.row.as_str())).collect();
             assert_eq!(kinds.len(), 1, "{kinds:?}");
         }

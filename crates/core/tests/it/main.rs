@@ -19,6 +19,7 @@ mod keys;
 mod merge;
 mod migrate;
 mod named;
+mod open;
 mod pull;
 mod random;
 mod rebuilt;

@@ -141,14 +141,14 @@ fn a_reference_to_nothing_is_hidden_on_its_own_site_too_and_comes_back() {
     settle(&mut a, &mut b);
     for site in [&a, &b] {
         assert_eq!(site.rows("SELECT * FROM c"), [""; 0]);
-        let records = site.replica.conflicts().unwrap();
+        let records = site.replica.records().unwrap();
         assert_eq!(records.iter().map(|c| c.kind.as_str()).collect::<Vec<_>>(), ["fk_dangling"]);
     }
     b.run("INSERT INTO p VALUES('nobody')");
     settle(&mut a, &mut b);
     for site in [&a, &b] {
         assert_eq!(site.rows("SELECT * FROM c"), ["c1|nobody"]);
-        assert!(site.replica.conflicts().unwrap().is_empty());
+        assert!(site.replica.records().unwrap().is_empty());
     }
 }
 
@@ -167,7 +167,7 @@ fn a_row_shown_for_another_lives_once_the_user_has_seen_it() {
     settle(&mut a, &mut b);
     for site in [&a, &b] {
         assert_eq!(site.rows("SELECT * FROM p"), ["P|99"]);
-        assert!(site.replica.conflicts().unwrap().is_empty());
+        assert!(site.replica.records().unwrap().is_empty());
     }
 }
 
@@ -183,14 +183,14 @@ fn conflicts_are_settled_by_replicated_writes() {
         a.run("INSERT INTO u VALUES('a','x@')");
         b.run("INSERT INTO u VALUES('b','x@')");
         settle(&mut a, &mut b);
-        let open = b.replica.conflicts().unwrap();
+        let open = b.replica.records().unwrap();
         assert_eq!(open.len(), 1);
         b.replica.settle_conflict(&open[0].id[..8], verb).unwrap();
         b.check();
         settle(&mut a, &mut b);
         let rows = a.rows("SELECT id FROM u WHERE email = 'x@'");
         assert_eq!(b.rows("SELECT id FROM u WHERE email = 'x@'"), rows);
-        (rows, a.replica.conflicts().unwrap().len(), a.replica.verify().unwrap())
+        (rows, a.replica.records().unwrap().len(), a.replica.verify().unwrap())
     };
     assert_eq!(settled("prefer", Verb::Prefer), (vec!["b".to_owned()], 1, vec![]));
     assert_eq!(settled("discard", Verb::Discard), (vec!["a".to_owned()], 0, vec![]));
@@ -201,7 +201,7 @@ fn conflicts_are_settled_by_replicated_writes() {
     a.run("INSERT INTO u VALUES('a','x@')");
     b.run("UPDATE u SET email='x@' WHERE id='z'");
     settle(&mut a, &mut b);
-    let open = a.replica.conflicts().unwrap();
+    let open = a.replica.records().unwrap();
     assert_eq!(open[0].kind.as_str(), "fallback");
     assert!(a.replica.settle_conflict(&open[0].id, Verb::Discard).is_err());
     a.replica.settle_conflict(&open[0].id, Verb::Accept).unwrap();
@@ -209,7 +209,7 @@ fn conflicts_are_settled_by_replicated_writes() {
     a.run("DELETE FROM u WHERE id='a'");
     settle(&mut a, &mut b);
     assert_eq!(b.rows("SELECT id, email FROM u"), ["z|z@"], "what was accepted stays");
-    assert!(b.replica.conflicts().unwrap().is_empty());
+    assert!(b.replica.records().unwrap().is_empty());
 }
 
 #[test]
@@ -224,13 +224,13 @@ fn a_deleted_parent_is_restored_for_its_hidden_child() {
     a.run("DELETE FROM p");
     b.run("INSERT INTO c VALUES('c','P')");
     settle(&mut a, &mut b);
-    let open = a.replica.conflicts().unwrap();
+    let open = a.replica.records().unwrap();
     assert_eq!(open[0].kind.as_str(), "fk_cascade");
     a.replica.settle_conflict(&open[0].id, Verb::Restore).unwrap();
     settle(&mut a, &mut b);
     for site in [&a, &b] {
         assert_eq!(site.rows("SELECT p.v, c.id FROM p JOIN c ON c.p = p.id"), ["7|c"]);
-        assert!(site.replica.conflicts().unwrap().is_empty());
+        assert!(site.replica.records().unwrap().is_empty());
         assert_eq!(site.replica.verify().unwrap(), [""; 0]);
     }
 }
@@ -287,7 +287,7 @@ fn writing_part_of_a_key_settles_the_part_that_shows_a_former_value() {
     settle(&mut a, &mut b);
     for site in [&a, &b] {
         assert_eq!(site.row("SELECT p, slot FROM c WHERE id='c2'"), "Q|2", "what the user saw");
-        assert!(site.replica.conflicts().unwrap().is_empty());
+        assert!(site.replica.records().unwrap().is_empty());
     }
 }
 
@@ -330,7 +330,7 @@ fn a_key_is_free_for_a_waiting_row_when_its_row_leaves_it_and_is_deleted_in_one_
         settle(&mut a, &mut b);
         for site in [&a, &b] {
             assert_eq!(site.rows("SELECT v FROM k WHERE k = 'a'"), ["of B"], "{gone}");
-            assert_eq!(site.replica.conflicts().unwrap().len(), 0, "{gone}");
+            assert_eq!(site.replica.records().unwrap().len(), 0, "{gone}");
         }
     }
 }
@@ -349,7 +349,7 @@ fn a_row_shown_for_another_lives_when_that_refers_elsewhere() {
     settle(&mut a, &mut b);
     for site in [&a, &b] {
         assert_eq!(site.rows("SELECT * FROM p"), ["P"]);
-        assert!(site.replica.conflicts().unwrap().is_empty());
+        assert!(site.replica.records().unwrap().is_empty());
     }
 }
 

@@ -291,7 +291,7 @@ fn mig_a_tightened_schema_hides_what_breaks_it_and_keeps_it() {
     b.run("UPDATE t SET b = 1000");
     a.pull(&mut b);
     assert_eq!(a.rows("SELECT * FROM t"), [""; 0]);
-    assert_eq!(a.replica.conflicts().unwrap()[0].kind.as_str(), "row_constraint");
+    assert_eq!(a.replica.records().unwrap()[0].kind.as_str(), "row_constraint");
     b.run("UPDATE t SET b = 10");
     a.pull(&mut b);
     assert_eq!(a.rows("SELECT id, b FROM t"), ["k|10"]);
@@ -597,7 +597,7 @@ fn mig_a_hidden_row_has_the_default_that_its_column_stores() {
     b.run(add);
     settle(&mut a, &mut b);
     agree(&mut [&mut a, &mut b]);
-    let asked = |site: &Site| site.replica.conflicts().unwrap()[0].displaced.clone();
+    let asked = |site: &Site| site.replica.records().unwrap()[0].displaced.clone();
     assert_eq!(asked(&a), asked(&b));
     assert!(asked(&a).contains(&("c".into(), "2.5".into())), "{:?}", asked(&a));
 }

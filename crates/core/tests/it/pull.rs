@@ -66,7 +66,7 @@ fn collisions_among_many_rows_keep_every_row() {
     same(&a, &b, &["t", "u"]);
     assert_eq!(a.row("SELECT count(*) FROM t"), "20000");
     assert_eq!(a.row("SELECT count(*) FROM u"), "19000");
-    assert_eq!(a.replica.conflicts().unwrap().len(), 1000);
+    assert_eq!(a.replica.records().unwrap().len(), 1000);
 }
 
 #[test]

@@ -547,7 +547,7 @@ fn mig_rebuild_hidden_rows_are_told_alike_on_all_sites() {
         b.replica.fold().unwrap();
         rebuild(&a, "t", columns, copied);
         agree(&mut a, &mut b, false, "SELECT count(*) FROM t", &["1"]);
-        let asked = |site: &Site| site.replica.conflicts().unwrap()[0].displaced.clone();
+        let asked = |site: &Site| site.replica.records().unwrap()[0].displaced.clone();
         assert_eq!(asked(&a), asked(&b));
     }
 }
@@ -608,7 +608,7 @@ fn mig_rename_a_column_of_a_hidden_row_and_rebuild_it() {
     rebuild(&a, "t", "k TEXT PRIMARY KEY, u UNIQUE, n)", "k,u,n");
     a.replica.fold().unwrap();
     agree(&mut a, &mut b, false, "SELECT * FROM t", &["a|1|first"]);
-    assert_eq!(a.replica.conflicts().unwrap()[0].displaced[2].0, "n");
+    assert_eq!(a.replica.records().unwrap()[0].displaced[2].0, "n");
     a.run("DELETE FROM t");
     agree(&mut a, &mut b, false, "SELECT * FROM t", &["b|1|second"]);
 }
@@ -706,7 +706,7 @@ fn mig_rebuild_and_a_row_in_a_gap_of_others() {
     let want = ["2|b|2", "5|e|NULL", "6|f|5"];
     agree(&mut a, &mut b, false, "SELECT * FROM t ORDER BY k", &want);
     for site in [&a, &b] {
-        let records = site.replica.conflicts().unwrap();
+        let records = site.replica.records().unwrap();
         let displaced = ("w".to_owned(), synqlite_core::Value::Text(b"c".to_vec()));
         assert!(records.len() == 1 && records[0].displaced.contains(&displaced), "{records:?}");
     }

@@ -104,11 +104,11 @@ fn a_dropped_table_has_no_open_records() {
     a.run("INSERT INTO t VALUES('a', 1)");
     b.run("INSERT INTO t VALUES('b', 1)");
     settle(&mut a, &mut b);
-    assert_eq!((a.replica.open_conflicts().unwrap(), a.replica.conflicts().unwrap().len()), (1, 1));
+    assert_eq!((a.replica.open_conflicts().unwrap(), a.replica.records().unwrap().len()), (1, 1));
     a.run("DROP TABLE t");
     for _ in 0..2 {
         assert_eq!(a.replica.open_conflicts().unwrap(), 0);
-        assert!(a.replica.conflicts().unwrap().is_empty());
+        assert!(a.replica.records().unwrap().is_empty());
         a.replica.fold().unwrap();
     }
 }
@@ -366,7 +366,7 @@ fn mig_rebuild_a_reference_to_a_row_that_goes_unnoticed() {
     agree(&mut [&mut a, &mut b]);
     for site in [&a, &b] {
         assert_eq!(site.rows("SELECT k FROM t"), ["q"]);
-        let records = site.replica.conflicts().unwrap();
+        let records = site.replica.records().unwrap();
         let records: Vec<_> =
             records.iter().map(|c| (c.kind.as_str(), &*c.row, &*c.constraint)).collect();
         assert_eq!(records, [("fk_dangling", "'c'", "r>t")]);
@@ -421,7 +421,7 @@ fn rows_of_a_dropped_table_that_nobody_has_are_no_rows_elsewhere() {
         b.run("DROP TABLE t");
         settle(&mut a, &mut b);
         assert_eq!(a.rows("SELECT * FROM t"), [""; 0]);
-        assert!(a.replica.conflicts().unwrap().is_empty());
+        assert!(a.replica.records().unwrap().is_empty());
         assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
     }
 }

@@ -243,7 +243,7 @@ fn mig_rename_a_reference_in_a_table_that_is_rebuilt() {
         b.run(rename);
         settle(&mut a, &mut b);
         let records = |site: &Site| {
-            let records = site.replica.conflicts().unwrap().into_iter();
+            let records = site.replica.records().unwrap().into_iter();
             records.map(|c| (c.id, c.kind, c.constraint)).collect::<Vec<_>>()
         };
         assert!(records(&a).len() == 1 && records(&a) == records(&b));

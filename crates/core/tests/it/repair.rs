@@ -24,7 +24,7 @@ fn agree(a: &mut Site, b: &mut Site, tables: &[&str]) {
     settle(a, b);
     assert_eq!(dump(&a.app, tables), dump(&b.app, tables));
     let ids = |site: &Site| -> Vec<_> {
-        site.replica.conflicts().unwrap().into_iter().map(|c| (c.id, c.kind)).collect()
+        site.replica.records().unwrap().into_iter().map(|c| (c.id, c.kind)).collect()
     };
     assert_eq!(ids(a), ids(b));
     for site in [a, b] {
@@ -51,7 +51,7 @@ fn a_column_with_two_parents_follows_one_of_them_only_with_the_other() {
     a.run("UPDATE p SET k = 'y'");
     agree(&mut a, &mut b, &["p", "q", "c"]);
     assert_eq!(a.rows("SELECT * FROM c"), ["1|y"]);
-    let records = a.replica.conflicts().unwrap();
+    let records = a.replica.records().unwrap();
     assert_eq!((records.len(), records[0].kind.as_str()), (1, "fk_dangling"));
 }
 
@@ -131,7 +131,7 @@ fn an_integer_key_never_becomes_null() {
     b.run("DELETE FROM p WHERE id = 2");
     agree(&mut a, &mut b, &["p", "d"]);
     assert_eq!(a.rows("SELECT * FROM d"), [""; 0]);
-    assert_eq!(a.replica.conflicts().unwrap()[0].kind.as_str(), "row_constraint");
+    assert_eq!(a.replica.records().unwrap()[0].kind.as_str(), "row_constraint");
 }
 
 /// A row that REPLACE renews refers to itself as it is now, so it is not hidden as of a former life.

@@ -161,7 +161,7 @@ fn what_is_decided_on_the_way_is_not_told() {
     a.run(&format!("{MANY} INSERT INTO u SELECT 'u' || i, -i FROM c"));
     let decisions = b.replica.pull_from(&mut a.replica, false).unwrap().merged.decisions;
     assert_eq!(decisions.len(), 1, "{:?}", decisions.get(..3));
-    assert_eq!(b.replica.conflicts().unwrap().len(), 1);
+    assert_eq!(b.replica.records().unwrap().len(), 1);
     settle(&mut a, &mut b);
     same(&a, &b);
 }

@@ -247,7 +247,7 @@ fn values_of_a_hidden_row_whose_key_is_inserted_anew_are_told() {
             a.pull(&mut b);
             b.pull(&mut a);
         }
-        assert_eq!(a.replica.conflicts().unwrap().len(), 1, "{loser}");
+        assert_eq!(a.replica.records().unwrap().len(), 1, "{loser}");
         if own { &b } else { &a }.run(anew);
         for _ in 0..2 {
             a.pull(&mut b);
@@ -575,7 +575,7 @@ fn a_kind_that_is_not_known_is_told_as_it_is() {
     assert_eq!(told.told, delta.told);
 
     c.run("UPDATE synqlite_row SET kind = 'of_next_year' WHERE kind IS NOT NULL");
-    let open = c.replica.conflicts().unwrap();
+    let open = c.replica.records().unwrap();
     assert_eq!(open[0].kind, ConflictKind::Other("of_next_year".into()));
     c.replica.settle_conflict(&open[0].id, Verb::Discard).unwrap();
     assert_eq!(c.replica.open_conflicts().unwrap(), 0);

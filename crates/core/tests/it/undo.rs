@@ -253,7 +253,7 @@ fn a_deleted_parent_comes_back_with_all_that_went_with_it() {
         assert_eq!(site.rows("SELECT * FROM note"), ["1|1|x", "2|1|y", "7|1|theirs"]);
         assert_eq!(site.rows("SELECT * FROM tag"), ["1|red"]);
     }
-    assert_eq!(a.replica.conflicts().unwrap().len(), 0);
+    assert_eq!(a.replica.records().unwrap().len(), 0);
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn keys_of_every_kind() {
     assert_eq!(done, want);
     settle(&mut a, &mut b);
     assert_eq!((all(&a), all(&b)), (before.clone(), before));
-    assert_eq!(a.replica.conflicts().unwrap().len(), 0);
+    assert_eq!(a.replica.records().unwrap().len(), 0);
 }
 
 #[test]
@@ -477,7 +477,7 @@ fn a_discarded_row_asks_again() {
     a.run("INSERT INTO p VALUES('ann', 'info@x')");
     b.run("INSERT INTO p VALUES('bob', 'info@x')");
     settle(&mut a, &mut b);
-    let id = a.replica.conflicts().unwrap()[0].id.clone();
+    let id = a.replica.records().unwrap()[0].id.clone();
     let t = now();
     a.replica.settle_conflict(&id, synqlite_core::Verb::Discard).unwrap();
     assert_eq!(undo(&mut a, &since(t)), ["left p 'bob': row 'ann' has its UNIQUE (mail) now"]);

@@ -119,7 +119,7 @@ fn a_row_that_a_table_cannot_hold_stops_nobody() {
             assert_eq!(site.rows("SELECT count(*) FROM other"), ["2"], "{what}");
             assert_eq!(site.rows(unfit), ["0"], "{what}");
             assert_eq!(site.rows("SELECT count(*) FROM t WHERE name = 'fit'"), ["1"], "{what}");
-            let records = site.replica.conflicts().unwrap();
+            let records = site.replica.records().unwrap();
             let kinds: Vec<_> = records.iter().map(|r| r.kind.as_str()).collect();
             assert_eq!(kinds.len().to_string(), count[0], "{what}");
             assert!(kinds.iter().all(|kind| *kind == "row_constraint"), "{what}");
@@ -150,7 +150,7 @@ fn a_trigger_that_refuses_a_row_stops_no_other() {
     assert_eq!(a.rows("SELECT id FROM t"), ["l"]);
     assert_eq!(a.rows("SELECT id FROM c"), ["beside"]);
     let kinds: Vec<_> =
-        a.replica.conflicts().unwrap().into_iter().map(|c| c.kind.to_string()).collect();
+        a.replica.records().unwrap().into_iter().map(|c| c.kind.to_string()).collect();
     assert_eq!(kinds, ["fk_parent_hidden", "refused", "refused"]);
     assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
     // What it was refused for goes.
@@ -158,7 +158,7 @@ fn a_trigger_that_refuses_a_row_stops_no_other() {
     a.pull(&mut b);
     assert_eq!(a.rows("SELECT id FROM t ORDER BY 1"), ["k", "l", "m"]);
     assert_eq!(a.rows("SELECT id FROM c ORDER BY 1"), ["below", "beside"]);
-    assert_eq!(a.replica.conflicts().unwrap().len(), 0);
+    assert_eq!(a.replica.records().unwrap().len(), 0);
 }
 
 /// A row that its table cannot hold, and whose reference leads nowhere too, is hidden for the first,
@@ -192,7 +192,7 @@ fn unfit_is_said_before_a_reference_to_nobody() {
     for site in [&a, &b, &c] {
         assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
         let kinds: Vec<_> =
-            site.replica.conflicts().unwrap().into_iter().map(|c| c.kind.to_string()).collect();
+            site.replica.records().unwrap().into_iter().map(|c| c.kind.to_string()).collect();
         assert_eq!(kinds, ["row_constraint"; 2]);
     }
 }

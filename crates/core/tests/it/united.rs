@@ -32,7 +32,7 @@ fn mig_rename_a_hidden_row_keeps_its_reference() {
     b.run("INSERT INTO c VALUES('j', 1, 5)");
     settle(&mut a, &mut b);
     let ids = |site: &Site| -> Vec<_> {
-        site.replica.conflicts().unwrap().into_iter().map(|c| (c.id, c.kind)).collect()
+        site.replica.records().unwrap().into_iter().map(|c| (c.id, c.kind)).collect()
     };
     assert_eq!(ids(&a), ids(&b));
     for site in [&mut a, &mut b] {

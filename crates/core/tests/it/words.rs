@@ -21,7 +21,7 @@ fn said(schema: &str, first: &str, second: &str) -> (Vec<String>, Vec<Conflict>)
     let (_world, mut a, mut b) = two(schema, first, second);
     let merged = b.replica.pull_from(&mut a.replica, false).unwrap().merged;
     let lines = merged.decisions.iter().map(|d| format!("{} {}: {}", d.table, d.row, d.what));
-    (lines.collect(), b.replica.conflicts().unwrap())
+    (lines.collect(), b.replica.records().unwrap())
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::site::{Site, World};
 
 /// What the open records of a site say was written.
 fn asked(site: &Site) -> Vec<String> {
-    let conflicts = site.replica.conflicts().unwrap();
+    let conflicts = site.replica.records().unwrap();
     conflicts.into_iter().map(|c| format!("{} {}: {:?}", c.kind, c.row, c.displaced)).collect()
 }
 

@@ -49,7 +49,7 @@ fn mig_index_and_a_reference_to_a_key_that_is_lost() {
             settle(&mut a, &mut b);
             for site in [&a, &b] {
                 assert_eq!(site.rows("SELECT k FROM c"), shows, "{then}; {rename}");
-                let told = site.replica.conflicts().unwrap();
+                let told = site.replica.records().unwrap();
                 assert_eq!(told.len(), 1 - shows.len(), "{then}; {rename}");
                 assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
             }

@@ -41,7 +41,7 @@ fn a_row_that_hangs_on_one_that_gives_way_keeps_its_claims() {
     a.run("UPDATE n SET u = 2 WHERE k = 'early'");
     a.replica.fold().unwrap();
     assert_eq!(a.rows("SELECT k, u FROM n ORDER BY k"), ["early|2", "up|NULL"]);
-    let records = a.replica.conflicts().unwrap();
+    let records = a.replica.records().unwrap();
     let kinds: Vec<_> = records.iter().map(|c| (c.row.as_str(), c.kind.as_str())).collect();
     assert_eq!(kinds, [("'down'", "fk_parent_hidden"), ("'up'", "unique")]);
     assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);

@@ -121,7 +121,7 @@ fn an_early_reference_ends_when_a_rebuild_takes_its_key() {
         b.replica.fold().unwrap();
         b.check();
         assert_eq!(b.rows("SELECT id FROM c"), [""; 0], "{migration}");
-        assert_eq!(b.replica.conflicts().unwrap()[0].kind.as_str(), "fk_dangling", "{migration}");
+        assert_eq!(b.replica.records().unwrap()[0].kind.as_str(), "fk_dangling", "{migration}");
         assert_eq!(b.replica.verify_full().unwrap(), [""; 0], "{migration}");
         a.run(&migration);
         agree(&mut a, &mut b, &["p", "c"]);

@@ -36,7 +36,7 @@ fn play(schema: &str, policies: &[(&str, &str)], history: &str) {
         }
     }
     let seen = |site: &Site| {
-        let records = site.replica.conflicts().unwrap().into_iter();
+        let records = site.replica.records().unwrap().into_iter();
         (
             dump(&site.app, &tables),
             records.map(|c| (c.id, c.kind, c.constraint)).collect::<Vec<_>>(),

@@ -14,7 +14,7 @@ fn a_kept_row_lives_again_when_the_last_reference_to_it_goes() {
     a.run("DELETE FROM p WHERE id = 2");
     b.run("INSERT INTO c VALUES(1, 2)");
     b.pull(&mut a);
-    assert_eq!(b.replica.conflicts().unwrap()[0].kind.as_str(), "restrict_revived");
+    assert_eq!(b.replica.records().unwrap()[0].kind.as_str(), "restrict_revived");
     b.run("UPDATE c SET p = 1");
     b.replica.fold().unwrap();
     assert_eq!(b.replica.open_conflicts().unwrap(), 0);
@@ -36,7 +36,7 @@ fn a_kept_row_that_lives_again_and_lost_its_key_has_a_record() {
     b.run("DELETE FROM c WHERE id = 2");
     b.replica.fold().unwrap();
     assert_eq!(b.replica.verify_full().unwrap(), [""; 0]);
-    assert_eq!(b.replica.conflicts().unwrap()[0].kind.as_str(), "fallback");
+    assert_eq!(b.replica.records().unwrap()[0].kind.as_str(), "fallback");
     agree(&mut a, &mut b, &["p", "c"]);
     assert_eq!(a.rows("SELECT k FROM p ORDER BY k"), ["x", "y", "z"]);
 }
@@ -56,7 +56,7 @@ fn a_row_is_no_longer_kept_for_a_hidden_one_that_turns_to_another() {
     a.run("DELETE FROM n WHERE k = 'b'");
     b.pull(&mut a);
     let kinds = |site: &Site| -> Vec<_> {
-        site.replica.conflicts().unwrap().into_iter().map(|c| c.kind.to_string()).collect()
+        site.replica.records().unwrap().into_iter().map(|c| c.kind.to_string()).collect()
     };
     assert_eq!(kinds(&b), ["unique", "fk_parent_hidden"]);
     a.run("UPDATE n SET up = NULL WHERE k = 'y'");
@@ -177,7 +177,7 @@ fn a_kept_row_in_a_circle_lives_when_the_last_reference_is_replaced() {
     a.replica.fold().unwrap();
     assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
     let kinds: Vec<_> =
-        a.replica.conflicts().unwrap().into_iter().map(|c| c.kind.to_string()).collect();
+        a.replica.records().unwrap().into_iter().map(|c| c.kind.to_string()).collect();
     assert_eq!(kinds, [""; 0]);
     agree(&mut a, &mut b, &["a", "b"]);
 }
@@ -284,7 +284,7 @@ fn a_kept_row_lives_again_when_the_user_writes_to_it() {
     a.run("UPDATE c SET p = 'd'");
     b.run("DELETE FROM p WHERE k = 'd'");
     a.pull(&mut b);
-    assert_eq!(a.replica.conflicts().unwrap()[0].kind.as_str(), "restrict_revived");
+    assert_eq!(a.replica.records().unwrap()[0].kind.as_str(), "restrict_revived");
     b.run("UPDATE c SET p = 'e'");
     a.run("UPDATE p SET v = 2 WHERE k = 'd'");
     agree(&mut a, &mut b, &["p", "c"]);

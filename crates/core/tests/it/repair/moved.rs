@@ -62,7 +62,7 @@ fn a_reference_to_a_row_that_falls_back_is_held_against_its_table() {
     assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
     agree(&mut a, &mut b, &["n"]);
     assert_eq!(a.rows("SELECT id FROM n WHERE up IS NOT NULL"), ["c"]);
-    assert_eq!(a.replica.conflicts().unwrap()[0].kind.as_str(), "row_constraint");
+    assert_eq!(a.replica.records().unwrap()[0].kind.as_str(), "row_constraint");
 }
 
 /// Nothing but a row that comes hides the row that it refers to, by its value alone: `a` takes a key from

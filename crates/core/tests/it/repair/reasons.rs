@@ -6,7 +6,7 @@ use crate::site::Site;
 /// The kinds of all open records, in order.
 fn kinds(site: &mut Site) -> Vec<String> {
     let mut kinds: Vec<String> =
-        site.replica.conflicts().unwrap().into_iter().map(|c| c.kind.to_string()).collect();
+        site.replica.records().unwrap().into_iter().map(|c| c.kind.to_string()).collect();
     kinds.sort();
     kinds
 }
@@ -145,7 +145,7 @@ fn a_row_that_fell_by_two_references_has_one_record_everywhere() {
     b.run("INSERT INTO t VALUES('a', 'b', 'x'), ('c', 'b', 'x')");
     agree(&mut a, &mut b, &["t"]);
     let names = |site: &Site| -> Vec<String> {
-        let conflicts = site.replica.conflicts().unwrap();
+        let conflicts = site.replica.records().unwrap();
         conflicts.into_iter().map(|c| format!("{} {}", c.kind, c.constraint)).collect()
     };
     for site in [&a, &b] {

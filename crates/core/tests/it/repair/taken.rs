@@ -50,7 +50,7 @@ fn integer_keys_that_name_rows_are_unique_keys() {
     b.run("UPDATE p SET id = 7, v = 'b' WHERE id = 2");
     agree(&mut a, &mut b, &["p"]);
     assert_eq!(a.rows("SELECT * FROM p ORDER BY id"), ["2|b", "7|a"]);
-    assert_eq!(a.replica.conflicts().unwrap()[0].kind.as_str(), "fallback");
+    assert_eq!(a.replica.records().unwrap()[0].kind.as_str(), "fallback");
     b.run("DELETE FROM p WHERE id = 7");
     agree(&mut a, &mut b, &["p"]);
     assert_eq!(a.rows("SELECT * FROM p"), ["7|b"]);
@@ -84,7 +84,7 @@ fn a_part_of_a_key_of_a_deleted_row_is_written_with_the_rest_of_it() {
     b.run("UPDATE t SET b = 0 WHERE id = 1; INSERT INTO c VALUES(1, 1)");
     b.pull(&mut a);
     assert_eq!(b.rows("SELECT * FROM t"), ["1|0|1", "2|0|0"]);
-    assert_eq!(b.replica.conflicts().unwrap()[0].kind.as_str(), "restrict_revived");
+    assert_eq!(b.replica.records().unwrap()[0].kind.as_str(), "restrict_revived");
     b.run("UPDATE t SET a = 7 WHERE id = 1");
     b.replica.fold().unwrap();
     assert_eq!(b.rows("SELECT * FROM t"), ["1|7|1", "2|0|0"]);

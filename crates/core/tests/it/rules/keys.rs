@@ -269,7 +269,7 @@ fn r_constraint_a_rebuilt_table_keeps_its_winners() {
     );
     pair.show("SELECT * FROM u", &["1|m|p", "2|x|y"], &["unique"]);
     let ids = |site: &Site| -> Vec<String> {
-        site.replica.conflicts().unwrap().into_iter().map(|c| c.id).collect()
+        site.replica.records().unwrap().into_iter().map(|c| c.id).collect()
     };
     let before = ids(&pair.a);
     // The triggers are made again, as SQLite's instructions for a rebuild say.

@@ -51,7 +51,7 @@ impl Pair {
 /// Kinds of the open records, in order.
 fn kinds(site: &Site) -> Vec<String> {
     let mut kinds: Vec<_> =
-        site.replica.conflicts().unwrap().iter().map(|c| c.kind.to_string()).collect();
+        site.replica.records().unwrap().iter().map(|c| c.kind.to_string()).collect();
     kinds.sort();
     kinds
 }

@@ -265,7 +265,7 @@ fn r_fold_time_a_key_moved_before_the_first_fold_is_the_key_and_what_gives_way_i
         settle(&mut pair.a, &mut pair.b);
         for site in [&pair.a, &pair.b] {
             let shown = site.rows("SELECT v FROM t");
-            let records = site.replica.conflicts().unwrap();
+            let records = site.replica.records().unwrap();
             let told = site.replica.closed_conflicts().unwrap();
             match folded {
                 // Two rows that ask for one key: the later shows what it was (R-FALLBACK).

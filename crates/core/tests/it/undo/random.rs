@@ -267,7 +267,7 @@ fn wild(draw: &mut Draw) -> String {
 /// Settles a conflict, if one is open, in some way.
 fn settle_one(draw: &mut Draw, site: &mut Site) {
     let verbs = [Verb::Prefer, Verb::Discard, Verb::Restore, Verb::Accept];
-    let conflicts = site.replica.conflicts().unwrap();
+    let conflicts = site.replica.records().unwrap();
     if let Some(conflict) = conflicts.first() {
         // Not every kind can be settled in every way.
         let _ = site.replica.settle_conflict(&conflict.id, verbs[draw.below(4)]);
