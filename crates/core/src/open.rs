@@ -15,7 +15,7 @@ use crate::meta::{self, SiteNames};
 use crate::records::{self, Conflict, Rival, Writer};
 use crate::refs::Lookup;
 use crate::state::{self, Stored};
-use crate::{Result, settings};
+use crate::{Result, inbox, settings};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use synqlite_view::ConflictKind;
@@ -31,6 +31,9 @@ const LONGEST: usize = 1_000;
 
 /// The entry of the metadata that says for which site the table was written.
 const KEY: &str = "listed";
+
+/// The entry that says that it was not worked out yet which records follow others.
+const OWED: &str = "unled";
 
 /// Whether the file has the table.
 pub fn exists(conn: &Connection) -> Result<bool> {
@@ -79,7 +82,17 @@ pub fn update(lookup: Lookup<'_>, entries: &BTreeSet<i64>) -> Result<()> {
             changed += 1;
         }
     }
-    if changed > 0 { follow(lookup) } else { Ok(()) }
+    // To work it out looks at all records of foreign keys: a merge in slices does so once, at its end.
+    let owed = meta::get(conn, OWED)?.unwrap_or(false);
+    match (changed > 0 || owed, inbox::any(conn)?) {
+        (false, _) => Ok(()),
+        (true, true) if owed => Ok(()),
+        (true, true) => meta::set(conn, OWED, true),
+        (true, false) => {
+            conn.prepare_cached("DELETE FROM synqlite_meta WHERE key = ?1")?.execute([OWED])?;
+            follow(lookup)
+        }
+    }
 }
 
 fn insert(
