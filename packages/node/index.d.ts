@@ -157,6 +157,11 @@ export interface Conflict {
   contested: string[];
   written: Record<string, Written>;
   rival: { shown: Record<string, Value> | null; written: Record<string, Written> } | null;
+  /** What people know the row by, beside its key, and the winner. */
+  name: string | null;
+  winner_name: string | null;
+  /** Records that wait for the answer to this one. */
+  followers: { id: string; table: string; row: string; name: string | null; kind: string }[];
 }
 
 export interface ClosedConflict {
@@ -169,6 +174,7 @@ export interface ClosedConflict {
   opened_ms: number;
   closed_ms: number;
   how: string;
+  name: string | null;
 }
 
 export interface LogEntry {

@@ -5,7 +5,8 @@ use crate::report::time;
 use crate::sides::{self, Line, Mark, Style};
 use std::fmt::Write;
 use synqlite_core::{
-    ClosedBy, Conflict, ConflictKind, Rival, SiteId, SiteNames, Value, Verb, Writer, the_row,
+    ClosedBy, Conflict, ConflictKind, Rival, SiteId, SiteNames, Value, Verb, Writer, called, line,
+    push_seen, the_row,
 };
 
 /// How to tell records.
@@ -21,14 +22,18 @@ pub struct Teller<'a> {
     pub whole: Option<&'a str>,
 }
 
+/// So many rows that wait for the same answer are told.
+const FOLLOWERS: usize = 5;
+
 /// So many digits of an id are told.
 pub const DIGITS: usize = 8;
 
 impl Teller<'_> {
     /// Appends a record.
     pub fn tell(&self, out: &mut String, conflict: &Conflict) {
-        let Conflict { id, table, row, kind, .. } = conflict;
-        let title = format!("{} {kind} in {table}, {}", &id[..DIGITS], the_row(row));
+        let Conflict { id, table, row, name, kind, .. } = conflict;
+        let row = the_row(&called(row, name.as_deref()));
+        let title = format!("{} {kind} in {table}, {row}", &id[..DIGITS]);
         wrap(out, self.style, &title);
         wrap(out, self.style, &format!("  {}", sentence(conflict)));
         let mut lines = lines(conflict);
@@ -50,6 +55,7 @@ impl Teller<'_> {
                 |w: &&Writer| self.whole.is_some() || conflict.contested.contains(&w.column);
             self.writers(out, &the_row(winner), writers.iter().filter(claimed));
         }
+        follow(out, self.style, conflict);
         if let Some(db) = self.whole {
             let verbs = verbs(conflict);
             let width = verbs.iter().map(|(verb, _)| verb.name().len()).max().unwrap_or(0);
@@ -81,8 +87,29 @@ impl Teller<'_> {
     }
 }
 
+/// What waits for the answer to this record, or for which answer this one waits.
+fn follow(out: &mut String, style: Style, conflict: &Conflict) {
+    if conflict.follows.as_ref() == Some(&conflict.id) {
+        wrap(
+            out,
+            style,
+            "  it needs no answer: by its policy the row that has the key stands for it",
+        );
+    } else if let Some(leader) = &conflict.follows {
+        wrap(out, style, &format!("  it follows {}, which asks for both", &leader[..DIGITS]));
+    }
+    for follower in conflict.followers.iter().take(FOLLOWERS) {
+        let row = the_row(&called(&follower.row, follower.name.as_deref()));
+        wrap(out, style, &format!("  with it {} in {}, {row}", follower.kind, follower.table));
+    }
+    if let Some(more @ 1..) = conflict.followers.len().checked_sub(FOLLOWERS) {
+        wrap(out, style, &format!("  and {more} more with it; --json lists all"));
+    }
+}
+
 /// Appends a sentence in lines of the terminal's width, the others indented more than the first.
 pub fn wrap(out: &mut String, style: Style, text: &str) {
+    let text = &line(text, usize::MAX);
     let indent = " ".repeat(text.len() - text.trim_start().len());
     let (mut line, mut empty) = (indent.clone(), true);
     for word in text.split_whitespace() {
@@ -100,14 +127,14 @@ pub fn wrap(out: &mut String, style: Style, text: &str) {
 
 /// What is shown in place of what was written, and why.
 fn sentence(conflict: &Conflict) -> String {
-    let Conflict { constraint, declared, contested, winner, row, .. } = conflict;
+    let Conflict { constraint, declared, contested, winner, winner_name, row, .. } = conflict;
     let key = if contested.is_empty() { constraint.clone() } else { contested.join(", ") };
     let earlier = match winner {
         Some(winner) => {
             let another = if winner == row { "another " } else { "" };
             format!(
                 "decided in favour of {another}{}, whose claim to {declared} is earlier",
-                the_row(winner)
+                the_row(&called(winner, winner_name.as_deref()))
             )
         }
         None => format!("another row has the earlier claim to {declared}"),
@@ -130,7 +157,13 @@ fn sentence(conflict: &Conflict) -> String {
              that `synqlite verify --full` may tell"
         ),
         ConflictKind::SetNull => {
-            "the reference is not shown: the row it is to is not there".to_owned()
+            let other = |(column, value): &&(String, Value)| {
+                conflict.shown.iter().any(|(c, shown)| c == column && shown != value)
+            };
+            let columns: Vec<&str> =
+                conflict.displaced.iter().filter(other).map(|(c, _)| &**c).collect();
+            let what = if columns.is_empty() { "the reference".into() } else { columns.join(", ") };
+            format!("{what} is not shown as it was written: the row that it refers to is not there")
         }
         ConflictKind::RestrictRevived => {
             "the row was deleted and is kept: another refers to it".to_owned()
@@ -217,11 +250,10 @@ fn text(value: &Value) -> String {
 fn printable(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
-        let turns = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         match c {
             '"' | '\\' => out.extend(['\\', c]),
-            _ if c.is_control() || turns => out.extend(c.escape_default()),
-            _ => out.push(c),
+            '\n' | '\t' => out.extend(c.escape_default()),
+            _ => push_seen(&mut out, c),
         }
     }
     out

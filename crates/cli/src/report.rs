@@ -4,6 +4,7 @@ use serde_json::Value;
 use std::fmt::Write;
 use std::time::Duration;
 pub use synqlite_core::units::{bytes, count, grouped};
+use synqlite_core::{Decision, called, line};
 pub use synqlite_front::answer::{outcome, seconds, time};
 use synqlite_remote::{Outcome, Traffic};
 
@@ -49,7 +50,7 @@ pub fn outcome_text(o: &Outcome, time: Duration) -> String {
         let _ = writeln!(text, "merged: {i} inserted, {u} updated, {d} deleted");
     }
     for d in m.decisions.iter().take(DECISIONS) {
-        let _ = writeln!(text, "  {} {}: {}", d.table, d.row, d.what);
+        let _ = writeln!(text, "  {}", decision(d));
     }
     if let Some(more @ 1..) = m.decisions.len().checked_sub(DECISIONS) {
         let more = count(more as u64, "more decision");
@@ -60,6 +61,12 @@ pub fn outcome_text(o: &Outcome, time: Duration) -> String {
     }
     let _ = write!(text, "done in {:.3} s", time.as_secs_f64());
     text
+}
+
+/// What a merge decided, in a line.
+pub fn decision(d: &Decision) -> String {
+    let row = called(&d.row, d.name.as_deref());
+    line(&format!("{} {row}: {}", d.table, d.words), usize::MAX)
 }
 
 /// A number of rows, in words.

@@ -9,7 +9,7 @@ use crate::policy::{COUNTER, Policy};
 use crate::records;
 use crate::replica::Replica;
 use crate::work::Work;
-use crate::{Error, Result, migrate};
+use crate::{Error, Result, migrate, open};
 use std::collections::BTreeMap;
 use synqlite_view::ConflictKind;
 
@@ -84,7 +84,8 @@ fn try_policy(work: &mut Work<'_>, policy: Option<&Policy>) -> Result<Option<u64
     }
     let tables = work.catalog.tables.iter();
     let counts = tables.map(|t| Ok(records::of_table(work.lookup(), t)?.len() as u64));
-    Ok(Some(counts.sum::<Result<u64>>()?))
+    let follow = open::followers(work.conn)?.into_values().map(|ids| ids.len() as u64);
+    Ok(Some(counts.sum::<Result<u64>>()?.saturating_sub(follow.sum())))
 }
 
 /// The policy that would have spared a write that gave way, if there is one.

@@ -8,12 +8,12 @@
 
 use crate::catalog::Catalog;
 use crate::describe::text;
-use crate::merge::Decision;
+use crate::merge::{Decision, Lost};
 use crate::meta::Meta;
 use crate::records::{self, Conflict};
 use crate::refs::Lookup;
 use crate::sqlvalue::hex;
-use crate::{Result, state};
+use crate::{Result, open, state};
 use rusqlite::{Connection, params};
 use synqlite_view::ConflictKind;
 use synqlite_wire::{Hlc, Stamp, Told, VersionVector};
@@ -32,6 +32,8 @@ pub struct Closed {
     pub table: String,
     /// The row, by its primary key.
     pub row: String,
+    /// What people knew it by then, where there was something beside its key.
+    pub name: Option<String>,
     /// What kind of record it was; also one of those that are never open.
     pub kind: ConflictKind,
     /// The index or foreign key that would have broken; empty for a constraint on single rows.
@@ -135,9 +137,12 @@ impl ClosedBy {
 
 /// Records that were open here and are closed, the latest first; 1,000 at most.
 pub fn all(conn: &Connection) -> Result<Vec<Closed>> {
-    let sql = "SELECT record, tbl, row, kind, cons, what, opened, closed, how, lost IS NULL AND kind <> ?1 \
-               FROM synqlite_closed WHERE closed IS NOT NULL ORDER BY closed DESC, no DESC";
-    let mut statement = conn.prepare(sql)?;
+    let name = if has_names(conn)? { "name" } else { "NULL" };
+    let sql = format!(
+        "SELECT record, tbl, row, kind, cons, what, opened, closed, how, lost IS NULL AND kind <> ?1, \
+         {name} FROM synqlite_closed WHERE closed IS NOT NULL ORDER BY closed DESC, no DESC"
+    );
+    let mut statement = conn.prepare(&sql)?;
     let rows = statement.query_map([ConflictKind::Rejoin.as_str()], |row| {
         Ok(Closed {
             id: row.get(0)?,
@@ -150,9 +155,23 @@ pub fn all(conn: &Connection) -> Result<Vec<Closed>> {
             closed_ms: row.get(7)?,
             how: ClosedBy::parse(&row.get::<_, String>(8)?),
             was_open: row.get(9)?,
+            name: row.get(10)?,
         })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Whether the log has what people know rows by: files of earlier releases do not.
+fn has_names(conn: &Connection) -> Result<bool> {
+    let sql = "SELECT 1 FROM pragma_table_info('synqlite_closed') WHERE name = 'name'";
+    Ok(conn.prepare_cached(sql)?.exists([])?)
+}
+
+fn have_names(conn: &Connection) -> Result<()> {
+    if !has_names(conn)? {
+        conn.execute_batch("ALTER TABLE main.synqlite_closed ADD COLUMN name TEXT")?;
+    }
+    Ok(())
 }
 
 /// Closes the records that no row has any more.
@@ -176,7 +195,7 @@ pub fn update(
     now_ms: i64,
     how: ClosedBy,
 ) -> Result<()> {
-    let changed = meta.records.take();
+    let (changed, lookup) = (meta.records.take(), Lookup { conn, meta, catalog });
     let close = format!("{CLOSE} AND closed IS NULL AND entry = ?3");
     let mut statement = conn.prepare_cached(&close)?;
     let mut closed = 0;
@@ -186,14 +205,16 @@ pub fn update(
     if closed > 0 {
         prune(conn)?;
     }
-    for entry in changed {
+    for &entry in &changed {
         let Some(no) = state::table_of_entry(conn, entry)? else { continue };
         let Some(position) = catalog.position_of_no(no) else { continue };
-        let lookup = Lookup { conn, meta, catalog };
-        let fresh = records::fresh_of(lookup, &catalog.tables[position], entry)?;
-        fresh.iter().try_for_each(|conflict| open(conn, entry, conflict, now_ms))?;
+        let record = records::of_entry(lookup, &catalog.tables[position], entry)?;
+        record.iter().try_for_each(|conflict| note_open(conn, entry, conflict, now_ms))?;
     }
-    Ok(())
+    match open::is_current(lookup)? {
+        true => open::update(lookup, &changed),
+        false => open::rewrite(lookup),
+    }
 }
 
 /// The same after the schema or the policies became others, whatever they changed.
@@ -205,25 +226,27 @@ pub fn update_all(
     how: ClosedBy,
 ) -> Result<()> {
     meta.records.take();
+    let lookup = Lookup { conn, meta, catalog };
     let close = format!("{CLOSE} AND closed IS NULL");
     if conn.prepare_cached(&close)?.execute(params![now_ms, how.name()])? > 0 {
         prune(conn)?;
     }
     for t in &catalog.tables {
-        for (entry, conflict) in &records::fresh(Lookup { conn, meta, catalog }, t)? {
-            open(conn, *entry, conflict, now_ms)?;
+        for (entry, conflict) in &records::of_table(lookup, t)? {
+            note_open(conn, *entry, conflict, now_ms)?;
         }
     }
-    Ok(())
+    open::rewrite(lookup)
 }
 
-/// Notes an open record.
-fn open(conn: &Connection, entry: i64, conflict: &Conflict, now_ms: i64) -> Result<()> {
-    let Conflict { id, table, row, kind, constraint, .. } = conflict;
-    let sql = "INSERT INTO synqlite_closed(entry, record, tbl, row, kind, cons, what, opened) \
-               VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+/// Notes an open record, if the log does not have it yet.
+fn note_open(conn: &Connection, entry: i64, conflict: &Conflict, now_ms: i64) -> Result<()> {
+    let Conflict { id, table, row, name, kind, constraint, .. } = conflict;
+    let sql = "INSERT OR IGNORE INTO synqlite_closed(entry, record, tbl, row, kind, cons, what, opened, name) \
+               VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    have_names(conn)?;
     let (kind, what) = (kind.as_str(), asked(conflict));
-    let values = params![entry, id, table, row, kind, constraint, what, now_ms];
+    let values = params![entry, id, table, row, kind, constraint, what, now_ms, name];
     conn.prepare_cached(sql)?.execute(values)?;
     Ok(())
 }
@@ -233,7 +256,7 @@ pub fn note(
     conn: &Connection,
     meta: &mut Meta,
     catalog: &Catalog,
-    told: &[Told],
+    told: &[Lost],
     now_ms: i64,
 ) -> Result<()> {
     note_all(conn, meta, catalog, told, (ClosedBy::Merge, &|_| now_ms))
@@ -244,7 +267,7 @@ pub fn note_written(
     conn: &Connection,
     meta: &mut Meta,
     catalog: &Catalog,
-    told: &[Told],
+    told: &[Lost],
 ) -> Result<()> {
     note_all(conn, meta, catalog, told, (ClosedBy::Write, &|told| told.kept.hlc.ms()))
 }
@@ -253,7 +276,7 @@ fn note_all(
     conn: &Connection,
     meta: &mut Meta,
     catalog: &Catalog,
-    told: &[Told],
+    told: &[Lost],
     (how, at): (ClosedBy, &dyn Fn(&Told) -> i64),
 ) -> Result<()> {
     if told.is_empty() {
@@ -261,10 +284,11 @@ fn note_all(
     }
     let latest = told.len().saturating_sub(KEPT as usize);
     let sql = "INSERT OR IGNORE INTO synqlite_closed(record, tbl, row, kind, cons, what, opened, \
-               closed, how, lost, lost_site, kept, kept_site) \
-               VALUES(?1, ?2, ?3, ?4, '', ?5, ?6, ?6, ?7, ?8, ?9, ?10, ?11)";
+               closed, how, lost, lost_site, kept, kept_site, name) \
+               VALUES(?1, ?2, ?3, ?4, '', ?5, ?6, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+    have_names(conn)?;
     let mut statement = conn.prepare_cached(sql)?;
-    for told in &told[latest..] {
+    for Lost { told, name } in &told[latest..] {
         let Told { id, table, row, kind, what, lost, kept } = told;
         let id = hex(id);
         let t = catalog.tables.iter().find(|t| t.canonical == *table);
@@ -281,7 +305,8 @@ fn note_all(
             lost.hlc.0,
             lost_site,
             kept.hlc.0,
-            kept_site
+            kept_site,
+            name
         ])?;
     }
     prune(conn)
@@ -290,17 +315,19 @@ fn note_all(
 /// Notes what was decided when this file became a replica again. Nobody else has to know.
 pub fn note_rejoined(conn: &Connection, decisions: &[Decision], now_ms: i64) -> Result<()> {
     let latest = decisions.len().saturating_sub(KEPT as usize);
-    let sql = "INSERT INTO synqlite_closed(tbl, row, kind, cons, what, opened, closed, how) \
-               VALUES(?1, ?2, ?5, '', ?3, ?4, ?4, ?6)";
+    let sql = "INSERT INTO synqlite_closed(tbl, row, kind, cons, what, opened, closed, how, name) \
+               VALUES(?1, ?2, ?5, '', ?3, ?4, ?4, ?6, ?7)";
+    have_names(conn)?;
     let mut statement = conn.prepare_cached(sql)?;
-    for Decision { table, row, what, .. } in &decisions[latest..] {
+    for Decision { table, row, name, what, .. } in &decisions[latest..] {
         statement.execute(params![
             table,
             row,
             what,
             now_ms,
             ConflictKind::Rejoin.as_str(),
-            ClosedBy::Init.name()
+            ClosedBy::Init.name(),
+            name
         ])?;
     }
     prune(conn)
@@ -371,12 +398,13 @@ mod tests {
             id[..8].copy_from_slice(&(n / 2).to_be_bytes());
             let [table, row, kind, what] =
                 ["t", &n.to_string(), "overwritten", ""].map(String::from);
-            Told { id, table, row, kind, what, lost: stamp, kept: stamp }
+            let told = Told { id, table, row, kind, what, lost: stamp, kept: stamp };
+            Lost { told, name: None }
         };
         site.replica.conn.execute_batch("BEGIN").unwrap();
         let mut meta = Meta::load(&site.replica.conn).unwrap();
         for batch in [0..1_000, 1_000..3_000] {
-            let told: Vec<Told> = batch.clone().map(told).collect();
+            let told: Vec<Lost> = batch.clone().map(told).collect();
             let catalog = Catalog::default();
             note(&site.replica.conn, &mut meta, &catalog, &told, batch.end).unwrap();
         }

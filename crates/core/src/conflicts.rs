@@ -5,10 +5,44 @@ use crate::closed::{self, Closed};
 use crate::records::{self, Conflict};
 use crate::refs::Lookup;
 use crate::replica::Replica;
+use crate::{Follower, open};
+use rusqlite::Connection;
+use std::collections::{BTreeMap, HashMap};
+
+/// Says of records which follow which.
+pub(crate) fn lead(records: &mut [Conflict], followers: &BTreeMap<String, Vec<String>>) {
+    let at: HashMap<String, usize> =
+        records.iter().enumerate().map(|(at, c)| (c.id.clone(), at)).collect();
+    for (leader, ids) in followers {
+        let Some(&first) = at.get(leader) else { continue };
+        let mut with: Vec<usize> = ids.iter().filter_map(|id| at.get(id).copied()).collect();
+        with.sort_unstable();
+        for at in with {
+            records[at].follows = Some(leader.clone());
+            if at == first {
+                continue;
+            }
+            let Conflict { id, table, row, name, kind, .. } = records[at].clone();
+            records[first].followers.push(Follower { id, table, row, name, kind });
+        }
+    }
+}
 
 impl Replica {
     /// How many records are open.
     pub fn open_conflicts(&self) -> Result<u64> {
+        self.count(|_| Ok(0))
+    }
+
+    /// How many of them ask: all but those that follow another (R-ONE-ANSWER).
+    pub fn open_questions(&self) -> Result<u64> {
+        self.count(|conn| {
+            Ok(open::followers(conn)?.into_values().map(|ids| ids.len() as u64).sum())
+        })
+    }
+
+    /// How many records are open, less those that do not count.
+    fn count(&self, less: impl Fn(&Connection) -> Result<u64>) -> Result<u64> {
         self.read(|conn, _, loaded| {
             let sql = "SELECT tbl, count(*) FROM synqlite_row WHERE kind IS NOT NULL GROUP BY tbl";
             let mut statement = conn.prepare(sql)?;
@@ -16,11 +50,19 @@ impl Replica {
             let counts = counts.collect::<Result<Vec<(u32, i64)>, _>>()?;
             // States of a dropped table stay, for others may need them, and nobody can settle its records.
             let here = counts.iter().filter(|(no, _)| loaded.catalog.position_of_no(*no).is_some());
-            Ok(here.map(|(_, count)| count.unsigned_abs()).sum())
+            let all: u64 = here.map(|(_, count)| count.unsigned_abs()).sum();
+            Ok(all.saturating_sub(less(conn)?))
         })
     }
 
-    /// The open records, in order of table and row.
+    /// The open records that ask, in order of table and row; those that follow another are with that one.
+    pub fn questions(&self) -> Result<Vec<Conflict>> {
+        let mut open = self.conflicts()?;
+        open.retain(|conflict| conflict.follows.is_none());
+        Ok(open)
+    }
+
+    /// All open records, in order of table and row.
     pub fn conflicts(&self) -> Result<Vec<Conflict>> {
         self.read(|conn, meta, loaded| {
             let mut out = Vec::new();
@@ -29,6 +71,7 @@ impl Replica {
                 out.extend(records::of_table(lookup, t)?.into_iter().map(|(_, conflict)| conflict));
             }
             out.sort_by(Conflict::by_row);
+            lead(&mut out, &open::followers(conn)?);
             Ok(out)
         })
     }

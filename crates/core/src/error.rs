@@ -95,8 +95,8 @@ pub enum Error {
     SameSite(SiteId),
     /// Changes from the future.
     #[error(
-        "changes of site {site} are stamped {ahead_ms} ms ahead of this machine's clock; merging \
-         them would let them win over all later writes"
+        "changes of site {site} are stamped {} minutes ahead of this machine's clock; merging \
+         them would let them win over all later writes", ahead_ms / 60_000
     )]
     Skewed {
         /// The site.

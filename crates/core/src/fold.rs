@@ -34,7 +34,7 @@ use crate::count::Count;
 use crate::env::Environment;
 use crate::history;
 use crate::journal::{self, Survey, Window};
-use crate::merge::{overrode, repair};
+use crate::merge::{Lost, overrode, repair};
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::progress::Phase;
@@ -49,7 +49,7 @@ use rusqlite::Connection;
 use stamps::Stamps;
 use std::collections::BTreeMap;
 use synqlite_view::local_wins::Wrote;
-use synqlite_wire::{Rid, Stamp, Told, Value};
+use synqlite_wire::{Rid, Stamp, Value};
 
 /// What a fold recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -157,7 +157,7 @@ struct Fold<'a> {
     /// What the repair looks at.
     wrote: Wrote,
     /// What was written over that this site did not show.
-    told: Vec<Told>,
+    told: Vec<Lost>,
 }
 
 impl<'a> Fold<'a> {

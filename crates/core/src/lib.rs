@@ -46,7 +46,7 @@
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
-use synqlite_view::{counter, describe, policy};
+use synqlite_view::{counter, describe, known, policy};
 
 mod advice;
 mod apart;
@@ -80,6 +80,7 @@ mod meet;
 mod merge;
 mod meta;
 mod migrate;
+mod open;
 mod parts;
 mod progress;
 mod pull;
@@ -119,12 +120,12 @@ pub use inbox::{Spool, Spooled};
 pub use init::{InitOptions, InitReport, TableReport};
 pub use line::tree::Lines;
 pub use log::{LogEntry, LogQuery};
-pub use merge::{Decision, Merged, MergedRows};
+pub use merge::{Decision, Lost, Merged, MergedRows};
 pub use meta::{SiteNames, check_name as check_site_name};
 pub use policy::{BadPolicy, Policies, Policy};
 pub use progress::{Phase, Step, Unit};
 pub use pull::{Pulled, Sink};
-pub use records::{Conflict, Rival, Writer};
+pub use records::{Conflict, Follower, Rival, Writer};
 pub use rejoin::{Compared, Rejoined};
 pub use remotes::{NamedRemote, Removed, Secret, Sent, Synced};
 pub use replica::Replica;
@@ -135,6 +136,7 @@ pub use settle::Settling;
 pub use status::{Pending, Status, Trigger};
 pub use synqlite_view::ConflictKind;
 pub use synqlite_view::describe::{text as value_text, the_row};
+pub use synqlite_view::known::{called, line, push_seen};
 pub use synqlite_wire::{SiteId, Value, units};
 pub use touched::{Mark, Touched};
 pub use undo::{Left, Selection, Taken, Undone};

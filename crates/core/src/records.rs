@@ -7,12 +7,13 @@ use crate::catalog::Tracked;
 use crate::counter;
 use crate::describe::{self, describe, row_name};
 use crate::equal::{self, bytes_of_hex};
+use crate::known::{known_by, known_row};
 use crate::refs::{self, Lookup};
-use crate::schema::Column;
-use crate::sqlvalue::hex;
-use crate::state::{self, Body, ENTRY_COLUMNS, RowState};
+use crate::schema::{Column, quote};
+use crate::sqlvalue::{hex, values};
+use crate::state::{self, Body, ENTRY_COLUMNS, RowState, Stored};
 use crate::{Error, Result};
-use rusqlite::ToSql;
+use rusqlite::{Connection, OptionalExtension, ToSql};
 use synqlite_view::ConflictKind;
 use synqlite_wire::{Rid, SiteId, Value};
 
@@ -25,6 +26,8 @@ pub struct Conflict {
     pub table: String,
     /// The row, by its primary key.
     pub row: String,
+    /// What people know it by, where there is something beside its key.
+    pub name: Option<String>,
     /// Why it does not.
     pub kind: ConflictKind,
     /// The unique key or foreign key that would break, named by what it says; empty for a constraint on
@@ -38,6 +41,8 @@ pub struct Conflict {
     pub displaced: Vec<(String, Value)>,
     /// The row that has what this one asks for.
     pub winner: Option<String>,
+    /// What people know that one by.
+    pub winner_name: Option<String>,
     /// Who wrote the row, and when last, in milliseconds since 1970.
     pub sites: Vec<(SiteId, i64)>,
     /// Who wrote each of the displaced values, and when.
@@ -46,6 +51,25 @@ pub struct Conflict {
     pub contested: Vec<String>,
     /// What the winner shows, if it is visible.
     pub rival: Option<Rival>,
+    /// The record on whose answer this one waits; its own if it needs none (R-ONE-ANSWER).
+    pub follows: Option<String>,
+    /// Records that wait for the answer to this one.
+    pub followers: Vec<Follower>,
+}
+
+/// A record that waits for the answer to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Follower {
+    /// Its id.
+    pub id: String,
+    /// Table of its row.
+    pub table: String,
+    /// The row, by its primary key.
+    pub row: String,
+    /// What people know it by.
+    pub name: Option<String>,
+    /// Why it does not show what was written.
+    pub kind: ConflictKind,
 }
 
 impl Conflict {
@@ -84,22 +108,11 @@ pub(crate) fn of_table(lookup: Lookup<'_>, t: &Tracked) -> Result<Vec<(i64, Conf
     records(lookup, t, &sql, &[&t.no])
 }
 
-/// Those that the log of closed ones does not have yet, without their winners.
-pub(crate) fn fresh(lookup: Lookup<'_>, t: &Tracked) -> Result<Vec<(i64, Conflict)>> {
+/// The open record of an entry of a table.
+pub(crate) fn of_entry(lookup: Lookup<'_>, t: &Tracked, entry: i64) -> Result<Option<Conflict>> {
     let sql = format!(
-        "SELECT {ENTRY_COLUMNS}, kind, cons, NULL FROM synqlite_row \
-         WHERE +tbl = ?1 AND kind IS NOT NULL \
-         AND id NOT IN (SELECT entry FROM synqlite_closed WHERE closed IS NULL)"
-    );
-    records(lookup, t, &sql, &[&t.no])
-}
-
-/// The open record of an entry of a table, if the log of closed ones does not have it yet, without its winner.
-pub(crate) fn fresh_of(lookup: Lookup<'_>, t: &Tracked, entry: i64) -> Result<Option<Conflict>> {
-    let sql = format!(
-        "SELECT {ENTRY_COLUMNS}, kind, cons, NULL FROM synqlite_row \
-         WHERE id = ?1 AND kind IS NOT NULL \
-         AND NOT EXISTS(SELECT 1 FROM synqlite_closed WHERE entry = ?1 AND closed IS NULL)"
+        "SELECT {ENTRY_COLUMNS}, kind, cons, winner FROM synqlite_row \
+         WHERE id = ?1 AND kind IS NOT NULL"
     );
     Ok(records(lookup, t, &sql, &[&entry])?.pop().map(|(_, conflict)| conflict))
 }
@@ -156,7 +169,9 @@ fn records(
         let (kind, constraint): (String, String) = (row.get(5)?, row.get(6)?);
         let kind = ConflictKind::from(kind.as_str());
         let winner: Option<Vec<u8>> = row.get(7)?;
-        let (winner, rival) = winner.map(|bytes| winner_of(lookup, t, &bytes)).transpose()?.unzip();
+        let at = describe::columns(t, &constraint);
+        let winner = winner.map(|bytes| winner_of(lookup, t, &bytes, at)).transpose()?;
+        let Winner { row: winner, name: winner_name, rival } = winner.unwrap_or_default();
         let mut sites: Vec<(SiteId, i64)> = Vec::new();
         let stamps = stored.state.groups.iter().flat_map(|g| g.stamps());
         for stamp in stamps.filter(|stamp| !stamp.is_zero()) {
@@ -166,12 +181,13 @@ fn records(
             }
         }
         sites.sort();
-        let contested = contested(t, &constraint);
+        let contested = at.iter().map(|&c| t.table.columns[c].name.clone()).collect();
         let values = old.as_deref().unwrap_or(&written);
         let name = row_name(t, Some(values), stored.loc.as_ref(), &stored.state, &stored.rid);
         let conflict = Conflict {
             id: record_id(&t.canonical, kind.as_str(), &constraint, &stored.rid),
             table: t.table.name.clone(),
+            name: known_by(&t.table, values, at),
             row: name,
             kind,
             declared: describe::constraint(t, &constraint),
@@ -179,10 +195,13 @@ fn records(
             shown: old.as_deref().map(|row| named(t, row)).unwrap_or_default(),
             displaced: named(t, &written),
             winner,
+            winner_name,
             sites,
             writers: writers(t, &stored.state),
             contested,
-            rival: rival.flatten(),
+            rival,
+            follows: None,
+            followers: vec![],
         };
         out.push((row.get(0)?, conflict));
     }
@@ -222,8 +241,16 @@ fn kept(t: &Tracked, state: &RowState) -> Vec<Value> {
     row
 }
 
-/// The winner's name, and what it shows.
-fn winner_of(lookup: Lookup<'_>, t: &Tracked, bytes: &[u8]) -> Result<(String, Option<Rival>)> {
+/// The row that has what another asks for.
+#[derive(Default)]
+struct Winner {
+    row: Option<String>,
+    name: Option<String>,
+    rival: Option<Rival>,
+}
+
+/// `contested`: columns in which it is the same as the other.
+fn winner_of(lookup: Lookup<'_>, t: &Tracked, bytes: &[u8], contested: &[usize]) -> Result<Winner> {
     let Lookup { conn, meta, .. } = lookup;
     let rid = state::decode_rid(meta, bytes)?;
     let stored = state::of(conn, meta, t, &rid)?;
@@ -235,11 +262,35 @@ fn winner_of(lookup: Lookup<'_>, t: &Tracked, bytes: &[u8]) -> Result<(String, O
         .as_ref()
         .zip(row.as_ref())
         .map(|(stored, row)| Rival { shown: named(t, row), writers: writers(t, &stored.state) });
-    let name = match &stored {
-        Some(stored) => row_name(t, row.as_deref(), stored.loc.as_ref(), &stored.state, &rid),
-        None => describe(t, None, &rid),
+    let (called, name) = match &stored {
+        Some(Stored { loc, state, .. }) => (
+            row_name(t, row.as_deref(), loc.as_ref(), state, &rid),
+            known_row(&t.table, row.as_deref(), state, contested),
+        ),
+        None => (describe(t, None, &rid), None),
     };
-    Ok((name, rival))
+    Ok(Winner { row: Some(called), name, rival })
+}
+
+/// What people know the row by that has this key, as [`describe`] writes it, in a table with a key of one
+/// column: of what another site tells, no more is known here.
+pub(crate) fn name_of(conn: &Connection, t: Option<&Tracked>, row: &str) -> Result<Option<String>> {
+    let Some((t, &[column])) = t.map(|t| (t, t.table.primary_key.as_slice())) else {
+        return Ok(None);
+    };
+    let text = row.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
+    let key: Box<dyn ToSql> = match (text, row.parse::<i64>()) {
+        (Some(text), _) => Box::new(text),
+        (None, Ok(number)) => Box::new(number),
+        _ => return Ok(None),
+    };
+    let (columns, target) = (t.column_list(), t.target());
+    let key_column = quote(&t.table.columns[column].name);
+    let sql = format!("SELECT {columns} FROM {target} WHERE {key_column} = ?1");
+    let row =
+        conn.prepare_cached(&sql)?.query_row([key], |row| values(row, 0, t.table.columns.len()));
+    let row = row.optional()?;
+    Ok(row.and_then(|row| known_by(&t.table, &row, &[])))
 }
 
 fn named(t: &Tracked, values: &[Value]) -> Vec<(String, Value)> {
@@ -254,20 +305,11 @@ fn named(t: &Tracked, values: &[Value]) -> Vec<(String, Value)> {
 
 fn writers(t: &Tracked, state: &RowState) -> Vec<Writer> {
     let writer = |column: &Column| {
-        let stamp = state.groups[column.group].stamps().max()?;
+        // Nobody has written what a column shows from its first day on.
+        let stamp = state.groups[column.group].stamps().max().filter(|stamp| !stamp.is_zero())?;
         Some(Writer { column: column.name.clone(), site: stamp.site, at_ms: stamp.hlc.ms() })
     };
     t.table.columns.iter().filter_map(writer).collect()
-}
-
-/// Columns of the unique key or foreign key called `constraint`.
-fn contested(t: &Tracked, constraint: &str) -> Vec<String> {
-    let unique = t.unique_names.iter().position(|name| name == constraint);
-    let unique = unique.map(|u| &t.table.uniques[u].columns);
-    let key = t.key_names.iter().position(|name| name == constraint);
-    let key = key.map(|f| &t.table.foreign_keys[f].columns);
-    let columns = unique.or(key).into_iter().flatten();
-    columns.map(|&c| t.table.columns[c].name.clone()).collect()
 }
 
 /// Id of a record. The same on every site: from what identifies the row, not from local numbers.

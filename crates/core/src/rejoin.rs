@@ -17,6 +17,7 @@ use crate::describe::{loc_name, text};
 use crate::env::Environment;
 use crate::init::{self, InitOptions, TableReport, select};
 use crate::journal::{Born, Window};
+use crate::known::known_by;
 use crate::merge::{self, Decision};
 use crate::remotes::{clear_former_pages, overwriting};
 use crate::replica::{Replica, check_format};
@@ -397,7 +398,7 @@ impl Comparison<'_, '_> {
             let of = |&c: &usize| format!("{} {}", t.table.columns[c].name, text(&row[c]));
             differs.iter().map(of).collect::<Vec<_>>().join(", ")
         };
-        let name = loc_name(t, Some(&theirs), loc);
+        let name = (loc_name(t, Some(&theirs), loc), known_by(&t.table, &theirs, &[]));
         if let Err(refusal) = t.update(conn, loc, &differs, &ours) {
             let what =
                 format!("this file had {}, which has no place: {}", list(&ours), broken(refusal)?);
@@ -421,7 +422,7 @@ impl Comparison<'_, '_> {
             Err(refusal) => {
                 let list = t.table.columns.iter().zip(row);
                 let list: Vec<_> = list.map(|(c, v)| format!("{} {}", c.name, text(v))).collect();
-                let name = loc_name(t, Some(row), &Loc::Row(0));
+                let name = (loc_name(t, Some(row), &Loc::Row(0)), known_by(&t.table, row, &[]));
                 let what = format!(
                     "only this file had it, and it has no place: {}; its values were {}",
                     broken(refusal)?,
@@ -433,9 +434,10 @@ impl Comparison<'_, '_> {
         Ok(())
     }
 
-    fn tell(&mut self, row: String, what: String) {
+    fn tell(&mut self, (row, name): (String, Option<String>), what: String) {
         let table = self.t.table.name.clone();
-        self.to.told.push(Decision { table, row, what, record: None });
+        let words = what.clone();
+        self.to.told.push(Decision { table, row, name, what, words, record: None });
     }
 }
 

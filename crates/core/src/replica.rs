@@ -10,7 +10,7 @@ use crate::meta::{self, Meta, SiteNames};
 use crate::policy::{Policies, Policy};
 use crate::track::{self, Loaded};
 use crate::work::Work;
-use crate::{Error, Result, capture, export, migrate, settings};
+use crate::{Error, Result, capture, export, migrate, open as open_records, settings};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -240,6 +240,7 @@ fn work<T>(
 ) -> Result<(T, SiteId, Option<Known>)> {
     let mut work = Work::begin(conn, env)?;
     let mut versions = versions(conn)?;
+    let listed = open_records::exists(conn)?;
     match known {
         Some(known) if known.versions == versions => work.catalog = known.catalog,
         _ => migrate::catch_up(&mut work)?,
@@ -250,6 +251,10 @@ fn work<T>(
         versions = self::versions(conn)?;
     }
     work.save()?;
+    if !listed {
+        // Nor of the table of open records, which this transaction has made.
+        versions = self::versions(conn)?;
+    }
     let Work { meta, catalog, settled, .. } = work;
     Ok((result, meta.site, settled.then_some(Known { versions, catalog })))
 }

@@ -3,6 +3,7 @@
 
 use crate::catalog::Tracked;
 use crate::closed::{self, ClosedBy, Verb};
+use crate::conflicts::lead;
 use crate::merge::reshow;
 use crate::records::{self, Conflict, record_id};
 use crate::refs::Lookup;
@@ -10,7 +11,7 @@ use crate::replica::Replica;
 use crate::schema::{Action, ForeignKey};
 use crate::state::{self, Body, GroupState, Stored, Waits};
 use crate::work::Work;
-use crate::{Error, Result};
+use crate::{Error, Result, open};
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_view::ConflictKind;
 use synqlite_view::local_wins::set;
@@ -84,6 +85,7 @@ impl Replica {
 fn settle(work: &mut Work<'_>, choices: &[(String, Verb)]) -> Result<Settling> {
     work.fold()?;
     let places = places(work)?;
+    let before = open::followers(work.conn)?;
     work.meta.local_seq += 1;
     let stamp = work.meta.tick(work.now_ms);
     let (mut done, mut rows) = (Settling::default(), Vec::new());
@@ -98,11 +100,17 @@ fn settle(work: &mut Work<'_>, choices: &[(String, Verb)]) -> Result<Settling> {
                 continue;
             }
         };
-        chosen.push((id, place.entry, *verb));
-        match settle_one(work, place, *verb, stamp) {
-            Ok(settled) => rows.extend(settled),
-            Err(Error::Refused(why)) => drop(vain.insert(id, (prefix.clone(), why))),
-            Err(e) => return Err(e),
+        // One answer: what is hidden for want of the same row goes too, or would ask again (R-ONE-ANSWER).
+        let goes = matches!(verb, Verb::Discard | Verb::Accept);
+        let with = before.get(id).filter(|_| goes).into_iter().flatten();
+        let with = with.filter(|other| *other != id).filter_map(|id| places.get_key_value(id));
+        for (id, place) in std::iter::once((id, place)).chain(with) {
+            chosen.push((id, place.entry, *verb));
+            match settle_one(work, place, *verb, stamp) {
+                Ok(settled) => rows.extend(settled),
+                Err(Error::Refused(why)) => drop(vain.insert(id, (prefix.clone(), why))),
+                Err(e) => return Err(e),
+            }
         }
     }
     let Work { conn, meta, catalog, policies, now_ms, .. } = work;
@@ -122,9 +130,16 @@ fn settle(work: &mut Work<'_>, choices: &[(String, Verb)]) -> Result<Settling> {
     let settled: BTreeSet<&String> = chosen.iter().map(|(id, ..)| *id).collect();
     done.settled = settled.into_iter().filter(|id| !vain.contains_key(id)).cloned().collect();
     done.refused.extend(vain.into_values());
+    let mut open: Vec<Conflict> = open.into_values().collect();
+    open.sort_by(Conflict::by_row);
+    lead(&mut open, &open::followers(conn)?);
+    open.retain(|c| c.follows.is_none());
     done.open = open.len() as u64;
-    done.opened = open.into_values().filter(|c| !places.contains_key(&c.id)).collect();
-    done.opened.sort_by(Conflict::by_row);
+    // One that followed another which is settled, and is not over with it, asks now.
+    let asked = |c: &Conflict| {
+        places.contains_key(&c.id) && !before.values().any(|ids| ids.contains(&c.id))
+    };
+    done.opened = open.into_iter().filter(|c| !asked(c)).collect();
     Ok(done)
 }
 

@@ -53,6 +53,8 @@ pub struct Taken {
     pub table: String,
     /// The row, by its primary key as it was; one that is here again as it is called now.
     pub row: String,
+    /// What people know it by, where there is something beside its key.
+    pub name: Option<String>,
     /// What was taken back. Of an insert: the row is gone; of a delete: it is here again.
     pub change: Change,
     /// Columns that were given their former values, and what they show.
@@ -66,6 +68,8 @@ pub struct Left {
     pub table: String,
     /// The row, by its primary key.
     pub row: String,
+    /// What people know it by, where there is something beside its key.
+    pub name: Option<String>,
     /// The columns; none if it is about the whole row.
     pub columns: Vec<String>,
     /// Why.

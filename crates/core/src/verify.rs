@@ -26,7 +26,7 @@ use crate::state::sums::{Compared, Sums};
 use crate::state::{self, Body, ENTRY_COLUMNS, SEGMENT_COLUMNS, Segment, Stored};
 use crate::status::windows;
 use crate::track::{self, Loaded};
-use crate::{Error, Result};
+use crate::{Error, Result, open};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::{Hlc, Rid, Stamp, Value, VersionVector};
@@ -308,6 +308,7 @@ impl Verify<'_> {
             }
         }
         line::problems(self.conn, self.meta)?.into_iter().for_each(|p| self.found.problem(p));
+        open::contradiction(self.lookup)?.into_iter().for_each(|p| self.found.problem(p));
         let mut statement = self.conn.prepare("SELECT key, hlc, site FROM synqlite_policy")?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {

@@ -20,6 +20,8 @@ pub struct State {
     pub aside: Vec<(String, Aside)>,
     /// Open conflicts.
     pub conflicts: u64,
+    /// Those of them that wait for an answer of their own.
+    pub questions: u64,
     /// What sites are called.
     pub sites: SiteNames,
 }
@@ -36,13 +38,14 @@ impl State {
             remotes: replica.remotes()?.into_iter().map(unpushed).collect::<Result<_, Error>>()?,
             aside: replica.aside()?,
             conflicts: replica.open_conflicts()?,
+            questions: replica.open_questions()?,
             sites: replica.site_names()?,
         })
     }
 
     /// As JSON.
     pub fn json(&self, replica: &Replica) -> Json {
-        let State { status, remotes, aside, conflicts, sites } = self;
+        let State { status, remotes, aside, conflicts, questions, sites } = self;
         let pending = status.pending.iter().map(|(table, p)| {
             let p = json!({"inserted": p.inserted, "updated": p.updated, "deleted": p.deleted});
             (table.clone(), p)
@@ -70,6 +73,7 @@ impl State {
             "remotes": remotes.collect::<Vec<_>>(),
             "set_aside": aside.collect::<Vec<_>>(),
             "conflicts": conflicts,
+            "questions": questions,
         })
     }
 }
@@ -109,7 +113,10 @@ fn traffic(t: &Traffic) -> Json {
 
 /// What was decided against rows.
 pub fn decisions(decisions: &[Decision]) -> Json {
-    decisions.iter().map(|d| json!({"table": d.table, "row": d.row, "what": d.what})).collect()
+    decisions
+        .iter()
+        .map(|d| json!({"table": d.table, "row": d.row, "name": d.name, "what": d.what}))
+        .collect()
 }
 
 /// What was cloned, from where.
@@ -211,12 +218,15 @@ pub fn log(entries: &[LogEntry], sites: &SiteNames) -> Json {
 pub fn undone(undone: &Undone, dry_run: bool, sites: &SiteNames) -> Json {
     let taken = undone.taken.iter().map(|t| {
         json!({
-            "table": t.table, "row": t.row, "change": t.change.name(), "columns": columns(&t.columns),
+            "table": t.table, "row": t.row, "name": t.name, "change": t.change.name(), "columns": columns(&t.columns),
         })
     });
     let left = undone.left.iter().map(|l| {
         let by = l.by.map(|(site, at_ms)| write(site, at_ms, sites));
-        json!({"table": l.table, "row": l.row, "columns": l.columns, "why": l.why, "written": by})
+        json!({
+            "table": l.table, "row": l.row, "name": l.name, "columns": l.columns, "why": l.why,
+            "written": by,
+        })
     });
     json!({
         "taken": taken.collect::<Vec<_>>(), "left": left.collect::<Vec<_>>(), "dry_run": dry_run,
@@ -235,18 +245,24 @@ pub fn conflict(conflict: &Conflict, sites: &SiteNames) -> Json {
         "id": conflict.id,
         "table": conflict.table,
         "row": conflict.row,
+        "name": conflict.name,
         "kind": conflict.kind.as_str(),
         "constraint": conflict.constraint,
         "declared": conflict.declared,
         "shown": columns(&conflict.shown),
         "displaced": columns(&conflict.displaced),
         "winner": conflict.winner,
+        "winner_name": conflict.winner_name,
         "sites": by,
         "contested": conflict.contested,
         "written": writers(&conflict.writers, sites),
         "rival": conflict.rival.as_ref().map(|rival| {
             json!({"shown": columns(&rival.shown), "written": writers(&rival.writers, sites)})
         }),
+        "follows": conflict.follows,
+        "followers": conflict.followers.iter().map(|f| json!({
+            "id": f.id, "table": f.table, "row": f.row, "name": f.name, "kind": f.kind.as_str(),
+        })).collect::<Vec<_>>(),
     })
 }
 
@@ -260,7 +276,7 @@ pub fn advice(advice: &[Advice]) -> Json {
 pub fn closed(records: &[Closed]) -> Json {
     let record = |r: &Closed| {
         let mut record = json!({
-            "id": r.id, "table": r.table, "row": r.row, "kind": r.kind.as_str(),
+            "id": r.id, "table": r.table, "row": r.row, "name": r.name, "kind": r.kind.as_str(),
             "constraint": r.constraint, "what": r.what, "opened_ms": r.opened_ms,
             "closed_ms": r.closed_ms, "how": r.how.name(),
         });

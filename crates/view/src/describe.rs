@@ -114,6 +114,18 @@ pub fn constraint(t: &Relation, name: &str) -> String {
     }
 }
 
+/// The columns, by position, of a unique key or foreign key of this name; none of one that the table does not
+/// have any more.
+pub fn columns<'t>(t: &'t Relation, name: &str) -> &'t [usize] {
+    let unique = t.unique_names.iter().position(|unique| unique == name);
+    let key = || t.key_names.iter().position(|key| key == name);
+    match (unique, unique.map_or_else(key, |_| None)) {
+        (Some(u), _) => &t.table.uniques[u].columns,
+        (None, Some(f)) => &t.table.foreign_keys[f].columns,
+        (None, None) => &[],
+    }
+}
+
 /// The table to which a foreign key of this name refers.
 pub fn parent<'t>(t: &'t Relation, name: &str) -> Option<&'t str> {
     let f = t.key_names.iter().position(|key| key == name)?;

@@ -24,6 +24,7 @@ pub mod groups;
 pub mod join;
 pub mod kept;
 pub mod keys;
+pub mod known;
 pub mod ledger;
 pub mod local_wins;
 pub mod memory;

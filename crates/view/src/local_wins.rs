@@ -18,6 +18,7 @@ use crate::affected::{self, AffectedRow, AffectedRows, Refused};
 use crate::catalog::{Catalog, Relation};
 use crate::describe::row_name;
 use crate::facts::{Facts, Key};
+use crate::known::{called, known_row};
 use crate::ledger::Ledger;
 use crate::policy::Policies;
 use crate::schema::ForeignKey;
@@ -416,8 +417,9 @@ fn in_the_way_again(affected: &AffectedRows<'_>, w: usize, at: usize) -> Error {
         let item = &affected.list[at];
         let t = &affected.catalog().tables[item.table];
         let (row, stored) = (item.old.as_deref(), &item.stored);
+        let known = known_row(&t.table, row, &stored.state, &[]);
         let row = row_name(t, row, stored.loc.as_ref(), &stored.state, &stored.rid);
-        (t.table.name.clone(), row)
+        (t.table.name.clone(), called(&row, known.as_deref()))
     };
     let ((table, row), (_, rival)) = (name(at), name(w));
     Error::LocalWins { table, row, rival }

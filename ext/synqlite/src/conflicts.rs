@@ -14,7 +14,7 @@ impl Rows for Conflicts {
     const NAME: &CStr = c"synqlite_conflicts";
     const COLUMNS: &CStr =
         c"CREATE TABLE x(id TEXT, tbl TEXT, row TEXT, kind TEXT, declared TEXT, \
-        shown TEXT, displaced TEXT, winner TEXT, record TEXT, schema HIDDEN)";
+        shown TEXT, displaced TEXT, winner TEXT, record TEXT, name TEXT, schema HIDDEN)";
 
     fn rows(replica: &Replica) -> Result<Vec<Vec<Value>>> {
         let cell = |json: &Json| match json {
@@ -25,7 +25,7 @@ impl Rows for Conflicts {
         let names = ["id", "table", "row", "kind", "declared", "shown", "displaced", "winner"];
         let row = |json: Json| {
             let cells = names.iter().map(|name| cell(&json[*name]));
-            cells.chain([Value::Text(json.to_string())]).collect()
+            cells.chain([Value::Text(json.to_string()), cell(&json["name"])]).collect()
         };
         let sites = replica.site_names()?;
         Ok(replica.conflicts()?.iter().map(|c| row(answer::conflict(c, &sites))).collect())

@@ -44,6 +44,7 @@ class Decision:
     table: str
     row: str
     what: str
+    name: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -214,10 +215,22 @@ class Rival:
 
 
 @dataclass(frozen=True)
+class Follower:
+    """A record that waits for the answer to another."""
+
+    id: str
+    table: str
+    row: str
+    kind: str
+    name: Optional[str] = None
+
+
+@dataclass(frozen=True)
 class Conflict:
     """A row that does not show what was written, because a declared constraint would break.
 
-    `shown` is None for a hidden row; `displaced` is what was written. Settle it with `Replica.settle`.
+    `shown` is None for a hidden row; `displaced` is what was written; `name` is what people know the row by,
+    beside its key. `followers` wait for the answer to this one. Settle it with `Replica.settle`.
     """
 
     id: str
@@ -233,6 +246,9 @@ class Conflict:
     contested: tuple[str, ...] = ()
     written: Optional[Mapping[str, Stamp]] = None
     rival: Optional[Rival] = None
+    name: Optional[str] = None
+    winner_name: Optional[str] = None
+    followers: tuple[Follower, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -248,6 +264,7 @@ class ClosedConflict:
     how: str
     id: Optional[str] = None
     constraint: str = ""
+    name: Optional[str] = None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
-use synqlite_core::{Advice, Closed, Conflict, Replica, Settling, SiteNames, the_row};
+use synqlite_core::{
+    Advice, Closed, Conflict, Replica, Settling, SiteNames, called, line, the_row,
+};
 use synqlite_front::answer;
 
 /// So many rows that step aside, or are refused, are told to people.
@@ -54,6 +56,10 @@ pub struct Args {
     /// Says which policies would have left less to settle, and how much less.
     #[arg(long, conflicts_with_all = ["verb", "limit", "closed", "groups"])]
     advice: bool,
+    /// Lists the records too that need no answer of their own, because they wait for that to another. With
+    /// `--json` they are listed in any case, with the id of that one as `follows`.
+    #[arg(long, conflicts_with_all = ["verb", "groups", "advice", "closed"])]
+    every: bool,
     /// Lists the records that were open in this file and are closed, the latest first; 1,000 at most.
     #[arg(long, conflicts_with_all = ["verb", "limit"])]
     closed: bool,
@@ -102,16 +108,22 @@ pub fn run(args: &Args) -> Result<Report> {
     if let (Some(verb), false) = (verb, args.ids.is_empty()) {
         let choices: Vec<_> = args.ids.iter().map(|id| (id.clone(), verb)).collect();
         if let ([id], false) = (args.ids.as_slice(), args.dry_run) {
-            let (id, open) = (replica.settle_conflict(id, verb)?, replica.open_conflicts()?);
-            let text = format!("settled {}; open conflicts: {open}", &id[..DIGITS]);
+            let id = replica.settle_conflict(id, verb)?;
+            let (open, asking) = (replica.open_conflicts()?, replica.open_questions()?);
+            let text = format!("settled {}; open conflicts: {asking}", &id[..DIGITS]);
             return Ok(Report::new(json!({"settled": id, "open": open}), text));
         }
         return settle(&mut replica, &choices, args.dry_run);
     }
     let sites = replica.site_names()?;
+    // By its id a record is found that follows another, too.
+    let every = args.every || !args.ids.is_empty();
     let mut conflicts = replica.conflicts()?;
-    let open = conflicts.len();
+    let asks = |c: &Conflict| every || c.follows.is_none();
+    let open = conflicts.iter().filter(|c| asks(c)).count();
     args.pick.choose(&replica, &sites, &mut conflicts)?;
+    let all = answer::conflicts(&conflicts, &sites);
+    conflicts.retain(asks);
     if !args.ids.is_empty() {
         let missing =
             args.ids.iter().find(|id| !conflicts.iter().any(|c| c.id.starts_with(id.as_str())));
@@ -132,6 +144,10 @@ pub fn run(args: &Args) -> Result<Report> {
     }
     let db = args.verb.map(|_| args.db.display().to_string());
     let mut report = list(&replica, &sites, &conflicts, db.as_deref());
+    // A program gets those too that wait for the answer to another, unless it said which or how many.
+    if args.ids.is_empty() && args.limit.is_none() {
+        report.json = all;
+    }
     match conflicts.len() {
         0 if open > 0 => report.text = format!("none of {}", count(open as u64, "open conflict")),
         shown if shown < open && args.ids.is_empty() => {
@@ -155,8 +171,15 @@ fn settle(
     let would = if dry_run { "would be " } else { "" };
     let _ = write!(text, "{} {would}settled", count(settled.len() as u64, "conflict"));
     for row in opened.iter().take(TOLD) {
-        let (verb, what) = (if dry_run { "would step" } else { "steps" }, the_row(&row.row));
-        let _ = write!(text, "\n  {}, {what} {verb} aside: {}", row.table, &row.id[..DIGITS]);
+        let what = the_row(&called(&row.row, row.name.as_deref()));
+        let then = match (row.kind.is_of_foreign_key(), dry_run) {
+            (true, true) => "would ask",
+            (true, false) => "asks now",
+            (false, true) => "would step aside",
+            (false, false) => "steps aside",
+        };
+        let opened = format!("{}, {what} {then}: {}", row.table, &row.id[..DIGITS]);
+        let _ = write!(text, "\n  {}", line(&opened, usize::MAX));
     }
     more(&mut text, opened.len());
     for (id, why) in refused.iter().take(TOLD) {
@@ -218,7 +241,8 @@ fn groups(conflicts: &[Conflict]) -> Report {
     let mut counts: Vec<_> = counts.into_iter().collect();
     counts.sort_by_key(|(sort, (n, _))| (std::cmp::Reverse(*n), *sort));
     let line = |((table, kind, declared), (n, id)): &((&str, &str, &str), (usize, &str))| {
-        format!("{n:>6}  {table}  {kind}  {declared}, such as {}", &id[..DIGITS])
+        let declared = if declared.is_empty() { "" } else { &format!("  {declared}") };
+        format!("{n:>6}  {table}  {kind}{declared}, such as {}", &id[..DIGITS])
     };
     let text = match counts.is_empty() {
         true => "no open conflicts".to_owned(),
@@ -257,7 +281,12 @@ fn closed(records: &[Closed]) -> Report {
         record::wrap(
             &mut text,
             style,
-            &format!("{id}{} in {}, {}", r.kind, r.table, the_row(&r.row)),
+            &format!(
+                "{id}{} in {}, {}",
+                r.kind,
+                r.table,
+                the_row(&called(&r.row, r.name.as_deref()))
+            ),
         );
         if !r.what.is_empty() {
             let asked = if r.was_open { "asked for " } else { "" };

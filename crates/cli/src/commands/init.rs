@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
 use synqlite_core::{
-    Compared, Decision, InitOptions, Replica, Skipped, TableReport, check_site_name, the_row,
+    Compared, Decision, InitOptions, Replica, Skipped, TableReport, called, check_site_name, line,
+    the_row,
 };
 use synqlite_front::answer;
 use synqlite_remote::{Access, Remote, Session};
@@ -92,17 +93,18 @@ fn repair(args: &Args, remote: &str, options: &InitOptions) -> Result<Report> {
     let (tables, skipped) = listed(&mut text, &done.tables, &done.skipped);
     let Compared { updated, inserted, hidden, theirs, told } = done.compared;
     for (rows_of, what) in [
-        (updated, "differed: what they show here counts as written now"),
-        (inserted, "were only here: they count as inserted now"),
-        (hidden, "were deleted or hidden by others, and are so here now"),
-        (theirs, "were only there: they came since, or were deleted here and are back"),
+        (updated, "with other values here: they count as written now"),
+        (inserted, "only here: inserted now"),
+        (hidden, "deleted or hidden by others: so here too now"),
+        (theirs, "only there: new here, or deleted here and back"),
     ] {
         if rows_of > 0 {
             let _ = write!(text, "\n  {} {what}", rows(rows_of));
         }
     }
-    for Decision { table, row, what, .. } in &told {
-        let _ = write!(text, "\n  {table}, {}: {what}", the_row(row));
+    for Decision { table, row, name, words, .. } in &told {
+        let row = the_row(&called(row, name.as_deref()));
+        let _ = write!(text, "\n  {}", line(&format!("{table}, {row}: {words}"), usize::MAX));
     }
     let compared = json!({"updated": updated, "inserted": inserted, "hidden": hidden,
         "theirs": theirs, "told": answer::decisions(&told)});

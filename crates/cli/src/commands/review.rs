@@ -31,7 +31,7 @@ pub struct Args {
 
 pub fn run(args: &Args, as_json: bool) -> Result<()> {
     let (replica, env) = (open(&args.db)?, env());
-    if replica.open_conflicts()? == 0 {
+    if replica.open_questions()? == 0 {
         let text = "no open conflicts: there is nothing to review";
         return print(&Report::new(json!({"settled": 0, "open": 0}), text), as_json);
     }

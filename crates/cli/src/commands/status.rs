@@ -18,7 +18,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<Report> {
     let replica = open(&args.db)?;
     let found = State::of(&replica)?;
-    let State { status, remotes, aside, conflicts, sites } = &found;
+    let State { status, remotes, aside, questions, sites, .. } = &found;
     let called = sites.name(replica.site()).map_or(String::new(), |name| format!(" ({name})"));
     let mut text = format!("site {}{called}, database {}", replica.site(), replica.database());
     for (table, p) in &status.pending {
@@ -53,7 +53,7 @@ pub fn run(args: &Args) -> Result<Report> {
             a.name, a.site, a.why, a.hint
         );
     }
-    let _ = match conflicts {
+    let _ = match questions {
         0 => write!(text, "\nno open conflicts"),
         n => write!(text, "\nopen conflicts: {n}; see: synqlite conflicts"),
     };

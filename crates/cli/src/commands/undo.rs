@@ -4,7 +4,9 @@ use crate::pick::point_of_time;
 use crate::report::{Report, count, grouped, time};
 use std::fmt::Write;
 use std::path::PathBuf;
-use synqlite_core::{Change, Left, Selection, SiteNames, Taken, Undone, the_row, value_text};
+use synqlite_core::{
+    Change, Left, Selection, SiteNames, Taken, Undone, called, line, the_row, value_text,
+};
 use synqlite_front::answer;
 
 /// Takes back changes that were made on this site, as far as nobody has written since.
@@ -94,7 +96,7 @@ fn text(undone: &Undone, dry_run: bool, sites: &SiteNames) -> String {
         let took = if dry_run { "would take back" } else { "took back" };
         let _ = writeln!(text, "{took} changes of {rows}:");
     }
-    for Taken { table, row, change, columns } in undone.taken.iter().take(TOLD) {
+    for Taken { table, row, name, change, columns } in undone.taken.iter().take(TOLD) {
         let columns: Vec<String> =
             columns.iter().map(|(c, value)| format!("{c} = {}", value_text(value))).collect();
         let what = match change {
@@ -103,18 +105,21 @@ fn text(undone: &Undone, dry_run: bool, sites: &SiteNames) -> String {
             Change::Delete => "was deleted, is here again with ",
             _ => "",
         };
-        let _ = writeln!(text, "  {table}, {}: {what}{}", the_row(row), columns.join(", "));
+        let row = the_row(&called(row, name.as_deref()));
+        let taken = format!("{table}, {row}: {what}{}", columns.join(", "));
+        let _ = writeln!(text, "  {}", line(&taken, usize::MAX));
     }
     more(&mut text, undone.taken.len());
     if !undone.left.is_empty() {
         let _ = writeln!(text, "left:");
     }
-    for Left { table, row, columns, why, by } in undone.left.iter().take(TOLD) {
-        let _ = write!(text, "  {table}, {}: ", the_row(row));
+    for Left { table, row, name, columns, why, by } in undone.left.iter().take(TOLD) {
+        let row = the_row(&called(row, name.as_deref()));
+        let _ = write!(text, "  {}", line(&format!("{table}, {row}: "), usize::MAX));
         if !columns.is_empty() {
             let _ = write!(text, "{}: ", columns.join(", "));
         }
-        text.push_str(why);
+        text.push_str(&line(why, usize::MAX));
         if let Some((site, at_ms)) = by {
             let _ = write!(text, " by {} at {} UTC", sites.spoken(*site), time(*at_ms));
         }

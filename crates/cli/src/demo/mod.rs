@@ -8,7 +8,7 @@ mod edits;
 
 use crate::error::{CommandError, Result};
 use crate::record::{DIGITS, Teller};
-use crate::report::{Report, bytes, grouped, outcome, rows, seconds};
+use crate::report::{Report, bytes, decision, grouped, outcome, rows, seconds};
 use crate::sides::Style;
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -205,7 +205,7 @@ impl Show {
                 }
                 quiet = false;
                 let title = format!("{site} synchronizes with the folder: `sync`");
-                let conflicts = replica.open_conflicts()?;
+                let conflicts = replica.open_questions()?;
                 self.step(title, Some(site), since, outcome(&done, conflicts, since.elapsed()));
                 self.say(format!(
                     "   sent {} ({}), received {} ({}); {} inserted, {} updated, {} deleted",
@@ -218,7 +218,7 @@ impl Show {
                     grouped(m.deleted)
                 ));
                 for d in &m.decisions {
-                    self.say(format!("   decided: {} {}: {}", d.table, d.row, d.what));
+                    self.say(format!("   decided: {}", decision(d)));
                 }
             }
             if quiet {
@@ -232,7 +232,7 @@ impl Show {
     fn settle(&mut self) -> Result<()> {
         let since = Instant::now();
         let b = self.open("B")?;
-        let (open, here, sites) = (b.conflicts()?, b.site(), b.site_names()?);
+        let (open, here, sites) = (b.questions()?, b.site(), b.site_names()?);
         let title = "B lists what stepped aside, as every site would: `conflicts B.db`";
         self.step(title.into(), Some("B"), since, json!({"conflicts": open.len()}));
         let style = Style { width: 100, colour: false };
@@ -265,12 +265,12 @@ impl Show {
     fn decide(&mut self, site: &str, kind: ConflictKind, verb: Verb, why: &str) -> Result<()> {
         let since = Instant::now();
         let mut replica = self.open(site)?;
-        let open = replica.conflicts()?;
+        let open = replica.questions()?;
         let Some(conflict) = open.iter().find(|c| c.kind == kind) else {
             return Err(CommandError::new(format!("{site} has no open conflict {kind}")));
         };
         let id = replica.settle_conflict(&conflict.id, verb)?;
-        let left = replica.open_conflicts()?;
+        let left = replica.open_questions()?;
         let command = format!("conflicts {site}.db {} {}", verb.name(), &id[..DIGITS]);
         let title = format!("{site} settles one for all: `{command}`");
         self.step(title, Some(site), since, json!({"settled": id, "conflicts": left}));
@@ -284,7 +284,7 @@ impl Show {
         let (mut digests, mut open) = (Vec::new(), 0);
         for site in SITES {
             let replica = self.open(site)?;
-            open += replica.open_conflicts()?;
+            open += replica.open_questions()?;
             digests.push((site, replica.digest()?.digest));
         }
         let first = digests.first().map_or(String::new(), |(_, digest)| digest.clone());

@@ -4,8 +4,8 @@
 //! written out, and what is long is cut where its versions begin to differ.
 
 use serde_json::{Value as Json, json};
-use synqlite_core::Value;
 use synqlite_core::units::bytes;
+use synqlite_core::{Value, line, push_seen};
 
 /// Characters of a value that a cell shows, at most.
 const CELL: usize = 600;
@@ -17,34 +17,6 @@ const NAME: usize = 80;
 const SAID: usize = 40;
 /// Bytes of a blob that are written out, at most.
 const BLOB: usize = 48;
-
-/// Writes a character so that it is seen.
-fn push(out: &mut String, c: char) {
-    let hides = matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
-    match c {
-        // Lines of a text are lines of its cell.
-        '\n' | '\t' => out.push(c),
-        _ if c.is_control() || hides => out.extend(c.escape_unicode()),
-        _ => out.push(c),
-    }
-}
-
-/// A text on one line, of so many characters at most.
-fn line(text: &str, most: usize) -> String {
-    let mut out = String::new();
-    let mut chars = text.chars();
-    for c in chars.by_ref().take(most) {
-        match c {
-            '\n' | '\t' => out.extend(c.escape_default()),
-            c => push(&mut out, c),
-        }
-    }
-    if chars.next().is_some() {
-        out.push('…');
-    }
-    out
-}
 
 /// The name of a table, column or row, on one line.
 pub fn name(text: &str) -> String {
@@ -123,7 +95,7 @@ fn cell(value: &Value, from: usize) -> Json {
     let shown = begin(&t[start..], CELL);
     let mut text = String::from(if start > 0 { "…" } else { "" });
     let mut chars = shown.chars();
-    chars.by_ref().take(CELL).for_each(|c| push(&mut text, c));
+    chars.by_ref().take(CELL).for_each(|c| push_seen(&mut text, c));
     let more = chars.next().is_some();
     if more {
         text.push('…');

@@ -90,7 +90,7 @@ impl Desk {
         if version == known {
             return Ok(json!({"version": version}));
         }
-        let (all, sites) = (self.replica.conflicts()?, self.replica.site_names()?);
+        let (all, sites) = (self.replica.questions()?, self.replica.site_names()?);
         let mut tables = BTreeMap::<&str, usize>::new();
         for conflict in &all {
             *tables.entry(&conflict.table).or_default() += 1;
@@ -192,7 +192,7 @@ impl Desk {
     pub fn decide(&mut self, decisions: &[Decision], dry_run: bool) -> Result<Came> {
         // What programs wrote meanwhile counts first: it may have settled some.
         let folded = self.replica.fold()?;
-        let before = self.replica.conflicts()?;
+        let before = self.replica.questions()?;
         let before: BTreeMap<&str, &Conflict> = before.iter().map(|c| (&*c.id, c)).collect();
         let mut came = Came::default();
         let mut choices = BTreeMap::new();
@@ -212,7 +212,7 @@ impl Desk {
         // Another program may have been faster by an instant.
         let open = match dry_run || settling.refused.is_empty() {
             true => None,
-            false => Some(self.replica.conflicts()?),
+            false => Some(self.replica.questions()?),
         };
         for (id, why) in settling.refused {
             match open.as_ref().is_none_or(|open| open.iter().any(|c| c.id == id)) {

@@ -101,7 +101,7 @@ impl Server {
             std::thread::sleep(TICK);
         }
         let desk = lock(&inside.desk);
-        Ok((desk.settled, desk.replica.open_conflicts()?))
+        Ok((desk.settled, desk.replica.open_questions()?))
     }
 }
 

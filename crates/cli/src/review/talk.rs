@@ -90,7 +90,7 @@ impl<I: BufRead> Talk<'_, I> {
             "One letter and Enter for each; ? tells the letters. Nothing is written before w.",
         );
         loop {
-            let open = self.desk.replica.conflicts()?;
+            let open = self.desk.replica.questions()?;
             self.forget_changed(&open);
             let passed = self.passed();
             let left: Vec<&Conflict> = open.iter().filter(|c| !passed.contains(&c.id)).collect();
@@ -131,7 +131,7 @@ impl<I: BufRead> Talk<'_, I> {
                 count(forgotten as u64, "decision")
             ));
         }
-        Ok((self.desk.settled, self.desk.replica.open_conflicts()?))
+        Ok((self.desk.settled, self.desk.replica.open_questions()?))
     }
 
     /// The next line; nothing at the end of the input.

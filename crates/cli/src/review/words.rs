@@ -5,7 +5,8 @@
 
 use super::cells::{name, said};
 use crate::record;
-use synqlite_core::{Conflict, ConflictKind, SiteId, Value, Verb, Writer, the_row};
+use crate::report::count;
+use synqlite_core::{Conflict, ConflictKind, SiteId, Value, Verb, Writer, called, the_row};
 
 /// A record in words.
 pub struct Told {
@@ -67,22 +68,9 @@ impl Role {
     }
 }
 
-/// A row by its key; with a word of its own, such as a name or a title, where it has one.
-fn call(row: &str, values: &[(String, Value)], contested: &[String]) -> String {
-    let row = name(&the_row(row));
-    let told = |(column, value): &(String, Value)| match value {
-        Value::Text(t) if !t.is_empty() && t.len() <= 40 && !contested.contains(column) => {
-            let said = said(value);
-            let bare = said.trim_matches(['“', '”']);
-            // The key says it already.
-            (!row.contains(bare)).then_some(said)
-        }
-        _ => None,
-    };
-    match values.iter().find_map(told) {
-        Some(word) => format!("{row} ({word})"),
-        None => row,
-    }
+/// A row by its key, and by what people know it by.
+fn call(row: &str, known: Option<&str>) -> String {
+    called(&name(&the_row(row)), known)
 }
 
 /// The value of a column.
@@ -124,8 +112,7 @@ pub fn aside(conflict: &Conflict) -> String {
 pub fn tell(conflict: &Conflict) -> Told {
     let Conflict { displaced, shown, kind, .. } = conflict;
     let contested = &contested(conflict);
-    let values = if shown.is_empty() { displaced } else { shown };
-    let row = call(&conflict.row, values, contested);
+    let row = call(&conflict.row, conflict.name.as_deref());
     let table = name(&conflict.table);
     let columns: Vec<String> = contested.iter().map(|c| name(c)).collect();
     let key = match columns.is_empty() {
@@ -213,20 +200,26 @@ pub fn tell(conflict: &Conflict) -> Told {
     };
     let choices = record::verbs(conflict).into_iter();
     let choices = choices.map(|(verb, _)| choice(conflict, verb, &row)).collect();
-    Told { headline, story: capital(&story), advice, choices, row }
+    let with = match conflict.followers.len() {
+        0 => String::new(),
+        n => format!(" {} for the same reason, and what is chosen here goes for all.", waiting(n)),
+    };
+    Told { headline, story: capital(&story) + &with, advice, choices, row }
+}
+
+/// How many rows wait for the same answer.
+fn waiting(n: usize) -> String {
+    let are = if n == 1 { "is" } else { "are" };
+    format!("{} {are} hidden", count(n as u64, "other row"))
 }
 
 /// The row that has what this one asks for.
 fn other(conflict: &Conflict) -> String {
-    let Conflict { winner, rival, contested, row, .. } = conflict;
-    let values = rival.as_ref().map(|rival| &*rival.shown).unwrap_or_default();
+    let Conflict { winner, winner_name, row, .. } = conflict;
     match winner {
         // Two rows may claim the key by which rows are called.
-        Some(winner) if winner == row => match call(winner, values, contested).split_once(" (") {
-            Some((_, word)) => format!("another row ({word}"),
-            None => "another row".into(),
-        },
-        Some(winner) => call(winner, values, contested),
+        Some(winner) if winner != row => call(winner, winner_name.as_deref()),
+        Some(_) => called("another row", winner_name.as_deref()),
         None => "another row".into(),
     }
 }
@@ -368,16 +361,20 @@ mod tests {
             id: "0123456789abcdef".repeat(2),
             table: "person".into(),
             row: "2".into(),
+            name: Some("Bob".into()),
             kind,
             constraint: "email".into(),
             declared: "UNIQUE (email)".into(),
             shown: if hidden { vec![] } else { row(2, "Bob", "bob@x") },
             displaced: row(2, "Bob", "info@x"),
             winner: Some("1".into()),
+            winner_name: Some("Ann".into()),
             sites: vec![],
             writers: written(HERE, 7),
             contested: vec!["email".into()],
             rival: Some(Rival { shown: row(1, "Ann", "info@x"), writers: written(THERE, 5) }),
+            follows: None,
+            followers: vec![],
         }
     }
 

@@ -55,9 +55,9 @@ fn versions_stand_side_by_side_and_differences_are_marked() {
     let fallback = id(&lab, "fallback");
     let shown = told(&lab, &["show", &fallback], "100");
     let want = [
-        &format!("{fallback} fallback in person, row 'bob'"),
-        "the row shows what it held before: decided in favour of row 'ann', whose claim to UNIQUE (email)",
-        "is earlier",
+        &format!("{fallback} fallback in person, row 'bob' (“Bob”)"),
+        "the row shows what it held before: decided in favour of row 'ann' (“Ann”), whose claim to UNIQUE",
+        "(email) is earlier",
         "written   shown    row 'ann'",
         "id     \"bob\"     \"bob\"    \"ann\"",
         "name   \"Bob\"     \"Bob\"    \"Ann\"",
@@ -77,7 +77,7 @@ fn versions_stand_side_by_side_and_differences_are_marked() {
 
     // In the list only what differs is told, of all records.
     let list = told(&lab, &[], "100");
-    assert!(!list.contains("Bob") && list.contains("* email"), "{list}");
+    assert!(!list.contains("\"Bob\"") && list.contains("* email"), "{list}");
     for kind in ["fallback", "unique", "fk_cascade"] {
         assert!(list.contains(&format!("{} {kind} in ", id(&lab, kind))), "{list}");
     }

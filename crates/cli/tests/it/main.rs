@@ -28,6 +28,7 @@ mod hub;
 mod kills;
 #[cfg(unix)]
 mod kv;
+mod messages;
 #[cfg(unix)]
 mod network;
 mod progress;

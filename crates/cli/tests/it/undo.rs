@@ -20,7 +20,7 @@ fn what_was_written_by_mistake() {
     let want = "\
 would take back changes of 5 rows:
   note, rowid 1: was deleted, is here again
-  person, row 3: was inserted, is gone
+  person, row 3 (“Cy”): was inserted, is gone
   todo, row 1: done = 0
   todo, row 2: done = 0
   todo, row 3: done = 0";

@@ -1,6 +1,6 @@
 //! Joining what another site sent into the local state (R-JOIN). Nothing is shown yet.
 
-use super::told::{Meeting, Names, unseen};
+use super::told::{Lost, Meeting, Names, unseen};
 use super::{Merged, Site};
 use crate::catalog::{Catalog, Relation, Tracked};
 use crate::meta::Meta;
@@ -16,8 +16,7 @@ use std::collections::{BTreeMap, HashMap};
 use synqlite_view::join::{Joined, is_later, kept, take};
 use synqlite_wire::counter::join_count;
 use synqlite_wire::{
-    Cell, Delta, GroupShape, Header, Register, Rid, RowChange, Stamp, TableShape, Told,
-    VersionVector,
+    Cell, Delta, GroupShape, Header, Register, Rid, RowChange, Stamp, TableShape, VersionVector,
 };
 
 /// A table of a delta and what it means here.
@@ -295,7 +294,7 @@ pub(super) fn join(
     sender: &VersionVector,
     change: &RowChange,
     merged: &mut Merged,
-) -> Result<Option<(Joined, Vec<Told>)>> {
+) -> Result<Option<(Joined, Vec<Lost>)>> {
     let (conn, t) = (site.conn, matched.table(site.catalog));
     let found = state::of(conn, site.meta, t, &change.rid)?;
     let known = found.is_some();

@@ -40,6 +40,7 @@ pub(crate) use join::join_piece;
 pub(crate) use local_wins::{overrode, repair, reshow};
 pub(crate) use refresh::{Anew, refresh};
 pub(crate) use say::standing;
+pub use told::Lost;
 pub(crate) use told::{Columns, Subject, Write};
 pub(crate) use triggers::with_indexes;
 
@@ -50,7 +51,7 @@ use crate::parts;
 use crate::policy::Policies;
 use crate::refs::Lookup;
 use crate::state::{self, sums};
-use crate::{Error, Result};
+use crate::{Error, Result, records};
 use join::{Matched, Place};
 use rusqlite::Connection;
 use sqlfacts::SqlFacts;
@@ -58,7 +59,7 @@ use std::collections::{BTreeMap, HashSet};
 use synqlite_view::affected::{AffectedRows, Refused};
 use synqlite_view::join::Joined;
 use synqlite_view::view;
-use synqlite_wire::{Delta, Rid, RowChange, TableShape, Told, VersionVector};
+use synqlite_wire::{Delta, Rid, RowChange, TableShape, VersionVector};
 
 /// How far ahead of this machine's clock a stamp may be, in milliseconds (R-SKEW).
 const MAX_DRIFT_MS: i64 = 5 * 60 * 1000;
@@ -87,7 +88,7 @@ pub struct Merged {
     /// What the merge decided where two sites had written the same thing.
     pub decisions: Vec<Decision>,
     /// What of it gave way unseen, found out here or by the other site.
-    pub told: Vec<Told>,
+    pub told: Vec<Lost>,
     /// Whether columns turned out to be unwritten in some rows.
     pub(crate) unwritten: bool,
 }
@@ -140,8 +141,12 @@ pub struct Decision {
     pub table: String,
     /// The row, by its primary key or row number.
     pub row: String,
-    /// What happened, for people.
+    /// What people know the row by, where there is something beside its key.
+    pub name: Option<String>,
+    /// What happened. Other rows go by their keys.
     pub what: String,
+    /// The same for people: other rows go by what people know them by, too.
+    pub words: String,
     /// The row that has a record of it, if one has: number of the table, row.
     pub(crate) record: Option<(u32, Rid)>,
 }
@@ -222,7 +227,8 @@ impl Merge {
         for told in told {
             let t = site.catalog.tables.iter().find(|t| t.canonical == told.table);
             let table = t.map_or(told.table.clone(), |t| t.table.name.clone());
-            self.merged.tell(&table, told);
+            let name = records::name_of(site.conn, t, &told.row)?;
+            self.merged.tell(&table, Lost { told, name });
         }
         Ok(())
     }
@@ -368,7 +374,7 @@ fn join_part(
 ) -> Result<Merged> {
     let mut joined = Merged::default();
     let mut rows: Vec<(usize, Joined)> = Vec::new();
-    let mut fell: Vec<(usize, Rid, Told)> = Vec::new();
+    let mut fell: Vec<(usize, Rid, Lost)> = Vec::new();
     for change in part {
         let Some(matched) = &tables[change.table as usize] else { continue };
         let Place::Here(position) = matched.place else {

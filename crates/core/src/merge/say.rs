@@ -1,17 +1,19 @@
 //! What to tell people of what a merge decided against rows of theirs, once its plan has been written: rows
 //! have the keys by then by which they are named.
 
-use super::{Decision, Merged, told};
+use super::told::{self, Lost};
+use super::{Decision, Merged};
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::describe::{self, row_name, the_row};
+use crate::known::{called, known_row};
 use crate::refs::Lookup;
 use crate::state::{self, RowState};
 use std::collections::{HashMap, HashSet};
 use synqlite_view::ConflictKind;
 use synqlite_view::affected::{AffectedRow, Conflict};
 use synqlite_view::catalog::Relation;
-use synqlite_wire::{Rid, Stamp, Told, Value};
+use synqlite_wire::{Rid, Stamp, Value};
 
 /// Adds what was decided against the rows of a plan.
 pub(super) fn say(lookup: Lookup<'_>, plan: &[AffectedRow], merged: &mut Merged) -> Result<()> {
@@ -32,11 +34,8 @@ pub(super) fn say(lookup: Lookup<'_>, plan: &[AffectedRow], merged: &mut Merged)
     };
     for item in plan {
         let t = &catalog.tables[item.table];
-        if let Some(told) = renumbered(lookup, t, item)? {
-            let (table, row) = (t.table.name.clone(), told.row.clone());
-            let what = told.what.clone();
-            merged.decisions.push(Decision { table, row, what, record: None });
-            merged.told.push(told);
+        if let Some(lost) = renumbered(lookup, t, item)? {
+            merged.tell(&t.table.name, lost);
         }
         merged.decisions.extend(of(item));
     }
@@ -74,6 +73,12 @@ fn name(t: &Relation, item: &AffectedRow) -> String {
     row_name(t, row, stored.loc.as_ref(), &stored.state, &stored.rid)
 }
 
+/// What people know it by, from the same.
+fn known(t: &Relation, item: &AffectedRow, contested: &[usize]) -> Option<String> {
+    let row = item.new.as_deref().or(item.old.as_deref());
+    known_row(&t.table, row, &item.stored.state, contested)
+}
+
 /// What to say of a row that a constraint keeps from showing what was written.
 fn set_aside(t: &Relation, item: &AffectedRow, winner: Option<&AffectedRow>) -> Option<Decision> {
     let Conflict { kind, constraint, .. } = item.conflict.as_ref()?;
@@ -81,14 +86,20 @@ fn set_aside(t: &Relation, item: &AffectedRow, winner: Option<&AffectedRow>) -> 
         return None;
     }
     let row = name(t, item);
-    let by = winner.map_or("another row".to_owned(), |winner| match name(t, winner) {
-        same if same == row => format!("another {}", the_row(&same)),
-        other => the_row(&other),
-    });
+    let contested = describe::columns(t, constraint);
+    // By its key alone, as programs have it, and with what people know it by.
+    let by = |known_too: bool| {
+        winner.map_or("another row".to_owned(), |winner| {
+            let known = known(t, winner, contested).filter(|_| known_too);
+            let by = name(t, winner);
+            let another = if by == row { "another " } else { "" };
+            format!("{another}{}", the_row(&called(&by, known.as_deref())))
+        })
+    };
     let key = describe::constraint(t, constraint);
     let parent = describe::parent(t, constraint);
     let parent = parent.map_or("a row".to_owned(), |parent| format!("a row of {parent}"));
-    let what = match kind {
+    let what = |by: String| match kind {
         ConflictKind::Unique => format!("hidden: {by} has the earlier claim to its {key}"),
         ConflictKind::Fallback => {
             format!("shows its former value: {by} has the earlier claim to its {key}")
@@ -108,11 +119,13 @@ fn set_aside(t: &Relation, item: &AffectedRow, winner: Option<&AffectedRow>) -> 
         _ => format!("hidden: {key} refers to {parent} that is not there"),
     };
     let record = Some((t.no, item.stored.rid.clone()));
-    Some(Decision { table: t.table.name.clone(), row, what, record })
+    let (name, table) = (known(t, item, contested), t.table.name.clone());
+    let (what, words) = (what(by(false)), what(by(true)));
+    Some(Decision { table, row, name, what, words, record })
 }
 
 /// What to say of a row that gets another integer key than the one it asks for, or than it had.
-fn renumbered(lookup: Lookup<'_>, t: &Tracked, item: &AffectedRow) -> Result<Option<Told>> {
+fn renumbered(lookup: Lookup<'_>, t: &Tracked, item: &AffectedRow) -> Result<Option<Lost>> {
     let alias = t.table.rowid_alias().filter(|_| t.table.own_number().is_none());
     let (Some(alias), Some(new)) = (alias, &item.new) else { return Ok(None) };
     let group = t.table.columns[alias].group;
@@ -133,5 +146,6 @@ fn renumbered(lookup: Lookup<'_>, t: &Tracked, item: &AffectedRow) -> Result<Opt
     let asked = stamp(&item.stored.state);
     let pair = (asked, holder.map_or(asked, |holder| stamp(&holder.state)));
     let why = format!("an earlier row has {wanted}");
-    Ok(Some(told::renumbered(t, &item.stored.rid, (was, is), &why, pair, name(t, item))))
+    let row = (name(t, item), known(t, item, &[]));
+    Ok(Some(told::renumbered(t, &item.stored.rid, (was, is), &why, pair, row)))
 }

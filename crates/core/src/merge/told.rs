@@ -14,6 +14,7 @@ use super::{Decision, Merged};
 use crate::catalog::Loc;
 use crate::catalog::Tracked;
 use crate::describe::{describe, list, row_name};
+use crate::known::{known_by, known_row};
 use crate::meta::{Meta, SiteNames};
 use crate::state::stash::Piece;
 use crate::state::{Body, GroupState, RowState, Stored};
@@ -48,6 +49,15 @@ pub(super) struct Meeting<'a> {
     pub was: &'a Header,
     /// What the other site knows of it.
     pub theirs: &'a Header,
+}
+
+/// What gave way unseen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// What every site is told.
+    pub told: Told,
+    /// What people here know the row by.
+    pub name: Option<String>,
 }
 
 /// A write of some columns.
@@ -211,7 +221,7 @@ impl<'a> Meeting<'a> {
         change: &RowChange,
         groups: &[MatchedGroup],
         merged: &mut Merged,
-    ) -> Vec<Told> {
+    ) -> Vec<Lost> {
         let joined = state.header.join(&change.header);
         let (left, cascaded) = (joined.left(), joined.alive());
         if cascaded && left <= joined.inserted {
@@ -307,7 +317,7 @@ impl Subject<'_> {
         lost: &Write,
         kept: &Write,
         why: &str,
-    ) -> Told {
+    ) -> Lost {
         let what = format!(
             "{}: {} {} gives way to {} {}, which is {why}",
             columns.shown.join(", "),
@@ -321,7 +331,7 @@ impl Subject<'_> {
 
     /// A write of these columns is lost to a delete of the row. `named`: what tells it from others
     /// of the same stamp.
-    pub fn deleted(&self, named: &str, columns: &Columns, lost: &Write, by: Stamp) -> Told {
+    pub fn deleted(&self, named: &str, columns: &Columns, lost: &Write, by: Stamp) -> Lost {
         let written = match lost.values.is_empty() {
             true => String::new(),
             false => format!("{}: {} ", columns.shown.join(", "), list(&lost.values)),
@@ -336,7 +346,7 @@ impl Subject<'_> {
     }
 
     /// A write of these columns, which were dropped since, was not shown where the row was inserted anew.
-    pub fn dropped(&self, kind: ConflictKind, columns: &Columns, lost: &Write, by: Stamp) -> Told {
+    pub fn dropped(&self, kind: ConflictKind, columns: &Columns, lost: &Write, by: Stamp) -> Lost {
         let what = format!(
             "{}: {} {} was not shown to {}, which inserted the row anew and has no such column since",
             columns.shown.join(", "),
@@ -354,11 +364,20 @@ impl Subject<'_> {
         what: String,
         lost: Stamp,
         kept: Stamp,
-    ) -> Told {
+    ) -> Lost {
         let row = self.name();
         let id = told::id(&self.t.canonical, self.rid, columns, lost, kept);
         let (table, kind) = (self.t.canonical.clone(), kind.to_string());
-        Told { id, table, row, kind, what, lost, kept }
+        Lost { told: Told { id, table, row, kind, what, lost, kept }, name: self.known() }
+    }
+
+    /// What people know the row by, as it shows, or as what is kept of it was.
+    fn known(&self) -> Option<String> {
+        match (self.row, self.stored) {
+            (Some(row), _) => known_by(&self.t.table, row, &[]),
+            (None, Some(stored)) => known_row(&self.t.table, None, &stored.state, &[]),
+            (None, None) => None,
+        }
     }
 }
 
@@ -398,21 +417,24 @@ pub(super) fn renumbered(
     (was, is): (i64, i64),
     why: &str,
     (lost, kept): (Stamp, Stamp),
-    row: String,
-) -> Told {
+    (row, name): (String, Option<String>),
+) -> Lost {
     let id = told::id(&t.canonical, rid, &format!("{was} {is}"), lost, kept);
     let (table, kind) = (t.canonical.clone(), ConflictKind::Renumbered.to_string());
-    Told { id, table, row, kind, what: format!("{was} became {is}, as {why}"), lost, kept }
+    let what = format!("{was} became {is}, as {why}");
+    Lost { told: Told { id, table, row, kind, what, lost, kept }, name }
 }
 
 impl Merged {
     /// Notes what gave way in the table called `table` here. It is no decision against anybody where nobody
     /// is known to have written what gave way.
-    pub(super) fn tell(&mut self, table: &str, told: Told) {
-        if !is_witness(told.lost.site) {
-            let Told { row, what, .. } = told.clone();
-            self.decisions.push(Decision { table: table.to_owned(), row, what, record: None });
+    pub(super) fn tell(&mut self, table: &str, lost: Lost) {
+        if !is_witness(lost.told.lost.site) {
+            let Told { row, what, .. } = lost.told.clone();
+            let (table, name) = (table.to_owned(), lost.name.clone());
+            let words = what.clone();
+            self.decisions.push(Decision { table, row, name, what, words, record: None });
         }
-        self.told.push(told);
+        self.told.push(lost);
     }
 }

@@ -23,7 +23,8 @@ const DIGITS: usize = 8;
 pub struct SiteNames(HashMap<SiteId, String>);
 
 impl SiteNames {
-    pub(super) fn load(conn: &Connection, own: SiteId) -> Result<SiteNames> {
+    /// As the file has them now: a merge may have brought some.
+    pub fn load(conn: &Connection, own: SiteId) -> Result<SiteNames> {
         // What another says of a site is no name of it.
         let sql = "SELECT s.id, p.value FROM synqlite_policy p JOIN synqlite_site s ON s.no = p.site \
                    WHERE p.key > ?1 || char(10) AND p.key < ?1 || char(11) \

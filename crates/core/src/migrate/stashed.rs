@@ -8,7 +8,7 @@ use crate::catalog::Fresh;
 use crate::catalog::Tracked;
 use crate::closed;
 use crate::history;
-use crate::merge::{self, Columns, Subject, Write};
+use crate::merge::{self, Columns, Lost, Subject, Write};
 use crate::meta::Meta;
 use crate::parts;
 use crate::refs::Lookup;
@@ -18,7 +18,7 @@ use crate::work::Work;
 use rusqlite::Connection;
 use std::collections::BTreeSet;
 use synqlite_view::ConflictKind;
-use synqlite_wire::{Rid, Stamp, Told};
+use synqlite_wire::{Rid, Stamp};
 
 /// So many rows are shown at a time, as parts of a merge are.
 const PART: usize = parts::of(8_192);
@@ -113,7 +113,7 @@ pub(super) fn unwritten(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<V
 /// What gave way when what was kept met what is here.
 #[derive(Default)]
 struct Met {
-    told: Vec<Told>,
+    told: Vec<Lost>,
     /// When and where values came to be here of which nobody knows who wrote them.
     unsure: Option<Stamp>,
 }

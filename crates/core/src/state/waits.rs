@@ -130,7 +130,9 @@ pub fn record_conflict(
     let (kind, constraint) = conflict.map(|(kind, of)| (kind.as_str(), of)).unzip();
     let sql = "UPDATE synqlite_row SET kind = ?2, cons = ?3, winner = ?4 WHERE id = ?1 \
                AND (kind, cons, winner) IS NOT (?2, ?3, ?4)";
-    if conn.prepare_cached(sql)?.execute(params![entry, kind, constraint, winner])? > 0 {
+    let changed = conn.prepare_cached(sql)?.execute(params![entry, kind, constraint, winner])? > 0;
+    // What a row with a record asks for may be another.
+    if changed || kind.is_some() {
         meta.records.borrow_mut().insert(entry);
     }
     Ok(())

@@ -7,6 +7,7 @@ use crate::catalog::Tracked;
 use crate::describe::{row_name, the_row};
 use crate::equal;
 use crate::history::Change;
+use crate::known::known_by;
 use crate::records::{self, Conflict};
 use crate::refs::Lookup;
 use crate::state::{self, Stored};
@@ -181,8 +182,9 @@ pub(super) fn taken(work: &Work<'_>, plan: &Plan) -> Result<Vec<Taken>> {
                 }
             }
         }
-        let table = t.table.name.clone();
-        taken.push(Taken { table, row: name, change, columns });
+        let (table, known) = (t.table.name.clone(), step.known(t));
+        let known = row.and_then(|row| known_by(&t.table, &row, &[])).or(known);
+        taken.push(Taken { table, row: name, name: known, change, columns });
     }
     Ok(taken)
 }

@@ -5,6 +5,7 @@ use super::{Left, Selection};
 use crate::catalog::{Catalog, Tracked};
 use crate::describe::row_name;
 use crate::history::{self, revived};
+use crate::known::known_row;
 use crate::log::is_called;
 use crate::refs::Lookup;
 use crate::schema::quote;
@@ -37,6 +38,13 @@ pub(super) struct Step {
     pub fate: Fate,
     /// Groups that get their former values.
     pub puts: BTreeMap<usize, Put>,
+}
+
+impl Step {
+    /// What people know the row by, beside its key.
+    pub fn known(&self, t: &Tracked) -> Option<String> {
+        known_row(&t.table, self.shown.as_deref(), &self.stored.state, &[])
+    }
 }
 
 /// Whether a row is there afterwards.
@@ -81,7 +89,8 @@ impl Plan {
                 columns = names(t, step.puts.keys());
             }
             let (table, row) = (t.table.name.clone(), step.name.clone());
-            self.left.push(Left { table, row, columns, why, by: None });
+            let name = step.known(t);
+            self.left.push(Left { table, row, name, columns, why, by: None });
         }
         let mut at = 0;
         self.steps.retain(|_| {
@@ -469,6 +478,7 @@ impl Planner<'_> {
         self.plan.left.push(Left {
             table: t.table.name.clone(),
             row: step.name.clone(),
+            name: step.known(t),
             columns: names(t, groups.iter()),
             why: why.to_owned(),
             by: by.map(|by| (by.site, by.hlc.ms())),

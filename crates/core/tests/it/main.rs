@@ -19,6 +19,7 @@ mod keys;
 mod merge;
 mod migrate;
 mod named;
+mod open;
 mod own_numbers;
 mod pull;
 mod random;

@@ -44,7 +44,8 @@ fn many_are_settled_at_once() {
     assert_eq!((done.settled.len(), done.refused.len()), (3, 0));
     let aside: Vec<&str> = done.opened.iter().map(|c| c.row.as_str()).collect();
     assert_eq!(aside, ["'a1'", "'a2'", "'a3'"], "who has to step aside is told");
-    assert_eq!(done.open, 5);
+    // Of the two that hang on one deleted row one asks.
+    assert_eq!(done.open, 4);
     b.check();
     meet(&mut a, &mut b);
     for site in [&a, &b] {
@@ -74,7 +75,7 @@ fn one_that_is_refused_leaves_the_others_alone() {
     let discard = |id: &String| (id.clone(), Verb::Discard);
     let seen = b.replica.seen().unwrap();
     let nothing = b.replica.settle_conflicts(&[discard(&fallback[0])], false).unwrap();
-    assert_eq!((nothing.settled.len(), nothing.refused.len(), nothing.open), (0, 1, 5));
+    assert_eq!((nothing.settled.len(), nothing.refused.len(), nothing.open), (0, 1, 4));
     assert_eq!(b.replica.seen().unwrap(), seen, "what settles nothing gives no stamp");
     let choices = [discard(&unique[0]), discard(&fallback[0]), discard(&"zz".to_owned())];
     let done = b.replica.settle_conflicts(&choices, false).unwrap();
@@ -122,6 +123,7 @@ fn advice_tells_what_a_policy_would_have_spared() {
     b.run("UPDATE stock SET n = 3 WHERE id = 'saw'");
     meet(&mut a, &mut b);
     let before = (b.replica.digest().unwrap().digest, b.replica.conflicts().unwrap().len());
+    let open = b.replica.open_conflicts().unwrap();
     let told: Vec<(String, u64, u64)> = b
         .replica
         .advice()
@@ -137,5 +139,5 @@ fn advice_tells_what_a_policy_would_have_spared() {
     assert_eq!(b.replica.verify().unwrap(), [""; 0]);
     let unify = synqlite_core::Policy::new("tag.on_unique", "unify").unwrap();
     b.replica.set_policies(&[unify]).unwrap();
-    assert_eq!(b.replica.conflicts().unwrap().len(), before.1 - 1, "as was told");
+    assert_eq!(b.replica.open_conflicts().unwrap(), open - 1, "as was told");
 }

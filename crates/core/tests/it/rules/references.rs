@@ -1,7 +1,8 @@
 //! What becomes of rows that refer to others.
 
 use super::Pair;
-use crate::site::settle;
+use crate::site::{Site, settle};
+use synqlite_core::{Conflict, Verb};
 
 fn children(action: &str) -> String {
     format!(
@@ -252,4 +253,77 @@ fn r_spell_a_child_whose_column_cannot_store_the_key_of_its_row_is_hidden() {
     assert_eq!(late.rows("SELECT p FROM c"), [""; 0]);
     pair.a.run("UPDATE p SET k = '8' WHERE id = 'x'");
     pair.show("SELECT p FROM c", &["8"], &[]);
+}
+
+/// Four rows hang on one deleted project, two on a hidden person: two questions, the same on all sites.
+#[test]
+fn r_one_answer_settles_all_that_waits_for_it() {
+    let schema = "CREATE TABLE person(id TEXT PRIMARY KEY, email TEXT UNIQUE);
+        CREATE TABLE project(id TEXT PRIMARY KEY);
+        CREATE TABLE task(id TEXT PRIMARY KEY, project TEXT REFERENCES project ON DELETE CASCADE,
+            person TEXT REFERENCES person);
+        CREATE TABLE step(id TEXT PRIMARY KEY, task TEXT REFERENCES task ON DELETE CASCADE);
+        INSERT INTO project VALUES('P'), ('Q'); INSERT INTO task VALUES('old', 'P', NULL);";
+    let apart = || {
+        let mut pair = Pair::new(schema);
+        pair.a.run("DELETE FROM project WHERE id = 'P'; INSERT INTO person VALUES('a', 'x')");
+        pair.b.run("INSERT INTO task VALUES('t', 'P', NULL)");
+        pair.b.run("INSERT INTO task VALUES('u', 'P', NULL)");
+        pair.b.run("INSERT INTO step VALUES('s', 't'), ('o', 'old')");
+        pair.b.run("INSERT INTO person VALUES('b', 'x'); INSERT INTO task VALUES('v', 'Q', 'b')");
+        pair.b.run("INSERT INTO step VALUES('w', 'v')");
+        settle(&mut pair.a, &mut pair.b);
+        pair
+    };
+    let told = |site: &Site| -> Vec<String> {
+        let open = site.replica.questions().unwrap().into_iter();
+        let one = |c: Conflict| {
+            let with: Vec<String> = c.followers.iter().map(|f| f.row.clone()).collect();
+            format!("{} {}: {}", c.kind, c.row, with.join(" "))
+        };
+        open.map(one).collect()
+    };
+    let mut pair = apart();
+    let open = ["unique 'b': 'w' 'v'", "fk_cascade 't': 'o' 's' 'u'"];
+    assert_eq!(
+        (told(&pair.a), told(&pair.b)),
+        (open.map(String::from).into(), open.map(String::from).into())
+    );
+    assert_eq!(
+        (pair.a.replica.open_questions().unwrap(), pair.a.replica.conflicts().unwrap().len()),
+        (2, 7)
+    );
+    // All come back with what they wait for.
+    let id = |site: &Site, at: usize| site.replica.questions().unwrap()[at].id.clone();
+    let (project, person) = (id(&pair.a, 1), id(&pair.a, 0));
+    pair.a.replica.settle_conflict(&project, Verb::Restore).unwrap();
+    pair.a.replica.settle_conflict(&person, Verb::Prefer).unwrap();
+    settle(&mut pair.a, &mut pair.b);
+    for site in [&pair.a, &pair.b] {
+        assert_eq!(site.rows("SELECT id FROM step ORDER BY 1"), ["o", "s", "w"]);
+        assert_eq!(told(site), ["unique 'a': "]);
+    }
+    // Or they go with it.
+    let mut pair = apart();
+    let project = id(&pair.b, 1);
+    let done = pair.b.replica.settle_conflicts(&[(project, Verb::Discard)], false).unwrap();
+    assert_eq!((done.settled.len(), done.open, done.opened.len()), (4, 1, 0));
+    settle(&mut pair.a, &mut pair.b);
+    for site in [&pair.a, &pair.b] {
+        assert_eq!(told(site), ["unique 'b': 'w' 'v'"]);
+    }
+    let person = id(&pair.b, 0);
+    pair.b.replica.settle_conflict(&person, Verb::Discard).unwrap();
+    settle(&mut pair.a, &mut pair.b);
+    for site in [&pair.a, &pair.b] {
+        assert_eq!(told(site), [""; 0]);
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+    // What is answered alone leaves the others: one of them asks now.
+    let mut pair = apart();
+    let alone = pair.b.replica.conflicts().unwrap();
+    let alone = alone.iter().find(|c| c.row == "'u'").unwrap().id.clone();
+    pair.b.replica.settle_conflict(&alone, Verb::Discard).unwrap();
+    settle(&mut pair.a, &mut pair.b);
+    assert_eq!(told(&pair.a), ["unique 'b': 'w' 'v'", "fk_cascade 't': 'o' 's'"]);
 }

@@ -1,0 +1,374 @@
+//! The open records as an ordinary table, `synqlite_open_conflicts`, so that any program reads them with
+//! nothing loaded; and which of them wait for the answer to another.
+//!
+//! The records themselves are in the states, in bytes that SQL cannot read. So whoever opens or closes one writes
+//! its row here, in the same transaction, and looks at no other. Nothing is decided by this table, and it does
+//! not travel: it says what this file has, with what is of this site as `mine`. A file without it, of an earlier
+//! release or that has just become a site of its own, gets it with the next transaction that writes.
+//!
+//! R-ONE-ANSWER: a row that is hidden for want of another hidden row, or of the same deleted row as others, asks
+//! no question of its own. Which record it follows is worked out from the states alone, so it is the same
+//! on every site.
+
+use crate::catalog::Tracked;
+use crate::meta::{self, SiteNames};
+use crate::records::{self, Conflict, Rival, Writer};
+use crate::refs::Lookup;
+use crate::state::{self, Stored};
+use crate::{Result, inbox, settings};
+use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use synqlite_view::ConflictKind;
+use synqlite_wire::{Rid, SiteId, Stamp, Value};
+
+/// The table's columns: `docs/formats/metadata.md`.
+const DDL: &str = "CREATE TABLE synqlite_open_conflicts(id TEXT NOT NULL, tbl TEXT NOT NULL, \
+     row TEXT NOT NULL, name TEXT, kind TEXT NOT NULL, declared TEXT, since TEXT NOT NULL, base TEXT, \
+     mine TEXT, mine_site TEXT, theirs TEXT, theirs_site TEXT, follows TEXT, entry INTEGER PRIMARY KEY)";
+
+/// Characters of a text, and bytes of a blob, that are written out at most: whoever needs all asks the command.
+const LONGEST: usize = 1_000;
+
+/// The entry of the metadata that says for which site the table was written.
+const KEY: &str = "listed";
+
+/// The entry that says that it was not worked out yet which records follow others.
+const OWED: &str = "unled";
+
+/// Whether the file has the table.
+pub fn exists(conn: &Connection) -> Result<bool> {
+    let sql = "SELECT 1 FROM main.sqlite_master WHERE name = 'synqlite_open_conflicts'";
+    Ok(conn.prepare_cached(sql)?.exists([])?)
+}
+
+/// Whether it is there, and says what is of this site.
+pub fn is_current(lookup: Lookup<'_>) -> Result<bool> {
+    Ok(meta::get(lookup.conn, KEY)? == Some(lookup.meta.site.0) && exists(lookup.conn)?)
+}
+
+/// Writes all of it anew.
+pub fn rewrite(lookup: Lookup<'_>) -> Result<()> {
+    match exists(lookup.conn)? {
+        true => lookup.conn.execute_batch("DELETE FROM main.synqlite_open_conflicts")?,
+        false => lookup.conn.execute_batch(DDL)?,
+    }
+    meta::set(lookup.conn, KEY, lookup.meta.site.0)?;
+    let names = SiteNames::load(lookup.conn, lookup.meta.site)?;
+    for t in &lookup.catalog.tables {
+        for (entry, conflict) in &records::of_table(lookup, t)? {
+            insert(lookup, &names, t, *entry, conflict)?;
+        }
+    }
+    follow(lookup)
+}
+
+/// Writes what the records of these entries are now.
+pub fn update(lookup: Lookup<'_>, entries: &BTreeSet<i64>) -> Result<()> {
+    let Lookup { conn, catalog, meta } = lookup;
+    let mut names = None;
+    let mut delete = conn.prepare_cached("DELETE FROM synqlite_open_conflicts WHERE entry = ?1")?;
+    let mut changed = 0;
+    for &entry in entries {
+        changed += delete.execute([entry])?;
+        let Some(no) = state::table_of_entry(conn, entry)? else { continue };
+        let Some(position) = catalog.position_of_no(no) else { continue };
+        let t = &catalog.tables[position];
+        if let Some(conflict) = records::of_entry(lookup, t, entry)? {
+            let known = match names.take() {
+                Some(known) => known,
+                None => SiteNames::load(conn, meta.site)?,
+            };
+            insert(lookup, names.insert(known), t, entry, &conflict)?;
+            changed += 1;
+        }
+    }
+    // To work it out looks at all records of foreign keys: a merge in slices does so once, at its end.
+    let owed = meta::get(conn, OWED)?.unwrap_or(false);
+    match (changed > 0 || owed, inbox::any(conn)?) {
+        (false, _) => Ok(()),
+        (true, true) if owed => Ok(()),
+        (true, true) => meta::set(conn, OWED, true),
+        (true, false) => {
+            conn.prepare_cached("DELETE FROM synqlite_meta WHERE key = ?1")?.execute([OWED])?;
+            follow(lookup)
+        }
+    }
+}
+
+fn insert(
+    lookup: Lookup<'_>,
+    names: &SiteNames,
+    t: &Tracked,
+    entry: i64,
+    conflict: &Conflict,
+) -> Result<()> {
+    let Lookup { conn, meta, .. } = lookup;
+    let sides = Sides::of(conflict, meta.site);
+    let name = |site: Option<SiteId>| site.map(|site| names.short(site));
+    let json = |values: Option<&[(String, Value)]>| values.map(json);
+    let sql = "INSERT INTO synqlite_open_conflicts(id, tbl, row, name, kind, declared, since, base, mine, \
+               mine_site, theirs, theirs_site, entry) \
+               SELECT ?1, ?2, ?3, ?4, ?5, ?6, strftime('%Y-%m-%dT%H:%M:%S', opened / 1000, 'unixepoch') \
+               || printf('.%03dZ', opened % 1000), ?7, ?8, ?9, ?10, ?11, ?12 \
+               FROM synqlite_closed WHERE entry = ?12 AND closed IS NULL";
+    conn.prepare_cached(sql)?.execute(params![
+        conflict.id,
+        conflict.table,
+        key(t, conflict),
+        conflict.name,
+        conflict.kind.as_str(),
+        Some(&conflict.declared).filter(|declared| !declared.is_empty()),
+        json(Some(&conflict.shown[..]).filter(|shown| !shown.is_empty())),
+        json(sides.mine.map(|side| side.values)),
+        name(sides.mine.and_then(|side| side.site)),
+        json(sides.theirs.map(|side| side.values)),
+        name(sides.theirs.and_then(|side| side.site)),
+        entry,
+    ])?;
+    Ok(())
+}
+
+/// What two sites wanted.
+struct Sides<'c> {
+    mine: Option<Side<'c>>,
+    theirs: Option<Side<'c>>,
+}
+
+#[derive(Clone, Copy)]
+struct Side<'c> {
+    values: &'c [(String, Value)],
+    /// Who wrote last what is contested.
+    site: Option<SiteId>,
+}
+
+impl<'c> Sides<'c> {
+    /// What was written here is mine; where neither was, the row that stepped aside is.
+    fn of(conflict: &'c Conflict, here: SiteId) -> Sides<'c> {
+        let Conflict { displaced, writers, rival, shown, kind, contested, .. } = conflict;
+        let side = |values: &'c [(String, Value)], writers: &[Writer]| {
+            let concerns = |w: &&Writer| contested.is_empty() || contested.contains(&w.column);
+            let latest = writers.iter().filter(concerns).max_by_key(|w| w.at_ms);
+            Side { values, site: latest.map(|w| w.site) }
+        };
+        let own = side(displaced, writers);
+        let rival = rival.as_ref().map(|Rival { shown, writers }| side(shown, writers));
+        // A row that is kept shows what was written: there are no two sides.
+        if *kind == ConflictKind::RestrictRevived && shown == displaced {
+            return Sides { mine: None, theirs: None };
+        }
+        match rival {
+            Some(rival) if rival.site == Some(here) && own.site != Some(here) => {
+                Sides { mine: Some(rival), theirs: Some(own) }
+            }
+            None if own.site != Some(here) => Sides { mine: None, theirs: Some(own) },
+            rival => Sides { mine: Some(own), theirs: rival },
+        }
+    }
+}
+
+/// The row's primary key, else what people call it.
+fn key(t: &Tracked, conflict: &Conflict) -> String {
+    let values = if conflict.shown.is_empty() { &conflict.displaced } else { &conflict.shown };
+    let in_key = |(name, _): &&(String, Value)| {
+        t.table.primary_key.iter().any(|&c| t.table.columns[c].name == *name)
+    };
+    let key: Vec<_> = values.iter().filter(in_key).cloned().collect();
+    match key.is_empty() {
+        true => json(&[("row".to_owned(), Value::Text(conflict.row.clone().into()))]),
+        false => json(&key),
+    }
+}
+
+/// Values by column as JSON; a blob as the text `x'…'`.
+fn json(values: &[(String, Value)]) -> String {
+    let member = |(name, value): &(String, Value)| {
+        let value = match value {
+            Value::Null => "null".to_owned(),
+            Value::Integer(i) => i.to_string(),
+            Value::Real(r) if r.is_finite() => format!("{:?}", r + 0.0),
+            Value::Real(_) => "null".to_owned(),
+            Value::Text(t) => {
+                let text = String::from_utf8_lossy(&t[..t.len().min(4 * (LONGEST + 1))]);
+                let cut = text.chars().nth(LONGEST).is_some();
+                let text: String = text.chars().take(LONGEST).collect();
+                quoted(&(text + if cut { "…" } else { "" }))
+            }
+            Value::Blob(b) => {
+                let cut = if b.len() > LONGEST { "…" } else { "" };
+                format!("\"x'{}{cut}'\"", crate::sqlvalue::hex(&b[..b.len().min(LONGEST)]))
+            }
+        };
+        format!("{}:{value}", quoted(name))
+    };
+    format!("{{{}}}", values.iter().map(member).collect::<Vec<_>>().join(","))
+}
+
+/// A text as JSON has it.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if u32::from(c) < 0x20 => out += &format!("\\u{:04x}", u32::from(c)),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// What hides a row that has a record of a foreign key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Cause {
+    /// A hidden row, by its entry, which has a record of another kind.
+    Record(i64),
+    /// A deleted row.
+    Deleted(u32, Rid),
+}
+
+/// Works out which records follow others (R-ONE-ANSWER).
+fn follow(lookup: Lookup<'_>) -> Result<()> {
+    let Lookup { conn, meta, catalog } = lookup;
+    let policies = settings::load(conn)?;
+    let sql = "SELECT entry, id, follows FROM synqlite_open_conflicts WHERE kind IN (?1, ?2, ?3)";
+    let kinds = [ConflictKind::FkCascade, ConflictKind::FkParentHidden, ConflictKind::Unique];
+    let mut statement = conn.prepare_cached(sql)?;
+    let rows = statement.query_map(kinds.each_ref().map(ConflictKind::as_str), |row| {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+    })?;
+    let records: Vec<(i64, String, Option<String>)> = rows.collect::<Result<_, _>>()?;
+    let mut follows: BTreeMap<i64, String> = BTreeMap::new();
+    let mut by_cause: BTreeMap<Cause, Vec<(usize, Stamp, &String, i64)>> = BTreeMap::new();
+    for (entry, id, _) in &records {
+        let Some(no) = state::table_of_entry(conn, *entry)? else { continue };
+        let Some(table) = catalog.position_of_no(no) else { continue };
+        let t = &catalog.tables[table];
+        let Some(stored) = state::entry_by_id(conn, meta, t, *entry)? else { continue };
+        let Some((kind, constraint)) = state::conflict(conn, *entry)? else { continue };
+        if kind == ConflictKind::Unique {
+            // Its winner stands for it, so nobody has to choose (R-UNIFY).
+            if policies.unifies(&t.table.name) {
+                follows.insert(*entry, id.clone());
+            }
+            continue;
+        }
+        let since = stored.state.header.inserted;
+        if let Some((cause, steps)) = cause(lookup, table, stored, constraint)? {
+            by_cause.entry(cause).or_default().push((steps, since, id, *entry));
+        }
+    }
+    for (cause, mut rows) in by_cause {
+        rows.sort();
+        let leader = match cause {
+            Cause::Record(entry) => id_of(conn, entry)?,
+            // The nearest to it asks for all, the one that was there first.
+            Cause::Deleted(..) => rows.first().map(|(_, _, id, _)| (*id).clone()),
+        };
+        let Some(leader) = leader else { continue };
+        let others = rows.into_iter().filter(|(_, _, id, _)| **id != leader);
+        follows.extend(others.map(|(_, _, _, entry)| (entry, leader.clone())));
+    }
+    let sql = "UPDATE synqlite_open_conflicts SET follows = ?2 WHERE entry = ?1";
+    let mut write = conn.prepare_cached(sql)?;
+    for (entry, _, before) in &records {
+        let now = follows.get(entry);
+        if now != before.as_ref() {
+            write.execute(params![entry, now])?;
+        }
+    }
+    Ok(())
+}
+
+fn id_of(conn: &Connection, entry: i64) -> Result<Option<String>> {
+    let sql = "SELECT id FROM synqlite_open_conflicts WHERE entry = ?1";
+    Ok(conn.prepare_cached(sql)?.query_row([entry], |row| row.get(0)).optional()?)
+}
+
+/// What hides a row in the end, and how many references away it is: the nearest.
+fn cause(
+    lookup: Lookup<'_>,
+    table: usize,
+    stored: Stored,
+    constraint: String,
+) -> Result<Option<(Cause, usize)>> {
+    let Lookup { conn, meta, catalog } = lookup;
+    let mut asked = BTreeSet::new();
+    let mut ask = VecDeque::from([(table, stored, constraint, 1)]);
+    while let Some((table, stored, constraint, steps)) = ask.pop_front() {
+        let t = &catalog.tables[table];
+        let keys = t.table.foreign_keys.iter().enumerate();
+        for (f, fk) in keys.filter(|(f, _)| constraint.is_empty() || t.key_names[*f] == constraint)
+        {
+            let Some(rid) = stored.state.kept_reference(t, f) else { continue };
+            let Some(above) = catalog.position(&fk.parent) else { continue };
+            let parent = &catalog.tables[above];
+            let Some(found) = state::of(conn, meta, parent, rid)? else { continue };
+            if found.loc.is_some() {
+                continue;
+            }
+            if !found.state.header.alive() {
+                return Ok(Some((Cause::Deleted(parent.no, rid.clone()), steps)));
+            }
+            if !asked.insert((above, rid.clone())) {
+                continue;
+            }
+            let record = match found.entry {
+                Some(entry) => state::conflict(conn, entry)?.map(|record| (entry, record)),
+                None => None,
+            };
+            match record {
+                Some((_, (ConflictKind::FkCascade | ConflictKind::FkParentHidden, constraint))) => {
+                    ask.push_back((above, found, constraint, steps + 1));
+                }
+                Some((entry, _)) => return Ok(Some((Cause::Record(entry), steps))),
+                // It went with its own parent, which nobody disagreed about.
+                None => ask.push_back((above, found, String::new(), steps + 1)),
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// By the id of each record that others follow, theirs. One that needs no answer follows itself.
+pub fn followers(conn: &Connection) -> Result<BTreeMap<String, Vec<String>>> {
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    if !exists(conn)? {
+        return Ok(found);
+    }
+    // Only what is still so: a program may have written since.
+    let sql = "SELECT c.follows, c.id FROM synqlite_open_conflicts c JOIN synqlite_row r ON r.id = c.entry \
+               WHERE r.kind = c.kind AND EXISTS(SELECT 1 FROM synqlite_open_conflicts l \
+               JOIN synqlite_row w ON w.id = l.entry WHERE l.id = c.follows AND w.kind = l.kind) \
+               ORDER BY 1, 2";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        found.entry(row.get(0)?).or_default().push(row.get(1)?);
+    }
+    Ok(found)
+}
+
+/// What is wrong with the table, if anything is: it lists the entries that have a record, and no others.
+pub fn contradiction(lookup: Lookup<'_>) -> Result<Option<String>> {
+    let Lookup { conn, catalog, .. } = lookup;
+    if !exists(conn)? {
+        return Ok(None);
+    }
+    let sql = "SELECT id, tbl FROM (SELECT r.id, r.tbl FROM synqlite_row r \
+               LEFT JOIN synqlite_open_conflicts c ON c.entry = r.id \
+               WHERE r.kind IS NOT NULL AND c.kind IS NOT r.kind \
+               UNION ALL SELECT c.entry, NULL FROM synqlite_open_conflicts c \
+               LEFT JOIN synqlite_row r ON c.entry = r.id WHERE r.kind IS NULL)";
+    let mut statement = conn.prepare(sql)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (entry, no): (i64, Option<u32>) = (row.get(0)?, row.get(1)?);
+        // Nobody can settle the records of a table that is not here.
+        if no.is_none_or(|no| catalog.position_of_no(no).is_some()) {
+            return Ok(Some(format!(
+                "synqlite_open_conflicts is wrong about entry {entry}: drop it, and the next command makes it anew"
+            )));
+        }
+    }
+    Ok(None)
+}
