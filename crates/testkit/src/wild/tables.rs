@@ -173,10 +173,12 @@ fn triggers(r: &mut Random, schema: &mut Schema) {
 
 /// A key that is a reference, or two. Says whether there is one that others can refer to.
 fn linked_key(r: &mut Random, regions: &Regions, schema: &Schema, t: &mut Table) -> bool {
-    let others: Vec<(&usize, &Table)> = schema.iter().collect();
+    // Parents by position, as in [`reference`].
+    let others: Vec<&Table> = schema.values().collect();
     let ids: &[&str] = if r.one_in(3) { &["k"] } else { &["k", "l"] };
     for id in ids.iter().filter(|_| !others.is_empty()) {
-        let (&parent, of) = others[r.index(others.len())];
+        let parent = r.index(others.len());
+        let of = others[parent];
         // A target of two columns has no place in one.
         let Some([theirs]) = target(r, of).and_then(|all| <[Column; 1]>::try_from(all).ok()) else {
             continue;
