@@ -230,10 +230,13 @@ enum Cause {
 fn follow(lookup: Lookup<'_>) -> Result<()> {
     let Lookup { conn, meta, catalog } = lookup;
     let policies = settings::load(conn)?;
-    let sql = "SELECT entry, id, follows FROM synqlite_open_conflicts WHERE kind IN (?1, ?2, ?3)";
+    let sql = "SELECT entry, id, follows FROM synqlite_open_conflicts \
+               WHERE kind IN (?1, ?2) OR kind = ?3 AND (?4 OR follows IS NOT NULL)";
     let kinds = [ConflictKind::FkCascade, ConflictKind::FkParentHidden, ConflictKind::Unique];
+    let [cascade, hidden, unique] = kinds.each_ref().map(ConflictKind::as_str);
+    let unified = catalog.tables.iter().any(|t| policies.unifies(&t.table.name));
     let mut statement = conn.prepare_cached(sql)?;
-    let rows = statement.query_map(kinds.each_ref().map(ConflictKind::as_str), |row| {
+    let rows = statement.query_map(params![cascade, hidden, unique, unified], |row| {
         Ok((row.get(0)?, row.get(1)?, row.get(2)?))
     })?;
     let records: Vec<(i64, String, Option<String>)> = rows.collect::<Result<_, _>>()?;
@@ -335,15 +338,20 @@ pub fn followers(conn: &Connection) -> Result<BTreeMap<String, Vec<String>>> {
     if !exists(conn)? {
         return Ok(found);
     }
+    let any = "SELECT 1 FROM synqlite_open_conflicts WHERE follows IS NOT NULL";
+    if !conn.prepare_cached(any)?.exists([])? {
+        return Ok(found);
+    }
     // Only what is still so: a program may have written since.
-    let sql = "SELECT c.follows, c.id FROM synqlite_open_conflicts c JOIN synqlite_row r ON r.id = c.entry \
-               WHERE r.kind = c.kind AND EXISTS(SELECT 1 FROM synqlite_open_conflicts l \
-               JOIN synqlite_row w ON w.id = l.entry WHERE l.id = c.follows AND w.kind = l.kind) \
-               ORDER BY 1, 2";
+    let sql = "SELECT c.id, c.follows FROM synqlite_open_conflicts c JOIN synqlite_row r ON r.id = c.entry \
+               WHERE r.kind = c.kind ORDER BY 1";
     let mut statement = conn.prepare_cached(sql)?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        found.entry(row.get(0)?).or_default().push(row.get(1)?);
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let open: BTreeMap<String, Option<String>> = rows.collect::<Result<_, _>>()?;
+    for (id, leader) in &open {
+        if let Some(leader) = leader.as_ref().filter(|leader| open.contains_key(*leader)) {
+            found.entry(leader.clone()).or_default().push(id.clone());
+        }
     }
     Ok(found)
 }
