@@ -62,6 +62,13 @@ impl Replica {
         Ok(open)
     }
 
+    /// The ids of the open records that wait for the answer to one, of which `id` is the beginning.
+    pub fn followers(&self, id: &str) -> Result<Vec<String>> {
+        let all = self.peek(|conn, _| open::followers(conn))?;
+        let found = all.into_iter().find(|(leader, _)| leader.starts_with(id));
+        Ok(found.map(|(_, ids)| ids).unwrap_or_default())
+    }
+
     /// All open records, in order of table and row.
     pub fn conflicts(&self) -> Result<Vec<Conflict>> {
         self.read(|conn, meta, loaded| {

@@ -55,7 +55,11 @@ impl Replica {
         let mut done = self.settle_conflicts(&[(id.to_owned(), verb)], false)?;
         match done.refused.pop() {
             Some((_, why)) => Err(Error::Refused(why)),
-            None => Ok(done.settled.pop().unwrap_or_default()),
+            // With it those may be that followed it.
+            None => {
+                let asked = done.settled.into_iter().find(|settled| settled.starts_with(id));
+                Ok(asked.unwrap_or_default())
+            }
         }
     }
 
@@ -104,13 +108,17 @@ fn settle(work: &mut Work<'_>, choices: &[(String, Verb)]) -> Result<Settling> {
         let goes = matches!(verb, Verb::Discard | Verb::Accept);
         let with = before.get(id).filter(|_| goes).into_iter().flatten();
         let with = with.filter(|other| *other != id).filter_map(|id| places.get_key_value(id));
-        for (id, place) in std::iter::once((id, place)).chain(with) {
-            chosen.push((id, place.entry, *verb));
+        for (at, (id, place)) in std::iter::once((id, place)).chain(with).enumerate() {
             match settle_one(work, place, *verb, stamp) {
                 Ok(settled) => rows.extend(settled),
-                Err(Error::Refused(why)) => drop(vain.insert(id, (prefix.clone(), why))),
+                Err(Error::Refused(why)) if at == 0 => {
+                    vain.insert(id, (prefix.clone(), why));
+                }
+                // Nobody named it, so it stays, and asks.
+                Err(Error::Refused(_)) => continue,
                 Err(e) => return Err(e),
             }
+            chosen.push((id, place.entry, *verb));
         }
     }
     let Work { conn, meta, catalog, policies, now_ms, .. } = work;

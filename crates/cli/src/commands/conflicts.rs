@@ -108,10 +108,23 @@ pub fn run(args: &Args) -> Result<Report> {
     if let (Some(verb), false) = (verb, args.ids.is_empty()) {
         let choices: Vec<_> = args.ids.iter().map(|id| (id.clone(), verb)).collect();
         if let ([id], false) = (args.ids.as_slice(), args.dry_run) {
+            let mut with = replica.followers(id)?;
             let id = replica.settle_conflict(id, verb)?;
+            if !with.is_empty() {
+                let left = replica.conflicts()?;
+                with.retain(|follower| *follower != id && !left.iter().any(|c| c.id == *follower));
+            }
             let (open, asking) = (replica.open_conflicts()?, replica.open_questions()?);
-            let text = format!("settled {}; open conflicts: {asking}", &id[..DIGITS]);
-            return Ok(Report::new(json!({"settled": id, "open": open}), text));
+            let more = match with.len() as u64 {
+                0 => String::new(),
+                n => format!(" and {} that waited for it", count(n, "conflict")),
+            };
+            let text = format!("settled {}{more}; open conflicts: {asking}", &id[..DIGITS]);
+            let mut json = json!({"settled": id, "open": open});
+            if !with.is_empty() {
+                json["with"] = json!(with);
+            }
+            return Ok(Report::new(json, text));
         }
         return settle(&mut replica, &choices, args.dry_run);
     }

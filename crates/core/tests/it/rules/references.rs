@@ -296,7 +296,7 @@ fn r_one_answer_settles_all_that_waits_for_it() {
     // All come back with what they wait for.
     let id = |site: &Site, at: usize| site.replica.questions().unwrap()[at].id.clone();
     let (project, person) = (id(&pair.a, 1), id(&pair.a, 0));
-    pair.a.replica.settle_conflict(&project, Verb::Restore).unwrap();
+    assert_eq!(pair.a.replica.settle_conflict(&project[..8], Verb::Restore).unwrap(), project);
     pair.a.replica.settle_conflict(&person, Verb::Prefer).unwrap();
     settle(&mut pair.a, &mut pair.b);
     for site in [&pair.a, &pair.b] {
@@ -313,7 +313,7 @@ fn r_one_answer_settles_all_that_waits_for_it() {
         assert_eq!(told(site), ["unique 'b': 'w' 'v'"]);
     }
     let person = id(&pair.b, 0);
-    pair.b.replica.settle_conflict(&person, Verb::Discard).unwrap();
+    assert_eq!(pair.b.replica.settle_conflict(&person, Verb::Discard).unwrap(), person);
     settle(&mut pair.a, &mut pair.b);
     for site in [&pair.a, &pair.b] {
         assert_eq!(told(site), [""; 0]);
