@@ -26,11 +26,12 @@
 
 use crate::Result;
 use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
+use crate::equal;
 use crate::meta::Meta;
 use crate::refs::Lookup;
 use crate::registry;
 use crate::replica::Replica;
-use crate::schema::quote;
+use crate::schema::{Affinity, quote};
 use crate::sqlvalue::{as_ref, hex, value};
 use crate::state::stash::{self, Piece};
 use crate::state::{self, Stored};
@@ -146,9 +147,14 @@ fn visible(Lookup { conn, meta, catalog }: Lookup<'_>, t: &Tracked) -> Result<Ro
     let stashed = !stash::rows(conn, meta, t.no, -1)?.is_empty();
     let others = registry::foreign_columns(conn, t.no)?;
     let numbered = own_numbers(catalog, t);
-    let means = |c: usize, shown: ValueRef<'_>| match (numbered.get(&c), shown) {
-        (Some(parent), ValueRef::Integer(n)) => identity(conn, meta, parent, n),
-        _ => Ok(value(shown)),
+    let means = |c: usize, shown: ValueRef<'_>| {
+        let shown = value(shown);
+        // A reference may be in a column of text.
+        let number = equal::stored(&shown, Affinity::Integer).as_integer();
+        match (numbered.get(&c), number) {
+            (Some(parent), Some(n)) => identity(conn, meta, parent, n),
+            _ => Ok(shown),
+        }
     };
     let mut statement = conn.prepare(&sql)?;
     let mut rows = statement.query([])?;

@@ -8,7 +8,7 @@ use synqlite_core::Policy;
 const SCHEMA: &str = "CREATE TABLE c(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE);
     CREATE TABLE i(id INTEGER PRIMARY KEY AUTOINCREMENT, c INTEGER REFERENCES c(id) ON DELETE CASCADE, up INTEGER REFERENCES i(id),
         tag TEXT, UNIQUE(c, tag));
-    CREATE TABLE note(id TEXT PRIMARY KEY, c INTEGER, body TEXT);";
+    CREATE TABLE note(id TEXT PRIMARY KEY, c TEXT, body TEXT);";
 const POLICIES: &[(&str, &str)] = &[("c.ids", "local"), ("i.ids", "local"), ("note.refs", "c:c")];
 
 /// What people see, whatever the numbers.
