@@ -1,6 +1,6 @@
 //! Several processes at once, and an application that does not wait for them.
 
-use crate::support::{Lab, stderr, synqlite};
+use crate::support::{Lab, started, stderr, synqlite};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -97,11 +97,12 @@ fn a_killed_clone_leaves_nothing_half_made() {
     let mut survived = 0;
     for round in 0..12 {
         let from = if round % 2 == 0 { lab.db("A") } else { lab.folder() };
-        let mut child = Command::new(env!("CARGO_BIN_EXE_synqlite"))
-            .args(["clone", &from, &lab.db("B")])
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut child = started(|| {
+            Command::new(env!("CARGO_BIN_EXE_synqlite"))
+                .args(["clone", &from, &lab.db("B")])
+                .stdout(Stdio::null())
+                .spawn()
+        });
         thread::sleep(Duration::from_millis(round * 12));
         child.kill().unwrap();
         child.wait().unwrap();

@@ -4,6 +4,7 @@ use rusqlite::Connection;
 use rusqlite::types::Value as Sql;
 use serde_json::Value;
 use std::ffi::OsStr;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -25,7 +26,22 @@ pub struct Lab {
 
 /// Runs the command with these arguments.
 pub fn synqlite<S: AsRef<OsStr>>(args: &[S]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_synqlite")).args(args).output().expect("the binary runs")
+    started(|| Command::new(env!("CARGO_BIN_EXE_synqlite")).args(args).output())
+}
+
+/// What this starts. Wine at times loses a process before it runs anything, under load most of all, and
+/// calls that an internal error: such a one is started once more.
+pub fn started<T>(mut start: impl FnMut() -> io::Result<T>) -> T {
+    const INTERNAL_ERROR: i32 = 1359;
+    for _ in 0..5 {
+        match start() {
+            Err(e) if cfg!(windows) && e.raw_os_error() == Some(INTERNAL_ERROR) => {
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            started => return started.expect("the binary runs"),
+        }
+    }
+    start().expect("the binary runs")
 }
 
 pub fn stdout(output: &Output) -> String {

@@ -1,18 +1,19 @@
 //! Continuous synchronization.
 
-use crate::support::Lab;
+use crate::support::{Lab, started};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 fn watch(args: &[&str]) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_synqlite"))
-        .args([&["watch"], args, &["--json"]].concat())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary runs")
+    started(|| {
+        Command::new(env!("CARGO_BIN_EXE_synqlite"))
+            .args([&["watch"], args, &["--json"]].concat())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+    })
 }
 
 fn lines(child: &mut Child) -> impl Iterator<Item = Value> + use<> {
