@@ -151,14 +151,19 @@ pub fn columns_of(delete_trigger: &str) -> BTreeMap<u32, String> {
     names
 }
 
-/// Columns, by number, of which the triggers of a table as they are now keep what was there before an
-/// update. `None` if they are gone.
+/// Columns, by number, of which the triggers of a table as they are now keep what was there before every
+/// update of them. `None` if they are gone.
 pub fn imaged(conn: &Connection, no: u32) -> Result<Option<BTreeSet<u32>>> {
     let sql = "SELECT sql FROM main.sqlite_master WHERE type = 'trigger' AND name = ?1";
     let mut statement = conn.prepare_cached(sql)?;
     let mut of = |kind| statement.query_row([own_name(kind, no)], |row| row.get(0)).optional();
     let (previous, delete): (Option<String>, Option<String>) = (of("previous")?, of("delete")?);
-    let columns = previous.map(|sql| columns_of(&sql).into_keys().collect());
+    let columns = previous.map(|sql| {
+        // References come last, kept only where an action may have set them ([`may_be_set`]).
+        let always = sql.split("\" IS NOT NULL").next().unwrap_or_default();
+        let is_kept = |name: &str| always.contains(&format!("OLD.{} COLLATE", quote(name)));
+        columns_of(&sql).into_iter().filter(|(_, name)| is_kept(name)).map(|(no, _)| no).collect()
+    });
     Ok(columns.or(delete.map(|_| BTreeSet::new())))
 }
 

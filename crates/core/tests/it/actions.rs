@@ -453,3 +453,29 @@ fn a_new_child_of_a_former_life_is_kept_and_told() {
         assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
     }
 }
+
+/// No action cleared it: its row is there. A unique index that is new then makes the next entry say what the
+/// row's keys were.
+#[test]
+fn what_a_user_cleared_is_written_whatever_becomes_of_the_row_then() {
+    for tail in [" WITHOUT ROWID", ""] {
+        let world = World::new();
+        let mut a = world.init(
+            "a",
+            &format!(
+                "CREATE TABLE t(k TEXT NOT NULL, l INTEGER NOT NULL, r TEXT, s TEXT, PRIMARY KEY(k, l),
+                   FOREIGN KEY(r, s) REFERENCES t(k, l) ON DELETE SET NULL){tail}"
+            ),
+        );
+        let mut b = world.clone_site(&mut a, "b");
+        a.run("INSERT INTO t VALUES('x', 0, NULL, 'one'), ('y', 5, NULL, 'one')");
+        b.run("CREATE UNIQUE INDEX i ON t(s)");
+        b.pull(&mut a);
+        a.run("UPDATE t SET s = NULL WHERE k = 'y'; CREATE UNIQUE INDEX i ON t(s); UPDATE t SET l = l * -1");
+        b.pull(&mut a);
+        a.pull(&mut b);
+        for site in [&a, &b] {
+            assert_eq!(site.rows("SELECT * FROM t ORDER BY k"), ["x|0|NULL|one", "y|-5|NULL|NULL"]);
+        }
+    }
+}

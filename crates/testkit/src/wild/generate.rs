@@ -46,7 +46,7 @@ struct Draft<'a> {
 /// The history of a seed, with about half of the regions `from` in it, and those of them in `always`.
 pub fn history(seed: u64, sites: usize, from: &Regions, always: &Regions) -> History {
     let mut r = Random::new(seed ^ 0x7769_6c64);
-    let regions = from.draw(&mut r, always);
+    let regions = from.draw(&mut r, &mut Random::new(seed ^ 0x6e75_6d62), always);
     let schema = tables::schema(&mut r, &regions);
     let mut path = Path::new(schema.clone());
     if regions.has(Region::Twice) && regions.has(Region::Rebuild) {
@@ -80,6 +80,7 @@ pub fn history(seed: u64, sites: usize, from: &Regions, always: &Regions) -> His
     };
     let mut rows = draft.rows();
     let mut policies = draft.policies();
+    policies.extend(draft.own_numbers());
     let own = draft.own();
     if let Some(own) = &own {
         rows.insert(0, own.sql.clone());
@@ -225,9 +226,22 @@ impl Draft<'_> {
         self.policy(&schema).into_iter().collect()
     }
 
+    /// Tables whose rows each site numbers for itself from the start.
+    fn own_numbers(&mut self) -> Vec<(String, String)> {
+        if !self.regions.has(Region::Numbers) {
+            return vec![];
+        }
+        let drawn = self.start.values().filter(|t| t.numbers_rows() && !self.r.one_in(4));
+        drawn.map(|t| (format!("{}.ids", t.name), "local".to_owned())).collect()
+    }
+
     fn policy(&mut self, schema: &Schema) -> Option<(String, String)> {
         let tables: Vec<&Table> = schema.values().collect();
         let t = tables.get(self.r.index(tables.len().max(1)))?;
+        if self.regions.has(Region::Numbers) && t.numbers_rows() && self.r.one_in(3) {
+            let value = ["local", "local", "shared"][self.r.index(3)];
+            return Some((format!("{}.ids", t.name), value.to_owned()));
+        }
         let r = &mut self.r;
         let named = |role: Role| t.columns.iter().find(|c| c.role == role).map(|c| &c.name);
         // A counter that is a reference too is one of few things that are two.

@@ -32,7 +32,8 @@ pub fn within(sql: &str) -> impl Iterator<Item = &str> {
     sql.split('\'').filter(|word| is_mark(word))
 }
 
-fn is_mark(text: &str) -> bool {
+/// Whether this is one.
+pub fn is_mark(text: &str) -> bool {
     let digits = text.strip_prefix('w').and_then(|rest| rest.strip_suffix('.'));
     digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
 }

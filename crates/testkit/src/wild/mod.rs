@@ -7,6 +7,7 @@
 //! - [`writes`]: statements of applications.
 //! - [`generate`]: the history of a seed.
 //! - [`app`]: the application's side of a site, in this process or on the system's SQLite.
+//! - [`numbers`]: rows by what they are, where each site has numbers of its own for them.
 //! - `between`: what applications write between the slices of a command.
 //! - [`play`]: plays a history; [`oracle`] judges it; [`shrink`] leaves out what a fault does not need.
 //!
@@ -18,6 +19,7 @@ mod between;
 pub mod generate;
 pub mod marks;
 pub mod migrate;
+pub mod numbers;
 pub mod oracle;
 pub mod play;
 pub mod rebuild;

@@ -3,6 +3,7 @@
 use super::generate::STEP_MS;
 use super::marks::Shown;
 use super::migrate::Migration;
+use super::numbers::Numbers;
 use super::play::{Fault, Played, Player, engine, fault, harness, look_at};
 use super::regions::Region;
 use super::schema::{Role, Table, quote};
@@ -176,11 +177,14 @@ pub fn judge(player: &mut Player<'_>) -> Played {
 /// What a site shows, and the text of all that it tells.
 fn tell(player: &mut Player<'_>, n: usize) -> Played<(Told, String)> {
     let mut told = String::new();
+    let policies = player.with(n, |replica| replica.policies())?;
+    let policies = policies.map_err(|e| engine("policies")(e.into()))?;
     let site = &player.sites[n];
+    let numbers = Numbers::new(&site.schema, policies);
     let conn = look_at(site).map_err(harness)?;
     let mut rows = Vec::new();
     for t in site.schema.values() {
-        rows.extend(shown(&conn, t)?);
+        rows.extend(shown(&conn, t, &numbers)?);
     }
     let conflicts = player.with(n, |replica| replica.conflicts())?;
     let conflicts = conflicts.map_err(|e| engine("conflicts")(e.into()))?;
@@ -191,7 +195,13 @@ fn tell(player: &mut Player<'_>, n: usize) -> Played<(Told, String)> {
             told += &words(value);
         }
         // The id says which row it is; a rowid that is no key is each site's own.
-        let row = if c.row.starts_with("rowid ") { "" } else { &c.row };
+        let is_own = c.row.starts_with("rowid ") || !numbers.names_rows(&c.table);
+        let row = if is_own { "" } else { &c.row };
+        let list = |values: &[(String, Value)]| {
+            let shared = values.iter().filter(|(column, _)| numbers.is_shared(&c.table, column));
+            let shared = shared.map(|(column, value)| format!("{column} {}", words(value)));
+            shared.collect::<Vec<_>>().join(", ")
+        };
         records.push(format!(
             "{} {} {} {} shows ({}) asks ({})",
             c.id,
@@ -230,11 +240,6 @@ fn words(value: &Value) -> String {
         Value::Real(zero) if *zero == 0.0 => "Real(0.0)".to_owned(),
         other => format!("{other:?}"),
     }
-}
-
-fn list(values: &[(String, Value)]) -> String {
-    let values = values.iter().map(|(name, value)| format!("{name} {}", words(value)));
-    values.collect::<Vec<_>>().join(", ")
 }
 
 /// Whether a column or a table was dropped: what it held goes on in the stash of some sites.
@@ -282,16 +287,16 @@ impl Told {
     }
 }
 
+/// SQL of a column as one text. `quote` ends a text at its first NUL.
+pub fn one(name: &str) -> String {
+    format!(
+        "quote({name})||CASE WHEN typeof({name})='text' AND instr({name},char(0)) THEN hex({name}) ELSE '' END"
+    )
+}
+
 /// The rows of a table, as text, sorted.
-fn shown(conn: &Connection, t: &Table) -> Played<Vec<String>> {
-    // `quote` ends a text at its first NUL.
-    let one = |name: String| {
-        format!(
-            "quote({name})||CASE WHEN typeof({name})='text' AND instr({name},char(0)) THEN hex({name}) ELSE '' END"
-        )
-    };
-    let columns: Vec<_> = t.columns.iter().map(|c| one(quote(&c.name))).collect();
-    let sql = format!("SELECT {} FROM {}", columns.join("||', '||"), quote(&t.name));
+fn shown(conn: &Connection, t: &Table, numbers: &Numbers<'_>) -> Played<Vec<String>> {
+    let sql = format!("SELECT {} FROM {} AS t", numbers.text(t), quote(&t.name));
     let mut rows = super::app::texts(conn, &sql)
         .map_err(|e| Fault { kind: "schema differs".into(), what: format!("{sql}: {e}") })?;
     rows.iter_mut().for_each(|row| *row = format!("{}: {row}", t.name));

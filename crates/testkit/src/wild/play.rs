@@ -5,6 +5,7 @@ use super::between::Waiting;
 use super::generate::{NOBODYS, START_MS};
 use super::marks::{self, Marks, Shown};
 use super::migrate::Migration;
+use super::numbers;
 use super::oracle;
 use super::regions::Region;
 use super::schema::{Column, Schema, Table, quote};
@@ -549,6 +550,9 @@ impl<'a> Player<'a> {
     }
 
     fn command(&mut self, n: usize, remote: &Remote, how: &Action) -> Played<Outcome> {
+        // Between slices its application may have given rows other numbers.
+        let numbered = self.history.regions.has(Region::Numbers) && !cfg!(feature = "small-parts");
+        let before = if numbered { numbers::known(self, n)? } else { numbers::Known::new() };
         let env = self.sites[n].env.clone();
         let session = Session { env, force: true, whole: false };
         let (done, name) = self.with(n, |mine| match how {
@@ -556,7 +560,11 @@ impl<'a> Player<'a> {
             Action::Push(_) => (remote.push(mine, &session), "push"),
             _ => (remote.sync(mine, &session), "sync"),
         })?;
-        done.map_err(engine(name))
+        let outcome = done.map_err(engine(name))?;
+        if numbered {
+            numbers::stay(self, n, &before)?;
+        }
+        Ok(outcome)
     }
 
     fn policy(&mut self, n: usize, key: &str, value: &str) -> Played {

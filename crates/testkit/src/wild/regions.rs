@@ -48,6 +48,8 @@ pub enum Region {
     /// One table is rebuilt again and again with no command between, mostly by hand with its triggers; rows
     /// of it come, go, move and are written between.
     Twice,
+    /// Rows that each site numbers for itself (R-OWN).
+    Numbers,
 }
 
 /// All of them, with their names.
@@ -73,6 +75,7 @@ pub const ALL: &[(&str, Region)] = &[
     ("strict", Region::Strict),
     ("few", Region::Few),
     ("twice", Region::Twice),
+    ("numbers", Region::Numbers),
 ];
 
 /// Which of them a history contains.
@@ -91,9 +94,16 @@ impl Regions {
         names.split(',').filter(|n| !n.is_empty()).map(find).collect::<Option<_>>().map(Regions)
     }
 
-    /// About half of these, each history others, and those that are in `always`.
-    pub fn draw(&self, r: &mut Random, always: &Regions) -> Regions {
-        let drawn = self.0.iter().copied().filter(|region| r.one_in(2) || always.has(*region));
+    /// About half of these, each history others, and those that are in `always`. Whether rows are numbered
+    /// for each site is drawn apart, one time in four: histories without that are what they were before.
+    pub fn draw(&self, r: &mut Random, apart: &mut Random, always: &Regions) -> Regions {
+        let drawn = self.0.iter().copied().filter(|region| {
+            let drawn = match region {
+                Region::Numbers => apart.one_in(4),
+                _ => r.one_in(2),
+            };
+            drawn || always.has(*region)
+        });
         Regions(drawn.collect())
     }
 

@@ -221,7 +221,7 @@ fn key(r: &mut Random, regions: &Regions, t: &mut Table) {
         t.columns.push(c);
         t.key.push(id.to_owned());
     };
-    let draw = r.below(15);
+    let draw = if regions.has(Region::Numbers) && r.one_in(2) { 0 } else { r.below(15) };
     match draw {
         0..=3 => {
             let pool = if regions.has(Region::Spelled) && r.one_in(5) {

@@ -1,0 +1,146 @@
+//! Rows by what they are, where each site has numbers of its own for them (R-OWN).
+//!
+//! Such sites agree on rows and differ in numbers. So a number is left out where rows are compared, and a
+//! reference by number counts as what it leads to. This asks the databases alone, not the engine.
+
+use super::marks;
+use super::oracle::one;
+use super::play::{Played, Player, engine, fault};
+use super::schema::{Role, Rule, Schema, Table, quote};
+use super::site_name;
+use std::collections::BTreeMap;
+use synqlite_core::Policies;
+
+/// What the numbers of a site are.
+pub struct Numbers<'a> {
+    schema: &'a Schema,
+    policies: Policies,
+}
+
+/// What a column is, where rows are compared.
+enum Meaning<'a> {
+    /// A value.
+    Value,
+    /// A number of this site alone.
+    Number,
+    /// A row of a table whose rows have such numbers.
+    Row(&'a Table),
+}
+
+impl<'a> Numbers<'a> {
+    /// Under these policies.
+    pub fn new(schema: &'a Schema, policies: Policies) -> Numbers<'a> {
+        Numbers { schema, policies }
+    }
+
+    /// Whether each site numbers the rows of the table for itself.
+    fn is_own(&self, t: &Table) -> bool {
+        t.numbers_rows() && self.policies.of_table(&t.name, "ids") == Some("local")
+    }
+
+    fn meaning(&self, t: &Table, id: &str) -> Meaning<'a> {
+        if self.is_own(t) && t.key.iter().any(|key| key == id) {
+            return Meaning::Number;
+        }
+        let declared = t.rules.iter().find_map(|rule| match rule {
+            Rule::Foreign(f) if f.columns == [id] => {
+                self.schema.get(&f.parent).filter(|p| f.targets == p.key && self.is_own(p))
+            }
+            _ => None,
+        });
+        let by_policy = || {
+            let refs = self.policies.of_table(&t.name, "refs")?;
+            let mut refs = refs.split(',').filter_map(|pair| pair.split_once(':'));
+            let name = &t.column(id)?.name;
+            let (_, parent) = refs.find(|(column, _)| column.trim().eq_ignore_ascii_case(name))?;
+            let named = |p: &&Table| p.name.eq_ignore_ascii_case(parent.trim());
+            self.schema.values().find(named).filter(|p| self.is_own(p))
+        };
+        declared.or_else(by_policy).map_or(Meaning::Value, Meaning::Row)
+    }
+
+    /// Whether the column of this name holds what is the same on all sites.
+    pub fn is_shared(&self, table: &str, column: &str) -> bool {
+        let t = self.schema.values().find(|t| t.name == table);
+        let id = |t: &Table| t.columns.iter().find(|c| c.name == column).map(|c| c.id.clone());
+        let meaning = t.and_then(|t| Some(self.meaning(t, &id(t)?)));
+        meaning.is_none_or(|meaning| matches!(meaning, Meaning::Value))
+    }
+
+    /// Whether the table's rows go by what is the same on all sites.
+    pub fn names_rows(&self, table: &str) -> bool {
+        let t = self.schema.values().find(|t| t.name == table);
+        t.is_none_or(|t| t.key.iter().all(|id| matches!(self.meaning(t, id), Meaning::Value)))
+    }
+
+    /// SQL of a row as one text; the table is called `t`.
+    pub fn text(&self, t: &Table) -> String {
+        let of = |c: &super::schema::Column| {
+            let column = format!("t.{}", quote(&c.name));
+            match self.meaning(t, &c.id) {
+                Meaning::Value => one(&column),
+                Meaning::Number => "'#'".to_owned(),
+                // A number that is no row's means nobody (R-OWN).
+                Meaning::Row(parent) => {
+                    let plain = |c: &&super::schema::Column| {
+                        matches!(c.role, Role::Token | Role::Rival | Role::Plain)
+                    };
+                    let words = parent.columns.iter().filter(plain);
+                    let words = words.map(|c| one(&format!("p.{}", quote(&c.name))));
+                    let words: Vec<_> =
+                        ["'the row of '".to_owned()].into_iter().chain(words).collect();
+                    format!(
+                        "coalesce((SELECT {} FROM {} AS p WHERE p.{} = {column}), 'NULL')",
+                        words.join("||"),
+                        quote(&parent.name),
+                        parent.list(&parent.key)
+                    )
+                }
+            }
+        };
+        t.columns.iter().map(of).collect::<Vec<_>>().join("||', '||")
+    }
+}
+
+/// The numbers that rows have at a site: table and mark, number. Of marks that two rows show there is none.
+pub type Known = BTreeMap<(usize, String), String>;
+
+/// The numbers that the rows of a site have for it alone.
+pub fn known(player: &mut Player<'_>, n: usize) -> Played<Known> {
+    let policies = player.with(n, |replica| replica.policies())?;
+    let policies = policies.map_err(|e| engine("policies")(e.into()))?;
+    let site = &player.sites[n];
+    let numbers = Numbers::new(&site.schema, policies);
+    let own = site.schema.iter().filter(|(_, t)| numbers.is_own(t));
+    let ask = own.filter_map(|(no, t)| {
+        let (mark, key) = (quote(&t.token()?.name), t.list(&t.key));
+        Some((
+            *no,
+            format!(
+                "SELECT {mark}||' '||{key} FROM {} GROUP BY 1 HAVING count(*) = 1",
+                quote(&t.name)
+            ),
+        ))
+    });
+    let mut known = Known::new();
+    for (no, sql) in ask.collect::<Vec<_>>() {
+        for row in player.texts(n, &sql)? {
+            if let Some((mark, number)) =
+                row.split_once(' ').filter(|(mark, _)| marks::is_mark(mark))
+            {
+                known.insert((no, mark.to_owned()), number.to_owned());
+            }
+        }
+    }
+    Ok(known)
+}
+
+/// No command changes a number that a site has shown.
+pub fn stay(player: &mut Player<'_>, n: usize, before: &Known) -> Played {
+    let after = known(player, n)?;
+    let changed = before.iter().find_map(|(row, was)| {
+        let is = after.get(row).filter(|is| *is != was)?;
+        Some(format!("{}: {} {was} is {is} now", site_name(n), row.1))
+    });
+    changed.map_or(Ok(()), |what| fault("number changed", what))
+}
