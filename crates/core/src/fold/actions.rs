@@ -24,11 +24,14 @@ pub(super) type Replaced = BTreeMap<usize, (Cell, Option<Millis>)>;
 
 /// Tells actions from writes.
 impl BeforeImages<'_> {
-    /// Whether CASCADE deleted a row with this last image.
+    /// Whether CASCADE deleted a row with this last image. By a foreign key that no command has seen yet nobody
+    /// else could tell: which row the value is to is said at the next command, of rows that are there.
     fn deleted(&self, t: &Tracked, gone: &Gone, row: &[Value]) -> Result<bool> {
         let Some(at) = gone.began else { return Ok(false) };
         for (f, fk) in t.table.foreign_keys.iter().enumerate() {
-            if fk.enforced && fk.on_delete == Action::Cascade && self.orphaned(t, f, row, at)? {
+            let derived =
+                fk.enforced && fk.on_delete == Action::Cascade && !t.new_keys.contains(&f);
+            if derived && self.orphaned(t, f, row, at)? {
                 return Ok(true);
             }
         }

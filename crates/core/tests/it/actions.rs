@@ -479,3 +479,30 @@ fn what_a_user_cleared_is_written_whatever_becomes_of_the_row_then() {
         }
     }
 }
+
+/// Which row the value of a row is to that a new foreign key took along, no other site could tell.
+#[test]
+fn what_a_foreign_key_takes_along_before_a_command_has_seen_it_is_deleted() {
+    let world = World::new();
+    let (mut a, mut b) = pair(
+        &world,
+        "CREATE TABLE t(k INTEGER PRIMARY KEY, w, r INTEGER REFERENCES t(k) ON DELETE SET DEFAULT);
+         INSERT INTO t VALUES(1, 'one', NULL)",
+    );
+    let migration = "PRAGMA foreign_keys = OFF;
+        ALTER TABLE t ADD COLUMN p REAL DEFAULT 3 REFERENCES t(k) ON DELETE CASCADE;
+        PRAGMA foreign_keys = ON";
+    a.run("INSERT INTO t VALUES(2, 'two', NULL)");
+    b.run("INSERT INTO t VALUES(2, 'three', NULL)");
+    b.pull(&mut a);
+    a.run("INSERT INTO t VALUES(9, 'child', NULL)");
+    b.run("DELETE FROM t WHERE k = 2");
+    b.run(migration);
+    a.pull(&mut b);
+    a.run(migration);
+    a.run("DELETE FROM t WHERE k = 3");
+    assert_eq!(a.row("SELECT count(*) FROM t"), "0");
+    settle(&mut a, &mut b);
+    both(&a, &b, "SELECT * FROM t", &[], &[]);
+    assert_eq!(a.replica.digest().unwrap(), b.replica.digest().unwrap());
+}

@@ -13,6 +13,8 @@ pub struct Marks {
     gone: BTreeSet<String>,
     /// Marks in statements that no trigger noted.
     unnoted: BTreeSet<String>,
+    /// Whether there were any.
+    blind: bool,
 }
 
 /// How often each mark is shown.
@@ -55,7 +57,13 @@ impl Marks {
 
     /// Takes note of statements that triggers may not note.
     pub fn unnoted(&mut self, script: &[String]) {
+        self.blind = true;
         self.unnoted.extend(script.iter().flat_map(|sql| within(sql)).map(str::to_owned));
+    }
+
+    /// Whether triggers noted all that was written.
+    pub fn all_noted(&self) -> bool {
+        !self.blind
     }
 
     /// Whether triggers noted when this mark was written.

@@ -56,7 +56,14 @@ impl<'a> Numbers<'a> {
             let named = |p: &&Table| p.name.eq_ignore_ascii_case(parent.trim());
             self.schema.values().find(named).filter(|p| self.is_own(p))
         };
-        declared.or_else(by_policy).map_or(Meaning::Value, Meaning::Row)
+        let blank = t.column(id).is_some_and(|c| !c.not_null);
+        match (declared, by_policy()) {
+            (Some(parent), _) => Meaning::Row(parent),
+            (None, Some(parent)) if blank => Meaning::Row(parent),
+            // A number that means nobody stays there, and may be a row's elsewhere.
+            (None, Some(_)) => Meaning::Number,
+            (None, None) => Meaning::Value,
+        }
     }
 
     /// Whether the column of this name holds what is the same on all sites.
@@ -82,10 +89,7 @@ impl<'a> Numbers<'a> {
                 Meaning::Number => "'#'".to_owned(),
                 // A number that is no row's means nobody (R-OWN).
                 Meaning::Row(parent) => {
-                    let plain = |c: &&super::schema::Column| {
-                        matches!(c.role, Role::Token | Role::Rival | Role::Plain)
-                    };
-                    let words = parent.columns.iter().filter(plain);
+                    let words = parent.columns.iter().filter(|c| c.role == Role::Token);
                     let words = words.map(|c| one(&format!("p.{}", quote(&c.name))));
                     let words: Vec<_> =
                         ["'the row of '".to_owned()].into_iter().chain(words).collect();
@@ -135,8 +139,12 @@ pub fn known(player: &mut Player<'_>, n: usize) -> Played<Known> {
     Ok(known)
 }
 
-/// No command changes a number that a site has shown.
+/// No command changes a number that a site has shown. Of what no trigger noted it is not known which row it
+/// was done to.
 pub fn stay(player: &mut Player<'_>, n: usize, before: &Known) -> Played {
+    if !player.marks.all_noted() {
+        return Ok(());
+    }
     let after = known(player, n)?;
     let changed = before.iter().find_map(|(row, was)| {
         let is = after.get(row).filter(|is| *is != was)?;
