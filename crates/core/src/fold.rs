@@ -25,7 +25,7 @@ mod unresolved_refs;
 mod unseen;
 
 pub use adopt::adopt;
-pub use unresolved_refs::{keep, keep_unresolved};
+pub use unresolved_refs::{keep, keep_unresolved, reserve_loose};
 
 use crate::Result;
 use crate::catalog::{Catalog, Fresh, Tracked};

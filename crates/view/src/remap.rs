@@ -45,14 +45,14 @@ pub fn grant<N: Numbers>(
             false => losers.push(wish),
         }
     }
-    past_all(losers, taken, &mut ids, numbers)?;
+    past_all(losers, taken, &mut ids, |_| Ok(true), numbers)?;
     Ok(ids)
 }
 
 /// R-OWN: the numbers of rows that this site has not shown yet, where each site has its own. They get
 /// those that they ask for, in the order of their claims, as long as no row here has them, and else
 /// numbers past all that are known. `shown`: those of rows that stay as they are; `free`: whether no other
-/// row has one.
+/// row has one, and no reference shows it that means nobody.
 pub fn give<N: Numbers>(
     shown: BTreeSet<i64>,
     mut wishes: Vec<Wish>,
@@ -70,7 +70,7 @@ pub fn give<N: Numbers>(
             false => losers.push(wish),
         }
     }
-    past_all(losers, taken, &mut ids, numbers)?;
+    past_all(losers, taken, &mut ids, free, numbers)?;
     Ok(ids)
 }
 
@@ -80,6 +80,7 @@ fn past_all<N: Numbers>(
     losers: Vec<Wish>,
     mut taken: BTreeSet<i64>,
     ids: &mut BTreeMap<usize, i64>,
+    free: impl Fn(i64) -> Result<bool>,
     numbers: impl FnOnce() -> N,
 ) -> Result<()> {
     if losers.is_empty() {
@@ -90,13 +91,18 @@ fn past_all<N: Numbers>(
     let mut next = highest.checked_add(1);
     let mut down = i64::MAX;
     for wish in losers {
+        while let Some(id) = next
+            && !free(id)?
+        {
+            next = id.checked_add(1);
+        }
         let id = match next {
             Some(id) => {
                 next = id.checked_add(1);
                 id
             }
             None => {
-                while taken.contains(&down) || numbers.asked(down)? {
+                while taken.contains(&down) || numbers.asked(down)? || !free(down)? {
                     down -= 1;
                 }
                 down

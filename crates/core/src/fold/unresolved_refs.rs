@@ -8,10 +8,11 @@
 use super::Fold;
 use crate::Result;
 use crate::catalog::{Catalog, Loc, Tracked};
+use crate::equal;
 use crate::journal::Run;
 use crate::meta::Meta;
 use crate::refs::{Lookup, dangling, names_nobody};
-use crate::schema::quote;
+use crate::schema::{Affinity, ForeignKey, quote};
 use crate::sqlvalue::Located;
 use crate::state::{self, Body, Waits};
 use rusqlite::Connection;
@@ -119,7 +120,22 @@ pub fn keep(
         };
         keys.iter().zip(&mut cell.refs).for_each(ends);
         let given = |f: usize| t.table.foreign_keys[f].columns.iter().all(|&c| !row[c].is_null());
-        if keys.iter().zip(&cell.refs).any(|(&f, rid)| rid.is_none() && given(f)) {
+        let loose: Vec<usize> = keys
+            .iter()
+            .zip(&cell.refs)
+            .filter(|&(&f, rid)| rid.is_none() && given(f))
+            .map(|(&f, _)| f)
+            .collect();
+        for fk in loose.iter().map(|&f| &t.table.foreign_keys[f]) {
+            let parent = lookup.parent(&fk.parent)?;
+            if fk.parent_columns.iter().any(|&c| Some(c) == parent.table.own_number())
+                && let Value::Integer(number) =
+                    equal::stored(&row[fk.columns[0]], Affinity::Integer)
+            {
+                state::numbers::reserve(conn, parent, number)?;
+            }
+        }
+        if !loose.is_empty() {
             (group.body, changed) = (Body::Stored(cell), true);
         }
     }
@@ -130,4 +146,30 @@ pub fn keep(
     let references = state::kept_references(catalog, t, &stored, false);
     let waits = Waits { references, claims: vec![], conflict: None, winner: None };
     state::record_first_waits(conn, meta, entry, &waits)
+}
+
+/// A number that means nobody is to stay nobody's where this site numbers the rows of `parent` for itself.
+fn reserve(conn: &Connection, parent: &Tracked, fk: &ForeignKey, row: &[Value]) -> Result<()> {
+    if let [c] = fk.parent_columns[..]
+        && Some(c) == parent.table.own_number()
+        && let Value::Integer(number) = equal::stored(&row[fk.columns[0]], Affinity::Integer)
+    {
+        state::numbers::reserve(conn, parent, number)?;
+    }
+    Ok(())
+}
+
+/// The same of all numbers that references to a table show which are no row's, as nothing keeps them.
+pub fn reserve_loose(conn: &Connection, catalog: &Catalog, parent: &Tracked) -> Result<()> {
+    let Some(position) = catalog.position_of_no(parent.no) else { return Ok(()) };
+    for (child, f) in catalog.references_to(position) {
+        let child = &catalog.tables[child];
+        let fk = &child.table.foreign_keys[f];
+        for loc in dangling(conn, child, parent, fk)? {
+            if let Some(row) = child.read(conn, &loc)? {
+                reserve(conn, parent, fk, &row)?;
+            }
+        }
+    }
+    Ok(())
 }

@@ -8,7 +8,8 @@
 //! rows that refer to nobody are looked for, and those whose references actions would have set. Rows
 //! that refer to nobody are looked for in and below a table that was made anew too: a reference by value
 //! alone names no row that could say that it went. And such a table may have columns that can hold what
-//! was written, or store it otherwise than before.
+//! was written, or store it otherwise than before. Where each site numbered rows for itself, a number that
+//! means nobody may be shown as NULL.
 
 use super::sqlfacts::SqlFacts;
 use super::{apply, show};
@@ -34,6 +35,8 @@ pub(crate) struct Anew {
     pub references: BTreeSet<u32>,
     /// These were made anew.
     pub tables: BTreeSet<u32>,
+    /// Each site numbered the rows of these for itself until now (R-OWN).
+    pub united: BTreeSet<u32>,
 }
 
 /// Shows what schema and policies as they are now make of the states.
@@ -52,6 +55,18 @@ pub(crate) fn refresh(
         }
         for t in catalog.tables.iter().filter(|t| anew.tables.contains(&t.no)) {
             for entry in stored_otherwise(conn, meta, t)? {
+                affected.load_entry(entry)?;
+            }
+        }
+        for t in &catalog.tables {
+            let of_one_site = |parent: &Tracked| {
+                anew.united.contains(&parent.no)
+                    || parent.table.own_number().is_some() && anew.references.contains(&t.no)
+            };
+            let keys = t.table.foreign_keys.iter().enumerate();
+            let keys = keys.filter(|(_, fk)| catalog.by_name(&fk.parent).is_some_and(of_one_site));
+            let keys: BTreeSet<usize> = keys.map(|(f, _)| f).collect();
+            for entry in loose(conn, meta, t, &keys)? {
                 affected.load_entry(entry)?;
             }
         }
@@ -116,6 +131,29 @@ fn outlived(
         let Some(shown) = parent.read(conn, loc)? else { continue };
         let key: Vec<Value> = fk.parent_columns.iter().map(|&c| shown[c].clone()).collect();
         found.push((entry, referring.to(child, f, &key)?));
+    }
+    Ok(found)
+}
+
+/// Entries of visible rows of a table whose values under these foreign keys mean nobody.
+fn loose(conn: &Connection, meta: &Meta, t: &Tracked, keys: &BTreeSet<usize>) -> Result<Vec<i64>> {
+    if keys.is_empty() {
+        return Ok(vec![]);
+    }
+    let sql =
+        format!("SELECT {ENTRY_COLUMNS} FROM synqlite_row WHERE tbl = ?1 AND loc IS NOT NULL");
+    let mut statement = conn.prepare(&sql)?;
+    let mut rows = statement.query([t.no])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let stored = state::decode(meta, t, row)?;
+        let mut groups = stored.state.groups.iter().zip(&t.table.groups);
+        let is_loose = groups.any(|(group, of)| {
+            let Body::Stored(cell) = &group.body else { return false };
+            let mut refs = of.foreign_keys.iter().zip(&cell.refs);
+            refs.any(|(f, rid)| rid.is_none() && keys.contains(f))
+        });
+        found.extend(stored.entry.filter(|_| is_loose));
     }
     Ok(found)
 }

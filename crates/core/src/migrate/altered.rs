@@ -12,6 +12,7 @@ use crate::journal::{self, Window};
 use crate::merge::{self, Anew};
 use crate::meta::Meta;
 use crate::refs::Lookup;
+use crate::registry;
 use crate::schema::{TableKind, quote};
 use crate::sqlvalue::Bind;
 use crate::state::stash;
@@ -44,6 +45,7 @@ pub(super) fn follow(
 ) -> Result<()> {
     let Work { conn, meta, catalog, policies, env, received, .. } = work;
     let altered = Altered::read(conn, meta, catalog, stale)?;
+    let numbered = numbered(conn, catalog, stale)?;
     let freed = altered.prepare(conn, meta, catalog)?;
     let mut fresh: Fresh = stale.iter().map(|(no, s)| (*no, s.fresh.clone())).collect();
     let mut windows = journal::read_altered(conn, catalog, &fresh)?;
@@ -89,8 +91,26 @@ pub(super) fn follow(
     show(work, joined, !whole.is_empty())?;
     let of = |is: fn(&Stale) -> bool| stale.iter().filter(move |(_, s)| is(s)).map(|(no, _)| *no);
     let references = of(|stale| stale.referring_anew).collect();
-    let anew = Anew { references, tables: of(|stale| stale.gap).collect() };
+    let anew = Anew { references, tables: of(|stale| stale.gap).collect(), united: numbered };
     super::follow(work, &anew, ClosedBy::Schema)
+}
+
+/// Tables whose rows each site numbered for itself when their triggers were made, and does not any more
+/// (R-OWN). Where it does now and did not, numbers that mean nobody are to stay so.
+fn numbered(
+    conn: &Connection,
+    catalog: &Catalog,
+    stale: &BTreeMap<u32, Stale>,
+) -> Result<BTreeSet<u32>> {
+    let mut united = BTreeSet::new();
+    for t in catalog.tables.iter().filter(|t| stale.contains_key(&t.no)) {
+        match (registry::had_own_numbers(conn, t.no)?, t.table.own_number().is_some()) {
+            (true, false) => drop(united.insert(t.no)),
+            (false, true) => fold::reserve_loose(conn, catalog, t)?,
+            _ => {}
+        }
+    }
+    Ok(united)
 }
 
 impl<'s> Altered<'s> {

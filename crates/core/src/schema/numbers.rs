@@ -3,9 +3,9 @@
 use super::pragmas::Inventory;
 use super::read::Draft;
 use super::select;
-use super::{ForeignKey, Table};
+use super::{Action, Affinity, Column, ForeignKey, Table, UniqueIndex, quote};
 use crate::policy::Policies;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What no foreign key keeps would mean that other row on the site where SQLite does so.
 const REUSES: &str = "is referred to by references that are not enforced, and SQLite gives the number of a \
@@ -21,6 +21,7 @@ pub(super) fn apply(
     let loose = |fk: &ForeignKey| !fk.enforced || !policies.enforces_foreign_keys();
     let keys = drafts.iter().flat_map(|d| &d.table.foreign_keys);
     let loose: BTreeSet<String> = keys.filter(|fk| loose(fk)).map(|fk| fk.parent.clone()).collect();
+    let misled = misled(drafts);
     let mut idle = Vec::new();
     for (key, name) in policies.own_numbers() {
         let found = select::known_table(inventory, name).map_err(|e| e.to_string());
@@ -30,6 +31,9 @@ pub(super) fn apply(
         });
         let fits = draft.and_then(|draft| {
             may_number(&draft.table, &draft.checks)?;
+            if let Some(why) = misled.get(&draft.table.name) {
+                return Err(format!("table {name} is referred to by {why}"));
+            }
             match loose.contains(&draft.table.name) && !draft.table.autoincrement {
                 true => Err(format!("table {name} {REUSES}")),
                 false => Ok(draft),
@@ -41,6 +45,50 @@ pub(super) fn apply(
         }
     }
     idle
+}
+
+/// Tables whose number decides something where it is referred to, and what: there sites would decide
+/// otherwise too.
+fn misled(drafts: &[Draft]) -> BTreeMap<String, String> {
+    let mut misled = BTreeMap::new();
+    for (Draft { table, checks, .. }, fk) in
+        drafts.iter().flat_map(|d| d.table.foreign_keys.iter().map(move |fk| (d, fk)))
+    {
+        let Some(parent) = drafts.iter().find(|d| d.table.name == fk.parent) else { continue };
+        let alias = parent.table.rowid_alias();
+        for (&c, _) in fk.columns.iter().zip(&fk.parent_columns).filter(|(_, p)| Some(**p) == alias)
+        {
+            let column = &table.columns[c];
+            let set = [fk.on_delete, fk.on_update].contains(&Action::SetDefault);
+            let why = if checks.iter().any(|columns| columns.contains(&c)) {
+                "that a CHECK reads"
+            } else if set && column.default.is_some() {
+                "whose default an action would set"
+            } else if table.uniques.iter().any(|index| !is_plain(index, column, c)) {
+                "of a unique index that is not simply of integers"
+            } else {
+                continue;
+            };
+            let why = format!("column {} of table {} {why}", column.name, table.name);
+            misled.entry(fk.parent.clone()).or_insert(why);
+        }
+    }
+    misled
+}
+
+/// Whether a unique index does not read a column, or has it as it is, and stores it as a number whatever it
+/// was spelled like.
+fn is_plain(index: &UniqueIndex, column: &Column, c: usize) -> bool {
+    let name = quote(&column.name);
+    let stores_numbers = matches!(column.affinity, Affinity::Integer | Affinity::Numeric);
+    let apart = |c: char| !c.is_alphanumeric() && c != '_';
+    let names = |sql: &str| {
+        sql.contains(&name) || sql.split(apart).any(|w| w.eq_ignore_ascii_case(&column.name))
+    };
+    let (plain, others): (Vec<_>, Vec<_>) = index.terms.iter().partition(|term| term.sql == name);
+    let others = others.iter().map(|term| &term.sql).chain(&index.predicate);
+    !index.columns.contains(&c)
+        || !plain.is_empty() && stores_numbers && !others.into_iter().any(|sql| names(sql))
 }
 
 /// Whether sites may show a row of a table under different numbers, or why not. `checks`: the columns

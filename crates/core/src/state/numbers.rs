@@ -1,5 +1,6 @@
 //! Numbers that rows had here which are hidden or dead now, where each site has its own (R-OWN). A row that is
-//! shown again has the number again that it had, and no other gets it meanwhile.
+//! shown again has the number again that it had, and no other gets it meanwhile. Nor does a row that comes
+//! get a number that a reference by value alone shows here: it means nobody, and is to stay so.
 //!
 //! The table is made when the first such row goes.
 
@@ -15,6 +16,9 @@ const DDL: &str = "\
      PRIMARY KEY(tbl, rid)) WITHOUT ROWID;\
     CREATE INDEX main.synqlite_number_number ON synqlite_number(tbl, number)";
 
+/// What stands in place of a row where a number is no row's: no row's bytes begin so.
+const NOBODY: u8 = 0xff;
+
 /// Whether any such row went.
 pub fn any(conn: &Connection) -> Result<bool> {
     let sql = "SELECT 1 FROM main.sqlite_master WHERE name = 'synqlite_number'";
@@ -26,11 +30,21 @@ pub fn keep(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid, number: i64)
     if t.table.own_number().is_none() {
         return Ok(());
     }
+    put(conn, t, known_bytes(meta, rid)?, number)
+}
+
+/// A reference shows this number that means nobody.
+pub fn reserve(conn: &Connection, t: &Tracked, number: i64) -> Result<()> {
+    let nobody = [&[NOBODY][..], &number.to_be_bytes()].concat();
+    put(conn, t, Some(nobody), number)
+}
+
+fn put(conn: &Connection, t: &Tracked, of: Option<Vec<u8>>, number: i64) -> Result<()> {
     if !any(conn)? {
         conn.execute_batch(DDL)?;
     }
     let sql = "INSERT OR REPLACE INTO synqlite_number VALUES(?1, ?2, ?3)";
-    conn.prepare_cached(sql)?.execute(params![t.no, known_bytes(meta, rid)?, number])?;
+    conn.prepare_cached(sql)?.execute(params![t.no, of, number])?;
     Ok(())
 }
 
@@ -44,17 +58,17 @@ pub fn of(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid) -> Result<Opti
     Ok(conn.prepare_cached(sql)?.query_row(row, |row| row.get(0)).optional()?)
 }
 
-/// Whether a row had this number when it went.
+/// Whether a row had this number when it went, or it is to stay nobody's.
 pub fn is_kept(conn: &Connection, t: &Tracked, number: i64) -> Result<bool> {
     let sql = "SELECT 1 FROM synqlite_number WHERE tbl = ?1 AND number = ?2";
     Ok(any(conn)? && conn.prepare_cached(sql)?.exists(params![t.no, number])?)
 }
 
-/// The largest.
+/// The largest that a row had.
 pub fn highest(conn: &Connection, t: &Tracked) -> Result<Option<i64>> {
     if !any(conn)? {
         return Ok(None);
     }
-    let sql = "SELECT max(number) FROM synqlite_number WHERE tbl = ?1";
-    Ok(conn.prepare_cached(sql)?.query_row([t.no], |row| row.get(0))?)
+    let sql = "SELECT max(number) FROM synqlite_number WHERE tbl = ?1 AND rid < ?2";
+    Ok(conn.prepare_cached(sql)?.query_row(params![t.no, [NOBODY]], |row| row.get(0))?)
 }

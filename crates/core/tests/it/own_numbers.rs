@@ -144,7 +144,13 @@ fn a_table_whose_numbers_decide_something_is_refused() {
          CREATE TABLE n(id INTEGER PRIMARY KEY);
          CREATE TABLE u(id INTEGER PRIMARY KEY, v, UNIQUE(id, v));
          CREATE TABLE r(id INTEGER PRIMARY KEY REFERENCES t(id));
-         CREATE TABLE tt(id INTEGER PRIMARY KEY CHECK(id < 100));",
+         CREATE TABLE tt(id INTEGER PRIMARY KEY CHECK(id < 100));
+         CREATE TABLE o(id INTEGER PRIMARY KEY); CREATE TABLE oo(id TEXT PRIMARY KEY, o INTEGER REFERENCES o(id) CHECK(o < 9));
+         CREATE TABLE q(id INTEGER PRIMARY KEY); CREATE TABLE qq(q TEXT PRIMARY KEY REFERENCES q(id));
+         CREATE TABLE d(id INTEGER PRIMARY KEY);
+         CREATE TABLE dd(id TEXT PRIMARY KEY, d INTEGER DEFAULT 1 REFERENCES d(id) ON DELETE SET DEFAULT);
+         CREATE TABLE e(id INTEGER PRIMARY KEY); CREATE TABLE ee(id TEXT PRIMARY KEY, e INTEGER REFERENCES e(id), gone);
+         CREATE UNIQUE INDEX e1 ON ee(e, id) WHERE gone IS NULL;",
         &[("tt.identity", "birth"), ("k.refs", "of:n")],
     );
     for (table, why) in [
@@ -154,12 +160,16 @@ fn a_table_whose_numbers_decide_something_is_refused() {
         ("u", "has a UNIQUE index over its number"),
         ("r", "is not numbered by SQLite"),
         ("n", "it needs AUTOINCREMENT"),
+        ("o", "column o of table oo that a CHECK reads"),
+        ("q", "column q of table qq of a unique index that is not simply of integers"),
+        ("d", "column d of table dd whose default an action would set"),
         ("x", "table x"),
     ] {
         let policy = Policy::new(&format!("{table}.ids"), "local").unwrap();
         let error = site.replica.set_policies(&[policy]).unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
     }
+    site.replica.set_policies(&[Policy::new("e.ids", "local").unwrap()]).unwrap();
 }
 
 /// A statement of an application that knows the rows of its site by their numbers.
@@ -233,4 +243,30 @@ fn no_number_changes_in_random_histories() {
         }
         agree(&mut all);
     }
+}
+
+/// A number that means nobody is shown where it was written, and no row that comes gets it.
+#[test]
+fn a_number_of_nobody_stays_nobodys() {
+    let world = World::new();
+    let mut all = sites(&world, &["a", "b"]);
+    all[1].run("INSERT INTO note VALUES('none', 0, ''), ('later', 1, '')");
+    all[1].replica.fold().unwrap();
+    all[0].run("INSERT INTO c(name) VALUES('Ann'), ('Bob')");
+    meet(&mut all);
+    assert_eq!(all[1].rows("SELECT id, c FROM note ORDER BY id"), ["later|1", "none|0"]);
+    assert_eq!(all[1].rows("SELECT id, name FROM c"), ["2|Bob", "3|Ann"]);
+    assert_eq!(all[0].rows("SELECT id, c FROM note ORDER BY id"), ["later|NULL", "none|NULL"]);
+    agree(&mut all);
+    // SQLite gives the number itself: what was written there still means nobody to the others.
+    all[1].run("INSERT INTO c(id, name) VALUES(1, 'Carl')");
+    meet(&mut all);
+    for site in &all {
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+    // Where numbers are shared again, so are those.
+    let policy = Policy::new("c.ids", "shared").unwrap();
+    all[0].replica.set_policies(&[policy]).unwrap();
+    agree(&mut all);
+    assert_eq!(all[0].rows("SELECT id, c FROM note ORDER BY id"), ["later|1", "none|0"]);
 }

@@ -56,14 +56,21 @@ impl<'a> Numbers<'a> {
             let named = |p: &&Table| p.name.eq_ignore_ascii_case(parent.trim());
             self.schema.values().find(named).filter(|p| self.is_own(p))
         };
-        let blank = t.column(id).is_some_and(|c| !c.not_null);
         match (declared, by_policy()) {
-            (Some(parent), _) => Meaning::Row(parent),
-            (None, Some(parent)) if blank => Meaning::Row(parent),
-            // A number that means nobody stays there, and may be a row's elsewhere.
-            (None, Some(_)) => Meaning::Number,
+            (Some(parent), _) if self.policies.enforces_foreign_keys() => Meaning::Row(parent),
+            // What means nobody stays as it is where it was written, and a row may get that number there.
+            (Some(_), _) | (_, Some(_)) => Meaning::Number,
             (None, None) => Meaning::Value,
         }
+    }
+
+    /// Whether some reference may mean nobody, and yet show a number that a row has.
+    pub fn may_mislead(&self) -> bool {
+        let loose = |t: &Table| {
+            let mut others = t.columns.iter().filter(|c| !t.key.contains(&c.id));
+            others.any(|c| matches!(self.meaning(t, &c.id), Meaning::Number))
+        };
+        self.schema.values().any(loose)
     }
 
     /// Whether the column of this name holds what is the same on all sites.
@@ -121,7 +128,7 @@ pub fn known(player: &mut Player<'_>, n: usize) -> Played<Known> {
         Some((
             *no,
             format!(
-                "SELECT {mark}||' '||{key} FROM {} GROUP BY 1 HAVING count(*) = 1",
+                "SELECT {mark}||' '||{key} FROM {} GROUP BY {mark} HAVING count(*) = 1",
                 quote(&t.name)
             ),
         ))

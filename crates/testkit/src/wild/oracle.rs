@@ -181,6 +181,7 @@ fn tell(player: &mut Player<'_>, n: usize) -> Played<(Told, String)> {
     let policies = policies.map_err(|e| engine("policies")(e.into()))?;
     let site = &player.sites[n];
     let numbers = Numbers::new(&site.schema, policies);
+    let misleads = numbers.may_mislead();
     let conn = look_at(site).map_err(harness)?;
     let mut rows = Vec::new();
     for t in site.schema.values() {
@@ -219,7 +220,8 @@ fn tell(player: &mut Player<'_>, n: usize) -> Played<(Told, String)> {
     }
     let digest = player.with(n, |replica| replica.digest())?;
     let digest = digest.map_err(|e| engine("digest")(e.into()))?.digest;
-    Ok((Told { site: n, rows, records, digest: format!("{digest:?}") }, told))
+    let digest = if misleads { String::new() } else { format!("{digest:?}") };
+    Ok((Told { site: n, rows, records, digest }, told))
 }
 
 /// Loads what a site shows into a database of its schema.

@@ -170,7 +170,7 @@ impl Attempt<'_, '_> {
                 }
             }
         }
-        self.loosen(round, at, shown)?;
+        self.loosen(round, at, shown);
         // What refers to its own row shows the key that this has in the end, not the one of the last round; who
         // shares a column with it follows in turn.
         for (fk, rid, itself) in followed {
@@ -185,9 +185,9 @@ impl Attempt<'_, '_> {
         Ok(())
     }
 
-    /// R-OWN: a reference that is not kept, to a row that is not there, may show a number that means nobody
-    /// here, if it did until now, but no number of another row.
-    fn loosen(&self, round: &Round, at: usize, shown: &mut Displayed) -> Result<()> {
+    /// R-OWN: a reference that is not kept, to a row that is not there, shows NULL, or the number that it
+    /// showed here until now. No other row gets that.
+    fn loosen(&self, round: &Round, at: usize, shown: &mut Displayed) {
         let item = &self.affected.list[at];
         let t = &self.affected.catalog().tables[item.table];
         let keys = t.table.foreign_keys.iter().enumerate();
@@ -196,21 +196,14 @@ impl Attempt<'_, '_> {
             if !self.is_of_one_site(fk) || item.reference(t, f).is_some_and(there) {
                 continue;
             }
-            for &c in &fk.columns {
-                if shown.row[c].is_null() || t.table.columns[c].not_null {
-                    continue;
-                }
-                let old = item.old.as_ref().map_or(&Value::Null, |old| &old[c]);
-                let key = [old.clone()];
-                let another = old.is_null() || self.anyone_shows(round, (item.table, f), &key)?;
-                let now = if another { &Value::Null } else { old };
-                if shown.row[c] != *now {
+            for &c in fk.columns.iter().filter(|&&c| !t.table.columns[c].not_null) {
+                let now = item.old.as_ref().map_or(&Value::Null, |old| &old[c]);
+                if !shown.row[c].is_null() && shown.row[c] != *now {
                     shown.row[c] = now.clone();
                     shown.overridden.insert(t.table.columns[c].group);
                 }
             }
         }
-        Ok(())
     }
 
     /// What becomes of a reference of an affected row. `earlier`: the row falls back to it.
