@@ -8,6 +8,7 @@ use crate::gaps::Wanted;
 use crate::merge::Merged;
 use crate::meta::{self, Meta, SiteNames};
 use crate::policy::{Policies, Policy};
+use crate::schema::{self, Selection};
 use crate::track::{self, Loaded};
 use crate::work::Work;
 use crate::{Error, Result, capture, export, migrate, open as open_records, settings};
@@ -182,6 +183,11 @@ impl Replica {
     /// The policies that were set.
     pub fn policies(&self) -> Result<Policies> {
         settings::load(&self.conn)
+    }
+
+    /// Policies that were set and have no effect under the schema as it is now, each with the reason.
+    pub fn idle_policies(&self) -> Result<Vec<(String, String)>> {
+        Ok(schema::read(&self.conn, &self.policies()?, &Selection::default())?.idle)
     }
 
     /// Sets policies, as replicated writes.

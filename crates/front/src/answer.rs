@@ -154,11 +154,13 @@ pub fn problems(problems: &[String]) -> Json {
     json!({"ok": problems.is_empty(), "problems": problems})
 }
 
-/// Policies in force.
-pub fn policies(policies: &Policies) -> Json {
+/// Policies that were set; and of those that have no effect, why (`idle`).
+pub fn policies(policies: &Policies, idle: &[(String, String)]) -> Json {
     let policies: Map<String, Json> =
         policies.iter().map(|(k, v)| (k.to_owned(), v.into())).collect();
-    json!({"policies": policies})
+    let idle: Map<String, Json> =
+        idle.iter().map(|(k, why)| (k.clone(), why.as_str().into())).collect();
+    json!({"policies": policies, "idle": idle})
 }
 
 /// Remotes, and how each is reached: a token is not told.

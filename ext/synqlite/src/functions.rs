@@ -173,7 +173,7 @@ fn policy(call: &Call<'_, '_>) -> Result<Json> {
         let policy = Policy::new(key, call.given(1, "the value")?);
         replica.set_policies(&[policy.map_err(synqlite_core::Error::from)?])?;
     }
-    Ok(answer::policies(&replica.policies()?))
+    Ok(answer::policies(&replica.policies()?, &replica.idle_policies()?))
 }
 
 fn list(replica: &Replica) -> Result<Json> {

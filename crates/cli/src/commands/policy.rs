@@ -44,7 +44,11 @@ pub fn run(args: &Args) -> Result<Report> {
         replica.set_policies(&policies(&args.settings)?)?;
     }
     let policies = replica.policies()?;
-    let lines: Vec<_> = policies.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let idle = replica.idle_policies()?;
+    let answer = answer::policies(&policies, &idle);
+    let idle = idle.iter().map(|(key, why)| format!("note: {key} has no effect: {why}"));
+    let lines = policies.iter().map(|(key, value)| format!("{key}={value}"));
+    let lines: Vec<_> = lines.chain(idle).collect();
     let text = if lines.is_empty() { "no policy is set".to_owned() } else { lines.join("\n") };
-    Ok(Report::new(answer::policies(&policies), text))
+    Ok(Report::new(answer, text))
 }

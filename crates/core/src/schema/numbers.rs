@@ -86,7 +86,12 @@ fn is_plain(index: &UniqueIndex, column: &Column, c: usize) -> bool {
         sql.contains(&name) || sql.split(apart).any(|w| w.eq_ignore_ascii_case(&column.name))
     };
     let (plain, others): (Vec<_>, Vec<_>) = index.terms.iter().partition(|term| term.sql == name);
-    let others = others.iter().map(|term| &term.sql).chain(&index.predicate);
+    // Who has no key at all has none anywhere.
+    let any = |sql: &&String| {
+        let words: Vec<&str> = sql.split_whitespace().collect();
+        !matches!(words[..], [_, is, not, null] if [is, not, null].join(" ").eq_ignore_ascii_case("is not null"))
+    };
+    let others = others.iter().map(|term| &term.sql).chain(index.predicate.iter().filter(any));
     !index.columns.contains(&c)
         || !plain.is_empty() && stores_numbers && !others.into_iter().any(|sql| names(sql))
 }

@@ -150,7 +150,8 @@ fn a_table_whose_numbers_decide_something_is_refused() {
          CREATE TABLE d(id INTEGER PRIMARY KEY);
          CREATE TABLE dd(id TEXT PRIMARY KEY, d INTEGER DEFAULT 1 REFERENCES d(id) ON DELETE SET DEFAULT);
          CREATE TABLE e(id INTEGER PRIMARY KEY); CREATE TABLE ee(id TEXT PRIMARY KEY, e INTEGER REFERENCES e(id), gone);
-         CREATE UNIQUE INDEX e1 ON ee(e, id) WHERE gone IS NULL;",
+         CREATE UNIQUE INDEX e1 ON ee(e, id) WHERE gone IS NULL;
+         CREATE UNIQUE INDEX e2 ON ee(e) WHERE e IS NOT NULL;",
         &[("tt.identity", "birth"), ("k.refs", "of:n")],
     );
     for (table, why) in [
@@ -170,6 +171,10 @@ fn a_table_whose_numbers_decide_something_is_refused() {
         assert!(error.contains(why), "{error}");
     }
     site.replica.set_policies(&[Policy::new("e.ids", "local").unwrap()]).unwrap();
+    assert_eq!(site.replica.idle_policies().unwrap(), []);
+    site.run("ALTER TABLE ee ADD COLUMN more CHECK(e < 9)");
+    let why = "table e is referred to by column e of table ee that a CHECK reads";
+    assert_eq!(site.replica.idle_policies().unwrap(), [("e.ids".to_owned(), why.to_owned())]);
 }
 
 /// A statement of an application that knows the rows of its site by their numbers.

@@ -7,7 +7,7 @@ use super::marks;
 use super::oracle::one;
 use super::play::{Played, Player, engine, fault};
 use super::schema::{Role, Rule, Schema, Table, quote};
-use super::site_name;
+use super::{Action, How, Step, site_name};
 use std::collections::BTreeMap;
 use synqlite_core::Policies;
 
@@ -118,11 +118,14 @@ pub type Known = BTreeMap<(usize, String), String>;
 
 /// The numbers that the rows of a site have for it alone.
 pub fn known(player: &mut Player<'_>, n: usize) -> Played<Known> {
-    let policies = player.with(n, |replica| replica.policies())?;
-    let policies = policies.map_err(|e| engine("policies")(e.into()))?;
+    let said = player.with(n, |replica| Ok((replica.policies()?, replica.idle_policies()?)))?;
+    let (policies, idle) = said.map_err(|e: synqlite_core::Error| engine("policies")(e.into()))?;
     let site = &player.sites[n];
     let numbers = Numbers::new(&site.schema, policies);
-    let own = site.schema.iter().filter(|(_, t)| numbers.is_own(t));
+    let is_idle = |t: &Table| {
+        idle.iter().any(|(key, _)| *key.to_lowercase() == format!("{}.ids", t.name).to_lowercase())
+    };
+    let own = site.schema.iter().filter(|(_, t)| numbers.is_own(t) && !is_idle(t));
     let ask = own.filter_map(|(no, t)| {
         let (mark, key) = (quote(&t.token()?.name), t.list(&t.key));
         Some((
@@ -147,9 +150,10 @@ pub fn known(player: &mut Player<'_>, n: usize) -> Played<Known> {
 }
 
 /// No command changes a number that a site has shown. Of what no trigger noted it is not known which row it
-/// was done to.
+/// was done to; and what a copy of a file had not folded yet both insert, under one mark.
 pub fn stay(player: &mut Player<'_>, n: usize, before: &Known) -> Played {
-    if !player.marks.all_noted() {
+    let copies = |step: &Step| matches!(step.action, Action::Clone(_, How::Copy));
+    if !player.marks.all_noted() || player.history.steps.iter().any(copies) {
         return Ok(());
     }
     let after = known(player, n)?;
