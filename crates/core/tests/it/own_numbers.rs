@@ -275,3 +275,31 @@ fn a_number_of_nobody_stays_nobodys() {
     agree(&mut all);
     assert_eq!(all[0].rows("SELECT id, c FROM note ORDER BY id"), ["later|1", "none|0"]);
 }
+
+/// A key that refers to nobody is a key all the same.
+#[test]
+fn a_key_that_means_nobody_stays_a_key() {
+    let world = World::new();
+    let schema = "CREATE TABLE c(id INTEGER PRIMARY KEY AUTOINCREMENT, name);
+        CREATE TABLE more(id INTEGER PRIMARY KEY REFERENCES c(id), text)";
+    let mut a = world.init_with("a", schema, &[("c.ids", "local"), ("fk", "ignore")]);
+    let b = world.clone_site(&mut a, "b");
+    // Unlike `meet`: a reference may lead nowhere.
+    let meet = |all: &mut [Site; 2]| {
+        for _ in 0..2 {
+            let [x, y] = all;
+            x.replica.pull_from(&mut y.replica, false).unwrap();
+            y.replica.pull_from(&mut x.replica, false).unwrap();
+        }
+    };
+    let mut all = [a, b];
+    all[1].run("INSERT INTO c VALUES(1, 'Ann')");
+    meet(&mut all);
+    all[0].run("INSERT INTO more VALUES(1, 'of Ann')");
+    all[1].run("DELETE FROM c");
+    meet(&mut all);
+    for site in &all {
+        assert_eq!(site.rows("SELECT text FROM more"), ["of Ann"]);
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+}

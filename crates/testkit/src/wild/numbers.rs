@@ -152,7 +152,7 @@ pub fn known(player: &mut Player<'_>, n: usize) -> Played<Known> {
 /// No command changes a number that a site has shown. Of what no trigger noted it is not known which row it
 /// was done to; and what a copy of a file had not folded yet both insert, under one mark.
 pub fn stay(player: &mut Player<'_>, n: usize, before: &Known) -> Played {
-    let copies = |step: &Step| matches!(step.action, Action::Clone(_, How::Copy));
+    let copies = |step: &Step| matches!(step.action, Action::Clone(_, How::Copy) | Action::Restore);
     if !player.marks.all_noted() || player.history.steps.iter().any(copies) {
         return Ok(());
     }

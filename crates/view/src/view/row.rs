@@ -196,7 +196,9 @@ impl Attempt<'_, '_> {
             if !self.is_of_one_site(fk) || item.reference(t, f).is_some_and(there) {
                 continue;
             }
-            for &c in fk.columns.iter().filter(|&&c| !t.table.columns[c].not_null) {
+            let may_be_null =
+                |c: &&usize| !t.table.columns[**c].not_null && !t.table.primary_key.contains(c);
+            for &c in fk.columns.iter().filter(may_be_null) {
                 let now = item.old.as_ref().map_or(&Value::Null, |old| &old[c]);
                 if !shown.row[c].is_null() && shown.row[c] != *now {
                     shown.row[c] = now.clone();
