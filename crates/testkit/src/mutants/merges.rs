@@ -383,8 +383,8 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "displaced-by-parent",
         file: "core/src/fold/actions.rs",
-        from: "Action::Cascade && self.orphaned(t, f, row, at)?",
-        to: "Action::Cascade && self.acted(t, f, row, at)?",
+        from: "derived && self.orphaned(t, f, row, at)?",
+        to: "derived && self.acted(t, f, row, at)?",
         campaign: "wild --all keys,replace,links,few",
         breaks: "R-FK-ACTION: a row that is displaced by the one it refers to counts as one that fell with it",
     },
@@ -535,7 +535,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "number-above",
         file: "view/src/remap.rs",
-        from: "while taken.contains(&down) || numbers.asked(down)? {",
+        from: "while taken.contains(&down) || numbers.asked(down)? || !free(down)? {",
         to: "while taken.contains(&down) {",
         campaign: "wild --all spelled,few",
         breaks: "R-REMAP: past 2^63-1 a row gets a number that another one asks for",
