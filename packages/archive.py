@@ -36,6 +36,7 @@ def make(into: Path, work: Path) -> None:
         (tree / f"{called}{suffix}").chmod(0o755)
     for document in ("LICENSE", "README.md", "CHANGELOG.md"):
         shutil.copyfile(ROOT / document, tree / document)
+    shutil.copyfile(os.environ["SYNQLITE_LICENSES"], tree / "LICENSES.txt")
     if not WINDOWS:
         run([command, "reference", "--man", tree / "man/man1"], env=bare())
     for old in (*into.glob("synqlite-*.tar.gz"), *into.glob("synqlite-*.zip")):

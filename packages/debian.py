@@ -65,7 +65,7 @@ License: Apache-2.0
  /usr/share/doc/synqlite/LICENSE.
 Comment: The program contains SQLite, which is in the public domain, zstd
  (BSD-3-Clause), mimalloc (MIT) and libraries in Rust, each under its own
- license: `cargo tree -p synqlite --format "{p} {l}"` in the source lists them.
+ license: /usr/share/doc/synqlite/LICENSES.txt.gz has them all.
 """
 
 OVERRIDES = """\
@@ -104,6 +104,7 @@ def make(into: Path, work: Path) -> None:
     pack(documents / "changelog.Debian.gz", CHANGELOG.format(version=version, maintainer=maintainer, date=date))
     write(documents / "copyright", COPYRIGHT)
     write(documents / "LICENSE", (ROOT / "LICENSE").read_text())
+    pack(documents / "LICENSES.txt.gz", Path(os.environ["SYNQLITE_LICENSES"]).read_text(encoding="utf-8"))
     write(share / "lintian/overrides/synqlite", OVERRIDES)
     run([program, "reference", "--man", work / "man"], env=bare())
     for page in sorted((work / "man").iterdir()):

@@ -2,7 +2,8 @@
 
     python3 packages/make.py FOLDER [--all]
 
-SYNQLITE_EXTENSION and SYNQLITE_COMMAND name the loadable extension and the command. Where pip, npm or dpkg cannot be
+SYNQLITE_EXTENSION and SYNQLITE_COMMAND name the loadable extension and the command. Each package has LICENSES.txt,
+the licenses of what is compiled into them. Where pip, npm or dpkg cannot be
 had it says `skipped`, and why; with --all that is a failure, but for dpkg, which only Debian and its kin have.
 Whatever else goes wrong is one in any case.
 """
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import archive
 import debian
+import licenses
 from tools import Skip, main, new_environment, npm, reach_index, run
 
 HERE = Path(__file__).resolve().parent
@@ -60,6 +62,8 @@ def make(arguments: list[str], all_of_it: bool) -> None:
     for what, maker in makers:
         with tempfile.TemporaryDirectory() as work:
             try:
+                os.environ["SYNQLITE_LICENSES"] = str(Path(work, "LICENSES.txt").resolve())
+                licenses.write(Path(os.environ["SYNQLITE_LICENSES"]))
                 maker(into, Path(work).resolve())
             except Skip as reason:
                 if all_of_it and maker is not debian.make:

@@ -49,6 +49,7 @@ def unpacked(made: Path, work: Path) -> str:
     (folder,) = (path for path in work.iterdir() if path.is_dir())
     command = folder / ("synqlite.exe" if WINDOWS else "synqlite")
     command.chmod(0o755)
+    contains_licenses(folder / "LICENSES.txt")
     synchronize(command, work)
     loads = hasattr(sqlite3.Connection, "enable_load_extension")
     if loads:
@@ -70,6 +71,8 @@ def wheel(made: Path, work: Path) -> str:
     (package,) = only(made, "synqlite-*.whl")
     python = new_environment(work / "venv")
     run([python, "-m", "pip", "install", "--quiet", "--no-index", package], env=bare())
+    where = run([python, "-c", "import synqlite; print(synqlite.__file__)"], cwd=work, env=bare()).strip()
+    contains_licenses(Path(where).with_name("_bin") / "LICENSES.txt")
     expect(run([python, "-c", PYTHON], cwd=work, env=bare()), "milk rent")
     synchronize(program(work / "venv", "synqlite"), work / "venv")
     return f"{package.name}: the module synchronizes, and so does the command"
@@ -80,6 +83,8 @@ def node(made: Path, work: Path) -> str:
     (work / "package.json").write_text('{ "name": "app", "private": true }')
     # Offline: neither asks for anything that is not here.
     run([npm(), "install", "--offline", "--no-audit", "--no-fund", *packages], cwd=work, env=bare())
+    (licenses,) = (work / "node_modules").glob("synqlite-*/LICENSES.txt")
+    contains_licenses(licenses)
     (work / "todo.mjs").write_text(NODE)
     home, laptop = work / "home.db", work / "laptop.db"
     db = sqlite3.connect(home)
@@ -93,6 +98,12 @@ def node(made: Path, work: Path) -> str:
     expect(str(db.execute("SELECT count(*) FROM todo").fetchone()[0]), "2")
     db.close()
     return f"{packages[0].name} and {packages[1].name}: synchronize by the command"
+
+
+def contains_licenses(path: Path) -> None:
+    """Whether the license of a library of C is there, which only the sources of a crate have."""
+    if "Meta Platforms" not in path.read_text(encoding="utf-8"):
+        sys.exit(f"error: {path} lacks the license of zstd")
 
 
 def expect(said: str, wanted: str) -> None:

@@ -1,7 +1,7 @@
 """Puts the extension and the command into the wheel, and tags it for the platform they are for.
 
-Both are named by the environment and nothing is compiled or fetched: a wheel is either whole or not made. The
-tag is `py3-none-PLATFORM`, since neither speaks to Python itself.
+Both are named by the environment and nothing is compiled or fetched: a wheel is either whole or not made. So may be
+the licenses of what they contain (SYNQLITE_LICENSES), which go beside them. The tag is `py3-none-PLATFORM`, since neither speaks to Python itself.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ class Binaries(BuildHookInterface):  # type: ignore[type-arg]
         suffix = ".exe" if command.suffix == ".exe" else ""
         build_data["force_include"][str(extension)] = f"synqlite/_bin/synqlite{extension.suffix}"
         build_data["force_include"][str(command)] = f"synqlite/_bin/synqlite{suffix}"
+        if licenses := os.environ.get("SYNQLITE_LICENSES"):
+            build_data["force_include"][licenses] = "synqlite/_bin/LICENSES.txt"
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{_platform(extension, command)}"
 

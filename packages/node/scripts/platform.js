@@ -30,6 +30,9 @@ for (const { path, name } of sources) {
   chmodSync(`${into}/${name}`, 0o755);
 }
 copyFileSync(`${home}LICENSE`, `${into}/LICENSE`);
+// The licenses of what is compiled into both; whoever hands the package out names them.
+const licenses = process.env.SYNQLITE_LICENSES;
+if (licenses) copyFileSync(licenses, `${into}/LICENSES.txt`);
 const what = `The binaries of the package synqlite for ${platform}`;
 writeFileSync(`${into}/README.md`, `# synqlite-${platform}\n\n${what}. Install that.\n`);
 const description = {
@@ -41,7 +44,7 @@ const description = {
   os: [process.platform],
   cpu: [process.arch],
   ...(process.platform === 'linux' && { libc: ['glibc'] }),
-  files: Object.values(files),
+  files: [...Object.values(files), ...(licenses ? ['LICENSES.txt'] : [])],
   // A file inside of an archive can neither be loaded nor run.
   preferUnplugged: true,
 };
