@@ -137,35 +137,7 @@ fn records(
             },
             None => None,
         };
-        let mut written = vec![Value::Null; t.table.columns.len()];
-        for (g, group) in t.table.groups.iter().enumerate() {
-            let state = &stored.state.groups[g];
-            let values: Vec<Value> = match (&state.body, &old) {
-                (Body::Stored(cell), _) => match counter::sum(t, g, state, cell) {
-                    Some(sum) => vec![sum],
-                    None => state.kept(t, g, cell).values,
-                },
-                (Body::InTable, Some(old)) => {
-                    group.columns.iter().map(|&c| old[c].clone()).collect()
-                }
-                (Body::InTable, None) => {
-                    return Err(Error::Damaged("a hidden row has no values".into()));
-                }
-            };
-            group.columns.iter().zip(values).for_each(|(&c, v)| written[c] = v);
-        }
-        for (g, group) in t.table.groups.iter().enumerate() {
-            let Body::Stored(cell) = &stored.state.groups[g].body else { continue };
-            for (&f, rid) in group.foreign_keys.iter().zip(&cell.refs) {
-                if let Some(rid) = rid {
-                    refer(lookup, t, f, rid, &mut written)?;
-                }
-            }
-        }
-        // As the columns hold them now: they may have other types than when it was written.
-        for (value, column) in written.iter_mut().zip(&t.table.columns) {
-            *value = equal::stored(value, column.affinity);
-        }
+        let written = written(lookup, t, &stored, old.as_deref())?;
         let (kind, constraint): (String, String) = (row.get(5)?, row.get(6)?);
         let kind = ConflictKind::from(kind.as_str());
         let winner: Option<Vec<u8>> = row.get(7)?;
@@ -206,6 +178,43 @@ fn records(
         out.push((row.get(0)?, conflict));
     }
     Ok(out)
+}
+
+/// What was written to a row, as its columns hold it now. `old`: what it shows.
+fn written(
+    lookup: Lookup<'_>,
+    t: &Tracked,
+    stored: &Stored,
+    old: Option<&[Value]>,
+) -> Result<Vec<Value>> {
+    let mut written = vec![Value::Null; t.table.columns.len()];
+    for (g, group) in t.table.groups.iter().enumerate() {
+        let state = &stored.state.groups[g];
+        let values: Vec<Value> = match (&state.body, old) {
+            (Body::Stored(cell), _) => match counter::sum(t, g, state, cell) {
+                Some(sum) => vec![sum],
+                None => state.kept(t, g, cell).values,
+            },
+            (Body::InTable, Some(old)) => group.columns.iter().map(|&c| old[c].clone()).collect(),
+            (Body::InTable, None) => {
+                return Err(Error::Damaged("a hidden row has no values".into()));
+            }
+        };
+        group.columns.iter().zip(values).for_each(|(&c, v)| written[c] = v);
+    }
+    for (g, group) in t.table.groups.iter().enumerate() {
+        let Body::Stored(cell) = &stored.state.groups[g].body else { continue };
+        for (&f, rid) in group.foreign_keys.iter().zip(&cell.refs) {
+            if let Some(rid) = rid {
+                refer(lookup, t, f, rid, &mut written)?;
+            }
+        }
+    }
+    // As the columns hold them now: they may have other types than when it was written.
+    for (value, column) in written.iter_mut().zip(&t.table.columns) {
+        *value = equal::stored(value, column.affinity);
+    }
+    Ok(written)
 }
 
 /// R-REF: a reference is to a row. The number it was written with may differ between sites; the key

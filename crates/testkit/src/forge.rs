@@ -72,6 +72,7 @@ impl Played {
 /// Plays the history of a seed. `tell` hears of each forgery. `only`: names of what is changed, with commas
 /// between; all by default. The forger of odd seeds speaks for itself only. With `careful` every
 /// synchronization is told of, and how long it took.
+#[expect(clippy::too_many_lines, reason = "a history from its beginning to its end")]
 pub fn play(
     seed: u64,
     only: Option<&str>,

@@ -79,6 +79,27 @@ enum Verb {
     Accept,
 }
 
+/// Settles one record, and says which others went with it.
+fn settle_one(replica: &mut Replica, id: &str, verb: synqlite_core::Verb) -> Result<Report> {
+    let mut with = replica.followers(id)?;
+    let id = replica.settle_conflict(id, verb)?;
+    if !with.is_empty() {
+        let left = replica.conflicts()?;
+        with.retain(|follower| *follower != id && !left.iter().any(|c| c.id == *follower));
+    }
+    let (open, asking) = (replica.open_conflicts()?, replica.open_questions()?);
+    let more = match with.len() as u64 {
+        0 => String::new(),
+        n => format!(" and {} that waited for it", count(n, "conflict")),
+    };
+    let text = format!("settled {}{more}; open conflicts: {asking}", &id[..DIGITS]);
+    let mut json = json!({"settled": id, "open": open});
+    if !with.is_empty() {
+        json["with"] = json!(with);
+    }
+    Ok(Report::new(json, text))
+}
+
 pub fn run(args: &Args) -> Result<Report> {
     let mut replica = open(&args.db)?;
     if args.advice {
@@ -108,23 +129,7 @@ pub fn run(args: &Args) -> Result<Report> {
     if let (Some(verb), false) = (verb, args.ids.is_empty()) {
         let choices: Vec<_> = args.ids.iter().map(|id| (id.clone(), verb)).collect();
         if let ([id], false) = (args.ids.as_slice(), args.dry_run) {
-            let mut with = replica.followers(id)?;
-            let id = replica.settle_conflict(id, verb)?;
-            if !with.is_empty() {
-                let left = replica.conflicts()?;
-                with.retain(|follower| *follower != id && !left.iter().any(|c| c.id == *follower));
-            }
-            let (open, asking) = (replica.open_conflicts()?, replica.open_questions()?);
-            let more = match with.len() as u64 {
-                0 => String::new(),
-                n => format!(" and {} that waited for it", count(n, "conflict")),
-            };
-            let text = format!("settled {}{more}; open conflicts: {asking}", &id[..DIGITS]);
-            let mut json = json!({"settled": id, "open": open});
-            if !with.is_empty() {
-                json["with"] = json!(with);
-            }
-            return Ok(Report::new(json, text));
+            return settle_one(&mut replica, id, verb);
         }
         return settle(&mut replica, &choices, args.dry_run);
     }

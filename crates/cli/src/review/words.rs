@@ -109,6 +109,7 @@ pub fn aside(conflict: &Conflict) -> String {
 }
 
 /// The record in words.
+#[expect(clippy::too_many_lines, reason = "an arm for each kind of record, and what they share")]
 pub fn tell(conflict: &Conflict) -> Told {
     let Conflict { displaced, shown, kind, .. } = conflict;
     let contested = &contested(conflict);

@@ -17,6 +17,7 @@ const AFFINITIES: [(Affinity, &str); 5] = [
 const COLLATIONS: [(Collation, &str); 3] =
     [(Collation::Binary, "BINARY"), (Collation::NoCase, "NOCASE"), (Collation::Rtrim, "RTRIM")];
 
+#[expect(clippy::too_many_lines, reason = "a table of values")]
 fn values() -> Vec<Value> {
     let texts = [
         "",

@@ -130,12 +130,10 @@ pub(super) fn draft(
         term.map_or(Collation::Binary, |(_, name)| collation(name))
     };
     let key_collations = key.iter().map(key_collation).collect();
-    let autoincrement = match alias {
-        Some(cid) => {
-            conn.column_metadata(Some("main"), entry.name.as_str(), infos[cid].name.as_str())?.4
-        }
-        None => false,
-    };
+    let alias_name = alias.map(|cid| infos[cid].name.as_str());
+    let metadata =
+        alias_name.map(|name| conn.column_metadata(Some("main"), entry.name.as_str(), name));
+    let autoincrement = metadata.transpose()?.is_some_and(|metadata| metadata.4);
     let kind = match alias.and_then(stored) {
         _ if entry.without_rowid => TableKind::WithoutRowid,
         Some(column) => TableKind::RowidAlias(column),

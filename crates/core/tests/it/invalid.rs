@@ -44,6 +44,7 @@ fn register(delta: &Delta, column: &str) -> usize {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn a_merge_refuses_what_no_decoder_gives() {
     let world = World::new();
     let (delta, mut b) = pair(&world);

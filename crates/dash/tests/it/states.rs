@@ -66,6 +66,7 @@ pub enum Without {
 }
 
 /// Draws one state in which the first `ops` may leave `before`.
+#[expect(clippy::too_many_lines, reason = "an arm for each operation, in the order of the disk")]
 pub fn draw(
     before: &Files,
     ops: &[Op],

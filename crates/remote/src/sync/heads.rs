@@ -153,6 +153,20 @@ impl Flaw {
 pub type Resolve<'a> = &'a dyn Fn(&VersionVector) -> Result<VersionVector>;
 
 impl Heads {
+    /// Goes on from what was remembered of the store.
+    fn resume(&mut self, memory: &Memory, names: &[ObjectName]) {
+        self.resumed = true;
+        self.base = memory.contains.clone();
+        self.since = memory.since;
+        self.looked = memory.looked;
+        let gone = memory.sent > self.end_of(memory.site);
+        self.lost = if gone { memory.sent } else { 0 };
+        let end = self.ends.entry(memory.site).or_default();
+        let sent = if memory.sent == Memory::MORE { 0 } else { memory.sent };
+        *end = memory.end.max(sent).max(*end);
+        self.row = Some(ObjectLog::resumed(memory.trail.clone(), names));
+    }
+
     /// Looks at what a store told of itself, at the time `now`. If it told only of what came after
     /// `memory`, that counts; otherwise `known` does.
     pub fn read(
@@ -169,16 +183,7 @@ impl Heads {
         names.iter().for_each(|name| heads.end(name));
         let memory = memory.filter(|_| resumed);
         if let Some(memory) = &memory {
-            heads.resumed = true;
-            heads.base = memory.contains.clone();
-            heads.since = memory.since;
-            heads.looked = memory.looked;
-            let gone = memory.sent > heads.end_of(memory.site);
-            heads.lost = if gone { memory.sent } else { 0 };
-            let end = heads.ends.entry(memory.site).or_default();
-            let sent = if memory.sent == Memory::MORE { 0 } else { memory.sent };
-            *end = memory.end.max(sent).max(*end);
-            heads.row = Some(ObjectLog::resumed(memory.trail.clone(), &names));
+            heads.resume(memory, &names);
         }
         let unread = heads.read_snapshots(store, &found, resolve)?;
         if heads.row.is_none() && cursor.is_some() {
