@@ -166,15 +166,12 @@ pub fn policies(policies: &Policies, idle: &[(String, String)]) -> Json {
 /// Remotes, and how each is reached: a token is not told.
 pub fn remotes(remotes: &[NamedRemote]) -> Result<Json, SyncError> {
     let json = |r: &NamedRemote| {
-        let mut line = json!({"name": r.name, "url": r.url});
+        let mut line =
+            Map::from_iter([("name".to_owned(), json!(r.name)), ("url".to_owned(), json!(r.url))]);
         let Access { token, key_file } = Access::of(r)?;
-        if token.is_some() {
-            line["token"] = json!("kept");
-        }
-        if let Some(path) = key_file {
-            line["key_file"] = json!(path);
-        }
-        Ok(line)
+        line.extend(token.map(|_| ("token".to_owned(), json!("kept"))));
+        line.extend(key_file.map(|path| ("key_file".to_owned(), json!(path))));
+        Ok(Json::Object(line))
     };
     let remotes = remotes.iter().map(json).collect::<Result<Vec<_>, SyncError>>()?;
     Ok(json!({"remotes": remotes}))
@@ -282,8 +279,9 @@ pub fn closed(records: &[Closed]) -> Json {
             "constraint": r.constraint, "what": r.what, "opened_ms": r.opened_ms,
             "closed_ms": r.closed_ms, "how": r.how.name(),
         });
-        if let Some((from, to)) = r.renumbered() {
-            (record["from"], record["to"]) = (from.into(), to.into());
+        if let (Some((from, to)), Some(record)) = (r.renumbered(), record.as_object_mut()) {
+            record.insert("from".to_owned(), from.into());
+            record.insert("to".to_owned(), to.into());
         }
         record
     };

@@ -3,7 +3,7 @@
 //!
 //! Nothing here decides anything: the engine and `synqlite-remote` do.
 
-#![cfg_attr(not(test), deny(clippy::unwrap_used))]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::indexing_slicing))]
 
 pub mod answer;
 pub mod failure;

@@ -3,7 +3,7 @@
 //! A store's own tests cover what only it has: foreign files, its URL, its ways to fail.
 
 // They are tests, wherever they are compiled.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use crate::error::{Error, Result};
 use crate::name::{Kind, ObjectName};

@@ -30,7 +30,7 @@
 //! # }
 //! ```
 
-#![cfg_attr(not(test), deny(clippy::unwrap_used))]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::indexing_slicing))]
 
 #[cfg(feature = "bucket")]
 mod bucket;

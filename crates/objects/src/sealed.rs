@@ -44,11 +44,13 @@ impl Sealed {
     pub fn new(inner: Arc<dyn Store>, key: &Key) -> Sealed {
         let content = key.part("synqlite 1 sealed content");
         let id = key.part("synqlite 1 sealed id");
+        let mut key_id = [0; KEY_ID];
+        key_id.iter_mut().zip(id).for_each(|(to, byte)| *to = byte);
         Sealed {
             inner,
             cipher: Arc::new(XChaCha20Poly1305::new(&content.into())),
             names: key.part("synqlite 1 sealed names"),
-            key_id: std::array::from_fn(|i| id[i]),
+            key_id,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Where SynQLite changes go: another replica, or a store where sites that never meet exchange
 //! objects ([`synqlite_objects`]).
 
-#![cfg_attr(not(test), deny(clippy::unwrap_used))]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::indexing_slicing))]
 
 mod access;
 pub mod sync;

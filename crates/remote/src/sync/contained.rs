@@ -32,7 +32,8 @@ impl<'a> Contained<'a> {
 
     /// What this replica has and the store contained at `index`.
     pub fn at(&mut self, index: usize) -> VersionVector {
-        if self.batches[..self.taken].last().is_some_and(|(last, _)| *last > index) {
+        let last = self.taken.checked_sub(1).and_then(|last| self.batches.get(last));
+        if last.is_some_and(|(last, _)| *last > index) {
             (self.all, self.taken) = (self.start.clone(), 0);
         }
         while let Some((_, upto)) = self.batches.get(self.taken).filter(|(i, _)| *i <= index) {

@@ -423,11 +423,9 @@ fn read_batch(
             let n = source
                 .read(&mut bytes)
                 .map_err(|source| synqlite_objects::Error::Read { name: *name, source })?;
-            if n == 0 {
-                break;
-            }
-            verifier.pass(&bytes[..n]);
-            spool.append(&bytes[..n])?;
+            let Some(read) = bytes.get(..n).filter(|read| !read.is_empty()) else { break };
+            verifier.pass(read);
+            spool.append(read)?;
             fetched.add(n);
         }
     }

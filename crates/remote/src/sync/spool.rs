@@ -51,7 +51,10 @@ impl Spool {
     pub fn read(&mut self, range: Range<u64>) -> Result<Vec<u8>> {
         let (from, len) = (range.start as usize, (range.end - range.start) as usize);
         let Some(file) = &mut self.file else {
-            return Ok(self.memory[from..from + len].to_vec());
+            let there = from.checked_add(len).and_then(|to| self.memory.get(from..to));
+            let lacks =
+                || Error::io("read", &self.beside)(std::io::ErrorKind::UnexpectedEof.into());
+            return Ok(there.ok_or_else(lacks)?.to_vec());
         };
         let mut bytes = vec![0; len];
         let read = file.file().seek(SeekFrom::Start(range.start));

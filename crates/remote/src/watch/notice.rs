@@ -93,7 +93,8 @@ impl Notice {
             return quiet;
         }
         *times += 1;
-        GAPS[usize::from(*times > 10)]
+        let [first, later] = GAPS;
+        if *times > 10 { later } else { first }
     }
 }
 
