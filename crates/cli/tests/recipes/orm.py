@@ -1,12 +1,13 @@
-"""Counts the conflicts that an ordinary application leaves to its people.
+"""Counts the conflicts that an ordinary application leaves to its people, and the ids that change under it.
 
     pip install sqlalchemy
-    orm.py SYNQLITE [SEED...]
+    orm.py SYNQLITE [--local] [SEED...]
 
 Three sites of a project tracker are written through SQLAlchemy, 150 units of work each, and synchronize now
 and then. At the end all have seen everything; the records that are open then are counted by kind and
-constraint, and so are those that closed by themselves. A seed says which history; without one, three are
-played. Ends with status 1 if sites differ, or if `verify` finds a problem.
+constraint, and so are those that closed by themselves. An id changes under a program if its site showed the row
+under another before a synchronization; with --local each site numbers its rows for itself (`T.ids=local`). A seed
+says which history; without one, three are played. Ends with status 1 if sites differ, or if `verify` finds a problem.
 """
 
 import json
@@ -14,6 +15,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import uuid
 from collections import Counter
 from pathlib import Path
 
@@ -30,32 +32,35 @@ class Base(DeclarativeBase):
     pass
 
 
-class Person(Base):
-    __tablename__ = "person"
+class Numbered:
+    """A row with a number, and something that is its own for good, by which it is found again here."""
+
     id: Mapped[int] = mapped_column(primary_key=True)
+    uid: Mapped[str] = mapped_column(default=lambda: uuid.uuid4().hex)
+
+
+class Person(Numbered, Base):
+    __tablename__ = "person"
     name: Mapped[str]
     email: Mapped[str] = mapped_column(unique=True)
     profile: Mapped["Profile"] = relationship(cascade="all, delete-orphan", passive_deletes=True)
 
 
-class Profile(Base):
+class Profile(Numbered, Base):
     __tablename__ = "profile"
-    id: Mapped[int] = mapped_column(primary_key=True)
     person_id: Mapped[int] = mapped_column(ForeignKey("person.id", ondelete="CASCADE"), unique=True)
     about: Mapped[str]
 
 
-class Project(Base):
+class Project(Numbered, Base):
     __tablename__ = "project"
-    id: Mapped[int] = mapped_column(primary_key=True)
     title: Mapped[str] = mapped_column(unique=True)
     owner_id: Mapped[int | None] = mapped_column(ForeignKey("person.id", ondelete="SET NULL"))
 
 
-class Task(Base):
+class Task(Numbered, Base):
     __tablename__ = "task"
     __table_args__ = (UniqueConstraint("project_id", "place"),)
-    id: Mapped[int] = mapped_column(primary_key=True)
     project_id: Mapped[int] = mapped_column(ForeignKey("project.id", ondelete="CASCADE"))
     author_id: Mapped[int] = mapped_column(ForeignKey("person.id", ondelete="RESTRICT"))
     assignee_id: Mapped[int | None] = mapped_column(ForeignKey("person.id", ondelete="SET NULL"))
@@ -64,9 +69,8 @@ class Task(Base):
     done: Mapped[bool] = mapped_column(default=False)
 
 
-class Tag(Base):
+class Tag(Numbered, Base):
     __tablename__ = "tag"
-    id: Mapped[int] = mapped_column(primary_key=True)
     label: Mapped[str] = mapped_column(unique=True)
 
 
@@ -76,9 +80,8 @@ class TaskTag(Base):
     tag_id: Mapped[int] = mapped_column(ForeignKey("tag.id"), primary_key=True)
 
 
-class Comment(Base):
+class Comment(Numbered, Base):
     __tablename__ = "comment"
-    id: Mapped[int] = mapped_column(primary_key=True)
     task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="CASCADE"))
     author_id: Mapped[int] = mapped_column(ForeignKey("person.id"))
     body: Mapped[str]
@@ -133,8 +136,13 @@ def unit(chance, session, site):
         session.add(Comment(task_id=task.id, author_id=person.id, body=f"{word} of {site}"))
 
 
-def play(synqlite, seed, folder):
-    """Returns what is open, and what was and is not."""
+def numbers(session):
+    """Under which number each row is."""
+    return {row.uid: row.id for table in Numbered.__subclasses__() for row in session.scalars(select(table))}
+
+
+def play(synqlite, seed, folder, local):
+    """Returns what is open, what was and is not, how often an id changed, and how many ids could have."""
     def run(*args):
         done = subprocess.run([synqlite, *map(str, args)], capture_output=True, text=True)
         if done.returncode != 0:
@@ -151,9 +159,25 @@ def play(synqlite, seed, folder):
         event.listen(engines[site], "connect", lambda c, _: c.execute("PRAGMA foreign_keys = ON"))
     first = SITES[0]
     Base.metadata.create_all(engines[first])
-    run("init", files[first], "--name", first)
+    policies = [f"{t.__tablename__}.ids=local" for t in Numbered.__subclasses__() if local]
+    run("init", files[first], "--name", first, *(word for policy in policies for word in ("--policy", policy)))
     for site in SITES[1:]:
         run("clone", files[first], files[site], "--name", site)
+    changed, shown = 0, 0
+
+    def sync(*sites):
+        nonlocal changed, shown
+        before = {}
+        for site in sites:
+            with Session(engines[site]) as session:
+                before[site] = numbers(session)
+        run("sync", *(files[site] for site in sites))
+        for site in sites:
+            with Session(engines[site]) as session:
+                after = numbers(session)
+            kept = before[site].keys() & after.keys()
+            shown, changed = shown + len(kept), changed + sum(after[uid] != before[site][uid] for uid in kept)
+
     for n in range(UNITS):
         for site in chance.sample(SITES, len(SITES)):
             with Session(engines[site]) as session:
@@ -163,10 +187,10 @@ def play(synqlite, seed, folder):
                 except IntegrityError:
                     session.rollback()
         if n % 15 == 14:
-            run("sync", *(files[s] for s in chance.sample(SITES, 2)))
+            sync(*chance.sample(SITES, 2))
     for _ in range(3):
         for a, b in [(0, 1), (1, 2), (2, 0)]:
-            run("sync", files[SITES[a]], files[SITES[b]])
+            sync(SITES[a], SITES[b])
     for engine in engines.values():
         engine.dispose()
     for file in files.values():
@@ -177,23 +201,27 @@ def play(synqlite, seed, folder):
         sys.exit(f"seed {seed}: sites differ")
     closed = ask("conflicts", files[first], "--closed")["closed"]
     # Records that follow another ask nobody.
-    return [c for c in ask("conflicts", files[first])["conflicts"] if c["follows"] is None], closed
+    asking = [c for c in ask("conflicts", files[first])["conflicts"] if c["follows"] is None]
+    return asking, closed, changed, shown
 
 
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    total, over = Counter(), Counter()
-    for seed in [int(seed) for seed in sys.argv[2:]] or SEEDS:
+    total, over, all_changed, all_shown = Counter(), Counter(), 0, 0
+    local = "--local" in sys.argv
+    for seed in [int(seed) for seed in sys.argv[2:] if seed != "--local"] or SEEDS:
         with tempfile.TemporaryDirectory(prefix="orm-") as folder:
-            conflicts, closed = play(sys.argv[1], seed, folder)
+            conflicts, closed, changed, shown = play(sys.argv[1], seed, folder, local)
         count = Counter((c["kind"], c["table"], c["declared"]) for c in conflicts)
-        print(f"seed {seed}: {len(conflicts)} open, {len(closed)} closed", flush=True)
+        print(f"seed {seed}: {len(conflicts)} open, {len(closed)} closed, {changed} ids changed", flush=True)
+        all_changed, all_shown = all_changed + changed, all_shown + shown
         total += count
         over += Counter(f"{c['kind']} {c['how']}" for c in closed)
     for (kind, table, declared), n in total.most_common():
         print(f"{n:>5}  {kind}  {table}  {declared}")
     print(f"{sum(total.values()):>5}  open; closed: {dict(over.most_common())}")
+    print(f"{all_changed:>5}  ids changed under a program, of {all_shown} that it had before a synchronization")
 
 
 main()

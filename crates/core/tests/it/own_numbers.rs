@@ -303,3 +303,33 @@ fn a_key_that_means_nobody_stays_a_key() {
         assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
     }
 }
+
+/// A row that shows NULL in one reference shows who it is to by the others.
+#[test]
+fn a_reference_is_answered_beside_one_that_an_action_has_set() {
+    let world = World::new();
+    let schema = "CREATE TABLE p(id INTEGER PRIMARY KEY, name TEXT);
+        CREATE TABLE t(id INTEGER PRIMARY KEY, author INTEGER NOT NULL REFERENCES p(id),
+            helper INTEGER REFERENCES p(id) ON DELETE SET NULL, what)";
+    let mut a = world.init_with("a", schema, &[("p.ids", "local"), ("t.ids", "local")]);
+    let b = world.clone_site(&mut a, "b");
+    let mut all = [a, b];
+    all[0].run("INSERT INTO p VALUES(1, 'Ann'), (2, 'Bob')");
+    meet(&mut all);
+    all[0].run("DELETE FROM p WHERE name = 'Bob'");
+    all[1].run("INSERT INTO t VALUES(1, 1, 2, 'with help')");
+    agree_on(
+        &mut all,
+        "SELECT what, name, helper FROM t JOIN p ON p.id = author",
+        &["with help|Ann|NULL"],
+    );
+}
+
+/// All show this.
+fn agree_on(sites: &mut [Site], query: &str, rows: &[&str]) {
+    meet(sites);
+    for site in sites {
+        assert_eq!(site.rows(query), rows);
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+}

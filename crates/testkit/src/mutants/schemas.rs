@@ -661,4 +661,12 @@ pub const ALL: &[Mutant<'_>] = &[
         campaign: "wild --all numbers,policy,few",
         breaks: "R-FOLLOW: what a number of nobody shows where numbers are shared again",
     },
+    Mutant {
+        name: "answered-alone",
+        file: "view/src/view/answers.rs",
+        from: "Some(rid) if self.shows_key_of(round, fk, &rid, row)? => Answer::Given,",
+        to: "Some(rid) if false && self.shows_key_of(round, fk, &rid, row)? => Answer::Given,",
+        campaign: "wild --all numbers,links,few",
+        breaks: "R-OWN: a row is hidden for a reference beside one that an action has set",
+    },
 ];

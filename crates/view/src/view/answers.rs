@@ -131,7 +131,12 @@ impl Attempt<'_, '_> {
         }
         let claim = (dangling_index(&t.key_names[f]), equal::reference_bytes(fk, &key));
         if self.is_of_one_site(fk) {
-            return Ok(Answer::Missing(Some(claim)));
+            let meant = self.reference(at, f);
+            let meant = meant.filter(|rid| self.visible(round, fk, rid) == Some(true));
+            return Ok(match meant {
+                Some(rid) if self.shows_key_of(round, fk, &rid, row)? => Answer::Given,
+                _ => Answer::Missing(Some(claim)),
+            });
         }
         self.number(fk, &key);
         self.asked(round, fk, &key);
