@@ -154,13 +154,16 @@ pub fn problems(problems: &[String]) -> Json {
     json!({"ok": problems.is_empty(), "problems": problems})
 }
 
-/// Policies that were set; and of those that have no effect, why (`idle`).
+/// Policies that were set; and of those that have no effect, if there are any, why (`idle`).
 pub fn policies(policies: &Policies, idle: &[(String, String)]) -> Json {
     let policies: Map<String, Json> =
         policies.iter().map(|(k, v)| (k.to_owned(), v.into())).collect();
     let idle: Map<String, Json> =
         idle.iter().map(|(k, why)| (k.clone(), why.as_str().into())).collect();
-    json!({"policies": policies, "idle": idle})
+    match idle.is_empty() {
+        true => json!({"policies": policies}),
+        false => json!({"policies": policies, "idle": idle}),
+    }
 }
 
 /// Remotes, and how each is reached: a token is not told.

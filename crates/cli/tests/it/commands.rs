@@ -261,6 +261,23 @@ fn policies_are_set_shown_and_replicated() {
     assert!(lab.refused(&["policy", &lab.db("A"), "fk=maybe"]).contains("fk=maybe"));
 }
 
+/// A policy may lose its effect when the schema changes, and then what it promised does not hold.
+#[test]
+fn a_policy_without_effect_says_why() {
+    let lab = Lab::with_a();
+    assert_eq!(lab.text(&["policy", &lab.db("A"), "person.ids=local"]), "person.ids=local\n");
+    lab.sql("A", "ALTER TABLE todo ADD COLUMN more CHECK(person < 1000)");
+    let why = "table person is referred to by column person of table todo that a CHECK reads";
+    assert_eq!(
+        lab.text(&["policy", &lab.db("A")]),
+        format!("person.ids=local\nnote: person.ids has no effect: {why}\n")
+    );
+    assert_eq!(
+        lab.json(&["policy", &lab.db("A")]),
+        json!({"policies": {"person.ids": "local"}, "idle": {"person.ids": why}})
+    );
+}
+
 #[test]
 fn digests_differ_when_the_data_do() {
     let lab = Lab::with_a_and_b();
