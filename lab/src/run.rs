@@ -114,13 +114,20 @@ impl Bench {
         let bar = self.bar(plans.iter().map(turns).sum());
         let mut records = Vec::new();
         let mut run = || {
+            let mut keep = |record: Record| -> Result<()> {
+                if let Some(sink) = &mut sink {
+                    sink.write(&record)?;
+                }
+                records.push(record);
+                Ok(())
+            };
             let mut checked = vec![Checked::default(); plans.len()];
             let rounds = plans.iter().map(|p| p.warm_up + p.rounds).max().unwrap_or_default();
             // Plans take turns as engines do, so that a slow hour of the machine hits all of them.
             for round in 0..rounds {
                 for (plan, checked) in plans.iter().zip(&mut checked) {
                     if round < plan.warm_up + plan.rounds {
-                        self.round(plan, round, checked, &bar, &mut records, sink.as_mut())?;
+                        self.round(plan, round, checked, &bar, &mut keep)?;
                     }
                 }
             }
@@ -149,15 +156,14 @@ impl Bench {
         ProgressBar::new(turns).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
     }
 
-    /// One round of a plan: a turn of each engine.
+    /// One round of a plan: a turn of each engine. `keep` gets what is not warming up.
     fn round(
         &self,
         plan: &Plan,
         round: u32,
         checked: &mut Checked,
         bar: &ProgressBar,
-        records: &mut Vec<Record>,
-        mut sink: Option<&mut Sink>,
+        keep: &mut dyn FnMut(Record) -> Result<()>,
     ) -> Result<()> {
         if round == 0 {
             checked.site = plan.dir.as_deref().map(Site::detect).transpose()?;
@@ -190,11 +196,7 @@ impl Bench {
             }
             let Digests { statements, rows } = checked.digests[i].clone();
             (outcome.statements, outcome.rows) = (statements, rows);
-            let record = Record { name: plan.name.clone(), parameters, outcome };
-            if let Some(sink) = &mut sink {
-                sink.write(&record)?;
-            }
-            records.push(record);
+            keep(Record { name: plan.name.clone(), parameters, outcome })?;
         }
         Ok(())
     }
