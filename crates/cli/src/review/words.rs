@@ -6,7 +6,9 @@
 use super::cells::{name, said};
 use crate::record;
 use crate::report::count;
-use synqlite_core::{Conflict, ConflictKind, SiteId, Value, Verb, Writer, called, the_row};
+use synqlite_core::{
+    Conflict, ConflictKind, Follower, SiteId, Value, Verb, Writer, called, the_row,
+};
 
 /// A record in words.
 pub struct Told {
@@ -201,17 +203,35 @@ pub fn tell(conflict: &Conflict) -> Told {
     };
     let choices = record::verbs(conflict).into_iter();
     let choices = choices.map(|(verb, _)| choice(conflict, verb, &row)).collect();
-    let with = match conflict.followers.len() {
-        0 => String::new(),
-        n => format!(" {} for the same reason, and what is chosen here goes for all.", waiting(n)),
+    let with = match &conflict.followers[..] {
+        [] => String::new(),
+        waiting => {
+            let are = if waiting.len() == 1 { "is" } else { "are" };
+            let rows = rows(waiting);
+            format!(" For its sake {rows} {are} hidden too, and what is chosen here goes for all.")
+        }
     };
     Told { headline, story: capital(&story) + &with, advice, choices, row }
 }
 
-/// How many rows wait for the same answer.
-fn waiting(n: usize) -> String {
-    let are = if n == 1 { "is" } else { "are" };
-    format!("{} {are} hidden", count(n as u64, "other row"))
+/// The rows that wait for the same answer, the first of them by name.
+fn rows(waiting: &[Follower]) -> String {
+    const NAMED: usize = 3;
+    let of = |f: &Follower| format!("{} of {}", call(&f.row, f.name.as_deref()), name(&f.table));
+    let mut all: Vec<String> = waiting.iter().take(NAMED).map(of).collect();
+    if let Some(more) = waiting.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        all.push(count(more as u64, "more row"));
+    }
+    let last = all.pop().unwrap_or_default();
+    if all.is_empty() { last } else { format!("{} and {last}", all.join(", ")) }
+}
+
+/// What becomes of a row that is given up, and of those that wait for it.
+fn deleted(conflict: &Conflict, row: &str) -> String {
+    match &conflict.followers[..] {
+        [] => format!("{row} is deleted, on all sites. Nothing else changes."),
+        waiting => format!("{row} is deleted, on all sites, and with it {}.", rows(waiting)),
+    }
 }
 
 /// The row that has what this one asks for.
@@ -241,14 +261,10 @@ fn choice(conflict: &Conflict, verb: Verb, row: &str) -> Choice {
             );
             (format!("Give it to {row}"), does)
         }
-        Verb::Discard if matches!(kind, ConflictKind::Unique) => (
-            format!("Leave it with {other}, and delete {row}"),
-            format!("{row} is deleted, on all sites. Nothing else changes."),
-        ),
-        Verb::Discard => (
-            format!("Delete {row}"),
-            format!("{row} is deleted, on all sites. Nothing else changes."),
-        ),
+        Verb::Discard if matches!(kind, ConflictKind::Unique) => {
+            (format!("Leave it with {other}, and delete {row}"), deleted(conflict, row))
+        }
+        Verb::Discard => (format!("Delete {row}"), deleted(conflict, row)),
         Verb::Restore if matches!(kind, ConflictKind::RestrictRevived) => {
             (format!("Keep {row}"), format!("The delete is undone: {row} stays, on all sites."))
         }
@@ -399,6 +415,32 @@ mod tests {
         assert_eq!(of(HERE), [now.clone(), bob(Role::Mine), ann(Role::Theirs)]);
         assert_eq!(of(THERE), [now.clone(), ann(Role::Mine), bob(Role::Theirs)]);
         assert_eq!(of(Id([3; 16])), [now, bob(Role::Theirs), ann(Role::Theirs)]);
+    }
+
+    #[test]
+    fn who_deletes_a_row_is_told_what_goes_with_it() {
+        let mut conflict = conflict(ConflictKind::Unique);
+        let does = |conflict: &Conflict| tell(conflict).choices[1].does.clone();
+        assert_eq!(
+            does(&conflict),
+            "Row 2 (“Bob”) is deleted, on all sites. Nothing else changes."
+        );
+        let follower = |row: u64| Follower {
+            id: row.to_string(),
+            table: "invoice".into(),
+            row: row.to_string(),
+            name: None,
+            kind: ConflictKind::FkParentHidden,
+        };
+        conflict.followers = vec![follower(7)];
+        assert_eq!(
+            does(&conflict),
+            "Row 2 (“Bob”) is deleted, on all sites, and with it row 7 of invoice."
+        );
+        assert!(tell(&conflict).story.contains("For its sake row 7 of invoice is hidden too"));
+        conflict.followers.extend((8..12).map(follower));
+        let many = "with it row 7 of invoice, row 8 of invoice, row 9 of invoice and 2 more rows.";
+        assert!(does(&conflict).ends_with(many));
     }
 
     #[test]

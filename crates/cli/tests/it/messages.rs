@@ -36,7 +36,10 @@ DELETE FROM task WHERE id = 3;
 INSERT INTO task VALUES(5, 2, 'Prune');
 DELETE FROM floor;
 INSERT INTO product VALUES('T-1', 'Tea', 4), ('G-1', 'Gold', 500);
-INSERT INTO parcel VALUES('p', 'shut'); UPDATE parcel SET label = 'open';";
+INSERT INTO parcel VALUES('p', 'shut');";
+
+/// Later, as its time is told.
+const OPENED: &str = "UPDATE parcel SET label = 'open'";
 
 const VAN: &str = "
 ALTER TABLE product ADD COLUMN seen CHECK(price < 100);
@@ -67,8 +70,11 @@ fn disagreed() -> (Lab, String) {
         "fire_on_merge=sealed",
     ]);
     lab.json(&["clone", &office, &van, "--name", "the van"]);
+    let pause = || std::thread::sleep(std::time::Duration::from_millis(10));
     lab.sql("office", OFFICE);
-    std::thread::sleep(std::time::Duration::from_millis(10));
+    pause();
+    lab.sql("office", OPENED);
+    pause();
     lab.sql("van", VAN);
     let told = told(&lab, &["sync", &van], "");
     (lab, told)
