@@ -191,7 +191,7 @@ fn rids(conn: &Connection, meta: &mut Meta, moves: &Moves, of: &str) -> Result<(
     let mut statement = conn.prepare(&format!("SELECT DISTINCT tbl, rid FROM {of}"))?;
     let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let rids: Vec<(u32, Vec<u8>)> = rows.collect::<Result<_, _>>()?;
-    for (table, bytes) in rids {
+    for (table, bytes) in rids.into_iter().filter(|(_, bytes)| !numbers::is_nobody(bytes)) {
         let before = state::decode_rid(meta, &bytes)?;
         let mut rid = before.clone();
         moves.rid(&mut rid);

@@ -19,6 +19,11 @@ const DDL: &str = "\
 /// What stands in place of a row where a number is no row's: no row's bytes begin so.
 const NOBODY: u8 = 0xff;
 
+/// Whether these bytes are of no row.
+pub fn is_nobody(rid: &[u8]) -> bool {
+    rid.first() == Some(&NOBODY)
+}
+
 /// Whether any such row went.
 pub fn any(conn: &Connection) -> Result<bool> {
     let sql = "SELECT 1 FROM main.sqlite_master WHERE name = 'synqlite_number'";

@@ -333,3 +333,25 @@ fn agree_on(sites: &mut [Site], query: &str, rows: &[&str]) {
         assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
     }
 }
+
+/// A line may fork where numbers are kept that mean nobody.
+#[test]
+fn a_restored_backup_is_heard_of_where_a_number_means_nobody() {
+    let world = World::new();
+    let mut all = sites(&world, &["a", "b", "c"]);
+    all[2].run("INSERT INTO note VALUES('none', 0, '')");
+    all[2].replica.fold().unwrap();
+    let backup = std::fs::read(world.path("b")).unwrap();
+    let mut b = all.remove(1);
+    b.run("INSERT INTO c(name) VALUES('lost')");
+    all[0].pull(&mut b);
+    drop(b);
+    std::fs::write(world.path("b"), backup).unwrap();
+    let mut b = world.open("b");
+    b.run("INSERT INTO c(name) VALUES('after')");
+    // It hears of the new branch under the old name first.
+    all[1].pull(&mut b);
+    all.push(b);
+    agree(&mut all);
+    assert_eq!(all[1].rows("SELECT name FROM c ORDER BY 1"), ["after", "lost"]);
+}
