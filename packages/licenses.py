@@ -7,6 +7,7 @@ and so do their licenses. SQLite itself is in the public domain.
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ under the Apache License 2.0 (the file LICENSE); SQLite is in the public domain 
 
 def write(into: Path) -> None:
     """Writes one text: for each license the libraries that it is of, then its text."""
+    if shutil.which("cargo") is None or shutil.which("rustc") is None:
+        raise Skip("there is no cargo, so nobody says what is compiled in")
     host = next(line.split()[1] for line in run(["rustc", "-vV"]).splitlines() if line.startswith("host:"))
     libraries: dict[tuple[str, str], dict[str, Any]] = {}
     for manifest, package in BINARIES:
@@ -54,11 +57,8 @@ def write(into: Path) -> None:
 def compiled_in(manifest: str, package: str, host: str) -> dict[tuple[str, str], dict[str, Any]]:
     """The libraries of others that are compiled into a package: not what only builds or tests it."""
     words = ["cargo", "metadata", "--quiet", "--locked", "--format-version", "1", "--filter-platform", host]
-    try:
-        # What cargo says besides would spoil the answer.
-        told = json.loads(run([*words, "--manifest-path", ROOT / manifest]).splitlines()[-1])
-    except FileNotFoundError:
-        raise Skip("there is no cargo, so nobody says what is compiled in") from None
+    # What cargo says besides would spoil the answer.
+    told = json.loads(run([*words, "--manifest-path", ROOT / manifest]).splitlines()[-1])
     packages = {each["id"]: each for each in told["packages"]}
     nodes = {node["id"]: node for node in told["resolve"]["nodes"]}
     (first,) = (each["id"] for each in packages.values() if each["name"] == package)

@@ -62,8 +62,9 @@ def make(arguments: list[str], all_of_it: bool) -> None:
     for what, maker in makers:
         with tempfile.TemporaryDirectory() as work:
             try:
-                os.environ["SYNQLITE_LICENSES"] = str(Path(work, "LICENSES.txt").resolve())
-                licenses.write(Path(os.environ["SYNQLITE_LICENSES"]))
+                text = Path(work, "LICENSES.txt").resolve()
+                licenses.write(text)
+                os.environ["SYNQLITE_LICENSES"] = str(text)
                 maker(into, Path(work).resolve())
             except Skip as reason:
                 if all_of_it and maker is not debian.make:

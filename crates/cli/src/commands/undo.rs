@@ -25,9 +25,10 @@ use synqlite_front::answer;
 /// table held when the replica was made is no change. Of several writes of one cell between two commands
 /// only the last is known.
 ///
-/// Conflicts settled with `discard` or `accept` are changes too, and can be taken back as long as nothing else
-/// has the value or the number that the row asked for. One settled with `prefer` is not taken back: prefer the
-/// row that stepped aside, which is listed in its place.
+/// Conflicts settled with `discard` or `accept` are changes too. They can be taken back once what made the
+/// conflict is over: no other row has the value or the number that the row asked for, and the row that it refers
+/// to is there. One settled with `prefer` is not taken back: prefer the row that stepped aside, which is listed
+/// in its place.
 ///
 /// Ends with status 1 if it left anything.
 #[derive(clap::Args)]
