@@ -305,6 +305,15 @@ impl Replay {
         }
     }
 
+    /// The row at `loc` is gone, and no entry says so but the one, since it came there, that noted it as a row
+    /// that another may displace.
+    fn gave_way(&mut self, loc: &Loc) {
+        let came = self.left.get(loc).copied().unwrap_or(i64::MIN);
+        let last = self.rivals.get(loc).and_then(|marks| marks.last()).filter(|r| r.seq > came);
+        let (at, image) = last.map_or((self.last, None), |rival| (rival.at, Some(rival.seq)));
+        self.remove(loc, at, image);
+    }
+
     fn rival(&self, loc: &Loc, by_key: bool) -> Option<Rival> {
         let marks = self.rivals.get(loc)?;
         marks.iter().rev().find(|r| r.by_key == by_key).copied()
@@ -456,7 +465,7 @@ fn put_right(conn: &Connection, t: &Tracked, replay: &mut Replay) -> Result<()> 
             (Some(is), Some(slot)) => drop(replay.slots.insert(is, slot)),
             (None, Some(slot @ Slot::Old(..))) => {
                 replay.slots.insert(loc.clone(), slot);
-                replay.remove(&loc, replay.last, None);
+                replay.gave_way(&loc);
             }
             _ => {}
         }
@@ -470,7 +479,7 @@ fn put_right(conn: &Connection, t: &Tracked, replay: &mut Replay) -> Result<()> 
     };
     let moved: BTreeSet<Loc> = replay.slots.values().filter_map(moved).collect();
     for loc in unsaid.difference(&moved) {
-        replay.remove(loc, replay.last, None);
+        replay.gave_way(loc);
     }
     Ok(())
 }
@@ -503,13 +512,11 @@ fn put_gone_right(
 /// Compares what the entries say with what is in the table now.
 pub fn settle(conn: &Connection, t: &Tracked, mut replay: Replay) -> Result<Window> {
     put_right(conn, t, &mut replay)?;
-    for (loc, marks) in std::mem::take(&mut replay.rivals) {
-        let last = marks[marks.len() - 1];
+    for loc in replay.rivals.keys().cloned().collect::<Vec<_>>() {
         let still_there = replay.slots.contains_key(&loc) || !replay.left.contains_key(&loc);
         if still_there && !t.exists(conn, &loc)? {
-            replay.remove(&loc, last.at, Some(last.seq));
+            replay.gave_way(&loc);
         }
-        replay.rivals.insert(loc, marks);
     }
     let appended = unnoted(conn, t, &replay)?;
     let mut window = Window { gone: replay.gone, ..Window::default() };

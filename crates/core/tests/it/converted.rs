@@ -407,3 +407,27 @@ fn a_key_like_that_of_a_row_which_an_ignored_update_met() {
     let want = [(b.replica.site(), "update"), (a.replica.site(), "insert")];
     assert_eq!(told.collect::<Vec<_>>(), want, "it is the row that it was");
 }
+
+/// A row that gives way by another key than that by which others have converted it.
+#[test]
+fn a_row_that_is_displaced_by_another_key_than_the_converted_one_keeps_its_values() {
+    for (tail, before) in
+        [("WITHOUT ROWID", ""), ("WITHOUT ROWID", "UPDATE p SET w = w || '.';"), ("", "")]
+    {
+        let world = World::new();
+        let sql = format!(
+            "CREATE TABLE p(k BLOB PRIMARY KEY NOT NULL, u TEXT UNIQUE, w, r REFERENCES p(u)) {tail}; \
+             CREATE TABLE c(id INTEGER PRIMARY KEY, q TEXT UNIQUE REFERENCES p(k)); \
+             INSERT INTO p VALUES(3, 'a', 'old', NULL), ('2', 'b', 'refers', 'a')"
+        );
+        let mut a = world.init("a", &sql);
+        let mut b = world.clone_site(&mut a, "b");
+        b.run(&format!("{before} REPLACE INTO p VALUES('0', 'a', 'new', NULL)"));
+        let shown = b.rows("SELECT k, u, w, r FROM p ORDER BY w");
+        settle(&mut a, &mut b);
+        for site in [&a, &b] {
+            assert_eq!(site.replica.verify_full().unwrap(), [""; 0], "{sql}");
+            assert_eq!(site.rows("SELECT k, u, w, r FROM p ORDER BY w"), shown, "{sql}");
+        }
+    }
+}
