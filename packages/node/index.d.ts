@@ -125,6 +125,8 @@ export interface Status {
   remotes: { name: string; url: string; pushed: string | null; pulled: string | null; unpushed: number }[];
   set_aside: (SetAside & { remote: string })[];
   conflicts: number;
+  /** How many of the closed conflicts were decided without a question. */
+  decided: number;
 }
 
 export interface Digest {
@@ -174,6 +176,8 @@ export interface ClosedConflict {
   opened_ms: number;
   closed_ms: number;
   how: string;
+  /** What became of the row, for people to read, where that was seen. */
+  became: string | null;
   name: string | null;
 }
 
@@ -184,6 +188,8 @@ export interface LogEntry {
   site_name: string | null;
   table: string;
   row: string;
+  /** What people know the row by, beside its key. */
+  name: string | null;
   kind: string;
   columns: Record<string, Value>;
 }

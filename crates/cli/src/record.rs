@@ -5,8 +5,8 @@ use crate::report::time;
 use crate::sides::{self, Line, Mark, Style};
 use std::fmt::Write;
 use synqlite_core::{
-    ClosedBy, Conflict, ConflictKind, Rival, SiteId, SiteNames, Value, Verb, Writer, called, line,
-    push_seen, the_row,
+    Closed, ClosedBy, Conflict, ConflictKind, Rival, SiteId, SiteNames, Value, Verb, Writer,
+    called, line, push_seen, the_row,
 };
 
 /// How to tell records.
@@ -223,9 +223,14 @@ pub fn verbs(conflict: &Conflict) -> Vec<(Verb, &'static str)> {
     }
 }
 
-/// What closed a record, as part of a sentence.
-pub fn how(by: &ClosedBy) -> String {
-    match by {
+/// What closed a record, as part of a sentence, and what became of its row.
+pub fn how(closed: &Closed) -> String {
+    let became = closed.became.as_ref().map_or(String::new(), |became| format!(": {became}"));
+    format!("{}{became}", by(&closed.how))
+}
+
+fn by(how: &ClosedBy) -> String {
+    match how {
         ClosedBy::Merge => "by a merge".to_owned(),
         ClosedBy::Write => "by a write here".to_owned(),
         ClosedBy::Schema => "by a change of the schema".to_owned(),

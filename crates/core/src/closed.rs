@@ -8,13 +8,15 @@
 
 use crate::catalog::Catalog;
 use crate::describe::text;
+use crate::ended::{Was, ended};
 use crate::merge::{Decision, Lost};
-use crate::meta::Meta;
+use crate::meta::{Meta, SiteNames};
 use crate::records::{self, Conflict};
 use crate::refs::Lookup;
 use crate::sqlvalue::hex;
 use crate::{Result, open, state};
 use rusqlite::{Connection, params};
+use std::collections::BTreeMap;
 use synqlite_view::ConflictKind;
 use synqlite_wire::{Hlc, Stamp, Told, VersionVector};
 
@@ -46,6 +48,8 @@ pub struct Closed {
     pub closed_ms: i64,
     /// What closed it.
     pub how: ClosedBy,
+    /// What became of the row, where that was seen: who deleted, preferred or wrote it.
+    pub became: Option<String>,
 }
 
 impl Closed {
@@ -137,10 +141,12 @@ impl ClosedBy {
 
 /// Records that were open here and are closed, the latest first; 1,000 at most.
 pub fn all(conn: &Connection) -> Result<Vec<Closed>> {
-    let name = if has_names(conn)? { "name" } else { "NULL" };
+    let or_null = |column| Ok(if has(conn, column)? { column } else { "NULL" });
+    let [name, became]: [Result<_>; 2] = LATER.map(or_null);
+    let (name, became) = (name?, became?);
     let sql = format!(
         "SELECT record, tbl, row, kind, cons, what, opened, closed, how, lost IS NULL AND kind <> ?1, \
-         {name} FROM synqlite_closed WHERE closed IS NOT NULL ORDER BY closed DESC, no DESC"
+         {name}, {became} FROM synqlite_closed WHERE closed IS NOT NULL ORDER BY closed DESC, no DESC"
     );
     let mut statement = conn.prepare(&sql)?;
     let rows = statement.query_map([ConflictKind::Rejoin.as_str()], |row| {
@@ -156,34 +162,85 @@ pub fn all(conn: &Connection) -> Result<Vec<Closed>> {
             how: ClosedBy::parse(&row.get::<_, String>(8)?),
             was_open: row.get(9)?,
             name: row.get(10)?,
+            became: row.get(11)?,
         })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Whether the log has what people know rows by: files of earlier releases do not.
-fn has_names(conn: &Connection) -> Result<bool> {
-    let sql = "SELECT 1 FROM pragma_table_info('synqlite_closed') WHERE name = 'name'";
-    Ok(conn.prepare_cached(sql)?.exists([])?)
+/// How many of them were decided without ever being open.
+pub fn decided(conn: &Connection) -> Result<u64> {
+    let sql = "SELECT count(*) FROM synqlite_closed WHERE lost IS NOT NULL OR kind = ?1";
+    let rejoin = [ConflictKind::Rejoin.as_str()];
+    Ok(conn.prepare_cached(sql)?.query_row(rejoin, |row| row.get::<_, i64>(0))?.unsigned_abs())
 }
 
-fn have_names(conn: &Connection) -> Result<()> {
-    if !has_names(conn)? {
-        conn.execute_batch("ALTER TABLE main.synqlite_closed ADD COLUMN name TEXT")?;
+/// Columns that the log of a file of an earlier release does not have.
+const LATER: [&str; 2] = ["name", "became"];
+
+fn has(conn: &Connection, column: &str) -> Result<bool> {
+    let sql = "SELECT 1 FROM pragma_table_info('synqlite_closed') WHERE name = ?1";
+    Ok(conn.prepare_cached(sql)?.exists([column])?)
+}
+
+fn have_all(conn: &Connection) -> Result<()> {
+    for column in LATER {
+        if !has(conn, column)? {
+            let sql = format!("ALTER TABLE main.synqlite_closed ADD COLUMN {column} TEXT");
+            conn.execute_batch(&sql)?;
+        }
     }
     Ok(())
 }
 
-/// Closes the records that no row has any more.
-const CLOSE: &str = "UPDATE synqlite_closed AS o SET closed = ?1, how = ?2, entry = NULL \
-                     WHERE NOT EXISTS(SELECT 1 FROM synqlite_row AS r \
-                     WHERE r.id = o.entry AND r.kind = o.kind AND r.cons = o.cons)";
+/// The noted records that no row has any more.
+const OVER: &str = "SELECT no, entry, kind, cons, opened FROM synqlite_closed AS o WHERE closed IS NULL \
+                    AND NOT EXISTS(SELECT 1 FROM synqlite_row AS r \
+                    WHERE r.id = o.entry AND r.kind = o.kind AND r.cons = o.cons)";
+
+/// Closes those records of which this finds some: of one entry, or of all. `changed` has the rows that had what
+/// others asked for.
+fn close(
+    lookup: Lookup<'_>,
+    entry: Option<i64>,
+    changed: &BTreeMap<i64, Option<Vec<u8>>>,
+    (now_ms, how): (i64, &ClosedBy),
+) -> Result<usize> {
+    let conn = lookup.conn;
+    let over = match entry {
+        Some(_) => format!("{OVER} AND entry = ?1"),
+        None => format!("{OVER} AND ?1 IS NULL"),
+    };
+    let mut statement = conn.prepare_cached(&over)?;
+    let found = statement.query_map([entry], |row| {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
+    })?;
+    let found: Vec<(i64, i64, String, String, i64)> = found.collect::<rusqlite::Result<_>>()?;
+    if found.is_empty() {
+        return Ok(0);
+    }
+    have_all(conn)?;
+    let names = SiteNames::load(conn, lookup.meta.site)?;
+    let sql =
+        "UPDATE synqlite_closed SET closed = ?2, how = ?3, became = ?4, entry = NULL WHERE no = ?1";
+    let mut update = conn.prepare_cached(sql)?;
+    for (no, entry, kind, constraint, opened_ms) in &found {
+        let winner = changed.get(entry).and_then(Option::as_deref);
+        let (entry, opened_ms, kind) = (*entry, *opened_ms, kind.as_str().into());
+        let was = Was { entry, kind, constraint, opened_ms, winner };
+        let became = match how {
+            ClosedBy::Settled(_) => None,
+            _ => ended(lookup, &names, &was)?,
+        };
+        update.execute(params![no, now_ms, how.name(), became])?;
+    }
+    Ok(found.len())
+}
 
 /// Closes the record of an entry that was settled, unless it still stands.
-pub fn settle(conn: &Connection, entry: i64, verb: Verb, now_ms: i64) -> Result<()> {
-    let close = format!("{CLOSE} AND closed IS NULL AND entry = ?3");
-    conn.prepare_cached(&close)?.execute(params![now_ms, ClosedBy::Settled(verb).name(), entry])?;
-    Ok(())
+pub fn settle(lookup: Lookup<'_>, entry: i64, verb: Verb, now_ms: i64) -> Result<()> {
+    let how = (now_ms, &ClosedBy::Settled(verb));
+    close(lookup, Some(entry), &BTreeMap::new(), how).map(drop)
 }
 
 /// Brings the log up to date with the records that the transaction may have opened or closed: with many open
@@ -196,23 +253,21 @@ pub fn update(
     how: ClosedBy,
 ) -> Result<()> {
     let (changed, lookup) = (meta.records.take(), Lookup { conn, meta, catalog });
-    let close = format!("{CLOSE} AND closed IS NULL AND entry = ?3");
-    let mut statement = conn.prepare_cached(&close)?;
     let mut closed = 0;
-    for entry in &changed {
-        closed += statement.execute(params![now_ms, how.name(), entry])?;
+    for &entry in changed.keys() {
+        closed += close(lookup, Some(entry), &changed, (now_ms, &how))?;
     }
     if closed > 0 {
         prune(conn)?;
     }
-    for &entry in &changed {
+    for &entry in changed.keys() {
         let Some(no) = state::table_of_entry(conn, entry)? else { continue };
         let Some(position) = catalog.position_of_no(no) else { continue };
         let record = records::of_entry(lookup, &catalog.tables[position], entry)?;
         record.iter().try_for_each(|conflict| note_open(conn, entry, conflict, now_ms))?;
     }
     match open::is_current(lookup)? {
-        true => open::update(lookup, &changed),
+        true => open::update(lookup, changed.keys()),
         false => open::rewrite(lookup),
     }
 }
@@ -225,10 +280,8 @@ pub fn update_all(
     now_ms: i64,
     how: ClosedBy,
 ) -> Result<()> {
-    meta.records.take();
-    let lookup = Lookup { conn, meta, catalog };
-    let close = format!("{CLOSE} AND closed IS NULL");
-    if conn.prepare_cached(&close)?.execute(params![now_ms, how.name()])? > 0 {
+    let (changed, lookup) = (meta.records.take(), Lookup { conn, meta, catalog });
+    if close(lookup, None, &changed, (now_ms, &how))? > 0 {
         prune(conn)?;
     }
     for t in &catalog.tables {
@@ -244,7 +297,7 @@ fn note_open(conn: &Connection, entry: i64, conflict: &Conflict, now_ms: i64) ->
     let Conflict { id, table, row, name, kind, constraint, .. } = conflict;
     let sql = "INSERT OR IGNORE INTO synqlite_closed(entry, record, tbl, row, kind, cons, what, opened, name) \
                VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-    have_names(conn)?;
+    have_all(conn)?;
     let (kind, what) = (kind.as_str(), asked(conflict));
     let values = params![entry, id, table, row, kind, constraint, what, now_ms, name];
     conn.prepare_cached(sql)?.execute(values)?;
@@ -286,7 +339,7 @@ fn note_all(
     let sql = "INSERT OR IGNORE INTO synqlite_closed(record, tbl, row, kind, cons, what, opened, \
                closed, how, lost, lost_site, kept, kept_site, name) \
                VALUES(?1, ?2, ?3, ?4, '', ?5, ?6, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
-    have_names(conn)?;
+    have_all(conn)?;
     let mut statement = conn.prepare_cached(sql)?;
     for Lost { told, name } in &told[latest..] {
         let Told { id, table, row, kind, what, lost, kept } = told;
@@ -317,7 +370,7 @@ pub fn note_rejoined(conn: &Connection, decisions: &[Decision], now_ms: i64) -> 
     let latest = decisions.len().saturating_sub(KEPT as usize);
     let sql = "INSERT INTO synqlite_closed(tbl, row, kind, cons, what, opened, closed, how, name) \
                VALUES(?1, ?2, ?5, '', ?3, ?4, ?4, ?6, ?7)";
-    have_names(conn)?;
+    have_all(conn)?;
     let mut statement = conn.prepare_cached(sql)?;
     for Decision { table, row, name, what, .. } in &decisions[latest..] {
         statement.execute(params![

@@ -83,6 +83,11 @@ impl Replica {
         })
     }
 
+    /// How many of [`Replica::closed_conflicts`] were decided without a question.
+    pub fn decided_conflicts(&self) -> Result<u64> {
+        self.peek(|conn, _| closed::decided(conn))
+    }
+
     /// Records that were open here and are closed, the latest first; 1,000 at most.
     pub fn closed_conflicts(&self) -> Result<Vec<Closed>> {
         self.peek(|conn, _| closed::all(conn))

@@ -61,6 +61,7 @@ mod copy;
 mod count;
 mod deinit;
 mod digest;
+mod ended;
 mod env;
 mod equal;
 mod error;

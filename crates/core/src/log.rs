@@ -11,6 +11,7 @@ use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
 use crate::describe::{describe, loc_name, row_name, text};
 use crate::history::{self, Change, What};
 use crate::journal::{self, Gone, Window, Written};
+use crate::known::{known_by, known_row};
 use crate::meta::Meta;
 use crate::replica::Replica;
 use crate::sqlvalue::values;
@@ -43,6 +44,8 @@ pub struct LogEntry {
     pub table: String,
     /// The row: its primary key as it is now, or as it was last.
     pub row: String,
+    /// What people know it by, where there is something beside its key.
+    pub name: Option<String>,
     /// What happened to the row.
     pub change: Change,
     /// Whether it is in the journal still, not folded.
@@ -111,6 +114,7 @@ enum Row {
 struct Entry {
     table: String,
     row: String,
+    name: Option<String>,
     kind: Change,
     /// Name and value of each column, by number.
     columns: BTreeMap<u32, (String, String)>,
@@ -160,6 +164,7 @@ impl Newest {
             site: key.stamp.site,
             table: entry.table,
             row: entry.row,
+            name: entry.name,
             change: entry.kind,
             pending: key.pending,
             columns: entry.columns.into_values().collect(),
@@ -239,7 +244,7 @@ impl Log<'_> {
     /// A write of the row with this state, if it had one at the last fold.
     fn waiting(&mut self, t: &Tracked, stored: Option<Stored>, write: Write<'_>) -> Result<()> {
         let Write { loc, at, kind, row, columns } = write;
-        let (name, id) = match &stored {
+        let (called, id) = match &stored {
             Some(stored) => (
                 row_name(t, row, Some(loc), &stored.state, &stored.rid),
                 Row::Known(stored.rid.clone()),
@@ -248,11 +253,13 @@ impl Log<'_> {
         };
         let stamp = Stamp { hlc: Hlc::at_ms(at), site: self.meta.site };
         let key = Key { pending: true, stamp, table: t.no, row: id };
-        if self.wants(&name) {
+        if self.wants(&called) {
+            let name = row.and_then(|row| known_by(&t.table, row, &[]));
             let value = |c: usize| row.map_or_else(String::new, |row| text(&row[c]));
             let columns = columns.into_iter().map(|c| (t.column_nos[c], (column(t, c), value(c))));
             let columns = columns.collect();
-            self.newest.add(key, Entry { table: t.table.name.clone(), row: name, kind, columns });
+            let table = t.table.name.clone();
+            self.newest.add(key, Entry { table, row: called, name, kind, columns });
         }
         Ok(())
     }
@@ -369,11 +376,12 @@ impl Log<'_> {
     }
 
     fn add(&mut self, t: &Tracked, stored: &Stored, before: &Before<'_>) {
-        let name =
-            row_name(t, before.row.as_deref(), stored.loc.as_ref(), &stored.state, &stored.rid);
-        if !self.wants(&name) {
+        let (shown, state) = (before.row.as_deref(), &stored.state);
+        let row = row_name(t, shown, stored.loc.as_ref(), state, &stored.rid);
+        if !self.wants(&row) {
             return;
         }
+        let name = known_row(&t.table, shown, state, &[]);
         if self.row.is_some() {
             self.rids.insert((t.no, stored.rid.clone()));
         }
@@ -398,8 +406,8 @@ impl Log<'_> {
                     columns.extend(value.map(|value| (no, (column(t, c), value))));
                 }
             }
-            let (table, row) = (t.table.name.clone(), name.clone());
-            self.newest.add(key, Entry { table, row, kind, columns });
+            let (table, row, name) = (t.table.name.clone(), row.clone(), name.clone());
+            self.newest.add(key, Entry { table, row, name, kind, columns });
         }
     }
 
@@ -413,7 +421,7 @@ impl Log<'_> {
         while let Some(row) = rows.next()? {
             names.insert((row.get(0)?, row.get(1)?), row.get(2)?);
         }
-        let mut latest: Option<(u32, Rid, String)> = None;
+        let mut latest: Option<(u32, Rid, Named)> = None;
         history::read(conn, meta, |recorded| {
             let history::Recorded { stamp, table, rid, what } = recorded;
             let older = |oldest: &Key| oldest.pending || stamp.hlc < oldest.stamp.hlc;
@@ -433,11 +441,11 @@ impl Log<'_> {
             if !wanted || !self.newest.admits(&key) {
                 return Ok(true);
             }
-            let row = match &latest {
+            let (row, name) = match &latest {
                 Some((no, same, name)) if (*no, same) == (table, &rid) => name.clone(),
                 _ => name_of(conn, meta, t, &rid)?,
             };
-            latest = Some((table, rid, row.clone()));
+            latest = Some((table, rid, (row.clone(), name.clone())));
             let (kind, columns) = match what {
                 What::Row(kind) => (kind, BTreeMap::new()),
                 What::Fell | What::Reference(..) => (Change::Delete, BTreeMap::new()),
@@ -446,7 +454,7 @@ impl Log<'_> {
                     (Change::Update, BTreeMap::from([(no, (name, text(&value)))]))
                 }
             };
-            let entry = Entry { table: t.table.name.clone(), row, kind, columns };
+            let entry = Entry { table: t.table.name.clone(), row, name, kind, columns };
             self.newest.add(key, entry);
             Ok(true)
         })
@@ -467,13 +475,19 @@ fn column(t: &Tracked, c: usize) -> String {
     t.table.columns[c].name.clone()
 }
 
-fn name_of(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid) -> Result<String> {
-    let Some(stored) = state::of(conn, meta, t, rid)? else { return Ok(describe(t, None, rid)) };
+/// A row's key, and what people know it by.
+type Named = (String, Option<String>);
+
+fn name_of(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid) -> Result<Named> {
+    let Some(stored) = state::of(conn, meta, t, rid)? else {
+        return Ok((describe(t, None, rid), None));
+    };
     let row = match &stored.loc {
         Some(loc) => t.read(conn, loc)?,
         None => None,
     };
-    Ok(row_name(t, row.as_deref(), stored.loc.as_ref(), &stored.state, rid))
+    let (row, loc, state) = (row.as_deref(), stored.loc.as_ref(), &stored.state);
+    Ok((row_name(t, row, loc, state, rid), known_row(&t.table, row, state, &[])))
 }
 
 #[cfg(test)]

@@ -37,8 +37,9 @@ pub struct Meta {
     pub left: BTreeMap<(u32, Rid), (usize, Vec<Value>)>,
     /// What sites are called.
     pub names: SiteNames,
-    /// Entries whose records may have opened or closed, for the log of closed ones.
-    pub records: RefCell<BTreeSet<i64>>,
+    /// Entries whose records may have opened or closed, for the log of closed ones, each with the row that had what
+    /// it asked for, if it does not any more.
+    pub records: RefCell<BTreeMap<i64, Option<Vec<u8>>>>,
     /// Whether anybody listens to what rows show.
     pub listened: bool,
     /// The latest position at which rows are noted that show something else; 0 if none is.

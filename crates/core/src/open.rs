@@ -63,7 +63,7 @@ pub fn rewrite(lookup: Lookup<'_>) -> Result<()> {
 }
 
 /// Writes what the records of these entries are now.
-pub fn update(lookup: Lookup<'_>, entries: &BTreeSet<i64>) -> Result<()> {
+pub fn update<'e>(lookup: Lookup<'_>, entries: impl IntoIterator<Item = &'e i64>) -> Result<()> {
     let Lookup { conn, catalog, meta } = lookup;
     let mut names = None;
     let mut delete = conn.prepare_cached("DELETE FROM synqlite_open_conflicts WHERE entry = ?1")?;

@@ -124,7 +124,7 @@ fn settle(work: &mut Work<'_>, choices: &[(String, Verb)]) -> Result<Settling> {
     let Work { conn, meta, catalog, policies, now_ms, .. } = work;
     reshow(conn, meta, catalog, policies, &rows)?;
     for (_, entry, verb) in &chosen {
-        closed::settle(conn, *entry, *verb, *now_ms)?;
+        closed::settle(Lookup { conn, meta, catalog }, *entry, *verb, *now_ms)?;
     }
     closed::update(conn, meta, catalog, *now_ms, ClosedBy::Write)?;
     let lookup = Lookup { conn, meta, catalog };

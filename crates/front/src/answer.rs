@@ -22,6 +22,8 @@ pub struct State {
     pub conflicts: u64,
     /// Those of them that wait for an answer of their own.
     pub questions: u64,
+    /// What was decided without a question.
+    pub decided: u64,
     /// What sites are called.
     pub sites: SiteNames,
 }
@@ -39,13 +41,14 @@ impl State {
             aside: replica.aside()?,
             conflicts: replica.open_conflicts()?,
             questions: replica.open_questions()?,
+            decided: replica.decided_conflicts()?,
             sites: replica.site_names()?,
         })
     }
 
     /// As JSON.
     pub fn json(&self, replica: &Replica) -> Json {
-        let State { status, remotes, aside, conflicts, questions, sites } = self;
+        let State { status, remotes, aside, conflicts, questions, decided, sites } = self;
         let pending = status.pending.iter().map(|(table, p)| {
             let p = json!({"inserted": p.inserted, "updated": p.updated, "deleted": p.deleted});
             (table.clone(), p)
@@ -74,6 +77,7 @@ impl State {
             "set_aside": aside.collect::<Vec<_>>(),
             "conflicts": conflicts,
             "questions": questions,
+            "decided": decided,
         })
     }
 }
@@ -210,7 +214,7 @@ pub fn log(entries: &[LogEntry], sites: &SiteNames) -> Json {
             .collect();
         json!({
             "at": time(e.at_ms), "at_ms": e.at_ms, "site": e.site.to_string(),
-            "site_name": sites.name(e.site), "table": e.table, "row": e.row, "kind": change(e), "columns": columns,
+            "site_name": sites.name(e.site), "table": e.table, "row": e.row, "name": e.name, "kind": change(e), "columns": columns,
         })
     };
     json!({"entries": entries.iter().map(entry).collect::<Vec<_>>()})
@@ -280,7 +284,7 @@ pub fn closed(records: &[Closed]) -> Json {
         let mut record = json!({
             "id": r.id, "table": r.table, "row": r.row, "name": r.name, "kind": r.kind.as_str(),
             "constraint": r.constraint, "what": r.what, "opened_ms": r.opened_ms,
-            "closed_ms": r.closed_ms, "how": r.how.name(),
+            "closed_ms": r.closed_ms, "how": r.how.name(), "became": r.became,
         });
         if let (Some((from, to)), Some(record)) = (r.renumbered(), record.as_object_mut()) {
             record.insert("from".to_owned(), from.into());

@@ -148,7 +148,10 @@ class RemoteStatus:
 
 @dataclass(frozen=True)
 class Status:
-    """Where a replica stands. `unfolded` counts changes that wait for the next sync to be stamped."""
+    """Where a replica stands. `unfolded` counts changes that wait for the next sync to be stamped.
+
+    `decided` counts closed conflicts that were decided without a question.
+    """
 
     site: str
     database: str
@@ -160,6 +163,7 @@ class Status:
     skipped: tuple[Skipped, ...] = ()
     set_aside: tuple[SetAside, ...] = ()
     site_name: Optional[str] = None
+    decided: int = 0
 
 
 @dataclass(frozen=True)
@@ -253,7 +257,10 @@ class Conflict:
 
 @dataclass(frozen=True)
 class ClosedConflict:
-    """A record that is over, and `how` it ended: by a merge, a write, or the verb that settled it."""
+    """A record that is over, and `how` it ended: by a merge, a write, or the verb that settled it.
+
+    `became` says what became of the row, for people to read, where that was seen.
+    """
 
     table: str
     row: str
@@ -265,6 +272,7 @@ class ClosedConflict:
     id: Optional[str] = None
     constraint: str = ""
     name: Optional[str] = None
+    became: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -287,6 +295,7 @@ class LogEntry:
     kind: str
     columns: Mapping[str, str]
     site_name: Optional[str] = None
+    name: Optional[str] = None
 
 
 Result = TypeVar("Result")

@@ -171,6 +171,10 @@ pub fn run(args: &Args) -> Result<Report> {
         shown if shown < open && args.ids.is_empty() => {
             let _ = write!(report.text, "\n{shown} of {}", count(open as u64, "open conflict"));
         }
+        0 => {
+            let decided = super::decided(replica.decided_conflicts()?);
+            report.text.extend(decided.map(|line| format!("\n{line}")));
+        }
         _ => {}
     }
     Ok(report)
@@ -310,7 +314,7 @@ fn closed(records: &[Closed]) -> Report {
             let asked = if r.was_open { "asked for " } else { "" };
             record::wrap(&mut text, style, &format!("  {asked}{}", r.what));
         }
-        let how = record::how(&r.how);
+        let how = record::how(r);
         let when = match r.was_open {
             true => format!("opened {}, closed {} UTC {how}", time(r.opened_ms), time(r.closed_ms)),
             false => format!("decided {} UTC {how}", time(r.closed_ms)),

@@ -2,7 +2,7 @@ use super::open;
 use crate::error::Result;
 use crate::report::{Report, time};
 use std::path::PathBuf;
-use synqlite_core::{LogEntry, LogQuery};
+use synqlite_core::{Change, LogEntry, LogQuery, called};
 use synqlite_front::answer;
 
 /// Shows the history of changes, newest first: when, on which site, what.
@@ -33,7 +33,11 @@ pub fn run(args: &Args) -> Result<Report> {
         let (site, at) = (sites.short(e.site), time(e.at_ms));
         let columns: Vec<_> = e.columns.iter().map(|(c, v)| format!("{c}={v}")).collect();
         let kind = answer::change(e);
-        format!("{at}  {site}  {kind} {} {} {}", e.table, e.row, columns.join(" "))
+        // An insert says all that the row had.
+        let name = e.name.as_deref().filter(|_| e.change != Change::Insert);
+        let row = called(&e.row, name);
+        let line = format!("{at}  {site}  {kind} {} {row} {}", e.table, columns.join(" "));
+        line.trim_end().to_owned()
     };
     let lines: Vec<_> = entries.iter().map(line).collect();
     let text = if lines.is_empty() { "no changes".to_owned() } else { lines.join("\n") };

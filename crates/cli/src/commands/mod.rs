@@ -234,6 +234,12 @@ fn credentials(kept: &Access) -> Result<Credentials> {
     Ok(remotes::credentials(None, kept)?)
 }
 
+/// Where to read what gave way and asks nobody, if anything did.
+fn decided(n: u64) -> Option<String> {
+    let what = "decided without a question; see: synqlite conflicts --closed";
+    (n > 0).then(|| format!("{} {what}", synqlite_core::units::count(n, "record")))
+}
+
 /// The remote that a user means: a name first, then a path or a URL; `origin` if nothing is said.
 fn resolve(replica: &Replica, text: Option<&str>) -> Result<Remote> {
     Ok(remotes::resolve(replica, text, &Access::default())?)

@@ -32,7 +32,8 @@ pub struct Args {
 pub fn run(args: &Args, as_json: bool) -> Result<()> {
     let (replica, env) = (open(&args.db)?, env());
     if replica.open_questions()? == 0 {
-        let text = "no open conflicts: there is nothing to review";
+        let mut text = "no open conflicts: there is nothing to review".to_owned();
+        text.extend(super::decided(replica.decided_conflicts()?).map(|line| format!("\n{line}")));
         return print(&Report::new(json!({"settled": 0, "open": 0}), text), as_json);
     }
     let desk = Desk::new(replica, args.db.display().to_string(), env.now_ms());

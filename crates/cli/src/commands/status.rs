@@ -18,7 +18,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<Report> {
     let replica = open(&args.db)?;
     let found = State::of(&replica)?;
-    let State { status, remotes, aside, questions, sites, .. } = &found;
+    let State { status, remotes, aside, questions, decided, sites, .. } = &found;
     let called = sites.name(replica.site()).map_or(String::new(), |name| format!(" ({name})"));
     let mut text = format!("site {}{called}, database {}", replica.site(), replica.database());
     for (table, p) in &status.pending {
@@ -57,5 +57,6 @@ pub fn run(args: &Args) -> Result<Report> {
         0 => write!(text, "\nno open conflicts"),
         n => write!(text, "\nopen conflicts: {n}; see: synqlite conflicts"),
     };
+    text.extend(super::decided(*decided).map(|line| format!("\n{line}")));
     Ok(Report::new(found.json(&replica), text))
 }

@@ -109,7 +109,7 @@ impl Desk {
         let news = self
             .closed()?
             .into_iter()
-            .filter_map(|c| Some(json!({"id": c.id?, "how": how(&c.how)})));
+            .filter_map(|c| Some(json!({"id": c.id.as_ref()?, "how": how(&c)})));
         Ok(json!({
             "version": version, "name": self.name,
             "site": sites.spoken(self.replica.site()), "open": all.len(),
@@ -223,7 +223,7 @@ impl Desk {
         let closed = if came.gone.is_empty() { vec![] } else { self.closed()? };
         for (id, told) in &mut came.gone {
             let found = closed.iter().find(|c| c.id.as_ref() == Some(id));
-            *told = found.map_or("it is not open any more".to_owned(), |c| how(&c.how));
+            *told = found.map_or("it is not open any more".to_owned(), how);
         }
         let by = |opened: &Conflict| {
             let of = |(id, _): &&(String, Verb)| {

@@ -134,6 +134,11 @@ fn closed_records_are_remembered() {
     assert_eq!(of("B", &unique)["how"], "write");
     assert_eq!(of("A", &unique)["how"], "merge");
     assert_eq!(of("A", &unique)["what"], "email 'd@x'");
+    let became = of("A", &unique)["became"].clone();
+    assert!(became.as_str().unwrap().starts_with("row 'dee' ("), "{became}");
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains(" by a write here: row 'dee' ("), "{words}");
+    assert_eq!(of("B", &fallback)["became"], Value::Null, "who settled it knows what he did");
     let record = of("A", &unique);
     assert!(record["opened_ms"].as_i64() <= record["closed_ms"].as_i64());
     assert_eq!(closed("B").as_array().unwrap().len(), 2);

@@ -319,14 +319,27 @@ impl Subject<'_> {
         why: &str,
     ) -> Lost {
         let what = format!(
-            "{}: {} {} gives way to {} {}, which is {why}",
+            "{}: {} {} gives way to {} {}, which is {why}{}",
             columns.shown.join(", "),
             list(&lost.values),
             self.whose(lost.stamp),
             list(&kept.values),
             self.whose(kept.stamp),
+            self.together(columns),
         );
         self.told(kind, &columns.named(), what, lost.stamp, kept.stamp)
+    }
+
+    /// Why several columns are taken from one site: who wrote only one of them wonders (R-GROUP).
+    fn together(&self, columns: &Columns) -> &'static str {
+        let groups = &self.t.table.groups;
+        let of = |name: &String| self.t.table.columns.iter().position(|c| c.name == *name);
+        let at: Vec<usize> = columns.shown.iter().filter_map(of).collect();
+        let one = groups.iter().any(|group| at.iter().all(|c| group.columns.contains(c)));
+        match at.len() > 1 && one {
+            true => "; a key or a CHECK reads these columns together, so they are of one site",
+            false => "",
+        }
     }
 
     /// A write of these columns is lost to a delete of the row. `named`: what tells it from others

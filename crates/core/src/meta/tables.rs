@@ -61,7 +61,7 @@ pub(super) const DDL: &[&str] = &[
     "CREATE TABLE synqlite_closed(no INTEGER PRIMARY KEY, entry INTEGER, record TEXT, \
      tbl TEXT NOT NULL, row TEXT NOT NULL, kind TEXT NOT NULL, cons TEXT NOT NULL, what TEXT NOT NULL, \
      opened INTEGER NOT NULL, closed INTEGER, how TEXT, \
-     lost INTEGER, lost_site INTEGER, kept INTEGER, kept_site INTEGER, name TEXT)",
+     lost INTEGER, lost_site INTEGER, kept INTEGER, kept_site INTEGER, name TEXT, became TEXT)",
     "CREATE UNIQUE INDEX synqlite_closed_open ON synqlite_closed(entry) WHERE closed IS NULL",
     "CREATE UNIQUE INDEX synqlite_closed_told ON synqlite_closed(record) WHERE lost IS NOT NULL",
     JOURNAL_DDL,

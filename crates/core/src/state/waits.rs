@@ -128,12 +128,23 @@ pub fn record_conflict(
     winner: Option<Vec<u8>>,
 ) -> Result<()> {
     let (kind, constraint) = conflict.map(|(kind, of)| (kind.as_str(), of)).unzip();
+    let mut had = None;
+    if kind.is_none() {
+        let sql = "SELECT winner FROM synqlite_row WHERE id = ?1 AND kind IS NOT NULL";
+        let mut statement = conn.prepare_cached(sql)?;
+        match statement.query_row([entry], |row| row.get(0)).optional()? {
+            Some(winner) => had = winner,
+            None => return Ok(()),
+        }
+    }
     let sql = "UPDATE synqlite_row SET kind = ?2, cons = ?3, winner = ?4 WHERE id = ?1 \
                AND (kind, cons, winner) IS NOT (?2, ?3, ?4)";
     let changed = conn.prepare_cached(sql)?.execute(params![entry, kind, constraint, winner])? > 0;
     // What a row with a record asks for may be another.
     if changed || kind.is_some() {
-        meta.records.borrow_mut().insert(entry);
+        let mut records = meta.records.borrow_mut();
+        let known = records.entry(entry).or_default();
+        *known = had.or(known.take());
     }
     Ok(())
 }

@@ -141,3 +141,40 @@ fn advice_tells_what_a_policy_would_have_spared() {
     b.replica.set_policies(&[unify]).unwrap();
     assert_eq!(b.replica.open_conflicts().unwrap(), open - 1, "as was told");
 }
+
+/// Who settled a record elsewhere is told where it closes by a merge, and what that was.
+#[test]
+fn a_record_that_closes_elsewhere_tells_who_did_what() {
+    let world = World::new();
+    let (mut a, mut b) = in_conflict(&world);
+    a.run("INSERT INTO u VALUES('a5', '5@'), ('a6', '6@')");
+    b.run("INSERT INTO u VALUES('b5', '5@'), ('b6', '6@')");
+    meet(&mut a, &mut b);
+    let row = |site: &Site, row: &str, verb: Verb| {
+        let open = site.replica.conflicts().unwrap();
+        let found = open.into_iter().find(|c| c.row == row);
+        (found.unwrap_or_else(|| panic!("{row} is not open")).id, verb)
+    };
+    let choices = [
+        row(&b, "'b1'", Verb::Discard),
+        row(&b, "'b2'", Verb::Prefer),
+        row(&b, "'f'", Verb::Accept),
+    ];
+    let restored = row(&b, "'c1'", Verb::Restore);
+    b.replica.settle_conflicts(&choices, false).unwrap();
+    b.replica.settle_conflicts(&[restored], false).unwrap();
+    b.run("UPDATE u SET email = '7@' WHERE id = 'a5'; DELETE FROM u WHERE id = 'a6'");
+    a.pull(&mut b);
+    let closed = a.replica.closed_conflicts().unwrap();
+    let became = |row: &str| {
+        let found = closed.iter().find(|c| c.was_open && c.row == row);
+        found.and_then(|c| c.became.clone()).unwrap_or_else(|| panic!("{row}: {closed:?}"))
+    };
+    let b = format!("site {}", b.replica.site().to_string().get(..8).unwrap());
+    assert_eq!(became("'b1'"), format!("the row was deleted at {b}"));
+    assert_eq!(became("'b2'"), format!("the row was preferred to row 'a2' (“2@”) at {b}"));
+    assert_eq!(became("'f'"), format!("the row was written at {b}"));
+    assert_eq!(became("'b5'"), format!("row 'a5' (“7@”) was written at {b}"));
+    assert_eq!(became("'b6'"), format!("row 'a6' (“6@”) was deleted at {b}"));
+    assert_eq!(became("'c1'"), format!("what it refers to was brought back at {b}"));
+}

@@ -133,3 +133,21 @@ fn what_a_rebuild_left_is_no_decision() {
         "{closed:?}"
     );
 }
+
+/// Who wrote one of two columns that a CHECK reads wonders why the other is said to have been written too.
+#[test]
+fn columns_that_a_check_reads_are_told_together_and_why() {
+    let (_world, mut a, mut b) = two(
+        "CREATE TABLE item(k TEXT PRIMARY KEY, stock, reserved, note, CHECK(reserved <= stock));
+         INSERT INTO item VALUES('x', 10, 2, 'n')",
+        "UPDATE item SET stock = 4, note = 'few'",
+        "UPDATE item SET reserved = 7, note = 'much'",
+    );
+    b.pull(&mut a);
+    let what: Vec<String> =
+        b.replica.closed_conflicts().unwrap().into_iter().map(|c| c.what).collect();
+    let of = |column: &str| what.iter().find(|what| what.starts_with(column)).unwrap();
+    let why = "which is later and wins; a key or a CHECK reads these columns together, so they are of one site";
+    assert!(of("stock, reserved: 4, 2 ").ends_with(why), "{what:?}");
+    assert!(of("note: ").ends_with("which is later and wins"), "{what:?}");
+}
