@@ -162,6 +162,13 @@ export interface Conflict {
   /** What people know the row by, beside its key, and the winner. */
   name: string | null;
   winner_name: string | null;
+  /** Who preferred another row to this one since it asked for that: its claim counts from then. */
+  put_behind: Written | null;
+  /** The deleted row that it is about: the one that the row refers to, or the row itself, which is kept. */
+  deleted: { table: string; row: string; name: string | null; values: Record<string, Value> | null; by: Written | null } | null;
+  /** For how many rows a deleted one is kept, and the first of them. */
+  needed: number;
+  needed_by: { table: string; row: string; name: string | null }[];
   /** Records that wait for the answer to this one. */
   followers: { id: string; table: string; row: string; name: string | null; kind: string }[];
 }

@@ -1,7 +1,7 @@
 //! A conflict record for people: what happened, both versions side by side, who wrote them and when,
 //! and what can be done.
 
-use crate::report::time;
+use crate::report::{count, time};
 use crate::sides::{self, Line, Mark, Style};
 use std::fmt::Write;
 use synqlite_core::{
@@ -55,6 +55,10 @@ impl Teller<'_> {
                 |w: &&Writer| self.whole.is_some() || conflict.contested.contains(&w.column);
             self.writers(out, &the_row(winner), writers.iter().filter(claimed));
         }
+        if let Some((site, ms)) = conflict.put_behind {
+            wrap(out, self.style, &format!("  another was preferred {}", self.when(site, ms)));
+        }
+        self.deleted(out, conflict);
         follow(out, self.style, conflict);
         if let Some(db) = self.whole {
             let verbs = verbs(conflict);
@@ -65,6 +69,21 @@ impl Teller<'_> {
                 let _ = writeln!(out, "  {command}");
                 wrap(out, self.style, &format!("      {does}"));
             }
+        }
+    }
+
+    /// The deleted row that the record is about, who deleted it, and what needs it.
+    fn deleted(&self, out: &mut String, conflict: &Conflict) {
+        let Some(gone) = &conflict.deleted else { return };
+        let row = the_row(&called(&gone.row, gone.name.as_deref()));
+        let by = gone.by.map_or(String::new(), |(site, ms)| format!(" {}", self.when(site, ms)));
+        wrap(out, self.style, &format!("  deleted{by}: {row} of {}", gone.table));
+        for by in &conflict.needed_by {
+            let row = the_row(&called(&by.row, by.name.as_deref()));
+            wrap(out, self.style, &format!("  needed by {row} of {}", by.table));
+        }
+        if let Some(more @ 1..) = conflict.needed.checked_sub(conflict.needed_by.len() as u64) {
+            wrap(out, self.style, &format!("  and by {}", count(more, "more row")));
         }
     }
 
@@ -79,11 +98,14 @@ impl Teller<'_> {
         }
         by_write.sort_by_key(|(ms, ..)| std::cmp::Reverse(*ms));
         for (ms, site, columns) in by_write {
-            let here = if site == self.here { " (this one)" } else { "" };
-            let (site, columns) = (self.sites.spoken(site), columns.join(", "));
-            let text = format!("  {what} {} UTC at {site}{here}: {columns}", time(ms));
+            let text = format!("  {what} {}: {}", self.when(site, ms), columns.join(", "));
             wrap(out, self.style, &text);
         }
+    }
+
+    fn when(&self, site: SiteId, ms: i64) -> String {
+        let here = if site == self.here { " (this one)" } else { "" };
+        format!("{} UTC at {}{here}", time(ms), self.sites.spoken(site))
     }
 }
 
@@ -132,8 +154,9 @@ fn sentence(conflict: &Conflict) -> String {
     let earlier = match winner {
         Some(winner) => {
             let another = if winner == row { "another " } else { "" };
+            let is = if conflict.put_behind.is_some() { "counts as earlier" } else { "is earlier" };
             format!(
-                "decided in favour of {another}{}, whose claim to {declared} is earlier",
+                "decided in favour of {another}{}, whose claim to {declared} {is}",
                 the_row(&called(winner, winner_name.as_deref()))
             )
         }

@@ -3,9 +3,10 @@
 use crate::Result;
 use crate::closed::{self, Closed};
 use crate::records::{self, Conflict};
+use crate::referring::Referring;
 use crate::refs::Lookup;
 use crate::replica::Replica;
-use crate::{Follower, open};
+use crate::{Follower, needs, open};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, HashMap};
 
@@ -72,10 +73,13 @@ impl Replica {
     /// All open records, in order of table and row.
     pub fn conflicts(&self) -> Result<Vec<Conflict>> {
         self.read(|conn, meta, loaded| {
-            let mut out = Vec::new();
-            for t in &loaded.catalog.tables {
+            let (mut out, referring) = (Vec::new(), Referring::new(conn));
+            for (position, t) in loaded.catalog.tables.iter().enumerate() {
                 let lookup = Lookup { conn, meta, catalog: &loaded.catalog };
-                out.extend(records::of_table(lookup, t)?.into_iter().map(|(_, conflict)| conflict));
+                for (entry, mut conflict) in records::of_table(lookup, t)? {
+                    needs::tell(lookup, &referring, (position, entry), &mut conflict)?;
+                    out.push(conflict);
+                }
             }
             out.sort_by(Conflict::by_row);
             lead(&mut out, &open::followers(conn)?);

@@ -51,10 +51,44 @@ pub struct Conflict {
     pub contested: Vec<String>,
     /// What the winner shows, if it is visible.
     pub rival: Option<Rival>,
+    /// Who preferred another row to this one since it asked for that, and when: its claim counts from then.
+    pub put_behind: Option<(SiteId, i64)>,
+    /// The deleted row that it is about: the one that the row refers to, or the row itself, which is kept.
+    pub deleted: Option<Deleted>,
+    /// The first rows for which a deleted row is kept.
+    pub needed_by: Vec<Needing>,
+    /// How many there are.
+    pub needed: u64,
     /// The record on whose answer this one waits; its own if it needs none (R-ONE-ANSWER).
     pub follows: Option<String>,
     /// Records that wait for the answer to this one.
     pub followers: Vec<Follower>,
+}
+
+/// A row that was deleted, and that others need.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Deleted {
+    /// Its table.
+    pub table: String,
+    /// The row, by its primary key.
+    pub row: String,
+    /// What people know it by.
+    pub name: Option<String>,
+    /// Who deleted it, and when, in milliseconds since 1970.
+    pub by: Option<(SiteId, i64)>,
+    /// What it held, by column.
+    pub values: Vec<(String, Value)>,
+}
+
+/// A row for which a deleted one is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Needing {
+    /// Its table.
+    pub table: String,
+    /// The row, by its primary key.
+    pub row: String,
+    /// What people know it by.
+    pub name: Option<String>,
 }
 
 /// A record that waits for the answer to another.
@@ -172,6 +206,10 @@ fn records(
             writers: writers(t, &stored.state),
             contested,
             rival,
+            put_behind: stored.state.put_behind(t, at).map(|by| (by.site, by.hlc.ms())),
+            deleted: None,
+            needed_by: vec![],
+            needed: 0,
             follows: None,
             followers: vec![],
         };
@@ -239,7 +277,7 @@ fn refer(
 }
 
 /// What a state keeps of a row that its table does not show, as the columns would hold it.
-fn kept(t: &Tracked, state: &RowState) -> Vec<Value> {
+pub(crate) fn kept(t: &Tracked, state: &RowState) -> Vec<Value> {
     let mut row = vec![Value::Null; t.table.columns.len()];
     for (group, of) in state.groups.iter().zip(&t.table.groups) {
         let Body::Stored(cell) = &group.body else { continue };
@@ -302,7 +340,7 @@ pub(crate) fn name_of(conn: &Connection, t: Option<&Tracked>, row: &str) -> Resu
     Ok(row.and_then(|row| known_by(&t.table, &row, &[])))
 }
 
-fn named(t: &Tracked, values: &[Value]) -> Vec<(String, Value)> {
+pub(crate) fn named(t: &Tracked, values: &[Value]) -> Vec<(String, Value)> {
     let names = t.table.columns.iter().map(|c| c.name.clone());
     // SQLite shows no sign of a zero, and takes both for one value: who wrote the other wrote nothing.
     let values = values.iter().map(|value| match value {

@@ -5,6 +5,7 @@ use crate::catalog::Tracked;
 use crate::closed::{self, ClosedBy, Verb};
 use crate::conflicts::lead;
 use crate::merge::reshow;
+use crate::needs::dead_ancestor;
 use crate::records::{self, Conflict, record_id};
 use crate::refs::Lookup;
 use crate::replica::Replica;
@@ -256,7 +257,9 @@ fn restore(work: &mut Work<'_>, mut open: Open, stamp: Stamp) -> Settled {
         save(work, open.table, &open.stored)?;
         return Ok(vec![itself]);
     } else {
-        match dead_ancestor(work, open.table, &open.stored, &open.constraint)? {
+        let Work { conn, meta, catalog, .. } = work;
+        let lookup = Lookup { conn, meta, catalog };
+        match dead_ancestor(lookup, open.table, &open.stored, &open.constraint)? {
             Some(found) => found,
             None => {
                 open.winner = None;
@@ -268,36 +271,6 @@ fn restore(work: &mut Work<'_>, mut open: Open, stamp: Stamp) -> Settled {
     stored.state.header.cl_stamp = stamp;
     save(work, table, &stored)?;
     Ok(vec![(work.catalog.tables[table].no, stored.rid), itself])
-}
-
-/// The dead row that a row refers to by the foreign key `constraint`, or by any if that is empty;
-/// through rows that are hidden themselves.
-fn dead_ancestor(
-    work: &Work<'_>,
-    table: usize,
-    stored: &Stored,
-    constraint: &str,
-) -> Result<Option<(usize, Stored)>> {
-    let mut asked = BTreeSet::new();
-    let mut ask = vec![(table, stored.clone(), constraint)];
-    while let Some((table, stored, constraint)) = ask.pop() {
-        let t = &work.catalog.tables[table];
-        let keys = t.table.foreign_keys.iter().enumerate();
-        for (f, fk) in keys.filter(|(f, _)| constraint.is_empty() || t.key_names[*f] == constraint)
-        {
-            let Some(rid) = stored.state.kept_reference(t, f) else { continue };
-            let Some(table) = work.catalog.position(&fk.parent) else { continue };
-            let parent = &work.catalog.tables[table];
-            match state::of(work.conn, &work.meta, parent, rid)? {
-                Some(found) if !found.state.header.alive() => return Ok(Some((table, found))),
-                Some(found) if found.loc.is_none() && asked.insert((table, rid.clone())) => {
-                    ask.push((table, found, ""));
-                }
-                _ => {}
-            }
-        }
-    }
-    Ok(None)
 }
 
 /// What the row shows becomes what was written.

@@ -265,6 +265,15 @@ pub fn conflict(conflict: &Conflict, sites: &SiteNames) -> Json {
         "rival": conflict.rival.as_ref().map(|rival| {
             json!({"shown": columns(&rival.shown), "written": writers(&rival.writers, sites)})
         }),
+        "put_behind": conflict.put_behind.map(|(site, at_ms)| write(site, at_ms, sites)),
+        "deleted": conflict.deleted.as_ref().map(|d| json!({
+            "table": d.table, "row": d.row, "name": d.name, "values": columns(&d.values),
+            "by": d.by.map(|(site, at_ms)| write(site, at_ms, sites)),
+        })),
+        "needed": conflict.needed,
+        "needed_by": conflict.needed_by.iter().map(|n| json!({
+            "table": n.table, "row": n.row, "name": n.name,
+        })).collect::<Vec<_>>(),
         "follows": conflict.follows,
         "followers": conflict.followers.iter().map(|f| json!({
             "id": f.id, "table": f.table, "row": f.row, "name": f.name, "kind": f.kind.as_str(),

@@ -162,6 +162,14 @@ impl RowState {
         row
     }
 
+    /// When another row was preferred to this one, if since it asked for what it has in these columns: its claim
+    /// to them counts from then (R-COMP).
+    pub fn put_behind(&self, t: &Relation, columns: &[usize]) -> Option<Stamp> {
+        let asked = columns.iter().map(|&c| &self.groups[t.table.columns[c].group]);
+        let asked = asked.flat_map(GroupState::stamps).max().unwrap_or(Stamp::ZERO);
+        Some(self.header.yielded).filter(|yielded| *yielded > asked)
+    }
+
     /// The row that foreign key `f` of a row refers to without showing it.
     pub fn kept_reference(&self, t: &Relation, f: usize) -> Option<&Rid> {
         let (group, at) = t.table.place_of_key(f)?;

@@ -230,11 +230,33 @@ class Follower:
 
 
 @dataclass(frozen=True)
+class Deleted:
+    """A deleted row that others need: what it held, and who deleted it."""
+
+    table: str
+    row: str
+    values: Optional[Mapping[str, Value]] = None
+    name: Optional[str] = None
+    by: Optional[Stamp] = None
+
+
+@dataclass(frozen=True)
+class Needing:
+    """A row for which a deleted one is kept."""
+
+    table: str
+    row: str
+    name: Optional[str] = None
+
+
+@dataclass(frozen=True)
 class Conflict:
     """A row that does not show what was written, because a declared constraint would break.
 
     `shown` is None for a hidden row; `displaced` is what was written; `name` is what people know the row by,
-    beside its key. `followers` wait for the answer to this one. Settle it with `Replica.settle`.
+    beside its key. `put_behind` says who preferred another row to this one. `deleted` is the deleted row that it is about; where that is the row itself, `needed_by` has
+    the first of the `needed` rows for which it is kept. `followers` wait for the answer to this one. Settle it
+    with `Replica.settle`.
     """
 
     id: str
@@ -253,6 +275,10 @@ class Conflict:
     name: Optional[str] = None
     winner_name: Optional[str] = None
     followers: tuple[Follower, ...] = ()
+    put_behind: Optional[Stamp] = None
+    deleted: Optional[Deleted] = None
+    needed: int = 0
+    needed_by: tuple[Needing, ...] = ()
 
 
 @dataclass(frozen=True)

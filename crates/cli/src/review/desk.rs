@@ -46,6 +46,8 @@ pub struct Came {
     pub refused: Vec<(String, String)>,
     /// Open afterwards, and not before; with the decision that opened it, if that can be told.
     pub opened: Vec<(Conflict, Option<String>)>,
+    /// Rows that are deleted.
+    pub deleted: Vec<String>,
     /// Open afterwards.
     pub open: u64,
 }
@@ -126,13 +128,12 @@ impl Desk {
     }
 
     fn record(&self, conflict: &Conflict, table: usize, sites: &SiteNames) -> Json {
-        let told = words::tell(conflict);
+        let told = words::tell(conflict, sites);
         let versions = words::versions(conflict, self.replica.site());
         let columns = self.columns(conflict, &versions);
         let choices = told.choices.iter().map(|choice| {
             json!({
                 "verb": choice.verb.name(), "label": choice.label, "does": choice.does,
-                "deletes": choice.verb == Verb::Discard,
             })
         });
         let versions = versions.iter().map(|version| {
@@ -209,6 +210,10 @@ impl Desk {
             self.writes += 1;
         }
         (came.settled, came.open) = (settling.settled, settling.open);
+        let goes =
+            |(id, verb): &&(String, Verb)| *verb == Verb::Discard && came.settled.contains(id);
+        let gone = choices.iter().filter(goes).filter_map(|(id, _)| before.get(&**id));
+        came.deleted = gone.flat_map(|conflict| words::goes(conflict)).collect();
         // Another program may have been faster by an instant.
         let open = match dry_run || settling.refused.is_empty() {
             true => None,
@@ -248,9 +253,8 @@ impl Came {
     pub fn json(&self) -> Json {
         let told = |(id, why): &(String, String)| json!({"id": id, "why": why});
         let opened = self.opened.iter().map(|(conflict, by)| {
-            let words::Told { row, .. } = words::tell(conflict);
             json!({
-                "id": conflict.id, "table": name(&conflict.table), "row": row,
+                "id": conflict.id, "table": name(&conflict.table), "row": words::row(conflict),
                 "becomes": words::aside(conflict), "by": by,
             })
         });
@@ -258,6 +262,7 @@ impl Came {
             "settled": self.settled, "gone": self.gone.iter().map(told).collect::<Vec<_>>(),
             "changed": self.changed, "refused": self.refused.iter().map(told).collect::<Vec<_>>(),
             "opened": opened.collect::<Vec<_>>(), "open": self.open,
+            "deleted": self.deleted, "regret": words::REGRET,
         })
     }
 }

@@ -409,6 +409,14 @@ function surprises(came) {
   ];
 }
 
+function losses(would) {
+  if (!would.deleted.length) return [];
+  const named = would.deleted.slice(0, 10);
+  const more = would.deleted.length - named.length;
+  if (more) named.push(several(more, "more row"));
+  return [`Deleted on all sites: ${named.join(", ")}. ${would.regret}`];
+}
+
 async function write() {
   if (busy) return;
   if (!choices.size) {
@@ -419,11 +427,11 @@ async function write() {
   show();
   try {
     const would = await ask("check", { decisions: all() });
-    const reasons = surprises(would);
+    const reasons = [...surprises(would), ...losses(would)];
     if (reasons.length) {
       const n = would.settled.length;
       const text = `${several(n, "conflict")} will be settled, and ${would.open} will be open. Mind this:`;
-      if (!await question(text, reasons, `Write ${several(n, "choice")}`)) {
+      if (!await question(text, reasons, `Write ${several(n, "choice")}`, would.deleted.length > 0)) {
         say("Nothing was written.");
         return;
       }

@@ -197,7 +197,7 @@ impl<I: BufRead> Talk<'_, I> {
         let teller = Teller { style, here, sites: &sites, whole: None };
         let mut text = format!("\n{}\n", self.sums(left));
         teller.tell(&mut text, conflict);
-        let told = words::tell(conflict);
+        let told = words::tell(conflict, &sites);
         for (n, choice) in (1..).zip(&told.choices) {
             let line = format!("  {n} {}: {}. {}", choice.verb.name(), choice.label, choice.does);
             crate::record::wrap(&mut text, style, &line);
@@ -214,7 +214,7 @@ impl<I: BufRead> Talk<'_, I> {
             c.id == conflict.id
                 || all
                     && c.kind == conflict.kind
-                    && words::tell(c).choices.iter().any(|o| o.verb == verb)
+                    && crate::record::verbs(c).iter().any(|(other, _)| *other == verb)
         };
         let decision = |c: &&Conflict| Decision { id: c.id.clone(), verb, seen: sum(c) };
         let decisions: Vec<Decision> = left.iter().filter(alike).map(decision).collect();
@@ -230,7 +230,7 @@ impl<I: BufRead> Talk<'_, I> {
             return Ok(());
         }
         let would = self.desk.decide(&decisions, true)?;
-        if !would.refused.is_empty() || !would.opened.is_empty() {
+        if !would.refused.is_empty() || !would.opened.is_empty() || !would.deleted.is_empty() {
             tell(&would, true);
             let line = self.ask("write all the same? y/n ")?.unwrap_or_default();
             if !yes(&line) {
@@ -264,8 +264,14 @@ fn tell(came: &Came, dry_run: bool) {
     for (id, why) in &came.refused {
         complain(&format!("  {} is refused: {why}", short(id)));
     }
+    for row in came.deleted.iter().filter(|_| dry_run) {
+        complain(&format!("  would delete {row}, on all sites"));
+    }
+    if dry_run && !came.deleted.is_empty() {
+        complain(&format!("  {}", words::REGRET));
+    }
     for (conflict, by) in &came.opened {
-        let words::Told { row, .. } = words::tell(conflict);
+        let row = words::row(conflict);
         let by = by.as_ref().map_or(String::new(), |id| format!(" (by {})", short(id)));
         let would = if dry_run { "would open" } else { "opened" };
         let (table, becomes) = (name(&conflict.table), words::aside(conflict));

@@ -5,10 +5,15 @@
 
 use super::cells::{name, said};
 use crate::record;
-use crate::report::count;
+use crate::report::{count, time};
 use synqlite_core::{
-    Conflict, ConflictKind, Follower, SiteId, Value, Verb, Writer, called, the_row,
+    Conflict, ConflictKind, Deleted, Follower, Needing, SiteId, SiteNames, Value, Verb, Writer,
+    called, the_row,
 };
+
+/// What helps if rows were deleted by mistake.
+pub const REGRET: &str = "If that was wrong, `synqlite undo` brings them back, once nothing else has what they \
+    asked for.";
 
 /// A record in words.
 pub struct Told {
@@ -112,11 +117,10 @@ pub fn aside(conflict: &Conflict) -> String {
 
 /// The record in words.
 #[expect(clippy::too_many_lines, reason = "an arm for each kind of record, and what they share")]
-pub fn tell(conflict: &Conflict) -> Told {
+pub fn tell(conflict: &Conflict, sites: &SiteNames) -> Told {
     let Conflict { displaced, shown, kind, .. } = conflict;
     let contested = &contested(conflict);
-    let row = call(&conflict.row, conflict.name.as_deref());
-    let table = name(&conflict.table);
+    let (row, table) = (row(conflict), name(&conflict.table));
     let columns: Vec<String> = contested.iter().map(|c| name(c)).collect();
     let key = match columns.is_empty() {
         true => name(&conflict.declared),
@@ -127,14 +131,29 @@ pub fn tell(conflict: &Conflict) -> Told {
         true => format!("{row} of {table} refers to another row. That row"),
         false => format!("{row} of {table} refers to a row by its {key}, {asked}. That row"),
     };
+    let lost = |unnamed: &str| match &conflict.deleted {
+        Some(gone) => format!(
+            "{row} of {table} refers to {}, which was deleted{}",
+            deleted_row(gone),
+            by(gone, sites)
+        ),
+        None => format!("{refers} {unnamed}"),
+    };
+    let held = conflict.deleted.as_ref().map_or(String::new(), held);
     let hidden = "so it is hidden: it is in no table, and all of it is kept";
     let other = other(conflict);
     let (headline, story, advice) = match kind {
         ConflictKind::Unique | ConflictKind::Fallback => {
             let at = if asked.is_empty() { String::new() } else { format!(": {asked}") };
+            let has = match conflict.put_behind {
+                None => "has the earlier claim to it".to_owned(),
+                Some((site, ms)) => {
+                    let (site, at) = (sites.spoken(site), time(ms));
+                    format!("has it since it was chosen so at {site} on {at} UTC")
+                }
+            };
             let claim = format!(
-                "In {table} no two rows may have the same {key}. {} has the earlier claim to it. {} \
-                 asked for it too",
+                "In {table} no two rows may have the same {key}. {} {has}. {} asked for it too",
                 capital(&other),
                 capital(&row)
             );
@@ -146,7 +165,10 @@ pub fn tell(conflict: &Conflict) -> Told {
         }
         ConflictKind::FkCascade => (
             "The row that it belongs to was deleted".to_owned(),
-            format!("{refers} was deleted by somebody who had not seen this one, {hidden}."),
+            format!(
+                "{} by somebody who had not seen this one, {hidden}.{held}",
+                lost("was deleted")
+            ),
             None,
         ),
         ConflictKind::FkParentHidden => (
@@ -164,7 +186,7 @@ pub fn tell(conflict: &Conflict) -> Told {
             let now = if now.is_empty() { "nothing".to_owned() } else { now };
             (
                 "A reference leads to a row that is gone".to_owned(),
-                format!("{refers} is gone, so {now} is shown in its place."),
+                format!("{}, so {now} is shown in its place.{held}", lost("is gone")),
                 Some(
                     "Or give it another reference with your program: then this is over by itself.",
                 ),
@@ -173,9 +195,10 @@ pub fn tell(conflict: &Conflict) -> Told {
         ConflictKind::RestrictRevived => (
             "A deleted row is still needed".to_owned(),
             format!(
-                "{} of {table} was deleted at one site, while another wrote a row that refers to it. So it \
-                 is kept.",
-                capital(&row)
+                "{} of {table} was deleted{}, while {} to it. So it is kept.",
+                capital(&row),
+                conflict.deleted.as_ref().map_or(" at one site".into(), |gone| by(gone, sites)),
+                refer(conflict)
             ),
             Some(
                 "To have it deleted all the same, delete or change the rows that refer to it: then it \
@@ -214,16 +237,71 @@ pub fn tell(conflict: &Conflict) -> Told {
     Told { headline, story: capital(&story) + &with, advice, choices, row }
 }
 
+/// The row that a record is about.
+pub fn row(conflict: &Conflict) -> String {
+    call(&conflict.row, conflict.name.as_deref())
+}
+
+/// The rows that go with it, if it is given up, and itself.
+pub fn goes(conflict: &Conflict) -> impl Iterator<Item = String> {
+    let itself = format!("{} of {}", row(conflict), name(&conflict.table));
+    std::iter::once(itself).chain(conflict.followers.iter().map(follower))
+}
+
+fn follower(f: &Follower) -> String {
+    format!("{} of {}", call(&f.row, f.name.as_deref()), name(&f.table))
+}
+
+/// A row that was deleted.
+fn deleted_row(gone: &Deleted) -> String {
+    format!("{} of {}", call(&gone.row, gone.name.as_deref()), name(&gone.table))
+}
+
+/// Who deleted it, and when.
+fn by(gone: &Deleted, sites: &SiteNames) -> String {
+    gone.by.map_or(String::new(), |(site, at_ms)| {
+        format!(" at {} on {} UTC", sites.spoken(site), time(at_ms))
+    })
+}
+
+/// What it held, as far as it fits in a sentence.
+fn held(gone: &Deleted) -> String {
+    const COLUMNS: usize = 5;
+    let told = gone.values.iter().filter(|(_, value)| *value != Value::Null);
+    let mut told: Vec<String> =
+        told.map(|(column, value)| format!("{} {}", name(column), said(value))).collect();
+    if told.len() > COLUMNS {
+        let more = told.len() - COLUMNS;
+        told.truncate(COLUMNS);
+        told.push(count(more as u64, "more column"));
+    }
+    if told.is_empty() { String::new() } else { format!(" It held {}.", told.join(", ")) }
+}
+
+/// The rows for which a deleted one is kept, and that they refer to it.
+fn refer(conflict: &Conflict) -> String {
+    let Conflict { needed, needed_by, .. } = conflict;
+    let of = |n: &Needing| format!("{} of {}", call(&n.row, n.name.as_deref()), name(&n.table));
+    match (needed_by.is_empty(), *needed) {
+        (true, _) => "another site wrote a row that refers".to_owned(),
+        (_, 1) => format!("{} refers", of(&needed_by[0])),
+        (_, all) => format!("{} refer", several(needed_by.iter().map(of).collect(), all)),
+    }
+}
+
 /// The rows that wait for the same answer, the first of them by name.
 fn rows(waiting: &[Follower]) -> String {
     const NAMED: usize = 3;
-    let of = |f: &Follower| format!("{} of {}", call(&f.row, f.name.as_deref()), name(&f.table));
-    let mut all: Vec<String> = waiting.iter().take(NAMED).map(of).collect();
-    if let Some(more) = waiting.len().checked_sub(NAMED).filter(|more| *more > 0) {
-        all.push(count(more as u64, "more row"));
+    several(waiting.iter().take(NAMED).map(follower).collect(), waiting.len() as u64)
+}
+
+/// The first rows of so many, in a sentence.
+fn several(mut named: Vec<String>, all: u64) -> String {
+    if let Some(more @ 1..) = all.checked_sub(named.len() as u64) {
+        named.push(count(more, "more row"));
     }
-    let last = all.pop().unwrap_or_default();
-    if all.is_empty() { last } else { format!("{} and {last}", all.join(", ")) }
+    let last = named.pop().unwrap_or_default();
+    if named.is_empty() { last } else { format!("{} and {last}", named.join(", ")) }
 }
 
 /// What becomes of a row that is given up, and of those that wait for it.
@@ -272,7 +350,8 @@ fn choice(conflict: &Conflict, verb: Verb, row: &str) -> Choice {
             let back =
                 if hidden { "and so is this one" } else { "and this one refers to it again" };
             let does = format!("It is there again, with all that was deleted with it, {back}.");
-            ("Bring the deleted row back".to_owned(), does)
+            let it = conflict.deleted.as_ref().map_or("the deleted row".to_owned(), deleted_row);
+            (format!("Bring {it} back"), does)
         }
         Verb::Accept if matches!(kind, ConflictKind::Fallback) => {
             let does = format!(
@@ -391,13 +470,17 @@ mod tests {
             contested: vec!["email".into()],
             rival: Some(Rival { shown: row(1, "Ann", "info@x"), writers: written(THERE, 5) }),
             follows: None,
+            put_behind: None,
+            deleted: None,
+            needed_by: vec![],
+            needed: 0,
             followers: vec![],
         }
     }
 
     #[test]
     fn rows_are_called_by_key_and_name_and_sides_by_whose_they_are() {
-        let told = tell(&conflict(ConflictKind::Fallback));
+        let told = tell(&conflict(ConflictKind::Fallback), &SiteNames::default());
         assert_eq!(told.row, "row 2 (“Bob”)");
         assert_eq!(told.headline, "Two rows claim the same email: “info@x”");
         assert!(
@@ -405,6 +488,11 @@ mod tests {
             "{}",
             told.story
         );
+        let mut chosen = conflict(ConflictKind::Fallback);
+        chosen.put_behind = Some((THERE, 1_700_000_000_000));
+        let story = tell(&chosen, &SiteNames::default()).story;
+        let has = "Row 1 (“Ann”) has it since it was chosen so at site 02020202 on 2023-11-14 22:13:20.000 UTC.";
+        assert!(story.contains(has), "{story}");
         let of = |here| -> Vec<(String, Role)> {
             let conflict = conflict(ConflictKind::Fallback);
             versions(&conflict, here).into_iter().map(|v| (v.title, v.role)).collect()
@@ -420,7 +508,8 @@ mod tests {
     #[test]
     fn who_deletes_a_row_is_told_what_goes_with_it() {
         let mut conflict = conflict(ConflictKind::Unique);
-        let does = |conflict: &Conflict| tell(conflict).choices[1].does.clone();
+        let does =
+            |conflict: &Conflict| tell(conflict, &SiteNames::default()).choices[1].does.clone();
         assert_eq!(
             does(&conflict),
             "Row 2 (“Bob”) is deleted, on all sites. Nothing else changes."
@@ -437,10 +526,51 @@ mod tests {
             does(&conflict),
             "Row 2 (“Bob”) is deleted, on all sites, and with it row 7 of invoice."
         );
-        assert!(tell(&conflict).story.contains("For its sake row 7 of invoice is hidden too"));
+        assert!(
+            tell(&conflict, &SiteNames::default())
+                .story
+                .contains("For its sake row 7 of invoice is hidden too")
+        );
         conflict.followers.extend((8..12).map(follower));
         let many = "with it row 7 of invoice, row 8 of invoice, row 9 of invoice and 2 more rows.";
         assert!(does(&conflict).ends_with(many));
+    }
+
+    fn list() -> Deleted {
+        let values =
+            vec![("name".into(), Value::Text("food".into())), ("note".into(), Value::Null)];
+        let (table, row, by) = ("list".into(), "'food'".into(), Some((THERE, 1_700_000_000_000)));
+        Deleted { table, row, name: None, by, values }
+    }
+
+    fn needing(row: u64) -> Needing {
+        Needing { table: "note".into(), row: row.to_string(), name: Some("milk".into()) }
+    }
+
+    #[test]
+    fn a_deleted_row_is_told_with_who_deleted_it_and_who_needs_it() {
+        let told = |kind, needed: u64| {
+            let mut conflict = conflict(kind);
+            conflict.deleted = Some(list());
+            (conflict.needed, conflict.needed_by) =
+                (needed, (7..).map(needing).take(needed.min(3) as usize).collect());
+            let told = tell(&conflict, &SiteNames::default());
+            (told.story, told.choices[0].label.clone())
+        };
+        let (story, label) = told(ConflictKind::FkCascade, 0);
+        let by = "which was deleted at site 02020202 on 2023-11-14 22:13:20.000 UTC";
+        assert!(story.contains(&format!("refers to row 'food' of list, {by}")), "{story}");
+        assert!(story.ends_with(" It held name “food”."), "{story}");
+        assert_eq!(label, "Bring row 'food' of list back");
+        let refer = |needed| told(ConflictKind::RestrictRevived, needed).0;
+        assert!(refer(1).contains(", while row 7 (“milk”) of note refers to it."), "{}", refer(1));
+        let three = "row 7 (“milk”) of note, row 8 (“milk”) of note, row 9 (“milk”) of note";
+        assert!(
+            refer(9).contains(&format!(", while {three} and 6 more rows refer to it.")),
+            "{}",
+            refer(9)
+        );
+        assert!(refer(0).contains(", while another site wrote a row that refers to it."));
     }
 
     #[test]
@@ -460,10 +590,15 @@ mod tests {
         for kind in kinds {
             for bare in [false, true] {
                 let mut conflict = conflict(kind.clone());
+                if !bare {
+                    conflict.deleted = Some(list());
+                    conflict.needed_by = vec![needing(7), needing(8)];
+                    conflict.needed = 5;
+                }
                 if bare {
                     (conflict.winner, conflict.rival, conflict.contested) = (None, None, vec![]);
                 }
-                let Told { headline, story, choices, .. } = tell(&conflict);
+                let Told { headline, story, choices, .. } = tell(&conflict, &SiteNames::default());
                 assert!(!headline.is_empty() && story.ends_with('.'), "{kind}: {story}");
                 assert!(!choices.is_empty() && !versions(&conflict, HERE).is_empty(), "{kind}");
                 let all = choices.iter().map(|c| format!("{} {}", c.label, c.does));
@@ -478,7 +613,7 @@ mod tests {
     fn two_rows_that_claim_one_primary_key_are_told_apart() {
         let mut conflict = conflict(ConflictKind::Unique);
         conflict.winner = Some(conflict.row.clone());
-        let told = tell(&conflict);
+        let told = tell(&conflict, &SiteNames::default());
         assert!(told.story.contains("Another row (“Ann”) has the earlier claim"), "{}", told.story);
         assert!(told.choices[1].label.contains("another row (“Ann”)"), "{}", told.choices[1].label);
         let titles: Vec<_> = versions(&conflict, HERE).into_iter().map(|v| v.title).collect();
@@ -493,7 +628,7 @@ mod tests {
         conflict.contested = vec![long.clone()];
         conflict.displaced = vec![(long.clone(), Value::Text(long.clone().into()))];
         conflict.declared = long;
-        let Told { row, headline, story, choices, .. } = tell(&conflict);
+        let Told { row, headline, story, choices, .. } = tell(&conflict, &SiteNames::default());
         let all = choices.into_iter().flat_map(|c| [c.label, c.does]);
         assert!(all.chain([row, headline, story]).all(|text| text.len() < 1_000));
     }

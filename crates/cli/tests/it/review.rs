@@ -516,7 +516,7 @@ fn in_the_terminal_a_letter_is_enough() {
     assert_eq!(report, json!({"settled": 2, "open": 1}), "{told}");
     for word in [
         "0 decided, 3 left",
-        "1 restore: Bring the deleted row back",
+        "1 restore: Bring row 'cy' (“cy@x”) of person back",
         "? tells the letters",
         "taken back",
         "settled 2 records; open conflicts: 1",
@@ -556,7 +556,10 @@ fn in_the_terminal_one_choice_can_be_that_for_all_of_a_kind() {
     lab.sql("A", "INSERT INTO person VALUES('eve', 'Eve', 'e@x', NULL)");
     lab.sql("B", "INSERT INTO person VALUES('eva', 'Eva', 'e@x', NULL)");
     lab.json(&["sync", &lab.db("B")]);
-    let (report, told) = talk(&lab, "s\ns\n2!\nw\nq\n");
-    assert_eq!(report, json!({"settled": 2, "open": 2}), "{told}");
+    let (report, told) = talk(&lab, "s\ns\n2!\nw\nn\nq\ny\n");
+    assert_eq!(report, json!({"settled": 0, "open": 4}), "{told}");
     assert!(told.contains("discard: 2 records"), "{told}");
+    assert!(told.contains("would delete row 'eva' (“Eva”) of person, on all sites"), "{told}");
+    let (report, told) = talk(&lab, "s\ns\n2!\nw\ny\nq\n");
+    assert_eq!(report, json!({"settled": 2, "open": 2}), "{told}");
 }

@@ -179,6 +179,13 @@ fn keys_alone_settle_all() {
     let count = |lab: &Lab| lab.json(&["status", &lab.db("B")])["conflicts"].clone();
     assert_eq!(count(&lab), 3, "nothing is written yet");
     browser.keys("w");
+    browser.sees("reasons", "Deleted on all sites: row 'dan' (");
+    browser.keys("Enter");
+    browser.sees("say", "Nothing was written.");
+    assert_eq!(count(&lab), 3, "Enter loses nothing");
+    browser.keys("w");
+    browser.sees("reasons", "`synqlite undo` brings them back");
+    browser.keys("y");
     browser.sees("say", "3 conflicts settled and written");
     assert_eq!(count(&lab), 0);
     assert_eq!(lab.rows("B", "SELECT person FROM note"), ["cy"]);

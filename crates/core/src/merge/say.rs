@@ -99,11 +99,13 @@ fn set_aside(t: &Relation, item: &AffectedRow, winner: Option<&AffectedRow>) -> 
     let key = describe::constraint(t, constraint);
     let parent = describe::parent(t, constraint);
     let parent = parent.map_or("a row".to_owned(), |parent| format!("a row of {parent}"));
+    let earlier = match item.stored.state.put_behind(t, contested) {
+        None => "has the earlier claim to",
+        Some(_) => "was put first for",
+    };
     let what = |by: String| match kind {
-        ConflictKind::Unique => format!("hidden: {by} has the earlier claim to its {key}"),
-        ConflictKind::Fallback => {
-            format!("shows its former value: {by} has the earlier claim to its {key}")
-        }
+        ConflictKind::Unique => format!("hidden: {by} {earlier} its {key}"),
+        ConflictKind::Fallback => format!("shows its former value: {by} {earlier} its {key}"),
         ConflictKind::RestrictRevived => {
             "kept although deleted: another row refers to it".to_owned()
         }

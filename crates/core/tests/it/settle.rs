@@ -1,7 +1,7 @@
 //! Conflicts are settled many at once.
 
 use crate::site::{Site, World};
-use synqlite_core::Verb;
+use synqlite_core::{Value, Verb};
 
 const SCHEMA: &str = "CREATE TABLE u(id TEXT PRIMARY KEY, email UNIQUE);
     CREATE TABLE p(id TEXT PRIMARY KEY);
@@ -170,6 +170,9 @@ fn a_record_that_closes_elsewhere_tells_who_did_what() {
         let found = closed.iter().find(|c| c.was_open && c.row == row);
         found.and_then(|c| c.became.clone()).unwrap_or_else(|| panic!("{row}: {closed:?}"))
     };
+    let open = a.replica.conflicts().unwrap();
+    let behind = open.iter().find(|c| c.row == "'a2'").unwrap().put_behind.unwrap();
+    assert_eq!(behind.0, b.replica.site(), "who decided against it");
     let b = format!("site {}", b.replica.site().to_string().get(..8).unwrap());
     assert_eq!(became("'b1'"), format!("the row was deleted at {b}"));
     assert_eq!(became("'b2'"), format!("the row was preferred to row 'a2' (“2@”) at {b}"));
@@ -177,4 +180,38 @@ fn a_record_that_closes_elsewhere_tells_who_did_what() {
     assert_eq!(became("'b5'"), format!("row 'a5' (“7@”) was written at {b}"));
     assert_eq!(became("'b6'"), format!("row 'a6' (“6@”) was deleted at {b}"));
     assert_eq!(became("'c1'"), format!("what it refers to was brought back at {b}"));
+}
+
+/// The question of a deleted row names that row, who deleted it, what it held and what needs it.
+#[test]
+fn a_record_of_a_deleted_row_says_which_and_what_needs_it() {
+    let world = World::new();
+    let mut a = world.init(
+        "a",
+        "CREATE TABLE p(id TEXT PRIMARY KEY, name, note);
+         CREATE TABLE hid(id TEXT PRIMARY KEY, p REFERENCES p(id) ON DELETE CASCADE);
+         CREATE TABLE bill(id TEXT PRIMARY KEY, p REFERENCES p(id));
+         INSERT INTO p VALUES('gone', 'Ann', 'n'), ('kept', 'Bob', 'm')",
+    );
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("DELETE FROM p");
+    b.run(
+        "INSERT INTO hid VALUES('h', 'gone');
+         INSERT INTO bill VALUES('1', 'kept'), ('2', 'kept'), ('3', 'kept'), ('4', 'kept'), ('5', 'kept')",
+    );
+    meet(&mut a, &mut b);
+    for site in [&a, &b] {
+        let open = site.replica.conflicts().unwrap();
+        let of =
+            |row: &str| open.iter().find(|c| c.row == row).unwrap_or_else(|| panic!("{open:?}"));
+        let gone = of("'h'").deleted.as_ref().unwrap();
+        assert_eq!((&*gone.table, &*gone.row, gone.name.as_deref()), ("p", "'gone'", Some("Ann")));
+        assert_eq!(gone.by.map(|(by, _)| by), Some(a.replica.site()));
+        assert_eq!(gone.values[2], ("note".into(), Value::Text("n".into())));
+        let kept = of("'kept'");
+        assert_eq!(kept.deleted.as_ref().unwrap().by.map(|(by, _)| by), Some(a.replica.site()));
+        assert_eq!(kept.deleted.as_ref().unwrap().name.as_deref(), Some("Bob"));
+        let needed: Vec<&str> = kept.needed_by.iter().map(|n| &*n.row).collect();
+        assert_eq!((needed, kept.needed), (vec!["'1'", "'2'", "'3'"], 5));
+    }
 }
