@@ -2,6 +2,7 @@
 //! environment, what the replica keeps, what the caller says.
 
 use crate::failure::Failure;
+use std::path::Path;
 use synqlite_core::Replica;
 use synqlite_remote::{Access, Credentials, Key, Remote};
 
@@ -92,10 +93,10 @@ pub fn remove(replica: &mut Replica, name: &str) -> Result<bool, Failure> {
 }
 
 /// What is to be kept of a remote, the key file by its absolute path.
-pub fn access(token: Option<String>, key_file: Option<&str>) -> Result<Access, Failure> {
-    let absolute = |path: &str| match std::path::absolute(path) {
+pub fn access(token: Option<String>, key_file: Option<&Path>) -> Result<Access, Failure> {
+    let absolute = |path: &Path| match std::path::absolute(path) {
         Ok(path) => Ok(path.display().to_string()),
-        Err(e) => Err(Failure::new(format!("{path}: {e}"))),
+        Err(e) => Err(Failure::new(format!("{}: {e}", path.display()))),
     };
     Ok(Access { token, key_file: key_file.map(absolute).transpose()? })
 }

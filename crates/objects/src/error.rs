@@ -81,7 +81,8 @@ pub enum Error {
     /// The store holds databases, but not the one wanted.
     #[error(
         "{address} holds no data of database {expected}, only of {}. \
-         Replicas synchronize with clones of the same database: check the remote, or clone it",
+         Replicas synchronize with clones of the same database: check the remote, or clone it; if it is \
+         sealed, say where the key is: --key-file FILE",
         list(.found)
     )]
     DatabaseMismatch {

@@ -1,6 +1,6 @@
 /**
- * The command as a session: each operation is a process, which shares no locks with this one. A token that is
- * not to be kept goes by the environment, because every user of a machine can read arguments.
+ * The command as a session: each operation is a process, which shares no locks with this one. A token goes by
+ * the environment, or by the input if it is to be kept, because every user of a machine can read arguments.
  */
 import { execFile } from 'node:child_process';
 import { statSync } from 'node:fs';
@@ -39,16 +39,16 @@ export class CommandSession {
   }
 
   async call(operation, options) {
-    const { token, keyFile } = options;
-    if (keyFile && !operation.keeps) {
-      const hint = 'Keep it with a remote, by addRemote(path, name, url, { keyFile }), and name that';
-      throw new SynqliteError('usage', 'the command takes no key file for a single exchange', hint);
-    }
-    const env = token ? { ...process.env, SYNQLITE_TOKEN: token } : process.env;
-    const argv = commandLine(operation, options);
+    const { token, ...others } = options;
+    const kept = token && operation.keeps;
+    const env = token && !kept ? { ...process.env, SYNQLITE_TOKEN: token } : process.env;
+    const argv = commandLine(operation, kept ? { ...others, tokenFile: '-' } : others);
     const { error, out, err } = await new Promise((ended) => {
       const how = { env, maxBuffer: LARGEST };
-      execFile(this.command, argv, how, (error, out, err) => ended({ error, out, err }));
+      const child = execFile(this.command, argv, how, (error, out, err) => ended({ error, out, err }));
+      // Whoever ended before reading it says why.
+      child.stdin?.on('error', () => {});
+      child.stdin?.end(kept || '');
     });
     let document;
     try {

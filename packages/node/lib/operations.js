@@ -116,12 +116,14 @@ export function sqlCall({ name, args, last = [] }, options) {
   return { name: `synqlite_${name}`, args: [...args, ...values, ...json], seconds: options.wait };
 }
 
-/** The arguments of the command. A token that is not to be kept is not among them. */
-export function commandLine({ words, argv, keeps }, options) {
+const FLAGS = { keyFile: '--key-file', tokenFile: '--token-file' };
+
+/** The arguments of the command. A token is not among them. */
+export function commandLine({ words, argv }, options) {
   const flags = said(options).flatMap(([key, value]) => {
     if (key === 'policies') return Object.entries(value).flatMap(([k, v]) => ['--policy', `${k}=${v}`]);
-    if (value === false || (key === 'token' && !keeps)) return [];
-    const flag = key === 'keyFile' ? '--key-file' : `--${key}`;
+    if (value === false) return [];
+    const flag = FLAGS[key] ?? `--${key}`;
     return value === true ? [flag] : [`${flag}=${value}`];
   });
   return [...words, '--json', '--progress', 'none', ...flags, '--', ...argv];

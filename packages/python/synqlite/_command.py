@@ -37,7 +37,8 @@ class Command:
     def clone(
         self, remote: str, path: str, token: Optional[str], key_file: Optional[str], name: Optional[str]
     ) -> Json:
-        return self._run(["clone", *_keep(token, key_file), *_given("name", name)], remote, path)
+        options = [*_given("key-file", key_file), *_given("name", name)]
+        return self._run(["clone", *options], remote, path, kept=token)
 
     def exchange(
         self,
@@ -49,9 +50,7 @@ class Command:
         whole: bool,
         force: bool,
     ) -> Json:
-        if key_file is not None:
-            self._is_kept(path, remote or "origin", key_file)
-        options = [*_flag("whole", whole), *_flag("force", force)]
+        options = [*_flag("whole", whole), *_flag("force", force), *_given("key-file", key_file)]
         named = [] if remote is None else [remote]
         return self._run([direction, *options], path, *named, token=token)
 
@@ -79,7 +78,8 @@ class Command:
     def add_remote(
         self, path: str, name: str, url: str, token: Optional[str], key_file: Optional[str]
     ) -> Json:
-        return self._run(["remote", "add", *_keep(token, key_file)], path, name, url)
+        options = _given("key-file", key_file)
+        return self._run(["remote", "add", *options], path, name, url, kept=token)
 
     def remove_remote(self, path: str, name: str) -> Json:
         return self._run(["remote", "remove"], path, name)
@@ -101,22 +101,29 @@ class Command:
     def waits(self, path: str) -> FileTimes:
         return FileTimes(path)
 
-    def _run(self, words: list[str], *operands: str, token: Optional[str] = None) -> Json:
+    def _run(
+        self,
+        words: list[str],
+        *operands: str,
+        token: Optional[str] = None,
+        kept: Optional[str] = None,
+    ) -> Json:
         argv = [
             str(self._program),
             *words,
+            *([] if kept is None else ["--token-file=-"]),
             "--json",
             "--progress=none",
             f"--wait={self._wait}",
             "--",
             *operands,
         ]
-        # The arguments of a process are everybody's to read, its environment is not.
+        # The arguments of a process are everybody's to read, its environment and its input are not.
         environment = None if token is None else {**os.environ, "SYNQLITE_TOKEN": token}
         try:
             done = subprocess.run(
                 argv,
-                stdin=subprocess.DEVNULL,
+                input=b"" if kept is None else kept.encode(),
                 capture_output=True,
                 env=environment,
                 creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
@@ -143,17 +150,6 @@ class Command:
         if "error" in answer:
             raise of_document(answer["error"])
         return answer
-
-    def _is_kept(self, path: str, remote: str, key_file: str) -> None:
-        """The command takes a key only with the remote that keeps it."""
-        kept = [r for r in self.remotes(path)["remotes"] if remote in (r["name"], r["url"])]
-        if not any(r.get("key_file") == os.path.abspath(key_file) for r in kept):
-            raise UsageError(
-                f"the replica does not keep {key_file} with the remote {remote}, and by way of the command "
-                "a key is used only where it is kept",
-                "Keep it: replica.add_remote(NAME, URL, key_file=...), and give the name",
-                remote,
-            )
 
 
 class FileTimes:
@@ -187,10 +183,6 @@ def _times(file: str) -> object:
 
 def _flag(name: str, on: bool) -> list[str]:
     return [f"--{name}"] if on else []
-
-
-def _keep(token: Optional[str], key_file: Optional[str]) -> list[str]:
-    return _given("token", token) + _given("key-file", key_file)
 
 
 def _given(name: str, value: Optional[str]) -> list[str]:

@@ -209,19 +209,6 @@ class Sync(Sites):
         self.execute(Path(laptop.path), "DELETE FROM todo WHERE id = 1")
         self.converge(laptop, home)
 
-
-class SyncByCommand(ByCommand, Sync):
-    def test_a_key_is_used_only_where_it_is_kept(self) -> None:
-        key = self.dir / "notes.key"
-        command("key", "new", str(key))
-        home = self.init("home.db")
-        with self.assertRaises(synqlite.UsageError) as refused:
-            home.push(self.folder(), key_file=key)
-        self.assertIn("add_remote", str(refused.exception))
-        self.assertFalse((self.dir / "shared").exists())
-
-
-class SyncByExtension(ByExtension, Sync):
     def test_a_key_for_one_call(self) -> None:
         key = self.dir / "notes.key"
         command("key", "new", str(key))
@@ -229,6 +216,14 @@ class SyncByExtension(ByExtension, Sync):
         home.push(self.folder(), key_file=key)
         laptop = self.clone(self.folder(), "laptop.db", key_file=key)
         self.assertEqual(home.digest(), laptop.digest())
+
+
+class SyncByCommand(ByCommand, Sync):
+    pass
+
+
+class SyncByExtension(ByExtension, Sync):
+    pass
 
 
 del Sync

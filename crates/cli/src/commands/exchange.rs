@@ -1,6 +1,6 @@
 //! `push`, `pull` and `sync`: three directions of one thing.
 
-use super::{env, open, resolve};
+use super::{With, env, open};
 use crate::error::Result;
 use crate::report::{Report, outcome, outcome_text};
 use crate::terminal::{tell_aside, tell_restored, tell_waiting};
@@ -16,7 +16,7 @@ use synqlite_remote::{Outcome, Remote, Session};
 #[derive(clap::Args)]
 pub struct Push {
     #[command(flatten)]
-    with: With,
+    args: Args,
 }
 
 /// Fetches what a remote has and this replica lacks, and merges it.
@@ -31,23 +31,22 @@ pub struct Push {
 #[derive(clap::Args)]
 pub struct Pull {
     #[command(flatten)]
-    with: With,
+    args: Args,
 }
 
 /// Pulls, then pushes.
 #[derive(clap::Args)]
 pub struct Sync {
     #[command(flatten)]
-    with: With,
+    args: Args,
 }
 
 #[derive(clap::Args)]
-struct With {
+struct Args {
     /// The replica.
     db: PathBuf,
-    /// Name of a remote, path of another replica, or URL of a folder, hub or bucket;
-    /// `origin` if absent.
-    remote: Option<String>,
+    #[command(flatten)]
+    with: With,
     /// Merges changes that are stamped more than five minutes ahead of this machine's clock.
     #[arg(long)]
     force: bool,
@@ -58,23 +57,23 @@ struct With {
 }
 
 pub fn push(args: &Push) -> Result<Report> {
-    exchange(&args.with, |remote, replica, session| remote.push(replica, session))
+    exchange(&args.args, |remote, replica, session| remote.push(replica, session))
 }
 
 pub fn pull(args: &Pull) -> Result<Report> {
-    exchange(&args.with, |remote, replica, session| remote.pull(replica, session))
+    exchange(&args.args, |remote, replica, session| remote.pull(replica, session))
 }
 
 pub fn sync(args: &Sync) -> Result<Report> {
-    exchange(&args.with, |remote, replica, session| remote.sync(replica, session))
+    exchange(&args.args, |remote, replica, session| remote.sync(replica, session))
 }
 
 type Exchange = fn(&Remote, &mut Replica, &Session) -> synqlite_remote::sync::Result<Outcome>;
 
-fn exchange(args: &With, run: Exchange) -> Result<Report> {
+fn exchange(args: &Args, run: Exchange) -> Result<Report> {
     let since = Instant::now();
     let mut replica = open(&args.db)?;
-    let remote = resolve(&replica, args.remote.as_deref())?;
+    let remote = args.with.resolve(&replica)?;
     let session = Session { env: env(), force: args.force, whole: args.whole };
     let done = run(&remote, &mut replica, &session)?;
     tell_waiting(&done.waiting);

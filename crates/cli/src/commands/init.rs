@@ -64,7 +64,7 @@ pub fn run(args: &Args) -> Result<Report> {
         return repair(args, remote, &options);
     }
     if args.keep.access()? != Access::default() {
-        return Err(CommandError::usage("--token and --key-file go with --repair"));
+        return Err(CommandError::usage("--token, --token-file and --key-file go with --repair"));
     }
     let done = Replica::init(&args.db, &options, env())?;
     call(&args.db, args.name.as_deref())?;

@@ -240,9 +240,23 @@ fn decided(n: u64) -> Option<String> {
     (n > 0).then(|| format!("{} {what}", synqlite_core::units::count(n, "record")))
 }
 
-/// The remote that a user means: a name first, then a path or a URL; `origin` if nothing is said.
-fn resolve(replica: &Replica, text: Option<&str>) -> Result<Remote> {
-    Ok(remotes::resolve(replica, text, &Access::default())?)
+/// A remote to exchange with.
+#[derive(clap::Args)]
+struct With {
+    /// Name of a remote, path of another replica, or URL of a folder, hub or bucket;
+    /// `origin` if absent.
+    remote: Option<String>,
+    /// Seals and opens what goes and comes with the key in this file, which the replica need not keep.
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+}
+
+impl With {
+    /// The remote that a user means: a name first, then a path or a URL.
+    fn resolve(&self, replica: &Replica) -> Result<Remote> {
+        let said = remotes::access(None, self.key_file.as_deref())?;
+        Ok(remotes::resolve(replica, self.remote.as_deref(), &said)?)
+    }
 }
 
 /// What a replica is to keep so that it can use a remote.
@@ -252,6 +266,10 @@ struct Keep {
     /// clones and snapshots do not get it. Without it SYNQLITE_TOKEN counts.
     #[arg(long)]
     token: Option<String>,
+    /// The same, read from this file; `-` is standard input. Other users of this machine can see what is on a
+    /// command line, and shells keep it.
+    #[arg(long, value_name = "FILE", conflicts_with = "token")]
+    token_file: Option<PathBuf>,
     /// Seals all that goes to the remote with the key in this file (see `synqlite key new`), so that
     /// whoever keeps it cannot read it. The replica keeps the path only.
     #[arg(long, value_name = "FILE")]
@@ -260,8 +278,29 @@ struct Keep {
 
 impl Keep {
     fn access(&self) -> Result<Access> {
-        let key_file = self.key_file.as_ref().map(|path| path.display().to_string());
-        Ok(remotes::access(self.token.clone(), key_file.as_deref())?)
+        let token = match &self.token_file {
+            Some(file) => Some(read_token(file)?),
+            None => self.token.clone(),
+        };
+        Ok(remotes::access(token, self.key_file.as_deref())?)
+    }
+}
+
+/// The token in a file, on a line of its own.
+fn read_token(file: &Path) -> Result<String> {
+    let text = match file == Path::new("-") {
+        true => std::io::read_to_string(std::io::stdin()),
+        false => std::fs::read_to_string(file),
+    };
+    let bad = |why: String| {
+        let what = CommandError::new(format!("{}: {why}", file.display()));
+        what.hint("Write the token into the file, and nothing else: one line")
+    };
+    let text = text.map_err(|e| bad(e.to_string()))?;
+    match text.trim() {
+        "" => Err(bad("there is no token in it".into())),
+        token if token.lines().count() > 1 => Err(bad("it has several lines".into())),
+        token => Ok(token.to_owned()),
     }
 }
 

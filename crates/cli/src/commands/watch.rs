@@ -1,4 +1,4 @@
-use super::{env, open, resolve};
+use super::{With, env, open};
 use crate::error::{CommandError, Result};
 use crate::progress;
 use crate::report::{outcome, outcome_text};
@@ -22,9 +22,8 @@ use synqlite_remote::{Outcome, Session};
 pub struct Args {
     /// The replica.
     db: PathBuf,
-    /// Name of a remote, path of another replica, or URL of a folder, hub or bucket;
-    /// `origin` if absent.
-    remote: Option<String>,
+    #[command(flatten)]
+    with: With,
     /// Time from one round to the next: 500ms, 5s, 2m or 1h. 5s if absent, 1m while a hub would say
     /// so if there were something new.
     #[arg(long, value_name = "TIME", value_parser = duration)]
@@ -43,12 +42,11 @@ pub struct Args {
 pub fn run(args: &Args, as_json: bool) -> Result<()> {
     let stop = stop_signal()?;
     let mut replica = open(&args.db)?;
-    let name = args.remote.as_deref();
     // A remote that does not exist is no failure of a round.
-    resolve(&replica, name)?;
+    args.with.resolve(&replica)?;
     let session = Session { env: env(), force: args.force, whole: false };
     let pace = Pace { every: args.every, changes: args.changes };
-    let mut watch = Watch::new(&mut replica, session, pace, |replica| resolve(replica, name));
+    let mut watch = Watch::new(&mut replica, session, pace, |replica| args.with.resolve(replica));
     let mut round = 0;
     while args.rounds != Some(round) {
         let Some(done) = watch.round(|| stop.load(Ordering::Relaxed)) else { break };

@@ -3,7 +3,7 @@
 use crate::network::{Hub, Proxy};
 use crate::support::{Lab, stderr, stdout, synqlite};
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -192,7 +192,15 @@ fn a_token_opens_a_hub() {
     assert!(told.contains("token") && told.contains("SYNQLITE_TOKEN"), "{told}");
     lab.json(&["remote", "add", &lab.db("A"), "origin", &url, "--token", &write]);
     lab.json(&["push", &lab.db("A")]);
-    lab.json(&["clone", &url, &lab.db("B"), "--token", &read]);
+    let (file, b) = (lab.path("token"), lab.db("B"));
+    let clone = ["clone", &url, &b, "--token-file", file.to_str().unwrap()];
+    for (bad, why) in [("", "there is no token in it"), ("one\ntwo\n", "several lines")] {
+        std::fs::write(&file, bad).unwrap();
+        let told = lab.refused(&clone);
+        assert!(told.contains(why), "{told}");
+    }
+    std::fs::write(&file, format!("{read}\n")).unwrap();
+    lab.json(&clone);
     note(&lab, "A", "new");
     sync(&lab, "A");
     lab.json(&["pull", &lab.db("B")]);
@@ -209,6 +217,15 @@ fn a_token_opens_a_hub() {
     assert!(output.status.success(), "{}", stderr(&output));
     let listed = stdout(&synqlite(&["remote", "list", &lab.db("A"), "--json"]));
     assert!(!listed.contains(&write) && listed.contains("\"token\":\"kept\""), "{listed}");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_synqlite"))
+        .args(["clone", "--token-file", "-", &url, &lab.db("C")])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(read.as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success());
+    lab.json(&["pull", &lab.db("C")]);
 }
 
 #[test]

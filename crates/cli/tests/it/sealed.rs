@@ -46,6 +46,25 @@ fn sites_with_the_key_converge_and_the_hub_reads_nothing() {
 }
 
 #[test]
+fn a_key_that_is_named_for_once_is_not_kept() {
+    let lab = Lab::new();
+    let url = lab.folder();
+    let key = two(&lab, &url);
+    lab.json(&["remote", "remove", &lab.db("B"), "origin"]);
+    lab.sql("B", "INSERT INTO note VALUES('for once')");
+    let told = lab.refused(&["sync", &lab.db("B"), &url]);
+    assert!(told.contains("sealed") && told.contains("--key-file"), "{told}");
+    for verb in ["push", "pull", "sync"] {
+        lab.json(&[verb, &lab.db("B"), &url, "--key-file", &key]);
+    }
+    let watch = ["watch", &lab.db("B"), &url, "--key-file", &key, "--rounds", "1"];
+    assert!(crate::support::synqlite(&watch).status.success());
+    lab.json(&["pull", &lab.db("A")]);
+    lab.assert_equal(&["A", "B"]);
+    lab.refused(&["pull", &lab.db("B"), &url]);
+}
+
+#[test]
 fn a_lost_key_is_said_to_be_lost_and_a_wrong_one_to_be_wrong() {
     let lab = Lab::new();
     let url = lab.folder();
