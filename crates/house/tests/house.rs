@@ -599,7 +599,7 @@ const LAYERS: [(&str, &[&str]); 10] = [
     ("store", &["history", "inbox", "referring", "refs", "state"]),
     ("capture", &["capture", "registry", "renames", "settings", "track"]),
     ("journal", &["journal"]),
-    ("merge", &["closed", "export", "gaps", "line", "merge", "open", "records"]),
+    ("merge", &["closed", "ended", "export", "gaps", "line", "merge", "needs", "open", "records"]),
     ("fold", &["fold"]),
     ("local", &["local"]),
     ("replica", &["connection", "migrate", "replica", "slices", "work"]),

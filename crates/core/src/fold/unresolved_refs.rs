@@ -127,13 +127,7 @@ pub fn keep(
             .map(|(&f, _)| f)
             .collect();
         for fk in loose.iter().map(|&f| &t.table.foreign_keys[f]) {
-            let parent = lookup.parent(&fk.parent)?;
-            if fk.parent_columns.iter().any(|&c| Some(c) == parent.table.own_number())
-                && let Value::Integer(number) =
-                    equal::stored(&row[fk.columns[0]], Affinity::Integer)
-            {
-                state::numbers::reserve(conn, parent, number)?;
-            }
+            reserve(conn, lookup.parent(&fk.parent)?, fk, &row)?;
         }
         if !loose.is_empty() {
             (group.body, changed) = (Body::Stored(cell), true);

@@ -56,7 +56,8 @@ pub fn read(conn: &Connection, policies: &Policies, selection: &Selection) -> Re
             Err(why) => skipped.push(Skipped { name: entry.name.clone(), why }),
         }
     }
-    let mut notes = references::resolve(&inventory, &mut drafts, policies, selection.strict)?;
+    let (mut notes, mut idle) =
+        references::resolve(&inventory, &mut drafts, policies, selection.strict)?;
     for draft in &mut drafts {
         draft.table.identity = groups::identity(&draft.table, &draft.checks);
     }
@@ -67,7 +68,7 @@ pub fn read(conn: &Connection, policies: &Policies, selection: &Selection) -> Re
     groups::assign(&mut parts);
     notes.extend(references::convert(conn, &inventory, &mut drafts)?);
     let local = references::local(conn, &inventory, &mut drafts)?;
-    let mut idle = counters::apply(&inventory, &mut drafts, policies);
+    idle.extend(counters::apply(&inventory, &mut drafts, policies));
     idle.extend(numbers::apply(&inventory, &mut drafts, policies));
 
     let tables: Vec<Table> = drafts.into_iter().map(|draft| draft.table).collect();

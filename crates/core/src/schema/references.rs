@@ -5,21 +5,21 @@ use super::read::{Draft, affinity, draft};
 use super::select;
 use super::{Affinity, ForeignKey, Table};
 use crate::error::{Error, Result};
-use crate::policy::Policies;
+use crate::policy::{COUNTER, Policies};
 use rusqlite::Connection;
 use std::collections::BTreeSet;
 use synqlite_view::groups::converts;
 use synqlite_view::keys::{Key, foreign_key, number, primary_key};
 
-/// Gives every table its foreign keys. Returns a note for each that merges cannot follow: such a
-/// key's columns are plain values.
+/// Gives every table its foreign keys. Returns a note for each that merges cannot follow, so that its columns
+/// are plain values; and the policies that have no effect, and why.
 pub(super) fn resolve(
     inventory: &Inventory,
     drafts: &mut [Draft],
     policies: &Policies,
     strict: bool,
-) -> Result<Vec<String>> {
-    let mut notes = Vec::new();
+) -> Result<(Vec<String>, Vec<(String, String)>)> {
+    let (mut notes, mut idle) = (Vec::new(), Vec::new());
     let mut resolved: Vec<Vec<ForeignKey>> = Vec::new();
     for draft in &*drafts {
         let mut keys = Vec::new();
@@ -43,14 +43,21 @@ pub(super) fn resolve(
             |why: String| Error::Policy { key: key.to_owned(), value: value.to_owned(), why };
         let entry = match select::known_table(inventory, table) {
             Err(error) if strict => return Err(wrong(error.to_string())),
-            Err(_) => continue,
+            Err(error) => {
+                idle.push((key.to_owned(), error.to_string()));
+                continue;
+            }
             Ok(entry) => entry,
         };
         let Some(child) = drafts.iter().position(|d| d.table.name == entry.name) else { continue };
         for part in policies.list(key) {
-            let logical = match logical(inventory, drafts, &drafts[child].table, part) {
+            let table = &drafts[child].table;
+            let logical = match logical(inventory, drafts, policies, (table, part)) {
                 Err(why) if strict => return Err(wrong(why)),
-                Err(_) => continue,
+                Err(why) => {
+                    idle.push((key.to_owned(), why));
+                    continue;
+                }
                 Ok(logical) => logical,
             };
             match logical {
@@ -71,7 +78,7 @@ pub(super) fn resolve(
         number(&mut keys);
         draft.table.foreign_keys = keys;
     }
-    Ok(notes)
+    Ok((notes, idle))
 }
 
 /// Tables that are not replicated and whose foreign keys can be followed, to those that are and to each other.
@@ -190,8 +197,8 @@ fn named_key(parent: &Draft, columns: &[usize]) -> Option<Key> {
 fn logical(
     inventory: &Inventory,
     drafts: &[Draft],
-    table: &Table,
-    part: &str,
+    policies: &Policies,
+    (table, part): (&Table, &str),
 ) -> std::result::Result<std::result::Result<ForeignKey, String>, String> {
     let (column, parent) = part
         .split_once(':')
@@ -205,6 +212,12 @@ fn logical(
         };
         format!("table {} has no stored column {column}{hint}", table.name)
     })?;
+    if policies.of_table(&table.name, column) == Some(COUNTER) {
+        let name = &table.name;
+        return Err(format!(
+            "column {column} of table {name} is a counter, and counts name no rows"
+        ));
+    }
     let entry = select::known_table(inventory, parent).map_err(|e| e.to_string())?;
     let Some(parent) = find(drafts, &entry.name) else {
         return Ok(Err(format!(

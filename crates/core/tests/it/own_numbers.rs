@@ -355,3 +355,36 @@ fn a_restored_backup_is_heard_of_where_a_number_means_nobody() {
     agree(&mut all);
     assert_eq!(all[1].rows("SELECT name FROM c ORDER BY 1"), ["after", "lost"]);
 }
+
+/// A counter stays one where another site says that it names rows.
+#[test]
+fn a_counter_names_no_rows() {
+    let world = World::new();
+    let schema = "CREATE TABLE c(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE);
+        CREATE TABLE t(k TEXT PRIMARY KEY, n INTEGER)";
+    let mut first = world.init_with("a", schema, &[("c.ids", "local")]);
+    let second = world.clone_site(&mut first, "b");
+    let mut all = [first, second];
+    let set = |site: &mut Site, key: &str, value: &str| {
+        site.replica.set_policies(&[Policy::new(key, value).unwrap()])
+    };
+    set(&mut all[0], "t.n", "counter").unwrap();
+    set(&mut all[1], "t.refs", "n:c").unwrap();
+    all[0].run("INSERT INTO t VALUES('x', 3)");
+    all[1].run("INSERT INTO c(name) VALUES('Ann'), ('Bob'), ('Carl')");
+    meet(&mut all);
+    for site in &mut all {
+        site.run("UPDATE t SET n = n + 1");
+        let idle = site.replica.idle_policies().unwrap();
+        assert_eq!((&*idle[0].0, idle.len()), ("t.refs", 1), "{idle:?}");
+        assert!(idle[0].1.contains("column n of table t is a counter"), "{idle:?}");
+        assert!(set(site, "t.refs", "n:c").unwrap_err().to_string().contains("is a counter"));
+    }
+    meet(&mut all);
+    let digest = all[0].replica.digest().unwrap();
+    for site in &all {
+        assert_eq!(site.rows("SELECT * FROM t"), ["x|5"]);
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+        assert_eq!(site.replica.digest().unwrap(), digest);
+    }
+}
