@@ -7,7 +7,7 @@ use crate::terminal;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use synqlite_core::{
     Advice, Closed, Conflict, Replica, Settling, SiteNames, called, line, the_row,
 };
@@ -103,7 +103,7 @@ fn settle_one(replica: &mut Replica, id: &str, verb: synqlite_core::Verb) -> Res
 pub fn run(args: &Args) -> Result<Report> {
     let mut replica = open(&args.db)?;
     if args.advice {
-        return Ok(advice(&replica.advice()?));
+        return Ok(advice(&replica.advice()?, &args.db));
     }
     if args.closed {
         if !args.pick.is_all() {
@@ -230,7 +230,7 @@ fn more(text: &mut String, all: usize) {
 }
 
 /// Policies that would have left less to settle, and the line that sets each.
-fn advice(advice: &[Advice]) -> Report {
+fn advice(advice: &[Advice], db: &Path) -> Report {
     let line = |a: &Advice| {
         let what = match a.policy.value() {
             "unify" => "rows of one key mean the same",
@@ -244,7 +244,8 @@ fn advice(advice: &[Advice]) -> Report {
         if a.told > 0 {
             spared.push(format!("{} that gave way", count(a.told, "write")));
         }
-        format!("{}: {what}\n  {}", a.policy, spared.join(", "))
+        let (policy, spared) = (&a.policy, spared.join(", "));
+        format!("{policy}: {what}\n  {spared}\n  synqlite policy {} {policy}", db.display())
     };
     let text = match advice.is_empty() {
         true => "no policy would have left less to settle".to_owned(),

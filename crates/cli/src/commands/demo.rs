@@ -11,11 +11,15 @@ pub struct Args {
     /// Keeps the databases in this folder, to look at afterwards.
     #[arg(long, value_name = "D")]
     dir: Option<PathBuf>,
+    /// Leaves what stepped aside as it is, to settle it by hand: in a terminal, or on the page of
+    /// `synqlite review`.
+    #[arg(long, requires = "dir")]
+    unsettled: bool,
     /// Another seed makes another database.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
 
 pub fn run(args: &Args) -> Result<Report> {
-    demo::run(args.dir.as_deref(), args.seed, super::env())
+    demo::run(args.dir.as_deref(), args.seed, !args.unsettled, super::env())
 }

@@ -24,8 +24,13 @@ const SITES: [&str; 3] = ["A", "B", "C"];
 /// More rounds than three sites ever need.
 const ROUNDS: usize = 5;
 
-/// Runs it in `dir`, or in a folder that it removes.
-pub fn run(dir: Option<&Path>, seed: u64, env: Arc<dyn Environment>) -> Result<Report> {
+/// Runs it in `dir`, or in a folder that it removes. `settles`: to the end, at which nothing is open.
+pub fn run(
+    dir: Option<&Path>,
+    seed: u64,
+    settles: bool,
+    env: Arc<dyn Environment>,
+) -> Result<Report> {
     let place = Place::new(dir, env.as_ref())?;
     let mut show = Show { place, env, lines: Vec::new(), steps: Vec::new() };
     show.say("Three sites share a database of customers, orders and notes. They edit it offline");
@@ -33,8 +38,10 @@ pub fn run(dir: Option<&Path>, seed: u64, env: Arc<dyn Environment>) -> Result<R
     show.begin(seed)?;
     show.edit(seed)?;
     show.synchronize()?;
-    show.settle()?;
-    show.synchronize()?;
+    if settles {
+        show.settle()?;
+        show.synchronize()?;
+    }
     show.conclude()
 }
 
@@ -310,6 +317,9 @@ impl Show {
             self.say(format!("The databases are in {dir}. Look at them as at any other:"));
             self.say(format!("  sqlite3 {dir}/B.db 'SELECT * FROM customers WHERE id > 400'"));
             self.say(format!("  synqlite log {dir}/B.db --table customers --limit 5"));
+            if open > 0 {
+                self.say(format!("  synqlite review {dir}/B.db"));
+            }
         }
         if !converged {
             return Err(CommandError::new(self.lines.join("\n")));

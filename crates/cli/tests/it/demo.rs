@@ -49,6 +49,18 @@ fn it_keeps_what_it_is_told_to_keep() {
 }
 
 #[test]
+fn it_may_leave_the_questions_to_whoever_tries_it() {
+    let lab = Lab::new();
+    let dir = lab.path("open").display().to_string();
+    let text = lab.text(&["demo", "--dir", &dir, "--unsettled"]);
+    assert!(text.contains(&format!("synqlite review {dir}/B.db")), "{text}");
+    for site in ["A", "B", "C"] {
+        assert_eq!(lab.json(&["status", &format!("{dir}/{site}.db")])["questions"], 2, "{site}");
+    }
+    assert_eq!(synqlite(&["demo", "--unsettled"]).status.code(), Some(2), "where to?");
+}
+
+#[test]
 fn it_leaves_nothing_behind() {
     let lab = Lab::new();
     let run = std::process::Command::new(env!("CARGO_BIN_EXE_synqlite"))
