@@ -11,6 +11,9 @@ use std::collections::BTreeSet;
 use synqlite_view::groups::converts;
 use synqlite_view::keys::{Key, foreign_key, number, primary_key};
 
+/// Keys of policies, and why each has no effect.
+type Idle = Vec<(String, String)>;
+
 /// Gives every table its foreign keys. Returns a note for each that merges cannot follow, so that its columns
 /// are plain values; and the policies that have no effect, and why.
 pub(super) fn resolve(
@@ -18,7 +21,7 @@ pub(super) fn resolve(
     drafts: &mut [Draft],
     policies: &Policies,
     strict: bool,
-) -> Result<(Vec<String>, Vec<(String, String)>)> {
+) -> Result<(Vec<String>, Idle)> {
     let (mut notes, mut idle) = (Vec::new(), Vec::new());
     let mut resolved: Vec<Vec<ForeignKey>> = Vec::new();
     for draft in &*drafts {
