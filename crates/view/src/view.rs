@@ -37,8 +37,8 @@ pub struct View {
     pub claims: Claims,
     /// Groups of an affected row that show something derived, not their register.
     pub derived: BTreeMap<usize, BTreeSet<usize>>,
-    /// Affected rows that showed another key than before while others were found to be hidden: what refers to
-    /// them may be hidden for it, whatever they show in the end.
+    /// Affected rows that showed another key than before while others were found to be hidden, or to show what
+    /// they held before: what refers to them may be hidden for it, whatever they show in the end.
     pub passing: BTreeSet<usize>,
     /// Integer keys that affected rows refer to by value: (table, key).
     pub numbers: BTreeSet<(usize, i64)>,

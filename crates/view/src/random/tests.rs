@@ -9,6 +9,8 @@ const HISTORIES: u64 = 6_000;
 
 /// Others that are played by default, with the styles that there were when a fault showed in them.
 const ONCE_AT_FAULT: [u64; 7] = [129_919, 241_919, 748_570, 848_643, 857_908, 913_258, 1_158_801];
+/// The same with the styles that there are.
+const AT_FAULT_SINCE: [u64; 1] = [6_208_269];
 
 /// A line of what is played begins with `FAULT seed`, as in campaigns.
 #[test]
@@ -35,5 +37,8 @@ fn what_once_was_at_fault_is_not() {
         let mut source = Source::new(seed);
         let blueprint = Blueprint::of_styles(&mut source, FIRST_STYLES);
         assert_eq!(fault(&blueprint, &mut source), None, "seed {seed}");
+    }
+    for seed in AT_FAULT_SINCE {
+        assert_eq!(play(seed), None, "seed {seed}");
     }
 }

@@ -85,6 +85,9 @@ impl Attempt<'_, '_> {
             };
             let swinging: Vec<usize> = heard.fallbacks.iter().filter_map(swings).collect();
             if moved && passes > 0 && swinging.is_empty() {
+                if circle {
+                    self.passing(&round);
+                }
                 round.fallbacks = heard.fallbacks;
                 continue;
             }
