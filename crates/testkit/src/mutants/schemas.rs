@@ -669,4 +669,20 @@ pub const ALL: &[Mutant<'_>] = &[
         campaign: "wild --all numbers,links,few",
         breaks: "R-OWN: a row is hidden for a reference beside one that an action has set",
     },
+    Mutant {
+        name: "gave-way-unsaid",
+        file: "core/src/journal/replay.rs",
+        from: "let (at, image) = last.map_or((self.last, None), |rival| (rival.at, Some(rival.seq)));",
+        to: "let (at, image) = last.map_or((self.last, None), |rival| (rival.at, None));",
+        campaign: "wild --all spelled,replace,many",
+        breaks: "R-CAP-REPLACE: a row that only its rival's entry says to be gone loses its values",
+    },
+    Mutant {
+        name: "refs-counted",
+        file: "core/src/schema/references.rs",
+        from: "policies.of_table(&table.name, column) == Some(COUNTER)",
+        to: "false && policies.of_table(&table.name, column) == Some(COUNTER)",
+        campaign: "wild --all numbers,policy,few",
+        breaks: "R-COUNTER: what was counted is taken for a row's number",
+    },
 ];
