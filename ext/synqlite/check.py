@@ -157,9 +157,11 @@ class Replicas(Case):
         """What is not folded yet comes first."""
         home = self.replica()
         home.execute("DELETE FROM note")
-        told = [[*list(entry.values())[:7], entry["columns"]] for entry in ask(home, "synqlite_log()")["entries"]]
+        names = ["at", "at_ms", "site", "site_name", "table", "row", "kind", "columns", "name"]
+        told = [[entry[name] for name in names] for entry in ask(home, "synqlite_log()")["entries"]]
         self.assertEqual(told[0][6], "delete (pending)")
-        self.assertEqual([[*row[:7], json.loads(row[7])] for row in rows(home, "SELECT * FROM synqlite_log")], told)
+        found = rows(home, "SELECT * FROM synqlite_log")
+        self.assertEqual([[*row[:7], json.loads(row[7]), row[8]] for row in found], told)
 
 
 class Conflicts(Case):

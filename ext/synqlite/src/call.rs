@@ -109,7 +109,10 @@ impl<'c, 'f> Call<'c, 'f> {
 
     /// What the caller says of a remote.
     pub fn said(&self) -> Result<Access> {
-        remotes::access(self.option("token")?.map(str::to_owned), self.option("key_file")?.map(Path::new))
+        remotes::access(
+            self.option("token")?.map(str::to_owned),
+            self.option("key_file")?.map(Path::new),
+        )
     }
 
     /// An option that is a text.

@@ -14,7 +14,7 @@ impl Rows for Log {
     const NAME: &CStr = c"synqlite_log";
     const COLUMNS: &CStr =
         c"CREATE TABLE x(at TEXT, at_ms INTEGER, site TEXT, site_name TEXT, tbl TEXT, row TEXT, \
-        kind TEXT, columns TEXT, schema HIDDEN)";
+        kind TEXT, columns TEXT, name TEXT, schema HIDDEN)";
 
     fn rows(replica: &Replica) -> Result<Vec<Vec<Value>>> {
         let all = LogQuery { table: None, row: None, limit: usize::MAX };
@@ -34,6 +34,7 @@ impl Rows for Log {
                 Value::Text(e.row.clone()),
                 Value::Text(answer::change(e)),
                 Value::Text(Json::Object(columns).to_string()),
+                e.name.clone().map_or(Value::Null, Value::Text),
             ]
         });
         Ok(row.collect())
