@@ -40,7 +40,7 @@ export class CommandSession {
 
   async call(operation, options) {
     const { token, ...others } = options;
-    const kept = token && operation.keeps;
+    const kept = operation.keeps ? token : undefined;
     const env = token && !kept ? { ...process.env, SYNQLITE_TOKEN: token } : process.env;
     const argv = commandLine(operation, kept ? { ...others, tokenFile: '-' } : others);
     const { error, out, err } = await new Promise((ended) => {
