@@ -3,6 +3,7 @@
 use crate::engine::Engine;
 use crate::params::Settings;
 use crate::reproduce::Experiment;
+use crate::workload::brief::Brief;
 use crate::workload::bystander::Bystander;
 use crate::workload::hub::Hub;
 use crate::workload::kv::{Kv, Source};
@@ -80,6 +81,8 @@ pub enum Workloads {
     Kv(KvArgs),
     /// Clone, push, pull, fold, merge; continuous synchronization
     Sync(SyncArgs),
+    /// A program that opens the database for each request, and prepares each statement anew
+    Brief(BriefArgs),
     /// A program that writes one row after another while a pull, a fold, a push runs on the same file
     Bystander(BystanderArgs),
     /// How soon a commit of another process is noticed, and what waiting for it costs
@@ -419,6 +422,28 @@ impl BystanderArgs {
     pub fn all(&self) -> Vec<Bystander> {
         let of = |rows| self.patience.iter().map(move |&patience| Bystander { rows, patience });
         self.rows.values().flat_map(of).collect()
+    }
+}
+
+#[derive(Args)]
+pub struct BriefArgs {
+    /// Tables of the database; every number is run
+    #[arg(long, default_value = "30")]
+    pub tables: Span,
+    /// Requests, and statements, of each sort
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..))]
+    pub requests: u64,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+impl BriefArgs {
+    pub fn all(&self) -> Result<Vec<Brief>> {
+        let one = |tables| {
+            let brief = Brief { tables, requests: self.requests };
+            brief.check().map(|()| brief)
+        };
+        self.tables.values().map(one).collect()
     }
 }
 

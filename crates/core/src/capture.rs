@@ -53,6 +53,9 @@ pub const MASK_BITS: u32 = 62;
 /// Columns of a before-image that one entry holds.
 pub const SLOTS: u32 = 8;
 
+/// The mask of an entry whose before-image is still to come: of no update.
+const EMPTY: &str = "-1";
+
 /// The time, a whole number of milliseconds over 86,400,000. Without an argument it costs less than
 /// with `'now'`, and half as much as with the arithmetic that makes an integer of it.
 const NOW: &str = "julianday()";
@@ -250,7 +253,7 @@ fn mask(t: &Relation) -> String {
         [one] => one.clone(),
         many => many.iter().map(|w| format!("({w})")).collect::<Vec<_>>().join("||','||"),
     };
-    scoped(t, &mask, "old", "new")
+    scoped(t, &mask, all_columns(t))
 }
 
 /// Whether a column's value changed: by bytes, not by the column's collation, and where SQLite
@@ -264,58 +267,67 @@ fn differs(name: &str, affinity: crate::schema::Affinity) -> String {
     }
 }
 
-/// A row of NULLs under the names of columns: what a dropped column's name resolves to.
-fn nulls(t: &Relation, columns: &[usize]) -> String {
-    let names = columns.iter().map(|&c| format!("NULL AS {}", quote(&t.table.columns[c].name)));
-    names.collect::<Vec<_>>().join(",")
+/// A row of NULLs under the names of those of these columns that can be dropped: what their names resolve to
+/// then. Empty if none can.
+fn nulls(t: &Relation, columns: impl IntoIterator<Item = usize>) -> Vec<String> {
+    let declared = t.table.uniques.iter().filter(|u| is_declared(u)).flat_map(|u| &u.columns);
+    let fixed: BTreeSet<usize> = declared.chain(&t.table.primary_key).copied().collect();
+    let columns: BTreeSet<usize> = columns.into_iter().collect();
+    let null = |&c: &usize| format!("NULL AS {}", quote(&t.table.columns[c].name));
+    columns.difference(&fixed).map(null).collect()
+}
+
+/// A FROM clause with such a row; none if there are no names.
+fn from_nulls(names: &[String], alias: &str) -> String {
+    match names {
+        [] => String::new(),
+        names => format!(" FROM (SELECT {}) AS {alias}", names.join(",")),
+    }
+}
+
+/// Whether an index is a key in the table's own text: SQLite drops no column of it.
+fn is_declared(index: &UniqueIndex) -> bool {
+    index.primary || index.name.starts_with("sqlite_autoindex_")
 }
 
 fn all_columns(t: &Relation) -> Vec<usize> {
     (0..t.table.columns.len()).collect()
 }
 
-/// Statements that make an entry for the row at `loc`, with a before-image of `columns`, of which
-/// `value` tells the values, if `from` has a row. Given some of the columns, `from` offers NULLs for
-/// those that may be gone.
-fn entry_with_image(
-    t: &Relation,
-    event: Event,
-    loc: &str,
-    columns: &[usize],
-    value: impl Fn(usize) -> String,
-    from: impl Fn(&[usize]) -> String,
-) -> String {
+/// The entries that hold a before-image of columns: the columns in each, by the number of the part.
+fn parts(t: &Relation, columns: &[usize]) -> BTreeMap<u32, Vec<usize>> {
     let mut parts: BTreeMap<u32, Vec<usize>> = BTreeMap::from([(0, vec![])]);
     for &c in columns {
         parts.entry(t.column_nos[c] / SLOTS).or_default().push(c);
     }
-    let statement = |(part, columns): (u32, Vec<usize>)| {
-        let slots = columns.iter().map(|&c| format!(",v{}", t.column_nos[c] % SLOTS));
-        let values = columns.iter().map(|&c| format!(",{} AS v{}", value(c), t.column_nos[c]));
-        let (ev, part) = match part {
-            0 => (event.of_table(t.no), "NULL".to_owned()),
-            part => (Event::More.of_table(t.no), part.to_string()),
-        };
-        format!(
-            "INSERT INTO synqlite_journal(ev,a,b,at{}) SELECT {ev},{loc},{part},{NOW}{} {}; ",
-            slots.collect::<String>(),
-            values.collect::<String>(),
-            from(&columns)
-        )
-    };
-    parts.into_iter().map(statement).collect::<String>().trim_end().to_owned()
+    parts
 }
 
-/// An entry for the row OLD, with these columns of it.
+fn part_sql(part: u32) -> String {
+    if part == 0 { "NULL".to_owned() } else { part.to_string() }
+}
+
+/// Statements that make an entry for the row OLD, with a before-image of these columns.
 fn entry_of_old(t: &Relation, event: Event, columns: &[usize]) -> String {
     // In a subquery of its own OLD is the trigger's row, as long as that has the column.
-    let loc = format!("(SELECT {})", loc_sql(&t.table, "OLD."));
-    let value = |c: usize| format!("(SELECT OLD.{})", quote(&t.table.columns[c].name));
-    let from = |columns: &[usize]| match columns {
-        [] => String::new(),
-        _ => format!("FROM (SELECT {}) AS old", nulls(t, columns)),
+    let loc = loc_sql(&t.table, "OLD.");
+    let value = |&c: &usize| {
+        let name = quote(&t.table.columns[c].name);
+        format!(",(SELECT OLD.{name}) AS v{}", t.column_nos[c])
     };
-    entry_with_image(t, event, &loc, columns, value, from)
+    let statement = |(part, columns): (u32, Vec<usize>)| {
+        let slots = columns.iter().map(|&c| format!(",v{}", t.column_nos[c] % SLOTS));
+        let slots = slots.collect::<String>();
+        let values = columns.iter().map(value).collect::<String>();
+        let from = from_nulls(&nulls(t, columns), "old");
+        let ev = if part == 0 { event } else { Event::More }.of_table(t.no);
+        format!(
+            "INSERT INTO synqlite_journal(ev,a,b,at{slots}) \
+             SELECT {ev},(SELECT {loc}),{},{NOW}{values}{from}; ",
+            part_sql(part)
+        )
+    };
+    parts(t, columns).into_iter().map(statement).collect::<String>().trim_end().to_owned()
 }
 
 /// Rows that an insert or update may displace.
@@ -327,11 +339,12 @@ struct Rivals {
 }
 
 /// A condition on a row `o` of the table, in terms of NEW.
+#[derive(Clone)]
 struct Rival {
     condition: String,
     /// Columns whose change can bring it about.
     columns: Vec<usize>,
-    /// Columns that can be dropped once the index is; none of a primary key can.
+    /// Columns that can be dropped once the index is; those of a declared key cannot.
     droppable: Vec<String>,
 }
 
@@ -341,7 +354,7 @@ impl Rivals {
         let rival = |u: &UniqueIndex| {
             let stored = u.columns.iter().map(|&c| name(c));
             let droppable = stored.chain(t.table.generated.iter().map(|name| quote(name)));
-            let droppable = if u.primary { vec![] } else { droppable.collect() };
+            let droppable = if is_declared(u) { vec![] } else { droppable.collect() };
             Rival { condition: condition(t, u), columns: u.columns.clone(), droppable }
         };
         let alias = t.table.rowid_alias().map(|c| Rival {
@@ -356,40 +369,77 @@ impl Rivals {
 
     /// (WHEN clause, body) of the trigger before an insert.
     fn on_insert(&self, t: &Relation) -> Option<(String, String)> {
-        let mut conditions = Vec::new();
-        let mut body = String::new();
-        for (rival, event) in self.all() {
-            conditions.push(rival.exists(t));
-            body += &rival.note(t, event);
-        }
-        (!conditions.is_empty()).then(|| (conditions.join(" OR "), body))
+        // One that shares both is noted once.
+        let shares_key = self.key.as_ref().map(|key| format!("({}) IS NOT 1", key.condition));
+        let others = self.others.iter().map(|rival| match &shares_key {
+            Some(more) => (rival.and(more), Event::Rival),
+            None => (rival.clone(), Event::Rival),
+        });
+        let key = self.key.iter().map(|rival| (rival.clone(), Event::Replace));
+        let when = any_exists(t, self.all());
+        let noted: Vec<_> = key.chain(others).collect();
+        (!noted.is_empty()).then(|| (when, note(t, &noted)))
     }
 
     /// (columns, WHEN clause, body) of the trigger before an update.
     fn on_update(&self, t: &Relation) -> Option<(String, String, String)> {
-        let (mut columns, mut conditions, mut body) = (BTreeSet::new(), Vec::new(), String::new());
         let itself = format!("{} IS NOT {}", loc_sql(&t.table, "o."), loc_sql(&t.table, "OLD."));
-        for (rival, _) in self.all() {
-            let rival = Rival {
-                condition: format!("{} AND {itself}", rival.condition),
-                columns: rival.columns.clone(),
-                droppable: rival.droppable.clone(),
-            };
-            conditions.push(rival.exists(t));
-            body += &rival.note(t, Event::Rival);
-            columns.extend(rival.columns);
-        }
+        let noted: Vec<_> = self.all().map(|rival| (rival.and(&itself), Event::Rival)).collect();
+        let columns: BTreeSet<usize> = self.all().flat_map(|r| &r.columns).copied().collect();
         let columns: Vec<usize> = columns.into_iter().collect();
-        (!conditions.is_empty()).then(|| (name_list(t, &columns), conditions.join(" OR "), body))
+        let when = any_exists(t, noted.iter().map(|(rival, _)| rival));
+        (!noted.is_empty()).then(|| (name_list(t, &columns), when, note(t, &noted)))
     }
 
-    fn all(&self) -> impl Iterator<Item = (&Rival, Event)> {
-        let key = self.key.iter().map(|rival| (rival, Event::Replace));
-        key.chain(self.others.iter().map(|rival| (rival, Event::Rival)))
+    fn all(&self) -> impl Iterator<Item = &Rival> {
+        self.key.iter().chain(&self.others)
     }
 }
 
+fn any_exists<'a>(t: &Relation, rivals: impl Iterator<Item = &'a Rival>) -> String {
+    rivals.map(|rival| rival.exists(t)).collect::<Vec<_>>().join(" OR ")
+}
+
+/// Statements that journal those of these rows that are there, each with its whole image.
+///
+/// First come the entries, marked as empty, then all images at once. A program pays for the length of a trigger
+/// whenever it opens the database and whenever it prepares a statement that may fire it, and a subquery, which the
+/// names of columns need that may be dropped, yields one value, or a row of them by an UPDATE only. The columns of
+/// an entry are named in full there: the application's may have the same names.
+fn note(t: &Relation, rivals: &[(Rival, Event)]) -> String {
+    let parts = parts(t, &all_columns(t));
+    // By its rowid a row is found whichever key it shares.
+    let by_rowid = t.table.kind != TableKind::WithoutRowid && t.table.rowid_name.is_some();
+    let mut body = String::new();
+    for together in rivals.chunks(if by_rowid { rivals.len() } else { 1 }) {
+        for (rival, event) in together {
+            for part in parts.keys() {
+                body += &rival.entry(t, *event, *part);
+            }
+        }
+        let made = together.len() * parts.len();
+        for (part, columns) in &parts {
+            let set = together[0].0.image(t, by_rowid, columns);
+            let of_part = match parts.len() {
+                1 => String::new(),
+                _ => format!(" AND synqlite_journal.b IS {}", part_sql(*part)),
+            };
+            body += &format!(
+                "UPDATE synqlite_journal SET {set} WHERE \
+                 synqlite_journal.seq>(SELECT max(seq) FROM synqlite_journal)-{made} \
+                 AND synqlite_journal.m={EMPTY}{of_part}; "
+            );
+        }
+    }
+    body.trim_end().to_owned()
+}
+
 impl Rival {
+    /// The same with one more condition, which reads no columns but those of keys that nobody can drop.
+    fn and(&self, condition: &str) -> Rival {
+        Rival { condition: format!("{} AND {condition}", self.condition), ..self.clone() }
+    }
+
     /// Whether there is such a row.
     fn exists(&self, t: &Relation) -> String {
         let exists = self.of_new(&format!("EXISTS({})", self.select(t, "1")));
@@ -399,19 +449,53 @@ impl Rival {
         }
     }
 
-    /// Statements that journal that row, with its whole image.
-    fn note(&self, t: &Relation, event: Event) -> String {
-        let one = |what: &str| self.of_new(&format!("({})", self.select(t, what)));
-        let value = |c: usize| one(&format!("o.{}", quote(&t.table.columns[c].name)));
-        let generated = t.table.generated.iter().map(|name| format!(",NULL AS {}", quote(name)));
-        let generated: String = generated.collect();
-        let from = |columns: &[usize]| {
-            let named: BTreeSet<usize> = columns.iter().chain(&self.columns).copied().collect();
-            let names = nulls(t, &named.into_iter().collect::<Vec<_>>()) + &generated;
-            format!("FROM (SELECT {names}) AS o WHERE {}", self.exists(t))
+    /// A statement that makes one part of an entry for that row, if it is there, and marks it as empty.
+    fn entry(&self, t: &Relation, event: Event, part: u32) -> String {
+        let ev = if part == 0 { event } else { Event::More }.of_table(t.no);
+        let (loc, part) = (loc_sql(&t.table, "o."), part_sql(part));
+        let rows = match self.fallback() {
+            None => self.select(t, &format!("{ev},{loc},{part},{EMPTY},{NOW}")),
+            Some(names) => {
+                let one = self.of_new(&format!("({})", self.select(t, &loc)));
+                format!(
+                    "SELECT {ev},a,{part},{EMPTY},{NOW} FROM \
+                     (SELECT {one} AS a FROM (SELECT {names}) AS o) WHERE a IS NOT NULL"
+                )
+            }
         };
-        let loc = one(&loc_sql(&t.table, "o."));
-        entry_with_image(t, event, &loc, &all_columns(t), value, from)
+        format!("INSERT INTO synqlite_journal(ev,a,b,m,at) {rows}; ")
+    }
+
+    /// What an UPDATE sets where it puts these columns of the row into an empty entry.
+    fn image(&self, t: &Relation, by_rowid: bool, columns: &[usize]) -> String {
+        if columns.is_empty() {
+            return "m=NULL".to_owned();
+        }
+        let slots = columns.iter().map(|&c| format!(",v{}", t.column_nos[c] % SLOTS));
+        let slots = slots.collect::<String>();
+        let values = columns.iter().map(|&c| format!(",o.{}", quote(&t.table.columns[c].name)));
+        let values = "NULL".to_owned() + &values.collect::<String>();
+        let of_table = quote(&t.table.name);
+        if by_rowid {
+            let (loc, from) =
+                (loc_sql(&t.table, "o."), from_nulls(&nulls(t, columns.to_vec()), "o"));
+            return format!(
+                "(m{slots})=(SELECT {values} FROM {of_table} AS o WHERE {loc}=synqlite_journal.a){from}"
+            );
+        }
+        let mut names = nulls(t, columns.iter().chain(&self.columns).copied());
+        names.extend(t.table.generated.iter().map(|name| format!("NULL AS {}", quote(name))));
+        let from = from_nulls(&names, "o");
+        // Its primary key is the same under every name.
+        let by_key = t.table.primary_key.iter().map(|&c| {
+            let part = format!("o.{}", quote(&t.table.columns[c].name));
+            format!("{part} IS {}", self.of_new(&format!("({})", self.select(t, &part))))
+        });
+        let is_it = match self.fallback() {
+            None => self.condition.clone(),
+            Some(_) => by_key.collect::<Vec<_>>().join(" AND "),
+        };
+        format!("(m{slots})=(SELECT {values} FROM {of_table} AS o WHERE {is_it}){from}")
     }
 
     fn select(&self, t: &Relation, what: &str) -> String {
@@ -437,13 +521,14 @@ fn name_list(t: &Relation, columns: &[usize]) -> String {
     names.join(",")
 }
 
-/// An expression over rows `first` and `second` that stays valid when a column is dropped.
-fn scoped(t: &Relation, expression: &str, first: &str, second: &str) -> String {
-    let names = nulls(t, &all_columns(t));
-    format!(
-        "(SELECT (SELECT (SELECT {expression}) FROM (SELECT {names}) AS {second}) \
-         FROM (SELECT {names}) AS {first})"
-    )
+/// An expression over these columns of OLD and NEW that stays valid when one is dropped.
+fn scoped(t: &Relation, expression: &str, columns: impl IntoIterator<Item = usize>) -> String {
+    let names = nulls(t, columns);
+    let (new, old) = (from_nulls(&names, "new"), from_nulls(&names, "old"));
+    match names.is_empty() {
+        true => format!("({expression})"),
+        false => format!("(SELECT (SELECT (SELECT {expression}){new}){old})"),
+    }
 }
 
 /// Condition under which a row `o` has the same key as NEW in a unique index.
@@ -496,7 +581,7 @@ fn previous(t: &Relation) -> Option<(String, String, String)> {
         return None;
     }
     let columns: Vec<usize> = columns.into_iter().collect();
-    let when = scoped(t, &changed.join(" OR "), "old", "new");
+    let when = scoped(t, &changed.join(" OR "), columns.iter().copied());
     let body = entry_of_old(t, Event::Previous, &columns);
     Some((name_list(t, &columns), when, body))
 }

@@ -21,6 +21,10 @@ pub fn run(workload: Workloads) -> Result<()> {
             run_all(&args.common, &|| boxed(&all))
         }
         Workloads::Bystander(args) => run_all(&args.common, &|| boxed(&args.all())),
+        Workloads::Brief(args) => {
+            let all = args.all()?;
+            run_all(&args.common, &|| boxed(&all))
+        }
         Workloads::Notice(args) => run_all(&args.common, &|| boxed(&args.all())),
         Workloads::Hub(args) => run_all(&args.common, &|| boxed(&[args.workload()])),
         // Nothing of it grows warm: each turn takes minutes, with files and a hub of its own.

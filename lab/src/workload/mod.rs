@@ -4,6 +4,7 @@
 //! draws nothing from the clock and nothing from what an engine does, so all engines execute the
 //! same, which the warm-up round of every run checks.
 
+pub mod brief;
 pub mod bystander;
 pub mod hub;
 pub mod kv;

@@ -114,6 +114,23 @@ fn every_commit_of_another_process_is_waited_for() {
 }
 
 #[test]
+fn a_program_that_keeps_nothing_pays_for_the_schema() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = "run brief --tables 12 --requests 20 --rounds 1 -q --engines plain,replica";
+    ok(dir.path(), &format!("{run} -o r"));
+    let results = results(&dir.path().join("r"));
+    assert_eq!(results.len(), 2);
+    for result in &results {
+        let phases = result["result"]["outcome"]["phases"].as_array().unwrap();
+        let of = |key: &str| phases.iter().map(|p| p[key].as_u64().unwrap()).collect::<Vec<_>>();
+        assert_eq!(of("operations"), [20; 6], "{phases:?}");
+        assert_eq!(of("transactions"), [20, 20, 1, 1, 1, 1], "{phases:?}");
+    }
+    let error = fails(dir.path(), &run.replace("--tables 12", "--tables 0"));
+    assert!(error.contains("at least one table"), "{error}");
+}
+
+#[test]
 fn many_sites_end_with_the_same_rows_and_every_byte_is_counted() {
     let dir = tempfile::tempdir().unwrap();
     let run = "run sites --engines hub --sites 3 --batches 4 --rounds 1 -q";

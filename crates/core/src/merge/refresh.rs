@@ -9,7 +9,8 @@
 //! that refer to nobody are looked for in and below a table that was made anew too: a reference by value
 //! alone names no row that could say that it went. And such a table may have columns that can hold what
 //! was written, or store it otherwise than before. Where each site numbered rows for itself, a number that
-//! means nobody may be shown as NULL.
+//! means nobody may be shown as NULL: so where it refers to another table now, or is no reference any more, what
+//! was written is shown again.
 
 use super::sqlfacts::SqlFacts;
 use super::{apply, show};
@@ -31,7 +32,7 @@ use synqlite_wire::Value;
 /// What of the schema is new, by numbers of tables.
 #[derive(Default)]
 pub(crate) struct Anew {
-    /// Foreign keys of these are, or are enforced now.
+    /// Foreign keys of these are, or are enforced now, or some are gone.
     pub references: BTreeSet<u32>,
     /// These were made anew.
     pub tables: BTreeSet<u32>,
@@ -53,18 +54,17 @@ pub(crate) fn refresh(
         for entry in state::derived(conn)? {
             affected.load_entry(entry)?;
         }
-        for t in catalog.tables.iter().filter(|t| anew.tables.contains(&t.no)) {
-            for entry in stored_otherwise(conn, meta, t)? {
-                affected.load_entry(entry)?;
-            }
-        }
         for t in &catalog.tables {
-            let of_one_site = |parent: &Tracked| {
-                anew.united.contains(&parent.no)
-                    || parent.table.own_number().is_some() && anew.references.contains(&t.no)
-            };
+            let anew_to = |no: &u32| anew.references.contains(&t.no) || anew.united.contains(no);
+            if anew.tables.contains(&t.no) || anew.references.contains(&t.no) {
+                for entry in stored_otherwise(conn, meta, t)? {
+                    affected.load_entry(entry)?;
+                }
+            }
             let keys = t.table.foreign_keys.iter().enumerate();
-            let keys = keys.filter(|(_, fk)| catalog.by_name(&fk.parent).is_some_and(of_one_site));
+            let keys = keys.filter(|(_, fk)| {
+                catalog.by_name(&fk.parent).is_some_and(|parent| anew_to(&parent.no))
+            });
             let keys: BTreeSet<usize> = keys.map(|(f, _)| f).collect();
             for entry in loose(conn, meta, t, &keys)? {
                 affected.load_entry(entry)?;

@@ -64,6 +64,8 @@ fn misled(drafts: &[Draft]) -> BTreeMap<String, String> {
                 "that a CHECK reads"
             } else if set && column.default.is_some() {
                 "whose default an action would set"
+            } else if column.affinity == Affinity::Real {
+                "whose type, REAL, cannot keep every number"
             } else if table.uniques.iter().any(|index| !is_plain(index, column, c)) {
                 "of a unique index that is not simply of integers"
             } else {

@@ -398,18 +398,58 @@ fn columns_can_be_added_renamed_and_dropped_while_triggers_are_there() {
 
 #[test]
 fn a_column_can_be_dropped_once_its_unique_index_is() {
-    for index in ["u", "u COLLATE NOCASE", "lower(u)"] {
+    let tables = [
+        "id INTEGER PRIMARY KEY, u TEXT, x)",
+        "id INTEGER, u TEXT, x, p DEFAULT 'p', PRIMARY KEY(id, p)) WITHOUT ROWID",
+        "id INTEGER NOT NULL, u TEXT, x, rowid, _rowid_, oid, PRIMARY KEY(id))",
+    ];
+    for table in tables {
+        for index in ["u", "u COLLATE NOCASE", "lower(u)", "u) WHERE (u > ''"] {
+            let world = World::new();
+            let schema = format!(
+                "CREATE TABLE t({table}; CREATE UNIQUE INDEX ux ON t({index});
+                 INSERT INTO t(id, u, x) VALUES(1,'a',1),(2,'b',2),(3,'c',3)"
+            );
+            let mut a = world.init("a", &schema);
+            a.run("INSERT OR REPLACE INTO t(id, u, x) VALUES(2,'c',4)");
+            a.run("DROP INDEX ux; ALTER TABLE t DROP COLUMN u");
+            a.run("INSERT OR REPLACE INTO t(id, x) VALUES(1, 10); UPDATE t SET x=20 WHERE id=2");
+            a.replica.fold().unwrap();
+            assert_eq!(a.rows("SELECT id, x FROM t"), ["1|10", "2|20"], "{schema}");
+            assert_eq!(a.replica.verify_full().unwrap(), [""; 0], "{schema}");
+        }
+    }
+}
+
+/// The application's columns may be called as the journal's, and as the journal.
+#[test]
+fn names_of_the_journal_are_free() {
+    for kind in ["", " WITHOUT ROWID"] {
         let world = World::new();
-        let schema = format!(
-            "CREATE TABLE t(id INTEGER PRIMARY KEY, u TEXT, x); CREATE UNIQUE INDEX ux ON t({index});
-             INSERT INTO t VALUES(1,'a',1),(2,'b',2)"
+        let mut a = world.init(
+            "a",
+            &format!(
+                "CREATE TABLE t(seq TEXT PRIMARY KEY, ev UNIQUE, a TEXT, b, m, at, v0, synqlite_journal, o, old, new){kind};
+                 CREATE UNIQUE INDEX tb ON t(b, m); CREATE UNIQUE INDEX ta ON t(lower(a));
+                 INSERT INTO t(seq, ev, a, b, m, new) VALUES ('1', 'e1', 'a1', 'b1', 'm1', 'first'),
+                 ('2', 'e2', 'a2', 'b2', 'm2', 'second'), ('3', 'e3', 'a3', 'b3', 'm3', 'third'),
+                 ('4', 'e4', 'a4', 'b4', 'm4', 'fourth'), ('5', 'e5', 'a5', 'b5', 'm5', 'fifth')"
+            ),
         );
-        let mut a = world.init("a", &schema);
-        a.run("DROP INDEX ux; ALTER TABLE t DROP COLUMN u");
-        a.run("INSERT OR REPLACE INTO t VALUES(1, 10); UPDATE t SET x=20 WHERE id=2");
-        a.replica.fold().unwrap();
-        assert_eq!(a.rows("SELECT * FROM t"), ["1|10", "2|20"]);
-        assert_eq!(a.replica.verify().unwrap(), [""; 0]);
+        let mut b = world.clone_site(&mut a, "b");
+        a.run("REPLACE INTO t(seq, ev, a, b, m) VALUES ('1', 'e2', 'A3', 'b4', 'm4')");
+        a.run("UPDATE OR REPLACE t SET b = 'b5', m = 'm5' WHERE seq = '1'");
+        settle(&mut a, &mut b);
+        for site in [&a, &b] {
+            assert_eq!(site.rows("SELECT seq, ev, a, b, m FROM t"), ["1|e2|A3|b5|m5"]);
+            for word in ["second", "third", "fourth", "fifth"] {
+                let kept = format!("instr(state, CAST('{word}' AS BLOB))");
+                let kept =
+                    format!("SELECT count(*) FROM synqlite_row WHERE loc IS NULL AND {kept}");
+                assert_eq!(site.row(&kept), "1", "{word}");
+            }
+        }
+        assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
     }
 }
 

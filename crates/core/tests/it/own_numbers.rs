@@ -149,6 +149,7 @@ fn a_table_whose_numbers_decide_something_is_refused() {
          CREATE TABLE q(id INTEGER PRIMARY KEY); CREATE TABLE qq(q TEXT PRIMARY KEY REFERENCES q(id));
          CREATE TABLE d(id INTEGER PRIMARY KEY);
          CREATE TABLE dd(id TEXT PRIMARY KEY, d INTEGER DEFAULT 1 REFERENCES d(id) ON DELETE SET DEFAULT);
+         CREATE TABLE f(id INTEGER PRIMARY KEY); CREATE TABLE ff(id TEXT PRIMARY KEY, f DOUBLE REFERENCES f(id));
          CREATE TABLE e(id INTEGER PRIMARY KEY); CREATE TABLE ee(id TEXT PRIMARY KEY, e INTEGER REFERENCES e(id), gone);
          CREATE UNIQUE INDEX e1 ON ee(e, id) WHERE gone IS NULL;
          CREATE UNIQUE INDEX e2 ON ee(e) WHERE e IS NOT NULL;",
@@ -164,6 +165,7 @@ fn a_table_whose_numbers_decide_something_is_refused() {
         ("o", "column o of table oo that a CHECK reads"),
         ("q", "column q of table qq of a unique index that is not simply of integers"),
         ("d", "column d of table dd whose default an action would set"),
+        ("f", "column f of table ff whose type, REAL, cannot keep every number"),
         ("x", "table x"),
     ] {
         let policy = Policy::new(&format!("{table}.ids"), "local").unwrap();
@@ -274,6 +276,32 @@ fn a_number_of_nobody_stays_nobodys() {
     all[0].replica.set_policies(&[policy]).unwrap();
     agree(&mut all);
     assert_eq!(all[0].rows("SELECT id, c FROM note ORDER BY id"), ["later|1", "none|0"]);
+}
+
+/// A number that shows NULL where it came to, as it means nobody, is shown once it is no number of such a table.
+#[test]
+fn a_number_of_nobody_is_a_number_again() {
+    for refs in ["c:tag", "c:gone", "body:c"] {
+        let world = World::new();
+        let schema = format!("{SCHEMA} CREATE TABLE tag(id INTEGER PRIMARY KEY AUTOINCREMENT)");
+        let mut a = world.init_with("a", &schema, &[("c.ids", "local"), ("note.refs", "c:c")]);
+        let mut b = world.clone_site(&mut a, "b");
+        b.run("INSERT INTO note VALUES('later', 7, '')");
+        a.pull(&mut b);
+        assert_eq!(a.row("SELECT c FROM note"), "NULL");
+        if refs == "c:gone" {
+            b.run("CREATE TABLE gone(id INTEGER PRIMARY KEY AUTOINCREMENT)");
+        }
+        b.replica.set_policies(&[Policy::new("note.refs", refs).unwrap()]).unwrap();
+        for _ in 0..2 {
+            a.pull(&mut b);
+            b.pull(&mut a);
+        }
+        for site in [&a, &b] {
+            assert_eq!(site.row("SELECT c FROM note"), "7", "{refs}");
+            assert_eq!(site.replica.verify_full().unwrap(), [""; 0], "{refs}");
+        }
+    }
 }
 
 /// A key that refers to nobody is a key all the same.

@@ -656,8 +656,8 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "united-late",
         file: "core/src/merge/refresh.rs",
-        from: "anew.united.contains(&parent.no)",
-        to: "false",
+        from: "anew.references.contains(&t.no) || anew.united.contains(no)",
+        to: "anew.references.contains(&t.no) || no == &u32::MAX",
         campaign: "wild --all numbers,policy,few",
         breaks: "R-FOLLOW: what a number of nobody shows where numbers are shared again",
     },
@@ -684,5 +684,21 @@ pub const ALL: &[Mutant<'_>] = &[
         to: "false && policies.of_table(&table.name, column) == Some(COUNTER)",
         campaign: "wild --all numbers,policy,few",
         breaks: "R-COUNTER: what was counted is taken for a row's number",
+    },
+    Mutant {
+        name: "unreferred-late",
+        file: "core/src/merge/refresh.rs",
+        from: "anew.tables.contains(&t.no) || anew.references.contains(&t.no)",
+        to: "anew.tables.contains(&t.no)",
+        campaign: "wild --all numbers,policy,few",
+        breaks: "R-FOLLOW: what a number of nobody shows where it is no reference any more",
+    },
+    Mutant {
+        name: "inexact-number",
+        file: "core/src/schema/numbers.rs",
+        from: "column.affinity == Affinity::Real",
+        to: "false && column.affinity == Affinity::Real",
+        campaign: "wild --all numbers,links,retype",
+        breaks: "R-OWN: a column of type REAL is to show a number that it cannot keep",
     },
 ];
