@@ -257,7 +257,7 @@ impl<'a> Found<'a> {
         let mut news = history::changes(&stored.state);
         news.retain(|stamp, _| !seen.covers(*stamp));
         let header = &stored.state.header;
-        let fresh = !seen.covers(header.inserted);
+        let fresh = !seen.covers(stored.state.born_at());
         let first = fresh && header.reinserted.is_zero();
         let came =
             |(kind, _): &(Change, Vec<usize>)| matches!(kind, Change::Insert | Change::Reinsert);

@@ -120,17 +120,24 @@ fn init(
     Ok(InitReport { site, tables, skipped: schema.skipped, notes })
 }
 
+/// So many tables are named where a sentence is of all.
+const NAMED: usize = 10;
+
 /// R-REMAP, said before anybody is surprised by it.
 fn numbered(tables: &[Table]) -> Option<String> {
     let numbered = |t: &&Table| t.renumbers().is_some();
     let names: Vec<&str> = tables.iter().filter(numbered).map(|t| t.name.as_str()).collect();
     let first = names.first()?;
+    let more = match names.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
     Some(format!(
-        "SQLite numbers the rows of {}: where two sites give one number to two rows, the later row \
+        "SQLite numbers the rows of {}{more}: where two sites give one number to two rows, the later row \
          gets another when they meet. Declared references follow; a number kept elsewhere, in memory, \
          a URL or on paper, does not. With policy {first}.ids=local no number changes on the site that \
          shows it, and sites may number a row otherwise (docs/guides/ids.md)",
-        names.join(", ")
+        names[..names.len().min(NAMED)].join(", ")
     ))
 }
 

@@ -5,7 +5,7 @@
 //! were kept ([`crate::state::stash`]) are shown as soon as their columns are here.
 //!
 //! Tables whose triggers do not fit any more are caught up with in `altered`; those among them that were
-//! rebuilt under their names in `place` and `rebuild`.
+//! rebuilt under their names in `place` and `rebuild`, under others in `renamed`.
 
 mod again;
 mod altered;
@@ -13,6 +13,7 @@ mod late;
 mod place;
 mod policies;
 mod rebuild;
+mod renamed;
 mod retyped;
 mod seam;
 mod spans;
@@ -51,6 +52,9 @@ pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
     // Columns are known since the local sequence that the file tells, and rows that came in this
     // transaction, which may bring the policy that makes them known, are of a later one.
     work.meta.save(work.conn)?;
+    if renamed::find(work)? {
+        work.policies = settings::load(work.conn)?;
+    }
     let mut loaded = track::load(work.conn, &work.policies)?;
     work.catalog = loaded.catalog.clone();
     suspect(work, &mut loaded)?;

@@ -25,6 +25,12 @@ pub fn number_of_table(conn: &Connection, canonical: &str) -> Result<u32> {
     known_table(conn, canonical)?.map_or_else(|| add_table(conn, canonical, canonical), Ok)
 }
 
+/// Takes note that the table with this number has another name here.
+pub fn call_table(conn: &Connection, no: u32, name: &str) -> Result<()> {
+    let sql = "UPDATE synqlite_table SET name = ?2 WHERE no = ?1";
+    Ok(conn.prepare_cached(sql)?.execute(params![no, name]).map(drop)?)
+}
+
 /// The name by which other sites know the table with this number.
 pub fn name_of_table(conn: &Connection, no: u32) -> Result<String> {
     let sql = "SELECT canonical FROM synqlite_table WHERE no = ?1";

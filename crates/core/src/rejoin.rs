@@ -309,10 +309,11 @@ impl Comparison<'_, '_> {
             same.join(" AND ")
         );
         let mut statement = self.work.conn.prepare(&sql)?;
-        let pairs =
-            statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, Located>(1)?.0)))?;
+        let pairs = statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, Located>(1)?)))?;
         let mut taken = HashSet::new();
-        let mut pairs: Vec<(i64, Loc)> = pairs.collect::<Result<_, _>>()?;
+        let pairs: Vec<(i64, Located)> = pairs.collect::<Result<_, _>>()?;
+        let placed = pairs.into_iter().map(|(rowid, place)| Ok((rowid, self.t.place(place)?)));
+        let mut pairs: Vec<(i64, Loc)> = placed.collect::<Result<_>>()?;
         // Two spellings of one key cannot both be that row.
         pairs.retain(|(_, loc)| taken.insert(loc.clone()));
         let matched: HashSet<i64> = pairs.iter().map(|(rowid, _)| *rowid).collect();
@@ -333,7 +334,7 @@ impl Comparison<'_, '_> {
         let mut shown: HashMap<String, Vec<Loc>> = HashMap::new();
         while let Some(row) = rows.next()? {
             let row_values = values(row, 1, self.t.table.columns.len())?;
-            let Located(loc) = row.get(0)?;
+            let loc = self.t.place(row.get(0)?)?;
             shown.entry(fingerprint(&row_values)).or_default().push(loc);
         }
         let (mut pairs, mut alone) = (Vec::new(), Vec::new());

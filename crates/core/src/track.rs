@@ -160,6 +160,59 @@ pub fn missed(conn: &Connection) -> Result<Vec<u32>> {
     Ok(gone.lines().filter_map(|no| no.parse().ok()).collect())
 }
 
+/// Tables that are gone with their triggers since a command last looked: number and canonical name.
+pub fn lost(conn: &Connection) -> Result<Vec<(u32, String)>> {
+    let missed = missed(conn)?;
+    let names = |sql: &str| -> Result<BTreeSet<String>> {
+        let mut statement = conn.prepare_cached(sql)?;
+        let names = statement.query_map([], |row| row.get::<_, String>(0))?;
+        Ok(names.map(|name| Ok(name?.to_ascii_lowercase())).collect::<rusqlite::Result<_>>()?)
+    };
+    let tables = names("SELECT name FROM main.sqlite_master WHERE type = 'table'")?;
+    let mut statement =
+        conn.prepare_cached("SELECT no, name, canonical FROM synqlite_table WHERE shape <> ''")?;
+    let known = statement.query_map([], |row| {
+        Ok((row.get(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?))
+    })?;
+    let known: Vec<_> = known.collect::<rusqlite::Result<_>>()?;
+    let is_lost =
+        |no: u32, name: &str| !missed.contains(&no) && !tables.contains(&name.to_ascii_lowercase());
+    let mut lost: Vec<_> = known.into_iter().filter(|(no, name, _)| is_lost(*no, name)).collect();
+    if !lost.is_empty() {
+        // One that has its triggers was renamed.
+        let there = names("SELECT name FROM main.sqlite_master WHERE type = 'trigger'")?;
+        lost.retain(|(no, ..)| !there.contains(&capture::own_name("delete", *no)));
+    }
+    Ok(lost.into_iter().map(|(no, _, canonical)| (no, canonical)).collect())
+}
+
+/// Tables of the application that were made after the journal was and are not known.
+pub fn made_since(conn: &Connection) -> Result<Vec<String>> {
+    let mut known =
+        conn.prepare_cached("SELECT 1 FROM synqlite_table WHERE name = ?1 COLLATE NOCASE")?;
+    let mut made = Vec::new();
+    for name in later_than_journal(conn)? {
+        if !name.starts_with("sqlite_")
+            && !name.starts_with("synqlite_")
+            && !known.exists([&name])?
+        {
+            made.push(name);
+        }
+    }
+    Ok(made)
+}
+
+/// A table as if it were the one with this number, and the columns which that does not have.
+pub fn as_another(
+    conn: &Connection,
+    no: u32,
+    canonical: &str,
+    table: Table,
+) -> Result<(Relation, Vec<u32>)> {
+    let (relation, fresh, _) = number(conn, no, canonical, table, &Objects::new())?;
+    Ok((relation, fresh))
+}
+
 /// Tables, in lower case, that were made after the journal was. SQLite puts a new table behind all
 /// others in its schema, where it stays: renamed, altered, after VACUUM and in a dump. So once the
 /// journal stands behind all tables, one behind the journal was made since.

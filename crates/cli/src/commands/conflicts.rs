@@ -139,6 +139,8 @@ pub fn run(args: &Args) -> Result<Report> {
     let mut conflicts = replica.conflicts()?;
     let asks = |c: &Conflict| every || c.follows.is_none();
     let open = conflicts.iter().filter(|c| asks(c)).count();
+    let stands = |c: &&Conflict| !every && c.follows.as_ref() == Some(&c.id);
+    let stood_for = conflicts.iter().filter(stands).count() as u64;
     args.pick.choose(&replica, &sites, &mut conflicts)?;
     let all = answer::conflicts(&conflicts, &sites);
     conflicts.retain(asks);
@@ -176,6 +178,14 @@ pub fn run(args: &Args) -> Result<Report> {
             report.text.extend(decided.map(|line| format!("\n{line}")));
         }
         _ => {}
+    }
+    if stood_for > 0 && args.ids.is_empty() {
+        let _ = write!(
+            report.text,
+            "\nnot asked about: {}, for each of which another of its key stands (on_unique=unify); see: \
+             synqlite conflicts --every",
+            count(stood_for, "hidden row")
+        );
     }
     Ok(report)
 }

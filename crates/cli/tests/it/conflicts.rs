@@ -225,6 +225,25 @@ fn many_are_picked_and_settled_at_once() {
     }
 }
 
+/// What another row stands for may have been written all the same: it is said where to see it.
+#[test]
+fn what_another_row_stands_for_can_be_found() {
+    let lab = Lab::new();
+    lab.sql("A", "CREATE TABLE tag(id INTEGER PRIMARY KEY, label TEXT UNIQUE, note TEXT)");
+    lab.json(&["init", &lab.db("A"), "--policy", "tag.on_unique=unify"]);
+    lab.json(&["clone", &lab.db("A"), &lab.db("B")]);
+    lab.sql("A", "INSERT INTO tag VALUES(1, 'red', 'of A')");
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    lab.sql("B", "INSERT INTO tag VALUES(1, 'red', 'of B')");
+    lab.json(&["sync", &lab.db("B")]);
+    let said = told(&lab, &[], "200");
+    assert!(said.contains("no open conflicts"), "{said}");
+    let want = "not asked about: 1 hidden row, for each of which another of its key stands";
+    assert!(said.contains(want), "{said}");
+    let every = told(&lab, &["--every"], "200");
+    assert!(every.contains("of B") && !every.contains("not asked about"), "{every}");
+}
+
 #[test]
 fn what_cannot_be_settled_so_is_named() {
     let lab = many();

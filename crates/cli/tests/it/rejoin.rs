@@ -166,3 +166,31 @@ fn a_whole_replica_and_a_stranger_are_not_repaired() {
     assert!(told.starts_with("error: "), "{told}");
     assert_eq!(lab.rows("A", "SELECT count(*) FROM todo"), ["3"]);
 }
+
+/// A row is found again by its key however that is spelled, and what it shows goes to the others.
+#[test]
+fn rows_whose_keys_compare_otherwise_than_they_are_spelled_are_written() {
+    for (value, column) in [
+        ("'B'", "TEXT COLLATE NOCASE"),
+        ("2", "REAL"),
+        ("'b '", "TEXT COLLATE RTRIM"),
+        ("-0.0", "REAL"),
+    ] {
+        for kind in ["", " WITHOUT ROWID"] {
+            let lab = Lab::new();
+            lab.sql("A", &format!("CREATE TABLE t(k {column}, v TEXT, PRIMARY KEY(k)){kind}"));
+            lab.sql("A", &format!("INSERT INTO t VALUES({value}, 'base')"));
+            lab.json(&["init", &lab.db("A")]);
+            lab.json(&["clone", &lab.db("A"), &lab.db("B")]);
+            lab.sql("B", "UPDATE t SET v = 'of b'");
+            lose(&lab, "A", false);
+            lab.json(&["init", &lab.db("A"), "--repair", &lab.db("B")]);
+            for _ in 0..2 {
+                lab.json(&["sync", &lab.db("A"), &lab.db("B")]);
+            }
+            for site in ["A", "B"] {
+                assert_eq!(lab.rows(site, "SELECT v FROM t"), ["base"], "{column}{kind} at {site}");
+            }
+        }
+    }
+}

@@ -231,7 +231,8 @@ impl<'s> Altered<'s> {
                 gaps::lose(conn, meta, t.no, Some(column))?;
                 lost.insert(t.no);
             }
-            if stale.gap || lost.contains(&t.no) {
+            // A column that was added again may show the same in another type.
+            if stale.gap || lost.contains(&t.no) || !stale.anew.is_empty() {
                 meta.unsummed.tables.insert(t.no);
             }
             track::renew(conn, t)?;

@@ -196,3 +196,24 @@ fn mig_again_values_of_which_some_look_like_the_default() {
         }
     }
 }
+
+/// What shows the same in a column of another type is no write that nobody noted.
+#[test]
+fn mig_again_a_column_of_another_type() {
+    let again = "ALTER TABLE t DROP COLUMN x; ALTER TABLE t ADD COLUMN x INTEGER DEFAULT 7";
+    let world = World::new();
+    let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, v, x TEXT DEFAULT -1); \
+                  INSERT INTO t VALUES(1, 1, 'a'), (2, 2, '7')";
+    let (mut a, mut b) = pair(&world, schema);
+    a.run(again);
+    settle(&mut a, &mut b);
+    b.run(again);
+    settle(&mut a, &mut b);
+    for site in [&mut a, &mut b] {
+        assert_eq!(rows(site), ["1|1|7", "2|2|7"]);
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+    b.run("UPDATE t SET v = 3");
+    settle(&mut a, &mut b);
+    agree(&mut [&mut a, &mut b]);
+}

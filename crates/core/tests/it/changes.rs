@@ -98,9 +98,15 @@ impl Draw {
 /// Whoever applies what he hears has what the tables show, whatever was written, merged, hidden and shown again.
 #[test]
 fn a_listener_knows_what_the_tables_show() {
-    for seed in 0..20 {
+    const POLICIES: [&[(&str, &str)]; 4] = [
+        &[],
+        &[("p.delete", "last"), ("w.delete", "last"), ("c.delete", "last")],
+        &[("p.on_unique", "unify")],
+        &[("p.ids", "local")],
+    ];
+    for seed in 0..40 {
         let (world, mut draw) = (World::new(), Draw(seed));
-        let mut a = world.init("a", SCHEMA);
+        let mut a = world.init_with("a", SCHEMA, POLICIES[seed as usize % POLICIES.len()]);
         let mut b = world.clone_site(&mut a, "b");
         let (mut all, mut some) = (Listener::default(), Listener::default());
         for _ in 0..25 {
@@ -166,4 +172,23 @@ fn a_change_says_who_wrote_which_columns() {
     for wrong in ["", "1", "1.2.3.4", "x.1.2.3", &anew.token[..anew.token.len() - 1]] {
         assert!(a.replica.changes(Some(wrong), 10).is_err(), "{wrong}");
     }
+}
+
+/// A row that is known goes, though an update comes that would have let it live had it been later.
+#[test]
+fn a_delete_is_told_beside_an_older_update() {
+    let world = World::new();
+    let schema =
+        "CREATE TABLE p(id INTEGER PRIMARY KEY, n TEXT UNIQUE); INSERT INTO p VALUES(1, 'one')";
+    let mut a = world.init_with("a", schema, &[("p.delete", "last")]);
+    let mut b = world.clone_site(&mut a, "b");
+    let mut listener = Listener::default();
+    listener.listen(&mut b, usize::MAX);
+    a.run("UPDATE p SET n = 'uno'");
+    std::thread::sleep(std::time::Duration::from_millis(10));
+    b.run("DELETE FROM p");
+    b.pull(&mut a);
+    assert_eq!(b.row("SELECT count(*) FROM p"), "0");
+    let heard = listener.listen(&mut b, usize::MAX);
+    assert_eq!(heard.iter().map(|row| row.change).collect::<Vec<_>>(), [Change::Delete]);
 }

@@ -303,3 +303,79 @@ fn mig_rename_a_policy_finds_its_column_late() {
     }
     agree(&mut [&mut a, &mut b]);
 }
+
+/// Renamed and made anew, with a command between or none: one table to all. `t` may have no row, be made anew
+/// with other columns, lose rows meanwhile, and have keys of every kind.
+#[test]
+fn mig_rename_a_table_that_is_made_anew_at_once() {
+    let rebuild = |columns: &str, kept: &str, rows: &str| {
+        format!(
+            "CREATE TABLE new_r({columns}; INSERT INTO new_r({kept}) SELECT {kept} FROM r{rows}; \
+             DROP TABLE r; ALTER TABLE new_r RENAME TO r"
+        )
+    };
+    let keys = [
+        "TEXT PRIMARY KEY, v, w)",
+        "INTEGER PRIMARY KEY, v, w)",
+        "TEXT PRIMARY KEY, v, w) WITHOUT ROWID",
+        "TEXT, v, w)",
+    ];
+    for key in keys {
+        let columns = format!("id {key}");
+        let wider = columns.replace(", w)", ", w DEFAULT 'w', x DEFAULT 'x')");
+        let narrower = columns.replace(", w)", ")");
+        for (filled, second) in [
+            (true, rebuild(&columns, "id, v, w", "")),
+            (true, rebuild(&wider, "id, v, w", "")),
+            (true, rebuild(&narrower, "id, v", "")),
+            (true, rebuild(&columns, "id, v, w", " WHERE id <> 1")),
+            (false, rebuild(&columns, "id, v, w", "")),
+        ] {
+            let world = World::new();
+            let fill = "INSERT INTO t VALUES(1,'a',10),(2,'b',20),(3,'c',30),(4,'d',40),(5,'e',50),(6,'f',60)";
+            let fill = if filled { fill } else { "" };
+            let (mut a, mut b) = pair(&world, &format!("CREATE TABLE t({columns}; {fill}"));
+            for site in [&mut a, &mut b] {
+                site.replica.fold().unwrap();
+            }
+            a.run("ALTER TABLE t RENAME TO r");
+            a.run(&second);
+            b.run("ALTER TABLE t RENAME TO r");
+            b.replica.fold().unwrap();
+            b.run(&second);
+            settle(&mut a, &mut b);
+            a.run("INSERT INTO r(id, v) VALUES(8, 'of a'); UPDATE r SET v = 'a' || v WHERE id = 2");
+            b.run("INSERT INTO r(id, v) VALUES(9, 'of b'); UPDATE r SET v = 'b' || v WHERE id = 3");
+            settle(&mut a, &mut b);
+            let query = "SELECT * FROM r ORDER BY id";
+            assert_eq!(a.rows(query), b.rows(query), "{second}");
+            let seen = a.rows("SELECT v FROM r WHERE v IN ('ab', 'bc', 'of a', 'of b') ORDER BY 1");
+            let all = if filled { &["ab", "bc", "of a", "of b"][..] } else { &["of a", "of b"] };
+            assert_eq!(seen, all, "{second}");
+            for site in [&mut a, &mut b] {
+                assert_eq!(site.replica.verify_full().unwrap(), [""; 0], "{second}");
+            }
+        }
+    }
+}
+
+/// A table with rows of its own is no other that is gone.
+#[test]
+fn mig_rename_another_table_is_not_taken_for_one_that_is_gone() {
+    for (gone, made) in [
+        ("", "INSERT INTO r VALUES(1, 'x', 11), (2, 'y', 12), (3, 'z', 13), (4, 'q', 14)"),
+        ("CREATE TABLE keep AS SELECT * FROM t LIMIT 1;", "INSERT INTO r SELECT * FROM keep"),
+        ("", ""),
+    ] {
+        let world = World::new();
+        let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, v, w); \
+                      INSERT INTO t VALUES(1,'a',10),(2,'b',20),(3,'c',30),(4,'d',40)";
+        let (mut a, mut b) = pair(&world, schema);
+        a.run(&format!(
+            "{gone} DROP TABLE t; CREATE TABLE r(id INTEGER PRIMARY KEY, v, w); {made}"
+        ));
+        settle(&mut a, &mut b);
+        assert_eq!(b.rows("SELECT v FROM t ORDER BY id"), ["a", "b", "c", "d"], "{made}");
+        assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+    }
+}

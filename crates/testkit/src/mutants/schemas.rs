@@ -701,4 +701,20 @@ pub const ALL: &[Mutant<'_>] = &[
         campaign: "wild --all numbers,links,retype",
         breaks: "R-OWN: a column of type REAL is to show a number that it cannot keep",
     },
+    Mutant {
+        name: "renamed-unseen",
+        file: "core/src/migrate.rs",
+        from: "if renamed::find(work)? {",
+        to: "if false && renamed::find(work)? {",
+        campaign: "wild --all alter,rebuild,order",
+        breaks: "R-MIG-RENAME: a table that is made anew under a new name is another one",
+    },
+    Mutant {
+        name: "again-unsummed",
+        file: "core/src/migrate/altered.rs",
+        from: "stale.gap || lost.contains(&t.no) || !stale.anew.is_empty()",
+        to: "stale.gap || lost.contains(&t.no)",
+        campaign: "wild --all alter,retype",
+        breaks: "R-MIG-AGAIN: what shows the same in a column of another type is a write that nobody noted",
+    },
 ];

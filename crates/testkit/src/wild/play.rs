@@ -423,7 +423,8 @@ impl<'a> Player<'a> {
 
     /// Whether the engine would take a table for another one after the migration: a table that is
     /// renamed without our triggers, or may lose them under a name that no command has seen yet, with the
-    /// table or without it: another may have its name.
+    /// table or without it: another may have its name. It knows one that is made anew by its rows, if they
+    /// are as the last command saw them.
     fn would_be_another(&mut self, n: usize, migration: &Migration) -> Played<bool> {
         let Some((no, after)) = migration.after.first() else { return Ok(false) };
         let Some(table) = self.sites[n].schema.get(no).map(|t| t.name.clone()) else {
@@ -440,7 +441,15 @@ impl<'a> Player<'a> {
             "{captured} AND NOT EXISTS(SELECT 1 FROM synqlite_table AS t WHERE t.name = '{table}' \
              AND sqlite_master.name = 'synqlite_delete_' || t.no)"
         );
-        Ok(!self.texts(n, &unseen)?.is_empty())
+        if self.texts(n, &unseen)?.is_empty() {
+            return Ok(false);
+        }
+        let writes = |sql: &String| sql.starts_with("UPDATE") || sql.starts_with("DELETE");
+        let same = after.is_some() && !migration.script.iter().any(writes);
+        let has = format!("SELECT 1 FROM {} LIMIT 1", quote(&table));
+        Ok(!same
+            || self.texts(n, &has)?.is_empty()
+            || !self.texts(n, "SELECT 1 FROM synqlite_journal LIMIT 1")?.is_empty())
     }
 
     /// Whether the engine would take a column for a new one after the migration, and no site could tell

@@ -61,6 +61,11 @@ impl Chunk {
         (0..CHUNK as usize).filter(|at| self.present >> at & 1 == 1)
     }
 
+    /// The same, in the table.
+    pub fn rowids(&self) -> impl Iterator<Item = i64> + '_ {
+        self.places().map(|at| self.no * CHUNK + at as i64)
+    }
+
     /// The bytes of sums that stand at the same place in them are kept together: once, if all are the
     /// same.
     pub fn bytes(&self) -> Vec<u8> {

@@ -52,6 +52,14 @@ impl Sums {
         Ok(Sums { chunks, entries, was_rowid: None })
     }
 
+    /// Where all rows were.
+    pub fn locs(&self) -> Vec<Loc> {
+        if !self.are_of_rowids() {
+            return self.entries.keys().cloned().collect();
+        }
+        self.chunks.values().flat_map(Chunk::rowids).map(Loc::Row).collect()
+    }
+
     fn sum(&self, loc: &Loc) -> Option<(&Layout, &[u8])> {
         let place = match loc {
             // Then the table had no rowids: places were numbers of entries.

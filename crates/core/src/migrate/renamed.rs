@@ -1,0 +1,85 @@
+//! Tables that are there again under another name (R-MIG-RENAME).
+//!
+//! The triggers of a table tell that it was renamed. A table that was renamed and then rebuilt before any command
+//! of ours has none: it seems that one table was dropped and another made. Other sites, where a command ran between,
+//! know the two for one. So a table that is gone is looked for among those that were made since: it is the one that
+//! has its rows, as sums of what rows showed tell; or its columns, if it had no rows.
+
+use crate::Result;
+use crate::catalog::Tracked;
+use crate::registry;
+use crate::schema::{self, Selection, Table};
+use crate::state::sums::Sums;
+use crate::track;
+use crate::work::Work;
+use std::collections::BTreeSet;
+
+/// So many rows of each are looked at.
+const LOOKED_AT: usize = 10_000;
+
+/// Takes note of the names that tables have now which are gone, and are there again under another name. Whether
+/// there are any.
+pub(super) fn find(work: &Work<'_>) -> Result<bool> {
+    let lost = track::lost(work.conn)?;
+    if lost.is_empty() {
+        return Ok(false);
+    }
+    let only = track::made_since(work.conn)?;
+    if only.is_empty() {
+        return Ok(false);
+    }
+    let selection = Selection { only, ..Selection::default() };
+    let mut made = schema::read(work.conn, &work.policies, &selection)?.tables;
+    let mut any = false;
+    for (no, canonical) in &lost {
+        let holds = |table: &Table| holds(work, (*no, canonical), table, lost.len() == 1);
+        let found: Vec<bool> = made.iter().map(holds).collect::<Result<_>>()?;
+        // Of two that have its rows it cannot be told.
+        if let (Some(at), 1) =
+            (found.iter().position(|is| *is), found.iter().filter(|is| **is).count())
+        {
+            registry::call_table(work.conn, *no, &made.remove(at).name)?;
+            any = true;
+        }
+    }
+    Ok(any)
+}
+
+/// Whether a table has the rows that the one with this number had. `alone`: no other table is gone.
+fn holds(
+    work: &Work<'_>,
+    (no, canonical): (u32, &str),
+    table: &Table,
+    alone: bool,
+) -> Result<bool> {
+    let conn = work.conn;
+    let (relation, fresh) = track::as_another(conn, no, canonical, table.clone())?;
+    let t = Tracked::from(relation);
+    let lost = registry::lost_columns(conn, &t)?.len();
+    // What says which row it is says nothing else of it.
+    let alias = t.table.rowid_alias().map(|c| t.column_nos[c]);
+    let told: BTreeSet<u32> = t.column_nos.iter().copied().collect();
+    let told = told.iter().filter(|no| !fresh.contains(no) && Some(**no) != alias).count();
+    let sums = Sums::load(conn, &t)?;
+    let had = sums.locs();
+    if had.is_empty() {
+        return Ok(alone && fresh.is_empty() && lost == 0);
+    }
+    let has = t.all_places(conn)?;
+    if told == 0
+        || told < fresh.len() + lost
+        || 4 * has.len().min(had.len()) < 3 * has.len().max(had.len())
+    {
+        return Ok(false);
+    }
+    let mut elsewhere = sums.alike(&t, had.iter().take(LOOKED_AT));
+    let (mut looked_at, mut same) = (0, 0);
+    for loc in has.iter().take(LOOKED_AT) {
+        let Some(row) = t.read(conn, loc)? else { continue };
+        let here = sums.compare(conn, &t, loc, &row, &BTreeSet::new())?;
+        let is_same = here.is_some_and(|c| c.touched.is_empty() && !c.one_of_them);
+        looked_at += 1;
+        same += usize::from(is_same || elsewhere.take(&t, &row).is_some());
+    }
+    Ok(4 * same >= 3 * looked_at)
+}
