@@ -168,26 +168,35 @@ pub fn run(args: &Args) -> Result<Report> {
     if args.ids.is_empty() && args.limit.is_none() {
         report.json = all;
     }
-    match conflicts.len() {
-        0 if open > 0 => report.text = format!("none of {}", count(open as u64, "open conflict")),
-        shown if shown < open && args.ids.is_empty() => {
-            let _ = write!(report.text, "\n{shown} of {}", count(open as u64, "open conflict"));
+    let shown = (conflicts.len(), open, if args.ids.is_empty() { stood_for } else { 0 });
+    also(&mut report.text, &replica, shown, args.ids.is_empty())?;
+    Ok(report)
+}
+
+/// What else there is beside the records that are listed: of how many they are, what asks nothing, what was decided.
+fn also(
+    text: &mut String,
+    replica: &Replica,
+    (shown, open, stood_for): (usize, usize, u64),
+    all: bool,
+) -> Result<()> {
+    match shown {
+        0 if open > 0 => *text = format!("none of {}", count(open as u64, "open conflict")),
+        shown if shown < open && all => {
+            let _ = write!(text, "\n{shown} of {}", count(open as u64, "open conflict"));
         }
         0 => {
             let decided = super::decided(replica.decided_conflicts()?);
-            report.text.extend(decided.map(|line| format!("\n{line}")));
+            text.extend(decided.map(|line| format!("\n{line}")));
         }
         _ => {}
     }
-    if stood_for > 0 && args.ids.is_empty() {
-        let _ = write!(
-            report.text,
-            "\nnot asked about: {}, for each of which another of its key stands (on_unique=unify); see: \
-             synqlite conflicts --every",
-            count(stood_for, "hidden row")
-        );
+    if stood_for > 0 {
+        let rows = count(stood_for, "hidden row");
+        let why = "for each of which another of its key stands (on_unique=unify)";
+        let _ = write!(text, "\nnot asked about: {rows}, {why}; see: synqlite conflicts --every");
     }
-    Ok(report)
+    Ok(())
 }
 
 /// Settles them in one transaction, or tells what that would come to.
