@@ -7,7 +7,7 @@ use super::before_images::{BeforeImages, image_of};
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::journal::{self, Window};
-use crate::state::{self, Stored};
+use crate::state::{self, Stored, sums};
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::{Cell, Rid, Value};
 
@@ -55,8 +55,9 @@ impl Fold<'_> {
         let tables = self.catalog.tables.iter().zip(windows);
         let of_table = |(t, window): (&Tracked, &Window)| -> Result<Befores> {
             let mut befores = Befores::new();
-            let gone = window.gone.iter().map(|(from, g)| (from, g.image, g.start));
-            let changed = window.changed.iter().map(|(from, c)| (from, image_of(c), c.start));
+            let gone = window.gone.iter().map(|(from, g)| (from, g.image, g.start, true));
+            let changed = window.changed.iter();
+            let changed = changed.map(|(from, c)| (from, image_of(c), c.start, false));
             let read = |seq: Option<i64>| -> Result<Option<Image>> {
                 let Some(seq) = seq else { return Ok(None) };
                 let Some(mut row) = journal::image(self.conn, t, seq)? else { return Ok(None) };
@@ -68,8 +69,13 @@ impl Fold<'_> {
                 let cells = images.cells(t, &row)?;
                 Ok(Some(Image { row, cells }))
             };
-            for (from, image, start) in gone.chain(changed) {
+            for (from, image, start, is_gone) in gone.chain(changed) {
                 let Some(stored) = state::at(self.conn, self.meta, t, from)? else { continue };
+                // Segments span rowids that hold no row.
+                let told = image.is_some() || stored.entry.is_some();
+                if is_gone && !told && !sums::is_there(self.conn, t, from)? {
+                    continue;
+                }
                 let (image, start) = (read(image)?, read(start.filter(|s| Some(*s) != image))?);
                 let (cascaded, replaced) = (false, Replaced::new());
                 befores.insert(from.clone(), Before { stored, image, start, cascaded, replaced });

@@ -48,6 +48,13 @@ pub fn are_many(meta: &Meta) -> bool {
     meta.unsummed.places.len() >= MOST
 }
 
+/// Whether a row was at a rowid when the last transaction ended.
+pub fn is_there(conn: &Connection, t: &Tracked, loc: &Loc) -> Result<bool> {
+    let Loc::Row(rowid) = *loc else { return Ok(true) };
+    let chunk = load(conn, t, rowid.div_euclid(CHUNK))?;
+    Ok(chunk.is_some_and(|chunk| chunk.get(rowid).is_some()))
+}
+
 /// Takes the sums of all rows that were touched.
 pub fn settle(conn: &Connection, meta: &mut Meta, catalog: &Catalog) -> Result<()> {
     let Unsummed { mut places, tables } = std::mem::take(&mut meta.unsummed);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 use synqlite_core::{
-    Change, Environment as _, InitOptions, Policy, Replica, Selection, System, Undone,
+    Change, Environment as _, InitOptions, LogQuery, Policy, Replica, Selection, System, Undone,
 };
 
 mod random;
@@ -508,4 +508,37 @@ fn what_several_undos_in_turn_do() {
     assert_eq!(all(&a), second);
     assert_eq!(undo(&mut a, &since(t)).len(), 3);
     assert_eq!(all(&a), first);
+}
+
+/// A row is inserted under a number between those that were there, or gets one: no row was there before.
+#[test]
+fn a_row_in_a_gap_goes_alone() {
+    for table in [
+        "a INTEGER PRIMARY KEY, b TEXT",
+        "a INTEGER PRIMARY KEY, b TEXT NOT NULL DEFAULT 'd'",
+        "b TEXT",
+    ] {
+        for keeps in [true, false] {
+            let world = World::new();
+            let sql = format!(
+                "CREATE TABLE t({table}); INSERT INTO t(rowid, b) VALUES(1, 'k'), (2, 'l'), (6, 'm')"
+            );
+            let options = InitOptions { history: keeps, ..InitOptions::default() };
+            let mut a = with(&world, "a", &sql, options);
+            let mut b = world.clone_site(&mut a, "b");
+            let before = now();
+            a.run("INSERT INTO t(rowid, b) VALUES(5, 'x')");
+            let taken = undo(&mut a, &since(before));
+            assert_eq!(taken.len(), 1, "{table}: {taken:?}");
+            assert!(taken[0].ends_with("insert"), "{table}: {taken:?}");
+            settle(&mut a, &mut b);
+            for site in [&mut a, &mut b] {
+                assert_eq!(site.rows("SELECT b FROM t"), ["k", "l", "m"], "{table}");
+                assert!(site.replica.conflicts().unwrap().is_empty(), "{table}");
+                assert_eq!(site.replica.verify_full().unwrap(), [""; 0], "{table}");
+            }
+            let log = a.replica.log(&LogQuery::default()).unwrap();
+            assert_eq!(log.len(), 5, "{table}: {log:?}");
+        }
+    }
 }
