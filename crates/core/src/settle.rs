@@ -136,6 +136,21 @@ fn settle(work: &mut Work<'_>, choices: &[(String, Verb)]) -> Result<Settling> {
     }
     // What went when another was settled needs nothing more.
     vain.retain(|id, _| open.contains_key(*id));
+    // A row that another needs is kept, deleted or not (R-PROTECT).
+    let kept = |(id, _, verb): &(&String, i64, Verb)| {
+        let hidden = open.get(*id).is_some_and(|c| c.shown.is_empty());
+        hidden && matches!(verb, Verb::Discard | Verb::Accept)
+    };
+    for (prefix, _) in choices {
+        let whole = whole(&places, prefix).ok();
+        if let Some((id, ..)) =
+            whole.and_then(|(id, _)| chosen.iter().find(|c| c.0 == id && kept(c)))
+        {
+            let why = "another row refers to it and keeps it; settle that one first";
+            vain.entry(*id).or_insert((prefix.clone(), why.to_owned()));
+        }
+    }
+    chosen.retain(|c| !kept(c));
     let settled: BTreeSet<&String> = chosen.iter().map(|(id, ..)| *id).collect();
     done.settled = settled.into_iter().filter(|id| !vain.contains_key(id)).cloned().collect();
     done.refused.extend(vain.into_values());

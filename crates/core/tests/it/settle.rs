@@ -215,3 +215,29 @@ fn a_record_of_a_deleted_row_says_which_and_what_needs_it() {
         assert_eq!((needed, kept.needed), (vec!["'1'", "'2'", "'3'"], 5));
     }
 }
+
+/// A hidden row that another one needs is not discarded before that, and nobody is told that it was.
+#[test]
+fn what_another_row_keeps_is_not_discarded() {
+    let world = World::new();
+    let schema = "CREATE TABLE t(a INTEGER PRIMARY KEY, b REFERENCES t, e REFERENCES t)";
+    let mut site = world.init("a", schema);
+    site.run(
+        "PRAGMA foreign_keys = OFF; INSERT INTO t VALUES(3, 'w', NULL), (4, 'v', 'd'), (10, 4, 3)",
+    );
+    site.replica.fold().unwrap();
+    let id = |site: &Site, row: &str| {
+        let conflicts = site.replica.conflicts().unwrap();
+        conflicts.into_iter().find(|c| c.row == row).map(|c| c.id)
+    };
+    let (three, ten) = (id(&site, "3").unwrap(), id(&site, "10").unwrap());
+    let told = site.replica.settle_conflict(&three, Verb::Discard).unwrap_err().to_string();
+    assert!(told.contains("another row refers to it"), "{told}");
+    assert_eq!(id(&site, "3").as_ref(), Some(&three));
+    let both = [(three.clone(), Verb::Discard), (ten.clone(), Verb::Discard)];
+    let done = site.replica.settle_conflicts(&both, false).unwrap();
+    assert!(done.refused.is_empty(), "{:?}", done.refused);
+    assert_eq!(done.settled.len(), 2);
+    assert_eq!((id(&site, "3"), id(&site, "10")), (None, None));
+    assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+}
