@@ -8,7 +8,7 @@ use crate::history::{self, revived};
 use crate::known::known_row;
 use crate::log::is_called;
 use crate::refs::Lookup;
-use crate::schema::quote;
+use crate::schema::{Action, quote};
 use crate::state::{
     self, Body, ENTRY_COLUMNS, GroupState, RowState, SEGMENT_COLUMNS, Segment, Stored,
 };
@@ -318,8 +318,35 @@ impl Planner<'_> {
             return Ok(());
         }
         self.registers(t, &mut step, past.as_ref())?;
+        if step.fate == Fate::Stays && step.stored.loc.is_none() && self.span.has(h.left()) {
+            self.follows_again(t, &mut step)?;
+        }
         if step.fate == Fate::Returns || !step.puts.is_empty() {
             self.plan.steps.push(step);
+        }
+        Ok(())
+    }
+
+    /// A row that CASCADE deleted with one that has been inserted again since was to the former life of that
+    /// (R-INC): it is here again if it refers to the present one.
+    fn follows_again(&self, t: &Tracked, step: &mut Step) -> Result<()> {
+        let Work { conn, meta, catalog, .. } = self.work;
+        let lookup = Lookup { conn, meta, catalog };
+        let keys = t.table.foreign_keys.iter().enumerate();
+        for (f, fk) in keys.filter(|(_, fk)| fk.on_delete == Action::Cascade) {
+            let state = &step.stored.state;
+            let (Some(rid), Some((g, _))) = (state.kept_reference(t, f), t.table.place_of_key(f))
+            else {
+                continue;
+            };
+            let parent = state::of(conn, meta, lookup.parent(&fk.parent)?, rid)?;
+            let again = |parent: &Stored| parent.state.header.reinserted > state.groups[g].stamp;
+            if let (true, Body::Stored(cell)) =
+                (parent.as_ref().is_some_and(again), &state.groups[g].body)
+            {
+                step.puts.entry(g).or_insert(Put::Cell { old: cell.clone(), new: cell.clone() });
+                step.fate = Fate::Returns;
+            }
         }
         Ok(())
     }

@@ -542,3 +542,30 @@ fn a_row_in_a_gap_goes_alone() {
         }
     }
 }
+
+/// What CASCADE took with a row is here again with it, also if that was inserted anew meanwhile.
+#[test]
+fn what_went_with_a_row_that_was_inserted_again_returns() {
+    for again in ["", "INSERT INTO p VALUES('x', 'new');"] {
+        let world = World::new();
+        let sql = "CREATE TABLE p(k TEXT PRIMARY KEY, v);
+            CREATE TABLE c(id INTEGER PRIMARY KEY, k TEXT REFERENCES p ON DELETE CASCADE, note);
+            CREATE TABLE d(id INTEGER PRIMARY KEY, c INTEGER REFERENCES c ON DELETE CASCADE, note);
+            INSERT INTO p VALUES('x', 'old'); INSERT INTO c VALUES(1, 'x', 'precious'), (2, NULL, 'other');
+            INSERT INTO d VALUES(1, 1, 'of it')";
+        let mut a = historical(&world, "a", sql);
+        let mut b = world.clone_site(&mut a, "b");
+        let before = now();
+        a.run(&format!("PRAGMA foreign_keys = ON; DELETE FROM p WHERE k = 'x'; {again}"));
+        assert_eq!(a.row("SELECT count(*) FROM c"), "1");
+        let done = undo(&mut a, &since(before));
+        assert!(!done.iter().any(|line| line.starts_with("left")), "{done:?}");
+        settle(&mut a, &mut b);
+        for site in [&mut a, &mut b] {
+            assert_eq!(site.rows("SELECT * FROM p"), ["x|old"], "{again}");
+            assert_eq!(site.rows("SELECT * FROM c"), ["1|x|precious", "2|NULL|other"], "{again}");
+            assert_eq!(site.rows("SELECT * FROM d"), ["1|1|of it"], "{again}");
+            assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+        }
+    }
+}
