@@ -442,10 +442,18 @@ impl<'a> Player<'a> {
              AND sqlite_master.name = 'synqlite_delete_' || t.no)"
         );
         if self.texts(n, &unseen)?.is_empty() {
-            return Ok(false);
+            // One that was made anew already may be one that is gone.
+            let known = format!("SELECT 1 FROM synqlite_table WHERE name = '{table}'");
+            let gone = "SELECT 1 FROM synqlite_table WHERE shape <> '' AND name NOT IN \
+                        (SELECT name FROM sqlite_master WHERE type = 'table')";
+            let made = self.texts(n, &captured)?.is_empty() && self.texts(n, &known)?.is_empty();
+            return Ok(made && after.is_some() && !self.texts(n, gone)?.is_empty());
         }
         let writes = |sql: &String| sql.starts_with("UPDATE") || sql.starts_with("DELETE");
-        let same = after.is_some() && !migration.script.iter().any(writes);
+        let keyed =
+            |t: &Table| -> Vec<_> { t.key.iter().map(|id| t.column(id).map(|c| c.ty)).collect() };
+        let before = self.sites[n].schema.get(no).map(keyed);
+        let same = before == after.as_ref().map(keyed) && !migration.script.iter().any(writes);
         let has = format!("SELECT 1 FROM {} LIMIT 1", quote(&table));
         Ok(!same
             || self.texts(n, &has)?.is_empty()
