@@ -196,10 +196,21 @@ fn refuse_dangling(conn: &Connection, tables: &[Table], policies: &Policies) -> 
     }
     for table in tables.iter().filter(|t| t.foreign_keys.iter().any(|fk| fk.enforced)) {
         let sql = format!("PRAGMA main.foreign_key_check({})", schema::quote(&table.name));
-        let mut statement = conn.prepare(&sql)?;
-        let rows = statement.query_map([], |_| Ok(()))?.count();
-        if rows > 0 {
-            return Err(Error::Dangling { table: table.name.clone(), rows });
+        let checked = conn.prepare(&sql).and_then(|mut statement| {
+            let rows: Vec<()> = statement.query_map([], |_| Ok(()))?.collect::<Result<_, _>>()?;
+            Ok(rows.len())
+        });
+        match checked {
+            Ok(0) => {}
+            Ok(rows) => return Err(Error::Dangling { table: table.name.clone(), rows }),
+            // Beside one that can be kept the table declares one that cannot.
+            Err(e) if e.to_string().contains("mismatch") => {
+                return Err(Error::Refused(format!(
+                    "{e}: SQLite writes nothing to such a table while foreign keys are on. Repair the declaration, \
+                 or use --policy fk=ignore"
+                )));
+            }
+            Err(e) => return Err(e.into()),
         }
         for fk in table.foreign_keys.iter().filter(|fk| fk.enforced) {
             refuse_doubles(conn, table, fk)?;

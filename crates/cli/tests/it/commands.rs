@@ -414,3 +414,19 @@ fn changes_tell_what_is_new_since_a_token() {
     let wrong = synqlite(&["changes", &db, "--since", "nonsense"]);
     assert_eq!(wrong.status.code(), Some(1));
 }
+
+/// A key that SQLite itself cannot check is no reason to leave somebody without a way on.
+#[test]
+fn a_declaration_that_sqlite_refuses_is_named() {
+    let lab = Lab::new();
+    lab.sql("A", "CREATE TABLE p(x TEXT PRIMARY KEY, y TEXT)");
+    lab.sql(
+        "A",
+        "CREATE TABLE c(id INTEGER PRIMARY KEY, x TEXT REFERENCES p(x), y TEXT REFERENCES p(y))",
+    );
+    lab.sql("A", "PRAGMA foreign_keys = OFF; INSERT INTO c VALUES(1, NULL, 'b')");
+    let said = lab.refused(&["init", &lab.db("A")]);
+    assert!(said.contains("foreign key mismatch") && said.contains("fk=ignore"), "{said}");
+    lab.json(&["init", &lab.db("A"), "--policy", "fk=ignore"]);
+    assert_eq!(lab.json(&["verify", &lab.db("A")])["ok"], true);
+}
