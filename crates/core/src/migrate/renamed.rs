@@ -20,12 +20,11 @@ const LOOKED_AT: usize = 10_000;
 /// Takes note of the names that tables have now which are gone, and are there again under another name. Whether
 /// there are any.
 pub(super) fn find(work: &Work<'_>) -> Result<bool> {
-    let lost = track::lost(work.conn)?;
-    if lost.is_empty() {
+    if track::is_caught_up(work.conn)? {
         return Ok(false);
     }
-    let only = track::made_since(work.conn)?;
-    if only.is_empty() {
+    let (lost, only) = (track::lost(work.conn)?, track::made_since(work.conn)?);
+    if lost.is_empty() || only.is_empty() {
         return Ok(false);
     }
     let selection = Selection { only, ..Selection::default() };
@@ -58,14 +57,14 @@ fn holds(
     let lost = registry::lost_columns(conn, &t)?.len();
     // What says which row it is says nothing else of it.
     let alias = t.table.rowid_alias().map(|c| t.column_nos[c]);
-    let told: BTreeSet<u32> = t.column_nos.iter().copied().collect();
-    let told = told.iter().filter(|no| !fresh.contains(no) && Some(**no) != alias).count();
+    let is_common = |no: &&u32| !fresh.contains(no) && Some(**no) != alias;
+    let common = t.column_nos.iter().filter(is_common).count();
     let sums = Sums::load(conn, &t)?;
     let had = sums.locs();
     if had.is_empty() {
         return Ok(alone && fresh.is_empty() && lost == 0);
     }
-    if told == 0 || told < fresh.len() + lost {
+    if common == 0 || common < fresh.len() + lost {
         return Ok(false);
     }
     // What was inserted since says nothing against it.
