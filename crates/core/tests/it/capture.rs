@@ -380,6 +380,19 @@ fn images_of_wide_tables_are_whole() {
     assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
 }
 
+/// However many keys a table has, SQLite can still compile what its triggers say of them.
+#[test]
+fn a_table_of_many_unique_columns_can_be_written() {
+    let columns: Vec<String> = (0..200).map(|i| format!("c{i} UNIQUE")).collect();
+    let world = World::new();
+    let schema = format!("CREATE TABLE t(id INTEGER PRIMARY KEY, {})", columns.join(", "));
+    let mut a = world.init("a", &format!("{schema}; INSERT INTO t(id, c0, c199) VALUES(1, 1, 1)"));
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("UPDATE t SET c0 = 3; INSERT INTO t(id, c0) VALUES(2, 2); REPLACE INTO t(id, c199) VALUES(4, 1)");
+    settle(&mut a, &mut b);
+    assert_eq!(b.rows("SELECT id, c0, c199 FROM t"), ["2|2|NULL", "4|NULL|1"]);
+}
+
 #[test]
 fn columns_can_be_added_renamed_and_dropped_while_triggers_are_there() {
     let world = World::new();
