@@ -15,6 +15,7 @@ use crate::line;
 use crate::meta::{self, Meta};
 use crate::registry;
 use crate::renames;
+use crate::settings::renamed::TableNames;
 use crate::{Error, Result};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
@@ -84,14 +85,37 @@ pub fn lose(conn: &Connection, meta: &Meta, table: u32, column: Option<u32>) -> 
 pub fn unite(conn: &Connection, meta: &Meta, table: u32, others: &[u32], no: u32) -> Result<()> {
     let mut gaps = load(conn, meta)?;
     for other in others {
-        let Some(missing) = gaps.remove(&(table, Some(*other))) else { continue };
-        let own = gaps.entry((table, Some(no))).or_default();
-        for (site, (after, upto)) in missing {
-            let (least, most) = own.entry(site).or_insert((after, upto));
-            (*least, *most) = (after.min(*least), upto.max(*most));
-        }
+        move_to(&mut gaps, (table, Some(*other)), (table, Some(no)));
     }
     save(conn, meta, &gaps)
+}
+
+/// What was lost with the table `other` is missing of table `no`, which is one with it: `columns` of theirs
+/// are one, too.
+pub fn unite_tables(
+    conn: &Connection,
+    meta: &Meta,
+    other: u32,
+    no: u32,
+    columns: &BTreeMap<u32, u32>,
+) -> Result<()> {
+    let mut gaps = load(conn, meta)?;
+    let of_other: Vec<_> = gaps.keys().filter(|(table, _)| *table == other).copied().collect();
+    for place in of_other {
+        let column = place.1.map(|column| columns.get(&column).copied().unwrap_or(column));
+        move_to(&mut gaps, place, (no, column));
+    }
+    save(conn, meta, &gaps)
+}
+
+/// What is missing of one place is missing of another.
+fn move_to(gaps: &mut Numbered, from: (u32, Option<u32>), to: (u32, Option<u32>)) {
+    let own = gaps.remove(&from).map(|missing| (missing, gaps.entry(to).or_default()));
+    let Some((missing, own)) = own else { return };
+    for (site, (after, upto)) in missing {
+        let (least, most) = own.entry(site).or_insert((after, upto));
+        (*least, *most) = (after.min(*least), upto.max(*most));
+    }
 }
 
 /// What to ask a replica for that told of `theirs`.
@@ -162,9 +186,11 @@ struct Theirs {
 
 impl Theirs {
     fn read(conn: &Connection, meta: &Meta, catalog: &Catalog, theirs: &Gaps) -> Result<Theirs> {
-        let mut gaps = Numbered::new();
+        let (mut gaps, names) = (Numbered::new(), TableNames::load(conn)?);
         for (table, column, missing) in &theirs.list {
-            let no = registry::number_of_table(conn, table)?;
+            let known = registry::known_table(conn, table)?;
+            let first = || registry::number_of_table(conn, names.first(table));
+            let no = known.map_or_else(first, Ok)?;
             let column = column.as_ref().map(|name| {
                 let t = catalog.position_of_no(no).map(|position| &catalog.tables[position]);
                 let said = t.map(|t| renames::said(conn, t)).transpose()?.unwrap_or_default();

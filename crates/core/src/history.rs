@@ -30,6 +30,11 @@ const FELL: i64 = -2;
 /// below it.
 const REFERENCE: i64 = -3;
 
+/// Column number of the row to which a foreign key refers whose first column has this one.
+pub fn reference(column: u32) -> i64 {
+    REFERENCE - i64::from(column)
+}
+
 /// What happened to a row, in the order in which one says more than the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
@@ -297,7 +302,7 @@ impl<'a> Add<'a> {
     fn reference(&self, t: &Tracked, f: usize, rid: Option<&Rid>) -> Result<()> {
         let Some(rid) = rid else { return Ok(()) };
         let rid = encode(&[KeyPart::Row(rid.clone())]);
-        self.put(REFERENCE - i64::from(reference_no(t, f)), &Value::Blob(rid))
+        self.put(reference(reference_no(t, f)), &Value::Blob(rid))
     }
 
     fn put(&self, column: i64, value: &Value) -> Result<()> {

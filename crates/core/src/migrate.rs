@@ -18,6 +18,7 @@ mod retyped;
 mod seam;
 mod spans;
 mod stashed;
+mod united;
 mod unsure;
 
 use crate::catalog::{Loc, Relation, Tracked};
@@ -100,15 +101,19 @@ fn follow_schema(work: &mut Work<'_>, loaded: &Loaded) -> Result<()> {
 
 /// Makes one of what goes by several names here, and shows what was kept for the others.
 fn unite(work: &mut Work<'_>, loaded: &mut Loaded) -> Result<()> {
+    let (whole, moved) = united::unite(work, &loaded.catalog)?;
+    if !whole.is_empty() {
+        *loaded = track::load(work.conn, &work.policies)?;
+    }
     let renames::United { kept: mut united, columns } =
         renames::unite(work.conn, &mut work.meta, &loaded.catalog)?;
     for (table, others, no) in columns {
         gaps::unite(work.conn, &work.meta, table, &others, no)?;
     }
-    if united.is_empty() && loaded.stale.is_empty() && !work.received {
+    let renamed = !united.is_empty() || !whole.is_empty();
+    if !renamed && loaded.stale.is_empty() && !work.received {
         return Ok(());
     }
-    let renamed = !united.is_empty();
     if renamed {
         // Policies go by first names, and may speak of other columns now.
         work.policies = settings::load(work.conn)?;
@@ -124,6 +129,10 @@ fn unite(work: &mut Work<'_>, loaded: &mut Loaded) -> Result<()> {
     if !united.is_empty() {
         work.settled = false;
         show_stashed(work, &united, false)?;
+    }
+    if !whole.is_empty() {
+        work.settled = false;
+        united::show(work, &whole, moved)?;
     }
     if renamed {
         // Records and what rows wait for go by these names.

@@ -13,7 +13,7 @@ use crate::schema::{Column, quote};
 use crate::sqlvalue::{hex, values};
 use crate::state::{self, Body, ENTRY_COLUMNS, RowState, Stored};
 use crate::{Error, Result};
-use rusqlite::{Connection, OptionalExtension, ToSql};
+use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use synqlite_view::ConflictKind;
 use synqlite_wire::{Rid, SiteId, Value};
 
@@ -369,6 +369,13 @@ pub fn record_id(table: &str, kind: &str, constraint: &str, rid: &Rid) -> String
     }
     hash.update(synqlite_wire::key::encode(&[synqlite_wire::key::KeyPart::Row(rid.clone())]));
     hex(&hash.finalize()[..16])
+}
+
+/// The open record of an entry goes by another id.
+pub fn call_open(conn: &Connection, entry: i64, record: &str) -> Result<()> {
+    let sql = "UPDATE synqlite_closed SET record = ?2 WHERE entry = ?1 AND closed IS NULL";
+    conn.prepare_cached(sql)?.execute(params![entry, record])?;
+    Ok(())
 }
 
 /// The id of two writes of which one gave way, from its text.

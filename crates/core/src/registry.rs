@@ -1,6 +1,7 @@
 //! Tables, columns and column groups as this file numbers them.
 //!
-//! A number is given once, also to what only other sites have, and never to anything else.
+//! A number is given once, also to what only other sites have, and never to anything else; but for that of
+//! a table that turned out to be another, of which then nothing here has the number.
 
 use crate::catalog::{Catalog, Relation, Tracked};
 use crate::schema::{self, Table};
@@ -29,6 +30,20 @@ pub fn number_of_table(conn: &Connection, canonical: &str) -> Result<u32> {
 pub fn call_table(conn: &Connection, no: u32, name: &str) -> Result<()> {
     let sql = "UPDATE synqlite_table SET name = ?2 WHERE no = ?1";
     Ok(conn.prepare_cached(sql)?.execute(params![no, name]).map(drop)?)
+}
+
+/// Takes note that the table with this number had another name first.
+pub fn call_first(conn: &Connection, no: u32, canonical: &str) -> Result<()> {
+    let sql = "UPDATE synqlite_table SET canonical = ?2 WHERE no = ?1";
+    Ok(conn.prepare_cached(sql)?.execute(params![no, canonical]).map(drop)?)
+}
+
+/// Forgets a table that is not here, and of which nothing is kept any more.
+pub fn forget_table(conn: &Connection, no: u32) -> Result<()> {
+    for table in ["synqlite_unit", "synqlite_column", "synqlite_sum"] {
+        conn.execute(&format!("DELETE FROM {table} WHERE tbl = ?1"), [no])?;
+    }
+    Ok(conn.execute("DELETE FROM synqlite_table WHERE no = ?1", [no]).map(drop)?)
 }
 
 /// The name by which other sites know the table with this number.

@@ -1,9 +1,10 @@
-//! Renamed columns, as all sites are told (R-MIG-RENAME).
+//! Renamed tables and columns, as all sites are told (R-MIG-RENAME).
 //!
 //! A column is known by the first name that it had. Who renames it by ALTER TABLE knows that, for the
 //! triggers tell. Who renames it and then rebuilds the table before any command of ours cannot know:
 //! there the new name seems to be a new column. So the first tell the others, by a replicated
-//! setting: from then on both names are one column everywhere.
+//! setting: from then on both names are one column everywhere. The same goes for a table that is
+//! renamed before a command has seen it.
 //!
 //! Unless a replica has a column under either name: one was renamed back, say, and another made under
 //! the name between. Then both are told to be two, for ever.
@@ -11,22 +12,19 @@
 use crate::catalog::{Catalog, Fresh, Tracked};
 use crate::meta::Meta;
 use crate::registry;
+use crate::settings::renamed::{TableNames, pairs};
 use crate::settings::{self, APART, RENAMED};
 use crate::state::stash;
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use synqlite_wire::Setting;
 
-/// Tells the others which columns of a table have another name than their first, and which of those that
-/// were told are two.
+/// Tells the others which tables and columns have another name than their first, and which of the columns
+/// that were told are two.
 pub fn tell(conn: &Connection, meta: &mut Meta, catalog: &Catalog, now_ms: i64) -> Result<()> {
-    let mut tell = |key: String| -> Result<()> {
-        let (stamp, value) = (meta.tick(now_ms), String::new());
-        settings::store(conn, meta, &Setting { key, value, stamp })?;
-        meta.local_seq += 1;
-        Ok(())
-    };
+    let mut tell = |key: String| say(conn, meta, key, now_ms);
+    tell_tables(conn, catalog, &mut tell)?;
     for t in &catalog.tables {
         let told = told(conn, RENAMED, &t.canonical)?;
         let firsts = registry::own_columns(conn, t.no)?;
@@ -50,6 +48,53 @@ pub fn tell(conn: &Connection, meta: &mut Meta, catalog: &Catalog, now_ms: i64) 
     Ok(())
 }
 
+/// Tells the others which tables have another name than their first.
+fn tell_tables(
+    conn: &Connection,
+    catalog: &Catalog,
+    tell: &mut dyn FnMut(String) -> Result<()>,
+) -> Result<()> {
+    let mut own = conn.prepare_cached(
+        "SELECT 1 FROM synqlite_table WHERE canonical = ?1 COLLATE NOCASE AND shape <> ''",
+    )?;
+    let told: BTreeSet<_> = pairs(conn, &format!("{RENAMED}\n"))?.into_iter().collect();
+    for t in &catalog.tables {
+        let (first, name) = (&t.canonical, &t.table.name);
+        // A name with a number was never that of a table, and the first name of another table, also of a
+        // dropped one, means that one to all others.
+        let unfit =
+            first.contains('#') || name.eq_ignore_ascii_case(first) || own.exists([name])?;
+        if !unfit && !told.contains(&(first.clone(), name.clone())) {
+            tell(format!("{RENAMED}\n{first}\n{name}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Tells the others which names that were told are of two tables here.
+pub fn tell_apart(
+    conn: &Connection,
+    catalog: &Catalog,
+    tell: &mut dyn FnMut(String) -> Result<()>,
+) -> Result<()> {
+    let told: BTreeSet<_> = pairs(conn, &format!("{APART}\n"))?.into_iter().collect();
+    let here = |name: &str| catalog.tables.iter().any(|t| t.canonical.eq_ignore_ascii_case(name));
+    for (first, later) in pairs(conn, &format!("{RENAMED}\n"))? {
+        if here(&first) && here(&later) && !told.contains(&(first.clone(), later.clone())) {
+            tell(format!("{APART}\n{first}\n{later}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Tells the others what a key says.
+pub fn say(conn: &Connection, meta: &mut Meta, key: String, now_ms: i64) -> Result<()> {
+    let (stamp, value) = (meta.tick(now_ms), String::new());
+    settings::store(conn, meta, &Setting { key, value, stamp })?;
+    meta.local_seq += 1;
+    Ok(())
+}
+
 /// The first names of renamed columns of a table, by the names that they got later.
 pub fn first_names(conn: &Connection, table: &str) -> Result<BTreeMap<String, String>> {
     let mut names = told(conn, RENAMED, table)?;
@@ -60,20 +105,13 @@ pub fn first_names(conn: &Connection, table: &str) -> Result<BTreeMap<String, St
     Ok(names)
 }
 
-/// What settings whose keys begin so tell of a table: first names by later ones.
+/// What settings whose keys begin so tell of a table, under any of its names: first names by later ones.
 fn told(conn: &Connection, begin: &str, table: &str) -> Result<BTreeMap<String, String>> {
-    let begin = format!("{begin}{table}\n");
-    let sql = "SELECT key FROM synqlite_policy WHERE substr(key, 1, length(?1)) = ?1";
-    let mut statement = conn.prepare_cached(sql)?;
-    let mut rows = statement.query([&begin])?;
-    let mut names = BTreeMap::new();
-    while let Some(row) = rows.next()? {
-        let key: String = row.get(0)?;
-        if let Some((first, later)) = key[begin.len()..].split_once('\n') {
-            names.insert(later.to_owned(), first.to_owned());
-        }
+    let mut names = pairs(conn, &format!("{begin}{table}\n"))?;
+    for also in TableNames::load(conn)?.all(table) {
+        names.append(&mut pairs(conn, &format!("{begin}{also}\n"))?);
     }
-    Ok(names)
+    Ok(names.into_iter().map(|(first, later)| (later, first)).collect())
 }
 
 /// Names that other sites have for columns of a table, each with its first name here.
@@ -113,13 +151,25 @@ pub fn key_name(key: &str, columns: &Said, parents: &Said) -> String {
 
 /// The same for a foreign key of a table some of whose columns mean `columns`, to any table.
 pub fn key_here(conn: &Connection, catalog: &Catalog, key: &str, columns: &Said) -> Result<String> {
-    let to = |parent: &&Tracked| {
-        let (name, of) = (parent.canonical.to_ascii_lowercase(), key.rfind('>'));
-        of.is_some_and(|at| key[at + 1..].starts_with(&format!("{name}(")))
+    let to = |name: &str| {
+        let (name, of) = (name.to_ascii_lowercase(), key.rfind('>'));
+        of.filter(|at| key[at + 1..].starts_with(&format!("{name}(")))
     };
-    let parent = catalog.tables.iter().find(to);
+    let here = catalog.tables.iter().find(|t| to(&t.canonical).is_some());
+    let (mut key, mut parent) = (key.to_owned(), here);
+    if here.is_none() {
+        let names = TableNames::load(conn)?;
+        for t in &catalog.tables {
+            let later = names.all(&t.canonical).find_map(|name| Some((name, to(name)?)));
+            let Some((later, at)) = later else { continue };
+            let first = t.canonical.to_ascii_lowercase();
+            key.replace_range(at + 1..at + 1 + later.len(), &first);
+            parent = Some(t);
+            break;
+        }
+    }
     let parents = parent.map(|parent| said(conn, parent)).transpose()?;
-    Ok(key_name(key, columns, &parents.unwrap_or_default()))
+    Ok(key_name(&key, columns, &parents.unwrap_or_default()))
 }
 
 /// A list of names up to `end` in other words, and what is behind that. A name may have any characters, commas

@@ -1,6 +1,7 @@
 //! Policies as they are stored: replicated settings, of which the last writer wins.
 
 mod names;
+pub mod renamed;
 
 use crate::meta::{self, Meta, SITE};
 use crate::policy::{Policies, Policy};
@@ -17,7 +18,9 @@ pub const APART: &str = "apart\n";
 
 /// Reads the policies of a replica.
 pub fn load(conn: &Connection) -> Result<Policies> {
-    let mut statement = conn.prepare_cached("SELECT key, value FROM synqlite_policy")?;
+    // Of two under names that are of one table now the later one holds.
+    let sql = "SELECT key, value FROM synqlite_policy ORDER BY hlc, key";
+    let mut statement = conn.prepare_cached(sql)?;
     let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let rows = rows.collect::<Result<Vec<(String, String)>, _>>()?;
     let rows = rows

@@ -12,6 +12,7 @@ use crate::catalog::{self, Catalog, Relation, Tracked};
 use crate::policy::Policies;
 use crate::registry;
 use crate::schema::{self, Selection, Table};
+use crate::settings::renamed::TableNames;
 use crate::{Error, Result, meta, renames};
 use rusqlite::{Connection, params};
 use std::collections::{BTreeMap, BTreeSet};
@@ -391,20 +392,25 @@ pub fn track(conn: &Connection, table: &Table) -> Result<()> {
     let known = statement
         .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?
         .collect::<Result<Vec<(u32, String, String, bool)>, _>>()?;
-    let away = known.iter().filter(|(_, _, _, away)| *away);
-    let away = away.filter_map(|known| Some((nth(&known.1, &table.name)?, known))).min();
-    let away = away.map(|(_, known)| known);
+    let own = |first: &str| known.iter().any(|k| k.1.eq_ignore_ascii_case(first) && !k.3);
+    let names = TableNames::load(conn)?;
+    // Others told that the table which is called so had another name first, or that the first of this name is
+    // called otherwise now, as another table here is.
+    let name = Some(names.first(&table.name)).filter(|first| !own(first)).unwrap_or(&table.name);
+    let mut is_here = false;
+    let sql = "SELECT 1 FROM main.sqlite_master WHERE type = 'table' AND name = ?1 COLLATE NOCASE";
+    for later in names.all(name).filter(|later| !later.eq_ignore_ascii_case(&table.name)) {
+        is_here |= conn.prepare_cached(sql)?.exists([later])?;
+    }
+    let canonical = untaken(name, |first| own(first) || is_here && first == name);
+    let away = known.iter().find(|k| k.1.eq_ignore_ascii_case(&canonical));
     let (no, canonical) = match away {
         Some((no, canonical, ..)) => {
             let sql = "UPDATE synqlite_table SET name = ?2 WHERE no = ?1";
             conn.execute(sql, params![no, table.name])?;
             (*no, canonical.clone())
         }
-        None => {
-            let taken = |name: &str| known.iter().any(|(_, c, ..)| c.eq_ignore_ascii_case(name));
-            let canonical = untaken(&table.name, taken);
-            (registry::add_table(conn, &table.name, &canonical)?, canonical)
-        }
+        None => (registry::add_table(conn, &table.name, &canonical)?, canonical),
     };
     let (mut tracked, ..) = number(conn, no, &canonical, table.clone(), &Objects::new())?;
     if away.is_none() {

@@ -6,7 +6,7 @@ use crate::Result;
 use crate::catalog::Tracked;
 use crate::meta::Meta;
 use crate::parts;
-use crate::records::{pair_id, record_id};
+use crate::records::{call_open, pair_id, record_id};
 use crate::registry;
 use crate::sqlvalue::hex;
 use crate::state::{self, ENTRY_COLUMNS, Names, Segment, numbers, stash};
@@ -130,9 +130,7 @@ fn entries(conn: &Connection, meta: &mut Meta, t: &Tracked, moves: &Moves) -> Re
             }
             if let (Some(kind), Some(cons)) = (kind, cons) {
                 let record = record_id(&t.canonical, &kind, &cons, &stored.rid);
-                let sql =
-                    "UPDATE synqlite_closed SET record = ?2 WHERE entry = ?1 AND closed IS NULL";
-                conn.prepare_cached(sql)?.execute(params![id, record])?;
+                call_open(conn, id, &record)?;
             }
         }
     }

@@ -8,6 +8,7 @@ use crate::refs::Lookup;
 use crate::registry;
 use crate::renames::{self, Said};
 use crate::schema::Table;
+use crate::settings::renamed::TableNames;
 use crate::state::stash::{self, Piece};
 use crate::state::{self, Body, GroupState, RowState, Stored, overlay};
 use crate::{Error, Result};
@@ -101,17 +102,26 @@ fn match_table(
     theirs: &TableShape,
     merged: &mut Merged,
 ) -> Result<Matched> {
-    let called = |name: &str| name.eq_ignore_ascii_case(&theirs.name);
-    let position = catalog.tables.iter().position(|t| called(&t.canonical));
+    let is = |t: &Tracked, name: &str| t.canonical.eq_ignore_ascii_case(name);
+    let called = |name: &str| catalog.tables.iter().position(|t| is(t, name));
+    let mut name = &*theirs.name;
+    let mut position = called(name);
+    let names = TableNames::load(conn)?;
+    if position.is_none() {
+        name = names.first(name);
+        position = called(name);
+    }
     // One that was dropped here stays what it was, whatever has its name now.
-    let known = registry::known_table(conn, &theirs.name)?;
-    let by_name = || catalog.position(&theirs.name).filter(|_| known.is_none());
+    let known = registry::known_table(conn, name)?;
+    let by_name = || {
+        catalog.position(&theirs.name).filter(|_| known.is_none() && !names.is_apart(&theirs.name))
+    };
     let place = match position.or_else(by_name) {
         Some(position) => Place::Here(position),
         None => {
-            let no = registry::number_of_table(conn, &theirs.name)?;
-            let table = Table::absent(&theirs.name);
-            Place::Absent(Box::new(Relation::unnumbered(no, &theirs.name, table).into()))
+            let no = registry::number_of_table(conn, name)?;
+            let table = Table::absent(name);
+            Place::Absent(Box::new(Relation::unnumbered(no, name, table).into()))
         }
     };
     let mut matched = Matched { place, groups: vec![], names: None };

@@ -1,5 +1,6 @@
 //! Names in policies: the application's here, the canonical ones everywhere else (R-MIG-RENAME).
 
+use super::renamed::TableNames;
 use crate::Result;
 use crate::capture::{self, columns_of};
 use crate::policy::COUNTER;
@@ -9,6 +10,8 @@ use rusqlite::Connection;
 struct Name {
     here: String,
     canonical: String,
+    /// Others that it had on sites which did not know the canonical one.
+    later: Vec<String>,
 }
 
 /// A replicated table and its columns, the latest first.
@@ -33,8 +36,11 @@ impl Names {
     pub fn load(conn: &Connection) -> Result<Names> {
         let mut statement =
             conn.prepare_cached("SELECT no, name, canonical FROM synqlite_table")?;
+        let all = TableNames::load(conn)?;
         let known = statement.query_map([], |row| {
-            let name = Name { here: row.get(1)?, canonical: row.get(2)? };
+            let canonical: String = row.get(2)?;
+            let later = all.all(&canonical).map(str::to_owned).collect();
+            let name = Name { here: row.get(1)?, canonical, later };
             Ok(Table { name, no: row.get(0)?, columns: vec![] })
         })?;
         let mut tables = known.collect::<rusqlite::Result<Vec<Table>>>()?;
@@ -56,7 +62,7 @@ impl Names {
                     Some(name) => name.clone(),
                     None => row.get(1)?,
                 };
-                Ok(Name { here, canonical: row.get(2)? })
+                Ok(Name { here, canonical: row.get(2)?, later: vec![] })
             };
             table.columns = columns.query_map([table.no], column)?.collect::<Result<_, _>>()?;
         }
@@ -73,10 +79,14 @@ impl Names {
         self.said(key, value, Spoken::Here)
     }
 
-    fn said(&self, key: &str, value: &str, now: Spoken) -> (String, String) {
-        let of_table = |t: &&Table| within(key, t.name.now(now)).is_some();
-        let Some(table) = self.0.iter().find(of_table) else { return (key.into(), value.into()) };
-        let rest = within(key, table.name.now(now)).unwrap_or_default();
+    fn said<'t>(&'t self, key: &'t str, value: &str, now: Spoken) -> (String, String) {
+        let named = |t: &'t Table| Some((t, within(key, t.name.now(now))?));
+        let later = |t: &'t Table| {
+            let mut names = t.name.later(now).iter();
+            names.find_map(|name| Some((t, within(key, name)?)))
+        };
+        let found = self.0.iter().find_map(named).or_else(|| self.0.iter().find_map(later));
+        let Some((table, rest)) = found else { return (key.into(), value.into()) };
         let column = |name: &str| other(&table.columns, name.trim(), now);
         let parent = |name: &str| other(self.0.iter().map(|t| &t.name), name.trim(), now);
         let named = if value == COUNTER { column(rest) } else { rest.to_owned() };
@@ -100,6 +110,14 @@ impl Name {
         }
     }
 
+    /// What else it is called.
+    fn later(&self, spoken: Spoken) -> &[String] {
+        match spoken {
+            Spoken::Here => &[],
+            Spoken::Canonical => &self.later,
+        }
+    }
+
     /// The other name.
     fn then(&self, spoken: Spoken) -> &str {
         match spoken {
@@ -111,7 +129,10 @@ impl Name {
 
 /// The other name of what is called `name`; a name that nothing has stays.
 fn other<'n>(names: impl IntoIterator<Item = &'n Name>, name: &str, now: Spoken) -> String {
-    let found = names.into_iter().find(|n| n.now(now).eq_ignore_ascii_case(name));
+    let names: Vec<&Name> = names.into_iter().collect();
+    let is = |called: &str| called.eq_ignore_ascii_case(name);
+    let found = names.iter().find(|n| is(n.now(now)));
+    let found = found.or_else(|| names.iter().find(|n| n.later(now).iter().any(|l| is(l))));
     found.map_or(name, |n| n.then(now)).to_owned()
 }
 

@@ -255,6 +255,18 @@ pub fn forget_rowids(conn: &Connection, t: &Tracked) -> Result<()> {
     Ok(())
 }
 
+/// Forgets a row that has an entry of its own.
+pub fn forget(conn: &Connection, stored: &Stored) -> Result<()> {
+    if let Some(id) = stored.entry {
+        for table in ["synqlite_claim", "synqlite_reference"] {
+            let sql = format!("DELETE FROM {table} WHERE entry = ?1");
+            conn.prepare_cached(&sql)?.execute([id])?;
+        }
+        conn.prepare_cached("DELETE FROM synqlite_row WHERE id = ?1")?.execute([id])?;
+    }
+    Ok(())
+}
+
 /// Forgets where a row is, so that another can be placed there.
 pub fn unplace(conn: &Connection, stored: &Stored) -> Result<()> {
     if let Some(id) = stored.entry {

@@ -379,3 +379,134 @@ fn mig_rename_another_table_is_not_taken_for_one_that_is_gone() {
         assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
     }
 }
+
+/// A table that one site made and renamed before any command, and another with one between: `early`, rows
+/// under its first name are on the way before the second site renames it; `back`, the first site tells first.
+#[test]
+fn mig_rename_a_table_that_was_renamed_before_any_command() {
+    let keys = [
+        ("id INTEGER PRIMARY KEY, x", "NULL, 'a'", "NULL, 'b'", "1|2"),
+        ("id TEXT PRIMARY KEY, x", "'k', 'a'", "'k', 'b'", "1|1"),
+        ("id, x", "1, 'a'", "2, 'b'", "1|2"),
+    ];
+    for (columns, of_a, of_b, rows) in keys {
+        for (early, back) in [(true, true), (true, false), (false, true), (false, false)] {
+            let world = World::new();
+            let (mut a, mut b) = pair(&world, "CREATE TABLE o(id INTEGER PRIMARY KEY)");
+            let (mut c, mut d) = (world.clone_site(&mut a, "c"), world.clone_site(&mut a, "d"));
+            let (make, rename) =
+                (format!("CREATE TABLE t1({columns})"), "ALTER TABLE t1 RENAME TO T2");
+            a.run(&format!("{make}; {rename}; INSERT INTO t2 VALUES({of_a})"));
+            b.run(&format!("{make}; INSERT INTO t1 VALUES({of_b})"));
+            b.replica.fold().unwrap();
+            if early {
+                a.pull(&mut b);
+                c.pull(&mut b);
+            }
+            c.run(&format!("{make}; {rename}"));
+            c.replica.fold().unwrap();
+            b.run(rename);
+            if back {
+                b.pull(&mut a);
+                d.pull(&mut a);
+            }
+            a.pull(&mut b);
+            d.pull(&mut b);
+            d.run(&make.replace("t1", "t2"));
+            for _ in 0..2 {
+                settle(&mut a, &mut b);
+                settle(&mut c, &mut d);
+                settle(&mut d, &mut a);
+                settle(&mut b, &mut c);
+            }
+            let case = format!("{columns}, early {early}, back {back}");
+            let shown = "SELECT count(*) || '|' || count(DISTINCT id) FROM t2";
+            let expected = if columns.contains("TEXT") { "1|1" } else { "2|2" };
+            for site in [&mut a, &mut b, &mut c, &mut d] {
+                assert_eq!(site.row(shown), expected, "{case}, {rows}");
+                assert_eq!(site.replica.verify_full().unwrap(), [""; 0], "{case}");
+                site.check();
+            }
+            agree(&mut [&mut a, &mut b, &mut c, &mut d]);
+        }
+    }
+}
+
+/// What refers to such a table, what policies say of it, records that are open and what another site keeps
+/// of columns that were renamed go with it.
+#[test]
+fn mig_rename_what_speaks_of_a_table_that_was_renamed_before_any_command() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, "CREATE TABLE o(id INTEGER PRIMARY KEY)");
+    let make = "CREATE TABLE t1(id INTEGER PRIMARY KEY, name UNIQUE, n INT); \
+                CREATE TABLE c(id INTEGER PRIMARY KEY, p INT REFERENCES t1(id), q)";
+    let rename = "ALTER TABLE t1 RENAME TO t2";
+    a.run(&format!(
+        "{make}; {rename}; INSERT INTO t2 VALUES(1, 'x', 1); INSERT INTO c VALUES(1, 1, 'a')"
+    ));
+    let counter = "t2.n=counter".parse().unwrap();
+    a.replica.set_policies(&[counter]).unwrap();
+    let mut c = world.clone_site(&mut a, "c");
+    c.run("INSERT INTO t2 VALUES(5, 'y', 1)");
+    a.run("INSERT INTO t2 VALUES(5, 'y', 1); UPDATE t2 SET n = n + 10 WHERE id = 1");
+    settle(&mut a, &mut c);
+    b.run(make);
+    b.replica.fold().unwrap();
+    b.run(&format!("{rename}; ALTER TABLE t2 RENAME COLUMN name TO title"));
+    b.run("INSERT INTO t2 VALUES(1, 'z', 1); INSERT INTO c VALUES(1, 1, 'b')");
+    for _ in 0..2 {
+        settle(&mut a, &mut b);
+        settle(&mut b, &mut c);
+    }
+    a.run("UPDATE t2 SET n = n + 100");
+    c.run("UPDATE t2 SET n = n + 1000");
+    for _ in 0..2 {
+        settle(&mut a, &mut b);
+        settle(&mut b, &mut c);
+    }
+    let rows = "SELECT c.q, t2.n FROM c JOIN t2 ON t2.id = c.p ORDER BY 1";
+    for site in [&mut a, &mut b, &mut c] {
+        assert_eq!(site.rows(rows), ["a|1111", "b|1101"]);
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+        site.check();
+    }
+    let open = |site: &Site| -> Vec<_> {
+        site.replica.conflicts().unwrap().into_iter().map(|c| c.id).collect()
+    };
+    assert_eq!(open(&a).len(), 1);
+    assert_eq!((open(&a), open(&a)), (open(&b), open(&c)));
+    agree(&mut [&mut a, &mut b, &mut c]);
+}
+
+/// The second table of a name, which another site knows already, is the second here too, whether a command
+/// runs between its making and the renaming of the first or not.
+#[test]
+fn mig_rename_a_name_that_is_given_again_on_a_site_that_hears_first() {
+    let steps = [
+        "CREATE TABLE t(k PRIMARY KEY, v)",
+        "ALTER TABLE t RENAME TO u",
+        "CREATE TABLE t(k PRIMARY KEY)",
+    ];
+    for rows in ["", "INSERT INTO u VALUES(1, 2)"] {
+        for between in [vec![0], vec![1], vec![0, 1], vec![]] {
+            let world = World::new();
+            let (mut a, mut b) = pair(&world, "CREATE TABLE o(id INTEGER PRIMARY KEY)");
+            for step in steps {
+                b.run(step);
+                b.replica.fold().unwrap();
+            }
+            b.run(&format!("INSERT INTO t VALUES(3); {rows}"));
+            a.pull(&mut b);
+            for (at, step) in steps.into_iter().enumerate() {
+                a.run(step);
+                if between.contains(&at) {
+                    a.replica.fold().unwrap();
+                }
+            }
+            settle(&mut a, &mut b);
+            assert_eq!(a.rows("SELECT * FROM t"), ["3"], "{rows}, {between:?}");
+            assert_eq!(a.rows("SELECT * FROM u"), b.rows("SELECT * FROM u"));
+            agree(&mut [&mut a, &mut b]);
+        }
+    }
+}

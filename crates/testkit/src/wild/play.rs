@@ -438,7 +438,8 @@ impl<'a> Player<'a> {
     /// Whether the engine would take a table for another one after the migration: a table that is
     /// renamed without our triggers, or may lose them under a name that no command has seen yet, with the
     /// table or without it: another may have its name. It knows one that is made anew by its rows, if they
-    /// are as the last command saw them.
+    /// are as the last command saw them, and one that no command has seen by what others tell of it, if no
+    /// other table ever has one of its names.
     fn would_be_another(&mut self, n: usize, migration: &Migration) -> Played<bool> {
         let Some((no, after)) = migration.after.first() else { return Ok(false) };
         let Some(table) = self.sites[n].schema.get(no).map(|t| t.name.clone()) else {
@@ -448,8 +449,12 @@ impl<'a> Player<'a> {
             "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = '{table}' \
              AND name LIKE 'synqlite\\_delete\\_%' ESCAPE '\\'"
         );
-        if after.as_ref().is_some_and(|after| after.name != table) {
-            return Ok(self.texts(n, &captured)?.is_empty());
+        if let Some(after) = after.as_ref().filter(|after| after.name != table) {
+            let known =
+                format!("SELECT 1 FROM synqlite_table WHERE name = '{table}' AND shape <> ''");
+            let seen = !self.texts(n, &known)?.is_empty();
+            let reused = self.is_of_another(*no, &table) || self.is_of_another(*no, &after.name);
+            return Ok((seen || reused) && self.texts(n, &captured)?.is_empty());
         }
         let unseen = format!(
             "{captured} AND NOT EXISTS(SELECT 1 FROM synqlite_table AS t WHERE t.name = '{table}' \
@@ -467,6 +472,14 @@ impl<'a> Player<'a> {
         Ok(!same
             || self.texts(n, &has)?.is_empty()
             || !self.texts(n, "SELECT 1 FROM synqlite_journal LIMIT 1")?.is_empty())
+    }
+
+    /// Whether a table with another number has this name too, at some time.
+    fn is_of_another(&self, no: usize, name: &str) -> bool {
+        let tables = self.history.migrations.iter().flat_map(|m| &m.after);
+        let first = &self.history.schema;
+        let all = tables.filter_map(|(no, t)| Some((no, t.as_ref()?))).chain(first);
+        all.into_iter().any(|(other, t)| *other != no && t.name.eq_ignore_ascii_case(name))
     }
 
     /// Whether the engine would take a column for a new one after the migration, and no site could tell
