@@ -17,7 +17,7 @@ use crate::refs::Lookup;
 use crate::state::{self, Stored};
 use crate::{Result, inbox, settings};
 use rusqlite::{Connection, OptionalExtension, params};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use synqlite_view::ConflictKind;
 use synqlite_wire::{Rid, SiteId, Stamp, Value};
 
@@ -241,6 +241,7 @@ fn follow(lookup: Lookup<'_>) -> Result<()> {
     })?;
     let records: Vec<(i64, String, Option<String>)> = rows.collect::<Result<_, _>>()?;
     let mut follows: BTreeMap<i64, String> = BTreeMap::new();
+    let mut known = Known::new();
     let mut by_cause: BTreeMap<Cause, Vec<(usize, Stamp, &String, i64)>> = BTreeMap::new();
     for (entry, id, _) in &records {
         let Some(no) = state::table_of_entry(conn, *entry)? else { continue };
@@ -256,7 +257,7 @@ fn follow(lookup: Lookup<'_>) -> Result<()> {
             continue;
         }
         let since = stored.state.header.inserted;
-        if let Some((cause, steps)) = cause(lookup, table, stored, constraint)? {
+        if let Some((cause, steps)) = cause(lookup, &mut known, table, stored, constraint)? {
             by_cause.entry(cause).or_default().push((steps, since, id, *entry));
         }
     }
@@ -287,17 +288,45 @@ fn id_of(conn: &Connection, entry: i64) -> Result<Option<String>> {
     Ok(conn.prepare_cached(sql)?.query_row([entry], |row| row.get(0)).optional()?)
 }
 
-/// What hides a row in the end, and how many references away it is: the nearest.
+/// What hides rows in the end, and how many references away it is: by the position of the table and the row.
+type Known = HashMap<(usize, Rid), Option<(Cause, usize)>>;
+
+/// What hides a row in the end, and how many references away it is: the nearest. Each row of a chain is looked
+/// at once, whichever of them is asked for.
 fn cause(
     lookup: Lookup<'_>,
+    known: &mut Known,
     table: usize,
     stored: Stored,
     constraint: String,
 ) -> Result<Option<(Cause, usize)>> {
+    let mut chain = Vec::new();
+    let found = nearest(lookup, known, &mut chain, (table, stored, constraint))?;
+    for (above, row) in chain.into_iter().enumerate() {
+        known.insert(row, found.clone().map(|(cause, steps)| (cause, steps - above)));
+    }
+    Ok(found)
+}
+
+/// The same. `chain`: the rows that all ways pass on which it has looked, in this order.
+fn nearest(
+    lookup: Lookup<'_>,
+    known: &Known,
+    chain: &mut Vec<(usize, Rid)>,
+    (table, stored, constraint): (usize, Stored, String),
+) -> Result<Option<(Cause, usize)>> {
     let Lookup { conn, meta, catalog } = lookup;
-    let mut asked = BTreeSet::new();
+    let (mut asked, mut alone) = (BTreeSet::new(), true);
     let mut ask = VecDeque::from([(table, stored, constraint, 1)]);
     while let Some((table, stored, constraint, steps)) = ask.pop_front() {
+        alone &= ask.is_empty();
+        if alone {
+            let row = (table, stored.rid.clone());
+            if let Some(found) = known.get(&row) {
+                return Ok(found.clone().map(|(cause, more)| (cause, steps - 1 + more)));
+            }
+            chain.push(row);
+        }
         let t = &catalog.tables[table];
         let keys = t.table.foreign_keys.iter().enumerate();
         for (f, fk) in keys.filter(|(f, _)| constraint.is_empty() || t.key_names[*f] == constraint)

@@ -488,6 +488,20 @@ impl<'a> AffectedRows<'a> {
         waiting.into_iter().try_for_each(|entry| self.load_entry(entry))
     }
 
+    /// Adds rows below those past the first `before`, as many as there were. Where each row of a chain hangs
+    /// on the one before, every view would reach one row further: so it looks twice as far each time, and
+    /// affects at most twice as many rows as it has to.
+    pub fn descend(&mut self, before: usize) -> Result<()> {
+        let mut at = before;
+        while at < self.list.len() && self.list.len() < 2 * before {
+            if self.catalog().is_in_circle(self.list[at].table) {
+                self.children(at)?;
+            }
+            at += 1;
+        }
+        Ok(())
+    }
+
     /// Adds the hidden rows that refer, by value alone, to the key that this row has or had.
     pub fn answered(&mut self, table: usize, row: &[Value]) -> Result<()> {
         if !self.contested {

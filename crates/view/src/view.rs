@@ -69,6 +69,7 @@ pub fn settle(affected: &mut AffectedRows<'_>, mut check_keys: bool) -> Result<V
         if affected.list.len() == before {
             return Ok(view);
         }
+        affected.descend(before)?;
     }
 }
 
@@ -80,6 +81,7 @@ fn falling(affected: &mut AffectedRows<'_>) -> Result<bool> {
     }
     let before = affected.list.len();
     cascade(affected, &BTreeSet::new()).into_iter().try_for_each(|at| affected.children(at))?;
+    affected.descend(before)?;
     Ok(affected.list.len() > before)
 }
 

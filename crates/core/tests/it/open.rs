@@ -90,3 +90,25 @@ fn a_replica_has_it_from_the_first() {
     Replica::init(&world.path("a"), &InitOptions::default(), env).unwrap();
     assert_eq!(world.open("a").rows("SELECT * FROM synqlite_open_conflicts"), [""; 0]);
 }
+
+/// A chain of rows each of which hangs on the one before goes as one question, however long it is.
+#[test]
+fn one_answer_a_long_chain_of_references_is_one_question() {
+    const ROWS: usize = 1_500;
+    let world = World::new();
+    let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, up INTEGER REFERENCES t(id) ON DELETE CASCADE); \
+                  CREATE INDEX t_up ON t(up); INSERT INTO t VALUES(1, NULL)";
+    let mut a = world.init("a", schema);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("DELETE FROM t");
+    b.run(&format!(
+        "WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < {ROWS}) \
+         INSERT INTO t SELECT i, i - 1 FROM n"
+    ));
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        let asked = "SELECT count(*), sum(follows IS NULL) FROM synqlite_open_conflicts";
+        assert_eq!(site.row(asked), format!("{}|1", ROWS - 1));
+        assert_eq!(site.row("SELECT count(*) FROM t"), "0");
+    }
+}
