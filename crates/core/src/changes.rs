@@ -17,11 +17,11 @@ use crate::replica::Replica;
 use crate::schema::quote;
 use crate::sqlvalue::{Vector, hex};
 use crate::state::{self, ENTRY_COLUMNS, SEGMENT_COLUMNS, Segment, Stored, shown};
-use crate::{Error, Result};
+use crate::{Error, Result, line, settings};
 use rusqlite::types::{FromSql, ValueRef};
 use rusqlite::{Connection, params};
 use sha2::{Digest as _, Sha256};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use synqlite_wire::{Rid, SiteId, Value, VersionVector};
 
 /// Rows that changed.
@@ -58,6 +58,7 @@ pub struct ChangedRow {
 }
 
 /// When somebody looked.
+#[derive(Clone)]
 struct Token {
     position: i64,
     site: SiteId,
@@ -102,13 +103,18 @@ impl Replica {
         self.read(|conn, meta, loaded| {
             let schema = schema(conn, &loaded.catalog)?;
             let good = |token: &Token| {
-                // A file that was restored from a backup is where it was before it saw that.
+                // A file that was restored from a backup is where it was before it saw that,
                 token.site == site
                     && token.schema == schema
                     && token.position <= meta.local_seq
                     && meta.seen.dominates(&token.seen)
             };
-            let since = token.filter(good);
+            // or was never there, if it has been written to since.
+            let was_there = |token: &Token| line::has(conn, meta, site, token.seen.get(site));
+            let since = match token.filter(good) {
+                Some(token) => was_there(&token)?.then_some(token),
+                None => None,
+            };
             let anew = since.is_none();
             let nothing = || {
                 let (partly, seen) = (false, VersionVector::default());
@@ -116,14 +122,16 @@ impl Replica {
             };
             let since = since.unwrap_or_else(nothing);
             let (catalog, rows) = (&loaded.catalog, Vec::new());
-            let mut found = Found { conn, meta, catalog, since: &since, anew, rows, last: None };
+            let lasting = settings::any_of(conn, ".delete")?;
+            let (since, last) = (&since, None);
+            let mut found = Found { conn, meta, catalog, since, anew, lasting, rows, last };
             let more = found.collect(limit.max(1))?;
-            let Found { rows, last, .. } = found;
+            let (rows, last) = (found.once(), found.last);
             let token = match last.filter(|_| more) {
-                Some(position) => Token { position, partly: true, ..since },
+                Some(position) => Token { position, partly: true, ..since.clone() },
                 None => {
                     let (position, seen) = (meta.local_seq, meta.seen.clone());
-                    Token { position, partly: false, seen, ..since }
+                    Token { position, partly: false, seen, ..since.clone() }
                 }
             };
             Ok(Changes { rows, token: token.text(), anew, more })
@@ -150,6 +158,8 @@ struct Found<'a> {
     since: &'a Token,
     /// Whether nothing is known of before, so that what is not shown is nothing to tell.
     anew: bool,
+    /// Whether rows may have been updated so that they count as inserted since (`T.delete=last`).
+    lasting: bool,
     rows: Vec<ChangedRow>,
     /// The position of the latest of them.
     last: Option<i64>,
@@ -190,6 +200,16 @@ impl<'a> Found<'a> {
             self.noted(position)?;
         }
         Ok(false)
+    }
+
+    /// The rows, each where it changed last.
+    fn once(&mut self) -> Vec<ChangedRow> {
+        let mut rows = std::mem::take(&mut self.rows);
+        let mut told = HashSet::new();
+        rows.reverse();
+        rows.retain(|row| told.insert((row.table.clone(), row.id.clone())));
+        rows.reverse();
+        rows
     }
 
     fn table(&self, no: u32) -> Option<&'a Tracked> {
@@ -258,7 +278,7 @@ impl<'a> Found<'a> {
         news.retain(|stamp, _| !seen.covers(*stamp));
         let header = &stored.state.header;
         let fresh = !seen.covers(stored.state.born_at());
-        let first = fresh && header.reinserted.is_zero();
+        let first = fresh && header.reinserted.is_zero() && !self.lasting;
         let came =
             |(kind, _): &(Change, Vec<usize>)| matches!(kind, Change::Insert | Change::Reinsert);
         let change = match &shown {

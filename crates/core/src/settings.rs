@@ -34,6 +34,12 @@ pub fn load(conn: &Connection) -> Result<Policies> {
     Ok(rows.iter().map(|(key, value)| names.here(key, value)).collect())
 }
 
+/// Whether any setting was ever made whose key ends so.
+pub fn any_of(conn: &Connection, end: &str) -> Result<bool> {
+    let sql = "SELECT 1 FROM synqlite_policy WHERE substr(key, -length(?1)) = ?1";
+    Ok(conn.prepare_cached(sql)?.exists([end])?)
+}
+
 /// Refuses a policy about a table or trigger that is not there. Only where it is set: it may reach a
 /// site before the schema change that goes with it.
 pub fn check_names(conn: &Connection, policy: &Policy) -> Result<()> {

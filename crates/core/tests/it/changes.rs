@@ -192,3 +192,42 @@ fn a_delete_is_told_beside_an_older_update() {
     let heard = listener.listen(&mut b, usize::MAX);
     assert_eq!(heard.iter().map(|row| row.change).collect::<Vec<_>>(), [Change::Delete]);
 }
+
+/// A file that was restored from a backup and written to since has never been where the token says.
+#[test]
+fn what_a_restored_file_shows_comes_anew() {
+    let world = World::new();
+    let mut a = world.init("a", "CREATE TABLE t(id INTEGER PRIMARY KEY, v)");
+    a.run("INSERT INTO t VALUES(1, 'one')");
+    a.replica.fold().unwrap();
+    let (file, backup) = (world.path("a"), world.path("backup"));
+    std::fs::copy(&file, &backup).unwrap();
+    a.run("INSERT INTO t VALUES(2, 'two'), (3, 'three')");
+    let token = a.replica.changes(None, 10).unwrap().token;
+    drop(a);
+    std::fs::copy(&backup, &file).unwrap();
+    let mut a = world.open("a");
+    a.run("INSERT INTO t VALUES(2, 'new')");
+    let news = a.replica.changes(Some(&token), 10).unwrap();
+    assert_eq!((news.anew, news.rows.len()), (true, 2));
+}
+
+/// A row that a merge hides is told to be gone, whatever of it was written meanwhile, and once.
+#[test]
+fn a_row_that_is_hidden_is_told_once() {
+    let schema = "CREATE TABLE p(id INTEGER PRIMARY KEY); INSERT INTO p VALUES(5); CREATE TABLE \
+                  s(k TEXT PRIMARY KEY, p INTEGER REFERENCES p(id), v TEXT); INSERT INTO s VALUES('a', 5, '3')";
+    for policies in [&[][..], &[("s.delete", "last")]] {
+        let world = World::new();
+        let mut a = world.init_with("a", schema, policies);
+        let mut b = world.clone_site(&mut a, "b");
+        let mut listener = Listener::default();
+        listener.listen(&mut b, usize::MAX);
+        a.run("UPDATE s SET v = 'w', k = 'c'");
+        b.app.execute_batch("PRAGMA foreign_keys = OFF; UPDATE s SET p = 99").unwrap();
+        b.pull(&mut a);
+        assert_eq!(b.row("SELECT count(*) FROM s"), "0");
+        let heard = listener.listen(&mut b, usize::MAX);
+        assert_eq!(heard.iter().map(|row| row.change).collect::<Vec<_>>(), [Change::Delete]);
+    }
+}
