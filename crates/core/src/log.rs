@@ -461,10 +461,35 @@ impl Log<'_> {
     }
 }
 
-/// Whether a row of this name is the one that somebody asks for, who may leave out the quotes of a text.
+/// Whether a row of this name is the one that somebody asks for, who may leave out the quotes of a text, and
+/// the spaces between the parts of a key.
 pub(crate) fn is_called(wanted: &str, name: &str) -> bool {
-    let bare = name.strip_prefix('\'').and_then(|n| n.strip_suffix('\''));
-    wanted == name || Some(wanted) == bare
+    let bare = |text: &str| {
+        let bare = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
+        bare.map(str::to_owned)
+    };
+    let same = |wanted: &str, part: &str| {
+        let text = bare(part);
+        let said = bare(wanted).map(|said| said.replace("''", "'"));
+        wanted == part || text.as_deref() == Some(wanted) || text.is_some() && text == said
+    };
+    let (asked, parts) = (parts(wanted, ","), parts(name, ", "));
+    let each = || asked.iter().zip(&parts).all(|(asked, part)| same(asked.trim(), part));
+    same(wanted, name) || asked.len() == parts.len() && each()
+}
+
+/// The parts of a key as it is written, of which a text in quotes may hold what stands between them.
+fn parts<'n>(name: &'n str, between: &str) -> Vec<&'n str> {
+    let (mut parts, mut begin, mut quoted) = (vec![], 0, false);
+    for (at, c) in name.char_indices() {
+        quoted ^= c == '\'';
+        if !quoted && at >= begin && name[at..].starts_with(between) {
+            parts.push(&name[begin..at]);
+            begin = at + between.len();
+        }
+    }
+    parts.push(&name[begin..]);
+    parts
 }
 
 fn key(t: &Tracked, stored: &Stored, stamp: Stamp) -> Key {

@@ -10,6 +10,7 @@
 //! again without it. Each round leaves out more, so it ends.
 
 mod check;
+mod follow;
 mod past;
 mod plan;
 mod referred;
@@ -108,6 +109,7 @@ fn take_back(work: &mut Work<'_>, plan: &mut Plan, dry_run: bool) -> Result<Vec<
     let before = check::records(work)?;
     loop {
         referred::keep(work, plan)?;
+        follow::again(work, plan)?;
         if plan.steps.is_empty() {
             return Ok(vec![]);
         }

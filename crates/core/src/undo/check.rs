@@ -58,7 +58,8 @@ pub(super) fn failed(work: &Work<'_>, plan: &Plan, before: &BTreeSet<i64>) -> Re
         } else if let Some(row) = row {
             let others: BTreeSet<usize> = shows_others(t, step, &row);
             let number = t.table.rowid_alias().filter(|_| step.fate == Fate::Returns);
-            let kept = number.zip(step.stored.state.kept_id(t));
+            let given = |c: &usize| step.puts.contains_key(&t.table.columns[*c].group);
+            let kept = number.filter(|c| !given(c)).zip(step.stored.state.kept_id(t));
             let renumbered = kept.is_some_and(|(c, id)| row[c] != Value::Integer(id));
             if !others.is_empty() || renumbered {
                 let groups = (!renumbered).then_some(others);

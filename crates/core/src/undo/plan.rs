@@ -24,6 +24,8 @@ use synqlite_wire::{Cell, Header, Hlc, Rid, Stamp, Value};
 pub(super) struct Plan {
     pub steps: Vec<Step>,
     pub left: Vec<Left>,
+    /// Rows, by the position of their table, that cannot follow a key again ([`super::follow`]).
+    pub stay: BTreeSet<(usize, Rid)>,
 }
 
 /// What is to be done with a row.
@@ -38,6 +40,8 @@ pub(super) struct Step {
     pub fate: Fate,
     /// Groups that get their former values.
     pub puts: BTreeMap<usize, Put>,
+    /// Whether it is only for a key of another row that is taken back.
+    pub follows: bool,
 }
 
 impl Step {
@@ -76,6 +80,9 @@ impl Plan {
         for (at, groups, why) in failed {
             let step = &mut self.steps[at];
             let t = &catalog.tables[step.table];
+            if step.follows {
+                self.stay.insert((step.table, step.stored.rid.clone()));
+            }
             let groups: BTreeSet<usize> = groups.into_iter().flatten().collect();
             let mut columns = names(t, groups.iter().filter(|g| step.puts.contains_key(g)));
             step.puts.retain(|g, _| columns.is_empty() || !groups.contains(g));
@@ -151,7 +158,7 @@ pub(super) fn make(work: &Work<'_>, what: &Selection) -> Result<Plan> {
     }
     let keys = rows.keys().map(|(table, rid)| (catalog.tables[*table].no, rid.clone()));
     let pasts = if kept { past::of(conn, meta, &span, keys)? } else { HashMap::new() };
-    let plan = Plan { steps: vec![], left: vec![] };
+    let plan = Plan { steps: vec![], left: vec![], stay: BTreeSet::new() };
     let mut planner = Planner { work, span: &span, pasts, plan };
     for ((table, _), stored) in rows {
         planner.row(table, stored)?;
@@ -173,7 +180,11 @@ fn given(t: &Tracked, state: &RowState) -> BTreeSet<u32> {
     given.flat_map(|(_, of)| &of.columns).map(|&c| t.column_nos[c]).collect()
 }
 
-fn name_of(work: &Work<'_>, t: &Tracked, stored: &Stored) -> Result<(String, Option<Vec<Value>>)> {
+pub(super) fn name_of(
+    work: &Work<'_>,
+    t: &Tracked,
+    stored: &Stored,
+) -> Result<(String, Option<Vec<Value>>)> {
     let shown = match &stored.loc {
         Some(loc) => t.read(work.conn, loc)?,
         None => None,
@@ -274,8 +285,8 @@ impl Planner<'_> {
             Some(entry) => state::conflict(self.work.conn, entry)?,
             None => None,
         };
-        let mut step =
-            Step { table, stored, shown, name, fate: Fate::Stays, puts: BTreeMap::new() };
+        let (fate, puts) = (Fate::Stays, BTreeMap::new());
+        let mut step = Step { table, stored, shown, name, fate, puts, follows: false };
         let h = step.stored.state.header;
         let existed = self.existed(&h, past.as_ref());
         let decides = self.span.has(h.cl_stamp) || self.span.has(h.inserted);

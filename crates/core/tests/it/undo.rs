@@ -569,3 +569,61 @@ fn what_went_with_a_row_that_was_inserted_again_returns() {
         }
     }
 }
+
+/// A reference that ON UPDATE set to NULL is to its row again, unless it was written since.
+#[test]
+fn a_key_that_is_put_back_has_its_references_again() {
+    let world = World::new();
+    let sql = "CREATE TABLE p(k TEXT PRIMARY KEY); INSERT INTO p VALUES('a');
+         CREATE TABLE c(id INTEGER PRIMARY KEY, p TEXT REFERENCES p(k) ON UPDATE SET NULL);
+         INSERT INTO c VALUES(1, 'a'), (2, 'a')";
+    let mut a = historical(&world, "a", sql);
+    let mut b = world.clone_site(&mut a, "b");
+    let before = now();
+    a.run("UPDATE p SET k = 'b'; UPDATE c SET p = 'b' WHERE id = 2");
+    assert_eq!(a.rows("SELECT * FROM c"), ["1|NULL", "2|b"]);
+    undo(&mut a, &since(before));
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT * FROM p, c"), ["a|1|a", "a|2|a"]);
+    }
+}
+
+/// A row that got another number and is deleted has its first number again.
+#[test]
+fn a_row_that_moved_and_went_is_where_it_was() {
+    let world = World::new();
+    let mut a = historical(&world, "a", TODO);
+    let before = now();
+    a.run("UPDATE todo SET id = 7 WHERE id = 1");
+    a.replica.fold().unwrap();
+    a.run("DELETE FROM todo WHERE id = 7");
+    assert_eq!(undo(&mut a, &since(before)).len(), 1);
+    assert_eq!(a.rows("SELECT id, title FROM todo"), ["1|milk", "2|rent"]);
+}
+
+/// The row of a key of several columns is found however it is spelled.
+#[test]
+fn the_parts_of_a_key_are_spelled_with_quotes_and_without() {
+    let world = World::new();
+    let sql = "CREATE TABLE t(a TEXT, b, v, PRIMARY KEY(a, b)); INSERT INTO t VALUES('x, y', 1, 0), ('it''s', 2, 0)";
+    for (row, found) in
+        [("'x, y',1", 1), ("'x, y', 1", 1), ("x, y, 1", 0), ("it's,2", 0), ("x,1", 0)]
+    {
+        let mut a = historical(&world, &format!("{row}{found}"), sql);
+        a.run("UPDATE t SET v = 1");
+        assert_eq!(undo(&mut a, &of_row("t", row)).len(), found, "{row}");
+    }
+    let sql = "CREATE TABLE t(a, b, v, PRIMARY KEY(a, b)); INSERT INTO t VALUES('x', 'y', 0), (1, 2, 0); \
+               CREATE TABLE n(k PRIMARY KEY, v); INSERT INTO n VALUES('it''s', 0)";
+    for row in ["x,y", "'x','y'", "x, y", "'x', 'y'", "1,2", "1, 2"] {
+        let mut a = historical(&world, row, sql);
+        a.run("UPDATE t SET v = 1");
+        assert_eq!(undo(&mut a, &of_row("t", row)).len(), 1, "{row}");
+    }
+    for row in ["it's", "'it's'", "'it''s'"] {
+        let mut a = historical(&world, row, sql);
+        a.run("UPDATE n SET v = 1");
+        assert_eq!(undo(&mut a, &of_row("n", row)).len(), 1, "{row}");
+    }
+}
