@@ -18,6 +18,7 @@ pub(crate) fn set(work: &mut Work<'_>, policies: &[Policy], now: i64) -> Result<
     }
     let mut set = Policies::default();
     set.add(policies);
+    policies.iter().try_for_each(|policy| keeps_rows(work, policy))?;
     schema::read(work.conn, &set, &Selection { strict: true, ..Selection::default() })?;
     for policy in policies {
         settings::check_names(work.conn, policy)?;
@@ -31,6 +32,26 @@ pub(crate) fn set(work: &mut Work<'_>, policies: &[Policy], now: i64) -> Result<
         let (key, value) = (policy.key().to_owned(), policy.value().to_owned());
         if let Some((_, why)) = schema.idle.iter().find(|(idle, _)| *idle == key) {
             return Err(Error::Policy { key, value, why: why.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// Refuses to take a table out of synchronization while rows of it are hidden: they would go with it, and
+/// nobody would be told.
+fn keeps_rows(work: &Work<'_>, policy: &Policy) -> Result<()> {
+    let local = Policies::from_iter([(policy.key().to_owned(), policy.value().to_owned())]);
+    for name in local.list("local_tables") {
+        let Some(t) = work.catalog.by_name(name) else { continue };
+        let sql = "SELECT 1 FROM synqlite_row WHERE tbl = ?1 AND kind IS NOT NULL AND loc IS NULL";
+        if work.conn.prepare_cached(sql)?.exists([t.no])? {
+            let (key, value) = (policy.key().to_owned(), policy.value().to_owned());
+            let why = format!(
+                "rows of {0} that conflicts hide would be lost; settle first what \
+                 `synqlite conflicts DATABASE --table {0}` lists",
+                t.table.name
+            );
+            return Err(Error::Policy { key, value, why });
         }
     }
     Ok(())

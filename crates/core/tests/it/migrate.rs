@@ -1,6 +1,7 @@
 //! Schema changes (R-MIG): made by any client, on one site or on several apart from each other.
 
 use crate::site::{Site, World, settle};
+use synqlite_core::Verb;
 use synqlite_wire::VersionVector;
 
 const T: &str = "CREATE TABLE t(id TEXT PRIMARY KEY, a, b); INSERT INTO t VALUES ('k', 1, 2)";
@@ -678,4 +679,20 @@ fn mig_fk_a_reference_beside_a_new_one_ends_unnoticed() {
     settle(&mut a, &mut b);
     assert_eq!(a.rows("SELECT * FROM t"), b.rows("SELECT * FROM t"));
     agree(&mut [&mut a, &mut b]);
+}
+
+/// Rows that conflicts hide are not taken out of synchronization with their table: nobody would see them again.
+#[test]
+fn a_table_with_hidden_rows_does_not_become_local() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, "CREATE TABLE t(id INTEGER PRIMARY KEY, u UNIQUE, v)");
+    a.run("INSERT INTO t(u, v) VALUES('x', 'a')");
+    b.run("INSERT INTO t(u, v) VALUES('x', 'b')");
+    settle(&mut a, &mut b);
+    let local = ["local_tables=t".parse().unwrap()];
+    let refused = a.replica.set_policies(&local).unwrap_err().to_string();
+    assert!(refused.contains("rows of t that conflicts hide would be lost"), "{refused}");
+    let ids: Vec<_> = a.replica.conflicts().unwrap().into_iter().map(|c| c.id).collect();
+    a.replica.settle_conflict(&ids[0], Verb::Discard).unwrap();
+    a.replica.set_policies(&local).unwrap();
 }
