@@ -11,14 +11,15 @@
 //! So nothing is lost in silence: every value that a write from here replaces, and every row that has
 //! no place beside theirs, is noted among the closed records.
 
-use crate::catalog::{Fresh, Loc, Tracked, loc_sql};
+use crate::catalog::{Catalog, Fresh, Loc, Tracked, loc_sql};
 use crate::connection::connect;
 use crate::describe::{loc_name, text};
 use crate::env::Environment;
 use crate::init::{self, InitOptions, TableReport, select};
 use crate::journal::{Born, Window};
 use crate::known::known_by;
-use crate::merge::{self, Decision};
+use crate::merge::{self, Columns, Decision, Lost, Subject, Write};
+use crate::meta::Meta;
 use crate::remotes::{clear_former_pages, overwriting};
 use crate::replica::{Replica, check_format};
 use crate::schema::{Skipped, Table, quote};
@@ -31,6 +32,7 @@ use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, params};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
+use synqlite_view::ConflictKind;
 use synqlite_wire::{Setting, SiteId, Value, VersionVector};
 
 /// What became of a database that is a replica again.
@@ -129,8 +131,8 @@ fn rejoin(
     })?;
     migrate::take_in(&mut work, &shared)?;
     pull::merge_all(&mut work, source, force)?;
-    let compared = compare(&mut work, &shared)?;
-    closed::note_rejoined(conn, &compared.told, now)?;
+    let (compared, alone) = compare(&mut work, &shared)?;
+    closed::note_rejoined(conn, &alone, now)?;
     let new = |t: &&Table| work.catalog.by_name(&t.name).is_none();
     let fresh: Vec<Table> = schema.tables.iter().filter(new).cloned().collect();
     if !fresh.is_empty() {
@@ -181,10 +183,11 @@ fn set_aside(conn: &Connection, table: &Table, i: usize) -> Result<()> {
     Ok(())
 }
 
-/// Compares what waits with what the tables show, writes what differs, and stamps it.
-fn compare(work: &mut Work<'_>, shared: &[Table]) -> Result<Compared> {
+/// Compares what waits with what the tables show, writes what differs, and stamps it. Returns with what is told
+/// that part of it of which no other site will know.
+fn compare(work: &mut Work<'_>, shared: &[Table]) -> Result<(Compared, Vec<Decision>)> {
     let conn = work.conn;
-    let mut compared = Compared::default();
+    let (mut compared, mut replaced) = (Compared::default(), Vec::new());
     let mut windows: Vec<Window> = work.catalog.tables.iter().map(|_| Window::default()).collect();
     // Parents come first.
     let of = |t: &Tracked| shared.iter().position(|s| s.name == t.table.name);
@@ -192,8 +195,8 @@ fn compare(work: &mut Work<'_>, shared: &[Table]) -> Result<Compared> {
         let mut hidden = Vec::new();
         for (position, (t, window)) in work.catalog.tables.iter().zip(&mut windows).enumerate() {
             let Some(i) = of(t) else { continue };
-            let to = &mut compared;
-            let mut comparison = Comparison { work, t, aside: aside(i), window, to };
+            let (to, replaced) = (&mut compared, &mut replaced);
+            let mut comparison = Comparison { work, t, aside: aside(i), window, to, replaced };
             hidden.extend(comparison.run()?.into_iter().map(|row| (position, row)));
             conn.execute_batch(&format!("DROP TABLE {}", aside(i)))?;
         }
@@ -202,8 +205,52 @@ fn compare(work: &mut Work<'_>, shared: &[Table]) -> Result<Compared> {
     let Work { meta, catalog, policies, env, .. } = work;
     let none = Fresh::new();
     let wrote = fold::fold_windows(conn, meta, catalog, (policies, *env), windows, none)?;
+    let (mut all, mut passed_on) = (Vec::new(), BTreeSet::new());
+    for replaced in replaced {
+        let (at, mut told) = (replaced.at, replaced.told(conn, meta, catalog)?);
+        passed_on.extend(told.first().map(|_| at));
+        all.append(&mut told);
+    }
+    closed::note_written(conn, meta, catalog, &all)?;
     merge::repair(conn, meta, catalog, policies, wrote)?;
-    Ok(compared)
+    let told = compared.told.iter().enumerate();
+    let alone = told.filter(|(at, _)| !passed_on.contains(at)).map(|(_, told)| told.clone());
+    let alone = alone.collect();
+    Ok((compared, alone))
+}
+
+/// A row that shows here what others had written over, or not seen: whoever wrote that is told (R-TOLD).
+struct Replaced {
+    /// Position of the table.
+    table: usize,
+    loc: Loc,
+    /// Its place among what is told here.
+    at: usize,
+    /// What the others showed, by column, and when it was written.
+    lost: Vec<(usize, Write)>,
+}
+
+impl Replaced {
+    /// What gave way, once it is known when this site wrote what replaced it.
+    fn told(self, conn: &Connection, meta: &Meta, catalog: &Catalog) -> Result<Vec<Lost>> {
+        let t = &catalog.tables[self.table];
+        let Some(stored) = state::at(conn, meta, t, &self.loc)? else { return Ok(vec![]) };
+        let Some(row) = t.read(conn, &self.loc)? else { return Ok(vec![]) };
+        let (here, sites, row) = (meta.site, &meta.names, &row[..]);
+        let subject =
+            Subject { t, rid: &stored.rid, row: Some(row), stored: Some(&stored), here, sites };
+        let told = |(c, lost): (usize, Write)| {
+            let g = t.table.columns[c].group;
+            let at = t.table.groups[g].columns.iter().position(|&other| other == c)?;
+            let stamp = stored.state.groups[g].column_stamp(at);
+            let kept = Write { stamp, values: vec![row[c].clone()] };
+            let why = "of a file that became a replica again";
+            let columns = Columns::of(t, &[c]);
+            let lost = Some(lost).filter(|lost| !lost.stamp.is_zero() && lost.stamp < stamp)?;
+            Some(subject.gives_way(ConflictKind::Overwritten, &columns, &lost, &kept, why))
+        };
+        Ok(self.lost.into_iter().filter_map(told).collect())
+    }
 }
 
 /// Rows that both have, as (where one waits, where it is), and rows that only wait.
@@ -263,6 +310,7 @@ struct Comparison<'a, 'w> {
     aside: String,
     window: &'a mut Window,
     to: &'a mut Compared,
+    replaced: &'a mut Vec<Replaced>,
 }
 
 impl Comparison<'_, '_> {
@@ -407,9 +455,29 @@ impl Comparison<'_, '_> {
             return Ok(());
         }
         self.tell(name, format!("{} replaces {}", list(&ours), list(&theirs)));
+        self.replaces(loc, &differs, &theirs)?;
         self.to.updated += 1;
         let written: BTreeMap<u32, i64> = differs.iter().map(|&c| (t.column_nos[c], 0)).collect();
         self.window.changed.insert(loc.clone(), migrate::changed(loc, written));
+        Ok(())
+    }
+
+    /// Remembers what a row of this file replaces.
+    fn replaces(&mut self, loc: &Loc, columns: &[usize], theirs: &[Value]) -> Result<()> {
+        let Work { conn, meta, catalog, .. } = self.work;
+        let (t, table) = (self.t, catalog.position_of_no(self.t.no));
+        let (Some(table), Some(stored)) = (table, state::at(conn, meta, t, loc)?) else {
+            return Ok(());
+        };
+        let lost = |&c: &usize| {
+            let g = t.table.columns[c].group;
+            let at = t.table.groups[g].columns.iter().position(|&other| other == c)?;
+            let stamp = stored.state.groups[g].column_stamp(at);
+            Some((c, Write { stamp, values: vec![theirs[c].clone()] }))
+        };
+        let lost = columns.iter().filter_map(lost).collect();
+        let at = self.to.told.len() - 1;
+        self.replaced.push(Replaced { table, loc: loc.clone(), at, lost });
         Ok(())
     }
 

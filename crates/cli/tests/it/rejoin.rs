@@ -77,6 +77,8 @@ fn repaired(place: bool, triggers: bool) {
         assert_eq!(lab.json(&["verify", "--full", &lab.db(site)])["ok"], true);
         assert_eq!(lab.rows(site, "PRAGMA foreign_key_check").len(), 0);
     }
+    let told = lab.text(&["conflicts", "--closed", &b]);
+    assert!(told.contains("name: 'Bob'") && told.contains("gives way to 'Bo'"), "{told}");
     lab.sql("A", "UPDATE todo SET done = 1");
     lab.json(&["sync", &a]);
     if place {
