@@ -1,21 +1,23 @@
-//! Rows that were only updated where they are, in columns on which nothing else depends.
+//! Rows that were only updated where they are, in columns on which nothing else depends, and rows that are
+//! gone from a table to which nothing refers.
 //!
-//! Most updates are such. All that changes is the stamps of the columns, so these rows are taken out
-//! of the window and stamped many at a time, before anything is looked up for the others.
+//! Most updates and many deletes are such. What changes is known without a look at other rows, so these are
+//! taken out of the window and stamped many at a time, before anything is looked up for the others.
 
 use super::Fold;
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
-use crate::journal::{Changed, Window, Written};
+use crate::journal::{self, Changed, Gone, Window, Written};
 use crate::parts;
-use crate::state::{Bulk, GroupState};
+use crate::state::{Body, Bulk, GroupState, RowState};
 use std::collections::{BTreeMap, HashSet};
+use synqlite_wire::Cell;
 
 /// Entries of so many rows are read at a time.
 const CHUNK: usize = parts::of(512);
 
 impl Fold<'_> {
-    /// Stamps the plain updates of a window, and takes them out of it.
+    /// Stamps the plain updates and deletes of a window, and takes them out of it.
     pub(super) fn plain(&mut self, t: &Tracked, window: &mut Window) -> Result<()> {
         let noticed = self.given.conflicts
             || self.given.waits
@@ -24,6 +26,11 @@ impl Fold<'_> {
         if noticed || !t.has_rowid() {
             return Ok(());
         }
+        self.plain_updates(t, window)?;
+        self.plain_deletes(t, window)
+    }
+
+    fn plain_updates(&mut self, t: &Tracked, window: &mut Window) -> Result<()> {
         let groups = t.table.groups.iter();
         let alone = groups.filter(|g| !g.keeps_previous && !g.counter && g.foreign_keys.is_empty());
         let alone: HashSet<u32> =
@@ -55,7 +62,7 @@ impl Fold<'_> {
                     stamps = self.stamps.of_groups(t, written);
                     last = Some(written);
                 }
-                let stamp = |state: &mut crate::state::RowState| {
+                let stamp = |state: &mut RowState| {
                     // A column that was a counter once, or is one elsewhere, goes on to count.
                     if stamps.keys().any(|&g| !state.groups[g].counts.is_empty()) {
                         return false;
@@ -73,6 +80,60 @@ impl Fold<'_> {
             }
         }
         window.changed.retain(|from, _| !matches!(from, Loc::Row(r) if done.contains(r)));
+        Ok(())
+    }
+
+    /// Only where no row takes the place or the key of one that is gone.
+    fn plain_deletes(&mut self, t: &Tracked, window: &mut Window) -> Result<()> {
+        let position = self.catalog.position_of_no(t.no);
+        let referred = position.is_none_or(|p| self.catalog.references_to(p).next().is_some());
+        let others = !window.changed.is_empty() || !window.appended.is_empty();
+        if others
+            || !window.born.is_empty()
+            || referred
+            || !t.table.foreign_keys.is_empty()
+            || t.table.own_number().is_some()
+            || self.given.stale.contains_key(&t.no)
+        {
+            return Ok(());
+        }
+        let plain = |from: &Loc, gone: &Gone| {
+            *from == gone.was && gone.start.is_none() && gone.written.is_empty()
+        };
+        let rows = window.gone.iter().filter_map(|(from, gone)| match (from, gone.image) {
+            (Loc::Row(rowid), Some(image)) if plain(from, gone) => Some((*rowid, image, gone.at)),
+            _ => None,
+        });
+        let rows: Vec<_> = rows.collect();
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let (mut bulk, mut done) = (Bulk::new(self.conn, t)?, HashSet::new());
+        for chunk in rows.chunks(CHUNK) {
+            let rowids: Vec<i64> = chunk.iter().map(|(rowid, ..)| *rowid).collect();
+            bulk.load(&rowids)?;
+            for &(rowid, image, at) in chunk {
+                let Some(row) = journal::image(self.conn, t, image)? else { continue };
+                let stamp = self.stamps.at(at);
+                let leave = |state: &mut RowState| {
+                    // What it kept and did not show is told of.
+                    if state.groups.iter().any(|group| group.body != Body::InTable) {
+                        return false;
+                    }
+                    for (group, of) in state.groups.iter_mut().zip(&t.table.groups) {
+                        let values = of.columns.iter().map(|&c| row[c].clone()).collect();
+                        group.body = Body::Stored(Cell { values, refs: vec![] });
+                    }
+                    state.header.delete(stamp);
+                    true
+                };
+                if bulk.leave(self.meta, rowid, self.stamps.local_seq, leave)? {
+                    self.counted(1)?;
+                    done.insert(rowid);
+                }
+            }
+        }
+        window.gone.retain(|from, _| !matches!(from, Loc::Row(r) if done.contains(r)));
         Ok(())
     }
 }

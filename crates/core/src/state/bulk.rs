@@ -1,4 +1,4 @@
-//! States of many rows that were updated where they are, in ascending order of rowid.
+//! States of many rows that were updated where they are, or are gone, in ascending order of rowid.
 //!
 //! One by one each needs three look-ups and an encoding. Rows that are updated together mostly lie
 //! together and were in the same state before, so entries are read by ranges, segments are kept, and
@@ -6,9 +6,9 @@
 
 use super::codec::{Reader, Writer};
 use super::{RowState, Segment, sums};
-use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::meta::Meta;
+use crate::{Error, Result};
 use rusqlite::{CachedStatement, Connection, params};
 use std::collections::HashMap;
 use synqlite_wire::{Hlc, Rid};
@@ -43,6 +43,7 @@ pub struct Bulk<'a> {
     read: CachedStatement<'a>,
     insert: CachedStatement<'a>,
     update: CachedStatement<'a>,
+    leave: CachedStatement<'a>,
     entries: HashMap<i64, Entry>,
     segment: Option<Spanning>,
     /// What the last row was, and its new state and the number it asks for, if it was changed.
@@ -58,9 +59,12 @@ impl<'a> Bulk<'a> {
         let insert = "INSERT OR IGNORE INTO synqlite_row(tbl, rid, loc, wants, position, state) \
                       VALUES(?1, ?2, ?3, ?4, ?5, ?6)";
         let update = "UPDATE synqlite_row SET state = ?2, position = ?3 WHERE id = ?1";
+        let leave = "UPDATE synqlite_row SET loc = NULL, wants = ?2, state = ?3, position = ?4 \
+                     WHERE id = ?1";
         Ok(Bulk {
             conn,
             t,
+            leave: conn.prepare_cached(leave)?,
             read: conn.prepare_cached(read)?,
             insert: conn.prepare_cached(insert)?,
             update: conn.prepare_cached(update)?,
@@ -103,25 +107,9 @@ impl<'a> Bulk<'a> {
         if !same {
             self.last = None;
         }
-        let entry = self.entries.remove(&rowid);
-        let (before, id) = match entry {
-            Some(Entry { id, state, local_seq }) => (Before::Entry(state, local_seq), Some(id)),
-            None => {
-                if !self.span(rowid)? {
-                    return Ok(false);
-                }
-                let Some(Spanning(segment, _)) = &self.segment else { return Ok(false) };
-                (Before::Segment(segment.site, segment.hlc, segment.local_seq), None)
-            }
-        };
+        let Some((before, id)) = self.before(rowid)? else { return Ok(false) };
         if self.last.as_ref().is_none_or(|(last, ..)| *last != before) {
-            let mut state = match (&before, &self.segment) {
-                (Before::Entry(bytes, at), _) => {
-                    Reader::new(meta, bytes).state(self.t, true, *at)?
-                }
-                (_, Some(Spanning(segment, _))) => segment.state(meta, self.t)?,
-                _ => return Ok(false),
-            };
+            let mut state = self.state(meta, &before)?;
             let mut new = None;
             if change(&mut state) {
                 let mut number = |site| meta.number(self.conn, site);
@@ -130,33 +118,79 @@ impl<'a> Bulk<'a> {
             }
             self.last = Some((before, new));
         }
-        let (Some((_, Some((state, wants)))), segment) = (&self.last, &self.segment) else {
-            return Ok(false);
-        };
+        let Some((_, Some((state, wants)))) = &self.last else { return Ok(false) };
         sums::touch(meta, self.t, &Loc::Row(rowid), 0);
         if let Some(id) = id {
             self.update.execute(params![id, state, local_seq])?;
             return Ok(true);
         }
-        let Some(Spanning(segment, keys)) = segment else { return Ok(false) };
+        let Some(rid) = self.rid(meta, rowid)? else { return Ok(false) };
+        let row = params![self.t.no, rid, rowid, wants, local_seq, state];
+        Ok(self.insert.execute(row)? > 0)
+    }
+
+    /// The row at `rowid` is gone, with the state that `change` makes of its own. False as before.
+    pub fn leave(
+        &mut self,
+        meta: &mut Meta,
+        rowid: i64,
+        local_seq: i64,
+        change: impl FnOnce(&mut RowState) -> bool,
+    ) -> Result<bool> {
+        let Some((before, id)) = self.before(rowid)? else { return Ok(false) };
+        let mut state = self.state(meta, &before)?;
+        if !change(&mut state) {
+            return Ok(false);
+        }
+        let bytes = Writer::new(&mut |site| meta.number(self.conn, site)).state(self.t, &state)?;
+        let wants = state.kept_id(self.t);
+        if let Some(id) = id {
+            self.leave.execute(params![id, wants, bytes, local_seq])?;
+            return Ok(true);
+        }
+        let Some(rid) = self.rid(meta, rowid)? else { return Ok(false) };
+        let row = params![self.t.no, rid, None::<i64>, wants, local_seq, bytes];
+        Ok(self.insert.execute(row)? > 0)
+    }
+
+    /// What the state of the row at `rowid` is made of, and its entry if it has one. `None` if no state
+    /// places a row there.
+    fn before(&mut self, rowid: i64) -> Result<Option<(Before, Option<i64>)>> {
+        if let Some(Entry { id, state, local_seq }) = self.entries.remove(&rowid) {
+            return Ok(Some((Before::Entry(state, local_seq), Some(id))));
+        }
+        self.span(rowid)?;
+        let segment = self.segment.as_ref().map(|Spanning(segment, _)| segment);
+        Ok(segment.map(|s| (Before::Segment(s.site, s.hlc, s.local_seq), None)))
+    }
+
+    fn state(&self, meta: &Meta, before: &Before) -> Result<RowState> {
+        match (before, &self.segment) {
+            (Before::Entry(bytes, at), _) => Reader::new(meta, bytes).state(self.t, true, *at),
+            (_, Some(Spanning(segment, _))) => segment.state(meta, self.t),
+            _ => Err(Error::Damaged("a row without a state".into())),
+        }
+    }
+
+    /// Bytes of the identity of a row that the current segment spans.
+    fn rid(&self, meta: &mut Meta, rowid: i64) -> Result<Option<Vec<u8>>> {
+        let Some(Spanning(segment, keys)) = &self.segment else { return Ok(None) };
         let born;
         let rid = match keys {
             Some(keys) => match keys.get((rowid - segment.lo) as usize) {
                 Some(rid) => rid,
-                None => return Ok(false),
+                None => return Ok(None),
             },
             None => {
                 born = segment.rid_at(meta, rowid)?;
                 &born
             }
         };
-        let rid = Writer::new(&mut |site| meta.number(self.conn, site)).rid(rid)?;
-        let row = params![self.t.no, rid, rowid, wants, local_seq, state];
-        Ok(self.insert.execute(row)? > 0)
+        Writer::new(&mut |site| meta.number(self.conn, site)).rid(rid).map(Some)
     }
 
-    /// Whether a segment spans a rowid; it is the current one then.
-    fn span(&mut self, rowid: i64) -> Result<bool> {
+    /// Makes the segment that spans a rowid the current one, or none.
+    fn span(&mut self, rowid: i64) -> Result<()> {
         let spans = |s: &Spanning| s.0.lo <= rowid && rowid <= s.0.hi;
         if !self.segment.as_ref().is_some_and(spans) {
             let found = Segment::containing(self.conn, self.t, rowid)?;
@@ -166,6 +200,6 @@ impl<'a> Bulk<'a> {
             };
             self.segment = found.map(keyed).transpose()?;
         }
-        Ok(self.segment.is_some())
+        Ok(())
     }
 }
