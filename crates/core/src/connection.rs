@@ -4,6 +4,7 @@ use crate::env::Environment;
 use crate::{Error, Result};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
+use std::borrow::Cow;
 use std::path::Path;
 use std::time::Duration;
 
@@ -37,11 +38,21 @@ pub(crate) fn patiently<T>(
     Ok(done?)
 }
 
+/// A path that SQLite takes for no more than one: it has names with another meaning, as `:memory:`.
+pub(crate) fn plain(path: &Path) -> Cow<'_, Path> {
+    let special = |name: &str| name.starts_with(':') || name.starts_with("file:");
+    match path.to_str() {
+        Some(name) if special(name) => Path::new(".").join(path).into(),
+        _ => path.into(),
+    }
+}
+
 /// Opens a database for the engine: no trigger fires and no foreign key acts on what it writes.
 pub(crate) fn connect(path: &Path, write: bool, env: &dyn Environment) -> Result<Connection> {
     if !path.exists() {
         return Err(Error::NoDatabase(path.display().to_string()));
     }
+    let path = &plain(path);
     let access =
         if write { OpenFlags::SQLITE_OPEN_READ_WRITE } else { OpenFlags::SQLITE_OPEN_READ_ONLY };
     let prepare = |conn: Connection| {

@@ -8,6 +8,7 @@ mod file;
 
 pub(crate) use file::copy as of_file;
 
+use crate::connection::plain;
 use crate::env::Environment;
 use crate::inbox;
 use crate::init;
@@ -58,7 +59,7 @@ impl Replica {
             file::copy(&tx, to, &tell)?;
             return Ok(true);
         }
-        let mut copy = Connection::open(to).map_err(|e| Error::from(e).on(to))?;
+        let mut copy = Connection::open(&*plain(to)).map_err(|e| Error::from(e).on(to))?;
         // Whoever wants the copy to last syncs it once, as a whole.
         copy.execute_batch("PRAGMA synchronous=OFF")?;
         copy.query_row("PRAGMA journal_mode=OFF", [], |_| Ok(()))?;

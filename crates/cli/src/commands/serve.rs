@@ -19,7 +19,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// Runs a hub: a server through which sites synchronize that never meet.
 ///
 /// Sites reach it at http://HOST:PORT/NAME, and exchange there as in a folder; there can be any number
-/// of such places, each for one database or several. Nobody may do anything without a token: see
+/// of such places, each for one database. Nobody may do anything without a token: see
 /// `synqlite token`. SIGTERM and SIGINT end it once the requests under way are finished; what was acknowledged is on
 /// the device at any time. The first line of standard output says where it listens.
 #[derive(clap::Args)]
