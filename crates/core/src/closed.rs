@@ -183,6 +183,7 @@ fn has(conn: &Connection, column: &str) -> Result<bool> {
     Ok(conn.prepare_cached(sql)?.exists([column])?)
 }
 
+/// Adds those columns that are lacking, before anything is written.
 fn have_all(conn: &Connection) -> Result<()> {
     for column in LATER {
         if !has(conn, column)? {
@@ -219,7 +220,6 @@ fn close(
     if found.is_empty() {
         return Ok(0);
     }
-    have_all(conn)?;
     let names = SiteNames::load(conn, lookup.meta.site)?;
     let sql =
         "UPDATE synqlite_closed SET closed = ?2, how = ?3, became = ?4, entry = NULL WHERE no = ?1";
@@ -254,6 +254,9 @@ pub fn update(
 ) -> Result<()> {
     let (changed, lookup) = (meta.records.take(), Lookup { conn, meta, catalog });
     let mut closed = 0;
+    if !changed.is_empty() {
+        have_all(conn)?;
+    }
     for &entry in changed.keys() {
         closed += close(lookup, Some(entry), &changed, (now_ms, &how))?;
     }
@@ -281,6 +284,7 @@ pub fn update_all(
     how: ClosedBy,
 ) -> Result<()> {
     let (changed, lookup) = (meta.records.take(), Lookup { conn, meta, catalog });
+    have_all(conn)?;
     if close(lookup, None, &changed, (now_ms, &how))? > 0 {
         prune(conn)?;
     }
@@ -297,7 +301,6 @@ fn note_open(conn: &Connection, entry: i64, conflict: &Conflict, now_ms: i64) ->
     let Conflict { id, table, row, name, kind, constraint, .. } = conflict;
     let sql = "INSERT OR IGNORE INTO synqlite_closed(entry, record, tbl, row, kind, cons, what, opened, name) \
                VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-    have_all(conn)?;
     let (kind, what) = (kind.as_str(), asked(conflict));
     let values = params![entry, id, table, row, kind, constraint, what, now_ms, name];
     conn.prepare_cached(sql)?.execute(values)?;

@@ -105,9 +105,9 @@ impl Replica {
             Ok(more)
         };
         while fill(&mut ahead).map_err(|e| e.on(&self.path))? {}
-        let mut rows = FIRST;
+        let mut pace = Pace::new();
         loop {
-            let since = self.env.now_ms();
+            let (since, rows) = (self.env.now_ms(), pace.rows);
             let slice = self.write(|work| {
                 let Work { conn, meta, catalog, policies, env, .. } = work;
                 ahead::slice(conn, meta, catalog, (policies, *env), &mut ahead, rows)
@@ -118,7 +118,7 @@ impl Replica {
                 break;
             }
             let took = (self.env.now_ms() - since).max(1);
-            rows = pace(rows, took);
+            pace.took(rows, took);
             self.env.rest(took.min(REST_MS));
         }
         ahead.queue.end(&self.conn).map_err(|e| e.on(&self.path))?;
@@ -128,7 +128,7 @@ impl Replica {
     /// Merges all that was taken in, by whatever process, after a large journal was folded.
     pub fn work_off(&mut self) -> Result<Merged> {
         self.fold_ahead()?;
-        let (mut merged, mut rows) = (Merged::default(), FIRST);
+        let (mut merged, mut pace) = (Merged::default(), Pace::new());
         let (mut births, mut arrival) = (Births::new(), None);
         let mut gone = 0;
         while let Some(mut front) = self.peek(|conn, _| inbox::front(conn))? {
@@ -137,7 +137,7 @@ impl Replica {
             }
             loop {
                 let since = self.env.now_ms();
-                let taken = rows.min(front.delta.rows.len());
+                let taken = pace.rows.min(front.delta.rows.len());
                 let Some((done, at)) =
                     self.write(|work| slice(work, &mut front, taken, &mut births))?
                 else {
@@ -145,7 +145,7 @@ impl Replica {
                 };
                 let took = (self.env.now_ms() - since).max(1);
                 merged.add(done);
-                rows = pace(rows, took);
+                pace.took(taken, took);
                 let (more, of_it) =
                     self.peek(|conn, _| Ok((inbox::rows(conn)?, inbox::at(conn)? == Some(at))))?;
                 gone += taken as u64;
@@ -255,26 +255,72 @@ impl Front {
     }
 }
 
-/// How many rows the next slice has, after one of `rows` that took so many milliseconds.
-fn pace(rows: usize, took: i64) -> usize {
-    let fitting = rows as i64 * SLICE_MS / took.max(1);
-    usize::try_from(fitting).unwrap_or(LEAST).min(rows * 2).clamp(LEAST, MOST)
+/// How many rows a slice has.
+struct Pace {
+    rows: usize,
+    /// Rows of the last slice, and the milliseconds that it took.
+    last: Option<(usize, i64)>,
+    /// So many milliseconds a slice takes however few rows it has: what is decided anew with any row, as all that
+    /// is hidden in a circle of tables.
+    fixed: i64,
+}
+
+impl Pace {
+    fn new() -> Pace {
+        Pace { rows: FIRST, last: None, fixed: 0 }
+    }
+
+    /// A slice of so many rows took so many milliseconds. The next is to take its time, or as long for its rows
+    /// as for what it takes in any case: else the fewer rows a slice had, the longer all of them would take.
+    fn took(&mut self, rows: usize, ms: i64) {
+        let (ms, count) = (ms.clamp(1, 1_000_000), rows as i64);
+        if let Some((before, took)) = self.last.replace((rows, ms))
+            && (rows * 2 <= before || before * 2 <= rows)
+        {
+            let of_rows = (took - ms).saturating_mul(count) / (before as i64 - count);
+            self.fixed = (ms - of_rows).clamp(0, ms);
+        }
+        let time = SLICE_MS.max(2 * self.fixed) - self.fixed;
+        let fitting = count * time / (ms - self.fixed).max(1);
+        let fitting = usize::try_from(fitting).unwrap_or(LEAST);
+        self.rows = fitting.min(rows * 4).clamp(LEAST, MOST);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// What a slice has in the end of which each row takes `per_row` microseconds, and each slice `fixed`
+    /// milliseconds.
+    fn steady(per_row: i64, fixed: i64) -> usize {
+        let mut pace = Pace::new();
+        for _ in 0..20 {
+            pace.took(pace.rows, fixed + pace.rows as i64 * per_row / 1_000);
+        }
+        pace.rows
+    }
+
     #[test]
     fn a_slice_has_as_many_rows_as_fit_its_time() {
-        let steady = |per_second: i64| {
-            (0..20).fold(FIRST, |rows, _| pace(rows, rows as i64 * 1_000 / per_second))
-        };
         if FIRST > 64 {
-            assert!((1_000..1_300).contains(&steady(29_000)), "{}", steady(29_000));
-            assert_eq!(steady(1_000_000), MOST);
-            assert_eq!(steady(100), LEAST);
+            assert!((1_000..1_300).contains(&steady(34, 0)), "{}", steady(34, 0));
+            assert_eq!((steady(1, 0), steady(10_000, 0)), (MOST, LEAST));
         }
-        assert!(pace(MOST, 0) <= MOST && pace(LEAST, i64::MAX) == LEAST);
+        let (mut quick, mut slow) = (Pace::new(), Pace::new());
+        (0..5).for_each(|_| quick.took(quick.rows, 0));
+        slow.took(slow.rows, i64::MAX);
+        assert_eq!((quick.rows, slow.rows), (MOST, LEAST));
+    }
+
+    /// Where a slice takes long in any case, half of its time is for its rows.
+    #[test]
+    fn a_slice_that_takes_long_in_any_case_has_more_rows() {
+        if FIRST > 64 {
+            for fixed in [50, 400, 1_000] {
+                let rows = steady(300, fixed) as i64;
+                assert!((fixed * 1_000 / 600..fixed * 1_000 / 150).contains(&rows), "{rows}");
+            }
+        }
     }
 }
