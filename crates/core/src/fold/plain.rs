@@ -98,7 +98,7 @@ impl Fold<'_> {
             return Ok(());
         }
         let plain = |from: &Loc, gone: &Gone| {
-            *from == gone.was && gone.start.is_none() && gone.written.is_empty()
+            *from == gone.was && gone.start == gone.image && gone.written.is_empty()
         };
         let rows = window.gone.iter().filter_map(|(from, gone)| match (from, gone.image) {
             (Loc::Row(rowid), Some(image)) if plain(from, gone) => Some((*rowid, image, gone.at)),
