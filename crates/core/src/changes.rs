@@ -22,7 +22,7 @@ use rusqlite::types::{FromSql, ValueRef};
 use rusqlite::{Connection, params};
 use sha2::{Digest as _, Sha256};
 use std::collections::{HashMap, HashSet};
-use synqlite_wire::{Rid, SiteId, Value, VersionVector};
+use synqlite_wire::{Rid, SiteId, Stamp, Value, VersionVector};
 
 /// Rows that changed.
 #[derive(Clone, Debug)]
@@ -160,7 +160,8 @@ struct Found<'a> {
     anew: bool,
     /// Whether rows may have been updated so that they count as inserted since (`T.delete=last`).
     lasting: bool,
-    rows: Vec<ChangedRow>,
+    /// Each with the latest write of it.
+    rows: Vec<(Option<Stamp>, ChangedRow)>,
     /// The position of the latest of them.
     last: Option<i64>,
 }
@@ -193,18 +194,21 @@ impl<'a> Found<'a> {
                 return Ok(true);
             }
             self.last = Some(position);
+            let first = self.rows.len();
             for (no, segment) in segments.remove(&position).unwrap_or_default() {
                 self.segment(no, &segment)?;
             }
             self.entries(position)?;
             self.noted(position)?;
+            self.rows[first..].sort_by_key(|(stamp, _)| *stamp);
         }
         Ok(false)
     }
 
     /// The rows, each where it changed last.
     fn once(&mut self) -> Vec<ChangedRow> {
-        let mut rows = std::mem::take(&mut self.rows);
+        let rows = std::mem::take(&mut self.rows).into_iter();
+        let mut rows: Vec<ChangedRow> = rows.map(|(_, row)| row).collect();
         let mut told = HashSet::new();
         rows.reverse();
         rows.retain(|row| told.insert((row.table.clone(), row.id.clone())));
@@ -268,7 +272,7 @@ impl<'a> Found<'a> {
     }
 
     /// What to tell of a row; nothing if it came and went meanwhile.
-    fn changed(&self, t: &Tracked, stored: &Stored) -> Result<Option<ChangedRow>> {
+    fn changed(&self, t: &Tracked, stored: &Stored) -> Result<Option<(Option<Stamp>, ChangedRow)>> {
         let seen = &self.since.seen;
         let shown = match &stored.loc {
             Some(loc) => t.read(self.conn, loc)?,
@@ -288,7 +292,8 @@ impl<'a> Found<'a> {
             None if self.anew || first && !self.since.partly => return Ok(None),
             None => Change::Delete,
         };
-        let written = news.last_key_value().map(|(stamp, _)| (stamp.site, stamp.hlc.ms()));
+        let latest = news.last_key_value().map(|(stamp, _)| *stamp);
+        let written = latest.map(|stamp| (stamp.site, stamp.hlc.ms()));
         let mut groups: Vec<usize> = news.into_values().flat_map(|(_, groups)| groups).collect();
         groups.sort_unstable();
         groups.dedup();
@@ -298,7 +303,8 @@ impl<'a> Found<'a> {
         let row = row_name(t, shown.as_deref(), stored.loc.as_ref(), &stored.state, &stored.rid);
         let values = shown.into_iter().flatten().enumerate().map(|(c, value)| (name(c), value));
         let (table, id) = (t.table.name.clone(), id(&stored.rid));
-        Ok(Some(ChangedRow { table, id, row, change, written, columns, values: values.collect() }))
+        let values = values.collect();
+        Ok(Some((latest, ChangedRow { table, id, row, change, written, columns, values })))
     }
 }
 
