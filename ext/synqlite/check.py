@@ -251,6 +251,19 @@ class Refusals(Case):
             self.refused(laptop, "locked", "is writing to the database. Commit or roll back first", call)
 
     @in_both_modes
+    def test_inside_a_statement_that_writes(self, mode):
+        """It would wait for itself."""
+        _, laptop = self.pair(mode)
+        laptop.execute("CREATE TABLE told(x)")
+        for call in "sync()", "fold()", "status()":
+            with self.assertRaisesRegex(sqlite3.OperationalError, "is writing to the database"):
+                laptop.execute(f"INSERT INTO told VALUES(synqlite_{call})")
+        laptop.execute("CREATE TEMP TRIGGER noted AFTER UPDATE ON person BEGIN SELECT synqlite_fold(); END")
+        with self.assertRaisesRegex(sqlite3.OperationalError, "is writing to the database"):
+            laptop.execute("UPDATE person SET name = 'Anna' WHERE id = 1")
+        self.assertEqual(rows(laptop, "SELECT count(*) FROM told"), [(0,)])
+
+    @in_both_modes
     def test_a_statement_that_reads_is_in_the_way_in_delete_mode_and_not_in_wal(self, mode):
         _, laptop = self.pair(mode)
         laptop.execute("UPDATE person SET name = 'Anna' WHERE id = 1")

@@ -127,6 +127,8 @@ export interface Status {
   conflicts: number;
   /** How many of the closed conflicts were decided without a question. */
   decided: number;
+  /** How many open conflicts wait for no answer to another. */
+  questions: number;
 }
 
 export interface Digest {
@@ -170,6 +172,8 @@ export interface Conflict {
   needed: number;
   needed_by: { table: string; row: string; name: string | null }[];
   /** Records that wait for the answer to this one. */
+  /** The id of the conflict whose answer it waits for. */
+  follows: string | null;
   followers: { id: string; table: string; row: string; name: string | null; kind: string }[];
 }
 

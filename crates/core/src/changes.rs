@@ -282,7 +282,9 @@ impl<'a> Found<'a> {
         news.retain(|stamp, _| !seen.covers(*stamp));
         let header = &stored.state.header;
         let fresh = !seen.covers(stored.state.born_at());
-        let first = fresh && header.reinserted.is_zero() && !self.lasting;
+        // Rows of one key that came twice are one (R-ID-KEY), so it may have been known.
+        let alone = matches!(stored.rid, Rid::Birth { .. }) && !self.lasting;
+        let first = alone && fresh && header.reinserted.is_zero();
         let came =
             |(kind, _): &(Change, Vec<usize>)| matches!(kind, Change::Insert | Change::Reinsert);
         let change = match &shown {

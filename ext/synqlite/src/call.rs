@@ -234,14 +234,15 @@ pub fn file_of(conn: &Connection, schema: &str, to: Use) -> Result<PathBuf> {
     }
     let locked = |what: &str, hint| Err(Failure::new(what).hint(hint).of(Kind::Locked, None));
     match to {
-        Use::Reads if state == ffi::SQLITE_TXN_WRITE => {
+        Use::Writes | Use::Waits if !conn.is_autocommit() => Err(inside()),
+        // Also a single statement may be, as one with a call in its trigger.
+        _ if state == ffi::SQLITE_TXN_WRITE => {
             locked("this connection is writing to the database", "Commit or roll back first")
         }
         Use::Writes if access > 0 => {
             Err(Failure::new(format!("{schema} is open for reading only"))
                 .hint("Open it for writing"))
         }
-        Use::Writes | Use::Waits if !conn.is_autocommit() => Err(inside()),
         Use::Writes | Use::Waits if state != ffi::SQLITE_TXN_NONE && !is_wal(conn, schema) => {
             locked(
                 "a statement of this connection is reading the database",

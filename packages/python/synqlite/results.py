@@ -150,7 +150,8 @@ class RemoteStatus:
 class Status:
     """Where a replica stands. `unfolded` counts changes that wait for the next sync to be stamped.
 
-    `decided` counts closed conflicts that were decided without a question.
+    `questions` counts the open conflicts that wait for no answer to another; `decided` closed ones that were
+    decided without a question.
     """
 
     site: str
@@ -164,6 +165,7 @@ class Status:
     set_aside: tuple[SetAside, ...] = ()
     site_name: Optional[str] = None
     decided: int = 0
+    questions: int = 0
 
 
 @dataclass(frozen=True)
@@ -255,7 +257,7 @@ class Conflict:
 
     `shown` is None for a hidden row; `displaced` is what was written; `name` is what people know the row by,
     beside its key. `put_behind` says who preferred another row to this one. `deleted` is the deleted row that it is about; where that is the row itself, `needed_by` has
-    the first of the `needed` rows for which it is kept. `followers` wait for the answer to this one. Settle it
+    the first of the `needed` rows for which it is kept. `followers` wait for the answer to this one, as it waits for the one with the id `follows`. Settle it
     with `Replica.settle`.
     """
 
@@ -279,6 +281,7 @@ class Conflict:
     deleted: Optional[Deleted] = None
     needed: int = 0
     needed_by: tuple[Needing, ...] = ()
+    follows: Optional[str] = None
 
 
 @dataclass(frozen=True)

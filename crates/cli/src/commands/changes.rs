@@ -8,7 +8,8 @@ use synqlite_front::answer;
 /// Shows the rows that changed since an earlier answer, whoever changed them: programs here, or a merge.
 ///
 /// Each answer ends with a token, to be given the next time. Without one all rows are shown. A row that changed
-/// several times is shown once, as it is now. After a change of the schema all rows come anew.
+/// several times is shown once, as it is now; one that went and is here again may be shown as updated, so keep
+/// rows by inserting or replacing them. After a change of the schema all rows come anew.
 #[derive(clap::Args)]
 pub struct Args {
     /// The replica.

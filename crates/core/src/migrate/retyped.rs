@@ -32,9 +32,14 @@ pub(super) fn keep(conn: &Connection, meta: &mut Meta, t: &Tracked, rows: Retype
             let shown = group.body == Body::InTable && group.counts.is_empty();
             let plain = of.foreign_keys.is_empty()
                 && !of.columns.iter().any(|c| t.table.primary_key.contains(c));
-            let was = |c: &usize| was.get(c).filter(|_| !written.contains(c));
-            if shown && plain && of.columns.iter().any(|c| was(c).is_some()) {
-                let values = of.columns.iter().map(|c| was(c).unwrap_or(&row[*c]).clone());
+            // What nobody has written is the default, which may be another now.
+            let was = |(i, c): (usize, &usize)| {
+                let unsaid = written.contains(c) || group.column_stamp(i).is_zero();
+                was.get(c).filter(|_| !unsaid)
+            };
+            let columns = || of.columns.iter().enumerate();
+            if shown && plain && columns().any(|c| was(c).is_some()) {
+                let values = columns().map(|c| was(c).unwrap_or(&row[*c.1]).clone());
                 group.body = Body::Stored(Cell { values: values.collect(), refs: vec![] });
                 kept = true;
             }

@@ -156,7 +156,8 @@ fn a_change_says_who_wrote_which_columns() {
     assert_eq!(told(&came)[0], row("p", "1", Change::Insert, "id,n"));
     assert!(came.iter().all(|r| r.written.unwrap().0 == b.replica.site()));
     a.run("UPDATE p SET n = 'y'; DELETE FROM w; INSERT INTO w VALUES(3, 3); DELETE FROM w WHERE a = 3");
-    let went = listener.listen(&mut a, usize::MAX);
+    let mut went = listener.listen(&mut a, usize::MAX);
+    went.sort_by(|one, other| one.table.cmp(&other.table));
     assert_eq!(told(&went)[0], row("p", "1", Change::Update, "n"));
     assert_eq!((went.len(), went[1].change, went[1].values.len()), (2, Change::Delete, 0));
     assert!(went.iter().all(|r| r.written.unwrap().0 == a.replica.site()));
@@ -230,4 +231,22 @@ fn a_row_that_is_hidden_is_told_once() {
         let heard = listener.listen(&mut b, usize::MAX);
         assert_eq!(heard.iter().map(|row| row.change).collect::<Vec<_>>(), [Change::Delete]);
     }
+}
+
+/// Two sites inserted one key, and one has deleted it again: the other knew it.
+#[test]
+fn a_row_that_came_twice_and_went_is_told() {
+    let world = World::new();
+    let mut a = world.init("a", "CREATE TABLE t(k TEXT PRIMARY KEY, v)");
+    let mut b = world.clone_site(&mut a, "b");
+    let mut listener = Listener::default();
+    a.run("INSERT INTO t VALUES('x', 'a')");
+    listener.listen(&mut a, usize::MAX);
+    b.run("INSERT INTO t VALUES('x', 'b')");
+    b.replica.fold().unwrap();
+    b.run("DELETE FROM t");
+    settle(&mut a, &mut b);
+    assert_eq!(a.row("SELECT count(*) FROM t"), "0");
+    let heard = listener.listen(&mut a, usize::MAX);
+    assert_eq!(heard.iter().map(|row| row.change).collect::<Vec<_>>(), [Change::Delete]);
 }

@@ -224,3 +224,46 @@ fn a_key_written_as_it_was_is_saved_at_a_position_that_exists() {
     a.pull(&mut b);
     assert_eq!(a.rows("SELECT k FROM t"), ["3"]);
 }
+
+/// A column that nobody has written is of another type, and then has another default: the site that ran the
+/// rebuild says what rows show (R-MIG-ADD), and another that runs the same shows the same.
+#[test]
+fn mig_add_a_default_of_another_type_and_another_default() {
+    let rebuild = |column: &str| {
+        format!(
+            "CREATE TABLE n(id INTEGER PRIMARY KEY, a TEXT, c {column}); INSERT INTO n SELECT id, a, c FROM t; \
+             DROP TABLE t; ALTER TABLE n RENAME TO t"
+        )
+    };
+    let steps = [
+        "ALTER TABLE t ADD COLUMN c TEXT DEFAULT 7".to_owned(),
+        rebuild("NUMERIC DEFAULT 7"),
+        rebuild("NUMERIC DEFAULT 'other'"),
+    ];
+    for folds in [true, false] {
+        let world = World::new();
+        let mut a = world.init(
+            "a",
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT); INSERT INTO t VALUES(1, 'one')",
+        );
+        let mut b = world.clone_site(&mut a, "b");
+        b.run("INSERT INTO t VALUES(5, 'five')");
+        let migrate = |site: &mut Site| {
+            for step in &steps {
+                site.run(step);
+                if folds {
+                    site.replica.fold().unwrap();
+                }
+            }
+        };
+        migrate(&mut a);
+        settle(&mut a, &mut b);
+        migrate(&mut b);
+        settle(&mut a, &mut b);
+        let rows = a.rows("SELECT * FROM t");
+        for site in [&a, &b] {
+            assert_eq!(site.rows("SELECT * FROM t"), rows, "folds: {folds}");
+            assert_eq!(site.replica.verify_full().unwrap(), [""; 0], "folds: {folds}");
+        }
+    }
+}
