@@ -17,7 +17,8 @@ pub struct Args {
     /// Token of the answer before.
     #[arg(long, value_name = "TOKEN")]
     since: Option<String>,
-    /// Stops after about so many rows; the next answer goes on there.
+    /// Stops after about so many rows, but shows what came together whole, as the rows of a table when it became
+    /// part of the replica; the next answer goes on there.
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     limit: usize,
 }

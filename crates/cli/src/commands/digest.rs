@@ -8,7 +8,7 @@ use synqlite_front::answer;
 /// Prints a digest of every replicated row.
 ///
 /// Equal on two replicas if and only if they show the same data, wherever and in whatever order
-/// the rows are stored.
+/// the rows are stored, and keep the same of tables and columns that they do not have.
 #[derive(clap::Args)]
 pub struct Args {
     /// The replica.

@@ -11,7 +11,8 @@ use synqlite_front::answer;
 pub struct Args {
     /// The replica.
     db: PathBuf,
-    /// Also works out anew what every row shows, which takes the time and memory of all rows
+    /// Also works out anew what every row shows, which takes the time and memory of all rows; not while writes
+    /// wait to be folded
     #[arg(long)]
     full: bool,
 }
