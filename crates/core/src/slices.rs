@@ -258,7 +258,7 @@ impl Front {
 /// How many rows a slice has.
 struct Pace {
     rows: usize,
-    /// Rows of the last slice, and the milliseconds that it took.
+    /// Rows of the latest slice that had others than the one before, by half, and the milliseconds that it took.
     last: Option<(usize, i64)>,
     /// So many milliseconds a slice takes however few rows it has: what is decided anew with any row, as all that
     /// is hidden in a circle of tables.
@@ -273,12 +273,16 @@ impl Pace {
     /// A slice of so many rows took so many milliseconds. The next is to take its time, or as long for its rows
     /// as for what it takes in any case: else the fewer rows a slice had, the longer all of them would take.
     fn took(&mut self, rows: usize, ms: i64) {
-        let (ms, count) = (ms.clamp(1, 1_000_000), rows as i64);
-        if let Some((before, took)) = self.last.replace((rows, ms))
-            && (rows * 2 <= before || before * 2 <= rows)
-        {
+        let (rows, ms) = (rows.max(1), ms.clamp(1, 1_000_000));
+        let count = rows as i64;
+        let (before, took) = *self.last.get_or_insert((rows, ms));
+        if rows * 2 <= before || before * 2 <= rows {
             let of_rows = (took - ms).saturating_mul(count) / (before as i64 - count);
             self.fixed = (ms - of_rows).clamp(0, ms);
+            self.last = Some((rows, ms));
+        } else {
+            // It may have been something else that took long once: so slices shrink till they show it again.
+            self.fixed -= self.fixed / 8;
         }
         let time = SLICE_MS.max(2 * self.fixed) - self.fixed;
         let fitting = count * time / (ms - self.fixed).max(1);
@@ -319,8 +323,17 @@ mod tests {
         if FIRST > 64 {
             for fixed in [50, 400, 1_000] {
                 let rows = steady(300, fixed) as i64;
-                assert!((fixed * 1_000 / 600..fixed * 1_000 / 150).contains(&rows), "{rows}");
+                assert!((fixed * 1_000 / 3_000..fixed * 1_000 / 150).contains(&rows), "{rows}");
             }
         }
+    }
+
+    /// What took long once does not make all slices long.
+    #[test]
+    fn a_pause_is_forgotten() {
+        let mut pace = Pace::new();
+        [500, 400].into_iter().for_each(|ms| pace.took(pace.rows, ms));
+        (0..40).for_each(|_| pace.took(pace.rows, pace.rows as i64 / 25));
+        assert!(FIRST <= 64 || (900..1_100).contains(&pace.rows), "{}", pace.rows);
     }
 }
