@@ -5,7 +5,8 @@
 //! were kept ([`crate::state::stash`]) are shown as soon as their columns are here.
 //!
 //! Tables whose triggers do not fit any more are caught up with in `altered`; those among them that were
-//! rebuilt under their names in `place` and `rebuild`, under others in `renamed`.
+//! rebuilt under their names in `place` and `rebuild`, under others in `renamed`; those that others
+//! know by their first names in `united`.
 
 mod again;
 mod altered;
