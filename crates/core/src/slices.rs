@@ -317,7 +317,8 @@ mod tests {
         assert_eq!((quick.rows, slow.rows), (MOST, LEAST));
     }
 
-    /// Where a slice takes long in any case, half of its time is for its rows.
+    /// Where a slice takes long in any case, a good part of its time is for its rows, also while slices shrink
+    /// to show whether it still does.
     #[test]
     fn a_slice_that_takes_long_in_any_case_has_more_rows() {
         if FIRST > 64 {
