@@ -4,7 +4,7 @@ use crate::error::{CommandError, Result};
 use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 use synqlite_core::rusqlite::{Connection, Error, params_from_iter, types};
-use synqlite_core::{Conflict, Replica, SiteId, SiteNames, Value};
+use synqlite_core::{Conflict, ConflictKind, Replica, SiteId, SiteNames, Value};
 use synqlite_front::moment;
 
 /// What they have in common; all of them if nothing is said.
@@ -56,6 +56,12 @@ impl Pick {
         sites: &SiteNames,
         conflicts: &mut Vec<Conflict>,
     ) -> Result<()> {
+        if let Some(table) = &self.table {
+            replica.check_table(table)?;
+        }
+        if let Some(kind) = &self.kind {
+            known_kind(kind, conflicts)?;
+        }
         let since = self.since.as_deref().map(point_of_time);
         let since = since.transpose()?;
         let same = |said: &Option<String>, is: &str| {
@@ -80,6 +86,22 @@ impl Pick {
             None => Ok(()),
         }
     }
+}
+
+/// Refuses a kind that no program knows, and tells which are there.
+fn known_kind(said: &str, conflicts: &[Conflict]) -> Result<()> {
+    let here: BTreeSet<&str> = conflicts.iter().map(|c| c.kind.as_str()).collect();
+    let kind = ConflictKind::from(said.to_ascii_lowercase().as_str());
+    if !matches!(kind, ConflictKind::Other(_)) || here.iter().any(|k| k.eq_ignore_ascii_case(said))
+    {
+        return Ok(());
+    }
+    let error = CommandError::usage(format!("`{said}` is no kind of conflict"));
+    let here: Vec<&str> = here.into_iter().collect();
+    Err(match here.is_empty() {
+        true => error,
+        false => error.hint(format!("Open ones are of these kinds: {}", here.join(", "))),
+    })
 }
 
 /// Leaves the records whose rows, as they were written, fulfil a condition. They are all of one table.

@@ -7,6 +7,7 @@
 //! With a limit, no more than that many entries are ever held, and rows whose changes are older than
 //! those are not even read.
 
+use crate::Result;
 use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
 use crate::describe::{describe, loc_name, row_name, text};
 use crate::history::{self, Change, What};
@@ -17,7 +18,6 @@ use crate::replica::Replica;
 use crate::sqlvalue::values;
 use crate::state::{self, Body, ENTRY_COLUMNS, RowState, SEGMENT_COLUMNS, Segment, Stored};
 use crate::status::windows;
-use crate::{Error, Result};
 use rusqlite::{Connection, params};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use synqlite_wire::{Hlc, Rid, SiteId, Stamp, Value};
@@ -67,11 +67,7 @@ impl Replica {
         self.read(|conn, meta, loaded| {
             let catalog = &loaded.catalog;
             let only = match &query.table {
-                Some(name) => Some(
-                    catalog
-                        .by_name(name)
-                        .ok_or_else(|| Error::NoTable { name: name.clone(), near: vec![] })?,
-                ),
+                Some(name) => Some(catalog.named(name)?),
                 None => None,
             };
             let row = query.row.as_deref();

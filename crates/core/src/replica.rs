@@ -185,6 +185,11 @@ impl Replica {
         settings::load(&self.conn)
     }
 
+    /// Fails with [`Error::NoTable`] unless a table of that name is replicated.
+    pub fn check_table(&self, name: &str) -> Result<()> {
+        self.read(|_, _, loaded| loaded.catalog.named(name).map(drop))
+    }
+
     /// Policies that were set and have no effect under the schema as it is now, each with the reason.
     pub fn idle_policies(&self) -> Result<Vec<(String, String)>> {
         Ok(schema::read(&self.conn, &self.policies()?, &Selection::default())?.idle)

@@ -95,10 +95,10 @@ impl<I: BufRead> Talk<'_, I> {
             let passed = self.passed();
             let left: Vec<&Conflict> = open.iter().filter(|c| !passed.contains(&c.id)).collect();
             let choices = match left.first() {
-                Some(conflict) => self.show(conflict, left.len())?,
+                Some(conflict) => self.show(conflict, open.len())?,
                 None if open.is_empty() => break,
                 None => {
-                    complain(&format!("\nThat was the last: {}.", self.sums(0)));
+                    complain(&format!("\nThat was the last: {}.", self.sums(open.len())));
                     vec![]
                 }
             };
@@ -167,8 +167,14 @@ impl<I: BufRead> Talk<'_, I> {
         self.steps.iter().flat_map(of).collect()
     }
 
-    fn sums(&self, left: usize) -> String {
-        format!("{} decided, {left} left", self.decisions().count())
+    /// What is decided of the open records, what is skipped, and what is left.
+    fn sums(&self, open: usize) -> String {
+        let decided = self.decisions().count();
+        let left = open.saturating_sub(self.passed().len());
+        match self.steps.iter().filter(|step| matches!(step, Step::Skipped(_))).count() {
+            0 => format!("{decided} decided, {left} left"),
+            skipped => format!("{decided} decided, {skipped} skipped, {left} left"),
+        }
     }
 
     /// Takes back decisions on records that are others now, so that they are asked for again.
@@ -191,11 +197,11 @@ impl<I: BufRead> Talk<'_, I> {
     }
 
     /// Tells a record and what can be chosen.
-    fn show(&self, conflict: &Conflict, left: usize) -> Result<Vec<Choice>> {
+    fn show(&self, conflict: &Conflict, open: usize) -> Result<Vec<Choice>> {
         let (here, sites) = (self.desk.replica.site(), self.desk.replica.site_names()?);
         let style = terminal::style();
         let teller = Teller { style, here, sites: &sites, whole: None };
-        let mut text = format!("\n{}\n", self.sums(left));
+        let mut text = format!("\n{}\n", self.sums(open));
         teller.tell(&mut text, conflict);
         let told = words::tell(conflict, &sites);
         for (n, choice) in (1..).zip(&told.choices) {
@@ -253,7 +259,7 @@ fn tell(came: &Came, dry_run: bool) {
     let short = |id: &str| id.chars().take(crate::record::DIGITS).collect::<String>();
     match dry_run {
         true => complain(&format!("this would settle {settled}")),
-        false => complain(&format!("settled {settled}; open conflicts: {}", came.open)),
+        false => complain(&format!("written: {settled}")),
     }
     for (id, why) in &came.gone {
         complain(&format!("  {} was settled meanwhile: {why}", short(id)));

@@ -264,6 +264,7 @@ fn what_cannot_be_settled_so_is_named() {
         (&["--where", "1"], "--table"),
         (&["--table", "person", "--where", "1)"], "--where: near"),
         (&["--table", "person", "--where", "town = 1"], "no such column: town"),
+        (&["--kind", "uniqe"], "Open ones are of these kinds: "),
         (&["--since", "yesterday"], "no point of time"),
         (&["discard", "--all", "zz"], "cannot be used"),
         (&["show", "zz", "--mine"], "--all"),
@@ -271,4 +272,6 @@ fn what_cannot_be_settled_so_is_named() {
         let (code, said) = run(wrong);
         assert!(code == Some(2) && said.contains(want), "{wrong:?}: {code:?} {said}");
     }
+    let (code, said) = run(&["--table", "persons"]);
+    assert!(code == Some(1) && said.contains("no table persons; did you mean person?"), "{said}");
 }

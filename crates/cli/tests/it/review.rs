@@ -519,7 +519,8 @@ fn in_the_terminal_a_letter_is_enough() {
         "1 restore: Bring row 'cy' (“cy@x”) of person back",
         "? tells the letters",
         "taken back",
-        "settled 2 records; open conflicts: 1",
+        "That was the last: 2 decided, 1 skipped, 0 left.",
+        "written: 2 records",
     ] {
         assert!(told.contains(word), "{word}: {told}");
     }

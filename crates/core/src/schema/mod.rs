@@ -28,6 +28,7 @@ pub use describe::{
 pub use feeds::{feeds, notes as feed_notes};
 pub use names::{term_name, unique_name};
 pub use read::read;
+pub use select::near;
 pub use sums::kept_sums;
 pub use synqlite_view::schema::*;
 

@@ -127,7 +127,7 @@ pub(super) fn known_table<'c>(inventory: &'c Inventory, name: &str) -> Result<&'
 }
 
 /// Which of `known` may have been meant by `name`, the likeliest first.
-pub(super) fn near<'c>(name: &str, known: impl Iterator<Item = &'c str>) -> Vec<String> {
+pub fn near<'c>(name: &str, known: impl Iterator<Item = &'c str>) -> Vec<String> {
     let wanted = name.to_lowercase();
     let mut near: Vec<(usize, &str)> = known
         .map(|candidate| (distance(&wanted, &candidate.to_lowercase()), candidate))

@@ -2,6 +2,7 @@
 
 use super::past::{self, Key, Past, Span};
 use super::{Left, Selection};
+use crate::Result;
 use crate::catalog::{Catalog, Tracked};
 use crate::describe::row_name;
 use crate::history::{self, revived};
@@ -13,7 +14,6 @@ use crate::state::{
     self, Body, ENTRY_COLUMNS, GroupState, RowState, SEGMENT_COLUMNS, Segment, Stored,
 };
 use crate::work::Work;
-use crate::{Error, Result};
 use rusqlite::params;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use synqlite_view::ConflictKind;
@@ -115,10 +115,8 @@ fn names<'g>(t: &Tracked, groups: impl Iterator<Item = &'g usize>) -> Vec<String
 /// Finds out what a selection means.
 pub(super) fn make(work: &Work<'_>, what: &Selection) -> Result<Plan> {
     let Work { conn, meta, catalog, .. } = work;
-    if let Some(name) = &what.table
-        && catalog.by_name(name).is_none()
-    {
-        return Err(Error::NoTable { name: name.clone(), near: vec![] });
+    if let Some(name) = &what.table {
+        catalog.named(name)?;
     }
     let from = what.since_ms.map_or(Hlc::ZERO, Hlc::at_ms);
     let to = what
