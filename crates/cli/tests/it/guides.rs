@@ -1,14 +1,18 @@
-//! The examples of the guides, run as they stand there. What differs in every run (ids and times) is
-//! masked before texts are compared.
+//! The examples of the guides and the README, run as they stand there. What differs in every run (ids, times and
+//! sizes) is masked before texts are compared.
 
 use crate::support::{Lab, stderr, stdout, synqlite};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// The code blocks of a guide, with their language.
-fn blocks(guide: &str) -> Vec<(String, String)> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides").join(guide);
-    let text = std::fs::read_to_string(path).expect("the guide");
+/// What a document says, by its path from the root of the repository.
+fn document(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+    std::fs::read_to_string(path).expect("the document")
+}
+
+/// The code blocks of a text, with their language.
+fn blocks(text: &str) -> Vec<(String, String)> {
     let mut blocks = Vec::new();
     for (i, part) in text.split("```").enumerate().filter(|(i, _)| i % 2 == 1) {
         let (language, code) = part.split_once('\n').unwrap_or_else(|| panic!("block {i}"));
@@ -42,9 +46,13 @@ fn commands(code: &str) -> Vec<Vec<String>> {
 
 /// Runs a command of a guide in the lab; returns what it prints.
 fn run(lab: &Lab, command: &[String]) -> String {
-    let in_lab = |word: &String| match word.strip_suffix(".db") {
-        Some(site) => lab.db(site),
-        None => word.clone(),
+    let in_lab = |word: &String| match (word.strip_suffix(".db"), word.strip_prefix("file:///")) {
+        (Some(site), _) => lab.db(site),
+        (_, Some(folder)) => {
+            let path = lab.dir.path().join(folder).display().to_string().replace('\\', "/");
+            format!("file:///{}", path.trim_start_matches('/'))
+        }
+        _ => word.clone(),
     };
     match command[0].as_str() {
         "sqlite3" => {
@@ -70,24 +78,32 @@ fn is_id(word: &str) -> bool {
     word.len() == 8 && word.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
-/// A text without ids and times.
+/// A text without ids, times and sizes.
 pub fn masked(text: &str) -> String {
     let word = |word: &str| match word {
         _ if is_id(word.trim_end_matches([';', ':'])) => "ID".to_owned(),
         _ if word.starts_with("20") && word.len() == 10 => "DAY".to_owned(),
         _ if word.len() == 12 && word.as_bytes()[2] == b':' => "TIME".to_owned(),
+        _ if word.strip_prefix('(').is_some_and(|n| n.parse::<u32>().is_ok()) => "(N".to_owned(),
         _ => word.to_owned(),
     };
-    let line = |line: &str| line.split(' ').map(word).collect::<Vec<_>>().join(" ");
+    let line = |line: &str| match line.starts_with("done in ") {
+        true => "done".to_owned(),
+        false => line.split(' ').map(word).collect::<Vec<_>>().join(" "),
+    };
     text.trim_end().lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Runs the blocks of a guide in their order and compares what it shows. Returns how many outputs it
-/// compared.
+/// Runs the blocks of a guide; returns how many outputs it compared.
 fn play(lab: &Lab, guide: &str) -> usize {
+    play_text(lab, &document(&format!("docs/guides/{guide}")))
+}
+
+/// Runs the blocks of a text in their order and compares what it shows.
+fn play_text(lab: &Lab, text: &str) -> usize {
     let mut ids: HashMap<String, String> = HashMap::new();
     let mut compared = 0;
-    for (language, code) in blocks(guide) {
+    for (language, code) in blocks(text) {
         match language.as_str() {
             "sql" => {}
             "sh" => commands(&code).iter().for_each(|command| drop(run(lab, command))),
@@ -152,4 +168,15 @@ fn the_guide_to_undo_shows_what_happens() {
     lab.json(&["sync", &lab.db("home"), &lab.db("laptop")]);
     let rows = ["1|shop|milk|0", "2|shop|bread|0", "3|work|call Bob|0"];
     assert_eq!(lab.rows("laptop", "SELECT * FROM todo"), rows);
+}
+
+#[test]
+fn the_walk_through_of_the_readme_shows_what_happens() {
+    let (lab, readme) = (Lab::new(), document("README.md"));
+    std::fs::create_dir_all(lab.dir.path().join("media/stick")).unwrap();
+    let walk = readme.split("\n## ").find(|part| part.starts_with("A walk-through")).unwrap();
+    assert_eq!(play_text(&lab, walk), 2);
+    let rows = ["1|soy milk|1", "3|call Ann|0", "4|stamps|0"];
+    assert_eq!(lab.rows("home", "SELECT * FROM todo"), rows);
+    assert_eq!(lab.rows("phone", "SELECT * FROM todo"), rows);
 }
