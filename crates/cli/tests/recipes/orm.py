@@ -142,7 +142,8 @@ def numbers(session):
 
 
 def play(synqlite, seed, folder, local):
-    """Returns what is open, what was and is not, how often an id changed, and how many ids could have."""
+    """Returns what is open, what was and is not, how often an id changed, how often one that two sites had shown,
+    and how many ids could have."""
     def run(*args):
         done = subprocess.run([synqlite, *map(str, args)], capture_output=True, text=True)
         if done.returncode != 0:
@@ -163,20 +164,24 @@ def play(synqlite, seed, folder, local):
     run("init", files[first], "--name", first, *(word for policy in policies for word in ("--policy", policy)))
     for site in SITES[1:]:
         run("clone", files[first], files[site], "--name", site)
-    changed, shown = 0, 0
+    changed, seen_by_two, shown, seen_by = 0, 0, 0, {}
 
     def sync(*sites):
-        nonlocal changed, shown
+        nonlocal changed, seen_by_two, shown
         before = {}
         for site in sites:
             with Session(engines[site]) as session:
                 before[site] = numbers(session)
+            for uid in before[site]:
+                seen_by.setdefault(uid, set()).add(site)
         run("sync", *(files[site] for site in sites))
         for site in sites:
             with Session(engines[site]) as session:
                 after = numbers(session)
             kept = before[site].keys() & after.keys()
-            shown, changed = shown + len(kept), changed + sum(after[uid] != before[site][uid] for uid in kept)
+            others = [uid for uid in kept if after[uid] != before[site][uid]]
+            shown, changed = shown + len(kept), changed + len(others)
+            seen_by_two += sum(len(seen_by[uid]) > 1 for uid in others)
 
     for n in range(UNITS):
         for site in chance.sample(SITES, len(SITES)):
@@ -202,26 +207,27 @@ def play(synqlite, seed, folder, local):
     closed = ask("conflicts", files[first], "--closed")["closed"]
     # Records that follow another ask nobody.
     asking = [c for c in ask("conflicts", files[first])["conflicts"] if c["follows"] is None]
-    return asking, closed, changed, shown
+    return asking, closed, changed, seen_by_two, shown
 
 
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    total, over, all_changed, all_shown = Counter(), Counter(), 0, 0
+    total, over, all_changed, all_seen, all_shown = Counter(), Counter(), 0, 0, 0
     local = "--local" in sys.argv
     for seed in [int(seed) for seed in sys.argv[2:] if seed != "--local"] or SEEDS:
         with tempfile.TemporaryDirectory(prefix="orm-") as folder:
-            conflicts, closed, changed, shown = play(sys.argv[1], seed, folder, local)
+            conflicts, closed, changed, seen, shown = play(sys.argv[1], seed, folder, local)
         count = Counter((c["kind"], c["table"], c["declared"]) for c in conflicts)
         print(f"seed {seed}: {len(conflicts)} open, {len(closed)} closed, {changed} ids changed", flush=True)
-        all_changed, all_shown = all_changed + changed, all_shown + shown
+        all_changed, all_seen, all_shown = all_changed + changed, all_seen + seen, all_shown + shown
         total += count
         over += Counter(f"{c['kind']} {c['how']}" for c in closed)
     for (kind, table, declared), n in total.most_common():
         print(f"{n:>5}  {kind}  {table}  {declared}")
     print(f"{sum(total.values()):>5}  open; closed: {dict(over.most_common())}")
     print(f"{all_changed:>5}  ids changed under a program, of {all_shown} that it had before a synchronization")
+    print(f"{all_seen:>5}  of these were of rows that two sites had shown")
 
 
 main()
