@@ -239,8 +239,10 @@ pub fn verbs(conflict: &Conflict) -> Vec<(Verb, &'static str)> {
     match &conflict.kind {
         ConflictKind::Unique => vec![prefer, discard],
         ConflictKind::Fallback => vec![prefer, accept],
-        ConflictKind::FkCascade => vec![restore, discard],
-        ConflictKind::SetNull => vec![restore, accept],
+        // What is hidden for a conflict of its own cannot be brought back by this one.
+        ConflictKind::FkCascade if conflict.deleted.is_some() => vec![restore, discard],
+        ConflictKind::SetNull if conflict.deleted.is_some() => vec![restore, accept],
+        ConflictKind::SetNull => vec![accept],
         ConflictKind::RestrictRevived => vec![(Verb::Restore, "undoes the delete")],
         _ => vec![discard],
     }

@@ -37,7 +37,7 @@ impl Replica {
                 _ => drop(candidates.entry((format!("{table}.delete"), "last")).or_insert(0)),
             }
         }
-        for closed in self.peek(|conn, _| closed::all(conn))? {
+        for closed in self.peek(closed::all)? {
             if let Some(policy) = about(&closed) {
                 *candidates.entry(policy).or_insert(0) += 1;
             }

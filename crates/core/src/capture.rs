@@ -46,6 +46,8 @@ use crate::schema::{Action, ForeignKey, TableKind, UniqueIndex, quote};
 use crate::{Result, state};
 use rusqlite::{Connection, OptionalExtension};
 use std::collections::{BTreeMap, BTreeSet};
+use synqlite_view::constant::constant;
+use synqlite_wire::Value;
 
 /// Columns whose change bits fit one integer of a mask.
 pub const MASK_BITS: u32 = 62;
@@ -531,14 +533,31 @@ fn scoped(t: &Relation, expression: &str, columns: impl IntoIterator<Item = usiz
     }
 }
 
+/// What a column of NEW will hold: where it may not be NULL, REPLACE puts its default in place of one.
+fn to_be(t: &Relation, column: usize) -> String {
+    let column = &t.table.columns[column];
+    let new = format!("NEW.{}", quote(&column.name));
+    let Some(default) = column.default.as_ref().filter(|_| column.not_null) else { return new };
+    match constant(default) {
+        Some(Value::Null) => new,
+        // The text may be written as a name, which means a column here.
+        Some(Value::Text(text)) => {
+            let text = String::from_utf8_lossy(&text).replace('\'', "''");
+            format!("ifnull({new},'{text}')")
+        }
+        _ => format!("ifnull({new},({default}))"),
+    }
+}
+
 /// Condition under which a row `o` has the same key as NEW in a unique index.
 ///
 /// Expressions and predicates of an index name plain columns, so they are evaluated for NEW in a
 /// subquery that offers NEW's values under those names.
 fn condition(t: &Relation, index: &UniqueIndex) -> String {
-    let stored = index.columns.iter().map(|&c| quote(&t.table.columns[c].name));
-    let names = stored.chain(t.table.generated.iter().map(|name| quote(name)));
-    let names: Vec<_> = names.map(|n| format!("NEW.{n} AS {n}")).collect();
+    let name = |c: usize| quote(&t.table.columns[c].name);
+    let stored = index.columns.iter().map(|&c| format!("{} AS {}", to_be(t, c), name(c)));
+    let generated = t.table.generated.iter().map(|n| format!("NEW.{0} AS {0}", quote(n)));
+    let names: Vec<_> = stored.chain(generated).collect();
     let of_new = |sql: &str| format!("(SELECT {sql} FROM (SELECT {}))", names.join(","));
     let plain = |sql: &str| {
         let inside = sql.strip_prefix('"').and_then(|s| s.strip_suffix('"'));
@@ -550,7 +569,9 @@ fn condition(t: &Relation, index: &UniqueIndex) -> String {
         .map(|term| {
             let collate = collation_sql(&term.collation);
             if plain(&term.sql) {
-                format!("o.{0} COLLATE {collate} = NEW.{0}", term.sql)
+                let column = index.columns.iter().find(|&&c| name(c) == term.sql);
+                let new = column.map_or(format!("NEW.{}", term.sql), |&c| to_be(t, c));
+                format!("o.{} COLLATE {collate} = {new}", term.sql)
             } else {
                 format!("({}) COLLATE {collate} = {}", term.sql, of_new(&term.sql))
             }

@@ -9,7 +9,7 @@
 use crate::catalog::Catalog;
 use crate::describe::text;
 use crate::ended::{Was, ended};
-use crate::merge::{Decision, Lost};
+use crate::merge::{Decision, Lost, numbers};
 use crate::meta::{Meta, SiteNames};
 use crate::records::{self, Conflict};
 use crate::refs::Lookup;
@@ -18,7 +18,7 @@ use crate::{Result, open, state};
 use rusqlite::{Connection, params};
 use std::collections::BTreeMap;
 use synqlite_view::ConflictKind;
-use synqlite_wire::{Hlc, Stamp, Told, VersionVector};
+use synqlite_wire::{Hlc, SiteId, Stamp, Told, VersionVector};
 
 /// So many closed records are kept; the oldest go first.
 pub const KEPT: i64 = 1_000;
@@ -48,6 +48,8 @@ pub struct Closed {
     pub closed_ms: i64,
     /// What closed it.
     pub how: ClosedBy,
+    /// Who wrote what gave way, where a merge decided without a record: whose row it is that got another number.
+    pub wrote: Option<SiteId>,
     /// What became of the row, where that was seen: who deleted, preferred or wrote it.
     pub became: Option<String>,
 }
@@ -55,10 +57,7 @@ pub struct Closed {
 impl Closed {
     /// The number that a row had, and the one that it got, if that is what is told.
     pub fn renumbered(&self) -> Option<(i64, i64)> {
-        let mut words =
-            self.what.split([' ', ',']).filter(|_| self.kind == ConflictKind::Renumbered);
-        let (was, _, is) = (words.next()?, words.next()?, words.next()?);
-        Some((was.parse().ok()?, is.parse().ok()?))
+        (self.kind == ConflictKind::Renumbered).then(|| numbers(&self.what)).flatten()
     }
 }
 
@@ -140,17 +139,19 @@ impl ClosedBy {
 }
 
 /// Records that were open here and are closed, the latest first; 1,000 at most.
-pub fn all(conn: &Connection) -> Result<Vec<Closed>> {
+pub fn all(conn: &Connection, meta: &Meta) -> Result<Vec<Closed>> {
     let or_null = |column| Ok(if has(conn, column)? { column } else { "NULL" });
     let [name, became]: [Result<_>; 2] = LATER.map(or_null);
     let (name, became) = (name?, became?);
     let sql = format!(
         "SELECT record, tbl, row, kind, cons, what, opened, closed, how, lost IS NULL AND kind <> ?1, \
-         {name}, {became} FROM synqlite_closed WHERE closed IS NOT NULL ORDER BY closed DESC, no DESC"
+         {name}, {became}, lost_site FROM synqlite_closed WHERE closed IS NOT NULL ORDER BY closed DESC, no DESC"
     );
     let mut statement = conn.prepare(&sql)?;
-    let rows = statement.query_map([ConflictKind::Rejoin.as_str()], |row| {
-        Ok(Closed {
+    let (mut rows, mut out) = (statement.query([ConflictKind::Rejoin.as_str()])?, Vec::new());
+    while let Some(row) = rows.next()? {
+        let wrote: Option<u32> = row.get(12)?;
+        out.push(Closed {
             id: row.get(0)?,
             table: row.get(1)?,
             row: row.get(2)?,
@@ -163,9 +164,10 @@ pub fn all(conn: &Connection) -> Result<Vec<Closed>> {
             was_open: row.get(9)?,
             name: row.get(10)?,
             became: row.get(11)?,
-        })
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+            wrote: wrote.map(|no| meta.site_of(no)).transpose()?,
+        });
+    }
+    Ok(out)
 }
 
 /// How many of them were decided without ever being open.

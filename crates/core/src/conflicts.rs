@@ -94,6 +94,6 @@ impl Replica {
 
     /// Records that were open here and are closed, the latest first; 1,000 at most.
     pub fn closed_conflicts(&self) -> Result<Vec<Closed>> {
-        self.peek(|conn, _| closed::all(conn))
+        self.peek(closed::all)
     }
 }

@@ -33,7 +33,7 @@ pub enum Error {
     #[error("{0} is locked by another program")]
     Locked(String),
     /// No room on the disk.
-    #[error("the disk is full; nothing was changed")]
+    #[error("the disk is full; what was not finished is undone")]
     DiskFull,
     /// The database has no SynQLite metadata.
     #[error("{0} is not a replica")]

@@ -122,8 +122,10 @@ fn settle(work: &mut Work<'_>, choices: &[(String, Verb)]) -> Result<Settling> {
             chosen.push((id, place.entry, *verb));
         }
     }
-    let Work { conn, meta, catalog, policies, now_ms, .. } = work;
-    reshow(conn, meta, catalog, policies, &rows)?;
+    show(work, &rows)?;
+    let wanted = chosen.iter().filter(|(id, ..)| !vain.contains_key(*id));
+    finish(work, &places, wanted.map(|(id, _, verb)| (*id, *verb)).collect(), stamp)?;
+    let Work { conn, meta, catalog, now_ms, .. } = work;
     for (_, entry, verb) in &chosen {
         closed::settle(Lookup { conn, meta, catalog }, *entry, *verb, *now_ms)?;
     }
@@ -136,21 +138,26 @@ fn settle(work: &mut Work<'_>, choices: &[(String, Verb)]) -> Result<Settling> {
     }
     // What went when another was settled needs nothing more.
     vain.retain(|id, _| open.contains_key(*id));
-    // A row that another needs is kept, deleted or not (R-PROTECT).
-    let kept = |(id, _, verb): &(&String, i64, Verb)| {
+    let stands = |(id, _, verb): &(&String, i64, Verb)| {
         let hidden = open.get(*id).is_some_and(|c| c.shown.is_empty());
-        hidden && matches!(verb, Verb::Discard | Verb::Accept)
+        match verb {
+            // A row that another needs is kept, deleted or not (R-PROTECT).
+            Verb::Discard | Verb::Accept => {
+                hidden.then_some("another row refers to it and keeps it; settle that one first")
+            }
+            Verb::Prefer | Verb::Restore => {
+                open.contains_key(*id).then_some("something else stands in its way too")
+            }
+        }
     };
     for (prefix, _) in choices {
         let whole = whole(&places, prefix).ok();
-        if let Some((id, ..)) =
-            whole.and_then(|(id, _)| chosen.iter().find(|c| c.0 == id && kept(c)))
-        {
-            let why = "another row refers to it and keeps it; settle that one first";
-            vain.entry(*id).or_insert((prefix.clone(), why.to_owned()));
+        let found = whole.and_then(|(id, _)| chosen.iter().find(|c| c.0 == id));
+        if let Some((id, why)) = found.and_then(|c| Some((c.0, stands(c)?))) {
+            vain.entry(id).or_insert((prefix.clone(), why.to_owned()));
         }
     }
-    chosen.retain(|c| !kept(c));
+    chosen.retain(|c| stands(c).is_none());
     let settled: BTreeSet<&String> = chosen.iter().map(|(id, ..)| *id).collect();
     done.settled = settled.into_iter().filter(|id| !vain.contains_key(id)).cloned().collect();
     done.refused.extend(vain.into_values());
@@ -165,6 +172,50 @@ fn settle(work: &mut Work<'_>, choices: &[(String, Verb)]) -> Result<Settling> {
     };
     done.opened = open.into_iter().filter(|c| !asked(c)).collect();
     Ok(done)
+}
+
+/// Shows what these rows are now.
+fn show(work: &mut Work<'_>, rows: &[(u32, Rid)]) -> Result<()> {
+    let Work { conn, meta, catalog, policies, .. } = work;
+    reshow(conn, meta, catalog, policies, rows)
+}
+
+/// Does the same for what stands in the way next: of several rows with earlier claims each has to yield, and what a
+/// row needs may need another that was deleted, too. Of two that are preferred at once neither yields to the other.
+fn finish(
+    work: &mut Work<'_>,
+    places: &BTreeMap<String, Place>,
+    mut asked: Vec<(&String, Verb)>,
+    stamp: Stamp,
+) -> Result<()> {
+    asked.retain(|(_, verb)| matches!(verb, Verb::Prefer | Verb::Restore));
+    let of = |id: &String| places.get(id).map(|place| (place.table, place.rid.clone()));
+    let preferred: BTreeSet<(usize, Rid)> = asked.iter().filter_map(|(id, _)| of(id)).collect();
+    let mut done = BTreeSet::new();
+    while !asked.is_empty() {
+        let open = self::places(work)?;
+        let mut rows = Vec::new();
+        asked.retain(|(id, _)| open.contains_key(*id));
+        for (id, verb) in &asked {
+            let place = &open[*id];
+            let winner = place.winner.as_ref().map(|winner| (place.table, winner.clone()));
+            if *verb == Verb::Prefer && winner.is_some_and(|winner| preferred.contains(&winner)) {
+                continue;
+            }
+            match settle_one(work, place, *verb, stamp) {
+                Ok(settled) => rows.extend(settled),
+                Err(Error::Refused(_)) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        let before = done.len();
+        done.extend(rows.iter().cloned());
+        if done.len() == before {
+            break;
+        }
+        show(work, &rows)?;
+    }
+    Ok(())
 }
 
 /// Where the rows of all open records are, by whole id.

@@ -288,7 +288,7 @@ pub fn advice(advice: &[Advice]) -> Json {
 }
 
 /// Records that are over, and how they ended.
-pub fn closed(records: &[Closed]) -> Json {
+pub fn closed(records: &[Closed], sites: &SiteNames) -> Json {
     let record = |r: &Closed| {
         let mut record = json!({
             "id": r.id, "table": r.table, "row": r.row, "name": r.name, "kind": r.kind.as_str(),
@@ -298,6 +298,10 @@ pub fn closed(records: &[Closed]) -> Json {
         if let (Some((from, to)), Some(record)) = (r.renumbered(), record.as_object_mut()) {
             record.insert("from".to_owned(), from.into());
             record.insert("to".to_owned(), to.into());
+            let of = r
+                .wrote
+                .map(|site| json!({"site": site.to_string(), "site_name": sites.name(site)}));
+            record.insert("of".to_owned(), json!(of));
         }
         record
     };

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::files::Temp;
 use crate::key::Key;
 use crate::name::{Kind, ObjectName};
-use crate::store::{Ask, Changes, Cursor, Entry, Found, Put, Step, Store};
+use crate::store::{Ask, Changes, Cursor, Entry, Found, KeyId, Put, Step, Store};
 use chacha20poly1305::aead::{Aead, Payload};
 use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
 use std::fs::File;
@@ -24,7 +24,7 @@ pub(crate) const MAGIC: &[u8; 8] = b"SynQSeal";
 const VERSION: u16 = 1;
 /// Signature, version, key id, nonce.
 const HEAD: usize = 8 + 2 + KEY_ID + NONCE;
-const KEY_ID: usize = 8;
+const KEY_ID: usize = size_of::<KeyId>();
 /// The part of a nonce that all chunks of an object have in common.
 const NONCE: usize = 19;
 /// Bytes of content in each chunk but the last.
@@ -36,7 +36,7 @@ pub struct Sealed {
     inner: Arc<dyn Store>,
     cipher: Arc<XChaCha20Poly1305>,
     names: [u8; 32],
-    key_id: [u8; KEY_ID],
+    key_id: KeyId,
 }
 
 impl Sealed {
@@ -300,6 +300,10 @@ fn take<const N: usize>(rest: &mut &[u8]) -> [u8; N] {
 impl Store for Sealed {
     fn address(&self) -> String {
         self.inner.address()
+    }
+
+    fn key_id(&self) -> KeyId {
+        self.key_id
     }
 
     fn databases(&self) -> Result<Vec<DatabaseId>> {

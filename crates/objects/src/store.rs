@@ -67,6 +67,9 @@ pub struct Changes {
 /// Told how much of a file has been put: bytes done, and their total.
 pub type Step<'a> = &'a mut dyn FnMut(u64, u64);
 
+/// What tells a key from others, and says nothing of it.
+pub type KeyId = [u8; 8];
+
 /// A store where sites that never meet exchange objects.
 ///
 /// Any number of processes and machines may use one store at once. A process that dies within a put
@@ -74,6 +77,11 @@ pub type Step<'a> = &'a mut dyn FnMut(u64, u64);
 pub trait Store: Send + Sync {
     /// The store, for messages.
     fn address(&self) -> String;
+
+    /// Which key seals the objects; zeros if they are in the open.
+    fn key_id(&self) -> KeyId {
+        KeyId::default()
+    }
 
     /// Databases of which the store holds at least one object, in order.
     fn databases(&self) -> Result<Vec<DatabaseId>>;

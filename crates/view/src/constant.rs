@@ -2,7 +2,8 @@
 
 use synqlite_wire::Value;
 
-/// The value of a literal: a number, text, a blob, NULL, TRUE or FALSE, in parentheses or not.
+/// The value of a literal: a number, text, a blob, NULL, TRUE or FALSE, in parentheses or not. A name is a text in
+/// this place: `DEFAULT draft`.
 /// `None` for anything that has to be computed, which two sites might do differently.
 pub fn constant(sql: &str) -> Option<Value> {
     let text = sql.trim();
@@ -15,7 +16,10 @@ pub fn constant(sql: &str) -> Option<Value> {
         "FALSE" => return Some(Value::Integer(0)),
         _ => {}
     }
-    for quote in ['\'', '"'] {
+    if let Some(inner) = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) {
+        return Some(Value::Text(inner.as_bytes().to_vec()));
+    }
+    for quote in ['\'', '"', '`'] {
         let inner = text.strip_prefix(quote).and_then(|t| t.strip_suffix(quote));
         if let Some(inner) = inner {
             let (double, single) = (format!("{quote}{quote}"), quote.to_string());
@@ -29,11 +33,31 @@ pub fn constant(sql: &str) -> Option<Value> {
         let bytes = pairs.map(|pair| u8::from_str_radix(pair?, 16).ok());
         return bytes.collect::<Option<Vec<u8>>>().map(Value::Blob);
     }
-    if !text.starts_with(['+', '-', '.', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']) {
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '$' || !c.is_ascii();
+    if text.chars().all(is_of_name) && text.starts_with(|c: char| !c.is_ascii_digit()) {
+        let times = ["CURRENT_TIME", "CURRENT_DATE", "CURRENT_TIMESTAMP"];
+        let is_time = times.iter().any(|time| text.eq_ignore_ascii_case(time));
+        return (!is_time).then(|| Value::Text(text.as_bytes().to_vec()));
+    }
+    number(text)
+}
+
+/// A number as SQL writes it.
+fn number(text: &str) -> Option<Value> {
+    let (minus, digits) = match text.split_at_checked(1)? {
+        ("-", digits) => ("-", digits.trim_start()),
+        ("+", digits) => ("", digits.trim_start()),
+        _ => ("", text),
+    };
+    if let Some(hex) = digits.strip_prefix("0x").or(digits.strip_prefix("0X")) {
+        let number = u64::from_str_radix(hex, 16).ok()?.cast_signed();
+        return Some(Value::Integer(if minus.is_empty() { number } else { number.wrapping_neg() }));
+    }
+    if !digits.starts_with(|c: char| c == '.' || c.is_ascii_digit()) {
         return None;
     }
-    let integer = text.strip_prefix('+').unwrap_or(text).parse().map(Value::Integer);
-    integer.ok().or_else(|| text.parse().ok().map(Value::Real))
+    let text = format!("{minus}{digits}");
+    text.parse().map(Value::Integer).ok().or_else(|| text.parse().ok().map(Value::Real))
 }
 
 #[cfg(test)]
@@ -49,12 +73,29 @@ mod tests {
         assert_eq!(constant("( +1.5 )"), Some(Value::Real(1.5)));
         assert_eq!(constant("null"), Some(Value::Null));
         assert_eq!(constant("True"), Some(Value::Integer(1)));
+        for sql in ["draft", "[draft]", "`draft`", "\"draft\""] {
+            assert_eq!(constant(sql), text("draft"));
+        }
+        assert_eq!(constant("inf"), text("inf"));
+        assert_eq!(constant("- 12"), Some(Value::Integer(-12)));
+        assert_eq!(constant("0x1F"), Some(Value::Integer(31)));
+        assert_eq!(constant("-9223372036854775808"), Some(Value::Integer(i64::MIN)));
+        assert_eq!(constant(".5"), Some(Value::Real(0.5)));
         assert_eq!(constant("x'00fF'"), Some(Value::Blob(vec![0, 255])));
     }
 
     #[test]
     fn what_is_computed_is_not() {
-        for sql in ["CURRENT_TIMESTAMP", "random()", "'a' || 'b'", "1 + 1", "inf", "x'0", ""] {
+        for sql in [
+            "CURRENT_TIMESTAMP",
+            "current_date",
+            "random()",
+            "'a' || 'b'",
+            "1 + 1",
+            "-a",
+            "x'0",
+            "",
+        ] {
             assert_eq!(constant(sql), None, "{sql}");
         }
     }

@@ -5,7 +5,7 @@
 //! and what the row shows or showed last, of nothing else; so it costs nothing where nothing is told. Names are
 //! for people only: nothing is found or decided by them.
 //!
-//! It is the first that says something: a unique key, as declared and without references to other rows, whose
+//! It is the first that says something: a unique key, its columns as the table has them and without references to other rows, whose
 //! numbers people know as little; a column that is called like a name; a unique key with references. What two
 //! rows both ask for does not tell them apart, so that comes last.
 
@@ -71,7 +71,9 @@ fn candidates(t: &Table) -> Vec<Vec<usize>> {
 fn columns(t: &Table, u: &UniqueIndex) -> Vec<usize> {
     let column = |sql: &String| t.columns.iter().position(|column| quote(&column.name) == *sql);
     let named: Option<Vec<usize>> = u.terms.iter().map(|term| column(&term.sql)).collect();
-    named.unwrap_or_else(|| u.columns.clone())
+    let mut columns = named.unwrap_or_else(|| u.columns.clone());
+    columns.sort_unstable();
+    columns
 }
 
 /// What a row has in these columns, if it says something.

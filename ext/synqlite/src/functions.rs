@@ -197,7 +197,7 @@ fn conflicts(call: &Call<'_, '_>) -> Result<Json> {
     let replica = call.replica(Reads)?;
     match call.number(0)?.unwrap_or(0) {
         0 => Ok(answer::conflicts(&replica.conflicts()?, &replica.site_names()?)),
-        _ => Ok(answer::closed(&replica.closed_conflicts()?)),
+        _ => Ok(answer::closed(&replica.closed_conflicts()?, &replica.site_names()?)),
     }
 }
 

@@ -109,7 +109,7 @@ pub fn run(args: &Args) -> Result<Report> {
         if !args.pick.is_all() {
             return Err(CommandError::usage("--closed lists all that is closed"));
         }
-        return Ok(closed(&replica.closed_conflicts()?));
+        return Ok(closed(&replica.closed_conflicts()?, &replica.site_names()?));
     }
     let verb = match args.verb {
         None | Some(Verb::Show) => None,
@@ -315,7 +315,7 @@ fn list(
 }
 
 /// What is over, and how it ended.
-fn closed(records: &[Closed]) -> Report {
+fn closed(records: &[Closed], sites: &SiteNames) -> Report {
     let style = terminal::style();
     let mut text = String::new();
     for r in records {
@@ -332,7 +332,10 @@ fn closed(records: &[Closed]) -> Report {
         );
         if !r.what.is_empty() {
             let asked = if r.was_open { "asked for " } else { "" };
-            record::wrap(&mut text, style, &format!("  {asked}{}", r.what));
+            let of = r.wrote.filter(|_| r.renumbered().is_some());
+            let of =
+                of.map_or(String::new(), |site| format!("; the row is of {}", sites.spoken(site)));
+            record::wrap(&mut text, style, &format!("  {asked}{}{of}", r.what));
         }
         let how = record::how(r);
         let when = match r.was_open {
@@ -344,5 +347,5 @@ fn closed(records: &[Closed]) -> Report {
     if records.is_empty() {
         text = "no closed conflicts".into();
     }
-    Report::new(answer::closed(records), text.trim_end())
+    Report::new(answer::closed(records, sites), text.trim_end())
 }

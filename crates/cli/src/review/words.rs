@@ -184,13 +184,23 @@ pub fn tell(conflict: &Conflict, sites: &SiteNames) -> Told {
         ConflictKind::SetNull => {
             let now = contest(shown, contested);
             let now = if now.is_empty() { "nothing".to_owned() } else { now };
-            (
-                "A reference leads to a row that is gone".to_owned(),
-                format!("{}, so {now} is shown in its place.{held}", lost("is gone")),
-                Some(
-                    "Or give it another reference with your program: then this is over by itself.",
+            match conflict.deleted {
+                Some(_) => (
+                    "A reference leads to a row that is gone".to_owned(),
+                    format!("{}, so {now} is shown in its place.{held}", lost("is gone")),
+                    Some(
+                        "Or give it another reference with your program: then this is over by itself.",
+                    ),
                 ),
-            )
+                None => (
+                    "A reference leads to a row that is not shown".to_owned(),
+                    format!("{refers} is hidden, or not there, so {now} is shown in its place."),
+                    Some(
+                        "If that row is hidden for a conflict, settle that one first: when the row shows \
+                         again, so does the reference.",
+                    ),
+                ),
+            }
         }
         ConflictKind::RestrictRevived => (
             "A deleted row is still needed".to_owned(),

@@ -64,6 +64,33 @@ fn a_key_that_is_named_for_once_is_not_kept() {
     lab.refused(&["pull", &lab.db("B"), &url]);
 }
 
+/// What a site remembers of a hub lets it look at what is new only: under another key nothing of that counts.
+#[cfg(unix)]
+#[test]
+fn a_place_in_the_open_takes_nothing_sealed_and_the_reverse() {
+    let lab = Lab::new();
+    let hub = Hub::open(&lab);
+    let (sealed, open) = (hub.url("todo"), hub.url("open"));
+    let key = two(&lab, &sealed);
+    lab.sql("P", TODO);
+    lab.json(&["init", &lab.db("P")]);
+    lab.json(&["remote", "add", &lab.db("P"), "origin", &open]);
+    lab.json(&["sync", &lab.db("P")]);
+    lab.sql("P", "INSERT INTO note VALUES('second')");
+    let told = lab.refused(&["sync", &lab.db("P"), "--key-file", &key]);
+    assert!(told.contains("is not sealed, and a key is given"), "{told}");
+    lab.json(&["sync", &lab.db("P")]);
+    lab.json(&["clone", &open, &lab.db("Q")]);
+    lab.assert_equal(&["P", "Q"]);
+    lab.json(&["remote", "remove", &lab.db("B"), "origin"]);
+    lab.sql("B", "INSERT INTO note VALUES('secret')");
+    let before = hub.objects("todo", "").len();
+    for verb in ["push", "sync"] {
+        lab.refused(&[verb, &lab.db("B"), &sealed]);
+    }
+    assert_eq!(hub.objects("todo", "").len(), before);
+}
+
 #[test]
 fn a_lost_key_is_said_to_be_lost_and_a_wrong_one_to_be_wrong() {
     let lab = Lab::new();

@@ -1,4 +1,5 @@
 use super::*;
+use crate::Error;
 use crate::InitOptions;
 use crate::fixture::Site;
 

@@ -41,7 +41,7 @@ pub(crate) use local_wins::{overrode, repair, reshow};
 pub(crate) use refresh::{Anew, refresh};
 pub(crate) use say::standing;
 pub use told::Lost;
-pub(crate) use told::{Columns, Subject, Write};
+pub(crate) use told::{Columns, Subject, Write, numbers};
 pub(crate) use triggers::with_indexes;
 
 use crate::catalog::Catalog;
@@ -56,6 +56,7 @@ use join::{Matched, Place};
 use rusqlite::Connection;
 use sqlfacts::SqlFacts;
 use std::collections::{BTreeMap, HashSet};
+use synqlite_view::ConflictKind;
 use synqlite_view::affected::{AffectedRows, Refused};
 use synqlite_view::join::Joined;
 use synqlite_view::view;
@@ -227,7 +228,11 @@ impl Merge {
         for told in told {
             let t = site.catalog.tables.iter().find(|t| t.canonical == told.table);
             let table = t.map_or(told.table.clone(), |t| t.table.name.clone());
-            let name = records::name_of(site.conn, t, &told.row)?;
+            let is_it = match t.filter(|_| told.kind == ConflictKind::Renumbered.as_str()) {
+                Some(t) => told::is_of(site.conn, site.meta, t, &told)?,
+                None => true,
+            };
+            let name = if is_it { records::name_of(site.conn, t, &told.row)? } else { None };
             self.merged.tell(&table, Lost { told, name });
         }
         Ok(())

@@ -12,6 +12,7 @@ use rusqlite::{Connection, OptionalExtension, params_from_iter};
 use std::cell::{OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
+use synqlite_view::constant::constant;
 use synqlite_view::facts::{Key, Verdict};
 use synqlite_wire::Value;
 use synqlite_wire::key::{KeyPart, encode};
@@ -152,6 +153,9 @@ impl<'a> RowValidator<'a> {
     /// The value of a column's DEFAULT clause.
     pub fn default(&self, t: &Tracked, column: usize) -> Result<Value> {
         let Some(default) = &t.table.columns[column].default else { return Ok(Value::Null) };
+        if let Some(value) = constant(default) {
+            return Ok(value);
+        }
         let value = self.scratch()?.query_row(&format!("SELECT {default}"), [], |row| {
             row.get_ref(0).map(crate::sqlvalue::value)
         })?;

@@ -11,13 +11,15 @@
 
 use super::join::MatchedGroup;
 use super::{Decision, Merged};
+use crate::Result;
 use crate::catalog::Loc;
 use crate::catalog::Tracked;
 use crate::describe::{describe, list, row_name};
 use crate::known::{known_by, known_row};
 use crate::meta::{Meta, SiteNames};
 use crate::state::stash::Piece;
-use crate::state::{Body, GroupState, RowState, Stored};
+use crate::state::{self, Body, GroupState, RowState, Stored};
+use rusqlite::Connection;
 use std::collections::BTreeMap;
 use synqlite_view::ConflictKind;
 use synqlite_wire::line::is_witness;
@@ -436,6 +438,23 @@ pub(super) fn renumbered(
     let (table, kind) = (t.canonical.clone(), ConflictKind::Renumbered.to_string());
     let what = format!("{was} became {is}, as {why}");
     Lost { told: Told { id, table, row, kind, what, lost, kept }, name }
+}
+
+/// Whether the row that has the number here which is told as the new one is the row that was meant.
+pub(super) fn is_of(conn: &Connection, meta: &Meta, t: &Tracked, told: &Told) -> Result<bool> {
+    let Some((was, is)) = numbers(&told.what) else { return Ok(false) };
+    let Some(Stored { rid, .. }) = state::at(conn, meta, t, &Loc::Row(is))? else {
+        return Ok(false);
+    };
+    let numbers = format!("{was} {is}");
+    Ok(told::id(&t.canonical, &rid, &numbers, told.lost, told.kept) == told.id)
+}
+
+/// The number that a row had, and the one that it got, from what is said of that.
+pub(crate) fn numbers(what: &str) -> Option<(i64, i64)> {
+    let mut words = what.split([' ', ',']);
+    let (was, _, is) = (words.next()?, words.next()?, words.next()?);
+    Some((was.parse().ok()?, is.parse().ok()?))
 }
 
 impl Merged {

@@ -1,6 +1,8 @@
 //! A table in one line, for comparing the schemas of two sites.
 
 use super::{Action, Collation, Column, Table, TableKind, UniqueIndex, quote, sql};
+use synqlite_view::constant::constant;
+use synqlite_wire::Value;
 
 /// Canonical text of everything that decides how rows of this table merge. Two sites agree on
 /// the table if and only if their texts are equal. It is free of line breaks and does not
@@ -165,7 +167,14 @@ fn column(column: &Column) -> String {
         text.push_str(" not null");
     }
     if let Some(default) = &column.default {
-        text.push_str(&format!(" default {}", quote(&sql::canonical(default, |_| false))));
+        // A text may be written as a name.
+        let default = match constant(default) {
+            Some(Value::Text(t)) => {
+                format!("'{}'", String::from_utf8_lossy(&t).replace('\'', "''"))
+            }
+            _ => sql::canonical(default, |_| false),
+        };
+        text.push_str(&format!(" default {}", quote(&default)));
     }
     text
 }

@@ -241,3 +241,71 @@ fn what_another_row_keeps_is_not_discarded() {
     assert_eq!((id(&site, "3"), id(&site, "10")), (None, None));
     assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
 }
+
+/// Who prefers a row means that row, however many have earlier claims.
+#[test]
+fn a_row_that_is_preferred_passes_all_that_are_before_it() {
+    for schema in ["id TEXT PRIMARY KEY, e UNIQUE", "id TEXT PRIMARY KEY, e UNIQUE, f UNIQUE"] {
+        let world = World::new();
+        let mut a = world.init("a", &format!("CREATE TABLE t({schema})"));
+        let mut sites = vec![world.clone_site(&mut a, "b"), world.clone_site(&mut a, "c")];
+        sites.insert(0, a);
+        for (n, site) in sites.iter_mut().enumerate() {
+            site.run(&format!("INSERT INTO t(id, e) VALUES('{n}', 'x')"));
+            site.replica.fold().unwrap();
+        }
+        let [a, b, c] = &mut sites[..] else { unreachable!() };
+        for _ in 0..2 {
+            meet(a, b);
+            meet(b, c);
+        }
+        let of = |site: &Site, row: &str| {
+            let open = site.replica.conflicts().unwrap();
+            open.into_iter().find(|c| c.row == row).unwrap().id
+        };
+        // Of two that are preferred at once one cannot have its way, and is told so.
+        let both = ["'1'", "'2'"].map(|row| (of(c, row), Verb::Prefer));
+        let would = c.replica.settle_conflicts(&both, true).unwrap();
+        assert_eq!((would.settled.len(), would.refused.len()), (1, 1));
+        let third = of(c, "'2'");
+        let done = c.replica.settle_conflicts(&[(third, Verb::Prefer)], false).unwrap();
+        assert_eq!((done.settled.len(), done.open), (1, 2));
+        for _ in 0..2 {
+            meet(b, c);
+            meet(a, b);
+        }
+        for site in [a, b, c] {
+            assert_eq!(site.rows("SELECT id FROM t"), ["2"]);
+            site.check();
+        }
+    }
+}
+
+/// What was deleted below something that was deleted too comes back with it.
+#[test]
+fn a_restored_row_brings_back_what_it_needs() {
+    for (action, rows) in [("CASCADE", "x|2"), ("SET NULL", "x|2")] {
+        let world = World::new();
+        let mut a = world.init(
+            "a",
+            &format!(
+                "CREATE TABLE l(id INTEGER PRIMARY KEY, up REFERENCES l(id) ON DELETE CASCADE);
+                 CREATE TABLE t(k TEXT PRIMARY KEY, l REFERENCES l(id) ON DELETE {action});
+                 INSERT INTO l VALUES(1, NULL), (2, 1), (3, 2)"
+            ),
+        );
+        let mut b = world.clone_site(&mut a, "b");
+        a.run("DELETE FROM l WHERE id = 3; DELETE FROM l WHERE id = 2; DELETE FROM l WHERE id = 1");
+        b.run("INSERT INTO t VALUES('x', 2)");
+        meet(&mut a, &mut b);
+        let id = b.replica.conflicts().unwrap().remove(0).id;
+        let done = b.replica.settle_conflicts(&[(id, Verb::Restore)], false).unwrap();
+        assert_eq!((done.settled.len(), done.open), (1, 0), "{action}");
+        meet(&mut a, &mut b);
+        for site in [&mut a, &mut b] {
+            assert_eq!(site.rows("SELECT id FROM l"), ["1", "2"], "{action}");
+            assert_eq!(site.rows("SELECT k, l FROM t"), [rows], "{action}");
+            site.check();
+        }
+    }
+}

@@ -5,18 +5,20 @@
 //! and to a push, which need not send what is older.
 
 use std::time::Duration;
-use synqlite_objects::{Cursor, REACH, Trail};
+use synqlite_objects::{Cursor, KeyId, REACH, Trail};
 use synqlite_wire::{Hlc, Id, SiteId, VersionVector};
 
 /// A store is looked at as a whole again after so long: what an operator removed is noticed then.
 const AGE: Duration = Duration::from_secs(24 * 60 * 60);
-const FORMAT: u8 = 2;
+const FORMAT: u8 = 3;
 
 /// What a store contained.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Memory {
     /// The site that remembers it.
     pub site: SiteId,
+    /// What the objects were sealed with: under another key all of them are others.
+    pub key: KeyId,
     /// Everything up to here is in `contains`, and in the replica.
     pub cursor: Cursor,
     /// When all of it was last looked at, in milliseconds since 1970.
@@ -51,9 +53,10 @@ impl Memory {
 
     /// As the replica keeps it; `docs/formats/metadata.md` has the bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let Memory { site, cursor, looked, end, sent, since, trail, contains } = self;
+        let Memory { site, key, cursor, looked, end, sent, since, trail, contains } = self;
         let mut out = vec![FORMAT];
         out.extend(site.0);
+        out.extend(key);
         out.extend(cursor.epoch.0);
         let Since { batches, bytes, snapshot } = *since;
         let looked = looked.cast_unsigned();
@@ -70,11 +73,12 @@ impl Memory {
         out
     }
 
-    /// `None` if it is of no use to `site` at the time `now`: then all of the store is looked at.
-    pub fn decode(bytes: &[u8], site: SiteId, now: i64) -> Option<Memory> {
+    /// `None` if it is of no use to `site`, with a key, at the time `now`: then all of the store is looked at.
+    pub fn decode(bytes: &[u8], site: SiteId, key: KeyId, now: i64) -> Option<Memory> {
         let mut rest = bytes.strip_prefix(&[FORMAT])?;
         let memory = Memory {
             site: Id(take(&mut rest)?),
+            key: take(&mut rest)?,
             cursor: Cursor { epoch: Id(take(&mut rest)?), sequence: number(&mut rest)? },
             looked: number(&mut rest)?.cast_signed(),
             end: number(&mut rest)?,
@@ -100,7 +104,8 @@ impl Memory {
             },
         };
         let age = now.abs_diff(memory.looked);
-        (memory.site == site && u128::from(age) < AGE.as_millis()).then_some(memory)
+        let is_meant = memory.site == site && memory.key == key;
+        (is_meant && u128::from(age) < AGE.as_millis()).then_some(memory)
     }
 }
 
@@ -128,12 +133,14 @@ mod tests {
         let since = Since { batches: 3, bytes: 400, snapshot: 5_000 };
         let trail = Trail::of(vec![Id([3; 16]), Id([4; 16])]).unwrap();
         let (looked, end, sent) = (1_000, 12, 15);
-        let memory = Memory { site, cursor, looked, end, sent, since, trail, contains };
+        let key = [6; 8];
+        let memory = Memory { site, key, cursor, looked, end, sent, since, trail, contains };
         let bytes = memory.encode();
-        assert_eq!(Memory::decode(&bytes, site, 2_000), Some(memory));
-        assert_eq!(Memory::decode(&bytes, Id([8; 16]), 2_000), None);
-        assert_eq!(Memory::decode(&bytes, site, 1_000 + AGE.as_millis() as i64), None);
-        assert_eq!(Memory::decode(&bytes[..bytes.len() - 1], site, 2_000), None);
-        assert_eq!(Memory::decode(b"", site, 2_000), None);
+        assert_eq!(Memory::decode(&bytes, site, key, 2_000), Some(memory));
+        assert_eq!(Memory::decode(&bytes, Id([8; 16]), key, 2_000), None);
+        assert_eq!(Memory::decode(&bytes, site, KeyId::default(), 2_000), None);
+        assert_eq!(Memory::decode(&bytes, site, key, 1_000 + AGE.as_millis() as i64), None);
+        assert_eq!(Memory::decode(&bytes[..bytes.len() - 1], site, key, 2_000), None);
+        assert_eq!(Memory::decode(b"", site, key, 2_000), None);
     }
 }

@@ -66,7 +66,7 @@ pub fn pull(
         return Err(synqlite_objects::Error::NoDatabase { address: remote.store.address() }.into());
     }
     let (there, whole) = contained(mine, &mut heads, remote.store)?;
-    let mut memory = remember(mine, &heads, &there, whole)?;
+    let mut memory = remember(mine, remote.store, &heads, (&there, whole))?;
     if let Some(memory) = memory.as_mut().filter(|_| !heads.resumed) {
         // A store that was restored, or lost something, may lack what was sent to it once.
         let there = mine.sent_to(remote.url)?.is_none_or(|sent| there.dominates(&sent.seen));
@@ -177,7 +177,7 @@ fn look_once(
     let (site, now, seen) = (mine.site(), session.env.now_ms(), mine.seen()?);
     let known = if pull { Known::Seen(&seen) } else { Known::Snapshots };
     let kept = mine.memory_of(url)?;
-    let memory = kept.as_deref().and_then(|bytes| Memory::decode(bytes, site, now));
+    let memory = kept.as_deref().and_then(|bytes| Memory::decode(bytes, site, store.key_id(), now));
     let after = memory.as_ref().map(|memory| memory.cursor);
     // What is looked at again is mostly known: headers tell.
     let looked = kept.is_some_and(|bytes| !bytes.is_empty());
@@ -199,9 +199,9 @@ fn look_once(
 /// here, cannot be read, or cannot be reached. `whole`: all of the row was reached.
 fn remember(
     mine: &Replica,
+    store: &dyn Store,
     heads: &Heads,
-    there: &VersionVector,
-    whole: bool,
+    (there, whole): (&VersionVector, bool),
 ) -> Result<Option<Memory>> {
     let claimed = heads.claimed();
     let whole = whole
@@ -214,6 +214,7 @@ fn remember(
     let (looked, since, contains) = (heads.looked, heads.since, there.clone());
     Ok(Some(Memory {
         site,
+        key: store.key_id(),
         cursor,
         looked,
         end,
@@ -259,7 +260,7 @@ fn send(
         let covers = heads.cursor.filter(|_| whole && read);
         let point = Point::of(&heads, &there, whole && read);
         // What is put now comes after the cursor, and is found there the next time.
-        let mut memory = remember(mine, &heads, &there, whole)?;
+        let mut memory = remember(mine, store, &heads, (&there, whole))?;
         let mut nothing = None;
         let put = if heads.since.snapshot == 0 {
             Some(put_whole(mine, store, covers, &point, session)?)

