@@ -22,7 +22,7 @@ mod stashed;
 mod united;
 mod unsure;
 
-use crate::catalog::{Loc, Relation, Tracked};
+use crate::catalog::{Fresh, Loc, Relation, Tracked};
 use crate::closed::{self, ClosedBy};
 use crate::fold;
 use crate::history;
@@ -61,7 +61,7 @@ pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
     work.catalog = loaded.catalog.clone();
     suspect(work, &mut loaded)?;
     work.settled &= loaded.stale.is_empty() && loaded.left.is_empty();
-    follow_schema(work, &loaded)?;
+    follow_schema(work, &loaded, &Fresh::new())?;
     unite(work, &mut loaded)?;
     loaded.left.iter().try_for_each(|no| track::drop_objects(work.conn, *no))?;
     let dropped = track::note_gone(work.conn, &loaded.gone)?;
@@ -84,15 +84,17 @@ pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Brings metadata and triggers in step with the tables that are stale.
-fn follow_schema(work: &mut Work<'_>, loaded: &Loaded) -> Result<()> {
+/// Brings metadata and triggers in step with the tables that are stale. `whole`: columns of those that were not
+/// here as one.
+fn follow_schema(work: &mut Work<'_>, loaded: &Loaded, whole: &Fresh) -> Result<()> {
     if loaded.stale.is_empty() {
         return Ok(());
     }
     // What others wrote while a table was gone is shown in the one that is there again.
     let missed = track::missed(work.conn)?;
     let back = work.catalog.tables.iter().filter(|t| missed.contains(&t.no));
-    let back = back.map(|t| (t.no, t.column_nos.clone())).collect();
+    let mut back: Fresh = back.map(|t| (t.no, t.column_nos.clone())).collect();
+    back.extend(whole.clone());
     altered::follow(work, &loaded.stale, &back)?;
     renames::tell(work.conn, &mut work.meta, &loaded.catalog, work.now_ms)?;
     // Else a rebuilt table would be taken for one that was rebuilt again.
@@ -125,7 +127,7 @@ fn unite(work: &mut Work<'_>, loaded: &mut Loaded) -> Result<()> {
         // By the names that foreign keys have now none is new.
         *loaded = track::load(work.conn, &work.policies)?;
         work.catalog = loaded.catalog.clone();
-        follow_schema(work, loaded)?;
+        follow_schema(work, loaded, &whole)?;
     }
     if !united.is_empty() {
         work.settled = false;

@@ -14,8 +14,8 @@ use crate::state::{self, Body, GroupState, RowState, Stored, numbers, stash};
 use crate::work::Work;
 use crate::{Result, gaps, registry, renames};
 use rusqlite::{Connection, params};
-use std::collections::BTreeMap;
-use synqlite_wire::Stamp;
+use std::collections::{BTreeMap, BTreeSet};
+use synqlite_wire::{Rid, Stamp};
 
 /// Gives tables their first names, and takes what was kept of them under others. Returns what is to be shown
 /// of them: all of their columns, and rows.
@@ -52,16 +52,18 @@ pub(super) fn unite(work: &mut Work<'_>, catalog: &Catalog) -> Result<(Fresh, Jo
 
 /// Takes all that is known of a table that is not here.
 fn take(work: &mut Work<'_>, t: &Tracked, other: u32, moved: &mut Joined) -> Result<()> {
-    let Work { conn, meta, .. } = work;
+    let Work { conn, meta, now_ms, .. } = work;
     let old = Relation::unnumbered(other, &t.canonical, Table::absent(&t.canonical)).into();
     state::expand_dropped(conn, meta, &old)?;
     let columns = columns(conn, t, other)?;
-    for rid in stash::rows(conn, meta, other, i64::MIN)? {
-        for (mut piece, local_seq) in stash::take(conn, meta, other, &rid)? {
+    let stamp = meta.tick(*now_ms);
+    let came: BTreeSet<Rid> = stash::rows(conn, meta, other, i64::MIN)?.into_iter().collect();
+    for rid in &came {
+        for (mut piece, local_seq) in stash::take(conn, meta, other, rid)? {
             for column in &mut piece.columns {
                 *column = columns.get(column).copied().unwrap_or(*column);
             }
-            stash::put(conn, meta, t.no, &rid, &piece, local_seq)?;
+            stash::put(conn, meta, t.no, rid, &piece, local_seq)?;
         }
     }
     let mut after = i64::MIN;
@@ -74,9 +76,15 @@ fn take(work: &mut Work<'_>, t: &Tracked, other: u32, moved: &mut Joined) -> Res
             let known = state::of(conn, meta, t, &stored.rid)?;
             let (header, groups) = (stored.state.header, unwritten(t));
             let state = RowState { header, groups };
+            let is_gone = known.is_none();
             let was = known.unwrap_or(Stored { entry: None, loc: None, state, ..stored.clone() });
             let mut now = was.clone();
             now.state.header = was.state.header.join(&stored.state.header);
+            // It was shown here until its table was dropped, and this one was made (R-MIG-AGAIN).
+            let shown = stored.loc.is_some() && stored.state.header.alive();
+            if is_gone && shown && !came.contains(&stored.rid) {
+                now.state.header.delete(stamp);
+            }
             let same = now.state.header == was.state.header;
             let local_seq = if same { was.local_seq } else { meta.local_seq + 1 };
             meta.local_seq = meta.local_seq.max(local_seq);

@@ -510,3 +510,69 @@ fn mig_rename_a_name_that_is_given_again_on_a_site_that_hears_first() {
         }
     }
 }
+
+/// Two rows of one key that each site made, one of them under the table's later name: what gives way is told to
+/// both, whoever finds out first.
+#[test]
+fn mig_rename_what_gives_way_where_tables_turn_out_to_be_one_is_told() {
+    for folded in [true, false] {
+        let world = World::new();
+        let (mut a, mut b) = pair(&world, "CREATE TABLE o(id INTEGER PRIMARY KEY)");
+        let make = "CREATE TABLE t1(k TEXT PRIMARY KEY, w)";
+        b.run(&format!("{make}; INSERT INTO t1 VALUES('k', 'of b')"));
+        a.run(&format!("{make}; INSERT INTO t1 VALUES('k', 'of a')"));
+        b.run("ALTER TABLE t1 RENAME TO t2");
+        a.pull(&mut b);
+        b.pull(&mut a);
+        a.run("ALTER TABLE t1 RENAME TO t2");
+        if folded {
+            a.replica.fold().unwrap();
+        }
+        settle(&mut a, &mut b);
+        settle(&mut a, &mut b);
+        agree(&mut [&mut a, &mut b]);
+        for site in [&a, &b] {
+            let told = site.replica.closed_conflicts().unwrap();
+            let told: Vec<&str> = told.iter().map(|c| c.what.as_str()).collect();
+            assert!(told.iter().any(|t| t.contains("'of a'") && t.contains("'of b'")), "{told:?}");
+        }
+    }
+}
+
+/// A table that is rebuilt, emptied and renamed before any command is taken for another one. Once it turns out to be
+/// the one that others renamed, its rows are gone for all, whichever way what they know travels.
+#[test]
+fn mig_rename_a_table_that_was_rebuilt_and_emptied() {
+    let rebuild =
+        "CREATE TABLE n(k INTEGER PRIMARY KEY, p); INSERT INTO n SELECT * FROM t; DROP TABLE t;
+                   ALTER TABLE n RENAME TO t";
+    for (delete, left) in [("1", &[][..]), ("k > 1", &["r1"])] {
+        for other in [rebuild, ""] {
+            for direct in [true, false] {
+                let world = World::new();
+                let (mut a, mut b) = pair(&world, "CREATE TABLE t(k INTEGER PRIMARY KEY, p)");
+                b.run("INSERT INTO t VALUES(1, 'r1'), (2, 'r2'), (3, 'r3'), (4, 'r4')");
+                settle(&mut a, &mut b);
+                b.run(&format!(
+                    "{rebuild}; DELETE FROM t WHERE {delete}; ALTER TABLE t RENAME TO t2"
+                ));
+                b.replica.fold().unwrap();
+                a.run(&format!("{other}; ALTER TABLE t RENAME TO t2"));
+                let mut c = world.clone_site(&mut a, "c");
+                if direct {
+                    settle(&mut a, &mut b);
+                } else {
+                    settle(&mut c, &mut b);
+                    settle(&mut a, &mut c);
+                }
+                settle(&mut a, &mut b);
+                settle(&mut c, &mut b);
+                for site in [&mut a, &mut b, &mut c] {
+                    assert_eq!(site.rows("SELECT p FROM t2"), left, "{delete}, {direct}");
+                    site.check();
+                }
+                agree(&mut [&mut a, &mut b, &mut c]);
+            }
+        }
+    }
+}
