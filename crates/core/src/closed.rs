@@ -330,6 +330,10 @@ pub fn note_written(
     note_all(conn, meta, catalog, told, (ClosedBy::Write, &|told| told.kept.hlc.ms()))
 }
 
+/// Records that tell of the number of the same row: a later one stands for them.
+const SAME_CLAIM: &str = "FROM synqlite_closed WHERE kind = 'renumbered' AND tbl = ?1 AND lost = ?2 \
+                          AND lost_site = ?3 AND instr(what, ?4) = 1";
+
 fn note_all(
     conn: &Connection,
     meta: &mut Meta,
@@ -346,12 +350,22 @@ fn note_all(
                VALUES(?1, ?2, ?3, ?4, '', ?5, ?6, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
     have_all(conn)?;
     let mut statement = conn.prepare_cached(sql)?;
-    for Lost { told, name } in &told[latest..] {
+    for one @ Lost { told, name, received } in &told[latest..] {
         let Told { id, table, row, kind, what, lost, kept } = told;
         let id = hex(id);
         let t = catalog.tables.iter().find(|t| t.canonical == *table);
         let table = t.map_or(table, |t| &t.table.name);
         let (lost_site, kept_site) = (meta.number(conn, lost.site)?, meta.number(conn, kept.site)?);
+        let mut name = name.as_deref();
+        if let (Some((asked, _)), Some(t)) = (one.renumbered(), t) {
+            let is_here = !received || one.is_here(conn, meta, t)?;
+            name = name.filter(|_| is_here);
+            let of = params![table, lost.hlc.0, lost_site, format!("{asked} became ")];
+            if !is_here && conn.prepare_cached(&format!("SELECT 1 {SAME_CLAIM}"))?.exists(of)? {
+                continue;
+            }
+            conn.prepare_cached(&format!("DELETE {SAME_CLAIM}"))?.execute(of)?;
+        }
         statement.execute(params![
             id,
             table,
@@ -457,7 +471,7 @@ mod tests {
             let [table, row, kind, what] =
                 ["t", &n.to_string(), "overwritten", ""].map(String::from);
             let told = Told { id, table, row, kind, what, lost: stamp, kept: stamp };
-            Lost { told, name: None }
+            Lost { told, name: None, received: false }
         };
         site.replica.conn.execute_batch("BEGIN").unwrap();
         let mut meta = Meta::load(&site.replica.conn).unwrap();
@@ -467,7 +481,7 @@ mod tests {
             note(&site.replica.conn, &mut meta, &catalog, &told, batch.end).unwrap();
         }
         // Of each pair the first is kept.
-        let closed = all(&site.replica.conn).unwrap();
+        let closed = all(&site.replica.conn, &meta).unwrap();
         let rows: Vec<&str> = closed.iter().map(|c| c.row.as_str()).collect();
         assert_eq!((rows.len(), rows[0], rows[999]), (1_000, "2998", "0"));
     }

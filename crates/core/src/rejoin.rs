@@ -506,7 +506,7 @@ impl Comparison<'_, '_> {
     fn tell(&mut self, (row, name): (String, Option<String>), what: String) {
         let table = self.t.table.name.clone();
         let words = what.clone();
-        self.to.told.push(Decision { table, row, name, what, words, record: None });
+        self.to.told.push(Decision { table, row, name, what, words, record: None, claim: None });
     }
 }
 

@@ -522,3 +522,41 @@ fn a_large_merge_is_one_transaction_by_flag_or_policy() {
     let wrong = lab.refused(&["policy", &lab.db("A"), "merge=half"]);
     assert!(wrong.contains("it is `slices` or `whole`"), "{wrong}");
 }
+
+/// Numbers that a row was given and lost again while one command merged many batches nobody held: only the last one
+/// is told, and where it leads.
+#[test]
+fn a_number_that_changes_with_each_batch_is_told_once() {
+    let lab = Lab::new();
+    lab.sql("A", "CREATE TABLE t(id INTEGER PRIMARY KEY, k TEXT)");
+    lab.json(&["init", &lab.db("A"), "--name", "A"]);
+    let url = lab.folder();
+    lab.json(&["push", &lab.db("A"), &url]);
+    for site in ["B", "C"] {
+        lab.json(&["clone", &url, &lab.db(site), "--name", site]);
+    }
+    lab.sql("B", "INSERT INTO t(k) VALUES('of B'), ('of B 2')");
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    for n in 1..=8 {
+        lab.sql("A", &format!("INSERT INTO t(k) VALUES('a{n}')"));
+        lab.json(&["push", &lab.db("A"), &url]);
+    }
+    let told = lab.json(&["sync", &lab.db("B")]);
+    let told = told["decisions"].as_array().unwrap();
+    assert_eq!(told.len(), 2, "{told:?}");
+    lab.json(&["sync", &lab.db("A"), &url]);
+    lab.json(&["sync", &lab.db("C")]);
+    for site in ["A", "B", "C"] {
+        let closed = lab.json(&["conflicts", &lab.db(site), "--closed"]);
+        let closed = closed["closed"].as_array().unwrap().clone();
+        assert_eq!(closed.len(), 2, "{site}: {closed:?}");
+        for record in closed {
+            assert_eq!(
+                (&record["kind"], &record["of"]["site_name"]),
+                (&json!("renumbered"), &json!("A"))
+            );
+            let now = lab.rows(site, &format!("SELECT k FROM t WHERE id = {}", record["to"]));
+            assert_eq!(now, [format!("a{}", record["from"])], "{site}");
+        }
+    }
+}

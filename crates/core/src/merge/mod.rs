@@ -56,11 +56,10 @@ use join::{Matched, Place};
 use rusqlite::Connection;
 use sqlfacts::SqlFacts;
 use std::collections::{BTreeMap, HashSet};
-use synqlite_view::ConflictKind;
 use synqlite_view::affected::{AffectedRows, Refused};
 use synqlite_view::join::Joined;
 use synqlite_view::view;
-use synqlite_wire::{Delta, Rid, RowChange, TableShape, VersionVector};
+use synqlite_wire::{Delta, Rid, RowChange, Stamp, TableShape, VersionVector};
 
 /// How far ahead of this machine's clock a stamp may be, in milliseconds (R-SKEW).
 const MAX_DRIFT_MS: i64 = 5 * 60 * 1000;
@@ -111,6 +110,10 @@ impl Merged {
         other.tables.iter().for_each(|(table, shown)| self.count(table, *shown));
         self.rows += other.rows;
         self.columns += other.columns;
+        // A number that was given and is another by the end nobody has to hear of.
+        let claim = |d: &Decision| Some((d.table.clone(), d.claim?));
+        let again: HashSet<_> = other.decisions.iter().filter_map(claim).collect();
+        self.decisions.retain(|d| claim(d).is_none_or(|claim| !again.contains(&claim)));
         self.decisions.extend(other.decisions);
         self.told.extend(other.told);
         self.unwritten |= other.unwritten;
@@ -150,6 +153,8 @@ pub struct Decision {
     pub words: String,
     /// The row that has a record of it, if one has: number of the table, row.
     pub(crate) record: Option<(u32, Rid)>,
+    /// Of a row that got another number: the write that asked for one, and which one.
+    pub(crate) claim: Option<(Stamp, i64)>,
 }
 
 /// The merge of a delta that comes in parts.
@@ -228,12 +233,8 @@ impl Merge {
         for told in told {
             let t = site.catalog.tables.iter().find(|t| t.canonical == told.table);
             let table = t.map_or(told.table.clone(), |t| t.table.name.clone());
-            let is_it = match t.filter(|_| told.kind == ConflictKind::Renumbered.as_str()) {
-                Some(t) => told::is_of(site.conn, site.meta, t, &told)?,
-                None => true,
-            };
-            let name = if is_it { records::name_of(site.conn, t, &told.row)? } else { None };
-            self.merged.tell(&table, Lost { told, name });
+            let name = records::name_of(site.conn, t, &told.row)?;
+            self.merged.tell(&table, Lost { told, name, received: true });
         }
         Ok(())
     }

@@ -37,6 +37,7 @@ pub(super) fn say(lookup: Lookup<'_>, plan: &[AffectedRow], merged: &mut Merged)
         if let Some(lost) = renumbered(lookup, t, item)? {
             merged.tell(&t.table.name, lost);
         }
+        merged.decisions.extend(given_elsewhere(t, item));
         merged.decisions.extend(of(item));
     }
     Ok(())
@@ -123,10 +124,27 @@ fn set_aside(t: &Relation, item: &AffectedRow, winner: Option<&AffectedRow>) -> 
     let record = Some((t.no, item.stored.rid.clone()));
     let (name, table) = (known(t, item, contested), t.table.name.clone());
     let (what, words) = (what(by(false)), what(by(true)));
-    Some(Decision { table, row, name, what, words, record })
+    Some(Decision { table, row, name, what, words, record, claim: None })
 }
 
-/// What to say of a row that gets another integer key than the one it asks for, or than it had.
+/// What to say of a row whose number is another here since a site gave it one for good (R-PIN), which told of it.
+fn given_elsewhere(t: &Tracked, item: &AffectedRow) -> Option<Decision> {
+    let alias = t.table.rowid_alias().filter(|_| t.table.own_number().is_none())?;
+    let group = t.table.columns[alias].group;
+    let state = &item.stored.state.groups[group];
+    let (was, is) = (&item.old.as_ref()?[alias], &item.new.as_ref()?[alias]);
+    let (&Value::Integer(was), &Value::Integer(is)) = (was, is) else { return None };
+    let asks = t.table.groups[group].columns.iter().position(|&c| c == alias)?;
+    if !state.pinned || was == is || item.cells[group].values[asks] != Value::Integer(is) {
+        return None;
+    }
+    let what = format!("{was} became {is}, which another site gave it");
+    let (table, row, name) = (t.table.name.clone(), name(t, item), known(t, item, &[]));
+    Some(Decision { table, row, name, words: what.clone(), what, record: None, claim: None })
+}
+
+/// What to say of a row that gets another integer key than the one it asks for. One that it was given since the last
+/// fold is none that it had.
 fn renumbered(lookup: Lookup<'_>, t: &Tracked, item: &AffectedRow) -> Result<Option<Lost>> {
     let alias = t.table.rowid_alias().filter(|_| t.table.own_number().is_none());
     let (Some(alias), Some(new)) = (alias, &item.new) else { return Ok(None) };
@@ -139,15 +157,12 @@ fn renumbered(lookup: Lookup<'_>, t: &Tracked, item: &AffectedRow) -> Result<Opt
     if wanted == shown || was == shown {
         return Ok(None);
     }
-    let (&Value::Integer(was), &Value::Integer(is), &Value::Integer(wanted)) = (was, shown, wanted)
-    else {
-        return Ok(None);
-    };
+    let (&Value::Integer(is), &Value::Integer(wanted)) = (shown, wanted) else { return Ok(None) };
     let holder = state::at(lookup.conn, lookup.meta, t, &Loc::Row(wanted))?;
     let stamp = |state: &RowState| state.groups[group].stamps().max().unwrap_or(Stamp::ZERO);
     let asked = stamp(&item.stored.state);
     let pair = (asked, holder.map_or(asked, |holder| stamp(&holder.state)));
     let why = format!("an earlier row has {wanted}");
     let row = (name(t, item), known(t, item, &[]));
-    Ok(Some(told::renumbered(t, &item.stored.rid, (was, is), &why, pair, row)))
+    Ok(Some(told::renumbered(t, &item.stored.rid, (wanted, is), &why, pair, row)))
 }

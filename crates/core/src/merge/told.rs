@@ -60,6 +60,8 @@ pub struct Lost {
     pub told: Told,
     /// What people here know the row by.
     pub name: Option<String>,
+    /// Whether another site tells it.
+    pub(crate) received: bool,
 }
 
 /// A write of some columns.
@@ -383,7 +385,8 @@ impl Subject<'_> {
         let row = self.name();
         let id = told::id(&self.t.canonical, self.rid, columns, lost, kept);
         let (table, kind) = (self.t.canonical.clone(), kind.to_string());
-        Lost { told: Told { id, table, row, kind, what, lost, kept }, name: self.known() }
+        let told = Told { id, table, row, kind, what, lost, kept };
+        Lost { told, name: self.known(), received: false }
     }
 
     /// What people know the row by, as it shows, or as what is kept of it was.
@@ -437,17 +440,7 @@ pub(super) fn renumbered(
     let id = told::id(&t.canonical, rid, &format!("{was} {is}"), lost, kept);
     let (table, kind) = (t.canonical.clone(), ConflictKind::Renumbered.to_string());
     let what = format!("{was} became {is}, as {why}");
-    Lost { told: Told { id, table, row, kind, what, lost, kept }, name }
-}
-
-/// Whether the row that has the number here which is told as the new one is the row that was meant.
-pub(super) fn is_of(conn: &Connection, meta: &Meta, t: &Tracked, told: &Told) -> Result<bool> {
-    let Some((was, is)) = numbers(&told.what) else { return Ok(false) };
-    let Some(Stored { rid, .. }) = state::at(conn, meta, t, &Loc::Row(is))? else {
-        return Ok(false);
-    };
-    let numbers = format!("{was} {is}");
-    Ok(told::id(&t.canonical, &rid, &numbers, told.lost, told.kept) == told.id)
+    Lost { told: Told { id, table, row, kind, what, lost, kept }, name, received: false }
 }
 
 /// The number that a row had, and the one that it got, from what is said of that.
@@ -457,15 +450,35 @@ pub(crate) fn numbers(what: &str) -> Option<(i64, i64)> {
     Some((was.parse().ok()?, is.parse().ok()?))
 }
 
+impl Lost {
+    /// Of a row that got another number: the one that it asks for, and the one that it got.
+    pub(crate) fn renumbered(&self) -> Option<(i64, i64)> {
+        let is_that = self.told.kind == ConflictKind::Renumbered.as_str();
+        is_that.then(|| numbers(&self.told.what)).flatten()
+    }
+
+    /// Whether the row that has the new number here is the one that is meant.
+    pub(crate) fn is_here(&self, conn: &Connection, meta: &Meta, t: &Tracked) -> Result<bool> {
+        let Some((was, is)) = self.renumbered() else { return Ok(false) };
+        let Some(Stored { rid, .. }) = state::at(conn, meta, t, &Loc::Row(is))? else {
+            return Ok(false);
+        };
+        let Told { id, lost, kept, .. } = self.told;
+        Ok(told::id(&t.canonical, &rid, &format!("{was} {is}"), lost, kept) == id)
+    }
+}
+
 impl Merged {
     /// Notes what gave way in the table called `table` here. It is no decision against anybody where nobody
     /// is known to have written what gave way.
     pub(super) fn tell(&mut self, table: &str, lost: Lost) {
-        if !is_witness(lost.told.lost.site) {
+        let claim = lost.renumbered().map(|(asked, _)| (lost.told.lost, asked));
+        // A number that changes here is told where it does.
+        if !is_witness(lost.told.lost.site) && !(lost.received && claim.is_some()) {
             let Told { row, what, .. } = lost.told.clone();
             let (table, name) = (table.to_owned(), lost.name.clone());
             let words = what.clone();
-            self.decisions.push(Decision { table, row, name, what, words, record: None });
+            self.decisions.push(Decision { table, row, name, what, words, record: None, claim });
         }
         self.told.push(lost);
     }
