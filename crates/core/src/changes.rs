@@ -63,30 +63,44 @@ struct Token {
     position: i64,
     site: SiteId,
     schema: String,
-    /// Whether more had changed already, some of which was told since `seen`.
-    partly: bool,
+    /// What the replica had seen by then, if more had changed already, some of which was told since `seen`.
+    partly: Option<VersionVector>,
     seen: VersionVector,
 }
 
 impl Token {
     fn text(&self) -> String {
         let Token { position, site, schema, partly, seen } = self;
-        let seen = hex(&Vector(seen.clone()).bytes());
-        format!("{position}.{schema}.{site}.{}.{seen}", u8::from(*partly))
+        let of = |seen: &VersionVector| hex(&Vector(seen.clone()).bytes());
+        let partly = partly.as_ref().map_or("0".to_owned(), of);
+        format!("{position}.{schema}.{site}.{partly}.{}", of(seen))
     }
 
     fn parse(text: &str) -> Option<Token> {
         let mut parts = text.splitn(5, '.');
         let (position, schema) = (parts.next()?.parse().ok()?, parts.next()?.to_owned());
         let site = parts.next()?.parse().ok()?;
-        let partly = parts.next()? == "1";
-        let digits = parts.next()?.as_bytes();
-        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-        let whole = digits.len().is_multiple_of(2).then_some(digits)?;
-        let bytes: Vec<u8> = whole.chunks(2).map(byte).collect::<Option<_>>()?;
-        let Vector(seen) = Vector::column_result(ValueRef::Blob(&bytes)).ok()?;
-        Some(Token { position, schema, site, partly, seen })
+        let partly = match parts.next()? {
+            "0" => None,
+            digits => Some(vector(digits)?),
+        };
+        Some(Token { position, schema, site, partly, seen: vector(parts.next()?)? })
     }
+
+    /// What the replica has to have seen to be where it was.
+    fn whole(&self) -> &VersionVector {
+        self.partly.as_ref().unwrap_or(&self.seen)
+    }
+}
+
+/// A version vector in hexadecimal digits.
+fn vector(digits: &str) -> Option<VersionVector> {
+    let digits = digits.as_bytes();
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let whole = digits.len().is_multiple_of(2).then_some(digits)?;
+    let bytes: Vec<u8> = whole.chunks(2).map(byte).collect::<Option<_>>()?;
+    let Vector(seen) = Vector::column_result(ValueRef::Blob(&bytes)).ok()?;
+    Some(seen)
 }
 
 impl Replica {
@@ -107,17 +121,17 @@ impl Replica {
                 token.site == site
                     && token.schema == schema
                     && token.position <= meta.local_seq
-                    && meta.seen.dominates(&token.seen)
+                    && meta.seen.dominates(token.whole())
             };
             // or was never there, if it has been written to since.
-            let was_there = |token: &Token| line::has(conn, meta, site, token.seen.get(site));
+            let was_there = |token: &Token| line::has(conn, meta, site, token.whole().get(site));
             let since = match token.filter(good) {
                 Some(token) => was_there(&token)?.then_some(token),
                 None => None,
             };
             let anew = since.is_none();
             let nothing = || {
-                let (partly, seen) = (false, VersionVector::default());
+                let (partly, seen) = (None, VersionVector::default());
                 Token { position: -1, site, schema: schema.clone(), partly, seen }
             };
             let since = since.unwrap_or_else(nothing);
@@ -128,10 +142,12 @@ impl Replica {
             let more = found.collect(limit.max(1))?;
             let (rows, last) = (found.once(), found.last);
             let token = match last.filter(|_| more) {
-                Some(position) => Token { position, partly: true, ..since.clone() },
+                Some(position) => {
+                    Token { position, partly: Some(meta.seen.clone()), ..since.clone() }
+                }
                 None => {
                     let (position, seen) = (meta.local_seq, meta.seen.clone());
-                    Token { position, partly: false, seen, ..since.clone() }
+                    Token { position, partly: None, seen, ..since.clone() }
                 }
             };
             Ok(Changes { rows, token: token.text(), anew, more })
@@ -291,7 +307,7 @@ impl<'a> Found<'a> {
             Some(_) if fresh || news.values().any(came) => Change::Insert,
             Some(_) => Change::Update,
             // Who has not known it needs not hear that it went.
-            None if self.anew || first && !self.since.partly => return Ok(None),
+            None if self.anew || first && self.since.partly.is_none() => return Ok(None),
             None => Change::Delete,
         };
         let latest = news.last_key_value().map(|(stamp, _)| *stamp);

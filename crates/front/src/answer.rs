@@ -193,10 +193,17 @@ pub fn change(e: &LogEntry) -> String {
 pub fn changes(found: &Changes, sites: &SiteNames) -> Json {
     let row = |r: &ChangedRow| {
         let written = r.written.map(|(site, at_ms)| write(site, at_ms, sites));
-        json!({
+        let mut row = json!({
             "table": r.table, "id": r.id, "row": r.row, "change": r.change.name(), "written": written,
             "columns": r.columns, "values": columns(&r.values),
-        })
+        });
+        let exact =
+            r.values.iter().filter_map(|(column, v)| Some((column.clone(), exact(v)?.into())));
+        let exact: Map<String, Json> = exact.collect();
+        if let (false, Some(row)) = (exact.is_empty(), row.as_object_mut()) {
+            row.insert("exact".to_owned(), exact.into());
+        }
+        row
     };
     json!({
         "changes": found.rows.iter().map(row).collect::<Vec<_>>(),
@@ -326,6 +333,21 @@ fn columns(values: &[(String, Value)]) -> Json {
     }
     let object: Map<String, Json> = values.iter().map(|(c, v)| (c.clone(), value(v))).collect();
     Json::Object(object)
+}
+
+/// The literal in SQL of a value that JSON cannot tell from others, or not at all.
+fn exact(value: &Value) -> Option<String> {
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    match value {
+        Value::Blob(blob) => Some(format!("x'{}'", hex(blob))),
+        Value::Text(text) if std::str::from_utf8(text).is_err() => {
+            Some(format!("CAST(x'{}' AS TEXT)", hex(text)))
+        }
+        Value::Real(real) if real.is_infinite() => {
+            Some(if *real > 0.0 { "9e999" } else { "-9e999" }.to_owned())
+        }
+        _ => None,
+    }
 }
 
 /// Blobs as `x'…'`; integers and text as themselves.

@@ -415,6 +415,31 @@ fn changes_tell_what_is_new_since_a_token() {
     assert_eq!(wrong.status.code(), Some(1));
 }
 
+/// What JSON cannot say, or says alike, has its literal beside it: a mirror built from that is the table.
+#[test]
+fn changes_tell_every_value_exactly() {
+    let lab = Lab::new();
+    lab.sql(
+        "A",
+        "CREATE TABLE t(k INTEGER PRIMARY KEY, v); INSERT INTO t(v) VALUES(9e999), (-9e999), ('x''616263'''),
+         (x'616263'), (CAST(x'41ff' AS TEXT)), ('it''s'), (NULL), (1.0), (x''), ('9e999')",
+    );
+    let db = lab.db("A");
+    lab.json(&["init", &db]);
+    lab.sql("B", "CREATE TABLE t(k INTEGER PRIMARY KEY, v)");
+    for row in lab.json(&["changes", &db])["changes"].as_array().unwrap() {
+        let value = match (&row["exact"]["v"], &row["values"]["v"]) {
+            (Value::String(literal), _) => literal.clone(),
+            (_, Value::Null) => "NULL".to_owned(),
+            (_, Value::String(text)) => format!("'{}'", text.replace('\'', "''")),
+            (_, number) => number.to_string(),
+        };
+        lab.sql("B", &format!("INSERT INTO t VALUES({}, {value})", row["values"]["k"]));
+    }
+    let all = "SELECT k, typeof(v), hex(v), hex(CAST(v AS BLOB)) FROM t";
+    assert_eq!(lab.rows("B", all), lab.rows("A", all));
+}
+
 /// A key that SQLite itself cannot check is no reason to leave somebody without a way on.
 #[test]
 fn a_declaration_that_sqlite_refuses_is_named() {

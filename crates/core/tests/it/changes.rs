@@ -214,6 +214,30 @@ fn what_a_restored_file_shows_comes_anew() {
 }
 
 /// A row that a merge hides is told to be gone, whatever of it was written meanwhile, and once.
+/// A part of an answer is void too, once what it told was never written.
+#[test]
+fn what_a_file_shows_that_was_restored_between_two_parts_comes_anew() {
+    let world = World::new();
+    let mut a = world.init("a", "CREATE TABLE t(k TEXT PRIMARY KEY, v)");
+    a.run("INSERT INTO t VALUES('x', 0), ('y', 0), ('z', 0)");
+    let token = a.replica.changes(None, 9).unwrap().token;
+    for row in ["x", "y", "z"] {
+        a.run(&format!("UPDATE t SET v = 1 WHERE k = '{row}'"));
+        a.replica.fold().unwrap();
+    }
+    let (file, backup) = (world.path("a"), world.path("backup"));
+    std::fs::copy(&file, &backup).unwrap();
+    a.run("UPDATE t SET v = 2 WHERE k = 'x'");
+    let part = a.replica.changes(Some(&token), 1).unwrap();
+    assert!(part.more && !part.anew);
+    drop(a);
+    std::fs::copy(&backup, &file).unwrap();
+    let mut a = world.open("a");
+    a.run("UPDATE t SET v = 3 WHERE k = 'z'");
+    let all = a.replica.changes(Some(&part.token), 9).unwrap();
+    assert!(all.anew && all.rows.len() == 3, "{:?}", all.rows);
+}
+
 #[test]
 fn a_row_that_is_hidden_is_told_once() {
     let schema = "CREATE TABLE p(id INTEGER PRIMARY KEY); INSERT INTO p VALUES(5); CREATE TABLE \
