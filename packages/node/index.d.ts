@@ -99,8 +99,8 @@ export interface Synced {
   /** How many conflicts are open. */
   conflicts: number;
   seconds: number;
-  /** What was decided against rows. */
-  decisions: { table: string; row: string; what: string }[];
+  /** What was decided against rows; `name` is what people know a row by, beside its key. */
+  decisions: { table: string; row: string; name: string | null; what: string }[];
   /** Batches that build on one that is missing. */
   waiting: string[];
   /** Batches that cannot be merged here. */
@@ -171,9 +171,9 @@ export interface Conflict {
   /** For how many rows a deleted one is kept, and the first of them. */
   needed: number;
   needed_by: { table: string; row: string; name: string | null }[];
-  /** Records that wait for the answer to this one. */
   /** The id of the conflict whose answer it waits for. */
   follows: string | null;
+  /** Records that wait for the answer to this one. */
   followers: { id: string; table: string; row: string; name: string | null; kind: string }[];
 }
 
@@ -234,26 +234,26 @@ export function extensionPath(): string;
 export function commandPath(): string;
 
 /** Makes a database a replica; run again, it takes in new tables. */
-export function init(path: Path, options?: InitOptions): Promise<Initialized>;
+export function init(path: Path, options?: InitOptions | null): Promise<Initialized>;
 /**
  * Makes a new replica, at `path`, of what the remote holds, and remembers the remote as `origin`. A token is
  * kept in the file, which becomes its owner's alone.
  */
-export function clone(remote: RemoteName, path: Path, options?: CloneOptions): Promise<Cloned>;
+export function clone(remote: RemoteName, path: Path, options?: CloneOptions | null): Promise<Cloned>;
 /** Pulls, then pushes; `origin` if no remote is named. */
-export function sync(path: Path, remote?: RemoteName | null, options?: SyncOptions): Promise<Synced>;
+export function sync(path: Path, remote?: RemoteName | null, options?: SyncOptions | null): Promise<Synced>;
 /** Sends local changes. */
-export function push(path: Path, remote?: RemoteName | null, options?: SyncOptions): Promise<Synced>;
+export function push(path: Path, remote?: RemoteName | null, options?: SyncOptions | null): Promise<Synced>;
 /** Fetches what is new, and merges it. */
-export function pull(path: Path, remote?: RemoteName | null, options?: SyncOptions): Promise<Synced>;
+export function pull(path: Path, remote?: RemoteName | null, options?: SyncOptions | null): Promise<Synced>;
 /** Folds the journal. Every exchange does so itself. */
-export function fold(path: Path, options?: Options): Promise<Folded>;
+export function fold(path: Path, options?: Options | null): Promise<Folded>;
 /** What is not folded yet, what was not pushed yet, and the last exchange with each remote. */
-export function status(path: Path, options?: Options): Promise<Status>;
+export function status(path: Path, options?: Options | null): Promise<Status>;
 /** Equal on two replicas if and only if they show the same data. */
-export function digest(path: Path, options?: Options): Promise<Digest>;
+export function digest(path: Path, options?: Options | null): Promise<Digest>;
 /** Checks metadata, tables and constraints; `full` also works out anew what every row shows. */
-export function verify(path: Path, options?: Options & { full?: boolean }): Promise<Verified>;
+export function verify(path: Path, options?: Options & { full?: boolean } | null): Promise<Verified>;
 /** What merges displaced and is open; with `closed`, what is over. */
 export function conflicts(
   path: Path,
@@ -261,17 +261,21 @@ export function conflicts(
 ): Promise<{ closed: ClosedConflict[] }>;
 export function conflicts(
   path: Path,
-  options?: Options & { closed?: false },
+  options?: Options & { closed?: false } | null,
 ): Promise<{ conflicts: Conflict[] }>;
+export function conflicts(
+  path: Path,
+  options?: Options & { closed?: boolean } | null,
+): Promise<{ closed: ClosedConflict[] } | { conflicts: Conflict[] }>;
 /** Settles a conflict, by its id or the first digits of it. */
 export function settle(
   path: Path,
   id: string,
   verb: 'prefer' | 'discard' | 'restore' | 'accept',
-  options?: Options,
+  options?: Options | null,
 ): Promise<{ settled: string; open: number }>;
 /** The history of changes, newest first; 100 if no limit is given. */
-export function log(path: Path, options?: Options & { limit?: number }): Promise<{ entries: LogEntry[] }>;
+export function log(path: Path, options?: Options & { limit?: number } | null): Promise<{ entries: LogEntry[] }>;
 /** A row that shows something else. */
 export interface ChangedRow {
   table: string;
@@ -281,7 +285,7 @@ export interface ChangedRow {
   row: string;
   change: 'insert' | 'update' | 'delete';
   /** Null if nobody wrote to it: it shows something else because of what others wrote to other rows. */
-  written: { site: string; at_ms: number } | null;
+  written: Written | null;
   /** Those that were written, as far as is known. */
   columns: string[];
   values: Record<string, Value>;
@@ -299,27 +303,27 @@ export interface Changes {
 
 /**
  * The rows that show something else than at the answer that the token `since` is of, whoever changed them; all
- * without one. It folds first. After `limit` rows it stops as soon as it can go on from there.
+ * without one, or with null. It folds first. After `limit` rows it stops as soon as it can go on from there.
  */
-export function changes(path: Path, options?: Options & { since?: string; limit?: number }): Promise<Changes>;
+export function changes(path: Path, options?: Options & { since?: string | null; limit?: number | null } | null): Promise<Changes>;
 /** The policies in force, after `key` was set if it is given. */
 export function policy(
   path: Path,
   key?: string | null,
   value?: string | null,
-  options?: Options,
+  options?: Options | null,
 ): Promise<{ policies: Record<string, string> }>;
 /** The remotes that the replica remembers. */
-export function remotes(path: Path, options?: Options): Promise<Remotes>;
+export function remotes(path: Path, options?: Options | null): Promise<Remotes>;
 /** Remembers a remote. A token is kept in the file, which becomes its owner's alone. */
 export function addRemote(
   path: Path,
   name: string,
   url: RemoteName,
-  options?: RemoteOptions,
+  options?: RemoteOptions | null,
 ): Promise<Remotes>;
 /** Forgets a remote; what it refers to stays as it is. */
-export function removeRemote(path: Path, name: string, options?: Options): Promise<Remotes>;
+export function removeRemote(path: Path, name: string, options?: Options | null): Promise<Remotes>;
 
 export interface WatchOptions extends SyncOptions {
   /** Milliseconds from one round to the next where nothing is written here; 5000 if absent. */
@@ -339,7 +343,10 @@ export interface WatchState {
 }
 
 export interface WatchEvents {
+  /** A round succeeded. */
   sync: [result: Synced];
+  /** Rows may show something else since a round, also one that failed: what shows them is to be read again. */
+  change: [];
   state: [state: WatchState];
   failure: [error: SynqliteError];
   stop: [];
@@ -354,12 +361,12 @@ export class Watch extends EventEmitter<WatchEvents> implements AsyncIterable<Sy
   readonly state: WatchState;
   /** Ends after the round that is under way. */
   stop(): Promise<void>;
-  /** The results of the rounds to come. Whoever leaves the loop stops the watch. */
+  /** The results of the rounds to come that succeed. Whoever leaves the loop stops the watch. */
   [Symbol.asyncIterator](): AsyncIterableIterator<Synced>;
 }
 
 /** Synchronizes when a program has committed or a hub has something new, and at the latest each interval. */
-export function watch(path: Path, remote?: RemoteName | null, options?: WatchOptions): Watch;
+export function watch(path: Path, remote?: RemoteName | null, options?: WatchOptions | null): Watch;
 
 /** What is different in the rows of a query. */
 export interface Difference<Row = Record<string, unknown>> {
@@ -390,11 +397,12 @@ export class Live<Row = Record<string, unknown>> extends EventEmitter<{ failure:
 
 /**
  * Runs a query on a connection of better-sqlite3 or node:sqlite, now and each time that a table it reads may
- * have changed, by any program or merge. The listener gets what is different, first all rows.
+ * have changed, by any program or merge. The listener gets what is different, first all rows. A statement that
+ * writes is refused, and so is a query of temporary tables or attached databases: nobody tells of their changes.
  */
 export function live<Row = Record<string, unknown>>(
   db: { prepare(sql: string): { all(...params: any[]): unknown[] } },
   sql: string,
   listener: (difference: Difference<Row>) => void,
-  options?: LiveOptions,
+  options?: LiveOptions | null,
 ): Live<Row>;

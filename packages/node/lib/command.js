@@ -15,6 +15,9 @@ function lastChange(file) {
   return found ? `${found.mtimeNs}:${found.size}` : 'none';
 }
 
+/** What the file system says of the last commit to a database. */
+const lastCommit = (path) => `${lastChange(path)} ${lastChange(`${path}-wal`)}`;
+
 export class CommandSession {
   constructor({ command }, path) {
     this.command = command;
@@ -27,7 +30,7 @@ export class CommandSession {
   async wait(ms, _remote, _token, poll = 50) {
     const end = Date.now() + ms;
     for (;;) {
-      const now = `${lastChange(this.path)} ${lastChange(`${this.path}-wal`)}`;
+      const now = lastCommit(this.path);
       if (now !== this.seen) {
         this.seen = now;
         return { woke: 'commit' };
@@ -36,6 +39,11 @@ export class CommandSession {
       if (left <= 0) return { woke: 'time' };
       await sleep(Math.min(poll, left));
     }
+  }
+
+  /** Differs from an earlier one if something was committed since. */
+  async mark() {
+    return lastCommit(this.path);
   }
 
   async call(operation, options) {

@@ -6,6 +6,7 @@
 import { EventEmitter } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SynqliteError } from './error.js';
+import { given, refuseOthers } from './operations.js';
 import { open } from './session.js';
 import { SLICE } from './watch.js';
 
@@ -17,15 +18,38 @@ function fileOf(db) {
   throw new SynqliteError('refused', 'a database in memory is no one else\'s to change', hint);
 }
 
+/** Whether a step of SQLite's machine makes a statement one that writes, as sqlite3_stmt_readonly has it. */
+const writes = ({ opcode, p2 }) => (opcode === 'Transaction'
+  ? Number(p2) !== 0
+  : ['AutoCommit', 'Savepoint', 'Checkpoint', 'Vacuum', 'JournalMode'].includes(opcode));
+
+/** Whether a step opens a table or an index: `p2` is its first page, `p3` the number of its database. */
+const opens = ({ opcode }) => ['OpenRead', 'ReopenIdx'].includes(opcode);
+
+/** Says which table of a database other than main a query reads, by the number of that database. */
+function refuse(db, program, number) {
+  const { name, file } = db.prepare('PRAGMA database_list').all().find(({ seq }) => Number(seq) === number);
+  const page = program.find((step) => opens(step) && Number(step.p3) === number)?.p2;
+  const sql = `SELECT tbl_name FROM "${name.replaceAll('"', '""')}".sqlite_schema WHERE rootpage = ?`;
+  const table = page === undefined ? undefined : db.prepare(sql).get(page)?.tbl_name;
+  const what = `the query reads ${table ? `${name}.${table}` : `a table of ${name}`}, and only of main is known what changes`;
+  const hint = file ? `Use a connection that has ${file} as its main database` : 'Keep these rows in an ordinary table';
+  throw new SynqliteError('refused', what, hint);
+}
+
 /** The tables that a query reads, as its program for SQLite's machine says; null if that may be any. */
 export function tablesOf(db, sql, params = []) {
+  const program = db.prepare(`EXPLAIN ${sql}`).all(...[params].flat());
+  if (program.some(writes)) throw new SynqliteError('usage', 'the statement of a live query writes', 'Give a SELECT');
+  const elsewhere = program.find(({ opcode, p1 }) => opcode === 'Transaction' && Number(p1) !== 0);
+  if (elsewhere) refuse(db, program, Number(elsewhere.p1));
   const roots = new Map(db.prepare('SELECT rootpage, tbl_name FROM main.sqlite_schema WHERE rootpage > 0').all()
     .map(({ rootpage, tbl_name }) => [Number(rootpage), tbl_name]));
   const tables = new Set();
-  for (const { opcode, p2, p3 } of db.prepare(`EXPLAIN ${sql}`).all(...[params].flat())) {
-    if (opcode === 'VOpen') return null;
-    if (!['OpenRead', 'ReopenIdx'].includes(opcode) || Number(p3) !== 0) continue;
-    const table = roots.get(Number(p2));
+  for (const step of program) {
+    if (step.opcode === 'VOpen') return null;
+    if (!opens(step)) continue;
+    const table = roots.get(Number(step.p2));
     if (table === undefined) return null;
     tables.add(table);
   }
@@ -138,10 +162,11 @@ export class Live extends EventEmitter {
   }
 }
 
-export const live = (db, sql, listener, options = {}) => {
+export const live = (db, sql, listener, options) => {
   if (typeof db?.prepare !== 'function' || typeof listener !== 'function') {
     const hint = 'Pass a Database of better-sqlite3 or a DatabaseSync of node:sqlite, a query and a function';
     throw new SynqliteError('usage', 'live was not given what it needs', hint);
   }
-  return new Live(db, sql, listener, options);
+  refuseOthers(options ?? {}, ['library', 'params', 'key']);
+  return new Live(db, sql, listener, given(options));
 };

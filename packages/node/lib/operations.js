@@ -84,22 +84,28 @@ export const operations = {
     on(path, { words: ['remote', 'remove'], name: 'remote_remove', args: [text('the name', name)] }),
 };
 
-/** Refuses an option that the operation does not know: one that is misspelt would count as absent. */
-export function check(operation, options) {
-  const known = [...operation.takes, 'library', 'wait'];
+/** The options that have a value: null is as good as leaving one out. */
+export const given = (options) =>
+  Object.fromEntries(Object.entries(options ?? {}).filter(([, value]) => value != null));
+
+/** Refuses an option that is not known: one that is misspelt would count as absent. */
+export function refuseOthers(options, known) {
   for (const key of Object.keys(options)) {
     if (known.includes(key)) continue;
     const hint = `Known are ${known.join(', ')}`;
     throw new SynqliteError('usage', `there is no option ${key} here`, hint);
   }
+}
+
+/** Checks the options of an operation; `more`: those that its caller takes beside. */
+export function check(operation, options, more = []) {
+  refuseOthers(options, [...operation.takes, 'library', 'wait', ...more]);
   for (const key of ['limit', 'wait']) {
     const number = options[key] ?? 0;
     if (Number.isSafeInteger(number) && number >= 0) continue;
     throw new SynqliteError('usage', `${key} is ${number}`, 'Give an integer, of at least 0');
   }
 }
-
-const said = (options) => Object.entries(options).filter(([, value]) => value !== undefined);
 
 /** The call of the SQL function: its name, its arguments, options last, and how long to wait for locks. */
 export function sqlCall({ name, args, last = [] }, options) {
@@ -111,7 +117,7 @@ export function sqlCall({ name, args, last = [] }, options) {
   };
   const values = last.map((key) => value(rest[key]));
   for (const key of last) delete rest[key];
-  const others = Object.fromEntries(said({ ...rest, key_file }));
+  const others = given({ ...rest, key_file });
   const json = Object.keys(others).length ? [JSON.stringify(others)] : [];
   return { name: `synqlite_${name}`, args: [...args, ...values, ...json], seconds: options.wait };
 }
@@ -120,7 +126,7 @@ const FLAGS = { keyFile: '--key-file', tokenFile: '--token-file' };
 
 /** The arguments of the command. A token is not among them. */
 export function commandLine({ words, argv }, options) {
-  const flags = said(options).flatMap(([key, value]) => {
+  const flags = Object.entries(given(options)).flatMap(([key, value]) => {
     if (key === 'policies') return Object.entries(value).flatMap(([k, v]) => ['--policy', `${k}=${v}`]);
     if (value === false) return [];
     const flag = FLAGS[key] ?? `--${key}`;

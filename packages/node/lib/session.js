@@ -4,7 +4,7 @@
  */
 import { CommandSession } from './command.js';
 import { choose } from './library.js';
-import { check, identity } from './operations.js';
+import { check, given, identity } from './operations.js';
 import { ThreadSession } from './thread.js';
 import { ask } from './token.js';
 
@@ -24,9 +24,11 @@ export async function open(path, library) {
 }
 
 /** One operation in a session of its own. */
-export async function run(operation, { library, token, ...options } = {}) {
-  check(operation, { ...options, ...(token !== undefined && { token }) });
-  const said = { ...options, token: await ask(token) };
+export async function run(operation, options) {
+  const { token: asked, ...others } = options ?? {};
+  check(operation, asked == null ? others : options);
+  const { library, token, ...values } = given(options);
+  const said = { ...values, token: await ask(token) };
   const session = await open(operation.path, library);
   try {
     return await session.call(operation, said);

@@ -52,6 +52,11 @@ export class ThreadSession {
     return this.#ask('wait', { ms, remote, token });
   }
 
+  /** Differs from an earlier one if something was committed since. */
+  mark() {
+    return this.#ask('mark');
+  }
+
   call(operation, options) {
     return this.#ask('call', sqlCall(operation, options));
   }

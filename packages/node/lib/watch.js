@@ -6,7 +6,7 @@
 import { EventEmitter, on } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SynqliteError } from './error.js';
-import { check, identity, operations } from './operations.js';
+import { check, given, identity, operations } from './operations.js';
 import { open } from './session.js';
 import { ask } from './token.js';
 
@@ -21,6 +21,9 @@ export function pauseAfter(failures, chance = Math.random()) {
   return Math.min(FIRST_PAUSE * 2 ** (failures - 1), LONGEST_PAUSE) * (0.5 + chance / 2);
 }
 
+/** Whether rows show something else since a merge. */
+const showsElse = ({ merged }) => merged.inserted + merged.updated + merged.deleted > 0;
+
 /** Changes that the remote does not have yet. What a remote without a name lacks only its own rounds know. */
 function waiting(status, remote) {
   const named = status.remotes.find(({ name, url }) => name === remote || url === remote);
@@ -33,7 +36,7 @@ export class Watch extends EventEmitter {
   #ended;
   #state = { online: false, lastSync: null, pending: null, error: null };
 
-  constructor(path, remote, options = {}) {
+  constructor(path, remote, options) {
     super();
     this.#ended = this.#run(path, remote, options);
   }
@@ -92,12 +95,28 @@ export class Watch extends EventEmitter {
     this.#say('stop');
   }
 
+  /** One round. One that fails may have merged before it did, and answers nothing: the database tells. */
+  async #round(session, sync, file, options) {
+    // A file that was replaced must not be asked: SQLite would take the journal of the other for its own.
+    const mark = async () => (identity(sync.path) === file ? session.mark() : null);
+    const before = await mark().catch(() => null);
+    try {
+      return await session.call(sync, options);
+    } catch (error) {
+      const after = await mark().catch(() => null);
+      // What is not known may be a change.
+      if (before === null || after !== before) this.#say('change');
+      throw error;
+    }
+  }
+
   /** Rounds on one file, until it is another file or the watch stops. */
-  async #follow(path, remote, { library, interval = 5000, poll, token, ...options }) {
+  async #follow(path, remote, said) {
     const sync = operations.sync(path, remote);
     const status = operations.status(path);
     const to = sync.args[0] ?? 'origin';
-    check(sync, options);
+    check(sync, said ?? {}, ['interval', 'poll']);
+    const { library, interval = 5000, poll, token: asked, ...options } = given(said);
     for (const [name, ms] of Object.entries({ interval, poll: poll ?? 1 })) {
       if (ms > 0) continue;
       throw new SynqliteError('usage', `${name} is ${ms}`, 'Give milliseconds, above 0');
@@ -105,23 +124,24 @@ export class Watch extends EventEmitter {
     const file = identity(sync.path);
     const session = await open(sync.path, library);
     try {
-      let [woke, due, said] = ['commit', 0];
+      let [woke, due, token] = ['commit', 0];
       while (!this.#stopping.signal.aborted && identity(sync.path) === file) {
         if (woke !== 'time') {
           this.#become({ pending: waiting(await session.call(status, {}), to) });
           if (woke === 'remote' || this.#state.pending > 0) due = 0;
         }
         if (Date.now() >= due) {
-          said = await ask(token);
-          const result = await session.call(sync, { ...options, token: said });
+          token = await ask(asked);
+          const result = await this.#round(session, sync, file, { ...options, token });
           due = Date.now() + interval;
           this.#failures = 0;
           // What is written meanwhile wakes the wait.
           this.#become({ online: true, lastSync: new Date(), pending: 0, error: null });
           this.#say('sync', result);
+          if (showsElse(result)) this.#say('change');
         }
         const slice = Math.max(0, Math.min(SLICE, due - Date.now()));
-        ({ woke } = await session.wait(slice, to, said, poll));
+        ({ woke } = await session.wait(slice, to, token, poll));
       }
     } finally {
       await session.close();

@@ -36,6 +36,17 @@ const methods = {
     return JSON.parse(db.prepare('SELECT synqlite_wait(?, ?, ?) AS answer').get(ms / 1000, remote, options).answer);
   },
 
+  // A number that changes when another connection commits, as those of the extension are. Nobody is waited for: what
+  // cannot be read now is no reason to be late.
+  mark() {
+    wait(0);
+    try {
+      return Number(db.prepare('PRAGMA data_version').get().data_version);
+    } finally {
+      wait(DEFAULT_WAIT);
+    }
+  },
+
   call({ name, args, seconds = DEFAULT_WAIT }) {
     wait(seconds);
     const row = db.prepare(`SELECT ${name}(${args.map(() => '?').join(', ')}) AS answer`).get(...args);

@@ -32,10 +32,14 @@ export const shell = async (path, sql, first = '.timeout 10000') => {
   return stdout.trim();
 };
 
-/** A hub on a store in `dir`, with one token for database `notes`. */
+/** A hub on a store in `dir`, with a token for database `notes`, and a `reader` that may only read. */
 export async function hub(t, dir, { listen = '127.0.0.1:0' } = {}) {
   const store = join(dir, 'hub');
-  const made = execFileSync(command, ['token', 'create', '--json', '--store', store, '--database', 'notes']);
+  // Before the hub runs: it takes up to a second to notice a new one.
+  const [token, reader] = ['write', 'read'].map((scope) => {
+    const argv = ['token', 'create', '--json', '--store', store, '--database', 'notes', '--scope', scope];
+    return JSON.parse(execFileSync(command, argv)).token;
+  });
   const argv = ['serve', '--json', '--listen', listen, '--store', store];
   const server = spawn(command, argv, { stdio: ['ignore', 'pipe', 'ignore'] });
   const stop = async () => {
@@ -47,7 +51,7 @@ export async function hub(t, dir, { listen = '127.0.0.1:0' } = {}) {
   t.after(stop);
   const [line] = await once(createInterface(server.stdout), 'line');
   const { listening } = JSON.parse(line);
-  return { url: `${listening}/notes`, address: new URL(listening).host, token: JSON.parse(made).token, stop };
+  return { url: `${listening}/notes`, address: new URL(listening).host, token, reader, stop };
 }
 
 /** Waits until `holds`, at most so many seconds. */

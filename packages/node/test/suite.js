@@ -116,6 +116,7 @@ export function suite(library, connect) {
     const result = await sync(laptop);
     assert.equal(result.conflicts, 1);
     assert.ok(result.decisions.some(({ what }) => /hidden/.test(what)), JSON.stringify(result.decisions));
+    assert.ok(result.decisions.every(({ name }) => name === null || typeof name === 'string'));
     await sync(home);
     const { conflicts } = await synqlite.conflicts(home);
     assert.equal(conflicts.length, 1);
@@ -245,6 +246,59 @@ export function suite(library, connect) {
     db.close();
   });
 
+  check('a live query that nobody can keep up to date, or that writes, is refused', async (t) => {
+    if (library === 'command') return t.skip('this program has no connection to run it on');
+    const { dir, home } = await pair(t);
+    const db = connect(home);
+    db.exec(`ATTACH '${join(dir, 'other.db')}' AS "the other"; CREATE TABLE "the other".u(x INTEGER PRIMARY KEY);
+      CREATE VIRTUAL TABLE "the other".f USING fts5(x); CREATE TEMP TABLE mine(x);
+      CREATE TEMP VIEW titles AS SELECT title FROM main.todo`);
+    for (const [sql, kind, message, hint] of [
+      ['SELECT count(*) FROM u', 'refused', /the query reads the other\.u,/, /has .*other\.db as its main/],
+      ['SELECT title FROM todo JOIN u', 'refused', /the query reads the other\.u,/, /main/],
+      ['SELECT * FROM f', 'refused', /the query reads a table of the other,/, /main/],
+      ['SELECT * FROM mine', 'refused', /the query reads temp\.mine,/, /ordinary table/],
+      [`INSERT INTO todo(title) VALUES ('x') RETURNING id`, 'usage', /writes/, /SELECT/],
+      [`WITH gone AS (SELECT 1) DELETE FROM todo`, 'usage', /writes/, /SELECT/],
+      [`INSERT INTO mine VALUES (1) RETURNING x`, 'usage', /writes/, /SELECT/],
+      ['BEGIN', 'usage', /writes/, /SELECT/],
+    ]) {
+      const query = synqlite.live(db.handle, sql, () => assert.fail(`${sql} ran`));
+      t.after(() => query.stop());
+      const failed = new Promise((failed) => query.once('failure', failed));
+      await fails(failed.then((error) => { throw error; }), kind, message, hint);
+      await query.stop();
+    }
+    assert.equal(await shell(home, 'SELECT count(*) FROM todo'), '2');
+    let rows = 0;
+    const view = synqlite.live(db.handle, 'SELECT * FROM titles', (found) => { rows = found.rows.length; }, null);
+    t.after(() => view.stop());
+    await until('the rows of a temporary view', () => rows === 2);
+    await shell(home, `INSERT INTO todo(title) VALUES ('tea')`);
+    await until('what was written', () => rows === 3);
+    await view.stop();
+    const misspelt = () => synqlite.live(db.handle, 'SELECT 1', () => {}, { parms: [1] });
+    assert.throws(misspelt, { kind: 'usage', message: /no option parms here\. Known are library, params, key$/ });
+    db.close();
+  });
+
+  check('null is as good as leaving an option out', async (t) => {
+    const { home } = await pair(t);
+    await init(home, null);
+    await init(home, { policies: null, history: null, name: null, library: null, wait: null, token: undefined });
+    const all = await synqlite.changes(home, { since: null, limit: null });
+    assert.deepEqual([all.anew, all.changes.length], [true, 2]);
+    assert.deepEqual(await synqlite.conflicts(home, { closed: null }), { conflicts: [] });
+    assert.equal((await sync(home, null, { token: null, keyFile: null, whole: null })).sent.rows, 0);
+    await fails(init(home, { nam: null }), 'usage', /no option nam/);
+    const watch = watching(t, home, null, null);
+    await until('a round', () => watch.state.online);
+    await watch.stop();
+    const spelt = watching(t, home, null, { interval: null, poll: null, token: null, library: null });
+    await until('a round', () => spelt.state.online);
+    await spelt.stop();
+  });
+
   check('the rows that changed are listed', async (t) => {
     const { home } = await pair(t);
     const first = await synqlite.changes(home);
@@ -252,6 +306,7 @@ export function suite(library, connect) {
     await shell(home, `UPDATE todo SET done = 1 WHERE title = 'milk'; DELETE FROM todo WHERE title = 'rent'`);
     const later = await synqlite.changes(home, { since: first.token });
     assert.deepEqual(later.changes.map(({ change }) => change).sort(), ['delete', 'update']);
+    assert.deepEqual(Object.keys(later.changes[0].written).sort(), ['at_ms', 'site', 'site_name']);
     assert.equal(later.anew, false);
     assert.deepEqual((await synqlite.changes(home, { since: later.token, limit: 5 })).changes, []);
     await fails(synqlite.changes(home, { since: 'none' }), 'refused', /token/);
@@ -361,6 +416,38 @@ export function suite(library, connect) {
     await watch.stop();
   });
 
+  check('a watch tells of what came, also by a round that then fails', async (t) => {
+    const dir = folder(t);
+    const { url, token: writer, reader } = await hub(t, dir);
+    const [home, laptop] = [join(dir, 'home.db'), join(dir, 'laptop.db')];
+    await shell(home, `${TODO}; INSERT INTO todo(title) VALUES ('milk');`);
+    await init(home);
+    await sync(home, url, { token: writer });
+    await clone(url, laptop, { token: writer });
+    await shell(laptop, `INSERT INTO todo(title) VALUES ('cannot be sent')`);
+    let token = reader;
+    const watch = watching(t, laptop, url, { interval: 300, poll: 50, token: () => token });
+    let [shown, changes, failures] = ['', 0, 0];
+    const titles = () => execFileSync('sqlite3', [laptop, 'SELECT title FROM todo ORDER BY title'], { encoding: 'utf8' });
+    watch.on('change', () => { changes += 1; shown = titles(); });
+    watch.on('failure', (error) => { failures += 1; assert.equal(error.kind, 'refused'); });
+    await until('a failure', () => failures > 0);
+    await shell(home, `INSERT INTO todo(title) VALUES ('from home')`);
+    await sync(home, url, { token: writer });
+    await until('what came before a failure is told', () => shown.includes('from home'));
+    let [before, later] = [changes, failures + 1];
+    await until('another failure', () => failures > later);
+    assert.equal(changes, before, 'a round that brings nothing tells of no change');
+    token = writer;
+    await until('it is sent', () => watch.state.online && watch.state.pending === 0, 60);
+    before = changes;
+    await shell(home, `INSERT INTO todo(title) VALUES ('late')`);
+    await sync(home, url, { token: writer });
+    await until('what a round without a failure brings is told', () => shown.includes('late'));
+    assert.ok(changes > before);
+    await watch.stop();
+  });
+
   check('a watch waits for a file, and follows the one that takes its place', async (t) => {
     const { dir, home, laptop } = await pair(t);
     const path = join(dir, 'later.db');
@@ -405,7 +492,7 @@ export function suite(library, connect) {
       [[undefined], /path is undefined/],
       [[join(dir, 'd')], /not a file/],
       [[join(dir, 'a.db'), null, { interval: 0 }], /interval is 0/],
-      [[join(dir, 'a.db'), null, { every: 1 }], /no option every/],
+      [[join(dir, 'a.db'), null, { every: 1 }], /no option every here\. Known are .*interval, poll/],
     ]) {
       const watch = watching(t, ...args);
       await until('the failure shows', () => watch.state.error !== null);

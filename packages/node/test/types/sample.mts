@@ -28,6 +28,12 @@ await lively.stop();
 const { token } = await synqlite.changes('a.db', { limit: 10 });
 const change: 'insert' | 'update' | 'delete' | undefined = (await synqlite.changes('a.db', { since: token })).changes[0]?.change;
 console.log(change);
+const by: string | null | undefined = (await synqlite.changes('a.db', { since: null })).changes[0]?.written?.site_name;
+const called: string | null | undefined = done.decisions[0]?.name;
+const either = await conflicts('a.db', { closed: Boolean(by ?? called) });
+console.log('closed' in either ? either.closed[0]?.how : either.conflicts[0]?.kind);
+await synqlite.init('a.db', null);
+watching.on('change', () => console.log('refresh'));
 
 try {
   await synqlite.verify('a.db', { full: true });

@@ -6,7 +6,7 @@ use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::sqlvalue::{Located, as_ref};
 use rusqlite::{Connection, OptionalExtension, params};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use synqlite_wire::Value;
 
 /// A column that still shows something else than its default in so many rows is what it was.
@@ -39,6 +39,7 @@ pub fn defaulted(conn: &Connection, t: &Tracked) -> Result<BTreeSet<u32>> {
         defaulted: false,
     };
     let mut columns: Vec<Column> = (0..t.column_nos.len()).filter(addable).map(column).collect();
+    let positions: HashMap<u32, usize> = t.column_nos.iter().copied().zip(0..).collect();
     let mut statement =
         conn.prepare("SELECT lo, sums FROM synqlite_sum WHERE tbl = ?1 ORDER BY lo")?;
     let mut chunks = statement.query([t.no])?;
@@ -46,8 +47,10 @@ pub fn defaulted(conn: &Connection, t: &Tracked) -> Result<BTreeSet<u32>> {
         let no: i64 = row.get(0)?;
         let bytes = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
         let chunk = Chunk::from_bytes(no, bytes).ok_or_else(|| damaged(t))?;
+        let layout = chunk.layout.iter().map(|(no, _)| *no).zip(0..).collect();
+        let known = Known { chunk, layout, positions: &positions };
         for at in 0..CHUNK {
-            look(conn, t, &mut columns, &chunk, no * CHUNK + at)?;
+            look(conn, t, &mut columns, &known, no * CHUNK + at)?;
         }
         if columns.iter().all(|column| column.defaulted || column.kept >= ENOUGH) {
             break;
@@ -57,18 +60,27 @@ pub fn defaulted(conn: &Connection, t: &Tracked) -> Result<BTreeSet<u32>> {
     Ok(defaulted.map(|column| column.no).collect())
 }
 
+/// What is known of some rows.
+struct Known<'a> {
+    chunk: Chunk,
+    /// Where the sum of each column is, by its number.
+    layout: HashMap<u32, usize>,
+    /// Where each column is in a row.
+    positions: &'a HashMap<u32, usize>,
+}
+
 /// Looks at one row, if it showed something else than a default.
 fn look(
     conn: &Connection,
     t: &Tracked,
     columns: &mut [Column],
-    chunk: &Chunk,
+    known: &Known<'_>,
     place: i64,
 ) -> Result<()> {
-    let Some(sum) = chunk.get(place) else { return Ok(()) };
-    let mut now = None;
+    let Some(sum) = known.chunk.get(place) else { return Ok(()) };
+    let (mut now, mut fits) = (None, None);
     for column in columns.iter_mut().filter(|c| !c.defaulted && c.kept < ENOUGH) {
-        let Some(at) = chunk.layout.iter().position(|(no, _)| *no == column.no) else { continue };
+        let Some(at) = known.layout.get(&column.no) else { continue };
         let byte = |value: &Value| hash(column.no, as_ref(value)) as u8;
         let alike = sum[CHECK + at] == byte(&column.default);
         if alike && column.alike >= ENOUGH {
@@ -78,28 +90,30 @@ fn look(
             Some(row) => row,
             None => now.insert(read(conn, t, place)?),
         };
-        match row.as_ref().map(|row| &row[column.position]) {
+        let Some(row) = row else { return Ok(()) };
+        match &row[column.position] {
             // One in 256 other values has the byte of the default, but not its part of the whole.
-            Some(value) if *value == column.default => {
-                column.defaulted =
-                    !alike || !fits(t, chunk, sum, row.as_deref().unwrap_or_default());
+            value if *value == column.default => {
+                column.defaulted = !alike || !*fits.get_or_insert_with(|| known.fits(sum, row));
                 column.alike += 1;
             }
-            Some(value) if byte(value) == sum[CHECK + at] => column.kept += 1,
+            value if byte(value) == sum[CHECK + at] => column.kept += 1,
             _ => {}
         }
     }
     Ok(())
 }
 
-/// Whether a row shows, all in all, what it did.
-fn fits(t: &Tracked, chunk: &Chunk, sum: &[u8], row: &[Value]) -> bool {
-    let mut check = 0u16;
-    for (no, _) in &chunk.layout {
-        let Some(c) = t.column_nos.iter().position(|n| n == no) else { return true };
-        check = check.wrapping_add(part(hash(*no, as_ref(&row[c]))));
+impl Known<'_> {
+    /// Whether a row shows, all in all, what it did.
+    fn fits(&self, sum: &[u8], row: &[Value]) -> bool {
+        let mut check = 0u16;
+        for (no, _) in &self.chunk.layout {
+            let Some(&c) = self.positions.get(no) else { return true };
+            check = check.wrapping_add(part(hash(*no, as_ref(&row[c]))));
+        }
+        check.to_le_bytes() == sum[..CHECK]
     }
-    check.to_le_bytes() == sum[..CHECK]
 }
 
 /// The row at a place.
