@@ -439,7 +439,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "told-on",
         file: "core/src/merge/mod.rs",
-        from: "self.merged.tell(&table, Lost { told, name });",
+        from: "self.merged.tell(&table, Lost { told, name, received: true });",
         to: "drop((table, told, name));",
         campaign: "wild --all told,spelled,keys",
         breaks: "R-TOLD: what gave way is told only where that was found out",
