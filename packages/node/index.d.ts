@@ -190,6 +190,10 @@ export interface ClosedConflict {
   /** What became of the row, for people to read, where that was seen. */
   became: string | null;
   name: string | null;
+  /** Of a row that got another number (`renumbered`): the one it asked for, the one it got, and the site it is of. */
+  from?: number;
+  to?: number;
+  of?: { site: string; site_name: string | null } | null;
 }
 
 export interface LogEntry {
@@ -289,6 +293,8 @@ export interface ChangedRow {
   /** Those that were written, as far as is known. */
   columns: string[];
   values: Record<string, Value>;
+  /** Literals in SQL of the values that JSON cannot tell from others: blobs, infinity, text that is no UTF-8. */
+  exact?: Record<string, string>;
 }
 
 export interface Changes {
@@ -305,7 +311,10 @@ export interface Changes {
  * The rows that show something else than at the answer that the token `since` is of, whoever changed them; all
  * without one, or with null. It folds first. After `limit` rows it stops as soon as it can go on from there.
  */
-export function changes(path: Path, options?: Options & { since?: string | null; limit?: number | null } | null): Promise<Changes>;
+export function changes(
+  path: Path,
+  options?: Options & { since?: string | null; limit?: number } | null,
+): Promise<Changes>;
 /** The policies in force, after `key` was set if it is given. */
 export function policy(
   path: Path,

@@ -32,15 +32,20 @@ function refuse(db, program, number) {
   const page = program.find((step) => opens(step) && Number(step.p3) === number)?.p2;
   const sql = `SELECT tbl_name FROM "${name.replaceAll('"', '""')}".sqlite_schema WHERE rootpage = ?`;
   const table = page === undefined ? undefined : db.prepare(sql).get(page)?.tbl_name;
-  const what = `the query reads ${table ? `${name}.${table}` : `a table of ${name}`}, and only of main is known what changes`;
-  const hint = file ? `Use a connection that has ${file} as its main database` : 'Keep these rows in an ordinary table';
+  const read = table ? `${name}.${table}` : `a table of ${name}`;
+  const what = `the query reads ${read}, and changes are noticed in the main database only`;
+  const hint = file
+    ? `Use a connection that has ${file} as its main database`
+    : 'Keep its rows in an ordinary table of the main database';
   throw new SynqliteError('refused', what, hint);
 }
 
 /** The tables that a query reads, as its program for SQLite's machine says; null if that may be any. */
 export function tablesOf(db, sql, params = []) {
   const program = db.prepare(`EXPLAIN ${sql}`).all(...[params].flat());
-  if (program.some(writes)) throw new SynqliteError('usage', 'the statement of a live query writes', 'Give a SELECT');
+  if (program.some(writes)) {
+    throw new SynqliteError('usage', 'the statement of a live query writes', 'Give a SELECT');
+  }
   const elsewhere = program.find(({ opcode, p1 }) => opcode === 'Transaction' && Number(p1) !== 0);
   if (elsewhere) refuse(db, program, Number(elsewhere.p1));
   const roots = new Map(db.prepare('SELECT rootpage, tbl_name FROM main.sqlite_schema WHERE rootpage > 0').all()

@@ -23,6 +23,9 @@ class Waits(Protocol):
         With a remote only what there is to exchange with it counts, as far as is known.
         """
 
+    def mark(self) -> object:
+        """Equal to an earlier one if nobody has committed since. None if that cannot be told now."""
+
     def close(self) -> None:
         """Lets go of the file."""
 

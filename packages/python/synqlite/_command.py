@@ -161,13 +161,16 @@ class FileTimes:
 
     def wait(self, seconds: float, remote: Optional[str] = None, token: Optional[str] = None) -> Json:
         end = time.monotonic() + seconds
-        while (now := tuple(_times(file) for file in self._files)) == self._seen:
+        while (now := self.mark()) == self._seen:
             left = end - time.monotonic()
             if left <= 0:
                 return {"woke": "time"}
             time.sleep(min(POLL, left))
         self._seen = now
         return {"woke": "commit"}
+
+    def mark(self) -> object:
+        return tuple(_times(file) for file in self._files)
 
     def close(self) -> None:
         pass

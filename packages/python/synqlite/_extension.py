@@ -144,6 +144,21 @@ class Connection:
             raise _error(e, self._path) from e
         return answer
 
+    def mark(self) -> object:
+        if not os.path.exists(self._path):
+            return "absent"
+        # A file that was replaced must not be asked: SQLite would take the journal of the other for its own.
+        if _inode(self._path) != self._inode:
+            return None
+        # Nobody is waited for: what cannot be read now is no reason to be late.
+        self.sqlite.execute("PRAGMA busy_timeout = 0")
+        try:
+            return self.sqlite.execute("PRAGMA data_version").fetchone()
+        except sqlite3.Error:
+            return None
+        finally:
+            self.sqlite.execute(f"PRAGMA busy_timeout = {round(self._timeout * 1000)}")
+
     def close(self) -> None:
         self.sqlite.close()
 

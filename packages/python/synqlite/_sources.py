@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from typing import Callable, Literal, Optional, Union
+from typing import Any, Callable, Literal, Optional, Union
 
 from ._backend import Backend
 from ._extension import Connection
 from .errors import UsageError
-from .live import Source
+from .live import Source, plain, quoted
 
 POLL = 0.02
 """Seconds between two looks at `PRAGMA data_version`."""
@@ -57,21 +57,27 @@ class Woken:
 
 
 class Asked:
-    """By `PRAGMA data_version` of a connection that the program made."""
+    """By `PRAGMA data_version` of each file of a connection that the program made."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.sqlite = connection
-        self._version: object = None
+        self._versions: object = None
 
     def touched(self, seconds: float) -> Union[Literal["none", "any"], frozenset[str]]:
         end = time.monotonic() + seconds
-        while (version := self.sqlite.execute("PRAGMA data_version").fetchone()) == self._version:
+        while (versions := self._look()) == self._versions:
             left = end - time.monotonic()
             if left <= 0:
                 return "none"
             time.sleep(min(POLL, left))
-        self._version = version
+        self._versions = versions
         return "any"
+
+    def _look(self) -> list[Any]:
+        cursor = plain(self.sqlite)
+        # Without a file are temporary tables and databases in memory: these no one else can change.
+        names = [name for _, name, file in cursor.execute("PRAGMA database_list").fetchall() if file]
+        return [cursor.execute(f"PRAGMA {quoted(name)}.data_version").fetchone() for name in names]
 
     def close(self) -> None:
         self.sqlite.close()

@@ -201,6 +201,7 @@ class Replica:
         interval: float = 5.0,
         token: Optional[Token] = None,
         on_sync: Optional[Callable[[results.SyncResult], object]] = None,
+        on_change: Optional[Callable[[], object]] = None,
         on_error: Optional[Callable[[Exception], object]] = None,
     ) -> Watch:
         """As `synqlite.Replica.watch`, at once and without waiting; callbacks run in the event loop."""
@@ -211,6 +212,7 @@ class Replica:
                 interval=interval,
                 token=token,
                 on_sync=_in(loop, on_sync),
+                on_change=_in(loop, on_change),
                 on_error=_in(loop, on_error),
             )
         )
@@ -261,12 +263,12 @@ class Watch:
 
 
 def _in(
-    loop: asyncio.AbstractEventLoop, callback: Optional[Callable[[Any], object]]
-) -> Optional[Callable[[Any], object]]:
+    loop: asyncio.AbstractEventLoop, callback: Optional[Callable[..., object]]
+) -> Optional[Callable[..., object]]:
     """The callback, called in the loop. Once that is closed nobody is there to be told."""
 
-    def call(what: Any) -> None:
+    def call(*what: object) -> None:
         if callback is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(callback, what)
+            loop.call_soon_threadsafe(callback, *what)
 
     return None if callback is None else call

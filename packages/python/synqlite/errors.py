@@ -9,7 +9,10 @@ from typing import Any, ClassVar, Optional
 
 
 class Error(Exception):
-    """Something failed; the database is as it was. `str()` says what failed and what to do next."""
+    """Something failed. `str()` says what failed and what to do next.
+
+    The database is as it was, but for a sync that fails after it has pulled: what came stays merged.
+    """
 
     code: ClassVar[str] = ""
 

@@ -14,14 +14,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Callable, Literal, Optional, Protocol, Union
 
-from .errors import UsageError
+from .errors import RefusedError, UsageError
 from .watch import SLICE
 
 Row = tuple[Any, ...]
 Parameters = Union[Sequence[Any], Mapping[str, Any]]
 
 _log = logging.getLogger("synqlite")
-_READ, _DENY = 20, (18, 9, 23)  # SQLITE_READ; INSERT, DELETE, UPDATE
+_READ = 20  # SQLITE_READ
+_WRITES = (18, 9, 23, 22, 32, 24, 25)  # INSERT, DELETE, UPDATE, TRANSACTION, SAVEPOINT, ATTACH, DETACH
 _OK, _REFUSE = 0, 1
 
 
@@ -34,6 +35,17 @@ class Source(Protocol):
         """Waits so long at most. The tables that may have changed; "none" if nothing was committed."""
 
     def close(self) -> None: ...
+
+
+def plain(connection: sqlite3.Connection) -> sqlite3.Cursor:
+    """A cursor whose rows are tuples, whatever the program wants its own to be."""
+    cursor = connection.cursor()
+    cursor.row_factory = None
+    return cursor
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 @dataclass(frozen=True)
@@ -69,6 +81,7 @@ class Live:
         self._key, self._name = key, name
         self._on_change, self._on_error = on_change, on_error
         self._reads: set[str] = set()
+        self._writes = False
         self._last: tuple[tuple[str, ...], tuple[Row, ...]] = ((), ())
         self._told = False
         self._error: Optional[Exception] = None
@@ -117,12 +130,21 @@ class Live:
                 source.close()
 
     def _ask(self, connection: sqlite3.Connection) -> None:
+        cursor = plain(connection)
+        # Also because a virtual table that is named for the first time makes statements ready that write: the
+        # authorizer below would take them for ours.
+        program = cursor.execute("EXPLAIN " + self._sql, self._parameters).fetchall()
+        _refuse_what_is_in_no_file(cursor, program)
         # SQLite says what a statement reads when it is made ready, which a new authorizer has it do again.
         self._reads.clear()
+        self._writes = False
         connection.set_authorizer(self._authorize)
         try:
-            cursor = connection.execute(self._sql, self._parameters)
-            rows = tuple(tuple(row) for row in cursor.fetchall())
+            rows: tuple[Row, ...] = tuple(cursor.execute(self._sql, self._parameters).fetchall())
+        except sqlite3.DatabaseError as e:
+            if self._writes:
+                raise UsageError("the statement of a live query writes", "Give a SELECT") from e
+            raise
         finally:
             connection.set_authorizer(None)
         if cursor.description is None:
@@ -143,7 +165,10 @@ class Live:
     def _authorize(self, action: int, first: Optional[str], *_: object) -> int:
         if action == _READ and first is not None:
             self._reads.add(first)
-        return _REFUSE if action in _DENY else _OK
+        if action in _WRITES:
+            self._writes = True
+            return _REFUSE
+        return _OK
 
     def _failed(self, e: Exception) -> None:
         # The same failure again is no news.
@@ -158,6 +183,25 @@ class Live:
             except BaseException:
                 _log.exception("a callback of a live query of %s failed; it goes on", self._name)
         self._stop.wait(SLICE)
+
+
+def _refuse_what_is_in_no_file(cursor: sqlite3.Cursor, program: list[Row]) -> None:
+    """Of a temporary table or one in memory nobody tells when it changes.
+
+    The query's program for SQLite's machine says which databases and tables it reads, those of views too.
+    """
+    used = {p1 for _, step, p1, *_ in program if step == "Transaction"}
+    for number, name, file in cursor.execute("PRAGMA database_list").fetchall():
+        if file or number not in used:
+            continue
+        pages = [p2 for _, step, _, p2, p3, *_ in program if (step, p3) == ("OpenRead", number)]
+        sql = f"SELECT tbl_name FROM {quoted(name)}.sqlite_master WHERE rootpage = ?"
+        table = cursor.execute(sql, pages[:1]).fetchone() if pages else None
+        read = f"{name}.{table[0]}" if table else f"a table of {name}"
+        raise RefusedError(
+            f"the query reads {read}, which is in no file: nobody can tell when it changes",
+            "Keep its rows in an ordinary table of a file",
+        )
 
 
 def _difference(

@@ -250,7 +250,8 @@ class Replica:
         own. `on_change` gets what is different in its rows, first all of them. See `Live`.
 
         `key` names the columns that tell a row from others; with them a row that was changed is told as such, not
-        as one that went and one that came. `connect` opens the database, where the package does not.
+        as one that went and one that came. `connect` opens the database, where the package does not. What it has
+        attached counts too; a query of a temporary table or of one in memory is refused, and a statement that writes.
         """
         live = Live(
             sources.of(self._backend, self._path, connect),
@@ -271,12 +272,14 @@ class Replica:
         interval: float = 5.0,
         token: Optional[Token] = None,
         on_sync: Optional[Callable[[results.SyncResult], object]] = None,
+        on_change: Optional[Callable[[], object]] = None,
         on_error: Optional[Callable[[Exception], object]] = None,
     ) -> Watch:
         """Synchronizes in a thread: at once, when a program has committed or a hub has something new, and each
         `interval` seconds.
 
-        `on_sync` and `on_error` are called in that thread after each round. See `Watch`.
+        `on_sync` and `on_error` are called in that thread after each round, `on_change` after a round since which
+        rows may show something else: also after one that fails, which may have merged before. See `Watch`.
         """
         watch = Watch(
             sync=lambda asked: self.sync(remote, token=asked),
@@ -287,6 +290,7 @@ class Replica:
             name=self._path,
             interval=interval,
             on_sync=on_sync,
+            on_change=on_change,
             on_error=on_error,
         )
         self._watches.add(watch)

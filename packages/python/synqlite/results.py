@@ -92,7 +92,8 @@ class ChangedRow:
 
     `id` is what the row is called here for as long as it exists, whatever its key; `row` is its name for
     people. `change` is "insert", "update" or "delete". `written` is None if nobody wrote to it: it shows something else
-    because of what others wrote to other rows. `columns` are those that were written, as far as is known.
+    because of what others wrote to other rows. `columns` are those that were written, as far as is known. `exact` has
+    literals in SQL of the values that JSON cannot tell from others: blobs, infinity, text that is no UTF-8.
     """
 
     table: str
@@ -102,6 +103,7 @@ class ChangedRow:
     written: Optional[Written] = None
     columns: tuple[str, ...] = ()
     values: Optional[Mapping[str, Value]] = None
+    exact: Optional[Mapping[str, str]] = None
 
 
 @dataclass(frozen=True)

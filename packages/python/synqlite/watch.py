@@ -58,6 +58,7 @@ class Watch:
         name: str,
         interval: float,
         on_sync: Optional[Callable[[SyncResult], object]],
+        on_change: Optional[Callable[[], object]],
         on_error: Optional[Callable[[Exception], object]],
     ) -> None:
         if not interval > 0:
@@ -66,7 +67,7 @@ class Watch:
         self._token: Optional[str] = None
         self._remote = "origin" if remote is None else os.fspath(remote)
         self._name, self._interval = name, interval
-        self._on_sync, self._on_error = on_sync, on_error
+        self._on_sync, self._on_change, self._on_error = on_sync, on_change, on_error
         self._state = WatchState()
         self._stop = threading.Event()
         # Whatever it does may be cut off at any point, so it does not keep a program from ending.
@@ -95,8 +96,8 @@ class Watch:
         waits: Optional[Waits] = None
         try:
             while not self._stop.is_set():
-                failures = 0 if self._round(failures) else failures + 1
                 waits = waits or self._begin()
+                failures = 0 if self._round(waits, failures) else failures + 1
                 self._rest(waits, _pause(failures) if failures else self._interval, failures == 0)
         finally:
             if waits is not None:
@@ -108,7 +109,8 @@ class Watch:
         except Exception:  # The round has said why, or the next one will.
             return None
 
-    def _round(self, failures: int) -> bool:
+    def _round(self, waits: Optional[Waits], failures: int) -> bool:
+        before = _mark(waits)
         try:
             self._token = self._ask()
             result = self._sync(self._token)
@@ -119,15 +121,26 @@ class Watch:
                 _log.warning("%s is not synchronized, after %d attempts: %s", self._name, failures + 1, e)
             else:
                 self._tell(self._on_error, e)
+            # It may have merged before it failed, and answers nothing: the database tells. What is not known may
+            # be a change; but to a file that could not be opened nothing came.
+            if waits is not None and (before is None or _mark(waits) != before):
+                self._changed()
             return False
         self._state = WatchState(online=True, last_sync=datetime.now(timezone.utc))
         if self._on_sync is not None:
             self._tell(self._on_sync, result)
+        merged = result.merged
+        if merged.inserted or merged.updated or merged.deleted:
+            self._changed()
         return True
 
-    def _tell(self, callback: Callable[[Any], object], what: object) -> None:
+    def _changed(self) -> None:
+        if self._on_change is not None:
+            self._tell(self._on_change)
+
+    def _tell(self, callback: Callable[..., object], *what: object) -> None:
         try:
-            callback(what)
+            callback(*what)
         except BaseException:  # SystemExit too would end the thread, and nobody would know.
             _log.exception("a callback of the watch of %s failed; the watch goes on", self._name)
 
@@ -156,6 +169,13 @@ class Watch:
             self._stop.wait(seconds)
             return "time"
         return waits.wait(seconds, self._remote, self._token)["woke"]
+
+
+def _mark(waits: Optional[Waits]) -> object:
+    try:
+        return None if waits is None else waits.mark()
+    except Exception:  # Such as a file that has just gone.
+        return None
 
 
 def _pause(failures: int) -> float:

@@ -76,19 +76,26 @@ class Coroutines(Sites):
 
         async def run() -> None:
             replica = await aio.open(home.path, backend=self.backend)
-            came, failed = asyncio.Event(), asyncio.Event()
+            came, changed, failed = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
             def on_sync(result: synqlite.SyncResult) -> None:
                 threads.add(threading.current_thread())
                 came.set()
+
+            def on_change() -> None:
+                threads.add(threading.current_thread())
+                changed.set()
 
             def on_error(e: Exception) -> None:
                 threads.add(threading.current_thread())
                 self.assertIsInstance(e, synqlite.RefusedError)
                 failed.set()
 
-            async with replica.watch(interval=600, on_sync=on_sync) as watch:
+            self.execute(Path(laptop.path), "INSERT INTO todo(title) VALUES('rice')")
+            laptop.push()
+            async with replica.watch(interval=600, on_sync=on_sync, on_change=on_change) as watch:
                 await asyncio.wait_for(came.wait(), 15)
+                await asyncio.wait_for(changed.wait(), 15)
                 self.assertTrue(watch.state.online)
             async with replica.watch("nowhere", interval=600, on_error=on_error):
                 await asyncio.wait_for(failed.wait(), 15)

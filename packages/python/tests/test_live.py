@@ -79,11 +79,38 @@ class Lives(Sites):
 
     def test_it_does_not_write(self) -> None:
         home, _ = self.pair()
-        for sql in ("DELETE FROM todo RETURNING title", "INSERT INTO todo(title) VALUES('tea')"):
+        for sql in (
+            "DELETE FROM todo RETURNING title",
+            "INSERT INTO todo(title) VALUES('tea')",
+            "CREATE TEMP TABLE mine(x)",
+            "BEGIN IMMEDIATE",
+            "SAVEPOINT mine",
+            f"ATTACH '{self.dir / 'other.db'}' AS other",
+            "VACUUM",
+        ):
             failed: list[Exception] = []
-            with self.live(home, sql, on_change=lambda _: None, on_error=failed.append):
+            with self.subTest(sql), self.live(home, sql, on_change=lambda _: None, on_error=failed.append):
                 until(lambda: failed)
+                self.assertIsInstance(failed[0], synqlite.UsageError)
+                self.assertEqual(str(failed[0]), "the statement of a live query writes. Give a SELECT")
         self.assertEqual(len(self.rows(home)), 2)
+        self.assertFalse((self.dir / "other.db").exists())
+
+    def test_it_reads_virtual_tables(self) -> None:
+        home, _ = self.pair()
+        self.execute(Path(home.path), "CREATE VIRTUAL TABLE place USING rtree(id, low, high)")
+        self.execute(Path(home.path), "INSERT INTO place VALUES(1, 2, 3)")
+        self.execute(Path(home.path), "CREATE VIRTUAL TABLE words USING fts5(word)")
+        self.execute(Path(home.path), "INSERT INTO words VALUES('milk')")
+        told: list[synqlite.Difference] = []
+        failed: list[Exception] = []
+        sql = "SELECT id, word FROM place JOIN words WHERE words MATCH 'milk'"
+        with self.live(home, sql, on_change=told.append, on_error=failed.append):
+            until(lambda: told or failed)
+            self.assertEqual(failed, [])
+            self.execute(Path(home.path), "DELETE FROM words")
+            until(lambda: len(told) == 2)
+        self.assertEqual([each.rows for each in told], [((1, "milk"),), ()])
 
     def test_a_callback_that_fails_does_not_end_it(self) -> None:
         home, _ = self.pair()
@@ -157,6 +184,51 @@ class LivesByCommand(ByCommand, Lives):
         with self.assertRaises(synqlite.UsageError) as refused:
             home.live(QUERY, on_change=lambda _: None)
         self.assertIn("connect=", str(refused.exception))
+
+    def connect(self, home: synqlite.Replica) -> sqlite3.Connection:
+        connection = sqlite3.connect(home.path, isolation_level=None)
+        connection.row_factory = lambda cursor, row: {c[0]: v for c, v in zip(cursor.description, row)}
+        connection.execute("ATTACH ? AS 'the other'", [str(self.dir / "other.db")])
+        connection.execute("ATTACH ':memory:' AS kept")
+        connection.execute("CREATE TABLE kept.t(x)")
+        connection.execute("CREATE TEMP TABLE mine(x)")
+        connection.execute("CREATE TEMP VIEW titles AS SELECT title FROM main.todo")
+        return connection
+
+    def test_what_changes_in_an_attached_database_is_told(self) -> None:
+        home = self.init("home.db")
+        other = self.database("other.db")
+        told: list[synqlite.Difference] = []
+        sql = 'SELECT count(*) FROM "the other".todo JOIN titles'
+        with home.live(sql, on_change=told.append, connect=lambda: self.connect(home)) as live:
+            until(lambda: live.rows == ((4,),))
+            self.execute(other, "INSERT INTO todo(title) VALUES('tea')")
+            until(lambda: live.rows == ((6,),))
+            self.execute(Path(home.path), "DELETE FROM todo WHERE title = 'milk'")
+            until(lambda: live.rows == ((3,),))
+        self.assertEqual(len(told), 3)
+
+    def test_what_is_in_no_file_is_refused(self) -> None:
+        home = self.init("home.db")
+        self.database("other.db")
+
+        def memory() -> sqlite3.Connection:
+            connection = sqlite3.connect(":memory:")
+            connection.execute("CREATE TABLE t(x)")
+            return connection
+
+        for sql, connect, table in (
+            ("SELECT title FROM mine JOIN titles", lambda: self.connect(home), "temp.mine"),
+            ("SELECT count(*) FROM kept.t", lambda: self.connect(home), "kept.t"),
+            ("SELECT * FROM t", memory, "main.t"),
+        ):
+            told: list[object] = []
+            failed: list[Exception] = []
+            with home.live(sql, on_change=told.append, on_error=failed.append, connect=connect):
+                until(lambda: told or failed)
+            self.assertEqual(told, [])
+            self.assertIsInstance(failed[0], synqlite.RefusedError)
+            self.assertIn(f"the query reads {table}, which is in no file", str(failed[0]))
 
 
 class Differences(unittest.TestCase):

@@ -106,6 +106,42 @@ class Watches(Sites):
             self.assertEqual(asked, ["none", "stale", "stale", server.writer])
             self.assertEqual([type(e) for e in told], [OSError, synqlite.RefusedError, synqlite.RefusedError])
 
+    def test_what_came_is_told_also_by_a_round_that_then_fails(self) -> None:
+        with hub(self.dir) as server:
+            home = self.init("home.db")
+            home.sync(server.url, token=server.writer)
+            laptop = self.clone(server.url, "laptop.db", token=server.writer)
+            self.execute(Path(laptop.path), "INSERT INTO todo(title) VALUES('cannot be sent')")
+            shown: list[object] = []
+            changes: list[int] = []
+            failed: list[Exception] = []
+            tokens = [server.reader]
+
+            def refresh() -> None:
+                shown[:] = [title for _, title, _ in self.rows(laptop)]
+                changes.append(1)
+
+            with laptop.watch(
+                server.url,
+                interval=0.3,
+                token=lambda: tokens[-1],
+                on_change=refresh,
+                on_error=failed.append,
+            ) as watch:
+                until(lambda: failed)
+                self.execute(Path(home.path), "INSERT INTO todo(title) VALUES('from home')")
+                home.sync(server.url, token=server.writer)
+                until(lambda: "from home" in shown)
+                later, before = len(failed) + 1, len(changes)
+                until(lambda: len(failed) > later)
+                self.assertEqual(len(changes), before, "a round that brings nothing tells of no change")
+                self.assertEqual({type(e) for e in failed}, {synqlite.RefusedError})
+                tokens.append(server.writer)
+                until(lambda: watch.state.online and watch.state.pending == 0)
+                self.execute(Path(home.path), "INSERT INTO todo(title) VALUES('late')")
+                home.sync(server.url, token=server.writer)
+                until(lambda: "late" in shown)
+
     def test_without_on_error_failures_are_logged(self) -> None:
         home = self.init("home.db")
         with self.assertLogs("synqlite", "WARNING") as logged, home.watch(interval=600) as watch:
@@ -223,7 +259,7 @@ class Pauses(unittest.TestCase):
     def test_a_round_is_begun_at_the_interval_though_nothing_can_be_looked_at(self) -> None:
         """The file cannot be opened to see commits, and the status cannot be told: rounds go on."""
         rounds: list[float] = []
-        sync = mock.Mock(side_effect=lambda _: rounds.append(time.monotonic()))
+        sync = counting(rounds)
         failing = mock.Mock(return_value=mock.Mock(wait=mock.Mock(side_effect=OSError("no"))))
         for waits in (mock.Mock(side_effect=OSError("no")), failing):
             rounds.clear()
@@ -231,6 +267,16 @@ class Pauses(unittest.TestCase):
             until(lambda: len(rounds) >= 3)
             watch.stop()
             self.assertTrue(all(b - a >= 0.19 for a, b in zip(rounds, rounds[1:])))
+
+    def test_a_failed_round_after_which_nothing_is_known_may_have_changed_rows(self) -> None:
+        for marks in ([1, 2], [1, OSError("replaced")], [OSError("locked"), 1]):
+            changes: list[int] = []
+            waits = waiting("time")
+            waits.return_value.mark.side_effect = marks
+            failing = mock.Mock(side_effect=synqlite.NetworkError("away"))
+            watch = make(failing, waits, interval=600, on_change=lambda: changes.append(1))
+            until(lambda: changes)
+            watch.stop()
 
     def test_a_file_that_nobody_writes_to_is_looked_at_once(self) -> None:
         status = mock.Mock(return_value=mock.Mock(unfolded=0, remotes=()))
@@ -243,7 +289,7 @@ class Pauses(unittest.TestCase):
 
     def test_a_write_is_not_forgotten_because_it_could_not_be_counted_at_once(self) -> None:
         rounds: list[float] = []
-        sync = mock.Mock(side_effect=lambda _: rounds.append(time.monotonic()))
+        sync = counting(rounds)
         status = mock.Mock(side_effect=[OSError("locked"), mock.Mock(unfolded=1, remotes=())])
         watch = make(sync, waiting("commit"), interval=600, status=status)
         until(lambda: len(rounds) == 2)
@@ -257,6 +303,16 @@ class Pauses(unittest.TestCase):
         until(lambda: sync.call_count == 2)
         watch.stop()
         waits.return_value.wait.assert_called_with(mock.ANY, "origin", "secret")
+
+
+def counting(rounds: list[float]) -> mock.Mock:
+    """A sync that notes when it was called."""
+
+    def sync(_: object) -> mock.Mock:
+        rounds.append(time.monotonic())
+        return mock.Mock()
+
+    return mock.Mock(side_effect=sync)
 
 
 def waiting(first: str) -> mock.Mock:
@@ -277,6 +333,7 @@ def make(
     waits: Callable[[], Waits],
     interval: float,
     status: Callable[[], synqlite.Status] = mock.Mock(side_effect=OSError("no")),
+    on_change: Optional[Callable[[], object]] = None,
 ) -> synqlite.Watch:
     return synqlite.Watch(
         sync=sync,
@@ -287,6 +344,7 @@ def make(
         name="a test",
         interval=interval,
         on_sync=None,
+        on_change=on_change,
         on_error=None,
     )
 
