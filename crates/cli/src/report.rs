@@ -1,5 +1,6 @@
 //! What a command found, for programs and for people.
 
+use crate::error::CommandError;
 use serde_json::Value;
 use std::fmt::Write;
 use std::time::Duration;
@@ -18,7 +19,7 @@ pub struct Report {
     /// For people; lines, without a newline at the end.
     pub text: String,
     /// What the command was to look for and found, if it must not end with status 0.
-    pub fault: Option<String>,
+    pub fault: Option<CommandError>,
 }
 
 impl Report {
@@ -30,7 +31,7 @@ impl Report {
     /// The report of a check that found `problems` in what `name` names.
     pub fn faulty(self, name: impl std::fmt::Display, problems: usize) -> Report {
         let fault = format!("{name} has {}", count(problems as u64, "problem"));
-        Report { fault: (problems > 0).then_some(fault), ..self }
+        Report { fault: (problems > 0).then(|| CommandError::new(fault)), ..self }
     }
 }
 

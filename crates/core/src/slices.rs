@@ -287,7 +287,8 @@ impl Pace {
         let time = SLICE_MS.max(2 * self.fixed) - self.fixed;
         let fitting = count * time / (ms - self.fixed).max(1);
         let fitting = usize::try_from(fitting).unwrap_or(LEAST);
-        self.rows = fitting.min(rows * 4).clamp(LEAST, MOST);
+        // A slice that is a little shorter tells as well whether it is the rows that take long.
+        self.rows = fitting.clamp(rows / 8, rows * 4).clamp(LEAST, MOST);
     }
 }
 
@@ -313,7 +314,7 @@ mod tests {
         }
         let (mut quick, mut slow) = (Pace::new(), Pace::new());
         (0..5).for_each(|_| quick.took(quick.rows, 0));
-        slow.took(slow.rows, i64::MAX);
+        (0..2).for_each(|_| slow.took(slow.rows, slow.rows as i64 * 900));
         assert_eq!((quick.rows, slow.rows), (MOST, LEAST));
     }
 

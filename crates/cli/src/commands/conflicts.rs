@@ -237,7 +237,7 @@ fn settle(
     let mut report = Report::new(json, text);
     report.fault = match done.refused.len() as u64 {
         0 => None,
-        n => Some(format!("{} cannot be settled so", count(n, "conflict"))),
+        n => Some(CommandError::new(format!("{} cannot be settled so", count(n, "conflict")))),
     };
     Ok(report)
 }

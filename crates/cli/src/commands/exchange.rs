@@ -1,13 +1,13 @@
 //! `push`, `pull` and `sync`: three directions of one thing.
 
 use super::{With, env, open};
-use crate::error::Result;
+use crate::error::{CommandError, Result};
 use crate::report::{Report, outcome, outcome_text};
 use crate::terminal::{tell_aside, tell_restored, tell_waiting};
 use std::path::PathBuf;
 use std::time::Instant;
 use synqlite_core::Replica;
-use synqlite_remote::{Outcome, Remote, Session};
+use synqlite_remote::{Outcome, Remote, Session, SyncError};
 
 /// Sends local changes to a remote.
 ///
@@ -75,10 +75,19 @@ fn exchange(args: &Args, run: Exchange) -> Result<Report> {
     let mut replica = open(&args.db)?;
     let remote = args.with.resolve(&replica)?;
     let session = Session { env: env(), force: args.force, whole: args.whole };
-    let done = run(&remote, &mut replica, &session)?;
+    let (done, failed) = match run(&remote, &mut replica, &session) {
+        Err(SyncError::Unsent { done, why }) => (*done, Some(CommandError::from(*why))),
+        done => (done?, None),
+    };
     tell_waiting(&done.waiting);
     tell_aside(&done.aside);
     tell_restored(&done.restored);
     let (time, conflicts) = (since.elapsed(), replica.open_conflicts()?);
-    Ok(Report::new(outcome(&done, conflicts, time), outcome_text(&done, time)))
+    let mut report = Report::new(outcome(&done, conflicts, time), outcome_text(&done, time));
+    // Whoever asked for a document gets one of both.
+    if let Some(error) = failed.as_ref().and_then(|failed| failed.json()) {
+        report.json["error"] = error["error"].clone();
+    }
+    report.fault = failed;
+    Ok(report)
 }

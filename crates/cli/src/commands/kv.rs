@@ -129,7 +129,7 @@ pub fn run(command: &Command, json: bool) -> Result<()> {
         Command::Verify(a) => verify(&a.dir),
         Command::Repair(a) => repair(&a.dir),
     }?;
-    print(&report, json)
+    print(report, json)
 }
 
 fn open(dir: &Path, create: bool) -> Result<Db> {

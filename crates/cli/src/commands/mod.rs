@@ -131,7 +131,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let done = report(args);
     progress::end();
-    done?.map_or(Ok(()), |report| print(&report, args.json))
+    done?.map_or(Ok(()), |report| print(report, args.json))
 }
 
 /// What a command reports, unless it has printed it.
@@ -167,9 +167,9 @@ fn report(args: &Args) -> Result<Option<Report>> {
     report.map(Some)
 }
 
-fn print(report: &Report, json: bool) -> Result<()> {
+fn print(report: Report, json: bool) -> Result<()> {
     if json { terminal::print(&report.json.to_string()) } else { terminal::print(&report.text) }?;
-    report.fault.as_ref().map_or(Ok(()), |fault| Err(CommandError::new(fault)))
+    report.fault.map_or(Ok(()), Err)
 }
 
 /// For how many seconds a locked database is waited for.

@@ -21,7 +21,7 @@ pub struct Args {
 const FAILURES: &str = "
 ## Failures
 
-A command that fails writes one line `error: WHAT. HINT` to standard error, and ends with a status that says of what kind the failure is. The database is as it was. With `--json` standard output has a document of it:
+A command that fails writes one line `error: WHAT. HINT` to standard error, and ends with a status that says of what kind the failure is. The database is as it was, but for a `sync` that merged what came and could not send: it tells first what it merged. With `--json` standard output has a document of it:
 
 ```json
 {\"error\": {\"code\": \"refused\", \"status\": 1, \"message\": \"notes.db is not a replica\", \"hint\": \"Run: synqlite init notes.db\", \"object\": \"notes.db\"}}

@@ -34,7 +34,7 @@ pub fn run(args: &Args, as_json: bool) -> Result<()> {
     if replica.open_questions()? == 0 {
         let mut text = "no open conflicts: there is nothing to review".to_owned();
         text.extend(super::decided(replica.decided_conflicts()?).map(|line| format!("\n{line}")));
-        return print(&Report::new(json!({"settled": 0, "open": 0}), text), as_json);
+        return print(Report::new(json!({"settled": 0, "open": 0}), text), as_json);
     }
     let desk = Desk::new(replica, args.db.display().to_string(), env.now_ms());
     let (settled, open) = match args.terminal {
@@ -47,7 +47,7 @@ pub fn run(args: &Args, as_json: bool) -> Result<()> {
             let server = Server::new(desk, env.as_ref())?;
             let url = server.url();
             let text = format!("review at {url}\n(for one browser, once; Ctrl-C ends it)");
-            print(&Report::new(json!({"url": url}), text), as_json)?;
+            print(Report::new(json!({"url": url}), text), as_json)?;
             if !args.no_open {
                 review::open(&url);
             }
@@ -55,5 +55,5 @@ pub fn run(args: &Args, as_json: bool) -> Result<()> {
         }
     };
     let text = format!("settled {}; open conflicts: {open}", count(settled, "record"));
-    print(&Report::new(json!({"settled": settled, "open": open}), text), as_json)
+    print(Report::new(json!({"settled": settled, "open": open}), text), as_json)
 }

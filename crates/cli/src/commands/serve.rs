@@ -147,17 +147,17 @@ pub fn run(args: &Args, as_json: bool) -> Result<()> {
             "objects": found.map(|f| f.objects), "bytes": found.map(|f| f.bytes),
             "warnings": warnings,
         });
-        return print(&Report::new(json, text), as_json);
+        return print(Report::new(json, text), as_json);
     }
     if let Some(file) = &args.backup {
         let objects = backup(&settings, file)?;
         let text = format!("{} in {}", count(objects, "object"), file.display());
-        return print(&Report::new(json!({"objects": objects}), text), as_json);
+        return print(Report::new(json!({"objects": objects}), text), as_json);
     }
     if let Some(file) = &args.restore {
         let objects = restore(&settings, file)?;
         let text = format!("{} restored", count(objects, "object"));
-        return print(&Report::new(json!({"objects": objects}), text), as_json);
+        return print(Report::new(json!({"objects": objects}), text), as_json);
     }
     let log = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
     let set = if as_json { log.json().try_init() } else { log.with_ansi(false).try_init() };
@@ -167,7 +167,7 @@ pub fn run(args: &Args, as_json: bool) -> Result<()> {
     let hub = start(settings.clone())?;
     let url = hub.url();
     dangers(&settings, [hub.address()]).iter().for_each(|warning| terminal::complain(warning));
-    print(&Report::new(json!({"listening": url}), format!("listening on {url}")), as_json)?;
+    print(Report::new(json!({"listening": url}), format!("listening on {url}")), as_json)?;
     if !open && vault.read()?.is_empty() {
         terminal::complain("nobody can use it yet: make a token with `synqlite token create`");
     }

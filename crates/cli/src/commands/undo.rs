@@ -85,7 +85,7 @@ pub fn run(args: &Args) -> Result<Report> {
     let sites = replica.site_names()?;
     let json = answer::undone(&undone, args.dry_run, &sites);
     let fault = format!("{} left", count(undone.left.len() as u64, "change"));
-    let fault = (!undone.left.is_empty()).then_some(fault);
+    let fault = (!undone.left.is_empty()).then(|| CommandError::new(fault));
     Ok(Report { fault, ..Report::new(json, text(&undone, args.dry_run, &sites)) })
 }
 

@@ -52,12 +52,12 @@ pub fn run(args: &Args, as_json: bool) -> Result<()> {
         let Some(done) = watch.round(|| stop.load(Ordering::Relaxed)) else { break };
         progress::rest();
         round += 1;
-        match done {
-            Some(done) => succeeded(round, &done, &watch, as_json)?,
-            None => {
-                let what = watch.state().error.as_ref().map(ToString::to_string);
-                failed(round, &what.unwrap_or_default(), &watch, as_json)?;
-            }
+        // A round that merged what came and could not send is told as both.
+        if let Some(done) = &done {
+            succeeded(round, done, &watch, as_json)?;
+        }
+        if let Some(error) = watch.state().error.as_ref().map(ToString::to_string) {
+            failed(round, &error, &watch, as_json)?;
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use crate::network::{Hub, Proxy};
 use crate::support::{Lab, stderr, stdout, synqlite};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -208,6 +208,15 @@ fn a_token_opens_a_hub() {
     note(&lab, "B", "not for you");
     let told = lab.refused(&["push", &lab.db("B")]);
     assert!(told.contains("good for this"), "{told}");
+    // What came before the push was refused is merged, and told.
+    note(&lab, "A", "more for you");
+    sync(&lab, "A");
+    let half = synqlite(&["sync", &lab.db("B"), "--json"]);
+    let told: Value = serde_json::from_str(&stdout(&half)).expect("one document");
+    assert_eq!((half.status.code(), &told["error"]["status"]), (Some(1), &json!(1)), "{told}");
+    assert_eq!((&told["received"]["rows"], &told["merged"]["inserted"]), (&json!(1), &json!(1)));
+    assert!(stderr(&half).contains("good for this"));
+    assert!(lab.rows("B", "SELECT * FROM note").contains(&"more for you".to_owned()));
     // The environment comes first.
     let output = Command::new(env!("CARGO_BIN_EXE_synqlite"))
         .args(["push", &lab.db("B")])

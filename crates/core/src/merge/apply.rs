@@ -301,6 +301,11 @@ fn save(
     }
     items.sort_by(|a, b| a.stored.loc.cmp(&b.stored.loc));
     let (mut runs, waited) = (Runs::default(), state::anyone_waits(conn)?);
+    let differs = |item: &AffectedRow| item.news || item.unsaved || item.old != item.new;
+    let others: HashSet<Rid> = match items.iter().any(|item| item.winner.is_some()) {
+        true => items.iter().filter(|i| differs(i)).map(|i| i.stored.rid.clone()).collect(),
+        false => HashSet::new(),
+    };
     let local_seq = meta.local_seq;
     for item in items {
         let fresh = item.news && item.old.is_none() && item.conflict.is_none();
@@ -312,8 +317,16 @@ fn save(
             None => Ok::<_, Error>(false),
         };
         if item.news || item.unsaved || item.conflict.is_some() || recorded()? {
-            let entry = state::put(conn, meta, t, &item.stored, item.news.then_some(local_seq))?;
             let waits = kept::waits(catalog, item);
+            // Of a row that lost to another most merges that decide on it anew change nothing.
+            if let (Some(entry), Some(winner)) = (item.stored.entry, &item.winner)
+                && !differs(item)
+                && !others.contains(winner)
+                && state::is_recorded(conn, meta, entry, &waits)?
+            {
+                continue;
+            }
+            let entry = state::put(conn, meta, t, &item.stored, item.news.then_some(local_seq))?;
             match item.stored.entry.filter(|_| waited) {
                 Some(_) => state::record_waits(conn, meta, entry, &waits)?,
                 None => state::record_first_waits(conn, meta, entry, &waits)?,

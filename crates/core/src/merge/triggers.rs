@@ -5,7 +5,7 @@
 //! local table, such as a search index, has to run again where the row arrives.
 
 use crate::policy::Policies;
-use crate::schema::{feeds, quote};
+use crate::schema::{feeds, quote, writers};
 use crate::{Error, Result};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ffi};
@@ -13,9 +13,23 @@ use std::collections::BTreeSet;
 
 /// The triggers that fire for merged rows.
 pub(super) fn firing(conn: &Connection, policies: &Policies) -> Result<Vec<String>> {
-    let named = policies.list("fire_on_merge").into_iter().map(str::to_owned);
+    let mut named: Vec<&str> = policies.list("fire_on_merge").into_iter().collect();
+    if !named.is_empty() {
+        let replicated = captured(conn)?;
+        let barred = writers(conn, &named, |t| replicated.contains(&t.to_ascii_lowercase()))?;
+        named.retain(|name| !barred.iter().any(|(trigger, _)| trigger.eq_ignore_ascii_case(name)));
+    }
     let feeds = feeds(conn)?.into_iter().filter(|feed| feed.obstacle.is_none());
-    Ok(named.chain(feeds.map(|feed| feed.trigger)).collect())
+    Ok(named.into_iter().map(str::to_owned).chain(feeds.map(|feed| feed.trigger)).collect())
+}
+
+/// Tables whose changes are noted, in lower case.
+fn captured(conn: &Connection) -> Result<BTreeSet<String>> {
+    let sql = "SELECT lower(tbl_name) FROM main.sqlite_master WHERE type = 'trigger' \
+               AND name LIKE 'synqlite\\_insert\\_%' ESCAPE '\\'";
+    let mut statement = conn.prepare_cached(sql)?;
+    let names = statement.query_map([], |row| row.get(0))?;
+    Ok(names.collect::<Result<_, _>>()?)
 }
 
 /// Runs `write` with only those triggers in force that fire for merged rows.

@@ -62,6 +62,26 @@ pub fn feeds(conn: &Connection) -> Result<Vec<Feed>> {
     Ok(feeds)
 }
 
+/// Of these triggers, those that write a table of which `is_replicated` holds, and which: what they write arrives as
+/// rows, so they must not fire for merged rows too (R-TRG).
+pub fn writers(
+    conn: &Connection,
+    names: &[&str],
+    is_replicated: impl Fn(&str) -> bool,
+) -> Result<Vec<(String, String)>> {
+    let mut found = Vec::new();
+    if names.is_empty() {
+        return Ok(found);
+    }
+    for (trigger, _, sql) in application_triggers(conn)? {
+        if names.iter().any(|name| name.eq_ignore_ascii_case(&trigger)) {
+            let table = written(&tokens(&sql)).into_iter().flatten().find(|t| is_replicated(t));
+            found.extend(table.map(|table| (trigger, table)));
+        }
+    }
+    Ok(found)
+}
+
 /// The application's triggers: name, table and text of each, by name.
 pub(super) fn application_triggers(conn: &Connection) -> Result<Vec<(String, String, String)>> {
     let sql = "SELECT name, tbl_name, sql FROM main.sqlite_master WHERE type = 'trigger' \

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::Connection;
 
+use super::feeds;
 use super::floats::{self, Holds};
 use super::pragmas::{self, ColumnInfo, Entry, IndexInfo, Inventory};
 use super::select::{self, Choice};
@@ -73,6 +74,13 @@ pub fn read(conn: &Connection, policies: &Policies, selection: &Selection) -> Re
 
     let tables: Vec<Table> = drafts.into_iter().map(|draft| draft.table).collect();
     notes.extend(references::undeclared(&tables));
+    let is_replicated = |name: &str| tables.iter().any(|t| t.name.eq_ignore_ascii_case(name));
+    let named: Vec<&str> = policies.list("fire_on_merge").into_iter().collect();
+    for (trigger, table) in feeds::writers(conn, &named, is_replicated)? {
+        let why =
+            format!("it writes table {table}, which is replicated: what it writes arrives as rows");
+        idle.push((format!("fire_on_merge={trigger}"), why));
+    }
     notes.extend(idle.iter().map(|(key, why)| format!("policy {key} has no effect: {why}")));
     let (tables, components) = order::in_order(tables);
     Ok(Schema { tables, components, local, skipped, notes, idle })

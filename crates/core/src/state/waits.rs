@@ -6,6 +6,7 @@ use crate::Result;
 use crate::catalog::Tracked;
 use crate::meta::Meta;
 use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::BTreeSet;
 use synqlite_view::ConflictKind;
 use synqlite_wire::Rid;
 
@@ -78,6 +79,31 @@ pub fn revived(conn: &Connection, no: u32) -> Result<Vec<i64>> {
     let revived = ConflictKind::RestrictRevived;
     let entries = statement.query_map(params![no, revived.as_str()], |row| row.get(0))?;
     Ok(entries.collect::<Result<_, _>>()?)
+}
+
+/// Whether this, and no more, is recorded of the row of an entry.
+pub fn is_recorded(conn: &Connection, meta: &Meta, entry: i64, waits: &Waits<'_>) -> Result<bool> {
+    let Some((kind, constraint)) = waits.conflict else { return Ok(false) };
+    let winner = waits.winner.map(|rid| known_bytes(meta, rid)).transpose()?.flatten();
+    let sql = "SELECT 1 FROM synqlite_row WHERE id = ?1 AND (kind, cons, winner) IS (?2, ?3, ?4)";
+    if !conn.prepare_cached(sql)?.exists(params![entry, kind.as_str(), constraint, winner])? {
+        return Ok(false);
+    }
+    let mut references = BTreeSet::new();
+    for (no, rid) in &waits.references {
+        references.extend(known_bytes(meta, rid)?.map(|bytes| (*no, bytes)));
+    }
+    let sql = "SELECT tbl, rid FROM synqlite_reference WHERE entry = ?1";
+    let mut statement = conn.prepare_cached(sql)?;
+    let found = statement.query_map([entry], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    if found.collect::<rusqlite::Result<BTreeSet<_>>>()? != references {
+        return Ok(false);
+    }
+    let claims = waits.claims.iter().map(|(no, index, key)| (*no, index.to_string(), key.to_vec()));
+    let sql = "SELECT tbl, idx, key FROM synqlite_claim WHERE entry = ?1";
+    let mut statement = conn.prepare_cached(sql)?;
+    let found = statement.query_map([entry], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    Ok(found.collect::<rusqlite::Result<BTreeSet<_>>>()? == claims.collect())
 }
 
 /// Records what the row of an entry waits for, in place of what it waited for before.

@@ -1,9 +1,12 @@
 //! Why a synchronization failed, and what to do about it.
 
+use super::Outcome;
 use std::path::PathBuf;
+use synqlite_core::Merged;
 use synqlite_wire::BatchError;
 
-/// A synchronization failed. The replica is as it was, the remote at most gained whole objects.
+/// A synchronization failed. But for [`SyncError::Unsent`] the replica is as it was; the remote at most gained whole
+/// objects.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SyncError {
@@ -36,6 +39,15 @@ pub enum SyncError {
     /// What is kept of a remote cannot be read.
     #[error("what is kept of the remote {0} cannot be read: it is damaged, or of a newer release")]
     Kept(String),
+    /// What came is merged, and what is new here was not sent.
+    #[error("{why}")]
+    Unsent {
+        /// What it came to until then.
+        done: Box<Outcome>,
+        /// Why nothing was sent.
+        #[source]
+        why: Box<SyncError>,
+    },
     /// The store lets nothing new in.
     #[error("{address} holds a damaged object where `{name}` is to go")]
     Blocked {
@@ -47,10 +59,23 @@ pub enum SyncError {
 }
 
 impl SyncError {
+    /// The failure of a push after a pull that did this.
+    pub(super) fn unsent(self, done: Outcome) -> SyncError {
+        let nothing = done.received.rows == 0 && done.merged == Merged::default();
+        match nothing && done.restored.is_empty() {
+            true => self,
+            false => SyncError::Unsent { done: Box::new(done), why: Box::new(self) },
+        }
+    }
+
     /// Whether the remote cannot be reached, or does not answer as it should.
     pub fn is_away(&self) -> bool {
         use synqlite_objects::Error as E;
-        let SyncError::Store(e) = self else { return false };
+        let e = match self {
+            SyncError::Unsent { why, .. } => return why.is_away(),
+            SyncError::Store(e) => e,
+            _ => return false,
+        };
         matches!(e, E::Unreachable { .. } | E::NotAHub { .. } | E::AuthorityAsServer { .. })
     }
 
@@ -58,6 +83,7 @@ impl SyncError {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             SyncError::Engine(e) => return e.hint(),
+            SyncError::Unsent { why, .. } => return why.hint(),
             SyncError::Store(_) | SyncError::Encode(_) => return None,
             SyncError::Blocked { .. } => {
                 "If it stays so, remove that file: a site that has its changes pushes them again"

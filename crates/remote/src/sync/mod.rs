@@ -249,8 +249,11 @@ impl Remote {
                 let mut other = replica::open(mine, path, session)?;
                 let pulled = replica::pull(mine, &mut other, session)?;
                 let mut outcome = self.noted(mine, pulled)?;
-                let pushed = replica::push(mine, &mut other, session)?;
-                outcome.add(self.noted(mine, pushed)?);
+                let pushed = replica::push(mine, &mut other, session);
+                match pushed.and_then(|pushed| self.noted(mine, pushed)) {
+                    Ok(pushed) => outcome.add(pushed),
+                    Err(e) => return Err(e.unsent(outcome)),
+                }
                 Ok(outcome)
             }
             Remote::Store { store, url } => {

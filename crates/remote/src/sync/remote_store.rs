@@ -86,7 +86,10 @@ pub fn sync(
     let (heads, mut outcome) = fetch(mine, remote, session)?;
     // Without an order, what a pull need not look at is more than what a push need not.
     let heads = Some(heads).filter(|heads| heads.cursor.is_some());
-    let (pushed, synced) = send(mine, remote, heads, session)?;
+    let (pushed, synced) = match send(mine, remote, heads, session) {
+        Ok(sent) => sent,
+        Err(e) => return Err(e.unsent(outcome)),
+    };
     let (waiting, aside) = (outcome.waiting.clone(), outcome.aside.clone());
     outcome.add(Outcome { waiting, aside, ..pushed });
     Ok((outcome, Synced { pulled: true, ..synced }))

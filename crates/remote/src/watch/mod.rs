@@ -194,8 +194,8 @@ impl<'a, E: From<SyncError>> Watch<'a, E> {
         self.replica
     }
 
-    /// Waits until the next round is due, and does it. `None` if it was asked to stop; the outcome is missing
-    /// if the round failed, and the state says why.
+    /// Waits until the next round is due, and does it. `None` if it was asked to stop. If the round failed, the state
+    /// says why, and the outcome is missing unless something was merged before.
     pub fn round(&mut self, stop: impl Fn() -> bool) -> Option<Option<Outcome>> {
         if self.rest(&stop) == Woke::Stop {
             return None;
@@ -210,7 +210,12 @@ impl<'a, E: From<SyncError>> Watch<'a, E> {
             Ok(outcome) => outcome,
             Err(e) => {
                 self.state.online = !e.is_away();
-                return Some(self.failed(e.into(), Some(&remote)));
+                let (done, why) = match e {
+                    SyncError::Unsent { done, why } => (Some(*done), *why),
+                    e => (None, e),
+                };
+                self.failed(why.into(), Some(&remote));
+                return Some(done);
             }
         };
         self.took = self.began.map_or(Duration::ZERO, |began| began.elapsed());

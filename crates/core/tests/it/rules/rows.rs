@@ -245,10 +245,12 @@ fn r_trg_triggers_do_not_fire_for_merged_rows_unless_named() {
         CREATE TRIGGER count_words AFTER INSERT ON note BEGIN
             INSERT INTO words VALUES(new.id, length(new.body)); END;
         CREATE TRIGGER note_seen AFTER INSERT ON note BEGIN INSERT INTO seen VALUES(new.id); END;";
-    let policies = [("local_tables", "seen"), ("fire_on_merge", "note_seen")];
+    let policies = [("local_tables", "seen"), ("fire_on_merge", "note_seen,Count_words")];
     let mut pair = Pair::with(schema, &policies);
+    let idle = pair.a.replica.idle_policies().unwrap();
+    assert!(idle.len() == 1 && idle[0].1.contains("it writes table words"), "{idle:?}");
     pair.a.run("INSERT INTO note VALUES('n', 'abc')");
-    // What the first trigger wrote arrives as a row; the second keeps a table of this site only.
+    // What the first trigger wrote arrives as a row, so it does not fire though it is named; the second keeps a table of this site only.
     pair.show("SELECT * FROM words", &["n|3"], &[]);
     assert_eq!(pair.b.rows("SELECT * FROM seen"), ["n"]);
 }
