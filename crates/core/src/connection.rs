@@ -21,7 +21,8 @@ pub(crate) fn patiently<T>(
     env: &dyn Environment,
     act: impl Fn() -> rusqlite::Result<T>,
 ) -> Result<T> {
-    conn.busy_timeout(STEP)?;
+    let patient = env.wait(path, Duration::ZERO);
+    conn.busy_timeout(if patient { STEP } else { Duration::ZERO })?;
     let mut waited = Duration::ZERO;
     let done = loop {
         match act() {

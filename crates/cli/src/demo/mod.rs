@@ -291,7 +291,7 @@ impl Show {
         let (mut digests, mut open) = (Vec::new(), 0);
         for site in SITES {
             let replica = self.open(site)?;
-            open += replica.open_questions()?;
+            open = replica.open_questions()?.max(open);
             digests.push((site, replica.digest()?.digest));
         }
         let first = digests.first().map_or(String::new(), |(_, digest)| digest.clone());
@@ -300,7 +300,7 @@ impl Show {
         for (site, digest) in &digests {
             self.say(format!("   {site} {digest}"));
         }
-        self.say(format!("   open conflicts on all of them: {open}"));
+        self.say(format!("   open conflicts on each of them: {open}"));
         self.say("\nWhat every site shows now:");
         let conn = self.place.connect("A")?;
         for question in edits::questions() {

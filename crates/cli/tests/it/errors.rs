@@ -56,3 +56,19 @@ fn whoever_has_a_document_gets_no_other() {
     let output = synqlite(&["status", &lab.db("none")]);
     assert_eq!(stdout(&output), "", "nobody asked for a document");
 }
+
+/// What is a file is no folder, whichever way it is written; and who does not want to wait does not.
+#[test]
+fn a_file_is_no_folder_and_no_patience_is_none() {
+    let lab = Lab::with_a();
+    lab.sql("B", "CREATE TABLE t(k)");
+    lab.json(&["init", &lab.db("B")]);
+    let path = lab.db("A").replace('\\', "/");
+    let url = format!("file:///{}", path.trim_start_matches('/'));
+    let told = lab.refused(&["sync", &lab.db("B"), &url]);
+    assert!(told.contains("is a file") && told.contains("named by its path alone"), "{told}");
+    let app = rusqlite::Connection::open(lab.db("A")).unwrap();
+    app.execute_batch("BEGIN IMMEDIATE; INSERT INTO note VALUES('x')").unwrap();
+    let output = synqlite(&["fold", &lab.db("A"), "--wait", "0"]);
+    assert_eq!(output.status.code(), Some(3));
+}

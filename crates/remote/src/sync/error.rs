@@ -25,6 +25,9 @@ pub enum SyncError {
     /// The path of a folder where a database is expected.
     #[error("{} is a folder", .0.display())]
     IsFolder(PathBuf),
+    /// The URL of a folder that is a file.
+    #[error("{} is a file, and `file:` names a folder", .0.display())]
+    IsFile(PathBuf),
     /// A key is given for another replica.
     #[error("{} is a replica, which is written as it is: a key seals what is put into a store", .0.display())]
     NoPlace(PathBuf),
@@ -99,6 +102,9 @@ impl SyncError {
                     "A folder for exchange is written as a URL: file:///{}/",
                     path.trim_matches('/')
                 )
+            }
+            SyncError::IsFile(path) => {
+                format!("Another replica is named by its path alone: {}", path.display())
             }
             SyncError::Kept(name) => {
                 format!("Update synqlite, or remove the remote {name} and add it again")

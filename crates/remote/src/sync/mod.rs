@@ -179,7 +179,13 @@ impl Remote {
             return Remote::at(text, credentials);
         };
         let store: Arc<dyn Store> = match scheme.to_ascii_lowercase().as_str() {
-            "file" => Arc::new(Folder::from_url(text)?),
+            "file" => {
+                let folder = Folder::from_url(text)?;
+                if folder.path().is_file() {
+                    return Err(SyncError::IsFile(folder.path().to_owned()));
+                }
+                Arc::new(folder)
+            }
             "http" | "https" => Arc::new(Hub::new(text, credentials.token.as_deref())?),
             #[cfg(feature = "bucket")]
             "s3" => Arc::new(synqlite_objects::Bucket::new(text, &credentials.storage)?),
