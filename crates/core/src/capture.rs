@@ -518,8 +518,14 @@ impl Rival {
     }
 }
 
+/// What follows UPDATE OF. SQLite compares these names with those that a statement sets, and a statement may call an
+/// integer key by the names of the rowid.
 fn name_list(t: &Relation, columns: &[usize]) -> String {
-    let names: Vec<_> = columns.iter().map(|&c| quote(&t.table.columns[c].name)).collect();
+    let name = |c: usize| quote(&t.table.columns[c].name);
+    let mut names: Vec<_> = columns.iter().map(|&c| name(c)).collect();
+    if t.table.rowid_alias().is_some_and(|alias| columns.contains(&alias)) {
+        names.extend(["rowid", "oid", "_rowid_"].map(quote));
+    }
     names.join(",")
 }
 

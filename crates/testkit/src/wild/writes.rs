@@ -305,7 +305,8 @@ impl Writer<'_> {
         }
         let c = keys[self.r.index(keys.len())];
         let to = self.value(c.pool);
-        let name = quote(&c.name);
+        let numbers = c.role == Role::Key && t.numbers_rows() && self.r.one_in(4);
+        let name = if numbers { "rowid".to_owned() } else { quote(&c.name) };
         if self.few.is_some() && self.r.one_in(2) {
             let from = self.value(c.pool);
             self.moves.push(Move { table: t.name.clone(), column: c.name.clone(), from, to });

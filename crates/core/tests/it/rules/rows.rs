@@ -141,6 +141,27 @@ fn r_cap_replace_takes_the_default_for_a_null_that_may_not_be() {
     }
 }
 
+#[test]
+fn r_cap_an_integer_key_is_captured_by_the_names_of_the_rowid_too() {
+    for name in ["k", "rowid", "oid", "_rowid_"] {
+        for (action, fk, shown) in [
+            ("", "OFF", ["9|9", "7|7"]),
+            (" ON UPDATE SET NULL", "ON", ["9|NULL", "7|NULL"]),
+            (" ON UPDATE CASCADE", "ON", ["9|9", "7|7"]),
+        ] {
+            let mut pair = Pair::new(&format!(
+                "CREATE TABLE t(k INTEGER PRIMARY KEY, f INTEGER REFERENCES t(k){action});
+                 INSERT INTO t VALUES(1, 1), (2, 2)"
+            ));
+            pair.a.run(&format!(
+                "PRAGMA foreign_keys = {fk}; UPDATE t SET {name} = 9 WHERE k = 1;
+                 UPDATE t SET {name} = 7 WHERE k = 2"
+            ));
+            pair.show("SELECT * FROM t ORDER BY k DESC", &shown, &[]);
+        }
+    }
+}
+
 /// This machine, with its clock put forward or back.
 struct Off(i64);
 
