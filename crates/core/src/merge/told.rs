@@ -474,7 +474,7 @@ impl Merged {
     pub(super) fn tell(&mut self, table: &str, lost: Lost) {
         let claim = lost.renumbered().map(|(asked, _)| (lost.told.lost, asked));
         // A number that changes here is told where it does.
-        if !is_witness(lost.told.lost.site) && !(lost.received && claim.is_some()) {
+        if !(is_witness(lost.told.lost.site) || lost.received && claim.is_some()) {
             let Told { row, what, .. } = lost.told.clone();
             let (table, name) = (table.to_owned(), lost.name.clone());
             let words = what.clone();

@@ -61,7 +61,7 @@ impl Column {
     fn spelled<'a>(&self, default: &'a str) -> &'a str {
         let word = default.strip_prefix('\'').and_then(|t| t.strip_suffix('\''));
         let is_word = |t: &&str| !t.is_empty() && t.bytes().all(|b| b.is_ascii_lowercase());
-        word.filter(is_word).filter(|_| self.name.len() % 2 == 0).unwrap_or(default)
+        word.filter(is_word).filter(|_| self.name.len().is_multiple_of(2)).unwrap_or(default)
     }
 }
 
