@@ -113,7 +113,9 @@ impl Merged {
         // A number that was given and is another by the end nobody has to hear of.
         let claim = |d: &Decision| Some((d.table.clone(), d.claim?));
         let again: HashSet<_> = other.decisions.iter().filter_map(claim).collect();
-        self.decisions.retain(|d| claim(d).is_none_or(|claim| !again.contains(&claim)));
+        if !again.is_empty() {
+            self.decisions.retain(|d| claim(d).is_none_or(|claim| !again.contains(&claim)));
+        }
         self.decisions.extend(other.decisions);
         self.told.extend(other.told);
         self.unwritten |= other.unwritten;
