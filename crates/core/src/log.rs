@@ -58,7 +58,7 @@ pub struct LogEntry {
 impl Replica {
     /// The changes of rows, newest first. Writes nothing and folds nothing.
     ///
-    /// Fails with [`Error::NoTable`] if the query names a table that is not replicated.
+    /// Fails with [`crate::Error::NoTable`] if the query names a table that is not replicated.
     pub fn log(&self, query: &LogQuery) -> Result<Vec<LogEntry>> {
         self.apart(|replica| replica.log_here(query))
     }

@@ -78,6 +78,11 @@ pub fn play(seed: u64, losing: bool) -> Result<Played> {
             1 => bad[site].pull(replica, session),
             _ => bad[site].sync(replica, session),
         });
+        // What came before the network failed is merged all the same.
+        let done = done.map_err(|e| match e {
+            SyncError::Unsent { why, .. } => *why,
+            e => e,
+        });
         match done {
             Ok(_) => {}
             // The network is to blame, and whatever it cut.
