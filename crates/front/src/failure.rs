@@ -204,6 +204,11 @@ impl From<EngineError> for Failure {
 impl From<SyncError> for Failure {
     fn from(e: SyncError) -> Failure {
         let path = |path: &Path| Some(path.display().to_string());
+        // What it merged is told by whoever has a place for that.
+        let e = match e {
+            SyncError::Unsent { why, .. } => *why,
+            e => e,
+        };
         let (kind, object) = match &e {
             SyncError::Store(e) => return e.into(),
             SyncError::Engine(e) => of_engine(e),
