@@ -301,7 +301,9 @@ fn save(
     }
     items.sort_by(|a, b| a.stored.loc.cmp(&b.stored.loc));
     let (mut runs, waited) = (Runs::default(), state::anyone_waits(conn)?);
-    let differs = |item: &AffectedRow| item.news || item.unsaved || item.old != item.new;
+    // What this site wrote is shown already.
+    let differs =
+        |item: &AffectedRow| item.news || item.unsaved || item.touched || item.old != item.new;
     let others: HashSet<Rid> = match items.iter().any(|item| item.winner.is_some()) {
         true => items.iter().filter(|i| differs(i)).map(|i| i.stored.rid.clone()).collect(),
         false => HashSet::new(),

@@ -82,6 +82,24 @@ fn it_follows_what_becomes_of_the_records_and_is_of_this_file_alone() {
     assert_eq!(left.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap(), 0);
 }
 
+/// What the row shows that won is told as it is, whoever wrote it last: this site, or another.
+#[test]
+fn it_shows_what_the_row_that_won_holds_now() {
+    let world = World::new();
+    let (mut a, mut b) = disagreed(&world);
+    let names = "SELECT mine ->> '$.name', theirs ->> '$.name' FROM synqlite_open_conflicts
+                 WHERE tbl = 'person'";
+    a.run("UPDATE person SET name = 'Anna' WHERE id = 1");
+    a.replica.fold().unwrap();
+    assert_eq!(a.rows(names), ["Anna|Bob \"B\""]);
+    settle(&mut a, &mut b);
+    assert_eq!(b.rows(names), ["Bob \"B\"|Anna"]);
+    b.run("UPDATE person SET name = 'Ann-Marie' WHERE id = 1");
+    settle(&mut a, &mut b);
+    assert_eq!(a.rows(names), ["Ann-Marie|Bob \"B\""]);
+    assert_eq!(b.rows(names), ["Bob \"B\"|Ann-Marie"]);
+}
+
 #[test]
 fn a_replica_has_it_from_the_first() {
     let world = World::new();
