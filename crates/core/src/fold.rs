@@ -254,6 +254,7 @@ impl Fold<'_> {
     fn fold_rows(&mut self, mut windows: Vec<Window>) -> Result<()> {
         let tables = &self.catalog.tables;
         for (t, window) in tables.iter().zip(&mut windows) {
+            self.came(t, window)?;
             self.plain(t, window)?;
         }
         for (position, window) in windows.iter().enumerate() {

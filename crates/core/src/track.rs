@@ -80,7 +80,7 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
     let only = known.iter().map(|(_, name, ..)| name.clone()).collect();
     let selection = Selection { only, ..Selection::default() };
     let schema = schema::read(conn, policies, &selection)?;
-    let anew = later_than_journal(conn)?;
+    let (anew, before_ours) = (later_than_journal(conn)?, triggers_before_ours(conn)?);
     let (mut tables, mut stale) = (Vec::new(), BTreeMap::new());
     let (missed, now) = (missed(conn)?, meta::get(conn, "position")?.unwrap_or(0));
     for table in schema.tables {
@@ -97,7 +97,7 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
         // they are made again.
         let noted = !["insert", "update", "delete"].iter().any(missing);
         let gap = !noted || anew.contains(&tracked.table.name.to_ascii_lowercase());
-        let mut fit = true;
+        let mut fit = !before_ours.contains(&tracked.table.name.to_ascii_lowercase());
         for (name, sql) in capture::objects(&tracked) {
             fit &= match present.get(&name) {
                 Some((_, is)) => *is == sql,
@@ -223,6 +223,16 @@ fn later_than_journal(conn: &Connection) -> Result<BTreeSet<String>> {
     let mut statement = conn.prepare_cached(sql)?;
     let names = statement.query_map([], |row| row.get::<_, String>(0))?;
     Ok(names.map(|name| Ok(name?.to_ascii_lowercase())).collect::<rusqlite::Result<_>>()?)
+}
+
+/// Tables, in lower case, that have a trigger of the application which was made after one of ours. SQLite runs the
+/// latest first; what such a one writes would be noted before what fired it.
+fn triggers_before_ours(conn: &Connection) -> Result<BTreeSet<String>> {
+    let sql = "SELECT lower(tbl_name) FROM main.sqlite_master WHERE type = 'trigger' GROUP BY 1 \
+               HAVING max(rowid) FILTER (WHERE substr(name, 1, 9) <> 'synqlite_') > \
+                      min(rowid) FILTER (WHERE substr(name, 1, 9) = 'synqlite_')";
+    let mut statement = conn.prepare_cached(sql)?;
+    Ok(statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
 }
 
 /// Puts the journal, which must be empty, behind all tables in SQLite's schema.

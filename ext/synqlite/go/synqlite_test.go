@@ -38,6 +38,19 @@ func TestEveryConnectionOfAPoolHasTheFunctions(t *testing.T) {
 	}
 }
 
+// With too-old.mod the library is 3.37.
+func TestAnSQLiteThatIsTooOldIsRefused(t *testing.T) {
+	library, number, _ := sqlite3.Version()
+	if number >= 3038000 {
+		t.Skip("this library is new enough: ", library)
+	}
+	db := open(t, filepath.Join(t.TempDir(), "a.db"), "WAL")
+	want := "synqlite: usage: this program has SQLite " + library + ". SynQLite needs 3.38 or later"
+	if err := db.Ping(); !strings.Contains(fmt.Sprint(err), want) {
+		t.Fatal(err)
+	}
+}
+
 // With a name of its own the file does not tell the entry point, and an empty name is no absent one.
 func TestTheEntryPointIsToBeNamed(t *testing.T) {
 	connect := func(name string, entry string) error {

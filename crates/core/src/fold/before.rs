@@ -6,7 +6,7 @@ use super::actions::{self, Replaced};
 use super::before_images::{BeforeImages, image_of};
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
-use crate::journal::{self, Window};
+use crate::journal::{self, Born, Changed, Window};
 use crate::state::{self, Stored, sums};
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::{Cell, Rid, Value};
@@ -48,6 +48,28 @@ pub(super) type Died = BTreeMap<Rid, BTreeSet<usize>>;
 pub(super) type Befores = BTreeMap<Loc, Before>;
 
 impl Fold<'_> {
+    /// Rows that moved, or were replaced, by their entries, where none was are new ones: a trigger of the application
+    /// did so before the entry of their insert was made.
+    pub(super) fn came(&self, t: &Tracked, window: &mut Window) -> Result<()> {
+        let mut new = Vec::new();
+        let elsewhere = |(from, c): &(&Loc, &Changed)| **from != c.now || c.replaced.is_some();
+        for (from, _) in window.changed.iter().filter(elsewhere) {
+            let known = match state::at(self.conn, self.meta, t, from)? {
+                Some(stored) => stored.entry.is_some() || sums::is_there(self.conn, t, from)?,
+                None => false,
+            };
+            if !known {
+                new.push(from.clone());
+            }
+        }
+        for from in new {
+            let Some(changed) = window.changed.remove(&from) else { continue };
+            let born = Born { written: changed.written, ..Born::at(changed.last) };
+            window.born.insert(changed.now, born);
+        }
+        Ok(())
+    }
+
     /// Looks up what the rows of all windows were, before any of them is written: a reference in a
     /// before-image means the row that had the key then.
     pub(super) fn before(&self, windows: &[Window]) -> Result<Vec<Befores>> {

@@ -66,6 +66,11 @@ pub fn has_values(conn: &Connection, t: &Tracked, seq: i64) -> Result<bool> {
     Ok(image(conn, t, seq)?.is_some_and(|row| row.iter().any(|value| !value.is_null())))
 }
 
+/// Whether it has entries.
+pub fn any(conn: &Connection) -> Result<bool> {
+    Ok(conn.prepare_cached("SELECT 1 FROM synqlite_journal")?.exists([])?)
+}
+
 /// How many writes wait: entries, and inserts that have none of their own. Counts no further than
 /// `most`.
 pub fn waiting(conn: &Connection, catalog: &Catalog, most: i64) -> Result<i64> {

@@ -1,5 +1,6 @@
 //! Entries of one table replayed in order, to what they come to.
 
+use super::answers::Answer;
 use super::begun::{self, Begun};
 use super::entry::{columns_of_mask, has_values, image};
 use super::nested::{Act, Updates};
@@ -13,7 +14,7 @@ use crate::state;
 use rusqlite::{Connection, Row};
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use synqlite_wire::Value;
 
 /// So many of the latest rivals are looked at for one that an entry names otherwise.
@@ -21,7 +22,7 @@ const FEW: usize = 16;
 
 /// What is at a location while entries are replayed.
 #[derive(Debug)]
-enum Slot {
+pub(super) enum Slot {
     /// A row born in this window.
     New(Born),
     /// The row that was at the first location when the window began.
@@ -29,15 +30,15 @@ enum Slot {
 }
 
 #[derive(Debug, Default, Clone)]
-struct Touch {
-    written: Written,
-    previous: Option<i64>,
+pub(super) struct Touch {
+    pub(super) written: Written,
+    pub(super) previous: Option<i64>,
     /// The before-image that the next update brings with it.
-    image: Option<i64>,
-    set: BTreeMap<u32, Set>,
-    last: Millis,
+    pub(super) image: Option<i64>,
+    pub(super) set: BTreeMap<u32, Set>,
+    pub(super) last: Millis,
     /// The latest entry that says that a delete of the row is beginning.
-    leaving: Option<i64>,
+    pub(super) leaving: Option<i64>,
 }
 
 /// A row that a REPLACE may have displaced.
@@ -101,14 +102,14 @@ pub struct Replay {
     /// Number of the entry being replayed.
     pub seq: i64,
     /// When it was made.
-    last: Millis,
+    pub(super) last: Millis,
     marks: Marks,
     /// Locations that entries have named. Any other location still holds what it held.
-    slots: HashMap<Loc, Slot>,
+    pub(super) slots: HashMap<Loc, Slot>,
     /// Locations whose original row has left them, so that a new row there is no old one, and the
     /// entry by which one last did.
-    left: HashMap<Loc, i64>,
-    gone: BTreeMap<Loc, Gone>,
+    pub(super) left: HashMap<Loc, i64>,
+    pub(super) gone: BTreeMap<Loc, Gone>,
     rivals: HashMap<Loc, Vec<Rival>>,
     /// Where those of updates are, in order, with when and by which entry they were noted, if SQLite may convert
     /// OLD.
@@ -120,9 +121,14 @@ pub struct Replay {
     /// The latest row that had the primary key of a row about to be inserted.
     marked: Option<(Loc, Millis)>,
     /// Where rows of `gone` were at the last fold, by where they were when they went.
-    went: HashMap<Loc, Loc>,
+    pub(super) went: HashMap<Loc, Loc>,
     /// Rows born in this window that a delete removed, and when.
     deleted: HashMap<Loc, (Millis, Born)>,
+    pub(super) answers: Vec<Answer>,
+    /// Where a row came though another had left: it may have gone before the entry that says that it came.
+    doubtful: HashSet<Loc>,
+    /// Numbers of all columns.
+    pub(super) columns: Vec<u32>,
     updates: Updates,
     /// Where SQLite may convert OLD: what began in this millisecond and has not ended.
     begun: Begun,
@@ -130,7 +136,8 @@ pub struct Replay {
 
 impl Replay {
     pub fn new(t: &Tracked) -> Replay {
-        Replay { keyed: t.table.kind != TableKind::Rowid, ..Replay::default() }
+        let (keyed, columns) = (t.table.kind != TableKind::Rowid, t.column_nos.clone());
+        Replay { keyed, columns, ..Replay::default() }
     }
 
     /// Replays one entry, which is this row of the journal.
@@ -175,6 +182,7 @@ impl Replay {
                 {
                     columns.extend(t.table.converted.iter().map(|&c| t.column_nos[c]));
                 }
+                self.may_answer(t, &loc, to.as_ref(), None);
                 self.update(loc, to, &columns, ms);
             }
             Event::Delete => {
@@ -189,6 +197,7 @@ impl Replay {
                         seq
                     }
                 };
+                self.may_answer(t, &loc, None, Some(image));
                 if let Some(born) = self.remove(&loc, ms, Some(image)) {
                     self.deleted.insert(loc, (ms, born));
                 }
@@ -307,7 +316,7 @@ impl Replay {
 
     /// The row at `loc` is gone, and no entry says so but the one, since it came there, that noted it as a row
     /// that another may displace.
-    fn gave_way(&mut self, loc: &Loc) {
+    pub(super) fn gave_way(&mut self, loc: &Loc) {
         let came = self.left.get(loc).copied().unwrap_or(i64::MIN);
         let last = self.rivals.get(loc).and_then(|marks| marks.last()).filter(|r| r.seq > came);
         let (at, image) = last.map_or((self.last, None), |rival| (rival.at, Some(rival.seq)));
@@ -360,6 +369,9 @@ impl Replay {
             Some(Slot::Old(_, touch)) => touch.written.clone(),
             _ => Written::new(),
         };
+        if self.left.contains_key(&loc) && !self.slots.contains_key(&loc) {
+            self.doubtful.insert(loc.clone());
+        }
         let displaced = self.remove(&loc, at, mark.map(|r| r.seq));
         // With recursive_triggers on, REPLACE has already said that it deleted the row.
         let marked_now = by_key.is_some_and(|r| r.at == at);
@@ -383,13 +395,16 @@ impl Replay {
             }
             columns.to_mut().extend(act.columns);
         }
+        let mark = to.as_ref().and_then(|to| self.rival(to, false));
+        if let Some(to) = to.as_ref().filter(|_| mark.is_none_or(|mark| mark.at != at)) {
+            columns.to_mut().extend(self.written_early(to, at));
+        }
         match &mut slot {
             Slot::New(born) => born.written.extend(columns.iter().map(|&c| (c, at))),
             Slot::Old(_, touch) => touch.update(&columns, at),
         }
         let Some(to) = to else { return self.place(from, slot) };
         self.leave(from);
-        let mark = self.rival(&to, false);
         self.remove(&to, at, mark.map(|r| r.seq));
         self.place(to, slot);
     }
@@ -512,6 +527,12 @@ fn put_gone_right(
 /// Compares what the entries say with what is in the table now.
 pub fn settle(conn: &Connection, t: &Tracked, mut replay: Replay) -> Result<Window> {
     put_right(conn, t, &mut replay)?;
+    replay.put_answers_right(conn, t)?;
+    for loc in std::mem::take(&mut replay.doubtful) {
+        if !t.exists(conn, &loc)? && matches!(replay.slots.get(&loc), Some(Slot::New(_))) {
+            replay.slots.remove(&loc);
+        }
+    }
     for loc in replay.rivals.keys().cloned().collect::<Vec<_>>() {
         let still_there = replay.slots.contains_key(&loc) || !replay.left.contains_key(&loc);
         if still_there && !t.exists(conn, &loc)? {

@@ -128,6 +128,15 @@ pub struct Gone {
     pub start: Option<i64>,
 }
 
+impl Gone {
+    /// The entry with its last row turned up.
+    pub(super) fn is(&mut self, image: i64) {
+        self.image = Some(image);
+        self.began.get_or_insert(image);
+        self.start.get_or_insert(image);
+    }
+}
+
 /// Column numbers and when each was last written.
 pub type Written = BTreeMap<u32, Millis>;
 

@@ -293,6 +293,81 @@ fn user_triggers_foreign_key_actions_and_many_rows_at_once() {
     replicates(schema, &sql, all);
 }
 
+/// SQLite runs the trigger that was made last first, so what it writes is noted before what fired it.
+#[test]
+fn triggers_that_the_application_makes_later_write_the_row_that_fired_them() {
+    let tables = [
+        "CREATE TABLE t(k INTEGER PRIMARY KEY, c INT, x TEXT)",
+        "CREATE TABLE t(k INT PRIMARY KEY NOT NULL, c INT, x TEXT)",
+        "CREATE TABLE t(k INT PRIMARY KEY NOT NULL, c INT, x TEXT) WITHOUT ROWID",
+        "CREATE TABLE t(k INT NOT NULL, c INT, x TEXT)",
+        "CREATE TABLE t(k INT PRIMARY KEY NOT NULL, c INT, x TEXT, r INT DEFAULT 1 REFERENCES p ON DELETE SET NULL) \
+         WITHOUT ROWID",
+    ];
+    let triggers = [
+        "AFTER DELETE ON t BEGIN INSERT INTO t(k,c,x) VALUES(OLD.k,OLD.c,'deleted'); END",
+        "AFTER DELETE ON t BEGIN UPDATE t SET k=OLD.k WHERE k=OLD.k+1; END",
+        "AFTER INSERT ON t WHEN NEW.k<1000 BEGIN UPDATE t SET k=NEW.k+1000,c=3 WHERE k=NEW.k; END",
+        "AFTER INSERT ON t BEGIN UPDATE t SET c=3 WHERE k=NEW.k; END",
+        "AFTER INSERT ON t BEGIN DELETE FROM t WHERE k=NEW.k; END",
+        "AFTER INSERT ON t WHEN NEW.c IS NOT 4 BEGIN REPLACE INTO t(k,c,x) VALUES(NEW.k,4,'again'); END",
+        "AFTER UPDATE OF k ON t WHEN NEW.k<1000 BEGIN UPDATE t SET k=NEW.k+1000 WHERE k=NEW.k; END",
+        "AFTER UPDATE OF k ON t BEGIN DELETE FROM t WHERE k=NEW.k; END",
+        "AFTER UPDATE OF k ON t BEGIN INSERT INTO t(k,c,x) VALUES(OLD.k,4,'moved to '||NEW.k); END",
+        "AFTER UPDATE OF k ON t BEGIN DELETE FROM t WHERE k=NEW.k; INSERT INTO t(k,c,x) VALUES(NEW.k,6,'new'); END",
+        "AFTER UPDATE OF k ON t WHEN NEW.c IS NOT 4 BEGIN REPLACE INTO t(k,c,x) VALUES(NEW.k,4,'again'); END",
+        "AFTER UPDATE ON t WHEN NEW.c IS OLD.c BEGIN UPDATE t SET c=coalesce(c,0)+1 WHERE k=NEW.k; END",
+        "BEFORE UPDATE OF k ON t BEGIN UPDATE t SET c=8 WHERE k=OLD.k; END",
+    ];
+    let writes = [
+        "DELETE FROM t WHERE k=1",
+        "DELETE FROM t",
+        "INSERT INTO t(k,x) VALUES(7,'seven')",
+        "INSERT INTO t(k,x) VALUES(7,'seven'),(9,'nine'); DELETE FROM t WHERE k=9",
+        "UPDATE t SET k=7 WHERE k=1",
+        "UPDATE t SET k=k+1 WHERE k=5; UPDATE t SET k=k+20",
+        "UPDATE t SET x='y'; UPDATE t SET k=2 WHERE k=1",
+        "REPLACE INTO t(k,x) VALUES(1,'over')",
+        "UPDATE OR REPLACE t SET k=5 WHERE k=1",
+        "INSERT INTO t(k,x) VALUES(7,'seven'); UPDATE t SET k=8 WHERE k=7; DELETE FROM t WHERE k=8",
+    ];
+    // Made before a command and after one, and by the connection alone, for which no command can do anything.
+    for (made, command) in
+        [("CREATE TRIGGER", false), ("CREATE TRIGGER", true), ("CREATE TEMP TRIGGER", false)]
+    {
+        for table in &tables[..if command { 1 } else { tables.len() }] {
+            for trigger in triggers {
+                let world = World::new();
+                let schema = format!(
+                    "CREATE TABLE p(id INTEGER PRIMARY KEY); INSERT INTO p VALUES(1); {table}; \
+                     INSERT INTO t(k,x) VALUES(1,'one'),(5,'five'),(6,'six');"
+                );
+                let mut a = world.init("a", &schema);
+                let mut b = world.clone_site(&mut a, "b");
+                b.run(&format!("CREATE TRIGGER tr {trigger}"));
+                for write in writes {
+                    let what = format!("{table}, {made} {trigger}, command {command}: {write}");
+                    a.run(&format!("DROP TRIGGER IF EXISTS tr; {made} tr {trigger}"));
+                    if command {
+                        a.replica.fold().unwrap();
+                    }
+                    // One that SQLite refuses, as a key that is taken, changes nothing.
+                    a.app
+                        .execute_batch(&format!("BEGIN; {write}; COMMIT"))
+                        .or_else(|_| a.app.execute_batch("ROLLBACK"))
+                        .unwrap();
+                    let before = a.rows("SELECT * FROM t ORDER BY k, x, c");
+                    settle(&mut a, &mut b);
+                    assert_eq!(a.rows("SELECT * FROM t ORDER BY k, x, c"), before, "{what}");
+                    assert_eq!(b.rows("SELECT * FROM t ORDER BY k, x, c"), before, "{what}");
+                    assert_eq!(a.replica.digest().unwrap(), b.replica.digest().unwrap(), "{what}");
+                    assert_eq!(a.replica.verify_full().unwrap(), [""; 0], "{what}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn names_that_need_quotes_and_wide_tables() {
     let columns: Vec<String> = (0..300).map(|i| format!("\"c {i}\" DEFAULT {i}")).collect();

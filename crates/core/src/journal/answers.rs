@@ -1,0 +1,147 @@
+//! Entries of what an application's own trigger did, made before the entry of what it answers.
+//!
+//! SQLite runs the trigger that was made last first, and TEMP ones before all others. Whatever such a one
+//! writes is noted before the insert, update or delete that fired it. Triggers of the application that are
+//! there when a command runs are made to come after ours ([`crate::track`]); this is for those made since.
+//! It is told from the rest by where rows are: an entry that names a row where none was, or brings one to where
+//! one was of which nothing says that it gave way, is of a row that a later entry of the same millisecond names.
+
+use super::replay::{Replay, Slot, Touch};
+use super::window::{Born, Gone, Millis, Written};
+use crate::Result;
+use crate::catalog::{Loc, Tracked};
+use crate::state::{self, Segment};
+use rusqlite::Connection;
+
+/// A row left `loc`, says an entry of the millisecond in which one came there: the one that had been there before,
+/// if a row is there in the end.
+pub(super) struct Answer {
+    loc: Loc,
+    at: Millis,
+    /// Where the row went that left.
+    to: Option<Loc>,
+    /// The entry with its image, if it was deleted.
+    image: Option<i64>,
+    /// Where the row that came had been at the last fold.
+    came: Option<Loc>,
+    /// The same of the one that had been there before.
+    before: Option<Loc>,
+}
+
+impl Replay {
+    /// An entry says that the row at `loc` went `to` another place, or was deleted.
+    pub(super) fn may_answer(
+        &mut self,
+        t: &Tracked,
+        loc: &Loc,
+        to: Option<&Loc>,
+        image: Option<i64>,
+    ) {
+        let at = self.last;
+        let came = match self.slots.get(loc) {
+            Some(Slot::New(born)) if born.since == at => None,
+            Some(Slot::Old(from, touch)) if from != loc && touch.last == at => Some(from.clone()),
+            _ => return,
+        };
+        if !t.converts_old && (to.is_some() || image.is_some()) {
+            let before = self.went.get(loc).cloned();
+            self.answers.push(Answer {
+                loc: loc.clone(),
+                at,
+                to: to.cloned(),
+                image,
+                came,
+                before,
+            });
+        }
+    }
+
+    /// Columns that were written in this millisecond at a place to which a row comes only now.
+    pub(super) fn written_early(&self, loc: &Loc, at: Millis) -> Vec<u32> {
+        let written = match self.slots.get(loc) {
+            Some(Slot::New(born)) if born.since == at => return self.columns.clone(),
+            Some(Slot::New(born)) => &born.written,
+            Some(Slot::Old(_, touch)) => &touch.written,
+            None => return vec![],
+        };
+        written.iter().filter(|(_, when)| **when == at).map(|(c, _)| *c).collect()
+    }
+
+    /// What the entries say, as the table has it.
+    pub(super) fn put_answers_right(&mut self, conn: &Connection, t: &Tracked) -> Result<()> {
+        for answer in std::mem::take(&mut self.answers) {
+            if !self.slots.contains_key(&answer.loc) && t.exists(conn, &answer.loc)? {
+                self.stays(answer);
+            }
+        }
+        self.put_moved_right(conn, t)
+    }
+
+    fn stays(&mut self, answer: Answer) {
+        let Answer { loc, at, to, image, came, before } = answer;
+        let moved = to.as_ref().and_then(|to| self.slots.remove(to));
+        let written = match &moved {
+            Some(Slot::New(born)) => born.written.clone(),
+            Some(Slot::Old(_, touch)) => touch.written.clone(),
+            None => Written::new(),
+        };
+        let deleted = came.and_then(|from| self.not_gone(from, at));
+        self.slots.insert(loc, moved.or(deleted).unwrap_or_else(|| Slot::New(Born::at(at))));
+        let unsaid = |gone: &&mut Gone| gone.at == at && gone.image.is_none();
+        let left = before.as_ref().and_then(|from| self.gone.get_mut(from)).filter(unsaid);
+        match (to, image, left) {
+            (Some(to), _, None) => drop(self.slots.insert(to, Slot::New(Born::at(at)))),
+            (Some(to), ..) => {
+                let Some(Slot::Old(from, mut touch)) =
+                    before.and_then(|from| self.not_gone(from, at))
+                else {
+                    return;
+                };
+                touch.written.extend(written);
+                self.slots.insert(to, Slot::Old(from, touch));
+            }
+            (None, Some(image), Some(gone)) => gone.is(image),
+            (None, ..) => {}
+        }
+    }
+
+    /// Takes back that a row is gone.
+    fn not_gone(&mut self, from: Loc, at: Millis) -> Option<Slot> {
+        let Gone { written, start, .. } = self.gone.remove(&from)?;
+        let touch = Touch { written, previous: start, last: at, ..Touch::default() };
+        Some(Slot::Old(from, touch))
+    }
+
+    /// Rows that moved, by what the entries say, and are not where they came to: they moved on, or went.
+    fn put_moved_right(&mut self, conn: &Connection, t: &Tracked) -> Result<()> {
+        let moved = |(loc, slot): (&Loc, &Slot)| match slot {
+            Slot::Old(from, _) if from != loc => Some((loc.clone(), from.clone())),
+            _ => None,
+        };
+        let moved: Vec<_> = self.slots.iter().filter_map(moved).collect();
+        for (loc, from) in moved {
+            if !t.exists(conn, &loc)? {
+                self.gave_way(&loc);
+                self.take_image(conn, t, &from, &loc)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the row `from` was when it went from `loc`, where that was noted before it came there.
+    fn take_image(&mut self, conn: &Connection, t: &Tracked, from: &Loc, loc: &Loc) -> Result<()> {
+        let image = self.gone.get(loc).and_then(|gone| gone.image);
+        if let (Some(image), false) = (image, may_have_been(conn, t, loc)?)
+            && let Some(gone) = self.gone.get_mut(from).filter(|gone| gone.image.is_none())
+        {
+            gone.is(image);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a row was at `loc` at the last fold; a segment may span a place that has none.
+fn may_have_been(conn: &Connection, t: &Tracked, loc: &Loc) -> Result<bool> {
+    let spanned = |rowid| Segment::containing(conn, t, rowid).map(|found| found.is_some());
+    Ok(state::is_placed(conn, t, loc)? || matches!(loc, Loc::Row(rowid) if spanned(*rowid)?))
+}
