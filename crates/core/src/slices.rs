@@ -9,6 +9,7 @@ use crate::fold::Folded;
 use crate::fold::ahead::{self, Ahead};
 use crate::gaps::{Gaps, Wanted};
 use crate::inbox::{self, At, Front, Spool, Spooled, Staged};
+use crate::journal;
 use crate::merge::{self, Births, Merged};
 use crate::progress::{Phase, Step};
 use crate::replica::Replica;
@@ -203,7 +204,10 @@ fn slice(
     if inbox::at(conn)? != Some(at) {
         return Ok(None);
     }
-    work.fold()?;
+    // A number that a row has only until the rest has come is not pinned (R-PIN), unless a program saw it and wrote.
+    if journal::any(conn)? {
+        work.fold()?;
+    }
     work.learn(&front.delta.lines)?;
     let base = line::resolve(conn, &work.meta, &front.delta.base)?;
     let upto = line::resolve(conn, &work.meta, &front.delta.upto)?;

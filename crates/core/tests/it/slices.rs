@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use synqlite_core::{Environment, Replica, System};
-use synqlite_wire::VersionVector;
+use synqlite_wire::{Hlc, VersionVector};
 
 /// The machine, with something to do in each rest between two slices. It is given how many rests there
 /// were before.
@@ -71,6 +71,29 @@ fn check(app: &Connection) {
     none("SELECT k FROM u GROUP BY k HAVING count(*) > 1");
     let ok: String = app.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(ok, "ok");
+}
+
+/// R-PIN: who only receives writes nothing, whatever numbers rows have until all of them have come.
+#[test]
+fn a_merge_in_slices_pins_no_number_that_a_row_has_on_the_way() {
+    let world = World::new();
+    let mut a = world.init("a", "CREATE TABLE t(id INTEGER PRIMARY KEY AUTOINCREMENT, x)");
+    let mut b = world.clone_site(&mut a, "b");
+    let mut c = world.clone_site(&mut a, "c");
+    for (site, x) in [(&b, "'b'"), (&a, "'a'")] {
+        site.run(&format!("{MANY} INSERT INTO t(x) SELECT {x} FROM c"));
+    }
+    let (replica, env) = between(&world.path("c"), |_| {});
+    c.replica = replica;
+    c.replica.pull_from(&mut a.replica, false).unwrap();
+    let before = env.1.load(Relaxed);
+    c.replica.pull_from(&mut b.replica, false).unwrap();
+    assert!(env.1.load(Relaxed) > before + 1, "several slices");
+    assert_eq!(
+        c.rows("SELECT x, count(*), max(id) FROM t GROUP BY x"),
+        ["a|6000|12000", "b|6000|6000"]
+    );
+    assert_eq!(c.replica.seen().unwrap().get(c.replica.site()), Hlc(0), "it wrote nothing");
 }
 
 #[test]
