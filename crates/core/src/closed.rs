@@ -16,7 +16,7 @@ use crate::refs::Lookup;
 use crate::sqlvalue::hex;
 use crate::{Result, open, state};
 use rusqlite::{Connection, params};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use synqlite_view::ConflictKind;
 use synqlite_wire::{Hlc, SiteId, Stamp, Told, VersionVector};
 
@@ -330,9 +330,26 @@ pub fn note_written(
     note_all(conn, meta, catalog, told, (ClosedBy::Write, &|told| told.kept.hlc.ms()))
 }
 
-/// Records that tell of the number of the same row: a later one stands for them.
-const SAME_CLAIM: &str = "FROM synqlite_closed WHERE kind = 'renumbered' AND tbl = ?1 AND lost = ?2 \
-                          AND lost_site = ?3 AND instr(what, ?4) = 1";
+/// Records that tell of the number of a row, by table, stamp and the number that the row asked for: a later one
+/// stands for them.
+struct Numbered(HashMap<(String, Hlc, i64, i64), Vec<i64>>);
+
+impl Numbered {
+    fn read(conn: &Connection) -> Result<Numbered> {
+        let sql = "SELECT no, tbl, lost, lost_site, what FROM synqlite_closed \
+                   WHERE kind = 'renumbered' AND lost IS NOT NULL";
+        let mut found = Numbered(HashMap::new());
+        let mut statement = conn.prepare_cached(sql)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let what: String = row.get(4)?;
+            let Some((asked, _)) = numbers(&what) else { continue };
+            let of = (row.get(1)?, Hlc(row.get(2)?), row.get(3)?, asked);
+            found.0.entry(of).or_default().push(row.get(0)?);
+        }
+        Ok(found)
+    }
+}
 
 fn note_all(
     conn: &Connection,
@@ -350,6 +367,7 @@ fn note_all(
                VALUES(?1, ?2, ?3, ?4, '', ?5, ?6, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
     have_all(conn)?;
     let mut statement = conn.prepare_cached(sql)?;
+    let mut numbered = None;
     for one @ Lost { told, name, received } in &told[latest..] {
         let Told { id, table, row, kind, what, lost, kept } = told;
         let id = hex(id);
@@ -357,14 +375,22 @@ fn note_all(
         let table = t.map_or(table, |t| &t.table.name);
         let (lost_site, kept_site) = (meta.number(conn, lost.site)?, meta.number(conn, kept.site)?);
         let mut name = name.as_deref();
+        let mut before = None;
         if let (Some((asked, _)), Some(t)) = (one.renumbered(), t) {
             let is_here = !received || one.is_here(conn, meta, t)?;
             name = name.filter(|_| is_here);
-            let of = params![table, lost.hlc.0, lost_site, format!("{asked} became ")];
-            if !is_here && conn.prepare_cached(&format!("SELECT 1 {SAME_CLAIM}"))?.exists(of)? {
+            let all = match numbered.take() {
+                Some(all) => all,
+                None => Numbered::read(conn)?,
+            };
+            let of = (table.clone(), lost.hlc, i64::from(lost_site), asked);
+            let same = numbered.insert(all).0.entry(of).or_default();
+            if !is_here && !same.is_empty() {
                 continue;
             }
-            conn.prepare_cached(&format!("DELETE {SAME_CLAIM}"))?.execute(of)?;
+            let mut delete = conn.prepare_cached("DELETE FROM synqlite_closed WHERE no = ?1")?;
+            same.drain(..).try_for_each(|no| delete.execute([no]).map(drop))?;
+            before = Some(same);
         }
         statement.execute(params![
             id,
@@ -380,6 +406,9 @@ fn note_all(
             kept_site,
             name
         ])?;
+        if let Some(same) = before.filter(|_| conn.changes() > 0) {
+            same.push(conn.last_insert_rowid());
+        }
     }
     prune(conn)
 }

@@ -410,8 +410,8 @@ impl<'a> AffectedRows<'a> {
         let t = &self.catalog().tables[item.table];
         let own = t.table.own_number();
         let moved = |(&c, v): (&usize, &Value)| Some(c) != own && old[c] != *v;
-        let mut keys = t.table.groups.iter().zip(&item.cells).filter(|(g, _)| g.keeps_previous);
-        Ok(keys.any(|(g, cell)| g.columns.iter().zip(&cell.values).any(moved)))
+        let row = written(item, t);
+        Ok(t.referred.iter().map(|c| (c, &row[*c])).any(moved))
     }
 
     /// Whether R-FK-ONUPDATE is of a foreign key of a table.
@@ -488,15 +488,23 @@ impl<'a> AffectedRows<'a> {
         waiting.into_iter().try_for_each(|entry| self.load_entry(entry))
     }
 
-    /// Adds rows below those past the first `before`, as many as there were. Where each row of a chain hangs
-    /// on the one before, every view would reach one row further: so it looks twice as far each time, and
+    /// Adds rows below those past the first `before`, as many as there were, and those with which these contend for
+    /// numbers and, if they are to be checked, unique keys. Where each row of a chain hangs on the one before, or has
+    /// the key that another asks for, every view would reach one row further: so it looks twice as far each time, and
     /// affects at most twice as many rows as it has to.
-    pub fn descend(&mut self, before: usize) -> Result<()> {
+    pub fn descend(&mut self, before: usize, check_keys: bool) -> Result<()> {
         let mut at = before;
         while at < self.list.len() && self.list.len() < 2 * before {
             if self.catalog().is_in_circle(self.list[at].table) {
                 self.children(at)?;
             }
+            if check_keys {
+                self.rivals_for_keys_of(at)?;
+                if let Some(old) = self.list[at].old.clone().filter(|_| self.contested) {
+                    self.left(self.list[at].table, &old)?;
+                }
+            }
+            self.neighbours()?;
             at += 1;
         }
         Ok(())
@@ -533,19 +541,18 @@ impl<'a> AffectedRows<'a> {
     /// Adds the rows that have or want a unique key which an affected row writes. The view would tell of them,
     /// and of more: this spares computing it once without them.
     pub fn rivals_for_keys(&mut self) -> Result<()> {
-        for at in 0..self.list.len() {
-            let (item, catalog) = (&self.list[at], self.catalog());
-            if !item.alive() {
-                continue;
-            }
-            let row = written(item, &catalog.tables[item.table]);
-            let own = item.old.as_ref() == Some(&row);
-            let verdict = self.facts.verdict(item.table, &row)?;
-            for wanted in Wanted::all(item.table, &verdict, own) {
-                self.rivals_for_key(&wanted)?;
-            }
+        (0..self.list.len()).try_for_each(|at| self.rivals_for_keys_of(at))
+    }
+
+    fn rivals_for_keys_of(&mut self, at: usize) -> Result<()> {
+        let (item, catalog) = (&self.list[at], self.catalog());
+        if !item.alive() {
+            return Ok(());
         }
-        Ok(())
+        let row = written(item, &catalog.tables[item.table]);
+        let own = item.old.as_ref() == Some(&row);
+        let verdict = self.facts.verdict(item.table, &row)?;
+        Wanted::all(item.table, &verdict, own).try_for_each(|wanted| self.rivals_for_key(&wanted))
     }
 
     /// Adds the rows that have or want a unique key.

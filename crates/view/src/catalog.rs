@@ -6,7 +6,7 @@
 use crate::constant::constant;
 use crate::equal;
 use crate::schema::{Affinity, ForeignKey, Table, TableKind, numbered};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 use synqlite_wire::key::{Collation, KeyPart, encode, encode_values, normalise};
@@ -43,6 +43,8 @@ pub struct Relation {
     /// Foreign keys, by position, that rows follow even while they are dead: by a key that is a reference to
     /// theirs, other rows show them through foreign keys that merges do not keep.
     pub followed: Vec<usize>,
+    /// Columns to which foreign keys refer, ascending.
+    pub referred: Vec<usize>,
     /// The same as `column_names` for each unique index, parallel to `table.uniques`, ascending.
     pub unique_names: Vec<String>,
     /// Position of this file after which each column was there, parallel to `table.columns`; -1 for
@@ -123,12 +125,13 @@ impl Catalog {
     }
 }
 
-/// Finds out which references rows follow while they are dead.
+/// Finds out which references rows follow while they are dead, and what others refer to.
 fn follow(tables: &mut [Relation], enforced: bool) {
     let all = tables.iter().flat_map(|t| &t.table.foreign_keys);
+    let of_parent = |fk: &ForeignKey| (fold_name(&fk.parent), fk.parent_columns.clone());
+    let referred: Vec<(String, Vec<usize>)> = all.clone().map(of_parent).collect();
     let loose = all.filter(|fk| !(fk.enforced && enforced));
-    let shown: Vec<(String, Vec<usize>)> =
-        loose.map(|fk| (fold_name(&fk.parent), fk.parent_columns.clone())).collect();
+    let shown: Vec<(String, Vec<usize>)> = loose.map(of_parent).collect();
     for t in tables {
         let name = fold_name(&t.table.name);
         let mut keys = shown.iter().filter(|(parent, _)| *parent == name);
@@ -136,6 +139,9 @@ fn follow(tables: &mut [Relation], enforced: bool) {
         let own = t.table.foreign_keys.iter().enumerate();
         let in_key = own.filter(|(_, fk)| fk.columns.iter().any(|c| columns.contains(c)));
         t.followed = in_key.map(|(f, _)| f).collect();
+        let to_it = referred.iter().filter(|(parent, _)| *parent == name);
+        let columns: BTreeSet<usize> = to_it.flat_map(|(_, columns)| columns.clone()).collect();
+        t.referred = columns.into_iter().collect();
     }
 }
 
@@ -189,6 +195,7 @@ impl Relation {
             key_names: Vec::new(),
             new_keys: Vec::new(),
             followed: Vec::new(),
+            referred: Vec::new(),
             unique_names: Vec::new(),
             since: Vec::new(),
         }

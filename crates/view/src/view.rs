@@ -69,7 +69,7 @@ pub fn settle(affected: &mut AffectedRows<'_>, mut check_keys: bool) -> Result<V
         if affected.list.len() == before {
             return Ok(view);
         }
-        affected.descend(before)?;
+        affected.descend(before, check_keys)?;
     }
 }
 
@@ -81,7 +81,7 @@ fn falling(affected: &mut AffectedRows<'_>) -> Result<bool> {
     }
     let before = affected.list.len();
     cascade(affected, &BTreeSet::new()).into_iter().try_for_each(|at| affected.children(at))?;
-    affected.descend(before)?;
+    affected.descend(before, false)?;
     Ok(affected.list.len() > before)
 }
 
@@ -139,8 +139,7 @@ fn grow(affected: &mut AffectedRows<'_>, view: &View, check_keys: bool) -> Resul
 
 /// What of a row others may refer to.
 fn key(t: &Relation, row: &[Value]) -> Vec<Value> {
-    let groups = t.table.groups.iter().filter(|g| g.keeps_previous);
-    groups.flat_map(|g| g.columns.iter().map(|&c| row[c].clone())).collect()
+    t.referred.iter().map(|&c| row[c].clone()).collect()
 }
 
 /// The plan: writes the view into the rows, what each of them shows from now on and why not what it holds.
