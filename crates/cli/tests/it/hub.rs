@@ -333,3 +333,34 @@ fn a_watch_outlives_its_hub() {
     sync(&lab, "B");
     assert_eq!(lab.rows("B", "SELECT count(*) FROM note WHERE text = 'while it is away'"), ["1"]);
 }
+
+/// What it failed at is still at the hub, and other than what it has read: that begins no round.
+#[test]
+fn a_watch_whose_push_is_refused_tries_again_after_pauses() {
+    let lab = Lab::new();
+    let store = lab.path("hub").display().to_string();
+    let token = |more: &[&str]| {
+        let args = ["token", "create", "--store", &store, "--database", "todo"];
+        lab.json(&[&args[..], more].concat())["token"].as_str().expect("a token").to_owned()
+    };
+    let (write, small) = (token(&[]), token(&["--object-bytes", "100"]));
+    let hub = Hub::start(&lab.path("hub"), &[]);
+    lab.sql("A", crate::support::TODO);
+    lab.json(&["init", &lab.db("A")]);
+    lab.json(&["remote", "add", &lab.db("A"), "origin", &hub.url("todo"), "--token", &write]);
+    sync(&lab, "A");
+    lab.json(&["remote", "remove", &lab.db("A"), "origin"]);
+    lab.json(&["remote", "add", &lab.db("A"), "origin", &hub.url("todo"), "--token", &small]);
+    lab.sql(
+        "A",
+        "INSERT INTO note SELECT hex(randomblob(20)) FROM json_each('[1,2,3,4,5,6,7,8,9]')",
+    );
+    let (_a, rounds) = Watch::start(&lab, "A");
+    let since = Instant::now();
+    for (n, round) in rounds.take(5).enumerate() {
+        assert!(round["error"].is_string(), "{round}");
+        // From 0.2 s on each pause is twice as long, less at most half of it.
+        let least = Duration::from_millis([0, 100, 300, 700, 1_500][n]);
+        assert!(since.elapsed() >= least, "round {n} after {:?}", since.elapsed());
+    }
+}

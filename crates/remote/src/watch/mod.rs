@@ -50,6 +50,8 @@ pub struct Waiter {
     /// Whether the listener heard the hub when it was last asked; nothing if it never has.
     heard: Option<bool>,
     upto: Option<Cursor>,
+    /// Where the remote stood when the last round failed.
+    tried: Option<Cursor>,
     moved: bool,
 }
 
@@ -58,20 +60,26 @@ impl Waiter {
     pub fn new(replica: &Replica) -> Waiter {
         let (bell, rings) = Bell::new();
         let notice = Notice::new(replica, bell.clone());
-        Waiter { bell, rings, notice, listener: None, heard: None, upto: None, moved: false }
+        let (listener, heard, upto, tried) = (None, None, None, None);
+        Waiter { bell, rings, notice, listener, heard, upto, tried, moved: false }
     }
 
     /// Listens to this remote from now on, if it is one that tells.
     pub fn listen(&mut self, remote: &Remote) {
         if !self.listener.as_ref().is_some_and(|listener| listener.goes_on(remote)) {
             self.listener = Some(Listener::start(remote.clone(), self.bell.clone()));
-            (self.heard, self.upto) = (None, None);
+            (self.heard, self.upto, self.tried) = (None, None, None);
         }
     }
 
     /// Up to where the remote has been looked at, if it says where it stands.
     pub fn looked(&mut self, upto: Option<Cursor>) {
         self.upto = upto.or(self.upto);
+    }
+
+    /// A round failed. What the remote has by now begins no other, which would fail as soon as it began.
+    pub fn failed(&mut self) {
+        self.tried = self.listener.as_ref().and_then(Listener::latest);
     }
 
     /// Whether there is a hub that would say so if it had something new.
@@ -121,7 +129,7 @@ impl Waiter {
         let beyond = |latest: Cursor| {
             self.upto.is_none_or(|u| u.epoch != latest.epoch || u.sequence < latest.sequence)
         };
-        other || latest.is_some_and(beyond)
+        other || latest.is_some_and(|latest| self.tried != Some(latest) && beyond(latest))
     }
 }
 
@@ -228,6 +236,7 @@ impl<'a, E: From<SyncError>> Watch<'a, E> {
     fn failed(&mut self, e: E, remote: Option<&Remote>) -> Option<Outcome> {
         self.state.failures += 1;
         self.state.error = Some(e);
+        self.waiter.failed();
         // What cannot be read just now is as it was.
         self.state.pending = self.pending(remote).unwrap_or(self.state.pending);
         None
