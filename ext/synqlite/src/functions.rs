@@ -217,7 +217,7 @@ fn settle(call: &Call<'_, '_>) -> Result<Json> {
     let mut replica = call.replica(Writes)?;
     if !ids.starts_with('[') {
         let id = replica.settle_conflict(ids, verb)?;
-        return Ok(json!({"settled": id, "open": replica.open_conflicts()?}));
+        return Ok(json!({"settled": id, "open": replica.open_questions()?}));
     }
     let ids: Vec<String> = serde_json::from_str(ids)
         .map_err(|e| usage(format!("the ids are no JSON array of texts: {e}")))?;

@@ -87,12 +87,12 @@ fn settle_one(replica: &mut Replica, id: &str, verb: synqlite_core::Verb) -> Res
         let left = replica.conflicts()?;
         with.retain(|follower| *follower != id && !left.iter().any(|c| c.id == *follower));
     }
-    let (open, asking) = (replica.open_conflicts()?, replica.open_questions()?);
+    let open = replica.open_questions()?;
     let more = match with.len() as u64 {
         0 => String::new(),
         n => format!(" and {} that waited for it", count(n, "conflict")),
     };
-    let text = format!("settled {}{more}; open conflicts: {asking}", &id[..DIGITS]);
+    let text = format!("settled {}{more}; open conflicts: {open}", &id[..DIGITS]);
     let mut json = json!({"settled": id, "open": open});
     if !with.is_empty() {
         json["with"] = json!(with);

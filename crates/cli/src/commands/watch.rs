@@ -94,7 +94,7 @@ fn failed(round: u64, what: &str, watch: &Watch<'_, CommandError>, as_json: bool
     if !as_json {
         return Ok(());
     }
-    let state = watch.state();
+    let (state, what) = (watch.state(), what.strip_prefix("error: ").unwrap_or(what));
     let line =
         json!({"round": round, "error": what, "online": state.online, "pending": state.pending});
     terminal::print(&line.to_string())

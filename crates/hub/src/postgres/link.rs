@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Mutex;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, Row, Statement};
 
@@ -53,6 +54,17 @@ impl Open {
 pub fn failed(e: &tokio_postgres::Error) -> Error {
     match e.as_db_error() {
         Some(e) if e.code().code().starts_with("53") => Error::Full,
+        Some(e) if *e.code() == SqlState::UNDEFINED_TABLE => Error::Setting {
+            what: "there is no store of a hub in this database of PostgreSQL".into(),
+            hint: "Check its name; a hub that is started makes one",
+        },
+        // No such database, wrong password: waiting does not help.
+        Some(e) if ["3D", "28"].iter().any(|class| e.code().code().starts_with(class)) => {
+            Error::Setting {
+                what: format!("PostgreSQL says: {}", e.message()),
+                hint: "Check the address that --store names",
+            }
+        }
         Some(e) => Error::away(format!("PostgreSQL says: {}", e.message())),
         None => {
             let source = std::error::Error::source(e).map(|s| format!(": {s}")).unwrap_or_default();

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use synqlite_hub::{Location, Scope, check, start};
+use synqlite_hub::{Location, Scope, Settings, check, start};
 use synqlite_servers::{Authority, Postgres};
 
 #[test]
@@ -16,6 +16,7 @@ fn postgres_keeps_the_promises_of_a_store() {
         Ok(server) => Rc::new(RefCell::new(server)),
         Err(why) => return println!("skipped: {why}"),
     };
+    what_is_missing_is_named(&server);
     let (databases, mut count) = (server.clone(), 0);
     use_stores(move || {
         count += 1;
@@ -25,6 +26,23 @@ fn postgres_keeps_the_promises_of_a_store() {
     nothing_is_lost_when_the_server_crashes(&server);
     crate::promises();
     two_hubs_share_a_store();
+}
+
+/// Waiting would not help.
+fn what_is_missing_is_named(server: &RefCell<Postgres>) {
+    let empty = server.borrow().database("empty");
+    let absent = empty.replace("empty", "absent");
+    let told = |url: &str| {
+        let lab = Lab::open();
+        let store = Location::parse(url).unwrap();
+        check(&Settings { store, ..lab.settings.clone() }).unwrap_err().to_string()
+    };
+    assert!(
+        told(&empty).starts_with("there is no store of a hub in this database"),
+        "{}",
+        told(&empty)
+    );
+    assert!(told(&absent).contains("does not exist. Check the address"), "{}", told(&absent));
 }
 
 fn two_hubs_share_a_store() {
