@@ -390,6 +390,7 @@ impl Draft<'_> {
                 Action::Pragma(format!("PRAGMA recursive_triggers = {on}"))
             }
             7 if self.regions.has(Region::File) => Action::Pragma("VACUUM".to_owned()),
+            8 if self.regions.has(Region::Triggers) => Action::Retrigger(self.r.one_in(3)),
             6 if self.regions.has(Region::Restore) => match self.backed[site].clone() {
                 Some(applied) if self.r.one_in(2) => {
                     self.applied[site] = applied;

@@ -85,6 +85,8 @@ pub enum Action {
     Write(Vec<String>),
     /// The application changes a setting of its connection.
     Pragma(String),
+    /// The application makes its triggers anew, so that they run before all others; as TEMP ones or not.
+    Retrigger(bool),
     /// A migration runs, after those that it needs.
     Migrate(usize),
     /// Folds.
@@ -173,6 +175,7 @@ impl fmt::Display for History {
             match action {
                 Action::Write(list) => writeln!(f, "{};", list.join("; "))?,
                 Action::Pragma(sql) => writeln!(f, "{sql};")?,
+                Action::Retrigger(temp) => writeln!(f, "its triggers anew, TEMP {temp}")?,
                 Action::Migrate(n) => writeln!(f, "migration {n}")?,
                 Action::Fold => writeln!(f, "synqlite fold")?,
                 Action::Pull(from) => writeln!(f, "synqlite pull from {}", site_name(*from))?,

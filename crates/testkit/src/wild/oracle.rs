@@ -376,7 +376,11 @@ fn may_be_anothers(history: &History, ms: i64) -> bool {
     };
     let is_own = |step: &&Step| step.site == of.site;
     let writes = |step: &&Step| {
-        matches!(step.action, Action::Write(_) | Action::Migrate(_) | Action::Pragma(_))
+        let Step { action, .. } = step;
+        matches!(
+            action,
+            Action::Write(_) | Action::Migrate(_) | Action::Pragma(_) | Action::Retrigger(_)
+        )
     };
     let (earlier, later): (Vec<_>, Vec<_>) =
         history.steps.iter().filter(is_own).partition(|step| step.ms <= of.ms);

@@ -327,6 +327,7 @@ impl<'a> Player<'a> {
         match &step.action {
             Action::Write(script) => self.write(n, script, step.ms),
             Action::Pragma(sql) => self.run(n, std::slice::from_ref(sql), false, step.ms).map(drop),
+            Action::Retrigger(temp) => self.retrigger(n, *temp, step.ms),
             Action::Migrate(migration) => self.migrate(n, *migration, step.ms),
             Action::Fold => self.fold(n),
             Action::Pull(other) | Action::Push(other) | Action::Sync(other) => {
@@ -361,6 +362,22 @@ impl<'a> Player<'a> {
         }
         let after = self.shown(n)?;
         self.marks.local(n, &before, &after);
+        Ok(())
+    }
+
+    /// Makes the triggers of the application anew, those that are there.
+    fn retrigger(&mut self, n: usize, temp: bool, ms: i64) -> Played {
+        let all = "SELECT name FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'app%' ORDER BY name";
+        for name in self.texts(n, all)? {
+            let sql =
+                format!("SELECT sql FROM sqlite_master WHERE name = '{name}' AND type = 'trigger'");
+            let mut script = vec![format!("DROP TRIGGER {}", quote(&name))];
+            script.extend(self.texts(n, &sql)?);
+            if temp {
+                script[1] = script[1].replacen("CREATE TRIGGER", "CREATE TEMP TRIGGER", 1);
+            }
+            self.run(n, &script, true, ms)?;
+        }
         Ok(())
     }
 

@@ -122,8 +122,8 @@ pub fn table(r: &mut Random, regions: &Regions, schema: &Schema, no: usize) -> T
     t
 }
 
-/// Triggers of the application on tables that are there from the start: they change the row that was
-/// written, write to another table, delete children, and refuse rows.
+/// Triggers of the application on tables that are there from the start: they change the row that was written, bring
+/// back one that was deleted, write to another table, delete children, and refuse rows.
 fn triggers(r: &mut Random, schema: &mut Schema) {
     let all = schema.clone();
     for (no, t) in schema {
@@ -143,6 +143,28 @@ fn triggers(r: &mut Random, schema: &mut Schema) {
             let refuse = ["IGNORE", "ABORT, 'too many'"][r.index(2)];
             texts.push(t.text(&format!(
                 "BEFORE INSERT ON {table} WHEN new.{{n}} = 4 BEGIN SELECT RAISE({refuse}); END"
+            )));
+        }
+        if t.column("n").is_some() && r.one_in(3) {
+            texts.push(t.text(&format!(
+                "AFTER UPDATE ON {table} WHEN old.{{n}} IS new.{{n}} \
+                 BEGIN UPDATE {table} SET {{n}} = coalesce({{n}}, 0) + 1 WHERE {same}; END"
+            )));
+        }
+        if t.column("n").is_some() && r.one_in(3) {
+            let stored = t.columns.iter().filter(|c| c.generated.is_none());
+            let ids: Vec<String> = stored.map(|c| c.id.clone()).collect();
+            // What was written before is not what shows when it was written.
+            let old = |id: &String| match t.column(id).is_some_and(|c| c.role == Role::Token) {
+                true => "NULL".to_owned(),
+                false => t.text(&format!("old.{{{id}}}")),
+            };
+            let old: Vec<_> = ids.iter().map(old).collect();
+            texts.push(t.text(&format!(
+                "AFTER DELETE ON {table} WHEN old.{{n}} IN (1, 3) \
+                 BEGIN INSERT INTO {table}({}) VALUES({}); END",
+                t.list(&ids),
+                old.join(", ")
             )));
         }
         if r.one_in(2) {
