@@ -88,7 +88,7 @@ pub fn revived(h: &Header) -> bool {
 
 /// Whether the latest delete was none of the row itself: it went with its parent.
 fn fell(h: &Header) -> bool {
-    h.cl % 2 == 1 && h.left() > h.inserted && !revived(h)
+    h.cl % 2 == 1 && h.fell()
 }
 
 /// The latest change of each part of a row by its stamp: what happened, and the groups written.

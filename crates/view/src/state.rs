@@ -140,7 +140,7 @@ impl RowState {
     /// later (R-FK-ACTION).
     pub fn fell_with_parent(&self) -> bool {
         let stamps = self.groups.iter().map(|g| g.stamp).chain([self.header.inserted]);
-        self.header.alive() && stamps.into_iter().all(|stamp| stamp <= self.header.left())
+        self.header.fell() && stamps.into_iter().all(|stamp| stamp <= self.header.left())
     }
 
     /// When the row came into its present life. An insert writes all groups; where an update counts

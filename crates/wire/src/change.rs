@@ -85,17 +85,22 @@ impl Header {
     /// is gone is what hides it, so it comes back with its parent (R-FK-ACTION). So `deleted` may not
     /// rise past an insert by which the row is alive, here or where its key was deleted before.
     pub fn cascade(&mut self, stamp: Stamp) {
-        if self.inserted > self.deleted {
-            self.cl_stamp = self.cl_stamp.max(stamp);
-        } else {
+        self.cl_stamp = self.cl_stamp.max(stamp);
+        if self.inserted <= self.deleted {
             self.deleted = self.deleted.max(stamp);
         }
     }
 
+    /// Whether CASCADE has deleted the row in its present life. A later delete of a former life says nothing of
+    /// this one, though it may be later than all writes of it.
+    pub fn fell(&self) -> bool {
+        let by_count = self.cl % 2 == 1 && self.cl_stamp == self.deleted;
+        self.cl_stamp > self.inserted && (self.inserted > self.deleted || by_count)
+    }
+
     /// Latest delete, of the row itself or by CASCADE: whoever did it had seen the row as it was then.
     pub fn left(&self) -> Stamp {
-        let cascaded = self.inserted > self.deleted && self.cl_stamp > self.inserted;
-        if cascaded { self.cl_stamp } else { self.deleted }
+        if self.fell() { self.cl_stamp } else { self.deleted }
     }
 
     /// The delete for which a row is gone that lived as `before` says, before more was known of it. Whoever
@@ -257,6 +262,13 @@ mod tests {
         assert!(outlived.left() == at(3));
         outlived.cascade(at(9));
         assert!(outlived.alive() && outlived.left() == at(9));
+        // A row that was inserted again, while somebody deleted its former life.
+        let mut again = deleted(3);
+        again.insert(at(5));
+        let mut again = again.join(&deleted(7));
+        assert!(again.alive() && !again.fell());
+        again.cascade(at(9));
+        assert!(again.alive() && again.fell() && again.left() == at(9));
     }
 
     proptest! {

@@ -228,7 +228,7 @@ impl<'a> Meeting<'a> {
     ) -> Vec<Lost> {
         let joined = state.header.join(&change.header);
         let (left, cascaded) = (joined.left(), joined.alive());
-        if cascaded && left <= joined.inserted {
+        if cascaded && !joined.fell() {
             return vec![];
         }
         // What is later than a CASCADE has a record.

@@ -33,6 +33,26 @@ fn both(a: &Site, b: &Site, query: &str, rows: &[&str], records: &[&str]) {
     }
 }
 
+/// Who deleted the former life had not seen the one that falls.
+#[test]
+fn a_row_inserted_again_that_falls_with_its_parent_has_a_record() {
+    let world = World::new();
+    let mut a = world.init("a", CASCADE);
+    let mut b = world.clone_site(&mut a, "b");
+    let mut c = world.clone_site(&mut a, "c");
+    c.run("DELETE FROM c WHERE id='c0'");
+    c.run("INSERT INTO c VALUES('c0','P',1)");
+    b.run("DELETE FROM c WHERE id='c0'");
+    a.run("DELETE FROM p WHERE id='P'");
+    settle(&mut b, &mut c);
+    settle(&mut a, &mut b);
+    settle(&mut a, &mut c);
+    for site in [&a, &b, &c] {
+        assert_eq!(kinds(site), ["fk_cascade:'c0'"]);
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+}
+
 #[test]
 fn a_cascade_opens_no_record() {
     let world = World::new();
