@@ -41,7 +41,10 @@ fn main() -> ExitCode {
                 return ExitCode::SUCCESS;
             }
             let what = e.render().to_string();
-            let what = what.lines().next().unwrap_or_default().trim_start_matches("error: ");
+            // What is missing stands in the lines below the first.
+            let said = what.lines().map(str::trim).take_while(|line| !line.is_empty());
+            let what = said.collect::<Vec<_>>().join(" ");
+            let what = what.trim_start_matches("error: ");
             let wrong = error::CommandError::usage(what).hint("See: synqlite --help");
             tell(&wrong, std::env::args_os().any(|arg| arg == "--json"));
             return ExitCode::from(wrong.status());

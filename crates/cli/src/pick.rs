@@ -74,6 +74,14 @@ impl Pick {
             None => true,
         };
         let here = replica.site();
+        if let Some(said) = self.site.as_ref().filter(|_| !by(here)) {
+            let mut seen = replica.seen()?.0.into_keys();
+            let of = |c: &Conflict| c.sites.iter().any(|(site, _)| by(*site));
+            if !seen.any(by) && !conflicts.iter().any(of) {
+                let error = CommandError::usage(format!("no site is called `{said}`"));
+                return Err(error.hint("See: synqlite log; it names the sites that wrote"));
+            }
+        }
         conflicts.retain(|c| {
             same(&self.table, &c.table)
                 && same(&self.kind, c.kind.as_str())

@@ -16,7 +16,7 @@ use hyper_util::service::TowerToHyperService;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -157,10 +157,8 @@ pub fn start(settings: Settings) -> Result<Running> {
             settings.store.open(settings.setup, &settings.scratch, waiters.clone()).await?;
         let access = Access::new(settings.open, settings.limits.rate);
         access.set(vault.load().await?);
-        let listener = TcpListener::bind(&settings.listen).await.map_err(|e| Error::Setting {
-            what: format!("cannot listen on {}: {e}", settings.listen),
-            hint: "Choose another address or port",
-        })?;
+        let bound = TcpListener::bind(&settings.listen).await;
+        let listener = bound.map_err(|e| cannot_listen(&settings, &e))?;
         let address = listener.local_addr().map_err(|e| Error::away(e.to_string()))?;
         let hub = Arc::new(Hub {
             backend,
@@ -191,6 +189,7 @@ pub fn start(settings: Settings) -> Result<Running> {
 /// Reads the tokens and the certificate, opens the store, and closes it all again; what the store
 /// holds. `None` if a hub has it open: then it can be opened, and what it holds is not looked at.
 pub fn check(settings: &Settings) -> Result<Option<Totals>> {
+    settings.listen.to_socket_addrs().map_err(|e| cannot_listen(settings, &e))?;
     settings.tls.as_ref().map(|(cert, key)| acceptor(cert, key)).transpose()?;
     runtime(Some(1))?.block_on(async {
         let setup = Setup { create: false, ..settings.setup };
@@ -205,6 +204,13 @@ pub fn check(settings: &Settings) -> Result<Option<Totals>> {
         backend.close().await?;
         Ok(Some(totals))
     })
+}
+
+fn cannot_listen(settings: &Settings, e: &std::io::Error) -> Error {
+    Error::Setting {
+        what: format!("cannot listen on {}: {e}", settings.listen),
+        hint: "Choose another address or port",
+    }
 }
 
 fn acceptor(cert: &Path, key: &Path) -> Result<TlsAcceptor> {

@@ -40,7 +40,7 @@ A command that takes longer than half a second shows what it does on standard er
 {\"phase\": \"merge\", \"rows\": 12288, \"total\": 120000, \"rate\": 13453, \"left_s\": 8.0, \"seconds\": 0.9, \"last\": false}
 ```
 
-`phase` is `init`, `fold`, `read`, `merge`, `copy`, `list`, `fetch`, `send` or `verify`, or `work` where nothing more is known; there may be others later. Done is so much, in `rows` or in `bytes`, of `total`; `rate` is what was done a second, `left_s` how many seconds are left at that rate, `seconds` how many the phase has taken. What is not known is null, and phase `work` has neither amount. The last line of a phase has `last`. `watch` writes a line to its log for each phase that took longer than half a second, and `serve` one for each request.
+`phase` is `init`, `fold`, `read`, `merge`, `copy`, `list`, `fetch`, `send` or `verify`, or `work` where nothing more is known; there may be others later. Done is so much, in `rows` or in `bytes`, of `total`; `rate` is what was done a second, `left_s` how many seconds are left at that rate, `seconds` how many the phase has taken. What is not known is null, and phase `work` has neither amount. The last line of a phase has `last`. `watch` writes a line to its log for each phase that took longer than half a second, and `serve --log debug` one for each request.
 ";
 
 pub fn run(args: &Args) -> Result<Report> {

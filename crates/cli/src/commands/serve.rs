@@ -57,7 +57,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with = "check")]
     restore: Option<PathBuf>,
     /// What is logged on standard error: error, warn, info or debug, each with those before; info if
-    /// absent.
+    /// absent. At debug there is a line for each request.
     #[arg(long, value_name = "LEVEL")]
     log: Option<LevelFilter>,
 }

@@ -37,7 +37,7 @@ pub enum Command {
         #[arg(long, value_name = "BYTES")]
         object_bytes: Option<u64>,
         /// Requests a second that it may make; as the hub's settings have it if absent.
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         requests_per_second: Option<u32>,
         /// Takes from it only what one of these sites wrote, by their ids as `synqlite status` prints
         /// them. For scope write, and for objects that are not sealed: the hub cannot see who sealed one.

@@ -265,6 +265,7 @@ fn what_cannot_be_settled_so_is_named() {
         (&["--table", "person", "--where", "1)"], "--where: near"),
         (&["--table", "person", "--where", "town = 1"], "no such column: town"),
         (&["--kind", "uniqe"], "Open ones are of these kinds: "),
+        (&["--site", "nobody"], "no site is called `nobody`"),
         (&["--since", "yesterday"], "no point of time"),
         (&["discard", "--all", "zz"], "cannot be used"),
         (&["show", "zz", "--mine"], "--all"),

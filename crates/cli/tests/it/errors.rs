@@ -47,6 +47,14 @@ fn a_failure_tells_programs_its_kind_and_what_it_concerns() {
     }
 }
 
+/// Also where the parser of arguments says it in the lines below its first.
+#[test]
+fn what_is_missing_on_the_command_line_is_named() {
+    let (_, error) = failed(&["sync"]);
+    let message = error["message"].as_str().unwrap_or_default();
+    assert_eq!(message, "the following required arguments were not provided: <DB>");
+}
+
 #[test]
 fn whoever_has_a_document_gets_no_other() {
     let lab = Lab::with_a();

@@ -156,6 +156,8 @@ fn it_ends_gracefully_and_one_at_a_time_has_the_store() {
     assert_eq!(lab.json(&["serve", "--check", "--store", &store])["ok"], true);
     let told = lab.refused(&["serve", "--check", "--store", &lab.db("none")]);
     assert!(told.contains("no store of a hub at") && told.contains("none.db"), "{told}");
+    let told = lab.refused(&["serve", "--check", "--listen", "nonsense", "--store", &store]);
+    assert!(told.contains("cannot listen on nonsense"), "{told}");
     let busy = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = busy.local_addr().expect("an address").to_string();
     let told = lab.refused(&["serve", "--listen", &address, "--store", &store]);
