@@ -387,7 +387,10 @@ impl Planner<'_> {
         // What was written in a former life ended with it.
         let h = &step.stored.state.header;
         let life = past.and_then(|past| past.life.as_ref()).map(|(stamp, _)| *stamp);
-        let ended = life.or(revived(h).then_some(h.deleted)).unwrap_or(Stamp::ZERO);
+        // Who brought back a deleted row had seen what was written to it until then.
+        let brought_back = (revived(h) && self.span.has(h.cl_stamp)).then_some(h.cl_stamp);
+        let ended =
+            brought_back.or(life).or(revived(h).then_some(h.deleted)).unwrap_or(Stamp::ZERO);
         shown.chain(overwritten).filter(|stamp| *stamp > ended).max()
     }
 

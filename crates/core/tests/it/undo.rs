@@ -486,6 +486,26 @@ fn a_discarded_row_asks_again() {
     assert_eq!(a.rows("SELECT * FROM p"), ["ann|ann@x", "bob|info@x"]);
 }
 
+/// Who brings back a row that was deleted has seen what another site wrote to it.
+#[test]
+fn a_row_that_was_brought_back_goes_unless_another_refers_to_it() {
+    let world = World::new();
+    let sql = "CREATE TABLE p(id TEXT PRIMARY KEY, v INT);
+         CREATE TABLE c(id TEXT PRIMARY KEY, p REFERENCES p(id) ON DELETE CASCADE); INSERT INTO p VALUES('x', 1)";
+    let mut a = historical(&world, "a", sql);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("DELETE FROM p");
+    b.run("UPDATE p SET v = 2; INSERT INTO c VALUES('k', 'x')");
+    settle(&mut a, &mut b);
+    let id = a.replica.conflicts().unwrap()[0].id.clone();
+    a.replica.settle_conflict(&id, synqlite_core::Verb::Restore).unwrap();
+    assert_eq!(a.rows("SELECT id, v FROM p"), ["x|2"]);
+    assert_eq!(undo(&mut a, &of_row("p", "x")), ["left p 'x': row 'k' of c refers to it"]);
+    a.run("DELETE FROM c");
+    assert_eq!(undo(&mut a, &of_row("p", "x")), ["p 'x' insert"]);
+    assert_eq!(a.rows("SELECT id FROM p"), [""; 0]);
+}
+
 #[test]
 fn what_several_undos_in_turn_do() {
     let world = World::new();
