@@ -8,6 +8,7 @@
 //! Nearly all of them are built at once, behind a switch for each (`together.rs`): a build for each took
 //! longer than most need to be found.
 
+mod folds;
 mod merges;
 mod schemas;
 mod together;
@@ -35,7 +36,7 @@ const STATES_EACH: u64 = 500;
 
 /// All mutants.
 pub fn all() -> impl Iterator<Item = &'static Mutant<'static>> {
-    merges::ALL.iter().chain(schemas::ALL)
+    merges::ALL.iter().chain(schemas::ALL).chain(folds::ALL)
 }
 
 /// A repair taken out.
