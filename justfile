@@ -63,3 +63,9 @@ package:
     cargo build --release --manifest-path ext/Cargo.toml -p synqlite-extension
     SYNQLITE_EXTENSION=ext/target/release/libsynqlite.so SYNQLITE_COMMAND=target/dist/synqlite \
         python3 packages/make.py dist --all
+
+# The same on Linux for a glibc as old as 2.28, as a release has them.
+package-portable:
+    python3 packages/portable.py target/made
+    SYNQLITE_EXTENSION=target/made/libsynqlite.so SYNQLITE_COMMAND=target/made/synqlite \
+        python3 packages/make.py dist --all

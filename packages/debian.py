@@ -23,6 +23,11 @@ ROOT = Path(__file__).resolve().parent.parent
 LIBRARIES = {
     "libc.so.6": "libc6",
     "libm.so.6": "libc6",
+    # Parts of libc.so.6 since 2.34.
+    "libdl.so.2": "libc6",
+    "libpthread.so.0": "libc6",
+    "librt.so.1": "libc6",
+    "libutil.so.1": "libc6",
     "libgcc_s.so.1": "libgcc-s1",
     "ld-linux-x86-64.so.2": "libc6",
     "ld-linux-aarch64.so.1": "libc6",
