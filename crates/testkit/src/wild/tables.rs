@@ -151,7 +151,9 @@ fn triggers(r: &mut Random, schema: &mut Schema) {
                  BEGIN UPDATE {table} SET {{n}} = coalesce({{n}}, 0) + 1 WHERE {same}; END"
             )));
         }
-        if t.column("n").is_some() && r.one_in(3) {
+        // What comes back with a reference may refer to nothing by then.
+        let refers = t.rules.iter().any(|rule| matches!(rule, Rule::Foreign(_)));
+        if t.column("n").is_some() && !refers && r.one_in(3) {
             let stored = t.columns.iter().filter(|c| c.generated.is_none());
             let ids: Vec<String> = stored.map(|c| c.id.clone()).collect();
             // What was written before is not what shows when it was written.
