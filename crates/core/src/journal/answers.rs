@@ -77,6 +77,7 @@ impl Replay {
         self.put_moved_right(conn, t)
     }
 
+    /// The row that came to the place stays there; the one that left it is the one before.
     fn stays(&mut self, answer: Answer) {
         let Answer { loc, at, to, image, came, before } = answer;
         let moved = to.as_ref().and_then(|to| self.slots.remove(to));
@@ -100,7 +101,7 @@ impl Replay {
                 touch.written.extend(written);
                 self.slots.insert(to, Slot::Old(from, touch));
             }
-            (None, Some(image), Some(gone)) => gone.is(image),
+            (None, Some(image), Some(gone)) => gone.had(image),
             (None, ..) => {}
         }
     }
@@ -134,7 +135,7 @@ impl Replay {
         if let (Some(image), false) = (image, may_have_been(conn, t, loc)?)
             && let Some(gone) = self.gone.get_mut(from).filter(|gone| gone.image.is_none())
         {
-            gone.is(image);
+            gone.had(image);
         }
         Ok(())
     }

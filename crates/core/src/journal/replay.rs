@@ -124,6 +124,7 @@ pub struct Replay {
     pub(super) went: HashMap<Loc, Loc>,
     /// Rows born in this window that a delete removed, and when.
     deleted: HashMap<Loc, (Millis, Born)>,
+    /// Entries that may be of another row than they seem.
     pub(super) answers: Vec<Answer>,
     /// Where a row came though another had left: it may have gone before the entry that says that it came.
     doubtful: HashSet<Loc>,

@@ -129,8 +129,8 @@ pub struct Gone {
 }
 
 impl Gone {
-    /// The entry with its last row turned up.
-    pub(super) fn is(&mut self, image: i64) {
+    /// It is known after all which entry has its last row.
+    pub(super) fn had(&mut self, image: i64) {
         self.image = Some(image);
         self.began.get_or_insert(image);
         self.start.get_or_insert(image);
