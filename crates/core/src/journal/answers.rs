@@ -43,7 +43,9 @@ impl Replay {
             Some(Slot::Old(from, touch)) if from != loc && touch.last == at => Some(from.clone()),
             _ => return,
         };
-        if !t.converts_old && (to.is_some() || image.is_some()) {
+        // By a key that SQLite may have converted an entry names another row; what is there is found without it.
+        let is_named = !t.converts_old || t.has_rowid();
+        if is_named && (to.is_some() || image.is_some()) {
             let before = self.went.get(loc).cloned();
             self.answers.push(Answer {
                 loc: loc.clone(),
