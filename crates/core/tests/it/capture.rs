@@ -301,6 +301,7 @@ fn triggers_that_the_application_makes_later_write_the_row_that_fired_them() {
         "CREATE TABLE t(k INT PRIMARY KEY NOT NULL, c INT, x TEXT)",
         "CREATE TABLE t(k INT PRIMARY KEY NOT NULL, c INT, x TEXT) WITHOUT ROWID",
         "CREATE TABLE t(k INT NOT NULL, c INT, x TEXT)",
+        "CREATE TABLE t(k INT PRIMARY KEY NOT NULL, c INT, x TEXT) WITHOUT ROWID; CREATE TABLE o(q TEXT REFERENCES t(k)); CREATE INDEX o_q ON o(q)",
         "CREATE TABLE t(k INTEGER PRIMARY KEY, c INT, x TEXT); CREATE TABLE o(q TEXT REFERENCES t(k)); \
          CREATE INDEX o_q ON o(q)",
         "CREATE TABLE t(k INT PRIMARY KEY NOT NULL, c INT, x TEXT, r INT DEFAULT 1 REFERENCES p ON DELETE SET NULL) \
