@@ -122,6 +122,10 @@ impl<'a> RowValidator<'a> {
         self.make(t)?;
         let table = quote(&t.table.name);
         self.scratch()?.prepare_cached(&format!("DELETE FROM {table}"))?.execute([])?;
+        if t.table.autoincrement {
+            // A row without a number gets the same one whatever was judged before; past the largest there is none.
+            self.scratch()?.prepare_cached("DELETE FROM sqlite_sequence")?.execute([])?;
+        }
         let marks = vec!["?"; row.len()].join(",");
         let sql = format!("INSERT OR ABORT INTO {table}({}) VALUES({marks})", t.column_list());
         let done =

@@ -1,6 +1,6 @@
 //! Rows that a table of one site cannot hold: kept, told and given on, while all else is shown.
 
-use crate::site::{Site, World};
+use crate::site::{Site, World, settle};
 
 /// A table as one site has made it, and a row that only it can hold.
 struct Change {
@@ -195,4 +195,22 @@ fn unfit_is_said_before_a_reference_to_nobody() {
             site.replica.conflicts().unwrap().into_iter().map(|c| c.kind.to_string()).collect();
         assert_eq!(kinds, ["row_constraint"; 2]);
     }
+}
+
+/// None is left to give it. What was judged before it decides nothing.
+#[test]
+fn a_row_without_a_key_where_no_number_is_left() {
+    let world = World::new();
+    let with = |key: &str| {
+        format!("CREATE TABLE t(k {key}, w TEXT); CREATE UNIQUE INDEX i ON t(w) WHERE w > 1")
+    };
+    let mut a = world.init("a", &with("INTEGER PRIMARY KEY AUTOINCREMENT"));
+    let mut b = world.clone_site(&mut a, "b");
+    b.run(&format!("DROP TABLE t; {}", with("TEXT PRIMARY KEY")));
+    b.run("INSERT INTO t VALUES('9223372036854775807', 'y'), (NULL, 'z')");
+    settle(&mut a, &mut b);
+    assert_eq!(a.rows("SELECT * FROM t"), ["9223372036854775807|y"]);
+    let open = a.replica.conflicts().unwrap();
+    assert_eq!(open.iter().map(|c| c.kind.as_str()).collect::<Vec<_>>(), ["row_constraint"]);
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
 }
