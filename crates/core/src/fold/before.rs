@@ -54,11 +54,7 @@ impl Fold<'_> {
         let mut new = Vec::new();
         let elsewhere = |(from, c): &(&Loc, &Changed)| **from != c.now || c.replaced.is_some();
         for (from, _) in window.changed.iter().filter(elsewhere) {
-            let known = match state::at(self.conn, self.meta, t, from)? {
-                Some(stored) => stored.entry.is_some() || sums::is_there(self.conn, t, from)?,
-                None => false,
-            };
-            if !known {
+            if !state::is_shown(self.conn, self.meta, t, from)? {
                 new.push(from.clone());
             }
         }

@@ -28,7 +28,39 @@ pub(super) struct Answer {
     before: Option<Loc>,
 }
 
+/// Columns that entries of the millisecond `at` say were written at a place, after entry `noted`.
+#[derive(Default)]
+pub(super) struct Early {
+    at: Millis,
+    noted: Option<i64>,
+    columns: Vec<u32>,
+}
+
 impl Replay {
+    /// The row that an entry says to have left `loc`, where another has come there since the update began of which
+    /// the entry tells.
+    pub(super) fn left_before(&mut self, loc: &Loc, at: Millis) -> Option<Slot> {
+        let began = self.updates.began(loc, at)?;
+        let came = self.left.get(loc).filter(|_| self.slots.contains_key(loc));
+        if came.is_none_or(|came| *came <= began) {
+            return None;
+        }
+        let known = |from: &&Loc| self.gone.get(from).is_some_and(|gone| gone.at == at);
+        let from = self.went.get(loc).filter(known).cloned();
+        Some(from.and_then(|from| self.not_gone(from, at)).unwrap_or(Slot::New(Born::at(at))))
+    }
+
+    /// Where the row is that an entry says to be at `loc`: there, if one is, or where it went in this millisecond.
+    pub(super) fn moved_on(&self, loc: Loc, at: Millis) -> Loc {
+        let mut is = &loc;
+        for _ in 0..self.moved.len() {
+            let now = |(_, when): &&(Loc, Millis)| *when == at && !self.slots.contains_key(is);
+            let Some((to, _)) = self.moved.get(is).filter(now) else { break };
+            is = to;
+        }
+        is.clone()
+    }
+
     /// An entry says that the row at `loc` went `to` another place, or was deleted.
     pub(super) fn may_answer(
         &mut self,
@@ -58,8 +90,34 @@ impl Replay {
         }
     }
 
+    /// An entry says that the row at `loc` was updated, where none is or one is about to give way: it may be one
+    /// that came there, which no entry has said yet.
+    pub(super) fn may_be_early(&mut self, loc: &Loc, columns: &[u32], at: Millis) {
+        let noted = self.noted_now(loc, at);
+        if noted.is_none() && !self.early.contains_key(loc) && !self.is_empty(loc) {
+            return;
+        }
+        let early = self.early.entry(loc.clone()).or_default();
+        if (early.at, early.noted) != (at, noted) {
+            *early = Early { at, noted, columns: vec![] };
+        }
+        early.columns.extend(columns);
+    }
+
+    /// The entry of this millisecond that notes the row at `loc` as one that an update may displace.
+    fn noted_now(&self, loc: &Loc, at: Millis) -> Option<i64> {
+        self.rival(loc, false).filter(|rival| rival.at == at).map(|rival| rival.seq)
+    }
+
     /// Columns that were written in this millisecond at a place to which a row comes only now.
     pub(super) fn written_early(&self, loc: &Loc, at: Millis) -> Vec<u32> {
+        let noted = self.noted_now(loc, at);
+        if let Some(early) = self.early.get(loc).filter(|e| (e.at, e.noted) == (at, noted)) {
+            return early.columns.clone();
+        }
+        if noted.is_some() {
+            return vec![];
+        }
         let written = match self.slots.get(loc) {
             Some(Slot::New(born)) if born.since == at => return self.columns.clone(),
             Some(Slot::New(born)) => &born.written,
@@ -72,7 +130,9 @@ impl Replay {
     /// What the entries say, as the table has it.
     pub(super) fn put_answers_right(&mut self, conn: &Connection, t: &Tracked) -> Result<()> {
         for answer in std::mem::take(&mut self.answers) {
-            if !self.slots.contains_key(&answer.loc) && t.exists(conn, &answer.loc)? {
+            let is_said =
+                self.slots.contains_key(&answer.loc) || self.unnoted(&answer.loc).is_some();
+            if !is_said && t.exists(conn, &answer.loc)? {
                 self.stays(answer);
             }
         }
@@ -109,9 +169,10 @@ impl Replay {
     }
 
     /// Takes back that a row is gone.
-    fn not_gone(&mut self, from: Loc, at: Millis) -> Option<Slot> {
+    pub(super) fn not_gone(&mut self, from: Loc, at: Millis) -> Option<Slot> {
         let Gone { written, start, .. } = self.gone.remove(&from)?;
-        let touch = Touch { written, previous: start, last: at, ..Touch::default() };
+        let open = self.open.remove(&from).unwrap_or_default();
+        let touch = Touch { written, previous: start, last: at, ..open };
         Some(Slot::Old(from, touch))
     }
 
@@ -143,7 +204,7 @@ impl Replay {
     }
 }
 
-/// Whether a row was at `loc` at the last fold; a segment may span a place that has none.
+/// Whether a row may have been at `loc` at the last fold; a segment may span a place that has none.
 fn may_have_been(conn: &Connection, t: &Tracked, loc: &Loc) -> Result<bool> {
     let spanned = |rowid| Segment::containing(conn, t, rowid).map(|found| found.is_some());
     Ok(state::is_placed(conn, t, loc)? || matches!(loc, Loc::Row(rowid) if spanned(*rowid)?))

@@ -36,8 +36,9 @@ impl Updates {
     }
 
     /// The entry that says that the row at `loc` is about to be updated.
-    pub fn began(&self, loc: &Loc) -> Option<i64> {
-        self.open.iter().rfind(|(of, _)| of == loc).map(|(_, seq)| *seq)
+    pub fn began(&self, loc: &Loc, at: Millis) -> Option<i64> {
+        let open = if self.at == at { &self.open[..] } else { &[] };
+        open.iter().rfind(|(of, _)| of == loc).map(|(_, seq)| *seq)
     }
 
     /// The row that was at `from` was updated. Returns what foreign keys have done to it since that

@@ -1,6 +1,6 @@
 //! Entries of one table replayed in order, to what they come to.
 
-use super::answers::Answer;
+use super::answers::{Answer, Early};
 use super::begun::{self, Begun};
 use super::entry::{columns_of_mask, has_values, image};
 use super::nested::{Act, Updates};
@@ -43,9 +43,9 @@ pub(super) struct Touch {
 
 /// A row that a REPLACE may have displaced.
 #[derive(Debug, Clone, Copy)]
-struct Rival {
-    seq: i64,
-    at: Millis,
+pub(super) struct Rival {
+    pub(super) seq: i64,
+    pub(super) at: Millis,
     by_key: bool,
 }
 
@@ -122,15 +122,21 @@ pub struct Replay {
     marked: Option<(Loc, Millis)>,
     /// Where rows of `gone` were at the last fold, by where they were when they went.
     pub(super) went: HashMap<Loc, Loc>,
+    /// What was noted of rows of `gone` of which nothing says that they gave way, where an update had begun.
+    pub(super) open: HashMap<Loc, Touch>,
+    /// Where the row went that last moved from a place, and when.
+    pub(super) moved: HashMap<Loc, (Loc, Millis)>,
     /// Rows born in this window that a delete removed, and when.
     deleted: HashMap<Loc, (Millis, Born)>,
     /// Entries that may be of another row than they seem.
     pub(super) answers: Vec<Answer>,
+    /// Columns that were written at places where a row is only later said to come.
+    pub(super) early: HashMap<Loc, Early>,
     /// Where a row came though another had left: it may have gone before the entry that says that it came.
     doubtful: HashSet<Loc>,
     /// Numbers of all columns.
     pub(super) columns: Vec<u32>,
-    updates: Updates,
+    pub(super) updates: Updates,
     /// Where SQLite may convert OLD: what began in this millisecond and has not ended.
     begun: Begun,
 }
@@ -182,6 +188,18 @@ impl Replay {
                 if matches!(self.slots.get(&loc), Some(Slot::Old(_, touch)) if touch.image.is_some())
                 {
                     columns.extend(t.table.converted.iter().map(|&c| t.column_nos[c]));
+                }
+                let is_named = !t.converts_old || t.has_rowid();
+                if to.is_some()
+                    && is_named
+                    && let Some(slot) = self.left_before(&loc, ms)
+                {
+                    self.end_update(slot, loc, to, &columns, ms);
+                    return Ok(());
+                }
+                let loc = if to.is_some() { loc } else { self.moved_on(loc, ms) };
+                if to.is_none() {
+                    self.may_be_early(&loc, &columns, ms);
                 }
                 self.may_answer(t, &loc, to.as_ref(), None);
                 self.update(loc, to, &columns, ms);
@@ -245,7 +263,7 @@ impl Replay {
     }
 
     /// When a row came to `loc` that no entry has named yet, if one did.
-    fn unnoted(&self, loc: &Loc) -> Option<Millis> {
+    pub(super) fn unnoted(&self, loc: &Loc) -> Option<Millis> {
         let Loc::Row(rowid) = loc else { return None };
         let mark = self.marks.of(*rowid)?;
         let left = self.left.get(loc);
@@ -258,7 +276,7 @@ impl Replay {
     /// What was noted before this update began is of another, which was ignored.
     fn where_noted(&self, t: &Tracked, loc: &Loc, to: Loc, at: Millis) -> Result<Loc> {
         if t.converts_old && !self.rivals.contains_key(&to) {
-            let began = self.updates.began(loc).unwrap_or(i64::MIN);
+            let began = self.updates.began(loc, at).unwrap_or(i64::MIN);
             let own = |(_, when, seq): &&(Loc, Millis, i64)| *when == at && *seq > began;
             for of in self.noted.iter().rev().take_while(own).take(FEW) {
                 if of.0 != *loc && begun::same_loosely(t, &of.0, &to)? {
@@ -306,8 +324,11 @@ impl Replay {
             Slot::New(born) => Some(born),
             Slot::Old(from, touch) => {
                 let (began, start) = (touch.leaving.or(image), touch.previous.or(image));
-                let written = touch.written;
+                let written = touch.written.clone();
                 let gone = Gone { at, was: loc.clone(), image, began, written, start };
+                if image.is_none() && touch.image.is_some() {
+                    self.open.insert(from.clone(), touch);
+                }
                 self.went.insert(loc.clone(), from.clone());
                 self.gone.insert(from, gone);
                 None
@@ -318,13 +339,24 @@ impl Replay {
     /// The row at `loc` is gone, and no entry says so but the one, since it came there, that noted it as a row
     /// that another may displace.
     pub(super) fn gave_way(&mut self, loc: &Loc) {
-        let came = self.left.get(loc).copied().unwrap_or(i64::MIN);
-        let last = self.rivals.get(loc).and_then(|marks| marks.last()).filter(|r| r.seq > came);
-        let (at, image) = last.map_or((self.last, None), |rival| (rival.at, Some(rival.seq)));
+        let last = self.rivals.get(loc).and_then(|marks| marks.last().copied());
+        let image = self.of_row_at(loc, last);
+        let at = last.filter(|_| image.is_some()).map_or(self.last, |rival| rival.at);
         self.remove(loc, at, image);
     }
 
-    fn rival(&self, loc: &Loc, by_key: bool) -> Option<Rival> {
+    /// The entry with the image of a rival, if it is the row at `loc`: noted since that came there.
+    fn of_row_at(&self, loc: &Loc, rival: Option<Rival>) -> Option<i64> {
+        let came = self.left.get(loc).copied().unwrap_or(i64::MIN);
+        rival.map(|rival| rival.seq).filter(|seq| *seq > came)
+    }
+
+    /// Whether entries say that a row was at `loc` and none is there now.
+    pub(super) fn is_empty(&self, loc: &Loc) -> bool {
+        self.left.contains_key(loc) && !self.slots.contains_key(loc) && self.unnoted(loc).is_none()
+    }
+
+    pub(super) fn rival(&self, loc: &Loc, by_key: bool) -> Option<Rival> {
         let marks = self.rivals.get(loc)?;
         marks.iter().rev().find(|r| r.by_key == by_key).copied()
     }
@@ -373,7 +405,8 @@ impl Replay {
         if self.left.contains_key(&loc) && !self.slots.contains_key(&loc) {
             self.doubtful.insert(loc.clone());
         }
-        let displaced = self.remove(&loc, at, mark.map(|r| r.seq));
+        self.early.remove(&loc);
+        let displaced = self.remove(&loc, at, self.of_row_at(&loc, mark));
         // With recursive_triggers on, REPLACE has already said that it deleted the row.
         let marked_now = by_key.is_some_and(|r| r.at == at);
         let deleted = self.deleted.remove(&loc).filter(|(when, _)| *when == at && marked_now);
@@ -388,7 +421,19 @@ impl Replay {
     }
 
     pub fn update(&mut self, from: Loc, to: Option<Loc>, columns: &[u32], at: Millis) {
-        let mut slot = self.take(&from).unwrap_or_else(|| Slot::New(Born::at(at)));
+        let slot = self.take(&from).unwrap_or_else(|| Slot::New(Born::at(at)));
+        self.end_update(slot, from, to, columns, at);
+    }
+
+    /// What was at `from` was updated.
+    fn end_update(
+        &mut self,
+        mut slot: Slot,
+        from: Loc,
+        to: Option<Loc>,
+        columns: &[u32],
+        at: Millis,
+    ) {
         let mut columns = Cow::Borrowed(columns);
         for act in self.updates.end(&from, to.as_ref(), &columns) {
             if let Some(Slot::Old(_, touch)) = self.slots.get_mut(&act.loc) {
@@ -397,16 +442,17 @@ impl Replay {
             columns.to_mut().extend(act.columns);
         }
         let mark = to.as_ref().and_then(|to| self.rival(to, false));
-        if let Some(to) = to.as_ref().filter(|_| mark.is_none_or(|mark| mark.at != at)) {
+        if let Some(to) = &to {
             columns.to_mut().extend(self.written_early(to, at));
         }
         match &mut slot {
             Slot::New(born) => born.written.extend(columns.iter().map(|&c| (c, at))),
             Slot::Old(_, touch) => touch.update(&columns, at),
         }
-        let Some(to) = to else { return self.place(from, slot) };
-        self.leave(from);
-        self.remove(&to, at, mark.map(|r| r.seq));
+        let Some(to) = to else { return self.put_back(from, slot) };
+        self.leave(from.clone());
+        self.moved.insert(from, (to.clone(), at));
+        self.remove(&to, at, self.of_row_at(&to, mark));
         self.place(to, slot);
     }
 
@@ -416,7 +462,15 @@ impl Replay {
         if let Slot::Old(_, touch) = &mut slot {
             note(touch);
         }
-        self.place(loc, slot);
+        self.put_back(loc, slot);
+    }
+
+    /// Nothing has come to `loc` or left it.
+    fn put_back(&mut self, loc: Loc, slot: Slot) {
+        match self.left.contains_key(&loc) {
+            true => drop(self.slots.insert(loc, slot)),
+            false => self.place(loc, slot),
+        }
     }
 }
 

@@ -55,6 +55,14 @@ pub fn at(conn: &Connection, meta: &Meta, t: &Tracked, loc: &Loc) -> Result<Opti
     Ok(Some(Stored { entry: None, rid, loc: Some(loc.clone()), local_seq, state }))
 }
 
+/// Whether a row was at `loc` when the last transaction ended; a segment may span a place that has none.
+pub fn is_shown(conn: &Connection, meta: &Meta, t: &Tracked, loc: &Loc) -> Result<bool> {
+    Ok(match at(conn, meta, t, loc)? {
+        Some(stored) => stored.entry.is_some() || sums::is_there(conn, t, loc)?,
+        None => false,
+    })
+}
+
 /// The row that the state places at `loc`.
 pub fn shown(conn: &Connection, t: &Tracked, loc: &Loc) -> Result<Vec<Value>> {
     t.read(conn, loc)?.ok_or_else(|| unnoticed(t, loc).into())

@@ -317,6 +317,9 @@ fn triggers_that_the_application_makes_later_write_the_row_that_fired_them() {
         "AFTER UPDATE OF k ON t WHEN NEW.k<1000 BEGIN UPDATE t SET k=NEW.k+1000 WHERE k=NEW.k; END",
         "AFTER UPDATE OF k ON t BEGIN DELETE FROM t WHERE k=NEW.k; END",
         "AFTER UPDATE OF k ON t BEGIN INSERT INTO t(k,c,x) VALUES(OLD.k,4,'moved to '||NEW.k); END",
+        "AFTER UPDATE OF k ON t BEGIN INSERT OR IGNORE INTO t(k,c,x) VALUES(OLD.k,4,'left'); END",
+        "AFTER UPDATE OF k ON t BEGIN INSERT OR IGNORE INTO t(k,c,x) VALUES(OLD.k+1,4,'beside'); END",
+        "AFTER UPDATE OF k ON t BEGIN UPDATE OR IGNORE t SET k=OLD.k WHERE k=OLD.k+2; END",
         "AFTER UPDATE OF k ON t BEGIN DELETE FROM t WHERE k=NEW.k; INSERT INTO t(k,c,x) VALUES(NEW.k,6,'new'); END",
         "AFTER UPDATE OF k ON t WHEN NEW.c IS NOT 4 BEGIN REPLACE INTO t(k,c,x) VALUES(NEW.k,4,'again'); END",
         "AFTER UPDATE ON t WHEN NEW.c IS OLD.c BEGIN UPDATE t SET c=coalesce(c,0)+1 WHERE k=NEW.k; END",
@@ -329,6 +332,9 @@ fn triggers_that_the_application_makes_later_write_the_row_that_fired_them() {
         "INSERT INTO t(k,x) VALUES(7,'seven'),(9,'nine'); DELETE FROM t WHERE k=9",
         "UPDATE t SET k=7 WHERE k=1",
         "UPDATE t SET k=k+1 WHERE k=5; UPDATE t SET k=k+20",
+        "UPDATE OR REPLACE t SET k=k-1",
+        "UPDATE OR REPLACE t SET k=k+1",
+        "UPDATE OR REPLACE t SET k=k-2 WHERE k>2; UPDATE OR IGNORE t SET k=k+1",
         "UPDATE t SET x='y'; UPDATE t SET k=2 WHERE k=1",
         "REPLACE INTO t(k,x) VALUES(1,'over')",
         "UPDATE OR REPLACE t SET k=5 WHERE k=1",
@@ -369,6 +375,55 @@ fn triggers_that_the_application_makes_later_write_the_row_that_fired_them() {
             }
         }
     }
+}
+
+/// Of rows that move to where another gave way, was deleted, or was before, within a millisecond.
+#[test]
+fn what_came_to_a_place_in_one_instant_is_told_from_what_was_there() {
+    let t = "CREATE TABLE t(k INTEGER PRIMARY KEY, c INT, x TEXT); CREATE TABLE o(q TEXT REFERENCES t(k)); \
+             CREATE INDEX o_q ON o(q); INSERT INTO t VALUES(4,4,'four'),(5,5,'five'),(9,9,'nine')";
+    let later = "CREATE TRIGGER tr AFTER UPDATE ON t WHEN NEW.c IS OLD.c BEGIN \
+                 UPDATE t SET c=NEW.c+1 WHERE k=NEW.k; END";
+    let all = "SELECT * FROM t ORDER BY k";
+    let stories = [
+        &[
+            "UPDATE t SET k=1 WHERE k=4; UPDATE t SET k=4 WHERE k=5; DELETE FROM t; INSERT INTO t(k,x) VALUES(0,'a'),(4,'b')",
+        ][..],
+        &[
+            "DELETE FROM t WHERE k=4",
+            "UPDATE OR IGNORE t SET k=k-1; DELETE FROM t; INSERT OR REPLACE INTO t(k,x) VALUES(0,'a'),(4,'b')",
+        ],
+        &[later, "UPDATE OR REPLACE t SET k=5 WHERE k=4"],
+        &[
+            later,
+            "UPDATE t SET k=6 WHERE k=4; UPDATE t SET k=4 WHERE k=5",
+            "UPDATE t SET k=5 WHERE k=4",
+        ],
+    ];
+    for story in stories {
+        let world = World::new();
+        let mut a = world.init("a", t);
+        let mut b = world.clone_site(&mut a, "b");
+        for sql in story {
+            a.run(&format!("BEGIN; {sql}; COMMIT"));
+            let before = a.rows(all);
+            settle(&mut a, &mut b);
+            assert_eq!([a.rows(all), b.rows(all)], [before.clone(), before], "{story:?}");
+        }
+    }
+    // What a site wrote to a row that another displaces here is no write to the one that stays.
+    let world = World::new();
+    let mut a = world.init("a", t);
+    let mut b = world.clone_site(&mut a, "b");
+    b.run("UPDATE t SET x='of b' WHERE k=5");
+    a.run("UPDATE t SET k=6 WHERE k=4");
+    settle(&mut a, &mut b);
+    b.run("UPDATE t SET x='of b again' WHERE k=5");
+    a.run(later);
+    a.run("UPDATE t SET k=4 WHERE k=5");
+    settle(&mut a, &mut b);
+    let rows = ["4|6|of b again", "6|4|four", "9|9|nine"];
+    assert_eq!([a.rows(all), b.rows(all)], [rows, rows]);
 }
 
 #[test]
