@@ -45,14 +45,19 @@ impl Replay {
         if came.is_none_or(|came| *came <= began) {
             return None;
         }
-        let known = |from: &&Loc| self.gone.get(from).is_some_and(|gone| gone.at == at);
+        let known =
+            |from: &&Loc| self.gone.get(from).is_some_and(|gone| gone.at == at && gone.was == *loc);
         let from = self.went.get(loc).filter(known).cloned();
         Some(from.and_then(|from| self.not_gone(from, at)).unwrap_or(Slot::New(Born::at(at))))
     }
 
-    /// Where the row is that an entry says to be at `loc`: there, if one is, or where it went in this millisecond.
+    /// Where the row is that an entry says to be at `loc`: there, if one is or may come by an update that began
+    /// since another left, or where that went in this millisecond.
     pub(super) fn moved_on(&self, loc: Loc, at: Millis) -> Loc {
         let mut is = &loc;
+        if self.updates.begun_last(at) > self.left.get(&loc).copied() {
+            return loc;
+        }
         for _ in 0..self.moved.len() {
             let now = |(_, when): &&(Loc, Millis)| *when == at && !self.slots.contains_key(is);
             let Some((to, _)) = self.moved.get(is).filter(now) else { break };

@@ -41,6 +41,11 @@ impl Updates {
         open.iter().rfind(|(of, _)| of == loc).map(|(_, seq)| *seq)
     }
 
+    /// The entry that says which update began last of those that have not ended.
+    pub fn begun_last(&self, at: Millis) -> Option<i64> {
+        self.open.last().filter(|_| self.at == at).map(|(_, seq)| *seq)
+    }
+
     /// The row that was at `from` was updated. Returns what foreign keys have done to it since that
     /// began, if it is at another place now.
     pub fn end(&mut self, from: &Loc, to: Option<&Loc>, columns: &[u32]) -> Vec<Act> {

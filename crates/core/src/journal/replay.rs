@@ -165,45 +165,7 @@ impl Replay {
                     self.marks.add(Mark { above, at: ms, seq });
                 }
             }
-            Event::Update => {
-                let to: Option<Located> = row.get(3)?;
-                let to = to.map(|to| t.place(to)).transpose()?.filter(|to| *to != loc);
-                let mut begun = std::mem::take(&mut self.begun);
-                let unsure = Cell::new(false);
-                let came = |was: &Loc| {
-                    let came = self.came_from(conn, t, was, &loc, ms)?;
-                    unsure.set(unsure.get() || came.is_none());
-                    Ok(came == Some(true))
-                };
-                let (loc, to) = begun.update(t, &loc, to, came)?;
-                let to = to.map(|to| self.where_noted(t, &loc, to, ms)).transpose()?;
-                self.begun = begun;
-                let mut columns = columns_of_mask(row.get_ref(4)?)?;
-                // So that the row that is there shows the same everywhere, whichever it is.
-                if unsure.get() {
-                    columns.extend(&t.column_nos);
-                }
-                // Both spellings of a key may have been converted into one before the mask was taken; what the
-                // row was is only kept where the key changed.
-                if matches!(self.slots.get(&loc), Some(Slot::Old(_, touch)) if touch.image.is_some())
-                {
-                    columns.extend(t.table.converted.iter().map(|&c| t.column_nos[c]));
-                }
-                let is_named = !t.converts_old || t.has_rowid();
-                if to.is_some()
-                    && is_named
-                    && let Some(slot) = self.left_before(&loc, ms)
-                {
-                    self.end_update(slot, loc, to, &columns, ms);
-                    return Ok(());
-                }
-                let loc = if to.is_some() { loc } else { self.moved_on(loc, ms) };
-                if to.is_none() {
-                    self.may_be_early(&loc, &columns, ms);
-                }
-                self.may_answer(t, &loc, to.as_ref(), None);
-                self.update(loc, to, &columns, ms);
-            }
+            Event::Update => self.updated(conn, t, loc, row)?,
             Event::Delete => {
                 let (loc, before) = self.begun.delete(t, loc)?;
                 let image = match before {
@@ -249,6 +211,49 @@ impl Replay {
             // Of the image before it.
             Event::More => {}
         }
+        Ok(())
+    }
+
+    fn updated(&mut self, conn: &Connection, t: &Tracked, loc: Loc, row: &Row<'_>) -> Result<()> {
+        let ms = self.last;
+        let to: Option<Located> = row.get(3)?;
+        let to = to.map(|to| t.place(to)).transpose()?.filter(|to| *to != loc);
+        let mut begun = std::mem::take(&mut self.begun);
+        let unsure = Cell::new(false);
+        let came = |was: &Loc| {
+            let came = self.came_from(conn, t, was, &loc, ms)?;
+            unsure.set(unsure.get() || came.is_none());
+            Ok(came == Some(true))
+        };
+        let (loc, to) = begun.update(t, &loc, to, came)?;
+        let to = to.map(|to| self.where_noted(t, &loc, to, ms)).transpose()?;
+        self.begun = begun;
+        let mut columns = columns_of_mask(row.get_ref(4)?)?;
+        // So that the row that is there shows the same everywhere, whichever it is.
+        if unsure.get() {
+            columns.extend(&t.column_nos);
+        }
+        // Both spellings of a key may have been converted into one before the mask was taken; what the
+        // row was is only kept where the key changed.
+        if matches!(self.slots.get(&loc), Some(Slot::Old(_, touch)) if touch.image.is_some()) {
+            columns.extend(t.table.converted.iter().map(|&c| t.column_nos[c]));
+        }
+        let is_named = !t.converts_old || t.has_rowid();
+        let left = if is_named && to.is_some() { self.left_before(&loc, ms) } else { None };
+        if let Some(slot) = left {
+            self.end_update(slot, loc, to, &columns, ms);
+            return Ok(());
+        }
+        let loc = match &to {
+            Some(_) => loc,
+            None => {
+                let loc = self.moved_on(loc, ms);
+                self.may_be_early(&loc, &columns, ms);
+                loc
+            }
+        };
+        self.may_answer(t, &loc, to.as_ref(), None);
+        self.update(loc, to, &columns, ms);
         Ok(())
     }
 

@@ -56,6 +56,7 @@ fn take(work: &mut Work<'_>, t: &Tracked, other: u32, moved: &mut Joined) -> Res
     let old = Relation::unnumbered(other, &t.canonical, Table::absent(&t.canonical)).into();
     state::expand_dropped(conn, meta, &old)?;
     let columns = columns(conn, t, other)?;
+    registry::lacking(conn, t, &columns.values().copied().collect::<Vec<_>>())?;
     let stamp = meta.tick(*now_ms);
     let came: BTreeSet<Rid> = stash::rows(conn, meta, other, i64::MIN)?.into_iter().collect();
     for rid in &came {

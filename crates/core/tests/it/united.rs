@@ -68,3 +68,27 @@ fn mig_rename_what_is_kept_for_a_renamed_reference_refers_to_its_row() {
         show([&mut a, &mut b], &["i|9"]);
     }
 }
+
+/// Nobody has written a column that was added before the rows were known to be of this table.
+#[test]
+fn mig_rename_a_table_of_rows_that_wait_has_a_column_that_they_lack() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, TABLES);
+    let migration = [
+        "CREATE TABLE t(k TEXT PRIMARY KEY, w)",
+        "ALTER TABLE t RENAME TO n",
+        "ALTER TABLE n ADD COLUMN x INT DEFAULT 2",
+    ];
+    b.run(migration[0]);
+    b.run("INSERT INTO t VALUES('k', 1)");
+    settle(&mut a, &mut b);
+    migration.iter().for_each(|sql| a.run(sql));
+    settle(&mut a, &mut b);
+    migration[1..].iter().for_each(|sql| b.run(sql));
+    settle(&mut a, &mut b);
+    for site in [&mut a, &mut b] {
+        assert_eq!(site.rows("SELECT * FROM n"), ["k|1|2"]);
+        site.check();
+    }
+    assert_eq!(a.replica.digest().unwrap(), b.replica.digest().unwrap());
+}
