@@ -7,7 +7,7 @@ use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::journal::{self, Changed, Window};
 use crate::referring::Referring;
-use crate::state;
+use crate::state::{self, sums};
 use synqlite_wire::{Rid, Value};
 
 impl Fold<'_> {
@@ -65,6 +65,7 @@ impl Fold<'_> {
     ) -> Result<()> {
         let stays = |from: &Loc| window.changed.get(from).is_some_and(|c| c.now == *from);
         for (_, before) in befores.iter().filter(|(from, _)| !stays(from)) {
+            sums::leave(self.meta, t, &before.stored);
             state::unplace(self.conn, &before.stored)?;
         }
         for (from, changed) in window.changed.iter().filter(|(from, _)| !stays(from)) {

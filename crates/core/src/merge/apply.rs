@@ -128,7 +128,7 @@ pub(crate) fn refuses(error: &rusqlite::Error) -> bool {
 /// Deletes what disappears or takes part in an exchange of keys, then updates, then inserts.
 fn rows(
     conn: &Connection,
-    meta: &Meta,
+    meta: &mut Meta,
     t: &Tracked,
     items: &mut [&mut AffectedRow],
     merged: &mut Merged,
@@ -193,6 +193,7 @@ fn rows(
         if item.new.is_some() {
             continue;
         }
+        sums::leave(meta, t, &item.stored);
         if let Some(loc) = item.stored.loc.take() {
             item.unsaved = true;
             if let Loc::Row(number) = loc {
@@ -205,6 +206,7 @@ fn rows(
     }
     for (at, loc) in placed {
         let item = &mut items[at];
+        sums::leave(meta, t, &item.stored);
         state::unplace(conn, &item.stored)?;
         // One that shows another key is found by it in a segment no more.
         item.unsaved |= item.old.is_some() || item.stored.loc.as_ref() != Some(&loc);

@@ -145,6 +145,7 @@ impl<'a> Bulk<'a> {
         let bytes = Writer::new(&mut |site| meta.number(self.conn, site)).state(self.t, &state)?;
         let wants = state.kept_id(self.t);
         if let Some(id) = id {
+            sums::touch(meta, self.t, &Loc::Row(rowid), id);
             self.leave.execute(params![id, wants, bytes, local_seq])?;
             return Ok(true);
         }

@@ -2,7 +2,7 @@
 //! triggers that would have noted it were gone.
 //!
 //! What must hold at the end of every transaction: the sum of a visible row is that of what it shows
-//! while nothing is waiting in the journal. Whoever stores a state because of a change, or shows
+//! while nothing is waiting in the journal, and a rowid that a segment spans has a sum only if a row is there. Whoever stores a state because of a change, or shows
 //! something else, says so ([`touch`]); sums are taken when the transaction ends, of rows
 //! that lie together at once.
 //!
@@ -19,6 +19,7 @@ mod defaulted;
 pub use compare::{Compared, Sums};
 pub use defaulted::defaulted;
 
+use super::Stored;
 use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
 use crate::meta::{Meta, Unsummed};
 use crate::parts;
@@ -41,6 +42,13 @@ pub fn touch(meta: &mut Meta, t: &Tracked, loc: &Loc, entry: i64) {
         Loc::Key(_) => entry,
     };
     meta.unsummed.places.push((t.no, place));
+}
+
+/// The row may leave its place, which a segment may span as if another were there.
+pub fn leave(meta: &mut Meta, t: &Tracked, stored: &Stored) {
+    if let (Some(loc @ Loc::Row(_)), Some(entry)) = (&stored.loc, stored.entry) {
+        touch(meta, t, loc, entry);
+    }
 }
 
 /// Whether it is time to take them.
@@ -73,10 +81,17 @@ pub fn settle(conn: &Connection, meta: &mut Meta, catalog: &Catalog) -> Result<(
             writer.finish()?;
             continue;
         }
-        let near =
-            |a: &(u32, i64), b: &(u32, i64)| b.1.checked_sub(a.1).is_some_and(|d| d <= SPARSE);
-        let ranges = of_table.chunk_by(near).map(|run| (run[0].1, run[run.len() - 1].1));
-        take(conn, t, ranges)?;
+        let near = |a: &(u32, i64), b: &(u32, i64)| {
+            b.1.div_euclid(CHUNK) == a.1.div_euclid(CHUNK) && b.1 - a.1 <= SPARSE
+        };
+        let mut writer = Writer::new(conn, t)?;
+        for run in of_table.chunk_by(near) {
+            let chunk = writer.open(run[0].1.div_euclid(CHUNK))?;
+            // Of other rows that are gone a fold may still have to hear.
+            run.iter().for_each(|(_, place)| chunk.clear(*place));
+            writer.take_range(run[0].1, run[run.len() - 1].1)?;
+        }
+        writer.finish()?;
     }
     Ok(())
 }
@@ -170,20 +185,27 @@ impl<'a> Writer<'a> {
     }
 
     fn set(&mut self, place: i64) -> Result<()> {
-        let no = place.div_euclid(CHUNK);
-        if self.chunk.as_ref().is_none_or(|chunk| chunk.no != no) {
-            self.finish()?;
-            let known = load(self.conn, self.t, no)?;
-            let same = known.filter(|chunk| chunk.layout == self.layout);
-            self.chunk = Some(match same {
-                Some(chunk) => chunk,
-                None => self.anew(no)?,
-            });
-        }
-        if let Some(chunk) = &mut self.chunk {
-            chunk.set(place, &self.sum);
-        }
+        let sum = std::mem::take(&mut self.sum);
+        self.open(place.div_euclid(CHUNK))?.set(place, &sum);
+        self.sum = sum;
         Ok(())
+    }
+
+    /// The chunk of this number; the one before is written.
+    fn open(&mut self, no: i64) -> Result<&mut Chunk> {
+        let chunk = match self.chunk.take() {
+            Some(chunk) if chunk.no == no => chunk,
+            other => {
+                self.chunk = other;
+                self.finish()?;
+                let known = load(self.conn, self.t, no)?;
+                match known.filter(|chunk| chunk.layout == self.layout) {
+                    Some(chunk) => chunk,
+                    None => self.anew(no)?,
+                }
+            }
+        };
+        Ok(self.chunk.insert(chunk))
     }
 
     /// The chunk as its rows are now, if it was there with other columns.
@@ -207,6 +229,11 @@ impl<'a> Writer<'a> {
     /// Writes the sums taken last.
     pub fn finish(&mut self) -> Result<()> {
         let Some(chunk) = self.chunk.take() else { return Ok(()) };
+        if chunk.is_empty() {
+            let sql = "DELETE FROM synqlite_sum WHERE tbl = ?1 AND lo = ?2";
+            self.conn.prepare_cached(sql)?.execute(params![self.t.no, chunk.no])?;
+            return Ok(());
+        }
         let sql = "INSERT OR REPLACE INTO synqlite_sum(tbl, lo, sums) VALUES(?1, ?2, ?3)";
         let row = params![self.t.no, chunk.no, chunk.bytes()];
         self.conn.prepare_cached(sql)?.execute(row)?;

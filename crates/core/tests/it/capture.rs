@@ -1,7 +1,7 @@
 //! What the triggers must see, whatever the application does.
 
 use crate::site::{Site, World, settle};
-use synqlite_core::Error;
+use synqlite_core::{Change, Error, LogQuery};
 
 /// Two sites that begin alike; `a` runs `sql`; afterwards both must show the same.
 fn replicates(schema: &str, sql: &[&str], query: &str) -> (World, Site, Site) {
@@ -424,6 +424,39 @@ fn what_came_to_a_place_in_one_instant_is_told_from_what_was_there() {
     settle(&mut a, &mut b);
     let rows = ["4|6|of b again", "6|4|four", "9|9|nine"];
     assert_eq!([a.rows(all), b.rows(all)], [rows, rows]);
+}
+
+/// Between rows that were there from the start, another had the number for a time: by moving there, or by coming
+/// from another site.
+#[test]
+fn a_number_that_another_row_has_left_is_nobody_s() {
+    for moves in [
+        ["UPDATE t SET k=2 WHERE k=1", "UPDATE t SET k=1 WHERE k=2"],
+        ["INSERT INTO t VALUES(2)", "DELETE FROM t WHERE k=2"],
+    ] {
+        let world = World::new();
+        let mut a =
+            world.init("a", "CREATE TABLE t(k INTEGER PRIMARY KEY); INSERT INTO t VALUES(1),(3)");
+        let mut b = world.clone_site(&mut a, "b");
+        for sql in moves {
+            a.run(sql);
+            settle(&mut a, &mut b);
+        }
+        for site in [&mut a, &mut b] {
+            let deleted = |site: &Site| {
+                let log =
+                    site.replica.log(&LogQuery { table: None, row: None, limit: 99 }).unwrap();
+                log.iter().filter(|entry| entry.change == Change::Delete).count()
+            };
+            let before = deleted(site);
+            site.run("INSERT INTO t VALUES(2)");
+            site.replica.fold().unwrap();
+            assert_eq!(deleted(site), before, "{moves:?}");
+            site.run("DELETE FROM t WHERE k=2");
+            site.replica.fold().unwrap();
+            assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+        }
+    }
 }
 
 #[test]

@@ -56,6 +56,16 @@ impl Chunk {
         self.sums[at * width..(at + 1) * width].copy_from_slice(sum);
     }
 
+    /// Takes the sum of a place away.
+    pub fn clear(&mut self, place: i64) {
+        self.present &= !(1 << place.rem_euclid(CHUNK));
+    }
+
+    /// Whether no place has a sum.
+    pub fn is_empty(&self) -> bool {
+        self.present == 0
+    }
+
     /// Places that have a sum.
     fn places(&self) -> impl Iterator<Item = usize> + '_ {
         (0..CHUNK as usize).filter(|at| self.present >> at & 1 == 1)
