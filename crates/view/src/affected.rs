@@ -5,8 +5,8 @@
 //! other rows keep what they show, so cost follows the change and not the size of the tables.
 
 mod above;
+mod aside;
 mod cached_parents;
-mod hidden;
 mod numbers;
 
 use crate::catalog::{Catalog, Loc, Relation};
@@ -380,7 +380,7 @@ impl<'a> AffectedRows<'a> {
             self.asked += 1;
             self.parents(at)?;
             self.rivals_for_id(at)?;
-            self.hidden_in_circle(at)?;
+            self.aside_in_circle(at)?;
             if self.may_move_children(at)? {
                 self.children(at)?;
             }

@@ -93,9 +93,10 @@ pub trait Facts {
     fn waiting_among(&self, table: usize, index: &str, keys: Range<&[u8]>) -> Result<Vec<i64>>;
     /// Where the rows are that show another integer key than they ask for.
     fn renumbered(&self, table: usize) -> Result<Vec<Loc>>;
-    /// Entries of hidden rows that have a record.
-    fn hidden(&self, table: usize) -> Result<Vec<i64>>;
-    /// Those of them that ask for an integer key: for this one, or for any.
+    /// Entries of rows that stepped aside: hidden ones that have a record, and those that show what they were
+    /// before (R-FALLBACK).
+    fn aside(&self, table: usize) -> Result<Vec<i64>>;
+    /// Hidden ones of them that ask for an integer key: for this one, or for any.
     fn hidden_asking(&self, table: usize, id: Option<i64>) -> Result<Vec<i64>>;
     /// Entries of deleted rows that are shown because others refer to them (R-PROTECT).
     fn revived(&self, table: usize) -> Result<Vec<i64>>;

@@ -533,9 +533,11 @@ impl Facts for Memory<'_> {
         Ok(found.filter_map(|entry| entry.stored.loc.clone()).collect())
     }
 
-    fn hidden(&self, table: usize) -> Result<Vec<i64>> {
+    fn aside(&self, table: usize) -> Result<Vec<i64>> {
         self.numbers(|entry| {
-            entry.table == table && entry.conflict.is_some() && entry.stored.loc.is_none()
+            let Some((kind, _)) = &entry.conflict else { return false };
+            let steps = entry.stored.loc.is_none() || *kind == ConflictKind::Fallback;
+            entry.table == table && steps
         })
     }
 

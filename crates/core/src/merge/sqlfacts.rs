@@ -10,8 +10,8 @@ use crate::state::{self, Stored, numbers};
 use rusqlite::types::FromSql;
 use rusqlite::{ToSql, params};
 use std::ops::Range;
-use synqlite_view::Result;
 use synqlite_view::facts::{Except, Facts, Key, Reference, Verdict, Waiting};
+use synqlite_view::{ConflictKind, Result};
 use synqlite_wire::{Rid, Value};
 
 /// The answers of a replica.
@@ -135,9 +135,11 @@ impl Facts for SqlFacts<'_> {
         Ok(places.into_iter().map(|place| place.0).collect())
     }
 
-    fn hidden(&self, table: usize) -> Result<Vec<i64>> {
-        let sql = "SELECT id FROM synqlite_row WHERE kind IS NOT NULL AND loc IS NULL AND tbl = ?1";
-        Ok(self.list(sql, params![self.table(table).no])?)
+    fn aside(&self, table: usize) -> Result<Vec<i64>> {
+        let sql = "SELECT id FROM synqlite_row \
+                   WHERE kind IS NOT NULL AND (loc IS NULL OR kind = ?2) AND +tbl = ?1";
+        let fallback = ConflictKind::Fallback;
+        Ok(self.list(sql, params![self.table(table).no, fallback.as_str()])?)
     }
 
     fn hidden_asking(&self, table: usize, id: Option<i64>) -> Result<Vec<i64>> {

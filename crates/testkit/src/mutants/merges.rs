@@ -239,7 +239,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "hidden-circle",
         file: "view/src/affected.rs",
-        from: "self.hidden_in_circle(at)?;",
+        from: "self.aside_in_circle(at)?;",
         to: "",
         campaign: STATES,
         breaks: "R-VIEW: hidden rows of tables that refer to each other are decided on alone",

@@ -40,6 +40,9 @@ impl Writer<'_> {
         if self.regions.has(Region::Spelled) && self.r.one_in(12) {
             return self.respell(schema);
         }
+        if self.regions.has(Region::Many) && self.r.one_in(8) {
+            return self.burst(schema);
+        }
         let count = if self.r.one_in(8) { 2 + self.r.index(2) } else { 1 };
         (0..count).filter_map(|_| self.statement(schema)).collect()
     }
@@ -81,6 +84,37 @@ impl Writer<'_> {
             17 | 18 => self.delete(schema, t),
             _ => self.insert(schema, t, "INSERT"),
         })
+    }
+
+    /// Rows of one table that come, go, move and give way within an instant.
+    fn burst(&mut self, schema: &Schema) -> Vec<String> {
+        let tables: Vec<_> = schema.values().collect();
+        let Some(t) = tables.get(self.r.index(tables.len().max(1))) else { return vec![] };
+        let count = 3 + self.r.index(3);
+        let statement = |_| match self.r.below(6) {
+            0 | 1 => self.shift(schema, t),
+            2 => format!("DELETE FROM {}", quote(&t.name)),
+            3 => self.insert_rows(schema, t),
+            _ => self.one_row(schema, t),
+        };
+        (0..count).map(statement).collect()
+    }
+
+    /// Keys of all rows that become others, which some of these rows have.
+    fn shift(&mut self, schema: &Schema, t: &Table) -> String {
+        let name = quote(&t.name);
+        let fit = |c: &&Column| matches!(c.role, Role::Key | Role::Number | Role::Rival);
+        let columns: Vec<&Column> = t.columns.iter().filter(fit).collect();
+        let Some(c) = columns.get(self.r.index(columns.len().max(1))) else {
+            return self.delete(schema, t);
+        };
+        let or = match self.regions.has(Region::Replace) {
+            true => ["", " OR IGNORE", " OR REPLACE"][self.r.index(3)],
+            false => ["", " OR IGNORE"][self.r.index(2)],
+        };
+        let (column, to) = (quote(&c.name), [" + 1", " - 1", " + 10", " || 'z'", " * -1"]);
+        let to = to[self.r.index(to.len())];
+        format!("UPDATE{or} {name} SET {column} = {column}{to}")
     }
 
     /// A statement that makes a row come, go, move or be another.
@@ -179,23 +213,13 @@ impl Writer<'_> {
     /// A statement that writes several rows.
     fn many(&mut self, schema: &Schema, t: &Table) -> String {
         let name = quote(&t.name);
-        let or = ["", " OR IGNORE"][self.r.index(2)];
         match self.r.below(8) {
             0..=2 => self.insert_rows(schema, t),
             3 => {
                 let Some(token) = t.token() else { return self.update(schema, t, "UPDATE") };
                 format!("UPDATE {name} SET {} = {}", quote(&token.name), self.mark())
             }
-            4 => {
-                let fit = |c: &&Column| matches!(c.role, Role::Key | Role::Number | Role::Rival);
-                let columns: Vec<&Column> = t.columns.iter().filter(fit).collect();
-                let Some(c) = columns.get(self.r.index(columns.len().max(1))) else {
-                    return self.delete(schema, t);
-                };
-                let column = quote(&c.name);
-                let to = [" + 1", " + 10", " || 'z'", " * -1"][self.r.index(4)];
-                format!("UPDATE{or} {name} SET {column} = {column}{to}")
-            }
+            4 => self.shift(schema, t),
             5 => match t.token() {
                 Some(token) if self.r.one_in(3) => {
                     let digit = self.r.index(10);
