@@ -672,8 +672,8 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "gave-way-unsaid",
         file: "core/src/journal/replay.rs",
-        from: "let (at, image) = last.map_or((self.last, None), |rival| (rival.at, Some(rival.seq)));",
-        to: "let (at, image) = last.map_or((self.last, None), |rival| (rival.at, None));",
+        from: "        self.remove(loc, at, image);\n",
+        to: "        self.remove(loc, at, None);\n",
         campaign: "wild --all spelled,replace,many",
         breaks: "R-CAP-REPLACE: a row that only its rival's entry says to be gone loses its values",
     },
