@@ -3,7 +3,8 @@
 //! SQLite runs the trigger that was made last first, and TEMP ones before all others. Whatever such a one
 //! writes is noted before the insert, update or delete that fired it. Triggers of the application that are
 //! there when a command runs are made to come after ours ([`crate::track`]); this is for those made since.
-//! It is told from the rest by where rows are: an entry that names a row where none was, or brings one to where
+//! An update whose before-image was noted before another row came to its place is of the row that had been there.
+//! Else it is told from the rest by where rows are: an entry that names a row where none was, or brings one to where
 //! one was of which nothing says that it gave way, is of a row that a later entry of the same millisecond names.
 
 use super::replay::{Replay, Slot, Touch};
@@ -59,7 +60,7 @@ impl Replay {
             return loc;
         }
         for _ in 0..self.moved.len() {
-            let now = |(_, when): &&(Loc, Millis)| *when == at && !self.slots.contains_key(is);
+            let now = |(_, when): &&(Loc, Millis)| *when == at && self.is_empty(is);
             let Some((to, _)) = self.moved.get(is).filter(now) else { break };
             is = to;
         }

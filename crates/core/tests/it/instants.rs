@@ -121,6 +121,26 @@ fn what_came_to_a_place_in_one_instant_is_told_from_what_was_there() {
             assert_eq!([a.rows(all), b.rows(all)], [before.clone(), before], "{story:?}");
         }
     }
+    // What is written to a row that came in the entry of another is no write to the one that left its place.
+    let world = World::new();
+    let mut a = world.init(
+        "a",
+        "CREATE TABLE t(k INTEGER PRIMARY KEY, c, x); INSERT INTO t VALUES(1,1,1),(6,6,6)",
+    );
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("BEGIN; UPDATE t SET k=0 WHERE k=6; INSERT INTO t VALUES(5,5,5); INSERT INTO t VALUES(6,7,7); \
+           UPDATE t SET c=8 WHERE k=6; COMMIT");
+    b.run("UPDATE t SET x='of b' WHERE k=6");
+    settle(&mut a, &mut b);
+    let log =
+        b.replica.log(&LogQuery { table: None, row: Some("0".to_owned()), limit: 99 }).unwrap();
+    assert!(
+        log.iter()
+            .all(|entry| entry.columns.iter().all(|(c, _)| c != "c")
+                || entry.change == Change::Insert)
+    );
+    let rows = ["0|6|of b", "1|1|1", "5|5|5", "6|8|7"];
+    assert_eq!([a.rows(all), b.rows(all)], [rows, rows]);
     // What a site wrote to a row that another displaces here is no write to the one that stays.
     let world = World::new();
     let mut a = world.init("a", t);
