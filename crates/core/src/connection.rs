@@ -5,14 +5,39 @@ use crate::{Error, Result};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// How long SQLite waits for another program's transaction.
-pub(crate) const BUSY: Duration = Duration::from_secs(10);
-
-/// How long it does before it is asked whether to wait on.
+/// How long SQLite waits for another program's transaction before it is asked whether to wait on.
 const STEP: Duration = Duration::from_secs(1);
+
+/// Waits for another program's transaction wherever one is in the way.
+///
+/// SQLite's own waiting looks for the lock ten times a second. A program that writes without a pause leaves it free
+/// for microseconds at a time, so that a command next to it would wait for half a minute; one that looks a thousand
+/// times a second is through at once.
+pub(crate) fn wait_for_others(conn: &Connection) -> rusqlite::Result<()> {
+    conn.busy_handler(Some(|looks| look_again(looks, Duration::from_secs(10))))
+}
+
+/// Waits no longer than for a step.
+pub(crate) fn wait_a_step(conn: &Connection) -> rusqlite::Result<()> {
+    conn.busy_handler(Some(|looks| look_again(looks, STEP)))
+}
+
+/// Whether to look for a lock once more, after `looks` times.
+fn look_again(looks: i32, most: Duration) -> bool {
+    thread_local!(static SINCE: Cell<Option<Instant>> = const { Cell::new(None) });
+    let now = Instant::now();
+    let since = SINCE.get().filter(|_| looks > 0).unwrap_or(now);
+    SINCE.set(Some(since));
+    if now.duration_since(since) >= most {
+        return false;
+    }
+    std::thread::sleep(Duration::from_millis(1));
+    true
+}
 
 /// Does what needs a lock, for as long as the environment has patience with those who hold it.
 pub(crate) fn patiently<T>(
@@ -22,7 +47,11 @@ pub(crate) fn patiently<T>(
     act: impl Fn() -> rusqlite::Result<T>,
 ) -> Result<T> {
     let patient = env.wait(path, Duration::ZERO);
-    conn.busy_timeout(if patient { STEP } else { Duration::ZERO })?;
+    if patient {
+        wait_a_step(conn)?;
+    } else {
+        conn.busy_handler(None)?;
+    }
     let mut waited = Duration::ZERO;
     let done = loop {
         match act() {
@@ -35,7 +64,7 @@ pub(crate) fn patiently<T>(
             done => break done,
         }
     };
-    conn.busy_timeout(BUSY)?;
+    wait_for_others(conn)?;
     Ok(done?)
 }
 
@@ -57,7 +86,7 @@ pub(crate) fn connect(path: &Path, write: bool, env: &dyn Environment) -> Result
     let access =
         if write { OpenFlags::SQLITE_OPEN_READ_WRITE } else { OpenFlags::SQLITE_OPEN_READ_ONLY };
     let prepare = |conn: Connection| {
-        conn.busy_timeout(BUSY)?;
+        wait_for_others(&conn)?;
         conn.set_prepared_statement_cache_capacity(256);
         conn.execute_batch("PRAGMA foreign_keys=OFF; PRAGMA recursive_triggers=OFF;")?;
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;

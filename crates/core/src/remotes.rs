@@ -4,14 +4,13 @@
 //! A remote may keep a secret, which means nothing here. So whatever moves or removes an entry overwrites where it was: SQLite
 //! leaves old bytes in free space otherwise, and there they outlive the remote.
 
-use crate::connection::BUSY;
+use crate::connection::{wait_a_step, wait_for_others};
 use crate::meta::Meta;
 use crate::replica::Replica;
 use crate::{Error, Result};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior};
 use rusqlite::{params, params_from_iter};
-use std::time::Duration;
 use synqlite_wire::{Hlc, Id, VersionVector};
 
 /// A remote of this replica.
@@ -110,9 +109,9 @@ pub(crate) fn clear_former_pages(conn: &Connection) -> Result<bool> {
         let log = "PRAGMA main.wal_checkpoint(TRUNCATE)";
         conn.query_row(log, [], |row| row.get::<_, bool>(0)).map(|busy| !busy)
     };
-    conn.busy_timeout(Duration::from_secs(1))?;
+    wait_a_step(conn)?;
     let cleared = clear();
-    conn.busy_timeout(BUSY)?;
+    wait_for_others(conn)?;
     match cleared {
         Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => Ok(false),
         cleared => Ok(cleared?),

@@ -135,3 +135,30 @@ fn a_command_waits_for_an_open_transaction_and_says_so() {
     assert!(folded.1.contains("waiting for another program"), "{}", folded.1);
     assert_eq!(folded.0["rows"], 2);
 }
+
+/// Beside one that writes without a pause the locks of a rollback journal are free for microseconds at a time.
+#[test]
+fn commands_get_through_beside_a_program_that_writes_without_a_pause() {
+    const MANY: usize = 150_000;
+    let lab = Lab::with_a();
+    let done = AtomicBool::new(false);
+    let (folded, written) = thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let app = lab.connect("A");
+            app.execute_batch("PRAGMA journal_mode=DELETE; PRAGMA synchronous=OFF").unwrap();
+            let mut insert = app.prepare("INSERT INTO note VALUES('on and on')").unwrap();
+            let mut written = 0;
+            while written < MANY && !done.load(Ordering::Relaxed) {
+                written += insert.execute([]).unwrap();
+            }
+            written
+        });
+        let folded = (0..20).map(|_| lab.json(&["fold", &lab.db("A")])["rows"].as_u64().unwrap());
+        let folded = folded.filter(|rows| *rows > 0).count();
+        done.store(true, Ordering::Relaxed);
+        (folded, writer.join().unwrap())
+    });
+    println!("{written} rows were written during {folded} folds");
+    assert!(folded > 10, "nobody wrote: {folded} folds had anything to do");
+    assert!(written < MANY, "the commands waited until the program had ended");
+}
