@@ -240,9 +240,7 @@ impl Replaced {
         let subject =
             Subject { t, rid: &stored.rid, row: Some(row), stored: Some(&stored), here, sites };
         let told = |(c, lost): (usize, Write)| {
-            let g = t.table.columns[c].group;
-            let at = t.table.groups[g].columns.iter().position(|&other| other == c)?;
-            let stamp = stored.state.groups[g].column_stamp(at);
+            let stamp = stored.state.column_stamp(t, c);
             let kept = Write { stamp, values: vec![row[c].clone()] };
             let why = "of a file that became a replica again";
             let columns = Columns::of(t, &[c]);
@@ -470,12 +468,10 @@ impl Comparison<'_, '_> {
             return Ok(());
         };
         let lost = |&c: &usize| {
-            let g = t.table.columns[c].group;
-            let at = t.table.groups[g].columns.iter().position(|&other| other == c)?;
-            let stamp = stored.state.groups[g].column_stamp(at);
-            Some((c, Write { stamp, values: vec![theirs[c].clone()] }))
+            let stamp = stored.state.column_stamp(t, c);
+            (c, Write { stamp, values: vec![theirs[c].clone()] })
         };
-        let lost = columns.iter().filter_map(lost).collect();
+        let lost = columns.iter().map(lost).collect();
         let at = self.to.told.len() - 1;
         self.replaced.push(Replaced { table, loc: loc.clone(), at, lost });
         Ok(())

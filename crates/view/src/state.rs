@@ -129,6 +129,21 @@ impl RowState {
         state
     }
 
+    /// The latest write of column `c`, zero if nobody wrote it.
+    pub fn column_stamp(&self, t: &Relation, c: usize) -> Stamp {
+        let g = t.table.columns[c].group;
+        let place = t.table.groups[g].columns.iter().position(|&x| x == c);
+        self.groups[g].column_stamp(place.unwrap_or(0))
+    }
+
+    /// The latest write of some columns; what nobody wrote is as old as the row.
+    pub fn written(&self, t: &Relation, columns: &[usize]) -> Stamp {
+        match columns.iter().map(|&c| self.column_stamp(t, c)).max() {
+            Some(stamp) if !stamp.is_zero() => stamp,
+            _ => self.born_at(),
+        }
+    }
+
     /// Whether a segment can stand for it: inserted once, never written since, shown as it is.
     #[inline]
     pub fn is_plain(&self) -> bool {

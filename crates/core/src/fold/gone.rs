@@ -9,7 +9,7 @@ use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::counter;
 use crate::journal::Gone;
-use crate::state::{self, Body, GroupState, Stored, numbers};
+use crate::state::{self, Body, GroupState, Stored, numbers, stash};
 use std::collections::BTreeSet;
 use synqlite_view::local_wins::Acted;
 use synqlite_wire::{Cell, Rid, Value, key};
@@ -53,6 +53,7 @@ impl Fold<'_> {
                 written.remove(&g);
             }
         }
+        self.as_told(t, &stored, &mut cells)?;
         self.overridden_until_pinned(t, &stored, &cells, &mut written);
         let start = start.map(|start| start.row);
         if !old.is_empty() {
@@ -93,6 +94,22 @@ impl Fold<'_> {
         }
         self.put(t, &stored)?;
         Ok(apart)
+    }
+
+    /// R-MIG-FK: what a value refers to under a foreign key that is new here, where others have said it of the
+    /// value. Another row may have the key here.
+    fn as_told(&self, t: &Tracked, stored: &Stored, cells: &mut [Cell]) -> Result<()> {
+        for &f in &t.new_keys {
+            let Some(piece) = stash::told(self.conn, self.meta, t, stored, f)? else { continue };
+            let g = t.table.columns[t.table.foreign_keys[f].columns[0]].group;
+            let place = t.table.groups[g].foreign_keys.iter().position(|&of| of == f);
+            let said =
+                piece.keys.iter().zip(&piece.cell.refs).find(|(key, _)| **key == t.key_names[f]);
+            if let (Some(place), Some((_, rid))) = (place, said) {
+                cells[g].refs[place].clone_from(rid);
+            }
+        }
+        Ok(())
     }
 
     /// What is left of a row that was at `was`.

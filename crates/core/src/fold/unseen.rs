@@ -137,11 +137,7 @@ impl Fold<'_> {
             let here = |no: &u32| t.column_nos.iter().position(|n| n == no);
             let columns: Option<Vec<usize>> = piece.columns.iter().map(here).collect();
             let Some(columns) = columns.filter(|_| !piece.pinned) else { continue };
-            let known = |&c: &usize| {
-                let group = &t.table.groups[t.table.columns[c].group];
-                let at = group.columns.iter().position(|&column| column == c).unwrap_or_default();
-                stored.state.groups[t.table.columns[c].group].column_stamp(at) >= piece.stamp
-            };
+            let known = |&c: &usize| stored.state.column_stamp(t, c) >= piece.stamp;
             if piece.stamp.site == self.meta.site || columns.iter().all(known) {
                 continue;
             }

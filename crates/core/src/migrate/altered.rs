@@ -316,9 +316,8 @@ fn filled(
         while let Some(row) = locs.next()? {
             let loc = t.place(row.get(0)?)?;
             let Some(stored) = state::at(conn, meta, t, &loc)? else { continue };
-            let group = &stored.state.groups[column.group];
-            let place = t.table.groups[column.group].columns.iter().position(|&x| x == c);
-            if group.column_stamp(place.unwrap_or(0)).is_zero() && group.body == Body::InTable {
+            let shown = stored.state.groups[column.group].body == Body::InTable;
+            if shown && stored.state.column_stamp(t, c).is_zero() {
                 rows.entry(loc).or_default().insert(c, PERHAPS);
             }
         }

@@ -27,7 +27,7 @@ use crate::refs::Lookup;
 use crate::registry;
 use crate::schema::{ForeignKey, quote};
 use crate::state::stash::{self, Piece};
-use crate::state::{self, Body, RowState, Stored};
+use crate::state::{self, Body, Stored};
 use rusqlite::Connection;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -68,10 +68,10 @@ pub(super) fn bind(
             if stored.state.groups[first].body != Body::InTable {
                 continue;
             }
-            let written = written(&stored.state, t, &change.columns);
+            let written = stored.state.written(t, &change.columns);
             let lookup = Lookup { conn, meta, catalog };
             if let Some(f) = change.new.filter(|_| stashed)
-                && let Some(piece) = told(lookup, t, &stored, f, written)?
+                && let Some(piece) = stash::told(conn, meta, t, &stored, f)?
             {
                 if !is_shown(lookup, &mut parents, t, &loc, &piece, fresh)? {
                     // It comes from the stash.
@@ -119,11 +119,11 @@ pub(super) fn bind_defaults(
         for loc in given(conn, t, &fk.columns)? {
             let Some(Stored { state, .. }) = state::at(conn, meta, t, &loc)? else { continue };
             let shown = state.groups[t.table.columns[new[0]].group].body == Body::InTable;
-            if !shown || new.iter().any(|&c| !stamp(&state, t, c).is_zero()) {
+            if !shown || new.iter().any(|&c| !state.column_stamp(t, c).is_zero()) {
                 continue;
             }
             let Some(row) = t.read(conn, &loc)? else { continue };
-            let written = written(&state, t, &fk.columns);
+            let written = state.written(t, &fk.columns);
             let ticks = ticks(meta, parents.of(lookup, t, f, &row)?, written);
             say(spans, rows, loc, &fk.columns, ticks);
         }
@@ -145,19 +145,6 @@ fn say(spans: &mut Spans, rows: &mut Unsure, loc: Loc, columns: &[usize], ticks:
         Loc::Row(rowid) if !rows.contains_key(&loc) => spans.add(rowid, ticks),
         loc => rows.entry(loc).or_default().extend(columns.iter().map(|&c| (c, ticks))),
     }
-}
-
-/// What somebody has said of the value of a row under foreign key `f`.
-fn told(
-    lookup: Lookup<'_>,
-    t: &Tracked,
-    stored: &Stored,
-    f: usize,
-    written: Stamp,
-) -> Result<Option<Piece>> {
-    let pieces = stash::of(lookup.conn, lookup.meta, t.no, &stored.rid)?;
-    let says = |p: &Piece| p.stamp == written && p.keys.contains(&t.key_names[f]);
-    Ok(pieces.into_iter().find(says))
 }
 
 /// Whether all that was said is what the row at `loc` shows already: by its values it refers to just
@@ -204,21 +191,6 @@ fn changes(conn: &Connection, t: &Tracked, fresh: &[u32]) -> Result<Vec<Change>>
     Ok(changes.filter(|c| !c.columns.is_empty() && c.columns.iter().all(old)).collect())
 }
 
-/// The latest write of some columns of a row; what nobody wrote is as old as the row.
-fn written(state: &RowState, t: &Tracked, columns: &[usize]) -> Stamp {
-    match columns.iter().map(|&c| stamp(state, t, c)).max() {
-        Some(stamp) if !stamp.is_zero() => stamp,
-        _ => state.born_at(),
-    }
-}
-
-/// The latest write of column `c` of a row, zero if nobody wrote it.
-fn stamp(state: &RowState, t: &Tracked, c: usize) -> Stamp {
-    let g = t.table.columns[c].group;
-    let place = t.table.groups[g].columns.iter().position(|&x| x == c);
-    state.groups[g].column_stamp(place.unwrap_or(0))
-}
-
 /// Rows to which values refer, by foreign key and value: many rows refer to the same one.
 #[derive(Default)]
 struct Parents(HashMap<(usize, Vec<u8>), Option<Parent>>);
@@ -260,7 +232,7 @@ fn parent(lookup: Lookup<'_>, fk: &ForeignKey, row: &[Value]) -> Result<Option<P
     let Some(loc) = t.find_parents(conn, fk, &key)?.into_iter().next() else { return Ok(None) };
     let Some(Stored { rid, state, .. }) = state::at(conn, meta, t, &loc)? else { return Ok(None) };
     let sets = fk.on_update.sets();
-    let key = sets.then(|| written(&state, t, &fk.parent_columns));
+    let key = sets.then(|| state.written(t, &fk.parent_columns));
     let reinserted = state.header.reinserted;
     let since = key.map_or(reinserted, |key| key.max(reinserted));
     Ok(Some(Parent { rid, alive: state.header.alive(), since }))

@@ -6,8 +6,9 @@
 //! columns together do not overwrite each other's.
 
 use super::codec::{Reader, Writer};
-use super::{decode_rid, known_bytes};
+use super::{Stored, decode_rid, known_bytes};
 use crate::Result;
+use crate::catalog::Tracked;
 use crate::meta::Meta;
 use rusqlite::{Connection, params};
 use synqlite_wire::counter::join_count;
@@ -104,6 +105,19 @@ pub fn of(conn: &Connection, meta: &Meta, table: u32, rid: &Rid) -> Result<Vec<P
         );
     }
     Ok(pieces)
+}
+
+/// What somebody has said of the value of a row under foreign key `f`, as it was written last.
+pub fn told(
+    conn: &Connection,
+    meta: &Meta,
+    t: &Tracked,
+    stored: &Stored,
+    f: usize,
+) -> Result<Option<Piece>> {
+    let written = stored.state.written(t, &t.table.foreign_keys[f].columns);
+    let says = |p: &Piece| p.stamp == written && p.keys.contains(&t.key_names[f]);
+    Ok(of(conn, meta, t.no, &stored.rid)?.into_iter().find(says))
 }
 
 /// What is kept for one row under one name.

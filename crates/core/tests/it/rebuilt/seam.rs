@@ -233,3 +233,37 @@ fn mig_rebuild_by_hand_and_rows_past_the_largest_rowid_there_was() {
         agree(&mut a, &mut b, turned, "SELECT * FROM t ORDER BY k", &want);
     }
 }
+
+/// What a value of a row that is gone refers to its writer says, as of one that is shown: here another has the key.
+#[test]
+fn mig_fk_a_deleted_row_refers_to_what_its_writer_said() {
+    let sql = "CREATE TABLE t(k TEXT PRIMARY KEY, u INT NOT NULL UNIQUE, c)";
+    let columns =
+        "k TEXT PRIMARY KEY, u INT NOT NULL UNIQUE, c REFERENCES t(u) ON DELETE RESTRICT)";
+    let inserts = "INSERT INTO t VALUES('theirs', 1, NULL), ('needed', 3, 1), ('needs', 4, 3)";
+    let rebuild_and = |site: &Site, sql| {
+        rebuild_by_hand(site, "t", columns, "k, u, c");
+        site.run(&format!("PRAGMA foreign_keys = OFF; {sql}"));
+    };
+    for told in [true, false] {
+        for turned in [true, false] {
+            let world = World::new();
+            let (mut a, mut b) = pair(&world, sql);
+            a.run("INSERT INTO t VALUES('ours', 1, NULL)");
+            // Of one instant sites' ids would decide.
+            std::thread::sleep(std::time::Duration::from_millis(3));
+            if told {
+                rebuild_and(&b, inserts);
+            } else {
+                b.run(inserts);
+            }
+            a.pull(&mut b);
+            if !told {
+                rebuild_and(&b, "");
+            }
+            rebuild_and(&a, "DELETE FROM t WHERE k = 'needed'");
+            a.replica.fold().unwrap();
+            agree(&mut a, &mut b, turned, "SELECT k, u, c FROM t ORDER BY k", &["ours|1|NULL"]);
+        }
+    }
+}
