@@ -82,6 +82,9 @@ pub(crate) fn connect(path: &Path, write: bool, env: &dyn Environment) -> Result
     if !path.exists() {
         return Err(Error::NoDatabase(path.display().to_string()));
     }
+    if !path.is_file() {
+        return Err(Error::NotADatabase(path.display().to_string()));
+    }
     let path = &plain(path);
     let access =
         if write { OpenFlags::SQLITE_OPEN_READ_WRITE } else { OpenFlags::SQLITE_OPEN_READ_ONLY };

@@ -145,6 +145,8 @@ impl Vault {
     pub fn revoke(&self, id: u64) -> Result<bool> {
         runtime(Some(1))?.block_on(async {
             match &self.0 {
+                // A change would make the folder of a store that is none.
+                Kept::File(file) if !file.read()?.iter().any(|token| token.id == id) => Ok(false),
                 Kept::File(file) => file.change(|tokens| {
                     let before = tokens.len();
                     tokens.retain(|token| token.id != id);

@@ -145,21 +145,22 @@ impl Running {
     }
 }
 
-/// Opens the store and listens.
+/// Listens and opens the store.
 pub fn start(settings: Settings) -> Result<Running> {
     let tls = settings.tls.as_ref().map(|(cert, key)| acceptor(cert, key)).transpose()?;
     let runtime = runtime(settings.threads)?;
     let (stop, stopping) = watch::channel(false);
     let secure = tls.is_some();
     let (address, work) = runtime.block_on(async {
+        // A hub that cannot be reached leaves no store behind.
+        let bound = TcpListener::bind(&settings.listen).await;
+        let listener = bound.map_err(|e| cannot_listen(&settings, &e))?;
+        let address = listener.local_addr().map_err(|e| Error::away(e.to_string()))?;
         let waiters = Arc::new(Waiters::default());
         let Opened { backend, vault, staging } =
             settings.store.open(settings.setup, &settings.scratch, waiters.clone()).await?;
         let access = Access::new(settings.open, settings.limits.rate);
         access.set(vault.load().await?);
-        let bound = TcpListener::bind(&settings.listen).await;
-        let listener = bound.map_err(|e| cannot_listen(&settings, &e))?;
-        let address = listener.local_addr().map_err(|e| Error::away(e.to_string()))?;
         let hub = Arc::new(Hub {
             backend,
             waiters,

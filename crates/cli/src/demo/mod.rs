@@ -59,7 +59,10 @@ impl Place {
             fs::create_dir(&dir)?;
             return Ok(Place { dir, kept: false });
         };
-        fs::create_dir_all(dir)?;
+        fs::create_dir_all(dir).map_err(|e| {
+            let what = format!("{} cannot be a folder: {e}", dir.display());
+            CommandError::new(what).hint("Give another folder with --dir")
+        })?;
         let place = Place { dir: std::path::absolute(dir)?, kept: true };
         let ours = SITES.map(|site| place.db(site)).into_iter().chain([place.dir.join("folder")]);
         for path in ours {

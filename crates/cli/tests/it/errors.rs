@@ -75,6 +75,13 @@ fn a_file_is_no_folder_and_no_patience_is_none() {
     let url = format!("file:///{}", path.trim_start_matches('/'));
     let told = lab.refused(&["sync", &lab.db("B"), &url]);
     assert!(told.contains("is a file") && told.contains("named by its path alone"), "{told}");
+    let folder = lab.path("").display().to_string();
+    for what in [folder.as_str(), "/dev/null"] {
+        let told = lab.refused(&["init", what]);
+        assert!(told.contains("is not a SQLite database"), "{told}");
+    }
+    let told = lab.refused(&["demo", "--dir", &lab.db("A")]);
+    assert!(told.contains(&lab.db("A")) && told.contains("--dir"), "{told}");
     let app = rusqlite::Connection::open(lab.db("A")).unwrap();
     app.execute_batch("BEGIN IMMEDIATE; INSERT INTO note VALUES('x')").unwrap();
     let output = synqlite(&["fold", &lab.db("A"), "--wait", "0"]);

@@ -160,8 +160,11 @@ fn it_ends_gracefully_and_one_at_a_time_has_the_store() {
     assert!(told.contains("cannot listen on nonsense"), "{told}");
     let busy = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = busy.local_addr().expect("an address").to_string();
-    let told = lab.refused(&["serve", "--listen", &address, "--store", &store]);
+    let told = lab.refused(&["serve", "--listen", &address, "--store", &lab.db("none")]);
     assert!(told.contains("cannot listen on"), "{told}");
+    let told = lab.refused(&["token", "revoke", "--store", &lab.db("none"), "1"]);
+    assert!(told.contains("there is no token 1"), "{told}");
+    assert!(!lab.path("none.db").exists(), "a store was made");
     for wrong in
         [&["serve"][..], &["serve", "--store", "x", "--tls-cert", "y"], &["token", "create"]]
     {
