@@ -9,63 +9,70 @@ use std::cell::Cell;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long SQLite waits for another program's transaction before it is asked whether to wait on.
+/// How long SQLite waits for another program's transaction.
+const MOST: Duration = Duration::from_secs(10);
+
+/// How long it does before it is asked whether to wait on.
 const STEP: Duration = Duration::from_secs(1);
 
-/// Waits for another program's transaction wherever one is in the way.
+thread_local! {
+    /// How long this thread waits for a lock, and since when it does.
+    static PATIENCE: Cell<Duration> = const { Cell::new(MOST) };
+    static SINCE: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// Makes a connection wait for other programs' transactions.
 ///
 /// SQLite's own waiting looks for the lock ten times a second. A program that writes without a pause leaves it free
 /// for microseconds at a time, so that a command next to it would wait for half a minute; one that looks a thousand
 /// times a second is through at once.
-pub(crate) fn wait_for_others(conn: &Connection) -> rusqlite::Result<()> {
-    conn.busy_handler(Some(|looks| look_again(looks, Duration::from_secs(10))))
-}
-
-/// Waits no longer than for a step.
-pub(crate) fn wait_a_step(conn: &Connection) -> rusqlite::Result<()> {
-    conn.busy_handler(Some(|looks| look_again(looks, STEP)))
+fn wait_for_others(conn: &mut Connection) -> rusqlite::Result<()> {
+    conn.busy_handler(Some(look_again as fn(i32) -> bool))
 }
 
 /// Whether to look for a lock once more, after `looks` times.
-fn look_again(looks: i32, most: Duration) -> bool {
-    thread_local!(static SINCE: Cell<Option<Instant>> = const { Cell::new(None) });
+fn look_again(looks: i32) -> bool {
     let now = Instant::now();
     let since = SINCE.get().filter(|_| looks > 0).unwrap_or(now);
     SINCE.set(Some(since));
-    if now.duration_since(since) >= most {
-        return false;
+    let wait = now.duration_since(since) < PATIENCE.get();
+    if wait {
+        std::thread::sleep(Duration::from_millis(1));
     }
-    std::thread::sleep(Duration::from_millis(1));
-    true
+    wait
+}
+
+/// Does what waits for a step at most.
+pub(crate) fn briefly<T>(act: impl FnOnce() -> T) -> T {
+    within(STEP, act)
+}
+
+fn within<T>(most: Duration, act: impl FnOnce() -> T) -> T {
+    let before = PATIENCE.replace(most);
+    let done = act();
+    PATIENCE.set(before);
+    done
 }
 
 /// Does what needs a lock, for as long as the environment has patience with those who hold it.
 pub(crate) fn patiently<T>(
-    conn: &Connection,
     path: &Path,
     env: &dyn Environment,
     act: impl Fn() -> rusqlite::Result<T>,
 ) -> Result<T> {
-    let patient = env.wait(path, Duration::ZERO);
-    if patient {
-        wait_a_step(conn)?;
-    } else {
-        conn.busy_handler(None)?;
-    }
+    let step = if env.wait(path, Duration::ZERO) { STEP } else { Duration::ZERO };
     let mut waited = Duration::ZERO;
-    let done = loop {
-        match act() {
+    loop {
+        match within(step, &act) {
             Err(e) if e.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
                 waited += STEP;
                 if !env.wait(path, waited) {
-                    break Err(e);
+                    return Err(e.into());
                 }
             }
-            done => break done,
+            done => return Ok(done?),
         }
-    };
-    wait_for_others(conn)?;
-    Ok(done?)
+    }
 }
 
 /// A path that SQLite takes for no more than one: it has names with another meaning, as `:memory:`.
@@ -88,8 +95,8 @@ pub(crate) fn connect(path: &Path, write: bool, env: &dyn Environment) -> Result
     let path = &plain(path);
     let access =
         if write { OpenFlags::SQLITE_OPEN_READ_WRITE } else { OpenFlags::SQLITE_OPEN_READ_ONLY };
-    let prepare = |conn: Connection| {
-        wait_for_others(&conn)?;
+    let prepare = |mut conn: Connection| {
+        wait_for_others(&mut conn)?;
         conn.set_prepared_statement_cache_capacity(256);
         conn.execute_batch("PRAGMA foreign_keys=OFF; PRAGMA recursive_triggers=OFF;")?;
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
@@ -114,7 +121,7 @@ pub(crate) fn connect(path: &Path, write: bool, env: &dyn Environment) -> Result
     }
     let opened = Connection::open_with_flags(path, flags).and_then(prepare).map_err(Error::from);
     let opened = opened.and_then(|conn| {
-        patiently(&conn, path, env, || read(&conn))?;
+        patiently(path, env, || read(&conn))?;
         Ok(conn)
     });
     opened.map_err(|e| e.on(path))

@@ -4,7 +4,7 @@
 //! A remote may keep a secret, which means nothing here. So whatever moves or removes an entry overwrites where it was: SQLite
 //! leaves old bytes in free space otherwise, and there they outlive the remote.
 
-use crate::connection::{wait_a_step, wait_for_others};
+use crate::connection::briefly;
 use crate::meta::Meta;
 use crate::replica::Replica;
 use crate::{Error, Result};
@@ -109,10 +109,7 @@ pub(crate) fn clear_former_pages(conn: &Connection) -> Result<bool> {
         let log = "PRAGMA main.wal_checkpoint(TRUNCATE)";
         conn.query_row(log, [], |row| row.get::<_, bool>(0)).map(|busy| !busy)
     };
-    wait_a_step(conn)?;
-    let cleared = clear();
-    wait_for_others(conn)?;
-    match cleared {
+    match briefly(clear) {
         Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => Ok(false),
         cleared => Ok(cleared?),
     }

@@ -232,9 +232,9 @@ fn write<T>(
     known: Option<Known>,
     f: impl FnOnce(&mut Work<'_>) -> Result<T>,
 ) -> Result<(T, SiteId, Option<Known>)> {
-    patiently(conn, path, env, || conn.execute_batch("BEGIN IMMEDIATE"))?;
+    patiently(path, env, || conn.execute_batch("BEGIN IMMEDIATE"))?;
     let done = work(conn, env, known, f).and_then(|done| {
-        patiently(conn, path, env, || conn.execute_batch("COMMIT"))?;
+        patiently(path, env, || conn.execute_batch("COMMIT"))?;
         Ok(done)
     });
     if done.is_err() && !conn.is_autocommit() {

@@ -43,7 +43,7 @@ fn keeps_rows(work: &Work<'_>, policy: &Policy) -> Result<()> {
     let local = Policies::from_iter([(policy.key().to_owned(), policy.value().to_owned())]);
     for name in local.list("local_tables") {
         let Some(t) = work.catalog.by_name(name) else { continue };
-        let sql = "SELECT 1 FROM synqlite_row WHERE tbl = ?1 AND kind IS NOT NULL AND loc IS NULL";
+        let sql = "SELECT 1 FROM synqlite_row WHERE +tbl = ?1 AND kind IS NOT NULL AND loc IS NULL";
         if work.conn.prepare_cached(sql)?.exists([t.no])? {
             let (key, value) = (policy.key().to_owned(), policy.value().to_owned());
             let why = format!(
