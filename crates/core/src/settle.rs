@@ -31,6 +31,9 @@ pub struct Settling {
     pub open: u64,
 }
 
+/// Why one stays that was settled as asked.
+const IN_THE_WAY: &str = "something else stands in its way too";
+
 /// Where the row of an open record is.
 struct Place {
     table: usize,
@@ -81,7 +84,10 @@ impl Replica {
             }
         });
         match (done, found) {
-            (Err(_), Some(found)) if dry_run || found.settled.is_empty() => Ok(found),
+            (Err(_), Some(found)) if found.settled.is_empty() => {
+                Ok(Settling { open: self.open_questions()?, opened: vec![], ..found })
+            }
+            (Err(_), Some(found)) if dry_run => Ok(found),
             (done, found) => done.map(|()| found.unwrap_or_default()),
         }
     }
@@ -146,7 +152,7 @@ fn settle(work: &mut Work<'_>, choices: &[(String, Verb)]) -> Result<Settling> {
                 hidden.then_some("another row refers to it and keeps it; settle that one first")
             }
             Verb::Prefer | Verb::Restore => {
-                open.contains_key(*id).then_some("something else stands in its way too")
+                open.contains_key(*id).then_some(IN_THE_WAY)
             }
         }
     };
@@ -261,7 +267,8 @@ fn settle_one(work: &mut Work<'_>, place: &Place, verb: Verb, stamp: Stamp) -> S
     let stored = stored.filter(|stored| stored.entry == Some(*entry));
     let open = state::conflict(work.conn, *entry)?.is_some();
     let Some(stored) = stored.filter(|_| open) else {
-        return Err(Error::Refused("it was settled together with another".into()));
+        // Another's answer was one for it too. If it is open still, that was not enough.
+        return Err(Error::Refused(IN_THE_WAY.into()));
     };
     let (kind, constraint, winner) = (kind.clone(), constraint.clone(), winner.clone());
     let open = Open { table: *table, stored, kind, constraint, winner };

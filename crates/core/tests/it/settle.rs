@@ -309,3 +309,27 @@ fn a_restored_row_brings_back_what_it_needs() {
         }
     }
 }
+
+/// What is refused changes nothing, so it says nothing either of what would have been.
+#[test]
+fn what_is_refused_leaves_the_count_alone() {
+    let world = World::new();
+    let sql = "CREATE TABLE tag(id INTEGER PRIMARY KEY, name TEXT UNIQUE); \
+               CREATE TABLE note(id INTEGER PRIMARY KEY, tag INTEGER REFERENCES tag(id)); \
+               INSERT INTO tag VALUES(3, 'green')";
+    let mut a = world.init("a", sql);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("DELETE FROM tag; INSERT INTO tag VALUES(10, 'green')");
+    std::thread::sleep(std::time::Duration::from_millis(3));
+    b.run("INSERT INTO note VALUES(1, 3)");
+    meet(&mut a, &mut b);
+    let [asked] = &ids(&b, &["unique"])[..] else { panic!("one is hidden") };
+    b.replica.settle_conflict(asked, Verb::Prefer).unwrap();
+    let open = ids(&b, &["unique", "fk_parent_hidden"]);
+    let choices: Vec<_> = open.iter().map(|id| (id.clone(), Verb::Restore)).collect();
+    let done = b.replica.settle_conflicts(&choices, false).unwrap();
+    let why = |(_, why): &(String, String)| why == "something else stands in its way too";
+    assert!(done.settled.is_empty() && done.refused.len() == 2, "{done:?}");
+    assert!(done.refused.iter().all(why), "{:?}", done.refused);
+    assert_eq!((done.open, done.opened.len()), (b.replica.open_questions().unwrap(), 0));
+}
