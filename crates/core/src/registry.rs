@@ -32,6 +32,12 @@ pub fn call_table(conn: &Connection, no: u32, name: &str) -> Result<()> {
     Ok(conn.prepare_cached(sql)?.execute(params![no, name]).map(drop)?)
 }
 
+/// The same of a column.
+pub fn call_column(conn: &Connection, table: u32, no: u32, name: &str) -> Result<()> {
+    let sql = "UPDATE synqlite_column SET name = ?3 WHERE tbl = ?1 AND no = ?2";
+    Ok(conn.prepare_cached(sql)?.execute(params![table, no, name]).map(drop)?)
+}
+
 /// Takes note that the table with this number had another name first.
 pub fn call_first(conn: &Connection, no: u32, canonical: &str) -> Result<()> {
     let sql = "UPDATE synqlite_table SET canonical = ?2 WHERE no = ?1";

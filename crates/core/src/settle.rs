@@ -151,9 +151,7 @@ fn settle(work: &mut Work<'_>, choices: &[(String, Verb)]) -> Result<Settling> {
             Verb::Discard | Verb::Accept => {
                 hidden.then_some("another row refers to it and keeps it; settle that one first")
             }
-            Verb::Prefer | Verb::Restore => {
-                open.contains_key(*id).then_some(IN_THE_WAY)
-            }
+            Verb::Prefer | Verb::Restore => open.contains_key(*id).then_some(IN_THE_WAY),
         }
     };
     for (prefix, _) in choices {

@@ -203,6 +203,17 @@ pub fn made_since(conn: &Connection) -> Result<Vec<String>> {
     Ok(made)
 }
 
+/// Tables that were made anew under their names since the journal was: number, canonical name and name.
+pub fn rebuilt(conn: &Connection) -> Result<Vec<(u32, String, String)>> {
+    let anew = later_than_journal(conn)?;
+    let mut statement =
+        conn.prepare_cached("SELECT no, canonical, name FROM synqlite_table WHERE shape <> ''")?;
+    let known = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let mut known: Vec<(u32, String, String)> = known.collect::<rusqlite::Result<_>>()?;
+    known.retain(|(_, _, name)| anew.contains(&name.to_ascii_lowercase()));
+    Ok(known)
+}
+
 /// A table as if it were the one with this number, and the columns which that does not have.
 pub fn as_another(
     conn: &Connection,

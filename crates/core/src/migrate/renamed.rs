@@ -1,28 +1,40 @@
-//! Tables that are there again under another name (R-MIG-RENAME).
+//! Tables and columns that are there again under another name (R-MIG-RENAME).
 //!
-//! The triggers of a table tell that it was renamed. A table that was renamed and then rebuilt before any command
-//! of ours has none: it seems that one table was dropped and another made. Other sites, where a command ran between,
-//! know the two for one. So a table that is gone is looked for among those that were made since: it is the one that
-//! has its rows, as sums of what rows showed tell; or its columns, if it had no rows.
+//! The triggers of a table tell what was renamed. A table that was rebuilt before any command of ours has none: a
+//! column that the rebuild gave another name seems to be dropped and another added, and if the table was renamed
+//! too, it seems that one was dropped and another made. Other sites, where a command ran between, know the two
+//! for one. So a table that is gone is looked for among those that were made since: it is the one that has its rows, as
+//! sums of what rows showed tell; or its columns, if it had no rows. A column that is gone is looked for in the same
+//! way.
 
 use crate::Result;
+use crate::capture::Event;
 use crate::catalog::{Loc, Tracked};
 use crate::registry;
 use crate::schema::{self, Selection, Table};
 use crate::state::sums::Sums;
 use crate::track;
 use crate::work::Work;
+use rusqlite::Connection;
 use std::collections::BTreeSet;
 
 /// So many rows of each are looked at.
 const LOOKED_AT: usize = 10_000;
 
-/// Takes note of the names that tables have now which are gone, and are there again under another name. Whether
-/// there are any.
+/// Numbers of columns and the names that they have now.
+type Names = Vec<(u32, String)>;
+
+/// Takes note of the names that tables and columns have now which are gone, and are there again under another name.
+/// Whether there are any.
 pub(super) fn find(work: &Work<'_>) -> Result<bool> {
     if track::is_caught_up(work.conn)? {
         return Ok(false);
     }
+    let any = find_tables(work)?;
+    Ok(find_columns(work)? || any)
+}
+
+fn find_tables(work: &Work<'_>) -> Result<bool> {
     let (lost, only) = (track::lost(work.conn)?, track::made_since(work.conn)?);
     if lost.is_empty() || only.is_empty() {
         return Ok(false);
@@ -32,40 +44,101 @@ pub(super) fn find(work: &Work<'_>) -> Result<bool> {
     let mut any = false;
     for (no, canonical) in &lost {
         let holds = |table: &Table| holds(work, (*no, canonical), table, lost.len() == 1);
-        let found: Vec<bool> = made.iter().map(holds).collect::<Result<_>>()?;
+        let found: Vec<Option<Names>> = made.iter().map(holds).collect::<Result<_>>()?;
+        let mut found = found.into_iter().enumerate().filter_map(|(at, is)| Some((at, is?)));
         // Of two that have its rows it cannot be told.
-        if let (Some(at), 1) =
-            (found.iter().position(|is| *is), found.iter().filter(|is| **is).count())
-        {
+        if let (Some((at, columns)), None) = (found.next(), found.next()) {
             registry::call_table(work.conn, *no, &made.remove(at).name)?;
+            call(work.conn, *no, &columns)?;
             any = true;
         }
     }
     Ok(any)
 }
 
-/// Whether a table has the rows that the one with this number had. `alone`: no other table is gone.
+/// The same of columns of tables that were rebuilt under their names.
+fn find_columns(work: &Work<'_>) -> Result<bool> {
+    let rebuilt = track::rebuilt(work.conn)?;
+    if rebuilt.is_empty() {
+        return Ok(false);
+    }
+    let only = rebuilt.iter().map(|(_, _, name)| name.clone()).collect();
+    let selection = Selection { only, ..Selection::default() };
+    let mut any = false;
+    for table in schema::read(work.conn, &work.policies, &selection)?.tables {
+        let is = |known: &&(u32, String, String)| known.2.eq_ignore_ascii_case(&table.name);
+        let Some((no, canonical, _)) = rebuilt.iter().find(is) else { continue };
+        let (relation, fresh) = track::as_another(work.conn, *no, canonical, table)?;
+        if fresh.is_empty() || registry::lost_columns(work.conn, &relation)?.is_empty() {
+            continue;
+        }
+        let t = Tracked::from(relation.clone());
+        let columns = columns(work.conn, &t, &fresh, &Sums::load(work.conn, &t)?)?;
+        call(work.conn, *no, &columns)?;
+        any |= !columns.is_empty();
+    }
+    Ok(any)
+}
+
+fn call(conn: &Connection, table: u32, columns: &Names) -> Result<()> {
+    columns.iter().try_for_each(|(no, name)| registry::call_column(conn, table, *no, name))
+}
+
+/// Columns that are gone and have another name now. What is of a key stays out: it says which row is which.
+fn columns(conn: &Connection, t: &Tracked, fresh: &[u32], sums: &Sums) -> Result<Names> {
+    let is_fresh =
+        |c: &usize| fresh.contains(&t.column_nos[*c]) && !t.table.primary_key.contains(c);
+    let fresh: Vec<usize> = (0..t.column_nos.len()).filter(is_fresh).collect();
+    let lost = registry::lost_columns(conn, t)?.into_keys();
+    let renamed = sums.renamed(conn, t, lost, &fresh, written(conn, t.no)?)?;
+    Ok(renamed.into_iter().map(|(no, c)| (no, t.table.columns[c].name.clone())).collect())
+}
+
+/// How many entries the journal has for a table.
+fn written(conn: &Connection, no: u32) -> Result<usize> {
+    let mut statement =
+        conn.prepare_cached("SELECT ev, count(*) FROM synqlite_journal GROUP BY ev")?;
+    let mut rows = statement.query([])?;
+    let mut written = 0;
+    while let Some(row) = rows.next()? {
+        if Event::read(row.get(0)?)?.0 == no {
+            written += usize::try_from(row.get::<_, i64>(1)?).unwrap_or(usize::MAX);
+        }
+    }
+    Ok(written)
+}
+
+/// The columns that have another name in a table which has the rows that the one with this number had, if it does.
+/// `alone`: no other table is gone.
 fn holds(
     work: &Work<'_>,
     (no, canonical): (u32, &str),
     table: &Table,
     alone: bool,
-) -> Result<bool> {
+) -> Result<Option<Names>> {
     let conn = work.conn;
-    let (relation, fresh) = track::as_another(conn, no, canonical, table.clone())?;
+    let (mut relation, mut fresh) = track::as_another(conn, no, canonical, table.clone())?;
+    let t = Tracked::from(relation.clone());
+    let sums = Sums::load(conn, &t)?;
+    let names = columns(conn, &t, &fresh, &sums)?;
+    for (no, name) in &names {
+        if let Some(c) = relation.table.columns.iter().position(|c| c.name == *name) {
+            fresh.retain(|new| *new != relation.column_nos[c]);
+            relation.column_nos[c] = *no;
+        }
+    }
     let t = Tracked::from(relation);
     let lost = registry::lost_columns(conn, &t)?.len();
     // What says which row it is says nothing else of it.
     let alias = t.table.rowid_alias().map(|c| t.column_nos[c]);
     let is_common = |no: &&u32| !fresh.contains(no) && Some(**no) != alias;
     let common = t.column_nos.iter().filter(is_common).count();
-    let sums = Sums::load(conn, &t)?;
     let had = sums.locs();
     if had.is_empty() {
-        return Ok(alone && fresh.is_empty() && lost == 0);
+        return Ok((alone && fresh.is_empty() && lost == 0).then_some(names));
     }
     if common == 0 || common < fresh.len() + lost {
-        return Ok(false);
+        return Ok(None);
     }
     // What was inserted since says nothing against it.
     let looked_at: Vec<&Loc> = had.iter().take(LOOKED_AT).collect();
@@ -83,5 +156,5 @@ fn holds(
             same += usize::from(row.is_some_and(|row| alike.take(&t, &row).is_some()));
         }
     }
-    Ok(2 * same >= looked_at.len())
+    Ok((2 * same >= looked_at.len()).then_some(names))
 }

@@ -15,6 +15,7 @@
 mod chunk;
 mod compare;
 mod defaulted;
+mod renamed;
 
 pub use compare::{Compared, Sums};
 pub use defaulted::defaulted;

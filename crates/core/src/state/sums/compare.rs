@@ -60,6 +60,13 @@ impl Sums {
         self.chunks.values().flat_map(Chunk::rowids).map(Loc::Row).collect()
     }
 
+    /// Of all rows.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&Layout, &[u8])> {
+        self.chunks.values().flat_map(|chunk| {
+            chunk.rowids().filter_map(move |place| Some((&chunk.layout, chunk.get(place)?)))
+        })
+    }
+
     fn sum(&self, loc: &Loc) -> Option<(&Layout, &[u8])> {
         let place = match loc {
             // Then the table had no rowids: places were numbers of entries.
