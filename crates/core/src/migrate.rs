@@ -57,6 +57,7 @@ pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
     if renamed::find(work)? {
         work.policies = settings::load(work.conn)?;
     }
+    track::outside::follow(work.conn)?;
     let mut loaded = track::load(work.conn, &work.policies)?;
     work.catalog = loaded.catalog.clone();
     suspect(work, &mut loaded)?;

@@ -400,8 +400,16 @@ pub fn contradiction(lookup: Lookup<'_>) -> Result<Option<String>> {
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let (entry, no): (i64, Option<u32>) = (row.get(0)?, row.get(1)?);
-        // Nobody can settle the records of a table that is not here.
-        if no.is_none_or(|no| catalog.position_of_no(no).is_some()) {
+        let missing = match no {
+            None => true,
+            // Nobody can settle the records of a table that is not here; nor is one listed whose row the user has
+            // deleted or moved since.
+            Some(no) => match catalog.position_of_no(no) {
+                None => false,
+                Some(at) => records::of_entry(lookup, &catalog.tables[at], entry)?.is_some(),
+            },
+        };
+        if missing {
             return Ok(Some(format!(
                 "synqlite_open_conflicts is wrong about entry {entry}: drop it, and the next command makes it anew"
             )));

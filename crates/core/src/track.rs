@@ -7,6 +7,8 @@
 //! The triggers themselves tell what was renamed: SQLite rewrites the names in them. So a rename
 //! needs no log, and two sites that make it apart from each other mean the same.
 
+pub mod outside;
+
 use crate::capture;
 use crate::catalog::{self, Catalog, Relation, Tracked};
 use crate::policy::Policies;
@@ -282,9 +284,10 @@ pub fn unknown(conn: &Connection, policies: &Policies, catalog: &Catalog) -> Res
 
 /// Remembers which schema the metadata has caught up with, as far as SQLite's number for it tells: it
 /// changes with the schema, and by other things too.
-pub fn note_schema(conn: &Connection) -> Result<()> {
+pub fn note_schema(conn: &Connection, catalog: &Catalog) -> Result<()> {
     let version = schema_version(conn)?;
     if meta::get(conn, "caught_up")? != Some(version) {
+        outside::note(conn, catalog)?;
         meta::set(conn, "caught_up", version)?;
     }
     Ok(())

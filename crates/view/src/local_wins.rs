@@ -151,7 +151,12 @@ struct Rounds {
     yielded: BTreeSet<(usize, Rid)>,
     /// Rows that were not yielded because one above them was.
     waited: BTreeSet<(usize, Rid)>,
+    /// How many there were.
+    rounds: u32,
 }
+
+/// After so many rounds hidden rows give way many at a time.
+const FEW: u32 = 8;
 
 impl Rounds {
     /// Loads the rows that the fold or earlier rounds wrote, and returns those of the fold.
@@ -245,7 +250,12 @@ impl Rounds {
             shown.is_none() || affected.list[*w].old.as_ref() != shown
         });
         let rival = match rival {
-            None => self.displaces(affected, view, at)?,
+            None => {
+                let mut waiting = self.displaces(affected, view, at)?.into_iter();
+                let first = waiting.next();
+                found.yielded.extend(waiting.map(|w| (w, at)));
+                first
+            }
             found => found,
         };
         let Some(w) = rival else {
@@ -285,33 +295,40 @@ impl Rounds {
         Ok(())
     }
 
-    /// A hidden row that asks for the number or a unique key of a visible one, where nobody won against the row
-    /// that the user sees: until it is hidden that one has another, and what refers to it, or has the other,
-    /// may not fit.
+    /// Hidden rows that ask for the number or a unique key of a visible one, where nobody won against the row
+    /// that the user sees: until one is hidden that one has another, and what refers to it, or has the other,
+    /// may not fit. One, and more where many rounds went by: each costs as much as all rows together.
     fn displaces(
         &self,
         affected: &AffectedRows<'_>,
         view: &view::View,
         at: usize,
-    ) -> Result<Option<usize>> {
+    ) -> Result<Vec<usize>> {
         let catalog = affected.catalog();
         let table = affected.list[at].table;
         let decides = catalog.is_in_circle(table) || catalog.tables[table].table.number_decides();
         if view.rows.contains_key(&at) || !decides {
-            return Ok(None);
+            return Ok(vec![]);
         }
+        let above = tables_above(catalog, table);
         let waits = |w: &usize| {
             let item = &affected.list[*w];
-            item.alive() && item.old.is_none() && !self.yielded.contains(&row(affected, *w))
+            let hidden = item.alive() && item.old.is_none() && above.contains(&item.table);
+            hidden && !self.yielded.contains(&row(affected, *w))
         };
         let mut waiting: Vec<usize> = (0..affected.list.len()).filter(waits).collect();
         waiting.sort_by_cached_key(|&w| row(affected, w));
+        let most = 1 << self.rounds.saturating_sub(FEW).min(16);
+        let mut found = Vec::new();
         for w in waiting {
             if asks_for_what_is_shown(affected, w)? {
-                return Ok(Some(w));
+                found.push(w);
+                if found.len() == most {
+                    break;
+                }
             }
         }
-        Ok(None)
+        Ok(found)
     }
 
     /// Takes references that were written before off a list.
@@ -328,6 +345,7 @@ impl Rounds {
         affected: &AffectedRows<'_>,
         found: Found,
     ) -> Result<Vec<(usize, Stored, Write)>> {
+        self.rounds += 1;
         let Found { written, mut yielded, revived } = found;
         let mut waiting = hanging(affected, yielded.iter().map(|&(w, _)| w).collect());
         // Once: a row that was yielded may be shown under another number, and so on below it.
@@ -369,6 +387,18 @@ impl Rounds {
         revived.into_iter().for_each(|at| add(at, Write::Revived));
         Ok(writes)
     }
+}
+
+/// Tables to which rows of this one refer, directly or not, and itself: what others show is nothing to them.
+fn tables_above(catalog: &Catalog, table: usize) -> BTreeSet<usize> {
+    let (mut above, mut next) = (BTreeSet::new(), vec![table]);
+    while let Some(table) = next.pop() {
+        if above.insert(table) {
+            let keys = &catalog.tables[table].table.foreign_keys;
+            next.extend(keys.iter().filter_map(|fk| catalog.position(&fk.parent)));
+        }
+    }
+    above
 }
 
 /// Whether an affected row asks for the number or a unique key that another visible row of its table shows.

@@ -661,3 +661,37 @@ fn mig_rename_another_column_is_not_taken_for_one_that_is_gone() {
         }
     }
 }
+
+/// What was to stay here stays here under another name, whether policy or `init` said so.
+#[test]
+fn mig_rename_a_table_that_is_not_replicated() {
+    for renamed in [
+        "ALTER TABLE ex RENAME TO ex2; ALTER TABLE lo RENAME TO lo2",
+        "CREATE TABLE ex2 AS SELECT * FROM ex; DROP TABLE ex; CREATE TABLE lo2(id INTEGER PRIMARY KEY, s TEXT); \
+         INSERT INTO lo2 SELECT * FROM lo; DROP TABLE lo",
+    ] {
+        let world = World::new();
+        let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY); CREATE TABLE ex(id INT, s TEXT); \
+                      CREATE TABLE lo(id INTEGER PRIMARY KEY, s TEXT)";
+        let path = world.path("a");
+        rusqlite::Connection::open(&path).unwrap().execute_batch(schema).unwrap();
+        let options = InitOptions { exclude: vec!["ex".into()], ..InitOptions::default() };
+        Replica::init(&path, &options, Arc::new(System)).unwrap();
+        let mut a = world.open("a");
+        a.replica.set_policies(&["local_tables=lo".parse().unwrap()]).unwrap();
+        let mut b = world.clone_site(&mut a, "b");
+        a.run("INSERT INTO ex VALUES(1, 'mine'); INSERT INTO lo VALUES(1, 'mine')");
+        for site in [&mut a, &mut b] {
+            site.run(renamed);
+            site.run("CREATE TABLE more(id TEXT PRIMARY KEY, s TEXT)");
+            site.replica.fold().unwrap();
+        }
+        a.run("INSERT INTO more VALUES('m', 'everybody''s')");
+        settle(&mut a, &mut b);
+        let seen =
+            ["SELECT s FROM ex2", "SELECT s FROM lo2", "SELECT s FROM more"].map(|sql| b.rows(sql));
+        assert_eq!(seen, [vec![], vec![], vec!["everybody's".to_owned()]], "{renamed}");
+        assert_eq!(a.rows("SELECT s FROM ex2 UNION ALL SELECT s FROM lo2"), ["mine", "mine"]);
+        agree(&mut [&mut a, &mut b]);
+    }
+}
