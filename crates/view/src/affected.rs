@@ -321,9 +321,13 @@ impl<'a> AffectedRows<'a> {
         self.answered(table, row)
     }
 
-    /// Adds the deleted rows that are shown for the sake of rows of a table, and to which no living one
-    /// refers any more by what it shows; and those to which rows refer that may fall with them.
-    pub fn unneeded(&mut self, child: usize) -> Result<()> {
+    /// Adds the deleted rows that are shown for the sake of rows of a table, or of what these refer to, and to
+    /// which no living one refers any more by what it shows; and those to which rows refer that may fall with them.
+    pub fn unneeded(&mut self, table: usize) -> Result<()> {
+        self.catalog().above(table).into_iter().try_for_each(|table| self.unneeded_by(table))
+    }
+
+    fn unneeded_by(&mut self, child: usize) -> Result<()> {
         let catalog = self.catalog();
         let c = &catalog.tables[child];
         let may_fall = c.table.foreign_keys.iter().any(|fk| fk.on_delete == Action::Cascade);

@@ -96,6 +96,18 @@ impl Catalog {
         self.by_no.get(&no).copied()
     }
 
+    /// The tables to which rows of this one refer, directly or not, and itself: what others show is nothing to them.
+    pub fn above(&self, position: usize) -> BTreeSet<usize> {
+        let (mut above, mut next) = (BTreeSet::new(), vec![position]);
+        while let Some(position) = next.pop() {
+            if above.insert(position) {
+                let keys = self.tables[position].table.foreign_keys.iter();
+                next.extend(keys.filter_map(|fk| self.position(&fk.parent)));
+            }
+        }
+        above
+    }
+
     /// References to the table at `parent`: (position of the child table, of its foreign key).
     pub fn references_to(&self, parent: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
         let name = fold_name(&self.tables[parent].table.name);

@@ -310,7 +310,7 @@ impl Rounds {
         if view.rows.contains_key(&at) || !decides {
             return Ok(vec![]);
         }
-        let above = tables_above(catalog, table);
+        let above = catalog.above(table);
         let waits = |w: &usize| {
             let item = &affected.list[*w];
             let hidden = item.alive() && item.old.is_none() && above.contains(&item.table);
@@ -387,18 +387,6 @@ impl Rounds {
         revived.into_iter().for_each(|at| add(at, Write::Revived));
         Ok(writes)
     }
-}
-
-/// Tables to which rows of this one refer, directly or not, and itself: what others show is nothing to them.
-fn tables_above(catalog: &Catalog, table: usize) -> BTreeSet<usize> {
-    let (mut above, mut next) = (BTreeSet::new(), vec![table]);
-    while let Some(table) = next.pop() {
-        if above.insert(table) {
-            let keys = &catalog.tables[table].table.foreign_keys;
-            next.extend(keys.iter().filter_map(|fk| catalog.position(&fk.parent)));
-        }
-    }
-    above
 }
 
 /// Whether an affected row asks for the number or a unique key that another visible row of its table shows.

@@ -526,3 +526,26 @@ fn what_a_foreign_key_takes_along_before_a_command_has_seen_it_is_deleted() {
     both(&a, &b, "SELECT * FROM t", &[], &[]);
     assert_eq!(a.replica.digest().unwrap(), b.replica.digest().unwrap());
 }
+
+/// A row needs its parent, and with it what the parent refers to. Once it refers to nobody, all of them fall.
+#[test]
+fn what_a_needed_row_refers_to_falls_with_the_need() {
+    let world = World::new();
+    let sql = "CREATE TABLE a(id INTEGER PRIMARY KEY, x); \
+               CREATE TABLE b(id INTEGER PRIMARY KEY REFERENCES a(id) ON DELETE CASCADE ON UPDATE CASCADE, x); \
+               CREATE TABLE c(k TEXT PRIMARY KEY, x INT REFERENCES b(id)); INSERT INTO a VALUES(4, 'a')";
+    let mut a = world.init("a", sql);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("INSERT INTO b VALUES(4, 'b'); INSERT INTO c VALUES('c', 4)");
+    b.run("DELETE FROM a");
+    settle(&mut a, &mut b);
+    assert_eq!(b.rows("SELECT x FROM a"), ["a"]);
+    b.run("UPDATE c SET x = NULL");
+    b.replica.fold().unwrap();
+    assert_eq!(b.replica.verify_full().unwrap(), [""; 0]);
+    settle(&mut a, &mut b);
+    for sql in ["SELECT * FROM a", "SELECT * FROM b", "SELECT * FROM c"] {
+        assert_eq!(a.rows(sql), b.rows(sql));
+    }
+    assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
+}
