@@ -215,8 +215,8 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "displaced-on-the-way",
         file: "view/src/local_wins.rs",
-        from: "None => self.displaces(affected, view, at)?,",
-        to: "None => self.displaces(affected, view, at)?.filter(|_| false),",
+        from: "let mut waiting = self.displaces(affected, view, at)?.into_iter();",
+        to: "let mut waiting = Vec::new().into_iter();",
         campaign: STATES,
         breaks: "R-COMP: a hidden row that takes a number on the way hides what the user wrote",
     },
