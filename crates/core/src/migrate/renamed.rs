@@ -11,6 +11,7 @@ use crate::Result;
 use crate::capture::Event;
 use crate::catalog::{Loc, Tracked};
 use crate::registry;
+use crate::renames;
 use crate::schema::{self, Selection, Table};
 use crate::state::sums::Sums;
 use crate::track;
@@ -84,12 +85,21 @@ fn call(conn: &Connection, table: u32, columns: &Names) -> Result<()> {
     columns.iter().try_for_each(|(no, name)| registry::call_column(conn, table, *no, name))
 }
 
-/// Columns that are gone and have another name now. What is of a key stays out: it says which row is which.
+/// Columns that are gone and have another name now. What is of a key stays out, for it says which row is which; and so
+/// does what cannot be told to others: a site without rows could not know it.
 fn columns(conn: &Connection, t: &Tracked, fresh: &[u32], sums: &Sums) -> Result<Names> {
-    let is_fresh =
-        |c: &usize| fresh.contains(&t.column_nos[*c]) && !t.table.primary_key.contains(c);
+    let (firsts, told) =
+        (registry::own_columns(conn, t.no)?, renames::first_names(conn, &t.canonical)?);
+    let is_fresh = |c: &usize| {
+        let name = &t.table.columns[*c].name;
+        let meant = firsts.iter().any(|first| first.eq_ignore_ascii_case(name));
+        fresh.contains(&t.column_nos[*c])
+            && !t.table.primary_key.contains(c)
+            && !(meant || told.contains_key(name))
+    };
     let fresh: Vec<usize> = (0..t.column_nos.len()).filter(is_fresh).collect();
-    let lost = registry::lost_columns(conn, t)?.into_keys();
+    let lost = registry::lost_columns(conn, t)?.into_iter();
+    let lost = lost.filter(|(_, first)| !first.contains('#')).map(|(no, _)| no);
     let renamed = sums.renamed(conn, t, lost, &fresh, written(conn, t.no)?)?;
     Ok(renamed.into_iter().map(|(no, c)| (no, t.table.columns[c].name.clone())).collect())
 }
