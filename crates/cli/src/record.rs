@@ -171,6 +171,9 @@ fn sentence(conflict: &Conflict) -> String {
             format!("{hidden}the row that {key} refers to is hidden itself")
         }
         ConflictKind::FkDangling => format!("{hidden}no row has the key that {key} names"),
+        ConflictKind::RowConstraint if conflict.deleted.is_some() => format!(
+            "{hidden}the row that it refers to was deleted, and its table refuses what would stand there instead"
+        ),
         ConflictKind::RowConstraint => format!(
             "{hidden}a CHECK, NOT NULL, type or index of its table here refuses it; other sites may \
              show it. Alter the table, write the row anew, or discard it"
@@ -240,7 +243,11 @@ pub fn verbs(conflict: &Conflict) -> Vec<(Verb, &'static str)> {
         ConflictKind::Unique => vec![prefer, discard],
         ConflictKind::Fallback => vec![prefer, accept],
         // What is hidden for a conflict of its own cannot be brought back by this one.
-        ConflictKind::FkCascade if conflict.deleted.is_some() => vec![restore, discard],
+        ConflictKind::FkCascade | ConflictKind::FkDangling | ConflictKind::RowConstraint
+            if conflict.deleted.is_some() =>
+        {
+            vec![restore, discard]
+        }
         ConflictKind::SetNull if conflict.deleted.is_some() => vec![restore, accept],
         ConflictKind::SetNull => vec![accept],
         ConflictKind::RestrictRevived => vec![(Verb::Restore, "undoes the delete")],

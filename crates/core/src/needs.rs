@@ -10,6 +10,7 @@ use crate::known::{known_by, known_row};
 use crate::records::{Conflict, Deleted, Needing, kept, named};
 use crate::referring::Referring;
 use crate::refs::Lookup;
+use crate::schema::ForeignKey;
 use crate::state::{self, Stored};
 use std::collections::BTreeSet;
 use synqlite_view::ConflictKind;
@@ -34,10 +35,20 @@ pub fn tell<'c>(
             conflict.deleted = Some(Deleted { row, name, values: vec![], ..deleted(t, &stored) });
             (conflict.needed_by, conflict.needed) = needing(lookup, referring, t, &stored)?;
         }
-        ConflictKind::FkCascade | ConflictKind::SetNull => {
+        ConflictKind::FkCascade | ConflictKind::SetNull | ConflictKind::FkDangling => {
             let found = dead_ancestor(lookup, position, &stored, &conflict.constraint)?;
             conflict.deleted =
                 found.map(|(table, stored)| deleted(&lookup.catalog.tables[table], &stored));
+        }
+        ConflictKind::RowConstraint => {
+            // What an action would set may be what the table refuses.
+            let sets = |(_, fk): &(usize, &ForeignKey)| fk.on_delete.sets();
+            for (f, _) in t.table.foreign_keys.iter().enumerate().filter(sets) {
+                let found = dead_ancestor(lookup, position, &stored, &t.key_names[f])?;
+                if let Some((table, stored)) = found {
+                    conflict.deleted = Some(deleted(&lookup.catalog.tables[table], &stored));
+                }
+            }
         }
         _ => {}
     }

@@ -178,7 +178,7 @@ pub fn tell(conflict: &Conflict, sites: &SiteNames) -> Told {
         ),
         ConflictKind::FkDangling => (
             "It refers to a row that is not there".to_owned(),
-            format!("{refers} is not there, {hidden}."),
+            format!("{}, {hidden}.{held}", lost("is not there")),
             Some("Insert a row with that key, and this one comes back by itself."),
         ),
         ConflictKind::SetNull => {
@@ -214,6 +214,14 @@ pub fn tell(conflict: &Conflict, sites: &SiteNames) -> Told {
                 "To have it deleted all the same, delete or change the rows that refer to it: then it \
                  goes by itself.",
             ),
+        ),
+        ConflictKind::RowConstraint if conflict.deleted.is_some() => (
+            "It refers to a row that was deleted".to_owned(),
+            format!(
+                "{}. {table} refuses what would stand there instead, {hidden}.{held}",
+                lost("was deleted")
+            ),
+            None,
         ),
         ConflictKind::RowConstraint => (
             "The table here cannot hold this row".to_owned(),

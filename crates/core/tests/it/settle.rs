@@ -333,3 +333,30 @@ fn what_is_refused_leaves_the_count_alone() {
     assert!(done.refused.iter().all(why), "{:?}", done.refused);
     assert_eq!((done.open, done.opened.len()), (b.replica.open_questions().unwrap(), 0));
 }
+
+/// What SET NULL or SET DEFAULT would put in place of a reference may not fit: then too it is the deleted row that is
+/// missing, and may be brought back.
+#[test]
+fn a_row_that_cannot_do_without_a_deleted_one_says_so() {
+    let world = World::new();
+    let sql = "CREATE TABLE list(name TEXT PRIMARY KEY); INSERT INTO list VALUES('L3'), ('L4'); \
+               CREATE TABLE must(id INTEGER PRIMARY KEY, \
+                                 list TEXT NOT NULL REFERENCES list(name) ON DELETE SET NULL); \
+               CREATE TABLE sd(id INTEGER PRIMARY KEY, \
+                               list TEXT DEFAULT 'none' REFERENCES list(name) ON DELETE SET DEFAULT)";
+    let mut a = world.init("a", sql);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("DELETE FROM list");
+    b.run("INSERT INTO must VALUES(1, 'L3'); INSERT INTO sd VALUES(1, 'L4')");
+    meet(&mut a, &mut b);
+    let open = b.replica.conflicts().unwrap();
+    let gone = |c: &synqlite_core::Conflict| c.deleted.as_ref().map(|gone| gone.row.clone());
+    let gone: Vec<_> = open.iter().map(|c| (c.kind.as_str().to_owned(), gone(c))).collect();
+    let want = [("row_constraint", "'L3'"), ("fk_dangling", "'L4'")];
+    assert_eq!(gone, want.map(|(kind, row)| (kind.to_owned(), Some(row.to_owned()))));
+    for conflict in &open {
+        b.replica.settle_conflict(&conflict.id, Verb::Restore).unwrap();
+    }
+    meet(&mut a, &mut b);
+    assert_eq!(a.rows("SELECT list FROM must UNION ALL SELECT list FROM sd"), ["L3", "L4"]);
+}
