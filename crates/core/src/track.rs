@@ -284,10 +284,10 @@ pub fn unknown(conn: &Connection, policies: &Policies, catalog: &Catalog) -> Res
 
 /// Remembers which schema the metadata has caught up with, as far as SQLite's number for it tells: it
 /// changes with the schema, and by other things too.
-pub fn note_schema(conn: &Connection, catalog: &Catalog) -> Result<()> {
+pub fn note_schema(conn: &Connection, policies: &Policies) -> Result<()> {
     let version = schema_version(conn)?;
     if meta::get(conn, "caught_up")? != Some(version) {
-        outside::note(conn, catalog)?;
+        outside::note(conn, policies)?;
         meta::set(conn, "caught_up", version)?;
     }
     Ok(())

@@ -44,7 +44,7 @@ impl<'a> Work<'a> {
         closed::update(self.conn, &self.meta, &self.catalog, self.now_ms, ClosedBy::Write)?;
         sums::settle(self.conn, &mut self.meta, &self.catalog)?;
         self.learner().seal()?;
-        track::note_schema(self.conn, &self.catalog)?;
+        track::note_schema(self.conn, &self.policies)?;
         self.meta.save(self.conn)
     }
 

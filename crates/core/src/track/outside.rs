@@ -1,10 +1,10 @@
-//! Tables that are not replicated stay so under another name.
+//! Tables that were chosen to stay here do so under another name.
 //!
 //! They have no triggers that would tell of it. So a table that seems to be new, and has the columns of one that was
-//! not replicated and is gone, is that one: its rows were to stay here.
+//! left out by choice and is gone, is that one. What only cannot be replicated may be by a change of its schema.
 
 use super::is_caught_up;
-use crate::catalog::Catalog;
+use crate::policy::Policies;
 use crate::{Result, meta};
 use rusqlite::Connection;
 
@@ -37,10 +37,16 @@ fn tables(conn: &Connection) -> Result<Vec<Found>> {
     Ok(found.collect::<rusqlite::Result<_>>()?)
 }
 
-/// Takes note of the tables that are there and not in the catalog, if the schema is another than before.
-pub(super) fn note(conn: &Connection, catalog: &Catalog) -> Result<()> {
+/// Takes note of the tables that are there and left out by choice, as the schema is another than before.
+pub(super) fn note(conn: &Connection, policies: &Policies) -> Result<()> {
+    let excluded: String = meta::get(conn, "exclude")?.unwrap_or_default();
+    let local = policies.list("local_tables");
+    let chosen = |name: &str| {
+        let mut names = excluded.lines().chain(local.iter().copied());
+        names.any(|other| other.eq_ignore_ascii_case(name))
+    };
     let mut found = tables(conn)?;
-    found.retain(|table| catalog.by_name(&table.name).is_none());
+    found.retain(|table| chosen(&table.name));
     let lines: Vec<_> = found.iter().map(|t| format!("{} {}", t.name_hex, t.columns_hex)).collect();
     meta::set(conn, KEY, lines.join("\n"))
 }
