@@ -175,9 +175,10 @@ class LocalWins:
         key = lambda fk, row: fk.key([row[c] for c in fk.columns])
         for fk in table.foreign_keys:
             group = table.group[fk.columns[0]]
-            if any(seen[c] is None for c in fk.columns):
-                continue
             if not differ(seen, self.view.shown[rid], fk.columns) or rid in self.view.former:
+                continue
+            if any(seen[c] is None for c in fk.columns):
+                changed = self.keep_unset(rid, fk, group) or changed
                 continue
             if key(fk, seen) == key(fk, self.view.shown[rid]):
                 continue
@@ -196,6 +197,15 @@ class LocalWins:
             self.write(rid, group, stamp=self.fold.now)
             changed = True
         return changed
+
+    def keep_unset(self, rid, fk, group):
+        """A reference that an action emptied, and that a change of the key would now override with a
+        default, is written as the user sees it."""
+        parent = self.site.state[rid].registers[group].refs.get(fk.name)
+        if parent is None or self.view.references.counted(rid, fk) is not None:
+            return False
+        self.write(rid, group)
+        return True
 
     def bind_anew(self, rid):
         """A row that would be hidden for a reference that it does not show refers to what it shows."""

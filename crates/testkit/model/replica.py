@@ -120,8 +120,14 @@ class Site:
                 for at, parent in parents
                 if at in places and fk.key([parent[c] for c in fk.parent_columns]) == wanted
             )
-            found[fk.name] = next(rows, register.refs.get(fk.name))
+            found[fk.name] = next(rows, self.left(register, fk, row))
         return found
+
+    def left(self, register, fk, row):
+        """The row that is gone to which a reference still is that shows what was written."""
+        rid = register.refs.get(fk.name)
+        by_birth = rid is not None and rid[0] == "b"
+        return None if by_birth and differ(register.values, row, fk.columns) else rid
 
     def begin(self):
         """What is shown now is what the next writes are compared with."""

@@ -79,12 +79,15 @@ impl Fold<'_> {
         let again = stored.state.header.cl > 0;
         let alive = stored.state.header.alive();
         let was = (alive && !self.given.adopts).then(|| stored.state.clone());
+        // What a part of this fold deleted before the others showed all that it kept.
+        let plainly = again && !alive && self.stamps.gave(stored.state.header.cl_stamp);
         let mut came = stamp;
         if !(self.given.adopts && alive) {
             came = self.stamps.after(self.meta, &stored.state.header, stamp);
             stored.state.header.insert(came);
         }
-        let apart = died.get(&stored.rid).filter(|_| again);
+        let nothing = BTreeSet::new();
+        let apart = died.get(&stored.rid).or(plainly.then_some(&nothing)).filter(|_| again);
         self.stamp_new(&new, &mut stored.state, came, again, apart)?;
         if let Some(was) = was {
             self.asked(t, &was);

@@ -228,7 +228,7 @@ impl Fold<'_> {
                 continue;
             }
             let keeps = t.table.groups[g].keeps_previous && self.given.has_image(t, g);
-            let previous = first.filter(|_| keeps).map(|first| first.cells[g].clone());
+            let previous = first.filter(|_| keeps).map(|first| former(&first.cells[g], group));
             let now = GroupState { previous, ..GroupState::shown(stamp) };
             over.push(Over { g, before: std::mem::replace(group, now), stamp });
         }
@@ -295,4 +295,17 @@ impl Fold<'_> {
         }
         Ok(group.columns.iter().all(|c| old[*c] == new[*c] || same.contains(c)))
     }
+}
+
+/// What a group showed at the last fold, `cell`, with the references to rows that are gone which it kept: no row
+/// has the values by which they would be found.
+fn former(cell: &Cell, group: &GroupState) -> Cell {
+    let mut former = cell.clone();
+    if let Body::Stored(kept) = &group.body
+        && kept.values == cell.values
+    {
+        let refs = former.refs.iter_mut().zip(&kept.refs);
+        refs.filter(|(shown, _)| shown.is_none()).for_each(|(shown, kept)| shown.clone_from(kept));
+    }
+    former
 }

@@ -302,3 +302,21 @@ fn id_key_rows_that_refer_to_one_row_under_different_keys_are_two() {
         }
     }
 }
+
+/// A key that was deleted and inserted again since the last fold is the row that it was, wherever the new one
+/// lies: only what differs is a write.
+#[test]
+fn a_key_inserted_again_elsewhere_writes_what_differs() {
+    for place in [1, 77] {
+        let world = World::new();
+        let (mut a, mut b) = pair(&world, T);
+        a.run("INSERT INTO t(rowid, k, a, b) VALUES(1, 'k', 1, 1), (2, 'l', 1, 1)");
+        a.replica.fold().unwrap();
+        b.run("INSERT INTO t VALUES('k', 2, 2)");
+        b.replica.fold().unwrap();
+        let again = format!("INSERT INTO t(rowid, k, a, b) VALUES({place}, 'k', 3, 1)");
+        a.run(&format!("DELETE FROM t WHERE k = 'k'; {again}"));
+        agree(&mut a, &mut b, &["t"]);
+        assert_eq!(a.rows("SELECT * FROM t ORDER BY k"), ["k|3|2", "l|1|1"]);
+    }
+}

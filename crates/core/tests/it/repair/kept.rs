@@ -333,3 +333,23 @@ fn a_kept_row_shows_no_reference_that_was_overridden_before_a_number_was_pinned(
     assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
     agree(&mut a, &mut b, &["n"]);
 }
+
+/// A reference that nothing keeps stays to its row when that goes. Who writes another and loses it falls back to
+/// that row, and shows the key which it would have.
+#[test]
+fn a_former_reference_to_a_row_that_is_gone_follows_it() {
+    let schema = "CREATE TABLE p(id INTEGER PRIMARY KEY, name);
+        CREATE TABLE c(id INTEGER PRIMARY KEY, p INT, slot INT, UNIQUE(p, slot));
+        INSERT INTO p VALUES(2, 'x'), (3, 'y')";
+    let (_world, mut a, mut b) = pair(schema, &[("c.refs", "p:p")]);
+    b.run("INSERT INTO c VALUES(8, 2, 0)");
+    b.run("UPDATE p SET id = 30 WHERE id = 3");
+    b.replica.fold().unwrap();
+    a.run("INSERT INTO c VALUES(9, 3, 0)");
+    a.replica.fold().unwrap();
+    a.run("DELETE FROM p WHERE id = 3");
+    a.replica.fold().unwrap();
+    a.run("UPDATE c SET p = 2 WHERE id = 9");
+    agree(&mut a, &mut b, &["p", "c"]);
+    assert_eq!(a.rows("SELECT * FROM c ORDER BY id"), ["8|2|0", "9|30|0"]);
+}
