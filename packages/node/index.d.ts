@@ -94,6 +94,8 @@ export interface Synced {
   sent: Traffic;
   received: Traffic;
   merged: Merged;
+  /** Values that came for tables and columns which are not here. */
+  kept: number;
   /** The same for each table in which there were any. */
   tables: Record<string, Merged>;
   /** How many conflicts are open. */
@@ -122,6 +124,8 @@ export interface Status {
   unfolded: number;
   arriving: number;
   skipped: Skipped[];
+  /** What others wrote for columns, or where none is named for tables, that this database does not have. */
+  kept: { table: string; column: string | null; rows: number }[];
   remotes: { name: string; url: string; pushed: string | null; pulled: string | null; unpushed: number }[];
   set_aside: (SetAside & { remote: string })[];
   conflicts: number;

@@ -50,6 +50,13 @@ pub fn outcome_text(o: &Outcome, time: Duration) -> String {
         let [i, u, d] = [m.inserted, m.updated, m.deleted].map(grouped);
         let _ = writeln!(text, "merged: {i} inserted, {u} updated, {d} deleted");
     }
+    if m.kept > 0 {
+        let kept = count(m.kept, "value");
+        let _ = writeln!(
+            text,
+            "kept: {kept} for tables or columns that are not here; see: synqlite status"
+        );
+    }
     for d in m.decisions.iter().take(DECISIONS) {
         let _ = writeln!(text, "  {}", decision(d));
     }

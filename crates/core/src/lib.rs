@@ -135,7 +135,7 @@ pub use replica::Replica;
 pub use rusqlite;
 pub use schema::{Identity, Skipped};
 pub use settle::Settling;
-pub use status::{Pending, Status, Trigger};
+pub use status::{Kept, Pending, Status, Trigger};
 pub use synqlite_view::ConflictKind;
 pub use synqlite_view::describe::{text as value_text, the_row};
 pub use synqlite_view::known::{called, line, push_seen};

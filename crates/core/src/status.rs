@@ -21,6 +21,19 @@ pub struct Status {
     pub arriving: u64,
     /// Tables that are not replicated, those too that were made since `init`.
     pub skipped: Vec<Skipped>,
+    /// What others wrote for tables and columns that this database never had.
+    pub kept: Vec<Kept>,
+}
+
+/// Rows of which something is kept that they show once the schema has it (R-MIG-STASH).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The table.
+    pub table: String,
+    /// The column by the first name that it had, or none where the table is not here.
+    pub column: Option<String>,
+    /// How many.
+    pub rows: u64,
 }
 
 /// Net changes of one table since the last fold, in rows.
@@ -66,6 +79,7 @@ impl Replica {
             status.skipped =
                 schema::read(conn, &settings::load(conn)?, &Selection::default())?.skipped;
             status.skipped.retain(|s| loaded.catalog.by_name(&s.name).is_none());
+            status.kept = kept(conn)?;
             Ok(status)
         })
     }
@@ -183,4 +197,19 @@ mod tests {
             "CREATE TRIGGER on_view INSTEAD OF INSERT ON v BEGIN SELECT 2; END"
         );
     }
+}
+
+/// What is kept for tables and columns that the schema never had.
+fn kept(conn: &Connection) -> Result<Vec<Kept>> {
+    let mut statement = conn.prepare(
+        "SELECT t.name, iif(t.shape = '', NULL, c.canonical) AS lacks, count(DISTINCT s.rid) \
+         FROM synqlite_stash AS s JOIN synqlite_table AS t ON t.no = s.tbl \
+         JOIN synqlite_column AS c ON c.tbl = s.tbl AND c.name IS NULL AND c.since = -2 \
+         AND instr(',' || s.unit || ',', ',' || c.no || ',') GROUP BY t.name, lacks",
+    )?;
+    let found = statement.query_map([], |row| {
+        let rows: i64 = row.get(2)?;
+        Ok(Kept { table: row.get(0)?, column: row.get(1)?, rows: rows.unsigned_abs() })
+    })?;
+    Ok(found.collect::<rusqlite::Result<_>>()?)
 }

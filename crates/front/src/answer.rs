@@ -65,6 +65,8 @@ impl State {
                 "hint": a.hint,
             })
         });
+        let kept = status.kept.iter();
+        let kept = kept.map(|k| json!({"table": k.table, "column": k.column, "rows": k.rows}));
         json!({
             "site": replica.site().to_string(),
             "site_name": sites.name(replica.site()),
@@ -73,6 +75,7 @@ impl State {
             "unfolded": status.unfolded,
             "arriving": status.arriving,
             "skipped": skipped(&status.skipped),
+            "kept": kept.collect::<Vec<_>>(),
             "remotes": remotes.collect::<Vec<_>>(),
             "set_aside": aside.collect::<Vec<_>>(),
             "conflicts": conflicts,
@@ -102,6 +105,7 @@ pub fn outcome(o: &Outcome, conflicts: u64, time: Duration) -> Json {
         "sent": traffic(&o.sent),
         "received": traffic(&o.received),
         "merged": {"inserted": m.inserted, "updated": m.updated, "deleted": m.deleted},
+        "kept": m.kept,
         "tables": tables.collect::<Map<_, _>>(),
         "conflicts": conflicts,
         "seconds": seconds(time),

@@ -63,7 +63,8 @@ class SetAside:
 class SyncResult:
     """What a sync, push or pull did. `conflicts` counts the records that are open after it.
 
-    `tables` has for each table what `merged` has for all; one in which nothing changed is not among them.
+    `tables` has for each table what `merged` has for all; one in which nothing changed is not among them. `kept`
+    counts values that came for tables and columns which are not here.
     """
 
     sent: Traffic
@@ -75,6 +76,7 @@ class SyncResult:
     decisions: tuple[Decision, ...] = ()
     waiting: tuple[str, ...] = ()
     set_aside: tuple[SetAside, ...] = ()
+    kept: int = 0
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,15 @@ class RemoteStatus:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """Rows for which others wrote to a column that this database does not have, or to a table, where none is named."""
+
+    table: str
+    column: Optional[str]
+    rows: int
+
+
+@dataclass(frozen=True)
 class Status:
     """Where a replica stands. `unfolded` counts changes that wait for the next sync to be stamped.
 
@@ -168,6 +179,7 @@ class Status:
     site_name: Optional[str] = None
     decided: int = 0
     questions: int = 0
+    kept: tuple[Kept, ...] = ()
 
 
 @dataclass(frozen=True)

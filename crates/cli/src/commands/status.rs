@@ -29,6 +29,14 @@ pub fn run(args: &Args) -> Result<Report> {
         let names: Vec<&str> = status.skipped.iter().map(|s| &*s.name).collect();
         let _ = write!(text, "\nnot replicated: {}; synqlite init says why", names.join(", "));
     }
+    for k in &status.kept {
+        let what = match &k.column {
+            Some(column) => format!("column {column} of {}", k.table),
+            None => format!("table {}", k.table),
+        };
+        let _ =
+            write!(text, "\nnot here: {what}, kept for {}; shown once it is made", rows(k.rows));
+    }
     for (r, unpushed) in remotes {
         let when = |ms: Option<i64>| ms.map_or("never".to_owned(), time);
         let _ = write!(

@@ -148,6 +148,29 @@ fn status_names_tables_that_are_not_replicated() {
     assert!(lab.text(&["status", &lab.db("A")]).contains("not replicated: m;"));
 }
 
+/// Who is behind with a migration hears what came for columns and tables that are not here yet.
+#[test]
+fn what_others_wrote_for_columns_that_are_not_here_is_told() {
+    let lab = Lab::with_a_and_b();
+    lab.sql("A", "ALTER TABLE note ADD COLUMN mood; CREATE TABLE later(k TEXT PRIMARY KEY, v)");
+    lab.sql("A", "INSERT INTO note(text, mood) VALUES('x', 'good'), ('y', 'bad')");
+    lab.sql("A", "INSERT INTO later VALUES('k', 1)");
+    let text = lab.text(&["sync", &lab.db("B"), &lab.db("A")]);
+    assert!(text.contains("kept: 4 values for tables or columns that are not here"), "{text}");
+    let kept = json!([
+        {"table": "later", "column": null, "rows": 1},
+        {"table": "note", "column": "mood", "rows": 2},
+    ]);
+    assert_eq!(lab.json(&["status", &lab.db("B")])["kept"], kept);
+    let text = lab.text(&["status", &lab.db("B")]);
+    assert!(text.contains("not here: column mood of note, kept for 2 rows"), "{text}");
+    assert!(text.contains("not here: table later, kept for 1 row"), "{text}");
+    lab.sql("B", "ALTER TABLE note ADD COLUMN mood; CREATE TABLE later(k TEXT PRIMARY KEY, v)");
+    lab.json(&["fold", &lab.db("B")]);
+    assert_eq!(lab.json(&["status", &lab.db("B")])["kept"], json!([]));
+    assert_eq!(lab.json(&["sync", &lab.db("B"), &lab.db("A")])["kept"], 0);
+}
+
 #[test]
 fn status_shows_what_waits() {
     let lab = Lab::with_a_and_b();

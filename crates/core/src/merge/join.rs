@@ -254,8 +254,11 @@ pub(super) fn keep(
     for piece in pieces.iter().filter(|_| header.alive()) {
         meeting.kept(piece, merged);
     }
-    for piece in pieces {
-        news |= stash::put(conn, meta, t.no, &change.rid, &piece, local_seq)?;
+    for piece in &pieces {
+        if stash::put(conn, meta, t.no, &change.rid, piece, local_seq)? {
+            merged.kept += piece.columns.len() as u64;
+            news = true;
+        }
     }
     if known != Some(header) {
         news = true;
@@ -418,7 +421,8 @@ impl Joining<'_> {
         let mut news = false;
         if unit.unknown || piece.refers_beyond(&self.t.key_names) {
             let local_seq = meta.local_seq;
-            news |= stash::put(conn, meta, self.t.no, &self.change.rid, &piece, local_seq)?;
+            news = stash::put(conn, meta, self.t.no, &self.change.rid, &piece, local_seq)?;
+            merged.kept += if news && unit.unknown { piece.columns.len() as u64 } else { 0 };
         }
         let Joined { stored, former, .. } = &mut self.row;
         let groups = stored.state.groups.iter().enumerate();

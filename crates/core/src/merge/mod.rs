@@ -85,6 +85,8 @@ pub struct Merged {
     pub rows: u64,
     /// Registers received that were news.
     pub columns: u64,
+    /// Values that came for tables and columns which are not here.
+    pub kept: u64,
     /// What the merge decided where two sites had written the same thing.
     pub decisions: Vec<Decision>,
     /// What of it gave way unseen, found out here or by the other site.
@@ -110,6 +112,7 @@ impl Merged {
         other.tables.iter().for_each(|(table, shown)| self.count(table, *shown));
         self.rows += other.rows;
         self.columns += other.columns;
+        self.kept += other.kept;
         // A number that was given and is another by the end nobody has to hear of.
         let claim = |d: &Decision| Some((d.table.clone(), d.claim?));
         let again: HashSet<_> = other.decisions.iter().filter_map(claim).collect();
