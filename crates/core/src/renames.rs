@@ -29,11 +29,10 @@ pub fn tell(conn: &Connection, meta: &mut Meta, catalog: &Catalog, now_ms: i64) 
         let told = told(conn, RENAMED, &t.canonical)?;
         let firsts = registry::own_columns(conn, t.no)?;
         for (column, first) in t.table.columns.iter().zip(&t.column_names) {
-            // A name with a number was never that of a column.
             let same = column.name.eq_ignore_ascii_case(first);
             // The first name of another column, also of a dropped one, means that one to all others.
             let taken = firsts.iter().any(|name| name.eq_ignore_ascii_case(&column.name));
-            if !(same || taken || first.contains('#') || told.contains_key(&column.name)) {
+            if !(same || taken || told.contains_key(&column.name)) {
                 tell(format!("{RENAMED}{}\n{first}\n{}", t.canonical, column.name))?;
             }
         }
@@ -60,10 +59,8 @@ fn tell_tables(
     let told: BTreeSet<_> = pairs(conn, &format!("{RENAMED}\n"))?.into_iter().collect();
     for t in &catalog.tables {
         let (first, name) = (&t.canonical, &t.table.name);
-        // A name with a number was never that of a table, and the first name of another table, also of a
-        // dropped one, means that one to all others.
-        let unfit =
-            first.contains('#') || name.eq_ignore_ascii_case(first) || own.exists([name])?;
+        // The first name of another table, also of a dropped one, means that one to all others.
+        let unfit = name.eq_ignore_ascii_case(first) || own.exists([name])?;
         if !unfit && !told.contains(&(first.clone(), name.clone())) {
             tell(format!("{RENAMED}\n{first}\n{name}"))?;
         }

@@ -719,3 +719,36 @@ fn mig_rename_a_second_column_of_its_name_in_a_rebuild() {
     assert_eq!(b.rows("SELECT * FROM t"), ["x|2|3"]);
     agree(&mut [&mut a, &mut b]);
 }
+
+/// A name that is given twice and goes on: who runs all at once has neither step, and hears of the last name.
+#[test]
+fn mig_rename_the_second_of_a_name_before_any_command() {
+    let columns = ["RENAME COLUMN p TO y", "ADD COLUMN p", "RENAME COLUMN p TO z"];
+    let columns = columns.map(|step| format!("ALTER TABLE t {step}"));
+    let tables = ["ALTER TABLE t RENAME TO y", "CREATE TABLE t(k TEXT PRIMARY KEY, p)"];
+    let tables = [tables[0], tables[1], "ALTER TABLE t RENAME TO z"].map(str::to_owned);
+    for (steps, reads, writes) in [
+        (columns, "SELECT k, y, z FROM t", "INSERT INTO t(k, y, z) VALUES('?', 'y?', 'z?')"),
+        (
+            tables,
+            "SELECT k, y.p, z.p FROM y JOIN z USING (k)",
+            "INSERT INTO y VALUES('?', 'y?'); INSERT INTO z VALUES('?', 'z?')",
+        ),
+    ] {
+        let world = World::new();
+        let (mut a, mut b) = pair(&world, "CREATE TABLE t(k TEXT PRIMARY KEY, p)");
+        for step in &steps {
+            a.run(step);
+            a.replica.fold().unwrap();
+        }
+        a.run(&writes.replace('?', "1"));
+        b.run(&steps.join(";"));
+        b.run(&writes.replace('?', "2"));
+        settle(&mut a, &mut b);
+        agree(&mut [&mut a, &mut b]);
+        for site in [&a, &b] {
+            assert_eq!(site.rows(&format!("{reads} ORDER BY k")), ["1|y1|z1", "2|y2|z2"]);
+            assert_eq!(site.replica.status().unwrap().kept, []);
+        }
+    }
+}
