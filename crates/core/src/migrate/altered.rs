@@ -1,10 +1,11 @@
 //! Tables whose triggers no longer fit: what was written since, noted or not, and what of it is shown.
 
+use super::rebuild::{self, Noted};
 use super::retyped::{self, Retyped};
 use super::spans::Spans;
 use super::stashed::{self, join_stashed, show};
 use super::unsure::{self, Columns, PERHAPS, Unsure};
-use super::{again, late, place, rebuild, regroup};
+use super::{again, late, place, regroup};
 use crate::catalog::{Catalog, Fresh, Loc, Tracked, loc_sql};
 use crate::closed::ClosedBy;
 use crate::fold;
@@ -50,14 +51,14 @@ pub(super) fn follow(
     let mut fresh: Fresh = stale.iter().map(|(no, s)| (*no, s.fresh.clone())).collect();
     let mut windows = journal::read_altered(conn, catalog, &fresh)?;
     let heirs = altered.displaced(conn, meta, catalog, &mut windows)?;
-    let moved: Vec<BTreeMap<Loc, Loc>> = windows.iter().map(rebuild::moved).collect();
+    let noted: Vec<Noted> = windows.iter().map(Noted::of).collect();
     // Nothing is shown before all that was written is known and stamped, also what no trigger noted: a
     // row that is hidden first would be kept as it is under the stamps that it had.
     let mut wrote =
         fold::fold_windows(conn, meta, catalog, (policies, *env), windows, fresh.clone())?;
     let (mut said, lost) = altered.renew(conn, meta, catalog, *received)?;
     fresh.extend(whole.clone());
-    let (mut windows, mut retyped) = altered.unnoticed(conn, meta, catalog, &moved, &mut said)?;
+    let (mut windows, mut retyped) = altered.unnoticed(conn, meta, catalog, &noted, &mut said)?;
     for (parent, heirs) in heirs.into_iter().enumerate() {
         if let (Some(s), Some(heirs)) = (altered.of(&catalog.tables[parent]), heirs) {
             let lookup = Lookup { conn, meta, catalog };
@@ -241,27 +242,27 @@ impl<'s> Altered<'s> {
     }
 
     /// What was written although no trigger noted it, and what rows showed in columns of another type.
-    /// `moved`: where rows were that triggers saw move. What cannot be told is added to `said`.
+    /// `noted`: what triggers saw of places. What cannot be told is added to `said`.
     fn unnoticed(
         &self,
         conn: &Connection,
         meta: &mut Meta,
         catalog: &Catalog,
-        moved: &[BTreeMap<Loc, Loc>],
+        noted: &[Noted],
         said: &mut [Said],
     ) -> Result<(Vec<Window>, BTreeMap<u32, Retyped>)> {
         let (mut windows, mut retyped) = (Vec::new(), BTreeMap::new());
-        for ((t, moved), (_, unsure)) in catalog.tables.iter().zip(moved).zip(said) {
+        for ((t, noted), (_, unsure)) in catalog.tables.iter().zip(noted).zip(said) {
             let mut window = Window::default();
             if let Some((stale, sums)) = self.rebuilt(t) {
                 let (lookup, was) =
                     (Lookup { conn, meta, catalog }, retyped.entry(t.no).or_default());
-                (window, *was) = rebuild::unnoticed(lookup, t, sums, stale, moved, unsure)?;
+                (window, *was) = rebuild::unnoticed(lookup, t, sums, stale, noted, unsure)?;
             }
             if let Some(s) = self.of(t) {
                 if let Some(sums) = self.sums.get(&t.no).filter(|_| !s.anew.is_empty()) {
                     let lookup = Lookup { conn, meta, catalog };
-                    again::unnoticed(lookup, t, sums, &s.anew, moved, &mut window)?;
+                    again::unnoticed(lookup, t, sums, &s.anew, &noted.moved, &mut window)?;
                 }
                 again::missed(conn, meta, t, &s.again, &mut window)?;
                 if let Some(came) = self.came.get(&t.no) {

@@ -27,18 +27,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::Rid;
 
 /// What happened to a table while its triggers were gone. Time 0 is the earliest that can still be
-/// given. What cannot be told is added to `unsure`. `moved`: where rows were that triggers saw move.
+/// given. What cannot be told is added to `unsure`. `noted`: what triggers saw of places.
 /// Also returns what rows showed in columns of another type.
 pub(super) fn unnoticed(
     lookup: Lookup<'_>,
     t: &Tracked,
     sums: &Sums,
     stale: &Stale,
-    moved: &BTreeMap<Loc, Loc>,
+    noted: &Noted,
     unsure: &mut Unsure,
 ) -> Result<(Window, Retyped)> {
     let Lookup { conn, meta, .. } = lookup;
-    let (known, there) = (known(conn, meta, t, sums)?, t.all_places(conn)?);
+    let (known, there) = (known(conn, meta, t, sums, &noted.left)?, t.all_places(conn)?);
     let (mut window, mut retyped) = (Window::default(), Retyped::new());
     for loc in &there {
         if !known.contains(loc) {
@@ -49,7 +49,7 @@ pub(super) fn unnoticed(
         let Some(row) = t.read(conn, loc)? else { continue };
         let written = written_since(meta, t, &stored);
         // Without a sum the journal has told of the whole row, or nothing is known of it.
-        let was = moved.get(loc).unwrap_or(loc);
+        let was = noted.moved.get(loc).unwrap_or(loc);
         let compared = sums.compare(conn, t, was, &row, &written)?;
         let mut compared = compared.unwrap_or_else(|| Compared {
             unsure: (0..row.len()).filter(|_| written.is_empty()).collect(),
@@ -104,7 +104,7 @@ pub(super) fn births(
     sums: &Sums,
     window: &mut Window,
 ) -> Result<Vec<Loc>> {
-    let mut known = known(conn, meta, t, sums)?;
+    let mut known = known(conn, meta, t, sums, &BTreeSet::new())?;
     let misplaced = known.iter().filter(|loc| !t.has_places_like(loc) && sums.has(loc));
     window.gone.extend(misplaced.map(|loc| (loc.clone(), gone(loc))));
     let left = window.changed.iter().filter(|(from, changed)| changed.now != **from);
@@ -120,10 +120,18 @@ pub(super) fn births(
 }
 
 /// Where the states place rows. A rowid that none has had lies among those of a run all the same; a row
-/// that shares its state with others has a sum, or this transaction stored it.
-fn known(conn: &Connection, meta: &Meta, t: &Tracked, sums: &Sums) -> Result<BTreeSet<Loc>> {
+/// that shares its state with others has a sum, or this transaction stored it. At places that were `left` the
+/// sum is of the row that is known to have gone.
+fn known(
+    conn: &Connection,
+    meta: &Meta,
+    t: &Tracked,
+    sums: &Sums,
+    left: &BTreeSet<Loc>,
+) -> Result<BTreeSet<Loc>> {
     let mut known = state::places(conn, meta, t)?;
-    let unsummed: Vec<Loc> = known.iter().filter(|loc| !sums.has(loc)).cloned().collect();
+    let nobody = |loc: &&Loc| !sums.has(loc) || left.contains(loc);
+    let unsummed: Vec<Loc> = known.iter().filter(nobody).cloned().collect();
     for loc in unsummed {
         let stored = state::at(conn, meta, t, &loc)?;
         let of_now = |s: &Stored| s.entry.is_some() || s.state.header.inserted.hlc > meta.began();
@@ -212,10 +220,24 @@ pub(super) fn contradicted(
     Ok(())
 }
 
-/// Where rows are that triggers saw move, each with where it was.
-pub(super) fn moved(window: &Window) -> BTreeMap<Loc, Loc> {
-    let moved = window.changed.iter().filter(|(from, changed)| changed.now != **from);
-    moved.map(|(from, changed)| (changed.now.clone(), from.clone())).collect()
+/// What is known of places before it is looked for what no trigger saw.
+pub(super) struct Noted {
+    /// Where rows are that moved, each with where it was.
+    pub moved: BTreeMap<Loc, Loc>,
+    /// Places that rows left.
+    left: BTreeSet<Loc>,
+}
+
+impl Noted {
+    /// By what was stamped of a table.
+    pub fn of(window: &Window) -> Noted {
+        let moved = || window.changed.iter().filter(|(from, changed)| changed.now != **from);
+        let left = window.gone.keys().chain(moved().map(|(from, _)| from));
+        Noted {
+            left: left.cloned().collect(),
+            moved: moved().map(|(from, changed)| (changed.now.clone(), from.clone())).collect(),
+        }
+    }
 }
 
 /// Rows that came to keys since rows went of which nobody noted which keys they had, so that these may be
