@@ -70,6 +70,10 @@ fn run(lab: &Lab, command: &[String]) -> String {
             assert!(output.status.success() || left, "{command:?}: {}", stderr(&output));
             stdout(&output)
         }
+        "cp" => {
+            std::fs::copy(in_lab(&command[1]), in_lab(&command[2])).expect("a copy");
+            String::new()
+        }
         other => panic!("the guide runs {other}"),
     }
 }
@@ -139,6 +143,15 @@ fn the_guide_to_constraints_shows_what_happens() {
     let lab = Lab::new();
     assert_eq!(play(&lab, "constraints.md"), 5);
     assert_eq!(lab.json(&["status", &lab.db("van")])["conflicts"], 1);
+}
+
+#[test]
+fn the_guide_to_backups_shows_what_happens() {
+    let lab = Lab::new();
+    assert_eq!(play(&lab, "backups.md"), 2);
+    lab.json(&["sync", &lab.db("other"), &lab.db("notes")]);
+    let rows = |site| lab.rows(site, "SELECT id, text FROM note");
+    assert_eq!(rows("other"), rows("notes"));
 }
 
 #[test]
