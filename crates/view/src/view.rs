@@ -91,7 +91,9 @@ fn grow(affected: &mut AffectedRows<'_>, view: &View, check_keys: bool) -> Resul
     for at in 0..affected.list.len() {
         let (item, new) = (&affected.list[at], view.rows.get(&at));
         if item.old.as_ref() == new {
-            if new.is_none() && !catalog.tables[item.table].followed.is_empty() {
+            // A deleted one that is hidden for another reason than that hides what refers to it for another too.
+            let kept = !item.alive() && view.conflicts.contains_key(&at);
+            if new.is_none() && (kept || !catalog.tables[item.table].followed.is_empty()) {
                 affected.children(at)?;
             }
             continue;
