@@ -108,6 +108,21 @@ pub(crate) fn windows(conn: &Connection, loaded: &Loaded) -> Result<Vec<Window>>
     Ok(windows.into_iter().map(Window::expanded).collect())
 }
 
+/// What is kept for tables and columns that the schema never had.
+fn kept(conn: &Connection) -> Result<Vec<Kept>> {
+    let mut statement = conn.prepare(
+        "SELECT t.name, iif(t.shape = '', NULL, c.canonical) AS lacks, count(DISTINCT s.rid) \
+         FROM synqlite_stash AS s JOIN synqlite_table AS t ON t.no = s.tbl \
+         JOIN synqlite_column AS c ON c.tbl = s.tbl AND c.name IS NULL AND c.since = -2 \
+         AND instr(',' || s.unit || ',', ',' || c.no || ',') GROUP BY t.name, lacks",
+    )?;
+    let found = statement.query_map([], |row| {
+        let rows: i64 = row.get(2)?;
+        Ok(Kept { table: row.get(0)?, column: row.get(1)?, rows: rows.unsigned_abs() })
+    })?;
+    Ok(found.collect::<rusqlite::Result<_>>()?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,19 +212,4 @@ mod tests {
             "CREATE TRIGGER on_view INSTEAD OF INSERT ON v BEGIN SELECT 2; END"
         );
     }
-}
-
-/// What is kept for tables and columns that the schema never had.
-fn kept(conn: &Connection) -> Result<Vec<Kept>> {
-    let mut statement = conn.prepare(
-        "SELECT t.name, iif(t.shape = '', NULL, c.canonical) AS lacks, count(DISTINCT s.rid) \
-         FROM synqlite_stash AS s JOIN synqlite_table AS t ON t.no = s.tbl \
-         JOIN synqlite_column AS c ON c.tbl = s.tbl AND c.name IS NULL AND c.since = -2 \
-         AND instr(',' || s.unit || ',', ',' || c.no || ',') GROUP BY t.name, lacks",
-    )?;
-    let found = statement.query_map([], |row| {
-        let rows: i64 = row.get(2)?;
-        Ok(Kept { table: row.get(0)?, column: row.get(1)?, rows: rows.unsigned_abs() })
-    })?;
-    Ok(found.collect::<rusqlite::Result<_>>()?)
 }
