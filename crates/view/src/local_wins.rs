@@ -677,7 +677,10 @@ fn takes_number(affected: &AffectedRows<'_>, view: &view::View, at: usize) -> Op
     let item = &affected.list[at];
     let alias = affected.catalog().tables[item.table].table.renumbers()?;
     let (old, new) = (item.old.as_ref()?, view.rows.get(&at)?);
-    if old[alias] == new[alias] {
+    let t = &affected.catalog().tables[item.table];
+    // What others wrote to a column that is new here it shows whoever makes way.
+    let asks = affected.wanted(t, alias, at).map(Value::Integer);
+    if old[alias] == new[alias] || asks.as_ref() != Some(&old[alias]) {
         return None;
     }
     let mut rows = view.rows.iter().filter(|(w, _)| affected.list[**w].table == item.table);

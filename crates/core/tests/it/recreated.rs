@@ -474,3 +474,27 @@ fn mig_rebuild_after_a_delete_between_rows_that_share_a_state() {
         assert_eq!(a.row(births), "0", "nobody was born there");
     }
 }
+
+/// Rows get numbers where a table is rebuilt with an integer key, and a hidden row has one of them elsewhere. Each
+/// shows the number that it has elsewhere.
+#[test]
+fn mig_rebuild_with_numbers_that_others_gave_first() {
+    let world = World::new();
+    let schema = "CREATE TABLE t(key TEXT PRIMARY KEY, u INT UNIQUE); CREATE TABLE s(k PRIMARY KEY, y); \
+                  INSERT INTO t VALUES('k1', 5); INSERT INTO s VALUES(1, 1)";
+    let (mut b, mut c) = pair(&world, schema);
+    let rebuild = "CREATE TABLE n(id INTEGER PRIMARY KEY, key TEXT, u INT UNIQUE); \
+                   INSERT INTO n(key, u) SELECT key, u FROM t; DROP TABLE t; ALTER TABLE n RENAME TO t";
+    b.run("INSERT INTO t VALUES('k2', 22)");
+    b.run(rebuild);
+    b.run("INSERT INTO t(key, u) VALUES('k1', 15)");
+    c.run("INSERT INTO t VALUES('k4', 18)");
+    settle(&mut c, &mut b);
+    c.run("UPDATE s SET y = 2");
+    c.run(rebuild);
+    c.replica.fold().unwrap();
+    settle(&mut c, &mut b);
+    agree(&mut [&mut b, &mut c]);
+    assert_eq!(c.rows("SELECT id, u FROM t WHERE key = 'k1' ORDER BY id"), ["1|5", "3|15"]);
+    assert_eq!(c.row("SELECT count(*) FROM t"), "4");
+}
