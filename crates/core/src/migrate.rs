@@ -30,6 +30,7 @@ use crate::journal::Changed;
 use crate::merge::{self, Anew};
 use crate::meta::Meta;
 use crate::parts;
+use crate::refs::Lookup;
 use crate::registry;
 use crate::schema::{Affinity, Collation, Column, Group, Table};
 use crate::settings;
@@ -205,28 +206,32 @@ pub(crate) fn follow(work: &mut Work<'_>, anew: &Anew, why: ClosedBy) -> Result<
     closed::update_all(conn, meta, catalog, *now_ms, why)
 }
 
+/// What is left to say of states that were stored for other groups.
+#[derive(Default)]
+struct Regrouped {
+    /// Rows that keep values which were references, with these columns.
+    freed: Vec<(Rid, Columns)>,
+    /// Groups of rows that keep some columns and show the others, which are to be read once rows are back where
+    /// they were: rows, groups, positions in these.
+    halves: Vec<(Rid, usize, Vec<usize>)>,
+}
+
 /// Stores states anew whose registers are of groups that the schema no longer has (R-GROUP), and all of a
-/// table whose key may be another, since they say which number a row asks for. Returns rows that keep
-/// values which were references, with these columns.
-fn regroup(
-    conn: &Connection,
-    meta: &mut Meta,
-    t: &Tracked,
-    stale: &Stale,
-) -> Result<Vec<(Rid, Columns)>> {
+/// table whose key may be another, since they say which number a row asks for.
+fn regroup(conn: &Connection, meta: &mut Meta, t: &Tracked, stale: &Stale) -> Result<Regrouped> {
     let rekeyed = stale.gap || stale.rekeyed;
     let was = registry::groups(conn, t.no)?;
     let now: Vec<(Vec<u32>, Vec<String>)> = t.table.groups.iter().map(|g| unit(t, g)).collect();
     let here = |no: &u32| t.column_nos.contains(no);
     if !rekeyed && was.iter().all(|unit| now.contains(unit) || !unit.0.iter().any(here)) {
-        return Ok(vec![]);
+        return Ok(Regrouped::default());
     }
-    let mut all_freed = Vec::new();
+    let mut regrouped = Regrouped::default();
     let old = as_it_was(t, &was);
     let mut after = i64::MIN;
     loop {
         let part = entries(conn, meta, &old, after)?;
-        let Some((Stored { entry: Some(last), .. }, _)) = part.last() else { return Ok(all_freed) };
+        let Some((Stored { entry: Some(last), .. }, _)) = part.last() else { return Ok(regrouped) };
         after = *last;
         for (mut stored, asks) in part {
             if stale.gap {
@@ -234,14 +239,22 @@ fn regroup(
             }
             let freed = freed(meta.site, t, &was, &stored.state);
             if !freed.is_empty() {
-                all_freed.push((stored.rid.clone(), freed));
+                regrouped.freed.push((stored.rid.clone(), freed));
             }
             let row = match &stored.loc {
                 Some(loc) => t.read(conn, loc)?,
                 None => None,
             };
+            if stored.loc.is_some() && stale.gap {
+                let shown = now.iter().enumerate().map(|(g, unit)| (g, shown(unit, &was, &stored)));
+                let half = shown.filter(|(g, shown)| {
+                    !was.contains(&now[*g]) && (1..now[*g].0.len()).contains(&shown.len())
+                });
+                let rid = &stored.rid;
+                regrouped.halves.extend(half.map(|(g, shown)| (rid.clone(), g, shown)));
+            }
             let groups =
-                (0..now.len()).map(|g| regrouped(t, g, &now[g], &was, &stored, row.as_deref()));
+                (0..now.len()).map(|g| group_of(t, g, &now[g], &was, &stored, row.as_deref()));
             stored.state.groups = groups.collect();
             let given = asks && stored.loc.is_some() && t.table.rowid_alias().is_none();
             let local_seq = given.then(|| pin_key(meta, t, &mut stored));
@@ -384,8 +397,54 @@ fn as_it_was(t: &Tracked, units: &[(Vec<u32>, Vec<String>)]) -> Tracked {
     old.into()
 }
 
+/// Which columns of a group the row showed, by their positions in it.
+fn shown(
+    unit: &(Vec<u32>, Vec<String>),
+    was: &[(Vec<u32>, Vec<String>)],
+    stored: &Stored,
+) -> Vec<usize> {
+    let shown = |no: &u32| {
+        let group = was.iter().position(|(columns, _)| columns.contains(no));
+        group.is_some_and(|g| stored.state.groups[g].body == Body::InTable)
+    };
+    (0..unit.0.len()).filter(|&i| shown(&unit.0[i])).collect()
+}
+
+/// Reads what such groups keep that was shown.
+fn complete(
+    lookup: Lookup<'_>,
+    t: &Tracked,
+    halves: Vec<(Rid, usize, Vec<usize>)>,
+) -> Result<Vec<Stored>> {
+    let mut found = Vec::new();
+    for (rid, g, shown) in halves {
+        let Some(mut stored) = state::of(lookup.conn, lookup.meta, t, &rid)? else { continue };
+        let Some(loc) = &stored.loc else { continue };
+        let Some(row) = t.read(lookup.conn, loc)? else { continue };
+        let now = lookup.cell(t, g, &row)?;
+        let group = &mut stored.state.groups[g];
+        let kept = match &mut group.body {
+            Body::Stored(cell) => Some(cell),
+            Body::InTable => group.previous.as_mut(),
+        };
+        let Some(cell) = kept else { continue };
+        let of = &t.table.groups[g];
+        for &i in &shown {
+            cell.values[i].clone_from(&now.values[i]);
+        }
+        let is_shown = |c: &usize| shown.iter().any(|&i| of.columns[i] == *c);
+        for (r, &f) in of.foreign_keys.iter().enumerate() {
+            if t.table.foreign_keys[f].columns.iter().all(is_shown) {
+                cell.refs[r].clone_from(&now.refs[r]);
+            }
+        }
+        found.push(stored);
+    }
+    Ok(found)
+}
+
 /// What group `g` of the table holds, of the groups `was` in which the row was stored.
-fn regrouped(
+fn group_of(
     t: &Tracked,
     g: usize,
     now: &(Vec<u32>, Vec<String>),

@@ -5,7 +5,7 @@ use super::retyped::{self, Retyped};
 use super::spans::Spans;
 use super::stashed::{self, join_stashed, show};
 use super::unsure::{self, Columns, PERHAPS, Unsure};
-use super::{again, late, place, regroup};
+use super::{again, complete, late, place, regroup};
 use crate::catalog::{Catalog, Fresh, Loc, Tracked, loc_sql};
 use crate::closed::ClosedBy;
 use crate::fold;
@@ -157,12 +157,12 @@ impl<'s> Altered<'s> {
         catalog: &Catalog,
     ) -> Result<Vec<Vec<(Rid, Columns)>>> {
         let other = |t: &Tracked| self.of(t).is_some_and(|s| s.gap || s.rekeyed);
-        let mut freed = Vec::new();
+        let (mut freed, mut halves) = (Vec::new(), Vec::new());
         for t in &catalog.tables {
-            freed.push(match self.of(t) {
-                Some(s) => regroup(conn, meta, t, s)?,
-                None => vec![],
-            });
+            let regrouped = self.of(t).map(|s| regroup(conn, meta, t, s)).transpose()?;
+            let regrouped = regrouped.unwrap_or_default();
+            freed.push(regrouped.freed);
+            halves.push(regrouped.halves);
             let parent = |f: usize| catalog.by_name(&t.table.foreign_keys[f].parent);
             let mut named_by = t.references_in_key().filter_map(|(f, _)| parent(f));
             if other(t) {
@@ -174,6 +174,11 @@ impl<'s> Altered<'s> {
             if let Some((stale, sums)) = self.rebuilt(t) {
                 journal::forget_misplaced(conn, t)?;
                 place::put_back(Lookup { conn, meta, catalog }, t, sums, stale.noted)?;
+            }
+        }
+        for (t, halves) in catalog.tables.iter().zip(halves) {
+            for stored in complete(Lookup { conn, meta, catalog }, t, halves)? {
+                state::put(conn, meta, t, &stored, None)?;
             }
         }
         Ok(freed)

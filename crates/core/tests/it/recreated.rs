@@ -498,3 +498,34 @@ fn mig_rebuild_with_numbers_that_others_gave_first() {
     assert_eq!(c.rows("SELECT id, u FROM t WHERE key = 'k1' ORDER BY id"), ["1|5", "3|15"]);
     assert_eq!(c.row("SELECT count(*) FROM t"), "4");
 }
+
+/// A key that kept the number which its row asked for becomes a key of two columns, and the rebuild gives the rows
+/// other rowids: each keeps its own values.
+#[test]
+fn mig_rebuild_a_kept_key_with_a_column_that_is_shown() {
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, "CREATE TABLE t(id INTEGER PRIMARY KEY, c TEXT)");
+    a.run("INSERT INTO t(c) VALUES('junk')");
+    settle(&mut a, &mut b);
+    b.run("INSERT INTO t(c) VALUES('of b')");
+    a.run("INSERT INTO t(c) VALUES('of a')");
+    let rebuild = |columns: &str| {
+        format!(
+            "CREATE TABLE n({columns}); INSERT INTO n SELECT CAST(id AS TEXT), c FROM t; \
+             DROP TABLE t; ALTER TABLE n RENAME TO t"
+        )
+    };
+    let (text, two) = ("id TEXT PRIMARY KEY, c TEXT", "id TEXT, c TEXT, PRIMARY KEY(id, c)");
+    a.run(&rebuild(text));
+    settle(&mut a, &mut b);
+    b.run(&rebuild(text));
+    b.replica.fold().unwrap();
+    b.run(&rebuild(two));
+    settle(&mut b, &mut a);
+    a.run("DELETE FROM t WHERE c = 'junk'");
+    a.replica.fold().unwrap();
+    a.run(&rebuild(two));
+    settle(&mut a, &mut b);
+    agree(&mut [&mut a, &mut b]);
+    assert_eq!(a.rows("SELECT * FROM t ORDER BY c DESC"), ["2|of b", "3|of a"]);
+}
