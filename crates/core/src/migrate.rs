@@ -63,7 +63,7 @@ pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
     work.catalog = loaded.catalog.clone();
     suspect(work, &mut loaded)?;
     work.settled &= loaded.stale.is_empty() && loaded.left.is_empty();
-    follow_schema(work, &loaded, &Fresh::new())?;
+    follow_schema(work, &loaded, &Fresh::new(), &Fresh::new())?;
     unite(work, &mut loaded)?;
     loaded.left.iter().try_for_each(|no| track::drop_objects(work.conn, *no))?;
     let dropped = track::note_gone(work.conn, &loaded.gone)?;
@@ -87,8 +87,13 @@ pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
 }
 
 /// Brings metadata and triggers in step with the tables that are stale. `whole`: columns of those that were not
-/// here as one.
-fn follow_schema(work: &mut Work<'_>, loaded: &Loaded, whole: &Fresh) -> Result<()> {
+/// here as one; `united`: of those that go by several names.
+fn follow_schema(
+    work: &mut Work<'_>,
+    loaded: &Loaded,
+    whole: &Fresh,
+    united: &Fresh,
+) -> Result<()> {
     if loaded.stale.is_empty() {
         return Ok(());
     }
@@ -97,7 +102,7 @@ fn follow_schema(work: &mut Work<'_>, loaded: &Loaded, whole: &Fresh) -> Result<
     let back = work.catalog.tables.iter().filter(|t| missed.contains(&t.no));
     let mut back: Fresh = back.map(|t| (t.no, t.column_nos.clone())).collect();
     back.extend(whole.clone());
-    altered::follow(work, &loaded.stale, &back)?;
+    altered::follow(work, &loaded.stale, &back, united)?;
     renames::tell(work.conn, &mut work.meta, &loaded.catalog, work.now_ms)?;
     // Else a rebuilt table would be taken for one that was rebuilt again.
     sums::settle(work.conn, &mut work.meta, &work.catalog)?;
@@ -129,7 +134,7 @@ fn unite(work: &mut Work<'_>, loaded: &mut Loaded) -> Result<()> {
         // By the names that foreign keys have now none is new.
         *loaded = track::load(work.conn, &work.policies)?;
         work.catalog = loaded.catalog.clone();
-        follow_schema(work, loaded, &whole)?;
+        follow_schema(work, loaded, &whole, &united)?;
     }
     if !united.is_empty() {
         work.settled = false;
@@ -186,7 +191,7 @@ pub(crate) fn take_in(work: &mut Work<'_>, tables: &[Table]) -> Result<()> {
     let whole = work.catalog.tables.iter().filter(new);
     let whole = whole.map(|t| (t.no, t.column_nos.clone())).collect();
     if !loaded.stale.is_empty() {
-        altered::follow(work, &loaded.stale, &whole)?;
+        altered::follow(work, &loaded.stale, &whole, &Fresh::new())?;
     }
     show_stashed(work, &whole, true)?;
     let Work { conn, meta, catalog, .. } = work;

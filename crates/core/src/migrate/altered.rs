@@ -38,11 +38,13 @@ struct Altered<'s> {
 /// What is to be said of each row of a table though it is not certain.
 type Said = (Spans, Unsure);
 
-/// Catches up with tables whose triggers no longer fit. `whole`: columns of those that were not here.
+/// Catches up with tables whose triggers no longer fit. `whole`: columns of those that were not here;
+/// `united`: columns that turn out to be others of which something was kept.
 pub(super) fn follow(
     work: &mut Work<'_>,
     stale: &BTreeMap<u32, Stale>,
     whole: &Fresh,
+    united: &Fresh,
 ) -> Result<()> {
     let Work { conn, meta, catalog, policies, env, received, .. } = work;
     let altered = Altered::read(conn, meta, catalog, stale)?;
@@ -58,6 +60,7 @@ pub(super) fn follow(
         fold::fold_windows(conn, meta, catalog, (policies, *env), windows, fresh.clone())?;
     let (mut said, lost) = altered.renew(conn, meta, catalog, *received)?;
     fresh.extend(whole.clone());
+    united.iter().for_each(|(no, columns)| fresh.entry(*no).or_default().extend(columns));
     let (mut windows, mut retyped) = altered.unnoticed(conn, meta, catalog, &noted, &mut said)?;
     for (parent, heirs) in heirs.into_iter().enumerate() {
         if let (Some(s), Some(heirs)) = (altered.of(&catalog.tables[parent]), heirs) {

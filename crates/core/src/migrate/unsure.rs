@@ -150,8 +150,9 @@ impl Witness {
     /// anything is.
     fn state(&mut self, t: &Tracked, state: &mut RowState, columns: &Columns, shown: bool) -> bool {
         let (site, mut said) = (self.site, false);
-        // What nobody has written yet is as old as the row.
-        let born = state.born_at().hlc;
+        // What nobody is known to have written may have been written with the row, in a column of another name
+        // (R-MIG-RENAME). That was certain, so this is older.
+        let born = Hlc((state.born_at().hlc.0 - CERTAIN).max(0));
         for (group, of) in state.groups.iter_mut().zip(&t.table.groups) {
             let written = group.stamp.site == self.own && group.stamp.hlc > self.began;
             let is = (group.body == Body::InTable) == shown && group.counts.is_empty();

@@ -1,7 +1,7 @@
 //! Values that gave way to others whose writers had not seen them: told on every site, once.
 
 use crate::random::Random;
-use crate::site::{Site, World};
+use crate::site::{Site, World, settle};
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_core::{ConflictKind, Verb};
 use synqlite_wire::{Hlc, Stamp, Told, VersionVector};
@@ -579,4 +579,30 @@ fn a_kind_that_is_not_known_is_told_as_it_is() {
     assert_eq!(open[0].kind, ConflictKind::Other("of_next_year".into()));
     c.replica.settle_conflict(&open[0].id, Verb::Discard).unwrap();
     assert_eq!(c.replica.open_conflicts().unwrap(), 0);
+}
+
+/// Who skipped releases makes a column, writes it and renames it before any command: of what he held back of it what
+/// gives way is told. What only a rebuild filled in gives way to it.
+#[test]
+fn what_is_written_to_a_column_that_is_made_and_renamed_at_once_is_told() {
+    let add = "ALTER TABLE t ADD COLUMN f";
+    let rename = "ALTER TABLE t RENAME COLUMN f TO g";
+    let fill = "CREATE TABLE n(k TEXT PRIMARY KEY, f); INSERT INTO n SELECT k, coalesce(f, 0) FROM t; \
+                DROP TABLE t; ALTER TABLE n RENAME TO t";
+    for (write, shown) in [("UPDATE t SET f = 2", "2"), (fill, "1")] {
+        let world = World::new();
+        let mut a = world.init("a", "CREATE TABLE t(k TEXT PRIMARY KEY)");
+        let mut b = world.clone_site(&mut a, "b");
+        a.run(add);
+        a.run("INSERT INTO t VALUES('x', 1)");
+        settle(&mut a, &mut b);
+        a.run(rename);
+        a.replica.fold().unwrap();
+        b.run(&format!("{add}; {write}; {rename}"));
+        settle(&mut b, &mut a);
+        for site in [&mut a, &mut b] {
+            assert_eq!(site.rows("SELECT g FROM t"), [shown]);
+            assert_eq!(told(site).len(), 1, "{write}");
+        }
+    }
 }
