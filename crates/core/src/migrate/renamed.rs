@@ -13,10 +13,12 @@ use crate::catalog::{Loc, Tracked};
 use crate::registry;
 use crate::renames;
 use crate::schema::{self, Selection, Table};
+use crate::state;
 use crate::state::sums::Sums;
 use crate::track;
 use crate::work::Work;
 use rusqlite::Connection;
+use rusqlite::types::ValueRef;
 use std::collections::BTreeSet;
 
 /// So many rows of each are looked at.
@@ -98,10 +100,26 @@ fn columns(conn: &Connection, t: &Tracked, fresh: &[u32], sums: &Sums) -> Result
             && !(meant || told.contains_key(name))
     };
     let fresh: Vec<usize> = (0..t.column_nos.len()).filter(is_fresh).collect();
-    let lost = registry::lost_columns(conn, t)?.into_iter();
-    let lost = lost.filter(|(_, first)| !first.contains('#')).map(|(no, _)| no);
+    let lost = registry::lost_columns(conn, t)?.into_keys();
     let renamed = sums.renamed(conn, t, lost, &fresh, written(conn, t.no)?)?;
     Ok(renamed.into_iter().map(|(no, c)| (no, t.table.columns[c].name.clone())).collect())
+}
+
+/// Rows that triggers saw written or deleted: what they showed says nothing of the table that is there now.
+fn touched(conn: &Connection, no: u32) -> Result<BTreeSet<Loc>> {
+    let mut statement = conn.prepare_cached("SELECT ev, a FROM synqlite_journal")?;
+    let mut rows = statement.query([])?;
+    let mut touched = BTreeSet::new();
+    while let Some(row) = rows.next()? {
+        let (of, event) = Event::read(row.get(0)?)?;
+        if of == no
+            && !matches!(event, Event::Insert | Event::More)
+            && let ValueRef::Integer(rowid) = row.get_ref(1)?
+        {
+            touched.insert(Loc::Row(rowid));
+        }
+    }
+    Ok(touched)
 }
 
 /// How many entries the journal has for a table.
@@ -143,7 +161,10 @@ fn holds(
     let alias = t.table.rowid_alias().map(|c| t.column_nos[c]);
     let is_common = |no: &&u32| !fresh.contains(no) && Some(**no) != alias;
     let common = t.column_nos.iter().filter(is_common).count();
-    let had = sums.locs();
+    // Sums outlast rows that went, until others lie there.
+    let (places, touched) = (state::places(conn, &work.meta, &t)?, touched(conn, no)?);
+    let mut had = sums.locs();
+    had.retain(|loc| places.contains(loc) && !touched.contains(loc));
     if had.is_empty() {
         return Ok((alone && fresh.is_empty() && lost == 0).then_some(names));
     }
