@@ -1,10 +1,10 @@
 //! Tables rebuilt under their names, in the twelve steps of SQLite's documentation.
 //!
 //! That may lose the triggers; then nobody noted what was written since. What rows showed before is
-//! known by their sums ([`crate::state::sums`]): a column that shows something else was written, at
-//! the earliest time that this site can still give, so that no change is lost and later ones of other
-//! sites win. What was not written keeps its stamp; what cannot be told is in `unsure`. A reference to
-//! a row that may have another key now counts as written too.
+//! known by their sums ([`crate::state::sums`]), of a counter by its counts: a column that shows
+//! something else was written, at the earliest time that this site can still give, so that no change
+//! is lost and later ones of other sites win. What was not written keeps its stamp; what cannot be told
+//! is in `unsure`. A reference to a row that may have another key now counts as written too.
 //!
 //! Where the triggers were made again, the journal has told what was written, and only what certainly
 //! shows something else all the same was written besides.
@@ -15,6 +15,7 @@ use super::retyped::{Retyped, is_stored};
 use super::unsure::{LIKELY, PERHAPS, Unsure};
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
+use crate::counter;
 use crate::journal::{Born, Changed, Gone, Window};
 use crate::meta::Meta;
 use crate::referring::Referring;
@@ -24,7 +25,7 @@ use crate::state::{self, Body, Stored};
 use crate::track::Stale;
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
-use synqlite_wire::Rid;
+use synqlite_wire::{Rid, Value};
 
 /// What happened to a table while its triggers were gone. Time 0 is the earliest that can still be
 /// given. What cannot be told is added to `unsure`. `noted`: what triggers saw of places.
@@ -55,6 +56,7 @@ pub(super) fn unnoticed(
             unsure: (0..row.len()).filter(|_| written.is_empty()).collect(),
             ..Compared::default()
         });
+        count(t, &stored, &row, &mut compared);
         for c in sums.added_since(t, was) {
             let shown = stored.state.groups[t.table.columns[c].group].body == Body::InTable;
             let known = !stale.fresh.contains(&t.column_nos[c]) && !written.contains(&c);
@@ -91,6 +93,24 @@ pub(super) fn unnoticed(
         }
     }
     Ok((window, retyped))
+}
+
+/// Tells of counters what their sums leave open: their counts say what they showed, and no number can be
+/// shown that none of them says.
+fn count(t: &Tracked, stored: &Stored, row: &[Value], compared: &mut Compared) {
+    for c in std::mem::take(&mut compared.unsure) {
+        let g = t.table.columns[c].group;
+        let group = &stored.state.groups[g];
+        let showed = match &group.body {
+            Body::Stored(base) => counter::sum(t, g, group, base),
+            Body::InTable => None,
+        };
+        match showed {
+            Some(showed) if showed == row[c] => {}
+            Some(_) => drop(compared.touched.insert(c)),
+            None => drop(compared.unsure.insert(c)),
+        }
+    }
 }
 
 /// Adds to `window` the rows that are there though neither states nor triggers know of them, at the

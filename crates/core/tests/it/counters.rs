@@ -84,6 +84,29 @@ fn a_counter_that_somebody_wants_to_be_a_reference_goes_on_adding_up() {
     assert_eq!(both(&mut a, &mut b, n), "3 14 4 24 2");
 }
 
+/// By its sum alone a 0 in this column may be the NULL that was there.
+#[test]
+fn a_rebuild_that_fills_in_a_number_for_null_counts_it() {
+    for number in [0, 3] {
+        let world = World::new();
+        let sql = "CREATE TABLE t(k TEXT PRIMARY KEY, n INTEGER); INSERT INTO t VALUES('x', 0)";
+        let (mut a, mut b) = pair(&world, sql, &["t.n"]);
+        let rebuild = format!(
+            "BEGIN; CREATE TABLE anew(k TEXT PRIMARY KEY, n INTEGER NOT NULL);
+             INSERT INTO anew SELECT k, coalesce(n, {number}) FROM t; DROP TABLE t;
+             ALTER TABLE anew RENAME TO t; COMMIT"
+        );
+        a.run(&rebuild);
+        b.run("UPDATE t SET n = NULL");
+        settle(&mut a, &mut b);
+        b.run(&rebuild);
+        assert_eq!(both(&mut a, &mut b, "SELECT k, n FROM t"), format!("x|{number}"));
+        a.run("UPDATE t SET n = n + 1");
+        b.run("UPDATE t SET n = n + 1");
+        assert_eq!(both(&mut a, &mut b, "SELECT n FROM t"), (number + 2).to_string());
+    }
+}
+
 #[test]
 fn what_is_written_and_taken_back_is_no_change() {
     let world = World::new();
