@@ -36,7 +36,8 @@ pub struct AffectedRow {
     pub cells: Vec<Cell>,
     /// What its counters show: (column, value).
     pub sums: Vec<(usize, Value)>,
-    /// Rows that it referred to without showing it before the join: (foreign key, row).
+    /// Rows that it referred to before the join without showing it, or by a number of this site alone: (foreign
+    /// key, row).
     pub former: Vec<(usize, Rid)>,
     /// What it asked to show before the join while it was hidden.
     pub asked: Option<Vec<Value>>,

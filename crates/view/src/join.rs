@@ -11,7 +11,7 @@ pub struct Joined {
     pub stored: Stored,
     /// What it shows until now.
     pub old: Option<Vec<Value>>,
-    /// What it referred to without showing it: (foreign key, row).
+    /// What it referred to without showing it, or by a number of this site alone (R-OWN): (foreign key, row).
     pub former: Vec<(usize, Rid)>,
     /// What it asked to show while it was hidden: others may have waited for that.
     pub asked: Option<Vec<Value>>,

@@ -36,7 +36,7 @@ impl Fold<'_> {
     /// If another row has that key now, the reference is to it (R-REBIND). If none has, foreign keys
     /// were off when it left, or merges do not keep this one. The reference stays to the row that
     /// left, and the view decides; but where nothing keeps it, one to a row that got another key is
-    /// no reference any more.
+    /// no reference any more, unless that is a number of this site alone.
     pub(super) fn dangling_refs(&mut self) -> Result<()> {
         // Of two rows that left one key, a reference from before was to the one that had it then.
         let (left, passed) =
@@ -136,8 +136,11 @@ impl Fold<'_> {
             let left = state::of(self.conn, self.meta, &self.catalog.tables[parent], left)?;
             Ok(left.is_some_and(|left| left.state.header.alive()))
         };
-        // A key that nobody keeps and that the user took from under the reference is a value.
-        match dangling.now.is_some() || !kept && moved()? {
+        // A key that nobody keeps and that the user took from under the reference is a value; but a number
+        // of this site alone is none to others (R-OWN).
+        let own = self.catalog.tables[parent].table.own_number();
+        let ends = !kept && !fk.parent_columns.iter().any(|&p| Some(p) == own);
+        match dangling.now.is_some() || ends && moved()? {
             true => self.rebound(dangling, stored, cell),
             false => self.left_behind(dangling, stored, cell),
         }

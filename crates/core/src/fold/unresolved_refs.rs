@@ -4,6 +4,8 @@
 //! keeps a foreign key there may be none; then it refers to nobody for good, whoever takes the key
 //! later. A register that is what its table shows cannot say that, because its references are found
 //! again by their values. So it is kept.
+//!
+//! A number of one site that a row had when it went is another matter: it is that row's for good (R-OWN).
 
 use super::Fold;
 use crate::Result;
@@ -14,7 +16,7 @@ use crate::meta::Meta;
 use crate::refs::{Lookup, dangling, names_nobody};
 use crate::schema::{Affinity, ForeignKey, quote};
 use crate::sqlvalue::Located;
-use crate::state::{self, Body, Waits};
+use crate::state::{self, Body, Stored, Waits};
 use rusqlite::Connection;
 use synqlite_wire::{Rid, Value};
 
@@ -68,9 +70,39 @@ impl Fold<'_> {
 
     pub(super) fn keep_noted_unresolved(&mut self) -> Result<()> {
         for (position, loc) in std::mem::take(&mut self.refs.unresolved) {
-            keep(self.conn, self.meta, self.catalog, &self.catalog.tables[position], &loc, &[])?;
+            let t = &self.catalog.tables[position];
+            self.refer_to_gone(t, &loc)?;
+            keep(self.conn, self.meta, self.catalog, t, &loc, &[])?;
         }
         Ok(())
+    }
+
+    /// R-OWN: lets numbers that this fold found in a row, and that nothing keeps, be to the rows which had
+    /// them when they went.
+    fn refer_to_gone(&mut self, t: &Tracked, loc: &Loc) -> Result<()> {
+        let Some(row) = t.read(self.conn, loc)? else { return Ok(()) };
+        let Some(mut stored) = state::at(self.conn, self.meta, t, loc)? else { return Ok(()) };
+        let (lookup, mut changed) = (self.lookup(), false);
+        for (g, group) in stored.state.groups.iter_mut().enumerate() {
+            if group.body != Body::InTable || !self.stamps.gave(group.stamp) {
+                continue;
+            }
+            let (mut cell, mut refers) = (lookup.cell(t, g, &row)?, false);
+            for (&f, rid) in t.table.groups[g].foreign_keys.iter().zip(&mut cell.refs) {
+                let fk = &t.table.foreign_keys[f];
+                if rid.is_none() && !self.given.keeps(fk) {
+                    *rid = gone(lookup, lookup.parent(&fk.parent)?, fk, &row)?;
+                    refers |= rid.is_some();
+                }
+            }
+            if refers {
+                (group.body, changed) = (Body::Stored(cell), true);
+            }
+        }
+        match changed {
+            true => save(self.conn, self.meta, self.catalog, t, &stored),
+            false => Ok(()),
+        }
     }
 }
 
@@ -133,24 +165,53 @@ pub fn keep(
             (group.body, changed) = (Body::Stored(cell), true);
         }
     }
-    if !changed {
-        return Ok(());
+    match changed {
+        true => save(conn, meta, catalog, t, &stored),
+        false => Ok(()),
     }
-    let entry = state::put(conn, meta, t, &stored, None)?;
-    let references = state::kept_references(catalog, t, &stored, false);
+}
+
+/// Saves a row that keeps more of its references than before.
+fn save(
+    conn: &Connection,
+    meta: &mut Meta,
+    catalog: &Catalog,
+    t: &Tracked,
+    stored: &Stored,
+) -> Result<()> {
+    let entry = state::put(conn, meta, t, stored, None)?;
+    let references = state::kept_references(catalog, t, stored, false);
     let waits = Waits { references, claims: vec![], conflict: None, winner: None };
     state::record_first_waits(conn, meta, entry, &waits)
 }
 
+/// The number that a row shows as a reference to `parent`, where this site numbers its rows for itself.
+fn number(parent: &Tracked, fk: &ForeignKey, row: &[Value]) -> Option<i64> {
+    let [c] = fk.parent_columns[..] else { return None };
+    if Some(c) != parent.table.own_number() {
+        return None;
+    }
+    equal::stored(&row[fk.columns[0]], Affinity::Integer).as_integer()
+}
+
 /// A number that means nobody is to stay nobody's where this site numbers the rows of `parent` for itself.
 fn reserve(conn: &Connection, parent: &Tracked, fk: &ForeignKey, row: &[Value]) -> Result<()> {
-    if let [c] = fk.parent_columns[..]
-        && Some(c) == parent.table.own_number()
-        && let Value::Integer(number) = equal::stored(&row[fk.columns[0]], Affinity::Integer)
-    {
-        state::numbers::reserve(conn, parent, number)?;
-    }
-    Ok(())
+    number(parent, fk, row).map_or(Ok(()), |n| state::numbers::reserve(conn, parent, n))
+}
+
+/// The row that is not here and whose number a row shows, if it had that when it went.
+fn gone(
+    lookup: Lookup<'_>,
+    parent: &Tracked,
+    fk: &ForeignKey,
+    row: &[Value],
+) -> Result<Option<Rid>> {
+    let Lookup { conn, meta, .. } = lookup;
+    let Some(number) = number(parent, fk, row) else { return Ok(None) };
+    let Some(rid) = state::numbers::whose(conn, meta, parent, number)? else { return Ok(None) };
+    // One that is here again has got another number since.
+    let stored = state::of(conn, meta, parent, &rid)?;
+    Ok(stored.is_some_and(|stored| stored.loc.is_none()).then_some(rid))
 }
 
 /// The same of all numbers that references to a table show which are no row's, as nothing keeps them.

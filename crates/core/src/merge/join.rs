@@ -339,7 +339,7 @@ pub(super) fn join(
         let unit = &matched.groups[register.group as usize];
         let exact = unit.exact.filter(|&g| joining.group(g).column_stamps.is_empty());
         news |= match exact {
-            Some(g) => joining.register(site.meta, unit, g, register, merged)?,
+            Some(g) => joining.register(site, unit, g, register, merged)?,
             None => joining.piece(site, unit, register, merged)?,
         };
     }
@@ -375,22 +375,24 @@ impl Joining<'_> {
     /// Joins a register into the group that has just its columns. Whether it brought news.
     fn register(
         &mut self,
-        meta: &Meta,
+        site: &mut Site<'_>,
         unit: &MatchedGroup,
         g: usize,
         register: &Register,
         merged: &mut Merged,
     ) -> Result<bool> {
+        let Site { conn, meta, catalog, .. } = site;
         if self.met && unseen(meta, self.sender, self.group(g).stamp, register.stamp) {
             self.meeting(meta).register(g, self.group(g), register, merged);
         }
-        let (group, mut news) = (&mut self.row.stored.state.groups[g], 0);
-        if is_later(group, register) {
+        let mut news = 0;
+        if is_later(self.group(g), register) {
             fits(self.t, unit, register)?;
-            self.row.former.extend(kept(self.t, g, group));
-            take(group, register);
+            self.leave(Lookup { conn, meta, catalog }, g)?;
+            take(&mut self.row.stored.state.groups[g], register);
             news += 1;
         }
+        let group = &mut self.row.stored.state.groups[g];
         if !register.counts.is_empty() {
             fits(self.t, unit, register)?;
             state::join_base(group, register.stamp, &register.cell);
@@ -401,6 +403,22 @@ impl Joining<'_> {
         }
         merged.columns += news;
         Ok(news > 0)
+    }
+
+    /// Notes to which rows a group is until now, where it does not show that, or may not show it any more.
+    fn leave(&mut self, lookup: Lookup<'_>, g: usize) -> Result<()> {
+        let (t, Joined { stored, old, former, .. }) = (self.t, &mut self.row);
+        let group = &stored.state.groups[g];
+        former.extend(kept(t, g, group));
+        let Some(old) = old.as_ref().filter(|_| group.body == Body::InTable) else { return Ok(()) };
+        for &f in &t.table.groups[g].foreign_keys {
+            let fk = &t.table.foreign_keys[f];
+            let own = lookup.parent(&fk.parent)?.table.own_number();
+            if own.is_some_and(|own| fk.parent_columns.contains(&own)) {
+                former.extend(lookup.reference(t, f, old)?.map(|rid| (f, rid)));
+            }
+        }
+        Ok(())
     }
 
     /// Joins a register of columns that this schema does not hold together. Whether it brought news.
@@ -424,10 +442,9 @@ impl Joining<'_> {
             news = stash::put(conn, meta, self.t.no, &self.change.rid, &piece, local_seq)?;
             merged.kept += if news && unit.unknown { piece.columns.len() as u64 } else { 0 };
         }
-        let Joined { stored, former, .. } = &mut self.row;
-        let groups = stored.state.groups.iter().enumerate();
-        former.extend(groups.flat_map(|(g, group)| kept(self.t, g, group)));
-        if join_piece(Lookup { conn, meta, catalog }, self.t, stored, &piece)? {
+        let lookup = Lookup { conn, meta, catalog };
+        (0..self.t.table.groups.len()).try_for_each(|g| self.leave(lookup, g))?;
+        if join_piece(lookup, self.t, &mut self.row.stored, &piece)? {
             merged.columns += 1;
             news = true;
         }

@@ -7,7 +7,7 @@
 use crate::Result;
 use crate::catalog::Tracked;
 use crate::meta::Meta;
-use crate::state::known_bytes;
+use crate::state::{decode_rid, known_bytes};
 use rusqlite::{Connection, OptionalExtension, params};
 use synqlite_wire::Rid;
 
@@ -61,6 +61,20 @@ pub fn of(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid) -> Result<Opti
     let sql = "SELECT number FROM synqlite_number WHERE tbl = ?1 AND rid = ?2";
     let row = params![t.no, known_bytes(meta, rid)?];
     Ok(conn.prepare_cached(sql)?.query_row(row, |row| row.get(0)).optional()?)
+}
+
+/// The row that had this number when it went, if it is one.
+pub fn whose(conn: &Connection, meta: &Meta, t: &Tracked, number: i64) -> Result<Option<Rid>> {
+    if !any(conn)? {
+        return Ok(None);
+    }
+    let sql = "SELECT rid FROM synqlite_number WHERE tbl = ?1 AND number = ?2 AND rid < ?3";
+    let mut statement = conn.prepare_cached(sql)?;
+    let found = statement.query_map(params![t.no, number, [NOBODY]], |row| row.get(0))?;
+    match &found.collect::<rusqlite::Result<Vec<Vec<u8>>>>()?[..] {
+        [rid] => decode_rid(meta, rid).map(Some),
+        _ => Ok(None),
+    }
 }
 
 /// Whether a row had this number when it went, or it is to stay nobody's.

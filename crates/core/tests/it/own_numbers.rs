@@ -252,6 +252,99 @@ fn no_number_changes_in_random_histories() {
     }
 }
 
+/// Two sites whose numbers are their own, with a reference that nothing keeps: declared by policy, or by the
+/// schema of a database whose programs never kept it.
+fn loose(world: &World) -> Vec<[Site; 2]> {
+    let policies = [("p.ids", "local"), ("c.refs", "x:p")];
+    let declared = [("", &policies[..]), ("REFERENCES p(id)", &[policies[0], ("fk", "ignore")])];
+    let sites = declared.into_iter().enumerate().map(|(i, (references, policies))| {
+        let schema = format!(
+            "CREATE TABLE p(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT);
+             CREATE TABLE c(k TEXT PRIMARY KEY, x INTEGER {references}, more TEXT);
+             CREATE TABLE d(k TEXT PRIMARY KEY, r INTEGER REFERENCES p(id));
+             INSERT INTO p VALUES(1, 'one'), (2, 'two'); INSERT INTO c VALUES('c', 1, '')"
+        );
+        let mut a = world.init_with(&format!("a{i}"), &schema, policies);
+        let b = world.clone_site(&mut a, &format!("b{i}"));
+        for site in [&a, &b] {
+            site.app.execute_batch("PRAGMA foreign_keys = OFF").unwrap();
+        }
+        [a, b]
+    });
+    sites.collect()
+}
+
+/// Both refer to the same rows.
+fn alike(all: &mut [Site; 2]) {
+    let [a, b] = all;
+    for _ in 0..2 {
+        a.replica.pull_from(&mut b.replica, false).unwrap();
+        b.replica.pull_from(&mut a.replica, false).unwrap();
+    }
+    assert_eq!(a.replica.digest().unwrap(), b.replica.digest().unwrap());
+    for site in all {
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+}
+
+const REFERS: &str = "SELECT x, name FROM c LEFT JOIN p ON p.id = x";
+
+#[test]
+fn a_loose_reference_follows_the_row_whose_number_a_user_changes() {
+    for mut all in loose(&World::new()) {
+        all[1].run("UPDATE p SET id = 101 WHERE id = 1");
+        alike(&mut all);
+        assert_eq!(all[1].row(REFERS), "101|one");
+        assert_eq!(all[0].row(REFERS), "1|one");
+        // Where another row has the number now, the reference is to that.
+        all[0].run("UPDATE p SET id = 9 WHERE id = 1; UPDATE p SET id = 1 WHERE id = 2");
+        alike(&mut all);
+        assert_eq!(all[0].row(REFERS), "1|two");
+        assert_eq!(all[1].row(REFERS), "2|two");
+    }
+}
+
+/// A number that a row had is that row's for good, also to a program that writes it when the row is gone.
+#[test]
+fn a_number_of_a_row_that_went_is_to_that_row() {
+    let writes = ["UPDATE c SET x = 2", "DELETE FROM p WHERE id = 2"];
+    for (first, fold) in [(0, false), (0, true), (1, false), (1, true)] {
+        for mut all in loose(&World::new()) {
+            all[1].run(writes[first]);
+            if fold {
+                all[1].replica.fold().unwrap();
+            }
+            all[1].run(writes[1 - first]);
+            all[1].replica.fold().unwrap();
+            all[0].run("INSERT INTO d VALUES('d', 2)");
+            alike(&mut all);
+            let name = "SELECT name FROM c LEFT JOIN p ON p.id = x";
+            assert_eq!(all[0].row(name), all[1].row(name));
+        }
+    }
+}
+
+/// A program that writes 0 for none means it for all sites.
+#[test]
+fn a_number_of_nobody_ends_a_reference_elsewhere() {
+    for mut all in loose(&World::new()) {
+        all[1].run("UPDATE c SET x = 0");
+        alike(&mut all);
+        assert_eq!(all[1].row(REFERS), "0|NULL");
+        assert_eq!(all[0].row(REFERS), "NULL|NULL");
+        all[0].run("UPDATE c SET more = 'a'");
+        alike(&mut all);
+        // What was nobody's here stays as it is.
+        all[0].run("UPDATE c SET x = -1");
+        alike(&mut all);
+        assert_eq!((all[0].row(REFERS), all[1].row(REFERS)), ("-1|NULL".into(), "0|NULL".into()));
+        // Here 1 is another row's than there, where it is nobody's.
+        all[1].run("UPDATE c SET x = 1; UPDATE p SET id = 5 WHERE id = 1");
+        all[0].run("UPDATE c SET more = 'b'");
+        alike(&mut all);
+    }
+}
+
 /// A number that means nobody is shown where it was written, and no row that comes gets it.
 #[test]
 fn a_number_of_nobody_stays_nobodys() {

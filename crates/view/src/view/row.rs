@@ -186,20 +186,25 @@ impl Attempt<'_, '_> {
     }
 
     /// R-OWN: a reference that is not kept, to a row that is not there, shows NULL, or the number that it
-    /// showed here until now. No other row gets that.
+    /// showed here until now. No other row gets that. A number that was another row's until a write came
+    /// is not shown, for it is that row's for good.
     fn loosen(&self, round: &Round, at: usize, shown: &mut Displayed) {
         let item = &self.affected.list[at];
         let t = &self.affected.catalog().tables[item.table];
         let keys = t.table.foreign_keys.iter().enumerate();
         for (f, fk) in keys.filter(|(_, fk)| !self.affected.enforces(fk)) {
             let there = |rid: &Rid| self.visible(round, fk, rid) == Some(true);
-            if !self.is_of_one_site(fk) || item.reference(t, f).is_some_and(there) {
+            let reference = item.reference(t, f);
+            if !self.is_of_one_site(fk) || reference.is_some_and(there) {
                 continue;
             }
+            let other = |(key, rid): &(usize, Rid)| *key == f && Some(rid) != reference;
+            let ended = item.former.iter().any(other);
+            let old = item.old.as_ref().filter(|_| !ended);
             let may_be_null =
                 |c: &&usize| !t.table.columns[**c].not_null && !t.table.primary_key.contains(c);
             for &c in fk.columns.iter().filter(may_be_null) {
-                let now = item.old.as_ref().map_or(&Value::Null, |old| &old[c]);
+                let now = old.map_or(&Value::Null, |old| &old[c]);
                 if !shown.row[c].is_null() && shown.row[c] != *now {
                     shown.row[c] = now.clone();
                     shown.overridden.insert(t.table.columns[c].group);
