@@ -4,7 +4,7 @@
 //! another may need it through rows that are hidden themselves.
 
 use crate::Result;
-use crate::catalog::Tracked;
+use crate::catalog::{Loc, Tracked};
 use crate::describe::row_name;
 use crate::known::{known_by, known_row};
 use crate::records::{Conflict, Deleted, Needing, kept, named};
@@ -12,11 +12,14 @@ use crate::referring::Referring;
 use crate::refs::Lookup;
 use crate::schema::ForeignKey;
 use crate::state::{self, Stored};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use synqlite_view::ConflictKind;
 
 /// So many rows that need one are named; the others are counted.
 const NAMED: usize = 3;
+
+/// Of so many at most it is found out what they are called.
+const LOOKED_AT: usize = 64;
 
 /// Adds to the record of a row which deleted row it is about.
 pub fn tell<'c>(
@@ -67,39 +70,38 @@ fn deleted(t: &Tracked, stored: &Stored) -> Deleted {
     }
 }
 
-/// The first rows that are shown and refer to this one, and how many do.
+/// The first rows that are shown and refer to this one, in an order that is the same on all sites, and how many do.
 fn needing<'c>(
     lookup: Lookup<'c>,
     referring: &Referring<'c>,
     t: &Tracked,
     stored: &Stored,
 ) -> Result<(Vec<Needing>, u64)> {
-    let (mut found, mut count) = (Vec::new(), 0);
-    let Some(loc) = &stored.loc else { return Ok((found, count)) };
-    let Some(row) = t.read(lookup.conn, loc)? else { return Ok((found, count)) };
-    for child in &lookup.catalog.tables {
+    let (mut found, mut rows) = (Vec::new(), BTreeMap::new());
+    let Some(loc) = &stored.loc else { return Ok((found, 0)) };
+    let Some(row) = t.read(lookup.conn, loc)? else { return Ok((found, 0)) };
+    for (position, child) in lookup.catalog.tables.iter().enumerate() {
         let keys = child.table.foreign_keys.iter().enumerate();
         for (f, fk) in keys.filter(|(_, fk)| fk.enforced && fk.parent == t.table.name) {
             let key: Vec<_> = fk.parent_columns.iter().map(|&c| row[c].clone()).collect();
-            for at in referring.to(child, f, &key)? {
-                if child.no == t.no && at == *loc {
-                    continue;
-                }
-                count += 1;
-                if found.len() == NAMED {
-                    continue;
-                }
-                let values = child.read(lookup.conn, &at)?;
-                let name = values.as_ref().and_then(|row| known_by(&child.table, row, &fk.columns));
-                let row = match state::at(lookup.conn, lookup.meta, child, &at)? {
-                    Some(s) => row_name(child, values.as_deref(), Some(&at), &s.state, &s.rid),
-                    None => continue,
-                };
-                found.push(Needing { table: child.table.name.clone(), row, name });
+            let own = |at: &Loc| child.no == t.no && at == loc;
+            for at in referring.to(child, f, &key)?.into_iter().filter(|at| !own(at)) {
+                rows.entry((position, at)).or_insert(f);
             }
         }
     }
-    Ok((found, count))
+    for ((position, at), f) in rows.iter().take(LOOKED_AT) {
+        let child = &lookup.catalog.tables[*position];
+        let values = child.read(lookup.conn, at)?;
+        let columns = &child.table.foreign_keys[*f].columns;
+        let name = values.as_ref().and_then(|row| known_by(&child.table, row, columns));
+        let Some(s) = state::at(lookup.conn, lookup.meta, child, at)? else { continue };
+        let row = row_name(child, values.as_deref(), Some(at), &s.state, &s.rid);
+        found.push(Needing { table: child.table.name.clone(), row, name });
+    }
+    found.sort_by(|a, b| (&a.table, &a.row).cmp(&(&b.table, &b.row)));
+    found.truncate(NAMED);
+    Ok((found, rows.len() as u64))
 }
 
 /// The dead row that a row refers to by the foreign key `constraint`, or by any if that is empty;
