@@ -1,6 +1,6 @@
-//! Repairs of capture and fold that came after those of merges.
+//! Repairs of capture, fold and migrations that came after those of merges and of schemas.
 
-use super::Mutant;
+use super::{MODEL, Mutant};
 
 /// All of them.
 pub const ALL: &[Mutant<'_>] = &[
@@ -27,5 +27,85 @@ pub const ALL: &[Mutant<'_>] = &[
         to: "self.header.alive() && stamps",
         campaign: "wild --all keys,told",
         breaks: "R-FK-ACTION: a row falls with its parent unsaid whose former life was deleted later",
+    },
+    Mutant {
+        name: "again-elsewhere",
+        file: "core/src/fold/born.rs",
+        from: "died.get(&stored.rid).or(plainly.then_some(&nothing)).filter(|_| again)",
+        to: "died.get(&stored.rid).filter(|_| again)",
+        campaign: MODEL,
+        breaks: "R-CAP-REPLACE: a key that comes back at another rowid is written anew",
+    },
+    Mutant {
+        name: "former-loose",
+        file: "core/src/fold/change.rs",
+        from: "kept.values == cell.values",
+        to: "false && kept.values == cell.values",
+        campaign: MODEL,
+        breaks: "R-FALLBACK: a former reference to a row that is gone is forgotten",
+    },
+    Mutant {
+        name: "hole-lost",
+        file: "core/src/migrate/rebuild.rs",
+        from: "!sums.has(loc) || left.contains(loc)",
+        to: "!sums.has(loc)",
+        campaign: "wild --all rebuild,few,keys",
+        breaks: "R-MIG-REBUILD: a rowid between those of rows that share a state is a row that went",
+    },
+    Mutant {
+        name: "halves",
+        file: "core/src/migrate.rs",
+        from: "if stored.loc.is_some() && stale.gap {",
+        to: "if false && stored.loc.is_some() && stale.gap {",
+        campaign: "wild --all rebuild,retype,keys",
+        breaks: "R-MIG-REBUILD: what a key of several columns shows is read at the rowid of another row",
+    },
+    Mutant {
+        name: "filled-late",
+        file: "core/src/migrate/unsure.rs",
+        from: "Hlc((state.born_at().hlc.0 - CERTAIN).max(0))",
+        to: "state.born_at().hlc",
+        campaign: "wild --all alter,rebuild,order,told",
+        breaks: "R-MIG-REBUILD: what a rebuild filled in beats what was written with the row",
+    },
+    Mutant {
+        name: "united-unsaid",
+        file: "core/src/migrate/altered.rs",
+        from: "united.iter().for_each(|(no, columns)| fresh.entry(*no).or_default().extend(columns));",
+        to: "",
+        campaign: "wild --all alter,order,told",
+        breaks: "R-TOLD: what gives way in a column that was made and renamed at once",
+    },
+    Mutant {
+        name: "unasked",
+        file: "view/src/local_wins.rs",
+        from: "old[alias] == new[alias] || asks.as_ref() != Some(&old[alias])",
+        to: "old[alias] == new[alias]",
+        campaign: "wild --all rebuild,retype,keys",
+        breaks: "R-COMP: a row is to make way for a number for which its rival does not ask",
+    },
+    Mutant {
+        name: "went-counted",
+        file: "core/src/migrate/renamed.rs",
+        from: "places.contains(loc) && !touched.contains(loc)",
+        to: "places.contains(loc) || !touched.contains(loc)",
+        campaign: "wild --all alter,rebuild,order",
+        breaks: "R-MIG-RENAME: rows that went say that a table is another one",
+    },
+    Mutant {
+        name: "second-untold",
+        file: "core/src/renames.rs",
+        from: "if !(same || taken || told.contains_key(&column.name)) {",
+        to: "if !(same || taken || first.contains('#') || told.contains_key(&column.name)) {",
+        campaign: "wild --all alter,order",
+        breaks: "R-MIG-RENAME: the second column of a name is another one to who did not see it",
+    },
+    Mutant {
+        name: "own-ended",
+        file: "core/src/fold/dangling_refs.rs",
+        from: "!kept && !fk.parent_columns.iter().any(|&p| Some(p) == own)",
+        to: "!kept",
+        campaign: "wild --all numbers,links,policy",
+        breaks: "R-OWN: a loose reference ends here alone where its row gets another number",
     },
 ];
