@@ -64,6 +64,37 @@ fn sites_that_never_meet_converge() {
     assert_eq!(lab.rows("B", joined), ["by A", "by B", "by C"]);
 }
 
+/// C's value gives way before it ever went anywhere, and C has nothing else to send (R-TOLD).
+#[test]
+fn what_gave_way_is_told_by_whoever_has_nothing_else_to_send() {
+    let lab = three();
+    note(&lab, "C", "not its first push");
+    for site in ["C", "A", "B"] {
+        lab.json(&["sync", &lab.db(site)]);
+    }
+    lab.sql("C", "UPDATE todo SET what = 'of C' WHERE id = 1");
+    lab.json(&["fold", &lab.db("C")]);
+    lab.sql("A", "UPDATE todo SET what = 'of A' WHERE id = 1");
+    lab.json(&["sync", &lab.db("A")]);
+    lab.json(&["sync", &lab.db("C")]);
+    for site in ["A", "B", "A", "C"] {
+        lab.json(&["sync", &lab.db(site)]);
+    }
+    let told = lab.json(&["conflicts", "--closed", &lab.db("C")])["closed"].clone();
+    assert_eq!(told.as_array().map(Vec::len), Some(1), "{told}");
+    for site in ["A", "B"] {
+        let closed = lab.json(&["conflicts", "--closed", &lab.db(site)])["closed"].clone();
+        assert_eq!(closed[0]["what"], told[0]["what"], "{site}");
+        assert_eq!(closed[0]["id"], told[0]["id"], "{site}");
+    }
+    let before = objects(&lab, "");
+    for site in ["A", "B", "C", "A", "B", "C"] {
+        let done = lab.json(&["sync", &lab.db(site)]);
+        assert_eq!((&done["sent"]["bytes"], &done["received"]["bytes"]), (&json!(0), &json!(0)));
+    }
+    assert_eq!(objects(&lab, ""), before, "it is told once");
+}
+
 #[test]
 fn the_first_sync_with_an_empty_folder_fills_it() {
     let lab = Lab::with_a();

@@ -88,20 +88,20 @@ fn what_came_since_is_one_request_whatever_there_is() {
     lab.assert_equal(&["A", "B"]);
 }
 
-/// What A wrote is superseded before A sends it, so there is nothing to send, and nothing in the
-/// place that says so. What A sends next must not build on it.
+/// What A wrote is superseded before A sends it, by the same value, so there is nothing to send or tell, and
+/// nothing in the place that says so. What A sends next must not build on it.
 #[test]
 fn what_was_never_sent_is_nothing_to_build_on() {
     let lab = Lab::new();
     let hub = Hub::open(&lab);
     two(&lab, &hub.url("todo"));
     sync(&lab, "B");
-    lab.sql("A", "UPDATE todo SET what = 'by A' WHERE id = 1");
+    lab.sql("A", "UPDATE todo SET what = 'by both' WHERE id = 1");
     lab.json(&["fold", &lab.db("A")]);
-    lab.sql("B", "UPDATE todo SET what = 'by B' WHERE id = 1");
+    lab.sql("B", "UPDATE todo SET what = 'by both' WHERE id = 1");
     sync(&lab, "B");
-    assert_eq!(sync(&lab, "A")["sent"]["rows"], 0);
-    assert_eq!(sync(&lab, "A")["sent"]["rows"], 0);
+    assert_eq!(sync(&lab, "A")["sent"]["bytes"], 0);
+    assert_eq!(sync(&lab, "A")["sent"]["bytes"], 0);
     note(&lab, "A", "new");
     assert_eq!(sync(&lab, "A")["sent"]["rows"], 1);
     assert_eq!(sync(&lab, "B")["waiting"].as_array().unwrap().len(), 0);

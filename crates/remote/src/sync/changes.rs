@@ -7,7 +7,7 @@ use std::io::Write;
 use synqlite_core::{Environment, Lines, Phase, Replica};
 use synqlite_objects::files::Temp;
 use synqlite_objects::{Error, ObjectName, Put, Step, Store};
-use synqlite_wire::{PrefixHash, VersionVector, batch};
+use synqlite_wire::{Delta, PrefixHash, VersionVector, batch};
 
 /// So many bytes are copied at a time.
 const CHUNK: u64 = if cfg!(feature = "small-parts") { 16 } else { 1 << 20 };
@@ -57,7 +57,8 @@ pub(super) fn missing(
     };
     let position =
         mine.export_parts(&base, sent.map_or(0, |sent| sent.local_seq), &mut |part| {
-            changes.empty &= part.rows.is_empty() && part.settings.is_empty();
+            let Delta { rows, settings, told, .. } = &part;
+            changes.empty &= rows.is_empty() && settings.is_empty() && told.is_empty();
             changes.traffic.add(Traffic::of(&part, 0));
             let done = changes.traffic.rows;
             env.step(synqlite_core::Step { phase: Phase::Read, done, total: None });
