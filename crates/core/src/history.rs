@@ -1,4 +1,4 @@
-//! Every change for good, for replicas made with `--history`.
+//! Every change for good, for replicas that were told to by `init --history`.
 //!
 //! A row of `synqlite_history` is one column written (`col` its number, `value` what was written), the row
 //! to which a foreign key refers by what was written, or one row inserted, reinserted or deleted (`col` is
@@ -14,7 +14,7 @@ use crate::catalog::{Catalog, Tracked, loc_sql};
 use crate::meta::{self, Meta};
 use crate::refs::Lookup;
 use crate::sqlvalue::{Bind, value};
-use crate::state::{self, Body, GroupState, RowState, Stored};
+use crate::state::{self, Body, ENTRY_COLUMNS, GroupState, RowState, Stored};
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
 use std::collections::{BTreeMap, BTreeSet};
@@ -183,6 +183,24 @@ pub fn record_all(
     while let Some(row) = rows.next()? {
         let loc = t.place(row.get(0)?)?;
         if let Some(stored) = state::at(conn, meta, t, &loc)? {
+            record(conn, meta, catalog, t, &stored)?;
+        }
+    }
+    Ok(())
+}
+
+/// Keeps a history from now on. It begins with what is known of all rows: the latest write of each cell.
+pub fn begin(conn: &Connection, meta: &mut Meta, catalog: &Catalog) -> Result<()> {
+    meta::set(conn, "history", true)?;
+    for t in &catalog.tables {
+        record_all(conn, meta, catalog, t)?;
+        // Those that are not shown.
+        let sql =
+            format!("SELECT {ENTRY_COLUMNS} FROM synqlite_row WHERE tbl = ?1 AND loc IS NULL");
+        let mut statement = conn.prepare(&sql)?;
+        let mut rows = statement.query([t.no])?;
+        while let Some(row) = rows.next()? {
+            let stored = state::decode(meta, t, row)?;
             record(conn, meta, catalog, t, &stored)?;
         }
     }

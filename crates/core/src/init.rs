@@ -8,7 +8,7 @@ use crate::policy::{Policies, Policy};
 use crate::replica::{Replica, check_format, refuse_copy};
 use crate::schema::{self, Affinity, ForeignKey, Identity, Schema, Selection, Skipped, Table};
 use crate::work::Work;
-use crate::{Error, Result, capture, equal, migrate, settings, track, verify};
+use crate::{Error, Result, capture, equal, history, migrate, settings, track, verify};
 use rusqlite::Connection;
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub struct InitOptions {
     pub exclude: Vec<String>,
     /// Policies to set.
     pub policies: Vec<Policy>,
-    /// Keep every change for `log`.
+    /// Keep every change for `log` and `undo`; in a replica that did not, from now on.
     pub history: bool,
     /// The file was copied from a replica: give it a site id of its own.
     pub new_site: bool,
@@ -96,6 +96,10 @@ fn init(
         }
         work.fold()?;
     }
+    let begins = again && options.history && !history::enabled(&tx)?;
+    if begins {
+        history::begin(&tx, &mut work.meta, &work.catalog)?;
+    }
     migrate::set_policies(&mut work, &options.policies, now)?;
     let schema = select(&tx, &work.policies, options)?;
     let unknown = |t: &&Table| work.catalog.by_name(&t.name).is_none();
@@ -104,6 +108,7 @@ fn init(
     let unsure = if again && options.policies.is_empty() { &fresh } else { &schema.tables };
     refuse_dangling(&tx, unsure, &work.policies)?;
     let mut notes = schema.notes;
+    notes.extend(begins.then(|| BEGINS.to_owned()));
     notes.extend(schema::kept_sums(&tx, &schema.tables)?);
     notes.extend(schema::feed_notes(&tx, &schema.tables)?);
     notes.extend(numbered(&fresh));
@@ -119,6 +124,10 @@ fn init(
     tx.commit()?;
     Ok(InitReport { site, tables, skipped: schema.skipped, notes })
 }
+
+/// What is said where a replica keeps a history only from now on.
+const BEGINS: &str = "every change is kept from now on. Of what was before, the history has only what is known \
+                      still: the latest write of each cell";
 
 /// So many tables are named where a sentence is of all.
 const NAMED: usize = 10;

@@ -30,7 +30,8 @@ pub struct Args {
     #[arg(long = "policy", value_name = "KEY=VALUE", value_parser = key_value)]
     policies: Vec<(String, String)>,
     /// Keeps every change for `synqlite log` and `synqlite undo`, not only the latest of each cell. It begins
-    /// with what the tables hold: a cell takes some 50 bytes more than its value.
+    /// with what the tables hold: a cell takes some 50 bytes more than its value. Of a replica that kept none,
+    /// from now on.
     #[arg(long)]
     history: bool,
     /// Calls this site so, wherever people read who wrote what. Without it: what this machine is

@@ -7,9 +7,8 @@ use synqlite_front::answer;
 
 /// Shows the history of changes, newest first: when, on which site, what.
 ///
-/// Every change if the replica was made with `synqlite init --history`; otherwise the latest change
-/// of each cell. Changes that are not folded yet come first, marked as pending. `synqlite undo --at`
-/// takes a time as it stands here.
+/// Every change since `synqlite init --history`; without it the latest change of each cell. Changes that
+/// are not folded yet come first, marked as pending. `synqlite undo --at` takes a time as it stands here.
 #[derive(clap::Args)]
 pub struct Args {
     /// The replica.

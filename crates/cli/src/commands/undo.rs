@@ -20,7 +20,7 @@ use synqlite_front::answer;
 /// An undo is a change like any other: it goes to the other sites with the next sync, and can be taken back
 /// itself.
 ///
-/// Former values come from the history, so the replica must have been made with `synqlite init --history`.
+/// Former values come from the history, so from `synqlite init --history` on, with which a replica is made or run again.
 /// Without it only inserts and deletes are taken back, and the latest change of a key or a reference. What a
 /// table held when the replica was made is no change. Of several writes of one cell between two commands
 /// only the last is known.

@@ -85,6 +85,12 @@ fn without_a_history_the_answer_says_so() {
     let told = stdout(&output);
     assert!(told.contains("keeps no history (synqlite init --history)"), "{told}");
     assert_eq!(lab.rows("A", "SELECT text FROM note"), ["first"]);
+    // What the answer names helps, from then on.
+    let done = lab.json(&["init", &lab.db("A"), "--history"]);
+    assert!(done["notes"].to_string().contains("kept from now on"), "{done}");
+    lab.sql("A", "UPDATE todo SET done = 7 WHERE id = 1");
+    let done = lab.json(&["undo", &lab.db("A"), "--table", "todo", "--row", "1"]);
+    assert_eq!(done["taken"][0]["columns"], json!({"done": 1}));
 }
 
 #[test]

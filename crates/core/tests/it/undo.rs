@@ -159,6 +159,34 @@ fn without_a_history_former_values_are_not_known() {
 }
 
 #[test]
+fn a_history_can_begin_later() {
+    let world = World::new();
+    let mut a = world.init("a", TODO);
+    let mut b = world.clone_site(&mut a, "b");
+    let t = now();
+    a.run("UPDATE todo SET title = 'oat milk' WHERE id = 1; DELETE FROM todo WHERE id = 2");
+    a.replica.fold().unwrap();
+    a.run("INSERT INTO todo(id, title) VALUES(3, 'stamps')");
+    let keep = InitOptions { history: true, ..InitOptions::default() };
+    for said in [1, 0] {
+        let done = Replica::init(&world.path("a"), &keep, Arc::new(System)).unwrap();
+        let notes = done.notes.iter().filter(|note| note.contains("kept from now on"));
+        assert_eq!(notes.count(), said, "{:?}", done.notes);
+    }
+    let begun = now();
+    a.run("UPDATE todo SET title = 'soy milk', done = 1 WHERE id = 1");
+    a.run("UPDATE todo SET title = 'envelopes' WHERE id = 3");
+    settle(&mut a, &mut b);
+    let taken = ["todo 1 update title='oat milk' done=0", "todo 3 update title='stamps'"];
+    assert_eq!(undo(&mut a, &since(begun)), taken);
+    // What a cell was before the history began is not known; what was there is.
+    let left = "left todo 1 title: what it was before is not known: the history does not have it";
+    assert_eq!(undo(&mut a, &since(t)), ["todo 2 delete", "todo 3 insert", left]);
+    assert_eq!(a.rows("SELECT id, title FROM todo"), ["1|oat milk", "2|rent"]);
+    settle(&mut a, &mut b);
+}
+
+#[test]
 fn the_latest_change_of_one_row() {
     let world = World::new();
     let mut a = historical(&world, "a", TODO);
